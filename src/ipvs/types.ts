@@ -1,0 +1,93 @@
+/**
+ * Virtual servers and real servers as IPVS knows them, in our own terms. Bytes exist only in `codec.ts`.
+ * What could break: `VirtualServer` is what desired and live state are compared as; a field that is added here
+ * takes part in the diff, so it must be read back from the kernel too. Counters and connections are never in it.
+ */
+import type { IpFamily, Protocol } from '../values/protocol.ts'
+
+/** `10.96.0.1:443/tcp`, IPv6 in brackets: identity of a virtual server. */
+export type VirtualServerKey = string
+/** `10.244.0.5:8080`, IPv6 in brackets: identity of a real server inside its virtual server. */
+export type RealServerKey = string
+
+/** IP_VS_CONN_F_FWD_MASK of linux/ip_vs.h: masquerade 0, local 1, tunnel 2, route 3, bypass 4. */
+export type ForwardingMethod = 'masquerade' | 'local' | 'tunnel' | 'route' | 'bypass'
+
+export interface RealServer {
+  readonly address: string
+  readonly port: number
+  /** 0 = quiescent: it keeps its connections and gets no new ones. */
+  readonly weight: number
+  readonly forwarding: ForwardingMethod
+  /** IPVS_DEST_ATTR_U_THRESH, IPVS_DEST_ATTR_L_THRESH: connection limits, 0 = none. We never set any. */
+  readonly upperThreshold: number
+  readonly lowerThreshold: number
+}
+
+export interface VirtualServer {
+  readonly family: IpFamily
+  readonly address: string
+  readonly port: number
+  readonly protocol: Protocol
+  /** Name of the kernel's scheduler module without `ip_vs_`: `rr`, `lc`, `sh`, `mh` … */
+  readonly scheduler: string
+  /**
+   * IP_VS_SVC_F_* of linux/ip_vs.h without IP_VS_SVC_F_HASHED (0x2), which is the kernel's own:
+   * 0x1 persistent, 0x4 one-packet, 0x8 / 0x10 / 0x20 scheduler flags 1 to 3 (`sh`, `mh`: fallback, port).
+   */
+  readonly flags: number
+  /** Persistence timeout in seconds; 0 when not persistent. */
+  readonly timeoutSeconds: number
+  /** Persistence granularity: IPv4 mask as a number (0xffffffff), IPv6 prefix length (128). */
+  readonly netmask: number
+  /** Persistence engine name; '' = none. We never set one. */
+  readonly persistenceEngine: string
+  /** Sorted by RealServerKey, each key once. */
+  readonly realServers: readonly RealServer[]
+}
+
+/** IP_VS_SVC_F_PERSISTENT */
+export const FLAG_PERSISTENT = 0x1
+/** IP_VS_SVC_F_HASHED: set by the kernel on every service it lists. */
+export const FLAG_HASHED = 0x2
+/** IP_VS_SVC_F_ONEPACKET */
+export const FLAG_ONE_PACKET = 0x4
+/** IP_VS_SVC_F_SCHED1: `sh-fallback`, `mh-fallback` */
+export const FLAG_SCHED_1 = 0x8
+/** IP_VS_SVC_F_SCHED2: `sh-port`, `mh-port` */
+export const FLAG_SCHED_2 = 0x10
+/** IP_VS_SVC_F_SCHED3 */
+export const FLAG_SCHED_3 = 0x20
+
+/** Counters of a virtual or real server. 64 bit in kernels since 4.1 (IPVS_*_ATTR_STATS64); rates per second. */
+export interface Statistics {
+  readonly connections: bigint
+  readonly inPackets: bigint
+  readonly outPackets: bigint
+  readonly inBytes: bigint
+  readonly outBytes: bigint
+  readonly connectionsPerSecond: bigint
+  readonly inPacketsPerSecond: bigint
+  readonly outPacketsPerSecond: bigint
+  readonly inBytesPerSecond: bigint
+  readonly outBytesPerSecond: bigint
+}
+
+/** What identifies a virtual server on the wire. */
+export type VirtualServerId = Pick<VirtualServer, 'family' | 'address' | 'port' | 'protocol'>
+/** A virtual server without its real servers: what one IPVS service message carries. */
+export type VirtualServerFields = Omit<VirtualServer, 'realServers'>
+
+/** A service as a dump lists it. `fwmark` services have no address. */
+export type ListedService =
+  | { readonly kind: 'address'; readonly fields: VirtualServerFields; readonly statistics: Statistics }
+  | { readonly kind: 'fwmark'; readonly fwmark: number; readonly family: IpFamily; readonly scheduler: string; readonly statistics: Statistics }
+
+/** A destination as a dump lists it: the real server and what only the kernel knows of it. */
+export interface ListedDestination {
+  readonly realServer: RealServer
+  readonly activeConnections: number
+  readonly inactiveConnections: number
+  readonly persistentConnections: number
+  readonly statistics: Statistics
+}

@@ -1,0 +1,31 @@
+/**
+ * Errors that carry a stable `code`, so that nobody ever matches message text.
+ * What could break: codes are part of the metrics and of `--output json`; rename none.
+ */
+
+/** Base of every error this program makes on purpose. `code` is stable; the message is for people. */
+export class CodedError extends Error {
+  readonly code: string
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = new.target.name
+    this.code = code
+  }
+}
+
+/**
+ * Something wrong with one object or one field of it: reported, never thrown past the object it belongs to.
+ * `subject` names the object (`demo/web`, `file.yaml:12`), `field` the path inside it (`spec.ports[0].port`).
+ */
+export interface Problem {
+  readonly code: string
+  readonly subject: string
+  readonly field?: string
+  readonly message: string
+}
+
+/** One line for a person: subject, field and reason. */
+export function formatProblem(problem: Problem): string {
+  return `${problem.subject}: ${problem.field === undefined ? '' : `${problem.field}: `}${problem.message}`
+}

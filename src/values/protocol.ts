@@ -1,0 +1,30 @@
+/**
+ * Transport protocols and IP families as the rest of the program names them.
+ * What could break: the numbers are IANA protocol numbers and Linux AF_* values; they go on the wire.
+ */
+
+export type Protocol = 'tcp' | 'udp' | 'sctp'
+export type IpFamily = 'IPv4' | 'IPv6'
+
+/** Both families, in the order in which they are handled and printed. */
+export const IP_FAMILIES: readonly IpFamily[] = ['IPv4', 'IPv6']
+
+/** IANA protocol numbers (IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP of linux/in.h). */
+export const PROTOCOL_NUMBER: Readonly<Record<Protocol, number>> = { tcp: 6, udp: 17, sctp: 132 }
+
+/** AF_INET and AF_INET6 of linux/socket.h. */
+export const FAMILY_NUMBER: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 }
+
+/** The protocol of a Kubernetes `protocol` field ("TCP"); undefined for one that is not known. */
+export function parseProtocol(text: string): Protocol | undefined {
+  switch (text) {
+    case 'TCP':
+      return 'tcp'
+    case 'UDP':
+      return 'udp'
+    case 'SCTP':
+      return 'sctp'
+    default:
+      return undefined
+  }
+}
