@@ -1,0 +1,131 @@
+/**
+ * Desired against live virtual servers: the operations between them, and what each operation does to a live item.
+ * What could break: an unwanted TCP real server goes to weight 0 and is deleted only when it was seen idle; a server
+ * that is already at weight 0 gives no operation, so a drain in progress is no difference.
+ */
+import { compareRealServers, realServerKey } from './key.ts'
+import type { RealServerOperation, VirtualServerOperation } from './operation.ts'
+import type { RealServer, RealServerKey, VirtualServer, VirtualServerKey } from './types.ts'
+
+/** Whether the fields of two virtual servers are equal, real servers aside. */
+export function sameFields(a: VirtualServer, b: VirtualServer): boolean {
+  return (
+    a.scheduler === b.scheduler &&
+    a.flags === b.flags &&
+    a.timeoutSeconds === b.timeoutSeconds &&
+    a.netmask === b.netmask &&
+    a.persistenceEngine === b.persistenceEngine
+  )
+}
+
+/** Whether two real servers with one key are equal. */
+export function sameRealServer(a: RealServer, b: RealServer): boolean {
+  return (
+    a === b ||
+    (a.weight === b.weight &&
+      a.forwarding === b.forwarding &&
+      a.upperThreshold === b.upperThreshold &&
+      a.lowerThreshold === b.lowerThreshold)
+  )
+}
+
+/**
+ * Operations that make `live` what is desired: the virtual server first, then real servers that come or change, then
+ * those that go. `idle` names real servers that were just seen without connections. Edits are in place, never
+ * delete-and-add (IPVS_CMD_SET_SERVICE, IPVS_CMD_SET_DEST keep connections).
+ */
+export function diffVirtualServer(
+  key: VirtualServerKey,
+  desired: VirtualServer | undefined,
+  live: VirtualServer | undefined,
+  idle?: ReadonlySet<RealServerKey>,
+): VirtualServerOperation[] {
+  if (desired === live) return []
+  if (desired === undefined) return live === undefined ? [] : [{ kind: 'delete-virtual-server', key, server: live }]
+  const ops: VirtualServerOperation[] = []
+  if (live === undefined) ops.push({ kind: 'add-virtual-server', key, server: desired })
+  else if (!sameFields(desired, live)) ops.push({ kind: 'edit-virtual-server', key, server: desired })
+  diffRealServers(key, desired, live?.realServers ?? [], idle, ops)
+  return ops
+}
+
+function diffRealServers(
+  key: VirtualServerKey,
+  desired: VirtualServer,
+  live: readonly RealServer[],
+  idle: ReadonlySet<RealServerKey> | undefined,
+  ops: VirtualServerOperation[],
+): void {
+  const going: RealServerOperation[] = []
+  let next = 0
+  for (const wanted of desired.realServers) {
+    let present = live[next]
+    while (present !== undefined && compareRealServers(present, wanted) < 0) {
+      unwanted(key, desired, present, idle, going)
+      present = live[++next]
+    }
+    if (present !== undefined && compareRealServers(present, wanted) === 0) {
+      if (!sameRealServer(present, wanted)) ops.push({ kind: 'edit-real-server', key, server: desired, realServer: wanted })
+      next++
+    } else ops.push({ kind: 'add-real-server', key, server: desired, realServer: wanted })
+  }
+  for (let present = live[next]; present !== undefined; present = live[++next]) unwanted(key, desired, present, idle, going)
+  for (const op of going) ops.push(op)
+}
+
+function unwanted(
+  key: VirtualServerKey,
+  server: VirtualServer,
+  present: RealServer,
+  idle: ReadonlySet<RealServerKey> | undefined,
+  going: RealServerOperation[],
+): void {
+  if (server.protocol !== 'tcp') going.push({ kind: 'delete-real-server', key, server, realServer: present })
+  else if (present.weight !== 0)
+    going.push({ kind: 'edit-real-server', key, server, realServer: { ...present, weight: 0 } })
+  else if (idle?.has(realServerKey(present)) === true)
+    going.push({ kind: 'delete-real-server', key, server, realServer: present })
+}
+
+/** What one successful operation makes of the live virtual server. */
+export function stepVirtualServer(live: VirtualServer | undefined, op: VirtualServerOperation): VirtualServer | undefined {
+  switch (op.kind) {
+    case 'add-virtual-server':
+      return { ...op.server, realServers: [] }
+    case 'edit-virtual-server':
+      return { ...op.server, realServers: live?.realServers ?? [] }
+    case 'delete-virtual-server':
+      return undefined
+    case 'add-real-server':
+    case 'edit-real-server':
+    case 'delete-real-server':
+      return live === undefined ? undefined : { ...live, realServers: stepRealServers(live.realServers, op) }
+  }
+}
+
+function stepRealServers(live: readonly RealServer[], op: RealServerOperation): readonly RealServer[] {
+  let low = 0
+  let high = live.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    const there = live[middle]
+    if (there !== undefined && compareRealServers(there, op.realServer) < 0) low = middle + 1
+    else high = middle
+  }
+  const found = live[low]
+  const replaced = found !== undefined && compareRealServers(found, op.realServer) === 0 ? 1 : 0
+  return op.kind === 'delete-real-server' ? live.toSpliced(low, replaced) : live.toSpliced(low, replaced, op.realServer)
+}
+
+/** Keys of real servers that are only there until their connections end: unwanted, TCP, weight 0. */
+export function drainingRealServers(desired: VirtualServer | undefined, live: VirtualServer | undefined): RealServerKey[] {
+  if (desired === undefined || live === undefined || live.protocol !== 'tcp' || desired === live) return []
+  if (live.realServers.length === desired.realServers.length && live.realServers === desired.realServers) return []
+  const wanted = new Set(desired.realServers.map(realServerKey))
+  const draining: RealServerKey[] = []
+  for (const server of live.realServers) {
+    const key = realServerKey(server)
+    if (server.weight === 0 && !wanted.has(key)) draining.push(key)
+  }
+  return draining
+}

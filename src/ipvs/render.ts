@@ -1,0 +1,49 @@
+/**
+ * Frontends rendered to virtual servers.
+ * What could break: everything rendered here is compared with what the kernel lists, so each field must be what the
+ * kernel gives back after writing it.
+ */
+import type { Frontend } from '../service/frontends.ts'
+import { compareRealServers } from './key.ts'
+import { FLAG_PERSISTENT, FLAG_SCHED_1, FLAG_SCHED_2, type RealServer, type VirtualServer } from './types.ts'
+
+/** Weight of every real server that is wanted. */
+const WEIGHT = 1
+
+/**
+ * Flags that a scheduler needs so that a draining real server (weight 0) refuses nobody: `sh` and `mh` look on when
+ * the hashed server is quiescent (IP_VS_SVC_F_SCHED_SH_FALLBACK, IP_VS_SVC_F_SCHED_MH_FALLBACK). `mh` also hashes the
+ * source port, as kube-proxy has it (IP_VS_SVC_F_SCHED_MH_PORT).
+ */
+export function schedulerFlags(scheduler: string): number {
+  switch (scheduler) {
+    case 'sh':
+      return FLAG_SCHED_1
+    case 'mh':
+      return FLAG_SCHED_1 | FLAG_SCHED_2
+    default:
+      return 0
+  }
+}
+
+/** The virtual server of one frontend. Its real servers are the endpoints this node may use. */
+export function renderVirtualServer(frontend: Frontend, scheduler: string): VirtualServer {
+  const persistent = frontend.affinityTimeoutSeconds > 0
+  return {
+    family: frontend.family,
+    address: frontend.address,
+    port: frontend.port,
+    protocol: frontend.protocol,
+    scheduler,
+    flags: schedulerFlags(scheduler) | (persistent ? FLAG_PERSISTENT : 0),
+    timeoutSeconds: frontend.affinityTimeoutSeconds,
+    netmask: frontend.family === 'IPv4' ? 0xffffffff : 128,
+    persistenceEngine: '',
+    realServers: frontend.endpoints.map(renderRealServer).sort(compareRealServers),
+  }
+}
+
+function renderRealServer(endpoint: { readonly address: string; readonly port: number }): RealServer {
+  const { address, port } = endpoint
+  return { address, port, weight: WEIGHT, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 }
+}

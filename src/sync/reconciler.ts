@@ -1,0 +1,177 @@
+/**
+ * The loop every command runs: read what is not known, diff, apply in a safe order, take the outcome in.
+ * What could break: the order. Tables are given in the order in which things may come (device, virtual servers,
+ * addresses); what goes, goes the other way round, after everything that comes.
+ */
+import type { KernelTable, TableName } from './table.ts'
+import type { Failure, Repair, TableSync } from './table-sync.ts'
+
+/** What a pass did, or would do. */
+export interface PassReport {
+  /** Operations that were applied with success. */
+  readonly applied: number
+  readonly failures: readonly (Failure & { readonly table: TableName })[]
+  readonly repairs: readonly (Repair & { readonly table: TableName })[]
+  /** Tables that could not be read; their keys wait. */
+  readonly unreadable: readonly { readonly table: TableName; readonly error: Error }[]
+}
+
+export interface PassOptions {
+  readonly signal: AbortSignal
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+  /** False while some source has not listed yet: nothing that is there is taken away as unwanted. */
+  readonly mayRemove: boolean
+  /** Parts of items that were just seen without connections, by table and key. */
+  readonly idle?: ReadonlyMap<string, ReadonlySet<string>>
+}
+
+/** Keys that are planned and applied together: bounds memory and the time between two looks at the event loop. */
+const SLICE_KEYS = 1000
+
+/** A table and the state kept for it, whatever its item and operation types. */
+export interface Reconciled {
+  readonly name: TableName
+  read(signal: AbortSignal): Promise<void>
+  /** Plans due keys and runs what comes; what goes is kept for `remove`. */
+  bring(pass: Pass): Promise<void>
+  remove(pass: Pass): Promise<void>
+  /** The plan as commands, without running anything. Call after `read`. */
+  preview(mayRemove: boolean, now: number): { readonly coming: readonly string[]; readonly going: readonly string[] }
+  allowRemovals(): void
+  nextDueMs(): number | undefined
+}
+
+/** Collects what happens during one pass. */
+class Pass {
+  readonly options: PassOptions
+  applied = 0
+  readonly failures: (Failure & { readonly table: TableName })[] = []
+  readonly repairs: (Repair & { readonly table: TableName })[] = []
+  readonly unreadable: { readonly table: TableName; readonly error: Error }[] = []
+
+  constructor(options: PassOptions) {
+    this.options = options
+  }
+}
+
+/** Joins a table's state to the loop. */
+export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
+  const table: KernelTable<Item, Op> = sync.table
+  let going: { key: string; ops: readonly Op[] }[] = []
+
+  async function run(steps: readonly { key: string; ops: readonly Op[] }[], pass: Pass): Promise<void> {
+    if (steps.length === 0) return
+    const outcomes = await table.apply(
+      steps.flatMap((step) => step.ops),
+      pass.options.signal,
+    )
+    const nowMs = pass.options.now()
+    let next = 0
+    for (const { key, ops } of steps) {
+      const failures = sync.settle(key, ops, outcomes.slice(next, next + ops.length), nowMs)
+      next += ops.length
+      pass.applied += ops.length - failures.length
+      for (const failure of failures) pass.failures.push({ ...failure, table: table.name })
+    }
+  }
+
+  function planSlice(pass: Pass): { key: string; ops: readonly Op[] }[] | undefined {
+    const nowMs = pass.options.now()
+    const keys = sync.takeDue(nowMs, SLICE_KEYS)
+    if (keys.length === 0) return undefined
+    const coming: { key: string; ops: readonly Op[] }[] = []
+    for (const key of keys) {
+      const step = sync.plan(key, pass.options.mayRemove, pass.options.idle?.get(key))
+      if (step === undefined) {
+        sync.clearSuspicion(key)
+        continue
+      }
+      const admission = sync.admit(step, nowMs)
+      if (!admission.now) continue
+      if (admission.repair !== undefined) pass.repairs.push({ ...admission.repair, table: table.name })
+      const added = step.ops.filter((op) => table.direction(op) === 'add')
+      const removed = added.length === step.ops.length ? [] : step.ops.filter((op) => table.direction(op) === 'remove')
+      if (added.length > 0) coming.push({ key, ops: added })
+      if (removed.length > 0) going.push({ key, ops: removed })
+    }
+    return coming
+  }
+
+  return {
+    name: table.name,
+    read: (signal) => sync.read(signal),
+    async bring(pass) {
+      going = []
+      for (let coming = planSlice(pass); coming !== undefined; coming = planSlice(pass)) await run(coming, pass)
+    },
+    async remove(pass) {
+      const steps = going
+      going = []
+      for (let from = 0; from < steps.length; from += SLICE_KEYS) await run(steps.slice(from, from + SLICE_KEYS), pass)
+    },
+    preview(mayRemove, now) {
+      const coming: string[] = []
+      const goingText: string[] = []
+      for (const key of sync.takeDue(now, Number.POSITIVE_INFINITY)) {
+        for (const op of sync.plan(key, mayRemove)?.ops ?? [])
+          (table.direction(op) === 'add' ? coming : goingText).push(table.format(op))
+      }
+      return { coming, going: goingText }
+    },
+    allowRemovals: () => sync.allowRemovals(),
+    nextDueMs: () => sync.nextDueMs(),
+  }
+}
+
+export class Reconciler {
+  readonly #tables: readonly Reconciled[]
+  #mayRemove = false
+
+  /** Tables in the order in which their things may come. */
+  constructor(tables: readonly Reconciled[]) {
+    this.#tables = tables
+  }
+
+  /** One pass over everything that is due. Rejects only when aborted. */
+  async pass(options: PassOptions): Promise<PassReport> {
+    const pass = new Pass(options)
+    this.#allowRemovals(options.mayRemove)
+    const readable: Reconciled[] = []
+    for (const table of this.#tables) {
+      try {
+        await table.read(options.signal)
+        readable.push(table)
+      } catch (error) {
+        options.signal.throwIfAborted()
+        pass.unreadable.push({ table: table.name, error: error instanceof Error ? error : new Error(String(error)) })
+      }
+    }
+    for (const table of readable) await table.bring(pass)
+    for (const table of readable.toReversed()) await table.remove(pass)
+    return pass
+  }
+
+  /** What a pass would do, as commands in the order in which they would run. Rejects when a table cannot be read. */
+  async preview(options: Pick<PassOptions, 'signal' | 'mayRemove' | 'now'>): Promise<string[]> {
+    this.#allowRemovals(options.mayRemove)
+    for (const table of this.#tables) await table.read(options.signal)
+    const plans = this.#tables.map((table) => table.preview(options.mayRemove, options.now()))
+    return [...plans.flatMap((plan) => plan.coming), ...plans.toReversed().flatMap((plan) => plan.going)]
+  }
+
+  #allowRemovals(mayRemove: boolean): void {
+    if (mayRemove && !this.#mayRemove) for (const table of this.#tables) table.allowRemovals()
+    this.#mayRemove = mayRemove
+  }
+
+  /** When the next delayed key is due, in milliseconds of the pass clock; undefined when nothing waits. */
+  nextDueMs(): number | undefined {
+    let next: number | undefined
+    for (const table of this.#tables) {
+      const at = table.nextDueMs()
+      if (at !== undefined && (next === undefined || at < next)) next = at
+    }
+    return next
+  }
+}

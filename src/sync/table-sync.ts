@@ -1,0 +1,254 @@
+/**
+ * One kernel table between what is wanted and what is there: the desired items, the mirror of the live ones, and
+ * which keys have to be looked at. Single writer: only the reconciler calls read, plan and settle.
+ * What could break: the mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
+ * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
+ */
+import type { KernelTable } from './table.ts'
+
+/** What has to be done to one key, and what the mirror will say when all of it has worked. */
+export interface Step<Op> {
+  readonly key: string
+  readonly ops: readonly Op[]
+}
+
+/** An operation that did not work, for a log line. */
+export interface Failure {
+  readonly key: string
+  readonly command: string
+  readonly error: Error
+  /** How many times in a row this key has failed, from 1. */
+  readonly attempts: number
+  readonly retryAtMs: number
+}
+
+/** Something that was changed by somebody else and put right. `times` counts the last minute. */
+export interface Repair {
+  readonly key: string
+  readonly commands: readonly string[]
+  readonly times: number
+}
+
+/** First and longest wait before a failed key is tried again, in milliseconds. */
+const RETRY_FIRST_MS = 500
+const RETRY_LAST_MS = 30_000
+/** A key that was repaired this often within REPAIR_WINDOW_MS is repaired more and more slowly. */
+const REPAIRS_FREE = 3
+const REPAIR_WINDOW_MS = 60_000
+
+interface Delay {
+  readonly notBeforeMs: number
+  readonly attempts: number
+}
+
+export class TableSync<Item, Op> {
+  readonly table: KernelTable<Item, Op>
+  readonly #desired = new Map<string, Item>()
+  readonly #live = new Map<string, Item>()
+  /** Keys that may differ. */
+  readonly #dirty = new Set<string>()
+  /** Keys whose live item is not known. */
+  readonly #unread = new Set<string>()
+  #allUnread = true
+  /** Keys that were doubted from outside: a difference in one of them is drift. */
+  readonly #suspected = new Set<string>()
+  readonly #delays = new Map<string, Delay>()
+  readonly #repairs = new Map<string, { readonly count: number; readonly lastMs: number }>()
+  /** Repairs that wait for their turn. */
+  readonly #postponed = new Set<string>()
+  /** Items that nothing wants and that may not be removed yet. */
+  readonly #kept = new Set<string>()
+
+  constructor(table: KernelTable<Item, Op>) {
+    this.table = table
+  }
+
+  /** What this key shall be from now on; undefined: not there. */
+  want(key: string, item: Item | undefined): void {
+    if (item === undefined) this.#desired.delete(key)
+    else this.#desired.set(key, item)
+    this.#dirty.add(key)
+    this.#delays.delete(key)
+  }
+
+  desired(key: string): Item | undefined {
+    return this.#desired.get(key)
+  }
+
+  /** The mirror's item: what the kernel had when last read or written. */
+  live(key: string): Item | undefined {
+    return this.#live.get(key)
+  }
+
+  get desiredCount(): number {
+    return this.#desired.size
+  }
+
+  liveEntries(): IterableIterator<[string, Item]> {
+    return this.#live.entries()
+  }
+
+  desiredKeys(): IterableIterator<string> {
+    return this.#desired.keys()
+  }
+
+  /** Somebody may have changed these keys: read them again. A difference that shows is counted as a repair. */
+  doubt(keys: Iterable<string> | 'all'): void {
+    if (keys === 'all') {
+      for (const key of this.#live.keys()) this.#suspected.add(key)
+      this.#allUnread = true
+      return
+    }
+    for (const key of keys) {
+      this.#suspected.add(key)
+      this.#unread.add(key)
+      this.#dirty.add(key)
+    }
+  }
+
+  /** From now on items that nothing wants may go: those that were kept are looked at again. */
+  allowRemovals(): void {
+    for (const key of this.#kept) this.#dirty.add(key)
+    this.#kept.clear()
+  }
+
+  /** Looks at a key again without reading it: something outside the table decides more about it now (an idle drain). */
+  touch(key: string): void {
+    this.#dirty.add(key)
+  }
+
+  /** Reads what is not known. Rejects when the kernel cannot be read; then nothing is changed here. */
+  async read(signal: AbortSignal): Promise<void> {
+    if (this.#allUnread) {
+      const all = await this.table.read('all', signal)
+      for (const key of this.#live.keys()) this.#dirty.add(key)
+      for (const key of this.#desired.keys()) this.#dirty.add(key)
+      this.#live.clear()
+      for (const [key, item] of all) this.#adopt(key, item)
+      this.#allUnread = false
+      this.#unread.clear()
+      return
+    }
+    if (this.#unread.size === 0) return
+    // A key that waits for its next try is read only then.
+    const keys = [...this.#unread]
+    const found = await this.table.read(keys, signal)
+    for (const key of keys) {
+      this.#unread.delete(key)
+      const item = found.get(key)
+      if (item === undefined) {
+        this.#live.delete(key)
+        this.#dirty.add(key)
+      } else this.#adopt(key, item)
+    }
+  }
+
+  /** Equal items are shared between desired and live: half the memory, and the next diff is one comparison. */
+  #adopt(key: string, item: Item): void {
+    const wanted = this.#desired.get(key)
+    this.#live.set(key, wanted !== undefined && this.table.diff(key, wanted, item).length === 0 ? this.#settled(key, wanted, item) : item)
+    this.#dirty.add(key)
+  }
+
+  /** No difference may still mean a drain in progress, which only the live item shows. */
+  #settled(key: string, wanted: Item, item: Item): Item {
+    return this.table.diff(key, item, wanted).length === 0 ? wanted : item
+  }
+
+  /** Keys that may need work and may be worked on now, taken off the list. Call after `read`. */
+  takeDue(nowMs: number, limit: number): string[] {
+    const due: string[] = []
+    for (const key of this.#dirty) {
+      const delay = this.#delays.get(key)
+      if (this.#unread.has(key) || (delay !== undefined && delay.notBeforeMs > nowMs)) continue
+      due.push(key)
+      if (due.length >= limit) break
+    }
+    for (const key of due) this.#dirty.delete(key)
+    return due
+  }
+
+  /** What has to be done to one key. `mayRemove` false: whole items that nothing wants are kept for now (and looked at again). */
+  plan(key: string, mayRemove: boolean, idle?: ReadonlySet<string>): Step<Op> | undefined {
+    const desired = this.#desired.get(key)
+    const live = this.#live.get(key)
+    if (desired === undefined) {
+      if (live === undefined || !this.table.isOurs(key, live)) return undefined
+      if (!mayRemove) {
+        this.#kept.add(key)
+        return undefined
+      }
+    }
+    const ops = this.table.diff(key, desired, live, idle)
+    return ops.length === 0 ? undefined : { key, ops }
+  }
+
+  /**
+   * Whether a step may run now. A step on a doubted key is a repair; one that is needed too often waits longer each
+   * time, so that two programs do not fight at full speed.
+   */
+  admit(step: Step<Op>, nowMs: number): { readonly now: boolean; readonly repair?: Repair } {
+    const { key } = step
+    if (!this.#suspected.has(key)) return { now: true }
+    const before = this.#repairs.get(key)
+    const record = before === undefined || nowMs - before.lastMs > REPAIR_WINDOW_MS ? { count: 0, lastMs: nowMs } : before
+    if (record.count >= REPAIRS_FREE && !this.#postponed.delete(key)) {
+      this.#postponed.add(key)
+      this.#dirty.add(key)
+      const waitMs = Math.min(RETRY_LAST_MS, 1000 * 2 ** (record.count - REPAIRS_FREE))
+      this.#delays.set(key, { notBeforeMs: nowMs + waitMs, attempts: 0 })
+      return { now: false }
+    }
+    this.#suspected.delete(key)
+    this.#repairs.set(key, { count: record.count + 1, lastMs: nowMs })
+    return { now: true, repair: { key, commands: step.ops.map((op) => this.table.format(op)), times: record.count + 1 } }
+  }
+
+  /** No difference was found for a doubted key: it was right all the time. */
+  clearSuspicion(key: string): void {
+    this.#suspected.delete(key)
+  }
+
+  /** Takes the outcome of operations of one key, in order, into the mirror. Returns the failures. */
+  settle(key: string, ops: readonly Op[], outcomes: readonly (Error | undefined)[], nowMs: number): Failure[] {
+    const failures: Failure[] = []
+    let live = this.#live.get(key)
+    const attempts = (this.#delays.get(key)?.attempts ?? 0) + 1
+    const retryAtMs = nowMs + Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** (attempts - 1))
+    ops.forEach((op, index) => {
+      const error = outcomes[index]
+      if (error === undefined) live = this.table.step(live, op)
+      else failures.push({ key, command: this.table.format(op), error, attempts, retryAtMs })
+    })
+    if (failures.length > 0) {
+      this.#unread.add(key)
+      this.#dirty.add(key)
+      this.#delays.set(key, { notBeforeMs: retryAtMs, attempts })
+      return failures
+    }
+    this.#delays.delete(key)
+    this.#remember(key, live)
+    return failures
+  }
+
+  #remember(key: string, live: Item | undefined): void {
+    const wanted = this.#desired.get(key)
+    if (live === undefined) this.#live.delete(key)
+    else this.#live.set(key, wanted !== undefined && live !== wanted ? this.#settledOrLive(key, wanted, live) : live)
+  }
+
+  #settledOrLive(key: string, wanted: Item, live: Item): Item {
+    return this.table.diff(key, wanted, live).length === 0 ? this.#settled(key, wanted, live) : live
+  }
+
+  /** When the next delayed key is due; undefined when nothing waits. */
+  nextDueMs(): number | undefined {
+    let next: number | undefined
+    for (const key of this.#dirty) {
+      const at = this.#delays.get(key)?.notBeforeMs ?? 0
+      if (next === undefined || at < next) next = at
+    }
+    return next
+  }
+
+}
