@@ -1,0 +1,191 @@
+/**
+ * Turns one Service into what this node must answer for: a frontend for every address, port and protocol.
+ * What could break: everything here depends on the Service, its slices and the fields of the context named in `reads`,
+ * and on nothing else; and `sameFrontend` must compare every field that a table renders.
+ */
+import { familyOf, formatEndpoint } from '../values/address.ts'
+import type { Problem } from '../values/errors.ts'
+import { IP_FAMILIES, type IpFamily, type Protocol } from '../values/protocol.ts'
+import { type Endpoint, endpointsOf, offersOf } from './endpoints.ts'
+import { type NodeContext, READS_LOCAL_ADDRESSES, READS_NODE_PORT_ADDRESSES } from './node-context.ts'
+import type { EndpointSlice, Service, ServicePort, TrafficPolicy } from './objects.ts'
+import { type PortSelections, type Selection, selectEndpoints, type Verdict } from './topology.ts'
+
+/** `10.96.0.1:443/tcp`, IPv6 in brackets: what clients connect to. */
+export type FrontendKey = string
+
+export type FrontendKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancerVip' | 'NodePort'
+
+/** One address, port and protocol that this node answers for. */
+export interface Frontend {
+  readonly key: FrontendKey
+  readonly kind: FrontendKind
+  readonly family: IpFamily
+  readonly address: string
+  /** The Service's port; the node port when kind is NodePort. */
+  readonly port: number
+  readonly protocol: Protocol
+  /** `namespace/name:port`, or `namespace/name` when the port has no name. */
+  readonly servicePortName: string
+  /** Seconds; 0 when there is no affinity. */
+  readonly affinityTimeoutSeconds: number
+  /** Whether the address belongs on kube-ipvs0: never a node port's, never an address the node itself has. */
+  readonly bind: boolean
+  /** The policy that chose the endpoints: internal for a ClusterIP, external for all others. */
+  readonly policy: TrafficPolicy
+  /** Endpoints in use, sorted by the text of ip:port. One array for all frontends of a port where they are equal. */
+  readonly endpoints: readonly Endpoint[]
+  /** All endpoints of the port, used or not, and why: `verdicts[i]` is about `candidates[i]`. */
+  readonly candidates: readonly Endpoint[]
+  readonly verdicts: readonly Verdict[]
+  /** Policy Local, nothing usable on this node, but something elsewhere. */
+  readonly noLocalEndpoints: boolean
+  /** The Service as it was when this was made: source ranges, health check port and the like are read from here. */
+  readonly service: Service
+}
+
+/** All that one Service wants of this node. */
+export interface Contribution {
+  readonly frontends: ReadonlyMap<FrontendKey, Frontend>
+  readonly problems: readonly Problem[]
+  /** READS_* bits of the context's fields that took part. */
+  readonly reads: number
+}
+
+/** Among the frontends of one Service at one key the first kind of this order stays. */
+const KIND_ORDER: Readonly<Record<FrontendKind, number>> = {
+  ClusterIP: 0,
+  ExternalIP: 1,
+  LoadBalancerVip: 2,
+  NodePort: 3,
+}
+
+/** `10.96.0.1:443/tcp` */
+export function frontendKey(address: string, port: number, protocol: Protocol): FrontendKey {
+  return `${formatEndpoint(address, port)}/${protocol}`
+}
+
+/** `namespace/name:port`, or `namespace/name` when the port has no name (Kubernetes' ServicePortName). */
+export function servicePortName(service: Service, port: ServicePort): string {
+  return `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`
+}
+
+/** The frontends of a Service. `slices` are that Service's own, in any order. */
+export function contributionOf(service: Service, slices: readonly EndpointSlice[], node: NodeContext): Contribution {
+  const offers = offersOf(slices)
+  const found = new Map<FrontendKey, Frontend>()
+  const problems: Problem[] = []
+  let reads = READS_LOCAL_ADDRESSES
+  for (const family of IP_FAMILIES) {
+    const clusterIp = service.clusterIps[family]
+    if (clusterIp === undefined) continue
+    const ofFamily = (address: string): boolean => familyOf(address) === family
+    const externalIps = service.externalIps.filter(ofFamily)
+    const vips = service.loadBalancerVips.filter(ofFamily)
+    for (const port of service.ports) {
+      const candidates = endpointsOf(offers, family, port.protocol, port.name, node.nodeName)
+      const chosen = selectEndpoints(service.internalTrafficPolicy, service.externalTrafficPolicy, candidates, node)
+      const nodeAddresses = port.nodePort === 0 ? [] : node.nodePortAddresses[family]
+      if (port.nodePort !== 0) reads |= READS_NODE_PORT_ADDRESSES
+      const external = externalIps.length + vips.length + nodeAddresses.length > 0
+      reads |= chosen.internal.reads | (external ? chosen.external.reads : 0)
+      const shared = { service, port, family, candidates, chosen, name: servicePortName(service, port) }
+      place(found, problems, makeFrontend(shared, 'ClusterIP', clusterIp, node))
+      for (const address of externalIps) place(found, problems, makeFrontend(shared, 'ExternalIP', address, node))
+      for (const address of vips) place(found, problems, makeFrontend(shared, 'LoadBalancerVip', address, node))
+      for (const address of nodeAddresses) place(found, problems, makeFrontend(shared, 'NodePort', address, node))
+    }
+  }
+  reportOtherFamilies(service, problems)
+  return { frontends: found, problems, reads }
+}
+
+/** What all frontends of one Service port and family have in common. */
+interface PortParts {
+  readonly service: Service
+  readonly port: ServicePort
+  readonly family: IpFamily
+  readonly candidates: readonly Endpoint[]
+  readonly chosen: PortSelections
+  readonly name: string
+}
+
+function makeFrontend(parts: PortParts, kind: FrontendKind, address: string, node: NodeContext): Frontend {
+  const { service, port, family, candidates, name } = parts
+  const selection: Selection = kind === 'ClusterIP' ? parts.chosen.internal : parts.chosen.external
+  const number = kind === 'NodePort' ? port.nodePort : port.port
+  return {
+    key: frontendKey(address, number, port.protocol),
+    kind,
+    family,
+    address,
+    port: number,
+    protocol: port.protocol,
+    servicePortName: name,
+    affinityTimeoutSeconds: service.affinityTimeoutSeconds,
+    bind: kind !== 'NodePort' && !node.localAddresses.has(address),
+    policy: kind === 'ClusterIP' ? service.internalTrafficPolicy : service.externalTrafficPolicy,
+    endpoints: selection.endpoints,
+    candidates,
+    verdicts: selection.verdicts,
+    noLocalEndpoints: selection.noLocalEndpoints,
+    service,
+  }
+}
+
+/** Keeps one frontend a key. Two ports of the Service that meet at one are reported; one address listed twice is not. */
+function place(found: Map<FrontendKey, Frontend>, problems: Problem[], frontend: Frontend): void {
+  const before = found.get(frontend.key)
+  const replaces = before === undefined || KIND_ORDER[frontend.kind] < KIND_ORDER[before.kind]
+  if (before !== undefined && before.servicePortName !== frontend.servicePortName) {
+    const [winner, loser] = replaces ? [frontend, before] : [before, frontend]
+    const { namespace, name } = frontend.service
+    problems.push({
+      code: 'frontend-conflict',
+      subject: `${namespace}/${name}`,
+      field: 'spec.ports',
+      message: `${loser.servicePortName} (${loser.kind}) and ${winner.servicePortName} (${winner.kind}) both want ${frontend.key}; the latter has it`,
+    })
+  }
+  if (replaces) found.set(frontend.key, frontend)
+}
+
+/** An address of a family in which the Service has no cluster IP is not proxied, as in kube-proxy. */
+function reportOtherFamilies(service: Service, problems: Problem[]): void {
+  const report = (field: string, addresses: readonly string[]): void => {
+    for (const address of addresses) {
+      const family = familyOf(address)
+      if (service.clusterIps[family] !== undefined) continue
+      const message = `${address} is left out: the Service has no ${family} cluster IP`
+      problems.push({ code: 'address-family', subject: `${service.namespace}/${service.name}`, field, message })
+    }
+  }
+  report('spec.externalIPs', service.externalIps)
+  report('status.loadBalancer.ingress', service.loadBalancerVips)
+}
+
+function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
+  if (a === b) return true
+  if (a.length !== b.length) return false
+  for (let index = 0; index < a.length; index++) {
+    if (a[index]?.address !== b[index]?.address || a[index]?.port !== b[index]?.port) return false
+  }
+  return true
+}
+
+/**
+ * Whether two frontends of one key come to the same in every table. Verdicts and candidates only explain, so they do not
+ * count; a table that renders more of a frontend than is compared here needs it added.
+ */
+export function sameFrontend(a: Frontend, b: Frontend): boolean {
+  return (
+    a === b ||
+    (a.key === b.key &&
+      a.kind === b.kind &&
+      a.servicePortName === b.servicePortName &&
+      a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&
+      a.bind === b.bind &&
+      a.policy === b.policy &&
+      sameEndpoints(a.endpoints, b.endpoints))
+  )
+}

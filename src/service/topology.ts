@@ -1,0 +1,207 @@
+/**
+ * Which endpoints of a Service port this node uses, and why each of the others is not used.
+ * What could break: only endpoints that are ready, or that serve while they terminate, are ever used; and a `Local`
+ * policy falls back to other nodes for external traffic only.
+ *
+ * Cluster list: the ready endpoints, narrowed by hints when every ready one carries them and one names this node (or
+ * else this node's zone); when none is ready, those that serve while they terminate, wherever they are.
+ * Local list: the ready endpoints on this node; when there are none, those on this node that serve while they terminate.
+ */
+import { type Endpoint, isLocalTo } from './endpoints.ts'
+import { READS_ZONE } from './node-context.ts'
+import type { SliceEndpoint, TrafficPolicy } from './objects.ts'
+
+/** Why an endpoint is used or not. Stable: part of `explain` and of `--output json`. */
+export type Verdict =
+  | 'used'
+  | 'used-local'
+  | 'used-node-hint'
+  | 'used-zone-hint'
+  | 'used-no-local'
+  | 'used-terminating'
+  | 'not-ready'
+  | 'not-serving'
+  | 'terminating'
+  | 'not-local'
+  | 'other-node-hint'
+  | 'other-zone-hint'
+
+/** Each verdict in words, for a person who asks why. */
+export const VERDICT_TEXT: Readonly<Record<Verdict, string>> = {
+  used: 'ready',
+  'used-local': 'ready, and on this node as the traffic policy wants',
+  'used-node-hint': 'ready, and hinted for this node',
+  'used-zone-hint': 'ready, and hinted for this zone',
+  'used-no-local': 'ready; the traffic policy is Local, but no endpoint of this node can be used',
+  'used-terminating': 'terminating but still serving, and no ready endpoint is left',
+  'not-ready': 'not ready',
+  'not-serving': 'terminating and no longer serving',
+  terminating: 'terminating, and there are ready endpoints',
+  'not-local': 'on another node, and the traffic policy is Local',
+  'other-node-hint': 'hinted for other nodes',
+  'other-zone-hint': 'hinted for other zones',
+}
+
+/** Whether an endpoint with this verdict gets traffic. */
+export function isUsed(verdict: Verdict): boolean {
+  return verdict.startsWith('used')
+}
+
+/** What the node has to do with the choice: part of NodeContext. */
+export interface NodePlace {
+  readonly nodeName: string
+  readonly zone: string | undefined
+}
+
+/** The endpoints that one kind of traffic may use. */
+export interface Selection {
+  /** In the order of the candidates. The candidates' own array when all of them are used. */
+  readonly endpoints: readonly Endpoint[]
+  /** One for each candidate, in their order. */
+  readonly verdicts: readonly Verdict[]
+  /**
+   * The policy is Local, no endpoint of this node can be used, but some endpoint elsewhere can
+   * (kubeproxy_sync_proxy_rules_no_local_endpoints_total).
+   */
+  readonly noLocalEndpoints: boolean
+  /** Fields of the node's context that took part, as READS_* bits. */
+  readonly reads: number
+}
+
+/** The selections of one Service port and family. One object twice when both policies come to the same. */
+export interface PortSelections {
+  readonly internal: Selection
+  readonly external: Selection
+}
+
+type Hints = 'zoneHints' | 'nodeHints'
+
+const NO_ENDPOINTS: Selection = { endpoints: [], verdicts: [], noLocalEndpoints: false, reads: 0 }
+
+function servesWhileTerminating(endpoint: SliceEndpoint): boolean {
+  return endpoint.serving && endpoint.terminating
+}
+
+/** Whether every ready candidate has hints of this kind. The caller knows that there is a ready one. */
+function allHinted(candidates: readonly Endpoint[], hints: Hints): boolean {
+  for (const { source } of candidates) {
+    if (source.ready && (source[hints] === undefined || source[hints].length === 0)) return false
+  }
+  return true
+}
+
+function isHinted(endpoint: SliceEndpoint, hints: Hints, name: string): boolean {
+  return endpoint[hints]?.includes(name) === true
+}
+
+function someHinted(candidates: readonly Endpoint[], hints: Hints, name: string): boolean {
+  for (const { source } of candidates) if (source.ready && isHinted(source, hints, name)) return true
+  return false
+}
+
+/** Why an endpoint that is not ready gets nothing while others do. */
+function unreadyVerdict(endpoint: SliceEndpoint): Verdict {
+  if (!endpoint.terminating) return 'not-ready'
+  return endpoint.serving ? 'terminating' : 'not-serving'
+}
+
+function finish(
+  candidates: readonly Endpoint[],
+  verdicts: readonly Verdict[],
+  noLocalEndpoints: boolean,
+  reads: number,
+): Selection {
+  const used = candidates.filter((_, index) => isUsed(verdicts[index] ?? 'not-ready'))
+  const endpoints = used.length === candidates.length ? candidates : used
+  return { endpoints, verdicts, noLocalEndpoints, reads }
+}
+
+/** The cluster list; `noLocal` says that it stands in for an empty local list. */
+function selectCluster(candidates: readonly Endpoint[], node: NodePlace, noLocal: boolean): Selection {
+  let someReady = false
+  for (const { source } of candidates) someReady ||= source.ready
+  if (!someReady) {
+    let someServing = false
+    const verdicts = candidates.map(({ source }): Verdict => {
+      if (!servesWhileTerminating(source)) return unreadyVerdict(source)
+      someServing = true
+      return 'used-terminating'
+    })
+    return finish(candidates, verdicts, noLocal && someServing, 0)
+  }
+  let reads = 0
+  let hints: Hints | undefined
+  let name = ''
+  if (allHinted(candidates, 'nodeHints') && someHinted(candidates, 'nodeHints', node.nodeName)) {
+    hints = 'nodeHints'
+    name = node.nodeName
+  } else if (allHinted(candidates, 'zoneHints')) {
+    reads = READS_ZONE
+    if (node.zone !== undefined && node.zone !== '' && someHinted(candidates, 'zoneHints', node.zone)) {
+      hints = 'zoneHints'
+      name = node.zone
+    }
+  }
+  const plain: Verdict = noLocal ? 'used-no-local' : 'used'
+  const hit: Verdict = noLocal ? 'used-no-local' : hints === 'nodeHints' ? 'used-node-hint' : 'used-zone-hint'
+  const miss: Verdict = hints === 'nodeHints' ? 'other-node-hint' : 'other-zone-hint'
+  const verdicts = candidates.map(({ source }): Verdict => {
+    if (!source.ready) return unreadyVerdict(source)
+    if (hints === undefined) return plain
+    return isHinted(source, hints, name) ? hit : miss
+  })
+  return finish(candidates, verdicts, noLocal, reads)
+}
+
+/** The local list; undefined when it is empty. */
+function selectLocal(candidates: readonly Endpoint[], node: NodePlace): Selection | undefined {
+  let ready = false
+  let serving = false
+  for (const { source } of candidates) {
+    if (!isLocalTo(source, node.nodeName)) continue
+    ready ||= source.ready
+    serving ||= servesWhileTerminating(source)
+  }
+  if (!ready && !serving) return undefined
+  const verdicts = candidates.map(({ source }): Verdict => {
+    const usable = source.ready || servesWhileTerminating(source)
+    if (!isLocalTo(source, node.nodeName)) return usable ? 'not-local' : unreadyVerdict(source)
+    if (source.ready) return 'used-local'
+    return !ready && servesWhileTerminating(source) ? 'used-terminating' : unreadyVerdict(source)
+  })
+  return finish(candidates, verdicts, false, 0)
+}
+
+/** Nothing at all: policy Local for internal traffic, and no endpoint of this node can be used. */
+function selectNone(candidates: readonly Endpoint[]): Selection {
+  let usable = false
+  const verdicts = candidates.map(({ source }): Verdict => {
+    if (!source.ready && !servesWhileTerminating(source)) return unreadyVerdict(source)
+    usable = true
+    return 'not-local'
+  })
+  return finish(candidates, verdicts, usable, 0)
+}
+
+/**
+ * What internal traffic (ClusterIP) and external traffic (external IPs, load balancer VIPs, node ports) may use of the
+ * endpoints of one Service port and family. With internal policy Local and no endpoint here a ClusterIP has none, even
+ * when the Service is externally accessible too (kube-proxy in ipvs mode then uses all); external traffic with policy
+ * Local falls back to all (kubernetes PR 97081).
+ */
+export function selectEndpoints(
+  internalPolicy: TrafficPolicy,
+  externalPolicy: TrafficPolicy,
+  candidates: readonly Endpoint[],
+  node: NodePlace,
+): PortSelections {
+  if (candidates.length === 0) return { internal: NO_ENDPOINTS, external: NO_ENDPOINTS }
+  const wantsLocal = internalPolicy === 'Local' || externalPolicy === 'Local'
+  const local = wantsLocal ? selectLocal(candidates, node) : undefined
+  const wantsCluster = internalPolicy === 'Cluster' || externalPolicy === 'Cluster'
+  const cluster = wantsCluster ? selectCluster(candidates, node, false) : NO_ENDPOINTS
+  return {
+    internal: internalPolicy === 'Cluster' ? cluster : (local ?? selectNone(candidates)),
+    external: externalPolicy === 'Cluster' ? cluster : (local ?? selectCluster(candidates, node, true)),
+  }
+}
