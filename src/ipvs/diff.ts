@@ -65,11 +65,13 @@ function diffRealServers(
       present = live[++next]
     }
     if (present !== undefined && compareRealServers(present, wanted) === 0) {
-      if (!sameRealServer(present, wanted)) ops.push({ kind: 'edit-real-server', key, server: desired, realServer: wanted })
+      if (!sameRealServer(present, wanted))
+        ops.push({ kind: 'edit-real-server', key, server: desired, realServer: wanted })
       next++
     } else ops.push({ kind: 'add-real-server', key, server: desired, realServer: wanted })
   }
-  for (let present = live[next]; present !== undefined; present = live[++next]) unwanted(key, desired, present, idle, going)
+  for (let present = live[next]; present !== undefined; present = live[++next])
+    unwanted(key, desired, present, idle, going)
   for (const op of going) ops.push(op)
 }
 
@@ -88,7 +90,10 @@ function unwanted(
 }
 
 /** What one successful operation makes of the live virtual server. */
-export function stepVirtualServer(live: VirtualServer | undefined, op: VirtualServerOperation): VirtualServer | undefined {
+export function stepVirtualServer(
+  live: VirtualServer | undefined,
+  op: VirtualServerOperation,
+): VirtualServer | undefined {
   switch (op.kind) {
     case 'add-virtual-server':
       return { ...op.server, realServers: [] }
@@ -118,7 +123,10 @@ function stepRealServers(live: readonly RealServer[], op: RealServerOperation): 
 }
 
 /** Keys of real servers that are only there until their connections end: unwanted, TCP, weight 0. */
-export function drainingRealServers(desired: VirtualServer | undefined, live: VirtualServer | undefined): RealServerKey[] {
+export function drainingRealServers(
+  desired: VirtualServer | undefined,
+  live: VirtualServer | undefined,
+): RealServerKey[] {
   if (desired === undefined || live === undefined || live.protocol !== 'tcp' || desired === live) return []
   if (live.realServers.length === desired.realServers.length && live.realServers === desired.realServers) return []
   const wanted = new Set(desired.realServers.map(realServerKey))

@@ -37,7 +37,12 @@ const COMMAND: Readonly<Record<VirtualServerOperation['kind'], string>> = {
 
 /** `ipvsadm -a -t 10.96.0.1:443 -r 172.18.0.2:6443 -m -w 1` */
 export function formatOperation(op: VirtualServerOperation): string {
-  const words = ['ipvsadm', COMMAND[op.kind], SERVICE_OPTION[op.server.protocol], formatEndpoint(op.server.address, op.server.port)]
+  const words = [
+    'ipvsadm',
+    COMMAND[op.kind],
+    SERVICE_OPTION[op.server.protocol],
+    formatEndpoint(op.server.address, op.server.port),
+  ]
   switch (op.kind) {
     case 'add-virtual-server':
     case 'edit-virtual-server':

@@ -81,7 +81,13 @@ export type VirtualServerFields = Omit<VirtualServer, 'realServers'>
 /** A service as a dump lists it. `fwmark` services have no address. */
 export type ListedService =
   | { readonly kind: 'address'; readonly fields: VirtualServerFields; readonly statistics: Statistics }
-  | { readonly kind: 'fwmark'; readonly fwmark: number; readonly family: IpFamily; readonly scheduler: string; readonly statistics: Statistics }
+  | {
+      readonly kind: 'fwmark'
+      readonly fwmark: number
+      readonly family: IpFamily
+      readonly scheduler: string
+      readonly statistics: Statistics
+    }
 
 /** A destination as a dump lists it: the real server and what only the kernel knows of it. */
 export interface ListedDestination {

@@ -32,7 +32,7 @@ const SLICE_KEYS = 1000
 /** A table and the state kept for it, whatever its item and operation types. */
 export interface Reconciled {
   readonly name: TableName
-  read(signal: AbortSignal): Promise<void>
+  read(nowMs: number, signal: AbortSignal): Promise<void>
   /** Plans due keys and runs what comes; what goes is kept for `remove`. */
   bring(pass: Pass): Promise<void>
   remove(pass: Pass): Promise<void>
@@ -100,13 +100,14 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
 
   return {
     name: table.name,
-    read: (signal) => sync.read(signal),
+    read: (nowMs, signal) => sync.read(nowMs, signal),
     async bring(pass) {
       going = []
       for (let coming = planSlice(pass); coming !== undefined; coming = planSlice(pass)) await run(coming, pass)
     },
     async remove(pass) {
-      const steps = going
+      // A key that failed on the way in, or that is wanted otherwise by now, is planned anew: never take away on an old plan.
+      const steps = going.filter((step) => sync.isCurrent(step.key))
       going = []
       for (let from = 0; from < steps.length; from += SLICE_KEYS) await run(steps.slice(from, from + SLICE_KEYS), pass)
     },
@@ -140,7 +141,7 @@ export class Reconciler {
     const readable: Reconciled[] = []
     for (const table of this.#tables) {
       try {
-        await table.read(options.signal)
+        await table.read(options.now(), options.signal)
         readable.push(table)
       } catch (error) {
         options.signal.throwIfAborted()
@@ -155,7 +156,7 @@ export class Reconciler {
   /** What a pass would do, as commands in the order in which they would run. Rejects when a table cannot be read. */
   async preview(options: Pick<PassOptions, 'signal' | 'mayRemove' | 'now'>): Promise<string[]> {
     this.#allowRemovals(options.mayRemove)
-    for (const table of this.#tables) await table.read(options.signal)
+    for (const table of this.#tables) await table.read(options.now(), options.signal)
     const plans = this.#tables.map((table) => table.preview(options.mayRemove, options.now()))
     return [...plans.flatMap((plan) => plan.coming), ...plans.toReversed().flatMap((plan) => plan.going)]
   }

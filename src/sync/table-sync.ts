@@ -59,8 +59,12 @@ export class TableSync<Item, Op> {
   /** Items that nothing wants and that may not be removed yet. */
   readonly #kept = new Set<string>()
 
-  constructor(table: KernelTable<Item, Op>) {
+  readonly #onLive: (key: string) => void
+
+  /** `onLive` hears of every key whose live item was read or written, so that others can derive what they need from it. */
+  constructor(table: KernelTable<Item, Op>, onLive: (key: string) => void = () => undefined) {
     this.table = table
+    this.#onLive = onLive
   }
 
   /** What this key shall be from now on; undefined: not there. */
@@ -117,8 +121,8 @@ export class TableSync<Item, Op> {
     this.#dirty.add(key)
   }
 
-  /** Reads what is not known. Rejects when the kernel cannot be read; then nothing is changed here. */
-  async read(signal: AbortSignal): Promise<void> {
+  /** Reads what is not known; a key that waits for its next try is read only then. Rejects when the kernel cannot be read; then nothing is changed here. */
+  async read(nowMs: number, signal: AbortSignal): Promise<void> {
     if (this.#allUnread) {
       const all = await this.table.read('all', signal)
       for (const key of this.#live.keys()) this.#dirty.add(key)
@@ -129,9 +133,9 @@ export class TableSync<Item, Op> {
       this.#unread.clear()
       return
     }
-    if (this.#unread.size === 0) return
-    // A key that waits for its next try is read only then.
-    const keys = [...this.#unread]
+    const keys: string[] = []
+    for (const key of this.#unread) if ((this.#delays.get(key)?.notBeforeMs ?? 0) <= nowMs) keys.push(key)
+    if (keys.length === 0) return
     const found = await this.table.read(keys, signal)
     for (const key of keys) {
       this.#unread.delete(key)
@@ -146,13 +150,15 @@ export class TableSync<Item, Op> {
   /** Equal items are shared between desired and live: half the memory, and the next diff is one comparison. */
   #adopt(key: string, item: Item): void {
     const wanted = this.#desired.get(key)
-    this.#live.set(key, wanted !== undefined && this.table.diff(key, wanted, item).length === 0 ? this.#settled(key, wanted, item) : item)
+    this.#live.set(key, wanted === undefined ? item : this.#shared(key, wanted, item))
     this.#dirty.add(key)
+    this.#onLive(key)
   }
 
-  /** No difference may still mean a drain in progress, which only the live item shows. */
-  #settled(key: string, wanted: Item, item: Item): Item {
-    return this.table.diff(key, item, wanted).length === 0 ? wanted : item
+  /** The wanted item where the live one is equal to it. No difference one way may still be a drain in progress. */
+  #shared(key: string, wanted: Item, live: Item): Item {
+    if (live === wanted || this.table.diff(key, wanted, live).length > 0) return live
+    return this.table.diff(key, live, wanted).length === 0 ? wanted : live
   }
 
   /** Keys that may need work and may be worked on now, taken off the list. Call after `read`. */
@@ -191,7 +197,8 @@ export class TableSync<Item, Op> {
     const { key } = step
     if (!this.#suspected.has(key)) return { now: true }
     const before = this.#repairs.get(key)
-    const record = before === undefined || nowMs - before.lastMs > REPAIR_WINDOW_MS ? { count: 0, lastMs: nowMs } : before
+    const record =
+      before === undefined || nowMs - before.lastMs > REPAIR_WINDOW_MS ? { count: 0, lastMs: nowMs } : before
     if (record.count >= REPAIRS_FREE && !this.#postponed.delete(key)) {
       this.#postponed.add(key)
       this.#dirty.add(key)
@@ -201,7 +208,10 @@ export class TableSync<Item, Op> {
     }
     this.#suspected.delete(key)
     this.#repairs.set(key, { count: record.count + 1, lastMs: nowMs })
-    return { now: true, repair: { key, commands: step.ops.map((op) => this.table.format(op)), times: record.count + 1 } }
+    return {
+      now: true,
+      repair: { key, commands: step.ops.map((op) => this.table.format(op)), times: record.count + 1 },
+    }
   }
 
   /** No difference was found for a doubted key: it was right all the time. */
@@ -234,11 +244,13 @@ export class TableSync<Item, Op> {
   #remember(key: string, live: Item | undefined): void {
     const wanted = this.#desired.get(key)
     if (live === undefined) this.#live.delete(key)
-    else this.#live.set(key, wanted !== undefined && live !== wanted ? this.#settledOrLive(key, wanted, live) : live)
+    else this.#live.set(key, wanted === undefined ? live : this.#shared(key, wanted, live))
+    this.#onLive(key)
   }
 
-  #settledOrLive(key: string, wanted: Item, live: Item): Item {
-    return this.table.diff(key, wanted, live).length === 0 ? this.#settled(key, wanted, live) : live
+  /** Whether a plan made for this key earlier in the pass still holds: nothing failed, nobody wants or suspects anything else. */
+  isCurrent(key: string): boolean {
+    return !this.#allUnread && !this.#dirty.has(key) && !this.#unread.has(key)
   }
 
   /** When the next delayed key is due; undefined when nothing waits. */
@@ -250,5 +262,4 @@ export class TableSync<Item, Op> {
     }
     return next
   }
-
 }

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { diffVirtualServer, drainingRealServers, stepVirtualServer } from '../../src/ipvs/diff.ts'
+import { realServerKey } from '../../src/ipvs/key.ts'
+import { directionOf } from '../../src/ipvs/operation.ts'
+import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
+import { liveVirtualServer, wantedVirtualServer } from '../support/virtual-servers.ts'
+
+const KEY = '10.96.0.1:80/tcp'
+const server = (address: string, weight = 1): RealServer => ({
+  address,
+  port: 8080,
+  weight,
+  forwarding: 'masquerade',
+  upperThreshold: 0,
+  lowerThreshold: 0,
+})
+const virtual = (realServers: readonly RealServer[], more: Partial<VirtualServer> = {}): VirtualServer => ({
+  family: 'IPv4',
+  address: '10.96.0.1',
+  port: 80,
+  protocol: 'tcp',
+  scheduler: 'rr',
+  flags: 0,
+  timeoutSeconds: 0,
+  netmask: 0xffffffff,
+  persistenceEngine: '',
+  realServers,
+  ...more,
+})
+const kinds = (desired?: VirtualServer, live?: VirtualServer, idle?: ReadonlySet<string>): string[] =>
+  diffVirtualServer(KEY, desired, live, idle).map((op) =>
+    'realServer' in op ? `${op.kind} ${op.realServer.address} w${op.realServer.weight}` : op.kind,
+  )
+
+describe('diffVirtualServer', () => {
+  const rows: { name: string; desired?: VirtualServer; live?: VirtualServer; idle?: string[]; ops: string[] }[] = [
+    {
+      name: 'adds a virtual server before its real servers',
+      desired: virtual([server('1.1.1.1')]),
+      ops: ['add-virtual-server', 'add-real-server 1.1.1.1 w1'],
+    },
+    { name: 'deletes a virtual server at once', live: virtual([server('1.1.1.1')]), ops: ['delete-virtual-server'] },
+    {
+      name: 'edits fields in place',
+      desired: virtual([], { scheduler: 'lc' }),
+      live: virtual([]),
+      ops: ['edit-virtual-server'],
+    },
+    {
+      name: 'adds before it drains',
+      desired: virtual([server('2.2.2.2')]),
+      live: virtual([server('1.1.1.1')]),
+      ops: ['add-real-server 2.2.2.2 w1', 'edit-real-server 1.1.1.1 w0'],
+    },
+    { name: 'leaves a drain alone', desired: virtual([]), live: virtual([server('1.1.1.1', 0)]), ops: [] },
+    {
+      name: 'deletes an idle drain',
+      desired: virtual([]),
+      live: virtual([server('1.1.1.1', 0)]),
+      idle: ['1.1.1.1:8080'],
+      ops: ['delete-real-server 1.1.1.1 w0'],
+    },
+    {
+      name: 'never deletes a server with weight because it is idle',
+      desired: virtual([]),
+      live: virtual([server('1.1.1.1', 1)]),
+      idle: ['1.1.1.1:8080'],
+      ops: ['edit-real-server 1.1.1.1 w0'],
+    },
+    {
+      name: 'gives a returning server its weight back in place',
+      desired: virtual([server('1.1.1.1')]),
+      live: virtual([server('1.1.1.1', 0)]),
+      ops: ['edit-real-server 1.1.1.1 w1'],
+    },
+    {
+      name: 'deletes udp servers at once',
+      desired: virtual([], { protocol: 'udp' }),
+      live: virtual([server('1.1.1.1')], { protocol: 'udp' }),
+      ops: ['delete-real-server 1.1.1.1 w1'],
+    },
+    {
+      name: 'deletes sctp servers at once',
+      desired: virtual([], { protocol: 'sctp' }),
+      live: virtual([server('1.1.1.1', 0)], { protocol: 'sctp' }),
+      ops: ['delete-real-server 1.1.1.1 w0'],
+    },
+  ]
+  for (const row of rows)
+    it(row.name, () => assert.deepEqual(kinds(row.desired, row.live, row.idle && new Set(row.idle)), row.ops))
+
+  it('is empty between equal virtual servers', () => {
+    fc.assert(fc.property(wantedVirtualServer, (it) => diffVirtualServer(KEY, it, structuredClone(it)).length === 0))
+  })
+
+  it('stepped through from live gives desired, up to draining', () => {
+    fc.assert(
+      fc.property(wantedVirtualServer, fc.option(liveVirtualServer, { nil: undefined }), (wanted, live) => {
+        const desired =
+          live === undefined
+            ? wanted
+            : { ...wanted, family: live.family, address: live.address, port: live.port, protocol: live.protocol }
+        const after = diffVirtualServer(KEY, desired, live).reduce(stepVirtualServer, live)
+        assert.ok(after !== undefined)
+        const draining = new Set(drainingRealServers(desired, after))
+        const kept = after.realServers.filter((it) => !draining.has(realServerKey(it)))
+        assert.deepEqual({ ...after, realServers: kept }, desired)
+        assert.deepEqual(diffVirtualServer(KEY, desired, after), [])
+      }),
+    )
+  })
+
+  it('has no prefix that leaves a virtual server without weight that has some before and after', () => {
+    const hasWeight = (it: VirtualServer | undefined): boolean =>
+      it?.realServers.some((real) => real.weight > 0) ?? false
+    fc.assert(
+      fc.property(wantedVirtualServer, liveVirtualServer, (desired, live) => {
+        fc.pre(hasWeight(desired) && hasWeight(live))
+        let now: VirtualServer | undefined = live
+        for (const op of diffVirtualServer(KEY, desired, live)) {
+          now = stepVirtualServer(now, op)
+          assert.ok(hasWeight(now))
+        }
+      }),
+    )
+  })
+
+  it('gives everything that comes before anything that goes', () => {
+    fc.assert(
+      fc.property(wantedVirtualServer, liveVirtualServer, (desired, live) => {
+        const directions = diffVirtualServer(KEY, desired, live).map(directionOf)
+        assert.deepEqual(directions, directions.toSorted())
+      }),
+    )
+  })
+})

@@ -1,0 +1,55 @@
+/**
+ * A kernel table in memory, with the same pure half as the real virtual-server table: it fails when told to, and it
+ * can be changed behind the reconciler's back.
+ */
+import { diffVirtualServer, stepVirtualServer } from '../../src/ipvs/diff.ts'
+import { directionOf, type VirtualServerOperation } from '../../src/ipvs/operation.ts'
+import { formatOperation } from '../../src/ipvs/text.ts'
+import type { VirtualServer } from '../../src/ipvs/types.ts'
+import type { KernelTable } from '../../src/sync/table.ts'
+
+export class MemoryTable implements KernelTable<VirtualServer, VirtualServerOperation> {
+  readonly name = 'virtual-servers'
+  readonly kernel = new Map<string, VirtualServer>()
+  readonly applied: string[] = []
+  reads = 0
+  /** Decides whether the next operation fails, before it does anything. */
+  fails: (op: VirtualServerOperation) => boolean = () => false
+  failRead = false
+  foreign: ReadonlySet<string> = new Set()
+
+  async read(keys: readonly string[] | 'all'): Promise<Map<string, VirtualServer>> {
+    this.reads++
+    if (this.failRead) throw new Error('the table cannot be read')
+    const wanted = keys === 'all' ? [...this.kernel.keys()] : keys
+    return new Map(
+      wanted.flatMap((key) => {
+        const item = this.kernel.get(key)
+        return item === undefined ? [] : [[key, structuredClone(item)] as const]
+      }),
+    )
+  }
+
+  diff = diffVirtualServer
+  step = stepVirtualServer
+  direction = directionOf
+  format = formatOperation
+
+  async apply(ops: readonly VirtualServerOperation[]): Promise<readonly (Error | undefined)[]> {
+    return ops.map((op) => {
+      if (this.fails(op)) return new Error('told to fail')
+      const live = this.kernel.get(op.key)
+      const adds = op.kind === 'add-virtual-server'
+      if (adds === (live !== undefined)) return new Error(adds ? 'EEXIST' : 'ESRCH')
+      const after = stepVirtualServer(live, op)
+      if (after === undefined) this.kernel.delete(op.key)
+      else this.kernel.set(op.key, after)
+      this.applied.push(formatOperation(op))
+      return undefined
+    })
+  }
+
+  isOurs(key: string): boolean {
+    return !this.foreign.has(key)
+  }
+}

@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { drainingRealServers } from '../../src/ipvs/diff.ts'
+import { realServerKey, virtualServerKey } from '../../src/ipvs/key.ts'
+import type { VirtualServerOperation } from '../../src/ipvs/operation.ts'
+import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
+import { Reconciler, reconciled } from '../../src/sync/reconciler.ts'
+import { TableSync } from '../../src/sync/table-sync.ts'
+import { MemoryTable } from '../support/memory-table.ts'
+import { liveVirtualServer, wantedVirtualServer } from '../support/virtual-servers.ts'
+
+const signal = new AbortController().signal
+
+class World {
+  readonly table = new MemoryTable()
+  readonly sync = new TableSync<VirtualServer, VirtualServerOperation>(this.table)
+  readonly reconciler = new Reconciler([reconciled(this.sync)])
+  nowMs = 0
+
+  put(...servers: VirtualServer[]): this {
+    for (const server of servers) this.table.kernel.set(virtualServerKey(server), server)
+    return this
+  }
+
+  want(...servers: VirtualServer[]): this {
+    for (const server of servers) this.sync.want(virtualServerKey(server), server)
+    return this
+  }
+
+  pass(mayRemove = true, idle?: ReadonlyMap<string, ReadonlySet<string>>) {
+    const options = { signal, now: () => this.nowMs, mayRemove }
+    return this.reconciler.pass(idle === undefined ? options : { ...options, idle })
+  }
+
+  /** Live state without what only drains. */
+  settled(): Map<string, VirtualServer> {
+    const settled = new Map<string, VirtualServer>()
+    for (const [key, live] of this.table.kernel) {
+      const draining = new Set(drainingRealServers(this.sync.desired(key), live))
+      settled.set(key, { ...live, realServers: live.realServers.filter((it) => !draining.has(realServerKey(it))) })
+    }
+    return settled
+  }
+}
+
+const real = (address: string, weight = 1): RealServer => ({
+  address,
+  port: 80,
+  weight,
+  forwarding: 'masquerade',
+  upperThreshold: 0,
+  lowerThreshold: 0,
+})
+const virtual = (address: string, ...realServers: RealServer[]): VirtualServer => ({
+  family: 'IPv4',
+  address,
+  port: 80,
+  protocol: 'tcp',
+  scheduler: 'rr',
+  flags: 0,
+  timeoutSeconds: 0,
+  netmask: 0xffffffff,
+  persistenceEngine: '',
+  realServers,
+})
+const KEY = '10.0.0.1:80/tcp'
+
+describe('Reconciler', () => {
+  it('adopts a live table without touching what is right', async () => {
+    const server = virtual('10.0.0.1', real('1.1.1.1'), real('1.1.1.2'))
+    const world = new World().put(server).want(structuredClone(server))
+    assert.deepEqual({ ...(await world.pass()) }.applied, 0)
+    assert.deepEqual(world.table.applied, [])
+  })
+
+  it('removes nothing before it may, and then does', async () => {
+    const world = new World()
+      .put(virtual('10.0.0.1', real('1.1.1.1')), virtual('10.0.0.2'))
+      .want(virtual('10.0.0.2', real('1.1.1.1')))
+    await world.pass(false)
+    assert.deepEqual(world.table.applied, ['ipvsadm -a -t 10.0.0.2:80 -r 1.1.1.1:80 -m -w 1'])
+    await world.pass(true)
+    assert.deepEqual(world.table.applied.slice(1), ['ipvsadm -D -t 10.0.0.1:80'])
+  })
+
+  it('never removes what is not ours', async () => {
+    const world = new World().put(virtual('10.0.0.1', real('1.1.1.1')))
+    world.table.foreign = new Set([KEY])
+    await world.pass()
+    assert.equal(world.table.kernel.size, 1)
+  })
+
+  it('repairs what was changed by hand after it is doubted, and reports it', async () => {
+    const world = new World().want(virtual('10.0.0.1', real('1.1.1.1')))
+    await world.pass()
+    world.table.kernel.set(KEY, virtual('10.0.0.1', real('1.1.1.1', 7)))
+    world.sync.doubt([KEY])
+    const report = await world.pass()
+    assert.deepEqual(report.repairs, [
+      { key: KEY, commands: ['ipvsadm -e -t 10.0.0.1:80 -r 1.1.1.1:80 -m -w 1'], times: 1, table: 'virtual-servers' },
+    ])
+    world.sync.doubt([KEY])
+    assert.deepEqual((await world.pass()).repairs, [])
+  })
+
+  it('slows repairs down that keep coming back', async () => {
+    const world = new World().want(virtual('10.0.0.1'))
+    await world.pass()
+    const repairTimes: number[] = []
+    for (; world.nowMs < 30_000; world.nowMs += 100) {
+      if (world.table.kernel.delete(KEY)) world.sync.doubt([KEY])
+      if ((await world.pass()).repairs.length > 0) repairTimes.push(world.nowMs)
+    }
+    assert.ok(repairTimes.length < 10, `${repairTimes}`)
+    const gaps = repairTimes.slice(1).map((at, index) => at - (repairTimes[index] ?? 0))
+    assert.deepEqual(
+      gaps,
+      gaps.toSorted((a, b) => a - b),
+    )
+  })
+
+  it('does not take a real server away when the one that replaces it could not be added', async () => {
+    const world = new World().want(virtual('10.0.0.1', real('1.1.1.1')))
+    await world.pass()
+    world.table.fails = (op) => op.kind === 'add-real-server'
+    world.want(virtual('10.0.0.1', real('2.2.2.2')))
+    const report = await world.pass()
+    assert.equal(report.failures.length, 1)
+    assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [real('1.1.1.1')])
+  })
+
+  it('lets one failing key stop no other, and retries it with growing waits', async () => {
+    const world = new World().want(virtual('10.0.0.1'), virtual('10.0.0.2'))
+    let tries = 0
+    world.table.fails = (op) => op.key === KEY && ++tries > 0
+    await world.pass()
+    assert.deepEqual([...world.table.kernel.keys()], ['10.0.0.2:80/tcp'])
+    const triesAt: number[] = []
+    for (; world.nowMs < 120_000; world.nowMs += 500) {
+      const before = tries
+      await world.pass()
+      if (tries > before) triesAt.push(world.nowMs)
+    }
+    assert.deepEqual(triesAt.slice(0, 4), [500, 1500, 3500, 7500])
+    world.table.fails = () => false
+    world.nowMs += 30_000
+    await world.pass()
+    assert.equal(world.table.kernel.size, 2)
+  })
+
+  it('keeps everything when the table cannot be read', async () => {
+    const world = new World().put(virtual('10.0.0.9'))
+    world.table.failRead = true
+    const report = await world.pass()
+    assert.equal(report.unreadable.length, 1)
+    assert.equal(world.table.kernel.size, 1)
+    world.table.failRead = false
+    await world.pass()
+    assert.equal(world.table.kernel.size, 0)
+  })
+
+  it('deletes a drained real server once it was seen idle', async () => {
+    const world = new World().want(virtual('10.0.0.1', real('1.1.1.1'), real('2.2.2.2')))
+    await world.pass()
+    world.want(virtual('10.0.0.1', real('2.2.2.2')))
+    await world.pass()
+    assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [real('1.1.1.1', 0), real('2.2.2.2')])
+    world.sync.touch(KEY)
+    await world.pass(true, new Map([[KEY, new Set(['1.1.1.1:80'])]]))
+    assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [real('2.2.2.2')])
+  })
+
+  it('previews what a pass does, in its order, and a drain as no difference', async () => {
+    const prepare = () =>
+      new World()
+        .put(virtual('10.0.0.1', real('1.1.1.1', 0)), virtual('10.0.0.3'))
+        .want(virtual('10.0.0.1'), virtual('10.0.0.2', real('3.3.3.3')))
+    const previewed = await prepare().reconciler.preview({ signal, mayRemove: true, now: () => 0 })
+    const world = prepare()
+    await world.pass()
+    assert.deepEqual(previewed, world.table.applied)
+    assert.equal(previewed.length, 3)
+  })
+
+  it('reaches the desired state from any state after any sequence of failures', async () => {
+    const servers = (one: fc.Arbitrary<VirtualServer>) =>
+      fc.uniqueArray(one, { selector: virtualServerKey, maxLength: 5 })
+    const change = fc.oneof(
+      fc.record({ kind: fc.constant('want' as const), server: wantedVirtualServer }),
+      fc.record({ kind: fc.constant('unwant' as const), server: wantedVirtualServer }),
+      fc.record({ kind: fc.constant('by hand' as const), server: liveVirtualServer }),
+      fc.record({ kind: fc.constant('delete by hand' as const), server: liveVirtualServer }),
+    )
+    await fc.assert(
+      fc.asyncProperty(
+        servers(liveVirtualServer),
+        fc.array(change, { maxLength: 12 }),
+        fc.infiniteStream(fc.boolean()),
+        async (live, changes, luck) => {
+          const world = new World().put(...live)
+          world.table.fails = () => luck.next().value === true
+          const target = new Map<string, VirtualServer>()
+          for (const { kind, server } of changes) {
+            const key = virtualServerKey(server)
+            if (kind === 'want') world.sync.want(key, server)
+            if (kind === 'unwant') world.sync.want(key, undefined)
+            if (kind === 'want') target.set(key, server)
+            if (kind === 'unwant') target.delete(key)
+            if (kind === 'by hand') world.table.kernel.set(key, server)
+            if (kind === 'delete by hand') world.table.kernel.delete(key)
+            if (kind.includes('hand')) world.sync.doubt([key])
+            await world.pass()
+            world.nowMs += 100
+          }
+          world.table.fails = () => false
+          for (let passes = 0; passes < 5; passes++) {
+            world.nowMs += 60_000
+            await world.pass()
+          }
+          assert.deepEqual(world.settled(), target)
+          const before = world.table.applied.length
+          world.sync.doubt('all')
+          await world.pass()
+          assert.equal(world.table.applied.length, before)
+        },
+      ),
+      { numRuns: 300 },
+    )
+  })
+})
