@@ -1,0 +1,40 @@
+/**
+ * Problems with objects as log lines: each said once when it appears and once when it is gone.
+ * What could break: it holds only what is wrong now, so its size is that of the trouble, not of the cluster.
+ */
+import { formatProblem, type Problem } from '../values/errors.ts'
+import type { Log } from '../values/log.ts'
+
+export class ProblemLog {
+  readonly #log: Log
+  readonly #open = new Map<string, readonly Problem[]>()
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  /** All problems of one subject from one reporter as they stand now. */
+  report(reporter: string, subject: string, problems: readonly Problem[]): void {
+    const key = `${reporter} ${subject}`
+    const before = new Set(this.#open.get(key)?.map(formatProblem))
+    if (problems.length === 0) this.#open.delete(key)
+    else this.#open.set(key, problems)
+    for (const problem of problems) {
+      const { code, field, message } = problem
+      if (!before.delete(formatProblem(problem)))
+        this.#log.warn('Problem with an object', {
+          object: problem.subject,
+          ...(field === undefined ? {} : { field }),
+          reason: message,
+          code,
+        })
+    }
+    if (before.size > 0 && problems.length === 0)
+      this.#log.info('Problems with an object are gone', { object: subject })
+  }
+
+  /** Everything that is wrong now. */
+  *current(): Generator<Problem, void, undefined> {
+    for (const problems of this.#open.values()) yield* problems
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * The daemon's loop: objects in, passes out. It waits for the first complete lists, works dirty owners out in slices
+ * and runs one pass at a time.
+ * What could break: nothing is written before every source has listed once, because what is missing from half a list
+ * would look unwanted.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Frontend, FrontendKey } from '../service/frontends.ts'
+import type { NodeContext } from '../service/node-context.ts'
+import type { ObjectChange } from '../service/objects.ts'
+import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
+import { Pacer } from './pacer.ts'
+import type { PassReport } from './reconciler.ts'
+
+/** What turns frontends into kernel state: ipvs or iptables. */
+export interface Dataplane {
+  /** The winning frontend of this key is another one now, or there is none. */
+  frontend(key: FrontendKey, frontend: Frontend | undefined): void
+  /** One pass over everything that is due. Rejects only when aborted. */
+  pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport>
+  /** When something is due without being asked, on the loop's clock; undefined when nothing is. */
+  nextDueMs(): number | undefined
+}
+
+export interface LoopOptions {
+  readonly dataplane: Dataplane
+  readonly desired: DesiredFrontends
+  readonly minSyncPeriodMs: number
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+  /** Hears of every pass, with its length in milliseconds. */
+  readonly onPass: (report: PassReport, durationMs: number) => void
+  readonly onProblems: FrontendListener['problems']
+  /** Something that must not happen happened; the loop goes on. */
+  readonly onError: (error: unknown) => void
+}
+
+/** Owners worked out between two looks at the event loop: some milliseconds. */
+const SLICE_OWNERS = 200
+/** After a failure nobody foresaw. */
+const UNEXPECTED_RETRY_MS = 1000
+
+export class SyncLoop {
+  readonly #options: LoopOptions
+  readonly #pacer: Pacer
+  readonly #listener: FrontendListener
+  #open = false
+  #mayRemove = false
+  #first = true
+
+  constructor(options: LoopOptions) {
+    this.#options = options
+    this.#pacer = new Pacer({
+      minPeriodMs: options.minSyncPeriodMs,
+      now: options.now,
+      run: (signal) => this.#round(signal),
+    })
+    this.#listener = {
+      frontend: (key, frontend) => options.dataplane.frontend(key, frontend),
+      problems: options.onProblems,
+    }
+  }
+
+  /** Takes changes of objects in; a pass follows once the loop is open. */
+  apply(changes: readonly ObjectChange[]): void {
+    for (const change of changes) this.#options.desired.apply(change)
+    if (this.#open && this.#options.desired.isDirty) this.#pacer.request()
+  }
+
+  setContext(context: NodeContext): void {
+    this.#options.desired.setContext(context)
+    if (this.#open && this.#options.desired.isDirty) this.#pacer.request()
+  }
+
+  /** Every source has listed: passes may run. `mayRemove` false keeps what nothing wants (the Node is not known yet). */
+  open(mayRemove: boolean): void {
+    this.#open = true
+    this.#mayRemove = mayRemove
+    this.#pacer.request()
+  }
+
+  /** Something outside the objects wants a look: a doubted key, a due drain. */
+  request(): void {
+    if (this.#open) this.#pacer.request()
+  }
+
+  /** Stops; a pass that is on is aborted between two batches. */
+  close(): Promise<void> {
+    return this.#pacer.close()
+  }
+
+  async #round(signal: AbortSignal): Promise<number | undefined> {
+    const { dataplane, desired, now, onPass } = this.#options
+    const startedMs = now()
+    try {
+      if (this.#first) {
+        desired.flushFirst(this.#listener)
+        await dataplane.pass({ signal, mayRemove: false })
+        this.#first = false
+      }
+      while (desired.flush(this.#listener, SLICE_OWNERS) > 0) await nextTurn()
+      const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
+      onPass(report, now() - startedMs)
+      return dataplane.nextDueMs()
+    } catch (error) {
+      if (signal.aborted) return undefined
+      this.#options.onError(error)
+      return now() + UNEXPECTED_RETRY_MS
+    }
+  }
+}
