@@ -1,0 +1,185 @@
+/**
+ * Rules of a configuration beyond its shape, in kube-proxy's order and words (recorded from v1.36).
+ * What could break: people and tools know these texts and their order; paths are those of kube-proxy's internal type.
+ */
+import { familyOf, parseAddressSloppy } from '../values/address.ts'
+import { parseCidr } from '../values/cidr.ts'
+import { formatDuration } from './duration.ts'
+import type { UncheckedConfiguration } from './types.ts'
+
+/** One broken rule: `path: reason`, where the reason names the value. */
+export interface RuleViolation {
+  readonly path: string
+  readonly reason: string
+}
+
+const ROOT = 'KubeProxyConfiguration'
+const LOCAL_MODES = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix', '']
+/** The only release whose hidden metrics can be shown: the one before the release whose behaviour we follow. */
+const PREVIOUS_MINOR = '1.35'
+const CIDR_PAIR =
+  'must be a either a single CIDR or dual-stack pair of CIDRs (e.g. [10.100.0.0/16, fde4:8dba:82e1::/48]'
+const CIDR_BLOCK = 'must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)'
+
+function invalid(path: string, value: unknown, reason: string): RuleViolation {
+  return { path: `${ROOT}.${path}`, reason: `Invalid value: ${JSON.stringify(value)}: ${reason}` }
+}
+
+/** Everything wrong with a completed configuration, in kube-proxy's order; empty when it is good. */
+export function validateConfiguration(configuration: UncheckedConfiguration): readonly RuleViolation[] {
+  const { iptables, ipvs, mode } = configuration
+  return [
+    ...bit('KubeProxyIPTablesConfiguration.MasqueradeBit', iptables.masqueradeBit),
+    ...(mode === 'ipvs' ? ipvsRules(ipvs) : []),
+    ...conntrackRules(configuration.conntrack),
+    ...within('KubeProxyLinuxConfiguration.OOMScoreAdj', configuration.oomScoreAdj, -1000, 1000),
+    ...modeRules(mode),
+    ...notNegative('ClientConnection.Burst', configuration.clientConnection.burst),
+    ...(configuration.configSyncPeriodMs > 0
+      ? []
+      : [invalid('ConfigSyncPeriod', formatDuration(configuration.configSyncPeriodMs), 'must be greater than 0')]),
+    ...periodRules(mode === 'ipvs' ? ipvs : iptables),
+    ...(parseAddressSloppy(configuration.bindAddress) === undefined
+      ? [invalid('BindAddress', configuration.bindAddress, 'not a valid textual representation of an IP address')]
+      : []),
+    ...hostPort('HealthzBindAddress', configuration.healthzBindAddress),
+    ...hostPort('MetricsBindAddress', configuration.metricsBindAddress),
+    ...hiddenMetrics(configuration.showHiddenMetricsForVersion),
+    ...nodePortAddressRules(configuration.nodePortAddresses),
+    ...localTrafficRules(configuration),
+  ]
+}
+
+function within(path: string, value: number, low: number, high: number): RuleViolation[] {
+  return value >= low && value <= high ? [] : [invalid(path, value, `must be within the range [${low}, ${high}]`)]
+}
+
+function bit(path: string, value: number): RuleViolation[] {
+  return within(path, value, 0, 31)
+}
+
+function notNegative(path: string, value: number): RuleViolation[] {
+  return value >= 0 ? [] : [invalid(path, value, 'must be greater than or equal to 0')]
+}
+
+function notNegativeDuration(path: string, milliseconds: number): RuleViolation[] {
+  return milliseconds >= 0 ? [] : [invalid(path, formatDuration(milliseconds), 'must be greater than or equal to 0')]
+}
+
+function ipvsRules(ipvs: UncheckedConfiguration['ipvs']): RuleViolation[] {
+  const path = 'KubeProxyIPVSConfiguration'
+  return [
+    ...notNegativeDuration(`${path}.TCPTimeout`, ipvs.tcpTimeoutMs),
+    ...notNegativeDuration(`${path}.TCPFinTimeout`, ipvs.tcpFinTimeoutMs),
+    ...notNegativeDuration(`${path}.UDPTimeout`, ipvs.udpTimeoutMs),
+    ...ipvs.excludeCIDRs.flatMap((cidr, index) =>
+      parseCidr(cidr) === undefined ? [invalid(`${path}.ExcludeCidrs[${index}]`, cidr, 'must be a valid CIDR')] : [],
+    ),
+  ]
+}
+
+function conntrackRules(conntrack: UncheckedConfiguration['conntrack']): RuleViolation[] {
+  const path = 'KubeProxyLinuxConfiguration.KubeProxyConntrackConfiguration'
+  return [
+    ...notNegative(`${path}.MaxPerCore`, conntrack.maxPerCore),
+    ...notNegative(`${path}.Min`, conntrack.min),
+    ...notNegativeDuration(`${path}.TCPEstablishedTimeout`, conntrack.tcpEstablishedTimeoutMs),
+    ...notNegativeDuration(`${path}.TCPCloseWaitTimeout`, conntrack.tcpCloseWaitTimeoutMs),
+    ...notNegativeDuration(`${path}.UDPTimeout`, conntrack.udpTimeoutMs),
+    ...notNegativeDuration(`${path}.UDPStreamTimeout`, conntrack.udpStreamTimeoutMs),
+  ]
+}
+
+function modeRules(mode: string): RuleViolation[] {
+  if (mode === 'ipvs' || mode === 'iptables') return []
+  const reason =
+    mode === 'nftables'
+      ? 'kube-ipvs has the modes ipvs and iptables; set mode: ipvs here, or run kube-proxy itself for nftables'
+      : 'must be iptables, ipvs, nftables or blank (blank means the best-available proxy [currently iptables])'
+  return [invalid('Mode.ProxyMode', mode, reason)]
+}
+
+function periodRules(block: { readonly syncPeriodMs: number; readonly minSyncPeriodMs: number }): RuleViolation[] {
+  const { syncPeriodMs, minSyncPeriodMs } = block
+  return [
+    ...(syncPeriodMs > 0 ? [] : [invalid('SyncPeriod', formatDuration(syncPeriodMs), 'must be greater than 0')]),
+    ...notNegativeDuration('MinSyncPeriod', minSyncPeriodMs),
+    // kube-proxy prints the other one's value here.
+    ...(syncPeriodMs >= minSyncPeriodMs
+      ? []
+      : [
+          invalid(
+            'SyncPeriod',
+            formatDuration(minSyncPeriodMs),
+            `must be greater than or equal to ${ROOT}.MinSyncPeriod`,
+          ),
+        ]),
+  ]
+}
+
+function hostPort(path: string, text: string): RuleViolation[] {
+  const parts = /^(?:\[([^[\]]*)\]|([^:[\]]*)):([^:[\]]*)$/.exec(text)
+  if (parts === null) return [invalid(path, text, 'must be IP:port')]
+  const host = parts[1] ?? parts[2] ?? ''
+  const port = parts[3] ?? ''
+  if (parseAddressSloppy(host) === undefined) return [invalid(path, host, 'must be a valid IP')]
+  const valid = /^\d+$/.test(port) && Number(port) >= 1 && Number(port) <= 65_535
+  return valid ? [] : [invalid(path, port, 'must be a valid port')]
+}
+
+function hiddenMetrics(version: string): RuleViolation[] {
+  if (version === '' || version === PREVIOUS_MINOR) return []
+  const name = 'showHiddenMetricsForVersion'
+  const inner = `must be omitted or have the value '${PREVIOUS_MINOR}'; only the previous minor version is allowed`
+  return [
+    invalid(
+      'ShowHiddenMetricsForVersion',
+      version,
+      `invalid ${name}: ${name}: Invalid value: ${JSON.stringify(version)}: ${inner}`,
+    ),
+  ]
+}
+
+function nodePortAddressRules(addresses: readonly string[]): RuleViolation[] {
+  const violations: RuleViolation[] = []
+  for (const [index, address] of addresses.entries()) {
+    const path = `NodePortAddresses[${index}]`
+    if (address === 'primary') {
+      if (addresses.length > 1) violations.push(invalid(path, address, "can't use both 'primary' and CIDRs"))
+      break
+    }
+    if (parseCidr(address) === undefined) violations.push(invalid(path, address, 'must be a valid CIDR'))
+  }
+  return violations
+}
+
+function localTrafficRules(configuration: UncheckedConfiguration): RuleViolation[] {
+  const { detectLocal, detectLocalMode } = configuration
+  const path = 'DetectLocalConfiguration'
+  switch (detectLocalMode) {
+    case 'ClusterCIDR':
+      return configuration.clusterCIDR === '' ? [] : clusterCidrRules(configuration.clusterCIDR.split(','))
+    case 'BridgeInterface':
+      return detectLocal.bridgeInterface === '' ? [invalid(`${path}.InterfaceName`, '', 'must not be empty')] : []
+    case 'InterfaceNamePrefix':
+      return detectLocal.interfaceNamePrefix === '' ? [invalid(`${path}.InterfacePrefix`, '', 'must not be empty')] : []
+    case 'NodeCIDR':
+      return []
+    default: {
+      const supported = LOCAL_MODES.map((name) => JSON.stringify(name)).join(', ')
+      const reason = `Unsupported value: ${JSON.stringify(detectLocalMode)}: supported values: ${supported}`
+      return [{ path: `${ROOT}.DetectLocalMode`, reason }]
+    }
+  }
+}
+
+function clusterCidrRules(cidrs: readonly string[]): RuleViolation[] {
+  const path = 'DetectLocalConfiguration.ClusterCIDRs'
+  const parsed = cidrs.map((cidr) => parseCidr(cidr))
+  const broken = cidrs.flatMap((cidr, index) =>
+    parsed[index] === undefined ? [invalid(`${path}[${index}]`, cidr, CIDR_BLOCK)] : [],
+  )
+  if (broken.length > 0) return broken
+  const families = new Set(parsed.map((cidr) => (cidr === undefined ? '' : familyOf(cidr.address))))
+  return cidrs.length === families.size ? [] : [invalid(path, cidrs, CIDR_PAIR)]
+}

@@ -1,0 +1,45 @@
+/**
+ * The known word nearest to one that is not known: what "did you mean" says for flags, commands and configuration fields.
+ * What could break: it must stay silent when nothing is near; a far-fetched guess misleads more than none.
+ */
+
+/**
+ * The candidate that takes the fewest changed, added, missing or swapped letters, case ignored; undefined when every
+ * candidate needs more than a third of the word (at least one, at most three).
+ */
+export function nearest(word: string, candidates: Iterable<string>): string | undefined {
+  let best: string | undefined
+  let bestDistance = Math.min(3, Math.max(1, Math.floor(word.length / 3))) + 1
+  for (const candidate of candidates) {
+    const distance = editDistance(word.toLowerCase(), candidate.toLowerCase())
+    if (distance < bestDistance) {
+      best = candidate
+      bestDistance = distance
+    }
+  }
+  return best
+}
+
+/** Edit distance in which two swapped neighbours count once (optimal string alignment). */
+function editDistance(left: string, right: string): number {
+  let beforePrevious: number[] = []
+  let previous = Array.from({ length: right.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= left.length; row++) {
+    const current = [row]
+    for (let column = 1; column <= right.length; column++) {
+      const same = left[row - 1] === right[column - 1]
+      let cost = Math.min(
+        (previous[column] ?? 0) + 1,
+        (current[column - 1] ?? 0) + 1,
+        (previous[column - 1] ?? 0) + (same ? 0 : 1),
+      )
+      if (row > 1 && column > 1 && left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1]) {
+        cost = Math.min(cost, (beforePrevious[column - 2] ?? 0) + 1)
+      }
+      current.push(cost)
+    }
+    beforePrevious = previous
+    previous = current
+  }
+  return previous[right.length] ?? 0
+}
