@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import type { Frontend } from '../../src/service/frontends.ts'
+import type { NodeContext } from '../../src/service/node-context.ts'
+import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
+import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
+import type { Problem } from '../../src/values/errors.ts'
+
+const node: NodeContext = {
+  nodeName: 'node0',
+  zone: 'zone-a',
+  nodeIps: { IPv4: '10.0.2.15' },
+  localAddresses: new Set(['10.0.2.15']),
+  nodePortAddresses: { IPv4: ['10.0.2.15'], IPv6: [] },
+}
+const service = (name: string, more: Partial<Service> = {}): Service => ({
+  namespace: 'demo',
+  name,
+  createdAtMs: 0,
+  clusterIps: { IPv4: '10.96.0.1' },
+  ports: [{ name: '', protocol: 'tcp', port: 80, nodePort: 0 }],
+  externalIps: [],
+  loadBalancerVips: [],
+  sourceRanges: [],
+  internalTrafficPolicy: 'Cluster',
+  externalTrafficPolicy: 'Cluster',
+  affinityTimeoutSeconds: 0,
+  healthCheckNodePort: 0,
+  ...more,
+})
+const slice = (name: string, serviceName: string, ...addresses: string[]): EndpointSlice => ({
+  namespace: 'demo',
+  name,
+  serviceName,
+  family: 'IPv4',
+  ports: [{ name: '', protocol: 'tcp', port: 8080 }],
+  endpoints: addresses.map((address) => ({
+    address,
+    ready: true,
+    serving: true,
+    terminating: false,
+    nodeName: 'node0',
+  })),
+})
+const put = (value: Service): ObjectChange => ({ kind: 'services', key: `demo/${value.name}`, value })
+const putSlice = (value: EndpointSlice): ObjectChange => ({ kind: 'endpointslices', key: `demo/${value.name}`, value })
+
+class Recorder {
+  readonly frontends = new Map<string, string>()
+  readonly events: string[] = []
+  readonly problemsOf = new Map<string, readonly Problem[]>()
+  frontend(key: string, frontend: Frontend | undefined): void {
+    this.events.push(key)
+    if (frontend === undefined) this.frontends.delete(key)
+    else this.frontends.set(key, `${frontend.servicePortName} ${frontend.endpoints.map((it) => it.address).join()}`)
+  }
+  problems(owner: string, problems: readonly Problem[]): void {
+    this.problemsOf.set(owner, problems)
+  }
+}
+
+function world(...changes: ObjectChange[]) {
+  const desired = new DesiredFrontends(node)
+  const seen = new Recorder()
+  const flush = (): string[] => {
+    seen.events.length = 0
+    assert.equal(desired.flush(seen, Number.POSITIVE_INFINITY), 0)
+    return seen.events
+  }
+  for (const change of changes) desired.apply(change)
+  flush()
+  return { desired, seen, flush }
+}
+
+describe('DesiredFrontends', () => {
+  it('reports only the keys that changed', () => {
+    const { desired, seen, flush } = world(put(service('a')), put(service('b', { clusterIps: { IPv4: '10.96.0.2' } })))
+    desired.apply(putSlice(slice('a-1', 'a', '10.244.0.1')))
+    assert.deepEqual(flush(), ['10.96.0.1:80/tcp'])
+    assert.equal(seen.frontends.get('10.96.0.1:80/tcp'), 'demo/a 10.244.0.1')
+    desired.apply(putSlice(slice('a-1', 'a', '10.244.0.1')))
+    assert.deepEqual(flush(), [])
+  })
+
+  it('moves a slice whose Service changes', () => {
+    const { desired, seen, flush } = world(
+      put(service('a')),
+      put(service('b', { clusterIps: { IPv4: '10.96.0.2' } })),
+      putSlice(slice('s', 'a', '10.244.0.1')),
+    )
+    desired.apply(putSlice(slice('s', 'b', '10.244.0.1')))
+    flush()
+    assert.deepEqual([...seen.frontends.values()].sort(), ['demo/a ', 'demo/b 10.244.0.1'])
+  })
+
+  it('gives a shared address and port to the older Service until that is gone', () => {
+    const older = put(service('z', { createdAtMs: 1 }))
+    const younger = put(service('a', { createdAtMs: 2 }))
+    const { desired, seen, flush } = world(younger, older)
+    assert.equal(seen.frontends.get('10.96.0.1:80/tcp'), 'demo/z ')
+    assert.deepEqual([...desired.losers()], [{ key: '10.96.0.1:80/tcp', winner: 'demo/z', loser: 'demo/a' }])
+    desired.apply({ kind: 'services', key: 'demo/z', value: undefined })
+    flush()
+    assert.equal(seen.frontends.get('10.96.0.1:80/tcp'), 'demo/a ')
+  })
+
+  it('marks just the owners that read a field of the context that changed', () => {
+    const nodePort = service('np', { ports: [{ name: '', protocol: 'tcp', port: 80, nodePort: 30080 }] })
+    const { desired, seen, flush } = world(put(nodePort), put(service('b', { clusterIps: { IPv4: '10.96.0.2' } })))
+    desired.setContext({ ...node, zone: 'zone-b' })
+    assert.equal(desired.isDirty, false)
+    desired.setContext({ ...node, zone: 'zone-b', nodePortAddresses: { IPv4: ['10.0.2.15', '10.0.3.1'], IPv6: [] } })
+    assert.deepEqual(flush(), ['10.0.3.1:30080/tcp'])
+    assert.equal(seen.frontends.size, 4)
+  })
+
+  it('works the API server and DNS out first', () => {
+    const desired = new DesiredFrontends(node)
+    const seen = new Recorder()
+    const dns = {
+      ...service('kube-dns', {
+        clusterIps: { IPv4: '10.96.0.10' },
+        ports: [{ name: 'dns', protocol: 'udp', port: 53, nodePort: 0 }],
+      }),
+      namespace: 'kube-system',
+    }
+    const api = { ...service('kubernetes', { clusterIps: { IPv4: '10.96.0.9' } }), namespace: 'default' }
+    desired.apply(put(service('a')))
+    desired.apply({ kind: 'services', key: 'kube-system/kube-dns', value: dns as Service })
+    desired.apply({ kind: 'services', key: 'default/kubernetes', value: api })
+    desired.flushFirst(seen)
+    assert.deepEqual(seen.events.toSorted(), ['10.96.0.10:53/udp', '10.96.0.9:80/tcp'])
+    assert.equal(desired.isDirty, true)
+  })
+
+  it('comes to the same whatever the order of changes', () => {
+    const services = fc.uniqueArray(
+      fc.record({
+        name: fc.constantFrom('a', 'b', 'c', 'd'),
+        ip: fc.constantFrom('10.96.0.1', '10.96.0.2'),
+        createdAtMs: fc.constantFrom(0, 1, 2),
+      }),
+      { selector: (it) => it.name },
+    )
+    const slices = fc.uniqueArray(
+      fc.record({
+        name: fc.constantFrom('s', 't', 'u'),
+        serviceName: fc.constantFrom('a', 'b', 'x'),
+        address: fc.constantFrom('10.244.0.1', '10.244.0.2'),
+      }),
+      {
+        selector: (it) => it.name,
+      },
+    )
+    fc.assert(
+      fc.property(services, slices, fc.infiniteStream(fc.nat(1000)), (someServices, someSlices, random) => {
+        const target: ObjectChange[] = [
+          ...someServices.map((it) =>
+            put(service(it.name, { clusterIps: { IPv4: it.ip }, createdAtMs: it.createdAtMs })),
+          ),
+          ...someSlices.map((it) => putSlice(slice(it.name, it.serviceName, it.address))),
+        ]
+        const expected = world(...target).seen.frontends
+        const noise: ObjectChange[] = [
+          put(service('a', { clusterIps: { IPv4: '10.96.0.2' } })),
+          putSlice(slice('s', 'b', '10.244.0.9')),
+          { kind: 'services', key: 'demo/b', value: undefined },
+          { kind: 'endpointslices', key: 'demo/t', value: undefined },
+        ]
+        const shuffle = (changes: ObjectChange[]) =>
+          changes
+            .map((change) => ({ change, at: random.next().value }))
+            .sort((a, b) => a.at - b.at)
+            .map((it) => it.change)
+        const { desired, seen, flush } = world(...shuffle([...noise, ...target]))
+        for (const change of shuffle(target)) desired.apply(change)
+        for (const name of ['a', 'b', 'c', 'd'])
+          if (!someServices.some((it) => it.name === name))
+            desired.apply({ kind: 'services', key: `demo/${name}`, value: undefined })
+        for (const name of ['s', 't', 'u'])
+          if (!someSlices.some((it) => it.name === name))
+            desired.apply({ kind: 'endpointslices', key: `demo/${name}`, value: undefined })
+        flush()
+        assert.deepEqual(new Map([...seen.frontends].sort()), new Map([...expected].sort()))
+      }),
+    )
+  })
+})
