@@ -3,7 +3,13 @@
  * (Services) that changed.
  * What could break: nothing here may cost more than the owners that are dirty; the number of Services must not matter.
  */
-import { type Contribution, contributionOf, type Frontend, type FrontendKey, sameFrontend } from '../service/frontends.ts'
+import {
+  type Contribution,
+  contributionOf,
+  type Frontend,
+  type FrontendKey,
+  sameFrontend,
+} from '../service/frontends.ts'
 import { changedFields, type NodeContext } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
@@ -117,7 +123,14 @@ export class DesiredFrontends {
     const there = this.#slices.get(owner)
     if (there instanceof Map) there.set(key, slice)
     else if (there === undefined || sliceKey(there) === key) this.#slices.set(owner, slice)
-    else this.#slices.set(owner, new Map([[sliceKey(there), there], [key, slice]]))
+    else
+      this.#slices.set(
+        owner,
+        new Map([
+          [sliceKey(there), there],
+          [key, slice],
+        ]),
+      )
   }
 
   #removeSlice(owner: string, key: string): void {
@@ -146,7 +159,8 @@ export class DesiredFrontends {
   }
 
   #report(owner: string, problems: readonly Problem[], listener: FrontendListener): void {
-    if (problems.length === 0 ? this.#troubled.delete(owner) : this.#troubled.add(owner)) listener.problems(owner, problems)
+    if (problems.length === 0 ? this.#troubled.delete(owner) : this.#troubled.add(owner))
+      listener.problems(owner, problems)
   }
 }
 
