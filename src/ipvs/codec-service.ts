@@ -1,0 +1,185 @@
+/**
+ * IPVS services (virtual servers) on the wire: IPVS_CMD_{NEW,SET,DEL,GET}_SERVICE, ZERO and the service part of
+ * destination messages.
+ * What could break: the netmask is big endian for IPv4 (a mask) and host order for IPv6 (a prefix length); the kernel
+ * lists IP_VS_SVC_F_HASHED, which is its own and is no part of the flags we compare.
+ */
+import type { AttributeCursor } from '../netlink/attributes.ts'
+import type { MessageBatch } from '../netlink/batch.ts'
+import { netlinkError } from '../netlink/errors.ts'
+import { genericAttributes } from '../netlink/generic-codec.ts'
+import type { ReceivedMessage } from '../netlink/message.ts'
+import { readAddress, writeAddress } from '../values/address.ts'
+import { FAMILY_NUMBER, type IpFamily, PROTOCOL_NUMBER, type Protocol } from '../values/protocol.ts'
+import { ADDRESS_BYTES, IPVS_CMD, IPVS_CMD_ATTR, IPVS_SVC_ATTR } from './codec-constants.ts'
+import { decodeStatistics } from './codec-statistics.ts'
+import { FLAG_HASHED, type Statistics, type VirtualServerFields, type VirtualServerId } from './types.ts'
+
+/** Identity of a virtual server that takes the packets with a firewall mark instead of an address. */
+export interface FwmarkId {
+  readonly family: IpFamily
+  /** 1 to 0xffffffff */
+  readonly fwmark: number
+}
+
+/** Identity of any IPVS service. */
+export type ServiceId = VirtualServerId | FwmarkId
+
+/** A firewall-mark service with all its fields. */
+export type FwmarkFields = FwmarkId &
+  Pick<VirtualServerFields, 'scheduler' | 'flags' | 'timeoutSeconds' | 'netmask' | 'persistenceEngine'>
+
+/** Everything a NEW_SERVICE or SET_SERVICE message carries. */
+export type ServiceFields = VirtualServerFields | FwmarkFields
+
+/** A service as a dump lists it, without its counters: cheap enough for every audit. */
+export type DecodedService =
+  | { readonly kind: 'address'; readonly fields: VirtualServerFields }
+  | { readonly kind: 'fwmark'; readonly fields: FwmarkFields }
+
+/** IP_VS_SCHEDNAME_MAXLEN and IP_VS_PENAME_MAXLEN without the NUL. */
+const MAX_NAME_LENGTH = 15
+/** Flags may be anything but the kernel's own bit: every bit of the mask is ours to set. */
+const ALL_FLAGS = 0xffffffff
+
+/** Writes the nested attribute that names a service. */
+export function encodeServiceId(batch: MessageBatch, id: ServiceId): void {
+  const nest = batch.nest(IPVS_CMD_ATTR.SERVICE)
+  putId(batch, id)
+  batch.endNest(nest)
+}
+
+/** Writes the nested attribute with all fields of a service. An empty persistence engine is left out. */
+export function encodeService(batch: MessageBatch, fields: ServiceFields): void {
+  const nest = batch.nest(IPVS_CMD_ATTR.SERVICE)
+  putId(batch, fields)
+  batch.string(IPVS_SVC_ATTR.SCHED_NAME, checkedName(fields.scheduler))
+  if (fields.persistenceEngine !== '') batch.string(IPVS_SVC_ATTR.PE_NAME, checkedName(fields.persistenceEngine))
+  batch.u32Pair(IPVS_SVC_ATTR.FLAGS, fields.flags, ALL_FLAGS)
+  batch.u32(IPVS_SVC_ATTR.TIMEOUT, fields.timeoutSeconds)
+  if (fields.family === 'IPv4') batch.u32be(IPVS_SVC_ATTR.NETMASK, fields.netmask)
+  else batch.u32(IPVS_SVC_ATTR.NETMASK, fields.netmask)
+  batch.endNest(nest)
+}
+
+/** Reads a NEW_SERVICE message (a dump's line, the answer to GET_SERVICE). */
+export function decodeService(message: ReceivedMessage): DecodedService {
+  const attributes = serviceAttributes(message)
+  let family: IpFamily | undefined
+  let protocol: Protocol | undefined
+  let addressAt = -1
+  let port = -1
+  let fwmark = 0
+  let scheduler: string | undefined
+  let flags = -1
+  let timeoutSeconds = -1
+  let netmask = -1
+  let netmaskBigEndian = -1
+  let persistenceEngine = ''
+  while (attributes.next()) {
+    switch (attributes.type) {
+      case IPVS_SVC_ATTR.AF:
+        family = familyOfNumber(attributes.u16())
+        break
+      case IPVS_SVC_ATTR.PROTOCOL:
+        protocol = protocolOfNumber(attributes.u16())
+        break
+      case IPVS_SVC_ATTR.ADDR:
+        attributes.expect(ADDRESS_BYTES)
+        addressAt = attributes.offset
+        break
+      case IPVS_SVC_ATTR.PORT:
+        port = attributes.u16be()
+        break
+      case IPVS_SVC_ATTR.FWMARK:
+        fwmark = attributes.u32()
+        break
+      case IPVS_SVC_ATTR.SCHED_NAME:
+        scheduler = interned(attributes.string())
+        break
+      case IPVS_SVC_ATTR.PE_NAME:
+        persistenceEngine = interned(attributes.string())
+        break
+      case IPVS_SVC_ATTR.FLAGS:
+        flags = (attributes.firstU32(8) & ~FLAG_HASHED) >>> 0
+        break
+      case IPVS_SVC_ATTR.TIMEOUT:
+        timeoutSeconds = attributes.u32()
+        break
+      case IPVS_SVC_ATTR.NETMASK:
+        netmask = attributes.u32()
+        netmaskBigEndian = attributes.u32be()
+        break
+    }
+  }
+  if (family === undefined || scheduler === undefined || flags < 0 || timeoutSeconds < 0 || netmask < 0)
+    throw incomplete()
+  if (family === 'IPv4') netmask = netmaskBigEndian
+  if (fwmark !== 0)
+    return { kind: 'fwmark', fields: { family, fwmark, scheduler, flags, timeoutSeconds, netmask, persistenceEngine } }
+  if (protocol === undefined || addressAt < 0 || port < 0) throw incomplete()
+  const address = readAddress(attributes.bytes, addressAt, family)
+  return {
+    kind: 'address',
+    fields: { family, address, port, protocol, scheduler, flags, timeoutSeconds, netmask, persistenceEngine },
+  }
+}
+
+/** Reads the counters of a NEW_SERVICE message. */
+export function decodeServiceStatistics(message: ReceivedMessage): Statistics {
+  return decodeStatistics(serviceAttributes(message), IPVS_SVC_ATTR.STATS, IPVS_SVC_ATTR.STATS64)
+}
+
+/** AF_INET or AF_INET6 as the kernel writes it. */
+export function familyOfNumber(number: number): IpFamily {
+  if (number === FAMILY_NUMBER.IPv4) return 'IPv4'
+  if (number === FAMILY_NUMBER.IPv6) return 'IPv6'
+  throw netlinkError('netlink-malformed', `IPVS address family ${number}`)
+}
+
+function putId(batch: MessageBatch, id: ServiceId): void {
+  batch.u16(IPVS_SVC_ATTR.AF, FAMILY_NUMBER[id.family])
+  if ('fwmark' in id) {
+    batch.u32(IPVS_SVC_ATTR.FWMARK, id.fwmark)
+    return
+  }
+  batch.u16(IPVS_SVC_ATTR.PROTOCOL, PROTOCOL_NUMBER[id.protocol])
+  batch.written(IPVS_SVC_ATTR.ADDR, ADDRESS_BYTES, writeAddress, id.address)
+  batch.u16be(IPVS_SVC_ATTR.PORT, id.port)
+}
+
+function serviceAttributes(message: ReceivedMessage): AttributeCursor {
+  const attributes = genericAttributes(message, IPVS_CMD.NEW_SERVICE, 'IPVS_CMD_GET_SERVICE')
+  while (attributes.next()) if (attributes.type === IPVS_CMD_ATTR.SERVICE) return attributes.nested()
+  throw netlinkError('netlink-malformed', 'IPVS service message without a service')
+}
+
+function protocolOfNumber(number: number): Protocol {
+  if (number === PROTOCOL_NUMBER.tcp) return 'tcp'
+  if (number === PROTOCOL_NUMBER.udp) return 'udp'
+  if (number === PROTOCOL_NUMBER.sctp) return 'sctp'
+  throw netlinkError('netlink-malformed', `IPVS service with protocol ${number}`)
+}
+
+function checkedName(name: string): string {
+  if (Buffer.byteLength(name) > MAX_NAME_LENGTH || name.includes('\0'))
+    throw netlinkError(
+      'netlink-unencodable',
+      `IPVS name ${JSON.stringify(name)} is longer than ${MAX_NAME_LENGTH} bytes or has a NUL`,
+    )
+  return name
+}
+
+function incomplete(): Error {
+  return netlinkError('netlink-malformed', 'IPVS service message that lacks a field')
+}
+
+/** Scheduler names repeat in every service: keep one string of each. */
+const names = new Map<string, string>()
+
+function interned(name: string): string {
+  const known = names.get(name)
+  if (known !== undefined) return known
+  if (names.size < 64) names.set(name, name)
+  return name
+}

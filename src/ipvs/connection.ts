@@ -1,0 +1,230 @@
+/**
+ * The IPVS table through generic netlink, in our own terms: lists, single reads, and batches of changes.
+ * What could break: ENOENT has two meanings here, "no such destination" and "the family has gone" (module unloaded);
+ * only when everything fails with it is the family resolved again.
+ */
+import { MessageBatch } from '../netlink/batch.ts'
+import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from '../netlink/connection.ts'
+import { KernelError } from '../netlink/errors.ts'
+import { resolveFamily } from '../netlink/generic.ts'
+import type { ReceivedMessage } from '../netlink/message.ts'
+import { IpvsBatch } from './batch.ts'
+import {
+  beginIpvs,
+  type DaemonState,
+  decodeDaemon,
+  decodeInfo,
+  decodeTimeouts,
+  encodeDaemon,
+  encodeDaemonState,
+  encodeTimeouts,
+  type IpvsInfo,
+  type SyncDaemon,
+  type Timeouts,
+} from './codec.ts'
+import { IPVS_GENL_NAME, type IpvsCommand } from './codec-constants.ts'
+import { type DecodedDestination, decodeDestination, decodeDestinationStatistics } from './codec-destination.ts'
+import {
+  type DecodedService,
+  decodeService,
+  decodeServiceStatistics,
+  encodeServiceId,
+  type ServiceId,
+} from './codec-service.ts'
+import type { ListedDestination, ListedService } from './types.ts'
+
+export class IpvsConnection {
+  readonly #netlink: NetlinkConnection
+  #familyId: number
+  /** Requests are small and one at a time leaves the connection, but several may be encoded before: one buffer each. */
+  readonly #spare: MessageBatch[] = []
+
+  /** Resolves the IPVS family. Rejects with `genl-family-missing` when the kernel has no IPVS. Takes over the connection. */
+  static async open(netlink: NetlinkConnection, options: CallOptions = {}): Promise<IpvsConnection> {
+    return new IpvsConnection(netlink, await resolveFamily(netlink, IPVS_GENL_NAME, options))
+  }
+
+  private constructor(netlink: NetlinkConnection, familyId: number) {
+    this.#netlink = netlink
+    this.#familyId = familyId
+  }
+
+  /** Messages and datagrams so far. */
+  get counters(): Readonly<NetlinkCounters> {
+    return this.#netlink.counters
+  }
+
+  /**
+   * All services without their counters. The kernel lists them in parts and forgets its place when services come or go
+   * in between, without saying so: one may be missing or be there twice. A difference has to be confirmed by `getService`.
+   */
+  listServices(options: DumpOptions = {}): Promise<DecodedService[]> {
+    return this.#dump('GET_SERVICE', undefined, decodeService, options)
+  }
+
+  /** All services with their counters. */
+  listServicesWithStatistics(options: DumpOptions = {}): Promise<ListedService[]> {
+    return this.#dump('GET_SERVICE', undefined, decodeListedService, options)
+  }
+
+  /** The destinations of a service, without packet and byte counters. Empty, too, when there is no such service. */
+  listDestinations(id: ServiceId, options: DumpOptions = {}): Promise<DecodedDestination[]> {
+    return this.#dump('GET_DEST', id, (message) => decodeDestination(message, id.family), options)
+  }
+
+  /** The destinations of a service with all counters. Empty, too, when there is no such service. */
+  listDestinationsWithStatistics(id: ServiceId, options: DumpOptions = {}): Promise<ListedDestination[]> {
+    const decode = (message: ReceivedMessage): ListedDestination => ({
+      ...decodeDestination(message, id.family),
+      statistics: decodeDestinationStatistics(message),
+    })
+    return this.#dump('GET_DEST', id, decode, options)
+  }
+
+  /** One service; undefined when there is none (ESRCH). */
+  async getService(id: ServiceId, options: CallOptions = {}): Promise<DecodedService | undefined> {
+    try {
+      return await this.#request('GET_SERVICE', id, decodeService, options)
+    } catch (error) {
+      if (error instanceof KernelError && error.code === 'ESRCH') return undefined
+      throw error
+    }
+  }
+
+  /** A new, empty batch of changes. It can be used again after each commit. */
+  batch(): IpvsBatch {
+    return new IpvsBatch(
+      () => this.#familyId,
+      (batch, options) => this.#transact(batch, options),
+    )
+  }
+
+  /** Connection timeouts (IPVS_CMD_GET_CONFIG). */
+  getTimeouts(options: CallOptions = {}): Promise<Timeouts> {
+    return this.#request('GET_CONFIG', undefined, decodeTimeouts, options)
+  }
+
+  /** Sets connection timeouts; 0 leaves one as it is. */
+  setTimeouts(timeouts: Timeouts, options: CallOptions = {}): Promise<void> {
+    return this.#command('SET_CONFIG', (batch) => encodeTimeouts(batch, timeouts), options)
+  }
+
+  /** Version and size of the connection table. */
+  info(options: CallOptions = {}): Promise<IpvsInfo> {
+    return this.#request('GET_INFO', undefined, decodeInfo, options)
+  }
+
+  /** Sets the counters of one service and its destinations to zero, or all counters. */
+  zero(id?: ServiceId, options: CallOptions = {}): Promise<void> {
+    return this.#command('ZERO', (batch) => (id === undefined ? undefined : encodeServiceId(batch, id)), options)
+  }
+
+  /** Deletes every service of this network namespace, also those that are not ours. */
+  flush(options: CallOptions = {}): Promise<void> {
+    return this.#command('FLUSH', () => undefined, options)
+  }
+
+  /** The synchronisation daemons that run: none, one or both. */
+  listDaemons(options: DumpOptions = {}): Promise<SyncDaemon[]> {
+    return this.#dump('GET_DAEMON', undefined, decodeDaemon, options)
+  }
+
+  startDaemon(daemon: SyncDaemon, options: CallOptions = {}): Promise<void> {
+    return this.#command('NEW_DAEMON', (batch) => encodeDaemon(batch, daemon), options)
+  }
+
+  stopDaemon(state: DaemonState, options: CallOptions = {}): Promise<void> {
+    return this.#command('DEL_DAEMON', (batch) => encodeDaemonState(batch, state), options)
+  }
+
+  /** Closes the netlink connection; calls that run or wait reject with `netlink-closed`. */
+  close(): void {
+    this.#netlink.close()
+  }
+
+  async #transact(batch: MessageBatch, options: CallOptions): Promise<readonly Outcome[]> {
+    const familyId = this.#familyId
+    batch.retype(familyId)
+    const outcomes = await this.#netlink.transact(batch, options)
+    if (outcomes.length === 0 || !outcomes.every((outcome) => outcome?.code === 'ENOENT')) return outcomes
+    // Nothing of the batch was done, so it may be sent again when the family just has another number now.
+    if (!(await this.#hasMoved(familyId, options))) return outcomes
+    batch.retype(this.#familyId)
+    return this.#netlink.transact(batch, options)
+  }
+
+  async #command(command: IpvsCommand, encode: (batch: MessageBatch) => void, options: CallOptions): Promise<void> {
+    await this.#withRequest(async (batch) => {
+      beginIpvs(batch, this.#familyId, command)
+      encode(batch)
+      batch.end()
+      const [outcome] = await this.#transact(batch, options)
+      if (outcome !== undefined) throw outcome
+    })
+  }
+
+  #request<T>(
+    command: IpvsCommand,
+    id: ServiceId | undefined,
+    decode: (message: ReceivedMessage) => T,
+    options: CallOptions,
+  ): Promise<T> {
+    return this.#read(command, 'do', id, (batch) => this.#netlink.request(batch, decode, options), options)
+  }
+
+  #dump<T>(
+    command: IpvsCommand,
+    id: ServiceId | undefined,
+    decode: (message: ReceivedMessage) => T,
+    options: DumpOptions,
+  ): Promise<T[]> {
+    return this.#read(command, 'dump', id, (batch) => this.#netlink.dump(batch, decode, options), options)
+  }
+
+  #read<T>(
+    command: IpvsCommand,
+    mode: 'do' | 'dump',
+    id: ServiceId | undefined,
+    send: (batch: MessageBatch) => Promise<T>,
+    options: CallOptions,
+  ): Promise<T> {
+    return this.#withRequest(async (batch) => {
+      beginIpvs(batch, this.#familyId, command, mode)
+      if (id !== undefined) encodeServiceId(batch, id)
+      batch.end()
+      const familyId = this.#familyId
+      try {
+        return await send(batch)
+      } catch (error) {
+        if (!(error instanceof KernelError && error.code === 'ENOENT')) throw error
+        if (!(await this.#hasMoved(familyId, options))) throw error
+        batch.retype(this.#familyId)
+        return await send(batch)
+      }
+    })
+  }
+
+  /** Whether the family has another number by now. Rejects with `genl-family-missing` when it is gone. */
+  async #hasMoved(familyId: number, options: CallOptions): Promise<boolean> {
+    this.#familyId = await resolveFamily(this.#netlink, IPVS_GENL_NAME, options)
+    return this.#familyId !== familyId
+  }
+
+  async #withRequest<T>(use: (batch: MessageBatch) => Promise<T>): Promise<T> {
+    const batch = this.#spare.pop() ?? new MessageBatch(256)
+    try {
+      return await use(batch)
+    } finally {
+      batch.reset()
+      this.#spare.push(batch)
+    }
+  }
+}
+
+function decodeListedService(message: ReceivedMessage): ListedService {
+  const service = decodeService(message)
+  const statistics = decodeServiceStatistics(message)
+  if (service.kind === 'address') return { kind: 'address', fields: service.fields, statistics }
+  const { fwmark, family, scheduler } = service.fields
+  return { kind: 'fwmark', fwmark, family, scheduler, statistics }
+}

@@ -1,0 +1,217 @@
+/**
+ * Encodes request messages one after the other into one growing buffer that a single `sendto` carries to the kernel.
+ * This is the hot path: nothing is copied or allocated per message.
+ * What could break: the buffer is reused, so every padding byte must be written; and a host byte order other than
+ * little endian is refused where sockets are opened (native/), because everything here writes little endian.
+ */
+import { NLA_F_NESTED, NLA_HDRLEN, NLM_F_ACK, NLM_F_REQUEST, NLMSG_HDRLEN } from './constants.ts'
+import { netlinkError } from './errors.ts'
+
+/** As many messages may be in one batch. Each failing one costs the receive queue about 768 bytes. */
+export const MAX_BATCH_MESSAGES = 200
+
+/** nla_len is 16 bit. */
+const MAX_ATTRIBUTE_BYTES = 0xffff
+
+/** Messages for one datagram. Use: `begin`, attributes, `end`, again; then give it to a NetlinkConnection; then `reset`. */
+export class MessageBatch {
+  #bytes: Uint8Array<ArrayBuffer>
+  #view: DataView
+  #end = 0
+  #messageStart = -1
+  #operation = ''
+  readonly #operations: string[] = []
+
+  /** @param capacity bytes to start with; it grows as needed */
+  constructor(capacity = 4096) {
+    this.#bytes = new Uint8Array(capacity)
+    this.#view = new DataView(this.#bytes.buffer)
+  }
+
+  /** Complete messages in it. */
+  get count(): number {
+    return this.#operations.length
+  }
+
+  /** Bytes of the complete messages, as they stand now; valid until something is added. */
+  get bytes(): Uint8Array {
+    return this.#bytes.subarray(0, this.#messageStart < 0 ? this.#end : this.#messageStart)
+  }
+
+  /** Name of the operation of message `index`, as given to `begin`. */
+  operation(index: number): string {
+    return this.#operations[index] ?? 'unknown request'
+  }
+
+  /** Empties it for the next use; keeps the buffer. */
+  reset(): void {
+    this.#end = 0
+    this.#messageStart = -1
+    this.#operations.length = 0
+  }
+
+  /**
+   * Starts a message (struct nlmsghdr). NLM_F_REQUEST is always set. A message that was begun but not ended (its
+   * encoder threw) is dropped.
+   * @param operation its name in errors: the kernel's own (`IPVS_CMD_NEW_DEST`)
+   */
+  begin(type: number, flags: number, operation: string): this {
+    if (this.#messageStart >= 0) this.#end = this.#messageStart
+    this.#operation = operation
+    this.#messageStart = this.#end
+    const at = this.#reserve(NLMSG_HDRLEN)
+    const view = this.#view
+    view.setUint16(at + 4, type, true)
+    view.setUint16(at + 6, flags | NLM_F_REQUEST, true)
+    view.setUint32(at + 8, 0, true)
+    view.setUint32(at + 12, 0, true)
+    return this
+  }
+
+  /** Ends the message begun last. */
+  end(): void {
+    this.#view.setUint32(this.#messageStart, this.#end - this.#messageStart, true)
+    this.#messageStart = -1
+    this.#operations.push(this.#operation)
+  }
+
+  /** A fixed header of `length` bytes (struct genlmsghdr, ifaddrmsg …), zeroed; returns its offset for `setU8` and the like. */
+  header(length: number): number {
+    const aligned = (length + 3) & ~3
+    const at = this.#reserve(aligned)
+    this.#bytes.fill(0, at, at + aligned)
+    return at
+  }
+
+  setU8(at: number, value: number): void {
+    this.#view.setUint8(at, value)
+  }
+
+  setU16(at: number, value: number): void {
+    this.#view.setUint16(at, value, true)
+  }
+
+  setU32(at: number, value: number): void {
+    this.#view.setUint32(at, value, true)
+  }
+
+  u8(type: number, value: number): void {
+    this.#view.setUint32(this.#attribute(type, 1), value & 0xff, true)
+  }
+
+  u16(type: number, value: number): void {
+    this.#view.setUint32(this.#attribute(type, 2), value & 0xffff, true)
+  }
+
+  /** Big endian, as ports travel. */
+  u16be(type: number, value: number): void {
+    this.#view.setUint32(this.#attribute(type, 2), ((value & 0xff) << 8) | ((value >>> 8) & 0xff), true)
+  }
+
+  u32(type: number, value: number): void {
+    this.#view.setUint32(this.#attribute(type, 4), value, true)
+  }
+
+  /** Big endian, as IPv4 masks travel. */
+  u32be(type: number, value: number): void {
+    this.#view.setUint32(this.#attribute(type, 4), value, false)
+  }
+
+  /** Two 32-bit words (struct ip_vs_flags). */
+  u32Pair(type: number, first: number, second: number): void {
+    const at = this.#attribute(type, 8)
+    this.#view.setUint32(at, first, true)
+    this.#view.setUint32(at + 4, second, true)
+  }
+
+  /** Text with its terminating NUL (NLA_NUL_STRING). */
+  string(type: number, text: string): void {
+    const encoded = Buffer.from(text, 'utf8')
+    const at = this.#attribute(type, encoded.length + 1)
+    this.#bytes.set(encoded, at)
+    this.#bytes[at + encoded.length] = 0
+  }
+
+  binary(type: number, value: Uint8Array): void {
+    this.#bytes.set(value, this.#attribute(type, value.length))
+  }
+
+  /**
+   * An attribute of `length` zero bytes that `write` fills in place: addresses need no buffer of their own.
+   * @param write gets the buffer, the offset of the payload and what it is to write
+   */
+  written<T>(
+    type: number,
+    length: number,
+    write: (value: T, into: Uint8Array, offset: number) => number,
+    value: T,
+  ): void {
+    const at = this.#attribute(type, length)
+    this.#bytes.fill(0, at, at + length)
+    if (write(value, this.#bytes, at) > length)
+      throw netlinkError('netlink-unencodable', `attribute ${type} is longer than ${length} bytes`)
+  }
+
+  /** Starts a nested attribute; what follows is inside it until `endNest` gets the returned value. */
+  nest(type: number): number {
+    const at = this.#reserve(NLA_HDRLEN)
+    this.#view.setUint16(at + 2, type | NLA_F_NESTED, true)
+    return at
+  }
+
+  endNest(start: number): void {
+    const length = this.#end - start
+    if (length > MAX_ATTRIBUTE_BYTES) throw netlinkError('netlink-unencodable', `nested attribute of ${length} bytes`)
+    this.#view.setUint16(start, length, true)
+  }
+
+  /**
+   * Numbers the messages from `firstSequence` on and returns the bytes to send.
+   * @param ackLast ask for an ACK of the last message (errors of the others always come)
+   */
+  seal(firstSequence: number, ackLast: boolean): Uint8Array {
+    const bytes = this.bytes
+    let sequence = firstSequence
+    let last = -1
+    for (let at = 0; at < bytes.length; at += (this.#view.getUint32(at, true) + 3) & ~3) {
+      this.#view.setUint16(at + 6, this.#view.getUint16(at + 6, true) & ~NLM_F_ACK, true)
+      this.#view.setUint32(at + 8, sequence >>> 0, true)
+      sequence = (sequence + 1) >>> 0
+      last = at
+    }
+    if (ackLast && last >= 0) this.#view.setUint16(last + 6, this.#view.getUint16(last + 6, true) | NLM_F_ACK, true)
+    return bytes
+  }
+
+  /** Gives every message this type: a generic netlink family may have got another number since they were encoded. */
+  retype(type: number): void {
+    const length = this.bytes.length
+    for (let at = 0; at < length; at += (this.#view.getUint32(at, true) + 3) & ~3)
+      this.#view.setUint16(at + 4, type, true)
+  }
+
+  /** Header and zeroed padding of an attribute; returns the offset of its payload. */
+  #attribute(type: number, length: number): number {
+    if (length + NLA_HDRLEN > MAX_ATTRIBUTE_BYTES)
+      throw netlinkError('netlink-unencodable', `attribute ${type} of ${length} bytes`)
+    const aligned = (length + 3) & ~3
+    const at = this.#reserve(NLA_HDRLEN + aligned)
+    this.#view.setUint16(at, length + NLA_HDRLEN, true)
+    this.#view.setUint16(at + 2, type, true)
+    if (aligned !== length) this.#view.setUint32(at + aligned, 0, true)
+    return at + NLA_HDRLEN
+  }
+
+  #reserve(length: number): number {
+    const at = this.#end
+    const end = at + length
+    if (end > this.#bytes.length) {
+      const grown = new Uint8Array(Math.max(end, this.#bytes.length * 2))
+      grown.set(this.#bytes)
+      this.#bytes = grown
+      this.#view = new DataView(grown.buffer)
+    }
+    this.#end = end
+    return at
+  }
+}

@@ -1,0 +1,323 @@
+/**
+ * Requests over a netlink socket: batches with one ACK, single replies, dumps. One exchange at a time, in call order.
+ * The kernel answers inside `sendto`, so an exchange normally runs to its end without leaving the call.
+ * What could break: sequence numbers. A reply counts only when its number belongs to the exchange that runs now; what
+ * an abandoned exchange left in the queue is skipped by that alone.
+ */
+import { CodedError } from '../values/errors.ts'
+import { MAX_BATCH_MESSAGES, type MessageBatch } from './batch.ts'
+import { NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN } from './constants.ts'
+import { KernelError, netlinkError } from './errors.ts'
+import { decodeDone, decodeError, type ReceivedMessage, visitMessages } from './message.ts'
+import { Readiness } from './readiness.ts'
+import type { Transport } from './transport.ts'
+import { Turns } from './turns.ts'
+
+/** What the kernel made of one message of a batch: undefined is success. */
+export type Outcome = KernelError | undefined
+
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface DumpOptions extends CallOptions {
+  /** Lets the event loop run when the dump has held it this long. Default 8 ms. */
+  readonly yieldAfterMs?: number
+  /** Called when what was decoded so far is void because the dump starts again. */
+  readonly onRestart?: () => void
+}
+
+/** How often a dump starts again when the table changes under it (NLM_F_DUMP_INTR) or replies were lost. */
+const MAX_DUMP_ATTEMPTS = 10
+const DEFAULT_TIMEOUT_MS = 5_000
+/** A dump may last this many times the timeout of one exchange, however steadily it proceeds. */
+const DUMP_TIMEOUT_FACTOR = 12
+
+/** What the bench counts. */
+export interface NetlinkCounters {
+  messagesSent: number
+  datagramsSent: number
+  datagramsReceived: number
+}
+
+/** How one attempt at a dump ended: whole, or why another is needed. */
+type DumpEnd = 'complete' | Error
+
+export class NetlinkConnection {
+  readonly counters: NetlinkCounters = { messagesSent: 0, datagramsSent: 0, datagramsReceived: 0 }
+  readonly #transport: Transport
+  readonly #timeoutMs: number
+  readonly #turns = new Turns()
+  readonly #readiness: Readiness
+  #sequence = 1
+
+  /** @param options.timeoutMs deadline for the answer to one datagram, default 5,000 */
+  constructor(transport: Transport, options: { readonly timeoutMs?: number } = {}) {
+    this.#transport = transport
+    this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS
+    this.#readiness = new Readiness(transport)
+  }
+
+  /** nl_pid of the socket: notifications that our own requests cause carry it. */
+  get portId(): number {
+    return this.#transport.portId
+  }
+
+  /**
+   * Sends up to 200 messages in one datagram; the kernel runs them in order, failures do not stop it. Resolves to one
+   * outcome per message. Rejects when nothing was done (KernelError of `sendto`, `netlink-closed`, abort while queued)
+   * or when outcomes are unknown (`netlink-overrun`, `netlink-timeout`, `netlink-truncated`, `netlink-malformed`).
+   * The batch must stay as it is until then.
+   */
+  async transact(batch: MessageBatch, options: CallOptions = {}): Promise<readonly Outcome[]> {
+    const count = batch.count
+    if (count > MAX_BATCH_MESSAGES)
+      throw netlinkError('netlink-unencodable', `batch of ${count} messages, at most ${MAX_BATCH_MESSAGES}`)
+    options.signal?.throwIfAborted()
+    if (count === 0) return []
+    const turn = this.#turns.take(options.signal)
+    if (turn !== undefined) await turn
+    try {
+      const first = this.#send(batch, true)
+      const outcomes: Outcome[] = new Array(count).fill(undefined)
+      let acknowledged = false
+      const deadline = performance.now() + this.#timeoutMs
+      while (!acknowledged) {
+        const datagram = this.#receive() ?? (await this.#awaitDatagram(deadline, options.signal))
+        visitMessages(datagram, (message) => {
+          const index = (message.sequence - first) >>> 0
+          if (index >= count || message.type !== NLMSG_ERROR) return
+          const { errno, extendedAck } = decodeError(message)
+          if (errno !== 0) outcomes[index] = new KernelError(errno, batch.operation(index), extendedAck)
+          if (index === count - 1) acknowledged = true
+        })
+        if (!acknowledged && performance.now() > deadline) throw this.#timedOut()
+      }
+      return outcomes
+    } finally {
+      this.#turns.pass()
+    }
+  }
+
+  /**
+   * Sends one request that has one reply and resolves to what `decode` makes of it. Rejects with the KernelError the
+   * kernel answers, or as `transact` does. An ACK without a reply before it is `netlink-malformed`.
+   */
+  async request<T>(
+    request: MessageBatch,
+    decode: (message: ReceivedMessage) => T,
+    options: CallOptions = {},
+  ): Promise<T> {
+    this.#expectOne(request)
+    options.signal?.throwIfAborted()
+    const turn = this.#turns.take(options.signal)
+    if (turn !== undefined) await turn
+    try {
+      const sequence = this.#send(request, false)
+      const replies: T[] = []
+      const deadline = performance.now() + this.#timeoutMs
+      for (;;) {
+        const datagram = this.#receive() ?? (await this.#awaitDatagram(deadline, options.signal))
+        visitMessages(datagram, (message) => {
+          if (message.sequence !== sequence || replies.length > 0 || message.type === NLMSG_NOOP) return
+          if (message.type === NLMSG_ERROR) {
+            const { errno, extendedAck } = decodeError(message)
+            if (errno !== 0) throw new KernelError(errno, request.operation(0), extendedAck)
+            throw netlinkError('netlink-malformed', `${request.operation(0)}: acknowledged without a reply`)
+          }
+          if (message.type === NLMSG_DONE || message.type === NLMSG_OVERRUN)
+            throw netlinkError(
+              'netlink-malformed',
+              `${request.operation(0)}: message type ${message.type} instead of a reply`,
+            )
+          replies.push(decode(message))
+        })
+        for (const reply of replies) return reply
+        if (performance.now() > deadline) throw this.#timedOut()
+      }
+    } finally {
+      this.#turns.pass()
+    }
+  }
+
+  /**
+   * Reads a whole table (the request must carry NLM_F_DUMP). Resolves to what `decode` returned for each message,
+   * without undefined. When the kernel says that the table changed meanwhile, or replies were lost, what was read is
+   * dropped and the dump starts again, up to 10 times (then `netlink-dump-interrupted`, `netlink-overrun` …). Lets
+   * the event loop run in between.
+   */
+  async dump<T>(
+    request: MessageBatch,
+    decode: (message: ReceivedMessage) => T | undefined,
+    options: DumpOptions = {},
+  ): Promise<T[]> {
+    this.#expectOne(request)
+    options.signal?.throwIfAborted()
+    const turn = this.#turns.take(options.signal)
+    if (turn !== undefined) await turn
+    const slice = { startedAt: performance.now(), lengthMs: options.yieldAfterMs ?? 8 }
+    let finished = false
+    try {
+      const deadline = performance.now() + this.#timeoutMs * DUMP_TIMEOUT_FACTOR
+      for (let attempt = 1; ; attempt++) {
+        const collected: T[] = []
+        finished = false
+        const end = await this.#dumpOnce(request, decode, collected, slice, deadline, options.signal)
+        if (end !== 'complete') await this.#drain(slice)
+        finished = true
+        if (end === 'complete') return collected
+        if (attempt === MAX_DUMP_ATTEMPTS) throw end
+        options.onRestart?.()
+      }
+    } finally {
+      // The kernel goes on with a dump until it is read to its end; the next request must not meet it.
+      if (!finished) await this.#drain(slice)
+      this.#turns.pass()
+    }
+  }
+
+  /** Frees the socket. Calls that run or wait reject with `netlink-closed`. Calling it again does nothing. */
+  close(): void {
+    const closed = netlinkError('netlink-closed', 'the netlink connection is closed')
+    this.#turns.close(closed)
+    this.#readiness.close(closed)
+    this.#transport.close()
+  }
+
+  async #dumpOnce<T>(
+    request: MessageBatch,
+    decode: (message: ReceivedMessage) => T | undefined,
+    collected: T[],
+    slice: Slice,
+    deadline: number,
+    signal: AbortSignal | undefined,
+  ): Promise<DumpEnd> {
+    const operation = request.operation(0)
+    let end: DumpEnd | undefined
+    let interrupted = false
+    const visit = (message: ReceivedMessage): boolean => {
+      if (message.type === NLMSG_NOOP) return true
+      if ((message.flags & NLM_F_DUMP_INTR) !== 0 && message.type !== NLMSG_ERROR) interrupted = true
+      switch (message.type) {
+        case NLMSG_ERROR:
+        case NLMSG_DONE: {
+          const { errno, extendedAck } = message.type === NLMSG_DONE ? decodeDone(message) : decodeError(message)
+          const error = errno === 0 ? undefined : new KernelError(errno, operation, extendedAck)
+          if (interrupted || error?.code === 'EINTR')
+            end = netlinkError('netlink-dump-interrupted', `${operation}: the table changed while it was read`)
+          // EBUSY: the socket still runs a dump that somebody abandoned.
+          else if (error === undefined || error.code === 'EBUSY') end = error ?? 'complete'
+          else throw error
+          return false
+        }
+        case NLMSG_OVERRUN:
+          throw netlinkError('netlink-malformed', `${operation}: NLMSG_OVERRUN in a dump`)
+        default: {
+          const decoded = decode(message)
+          if (decoded !== undefined) collected.push(decoded)
+          return true
+        }
+      }
+    }
+    const sequence = this.#send(request, false)
+    let progressBy = performance.now() + this.#timeoutMs
+    for (;;) {
+      let datagram: Uint8Array
+      try {
+        datagram = this.#receive() ?? (await this.#awaitDatagram(Math.min(progressBy, deadline), signal))
+      } catch (error) {
+        if (error instanceof CodedError && (error.code === 'netlink-overrun' || error.code === 'netlink-truncated'))
+          return error
+        throw error
+      }
+      let ours = false
+      visitMessages(datagram, (message) => {
+        if (message.sequence !== sequence) return true
+        ours = true
+        return visit(message)
+      })
+      if (end !== undefined) return end
+      const now = performance.now()
+      if (now > Math.min(progressBy, deadline)) throw this.#timedOut()
+      if (ours) progressBy = now + this.#timeoutMs
+      if (now - slice.startedAt > slice.lengthMs) await nextTurn(slice)
+      signal?.throwIfAborted()
+      this.#readiness.throwIfClosed()
+    }
+  }
+
+  #expectOne(request: MessageBatch): void {
+    if (request.count !== 1)
+      throw netlinkError('netlink-unencodable', `${request.count} messages where one request is expected`)
+  }
+
+  /** Sends the batch; returns the sequence number of its first message. */
+  #send(batch: MessageBatch, ackLast: boolean): number {
+    this.#readiness.throwIfClosed()
+    const count = batch.count
+    // 0 marks notifications, so a batch never spans it.
+    if (this.#sequence + count > 0xffffffff) this.#sequence = 1
+    const first = this.#sequence
+    this.#sequence += count
+    this.#transport.send(batch.seal(first, ackLast))
+    this.counters.messagesSent += count
+    this.counters.datagramsSent++
+    return first
+  }
+
+  #receive(): Uint8Array | undefined {
+    let datagram: Uint8Array | undefined
+    try {
+      datagram = this.#transport.receive()
+    } catch (error) {
+      if (!(error instanceof KernelError && error.code === 'ENOBUFS')) throw error
+      this.#discardQueued()
+      throw netlinkError('netlink-overrun', 'the receive queue overflowed and replies are lost', { cause: error })
+    }
+    if (datagram !== undefined) this.counters.datagramsReceived++
+    return datagram
+  }
+
+  async #awaitDatagram(deadline: number, signal: AbortSignal | undefined): Promise<Uint8Array> {
+    for (;;) {
+      const leftMs = deadline - performance.now()
+      if (leftMs <= 0) throw this.#timedOut()
+      if (!(await this.#readiness.wait(leftMs, signal))) throw this.#timedOut()
+      const datagram = this.#receive()
+      if (datagram !== undefined) return datagram
+    }
+  }
+
+  /** Reads what is queued and drops it, in slices: the rest of a dump may be long. */
+  async #drain(slice: Slice): Promise<void> {
+    while (!this.#readiness.closed && this.#discardQueued(slice)) await nextTurn(slice)
+  }
+
+  /** Drops what is queued; true when the slice was over before the queue was empty. */
+  #discardQueued(slice?: Slice): boolean {
+    for (let left = 100_000; left > 0; left--) {
+      try {
+        if (this.#transport.receive() === undefined) return false
+      } catch {
+        // Whatever is wrong with a datagram that is dropped anyway does not matter.
+      }
+      if (slice !== undefined && performance.now() - slice.startedAt > slice.lengthMs) return true
+    }
+    return false
+  }
+
+  #timedOut(): Error {
+    return netlinkError('netlink-timeout', `no answer from the kernel within ${this.#timeoutMs} ms`)
+  }
+}
+
+/** A stretch of work that may hold the event loop for `lengthMs`. */
+interface Slice {
+  startedAt: number
+  readonly lengthMs: number
+}
+
+async function nextTurn(slice: Slice): Promise<void> {
+  await new Promise<void>((resolve) => setImmediate(resolve))
+  slice.startedAt = performance.now()
+}

@@ -1,0 +1,74 @@
+/**
+ * Errors of the netlink layer: what the kernel refused (KernelError) and what went wrong on the way (CodedError).
+ * What could break: `code` of a KernelError is the symbolic errno (`ESRCH`); callers decide by it, never by the text.
+ */
+import { constants } from 'node:os'
+import { CodedError } from '../values/errors.ts'
+
+/** Codes of the CodedErrors that netlink code throws, besides KernelError. Stable. */
+export type NetlinkErrorCode =
+  /** A reply that breaks netlink's own rules, or lacks what it must have. */
+  | 'netlink-malformed'
+  /** A datagram was longer than the receive buffer and its rest is lost. */
+  | 'netlink-truncated'
+  /** The socket's receive queue overflowed (ENOBUFS): replies or notifications are lost, outcomes unknown. */
+  | 'netlink-overrun'
+  /** No (complete) answer within the deadline. */
+  | 'netlink-timeout'
+  /** The kernel's table kept changing while it was dumped. */
+  | 'netlink-dump-interrupted'
+  /** The connection was closed while or before the call ran. */
+  | 'netlink-closed'
+  /** A value that cannot be put into a message: too large, too many, out of range. */
+  | 'netlink-unencodable'
+  /** No generic netlink family of that name: the module is not there. */
+  | 'genl-family-missing'
+  /** koffi or the C library cannot be used on this machine. */
+  | 'native-unavailable'
+
+/** A CodedError of this layer; the type keeps codes from being misspelt. */
+export function netlinkError(code: NetlinkErrorCode, message: string, options?: ErrorOptions): CodedError {
+  return new CodedError(code, message, options)
+}
+
+/** ENOTSUPP of linux/errno.h: kernel-internal, yet some netlink families let it out. */
+const ENOTSUPP = 524
+
+let names: Map<number, string> | undefined
+
+/** Symbolic name of a positive errno: `ENOENT`; `errno-4103` for one that errno.h does not know. */
+export function errnoName(errno: number): string {
+  if (names === undefined) {
+    names = new Map([[ENOTSUPP, 'ENOTSUPP']])
+    // EAGAIN and EWOULDBLOCK share a number, as do some others: the first name listed stays.
+    for (const [name, value] of Object.entries(constants.errno)) if (!names.has(value)) names.set(value, name)
+  }
+  return names.get(errno) ?? `errno-${errno}`
+}
+
+/** What the kernel says in an extended ACK (NLMSGERR_ATTR_* of linux/netlink.h). */
+export interface ExtendedAck {
+  /** NLMSGERR_ATTR_MSG; absent when the kernel gave no text */
+  readonly text?: string
+  /** NLMSGERR_ATTR_OFFS: offset of the offending attribute in the request message, in bytes from its header */
+  readonly offset?: number
+  /** NLMSGERR_ATTR_MISS_TYPE: attribute type that the request lacks */
+  readonly missingType?: number
+}
+
+/** The kernel refused something: an NLMSG_ERROR reply or a failed system call. `code` is the errno's name. */
+export class KernelError extends CodedError {
+  /** Positive errno (2 for ENOENT). Private codes of some families are above 4096. */
+  readonly errno: number
+  /** What was asked for: the command's name in the kernel headers or the system call. */
+  readonly operation: string
+  readonly extendedAck: ExtendedAck
+
+  constructor(errno: number, operation: string, extendedAck: ExtendedAck = {}) {
+    const name = errnoName(errno)
+    super(name, `${operation}: ${name}${extendedAck.text === undefined ? '' : ` (${extendedAck.text})`}`)
+    this.errno = errno
+    this.operation = operation
+    this.extendedAck = extendedAck
+  }
+}

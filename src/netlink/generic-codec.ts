@@ -1,0 +1,66 @@
+/**
+ * The wire form of generic netlink: struct genlmsghdr and the answer that names a family's number.
+ * What could break: attributes begin after the 4 bytes of struct genlmsghdr; a family's own header would follow it
+ * (none of ours has one).
+ */
+import { AttributeCursor } from './attributes.ts'
+import type { MessageBatch } from './batch.ts'
+import {
+  CTRL_ATTR_FAMILY_ID,
+  CTRL_ATTR_FAMILY_NAME,
+  CTRL_CMD_NEWFAMILY,
+  GENL_HDRLEN,
+  GENL_ID_CTRL,
+} from './constants.ts'
+import { netlinkError } from './errors.ts'
+import type { ReceivedMessage } from './message.ts'
+
+/** Starts a generic netlink message (struct genlmsghdr). */
+export function beginGeneric(
+  batch: MessageBatch,
+  familyId: number,
+  command: number,
+  version: number,
+  flags: number,
+  operation: string,
+): void {
+  batch.begin(familyId, flags, operation)
+  const at = batch.header(GENL_HDRLEN)
+  batch.setU8(at, command)
+  batch.setU8(at + 1, version)
+}
+
+/** The command of a received generic netlink message. */
+export function genericCommand(message: ReceivedMessage): number {
+  const command = message.end - message.start < GENL_HDRLEN ? undefined : message.bytes[message.start]
+  if (command === undefined)
+    throw netlinkError('netlink-malformed', `generic netlink message of ${message.end - message.start} bytes`)
+  return command
+}
+
+/** The attributes of a received generic netlink message; `command` must be its command, `operation` names it in the error. */
+export function genericAttributes(message: ReceivedMessage, command: number, operation: string): AttributeCursor {
+  const actual = genericCommand(message)
+  if (actual !== command)
+    throw netlinkError('netlink-malformed', `${operation}: command ${actual} instead of ${command}`)
+  return new AttributeCursor(message.bytes, message.start + GENL_HDRLEN, message.end)
+}
+
+/** Reads CTRL_ATTR_FAMILY_ID of the family `name`. */
+export function decodeFamilyId(message: ReceivedMessage, name: string): number {
+  if (message.type !== GENL_ID_CTRL)
+    throw netlinkError('netlink-malformed', `CTRL_CMD_GETFAMILY ${name}: message type ${message.type}`)
+  const attributes = genericAttributes(message, CTRL_CMD_NEWFAMILY, `CTRL_CMD_GETFAMILY ${name}`)
+  let id: number | undefined
+  let resolvedName: string | undefined
+  while (attributes.next()) {
+    if (attributes.type === CTRL_ATTR_FAMILY_ID) id = attributes.u16()
+    else if (attributes.type === CTRL_ATTR_FAMILY_NAME) resolvedName = attributes.string()
+  }
+  if (id === undefined || resolvedName !== name)
+    throw netlinkError(
+      'netlink-malformed',
+      `CTRL_CMD_GETFAMILY ${name}: family ${resolvedName ?? 'without a name'}, number ${id ?? 'missing'}`,
+    )
+  return id
+}
