@@ -1,0 +1,112 @@
+/**
+ * Joining Service ports with slices: keys, duplicates, order.
+ * What could break: which of two entries for one ip:port counts must not depend on the order of slices.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { endpointsOf, offersOf } from '../../src/service/endpoints.ts'
+import type { EndpointSlice, SliceEndpoint } from '../../src/service/objects.ts'
+
+const READY: SliceEndpoint = { address: '10.0.1.1', ready: true, serving: true, terminating: false, nodeName: 'node1' }
+const SLICE: EndpointSlice = {
+  namespace: 'demo',
+  name: 'web-1',
+  serviceName: 'web',
+  family: 'IPv4',
+  ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
+  endpoints: [READY],
+}
+
+function texts(slices: readonly EndpointSlice[], portName = 'http'): readonly string[] {
+  return endpointsOf(offersOf(slices), 'IPv4', 'tcp', portName, 'node0').map(
+    ({ address, port }) => `${address}:${port}`,
+  )
+}
+
+test('endpointsOf joins by port name and protocol', () => {
+  assert.deepEqual(texts([SLICE]), ['10.0.1.1:8080'])
+  assert.deepEqual(texts([SLICE], 'https'), [])
+  assert.deepEqual(texts([SLICE], ''), [])
+  assert.deepEqual(texts([{ ...SLICE, ports: [{ name: 'http', protocol: 'udp', port: 8080 }] }]), [])
+  assert.deepEqual(texts([{ ...SLICE, ports: [{ name: '', protocol: 'tcp', port: 8080 }] }], ''), ['10.0.1.1:8080'])
+})
+
+test('endpointsOf takes each slice with its own target port, sorted as text', () => {
+  const other: EndpointSlice = {
+    ...SLICE,
+    name: 'web-0',
+    ports: [{ name: 'http', protocol: 'tcp', port: 9090 }],
+    endpoints: [READY, { ...READY, address: '10.0.1.10' }, { ...READY, address: '10.0.1.2' }],
+  }
+  const expected = ['10.0.1.10:9090', '10.0.1.1:8080', '10.0.1.1:9090', '10.0.1.2:9090']
+  assert.deepEqual(texts([SLICE, other]), expected)
+  assert.deepEqual(texts([other, SLICE]), expected)
+})
+
+test('endpointsOf leaves out the other family', () => {
+  const wrong = { ...READY, address: 'fd00::1' }
+  assert.deepEqual(texts([{ ...SLICE, endpoints: [wrong, READY] }]), ['10.0.1.1:8080'])
+  assert.deepEqual(texts([{ ...SLICE, family: 'IPv6', endpoints: [wrong] }]), [])
+})
+
+test('endpointsOf keeps one entry of an ip:port that is in several slices', () => {
+  const here = { nodeName: 'node0' }
+  const rows: [title: string, a: Partial<SliceEndpoint>, b: Partial<SliceEndpoint>, winner: 'a' | 'b'][] = [
+    ['not terminating before terminating', { terminating: true, ready: false, ...here }, {}, 'b'],
+    ['not terminating before terminating, ready or not', { terminating: true }, { ready: false, serving: false }, 'b'],
+    ['ready before not ready', { ready: false, serving: false, ...here }, {}, 'b'],
+    ['local before remote', {}, here, 'b'],
+    ['the slice that comes first by name', { zoneHints: ['x'] }, { zoneHints: ['y'] }, 'a'],
+  ]
+  for (const [title, a, b, winner] of rows) {
+    const slices: EndpointSlice[] = [
+      { ...SLICE, name: 'web-a', endpoints: [{ ...READY, ...a }] },
+      { ...SLICE, name: 'web-b', endpoints: [{ ...READY, ...b }] },
+    ]
+    for (const order of [slices, slices.toReversed()]) {
+      const found = endpointsOf(offersOf(order), 'IPv4', 'tcp', 'http', 'node0')
+      assert.deepEqual(
+        found.map(({ source }) => source),
+        [{ ...READY, ...(winner === 'a' ? a : b) }],
+        title,
+      )
+    }
+  }
+})
+
+test('endpointsOf does not depend on the order of slices and gives each ip:port once, sorted', () => {
+  const endpoint: fc.Arbitrary<SliceEndpoint> = fc.record({
+    address: fc.constantFrom('10.0.1.1', '10.0.1.2', '10.0.1.10'),
+    ready: fc.boolean(),
+    serving: fc.boolean(),
+    terminating: fc.boolean(),
+    nodeName: fc.constantFrom('', 'node0', 'node1'),
+  })
+  const slice: fc.Arbitrary<EndpointSlice> = fc.record({
+    namespace: fc.constant('demo'),
+    name: fc.constantFrom('s1', 's2', 's3', 's4'),
+    serviceName: fc.constant('web'),
+    family: fc.constant('IPv4' as const),
+    ports: fc.constantFrom(
+      [{ name: 'http', protocol: 'tcp' as const, port: 80 }],
+      [
+        { name: 'http', protocol: 'tcp' as const, port: 81 },
+        { name: 'dns', protocol: 'udp' as const, port: 53 },
+      ],
+    ),
+    endpoints: fc.array(endpoint, { maxLength: 4 }),
+  })
+  const slices = fc.uniqueArray(slice, { selector: ({ name }) => name, maxLength: 4 })
+  const shuffled = slices.chain((list) =>
+    fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })),
+  )
+  fc.assert(
+    fc.property(shuffled, ([list, other]) => {
+      const found = endpointsOf(offersOf(list), 'IPv4', 'tcp', 'http', 'node0')
+      assert.deepEqual(endpointsOf(offersOf(other), 'IPv4', 'tcp', 'http', 'node0'), found)
+      const keys = found.map(({ address, port }) => `${address}:${port}`)
+      assert.deepEqual(keys, [...new Set(keys)].sort())
+    }),
+  )
+})

@@ -1,0 +1,133 @@
+/**
+ * The node's own addresses, where node ports answer, and the node's IPs.
+ * What could break: a row names the configuration, the interfaces and the whole result.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type InterfaceAddress, localAddressesOf, nodePortAddressesOf } from '../../src/service/node-addresses.ts'
+import {
+  changedFields,
+  type NodeContext,
+  type NodeIps,
+  nodeIpsOf,
+  READS_LOCAL_ADDRESSES,
+  READS_NODE_IPS,
+  READS_NODE_PORT_ADDRESSES,
+  READS_ZONE,
+} from '../../src/service/node-context.ts'
+import type { Node } from '../../src/service/objects.ts'
+
+function on(interfaceName: string, ...addresses: string[]): InterfaceAddress[] {
+  return addresses.map((address) => ({ interfaceName, address }))
+}
+
+const INTERFACES: readonly InterfaceAddress[] = [
+  ...on('lo', '127.0.0.1', '::1', '192.0.2.53'),
+  ...on('eth0', '192.168.1.2', 'fd00:1::2', 'fe80::1', '169.254.20.10'),
+  ...on('docker0', '172.17.0.1'),
+  ...on('kube-ipvs0', '10.96.0.1', 'fd00:10:96::1'),
+]
+
+const ALL4 = ['169.254.20.10', '172.17.0.1', '192.0.2.53', '192.168.1.2']
+const ALL6 = ['fd00:1::2']
+const IPS: NodeIps = { IPv4: '192.168.1.2', IPv6: 'fd00:1::2' }
+
+test('localAddressesOf leaves out kube-ipvs0, loopback and IPv6 link-local', () => {
+  assert.deepEqual([...localAddressesOf(INTERFACES)].sort(), [...ALL4, ...ALL6])
+  const shared = localAddressesOf([...on('kube-ipvs0', '10.0.0.1'), ...on('eth0', '10.0.0.1')])
+  assert.deepEqual([...shared], ['10.0.0.1'], 'one address on two interfaces is the node’s own')
+})
+
+test('nodePortAddressesOf', () => {
+  const rows: [
+    title: string,
+    configured: readonly string[],
+    ips: NodeIps,
+    ipv4: readonly string[],
+    ipv6: readonly string[],
+    codes: readonly string[],
+  ][] = [
+    ['28: nothing configured matches all', [], IPS, ALL4, ALL6, []],
+    ['27: one CIDR', ['192.168.0.0/16'], IPS, ['192.168.1.2'], ALL6, []],
+    ['29: only an IPv4 CIDR leaves IPv6 to match all', ['172.16.0.0/12'], IPS, ['172.17.0.1'], ALL6, []],
+    ['only an IPv6 CIDR leaves IPv4 to match all', ['fd00:1::/64'], IPS, ALL4, ['fd00:1::2'], []],
+    ['a zero CIDR matches all', ['0.0.0.0/0', '10.0.0.0/8', '::/0'], IPS, ALL4, ALL6, []],
+    ['a CIDR that matches nothing', ['198.51.100.0/24'], IPS, [], ALL6, []],
+    ['loopback never matches', ['127.0.0.0/8', '::1/128'], IPS, [], [], []],
+    ['deviation 9: kube-ipvs0 never matches', ['10.96.0.0/12', 'fd00:10:96::/112'], IPS, [], [], []],
+    ['deviation 9: not even under a wide CIDR', ['0.0.0.0/1', 'fc00::/7'], IPS, [], ALL6, []],
+    ['host bits and leading zeros', ['192.168.01.77/24'], IPS, ['192.168.1.2'], ALL6, []],
+    ['30: primary', ['primary'], IPS, ['192.168.1.2'], ['fd00:1::2'], []],
+    [
+      'deviation 25: primary without an IPv6 node IP',
+      ['primary'],
+      { IPv4: '192.168.1.2' },
+      ['192.168.1.2'],
+      [],
+      ['node-port-primary'],
+    ],
+    [
+      'deviation 25: primary while the node is unknown',
+      ['primary'],
+      {},
+      [],
+      [],
+      ['node-port-primary', 'node-port-primary'],
+    ],
+    ['primary with an IP that no interface has', ['primary'], { IPv4: '192.0.2.1', IPv6: 'fd00:1::2' }, [], ALL6, []],
+    ['what is no CIDR is reported', ['10.0.0.0/99', '172.17.0.0/16'], IPS, ['172.17.0.1'], ALL6, ['node-port-cidr']],
+  ]
+  for (const [title, configured, ips, ipv4, ipv6, codes] of rows) {
+    for (const interfaces of [INTERFACES, INTERFACES.toReversed()]) {
+      const { addresses, problems } = nodePortAddressesOf(configured, interfaces, ips)
+      assert.deepEqual(addresses, { IPv4: ipv4, IPv6: ipv6 }, title)
+      assert.deepEqual(
+        problems.map(({ code }) => code),
+        codes,
+        title,
+      )
+    }
+  }
+})
+
+test('nodeIpsOf takes the first of each family, or bindAddress', () => {
+  const node = (...addresses: string[]): Node => ({
+    name: 'node0',
+    zone: '',
+    addresses,
+    podCidrs: [],
+    taintKeys: [],
+    deleting: false,
+  })
+  const rows: [node: Node | undefined, bindAddress: string, expected: NodeIps][] = [
+    [node('10.0.0.5', '10.0.0.6', 'fd00::5', '192.0.2.1'), '', { IPv4: '10.0.0.5', IPv6: 'fd00::5' }],
+    [node('fd00::5', '10.0.0.5'), '0.0.0.0', { IPv4: '10.0.0.5', IPv6: 'fd00::5' }],
+    [node('10.0.0.5'), '::', { IPv4: '10.0.0.5' }],
+    [node('10.0.0.5', 'fd00::5'), '192.0.2.7', { IPv4: '192.0.2.7', IPv6: 'fd00::5' }],
+    [node('10.0.0.5'), 'fd00::7', { IPv4: '10.0.0.5', IPv6: 'fd00::7' }],
+    [undefined, '192.0.2.7', { IPv4: '192.0.2.7' }],
+    [undefined, '', {}],
+  ]
+  for (const [object, bindAddress, expected] of rows) assert.deepEqual(nodeIpsOf(object, bindAddress), expected)
+})
+
+test('changedFields names the fields whose content differs', () => {
+  const context: NodeContext = {
+    nodeName: 'node0',
+    zone: 'a',
+    nodeIps: IPS,
+    localAddresses: new Set(['10.0.0.1', '10.0.0.2']),
+    nodePortAddresses: { IPv4: ['10.0.0.1'], IPv6: [] },
+  }
+  const rows: [change: Partial<NodeContext>, expected: number][] = [
+    [{}, 0],
+    [{ localAddresses: new Set(['10.0.0.2', '10.0.0.1']), nodePortAddresses: { IPv4: ['10.0.0.1'], IPv6: [] } }, 0],
+    [{ zone: undefined }, READS_ZONE],
+    [{ nodeIps: { IPv4: '192.168.1.2' } }, READS_NODE_IPS],
+    [{ localAddresses: new Set(['10.0.0.1', '10.0.0.3']) }, READS_LOCAL_ADDRESSES],
+    [{ localAddresses: new Set(['10.0.0.1']) }, READS_LOCAL_ADDRESSES],
+    [{ nodePortAddresses: { IPv4: ['10.0.0.1'], IPv6: ['::2'] } }, READS_NODE_PORT_ADDRESSES],
+    [{ zone: 'b', nodePortAddresses: { IPv4: ['10.0.0.2'], IPv6: [] } }, READS_ZONE | READS_NODE_PORT_ADDRESSES],
+  ]
+  for (const [change, expected] of rows) assert.equal(changedFields(context, { ...context, ...change }), expected)
+})
