@@ -35,12 +35,30 @@ export async function runInBatches<Op>(
   return outcomes
 }
 
+/** An operation that cannot be encoded fails by itself; the others of its datagram are sent. */
 async function runOne<Op>(batch: readonly Op[], sink: BatchSink<Op>): Promise<readonly (Error | undefined)[]> {
+  const outcomes: (Error | undefined)[] = []
+  const sent: number[] = []
+  batch.forEach((op, index) => {
+    try {
+      sink.encode(op)
+      sent.push(index)
+    } catch (error) {
+      outcomes[index] = asError(error)
+    }
+  })
   try {
-    for (const op of batch) sink.encode(op)
-    return await sink.commit()
+    const answers = await sink.commit()
+    sent.forEach((index, answer) => {
+      outcomes[index] = answers[answer]
+    })
   } catch (error) {
-    const reason = error instanceof Error ? error : new Error(String(error))
-    return batch.map(() => reason)
+    const reason = asError(error)
+    for (const index of sent) outcomes[index] = reason
   }
+  return Array.from({ length: batch.length }, (_, index) => outcomes[index])
+}
+
+function asError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown))
 }

@@ -1,0 +1,129 @@
+/**
+ * The live IPVS table behind the contract of every kernel table.
+ * What could break: reading one key has to be two requests (service, then destinations), because a list of the
+ * destinations of a service that does not exist is just empty.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { BatchPace } from '../netlink/batch-pace.ts'
+import { runInBatches } from '../netlink/run-batches.ts'
+import type { KernelTable } from '../sync/table.ts'
+import { type Cidr, contains } from '../values/cidr.ts'
+import type { IpvsBatch } from './batch.ts'
+import type { DecodedDestination } from './codec-destination.ts'
+import type { IpvsConnection } from './connection.ts'
+import { diffVirtualServer, stepVirtualServer } from './diff.ts'
+import type { Connections } from './drains.ts'
+import { compareRealServers, parseVirtualServerKey, realServerKey, virtualServerKey } from './key.ts'
+import { directionOf, type VirtualServerOperation } from './operation.ts'
+import { formatOperation } from './text.ts'
+import type {
+  RealServer,
+  RealServerKey,
+  VirtualServer,
+  VirtualServerFields,
+  VirtualServerId,
+  VirtualServerKey,
+} from './types.ts'
+
+/** Reads are made this long before the event loop runs, in milliseconds. */
+const READ_SLICE_MS = 8
+
+export class VirtualServerTable implements KernelTable<VirtualServer, VirtualServerOperation> {
+  readonly name = 'virtual-servers'
+  readonly #ipvs: IpvsConnection
+  readonly #excluded: readonly Cidr[]
+  readonly #batch: IpvsBatch
+  readonly #pace = new BatchPace()
+
+  /** `excluded`: virtual servers with an address in one of these (excludeCIDRs) are never removed. */
+  constructor(ipvs: IpvsConnection, excluded: readonly Cidr[]) {
+    this.#ipvs = ipvs
+    this.#excluded = excluded
+    this.#batch = ipvs.batch()
+  }
+
+  readonly diff = diffVirtualServer
+  readonly step = stepVirtualServer
+  readonly direction = directionOf
+  readonly format = formatOperation
+
+  isOurs(_key: string, live: VirtualServer): boolean {
+    return !this.#excluded.some((cidr) => contains(cidr, live.address))
+  }
+
+  async read(
+    keys: readonly VirtualServerKey[] | 'all',
+    signal: AbortSignal,
+  ): Promise<Map<VirtualServerKey, VirtualServer>> {
+    const found = new Map<VirtualServerKey, VirtualServer>()
+    let sliceEndsMs = performance.now() + READ_SLICE_MS
+    for (const fields of keys === 'all' ? await this.#listed(signal) : keys.map(parseVirtualServerKey)) {
+      const live = await this.#readOne(fields, signal)
+      if (live !== undefined) found.set(virtualServerKey(live), live)
+      if (performance.now() < sliceEndsMs) continue
+      await nextTurn()
+      sliceEndsMs = performance.now() + READ_SLICE_MS
+    }
+    return found
+  }
+
+  /** All virtual servers that have an address (fwmark ones are never ours), without their real servers. */
+  async #listed(signal: AbortSignal): Promise<VirtualServerFields[]> {
+    const services = await this.#ipvs.listServices({ signal })
+    return services.flatMap((service) => (service.kind === 'address' ? [service.fields] : []))
+  }
+
+  async #readOne(id: VirtualServerId | VirtualServerFields, signal: AbortSignal): Promise<VirtualServer | undefined> {
+    const fields = 'scheduler' in id ? id : await this.#fieldsOf(id, signal)
+    if (fields === undefined) return undefined
+    const destinations = await this.#ipvs.listDestinations(fields, { signal })
+    return { ...fields, realServers: sortedRealServers(destinations) }
+  }
+
+  async #fieldsOf(id: VirtualServerId, signal: AbortSignal): Promise<VirtualServerFields | undefined> {
+    const service = await this.#ipvs.getService(id, { signal })
+    return service?.kind === 'address' ? service.fields : undefined
+  }
+
+  apply(ops: readonly VirtualServerOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
+    const sink = { encode: (op: VirtualServerOperation) => this.#encode(op), commit: () => this.#batch.commit() }
+    return runInBatches(ops, sink, this.#pace, signal)
+  }
+
+  #encode(op: VirtualServerOperation): void {
+    switch (op.kind) {
+      case 'add-virtual-server':
+        return this.#batch.addService(op.server)
+      case 'edit-virtual-server':
+        return this.#batch.editService(op.server)
+      case 'delete-virtual-server':
+        return this.#batch.deleteService(op.server)
+      case 'add-real-server':
+        return this.#batch.addDestination(op.server, op.realServer)
+      case 'edit-real-server':
+        return this.#batch.editDestination(op.server, op.realServer)
+      case 'delete-real-server':
+        return this.#batch.deleteDestination(op.server, op.realServer)
+    }
+  }
+
+  /** Connections of each real server now; empty when there is no such virtual server. */
+  async connections(key: VirtualServerKey, signal: AbortSignal): Promise<Map<RealServerKey, Connections>> {
+    const destinations = await this.#ipvs.listDestinations(parseVirtualServerKey(key), { signal })
+    return new Map(
+      destinations.map(({ realServer, activeConnections, inactiveConnections }) => [
+        realServerKey(realServer),
+        { active: activeConnections, inactive: inactiveConnections },
+      ]),
+    )
+  }
+}
+
+/** In key order, each once: a list that the kernel made in parts may name one twice. */
+export function sortedRealServers(destinations: readonly DecodedDestination[]): RealServer[] {
+  const sorted = destinations.map((destination) => destination.realServer).sort(compareRealServers)
+  return sorted.filter((server, index) => {
+    const before = sorted[index - 1]
+    return before === undefined || compareRealServers(before, server) !== 0
+  })
+}
