@@ -5,10 +5,10 @@
  */
 import { compareRealServers, realServerKey } from './key.ts'
 import type { RealServerOperation, VirtualServerOperation } from './operation.ts'
-import type { RealServer, RealServerKey, VirtualServer, VirtualServerKey } from './types.ts'
+import type { RealServer, RealServerKey, VirtualServer, VirtualServerFields, VirtualServerKey } from './types.ts'
 
 /** Whether the fields of two virtual servers are equal, real servers aside. */
-export function sameFields(a: VirtualServer, b: VirtualServer): boolean {
+export function sameFields(a: VirtualServerFields, b: VirtualServerFields): boolean {
   return (
     a.scheduler === b.scheduler &&
     a.flags === b.flags &&

@@ -1,0 +1,92 @@
+/**
+ * The rolling audit: compares the live IPVS table with the mirror, slowly, because IPVS announces no change.
+ * What could break: it only says where to look. A list made in parts can miss or repeat a virtual server, and the
+ * mirror may move on meanwhile, so every difference is read again by the reconciler before anything is done.
+ */
+import type { CpuBudget } from '../sync/cpu-budget.ts'
+import type { IpvsConnection } from './connection.ts'
+import { sameFields, sameRealServer } from './diff.ts'
+import { compareRealServers, virtualServerKey } from './key.ts'
+import { sortedRealServers } from './table.ts'
+import type { VirtualServer, VirtualServerKey } from './types.ts'
+
+/** What the audit compares with. */
+export interface AuditedMirror {
+  live(key: VirtualServerKey): VirtualServer | undefined
+  liveEntries(): Iterable<readonly [VirtualServerKey, VirtualServer]>
+  doubt(keys: Iterable<VirtualServerKey>): void
+}
+
+export interface AuditOptions {
+  /** A connection of its own, so that a change never waits for a list. */
+  readonly ipvs: IpvsConnection
+  readonly mirror: AuditedMirror
+  readonly budget: CpuBudget
+  /** Something differs: a pass should look. */
+  readonly onDoubt: () => void
+  readonly signal: AbortSignal
+}
+
+/** Virtual servers whose real servers are read before the budget is asked. */
+const SLICE = 8
+
+/** One round over the whole table. Rejects when the kernel cannot be read, or when aborted. */
+export async function auditVirtualServers(options: AuditOptions): Promise<void> {
+  await auditFields(options)
+  await auditRealServers(options)
+}
+
+async function auditFields({ ipvs, mirror, budget, onDoubt, signal }: AuditOptions): Promise<void> {
+  const startedMs = performance.now()
+  const services = await ipvs.listServices({ signal, yieldAfterMs: 4 })
+  const seen = new Set<VirtualServerKey>()
+  const doubtful: VirtualServerKey[] = []
+  for (const service of services) {
+    if (service.kind !== 'address') continue
+    const key = virtualServerKey(service.fields)
+    seen.add(key)
+    const live = mirror.live(key)
+    if (live === undefined || !sameFields(live, service.fields)) doubtful.push(key)
+  }
+  for (const [key] of mirror.liveEntries()) if (!seen.has(key)) doubtful.push(key)
+  report(doubtful, mirror, onDoubt)
+  await budget.pay(performance.now() - startedMs, signal)
+}
+
+async function auditRealServers({ ipvs, mirror, budget, onDoubt, signal }: AuditOptions): Promise<void> {
+  let keys: VirtualServerKey[] = []
+  const look = async (): Promise<void> => {
+    const startedMs = performance.now()
+    const doubtful: VirtualServerKey[] = []
+    for (const key of keys) {
+      const live = mirror.live(key)
+      if (live === undefined) continue
+      const servers = sortedRealServers(await ipvs.listDestinations(live, { signal }))
+      // The mirror may have moved on while the list was made: only what it says now counts.
+      const now = mirror.live(key)?.realServers ?? []
+      if (!sameRealServers(servers, now)) doubtful.push(key)
+    }
+    keys = []
+    report(doubtful, mirror, onDoubt)
+    await budget.pay(performance.now() - startedMs, signal)
+  }
+  for (const key of Array.from(mirror.liveEntries(), ([entry]) => entry)) {
+    keys.push(key)
+    if (keys.length >= SLICE) await look()
+  }
+  await look()
+}
+
+function sameRealServers(a: VirtualServer['realServers'], b: VirtualServer['realServers']): boolean {
+  if (a.length !== b.length) return false
+  return a.every((server, index) => {
+    const other = b[index]
+    return other !== undefined && compareRealServers(server, other) === 0 && sameRealServer(server, other)
+  })
+}
+
+function report(doubtful: readonly VirtualServerKey[], mirror: AuditedMirror, onDoubt: () => void): void {
+  if (doubtful.length === 0) return
+  mirror.doubt(doubtful)
+  onDoubt()
+}
