@@ -1,0 +1,58 @@
+/**
+ * Puts the NodeContext together from where its parts come from: the Node object, the host's addresses, configuration.
+ * What could break: a Node that is deleted or not listed yet changes nothing: the last known one goes on counting, as
+ * in kube-proxy, so that no node port is lost with it.
+ */
+import type { Problem } from '../values/errors.ts'
+import { type InterfaceAddress, localAddressesOf, nodePortAddressesOf } from './node-addresses.ts'
+import { type NodeContext, nodeIpsOf } from './node-context.ts'
+import type { Node } from './objects.ts'
+
+export interface NodeSettings {
+  readonly nodeName: string
+  /** Canonical; '' = none. */
+  readonly bindAddress: string
+  /** CIDRs or `primary`; empty = every address of the node. */
+  readonly nodePortAddresses: readonly string[]
+}
+
+export class NodeState {
+  readonly #settings: NodeSettings
+  #node: Node | undefined
+  #addresses: readonly InterfaceAddress[] = []
+
+  constructor(settings: NodeSettings) {
+    this.#settings = settings
+  }
+
+  /** The Node of our name as last seen; undefined until it was. */
+  get node(): Node | undefined {
+    return this.#node
+  }
+
+  setNode(node: Node | undefined): void {
+    if (node !== undefined && node.name === this.#settings.nodeName) this.#node = node
+  }
+
+  /** All addresses of all interfaces of the host. */
+  setAddresses(addresses: readonly InterfaceAddress[]): void {
+    this.#addresses = addresses
+  }
+
+  /** The context as it is now, and what is wrong with the configuration in it. */
+  context(): { readonly context: NodeContext; readonly problems: readonly Problem[] } {
+    const { nodeName, bindAddress, nodePortAddresses } = this.#settings
+    const nodeIps = nodeIpsOf(this.#node, bindAddress)
+    const nodePorts = nodePortAddressesOf(nodePortAddresses, this.#addresses, nodeIps)
+    return {
+      context: {
+        nodeName,
+        zone: this.#node?.zone,
+        nodeIps,
+        localAddresses: localAddressesOf(this.#addresses),
+        nodePortAddresses: nodePorts.addresses,
+      },
+      problems: nodePorts.problems,
+    }
+  }
+}
