@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { formatColumns } from '../../src/cli/columns.ts'
+import { styleFor } from '../../src/cli/style.ts'
+
+const red = (text: string): string => `<${text}>`
+
+test('formatColumns aligns and trims', () => {
+  const columns = [{ title: 'ADDRESS' }, { title: 'N', align: 'right' }, { title: 'WHY' }] as const
+  assert.deepEqual(formatColumns(columns, [['10.96.0.1:443', '1', 'ready'], ['a', '200', ''], ['b', ''], []]), [
+    'ADDRESS          N  WHY',
+    '10.96.0.1:443    1  ready',
+    'a              200',
+    'b',
+    '',
+  ])
+})
+
+test('formatColumns measures before it paints', () => {
+  const rows = [
+    [{ text: 'x', paint: red }, '1'],
+    ['long', { text: '', paint: red }],
+    ['', { text: '22', paint: red }],
+  ]
+  assert.deepEqual(formatColumns([{ title: '' }, { title: '', align: 'right' }], rows, { gap: 1, indent: 2 }), [
+    '  <x>     1',
+    '  long',
+    '       <22>',
+  ])
+  assert.deepEqual(formatColumns([{ title: 'A' }, { title: 'B' }], [['1', '2']], { paintTitle: red }), [
+    '<A>  <B>',
+    '1  2',
+  ])
+})
+
+test('formatColumns of nothing is its titles', () => {
+  assert.deepEqual(formatColumns([{ title: 'A' }], []), ['A'])
+  assert.deepEqual(formatColumns([], []), [])
+})
+
+test('styleFor colours terminals only', () => {
+  assert.equal(styleFor({ isTTY: true }, {})('red', 'x'), '\u001b[31mx\u001b[39m')
+  assert.equal(styleFor({ isTTY: true }, { NO_COLOR: '' })('red', 'x'), '\u001b[31mx\u001b[39m')
+  for (const [stream, environment] of [
+    [{ isTTY: true }, { NO_COLOR: '1' }],
+    [{ isTTY: true }, { TERM: 'dumb' }],
+    [{ isTTY: false }, {}],
+    [{}, { FORCE_COLOR: '1' }],
+  ] as const) {
+    assert.equal(styleFor(stream, environment)('red', 'x'), 'x')
+  }
+})
