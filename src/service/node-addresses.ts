@@ -63,7 +63,7 @@ export function nodePortAddressesOf(
     const nodeIp = nodeIps[family]
     if (primary && nodeIp !== undefined && !isLoopback(nodeIp)) {
       ranges.push({ family, address: nodeIp, prefixLength: family === 'IPv4' ? 32 : 128 })
-    } else if (primary && ranges.length === 0) {
+    } else if (primary) {
       problems.push(
         problem('node-port-primary', '', `no ${family} address of this node is known, so no ${family} node ports`),
       )

@@ -69,5 +69,5 @@ export function contains(cidr: Cidr, address: string): boolean {
     if (prefixBytes[index] !== candidateBytes[index]) return false
   }
   const mask = maskAt(wholeBytes, cidr.prefixLength)
-  return mask === 0 || ((prefixBytes[wholeBytes] ?? 0) & mask) === ((candidateBytes[wholeBytes] ?? 0) & mask)
+  return ((prefixBytes[wholeBytes] ?? 0) & mask) === ((candidateBytes[wholeBytes] ?? 0) & mask)
 }

@@ -74,6 +74,14 @@ test('nodePortAddressesOf', () => {
       [],
       ['node-port-primary', 'node-port-primary'],
     ],
+    [
+      'primary with a loopback IP',
+      ['primary'],
+      { IPv4: '127.0.0.1', IPv6: 'fd00:1::2' },
+      [],
+      ALL6,
+      ['node-port-primary'],
+    ],
     ['primary with an IP that no interface has', ['primary'], { IPv4: '192.0.2.1', IPv6: 'fd00:1::2' }, [], ALL6, []],
     ['what is no CIDR is reported', ['10.0.0.0/99', '172.17.0.0/16'], IPS, ['172.17.0.1'], ALL6, ['node-port-cidr']],
   ]

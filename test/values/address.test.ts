@@ -81,6 +81,7 @@ test('parseAddress and parseAddressSloppy take and refuse what Go does', () => {
     ['1:2:3:4:5:6:7:1.2.3.4', undefined, undefined],
     ['1:2:3:4:5:1.2.3.4', undefined, undefined],
     ['::1:2:3:4:5:6:1.2.3.4', undefined, undefined],
+    ['::1:2:3:4:5:6:7:1.2.3.4', undefined, undefined],
     ['::1.2.3.4:5', undefined, undefined],
     ['1:2', undefined, undefined],
     [':', undefined, undefined],
