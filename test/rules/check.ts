@@ -1,0 +1,127 @@
+/**
+ * The checks behind the rule tests: source files as texts in, violations as sentences out.
+ * What could break: imports are found by their form, one statement starting each line, as the formatter leaves them.
+ */
+import { posix } from 'node:path'
+import { FORBIDDEN, IMPURE, MAX_LINES, MAY_IMPORT, PACKAGE_USERS, PURE, PURE_BUILTINS } from './rules.ts'
+
+/** Path in the repository to text. */
+export type Sources = ReadonlyMap<string, string>
+
+const COMMENT = /\/\*[^]*?\*\/|\/\/[^\n]*/
+const TEXT = /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/
+const COMMENT_OR_TEXT = new RegExp(`${COMMENT.source}|${TEXT.source}`, 'g')
+const FROM = /^(?:import|export)\s+(?:type\s+)?(?:[\w$*{][^'"`;=]*?)\sfrom\s+['"]([^'"]+)['"]\n?/gm
+const OTHER_IMPORT = /(?:^import|\bimport\(|\brequire\()\s*['"]([^'"]+)['"]/gm
+
+function withoutComments(text: string): string {
+  return text.replace(COMMENT_OR_TEXT, (match) => (/^\/[*/]/.test(match) ? ' ' : match))
+}
+
+/** Code alone: comments and the contents of texts gone. */
+export function codeOf(text: string): string {
+  return text.replace(COMMENT_OR_TEXT, (match) => (/^\/[*/]/.test(match) ? ' ' : "''"))
+}
+
+/** What a file imports or re-exports: package names, `node:…`, and paths in the repository. */
+export function importsOf(path: string, text: string): string[] {
+  const code = withoutComments(text)
+  const specifiers = [...code.matchAll(FROM), ...code.matchAll(OTHER_IMPORT)].map((match) => match[1] ?? '')
+  return specifiers.map((name) => (name.startsWith('.') ? posix.join(posix.dirname(path), name) : packageName(name)))
+}
+
+function packageName(specifier: string): string {
+  if (specifier.startsWith('node:')) return specifier
+  return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
+}
+
+const isIn = (path: string, place: string): boolean => path === place || path.startsWith(`${place}/`)
+const isPath = (name: string): boolean => /^(src|native|test|dev)\//.test(name)
+const isPure = (path: string): boolean => PURE.some((pattern) => pattern.test(path))
+
+function ruleFor(path: string): string | undefined {
+  const names = Object.keys(MAY_IMPORT).filter((name) => isIn(path, name))
+  return names.toSorted((left, right) => right.length - left.length)[0]
+}
+
+/** Imports that the table does not allow. */
+export function checkImports(sources: Sources): string[] {
+  const violations: string[] = []
+  for (const [path, text] of sources) {
+    const home = ruleFor(path)
+    if (home === undefined) violations.push(`${path}: its folder has no line in MAY_IMPORT`)
+    for (const name of importsOf(path, text)) {
+      if (isPath(name)) {
+        if (!sources.has(name)) violations.push(`${path}: imports ${name}, which does not exist`)
+        const allowed = home === undefined ? [] : [home, ...(MAY_IMPORT[home] ?? [])]
+        if (home !== undefined && !allowed.some((place) => isIn(name, place)))
+          violations.push(`${path}: may not import ${name}`)
+        if (isPure(path) && !isPure(name)) violations.push(`${path}: is pure and may not import ${name}, which is not`)
+        continue
+      }
+      const users = Object.hasOwn(PACKAGE_USERS, name) ? PACKAGE_USERS[name] : undefined
+      if (users === undefined && !name.startsWith('node:'))
+        violations.push(`${path}: ${name} has no line in PACKAGE_USERS`)
+      if (users !== undefined && !users.some((place) => isIn(path, place))) {
+        violations.push(`${path}: only ${users.join(', ')} may import ${name}`)
+      }
+      if (isPure(path) && name.startsWith('node:') && !PURE_BUILTINS.includes(name)) {
+        violations.push(`${path}: is pure and may not import ${name}`)
+      }
+    }
+  }
+  return violations
+}
+
+/** Things in pure files that depend on when or where they run. */
+export function checkPurity(sources: Sources): string[] {
+  return [...sources].flatMap(([path, text]) => {
+    if (!isPure(path)) return []
+    const code = codeOf(text)
+    return Object.entries(IMPURE).flatMap(([what, pattern]) =>
+      pattern.test(code) ? [`${path}: is pure and uses ${what}`] : [],
+    )
+  })
+}
+
+/** Files that import each other in a circle, each circle once, from its first file in order. */
+export function findCycles(sources: Sources): string[] {
+  const cycles: string[] = []
+  const done = new Set<string>()
+  const visit = (path: string, trail: readonly string[]): void => {
+    const start = trail.indexOf(path)
+    if (start >= 0) {
+      cycles.push(`cycle: ${[...trail.slice(start), path].join(' -> ')}`)
+      return
+    }
+    if (done.has(path)) return
+    for (const name of importsOf(path, sources.get(path) ?? '')) if (sources.has(name)) visit(name, [...trail, path])
+    done.add(path)
+  }
+  for (const path of sources.keys()) visit(path, [])
+  return cycles
+}
+
+/** Files that do nothing but pass on what other files export. */
+export function findBarrels(sources: Sources): string[] {
+  return [...sources].flatMap(([path, text]) => {
+    const code = withoutComments(text)
+    const rest = code.replace(FROM, '').trim()
+    return rest === '' && /^export\s/m.test(code) ? [`${path}: only re-exports; import from where things are`] : []
+  })
+}
+
+/** Rules about one file at a time: its first comment, its length, and what nobody writes. */
+export function checkFile(path: string, text: string): string[] {
+  const lines = text.trimEnd().split('\n').length
+  return [
+    ...(/^\/\*\*\n( \*.*\n){1,8} \*\//.test(text)
+      ? []
+      : [`${path}: does not start with a comment that says what it is for`]),
+    ...(lines <= MAX_LINES ? [] : [`${path}: ${lines} lines, more than ${MAX_LINES}`]),
+    ...Object.entries(FORBIDDEN).flatMap(([what, pattern]) => {
+      const searched = what.startsWith('@') ? text : codeOf(text)
+      return pattern.test(searched) ? [`${path}: uses ${what}`] : []
+    }),
+  ]
+}

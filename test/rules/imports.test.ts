@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { checkImports, checkPurity, findBarrels, findCycles, importsOf } from './check.ts'
+import { readSources } from './sources.ts'
+
+const sources = readSources()
+
+test('the sources import only what they may', () => {
+  assert.ok(sources.size > 30)
+  assert.deepEqual(checkImports(sources), [])
+})
+
+test('pure files are pure', () => assert.deepEqual(checkPurity(sources), []))
+test('the sources have no import cycles', () => assert.deepEqual(findCycles(sources), []))
+test('the sources have no barrel files', () => assert.deepEqual(findBarrels(sources), []))
+
+const files = (entries: Readonly<Record<string, string>>): ReadonlyMap<string, string> =>
+  new Map(Object.entries(entries))
+
+test('importsOf finds every form of import', () => {
+  const text = [
+    "import a from 'a'",
+    "import type { B } from '../values/b.ts'",
+    'import {',
+    '  c, // from "nowhere"',
+    '  type D,',
+    "} from './c.ts'",
+    "import * as e from '@scope/e/deep.js'",
+    "import 'node:f'",
+    "export * from './g.ts'",
+    "const h = await import('h/x')",
+    "const i = require('i')",
+    "// import j from 'j'",
+    "/* import k from 'k' */ const l = \"import m from 'm'\"",
+    "export const from = 'n'",
+    'export { o }',
+    "const p = 'p'",
+  ].join('\n')
+  assert.deepEqual(importsOf('src/x/y.ts', text).sort(), [
+    '@scope/e',
+    'a',
+    'h',
+    'i',
+    'node:f',
+    'src/values/b.ts',
+    'src/x/c.ts',
+    'src/x/g.ts',
+  ])
+})
+
+test('checkImports finds each kind of violation', () => {
+  const rows: readonly (readonly [path: string, text: string, expected: readonly string[]])[] = [
+    ['src/service/a.ts', "import { x } from '../values/x.ts'", []],
+    ['src/service/a.ts', "import { x } from '../ipvs/text.ts'", ['src/service/a.ts: may not import src/ipvs/text.ts']],
+    ['src/ipvs/a.ts', "import type { x } from '../watch/x.ts'", ['src/ipvs/a.ts: may not import src/watch/x.ts']],
+    ['src/cli/a.ts', "import { x } from '../watch/x.ts'", []],
+    [
+      'src/ipvs/diff.ts',
+      "import { x } from './table.ts'",
+      ['src/ipvs/diff.ts: is pure and may not import src/ipvs/table.ts, which is not'],
+    ],
+    [
+      'src/values/a.ts',
+      "import { x } from './b.ts'",
+      ['src/values/a.ts: imports src/values/b.ts, which does not exist'],
+    ],
+    ['src/new/a.ts', "import { x } from '../values/x.ts'", ['src/new/a.ts: its folder has no line in MAY_IMPORT']],
+    ['src/node/a.ts', "import koffi from 'koffi'", ['src/node/a.ts: only native may import koffi']],
+    ['src/serve/other.ts', "import w from 'winston'", ['src/serve/other.ts: only src/serve/log.ts may import winston']],
+    ['src/serve/log.ts', "const w = await import('winston')", []],
+    [
+      'src/cli/a.ts',
+      "import { spawn } from 'node:child_process'",
+      ['src/cli/a.ts: only src/node may import node:child_process'],
+    ],
+    ['src/cli/a.ts', "import x from 'left-pad'", ['src/cli/a.ts: left-pad has no line in PACKAGE_USERS']],
+    ['src/config/file.ts', "import { readFile } from 'node:fs/promises'", []],
+    ['src/config/load.ts', "import fs from 'node:fs'", ['src/config/load.ts: is pure and may not import node:fs']],
+  ]
+  const others = { 'src/values/x.ts': '', 'src/ipvs/text.ts': '', 'src/ipvs/table.ts': '', 'src/watch/x.ts': '' }
+  for (const [path, text, expected] of rows)
+    assert.deepEqual(checkImports(files({ ...others, [path]: text })), expected, text)
+})
+
+test('checkPurity finds clock, process, chance and waiting, in code only', () => {
+  for (const code of [
+    'async () => 1',
+    'Date.now()',
+    'new Date()',
+    'process.env',
+    'Math.random()',
+    'setTimeout(f, 1)',
+    'performance.now()',
+  ]) {
+    assert.equal(checkPurity(files({ 'src/service/a.ts': `const x = ${code}` })).length, 1, code)
+    assert.equal(checkPurity(files({ 'src/cli/a.ts': `const x = ${code}` })).length, 0, code)
+    assert.equal(
+      checkPurity(files({ 'src/service/a.ts': `// ${code}\nconst x = "${code}" // ${code}` })).length,
+      0,
+      code,
+    )
+  }
+  assert.deepEqual(checkPurity(files({ 'src/service/a.ts': 'new Date(atMs); theProcess.x' })), [])
+})
+
+test('findCycles and findBarrels find theirs', () => {
+  const sources = files({
+    'src/a/a.ts': "import { b } from './b.ts'\nexport const a = b",
+    'src/a/b.ts': "import type { c } from './c.ts'\nexport const b = 1",
+    'src/a/c.ts': "/** c */\nexport { a } from './a.ts'\nexport type * from './b.ts'\n",
+    'src/a/d.ts': "import { a } from './a.ts'\nexport const d = a",
+  })
+  assert.deepEqual(findCycles(sources), [
+    'cycle: src/a/a.ts -> src/a/b.ts -> src/a/c.ts -> src/a/a.ts',
+    'cycle: src/a/b.ts -> src/a/c.ts -> src/a/b.ts',
+  ])
+  assert.deepEqual(findBarrels(sources), ['src/a/c.ts: only re-exports; import from where things are'])
+})

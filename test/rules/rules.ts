@@ -1,0 +1,88 @@
+/**
+ * Who may import whom, and what pure files may not do: design.md section 3 as data. A new folder or package needs a line here.
+ * What could break: paths are those of the repository with `/`; a folder stands for everything below it.
+ */
+
+const PARTS = ['src/ipset', 'src/iptables', 'src/ipvs', 'src/watch']
+const BELOW_COMPOSITION = [
+  'native',
+  'src/config',
+  'src/netlink',
+  'src/node',
+  'src/serve',
+  'src/service',
+  'src/sync',
+  'src/values',
+]
+
+/** For each folder (or file) the folders its files may import from, beside itself. The longest matching name counts. */
+export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  'src/values': [],
+  'src/service': ['src/values'],
+  'src/config': ['src/values'],
+  'src/netlink': ['src/values'],
+  native: ['src/netlink', 'src/values'],
+  'src/node': ['src/netlink', 'src/service', 'src/values'],
+  'src/serve': ['src/service', 'src/values'],
+  // The engine knows tables and sources by interface only.
+  'src/sync': ['src/service', 'src/values'],
+  // These four never import each other; composition joins them.
+  'src/ipvs': ['src/netlink', 'src/service', 'src/sync', 'src/values'],
+  'src/ipset': ['src/netlink', 'src/service', 'src/sync', 'src/values'],
+  'src/iptables': ['src/service', 'src/sync', 'src/values'],
+  'src/watch': ['src/service', 'src/values'],
+  // Composition.
+  'src/dataplane': [...BELOW_COMPOSITION, ...PARTS],
+  'src/cli': [...BELOW_COMPOSITION, ...PARTS, 'src/dataplane'],
+  'src/main.ts': [...BELOW_COMPOSITION, ...PARTS, 'src/dataplane', 'src/cli'],
+}
+
+/** Packages and powerful parts of Node, and the only places that may import them. What is not listed nobody may import. */
+export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
+  '@kubernetes/client-node': ['src/watch'],
+  koffi: ['native'],
+  undici: ['src/watch'],
+  winston: ['src/serve/log.ts'],
+  yaml: ['src/config', 'src/watch'],
+  zod: ['src/config'],
+  'node:child_process': ['src/node'],
+  'node:http': ['src/serve'],
+  'node:https': ['src/serve'],
+  'node:http2': ['src/serve'],
+}
+
+/** Files that only compute: the same input gives the same output, at any time, on any machine. */
+export const PURE: readonly RegExp[] = [
+  /^src\/(values|service)\//,
+  /^src\/config\/(?!file\.ts$)/,
+  /^src\/\w+\/(types|render|diff|text|key|operation)\.ts$/,
+  /^src\/\w+\/[\w-]+-(render|diff|text)\.ts$/,
+  /^src\/\w+\/([\w-]+-)?codec(-[\w-]+)?\.ts$/,
+  /^src\/sync\/(owned-map|plan|table)\.ts$/,
+  /^src\/netlink\/(attributes|batch|constants|errors|message)\.ts$/,
+  /^src\/watch\/source\.ts$/,
+  /^src\/serve\/log-line\.ts$/,
+]
+
+/** What pure files may import of Node; of node:os they need the errno constants. */
+export const PURE_BUILTINS: readonly string[] = ['node:buffer', 'node:net', 'node:os', 'node:util']
+
+/** What pure files may not contain, in code (comments and texts do not count). */
+export const IMPURE: Readonly<Record<string, RegExp>> = {
+  async: /\basync\b/,
+  await: /\bawait\b/,
+  'the clock': /\bDate\.now\b|\bnew Date\(\s*\)|\bperformance\./,
+  process: /\bprocess\./,
+  randomness: /\bMath\.random\b|\brandomBytes\b|\brandomUUID\b/,
+  timers: /\bset(Timeout|Interval|Immediate)\b/,
+}
+
+/** What no file may contain, in code or comments. */
+export const FORBIDDEN: Readonly<Record<string, RegExp>> = {
+  'the type any': /(:|\bas|<|\|)\s*any\b(?=\s*([;,)=>\]|&[]|$))/m,
+  '@ts-ignore': /@ts-(ignore|nocheck|expect-error)/,
+  'an enum': /^\s*(export )?(const )?enum\s/m,
+}
+
+/** Lines of the longest file. */
+export const MAX_LINES = 300
