@@ -12,7 +12,7 @@ const COMMENT = /\/\*[^]*?\*\/|\/\/[^\n]*/
 const TEXT = /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/
 const COMMENT_OR_TEXT = new RegExp(`${COMMENT.source}|${TEXT.source}`, 'g')
 const FROM = /^(?:import|export)\s+(?:type\s+)?(?:[\w$*{][^'"`;=]*?)\sfrom\s+['"]([^'"]+)['"]\n?/gm
-const OTHER_IMPORT = /(?:^import|\bimport\(|\brequire\()\s*['"]([^'"]+)['"]/gm
+const OTHER_IMPORT = /(?:^import|\bimport\(|\brequire\(|\bcreateRequire\([^)]*\)\()\s*['"]([^'"]+)['"]/gm
 
 function withoutComments(text: string): string {
   return text.replace(COMMENT_OR_TEXT, (match) => (/^\/[*/]/.test(match) ? ' ' : match))

@@ -47,7 +47,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
   zod: ['src/config'],
   'node:child_process': ['src/node'],
   'node:http': ['src/serve'],
-  'node:https': ['src/serve'],
+  'node:https': ['src/serve', 'src/watch'],
   'node:http2': ['src/serve'],
 }
 

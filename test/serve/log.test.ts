@@ -7,8 +7,9 @@ import { type LogSink, createLogSink } from '../../src/serve/log-sink.ts'
 import { openLog } from '../../src/serve/log.ts'
 
 /** A sink that keeps its lines. */
-function memorySink(dropped = 0): LogSink & { readonly lines: string[] } {
+function memorySink(droppedBefore = 0): LogSink & { readonly lines: string[] } {
   const lines: string[] = []
+  let dropped = droppedBefore
   return {
     lines,
     write: (line) => void lines.push(line),
