@@ -142,7 +142,7 @@ function place(found: Map<FrontendKey, Frontend>, problems: Problem[], frontend:
     const { namespace, name } = frontend.service
     problems.push({
       code: 'frontend-conflict',
-      subject: `${namespace}/${name}`,
+      subject: `service ${namespace}/${name}`,
       field: 'spec.ports',
       message: `${loser.servicePortName} (${loser.kind}) and ${winner.servicePortName} (${winner.kind}) both want ${frontend.key}; the latter has it`,
     })
@@ -157,7 +157,7 @@ function reportOtherFamilies(service: Service, problems: Problem[]): void {
       const family = familyOf(address)
       if (service.clusterIps[family] !== undefined) continue
       const message = `${address} is left out: the Service has no ${family} cluster IP`
-      problems.push({ code: 'address-family', subject: `${service.namespace}/${service.name}`, field, message })
+      problems.push({ code: 'address-family', subject: `service ${service.namespace}/${service.name}`, field, message })
     }
   }
   report('spec.externalIPs', service.externalIps)

@@ -247,7 +247,7 @@ for (const row of ROWS) {
       problems.map(({ code, field }) => `${code} ${field}`),
       row.problems ?? [],
     )
-    for (const problem of problems) assert.equal(problem.subject, 'demo/web')
+    for (const problem of problems) assert.equal(problem.subject, 'service demo/web')
   })
 }
 
