@@ -37,6 +37,8 @@ export interface LoopOptions {
 
 /** Owners worked out between two looks at the event loop: some milliseconds. */
 const SLICE_OWNERS = 200
+/** When a table could not be read, it is tried again after this long. */
+const UNREADABLE_RETRY_MS = 1000
 /** After a failure nobody foresaw. */
 const UNEXPECTED_RETRY_MS = 1000
 
@@ -101,7 +103,9 @@ export class SyncLoop {
       while (desired.flush(this.#listener, SLICE_OWNERS) > 0) await nextTurn()
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
       onPass(report, now() - startedMs)
-      return dataplane.nextDueMs()
+      const nextMs = dataplane.nextDueMs()
+      if (report.unreadable.length === 0) return nextMs
+      return Math.min(nextMs ?? Number.POSITIVE_INFINITY, now() + UNREADABLE_RETRY_MS)
     } catch (error) {
       if (signal.aborted) return undefined
       this.#options.onError(error)

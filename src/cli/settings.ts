@@ -1,0 +1,79 @@
+/**
+ * What commands have in common at their start: the configuration, the node's name, and where objects come from.
+ * What could break: with --config most other flags do not count (kube-proxy's rule).
+ */
+import { hostname } from 'node:os'
+import { readConfigurationFile } from '../config/file.ts'
+import { type ConfigurationResult, formatConfigurationErrors } from '../config/load.ts'
+import { configurationFromFlags, nodeName, overrideConfiguration } from '../config/overrides.ts'
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
+import type { Log } from '../values/log.ts'
+import type { ObjectSink, Source } from '../watch/source.ts'
+import type { FlagValues } from './flags.ts'
+
+export interface Settings {
+  readonly configuration: KubeProxyConfiguration
+  readonly nodeName: string
+  readonly warnings: readonly Problem[]
+}
+
+/** Rejects with a CodedError that says what is wrong with the configuration. */
+export async function loadSettings(flags: FlagValues): Promise<Settings> {
+  const { configuration, warnings } = accepted(
+    flags.config === undefined ? configurationFromFlags(flags) : await fromFile(flags.config, flags),
+  )
+  return { configuration, warnings, nodeName: nodeName(configuration, hostname()) }
+}
+
+async function fromFile(path: string, flags: FlagValues): Promise<ConfigurationResult> {
+  const { configuration, warnings } = accepted(await readConfigurationFile(path))
+  const overridden = overrideConfiguration(configuration, flags)
+  return 'errors' in overridden
+    ? overridden
+    : { configuration: overridden.configuration, warnings: [...warnings, ...overridden.warnings] }
+}
+
+function accepted(result: ConfigurationResult): {
+  readonly configuration: KubeProxyConfiguration
+  readonly warnings: readonly Problem[]
+} {
+  if (!('errors' in result)) return result
+  const [first] = result.errors
+  throw new CodedError(
+    first?.code ?? 'config-invalid',
+    `${first?.subject ?? 'configuration'}: ${formatConfigurationErrors(result.errors)}`,
+  )
+}
+
+/** Opens the manifests folder or the API server that the flags and the configuration name. */
+export async function sourceOpener(
+  flags: FlagValues,
+  settings: Settings,
+  log: Log,
+): Promise<(sink: ObjectSink) => Source> {
+  const watchLog = log.child('watch')
+  const { nodeName: node, configuration } = settings
+  const { manifests } = flags
+  if (manifests !== undefined) {
+    const { openManifestsSource } = await import('../watch/manifests-source.ts')
+    return (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log: watchLog })
+  }
+  const { openApiSource } = await import('../watch/api-source.ts')
+  const { kubeconfig } = configuration.clientConnection
+  return (sink) => openApiSource({ kubeconfig, master: flags.master ?? '', nodeName: node, sink, log: watchLog })
+}
+
+/** One line for each warning about the configuration. */
+export function logWarnings(warnings: readonly Problem[], log: Log): void {
+  for (const warning of warnings) log.warn('Configuration', { warning: formatProblem(warning) })
+}
+
+/** Only ipvs mode exists so far. */
+export function requireIpvsMode({ configuration }: Settings): void {
+  if (configuration.mode !== 'ipvs')
+    throw new CodedError(
+      'mode-unsupported',
+      `mode ${configuration.mode} is not there yet: set mode: ipvs in the configuration, or --proxy-mode=ipvs`,
+    )
+}

@@ -1,0 +1,17 @@
+/** A log for commands that people type: warnings and errors as plain lines on standard error, nothing else. */
+import type { Log, LogFields } from '../values/log.ts'
+
+function line(message: string, fields: LogFields = {}): void {
+  const details = Object.entries(fields).map(
+    ([name, value]) => `${name}=${value instanceof Error ? value.message : String(value)}`,
+  )
+  process.stderr.write(`${[message, ...details].join(' ')}\n`)
+}
+
+export const stderrLog: Log = {
+  info: () => undefined,
+  warn: line,
+  error: line,
+  v: () => false,
+  child: () => stderrLog,
+}

@@ -1,0 +1,157 @@
+/**
+ * The kernel side of ipvs mode: opens the connections and tables, checks what the kernel has, and listens to it.
+ * What could break: announcements of the kernel only say which keys to read again; nothing is concluded from them.
+ */
+import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../native/open.ts'
+import { SERVICE_DEVICE } from '../ipvs/address-diff.ts'
+import { AddressTable } from '../ipvs/addresses.ts'
+import { IpvsConnection } from '../ipvs/connection.ts'
+import { DeviceTable } from '../ipvs/device.ts'
+import { VirtualServerTable } from '../ipvs/table.ts'
+import type { VirtualServerFields } from '../ipvs/types.ts'
+import { NETLINK_GENERIC, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../netlink/constants.ts'
+import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
+import type { RtnetlinkEvent } from '../netlink/rtnetlink-events.ts'
+import type { Cidr } from '../values/cidr.ts'
+import { CodedError } from '../values/errors.ts'
+import type { IpvsDataplane, IpvsTables } from './ipvs.ts'
+
+export interface IpvsKernel {
+  readonly ipvs: IpvsConnection
+  /** Its own connection: a list never holds a change up. */
+  readonly auditIpvs: IpvsConnection
+  readonly rtnetlink: RtnetlinkConnection
+  readonly tables: IpvsTables
+  close(): void
+}
+
+/** Opens everything. Rejects with `module-missing`, which names the module, when the kernel has no IPVS. */
+export async function openIpvsKernel(excluded: readonly Cidr[], signal: AbortSignal): Promise<IpvsKernel> {
+  const ipvs = await openIpvs(signal)
+  const auditIpvs = await openIpvs(signal)
+  const rtnetlink = openRtnetlink()
+  return {
+    ipvs,
+    auditIpvs,
+    rtnetlink,
+    tables: {
+      virtualServers: new VirtualServerTable(ipvs, excluded),
+      device: new DeviceTable(rtnetlink),
+      addresses: new AddressTable(rtnetlink),
+    },
+    close() {
+      ipvs.close()
+      auditIpvs.close()
+      rtnetlink.close()
+    },
+  }
+}
+
+async function openIpvs(signal: AbortSignal): Promise<IpvsConnection> {
+  try {
+    return await IpvsConnection.open(openNetlinkConnection(NETLINK_GENERIC), { signal })
+  } catch (cause) {
+    if (!(cause instanceof CodedError && cause.code === 'genl-family-missing')) throw cause
+    throw new CodedError('module-missing', 'the kernel has no IPVS: load the module "ip_vs" (modprobe ip_vs)', {
+      cause,
+    })
+  }
+}
+
+/** Address and port for documentation (RFC 5737), as kube-proxy's own check uses them. */
+const PROBE: Omit<VirtualServerFields, 'scheduler'> = {
+  family: 'IPv4',
+  address: '198.51.100.0',
+  port: 20_000,
+  protocol: 'tcp',
+  flags: 0,
+  timeoutSeconds: 0,
+  netmask: 0xffffffff,
+  persistenceEngine: '',
+}
+
+/**
+ * Makes sure that the kernel has the scheduler, by making a virtual server with it and deleting that again; the kernel
+ * loads the module when it can. Rejects with `module-missing`, which names the module.
+ */
+export async function checkScheduler(ipvs: IpvsConnection, scheduler: string, signal: AbortSignal): Promise<void> {
+  const services = await ipvs.listServices({ signal })
+  if (services.some((service) => service.fields.scheduler === scheduler)) return
+  const batch = ipvs.batch()
+  batch.addService({ ...PROBE, scheduler })
+  const [added] = await batch.commit({ signal })
+  if (added !== undefined && added.code !== 'EEXIST') {
+    if (added.code !== 'ENOENT') throw added
+    const message = `the kernel has no scheduler "${scheduler}": load the module "ip_vs_${scheduler}" (modprobe ip_vs_${scheduler}) or set ipvs.scheduler to one it has`
+    throw new CodedError('module-missing', message, { cause: added })
+  }
+  batch.deleteService(PROBE)
+  const [deleted] = await batch.commit({ signal })
+  if (deleted !== undefined) throw deleted
+}
+
+export interface KernelWatchOptions {
+  readonly kernel: IpvsKernel
+  readonly dataplane: IpvsDataplane
+  /** A pass should look at what is doubted now. */
+  readonly onDoubt: () => void
+  /** Addresses of other interfaces may have changed. */
+  readonly onNodeAddresses: () => void
+  readonly onError: (error: unknown) => void
+}
+
+/** After a failure of the socket itself. */
+const REOPEN_MS = 1000
+
+/** Listens to changes of links and addresses until closed. */
+export function watchKernel(options: KernelWatchOptions): { close(): void } {
+  const { kernel, dataplane, onDoubt, onNodeAddresses, onError } = options
+  const { addresses } = kernel.tables
+  let timer: NodeJS.Timeout | undefined
+  const doubtEverything = (cause: unknown): void => {
+    onError(cause)
+    onNodeAddresses()
+    doubtDevice()
+  }
+  const doubtDevice = (): void => {
+    dataplane.device.doubt([SERVICE_DEVICE])
+    dataplane.addresses.doubt('all')
+    onDoubt()
+  }
+  const listener = (event: RtnetlinkEvent): void => {
+    switch (event.kind) {
+      case 'link':
+        if (event.link.name !== SERVICE_DEVICE) {
+          if (event.change === 'deleted') onNodeAddresses()
+        } else if (event.change === 'deleted' || event.link.index !== addresses.deviceIndex) doubtDevice()
+        return
+      case 'address': {
+        const { address, interfaceIndex } = event.address
+        if (interfaceIndex !== addresses.deviceIndex) return onNodeAddresses()
+        // Our own changes come back for IPv6; they agree with the mirror.
+        if ((dataplane.addresses.live(address) !== undefined) === (event.change === 'new')) return
+        dataplane.addresses.doubt([address])
+        return onDoubt()
+      }
+      case 'route':
+        return
+      case 'overrun':
+        return doubtEverything(event.cause)
+      case 'failed':
+        timer = setTimeout(() => {
+          events = open()
+        }, REOPEN_MS)
+        return doubtEverything(event.cause)
+    }
+  }
+  const groups = [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR]
+  const open = (): { close(): void } =>
+    openRtnetlinkEvents({ groups, ignorePortIds: [kernel.rtnetlink.portId] }, listener)
+  let events = open()
+  return {
+    close() {
+      clearTimeout(timer)
+      events.close()
+    },
+  }
+}

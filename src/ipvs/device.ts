@@ -1,0 +1,72 @@
+/**
+ * The link kube-ipvs0 behind the contract of every kernel table: one key, its name.
+ * What could break: the device is never set up and never configured; other programs (Calico, MetalLB) know it as it is,
+ * and its addresses have their local routes all the same.
+ */
+import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
+import type { KernelTable } from '../sync/table.ts'
+import { CodedError } from '../values/errors.ts'
+import {
+  DEVICE_KIND,
+  type Device,
+  type DeviceOperation,
+  diffDevice,
+  formatDeviceOperation,
+  SERVICE_DEVICE,
+} from './address-diff.ts'
+
+export class DeviceTable implements KernelTable<Device, DeviceOperation> {
+  readonly name = 'device'
+  readonly #rtnetlink: RtnetlinkConnection
+
+  constructor(rtnetlink: RtnetlinkConnection) {
+    this.#rtnetlink = rtnetlink
+  }
+
+  readonly diff = (_key: string, desired: Device | undefined, live: Device | undefined) => diffDevice(desired, live)
+  readonly format = formatDeviceOperation
+  readonly step = (_live: Device | undefined, op: DeviceOperation): Device | undefined =>
+    op.kind === 'create-device' ? { kind: DEVICE_KIND } : undefined
+  readonly direction = (op: DeviceOperation) => (op.kind === 'create-device' ? 'add' : 'remove')
+
+  /** A link of that name of another kind was made by somebody else. */
+  isOurs(_key: string, live: Device): boolean {
+    return live.kind === DEVICE_KIND
+  }
+
+  async read(_keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, Device>> {
+    const link = await this.#rtnetlink.getLink(SERVICE_DEVICE, { signal })
+    return new Map(link === undefined ? [] : [[SERVICE_DEVICE, { kind: link.kind }]])
+  }
+
+  async apply(ops: readonly DeviceOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
+    const outcomes: (Error | undefined)[] = []
+    for (const op of ops) outcomes.push(await this.#applyOne(op, signal))
+    return outcomes
+  }
+
+  async #applyOne(op: DeviceOperation, signal: AbortSignal): Promise<Error | undefined> {
+    try {
+      if (op.kind === 'create-device') await this.#rtnetlink.createDummy(SERVICE_DEVICE, { signal })
+      else {
+        const link = await this.#rtnetlink.getLink(SERVICE_DEVICE, { signal })
+        if (link !== undefined) await this.#rtnetlink.deleteLink(link.index, { signal })
+      }
+      return undefined
+    } catch (error) {
+      signal.throwIfAborted()
+      return deviceError(error)
+    }
+  }
+}
+
+/** EOPNOTSUPP is how the kernel says that it has no dummy devices. */
+function deviceError(error: unknown): Error {
+  if (error instanceof CodedError && error.code === 'EOPNOTSUPP')
+    return new CodedError(
+      'module-missing',
+      `the kernel has no dummy devices: load the module "dummy" (modprobe dummy)`,
+      { cause: error },
+    )
+  return error instanceof Error ? error : new Error(String(error))
+}

@@ -1,0 +1,49 @@
+/**
+ * Process entry: reads the command line, runs the command, sets the exit code.
+ * What could break: an error reaches the user as one line that says what is wrong; a stack is for -v 4 only.
+ */
+import { CodedError } from './values/errors.ts'
+import { type CommandLine, parseCommandLine, USAGE_EXIT_CODE } from './cli/command-line.ts'
+import type { CommandName, FlagValues } from './cli/flags.ts'
+
+/** Commands are loaded when they are asked for: `--help` needs none of them. */
+const RUN: Readonly<Record<CommandName, (flags: FlagValues) => Promise<number>>> = {
+  run: async (flags) => (await import('./cli/run.ts')).run(flags),
+  status: async (flags) => (await import('./cli/show-status.ts')).showStatus(flags),
+  diff: async (flags) => (await import('./cli/diff.ts')).diff(flags),
+  cleanup: async (flags) => (await import('./cli/cleanup.ts')).cleanup(flags),
+}
+
+async function main(argv: readonly string[]): Promise<number> {
+  const line = parseCommandLine(argv)
+  if ('error' in line) {
+    process.stderr.write(`${line.error.message}\n`)
+    return line.error.exitCode
+  }
+  if (line.flags.help === true) {
+    const { helpText } = await import('./cli/help.ts')
+    process.stdout.write(helpText(line.command))
+    return 0
+  }
+  if (line.flags.version === true) {
+    const { VERSION } = await import('./cli/version.ts')
+    process.stdout.write(`kube-ipvs ${VERSION}\n`)
+    return 0
+  }
+  return runCommand(line)
+}
+
+async function runCommand({ command, flags }: CommandLine): Promise<number> {
+  try {
+    return await RUN[command](flags)
+  } catch (error) {
+    const text =
+      error instanceof CodedError || !(error instanceof Error)
+        ? String(error instanceof Error ? error.message : error)
+        : (error.stack ?? error.message)
+    process.stderr.write(`kube-ipvs${command === 'run' ? '' : ` ${command}`}: ${text}\n`)
+    return USAGE_EXIT_CODE[command]
+  }
+}
+
+process.exit(await main(process.argv.slice(2)))
