@@ -5,9 +5,10 @@
 
 /**
  * The candidate that takes the fewest changed, added, missing or swapped letters, case ignored; undefined when every
- * candidate needs more than a third of the word (at least one, at most three).
+ * candidate needs more than a third of the word (at least one, at most three). A beginning of three letters or more that
+ * only one candidate has counts too: `clean` for `cleanup`.
  */
-export function nearest(word: string, candidates: Iterable<string>): string | undefined {
+export function nearest(word: string, candidates: readonly string[]): string | undefined {
   let best: string | undefined
   let bestDistance = Math.min(3, Math.max(1, Math.floor(word.length / 3))) + 1
   for (const candidate of candidates) {
@@ -17,7 +18,9 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
       bestDistance = distance
     }
   }
-  return best
+  if (best !== undefined || word.length < 3) return best
+  const beginning = candidates.filter((candidate) => candidate.toLowerCase().startsWith(word.toLowerCase()))
+  return beginning.length === 1 ? beginning[0] : undefined
 }
 
 /** Edit distance in which two swapped neighbours count once (optimal string alignment). */

@@ -45,6 +45,8 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
   winston: ['src/serve/log.ts'],
   yaml: ['src/config', 'src/watch'],
   zod: ['src/config'],
+  // Not a package, but where the version stands.
+  'package.json': ['src/cli'],
   'node:child_process': ['src/node'],
   'node:http': ['src/serve'],
   'node:https': ['src/serve', 'src/watch'],
@@ -55,12 +57,12 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
 export const PURE: readonly RegExp[] = [
   /^src\/(values|service)\//,
   /^src\/config\/(?!file\.ts$)/,
-  /^src\/\w+\/(types|render|diff|text|key|operation)\.ts$/,
-  /^src\/\w+\/[\w-]+-(render|diff|text)\.ts$/,
+  /^src\/(?!cli\/)\w+\/(types|render|diff|text|key|operation)\.ts$/,
+  /^src\/(?!cli\/)\w+\/[\w-]+-(render|diff|text)\.ts$/,
   /^src\/\w+\/([\w-]+-)?codec(-[\w-]+)?\.ts$/,
-  /^src\/sync\/(owned-map|plan|table)\.ts$/,
+  /^src\/sync\/(desired-frontends|owned-map|plan|table)\.ts$/,
   /^src\/netlink\/(attributes|batch|constants|errors|message)\.ts$/,
-  /^src\/watch\/source\.ts$/,
+  /^src\/watch\/([\w-]+-parser|findings|intern|metadata|selection|source)\.ts$/,
   /^src\/serve\/log-line\.ts$/,
 ]
 
