@@ -13,7 +13,7 @@ export function nearest(word: string, candidates: readonly string[]): string | u
   let bestDistance = Math.min(3, Math.max(1, Math.floor(word.length / 3))) + 1
   for (const candidate of candidates) {
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase())
-    if (distance < bestDistance) {
+    if (distance < bestDistance && distance < word.length) {
       best = candidate
       bestDistance = distance
     }
