@@ -115,9 +115,7 @@ export function findBarrels(sources: Sources): string[] {
 export function checkFile(path: string, text: string): string[] {
   const lines = text.trimEnd().split('\n').length
   return [
-    ...(/^\/\*\*\n( \*.*\n){1,8} \*\//.test(text)
-      ? []
-      : [`${path}: does not start with a comment that says what it is for`]),
+    ...(/^\/\*\*[^]*?\*\/\n/.test(text) ? [] : [`${path}: does not start with a comment that says what it is for`]),
     ...(lines <= MAX_LINES ? [] : [`${path}: ${lines} lines, more than ${MAX_LINES}`]),
     ...Object.entries(FORBIDDEN).flatMap(([what, pattern]) => {
       const searched = what.startsWith('@') ? text : codeOf(text)

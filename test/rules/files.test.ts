@@ -19,7 +19,7 @@ test('checkFile finds each kind of violation', () => {
     [`${COMMENT}// takes any, as any caller may: any\nexport const many = company\n`, 0],
     ['export const a = 1\n', 1],
     ['// A comment of another kind.\nexport const a = 1\n', 1],
-    ['/** Only for the next line. */\nexport const a = 1\n', 1],
+    ['/** What a small file is for. */\nexport const a = 1\n', 0],
     [COMMENT + 'x\n'.repeat(MAX_LINES - 4), 0],
     [COMMENT + 'x\n'.repeat(MAX_LINES - 3), 1],
     [`${COMMENT}const a: any = 1\n`, 1],
