@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { IpvsDataplane } from '../dataplane/ipvs.ts'
 import { checkScheduler, type IpvsKernel, openIpvsKernel, watchKernel } from '../dataplane/ipvs-kernel.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
+import { DEVICE_KIND, SERVICE_DEVICE } from '../ipvs/address-diff.ts'
 import { auditVirtualServers } from '../ipvs/audit.ts'
 import { InterfaceAddresses } from '../node/interface-addresses.ts'
 import { applySysctls, ipvsSysctls } from '../node/sysctl.ts'
@@ -263,8 +264,18 @@ export class Proxy {
       log.warn('More of the same', { failures: report.failures.length, repairs: report.repairs.length })
     if (report.applied > 0 && log.v(2))
       log.info('Pass done', { operations: report.applied, milliseconds: Math.round(durationMs) })
+    this.#reportDevice()
     this.#reportLosers()
     onPass?.(report)
+  }
+
+  /** A link of the device's name that somebody made of another kind works, so it is used; it is worth a word. */
+  #reportDevice(): void {
+    const kind = this.#dataplane.device.live(SERVICE_DEVICE)?.kind
+    const message = `the link is of kind "${kind}" instead of "${DEVICE_KIND}"; it is used as it is and never deleted`
+    const problems =
+      kind === undefined || kind === DEVICE_KIND ? [] : [{ code: 'device-kind', subject: SERVICE_DEVICE, message }]
+    this.#problems.report('device', SERVICE_DEVICE, problems)
   }
 
   /** Services that lost an address and port to an older one: said once. */

@@ -1,0 +1,163 @@
+/**
+ * The real daemon as a child process in this network namespace, on a folder of manifests of its own; and the kernel's
+ * side as text, from ipvsadm and ip.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+const MAIN = new URL('../../src/main.ts', import.meta.url).pathname
+
+/** A Kubernetes object as a manifest has it. */
+export type Manifest = Readonly<Record<string, unknown>>
+
+export interface Finished {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export class Workbench {
+  readonly directory = mkdtempSync(join(tmpdir(), 'kube-ipvs-test-'))
+  readonly #configuration: Record<string, unknown>
+  readonly #running = new Set<ChildProcess>()
+  /** Everything daemons have logged. */
+  log = ''
+
+  constructor(ipvs: Readonly<Record<string, unknown>> = {}, more: Readonly<Record<string, unknown>> = {}) {
+    this.#configuration = {
+      apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+      kind: 'KubeProxyConfiguration',
+      mode: 'ipvs',
+      hostnameOverride: 'node0',
+      ipvs: { syncPeriod: '1s', minSyncPeriod: '0s', ...ipvs },
+      ...more,
+    }
+    writeFileSync(this.#configurationFile, JSON.stringify(this.#configuration))
+    writeFileSync(join(this.directory, 'node.yaml'), JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'node0' }, status: { addresses: [{ type: 'InternalIP', address: '10.0.2.15' }] } }))
+  }
+
+  get #configurationFile(): string {
+    return `${this.directory}.config.json`
+  }
+
+  write(name: string, ...objects: Manifest[]): void {
+    writeFileSync(join(this.directory, name), objects.map((object) => JSON.stringify(object)).join('\n---\n'))
+  }
+
+  remove(name: string): void {
+    rmSync(join(this.directory, name))
+  }
+
+  /** Starts the daemon. */
+  start(...flags: string[]): ChildProcess {
+    const child = this.#spawn(['--config', this.#configurationFile, '--manifests', this.directory, '-v', '2', ...flags])
+    this.#running.add(child)
+    child.stderr?.on('data', (chunk) => {
+      this.log += chunk
+    })
+    return child
+  }
+
+  /** Runs a command to its end: `diff`, `cleanup`, `status`, or '' for the daemon with --once. */
+  async command(command: string, ...flags: string[]): Promise<Finished> {
+    const sources = command === 'status' ? [] : ['--config', this.#configurationFile]
+    if (command === '' || command === 'diff') sources.push('--manifests', this.directory)
+    return finished(this.#spawn([...(command === '' ? [] : [command]), ...sources, ...flags]))
+  }
+
+  #spawn(args: string[]): ChildProcess {
+    return spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  }
+
+  /** Ends a daemon; resolves to its exit code. */
+  async stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+    const ended = exitCode(child)
+    child.kill(signal)
+    this.#running.delete(child)
+    return ended
+  }
+
+  async close(): Promise<void> {
+    for (const child of this.#running) await this.stop(child, 'SIGKILL')
+    rmSync(this.directory, { recursive: true, force: true })
+    rmSync(this.#configurationFile, { force: true })
+  }
+}
+
+function exitCode(child: ChildProcess): Promise<number | null> {
+  if (child.exitCode !== null) return Promise.resolve(child.exitCode)
+  return new Promise((resolve) => child.on('exit', (code) => resolve(code)))
+}
+
+async function finished(child: ChildProcess): Promise<Finished> {
+  let stdout = ''
+  let stderr = ''
+  child.stdout?.on('data', (chunk) => {
+    stdout += chunk
+  })
+  child.stderr?.on('data', (chunk) => {
+    stderr += chunk
+  })
+  const code = await new Promise<number | null>((resolve) => child.on('close', (exit) => resolve(exit)))
+  return { code, stdout, stderr }
+}
+
+/** Runs a program to its end and returns what it prints; throws when it fails. */
+export function sh(command: string): string {
+  return execFileSync('sh', ['-c', command], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+}
+
+/** `ipvsadm -S -n`, sorted. */
+export function virtualServers(): string[] {
+  return sh('ipvsadm -S -n').split('\n').filter((line) => line !== '').sort()
+}
+
+/** Addresses on kube-ipvs0 with prefix lengths, sorted, without the link-local one. */
+export function boundAddresses(): string[] {
+  const lines = sh('ip -o address show dev kube-ipvs0 2>/dev/null || true').split('\n')
+  return lines.flatMap((line) => / inet6? (\S+)/.exec(line)?.[1] ?? []).filter((address) => !address.startsWith('fe80:')).sort()
+}
+
+/** Waits until `check` stops throwing; throws its last error after the deadline. */
+export async function eventually(check: () => void | Promise<void>, deadlineMs = 10_000): Promise<void> {
+  const lateMs = performance.now() + deadlineMs
+  for (;;) {
+    try {
+      return await check()
+    } catch (error) {
+      if (performance.now() > lateMs) throw error
+      await sleep(50)
+    }
+  }
+}
+
+/** Makes this network namespace look like a node: eth0 with 10.0.2.15, no virtual servers, no kube-ipvs0. */
+export function resetNode(): void {
+  sh('ip link set lo up; ipvsadm -C; ip link delete kube-ipvs0 2>/dev/null; ip link delete eth0 2>/dev/null; ip link add eth0 type dummy && ip link set eth0 up && ip address add 10.0.2.15/24 dev eth0')
+}
+
+export function service(name: string, spec: Readonly<Record<string, unknown>>, more: Readonly<Record<string, unknown>> = {}): Manifest {
+  const clusterIPs = (spec['clusterIPs'] as string[] | undefined) ?? [spec['clusterIP']]
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name, namespace: 'demo', ...(more['metadata'] as object | undefined) },
+    spec: { type: 'ClusterIP', clusterIP: clusterIPs[0], clusterIPs, ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }], ...spec },
+    ...(more['status'] === undefined ? {} : { status: more['status'] }),
+  }
+}
+
+export function slice(serviceName: string, addresses: readonly string[], more: Readonly<Record<string, unknown>> = {}): Manifest {
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: `${serviceName}-${more['addressType'] ?? 'IPv4'}`, namespace: 'demo', labels: { 'kubernetes.io/service-name': serviceName } },
+    addressType: 'IPv4',
+    ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
+    endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true }, nodeName: 'node0' })),
+    ...more,
+  }
+}
