@@ -36,7 +36,15 @@ export class Workbench {
       ...more,
     }
     writeFileSync(this.#configurationFile, JSON.stringify(this.#configuration))
-    writeFileSync(join(this.directory, 'node.yaml'), JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'node0' }, status: { addresses: [{ type: 'InternalIP', address: '10.0.2.15' }] } }))
+    writeFileSync(
+      join(this.directory, 'node.yaml'),
+      JSON.stringify({
+        apiVersion: 'v1',
+        kind: 'Node',
+        metadata: { name: 'node0' },
+        status: { addresses: [{ type: 'InternalIP', address: '10.0.2.15' }] },
+      }),
+    )
   }
 
   get #configurationFile(): string {
@@ -112,13 +120,19 @@ export function sh(command: string): string {
 
 /** `ipvsadm -S -n`, sorted. */
 export function virtualServers(): string[] {
-  return sh('ipvsadm -S -n').split('\n').filter((line) => line !== '').sort()
+  return sh('ipvsadm -S -n')
+    .split('\n')
+    .filter((line) => line !== '')
+    .sort()
 }
 
 /** Addresses on kube-ipvs0 with prefix lengths, sorted, without the link-local one. */
 export function boundAddresses(): string[] {
   const lines = sh('ip -o address show dev kube-ipvs0 2>/dev/null || true').split('\n')
-  return lines.flatMap((line) => / inet6? (\S+)/.exec(line)?.[1] ?? []).filter((address) => !address.startsWith('fe80:')).sort()
+  return lines
+    .flatMap((line) => / inet6? (\S+)/.exec(line)?.[1] ?? [])
+    .filter((address) => !address.startsWith('fe80:'))
+    .sort()
 }
 
 /** Waits until `check` stops throwing; throws its last error after the deadline. */
@@ -136,25 +150,45 @@ export async function eventually(check: () => void | Promise<void>, deadlineMs =
 
 /** Makes this network namespace look like a node: eth0 with 10.0.2.15, no virtual servers, no kube-ipvs0. */
 export function resetNode(): void {
-  sh('ip link set lo up; ipvsadm -C; ip link delete kube-ipvs0 2>/dev/null; ip link delete eth0 2>/dev/null; ip link add eth0 type dummy && ip link set eth0 up && ip address add 10.0.2.15/24 dev eth0')
+  sh(
+    'ip link set lo up; ipvsadm -C; ip link delete kube-ipvs0 2>/dev/null; ip link delete eth0 2>/dev/null; ip link add eth0 type dummy && ip link set eth0 up && ip address add 10.0.2.15/24 dev eth0',
+  )
 }
 
-export function service(name: string, spec: Readonly<Record<string, unknown>>, more: Readonly<Record<string, unknown>> = {}): Manifest {
+export function service(
+  name: string,
+  spec: Readonly<Record<string, unknown>>,
+  more: Readonly<Record<string, unknown>> = {},
+): Manifest {
   const clusterIPs = (spec['clusterIPs'] as string[] | undefined) ?? [spec['clusterIP']]
   return {
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { name, namespace: 'demo', ...(more['metadata'] as object | undefined) },
-    spec: { type: 'ClusterIP', clusterIP: clusterIPs[0], clusterIPs, ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }], ...spec },
+    spec: {
+      type: 'ClusterIP',
+      clusterIP: clusterIPs[0],
+      clusterIPs,
+      ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
+      ...spec,
+    },
     ...(more['status'] === undefined ? {} : { status: more['status'] }),
   }
 }
 
-export function slice(serviceName: string, addresses: readonly string[], more: Readonly<Record<string, unknown>> = {}): Manifest {
+export function slice(
+  serviceName: string,
+  addresses: readonly string[],
+  more: Readonly<Record<string, unknown>> = {},
+): Manifest {
   return {
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
-    metadata: { name: `${serviceName}-${more['addressType'] ?? 'IPv4'}`, namespace: 'demo', labels: { 'kubernetes.io/service-name': serviceName } },
+    metadata: {
+      name: `${serviceName}-${more['addressType'] ?? 'IPv4'}`,
+      namespace: 'demo',
+      labels: { 'kubernetes.io/service-name': serviceName },
+    },
     addressType: 'IPv4',
     ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
     endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true }, nodeName: 'node0' })),

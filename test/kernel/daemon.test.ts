@@ -1,0 +1,341 @@
+/** The whole daemon on a real kernel: manifests in, a correct table out, whatever happens to the table. */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import {
+  boundAddresses,
+  eventually,
+  resetNode,
+  service,
+  sh,
+  slice,
+  virtualServers,
+  Workbench,
+} from '../support/daemon.ts'
+
+const WEB = service('web', { clusterIP: '10.96.0.1' })
+const WEB_SLICE = slice('web', ['10.244.0.1', '10.244.0.2'])
+const WEB_TABLE = [
+  '-A -t 10.96.0.1:80 -s rr',
+  '-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1',
+  '-a -t 10.96.0.1:80 -r 10.244.0.2:8080 -m -w 1',
+]
+
+let bench: Workbench
+beforeEach(resetNode)
+afterEach(() => bench.close())
+
+/** A running daemon with one Service, its table complete. */
+async function withWeb(ipvs: Readonly<Record<string, unknown>> = {}) {
+  bench = new Workbench(ipvs)
+  bench.write('web.yaml', WEB, WEB_SLICE)
+  const daemon = bench.start()
+  await eventually(() => assert.equal(virtualServers().length, 3))
+  await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
+  return daemon
+}
+
+describe('daemon', () => {
+  it('writes every kind of frontend, in both families', async () => {
+    bench = new Workbench()
+    bench.write(
+      'all.yaml',
+      service(
+        'all',
+        {
+          type: 'LoadBalancer',
+          clusterIPs: ['10.96.0.1', 'fd00:10:96::1'],
+          ipFamilies: ['IPv4', 'IPv6'],
+          externalIPs: ['192.0.2.10', '10.0.2.15'],
+          sessionAffinity: 'ClientIP',
+          sessionAffinityConfig: { clientIP: { timeoutSeconds: 300 } },
+          ports: [
+            { name: 'http', protocol: 'TCP', port: 80, nodePort: 30080 },
+            { name: 'dns', protocol: 'UDP', port: 53 },
+            { name: 'sctp', protocol: 'SCTP', port: 99 },
+          ],
+        },
+        {
+          status: {
+            loadBalancer: {
+              ingress: [{ ip: '203.0.113.1' }, { ip: '203.0.113.2', ipMode: 'Proxy' }, { hostname: 'x.example' }],
+            },
+          },
+        },
+      ),
+      slice('all', ['10.244.0.1'], {
+        ports: [
+          { name: 'http', protocol: 'TCP', port: 8080 },
+          { name: 'dns', protocol: 'UDP', port: 53 },
+          { name: 'sctp', protocol: 'SCTP', port: 99 },
+        ],
+      }),
+      slice('all', ['fd00:10:244::1'], { addressType: 'IPv6', ports: [{ name: 'http', protocol: 'TCP', port: 8080 }] }),
+    )
+    bench.start()
+    const ipv4 = ['10.96.0.1', '192.0.2.10', '10.0.2.15', '203.0.113.1']
+    const expected = [
+      ...ipv4.flatMap((vip) => [
+        `-A -t ${vip}:80 -s rr -p 300`,
+        `-a -t ${vip}:80 -r 10.244.0.1:8080 -m -w 1`,
+        `-A -u ${vip}:53 -s rr -p 300`,
+        `-a -u ${vip}:53 -r 10.244.0.1:53 -m -w 1`,
+        `-A --sctp-service ${vip}:99 -s rr -p 300`,
+        `-a --sctp-service ${vip}:99 -r 10.244.0.1:99 -m -w 1`,
+      ]),
+      '-A -t 10.0.2.15:30080 -s rr -p 300',
+      '-a -t 10.0.2.15:30080 -r 10.244.0.1:8080 -m -w 1',
+      '-A -t [fd00:10:96::1]:80 -s rr -p 300',
+      '-a -t [fd00:10:96::1]:80 -r [fd00:10:244::1]:8080 -m -w 1',
+      '-A -u [fd00:10:96::1]:53 -s rr -p 300',
+      '-A --sctp-service [fd00:10:96::1]:99 -s rr -p 300',
+    ]
+    await eventually(() => assert.deepEqual(virtualServers(), expected.toSorted()))
+    await eventually(() =>
+      assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '192.0.2.10/32', '203.0.113.1/32', 'fd00:10:96::1/128']),
+    )
+  })
+
+  it('follows an edited manifest within a second', async () => {
+    await withWeb()
+    bench.write('web.yaml', WEB, slice('web', ['10.244.0.1', '10.244.0.3']))
+    await eventually(() => assert.ok(virtualServers().includes('-a -t 10.96.0.1:80 -r 10.244.0.3:8080 -m -w 1')), 1500)
+    bench.remove('web.yaml')
+    await eventually(() => assert.deepEqual([virtualServers(), boundAddresses()], [[], []]), 1500)
+  })
+
+  it('keeps the last good version of a broken manifest and says where it is broken', async () => {
+    await withWeb()
+    bench.write('other.yaml', service('other', { clusterIP: '10.96.0.2' }))
+    await eventually(() => assert.equal(virtualServers().length, 4))
+    sh(`printf 'kind: Service\\nmetadata: {name: web\\n' > ${bench.directory}/web.yaml`)
+    await eventually(() => assert.match(bench.log, /web\.yaml:\d+/))
+    assert.equal(virtualServers().length, 4)
+  })
+
+  const drifts: readonly [what: string, command: string, deadlineMs: number][] = [
+    ['a deleted virtual server', 'ipvsadm -D -t 10.96.0.1:80', 4000],
+    ['another scheduler', 'ipvsadm -E -t 10.96.0.1:80 -s lc', 4000],
+    ['persistence', 'ipvsadm -E -t 10.96.0.1:80 -s rr -p 100', 4000],
+    ['a deleted real server', 'ipvsadm -d -t 10.96.0.1:80 -r 10.244.0.1:8080', 4000],
+    ['another weight', 'ipvsadm -e -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 5', 4000],
+    ['weight 0', 'ipvsadm -e -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 0', 4000],
+    ['another forwarding method', 'ipvsadm -e -t 10.96.0.1:80 -r 10.244.0.1:8080 -g -w 1', 4000],
+    ['a connection limit', 'ipvsadm -e -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1 -x 10', 4000],
+    ['a foreign virtual server', 'ipvsadm -A -t 10.9.9.9:80 -s rr', 4000],
+    ['a foreign real server', 'ipvsadm -a -t 10.96.0.1:80 -r 10.9.9.9:80 -m', 8000],
+    ['a flush', 'ipvsadm -C', 4000],
+    ['a deleted address', 'ip address delete 10.96.0.1/32 dev kube-ipvs0', 1000],
+    ['a foreign address', 'ip address add 10.9.9.9/32 dev kube-ipvs0', 1000],
+    ['a deleted device', 'ip link delete kube-ipvs0', 1000],
+  ]
+  it('repairs drift of every kind, addresses and links at once', async (t) => {
+    await withWeb()
+    for (const [what, command, deadlineMs] of drifts)
+      await t.test(what, async () => {
+        sh(command)
+        assert.notDeepEqual([virtualServers(), boundAddresses(), limits()], [WEB_TABLE, ['10.96.0.1/32'], '0 0'])
+        await eventually(
+          () => assert.deepEqual([virtualServers(), boundAddresses(), limits()], [WEB_TABLE, ['10.96.0.1/32'], '0 0']),
+          deadlineMs,
+        )
+      })
+    await eventually(() => assert.match(bench.log, /Repaired what was changed from outside/))
+  })
+
+  it('leaves alone what is not its own', async () => {
+    sh(
+      'ipvsadm -A -f 7 -s wlc; ipvsadm -A -t 192.168.9.1:80 -s sh; ipvsadm -a -t 192.168.9.1:80 -r 10.1.1.1:80 -m; ipvsadm -A -t 192.0.2.9:80 -s sh',
+    )
+    await withWebBeside(['-A -f 7 -s wlc', '-A -t 192.168.9.1:80 -s sh', '-a -t 192.168.9.1:80 -r 10.1.1.1:80 -m -w 1'])
+  })
+
+  async function withWebBeside(foreign: readonly string[]): Promise<void> {
+    bench = new Workbench({ excludeCIDRs: ['192.168.0.0/16'] })
+    bench.write('web.yaml', WEB, WEB_SLICE)
+    bench.start()
+    await eventually(() => assert.deepEqual(virtualServers(), [...WEB_TABLE, ...foreign].sort()))
+  }
+
+  it('edits a foreign virtual server with a wanted key in place', async () => {
+    sh('ipvsadm -A -t 10.96.0.1:80 -s lc -p 60; ipvsadm -a -t 10.96.0.1:80 -r 10.244.0.1:8080 -g -w 9')
+    const created = sh('ip monitor address > /dev/null & echo $!; kill $!')
+    assert.ok(created)
+    bench = new Workbench()
+    bench.write('web.yaml', WEB, slice('web', ['10.244.0.1']))
+    const preview = await bench.command('diff')
+    assert.deepEqual(
+      preview.stdout.split('\n').filter((line) => line.startsWith('ipvsadm')),
+      ['ipvsadm -E -t 10.96.0.1:80 -s rr', 'ipvsadm -e -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1'],
+    )
+    bench.start()
+    await eventually(() => assert.deepEqual(virtualServers(), WEB_TABLE.slice(0, 2)))
+  })
+
+  it('adopts its own table after a restart without touching it', async () => {
+    const daemon = await withWeb()
+    assert.equal(await bench.stop(daemon), 143)
+    assert.deepEqual(virtualServers(), WEB_TABLE)
+    const once = await bench.command('', '--once', '--output', 'json')
+    assert.equal(once.code, 0)
+    assert.deepEqual(JSON.parse(once.stdout), { operations: 0, failures: 0 })
+  })
+
+  it('survives being killed in the middle', async () => {
+    const daemon = await withWeb()
+    bench.write(
+      'more.yaml',
+      ...Array.from({ length: 200 }, (_, index) => service(`s${index}`, { clusterIP: `10.97.0.${index}` })),
+    )
+    await eventually(() => assert.ok(virtualServers().length > 3))
+    await bench.stop(daemon, 'SIGKILL')
+    bench.start()
+    await eventually(() => assert.equal(virtualServers().length, 203))
+    await eventually(() => assert.equal(boundAddresses().length, 201))
+  })
+
+  it('gives one address and port to the older Service and reports the other', async () => {
+    bench = new Workbench()
+    const at = (name: string, clusterIP: string, creationTimestamp: string) =>
+      service(
+        name,
+        { clusterIP, externalIPs: ['192.0.2.1'] },
+        { metadata: { name, namespace: 'demo', creationTimestamp } },
+      )
+    bench.write('a.yaml', at('a', '10.96.0.1', '2026-01-02T00:00:00Z'), slice('a', ['10.244.0.1']))
+    bench.write('b.yaml', at('b', '10.96.0.2', '2026-01-01T00:00:00Z'), slice('b', ['10.244.0.2']))
+    bench.start()
+    await eventually(() =>
+      assert.deepEqual(
+        virtualServers().filter((line) => line.includes('192.0.2.1')),
+        ['-A -t 192.0.2.1:80 -s rr', '-a -t 192.0.2.1:80 -r 10.244.0.2:8080 -m -w 1'],
+      ),
+    )
+    await eventually(() => assert.match(bench.log, /Two Services claim one address and port.*loser="demo\/a"/))
+    bench.remove('b.yaml')
+    await eventually(() => assert.ok(virtualServers().includes('-a -t 192.0.2.1:80 -r 10.244.0.1:8080 -m -w 1')))
+  })
+
+  it('follows addresses of the node: node ports and own external IPs', async () => {
+    bench = new Workbench()
+    bench.write(
+      'np.yaml',
+      service('np', {
+        type: 'NodePort',
+        clusterIP: '10.96.0.1',
+        externalIPs: ['198.18.0.1'],
+        ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 30080 }],
+      }),
+    )
+    bench.start()
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '198.18.0.1/32']))
+    sh('ip address add 198.18.0.1/24 dev eth0')
+    await eventually(() => assert.ok(virtualServers().includes('-A -t 198.18.0.1:30080 -s rr')), 3000)
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']), 3000)
+  })
+
+  it('limits node ports to nodePortAddresses', async () => {
+    sh('ip address add 198.18.0.1/24 dev eth0')
+    for (const [nodePortAddresses, expected] of [
+      [['primary'], ['10.0.2.15']],
+      [['198.18.0.0/16'], ['198.18.0.1']],
+      [[], ['10.0.2.15', '198.18.0.1']],
+    ] as const) {
+      bench = new Workbench({}, { nodePortAddresses })
+      bench.write(
+        'np.yaml',
+        service('np', {
+          type: 'NodePort',
+          clusterIP: '10.96.0.1',
+          ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 30080 }],
+        }),
+      )
+      const { code, stdout } = await bench.command('diff')
+      assert.equal(code, 1)
+      assert.deepEqual(
+        stdout.split('\n').filter((line) => line.includes(':30080')),
+        expected.map((address) => `ipvsadm -A -t ${address}:30080 -s rr`),
+      )
+      await bench.close()
+    }
+  })
+
+  it('writes the flags that keep a draining server from refusing clients', async () => {
+    for (const [scheduler, flags] of [
+      ['sh', 'sh-fallback'],
+      ['mh', 'mh-fallback,mh-port'],
+    ]) {
+      resetNode()
+      bench = new Workbench({ scheduler })
+      bench.write('web.yaml', WEB)
+      assert.equal((await bench.command('', '--once')).code, 0)
+      assert.deepEqual(virtualServers(), [`-A -t 10.96.0.1:80 -s ${scheduler} -b ${flags}`])
+      assert.equal((await bench.command('diff')).code, 0)
+      await bench.close()
+    }
+  })
+
+  it('ends with a message that names the module when the scheduler is unknown', async () => {
+    bench = new Workbench({ scheduler: 'bogus' })
+    const { code, stderr } = await bench.command('', '--once')
+    assert.equal(code, 1)
+    assert.match(stderr, /ip_vs_bogus/)
+    assert.deepEqual(virtualServers(), [])
+  })
+
+  it('uses a link of the device name of another kind, and says so', async () => {
+    sh('ip link add kube-ipvs0 type bridge')
+    await withWeb()
+    await eventually(() => assert.match(bench.log, /"bridge" instead of "dummy"/))
+    const { code } = await bench.command('cleanup')
+    assert.equal(code, 0)
+    assert.match(sh('ip -d link show kube-ipvs0'), /bridge/)
+  })
+
+  it('removes everything in cleanup, and shows it before with --dry-run', async () => {
+    sh('ipvsadm -A -f 7 -s wlc')
+    const daemon = await withWeb()
+    await bench.stop(daemon)
+    const dryRun = await bench.command('cleanup', '--dry-run')
+    assert.equal(dryRun.code, 0)
+    assert.deepEqual(dryRun.stdout.split('\n').filter(Boolean), [
+      'ip address delete 10.96.0.1/32 dev kube-ipvs0',
+      'ip link delete kube-ipvs0',
+      'ipvsadm -D -t 10.96.0.1:80',
+    ])
+    assert.equal(virtualServers().length, 4)
+    assert.equal((await bench.command('cleanup')).code, 0)
+    assert.deepEqual(virtualServers(), ['-A -f 7 -s wlc'])
+    assert.throws(() => sh('ip link show kube-ipvs0 2>&1'))
+    assert.equal((await bench.command('cleanup')).code, 0)
+  })
+
+  it('says what differs with exit code 1, nothing with 0, an error with 2', async () => {
+    bench = new Workbench()
+    bench.write('web.yaml', WEB, WEB_SLICE)
+    const before = await bench.command('diff', '--output', 'json')
+    assert.equal(before.code, 1)
+    assert.deepEqual(JSON.parse(before.stdout), {
+      operations: [
+        ...WEB_TABLE.map((line) => `ipvsadm ${line}`),
+        'ip link add kube-ipvs0 type dummy',
+        'ip address add 10.96.0.1/32 dev kube-ipvs0',
+      ],
+    })
+    assert.deepEqual(virtualServers(), [])
+    assert.equal((await bench.command('', '--once')).code, 0)
+    const after = await bench.command('diff')
+    assert.deepEqual([after.code, after.stdout], [0, ''])
+    const wrong = await bench.command('diff', '--manifests', '/nonexistent')
+    assert.equal(wrong.code, 2)
+    assert.match(wrong.stderr, /\/nonexistent/)
+  })
+})
+
+/** Connection limits of the first real server: upper and lower. */
+function limits(): string {
+  const line = sh('ipvsadm -L -n --thresholds')
+    .split('\n')
+    .find((it) => it.includes('10.244.0.1:8080'))
+  const [, upper, lower] = line?.trim().split(/\s+/).slice(1) ?? []
+  return line === undefined ? '0 0' : `${upper} ${lower}`
+}
