@@ -21,7 +21,7 @@ export interface Settings {
 /** Rejects with a CodedError that says what is wrong with the configuration. */
 export async function loadSettings(flags: FlagValues): Promise<Settings> {
   const { configuration, warnings } = accepted(
-    flags.config === undefined ? configurationFromFlags(flags) : await fromFile(flags.config, flags),
+    flags.config === undefined || flags.config === '' ? configurationFromFlags(flags) : await fromFile(flags.config, flags),
   )
   return { configuration, warnings, nodeName: nodeName(configuration, hostname()) }
 }
