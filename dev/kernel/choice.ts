@@ -1,0 +1,45 @@
+/**
+ * Which kernel the kernel tests and the demo run on. Chosen by `dev/bootstrap.mjs` (it installs what the choice
+ * needs) and handed on in one environment variable.
+ * What could break: the JSON here is written by `dev/kernel/choose.mjs`; both name the same fields.
+ */
+
+/** `host`: this machine's own kernel, in fresh namespaces. */
+export interface HostKernel {
+  readonly kind: 'host'
+}
+/** A user-mode Linux binary; `modules` is the folder that holds its `VERSION/` module folder, absent when all is built in. */
+export interface UserModeKernel {
+  readonly kind: 'uml'
+  readonly kernel: string
+  readonly modules?: string
+}
+/** Debian's stock kernel in qemu; `modules` as above, `initialRamdisk` is built by the chooser. */
+export interface QemuKernel {
+  readonly kind: 'qemu'
+  readonly kernel: string
+  readonly modules: string
+  readonly initialRamdisk: string
+}
+export type KernelChoice = HostKernel | UserModeKernel | QemuKernel
+
+export const CHOICE_VARIABLE = 'KUBE_IPVS_CHOSEN_KERNEL'
+
+/** The choice that the bootstrap handed on; undefined when there is none (only with KUBE_IPVS_SKIP_KERNEL=1). */
+export function chosenKernel(env: NodeJS.ProcessEnv): KernelChoice | undefined {
+  const text = env[CHOICE_VARIABLE]
+  if (text === undefined || text === '') return undefined
+  return JSON.parse(text) as KernelChoice // written by our own bootstrap, never by a person
+}
+
+/** One line for people, before anything boots. */
+export function describeKernel(choice: KernelChoice): string {
+  switch (choice.kind) {
+    case 'host':
+      return "this machine's own kernel, in fresh namespaces"
+    case 'uml':
+      return `user-mode Linux ${choice.kernel}`
+    case 'qemu':
+      return `qemu with ${choice.kernel}`
+  }
+}

@@ -1,0 +1,70 @@
+# First process of a guest kernel (user-mode Linux or qemu) that has the host's files as its root: runs one command.
+# Two byte channels carry the command's stdout and stderr, a third is for control: `ready` and `exit CODE` go out,
+# `signal NAME` comes in; its end means that the host program is gone, and then the guest ends at once.
+# What could break: nothing may write to the two output channels but the command, or JSON on stdout is spoilt.
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb
+run=$1
+
+mount -t proc proc /proc 2>/dev/null
+mount -t sysfs sys /sys 2>/dev/null
+mount -t devtmpfs dev /dev 2>/dev/null
+mount -t tmpfs tmpfs /run
+mkdir -p /run/lock /run/netns /dev/shm /dev/pts
+mount -t tmpfs tmpfs /dev/shm
+mount -t devpts devpts /dev/pts
+mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null
+
+# reboot(2) with LINUX_REBOOT_CMD_POWER_OFF; Debian's base has no program for it without an init system.
+power_off() { perl -e 'syscall(169, 0xfee1dead, 672274793, 0x4321fedc, 0)'; }
+
+stdout= stderr= control=
+modules=
+. "$run/guest.env"
+if [ -n "$modules" ]; then
+  [ -d /lib/modules ] || mkdir -p /lib/modules
+  mount --bind "$modules" /lib/modules
+  [ -z "$early_modules" ] || modprobe -a $early_modules 2>/dev/null
+fi
+for name in stdout stderr control; do # a virtio port is found by its name, a serial line is named outright
+  port=${!name}
+  case $port in virtio:*)
+    for entry in /sys/class/virtio-ports/*; do
+      [ "$(cat "$entry/name" 2>/dev/null)" = "${port#virtio:}" ] && printf -v "$name" '/dev/%s' "${entry##*/}"
+    done ;;
+  esac
+done
+for folder in "${live_folders[@]}"; do # the 9p root caches; folders that people edit meanwhile must not
+  mkdir -p /run/live
+  mountpoint -q /run/live || mount -t 9p -o trans=virtio,version=9p2000.L,cache=none hostroot /run/live
+  mount --bind "/run/live$folder" "$folder"
+done
+ip link set lo up
+
+exec 7>"$stdout" 8>"$stderr" 9<>"$control"
+[ -c "$stdout" ] && case $stdout in */ttyS*) stty raw -echo <&9; stty raw -echo -F "$stdout"; stty raw -echo -F "$stderr" ;; esac
+echo ready >&9
+
+mkfifo /run/stdout /run/stderr
+cat </run/stdout >&7 9>&- & copy_stdout=$!
+cat </run/stderr >&8 9>&- & copy_stderr=$!
+setsid bash "$run/command.sh" </dev/null >/run/stdout 2>/run/stderr 7>&- 8>&- 9>&- & job=$!
+(
+  while read -r verb name <&9; do
+    [ "$verb" = signal ] && kill -s "$name" -- "-$job" 2>/dev/null
+  done
+  power_off
+) & listener=$!
+
+wait "$job"
+code=$?
+kill -KILL -- "-$job" 2>/dev/null
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do # something the command left running may hold its output open
+  kill -0 $copy_stdout 2>/dev/null || kill -0 $copy_stderr 2>/dev/null || break
+  sleep 0.1
+done
+case $stdout in */ttyS*) stty raw -F "$stdout"; stty raw -F "$stderr" ;; esac # stty waits until all is written
+echo "exit $code" >&9
+case $control in */ttyS*) stty raw -F "$control" ;; esac
+kill $listener 2>/dev/null
+sync
+power_off

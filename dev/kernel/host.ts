@@ -1,0 +1,57 @@
+/**
+ * This machine's own kernel: the command runs in fresh network, mount and process namespaces, which end with it.
+ * What could break: /run/netns must be the namespace's own, or `ip netns add` leaves its mark on the machine.
+ */
+import { spawn } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CodedError } from '../../src/values/errors.ts'
+import type { KernelCommand } from './run.ts'
+
+/** What runs inside before the command: loopback up, private /run and /sys, then the command in our place. */
+const prelude =
+  'mount -t tmpfs tmpfs /run && mkdir -p /run/lock /run/netns && mount -t sysfs sys /sys 2>/dev/null; ip link set lo up && exec "$@"'
+
+export async function runOnHost(run: KernelCommand): Promise<number> {
+  const unshare = ['unshare', '--net', '--mount', '--pid', '--fork', '--kill-child=SIGKILL', '--mount-proc', '--']
+  const child = spawn(
+    'setpriv',
+    ['--pdeathsig', 'KILL', '--', ...unshare, '/bin/sh', '-c', prelude, 'sh', ...run.command],
+    { detached: true, cwd: run.cwd, env: run.env, stdio: ['ignore', 'pipe', 'pipe'] },
+  )
+  child.stdout.on('data', (chunk: Buffer) => run.stdout(chunk))
+  child.stderr.on('data', (chunk: Buffer) => run.stderr(chunk))
+  const ended = new Promise<number>((resolve, reject) => {
+    child.once('error', (cause) => reject(new CodedError('KERNEL_START', 'cannot make namespaces', { cause })))
+    child.once('close', (code) => resolve(code ?? 143))
+  })
+  const finished = new AbortController()
+  const signalGroup = (name: NodeJS.Signals): void => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, name)
+    } catch {
+      // it has ended
+    }
+  }
+  const stop = async (): Promise<void> => {
+    signalGroup('SIGTERM')
+    await sleep(run.graceMs ?? 10_000, undefined, { signal: finished.signal }).catch(() => undefined)
+    if (!finished.signal.aborted) signalGroup('SIGKILL')
+  }
+  const onAbort = (): void => void stop()
+  if (run.signal.aborted) onAbort()
+  run.signal.addEventListener('abort', onAbort, { once: true })
+  let expired = false
+  const expire = (): void => {
+    expired = true
+    void stop()
+  }
+  const limit = run.timeoutMs > 0 ? setTimeout(expire, run.timeoutMs) : undefined
+  try {
+    const code = await ended
+    return expired ? 124 : code
+  } finally {
+    finished.abort()
+    clearTimeout(limit)
+    run.signal.removeEventListener('abort', onAbort)
+  }
+}

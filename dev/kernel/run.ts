@@ -1,0 +1,158 @@
+/**
+ * Runs one command on the chosen kernel: stdout and stderr come back apart and as they are written, then the exit code.
+ * What could break: the guest is a process in a session of its own, so that Ctrl-C in the terminal reaches this
+ * program alone, which then asks the guest's command to end.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import type { Duplex, Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CodedError } from '../../src/values/errors.ts'
+import type { KernelChoice } from './choice.ts'
+import { commandScript, makeGuestFolder } from './guest-folder.ts'
+import { runOnHost } from './host.ts'
+import { qemuGuest } from './qemu.ts'
+import { userModeGuest } from './user-mode.ts'
+
+export interface KernelCommand {
+  readonly command: readonly string[]
+  readonly cwd: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** The whole run, boot included, in milliseconds. 0 = no limit: only for a session that a person ends. */
+  readonly timeoutMs: number
+  /** Asks the command to end (SIGTERM); it has `graceMs` to do so before everything is killed. */
+  readonly signal: AbortSignal
+  readonly graceMs?: number
+  /** Folders in which changes made on the host must be seen at once. */
+  readonly liveFolders?: readonly string[]
+  stdout(chunk: Buffer): void
+  stderr(chunk: Buffer): void
+}
+
+/** How one kind of guest is started. File descriptors: 1 and 2 console, 3 stdout, 4 stderr, 5 control. */
+export interface Guest {
+  readonly settings: Parameters<typeof makeGuestFolder>[0]
+  /** Until the guest says it is ready. */
+  readonly bootTimeoutMs: number
+  command(folder: string): { readonly argv: readonly string[]; readonly env: NodeJS.ProcessEnv }
+}
+
+/** Exit code of the command; 124 after the time limit, like timeout(1). Rejects when the kernel does not start. */
+export function runInKernel(choice: KernelChoice, run: KernelCommand): Promise<number> {
+  switch (choice.kind) {
+    case 'host':
+      return runOnHost(run)
+    case 'uml':
+      return runGuest(userModeGuest(choice), run)
+    case 'qemu':
+      return runGuest(qemuGuest(choice, run.liveFolders ?? []), run)
+  }
+}
+
+async function runGuest(guest: Guest, run: KernelCommand): Promise<number> {
+  const folder = makeGuestFolder(guest.settings, commandScript(run.command, run.cwd, run.env))
+  try {
+    return await superviseGuest(guest, folder.path, run)
+  } finally {
+    folder.remove()
+  }
+}
+
+/**
+ * Stands between this program and the guest. When this program dies (setpriv sends TERM) or gives the guest up, the
+ * guest has seen its control channel end and has 3 s to power off; then its whole process group goes (user-mode Linux
+ * makes one of its own), the small processes included that it would leave behind.
+ */
+const keeper = `
+trap 'n=0; while kill -0 $guest 2>/dev/null && [ $n -lt 15 ]; do sleep 0.2; n=$((n+1)); done; rm -rf "$0"; kill -KILL -$guest 0' TERM
+"$@" & guest=$!
+wait $guest`
+
+async function superviseGuest(guest: Guest, folder: string, run: KernelCommand): Promise<number> {
+  const { argv, env } = guest.command(folder)
+  const child = spawn('setpriv', ['--pdeathsig', 'TERM', '--', '/bin/sh', '-c', keeper, folder, ...argv], {
+    detached: true,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
+  })
+  const ended = new Promise<void>((resolve, reject) => {
+    child.once('error', (cause) => reject(new CodedError('KERNEL_START', `cannot start ${argv[0]}`, { cause })))
+    child.once('close', () => resolve())
+  })
+  let console = ''
+  const keepTail = (chunk: Buffer): void => {
+    console = (console + chunk.toString('latin1')).slice(-4000)
+  }
+  // stdio 1-5 are pipes as asked for above; node types them as the union of all possibilities.
+  const [, out, err, stdout, stderr, control] = child.stdio as unknown as [null, ...Readable[], Duplex]
+  out?.on('data', keepTail)
+  err?.on('data', keepTail)
+  stdout?.on('data', (chunk: Buffer) => run.stdout(chunk))
+  stderr?.on('data', (chunk: Buffer) => run.stderr(chunk))
+  control?.on('error', () => undefined) // the guest is going down; its end is seen below
+
+  const state: { ready: boolean; exitCode: number | undefined; expired: boolean } = {
+    ready: false,
+    exitCode: undefined,
+    expired: false,
+  }
+  let heard = ''
+  control?.on('data', (chunk: Buffer) => {
+    heard += chunk.toString('latin1')
+    if (/^ready\r?$/m.test(heard)) state.ready = true
+    const exit = /^exit (\d+)\r?$/m.exec(heard)
+    if (exit?.[1] !== undefined) state.exitCode = Number(exit[1])
+  })
+
+  const finished = new AbortController()
+  const stop = async (): Promise<void> => {
+    control?.write('signal TERM\n')
+    await sleep(run.graceMs ?? 10_000, undefined, { signal: finished.signal }).catch(() => undefined)
+    if (finished.signal.aborted) return
+    control?.write('signal KILL\n')
+    await sleep(3_000, undefined, { signal: finished.signal }).catch(() => undefined)
+    if (!finished.signal.aborted) await killGroup(child, finished.signal)
+  }
+  const onAbort = (): void => void stop()
+  if (run.signal.aborted) onAbort()
+  run.signal.addEventListener('abort', onAbort, { once: true })
+  const boot = setTimeout(() => {
+    if (!state.ready) void killGroup(child, finished.signal)
+  }, guest.bootTimeoutMs)
+  const limit =
+    run.timeoutMs > 0
+      ? setTimeout(() => {
+          state.expired = true
+          void stop()
+        }, run.timeoutMs)
+      : undefined
+  try {
+    await ended
+  } finally {
+    finished.abort()
+    clearTimeout(boot)
+    clearTimeout(limit)
+    run.signal.removeEventListener('abort', onAbort)
+  }
+  if (state.expired) return 124
+  if (state.exitCode !== undefined) return state.exitCode
+  if (run.signal.aborted) return 143
+  throw new CodedError(
+    state.ready ? 'KERNEL_DIED' : 'KERNEL_START',
+    `the guest kernel ${state.ready ? 'ended before its command did' : 'did not start'}; the end of its console:\n${console.trimEnd()}`,
+  )
+}
+
+/** Ends the guest through its keeper, without it if that did not help. */
+async function killGroup(child: ChildProcess, finished: AbortSignal): Promise<void> {
+  if (child.pid === undefined) return
+  const control = child.stdio[5]
+  if (control !== null && control !== undefined) control.destroy()
+  child.kill('SIGTERM')
+  await sleep(5_000, undefined, { signal: finished }).catch(() => undefined)
+  if (finished.aborted) return
+  try {
+    process.kill(-child.pid, 'SIGKILL')
+  } catch {
+    // it ended between the two
+  }
+}
