@@ -1,0 +1,263 @@
+/**
+ * Requests to the API server over one shared connection pool: pages of a list, and watches as parsed events.
+ * What could break: every failure leaves here as an ApiError or CodedError, so that callers never look into undici; and the
+ * pool is rebuilt only when the TLS material changed, while streams on the old one live on.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Agent, type Dispatcher, ProxyAgent } from 'undici'
+import { CodedError } from '../values/errors.ts'
+import { ApiError, parseRetryAfter, statusError } from './api-error.ts'
+import { isObject } from './findings.ts'
+import { type Access, tlsFingerprint } from './kube-config.ts'
+import { LineSplitter } from './line-splitter.ts'
+
+/** Where requests get their credentials from. */
+export interface AccessProvider {
+  access(): Promise<Access>
+  invalidate(): void
+}
+
+export interface ApiClientOptions {
+  readonly access: AccessProvider
+  /** `kube-ipvs/VERSION` */
+  readonly userAgent: string
+  /** Longest wait for a connection, for credentials and for the answer's headers, in milliseconds. Defaults 10,000 and 30,000. */
+  readonly connectTimeoutMs?: number
+  readonly headersTimeoutMs?: number
+}
+
+export interface ListPage {
+  readonly items: readonly unknown[]
+  readonly resourceVersion: unknown
+  /** Token of the next page; '' after the last. */
+  readonly continueToken: string
+}
+
+export interface WatchOptions {
+  readonly signal: AbortSignal
+  /** A connection that brings nothing for so long is taken for dead; in milliseconds, asked before each wait. */
+  readonly inactivityMs: () => number
+}
+
+/** Query parameters in the order they are sent. */
+export type Query = Readonly<Record<string, string>>
+
+/** Longest line of a watch: etcd takes 1.5 MiB of protobuf, and JSON is a few times that. */
+const MAX_LINE_BYTES = 16 * 1024 * 1024
+/** A page of 500 objects, or the whole list when a server ignores `limit`. V8 makes no text above 512 MiB. */
+const MAX_BODY_BYTES = 384 * 1024 * 1024
+/** An error's Status object. */
+const MAX_ERROR_BYTES = 64 * 1024
+/** As client-go: below the idle timeout of common load balancers. */
+const TCP_KEEP_ALIVE_MS = 30_000
+
+export class ApiClient {
+  readonly #options: ApiClientOptions
+  readonly #dispatchers = new Set<Dispatcher>()
+  #current: { readonly fingerprint: string; readonly dispatcher: Dispatcher } | undefined
+
+  constructor(options: ApiClientOptions) {
+    this.#options = options
+  }
+
+  /** One page of a list. */
+  async list(path: string, query: Query, signal: AbortSignal): Promise<ListPage> {
+    const response = await this.#request(path, query, signal, this.#headersTimeoutMs)
+    const json = parseJson(await readBody(response.body, MAX_BODY_BYTES), 'list')
+    const metadata = isObject(json) && isObject(json['metadata']) ? json['metadata'] : {}
+    const items = isObject(json) ? (json['items'] ?? []) : undefined
+    if (!Array.isArray(items)) throw new ApiError('api-bad-response', 'what came for a list is not a list')
+    const token = metadata['continue']
+    return {
+      items,
+      resourceVersion: metadata['resourceVersion'],
+      continueToken: typeof token === 'string' ? token : '',
+    }
+  }
+
+  /**
+   * The events of a watch as parsed JSON, those that came in one piece of the stream together; none of them, first, when the
+   * server accepts the watch. Ends when the server ends the stream; a stream that ends within a line is `api-reset`.
+   */
+  async *watch(path: string, query: Query, options: WatchOptions): AsyncGenerator<readonly unknown[], void, undefined> {
+    // The inactivity limit is ours, not undici's, which cannot change in a stream.
+    const response = await this.#request(path, query, options.signal, 0)
+    const splitter = new LineSplitter(MAX_LINE_BYTES)
+    const chunks = response.body[Symbol.asyncIterator]()
+    try {
+      // The server accepted the watch.
+      yield []
+      for (;;) {
+        const late = setTimeout(() => response.body.destroy(silence()), options.inactivityMs())
+        const next = await chunks
+          .next()
+          .catch((error: unknown) => {
+            throw connectionError(error, options.signal)
+          })
+          .finally(() => clearTimeout(late))
+        if (next.done === true) break
+        const lines = splitter.push(next.value)
+        if (lines.length > 0) yield lines.map((line) => parseJson(line, 'watch event'))
+      }
+    } finally {
+      response.body.destroy()
+    }
+    if (splitter.pendingBytes > 0) throw new ApiError('api-reset', 'the watch ended within an event')
+  }
+
+  /** The server refused our credentials: the next request gets new ones. */
+  invalidateCredentials(): void {
+    this.#options.access.invalidate()
+  }
+
+  /** Breaks every request that is on. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#dispatchers].map((dispatcher) => dispatcher.destroy()))
+    this.#dispatchers.clear()
+    this.#current = undefined
+  }
+
+  get #headersTimeoutMs(): number {
+    return this.#options.headersTimeoutMs ?? 30_000
+  }
+
+  async #request(
+    path: string,
+    query: Query,
+    signal: AbortSignal,
+    bodyTimeout: number,
+  ): Promise<Dispatcher.ResponseData> {
+    const access = await this.#access(signal)
+    const url = new URL(access.server)
+    const search = new URLSearchParams(query).toString()
+    let response: Dispatcher.ResponseData
+    try {
+      response = await this.#dispatcher(access).request({
+        origin: url.origin,
+        path: `${url.pathname.replace(/\/$/, '')}${path}${search && '?'}${search}`,
+        method: 'GET',
+        headers: { accept: 'application/json', 'user-agent': this.#options.userAgent, ...access.headers },
+        signal,
+        headersTimeout: this.#headersTimeoutMs,
+        bodyTimeout,
+      })
+    } catch (error) {
+      throw connectionError(error, signal)
+    }
+    if (response.statusCode === 200) return response
+    throw await this.#refusal(response, signal)
+  }
+
+  /** Credentials may come from a program that hangs. */
+  async #access(signal: AbortSignal): Promise<Access> {
+    const deadline = new AbortController()
+    const late = sleep(this.#headersTimeoutMs, undefined, { signal: AbortSignal.any([signal, deadline.signal]) }).then(
+      () => {
+        throw new CodedError('kubeconfig', `no credentials within ${this.#headersTimeoutMs} ms`)
+      },
+    )
+    const access = this.#options.access.access()
+    // The loser of the race may reject later; nobody waits for it then.
+    access.catch(() => {})
+    late.catch(() => {})
+    try {
+      return await Promise.race([access, late])
+    } finally {
+      deadline.abort()
+    }
+  }
+
+  async #refusal(response: Dispatcher.ResponseData, signal: AbortSignal): Promise<ApiError> {
+    const header = response.headers['retry-after']
+    const retryAfterMs = parseRetryAfter(typeof header === 'string' ? header : undefined, Date.now())
+    let json: unknown
+    try {
+      json = JSON.parse((await readBody(response.body, MAX_ERROR_BYTES)).toString())
+    } catch {
+      // A proxy in between answers with HTML, or the body breaks off: the status says enough.
+      if (signal.aborted) throw signal.reason
+    }
+    return statusError(json, { status: response.statusCode, retryAfterMs })
+  }
+
+  #dispatcher(access: Access): Dispatcher {
+    const fingerprint = JSON.stringify([access.server, access.proxyUrl, tlsFingerprint(access.tls)])
+    if (this.#current?.fingerprint === fingerprint) return this.#current.dispatcher
+    const before = this.#current?.dispatcher
+    const dispatcher = this.#newDispatcher(access)
+    this.#dispatchers.add(dispatcher)
+    this.#current = { fingerprint, dispatcher }
+    // Waits for its streams; they end within ten minutes.
+    before
+      ?.close()
+      .catch(() => {})
+      .finally(() => this.#dispatchers.delete(before))
+    return dispatcher
+  }
+
+  #newDispatcher(access: Access): Dispatcher {
+    const connect = {
+      ...copyTls(access),
+      timeout: this.#options.connectTimeoutMs ?? 10_000,
+      keepAlive: true,
+      keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
+    }
+    const { proxyUrl } = access
+    // HTTP/2 would put all watches on one connection, and undici does not notice when that one freezes.
+    if (proxyUrl === undefined) return new Agent({ connect, allowH2: false })
+    if (!/^https?:/.test(proxyUrl))
+      throw new CodedError('kubeconfig', 'proxy-url: only http and https proxies are supported')
+    return new ProxyAgent({ uri: proxyUrl, requestTls: connect, allowH2: false })
+  }
+}
+
+function copyTls({ tls, server }: Access): object {
+  return server.startsWith('https:') ? tls : {}
+}
+
+function parseJson(bytes: Buffer, what: string): unknown {
+  try {
+    return JSON.parse(bytes.toString('utf8'))
+  } catch (error) {
+    throw new ApiError('api-bad-response', `what came for a ${what} is not JSON`, { cause: error })
+  }
+}
+
+async function readBody(body: Dispatcher.ResponseData['body'], maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  try {
+    for await (const chunk of body) {
+      bytes += chunk.length
+      if (bytes > maxBytes)
+        throw new ApiError('api-body-too-large', `the API server sent more than ${maxBytes} bytes for one answer`)
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    throw connectionError(error, undefined)
+  }
+  return Buffer.concat(chunks)
+}
+
+const UNREACHABLE = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT'])
+const SILENT = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
+
+function silence(cause?: unknown): ApiError {
+  return new ApiError('api-silent', 'nothing came from the API server in time', { cause })
+}
+
+/** What undici or the socket says, in our own terms; an abort stays what it is. */
+function connectionError(error: unknown, signal: AbortSignal | undefined): unknown {
+  if (signal?.aborted === true) return signal.reason
+  if (error instanceof CodedError) return error
+  const code = isObject(error) && typeof error['code'] === 'string' ? error['code'] : ''
+  const message = error instanceof Error && error.message !== '' ? error.message : code || String(error)
+  if (SILENT.has(code)) return silence(error)
+  if (
+    UNREACHABLE.has(code) ||
+    code === 'UND_ERR_CONNECT_TIMEOUT' ||
+    /^(ERR_TLS|CERT_|ERR_SSL|DEPTH_|SELF_|UNABLE_)/.test(code)
+  )
+    return new ApiError('api-unreachable', message, { cause: error })
+  return new ApiError('api-reset', message, { cause: error })
+}

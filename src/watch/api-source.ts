@@ -1,0 +1,57 @@
+/**
+ * The API server as a source of objects: one reflector for each kind over one client.
+ * What could break: `close` must end the reflectors before the client, or they would take its end for a broken connection.
+ */
+import type { ObjectKind } from '../service/objects.ts'
+import type { Log } from '../values/log.ts'
+import { type AccessProvider, ApiClient } from './api-client.ts'
+import { Outage } from './outage.ts'
+import { Reflector, type ReflectorTimes } from './reflector.ts'
+import { selectionOf } from './selection.ts'
+import type { ObjectSink, Source } from './source.ts'
+
+export interface ApiSourceOptions {
+  /** Where the API server is and how to prove who we are: a KubeAccess. */
+  readonly access: AccessProvider
+  /** Name of the Node this proxy runs on, lower case. */
+  readonly nodeName: string
+  /** Version of this program, for the User-Agent. */
+  readonly version: string
+  readonly sink: ObjectSink
+  readonly log: Log
+  readonly times?: ReflectorTimes
+}
+
+const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
+
+/** Starts listing and watching. Never fails: what goes wrong is logged and tried again. */
+export function openApiSource(options: ApiSourceOptions): Source {
+  const { access, nodeName, version, sink, log, times = {} } = options
+  const now = (): number => performance.now()
+  const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}` })
+  const outage = new Outage(log, now)
+  const reflectors = KINDS.map(
+    (kind) =>
+      new Reflector({
+        kind,
+        selection: selectionOf(kind, nodeName),
+        client,
+        sink,
+        now,
+        random: Math.random,
+        times,
+        onFailure(error, retryMs, healthy) {
+          if (healthy) log.info('Watch starts anew', { kind, reason: error.message, code: error.code, retryMs })
+          else outage.failed(kind, error, retryMs)
+        },
+        onHealthy: () => outage.recovered(kind),
+      }),
+  )
+  for (const reflector of reflectors) reflector.start()
+  return {
+    async close() {
+      await Promise.all(reflectors.map((reflector) => reflector.close()))
+      await client.close()
+    },
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * What a parser finds wrong with one object, gathered while it goes on parsing, and the shapes of unknown JSON.
+ * What could break: an object that is all nonsense must not make all its fields into problems: the list is capped.
+ */
+import type { Problem } from '../values/errors.ts'
+
+export type JsonObject = { readonly [name: string]: unknown }
+
+/** A value and what is wrong with it. `value` undefined without problems: not an object that we proxy. */
+export interface Parsed<T> {
+  readonly value: T | undefined
+  readonly problems: readonly Problem[]
+}
+
+/** Problems of one object. */
+export interface Findings {
+  readonly problems: readonly Problem[]
+  add(code: FindingCode, field: string, message: string): void
+}
+
+/** Codes of the problems that parsers report. Stable. */
+export type FindingCode =
+  | 'invalid-field'
+  | 'missing-field'
+  | 'invalid-address'
+  | 'wrong-family'
+  | 'invalid-port'
+  | 'unknown-protocol'
+  | 'duplicate-port'
+  | 'invalid-range'
+
+const NO_PROBLEMS: readonly Problem[] = []
+/** Problems kept of one object; the last one says how many more there are. */
+const MAX_PROBLEMS = 20
+/** Letters of a wrong value that a message repeats. */
+const MAX_QUOTED = 60
+
+/** A place for the problems of the object that `subject` names. */
+export function findingsOf(subject: string): Findings {
+  let problems: Problem[] | undefined
+  let dropped = 0
+  return {
+    get problems() {
+      return problems ?? NO_PROBLEMS
+    },
+    add(code, field, message) {
+      problems ??= []
+      if (problems.length < MAX_PROBLEMS) {
+        problems.push({ code, subject, field, message })
+        return
+      }
+      dropped++
+      problems[MAX_PROBLEMS - 1] = {
+        code: 'more-problems',
+        subject,
+        message: `and ${dropped + 1} more problems`,
+      }
+    },
+  }
+}
+
+/** An object that is not an array; a YAML Map or Date counts as one without fields. */
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** A member that should be an object: undefined when absent or null, a finding when it is something else. */
+export function objectAt(parent: JsonObject, name: string, path: string, findings: Findings): JsonObject | undefined {
+  const value = parent[name]
+  if (value === undefined || value === null) return undefined
+  if (isObject(value)) return value
+  findings.add('invalid-field', path, `must be an object, not ${describe(value)}`)
+  return undefined
+}
+
+/** A member that should be an array: empty when absent or null, a finding when it is something else. */
+export function arrayAt(parent: JsonObject, name: string, path: string, findings: Findings): readonly unknown[] {
+  const value = parent[name]
+  if (value === undefined || value === null) return []
+  if (Array.isArray(value)) return value
+  findings.add('invalid-field', path, `must be a list, not ${describe(value)}`)
+  return []
+}
+
+/** A member that should be text: '' when absent or null, a finding and '' when it is something else. */
+export function textAt(parent: JsonObject, name: string, path: string, findings: Findings): string {
+  const value = parent[name]
+  if (value === undefined || value === null) return ''
+  if (typeof value === 'string') return value
+  findings.add('invalid-field', path, `must be text, not ${describe(value)}`)
+  return ''
+}
+
+/** A member that should be true or false: `absent` when it is not there or null. */
+export function booleanAt(
+  parent: JsonObject,
+  name: string,
+  absent: boolean,
+  path: string,
+  findings: Findings,
+): boolean {
+  const value = parent[name]
+  if (value === undefined || value === null) return absent
+  if (typeof value === 'boolean') return value
+  findings.add('invalid-field', path, `must be true or false, not ${describe(value)}`)
+  return absent
+}
+
+/** A port from 1 to 65535; 0 when absent, null or 0, a finding and 0 when it is no port. */
+export function portAt(parent: JsonObject, name: string, path: string, findings: Findings): number {
+  const value = parent[name]
+  if (value === undefined || value === null || value === 0) return 0
+  if (typeof value === 'number' && Number.isInteger(value) && value > 0 && value < 65536) return value
+  findings.add('invalid-port', path, `must be a number from 1 to 65535, not ${describe(value)}`)
+  return 0
+}
+
+/** A value in a message: short, and only what it is for anything that is large. */
+export function describe(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing'
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object') return 'an object'
+  if (typeof value === 'string')
+    return JSON.stringify(value.length > MAX_QUOTED ? `${value.slice(0, MAX_QUOTED)}…` : value)
+  return `${typeof value === 'number' || typeof value === 'boolean' ? '' : `${typeof value} `}${String(value)}`
+}

@@ -1,0 +1,123 @@
+/**
+ * An EndpointSlice of the API server or of a manifest, unknown JSON, to the value the rest of the program knows.
+ * What could break: absent and null conditions mean ready, serving, not terminating; and only the first address of an
+ * endpoint counts.
+ */
+import type { EndpointSlice, SliceEndpoint, SlicePort } from '../service/objects.ts'
+import { familyOf } from '../values/address.ts'
+import { parseProtocol, type IpFamily } from '../values/protocol.ts'
+import { arrayAt, booleanAt, describe, isObject, objectAt, portAt, textAt } from './findings.ts'
+import { findingsOf, type Findings, type JsonObject, type Parsed } from './findings.ts'
+import type { Intern } from './intern.ts'
+import { subjectOf, type Metadata } from './metadata.ts'
+import { addressOf } from './service-parser.ts'
+
+/** LabelServiceName of discovery.k8s.io/v1. */
+export const LABEL_SERVICE_NAME = 'kubernetes.io/service-name'
+
+/** Conditions of an endpoint that says nothing about them. */
+const NO_CONDITIONS: JsonObject = {}
+
+/** `value` is undefined for a slice of host names or of an unknown kind, and for one that names no Service. */
+export function parseSlice(json: JsonObject, metadata: Metadata, intern: Intern): Parsed<EndpointSlice> {
+  const findings = findingsOf(subjectOf('endpointslices', metadata.key))
+  return { value: sliceOf(json, metadata, intern, findings), problems: findings.problems }
+}
+
+function sliceOf(json: JsonObject, metadata: Metadata, intern: Intern, findings: Findings): EndpointSlice | undefined {
+  const addressType = json['addressType']
+  if (addressType !== 'IPv4' && addressType !== 'IPv6') {
+    if (addressType !== 'FQDN')
+      findings.add('invalid-field', 'addressType', `${describe(addressType)} is not IPv4, IPv6 or FQDN`)
+    return undefined
+  }
+  const serviceName = metadata.labels[LABEL_SERVICE_NAME]
+  if (typeof serviceName !== 'string' || serviceName === '') {
+    findings.add('missing-field', `metadata.labels["${LABEL_SERVICE_NAME}"]`, 'must name the Service of this slice')
+    return undefined
+  }
+  const ports = arrayAt(json, 'ports', 'ports', findings)
+  const endpoints = arrayAt(json, 'endpoints', 'endpoints', findings)
+  return {
+    namespace: metadata.namespace,
+    name: metadata.name,
+    serviceName,
+    family: addressType,
+    ports: ports.map((item, index) => parsePort(item, index, intern, findings)).filter((port) => port !== undefined),
+    endpoints: endpoints
+      .map((item, index) => parseEndpoint(item, index, addressType, intern, findings))
+      .filter((endpoint) => endpoint !== undefined),
+  }
+}
+
+/** A port that is null or 0 means "all ports" and is none for a proxy: dropped without a word. */
+function parsePort(item: unknown, index: number, intern: Intern, findings: Findings): SlicePort | undefined {
+  const field = `ports[${index}]`
+  if (!isObject(item)) {
+    findings.add('invalid-field', field, `must be an object, not ${describe(item)}`)
+    return undefined
+  }
+  const port = portAt(item, 'port', `${field}.port`, findings)
+  if (port === 0) return undefined
+  const protocolText = textAt(item, 'protocol', `${field}.protocol`, findings) || 'TCP'
+  const protocol = parseProtocol(protocolText)
+  if (protocol === undefined) {
+    findings.add('unknown-protocol', `${field}.protocol`, `${describe(protocolText)} is not TCP, UDP or SCTP`)
+    return undefined
+  }
+  return { name: intern(textAt(item, 'name', `${field}.name`, findings)), protocol, port }
+}
+
+function parseEndpoint(
+  item: unknown,
+  index: number,
+  family: IpFamily,
+  intern: Intern,
+  findings: Findings,
+): SliceEndpoint | undefined {
+  const field = `endpoints[${index}]`
+  if (!isObject(item)) {
+    findings.add('invalid-field', field, `must be an object, not ${describe(item)}`)
+    return undefined
+  }
+  const first = arrayAt(item, 'addresses', `${field}.addresses`, findings)[0]
+  const address = addressOf(first)
+  if (address === undefined) {
+    findings.add('invalid-address', `${field}.addresses[0]`, `${describe(first)} is not an IP address`)
+    return undefined
+  }
+  if (familyOf(address) !== family) {
+    findings.add('wrong-family', `${field}.addresses[0]`, `${describe(first)} is not of family ${family}`)
+    return undefined
+  }
+  const conditions = objectAt(item, 'conditions', `${field}.conditions`, findings) ?? NO_CONDITIONS
+  const hints = objectAt(item, 'hints', `${field}.hints`, findings)
+  const zoneHints = hints && parseHints(hints, 'forZones', `${field}.hints`, intern, findings)
+  const nodeHints = hints && parseHints(hints, 'forNodes', `${field}.hints`, intern, findings)
+  return {
+    address,
+    ready: booleanAt(conditions, 'ready', true, `${field}.conditions.ready`, findings),
+    serving: booleanAt(conditions, 'serving', true, `${field}.conditions.serving`, findings),
+    terminating: booleanAt(conditions, 'terminating', false, `${field}.conditions.terminating`, findings),
+    nodeName: intern(textAt(item, 'nodeName', `${field}.nodeName`, findings)),
+    ...(zoneHints === undefined ? {} : { zoneHints }),
+    ...(nodeHints === undefined ? {} : { nodeHints }),
+  }
+}
+
+/** Names of `hints.forZones` or `hints.forNodes` (KEP-2433, KEP-3015); undefined when there are none. */
+function parseHints(
+  hints: JsonObject,
+  name: 'forZones' | 'forNodes',
+  path: string,
+  intern: Intern,
+  findings: Findings,
+): readonly string[] | undefined {
+  const names: string[] = []
+  for (const [index, item] of arrayAt(hints, name, `${path}.${name}`, findings).entries()) {
+    const hint = isObject(item) ? item['name'] : undefined
+    if (typeof hint === 'string' && hint !== '') names.push(intern(hint))
+    else findings.add('invalid-field', `${path}.${name}[${index}].name`, `must be a name, not ${describe(hint)}`)
+  }
+  return names.length === 0 ? undefined : names
+}
