@@ -4,7 +4,7 @@
  * addresses); what goes, goes the other way round, after everything that comes.
  */
 import type { KernelTable, TableName } from './table.ts'
-import type { Failure, Repair, TableSync } from './table-sync.ts'
+import type { Failure, Repair, Step, TableSync } from './table-sync.ts'
 
 /** What a pass did, or would do. */
 export interface PassReport {
@@ -58,9 +58,9 @@ class Pass {
 /** Joins a table's state to the loop. */
 export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
   const table: KernelTable<Item, Op> = sync.table
-  let going: { key: string; ops: readonly Op[] }[] = []
+  let going: Step<Item, Op>[] = []
 
-  async function run(steps: readonly { key: string; ops: readonly Op[] }[], pass: Pass): Promise<void> {
+  async function run(steps: readonly Step<Item, Op>[], pass: Pass): Promise<void> {
     if (steps.length === 0) return
     const outcomes = await table.apply(
       steps.flatMap((step) => step.ops),
@@ -68,19 +68,20 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
     )
     const nowMs = pass.options.now()
     let next = 0
-    for (const { key, ops } of steps) {
-      const failures = sync.settle(key, ops, outcomes.slice(next, next + ops.length), nowMs)
-      next += ops.length
-      pass.applied += ops.length - failures.length
+    for (const step of steps) {
+      const count = step.ops.length
+      const failures = sync.settle(step, outcomes.slice(next, next + count), nowMs)
+      next += count
+      pass.applied += count - failures.length
       for (const failure of failures) pass.failures.push({ ...failure, table: table.name })
     }
   }
 
-  function planSlice(pass: Pass): { key: string; ops: readonly Op[] }[] | undefined {
+  function planSlice(pass: Pass): Step<Item, Op>[] | undefined {
     const nowMs = pass.options.now()
     const keys = sync.takeDue(nowMs, SLICE_KEYS)
     if (keys.length === 0) return undefined
-    const coming: { key: string; ops: readonly Op[] }[] = []
+    const coming: Step<Item, Op>[] = []
     for (const key of keys) {
       const step = sync.plan(key, pass.options.mayRemove, pass.options.idle?.get(key))
       if (step === undefined) {
@@ -90,10 +91,13 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
       const admission = sync.admit(step, nowMs)
       if (!admission.now) continue
       if (admission.repair !== undefined) pass.repairs.push({ ...admission.repair, table: table.name })
-      const added = step.ops.filter((op) => table.direction(op) === 'add')
-      const removed = added.length === step.ops.length ? [] : step.ops.filter((op) => table.direction(op) === 'remove')
-      if (added.length > 0) coming.push({ key, ops: added })
-      if (removed.length > 0) going.push({ key, ops: removed })
+      const isGoing = (op: Op): boolean => table.direction(op) === 'remove'
+      if (!step.ops.some(isGoing)) coming.push(step)
+      else {
+        const rest = step.ops.filter((op) => !isGoing(op))
+        if (rest.length > 0) coming.push({ key, ops: rest })
+        going.push({ key, ops: step.ops.filter(isGoing) })
+      }
     }
     return coming
   }

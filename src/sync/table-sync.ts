@@ -6,10 +6,12 @@
  */
 import type { KernelTable } from './table.ts'
 
-/** What has to be done to one key, and what the mirror will say when all of it has worked. */
-export interface Step<Op> {
+/** What has to be done to one key. */
+export interface Step<Item, Op> {
   readonly key: string
   readonly ops: readonly Op[]
+  /** What all of it together makes of the live item; undefined where that has to be followed operation by operation. */
+  readonly result?: Item
 }
 
 /** An operation that did not work, for a log line. */
@@ -175,7 +177,7 @@ export class TableSync<Item, Op> {
   }
 
   /** What has to be done to one key. `mayRemove` false: whole items that nothing wants are kept for now (and looked at again). */
-  plan(key: string, mayRemove: boolean, idle?: ReadonlySet<string>): Step<Op> | undefined {
+  plan(key: string, mayRemove: boolean, idle?: ReadonlySet<string>): Step<Item, Op> | undefined {
     const desired = this.#desired.get(key)
     const live = this.#live.get(key)
     if (desired === undefined) {
@@ -186,14 +188,16 @@ export class TableSync<Item, Op> {
       }
     }
     const ops = this.table.diff(key, desired, live, idle)
-    return ops.length === 0 ? undefined : { key, ops }
+    if (ops.length === 0) return undefined
+    // What is made from nothing is just what is wanted: at a cold start that saves a copy for each operation.
+    return live === undefined && desired !== undefined ? { key, ops, result: desired } : { key, ops }
   }
 
   /**
    * Whether a step may run now. A step on a doubted key is a repair; one that is needed too often waits longer each
    * time, so that two programs do not fight at full speed.
    */
-  admit(step: Step<Op>, nowMs: number): { readonly now: boolean; readonly repair?: Repair } {
+  admit(step: Step<Item, Op>, nowMs: number): { readonly now: boolean; readonly repair?: Repair } {
     const { key } = step
     if (!this.#suspected.has(key)) return { now: true }
     const before = this.#repairs.get(key)
@@ -219,8 +223,14 @@ export class TableSync<Item, Op> {
     this.#suspected.delete(key)
   }
 
-  /** Takes the outcome of operations of one key, in order, into the mirror. Returns the failures. */
-  settle(key: string, ops: readonly Op[], outcomes: readonly (Error | undefined)[], nowMs: number): Failure[] {
+  /** Takes the outcomes of a step's operations, in order, into the mirror. Returns the failures. */
+  settle(step: Step<Item, Op>, outcomes: readonly (Error | undefined)[], nowMs: number): Failure[] {
+    const { key, ops, result } = step
+    if (result !== undefined && outcomes.every((outcome) => outcome === undefined)) {
+      this.#delays.delete(key)
+      this.#remember(key, result)
+      return []
+    }
     const failures: Failure[] = []
     let live = this.#live.get(key)
     const attempts = (this.#delays.get(key)?.attempts ?? 0) + 1
