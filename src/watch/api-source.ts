@@ -5,18 +5,22 @@
 import type { ObjectKind } from '../service/objects.ts'
 import type { Log } from '../values/log.ts'
 import { type AccessProvider, ApiClient } from './api-client.ts'
+import { KubeAccess } from './kube-config.ts'
 import { Outage } from './outage.ts'
 import { Reflector, type ReflectorTimes } from './reflector.ts'
 import { selectionOf } from './selection.ts'
 import type { ObjectSink, Source } from './source.ts'
 
 export interface ApiSourceOptions {
-  /** Where the API server is and how to prove who we are: a KubeAccess. */
-  readonly access: AccessProvider
+  /** clientConnection.kubeconfig and `--master`; with neither the service account of the pod counts. */
+  readonly kubeconfig?: string
+  readonly master?: string
+  /** Credentials from somewhere else (tests). */
+  readonly access?: AccessProvider
   /** Name of the Node this proxy runs on, lower case. */
   readonly nodeName: string
-  /** Version of this program, for the User-Agent. */
-  readonly version: string
+  /** Version of this program, for the User-Agent; default 0.0.0. */
+  readonly version?: string
   readonly sink: ObjectSink
   readonly log: Log
   readonly times?: ReflectorTimes
@@ -26,7 +30,8 @@ const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
 
 /** Starts listing and watching. Never fails: what goes wrong is logged and tried again. */
 export function openApiSource(options: ApiSourceOptions): Source {
-  const { access, nodeName, version, sink, log, times = {} } = options
+  const { kubeconfig = '', master = '', nodeName, version = '0.0.0', sink, log, times = {} } = options
+  const access = options.access ?? new KubeAccess({ kubeconfig, master })
   const now = (): number => performance.now()
   const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}` })
   const outage = new Outage(log, now)
