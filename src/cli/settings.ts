@@ -2,6 +2,7 @@
  * What commands have in common at their start: the configuration, the node's name, and where objects come from.
  * What could break: with --config most other flags do not count (kube-proxy's rule).
  */
+import { readdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { readConfigurationFile } from '../config/file.ts'
 import { type ConfigurationResult, formatConfigurationErrors } from '../config/load.ts'
@@ -11,6 +12,7 @@ import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import type { FlagValues } from './flags.ts'
+import { VERSION } from './version.ts'
 
 export interface Settings {
   readonly configuration: KubeProxyConfiguration
@@ -21,7 +23,9 @@ export interface Settings {
 /** Rejects with a CodedError that says what is wrong with the configuration. */
 export async function loadSettings(flags: FlagValues): Promise<Settings> {
   const { configuration, warnings } = accepted(
-    flags.config === undefined || flags.config === '' ? configurationFromFlags(flags) : await fromFile(flags.config, flags),
+    flags.config === undefined || flags.config === ''
+      ? configurationFromFlags(flags)
+      : await fromFile(flags.config, flags),
   )
   return { configuration, warnings, nodeName: nodeName(configuration, hostname()) }
 }
@@ -56,12 +60,27 @@ export async function sourceOpener(
   const { nodeName: node, configuration } = settings
   const { manifests } = flags
   if (manifests !== undefined) {
+    await requireFolder(manifests)
     const { openManifestsSource } = await import('../watch/manifests-source.ts')
     return (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log: watchLog })
   }
   const { openApiSource } = await import('../watch/api-source.ts')
+  const { KubeAccess } = await import('../watch/kube-config.ts')
   const { kubeconfig } = configuration.clientConnection
-  return (sink) => openApiSource({ kubeconfig, master: flags.master ?? '', nodeName: node, sink, log: watchLog })
+  const access = new KubeAccess({ kubeconfig, master: flags.master ?? '' })
+  return (sink) => openApiSource({ access, nodeName: node, version: VERSION, sink, log: watchLog })
+}
+
+/** Later the source waits for a folder to come back; at a start a wrong name is most likely a mistake. */
+async function requireFolder(directory: string): Promise<void> {
+  try {
+    await readdir(directory)
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    throw new CodedError('manifests-unreadable', `--manifests: cannot read the folder ${directory}: ${reason}`, {
+      cause,
+    })
+  }
 }
 
 /** One line for each warning about the configuration. */
