@@ -82,13 +82,12 @@ async function superviseGuest(guest: Guest, folder: string, run: KernelCommand):
   const keepTail = (chunk: Buffer): void => {
     console = (console + chunk.toString('latin1')).slice(-4000)
   }
-  // stdio 1-5 are pipes as asked for above; node types them as the union of all possibilities.
-  const [, out, err, stdout, stderr, control] = child.stdio as unknown as [null, ...Readable[], Duplex]
-  out?.on('data', keepTail)
-  err?.on('data', keepTail)
-  stdout?.on('data', (chunk: Buffer) => run.stdout(chunk))
-  stderr?.on('data', (chunk: Buffer) => run.stderr(chunk))
-  control?.on('error', () => undefined) // the guest is going down; its end is seen below
+  const { out, err, stdout, stderr, control } = guestStreams(child)
+  out.on('data', keepTail)
+  err.on('data', keepTail)
+  stdout.on('data', (chunk: Buffer) => run.stdout(chunk))
+  stderr.on('data', (chunk: Buffer) => run.stderr(chunk))
+  control.on('error', () => undefined) // the guest is going down; its end is seen below
 
   const state: { ready: boolean; exitCode: number | undefined; expired: boolean } = {
     ready: false,
@@ -96,7 +95,7 @@ async function superviseGuest(guest: Guest, folder: string, run: KernelCommand):
     expired: false,
   }
   let heard = ''
-  control?.on('data', (chunk: Buffer) => {
+  control.on('data', (chunk: Buffer) => {
     heard += chunk.toString('latin1')
     if (/^ready\r?$/m.test(heard)) state.ready = true
     const exit = /^exit (\d+)\r?$/m.exec(heard)
@@ -105,10 +104,10 @@ async function superviseGuest(guest: Guest, folder: string, run: KernelCommand):
 
   const finished = new AbortController()
   const stop = async (): Promise<void> => {
-    control?.write('signal TERM\n')
+    control.write('signal TERM\n')
     await sleep(run.graceMs ?? 10_000, undefined, { signal: finished.signal }).catch(() => undefined)
     if (finished.signal.aborted) return
-    control?.write('signal KILL\n')
+    control.write('signal KILL\n')
     await sleep(3_000, undefined, { signal: finished.signal }).catch(() => undefined)
     if (!finished.signal.aborted) await killGroup(child, finished.signal)
   }
@@ -142,11 +141,25 @@ async function superviseGuest(guest: Guest, folder: string, run: KernelCommand):
   )
 }
 
+function guestStreams(
+  child: ChildProcess,
+): Record<'out' | 'err' | 'stdout' | 'stderr', Readable> & { control: Duplex } {
+  // Descriptors 1-5 are pipes because spawn was asked for them; node's type knows only five of any kind.
+  const [, out, err, stdout, stderr, control] = child.stdio as unknown as [
+    null,
+    Readable,
+    Readable,
+    Readable,
+    Readable,
+    Duplex,
+  ]
+  return { out, err, stdout, stderr, control }
+}
+
 /** Ends the guest through its keeper, without it if that did not help. */
 async function killGroup(child: ChildProcess, finished: AbortSignal): Promise<void> {
   if (child.pid === undefined) return
-  const control = child.stdio[5]
-  if (control !== null && control !== undefined) control.destroy()
+  guestStreams(child).control.destroy()
   child.kill('SIGTERM')
   await sleep(5_000, undefined, { signal: finished }).catch(() => undefined)
   if (finished.aborted) return

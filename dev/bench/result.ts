@@ -1,0 +1,111 @@
+/**
+ * What one size of the bench gives, and how it is printed.
+ * What could break: the first thirteen fields, their names and their order are promised; new ones go to the end.
+ */
+import { rounded } from './statistics.ts'
+
+/** null: not measured, because this kernel or this program does not let it be seen. */
+export interface BenchResult {
+  readonly services: number
+  readonly endpoints: number
+  /** Process start to complete table. */
+  readonly coldStartMs: number | null
+  /** The same table written by a C program that does nothing else. */
+  readonly floorMs: number | null
+  /** API write to kernel. */
+  readonly changeP50Ms: number | null
+  readonly changeP99Ms: number | null
+  /** Every endpoint of 10 % of the Services replaced at once: API write to complete table. */
+  readonly burstMs: number | null
+  /** Percent of one core. */
+  readonly idleCpuPercent: number | null
+  readonly rssMiB: number | null
+  readonly peakRssMiB: number | null
+  /** Netlink messages sent, the audit's not counted. */
+  readonly messagesPerChange: number | null
+  readonly processesPerChange: number | null
+  /** Longest time the event loop was held during changes, a burst and an audit. */
+  readonly eventLoopMaxMs: number | null
+
+  /** coldStartMs / floorMs */
+  readonly floorRatio: number | null
+  readonly datagramsPerChange: number | null
+  readonly coldStartMessages: number | null
+  readonly coldStartDatagrams: number | null
+  readonly coldStartProcesses: number | null
+  readonly burstMessages: number | null
+  readonly burstDatagrams: number | null
+  readonly burstProcesses: number | null
+  /** Of the audit's own connection, over the idle measurement. */
+  readonly idleMessages: number | null
+  readonly idleProcesses: number | null
+  /** Growth of RSS over the changes from the 2,000th to the 10,000th; null without --slope. */
+  readonly rssSlopeMiB: number | null
+  /** Changes that were timed. */
+  readonly changes: number
+}
+
+type Column = keyof BenchResult
+
+/** Digits after the point; what is not named has none. */
+const DIGITS: Partial<Record<Column, number>> = {
+  coldStartMs: 0,
+  floorMs: 1,
+  changeP50Ms: 2,
+  changeP99Ms: 2,
+  burstMs: 0,
+  idleCpuPercent: 2,
+  rssMiB: 1,
+  peakRssMiB: 1,
+  messagesPerChange: 2,
+  processesPerChange: 2,
+  eventLoopMaxMs: 1,
+  floorRatio: 2,
+  datagramsPerChange: 2,
+  rssSlopeMiB: 2,
+}
+
+/** The table's columns: the field and its heading. */
+const COLUMNS: readonly (readonly [Column, string])[] = [
+  ['services', 'services'],
+  ['endpoints', 'endpoints'],
+  ['coldStartMs', 'cold ms'],
+  ['floorMs', 'floor ms'],
+  ['floorRatio', 'ratio'],
+  ['changeP50Ms', 'p50 ms'],
+  ['changeP99Ms', 'p99 ms'],
+  ['burstMs', 'burst ms'],
+  ['idleCpuPercent', 'idle %'],
+  ['rssMiB', 'RSS MiB'],
+  ['peakRssMiB', 'peak MiB'],
+  ['messagesPerChange', 'msg/change'],
+  ['datagramsPerChange', 'dgram/change'],
+  ['processesPerChange', 'proc/change'],
+  ['eventLoopMaxMs', 'loop ms'],
+]
+
+/** The same result with numbers short enough to read. */
+export function roundResult(result: BenchResult): BenchResult {
+  // Object.entries forgets that the keys are those of BenchResult.
+  const entries = Object.entries(result) as [Column, number | null][]
+  return Object.fromEntries(
+    entries.map(([name, value]) => [name, rounded(value, DIGITS[name] ?? 0)]),
+  ) as unknown as BenchResult
+}
+
+/** One aligned table, without a line break at its end. */
+export function formatResults(results: readonly BenchResult[]): string {
+  const columns = results.some((result) => result.rssSlopeMiB !== null)
+    ? [...COLUMNS, ['rssSlopeMiB', 'slope MiB'] as const]
+    : COLUMNS
+  const rows = [
+    columns.map(([, heading]) => heading),
+    ...results.map((result) => columns.map(([name]) => cell(result[name], DIGITS[name] ?? 0))),
+  ]
+  const widths = columns.map((_, index) => Math.max(...rows.map((row) => row[index]?.length ?? 0)))
+  return rows.map((row) => row.map((text, index) => text.padStart(widths[index] ?? 0)).join('  ')).join('\n')
+}
+
+function cell(value: number | null, digits: number): string {
+  return value === null ? '-' : value.toFixed(digits)
+}

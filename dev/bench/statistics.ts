@@ -1,0 +1,21 @@
+/** Numbers from samples. Pure; no sample at all gives null, never 0. */
+
+/** Nearest-rank percentile; `share` from 0 to 1. */
+export function percentile(samples: readonly number[], share: number): number | null {
+  const sorted = samples.toSorted((a, b) => a - b)
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? null
+}
+
+/** Slope of the straight line of least squares through the points; null with fewer than two different x. */
+export function slope(points: readonly (readonly [x: number, y: number])[]): number | null {
+  const meanX = points.reduce((sum, [x]) => sum + x, 0) / points.length
+  const meanY = points.reduce((sum, [, y]) => sum + y, 0) / points.length
+  const spread = points.reduce((sum, [x]) => sum + (x - meanX) ** 2, 0)
+  if (!(spread > 0)) return null
+  return points.reduce((sum, [x, y]) => sum + (x - meanX) * (y - meanY), 0) / spread
+}
+
+/** Rounded for printing; null stays null. */
+export function rounded(value: number | null, digits: number): number | null {
+  return value === null || !Number.isFinite(value) ? null : Number(value.toFixed(digits))
+}

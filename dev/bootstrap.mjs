@@ -1,0 +1,58 @@
+/**
+ * `npm start`, `npm test`, `npm run bench` on a machine that may have nothing installed: brings npm dependencies, Debian
+ * packages and a kernel with IPVS, then runs the real program on the Node that the dependencies contain.
+ * What could break: it runs before node_modules exists and on Node 20, so plain JavaScript and built-ins only; and it
+ * prints nothing on stdout, where the program's JSON goes.
+ */
+import { spawn } from 'node:child_process'
+import { constants } from 'node:os'
+import { join } from 'node:path'
+import { ensureDependencies } from './dependencies.mjs'
+import { helpFor } from './help.mjs'
+import { chooseKernel } from './kernel/choose.mjs'
+import { ensurePackages } from './packages.mjs'
+import { Unmet, projectFolder, say } from './progress.mjs'
+
+const programs = {
+  demo: { file: 'dev/demo.ts', tools: ['ip'] },
+  test: { file: 'dev/test.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft'] },
+  bench: { file: 'test/bench/bench.ts', tools: ['ip', 'ipvsadm'] },
+}
+
+const [name = '', ...args] = process.argv.slice(2)
+try {
+  if (name === 'dependencies') await ensureDependencies()
+  else if (!Object.hasOwn(programs, name)) throw new Unmet(`unknown program ${name}: demo, test, bench or dependencies`)
+  else if (helpFor[name] !== undefined && (args.includes('--help') || args.includes('-h'))) console.log(helpFor[name])
+  else await run(programs[name])
+} catch (error) {
+  if (!(error instanceof Unmet)) throw error
+  say(error.message)
+  process.exitCode = 1
+}
+
+/** @param {{ file: string, tools: string[] }} program */
+async function run(program) {
+  await ensureDependencies()
+  const wantsKernel = process.env.KUBE_IPVS_SKIP_KERNEL !== '1' && !(name === 'test' && args.includes('--host-only'))
+  let chosen = ''
+  if (wantsKernel) {
+    await ensurePackages(program.tools)
+    chosen = JSON.stringify(await chooseKernel(process.env))
+  }
+  const node = join(projectFolder, 'node_modules/.bin/node')
+  const child = spawn(node, [join(projectFolder, program.file), ...args], {
+    stdio: 'inherit',
+    env: { ...process.env, KUBE_IPVS_CHOSEN_KERNEL: chosen, KUBE_IPVS_PARENT: String(process.pid) },
+  })
+  // A terminal sends SIGINT to the whole group, so the program has it already.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => {
+      if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal)
+    })
+  }
+  process.exitCode = await new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal]))
+  })
+}

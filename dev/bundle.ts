@@ -1,0 +1,59 @@
+/**
+ * Builds the program as the image holds it: `dist/kube-ipvs.mjs` and the chunks of what is loaded on demand.
+ * What could break: koffi stays outside (it finds its native part beside its own files), so `node_modules/koffi` goes
+ * into the image too.
+ */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { build } from 'esbuild'
+
+const ROOT = join(import.meta.dirname, '..')
+
+/** yaml's and winston's CommonJS files ask for node's modules with `require`, which an ES module does not have. */
+const BANNER =
+  "import { createRequire as createRequireForBundle } from 'node:module';const require = createRequireForBundle(import.meta.url);"
+
+export interface Bundle {
+  /** What node is given to run. */
+  readonly entry: string
+  /** All files together, in bytes. */
+  readonly bytes: number
+}
+
+export interface BundleOptions {
+  /** Emptied first. Default `dist` in the repository. */
+  readonly directory?: string
+  /** False keeps names and lines for profiles. Default true. */
+  readonly minify?: boolean
+}
+
+/** Rejects with esbuild's own messages when a file does not resolve. */
+export async function bundle({ directory = join(ROOT, 'dist'), minify = true }: BundleOptions = {}): Promise<Bundle> {
+  rmSync(directory, { recursive: true, force: true })
+  const result = await build({
+    absWorkingDir: ROOT,
+    entryPoints: { 'kube-ipvs': 'src/main.ts' },
+    outdir: directory,
+    outExtension: { '.js': '.mjs' },
+    chunkNames: 'chunks/[name]-[hash]',
+    bundle: true,
+    splitting: true,
+    minify,
+    // Names appear in errors and logs.
+    keepNames: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node22',
+    external: ['koffi'],
+    banner: { js: BANNER },
+    logLevel: 'silent',
+    metafile: true,
+  })
+  const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
+  return { entry: join(directory, 'kube-ipvs.mjs'), bytes }
+}
+
+if (import.meta.main) {
+  const { entry, bytes } = await bundle()
+  process.stdout.write(`${entry}: ${(bytes / 1024).toFixed(0)} KiB with its chunks\n`)
+}

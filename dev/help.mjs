@@ -1,0 +1,30 @@
+/** The help of `npm start`, `npm test` and `npm run bench`, shown without installing anything. */
+
+const kernels = `Kernel with IPVS, the first that is there: this machine's own (root, in namespaces of its own), the user-mode
+Linux that KUBE_IPVS_KERNEL names, Debian's user-mode-linux, qemu. Missing packages are installed when you are root;
+else you are told what to type. KUBE_IPVS_KERNEL_KIND=host|named|uml|qemu takes just that one.`
+
+/** @type {Record<string, string>} */
+export const helpFor = {
+  demo: `npm start                              shows kube-ipvs at work and follows until Ctrl-C
+npm start -- --once                    sends its requests, prints a summary and ends
+npm start -- --once --output json      the summary as one JSON object on stdout
+
+Starts the daemon on the manifests in examples/, HTTP servers in network namespaces that stand for pods, sends
+requests to a ClusterIP, a NodePort, an external IP and an IPv6 ClusterIP, and shows the virtual-server table with
+the requests that each server answered. While it follows, edit a manifest in examples/: the table changes within a
+second. Without a terminal it ends by itself. Exit code 1 when a request was not answered.
+
+${kernels}
+`,
+  test: `npm test                               all tests: on this machine, then on a kernel with IPVS
+npm test -- PATTERN...                 only files whose path contains a PATTERN
+npm test -- --host-only                only the tests that need no kernel
+npm test -- --kernel-only              only the tests in test/kernel
+
+The last line is "N passed, M failed, K skipped"; what tests needed and did not find is listed before it.
+KUBE_IPVS_SKIP_KERNEL=1 leaves the kernel tests out where no kernel can be had (and says so).
+
+${kernels}
+`,
+}

@@ -1,0 +1,84 @@
+/**
+ * Debian's stock kernel for qemu, unpacked into `.cache/qemu` (never installed), with a small initial RAM disk that
+ * mounts the host's root folder over 9p and hands over to the guest's first process.
+ * What could break: modules are put in the RAM disk in the order in which they must be loaded.
+ */
+import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { ensurePackages, findProgram, refreshPackageLists } from '../packages.mjs'
+import { Unmet, finish, projectFolder, say, tail } from '../progress.mjs'
+import { cpio } from './cpio.mjs'
+
+const cache = join(projectFolder, '.cache/qemu')
+const neededAtBoot = ['virtio_pci', 'virtio_console', '9pnet_virtio', '9p']
+
+export async function prepareQemu() {
+  await ensurePackages(['modprobe', 'qemu-system-x86_64', '/bin/busybox', 'dpkg-deb'])
+  const version = unpackedVersion() ?? (await unpackKernel())
+  const kernel = join(cache, 'boot', `vmlinuz-${version}`)
+  const initialRamdisk = join(cache, `initial-ramdisk-${version}`)
+  writeFileSync(initialRamdisk, await ramdisk(version))
+  return { kind: 'qemu', kernel, modules: join(cache, 'lib/modules'), initialRamdisk }
+}
+
+function unpackedVersion() {
+  try {
+    return readdirSync(join(cache, 'lib/modules')).at(0)
+  } catch {
+    return undefined
+  }
+}
+
+async function unpackKernel() {
+  say("Fetching Debian's stock kernel for qemu ...")
+  const fresh = `${cache}.new`
+  rmSync(fresh, { recursive: true, force: true })
+  mkdirSync(fresh, { recursive: true })
+  if (process.getuid?.() === 0) await refreshPackageLists()
+  const shown = await must('apt-cache', ['depends', 'linux-image-amd64'])
+  const name = /Depends: (linux-image-\S+)/.exec(shown)?.[1]
+  if (name === undefined) throw new Unmet(`apt knows no linux-image-amd64 to depend on:\n${shown}`)
+  await must('apt-get', ['download', name], { cwd: fresh, env: { ...process.env, LC_ALL: 'C.UTF-8' } })
+  const archive = readdirSync(fresh).find((file) => file.endsWith('.deb'))
+  await must('dpkg-deb', ['-x', join(fresh, archive), fresh])
+  rmSync(join(fresh, archive))
+  const version = readdirSync(join(fresh, 'lib/modules'))[0]
+  await must(findProgram('depmod'), ['-b', fresh, version])
+  rmSync(cache, { recursive: true, force: true })
+  renameSync(fresh, cache)
+  return version
+}
+
+/** @param {string} version */
+async function ramdisk(version) {
+  const show = ['-d', cache, '-S', version, '--show-depends', '-a', ...neededAtBoot]
+  const lines = (await must(findProgram('modprobe'), show)).split('\n')
+  const modules = [...new Set(lines.flatMap((line) => /^insmod (\S+)/.exec(line)?.[1] ?? []))]
+  const init = `#!/bin/busybox sh
+b=/bin/busybox
+$b mount -t proc proc /proc; $b mount -t sysfs sys /sys; $b mount -t devtmpfs dev /dev
+for m in ${modules.map((path) => basename(path)).join(' ')}; do $b insmod /modules/$m; done
+$b mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=loose hostroot /root
+for d in proc sys dev; do $b mount --move /$d /root/$d; done
+for w in $($b cat /root/proc/cmdline); do case $w in guest=*) guest=\${w#guest=} ;; esac; done
+exec $b switch_root /root /bin/bash $guest/init $guest
+`
+  const executable = 0o100755
+  return cpio([
+    ...['bin', 'modules', 'proc', 'sys', 'dev', 'root'].map((name) => ({
+      name,
+      mode: 0o040755,
+      content: Buffer.alloc(0),
+    })),
+    { name: 'bin/busybox', mode: executable, content: readFileSync('/bin/busybox') },
+    ...modules.map((path) => ({ name: `modules/${basename(path)}`, mode: 0o100644, content: readFileSync(path) })),
+    { name: 'init', mode: executable, content: Buffer.from(init) },
+  ])
+}
+
+/** @param {string} program @param {string[]} args @param {object} [options] */
+async function must(program, args, options) {
+  const { code, output } = await finish(program, args, options)
+  if (code !== 0) throw new Unmet(`${program} ${args.join(' ')} failed:\n${tail(output)}`)
+  return output
+}

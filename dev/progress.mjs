@@ -1,0 +1,38 @@
+/**
+ * What the bootstrap's parts share: where the project is, progress on stderr, a child process run to its end.
+ * What could break: `say` writes to stderr only.
+ */
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+export const projectFolder = fileURLToPath(new URL('..', import.meta.url)).replace(/\/$/, '')
+
+/** Something the machine lacks and that only a person can mend; the message says how. */
+export class Unmet extends Error {}
+
+/** @param {string} text */
+export function say(text) {
+  process.stderr.write(`${text}\n`)
+}
+
+/**
+ * Runs a program to its end and returns its exit code and what it printed (stdout and stderr in order).
+ * @param {string} program @param {string[]} args @param {{ env?: NodeJS.ProcessEnv, cwd?: string, timeoutMs?: number }} [options]
+ * @returns {Promise<{ code: number, output: string }>}
+ */
+export function finish(program, args, { env = process.env, cwd, timeoutMs = 600_000 } = {}) {
+  return new Promise((resolve) => {
+    const child = spawn(program, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'], timeout: timeoutMs })
+    let output = ''
+    const keep = (chunk) => {
+      output += chunk
+    }
+    child.stdout.on('data', keep)
+    child.stderr.on('data', keep)
+    child.once('error', (error) => resolve({ code: 127, output: `${program}: ${error.message}` }))
+    child.once('close', (code) => resolve({ code: code ?? 124, output }))
+  })
+}
+
+/** The last lines of a long output. @param {string} output */
+export const tail = (output, lines = 15) => output.trimEnd().split('\n').slice(-lines).join('\n')
