@@ -34,8 +34,10 @@ const DEFAULT_BUFFER_BYTES = 8 << 20
 const RECEIVE_BYTES = 64 << 10
 
 export interface NetlinkSocketOptions {
-  /** Kernel buffers for sending and receiving in bytes, default 8 MiB; without CAP_NET_ADMIN net.core.*mem_max caps it. */
-  readonly bufferBytes?: number
+  /** Receive queue of the kernel in bytes, default 8 MiB; without CAP_NET_ADMIN net.core.rmem_max caps it. */
+  readonly receiveBufferBytes?: number
+  /** Largest datagram in bytes, default 8 MiB; without CAP_NET_ADMIN net.core.wmem_max caps it. */
+  readonly sendBufferBytes?: number
   /** Multicast groups to join (RTNLGRP_*). */
   readonly groups?: readonly number[]
   /** NETLINK_GET_STRICT_CHK: rtnetlink dumps honour the filters in their request. */
@@ -73,9 +75,10 @@ export class NetlinkSocket implements Transport {
   private constructor(c: Libc, fd: number, options: NetlinkSocketOptions) {
     this.#libc = c
     this.fd = fd
-    const bufferBytes = options.bufferBytes ?? DEFAULT_BUFFER_BYTES
-    if (!this.#option(SOL_SOCKET, SO_RCVBUFFORCE, bufferBytes)) this.#option(SOL_SOCKET, SO_RCVBUF, bufferBytes)
-    if (!this.#option(SOL_SOCKET, SO_SNDBUFFORCE, bufferBytes)) this.#option(SOL_SOCKET, SO_SNDBUF, bufferBytes)
+    const receiveBytes = options.receiveBufferBytes ?? DEFAULT_BUFFER_BYTES
+    const sendBytes = options.sendBufferBytes ?? DEFAULT_BUFFER_BYTES
+    if (!this.#option(SOL_SOCKET, SO_RCVBUFFORCE, receiveBytes)) this.#option(SOL_SOCKET, SO_RCVBUF, receiveBytes)
+    if (!this.#option(SOL_SOCKET, SO_SNDBUFFORCE, sendBytes)) this.#option(SOL_SOCKET, SO_SNDBUF, sendBytes)
     // Kernels before 4.12 know neither; error texts are then missing and echoes longer, nothing else changes.
     this.#option(SOL_NETLINK, NETLINK_EXT_ACK, 1)
     this.#option(SOL_NETLINK, NETLINK_CAP_ACK, 1)

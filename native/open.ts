@@ -3,6 +3,9 @@
  * What could break: requests and notifications never share a socket; an overrun of one must not lose the other's replies.
  */
 import { NetlinkConnection } from '../src/netlink/connection.ts'
+import { NETLINK_ROUTE } from '../src/netlink/constants.ts'
+import { RtnetlinkConnection } from '../src/netlink/rtnetlink.ts'
+import { type RtnetlinkEvent, RtnetlinkEvents } from '../src/netlink/rtnetlink-events.ts'
 import { NetlinkSocket, type NetlinkSocketOptions } from './netlink-socket.ts'
 
 /** A connection for requests to a netlink family (NETLINK_ROUTE, NETLINK_GENERIC …). */
@@ -14,4 +17,32 @@ export function openNetlinkConnection(
     NetlinkSocket.open(protocol, options),
     options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs },
   )
+}
+
+/** A connection for links, addresses and routes. */
+export function openRtnetlink(): RtnetlinkConnection {
+  return new RtnetlinkConnection(openNetlinkConnection(NETLINK_ROUTE, { strictChecking: true }))
+}
+
+/** What to listen to. */
+export interface RtnetlinkSubscription {
+  /** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR … */
+  readonly groups: readonly number[]
+  /**
+   * Port ids of sockets whose own changes are not announced. The kernel names the sender for links and IPv4 addresses;
+   * it does not (port id 0) for IPv6 addresses and for the routes that come with an address.
+   */
+  readonly ignorePortIds?: readonly number[]
+  /** Receive queue of the kernel in bytes, default 8 MiB. */
+  readonly receiveBufferBytes?: number
+}
+
+/** Starts listening to changes; `close` ends it. The process stays alive while it listens. */
+export function openRtnetlinkEvents(
+  subscription: RtnetlinkSubscription,
+  listener: (event: RtnetlinkEvent) => void,
+): RtnetlinkEvents {
+  const events = new RtnetlinkEvents(NetlinkSocket.open(NETLINK_ROUTE, subscription), listener)
+  events.start()
+  return events
 }

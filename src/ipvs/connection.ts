@@ -39,9 +39,17 @@ export class IpvsConnection {
   /** Requests are small and one at a time leaves the connection, but several may be encoded before: one buffer each. */
   readonly #spare: MessageBatch[] = []
 
-  /** Resolves the IPVS family. Rejects with `genl-family-missing` when the kernel has no IPVS. Takes over the connection. */
+  /**
+   * Resolves the IPVS family. Rejects with `genl-family-missing` when the kernel has no IPVS. Takes over the connection
+   * (NETLINK_GENERIC): it is closed with this one, also when this rejects.
+   */
   static async open(netlink: NetlinkConnection, options: CallOptions = {}): Promise<IpvsConnection> {
-    return new IpvsConnection(netlink, await resolveFamily(netlink, IPVS_GENL_NAME, options))
+    try {
+      return new IpvsConnection(netlink, await resolveFamily(netlink, IPVS_GENL_NAME, options))
+    } catch (error) {
+      netlink.close()
+      throw error
+    }
   }
 
   private constructor(netlink: NetlinkConnection, familyId: number) {

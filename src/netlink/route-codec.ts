@@ -1,0 +1,141 @@
+/**
+ * Routes on the wire (struct rtmsg and RTA_* of linux/rtnetlink.h).
+ * What could break: a table number above 255 is only in RTA_TABLE; rtm_table then says 252 (RT_TABLE_COMPAT).
+ */
+import { readAddress, writeAddress } from '../values/address.ts'
+import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
+import { knownFamily } from './address-codec.ts'
+import { AttributeCursor } from './attributes.ts'
+import type { MessageBatch } from './batch.ts'
+import { NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, RTM_DELROUTE, RTM_GETROUTE, RTM_NEWROUTE } from './constants.ts'
+import { netlinkError } from './errors.ts'
+import type { ReceivedMessage } from './message.ts'
+
+const RTA_DST = 1
+const RTA_OIF = 4
+const RTA_GATEWAY = 5
+const RTA_PREFSRC = 7
+const RTA_TABLE = 15
+const RTMSG_BYTES = 12
+const RT_TABLE_COMPAT = 252
+const RTM_F_CLONED = 0x200
+
+/** RT_TABLE_MAIN and RT_TABLE_LOCAL of linux/rtnetlink.h */
+export const RT_TABLE_MAIN = 254
+export const RT_TABLE_LOCAL = 255
+/** RTN_UNICAST, RTN_LOCAL, RTN_BROADCAST, RTN_BLACKHOLE of linux/rtnetlink.h */
+export const RTN_UNICAST = 1
+export const RTN_LOCAL = 2
+export const RTN_BROADCAST = 3
+export const RTN_BLACKHOLE = 6
+/** RTPROT_KERNEL, RTPROT_BOOT, RTPROT_STATIC of linux/rtnetlink.h */
+export const RTPROT_KERNEL = 2
+export const RTPROT_BOOT = 3
+export const RTPROT_STATIC = 4
+
+/** A route. Paths of a multipath route (RTA_MULTIPATH) and metrics are not read. */
+export interface Route {
+  readonly family: IpFamily
+  /** Canonical text; the unspecified address for a default route (`0.0.0.0`, `::`) */
+  readonly destination: string
+  readonly prefixLength: number
+  readonly table: number
+  /** RTN_* */
+  readonly type: number
+  /** RT_SCOPE_* */
+  readonly scope: number
+  /** RTPROT_* */
+  readonly protocol: number
+  readonly gateway?: string
+  /** RTA_OIF */
+  readonly outInterfaceIndex?: number
+  /** RTA_PREFSRC */
+  readonly preferredSource?: string
+}
+
+/** RTM_NEWROUTE; EEXIST when it is there. */
+export function encodeAddRoute(batch: MessageBatch, route: Route): void {
+  putRoute(batch, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, 'RTM_NEWROUTE', route)
+}
+
+/** RTM_DELROUTE; ESRCH when it is not there. */
+export function encodeDeleteRoute(batch: MessageBatch, route: Route): void {
+  putRoute(batch, RTM_DELROUTE, 0, 'RTM_DELROUTE', route)
+}
+
+/** RTM_GETROUTE of all tables of one family, or of both. */
+export function encodeDumpRoutes(batch: MessageBatch, family?: IpFamily): void {
+  const at = batch.begin(RTM_GETROUTE, NLM_F_DUMP, 'RTM_GETROUTE').header(RTMSG_BYTES)
+  batch.setU8(at, family === undefined ? 0 : FAMILY_NUMBER[family])
+  batch.end()
+}
+
+/** Reads RTM_NEWROUTE or RTM_DELROUTE; undefined for other families (multicast, MPLS) and for cached entries. */
+export function decodeRoute(message: ReceivedMessage): Route | undefined {
+  if (message.type !== RTM_NEWROUTE && message.type !== RTM_DELROUTE)
+    throw netlinkError('netlink-malformed', `message type ${message.type} instead of a route`)
+  const { bytes, start, end } = message
+  if (end - start < RTMSG_BYTES) throw netlinkError('netlink-malformed', `route message of ${end - start} bytes`)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const family = knownFamily(view.getUint8(start))
+  if (family === undefined || (view.getUint32(start + 8, true) & RTM_F_CLONED) !== 0) return undefined
+  const length = family === 'IPv4' ? 4 : 16
+  const prefixLength = view.getUint8(start + 1)
+  if (prefixLength > length * 8)
+    throw netlinkError('netlink-malformed', `${family} route with prefix length ${prefixLength}`)
+  const route: { -readonly [field in keyof Route]: Route[field] } = {
+    family,
+    destination: family === 'IPv4' ? '0.0.0.0' : '::',
+    prefixLength,
+    table: view.getUint8(start + 4),
+    protocol: view.getUint8(start + 5),
+    scope: view.getUint8(start + 6),
+    type: view.getUint8(start + 7),
+  }
+  let hasDestination = false
+  const attributes = new AttributeCursor(bytes, start + RTMSG_BYTES, end, view)
+  while (attributes.next()) {
+    switch (attributes.type) {
+      case RTA_DST:
+        attributes.expect(length)
+        route.destination = readAddress(bytes, attributes.offset, family)
+        hasDestination = true
+        break
+      case RTA_GATEWAY:
+        attributes.expect(length)
+        route.gateway = readAddress(bytes, attributes.offset, family)
+        break
+      case RTA_PREFSRC:
+        attributes.expect(length)
+        route.preferredSource = readAddress(bytes, attributes.offset, family)
+        break
+      case RTA_OIF:
+        route.outInterfaceIndex = attributes.u32()
+        break
+      case RTA_TABLE:
+        route.table = attributes.u32()
+        break
+    }
+  }
+  if (prefixLength > 0 && !hasDestination)
+    throw netlinkError('netlink-malformed', 'route message without a destination')
+  return route
+}
+
+/** struct rtmsg: family, destination and source prefix length, tos, table, protocol, scope, type, flags at +8. */
+function putRoute(batch: MessageBatch, type: number, flags: number, operation: string, route: Route): void {
+  const length = route.family === 'IPv4' ? 4 : 16
+  const at = batch.begin(type, flags, operation).header(RTMSG_BYTES)
+  batch.setU8(at, FAMILY_NUMBER[route.family])
+  batch.setU8(at + 1, route.prefixLength)
+  batch.setU8(at + 4, route.table > 255 ? RT_TABLE_COMPAT : route.table)
+  batch.setU8(at + 5, route.protocol)
+  batch.setU8(at + 6, route.scope)
+  batch.setU8(at + 7, route.type)
+  if (route.prefixLength > 0) batch.written(RTA_DST, length, writeAddress, route.destination)
+  if (route.gateway !== undefined) batch.written(RTA_GATEWAY, length, writeAddress, route.gateway)
+  if (route.preferredSource !== undefined) batch.written(RTA_PREFSRC, length, writeAddress, route.preferredSource)
+  if (route.outInterfaceIndex !== undefined) batch.u32(RTA_OIF, route.outInterfaceIndex)
+  batch.u32(RTA_TABLE, route.table)
+  batch.end()
+}

@@ -1,0 +1,343 @@
+/**
+ * Links, addresses, routes and their announcements on a real kernel. Needs root and dummy interfaces; everything is made
+ * on interfaces of its own and deleted after.
+ * What could break: `ip` is the judge of what the kernel holds, so these tests compare with its JSON.
+ */
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { after, before, describe, it } from 'node:test'
+import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../native/open.ts'
+import { encodeAddAddress, encodeDeleteAddress, IFA_F_NODAD, RT_SCOPE_HOST } from '../../src/netlink/address-codec.ts'
+import { MessageBatch } from '../../src/netlink/batch.ts'
+import {
+  NETLINK_ROUTE,
+  RTNLGRP_IPV4_IFADDR,
+  RTNLGRP_IPV4_ROUTE,
+  RTNLGRP_IPV6_IFADDR,
+  RTNLGRP_LINK,
+} from '../../src/netlink/constants.ts'
+import { KernelError } from '../../src/netlink/errors.ts'
+import { encodeCreateDummy, IFF_UP } from '../../src/netlink/link-codec.ts'
+import {
+  encodeAddRoute,
+  encodeDeleteRoute,
+  type Route,
+  RT_TABLE_LOCAL,
+  RTN_LOCAL,
+  RTN_UNICAST,
+  RTPROT_STATIC,
+} from '../../src/netlink/route-codec.ts'
+import type { RtnetlinkConnection } from '../../src/netlink/rtnetlink.ts'
+import type { RtnetlinkEvent } from '../../src/netlink/rtnetlink-events.ts'
+
+const NAME = 'nltest0'
+
+function ip(...args: string[]): unknown {
+  const text = execFileSync('ip', ['-j', ...args], { encoding: 'utf8' })
+  return text.trim() === '' ? [] : JSON.parse(text)
+}
+
+async function until(condition: () => boolean, what: string): Promise<void> {
+  const deadline = Date.now() + 5000
+  while (!condition()) {
+    if (Date.now() > deadline) assert.fail(`not within 5 s: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+describe('rtnetlink on a real kernel', () => {
+  let rtnetlink: RtnetlinkConnection
+  let index = 0
+
+  before(async () => {
+    rtnetlink = openRtnetlink()
+    await rtnetlink.createDummy(NAME)
+    const link = await rtnetlink.getLink(NAME)
+    assert.ok(link)
+    index = link.index
+  })
+
+  after(async () => {
+    const link = await rtnetlink.getLink(NAME)
+    if (link !== undefined) await rtnetlink.deleteLink(link.index)
+    rtnetlink.close()
+  })
+
+  it('getLink reads what ip reads', async () => {
+    const [row] = ip('link', 'show', 'dev', NAME) as [{ ifindex: number; mtu: number; operstate: string }]
+    assert.deepEqual(await rtnetlink.getLink(NAME), {
+      index: row.ifindex,
+      name: NAME,
+      kind: 'dummy',
+      flags: 0x82,
+      mtu: row.mtu,
+      operState: 'down',
+    })
+    assert.equal(row.operstate, 'DOWN')
+  })
+
+  it('getLink is undefined for a name nobody has', async () => {
+    assert.equal(await rtnetlink.getLink('nltest-none'), undefined)
+  })
+
+  it('listLinks lists what ip lists', async () => {
+    const rows = ip('link', 'show') as { ifindex: number; ifname: string; mtu: number }[]
+    const links = await rtnetlink.listLinks()
+    assert.deepEqual(
+      links.map(({ index: ifindex, name: ifname, mtu }) => ({ ifindex, ifname, mtu })),
+      rows.map(({ ifindex, ifname, mtu }) => ({ ifindex, ifname, mtu })),
+    )
+    assert.equal(links.find(({ name }) => name === 'lo')?.kind, '')
+  })
+
+  it('createDummy refuses a name that is taken', async () => {
+    await assert.rejects(
+      rtnetlink.createDummy(NAME),
+      (error) => error instanceof KernelError && error.code === 'EEXIST',
+    )
+  })
+
+  it('setLinkUp changes IFF_UP both ways', async () => {
+    await rtnetlink.setLinkUp(index, true)
+    assert.equal(((await rtnetlink.getLink(NAME))?.flags ?? 0) & IFF_UP, IFF_UP)
+    await rtnetlink.setLinkUp(index, false)
+    assert.equal(((await rtnetlink.getLink(NAME))?.flags ?? 0) & IFF_UP, 0)
+  })
+
+  it('addresses are added, listed as ip lists them, and deleted', async () => {
+    const batch = new MessageBatch()
+    const wanted = [
+      { address: '10.96.0.1', prefixLength: 32, interfaceIndex: index },
+      { address: '10.96.7.0', prefixLength: 24, interfaceIndex: index, scope: RT_SCOPE_HOST },
+      { address: 'fd00::a', prefixLength: 128, interfaceIndex: index, flags: IFA_F_NODAD },
+    ]
+    for (const address of wanted) encodeAddAddress(batch, address)
+    assert.deepEqual(await rtnetlink.transact(batch), [undefined, undefined, undefined])
+
+    const listed = await rtnetlink.listAddresses({ interfaceIndex: index })
+    const [row] = ip('addr', 'show', 'dev', NAME) as [
+      { addr_info: { family: string; local: string; prefixlen: number; scope: string }[] },
+    ]
+    assert.deepEqual(
+      listed.map(({ family, address, prefixLength, scope }) => [
+        family === 'IPv4' ? 'inet' : 'inet6',
+        address,
+        prefixLength,
+        scope,
+      ]),
+      row.addr_info.map(({ family, local, prefixlen, scope }) => [
+        family,
+        local,
+        prefixlen,
+        scope === 'host' ? 254 : 0,
+      ]),
+    )
+    assert.deepEqual(listed.map(({ address }) => address).sort(), ['10.96.0.1', '10.96.7.0', 'fd00::a'])
+
+    batch.reset()
+    encodeAddAddress(batch, { address: '10.96.0.1', prefixLength: 32, interfaceIndex: index })
+    for (const address of wanted) encodeDeleteAddress(batch, address)
+    encodeDeleteAddress(batch, { address: '10.96.9.9', prefixLength: 32, interfaceIndex: index })
+    encodeAddAddress(batch, { address: '10.96.0.1', prefixLength: 32, interfaceIndex: 999_999 })
+    const outcomes = await rtnetlink.transact(batch)
+    assert.deepEqual(
+      outcomes.map((outcome) => outcome?.code),
+      ['EEXIST', undefined, undefined, undefined, 'EADDRNOTAVAIL', 'ENODEV'],
+    )
+    assert.deepEqual(await rtnetlink.listAddresses({ interfaceIndex: index }), [])
+  })
+
+  it('listAddresses of an interface that is gone is empty', async () => {
+    assert.deepEqual(await rtnetlink.listAddresses({ interfaceIndex: 999_999 }), [])
+  })
+
+  it('an error carries the kernel text of its extended ACK', async () => {
+    const batch = new MessageBatch()
+    encodeAddAddress(batch, { address: '10.96.0.1', prefixLength: 33, interfaceIndex: index })
+    const [outcome] = await rtnetlink.transact(batch)
+    assert.equal(outcome?.code, 'EINVAL')
+    assert.equal(outcome?.extendedAck.text, 'ipv4: Invalid prefix length')
+    assert.equal(outcome?.message, 'RTM_NEWADDR: EINVAL (ipv4: Invalid prefix length)')
+  })
+
+  it('routes are added, listed and deleted', async () => {
+    await rtnetlink.setLinkUp(index, true)
+    const routes: Route[] = [
+      {
+        family: 'IPv4',
+        destination: '10.97.0.0',
+        prefixLength: 16,
+        table: 1000,
+        type: RTN_UNICAST,
+        scope: 253,
+        protocol: RTPROT_STATIC,
+        outInterfaceIndex: index,
+      },
+      {
+        family: 'IPv4',
+        destination: '10.98.0.1',
+        prefixLength: 32,
+        table: RT_TABLE_LOCAL,
+        type: RTN_LOCAL,
+        scope: 254,
+        protocol: RTPROT_STATIC,
+        outInterfaceIndex: index,
+      },
+      {
+        family: 'IPv6',
+        destination: 'fd97::',
+        prefixLength: 64,
+        table: 254,
+        type: RTN_UNICAST,
+        scope: 0,
+        protocol: RTPROT_STATIC,
+        outInterfaceIndex: index,
+      },
+    ]
+    const batch = new MessageBatch()
+    for (const route of routes) encodeAddRoute(batch, route)
+    assert.deepEqual(await rtnetlink.transact(batch), [undefined, undefined, undefined])
+    const ours = async (): Promise<Route[]> =>
+      (await rtnetlink.listRoutes()).filter(({ protocol }) => protocol === RTPROT_STATIC)
+    assert.deepEqual(await ours(), routes)
+    const [shown] = ip('route', 'show', 'table', '1000') as [{ dst: string; dev: string }]
+    assert.deepEqual([shown.dst, shown.dev], ['10.97.0.0/16', NAME])
+    batch.reset()
+    for (const route of routes) encodeDeleteRoute(batch, route)
+    assert.deepEqual(await rtnetlink.transact(batch), [undefined, undefined, undefined])
+    assert.deepEqual(await ours(), [])
+    await rtnetlink.setLinkUp(index, false)
+  })
+
+  it('openRtnetlinkEvents announces links, addresses and routes that others change', async () => {
+    const events: RtnetlinkEvent[] = []
+    const subscription = openRtnetlinkEvents(
+      { groups: [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_IFADDR] },
+      (event) => events.push(event),
+    )
+    try {
+      ip('link', 'add', 'nltest1', 'type', 'dummy')
+      ip('addr', 'add', '10.99.0.1/32', 'dev', 'nltest1')
+      ip('addr', 'add', 'fd99::1/128', 'dev', 'nltest1')
+      ip('link', 'del', 'nltest1')
+      await until(
+        () => events.some((event) => event.kind === 'link' && event.change === 'deleted'),
+        'the deletion of nltest1',
+      )
+      const added = events.find((event) => event.kind === 'link')
+      assert.ok(added?.kind === 'link' && added.change === 'new' && added.link.name === 'nltest1')
+      const addresses = events.flatMap((event) =>
+        event.kind === 'address' ? [`${event.change} ${event.address.address}`] : [],
+      )
+      assert.deepEqual(
+        addresses.filter((text) => text.includes('10.99')),
+        ['new 10.99.0.1', 'deleted 10.99.0.1'],
+      )
+      assert.ok(addresses.includes('new fd99::1'))
+      assert.ok(
+        events.some(
+          (event) =>
+            event.kind === 'route' && event.route.destination === '10.99.0.1' && event.route.type === RTN_LOCAL,
+        ),
+      )
+    } finally {
+      subscription.close()
+    }
+  })
+
+  it('openRtnetlinkEvents leaves out changes of ignored port ids and only those', async () => {
+    const others = openRtnetlink()
+    const events: RtnetlinkEvent[] = []
+    const subscription = openRtnetlinkEvents(
+      { groups: [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR], ignorePortIds: [1, rtnetlink.portId] },
+      (event) => events.push(event),
+    )
+    try {
+      const batch = new MessageBatch()
+      encodeAddAddress(batch, { address: '10.96.1.1', prefixLength: 32, interfaceIndex: index })
+      await rtnetlink.transact(batch)
+      batch.reset()
+      encodeAddAddress(batch, { address: '10.96.1.2', prefixLength: 32, interfaceIndex: index })
+      await others.transact(batch)
+      await until(() => events.length > 0, 'the address of the other socket')
+      const seen = events.flatMap((event) => (event.kind === 'address' ? [event.address.address] : []))
+      assert.deepEqual(seen, ['10.96.1.2'])
+    } finally {
+      subscription.close()
+      others.close()
+      const batch = new MessageBatch()
+      for (const address of ['10.96.1.1', '10.96.1.2'])
+        encodeDeleteAddress(batch, { address, prefixLength: 32, interfaceIndex: index })
+      await rtnetlink.transact(batch)
+    }
+  })
+
+  it('openRtnetlinkEvents reports an overrun once and goes on after it', async () => {
+    const events: RtnetlinkEvent[] = []
+    const subscription = openRtnetlinkEvents({ groups: [RTNLGRP_IPV4_IFADDR], receiveBufferBytes: 32 << 10 }, (event) =>
+      events.push(event),
+    )
+    try {
+      for (const encode of [encodeAddAddress, encodeDeleteAddress]) {
+        events.length = 0
+        // Nothing is read while this runs: transact never leaves the call when the kernel answers at once.
+        const pending: Promise<unknown>[] = []
+        for (let round = 0; round < 10; round++) {
+          const batch = new MessageBatch()
+          for (let i = 0; i < 100; i++)
+            encode(batch, { address: `10.100.${round}.${i}`, prefixLength: 32, interfaceIndex: index })
+          pending.push(rtnetlink.transact(batch))
+        }
+        await Promise.all(pending)
+        await until(() => events.some(({ kind }) => kind === 'overrun'), 'an overrun event')
+        assert.equal(events.filter(({ kind }) => kind === 'overrun').length, 1)
+        assert.equal(events.at(-1)?.kind, 'overrun')
+        const overrun = events.at(-1)
+        assert.ok(overrun?.kind === 'overrun' && overrun.cause.code === 'netlink-overrun')
+
+        events.length = 0
+        const batch = new MessageBatch()
+        encodeAddAddress(batch, { address: '10.101.0.1', prefixLength: 32, interfaceIndex: index })
+        encodeDeleteAddress(batch, { address: '10.101.0.1', prefixLength: 32, interfaceIndex: index })
+        await rtnetlink.transact(batch)
+        await until(() => events.length === 2, 'events after the overrun')
+      }
+    } finally {
+      subscription.close()
+    }
+  })
+
+  it('transact reports lost replies as netlink-overrun and works after it', async () => {
+    // Every message fails and so is answered; the smallest buffer the kernel allows holds a few answers only.
+    const small = openNetlinkConnection(NETLINK_ROUTE, { receiveBufferBytes: 1 })
+    try {
+      const batch = new MessageBatch()
+      for (let i = 0; i < 200; i++) encodeCreateDummy(batch, NAME)
+      await assert.rejects(small.transact(batch), { code: 'netlink-overrun' })
+      batch.reset()
+      encodeCreateDummy(batch, NAME)
+      assert.deepEqual(
+        (await small.transact(batch)).map((outcome) => outcome?.code),
+        ['EEXIST'],
+      )
+    } finally {
+      small.close()
+    }
+  })
+
+  it('dump survives being aborted half way', async () => {
+    const batch = new MessageBatch()
+    for (let i = 0; i < 200; i++)
+      encodeAddAddress(batch, { address: `10.102.0.${i}`, prefixLength: 32, interfaceIndex: index })
+    for (let i = 0; i < 9; i++) await rtnetlink.transact(batch)
+    const abort = new AbortController()
+    const aborted = rtnetlink.listAddresses({ signal: abort.signal, yieldAfterMs: 0 })
+    abort.abort(new Error('enough'))
+    await assert.rejects(aborted, /enough/)
+    assert.equal((await rtnetlink.listAddresses({ interfaceIndex: index })).length, 200)
+    batch.reset()
+    for (let i = 0; i < 200; i++)
+      encodeDeleteAddress(batch, { address: `10.102.0.${i}`, prefixLength: 32, interfaceIndex: index })
+    await rtnetlink.transact(batch)
+  })
+})
