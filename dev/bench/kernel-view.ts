@@ -10,6 +10,8 @@ import { openNetlinkConnection, openRtnetlink } from '../../native/open.ts'
 import { IpvsConnection } from '../../src/ipvs/connection.ts'
 import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
 
+import { monotonicMs } from './clock.ts'
+
 /** A virtual server that shall be there with exactly these real servers that take new connections. */
 export interface Expected {
   readonly address: string
@@ -52,22 +54,22 @@ export class KernelView {
   }
 
   /**
-   * Resolves to the time (performance.now) at which everything expected was there, or undefined when it was not by
+   * Resolves to the time (monotonicMs) at which everything expected was there, or undefined when it was not by
    * `deadlineMs`. The time is that of the last key of a sample; what came after that came while everything was read.
    */
   async whenComplete(all: readonly Expected[], deadlineMs: number, alive: () => boolean): Promise<number | undefined> {
     let missing = all
     for (;;) {
-      let atMs = performance.now()
+      let atMs = monotonicMs()
       for (const expected of sample(missing, SAMPLES)) {
         let lookMs = 0
         for (;;) {
-          atMs = performance.now()
+          atMs = monotonicMs()
           const there =
             sameSet(await this.realServers(expected), expected.realServers) && (await isBound(expected.address))
-          lookMs = performance.now() - atMs
+          lookMs = monotonicMs() - atMs
           if (there) break
-          if (performance.now() > deadlineMs || !alive()) return undefined
+          if (monotonicMs() > deadlineMs || !alive()) return undefined
           await sleep(Math.max(SHORTEST_PAUSE_MS, lookMs * PAUSE_FACTOR))
         }
       }
@@ -76,15 +78,16 @@ export class KernelView {
     }
   }
 
-  /** Resolves to the time at which this real server took connections, or undefined. Looks as often as it can. */
+  /** Resolves to the time at which the added real server took connections, or undefined. Looks as often as it can. */
   async whenAdded(
-    at: Pick<Expected, 'address' | 'port'>,
-    realServer: string,
+    change: { readonly expected: readonly Expected[]; readonly added: string },
     deadlineMs: number,
   ): Promise<number | undefined> {
+    const [virtualServer] = change.expected
+    if (virtualServer === undefined) return undefined
     for (;;) {
-      if ((await this.realServers(at)).has(realServer)) return performance.now()
-      if (performance.now() > deadlineMs) return undefined
+      if ((await this.realServers(virtualServer)).has(change.added)) return monotonicMs()
+      if (monotonicMs() > deadlineMs) return undefined
       pause(POLL_MS)
     }
   }

@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, openSync, closeSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/cli/bench-probe.ts'
+import { monotonicMs } from './clock.ts'
 
 /** Clock ticks a second in /proc/PID/stat (USER_HZ). */
 const TICKS = 100
@@ -27,7 +28,7 @@ export class MeasuredProgram {
     this.#options = options
     const [program = '', ...args] = options.command
     const log = openSync(options.logFile, 'w')
-    this.startedMs = performance.now()
+    this.startedMs = monotonicMs()
     this.#child = spawn(program, args, {
       stdio: ['ignore', log, log],
       env: { ...process.env, ...(options.probeFile === undefined ? {} : { KUBE_IPVS_BENCH_FILE: options.probeFile }) },

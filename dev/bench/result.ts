@@ -47,6 +47,35 @@ export interface BenchResult {
 
 type Column = keyof BenchResult
 
+/** Every field, the promised ones first. */
+export const FIELDS = [
+  'services',
+  'endpoints',
+  'coldStartMs',
+  'floorMs',
+  'changeP50Ms',
+  'changeP99Ms',
+  'burstMs',
+  'idleCpuPercent',
+  'rssMiB',
+  'peakRssMiB',
+  'messagesPerChange',
+  'processesPerChange',
+  'eventLoopMaxMs',
+  'floorRatio',
+  'datagramsPerChange',
+  'coldStartMessages',
+  'coldStartDatagrams',
+  'coldStartProcesses',
+  'burstMessages',
+  'burstDatagrams',
+  'burstProcesses',
+  'idleMessages',
+  'idleProcesses',
+  'rssSlopeMiB',
+  'changes',
+] as const satisfies readonly Column[]
+
 /** Digits after the point; what is not named has none. */
 const DIGITS: Partial<Record<Column, number>> = {
   coldStartMs: 0,
@@ -84,13 +113,9 @@ const COLUMNS: readonly (readonly [Column, string])[] = [
   ['eventLoopMaxMs', 'loop ms'],
 ]
 
-/** The same result with numbers short enough to read. */
-export function roundResult(result: BenchResult): BenchResult {
-  // Object.entries forgets that the keys are those of BenchResult.
-  const entries = Object.entries(result) as [Column, number | null][]
-  return Object.fromEntries(
-    entries.map(([name, value]) => [name, rounded(value, DIGITS[name] ?? 0)]),
-  ) as unknown as BenchResult
+/** One line of JSON: the fields in the order that is promised, with numbers short enough to read. */
+export function formatJson(result: BenchResult): string {
+  return JSON.stringify(Object.fromEntries(FIELDS.map((name) => [name, rounded(result[name], DIGITS[name] ?? 0)])))
 }
 
 /** One aligned table, without a line break at its end. */

@@ -33,6 +33,8 @@ export async function run(flags: FlagValues): Promise<number> {
     openSource: await sourceOpener(flags, settings, log),
     onPass: (report) => passes.add(report),
   })
+  const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
+  if (benchFile !== undefined) (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.kernel)
   const ended = flags.once === true ? passes.first.then(() => undefined) : new Promise<never>(() => undefined)
   const signal = await Promise.race([ended, received(log)])
   await Promise.race([proxy.close(), new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref())])

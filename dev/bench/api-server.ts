@@ -1,0 +1,124 @@
+/**
+ * The tests' API server in a process of its own, and the changes that the bench makes through it.
+ * What could break: addresses are worked out here as that process does, from the number of changes so far; nobody else
+ * may change anything in it.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { Agent, request } from 'node:http'
+import { join } from 'node:path'
+import { clusterIpOf, endpointAddress } from '../../test/api-server/generate.ts'
+import type { Expected } from './kernel-view.ts'
+
+const MAIN = join(import.meta.dirname, '../../test/api-server/main.ts')
+const READY_MS = 120_000
+const SERVICE_PORT = 80
+const ENDPOINT_PORT = 8080
+
+/** Objects were written; `atMs` is when, as `monotonicMs` tells it. */
+export interface Written {
+  readonly atMs: number
+  /** The virtual servers concerned as they shall be. */
+  readonly expected: readonly Expected[]
+}
+
+export class ApiServer {
+  readonly url: string
+  readonly #control: string
+  readonly #child: ChildProcess
+  readonly #services: number
+  readonly #endpoints: number
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  #generation = 0
+  #turn = 0
+
+  /** Resolves when it has made all its objects and answers. */
+  static async start(services: number, endpoints: number, node: string): Promise<ApiServer> {
+    const flags = { services, endpoints, node }
+    const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])
+    const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const signal = AbortSignal.timeout(READY_MS)
+    const ended = once(child, 'exit', { signal }).then(([code]) => {
+      throw new Error(`the API server ended with code ${code}`)
+    })
+    const [line] = await Promise.race([once(child.stdout, 'data', { signal }), ended])
+    ended.catch(() => undefined)
+    const { url, control } = JSON.parse(String(line)) as { url: string; control: string } // the line main.ts prints
+    return new ApiServer({ child, url, control, services, endpoints })
+  }
+
+  private constructor(started: {
+    readonly child: ChildProcess
+    readonly url: string
+    readonly control: string
+    readonly services: number
+    readonly endpoints: number
+  }) {
+    this.#child = started.child
+    this.url = started.url
+    this.#control = started.control
+    this.#services = started.services
+    this.#endpoints = started.endpoints
+  }
+
+  /** The table that the objects ask for before the first change. */
+  expected(): Expected[] {
+    return Array.from({ length: this.#services }, (_, service) => this.#fresh(service))
+  }
+
+  /** Replaces one endpoint of one Service; the Services get their turn in an order that jumps about. */
+  async change(): Promise<Written & { readonly added: string }> {
+    this.#turn = (this.#turn + 7919) % this.#services
+    const { atNs, addresses = [] } = await this.#post(`/endpoints?service=${this.#turn}`)
+    this.#generation++
+    const added = addresses[this.#generation % addresses.length]
+    return {
+      atMs: Number(atNs) / 1e6,
+      expected: [virtualServer(this.#turn, addresses)],
+      added: `${added}:${ENDPOINT_PORT}`,
+    }
+  }
+
+  /** Replaces every endpoint of so many percent of the Services, in one go. */
+  async burst(percent: number): Promise<Written> {
+    const { atNs } = await this.#post(`/replace?percent=${percent}`)
+    this.#generation++
+    const step = Math.max(1, Math.round(100 / percent))
+    const expected: Expected[] = []
+    for (let service = 0; service < this.#services; service += step) expected.push(this.#fresh(service))
+    return { atMs: Number(atNs) / 1e6, expected }
+  }
+
+  async stop(): Promise<void> {
+    this.#agent.destroy()
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
+    const ended = once(this.#child, 'exit')
+    this.#child.kill('SIGKILL')
+    await ended
+  }
+
+  #fresh(service: number): Expected {
+    return virtualServer(
+      service,
+      Array.from({ length: this.#endpoints }, (_, endpoint) =>
+        endpointAddress(service, endpoint, this.#endpoints, this.#generation),
+      ),
+    )
+  }
+
+  async #post(path: string): Promise<{ readonly atNs: string; readonly addresses?: string[] }> {
+    const sent = request(`${this.#control}${path}`, { method: 'POST', agent: this.#agent }).end()
+    const [response] = await once(sent, 'response')
+    let text = ''
+    for await (const chunk of response) text += chunk
+    return JSON.parse(text) // what test/api-server/main.ts answers
+  }
+}
+
+function virtualServer(service: number, addresses: readonly string[]): Expected {
+  return {
+    address: clusterIpOf(service),
+    port: SERVICE_PORT,
+    realServers: new Set(addresses.map((address) => `${address}:${ENDPOINT_PORT}`)),
+  }
+}
