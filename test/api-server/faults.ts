@@ -1,0 +1,84 @@
+/**
+ * What can be made to go wrong with requests to the tests' API server.
+ * What could break: a fault is used up by the first request that it fits, so put several in for several.
+ */
+import type { ServerResponse } from 'node:http'
+import type { ObjectKind } from '../../src/service/objects.ts'
+
+export interface Fault {
+  /** Which requests it fits; absent fits all. */
+  readonly kind?: ObjectKind
+  readonly verb?: 'list' | 'watch'
+  /** How many requests it is good for; default 1. */
+  readonly times?: number
+  readonly action:
+    | {
+        readonly kind: 'status'
+        readonly status: number
+        readonly headers?: Record<string, string>
+        readonly body?: string
+      }
+    /** The connection is reset without an answer. */
+    | { readonly kind: 'reset' }
+    /** No answer, ever. */
+    | { readonly kind: 'hang' }
+    /** After so many bytes of the body nothing comes any more and the connection stays open. */
+    | { readonly kind: 'stall'; readonly afterBytes: number }
+    /** After so many bytes of the body the connection is reset. */
+    | { readonly kind: 'cut'; readonly afterBytes: number }
+    /** After so many bytes of the body the answer ends in order. */
+    | { readonly kind: 'end'; readonly afterBytes: number }
+    /** This line is sent, with status 200, and then the answer ends. */
+    | { readonly kind: 'line'; readonly line: string }
+    /** The answer comes this much later. */
+    | { readonly kind: 'slow'; readonly delayMs: number }
+}
+
+/** A response body that a fault may break off. */
+export interface Body {
+  /** Resolves when more can be written; false when nobody listens any more. */
+  write(text: string): Promise<boolean>
+  end(): void
+}
+
+/** Writes to a response, up to the byte where the fault strikes. */
+export function bodyOf(response: ServerResponse, action: Fault['action'] | undefined): Body {
+  const limit = action !== undefined && 'afterBytes' in action ? action.afterBytes : Number.POSITIVE_INFINITY
+  let sent = 0
+  let broken = false
+  return {
+    async write(text) {
+      if (broken || response.destroyed || response.writableEnded) return false
+      let bytes = Buffer.from(text)
+      if (sent + bytes.length >= limit) {
+        bytes = bytes.subarray(0, limit - sent)
+        broken = true
+      }
+      sent += bytes.length
+      const strike = (): void => {
+        if (action?.kind === 'cut') response.socket?.resetAndDestroy()
+        if (action?.kind === 'end') response.end()
+      }
+      if (broken) {
+        // A reset must not overtake the bytes before it.
+        if (bytes.length > 0) response.write(bytes, () => setTimeout(strike, 5))
+        else strike()
+        return false
+      }
+      if (response.write(bytes)) return true
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          response.off('drain', done)
+          response.off('close', done)
+          resolve()
+        }
+        response.on('drain', done)
+        response.on('close', done)
+      })
+      return !response.destroyed
+    },
+    end() {
+      if (!broken) response.end()
+    },
+  }
+}

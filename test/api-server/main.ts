@@ -1,0 +1,113 @@
+/**
+ * The tests' API server as a process of its own, for the bench:
+ *   node test/api-server/main.ts --services N --endpoints M --port P --control-port Q [--node NAME]
+ * Prints one JSON line with its URLs when it is ready. The control port takes
+ *   GET  /counts                                   objects, watches, connections, requests, version
+ *   POST /endpoints?service=I[&endpoints=K]        replaces one endpoint of Service I, or gives it K new ones
+ *   POST /replace?percent=K                        replaces every endpoint of K percent of the Services
+ * and answers with `atNs`, CLOCK_MONOTONIC when the change began to be sent.
+ * What could break: both ports are on loopback only and there is no access control.
+ */
+import { createServer } from 'node:http'
+import { parseArgs } from 'node:util'
+import { endpointAddress, makeNode, makeService, makeSlice } from './generate.ts'
+import { ApiServer } from './server.ts'
+
+const { values } = parseArgs({
+  options: {
+    services: { type: 'string', default: '100' },
+    endpoints: { type: 'string', default: '5' },
+    port: { type: 'string', default: '0' },
+    'control-port': { type: 'string', default: '0' },
+    node: { type: 'string', default: 'node0' },
+  },
+})
+const services = Number(values.services)
+const endpoints = Number(values.endpoints)
+
+const server = new ApiServer({ port: Number(values.port) })
+const { store } = server
+/** Addresses of each Service's endpoints as they are now. */
+const addresses: string[][] = []
+let generation = 0
+
+function freshAddresses(service: number, count: number): string[] {
+  return Array.from({ length: count }, (_, endpoint) => endpointAddress(service, endpoint, endpoints, generation))
+}
+
+function putSlice(service: number, now: string[]): void {
+  addresses[service] = now
+  store.put('endpointslices', makeSlice(service, now, generation + 1))
+}
+
+function changeEndpoints(service: number, count: string | null): void {
+  generation++
+  const before = addresses[service]
+  if (before === undefined) throw new Error(`there is no Service ${service}`)
+  if (count !== null || before.length === 0)
+    return putSlice(service, freshAddresses(service, Number(count ?? endpoints)))
+  const slot = generation % before.length
+  putSlice(
+    service,
+    before.map((address, index) => (index === slot ? endpointAddress(service, index, endpoints, generation) : address)),
+  )
+}
+
+function replacePercent(percent: number): number {
+  generation++
+  const step = Math.max(1, Math.round(100 / percent))
+  let changed = 0
+  for (let service = 0; service < services; service += step) {
+    putSlice(service, freshAddresses(service, endpoints))
+    changed++
+  }
+  return changed
+}
+
+store.put('nodes', makeNode(values.node))
+for (let service = 0; service < services; service++) {
+  store.put('services', makeService(service))
+  putSlice(service, freshAddresses(service, endpoints))
+}
+store.compact()
+await server.listen()
+
+const control = createServer((request, response) => {
+  const url = new URL(request.url ?? '/', 'http://control')
+  const query = url.searchParams
+  const atNs = String(process.hrtime.bigint())
+  const reply = (status: number, body: object): void => {
+    response.writeHead(status, { 'content-type': 'application/json' })
+    response.end(`${JSON.stringify(body)}\n`)
+  }
+  try {
+    switch (`${request.method} ${url.pathname}`) {
+      case 'GET /counts':
+        return reply(200, {
+          services: store.objects.services.size,
+          slices: store.objects.endpointslices.size,
+          endpoints: addresses.reduce((sum, list) => sum + list.length, 0),
+          watches: server.watchCount,
+          connections: server.connectionCount,
+          requests: server.requests.length,
+          version: store.version,
+        })
+      case 'POST /endpoints':
+        changeEndpoints(Number(query.get('service') ?? 0), query.get('endpoints'))
+        return reply(200, { atNs, version: store.version, addresses: addresses[Number(query.get('service') ?? 0)] })
+      case 'POST /replace': {
+        const changed = replacePercent(Number(query.get('percent') ?? 10))
+        return reply(200, { atNs, version: store.version, changed })
+      }
+      default:
+        return reply(404, { error: 'GET /counts, POST /endpoints, POST /replace' })
+    }
+  } catch (error) {
+    return reply(400, { error: String(error) })
+  }
+})
+control.listen(Number(values['control-port']), '127.0.0.1', () => {
+  const address = control.address()
+  const controlPort = typeof address === 'object' && address !== null ? address.port : 0
+  console.log(JSON.stringify({ url: server.url, control: `http://127.0.0.1:${controlPort}` }))
+})

@@ -1,0 +1,341 @@
+/**
+ * A small API server of the tests' own, over real HTTP or HTTPS on loopback: list, watch and streaming list of Services,
+ * EndpointSlices and Nodes, with faults on request. What it answers is what a recorded kube-apiserver 1.36 answers.
+ * What could break: it must not be politer than the real one; where it is simpler, a comment says so.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import type { ObjectKind } from '../../src/service/objects.ts'
+import { type Body, bodyOf, type Fault } from './faults.ts'
+import { API_VERSION, ApiStore, eventLine, KIND_NAME, selectorOf, type Stored } from './store.ts'
+
+export interface ApiServerOptions {
+  readonly store?: ApiStore
+  /** Default 0: any free port. */
+  readonly port?: number
+  /** HTTPS with this certificate; with `clientCa` clients must show one that it signed. */
+  readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string }
+  /** Tokens that are accepted, as they are at each request; absent accepts everyone. */
+  readonly tokens?: ReadonlySet<string>
+  /** Time between bookmarks; default 60,000, as a real one. */
+  readonly bookmarkMs?: number
+}
+
+/** A request as it came. */
+export interface SeenRequest {
+  readonly kind: ObjectKind | undefined
+  readonly verb: 'list' | 'watch'
+  readonly query: URLSearchParams
+  readonly headers: IncomingMessage['headers']
+  readonly atMs: number
+}
+
+/**
+ * How a server answers `sendInitialEvents`: as it should, not at all (older than 1.27), with 422 (gate off), or with an error
+ * in the stream (its etcd is too old).
+ */
+export type StreamingList = 'works' | 'ignored' | 'forbidden' | 'storage'
+
+const PATHS: Readonly<Record<string, ObjectKind>> = {
+  '/api/v1/services': 'services',
+  '/api/v1/nodes': 'nodes',
+  '/apis/discovery.k8s.io/v1/endpointslices': 'endpointslices',
+}
+/** Text written in one go: some hundred objects. */
+const PIECE_LETTERS = 256 * 1024
+
+export class ApiServer {
+  readonly store: ApiStore
+  readonly requests: SeenRequest[] = []
+  readonly faults: { fault: Fault; left: number }[] = []
+  streamingList: StreamingList = 'works'
+  /** Whether continue tokens that were given are still good. */
+  continueTokensExpire = false
+  url = ''
+  readonly #options: ApiServerOptions
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  readonly #watches = new Set<{ readonly body: Body; readonly kind: ObjectKind }>()
+  readonly #snapshots = new Map<string, { readonly items: readonly Stored[]; readonly version: number }>()
+
+  constructor(options: ApiServerOptions = {}) {
+    this.#options = options
+    this.store = options.store ?? new ApiStore()
+    const answer = (request: IncomingMessage, response: ServerResponse): void => void this.#answer(request, response)
+    const { tls } = options
+    this.#server =
+      tls === undefined
+        ? createServer(answer)
+        : createTlsServer(
+            {
+              cert: tls.cert,
+              key: tls.key,
+              ...(tls.clientCa === undefined ? {} : { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
+            },
+            answer,
+          )
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket)
+      socket.on('close', () => this.#sockets.delete(socket))
+      socket.on('error', () => {})
+    })
+    this.#server.on('tlsClientError', () => {})
+  }
+
+  /** Listens on loopback and returns the URL. */
+  async listen(port = this.#options.port ?? 0): Promise<string> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject)
+      this.#server.listen(port, '127.0.0.1', resolve)
+    })
+    const { port: bound } = this.#server.address() as AddressInfo
+    this.url = `${this.#options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${bound}`
+    return this.url
+  }
+
+  /** Watches that are on. */
+  get watchCount(): number {
+    return this.#watches.size
+  }
+
+  /** TCP connections that are on. */
+  get connectionCount(): number {
+    return this.#sockets.size
+  }
+
+  /** The next request that it fits goes wrong. */
+  inject(fault: Fault): void {
+    this.faults.push({ fault, left: fault.times ?? 1 })
+  }
+
+  /** Resets every connection. */
+  resetConnections(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy()
+  }
+
+  /** Every watch of a kind (or all) stays open and brings nothing any more. */
+  freezeWatches(): void {
+    for (const watch of this.#watches) watch.body.write = async () => true
+  }
+
+  /** Ends every watch in order, as a server does after timeoutSeconds. */
+  endWatches(): void {
+    for (const watch of this.#watches) watch.body.end()
+  }
+
+  /** Sends a line to every watch of a kind. */
+  sendLine(kind: ObjectKind, line: string): void {
+    for (const watch of this.#watches) if (watch.kind === kind) void watch.body.write(`${line}\n`)
+  }
+
+  sendBookmarks(): void {
+    for (const kind of Object.values(PATHS)) this.sendLine(kind, bookmark(kind, this.store.version, false))
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.on('error', () => {})
+    const url = new URL(request.url ?? '/', 'http://server')
+    const kind = PATHS[url.pathname]
+    const query = url.searchParams
+    const verb = query.get('watch') === 'true' ? 'watch' : 'list'
+    this.requests.push({ kind, verb, query, headers: request.headers, atMs: performance.now() })
+    const { tokens } = this.#options
+    const token = /^Bearer (.*)$/.exec(request.headers.authorization ?? '')?.[1]
+    if (tokens !== undefined && !tokens.has(token ?? '')) return refuse(response, 401, 'Unauthorized', 'Unauthorized')
+    if (kind === undefined) return refuse(response, 404, 'NotFound', 'the server could not find the requested resource')
+    const action = this.#faultFor(kind, verb)
+    switch (action?.kind) {
+      case 'status':
+        response.writeHead(action.status, { 'content-type': 'application/json', ...action.headers })
+        response.end(action.body ?? statusJson(action.status, 'InternalError', 'told to fail'))
+        return
+      case 'reset':
+        response.socket?.resetAndDestroy()
+        return
+      case 'hang':
+        return
+      case 'line':
+        response.writeHead(200, { 'content-type': 'application/json' })
+        response.end(`${action.line}\n`)
+        return
+      case 'slow':
+        await new Promise((resolve) => setTimeout(resolve, action.delayMs))
+        break
+      default:
+        break
+    }
+    const body = bodyOf(response, action)
+    if (verb === 'watch') await this.#watch(kind, query, response, body)
+    else await this.#list(kind, query, response, body)
+  }
+
+  #faultFor(kind: ObjectKind, verb: 'list' | 'watch'): Fault['action'] | undefined {
+    const index = this.faults.findIndex(({ fault }) => (fault.kind ?? kind) === kind && (fault.verb ?? verb) === verb)
+    const entry = this.faults[index]
+    if (entry === undefined) return undefined
+    entry.left--
+    if (entry.left === 0) this.faults.splice(index, 1)
+    return entry.fault.action
+  }
+
+  async #list(kind: ObjectKind, query: URLSearchParams, response: ServerResponse, body: Body): Promise<void> {
+    const limit = Number(query.get('limit') ?? 0)
+    const token = query.get('continue')
+    let start = 0
+    let id = ''
+    if (token !== null) {
+      ;[id = '', start = 0] = decodeToken(token)
+      if (!this.#snapshots.has(id)) {
+        const message = 'invalid continue token: continue key is not valid'
+        return refuse(response, 400, 'BadRequest', message)
+      }
+      if (this.continueTokensExpire) {
+        const message = 'The provided continue parameter is too old to display a consistent list result.'
+        return refuse(response, 410, 'Expired', message, { continue: token })
+      }
+    } else {
+      const selects = selectorOf(query.get('labelSelector') ?? '', query.get('fieldSelector') ?? '')
+      const items = [...this.store.objects[kind].values()].filter(selects)
+      id = String(this.requests.length)
+      this.#snapshots.set(id, { items, version: this.store.version })
+    }
+    const { items, version } = this.#snapshots.get(id) ?? { items: [], version: 0 }
+    const page = limit > 0 ? items.slice(start, start + limit) : items.slice(start)
+    const rest = items.length - start - page.length
+    const metadata = {
+      resourceVersion: String(version),
+      ...(rest > 0 ? { continue: encodeToken(id, start + page.length), remainingItemCount: rest } : {}),
+    }
+    response.writeHead(200, { 'content-type': 'application/json' })
+    const head = { kind: `${KIND_NAME[kind]}List`, apiVersion: API_VERSION[kind], metadata }
+    await body.write(`${JSON.stringify(head).slice(0, -1)},"items":[`)
+    for (const piece of pieces(page.map(({ json }, index) => (index === 0 ? json : `,${json}`))))
+      if (!(await body.write(piece))) break
+    await body.write(']}\n')
+    body.end()
+  }
+
+  async #watch(kind: ObjectKind, query: URLSearchParams, response: ServerResponse, body: Body): Promise<void> {
+    const initial = query.get('sendInitialEvents') === 'true' && this.streamingList !== 'ignored'
+    if (initial && (query.get('resourceVersionMatch') !== 'NotOlderThan' || this.streamingList === 'forbidden')) {
+      const message = 'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden'
+      return refuse(response, 422, 'Invalid', message)
+    }
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.flushHeaders()
+    const from = Number(query.get('resourceVersion') ?? 0)
+    if (initial && this.streamingList === 'storage') {
+      const message =
+        'a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled'
+      await body.write(`{"type":"ERROR","object":${statusJson(500, 'InternalError', message)}}\n`)
+      return body.end()
+    }
+    if (from > 0 && from < this.store.compactedAt) {
+      const message = `too old resource version: ${from} (${this.store.compactedAt})`
+      await body.write(`{"type":"ERROR","object":${statusJson(410, 'Expired', message)}}\n`)
+      return body.end()
+    }
+    await this.#stream(kind, query, response, body, from, initial)
+  }
+
+  async #stream(
+    kind: ObjectKind,
+    query: URLSearchParams,
+    response: ServerResponse,
+    body: Body,
+    from: number,
+    initial: boolean,
+  ): Promise<void> {
+    const selects = selectorOf(query.get('labelSelector') ?? '', query.get('fieldSelector') ?? '')
+    // Events that come while the first objects are still being sent wait their turn.
+    const waiting: string[] = []
+    let live = false
+    const listener = (event: { kind: ObjectKind } & Parameters<typeof eventLine>[0]): void => {
+      const line = event.kind === kind ? eventLine(event, selects) : undefined
+      if (line === undefined) return
+      if (live) void watch.body.write(line)
+      else waiting.push(line)
+    }
+    const watch = { body, kind }
+    this.#watches.add(watch)
+    this.store.listeners.add(listener)
+    const bookmarks = setInterval(() => {
+      if (query.get('allowWatchBookmarks') === 'true')
+        void watch.body.write(`${bookmark(kind, this.store.version, false)}\n`)
+    }, this.#options.bookmarkMs ?? 60_000)
+    const end = setTimeout(() => watch.body.end(), Number(query.get('timeoutSeconds') ?? 1800) * 1000)
+    response.on('close', () => {
+      clearInterval(bookmarks)
+      clearTimeout(end)
+      this.store.listeners.delete(listener)
+      this.#watches.delete(watch)
+    })
+    const version = this.store.version
+    const first =
+      from === 0
+        ? [...this.store.objects[kind].values()]
+            .filter(selects)
+            .map(({ json }) => `{"type":"ADDED","object":${json}}\n`)
+        : this.store.history
+            .filter((event) => event.kind === kind && event.version > from)
+            .map((event) => eventLine(event, selects) ?? '')
+    for (const piece of pieces(first)) if (!(await body.write(piece))) return
+    if (initial) await body.write(`${bookmark(kind, version, true)}\n`)
+    while (waiting.length > 0) await body.write(waiting.splice(0).join(''))
+    live = true
+  }
+}
+
+function* pieces(texts: readonly string[]): Generator<string, void, undefined> {
+  let piece: string[] = []
+  let letters = 0
+  for (const text of texts) {
+    piece.push(text)
+    letters += text.length
+    if (letters < PIECE_LETTERS) continue
+    yield piece.join('')
+    piece = []
+    letters = 0
+  }
+  if (piece.length > 0) yield piece.join('')
+}
+
+/** A bookmark as a real server sends it: an object of the kind with nothing but a version. */
+export function bookmark(kind: ObjectKind, version: number, endsInitialEvents: boolean): string {
+  const annotations = endsInitialEvents ? { annotations: { 'k8s.io/initial-events-end': 'true' } } : {}
+  const metadata = { resourceVersion: String(version), ...annotations }
+  const rest = kind === 'endpointslices' ? { addressType: '', endpoints: null, ports: null } : { spec: {}, status: {} }
+  return JSON.stringify({
+    type: 'BOOKMARK',
+    object: { kind: KIND_NAME[kind], apiVersion: API_VERSION[kind], metadata, ...rest },
+  })
+}
+
+/** A metav1 Status as text. */
+export function statusJson(code: number, reason: string, message: string, metadata: object = {}): string {
+  return JSON.stringify({ kind: 'Status', apiVersion: 'v1', metadata, status: 'Failure', message, reason, code })
+}
+
+function refuse(response: ServerResponse, code: number, reason: string, message: string, metadata: object = {}): void {
+  response.writeHead(code, { 'content-type': 'application/json' })
+  response.end(statusJson(code, reason, message, metadata))
+}
+
+function encodeToken(id: string, start: number): string {
+  return Buffer.from(JSON.stringify([id, start])).toString('base64url')
+}
+
+function decodeToken(token: string): [string?, number?] {
+  try {
+    const parsed: unknown = JSON.parse(Buffer.from(token, 'base64url').toString())
+    return Array.isArray(parsed) ? [String(parsed[0]), Number(parsed[1])] : []
+  } catch {
+    return []
+  }
+}
