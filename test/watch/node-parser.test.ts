@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parseNodeFields } from './parse.ts'
+
+test('parseNode puts InternalIP before ExternalIP and leaves out other types', () => {
+  const addresses = [
+    { type: 'ExternalIP', address: '203.0.113.1' },
+    { type: 'Hostname', address: 'node0' },
+    { type: 'InternalIP', address: '172.18.0.2' },
+    { type: 'InternalIP', address: 'FC00::2' },
+    { type: 'ExternalIP', address: '172.18.0.2' },
+    { type: 'InternalIP', address: 'x' },
+    7,
+  ]
+  const { value, problems } = parseNodeFields({ status: { addresses } })
+  assert.deepEqual(value?.addresses, ['172.18.0.2', 'fc00::2', '203.0.113.1'])
+  assert.deepEqual(problems, ['status.addresses[5].address: invalid-address', 'status.addresses[6]: invalid-field'])
+})
+
+test('parseNode reads zone, pod CIDRs, taints and deletion', () => {
+  const metadata = {
+    name: 'node0',
+    labels: { 'topology.kubernetes.io/zone': 'zone-a' },
+    deletionTimestamp: '2026-11-20T16:19:17Z',
+  }
+  const spec = { podCIDR: '10.244.9.0/24', podCIDRs: ['10.244.0.0/24', 'fd00::/64', 'x'], taints: [{ key: 'a' }, {}] }
+  assert.deepEqual(parseNodeFields({ metadata, spec }), {
+    value: {
+      name: 'node0',
+      zone: 'zone-a',
+      addresses: [],
+      podCidrs: ['10.244.0.0/24', 'fd00::/64'],
+      taintKeys: ['a'],
+      deleting: true,
+    },
+    problems: ['spec.podCIDRs[2]: invalid-range'],
+  })
+})
+
+test('parseNode falls back to the one pod CIDR', () => {
+  assert.deepEqual(parseNodeFields({ spec: { podCIDR: '10.244.0.7/24' } }).value?.podCidrs, ['10.244.0.0/24'])
+})
+
+test('parseNode makes a Node of a bare name', () => {
+  assert.deepEqual(parseNodeFields({ spec: [], status: 'x' }), {
+    value: { name: 'node0', zone: '', addresses: [], podCidrs: [], taintKeys: [], deleting: false },
+    problems: ['spec: invalid-field', 'status: invalid-field'],
+  })
+})
