@@ -1,7 +1,8 @@
 /**
  * Encodes request messages one after the other into one growing buffer that a single `sendto` carries to the kernel.
  * This is the hot path: nothing is copied or allocated per message.
- * What could break: the buffer is reused, so every padding byte must be written; and a host byte order other than
+ * What could break: reserving room may replace `#bytes` and `#view`, so do it before naming either in an expression;
+ * the buffer is reused, so every padding byte must be written; and a host byte order other than
  * little endian is refused where sockets are opened (native/), because everything here writes little endian.
  */
 import { NLA_F_NESTED, NLA_HDRLEN, NLM_F_ACK, NLM_F_REQUEST, NLMSG_HDRLEN } from './constants.ts'
@@ -96,25 +97,30 @@ export class MessageBatch {
   }
 
   u8(type: number, value: number): void {
-    this.#view.setUint32(this.#attribute(type, 1), value & 0xff, true)
+    const at = this.#attribute(type, 1)
+    this.#view.setUint32(at, value & 0xff, true)
   }
 
   u16(type: number, value: number): void {
-    this.#view.setUint32(this.#attribute(type, 2), value & 0xffff, true)
+    const at = this.#attribute(type, 2)
+    this.#view.setUint32(at, value & 0xffff, true)
   }
 
   /** Big endian, as ports travel. */
   u16be(type: number, value: number): void {
-    this.#view.setUint32(this.#attribute(type, 2), ((value & 0xff) << 8) | ((value >>> 8) & 0xff), true)
+    const at = this.#attribute(type, 2)
+    this.#view.setUint32(at, ((value & 0xff) << 8) | ((value >>> 8) & 0xff), true)
   }
 
   u32(type: number, value: number): void {
-    this.#view.setUint32(this.#attribute(type, 4), value, true)
+    const at = this.#attribute(type, 4)
+    this.#view.setUint32(at, value, true)
   }
 
   /** Big endian, as IPv4 masks travel. */
   u32be(type: number, value: number): void {
-    this.#view.setUint32(this.#attribute(type, 4), value, false)
+    const at = this.#attribute(type, 4)
+    this.#view.setUint32(at, value, false)
   }
 
   /** Two 32-bit words (struct ip_vs_flags). */
@@ -133,7 +139,8 @@ export class MessageBatch {
   }
 
   binary(type: number, value: Uint8Array): void {
-    this.#bytes.set(value, this.#attribute(type, value.length))
+    const at = this.#attribute(type, value.length)
+    this.#bytes.set(value, at)
   }
 
   /**

@@ -39,8 +39,12 @@ let names: Map<number, string> | undefined
 /** Symbolic name of a positive errno: `ENOENT`; `errno-4103` for one that errno.h does not know. */
 export function errnoName(errno: number): string {
   if (names === undefined) {
-    names = new Map([[ENOTSUPP, 'ENOTSUPP']])
-    // EAGAIN and EWOULDBLOCK share a number, as do some others: the first name listed stays.
+    // Some numbers have two names: the one the kernel uses stays.
+    names = new Map([
+      [constants.errno.EAGAIN, 'EAGAIN'],
+      [constants.errno.EOPNOTSUPP, 'EOPNOTSUPP'],
+      [ENOTSUPP, 'ENOTSUPP'],
+    ])
     for (const [name, value] of Object.entries(constants.errno)) if (!names.has(value)) names.set(value, name)
   }
   return names.get(errno) ?? `errno-${errno}`
