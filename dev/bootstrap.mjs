@@ -16,7 +16,7 @@ import { Unmet, projectFolder, say } from './progress.mjs'
 const programs = {
   demo: { file: 'dev/demo.ts', tools: ['ip'] },
   test: { file: 'dev/test.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft'] },
-  bench: { file: 'test/bench/bench.ts', tools: ['ip', 'ipvsadm'] },
+  bench: { file: 'dev/bench.ts', tools: ['ip', 'ipvsadm'] },
 }
 
 const [name = '', ...args] = process.argv.slice(2)

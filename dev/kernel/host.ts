@@ -7,17 +7,27 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../../src/values/errors.ts'
 import type { KernelCommand } from './run.ts'
 
-/** What runs inside before the command: loopback up, private /run and /sys, then the command in our place. */
-const prelude =
-  'mount -t tmpfs tmpfs /run && mkdir -p /run/lock /run/netns && mount -t sysfs sys /sys 2>/dev/null; ip link set lo up && exec "$@"'
+/**
+ * What runs inside before the command: private /run and /sys, loopback up. The shell stays as the namespace's first
+ * process: it reaps orphans, and a program that is process 1 itself would ignore signals it does not handle.
+ */
+const prelude = `mount -t tmpfs tmpfs /run && mkdir -p /run/lock /run/netns && mount -t sysfs sys /sys 2>/dev/null
+ip link set lo up && "$@"
+exit $?`
+
+/** The same command in fresh namespaces; whatever it starts ends with it. */
+export function inNamespaces(command: readonly string[]): string[] {
+  const unshare = ['unshare', '--net', '--mount', '--pid', '--fork', '--kill-child=SIGKILL', '--mount-proc', '--']
+  return [...unshare, '/bin/sh', '-c', prelude, 'sh', ...command]
+}
 
 export async function runOnHost(run: KernelCommand): Promise<number> {
-  const unshare = ['unshare', '--net', '--mount', '--pid', '--fork', '--kill-child=SIGKILL', '--mount-proc', '--']
-  const child = spawn(
-    'setpriv',
-    ['--pdeathsig', 'KILL', '--', ...unshare, '/bin/sh', '-c', prelude, 'sh', ...run.command],
-    { detached: true, cwd: run.cwd, env: run.env, stdio: ['ignore', 'pipe', 'pipe'] },
-  )
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', ...inNamespaces(run.command)], {
+    detached: true,
+    cwd: run.cwd,
+    env: run.env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   child.stdout.on('data', (chunk: Buffer) => run.stdout(chunk))
   child.stderr.on('data', (chunk: Buffer) => run.stderr(chunk))
   const ended = new Promise<number>((resolve, reject) => {

@@ -1,0 +1,116 @@
+/**
+ * Runs one test file in a process of its own and counts what came of it.
+ * What could break: a file that dies, hangs or holds no test at all must count as a failure, never as nothing.
+ */
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { ReportLine } from './reporter.ts'
+import type { Failure, FileResult } from './result.ts'
+
+const outputTail = 20_000
+
+export interface FileRun {
+  readonly file: string
+  readonly cwd: string
+  readonly timeoutMs: number
+  readonly signal: AbortSignal
+  /** What stands before the command: namespaces to run in, or nothing. */
+  wrap(command: readonly string[]): readonly string[]
+}
+
+export async function runTestFile(run: FileRun): Promise<FileResult> {
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-run-'))
+  const report = join(folder, 'report')
+  const startedAt = performance.now()
+  try {
+    const { ending, output } = await runProcess(run, report)
+    const durationMs = performance.now() - startedAt
+    return summarize(run.file, readReport(report), ending, output, durationMs)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** `ending`: undefined after exit code 0, else what happened. */
+function runProcess(run: FileRun, report: string): Promise<{ ending: string | undefined; output: string }> {
+  const reporter = join(import.meta.dirname, 'reporter.ts')
+  const flags = [`--test-reporter=${reporter}`, `--test-reporter-destination=${report}`]
+  const [program = '', ...args] = run.wrap([process.execPath, ...flags, run.file])
+  return new Promise((resolve) => {
+    let output = ''
+    let stopped: string | undefined
+    const child = spawn(program, args, { cwd: run.cwd, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    const stop = (why: string) => (): void => {
+      stopped = why
+      try {
+        if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
+      } catch {
+        // it has just ended
+      }
+    }
+    const limit = setTimeout(stop(`did not end within ${run.timeoutMs / 1000} s`), run.timeoutMs)
+    const onAbort = stop('was stopped')
+    run.signal.addEventListener('abort', onAbort, { once: true })
+    const keep = (chunk: Buffer): void => {
+      output = (output + chunk.toString()).slice(-outputTail)
+    }
+    child.stdout.on('data', keep)
+    child.stderr.on('data', keep)
+    child.once('error', (error) => resolve({ ending: error.message, output }))
+    child.once('exit', () => {
+      // What the file left running may hold its output open: it ends with the file.
+      try {
+        if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
+      } catch {
+        // nothing was left
+      }
+    })
+    child.once('close', (code, signal) => {
+      clearTimeout(limit)
+      run.signal.removeEventListener('abort', onAbort)
+      const ending = code === 0 ? undefined : `ended with ${signal ?? `exit code ${code}`}`
+      resolve({ ending: stopped ?? ending, output: output.trimEnd() })
+    })
+  })
+}
+
+function readReport(path: string): ReportLine[] {
+  try {
+    const lines = readFileSync(path, 'utf8').split('\n')
+    // A line that is cut off belongs to a file that was killed.
+    return lines.slice(0, -1).map((line) => JSON.parse(line) as ReportLine) // written by our own reporter
+  } catch {
+    return []
+  }
+}
+
+/** A test that could not run for want of something says so by a skip reason that starts with `needs`. */
+const unmetNeed = (reason: string): string | undefined =>
+  /^needs (.+)$/s.exec(reason)?.[1] ?? (reason.includes('../shared') ? '../shared' : undefined)
+
+export function summarize(
+  file: string,
+  lines: readonly ReportLine[],
+  ending: string | undefined,
+  output: string,
+  durationMs: number,
+): FileResult {
+  const skips = lines.filter((line) => line.verdict === 'skipped').map((line) => line.text)
+  const unmet = skips.flatMap((reason) => unmetNeed(reason) ?? [])
+  const failures: Failure[] = lines.flatMap(({ verdict, name, text }) => (verdict === 'failed' ? [{ name, text }] : []))
+  if (ending !== undefined && failures.length === 0) failures.push({ name: '(the file)', text: ending })
+  else if (ending !== undefined && !/^ended with exit code 1$/.test(ending))
+    failures.push({ name: '(the file)', text: ending })
+  if (lines.length === 0 && ending === undefined) failures.push({ name: '(the file)', text: 'it holds no test' })
+  return {
+    file,
+    passed: lines.filter((line) => line.verdict === 'passed').length,
+    failures,
+    skipped: skips.length - unmet.length,
+    unmet,
+    output,
+    durationMs,
+  }
+}

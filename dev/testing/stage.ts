@@ -1,0 +1,27 @@
+/**
+ * Runs a list of test files, a few at a time, and tells of each as it ends.
+ * What could break: results come in the order in which files end, not in that of the list.
+ */
+import { runTestFile } from './file-run.ts'
+import type { FileResult } from './result.ts'
+
+export interface Stage {
+  readonly files: readonly string[]
+  readonly cwd: string
+  readonly concurrency: number
+  readonly fileTimeoutMs: number
+  readonly signal: AbortSignal
+  wrap(command: readonly string[]): readonly string[]
+  ended(result: FileResult): void
+}
+
+export async function runStage(stage: Stage): Promise<void> {
+  const waiting = [...stage.files]
+  const worker = async (): Promise<void> => {
+    for (let file = waiting.shift(); file !== undefined && !stage.signal.aborted; file = waiting.shift()) {
+      const { cwd, signal, fileTimeoutMs: timeoutMs, wrap } = stage
+      stage.ended(await runTestFile({ file, cwd, timeoutMs, signal, wrap }))
+    }
+  }
+  await Promise.all(Array.from({ length: stage.concurrency }, worker))
+}

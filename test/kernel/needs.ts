@@ -1,0 +1,69 @@
+/**
+ * What a kernel test needs beside IPVS: `test('...', needs('nft'), ...)`, also for a suite. What is missing here makes a
+ * skip whose reason starts with `needs`; the runner lists and counts those, and never as passed.
+ * What could break: every probe runs in throw-away namespaces, so that asking leaves nothing in the kernel.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { release } from 'node:os'
+import { join } from 'node:path'
+
+export type Need =
+  /** nf_tables with the nft program */
+  | 'nft'
+  /** iptables over nf_tables (iptables-nft) */
+  | 'iptables-nft'
+  /** the ip_tables kernel interface (iptables-legacy) */
+  | 'legacy-iptables'
+  /** IPVS takes SCTP */
+  | 'sctp'
+  /** `ip_vs_mh`: the scheduler mh */
+  | `ip_vs_${string}`
+  /** an ipset type, `ipset:hash:ip,port` */
+  | `ipset:${string}`
+  /** a release, `kernel>=6.2` */
+  | `kernel>=${number}.${number}`
+  /** the folder beside the project, or a path in it: `shared:oracle/api` */
+  | 'shared'
+  | `shared:${string}`
+  /** a program in PATH, `program:gcc` */
+  | `program:${string}`
+
+/** Options for a test or suite: it is skipped, with the reason, unless everything is here. */
+export function needs(...wanted: readonly Need[]): { readonly skip: string | false } {
+  const missing = wanted.filter((need) => !isMet(need))
+  return { skip: missing.length === 0 ? false : `needs ${missing.join(' and ')}` }
+}
+
+const answers = new Map<Need, boolean>()
+
+export function isMet(need: Need): boolean {
+  const known = answers.get(need)
+  if (known !== undefined) return known
+  const answer = probe(need)
+  answers.set(need, answer)
+  return answer
+}
+
+function probe(need: Need): boolean {
+  if (need === 'nft') return succeeds('nft add table ip probe')
+  if (need === 'iptables-nft') return succeeds('iptables-nft -t nat -N PROBE')
+  if (need === 'legacy-iptables') return succeeds('iptables-legacy -t nat -N PROBE')
+  if (need === 'sctp') return succeeds('ipvsadm -A --sctp-service 192.0.2.1:1 -s rr')
+  if (need.startsWith('ip_vs_')) return succeeds(`ipvsadm -A -t 192.0.2.1:1 -s ${need.slice('ip_vs_'.length)}`)
+  if (need.startsWith('ipset:')) return succeeds(`ipset create probe ${need.slice('ipset:'.length)}`)
+  if (need.startsWith('program:')) return succeeds(`command -v ${need.slice('program:'.length)}`)
+  if (need.startsWith('kernel>=')) return isAtLeast(release(), need.slice('kernel>='.length))
+  const shared = join(import.meta.dirname, '../../../shared')
+  return existsSync(join(shared, need === 'shared' ? '' : need.slice('shared:'.length)))
+}
+
+const succeeds = (command: string): boolean =>
+  spawnSync('unshare', ['--net', 'sh', '-c', command], { stdio: 'ignore', timeout: 30_000 }).status === 0
+
+/** `6.12.3-amd64` is at least `6.2`. */
+export function isAtLeast(kernel: string, wanted: string): boolean {
+  const [major = 0, minor = 0] = kernel.split('.').map((part) => Number.parseInt(part, 10))
+  const [wantedMajor = 0, wantedMinor = 0] = wanted.split('.').map(Number)
+  return major > wantedMajor || (major === wantedMajor && minor >= wantedMinor)
+}
