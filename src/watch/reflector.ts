@@ -67,6 +67,8 @@ export class Reflector {
   /** The next list is a paged one, because the server refused the last streaming list. */
   #pagedNext = false
   #listed = false
+  /** The request that is on, or failed last, is a streaming list that is not complete. */
+  #streamingList = false
   /** When the server let the watch go on that is on; undefined before it does. */
   #aliveSinceMs: number | undefined
   #turnStartMs: number
@@ -142,7 +144,7 @@ export class Reflector {
     if (api?.status === 401) client.invalidateCredentials()
     const asked = Math.min(api?.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS)
     // A server that refuses streaming lists is asked the other way at once, but not again and again.
-    const otherWay = this.#version === '' && !this.#pagedNext && api !== undefined && refusesStreaming(api)
+    const otherWay = this.#streamingList && api !== undefined && refusesStreaming(api)
     if (otherWay) this.#pagedNext = true
     const waitMs = asked === 0 && (healthy || otherWay) ? 0 : Math.max(this.#backoff.next(), asked)
     if (failure !== undefined) onFailure(failure, waitMs, healthy || otherWay)
@@ -162,27 +164,28 @@ export class Reflector {
         ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
         : { resourceVersion: this.#version }),
     }
+    this.#streamingList = initial
     if (initial) this.#store.beginList()
-    let listing = initial
     let silent = true
-    const inactivityMs = (): number => (listing ? this.#times.initialInactivityMs : this.#times.inactivityMs)
+    const inactivityMs = (): number =>
+      this.#streamingList ? this.#times.initialInactivityMs : this.#times.inactivityMs
     try {
       for await (const events of client.watch(selection.path, query, { signal: this.#abort.signal, inactivityMs })) {
         if (this.#closed) return
         if (events.length > 0) silent = false
-        const complete = this.#take(events, listing)
-        if (complete && listing) {
-          listing = false
+        const complete = this.#take(events)
+        if (complete && this.#streamingList) {
+          this.#streamingList = false
           await this.#finishList()
         }
-        if (!listing) this.#alive()
+        if (!this.#streamingList) this.#alive()
         await this.#turn()
       }
     } catch (error) {
       if (silent && error instanceof ApiError && error.code === 'api-silent') this.#version = ''
       throw error
     }
-    if (listing) throw new ApiError('api-reset', 'the stream ended before the list was complete')
+    if (this.#streamingList) throw new ApiError('api-reset', 'the stream ended before the list was complete')
     // Not even a bookmark in minutes: so a server answers that knows only older versions (etcd restored from a backup).
     if (silent && this.#livedMs() > this.#times.inactivityMs / 2) this.#version = ''
   }
@@ -190,6 +193,7 @@ export class Reflector {
   /** A list in pages; the watch goes on from its version. */
   async #listPages(): Promise<void> {
     const { client, selection } = this.#options
+    this.#streamingList = false
     this.#store.beginList()
     let query: Query = { ...selectors(selection), limit: String(PAGE_SIZE) }
     for (;;) {
@@ -258,7 +262,7 @@ export class Reflector {
   }
 
   /** Delivers the events of one piece of the stream. True when the bookmark that ends a streaming list was among them. */
-  #take(events: readonly unknown[], listing: boolean): boolean {
+  #take(events: readonly unknown[]): boolean {
     const changes: ObjectChange[] = []
     let version: string | undefined
     let complete = false
@@ -283,7 +287,7 @@ export class Reflector {
     }
     this.#deliver(changes)
     // During a streaming list objects come in any order of versions; only its last bookmark counts.
-    if (version !== undefined && (!listing || complete)) this.#version = version
+    if (version !== undefined && (!this.#streamingList || complete)) this.#version = version
     if (failure !== undefined) throw failure
     return complete
   }

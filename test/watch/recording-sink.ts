@@ -1,0 +1,52 @@
+/**
+ * A sink for tests: the state its changes amount to, and every call in order.
+ * What could break: `until` looks after each call and every few milliseconds; its deadline is what fails a test that hangs.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ObjectChange, ObjectKind } from '../../src/service/objects.ts'
+import type { Problem } from '../../src/values/errors.ts'
+import type { ObjectSink } from '../../src/watch/source.ts'
+import { briefly } from './parse.ts'
+
+export interface RecordingSink extends ObjectSink {
+  /** Values by `kind key`. */
+  readonly state: Map<string, unknown>
+  /** `+ key`, `- key`, `listed kind`. */
+  readonly calls: string[]
+  /** Brief problems by subject. */
+  readonly troubles: Map<string, string[]>
+}
+
+export function recordingSink(): RecordingSink {
+  const state = new Map<string, unknown>()
+  const calls: string[] = []
+  const troubles = new Map<string, string[]>()
+  return {
+    state,
+    calls,
+    troubles,
+    apply(changes: readonly ObjectChange[]) {
+      for (const { kind, key, value } of changes) {
+        calls.push(`${value === undefined ? '-' : '+'} ${key}`)
+        if (value === undefined) state.delete(`${kind} ${key}`)
+        else state.set(`${kind} ${key}`, value)
+      }
+    },
+    listed(kind: ObjectKind) {
+      calls.push(`listed ${kind}`)
+    },
+    problems(subject: string, problems: readonly Problem[]) {
+      if (problems.length === 0) troubles.delete(subject)
+      else troubles.set(subject, briefly(problems))
+    },
+  }
+}
+
+/** Waits until something is so; rejects after `deadlineMs`. */
+export async function until(what: string, isSo: () => boolean, deadlineMs = 10_000): Promise<void> {
+  const end = performance.now() + deadlineMs
+  while (!isSo()) {
+    if (performance.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what}`)
+    await sleep(5)
+  }
+}

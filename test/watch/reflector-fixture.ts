@@ -1,0 +1,88 @@
+/** A reflector of Services against the tests' API server, with times that suit a test. */
+import type { TestContext } from 'node:test'
+import { ApiClient } from '../../src/watch/api-client.ts'
+import { Reflector, type ReflectorTimes } from '../../src/watch/reflector.ts'
+import { selectionOf } from '../../src/watch/selection.ts'
+import { ApiServer, type ApiServerOptions, type SeenRequest } from '../api-server/server.ts'
+import type { Json } from '../api-server/store.ts'
+import { recordingSink, type RecordingSink, until } from './recording-sink.ts'
+
+export interface Fixture {
+  readonly server: ApiServer
+  readonly sink: RecordingSink
+  /** `code` or `code status`, `!` in front where a stream broke that was healthy. */
+  readonly failures: string[]
+  readonly waits: number[]
+  start(): void
+  close(): Promise<void>
+  /** Waits until the sink has these Services and no other. */
+  has(...names: readonly string[]): Promise<void>
+  /** What was asked, as `list`, `list+continue`, `watch` (from a version) or `stream` (streaming list). */
+  asked(): string[]
+}
+
+/** A Service demo/NAME; `marker` tells one version of it from another. */
+export function service(name: string, marker = 80, more: Json = {}): Json {
+  return {
+    metadata: { name, namespace: 'demo', ...more },
+    spec: { clusterIP: '10.96.0.10', ports: [{ port: marker }] },
+  }
+}
+
+export async function reflectorFixture(
+  t: TestContext,
+  times: ReflectorTimes = {},
+  options: ApiServerOptions = {},
+): Promise<Fixture> {
+  const server = new ApiServer({ bookmarkMs: 50, ...options })
+  const url = await server.listen()
+  const client = new ApiClient({
+    access: { access: async () => ({ server: url, headers: {}, tls: {} }), invalidate: () => {} },
+    userAgent: 'kube-ipvs/test',
+    headersTimeoutMs: 2000,
+  })
+  const sink = recordingSink()
+  const failures: string[] = []
+  const waits: number[] = []
+  const reflector = new Reflector({
+    kind: 'services',
+    selection: selectionOf('services', 'node0'),
+    client,
+    sink,
+    now: () => performance.now(),
+    random: () => 0,
+    times: { backoffFirstMs: 10, backoffMaxMs: 80, healthyMs: 10_000, ...times },
+    onFailure(error, retryMs, healthy) {
+      const status = 'status' in error && error.status !== 0 ? ` ${String(error.status)}` : ''
+      failures.push(`${healthy ? '!' : ''}${error.code}${status}`)
+      waits.push(retryMs)
+    },
+    onHealthy: () => {},
+  })
+  t.after(async () => {
+    await reflector.close()
+    await client.close()
+    await server.close()
+  })
+  return {
+    server,
+    sink,
+    failures,
+    waits,
+    start: () => reflector.start(),
+    close: () => reflector.close(),
+    async has(...names) {
+      const wanted = names
+        .map((name) => `services demo/${name}`)
+        .toSorted()
+        .join()
+      await until(`services ${names.join()}`, () => [...sink.state.keys()].toSorted().join() === wanted)
+    },
+    asked: () => server.requests.map(verbOf),
+  }
+}
+
+function verbOf({ verb, query }: SeenRequest): string {
+  if (verb === 'list') return query.has('continue') ? 'list+continue' : query.has('limit') ? 'list' : 'list whole'
+  return query.has('sendInitialEvents') ? 'stream' : 'watch'
+}

@@ -1,0 +1,282 @@
+import assert from 'node:assert/strict'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { test } from 'node:test'
+import { statusJson } from '../api-server/server.ts'
+import { until } from './recording-sink.ts'
+import { reflectorFixture, service } from './reflector-fixture.ts'
+
+test('Reflector delivers a streaming list, marks its end and follows changes', async (t) => {
+  const f = await reflectorFixture(t)
+  f.server.store.put('services', service('a'))
+  f.server.store.put('services', service('b'))
+  f.start()
+  await f.has('a', 'b')
+  await until('listed', () => f.sink.calls.includes('listed services'))
+  assert.deepEqual(f.sink.calls, ['+ demo/a', '+ demo/b', 'listed services'])
+  f.server.store.put('services', service('c'))
+  f.server.store.put('services', service('a', 81))
+  f.server.store.delete('services', 'demo/b')
+  await f.has('a', 'c')
+  assert.deepEqual(f.sink.calls.slice(3), ['+ demo/c', '+ demo/a', '- demo/b'])
+  assert.deepEqual(f.asked(), ['stream'])
+  assert.deepEqual(f.failures, [])
+})
+
+test('Reflector asks as kube-proxy does', async (t) => {
+  const f = await reflectorFixture(t)
+  f.start()
+  await until('listed', () => f.sink.calls.includes('listed services'))
+  const [request] = f.server.requests
+  assert.equal(request?.headers['user-agent'], 'kube-ipvs/test')
+  assert.deepEqual(Object.fromEntries(request?.query ?? []), {
+    labelSelector: '!service.kubernetes.io/service-proxy-name',
+    fieldSelector: 'spec.clusterIP!=None',
+    watch: 'true',
+    allowWatchBookmarks: 'true',
+    timeoutSeconds: '300',
+    sendInitialEvents: 'true',
+    resourceVersionMatch: 'NotOlderThan',
+  })
+})
+
+test('Reflector treats an object that leaves its selection as gone', async (t) => {
+  const f = await reflectorFixture(t)
+  f.server.store.put('services', service('a'))
+  f.start()
+  await f.has('a')
+  f.server.store.put('services', service('a', 80, { labels: { 'service.kubernetes.io/service-proxy-name': 'other' } }))
+  await f.has()
+  f.server.store.put('services', service('a'))
+  await f.has('a')
+})
+
+for (const streamingList of ['forbidden', 'storage', 'ignored'] as const)
+  test(`Reflector falls back to pages when streaming lists are ${streamingList}`, async (t) => {
+    const f = await reflectorFixture(t, { initialInactivityMs: 150 }, { bookmarkMs: 60_000 })
+    f.server.streamingList = streamingList
+    for (let index = 0; index < 1001; index++) f.server.store.put('services', service(`s${index}`))
+    f.start()
+    await until('listed', () => f.sink.calls.includes('listed services'))
+    assert.equal(f.sink.state.size, 1001)
+    f.server.store.put('services', service('late'))
+    await until('change', () => f.sink.state.has('services demo/late'))
+    assert.deepEqual(f.asked(), ['stream', 'list', 'list+continue', 'list+continue', 'watch'])
+    assert.equal(f.failures.length, 1)
+    assert.equal(f.waits[0], 0)
+  })
+
+test('Reflector starts a paged list anew in one piece when its continue token expires', async (t) => {
+  const f = await reflectorFixture(t)
+  f.server.streamingList = 'forbidden'
+  f.server.continueTokensExpire = true
+  for (let index = 0; index < 501; index++) f.server.store.put('services', service(`s${index}`))
+  f.start()
+  await until('listed', () => f.sink.calls.includes('listed services'))
+  assert.equal(f.sink.state.size, 501)
+  await until('watch', () => f.server.watchCount === 1)
+  assert.deepEqual(f.asked(), ['stream', 'list', 'list+continue', 'list whole', 'watch'])
+})
+
+test('Reflector goes on from the last version after a reset, without a list', async (t) => {
+  const f = await reflectorFixture(t)
+  f.server.store.put('services', service('a'))
+  f.start()
+  await f.has('a')
+  await until('listed', () => f.sink.calls.includes('listed services'))
+  f.server.resetConnections()
+  f.server.store.put('services', service('b'))
+  await f.has('a', 'b')
+  assert.deepEqual(f.asked(), ['stream', 'watch'])
+  assert.deepEqual(f.failures, ['api-reset'])
+})
+
+test('Reflector goes on at once after a watch that was healthy', async (t) => {
+  const f = await reflectorFixture(t, { healthyMs: 0, backoffFirstMs: 60_000, backoffMaxMs: 60_000 })
+  f.start()
+  for (const round of [1, 2]) {
+    await until('watch', () => f.server.watchCount === 1 && f.server.requests.length === round)
+    await until('listed', () => f.sink.calls.includes('listed services'))
+    f.server.endWatches()
+  }
+  await until('third watch', () => f.server.requests.length === 3)
+  assert.deepEqual(f.asked(), ['stream', 'watch', 'watch'])
+  assert.deepEqual(f.failures, [])
+})
+
+for (const how of ['in the stream', 'as a status'] as const)
+  test(`Reflector lists anew after 410 ${how}, and the list arrives as the changes it amounts to`, async (t) => {
+    const f = await reflectorFixture(t, { backoffFirstMs: 100 })
+    for (const name of ['stays', 'changes', 'goes']) f.server.store.put('services', service(name))
+    f.start()
+    await f.has('stays', 'changes', 'goes')
+    await until('listed', () => f.sink.calls.includes('listed services'))
+    const before = f.sink.calls.length
+    const status = { kind: 'status', status: 410, body: statusJson(410, 'Expired', 'too old') } as const
+    if (how === 'as a status') f.server.inject({ verb: 'watch', action: status })
+    f.server.resetConnections()
+    f.server.store.put('services', service('changes', 81))
+    f.server.store.delete('services', 'demo/goes')
+    f.server.store.put('services', service('comes'))
+    f.server.store.compact()
+    f.server.store.put('nodes', { metadata: { name: 'other' } })
+    await f.has('stays', 'changes', 'comes')
+    assert.deepEqual(f.sink.calls.slice(before).toSorted(), ['+ demo/changes', '+ demo/comes', '- demo/goes'])
+    assert.deepEqual(f.asked(), ['stream', 'watch', 'stream'])
+    assert.deepEqual(f.failures, ['api-reset', 'api-status 410'])
+  })
+
+test('Reflector tells of deletions that a paged relist shows', async (t) => {
+  const f = await reflectorFixture(t)
+  f.server.streamingList = 'forbidden'
+  for (const name of ['a', 'b', 'c']) f.server.store.put('services', service(name))
+  f.start()
+  await f.has('a', 'b', 'c')
+  await until('watch', () => f.server.watchCount === 1)
+  f.server.resetConnections()
+  f.server.store.delete('services', 'demo/b')
+  f.server.store.compact()
+  f.server.store.put('nodes', { metadata: { name: 'other' } })
+  await f.has('a', 'c')
+  assert.equal(f.sink.calls.filter((call) => call.startsWith('listed')).length, 1)
+})
+
+for (const [name, retryAfter, longest] of [
+  ['seconds', '1', 1000],
+  ['a date', new Date(Date.now() + 100_000).toUTCString(), 100_000],
+] as const)
+  test(`Reflector leaves the server alone for the Retry-After of a 429, given as ${name}`, async (t) => {
+    const f = await reflectorFixture(t)
+    f.server.inject({ action: { kind: 'status', status: 429, headers: { 'retry-after': retryAfter } } })
+    f.start()
+    await until('failure', () => f.waits.length === 1)
+    assert.deepEqual(f.failures, ['api-status 429'])
+    const [waitMs = 0] = f.waits
+    assert.ok(waitMs > longest - 3000 && waitMs <= longest && waitMs >= 1000, String(waitMs))
+    await sleep(100)
+    assert.equal(f.server.requests.length, 1)
+  })
+
+test('Reflector meets every kind of failure with a growing pause, and gets there', async (t) => {
+  const f = await reflectorFixture(t)
+  f.server.store.put('services', service('a'))
+  for (const status of [500, 503, 403, 404]) f.server.inject({ action: { kind: 'status', status, body: 'not JSON' } })
+  f.server.inject({ action: { kind: 'reset' } })
+  f.server.inject({ action: { kind: 'line', line: 'not JSON' } })
+  f.server.inject({ action: { kind: 'line', line: '{"type":7}' } })
+  f.start()
+  await f.has('a')
+  assert.deepEqual(f.failures, [
+    'api-status 500',
+    'api-status 503',
+    'api-status 403',
+    'api-status 404',
+    'api-reset',
+    'api-bad-response',
+    'api-bad-response',
+  ])
+  assert.deepEqual(f.waits, [10, 20, 40, 80, 80, 80, 80])
+})
+
+test('Reflector does not hammer a server that answers one event and then an error', async (t) => {
+  const f = await reflectorFixture(t, { backoffFirstMs: 40, backoffMaxMs: 10_000 })
+  f.server.store.put('services', service('a'))
+  f.start()
+  await until('listed', () => f.sink.calls.includes('listed services'))
+  f.server.inject({
+    verb: 'watch',
+    times: 100,
+    action: { kind: 'line', line: `{"type":"ERROR","object":${statusJson(500, '', '')}}` },
+  })
+  f.server.resetConnections()
+  await sleep(500)
+  // 40 + 80 + 160 + 320
+  assert.ok(f.server.requests.length <= 6, String(f.server.requests.length))
+})
+
+test('Reflector finds a half-open connection by its silence', async (t) => {
+  const f = await reflectorFixture(t, { inactivityMs: 200 })
+  f.server.store.put('services', service('a'))
+  f.start()
+  await f.has('a')
+  await until('listed', () => f.sink.calls.includes('listed services'))
+  f.server.freezeWatches()
+  f.server.store.put('services', service('b'))
+  await f.has('a', 'b')
+  assert.equal(f.failures[0], 'api-silent')
+})
+
+test('Reflector keeps a quiet watch as long as bookmarks come', async (t) => {
+  const f = await reflectorFixture(t, { inactivityMs: 250 })
+  f.start()
+  await until('listed', () => f.sink.calls.includes('listed services'))
+  await sleep(700)
+  assert.deepEqual(f.asked(), ['stream'])
+})
+
+test('Reflector lists anew after a watch that brought nothing at all', async (t) => {
+  const f = await reflectorFixture(t, { inactivityMs: 100 })
+  f.start()
+  await until('listed', () => f.sink.calls.includes('listed services'))
+  f.server.inject({ verb: 'watch', action: { kind: 'stall', afterBytes: 0 } })
+  f.server.resetConnections()
+  await until('list', () => f.server.requests.length === 3)
+  assert.deepEqual(f.asked(), ['stream', 'watch', 'stream'])
+})
+
+test('Reflector survives headers that never come', async (t) => {
+  const f = await reflectorFixture(t, {})
+  f.server.store.put('services', service('a'))
+  f.server.inject({ action: { kind: 'hang' } })
+  f.start()
+  await f.has('a')
+  assert.deepEqual(f.failures, ['!api-silent'])
+})
+
+test('Reflector reports problems of objects while they last, and keeps going', async (t) => {
+  const f = await reflectorFixture(t)
+  f.server.store.put('services', service('a', -1))
+  f.server.store.put('services', service('b'))
+  f.server.store.putRaw('services', 'demo/nameless', '{"metadata":7}')
+  f.start()
+  await f.has('b')
+  await until('listed', () => f.sink.calls.includes('listed services'))
+  assert.deepEqual(Object.fromEntries(f.sink.troubles), {
+    'service demo/a': ['spec.ports[0].port: invalid-port'],
+    'service (no name)': ['metadata.name: missing-field'],
+  })
+  f.server.store.put('services', service('a'))
+  await f.has('a', 'b')
+  assert.equal(f.sink.troubles.has('service demo/a'), false)
+  f.server.store.put('services', service('a', -1))
+  await f.has('b')
+  f.server.store.delete('services', 'demo/a')
+  await until('no problem', () => !f.sink.troubles.has('service demo/a'))
+})
+
+test('Reflector gets a complete state from a stream that is cut at any byte', async (t) => {
+  const f = await reflectorFixture(t, { backoffFirstMs: 1, backoffMaxMs: 1 })
+  f.server.store.put('services', service('a'))
+  f.server.store.put('services', service('b'))
+  const length = [...f.server.store.objects.services.values()].reduce((sum, { json }) => sum + json.length + 27, 0)
+  // Every seventh byte here; every byte without a server in line-splitter.test.ts.
+  let cuts = 0
+  for (let afterBytes = 0; afterBytes < length; afterBytes += 7, cuts++)
+    f.server.inject({ verb: 'watch', action: { kind: cuts % 2 === 0 ? 'cut' : 'end', afterBytes } })
+  f.start()
+  await until('listed', () => f.sink.calls.includes('listed services'), 20_000)
+  assert.deepEqual(f.sink.calls, ['+ demo/a', '+ demo/b', 'listed services'])
+  assert.equal(f.server.requests.length, cuts + 1)
+})
+
+test('Reflector makes no call to its sink after close', async (t) => {
+  const f = await reflectorFixture(t)
+  for (let index = 0; index < 3000; index++) f.server.store.put('services', service(`s${index}`))
+  f.start()
+  await until('first', () => f.sink.state.size > 0)
+  await f.close()
+  const calls = f.sink.calls.length
+  assert.ok(calls < 3000, String(calls))
+  f.server.store.put('services', service('late'))
+  await sleep(50)
+  assert.equal(f.sink.calls.length, calls)
+})
