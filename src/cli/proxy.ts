@@ -134,7 +134,8 @@ export class Proxy {
   /** The commands a pass would run now. Rejects when the sources have not listed within the deadline. */
   async preview(deadlineMs: number): Promise<string[]> {
     await this.#addresses.read()
-    const source = this.#options.openSource(this.#sink())
+    // Not to #listed: that would open the loop, and a preview changes nothing.
+    const source = this.#options.openSource(this.#sink((kind) => this.#awaited.delete(kind)))
     this.#closers.push(() => source.close())
     const lateMs = now() + deadlineMs
     while (this.#awaited.size > 0) {
@@ -168,7 +169,7 @@ export class Proxy {
     })
     this.#closers.push(() => events.close())
     await this.#addresses.read()
-    const source = openSource(this.#sink())
+    const source = openSource(this.#sink((kind) => this.#listed(kind)))
     this.#closers.push(() => source.close())
     const audit = this.#audit(signal)
     this.#closers.push(() => audit)
@@ -211,14 +212,14 @@ export class Proxy {
     })
   }
 
-  #sink(): ObjectSink {
+  #sink(listed: (kind: ObjectKind) => void): ObjectSink {
     return {
       apply: (changes) => {
         for (const change of changes) if (change.kind === 'nodes') this.#node.setNode(change.value)
         if (changes.some((change) => change.kind === 'nodes')) this.#nodeChanged()
         this.#loop.apply(changes)
       },
-      listed: (kind) => this.#listed(kind),
+      listed,
       problems: (subject, problems) => this.#problems.report('source', subject, problems),
     }
   }

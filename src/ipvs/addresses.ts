@@ -36,6 +36,7 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
 
   readonly diff = (_key: string, desired: BoundAddress | undefined, live: BoundAddress | undefined) =>
     diffAddress(desired, live)
+  readonly equal = (a: BoundAddress, b: BoundAddress) => a.prefixLength === b.prefixLength
   readonly step = (_live: BoundAddress | undefined, op: AddressOperation) => stepAddress(op)
   readonly direction = (op: AddressOperation) => (op.kind === 'bind' ? 'add' : 'remove')
   readonly format = formatAddressOperation

@@ -5,8 +5,8 @@
  */
 import type { CpuBudget } from '../sync/cpu-budget.ts'
 import type { IpvsConnection } from './connection.ts'
-import { sameFields, sameRealServer } from './diff.ts'
-import { compareRealServers, virtualServerKey } from './key.ts'
+import { sameFields, sameRealServers } from './diff.ts'
+import { virtualServerKey } from './key.ts'
 import { sortedRealServers } from './table.ts'
 import type { VirtualServer, VirtualServerKey } from './types.ts'
 
@@ -75,14 +75,6 @@ async function auditRealServers({ ipvs, mirror, budget, onDoubt, signal }: Audit
     if (keys.length >= SLICE) await look()
   }
   await look()
-}
-
-function sameRealServers(a: VirtualServer['realServers'], b: VirtualServer['realServers']): boolean {
-  if (a.length !== b.length) return false
-  return a.every((server, index) => {
-    const other = b[index]
-    return other !== undefined && compareRealServers(server, other) === 0 && sameRealServer(server, other)
-  })
 }
 
 function report(doubtful: readonly VirtualServerKey[], mirror: AuditedMirror, onDoubt: () => void): void {

@@ -24,6 +24,7 @@ export class DeviceTable implements KernelTable<Device, DeviceOperation> {
   }
 
   readonly diff = (_key: string, desired: Device | undefined, live: Device | undefined) => diffDevice(desired, live)
+  readonly equal = (a: Device, b: Device) => a.kind === b.kind
   readonly format = formatDeviceOperation
   readonly step = (_live: Device | undefined, op: DeviceOperation): Device | undefined =>
     op.kind === 'create-device' ? { kind: DEVICE_KIND } : undefined

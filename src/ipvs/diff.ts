@@ -29,6 +29,21 @@ export function sameRealServer(a: RealServer, b: RealServer): boolean {
   )
 }
 
+/** Whether two lists in key order name the same real servers with the same fields. */
+export function sameRealServers(a: readonly RealServer[], b: readonly RealServer[]): boolean {
+  if (a === b) return true
+  if (a.length !== b.length) return false
+  return a.every((server, index) => {
+    const other = b[index]
+    return other !== undefined && compareRealServers(server, other) === 0 && sameRealServer(server, other)
+  })
+}
+
+/** Whether two virtual servers with one key are equal. */
+export function sameVirtualServer(a: VirtualServer, b: VirtualServer): boolean {
+  return a === b || (sameFields(a, b) && sameRealServers(a.realServers, b.realServers))
+}
+
 /**
  * Operations that make `live` what is desired: the virtual server first, then real servers that come or change, then
  * those that go. `idle` names real servers that were just seen without connections. Edits are in place, never

@@ -152,15 +152,9 @@ export class TableSync<Item, Op> {
   /** Equal items are shared between desired and live: half the memory, and the next diff is one comparison. */
   #adopt(key: string, item: Item): void {
     const wanted = this.#desired.get(key)
-    this.#live.set(key, wanted === undefined ? item : this.#shared(key, wanted, item))
+    this.#live.set(key, wanted !== undefined && this.table.equal(wanted, item) ? wanted : item)
     this.#dirty.add(key)
     this.#onLive(key)
-  }
-
-  /** The wanted item where the live one is equal to it. No difference one way may still be a drain in progress. */
-  #shared(key: string, wanted: Item, live: Item): Item {
-    if (live === wanted || this.table.diff(key, wanted, live).length > 0) return live
-    return this.table.diff(key, live, wanted).length === 0 ? wanted : live
   }
 
   /** Keys that may need work and may be worked on now, taken off the list. Call after `read`. */
@@ -254,7 +248,7 @@ export class TableSync<Item, Op> {
   #remember(key: string, live: Item | undefined): void {
     const wanted = this.#desired.get(key)
     if (live === undefined) this.#live.delete(key)
-    else this.#live.set(key, wanted === undefined ? live : this.#shared(key, wanted, live))
+    else this.#live.set(key, wanted !== undefined && this.table.equal(wanted, live) ? wanted : live)
     this.#onLive(key)
   }
 

@@ -15,6 +15,8 @@ export interface KernelTable<Item, Op> {
   read(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, Item>>
   /** Operations that turn `live` into `desired`, in a safe order. Pure. `idle` names parts that were seen to be without connections. */
   diff(key: string, desired: Item | undefined, live: Item | undefined, idle?: ReadonlySet<string>): readonly Op[]
+  /** Whether two items are the same in every part that is written or read. Pure. */
+  equal(a: Item, b: Item): boolean
   /** What one successful operation makes of a live item. Pure. */
   step(live: Item | undefined, op: Op): Item | undefined
   direction(op: Op): Direction

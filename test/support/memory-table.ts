@@ -2,7 +2,7 @@
  * A kernel table in memory, with the same pure half as the real virtual-server table: it fails when told to, and it
  * can be changed behind the reconciler's back.
  */
-import { diffVirtualServer, stepVirtualServer } from '../../src/ipvs/diff.ts'
+import { diffVirtualServer, sameVirtualServer, stepVirtualServer } from '../../src/ipvs/diff.ts'
 import { directionOf, type VirtualServerOperation } from '../../src/ipvs/operation.ts'
 import { formatOperation } from '../../src/ipvs/text.ts'
 import type { VirtualServer } from '../../src/ipvs/types.ts'
@@ -31,6 +31,7 @@ export class MemoryTable implements KernelTable<VirtualServer, VirtualServerOper
   }
 
   diff = diffVirtualServer
+  equal = sameVirtualServer
   step = stepVirtualServer
   direction = directionOf
   format = formatOperation

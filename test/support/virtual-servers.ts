@@ -3,14 +3,17 @@ import fc from 'fast-check'
 import { compareRealServers, realServerKey } from '../../src/ipvs/key.ts'
 import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
 
-const realServer: fc.Arbitrary<RealServer> = fc.record({
-  address: fc.constantFrom('10.244.0.1', '10.244.0.2', '10.244.0.10', 'fd00:10:244::1'),
-  port: fc.constantFrom(80, 8080),
-  weight: fc.constantFrom(0, 1, 7),
-  forwarding: fc.constantFrom('masquerade', 'route', 'tunnel'),
-  upperThreshold: fc.constantFrom(0, 100),
-  lowerThreshold: fc.constantFrom(0, 10),
-})
+const realServer: fc.Arbitrary<RealServer> = fc.record(
+  {
+    address: fc.constantFrom('10.244.0.1', '10.244.0.2', '10.244.0.10', 'fd00:10:244::1'),
+    port: fc.constantFrom(80, 8080),
+    weight: fc.constantFrom(0, 1, 7),
+    forwarding: fc.constantFrom('masquerade', 'route', 'tunnel'),
+    upperThreshold: fc.constantFrom(0, 100),
+    lowerThreshold: fc.constantFrom(0, 10),
+  },
+  { noNullPrototype: true },
+)
 
 export const realServers: fc.Arbitrary<readonly RealServer[]> = fc
   .uniqueArray(realServer, { selector: realServerKey, maxLength: 6 })
