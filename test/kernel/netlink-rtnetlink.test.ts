@@ -6,6 +6,8 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
+import { libc } from '../../native/libc.ts'
+import { NetlinkSocket } from '../../native/netlink-socket.ts'
 import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../native/open.ts'
 import { encodeAddAddress, encodeDeleteAddress, IFA_F_NODAD, RT_SCOPE_HOST } from '../../src/netlink/address-codec.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
@@ -29,6 +31,7 @@ import {
 } from '../../src/netlink/route-codec.ts'
 import type { RtnetlinkConnection } from '../../src/netlink/rtnetlink.ts'
 import type { RtnetlinkEvent } from '../../src/netlink/rtnetlink-events.ts'
+import { errorMessage } from '../netlink/wire.ts'
 
 const NAME = 'nltest0'
 
@@ -322,6 +325,47 @@ describe('rtnetlink on a real kernel', () => {
       )
     } finally {
       small.close()
+    }
+  })
+
+  it('receive ignores what another process sends to the socket', () => {
+    const [victim, attacker] = [NetlinkSocket.open(NETLINK_ROUTE), NetlinkSocket.open(NETLINK_ROUTE)]
+    try {
+      const address = Buffer.alloc(12)
+      address.writeUInt16LE(16, 0)
+      address.writeUInt32LE(victim.portId, 4)
+      const forged = errorMessage(0, 1)
+      assert.equal(Number(libc().sendto(attacker.fd, forged, forged.length, 0, address, address.length)), forged.length)
+      assert.equal(victim.receive(), undefined)
+      // It was there: the queue is empty only because it was read and dropped.
+      const raw = new Uint8Array(64)
+      assert.equal(Number(libc().sendto(attacker.fd, forged, forged.length, 0, address, address.length)), forged.length)
+      assert.equal(
+        Number(libc().recvfrom(victim.fd, raw, raw.length, 0x40, new Uint8Array(12), new Uint8Array([12, 0, 0, 0]))),
+        forged.length,
+      )
+    } finally {
+      victim.close()
+      attacker.close()
+    }
+  })
+
+  it('receive reports a datagram that does not fit and has room for the next', async () => {
+    // One attribute each of 60,000 bytes: the kernel echoes the request whole to a socket without NETLINK_CAP_ACK.
+    const socket = NetlinkSocket.open(NETLINK_ROUTE)
+    try {
+      const off = new Uint8Array(4)
+      assert.equal(libc().setsockopt(socket.fd, 270, 10, off, 4), 0)
+      const batch = new MessageBatch()
+      batch.begin(17, 0, 'RTM_DELLINK').header(16)
+      for (let i = 0; i < 2; i++) batch.binary(100, new Uint8Array(60_000))
+      batch.end()
+      socket.send(batch.seal(1, true))
+      assert.throws(() => socket.receive(), { code: 'netlink-truncated' })
+      socket.send(batch.seal(2, true))
+      assert.ok((socket.receive()?.length ?? 0) > 120_000)
+    } finally {
+      socket.close()
     }
   })
 

@@ -1,0 +1,145 @@
+/**
+ * IpvsConnection against a played kernel: what a real one cannot be made to do, a family that moves or vanishes.
+ */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { IpvsConnection } from '../../src/ipvs/connection.ts'
+import { NetlinkConnection } from '../../src/netlink/connection.ts'
+import { doneMessage, errorMessage, FakeTransport, hex, message, type Reply, requests } from '../netlink/wire.ts'
+
+const ID = { family: 'IPv4', address: '10.96.0.1', port: 443, protocol: 'tcp' } as const
+const SERVER = {
+  address: '10.244.0.5',
+  port: 8443,
+  weight: 1,
+  forwarding: 'masquerade',
+  upperThreshold: 0,
+  lowerThreshold: 0,
+} as const
+
+/** A kernel whose IPVS family has the number in `family.id`; 0: it is gone. Requests to another number are ENOENT. */
+function kernel(answer: (sequence: number, index: number) => number = () => 0): {
+  family: { id: number }
+  transport: FakeTransport
+  netlink: NetlinkConnection
+} {
+  const family = { id: 0x17 }
+  const transport = new FakeTransport((datagram): Reply[] =>
+    requests(datagram).flatMap(({ type, flags, sequence }, index) => {
+      if (type === 0x10) {
+        if (family.id === 0) return [errorMessage(2, sequence)]
+        return [
+          message(
+            0x10,
+            0,
+            sequence,
+            hex(`01020000 09000200 49505653 00000000 06000100 ${family.id.toString(16)}000000`),
+          ),
+        ]
+      }
+      const errno = type === family.id ? answer(sequence, index) : 2
+      if (errno !== 0) return [errorMessage(errno, sequence)]
+      if ((flags & 0x300) !== 0) return [doneMessage(0, sequence)]
+      return (flags & 4) !== 0 ? [errorMessage(0, sequence)] : []
+    }),
+  )
+  return { family, transport, netlink: new NetlinkConnection(transport, { timeoutMs: 300 }) }
+}
+
+describe('IpvsConnection', () => {
+  it('open names the missing family and closes the connection', async () => {
+    const { family, transport, netlink } = kernel()
+    family.id = 0
+    await assert.rejects(IpvsConnection.open(netlink), { code: 'genl-family-missing', message: /"IPVS"/ })
+    assert.equal(transport.closed, true)
+  })
+
+  it('commit finds the family under its new number', async () => {
+    const { family, transport, netlink } = kernel()
+    const ipvs = await IpvsConnection.open(netlink)
+    const batch = ipvs.batch()
+    family.id = 0x19
+    batch.addDestination(ID, SERVER)
+    batch.deleteService(ID)
+    assert.deepEqual(await batch.commit(), [undefined, undefined])
+    assert.deepEqual(
+      transport.sent.map((datagram) => requests(datagram).map(({ type }) => type)),
+      [[0x10], [0x17, 0x17], [0x10], [0x19, 0x19]],
+    )
+  })
+
+  it('reads find the family under its new number', async () => {
+    const { family, netlink } = kernel()
+    const ipvs = await IpvsConnection.open(netlink)
+    family.id = 0x19
+    assert.deepEqual(await ipvs.listServices(), [])
+    family.id = 0x1a
+    await ipvs.flush()
+    family.id = 0x1b
+    assert.deepEqual(await ipvs.listDestinations(ID), [])
+  })
+
+  it('everything rejects with genl-family-missing when the family has gone, and works when it is back', async () => {
+    const { family, netlink } = kernel()
+    const ipvs = await IpvsConnection.open(netlink)
+    const batch = ipvs.batch()
+    family.id = 0
+    batch.deleteService(ID)
+    for (const call of [batch.commit(), ipvs.listServices(), ipvs.getService(ID), ipvs.flush()])
+      await assert.rejects(call, { code: 'genl-family-missing' })
+    family.id = 0x20
+    assert.deepEqual(await ipvs.listServices(), [])
+    assert.equal(batch.count, 0)
+  })
+
+  it('ENOENT of a destination stays the outcome and nothing is sent twice', async () => {
+    const { transport, netlink } = kernel(() => 2)
+    const ipvs = await IpvsConnection.open(netlink)
+    const batch = ipvs.batch()
+    batch.deleteDestination(ID, SERVER)
+    assert.deepEqual(
+      (await batch.commit()).map((outcome) => outcome?.code),
+      ['ENOENT'],
+    )
+    assert.equal(transport.sent.filter((datagram) => requests(datagram)[0]?.type === 0x17).length, 1)
+  })
+
+  it('a batch that failed in part is not sent again', async () => {
+    const { transport, netlink } = kernel((_, index) => (index === 0 ? 2 : 0))
+    const ipvs = await IpvsConnection.open(netlink)
+    const batch = ipvs.batch()
+    batch.deleteDestination(ID, SERVER)
+    batch.deleteService(ID)
+    assert.deepEqual(
+      (await batch.commit()).map((outcome) => outcome?.code),
+      ['ENOENT', undefined],
+    )
+    assert.equal(transport.sent.length, 2)
+  })
+
+  for (const [errno, code] of [
+    [1, 'EPERM'],
+    [16, 'EBUSY'],
+    [12, 'ENOMEM'],
+  ] as const)
+    it(`${code} is an outcome of commit and rejects a command`, async () => {
+      const ipvs = await IpvsConnection.open(kernel(() => errno).netlink)
+      const batch = ipvs.batch()
+      batch.deleteService(ID)
+      assert.deepEqual(
+        (await batch.commit()).map((outcome) => outcome?.code),
+        [code],
+      )
+      await assert.rejects(ipvs.flush(), { code, operation: 'IPVS_CMD_FLUSH' })
+    })
+
+  it('a batch is empty after a commit that rejects', async () => {
+    const { transport, netlink } = kernel()
+    const ipvs = await IpvsConnection.open(netlink)
+    const batch = ipvs.batch()
+    batch.deleteService(ID)
+    transport.receive = () => new Uint8Array(3)
+    await assert.rejects(batch.commit(), { code: 'netlink-malformed' })
+    assert.equal(batch.count, 0)
+  })
+})

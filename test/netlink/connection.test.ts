@@ -1,0 +1,406 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { MessageBatch } from '../../src/netlink/batch.ts'
+import { NetlinkConnection } from '../../src/netlink/connection.ts'
+import { KernelError, netlinkError } from '../../src/netlink/errors.ts'
+import { CodedError } from '../../src/values/errors.ts'
+import { doneMessage, errorMessage, FakeTransport, hex, join, message, type Reply, requests } from './wire.ts'
+
+function batchOf(count: number): MessageBatch {
+  const batch = new MessageBatch()
+  for (let index = 0; index < count; index++) batch.begin(0x17, 0, `REQUEST_${index}`).end()
+  return batch
+}
+
+/** Answers as the kernel does: an error for each index named, an ACK for the last. */
+function kernel(errors: Readonly<Record<number, number>> = {}): (datagram: Uint8Array) => Uint8Array[] {
+  return (datagram) =>
+    requests(datagram).flatMap(({ sequence, flags }, index) => {
+      const errno = errors[index] ?? 0
+      return errno !== 0 || (flags & 4) !== 0 ? [errorMessage(errno, sequence)] : []
+    })
+}
+
+const overrun = (): Error => new KernelError(105, 'recvfrom')
+const readByte = ({ bytes, start }: { bytes: Uint8Array; start: number }): number | undefined => bytes[start]
+const row = (sequence: number, value: number, flags = 2): Uint8Array =>
+  message(0x17, flags, sequence, hex(value.toString(16).padStart(2, '0')))
+
+describe('NetlinkConnection.transact', () => {
+  it('gives one outcome per message in order', async () => {
+    const connection = new NetlinkConnection(new FakeTransport(kernel({ 1: 3, 3: 17 })))
+    const outcomes = await connection.transact(batchOf(5))
+    assert.deepEqual(
+      outcomes.map((outcome) => outcome && [outcome.code, outcome.operation]),
+      [undefined, ['ESRCH', 'REQUEST_1'], undefined, ['EEXIST', 'REQUEST_3'], undefined],
+    )
+  })
+
+  it('takes an error of the last message for its ACK', async () => {
+    const connection = new NetlinkConnection(new FakeTransport(kernel({ 1: 1 })))
+    assert.deepEqual(
+      (await connection.transact(batchOf(2))).map((outcome) => outcome?.code),
+      [undefined, 'EPERM'],
+    )
+  })
+
+  it('sends one datagram that asks for one ACK, inside the call', () => {
+    const transport = new FakeTransport(kernel())
+    const connection = new NetlinkConnection(transport)
+    void connection.transact(batchOf(200))
+    assert.equal(transport.sent.length, 1)
+    assert.equal(transport.queue.length, 0)
+    assert.equal(requests(transport.sent[0] ?? hex('')).filter(({ flags }) => (flags & 4) !== 0).length, 1)
+    assert.deepEqual(connection.counters, { messagesSent: 200, datagramsSent: 1, datagramsReceived: 1 })
+  })
+
+  it('refuses more than 200 messages', async () => {
+    const transport = new FakeTransport(kernel())
+    await assert.rejects(new NetlinkConnection(transport).transact(batchOf(201)), { code: 'netlink-unencodable' })
+    assert.equal(transport.sent.length, 0)
+  })
+
+  it('sends nothing for an empty batch', async () => {
+    const transport = new FakeTransport()
+    assert.deepEqual(await new NetlinkConnection(transport).transact(batchOf(0)), [])
+    assert.equal(transport.sent.length, 0)
+  })
+
+  it('skips stale replies, notifications and replies of other types', async () => {
+    const transport = new FakeTransport((datagram) => {
+      const sequence = requests(datagram)[0]?.sequence ?? 0
+      return [
+        errorMessage(1, sequence - 1),
+        join(errorMessage(1, sequence + 2), errorMessage(1, 0)),
+        row(sequence, 1),
+        errorMessage(3, sequence),
+        errorMessage(0, sequence + 1),
+      ]
+    })
+    const outcomes = await new NetlinkConnection(transport).transact(batchOf(2))
+    assert.deepEqual(
+      outcomes.map((outcome) => outcome?.code),
+      ['ESRCH', undefined],
+    )
+  })
+
+  it('waits for an answer that comes later', async () => {
+    const transport = new FakeTransport()
+    const pending = new NetlinkConnection(transport).transact(batchOf(1))
+    await new Promise((resolve) => setImmediate(resolve))
+    assert.ok(transport.listener)
+    transport.deliver(errorMessage(0, requests(transport.sent[0] ?? hex(''))[0]?.sequence ?? 0))
+    assert.deepEqual(await pending, [undefined])
+    assert.equal(transport.listener, undefined)
+  })
+
+  it('gives up at its deadline with netlink-timeout and works after that', async () => {
+    let answers = false
+    const transport = new FakeTransport((datagram) => (answers ? kernel()(datagram) : []))
+    const connection = new NetlinkConnection(transport, { timeoutMs: 300 })
+    await assert.rejects(connection.transact(batchOf(1)), { code: 'netlink-timeout' })
+    answers = true
+    transport.queue.push(errorMessage(1, requests(transport.sent[0] ?? hex(''))[0]?.sequence ?? 0))
+    assert.deepEqual(await connection.transact(batchOf(1)), [undefined])
+  })
+
+  it('gives up at its deadline also when stale replies never end', async () => {
+    const transport = new FakeTransport()
+    transport.receive = () => errorMessage(0, 0xfffffff0)
+    await assert.rejects(new NetlinkConnection(transport, { timeoutMs: 300 }).transact(batchOf(1)), {
+      code: 'netlink-timeout',
+    })
+  })
+
+  it('reports an overrun as netlink-overrun, empties the queue and works after that', async () => {
+    let lost = true
+    const transport = new FakeTransport((datagram) => {
+      const answers: Reply[] = kernel()(datagram)
+      return lost ? [overrun(), errorMessage(3, 9), ...answers] : answers
+    })
+    const connection = new NetlinkConnection(transport)
+    await assert.rejects(connection.transact(batchOf(3)), { code: 'netlink-overrun' })
+    assert.equal(transport.queue.length, 0)
+    lost = false
+    assert.deepEqual(await connection.transact(batchOf(1)), [undefined])
+  })
+
+  for (const [name, error, code] of [
+    ['EPERM of sendto', new KernelError(1, 'sendto'), 'EPERM'],
+    ['EMSGSIZE of sendto', new KernelError(90, 'sendto'), 'EMSGSIZE'],
+  ] as const)
+    it(`rejects with ${name}`, async () => {
+      const transport = new FakeTransport()
+      transport.send = () => {
+        throw error
+      }
+      const connection = new NetlinkConnection(transport)
+      await assert.rejects(connection.transact(batchOf(1)), { code })
+      await assert.rejects(connection.transact(batchOf(1)), { code })
+    })
+
+  it('rejects with netlink-truncated', async () => {
+    const connection = new NetlinkConnection(new FakeTransport(() => [netlinkError('netlink-truncated', 'cut')]))
+    await assert.rejects(connection.transact(batchOf(1)), { code: 'netlink-truncated' })
+  })
+
+  it('never gives a wrong outcome for an answer cut at any byte', async () => {
+    for (let length = 0; length < 72; length++) {
+      const transport = new FakeTransport((datagram) => [join(...kernel({ 0: 3 })(datagram)).subarray(0, length)])
+      const error = await new NetlinkConnection(transport, { timeoutMs: 1 }).transact(batchOf(2)).then(
+        () => undefined,
+        (reason: unknown) => reason,
+      )
+      assert.ok(error instanceof CodedError, `cut to ${length}`)
+      assert.equal(error.code, length === 0 || length === 36 ? 'netlink-timeout' : 'netlink-malformed')
+    }
+  })
+
+  it('answers of random bytes are an error or skipped', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.uint8Array({ maxLength: 80 }), { maxLength: 4 }), async (garbage) => {
+        const transport = new FakeTransport((datagram) => [...garbage, ...kernel()(datagram)])
+        try {
+          assert.deepEqual(await new NetlinkConnection(transport).transact(batchOf(1)), [undefined])
+        } catch (error) {
+          assert.ok(error instanceof CodedError && error.code === 'netlink-malformed', String(error))
+        }
+      }),
+    )
+  })
+})
+
+describe('NetlinkConnection order and end', () => {
+  it('runs one call at a time, in call order', async () => {
+    const transport = new FakeTransport()
+    const connection = new NetlinkConnection(transport)
+    const order: number[] = []
+    const calls = [1, 2, 3].map(async (each) => {
+      await connection.transact(batchOf(each))
+      order.push(each)
+    })
+    for (const count of [1, 2, 3]) {
+      await new Promise((resolve) => setImmediate(resolve))
+      const last = transport.sent.at(-1) ?? hex('')
+      assert.equal(transport.sent.length, count)
+      assert.equal(requests(last).length, count)
+      transport.deliver(...kernel()(last))
+    }
+    await Promise.all(calls)
+    assert.deepEqual(order, [1, 2, 3])
+  })
+
+  it('an aborted call leaves the queue without being sent', async () => {
+    const transport = new FakeTransport()
+    const connection = new NetlinkConnection(transport)
+    const first = connection.transact(batchOf(1))
+    const abort = new AbortController()
+    const second = connection.transact(batchOf(2), { signal: abort.signal })
+    const third = connection.transact(batchOf(3))
+    abort.abort(new Error('no longer wanted'))
+    await assert.rejects(second, /no longer wanted/)
+    transport.deliver(...kernel()(transport.sent[0] ?? hex('')))
+    await first
+    await new Promise((resolve) => setImmediate(resolve))
+    transport.deliver(...kernel()(transport.sent[1] ?? hex('')))
+    assert.equal((await third).length, 3)
+    assert.equal(transport.sent.length, 2)
+  })
+
+  it('an aborted wait ends at once and its late answer is skipped', async () => {
+    const transport = new FakeTransport()
+    const connection = new NetlinkConnection(transport)
+    const abort = new AbortController()
+    const first = connection.transact(batchOf(1), { signal: abort.signal })
+    setImmediate(() => abort.abort(new Error('stop')))
+    await assert.rejects(first, /stop/)
+    transport.queue.push(errorMessage(1, requests(transport.sent[0] ?? hex(''))[0]?.sequence ?? 0))
+    const second = connection.transact(batchOf(1))
+    await new Promise((resolve) => setImmediate(resolve))
+    transport.deliver(...kernel()(transport.sent[1] ?? hex('')))
+    assert.deepEqual(await second, [undefined])
+  })
+
+  it('a signal that is aborted already sends nothing', async () => {
+    const transport = new FakeTransport(kernel())
+    const connection = new NetlinkConnection(transport)
+    const signal = AbortSignal.abort(new Error('before'))
+    await assert.rejects(connection.transact(batchOf(1), { signal }), /before/)
+    await assert.rejects(connection.request(batchOf(1), readByte, { signal }), /before/)
+    await assert.rejects(connection.dump(batchOf(1), readByte, { signal }), /before/)
+    assert.equal(transport.sent.length, 0)
+  })
+
+  it('close rejects the call that runs, those that wait and those to come', async () => {
+    const transport = new FakeTransport()
+    const connection = new NetlinkConnection(transport)
+    const calls = [
+      connection.transact(batchOf(1)),
+      connection.request(batchOf(1), readByte),
+      connection.dump(batchOf(1), readByte),
+    ]
+    await new Promise((resolve) => setImmediate(resolve))
+    connection.close()
+    connection.close()
+    for (const call of [...calls, connection.transact(batchOf(1))])
+      await assert.rejects(call, { code: 'netlink-closed' })
+    assert.equal(transport.closed, true)
+  })
+})
+
+describe('NetlinkConnection.request', () => {
+  const answering = (...replies: ((sequence: number) => Reply)[]): NetlinkConnection =>
+    new NetlinkConnection(
+      new FakeTransport((datagram) => {
+        const sequence = requests(datagram)[0]?.sequence ?? 0
+        return replies.map((reply) => reply(sequence))
+      }),
+      { timeoutMs: 300 },
+    )
+
+  it('gives the decoded reply and asks for no ACK', async () => {
+    const transport = new FakeTransport((datagram) => [row(requests(datagram)[0]?.sequence ?? 0, 7, 0)])
+    assert.equal(await new NetlinkConnection(transport).request(batchOf(1), readByte), 7)
+    assert.equal(requests(transport.sent[0] ?? hex(''))[0]?.flags, 1)
+  })
+
+  it('rejects with the error the kernel answers', async () => {
+    await assert.rejects(
+      answering((sequence) => errorMessage(3, sequence)).request(batchOf(1), readByte),
+      (error) => error instanceof KernelError && error.code === 'ESRCH' && error.operation === 'REQUEST_0',
+    )
+  })
+
+  const rows: readonly (readonly [string, ((sequence: number) => Reply)[], string])[] = [
+    ['an ACK without a reply', [(s) => errorMessage(0, s)], 'netlink-malformed'],
+    ['the end of a dump', [(s) => doneMessage(0, s)], 'netlink-malformed'],
+    ['an overrun', [overrun, (s) => row(s, 1)], 'netlink-overrun'],
+    ['only stale replies', [(s) => row(s - 1, 1)], 'netlink-timeout'],
+    ['nothing', [], 'netlink-timeout'],
+    ['half a header', [() => hex('1000')], 'netlink-malformed'],
+  ]
+  for (const [name, replies, code] of rows)
+    it(`rejects ${name} with ${code}`, async () => {
+      await assert.rejects(answering(...replies).request(batchOf(1), readByte), { code })
+    })
+
+  it('refuses more or less than one message', async () => {
+    for (const count of [0, 2])
+      await assert.rejects(answering().request(batchOf(count), readByte), { code: 'netlink-unencodable' })
+  })
+})
+
+/** Long enough for a busy machine, short enough to wait for in the tests of silence. */
+const timeoutMs = 300
+
+describe('NetlinkConnection.dump', () => {
+  /** Each sent datagram gets the next list of replies. */
+  function dumping(...rounds: ((sequence: number) => Reply[])[]): {
+    connection: NetlinkConnection
+    transport: FakeTransport
+  } {
+    let round = 0
+    const transport = new FakeTransport(
+      (datagram) => rounds[Math.min(round++, rounds.length - 1)]?.(requests(datagram)[0]?.sequence ?? 0) ?? [],
+    )
+    return { connection: new NetlinkConnection(transport, { timeoutMs }), transport }
+  }
+  const good = (s: number): Reply[] => [join(row(s, 1), row(s, 2)), row(s, 3), doneMessage(0, s)]
+
+  it('collects what decode returns, without undefined', async () => {
+    const { connection } = dumping(good)
+    assert.deepEqual(
+      await connection.dump(batchOf(1), (each) => (readByte(each) === 2 ? undefined : readByte(each))),
+      [1, 3],
+    )
+  })
+
+  it('collects when parts come later', async () => {
+    const { connection, transport } = dumping((s) => [row(s, 1), undefined])
+    const pending = connection.dump(batchOf(1), readByte)
+    await new Promise((resolve) => setImmediate(resolve))
+    const sequence = requests(transport.sent[0] ?? hex(''))[0]?.sequence ?? 0
+    transport.deliver(row(sequence, 2), doneMessage(0, sequence))
+    assert.deepEqual(await pending, [1, 2])
+  })
+
+  const interruptions: readonly (readonly [string, (s: number) => Reply[]])[] = [
+    ['NLM_F_DUMP_INTR on a part', (s) => [row(s, 9, 0x12), row(s, 9), doneMessage(0, s)]],
+    ['NLM_F_DUMP_INTR on the end', (s) => [row(s, 9), doneMessage(0, s, 0x12)]],
+    ['EINTR at the end', (s) => [row(s, 9), doneMessage(4, s)]],
+    ['EINTR as an answer', (s) => [errorMessage(4, s)]],
+    ['EBUSY of a dump that still runs', (s) => [errorMessage(16, s), row(s - 1, 9), doneMessage(0, s - 1)]],
+    ['an overrun', (s) => [row(s, 9), overrun(), row(s, 9)]],
+    ['a truncated part', (s) => [row(s, 9), netlinkError('netlink-truncated', 'cut'), row(s, 9)]],
+  ]
+  for (const [name, replies] of interruptions)
+    it(`starts again after ${name}, and nothing of the first attempt remains`, async () => {
+      const { connection, transport } = dumping(replies, replies, good)
+      let restarts = 0
+      assert.deepEqual(await connection.dump(batchOf(1), readByte, { onRestart: () => restarts++ }), [1, 2, 3])
+      assert.equal(restarts, 2)
+      assert.equal(transport.sent.length, 3)
+    })
+
+  const endless: readonly (readonly [string, (s: number) => Reply[], string])[] = [
+    ['NLM_F_DUMP_INTR', (s) => [row(s, 1, 0x12), doneMessage(0, s)], 'netlink-dump-interrupted'],
+    ['EBUSY', (s) => [errorMessage(16, s)], 'EBUSY'],
+    ['overruns', () => [overrun()], 'netlink-overrun'],
+  ]
+  for (const [name, replies, code] of endless)
+    it(`gives up after 10 attempts with ${name}: ${code}`, async () => {
+      const { connection, transport } = dumping(replies)
+      await assert.rejects(connection.dump(batchOf(1), readByte), { code })
+      assert.equal(transport.sent.length, 10)
+    })
+
+  const failures: readonly (readonly [string, (s: number) => Reply[], string])[] = [
+    ['EPERM', (s) => [errorMessage(1, s)], 'EPERM'],
+    ['an error at the end', (s) => [row(s, 1), doneMessage(12, s)], 'ENOMEM'],
+    ['a part cut short', (s) => [row(s, 1).subarray(0, 15)], 'netlink-malformed'],
+    ['no end', (s) => [row(s, 1)], 'netlink-timeout'],
+    ['NLMSG_OVERRUN', (s) => [message(4, 0, s)], 'netlink-malformed'],
+  ]
+  for (const [name, replies, code] of failures)
+    it(`rejects ${name} with ${code}, and the connection works after that`, async () => {
+      const { connection } = dumping(replies, good)
+      await assert.rejects(connection.dump(batchOf(1), readByte), { code })
+      assert.deepEqual(await connection.dump(batchOf(1), readByte), [1, 2, 3])
+    })
+
+  it('rejects with what decode throws and reads the rest away', async () => {
+    const { connection, transport } = dumping(good)
+    const broken = connection.dump(batchOf(1), () => {
+      throw netlinkError('netlink-malformed', 'not mine')
+    })
+    await assert.rejects(broken, { code: 'netlink-malformed' })
+    assert.equal(transport.queue.length, 0)
+  })
+
+  it('lets the event loop run, and ends there when aborted', async () => {
+    const { connection, transport } = dumping((s) => [
+      ...Array.from({ length: 500 }, (_, index) => row(s, index & 0xff)),
+      doneMessage(0, s),
+    ])
+    let turns = 0
+    let counting = true
+    const count = (): void => {
+      turns++
+      if (counting) setImmediate(count)
+    }
+    setImmediate(count)
+    try {
+      assert.equal((await connection.dump(batchOf(1), readByte, { yieldAfterMs: 0 })).length, 500)
+    } finally {
+      counting = false
+    }
+    assert.ok(turns > 100, `${turns} turns`)
+
+    const abort = new AbortController()
+    const aborted = connection.dump(batchOf(1), readByte, { yieldAfterMs: 0, signal: abort.signal })
+    setImmediate(() => abort.abort(new Error('enough')))
+    await assert.rejects(aborted, /enough/)
+    assert.equal(transport.queue.length, 0)
+  })
+})

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { KernelError, netlinkError } from '../../src/netlink/errors.ts'
+import { type RtnetlinkEvent, RtnetlinkEvents } from '../../src/netlink/rtnetlink-events.ts'
+import { FakeTransport, hex, join, message } from './wire.ts'
+
+const ADDRESS = hex('02208000 05000000 08000100 0a600001 08000200 0a600001 08000800 80000000')
+const added = (): Uint8Array => message(20, 0, 0, ADDRESS)
+const deleted = (): Uint8Array => message(21, 0, 0, ADDRESS)
+
+function listening(): { transport: FakeTransport; events: string[]; subscription: RtnetlinkEvents; causes: unknown[] } {
+  const transport = new FakeTransport()
+  const events: string[] = []
+  const causes: unknown[] = []
+  const describeEvent = (event: RtnetlinkEvent): string => {
+    switch (event.kind) {
+      case 'link':
+        return `link ${event.change} ${event.link.name}`
+      case 'address':
+        return `address ${event.change} ${event.address.address}`
+      case 'route':
+        return `route ${event.change} ${event.route.destination}/${event.route.prefixLength}`
+      case 'overrun':
+      case 'failed':
+        causes.push(event.cause)
+        return event.kind
+    }
+  }
+  const subscription = new RtnetlinkEvents(transport, (event) => events.push(describeEvent(event)))
+  subscription.start()
+  return { transport, events, subscription, causes }
+}
+
+describe('RtnetlinkEvents', () => {
+  it('delivers every message of a datagram and skips what is not its business', () => {
+    const { transport, events } = listening()
+    transport.deliver(join(added(), message(28, 0, 0, hex('00000000')), deleted()))
+    assert.deepEqual(events, ['address new 10.96.0.1', 'address deleted 10.96.0.1'])
+  })
+
+  for (const [name, loss, code] of [
+    ['ENOBUFS', new KernelError(105, 'recvfrom'), 'netlink-overrun'],
+    ['a truncated datagram', netlinkError('netlink-truncated', 'cut'), 'netlink-truncated'],
+    ['a malformed datagram', hex('1000'), 'netlink-malformed'],
+  ] as const)
+    it(`reports ${name} as one overrun, after the queue is empty, and goes on`, () => {
+      const { transport, events, causes } = listening()
+      transport.deliver(added(), loss, added(), loss, added())
+      assert.deepEqual(events, ['address new 10.96.0.1', 'overrun'])
+      const [cause] = causes
+      assert.equal(cause instanceof Error && 'code' in cause && cause.code, code)
+      transport.deliver(deleted())
+      assert.equal(events.at(-1), 'address deleted 10.96.0.1')
+    })
+
+  it('an overrun is not reported while the queue is still being read', () => {
+    const { transport, events } = listening()
+    transport.deliver(new KernelError(105, 'recvfrom'), ...Array.from({ length: 100 }, added))
+    assert.deepEqual(events, [])
+    transport.deliver()
+    assert.deepEqual(events, ['overrun'])
+  })
+
+  it('closes after an error that will not go away', () => {
+    const { transport, events } = listening()
+    transport.deliver(new KernelError(9, 'recvfrom'), added())
+    assert.deepEqual(events, ['failed'])
+    assert.equal(transport.closed, true)
+  })
+
+  it('delivers nothing after close, not even of the same datagram', () => {
+    const transport = new FakeTransport()
+    const events: RtnetlinkEvent[] = []
+    const subscription = new RtnetlinkEvents(transport, (event) => {
+      events.push(event)
+      subscription.close()
+    })
+    subscription.start()
+    transport.deliver(join(added(), deleted()), added())
+    assert.equal(events.length, 1)
+    assert.equal(transport.closed, true)
+  })
+})
