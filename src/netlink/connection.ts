@@ -8,8 +8,8 @@ import { CodedError } from '../values/errors.ts'
 import { MAX_BATCH_MESSAGES, type MessageBatch } from './batch.ts'
 import { NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN } from './constants.ts'
 import { KernelError, netlinkError } from './errors.ts'
+import { Exchange, type NetlinkCounters, nextTurn, type Slice } from './exchange.ts'
 import { decodeDone, decodeError, type ReceivedMessage, visitMessages } from './message.ts'
-import { Readiness } from './readiness.ts'
 import type { Transport } from './transport.ts'
 import { Turns } from './turns.ts'
 
@@ -33,34 +33,26 @@ const DEFAULT_TIMEOUT_MS = 5_000
 /** A dump may last this many times the timeout of one exchange, however steadily it proceeds. */
 const DUMP_TIMEOUT_FACTOR = 12
 
-/** What the bench counts. */
-export interface NetlinkCounters {
-  messagesSent: number
-  datagramsSent: number
-  datagramsReceived: number
-}
-
 /** How one attempt at a dump ended: whole, or why another is needed. */
 type DumpEnd = 'complete' | Error
 
 export class NetlinkConnection {
-  readonly counters: NetlinkCounters = { messagesSent: 0, datagramsSent: 0, datagramsReceived: 0 }
-  readonly #transport: Transport
-  readonly #timeoutMs: number
+  readonly #exchange: Exchange
   readonly #turns = new Turns()
-  readonly #readiness: Readiness
-  #sequence = 1
 
   /** @param options.timeoutMs deadline for the answer to one datagram, default 5,000 */
   constructor(transport: Transport, options: { readonly timeoutMs?: number } = {}) {
-    this.#transport = transport
-    this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS
-    this.#readiness = new Readiness(transport)
+    this.#exchange = new Exchange(transport, options.timeoutMs ?? DEFAULT_TIMEOUT_MS)
+  }
+
+  /** Messages and datagrams since it was opened. */
+  get counters(): Readonly<NetlinkCounters> {
+    return this.#exchange.counters
   }
 
   /** nl_pid of the socket: notifications that our own requests cause carry it. */
   get portId(): number {
-    return this.#transport.portId
+    return this.#exchange.portId
   }
 
   /**
@@ -78,12 +70,12 @@ export class NetlinkConnection {
     const turn = this.#turns.take(options.signal)
     if (turn !== undefined) await turn
     try {
-      const first = this.#send(batch, true)
+      const first = this.#exchange.send(batch, true)
       const outcomes: Outcome[] = new Array(count).fill(undefined)
       let acknowledged = false
-      const deadline = performance.now() + this.#timeoutMs
+      const deadline = performance.now() + this.#exchange.timeoutMs
       while (!acknowledged) {
-        const datagram = this.#receive() ?? (await this.#awaitDatagram(deadline, options.signal))
+        const datagram = this.#exchange.receive() ?? (await this.#exchange.awaitDatagram(deadline, options.signal))
         visitMessages(datagram, (message) => {
           const index = (message.sequence - first) >>> 0
           if (index >= count || message.type !== NLMSG_ERROR) return
@@ -91,7 +83,7 @@ export class NetlinkConnection {
           if (errno !== 0) outcomes[index] = new KernelError(errno, batch.operation(index), extendedAck)
           if (index === count - 1) acknowledged = true
         })
-        if (!acknowledged && performance.now() > deadline) throw this.#timedOut()
+        if (!acknowledged && performance.now() > deadline) throw this.#exchange.timedOut()
       }
       return outcomes
     } finally {
@@ -113,11 +105,11 @@ export class NetlinkConnection {
     const turn = this.#turns.take(options.signal)
     if (turn !== undefined) await turn
     try {
-      const sequence = this.#send(request, false)
+      const sequence = this.#exchange.send(request, false)
       const replies: T[] = []
-      const deadline = performance.now() + this.#timeoutMs
+      const deadline = performance.now() + this.#exchange.timeoutMs
       for (;;) {
-        const datagram = this.#receive() ?? (await this.#awaitDatagram(deadline, options.signal))
+        const datagram = this.#exchange.receive() ?? (await this.#exchange.awaitDatagram(deadline, options.signal))
         visitMessages(datagram, (message) => {
           if (message.sequence !== sequence || replies.length > 0 || message.type === NLMSG_NOOP) return
           if (message.type === NLMSG_ERROR) {
@@ -133,7 +125,7 @@ export class NetlinkConnection {
           replies.push(decode(message))
         })
         for (const reply of replies) return reply
-        if (performance.now() > deadline) throw this.#timedOut()
+        if (performance.now() > deadline) throw this.#exchange.timedOut()
       }
     } finally {
       this.#turns.pass()
@@ -158,12 +150,12 @@ export class NetlinkConnection {
     const slice = { startedAt: performance.now(), lengthMs: options.yieldAfterMs ?? 8 }
     let finished = false
     try {
-      const deadline = performance.now() + this.#timeoutMs * DUMP_TIMEOUT_FACTOR
+      const deadline = performance.now() + this.#exchange.timeoutMs * DUMP_TIMEOUT_FACTOR
       for (let attempt = 1; ; attempt++) {
         const collected: T[] = []
         finished = false
         const end = await this.#dumpOnce(request, decode, collected, slice, deadline, options.signal)
-        if (end !== 'complete') await this.#drain(slice)
+        if (end !== 'complete') await this.#exchange.drain(slice)
         finished = true
         if (end === 'complete') return collected
         if (attempt === MAX_DUMP_ATTEMPTS) throw end
@@ -171,7 +163,7 @@ export class NetlinkConnection {
       }
     } finally {
       // The kernel goes on with a dump until it is read to its end; the next request must not meet it.
-      if (!finished) await this.#drain(slice)
+      if (!finished) await this.#exchange.drain(slice)
       this.#turns.pass()
     }
   }
@@ -180,8 +172,7 @@ export class NetlinkConnection {
   close(): void {
     const closed = netlinkError('netlink-closed', 'the netlink connection is closed')
     this.#turns.close(closed)
-    this.#readiness.close(closed)
-    this.#transport.close()
+    this.#exchange.close(closed)
   }
 
   async #dumpOnce<T>(
@@ -219,12 +210,13 @@ export class NetlinkConnection {
         }
       }
     }
-    const sequence = this.#send(request, false)
-    let progressBy = performance.now() + this.#timeoutMs
+    const sequence = this.#exchange.send(request, false)
+    let progressBy = performance.now() + this.#exchange.timeoutMs
     for (;;) {
       let datagram: Uint8Array
       try {
-        datagram = this.#receive() ?? (await this.#awaitDatagram(Math.min(progressBy, deadline), signal))
+        datagram =
+          this.#exchange.receive() ?? (await this.#exchange.awaitDatagram(Math.min(progressBy, deadline), signal))
       } catch (error) {
         if (error instanceof CodedError && (error.code === 'netlink-overrun' || error.code === 'netlink-truncated'))
           return error
@@ -238,11 +230,11 @@ export class NetlinkConnection {
       })
       if (end !== undefined) return end
       const now = performance.now()
-      if (now > Math.min(progressBy, deadline)) throw this.#timedOut()
-      if (ours) progressBy = now + this.#timeoutMs
+      if (now > Math.min(progressBy, deadline)) throw this.#exchange.timedOut()
+      if (ours) progressBy = now + this.#exchange.timeoutMs
       if (now - slice.startedAt > slice.lengthMs) await nextTurn(slice)
       signal?.throwIfAborted()
-      this.#readiness.throwIfClosed()
+      this.#exchange.throwIfClosed()
     }
   }
 
@@ -250,74 +242,4 @@ export class NetlinkConnection {
     if (request.count !== 1)
       throw netlinkError('netlink-unencodable', `${request.count} messages where one request is expected`)
   }
-
-  /** Sends the batch; returns the sequence number of its first message. */
-  #send(batch: MessageBatch, ackLast: boolean): number {
-    this.#readiness.throwIfClosed()
-    const count = batch.count
-    // 0 marks notifications, so a batch never spans it.
-    if (this.#sequence + count > 0xffffffff) this.#sequence = 1
-    const first = this.#sequence
-    this.#sequence += count
-    this.#transport.send(batch.seal(first, ackLast))
-    this.counters.messagesSent += count
-    this.counters.datagramsSent++
-    return first
-  }
-
-  #receive(): Uint8Array | undefined {
-    let datagram: Uint8Array | undefined
-    try {
-      datagram = this.#transport.receive()
-    } catch (error) {
-      if (!(error instanceof KernelError && error.code === 'ENOBUFS')) throw error
-      this.#discardQueued()
-      throw netlinkError('netlink-overrun', 'the receive queue overflowed and replies are lost', { cause: error })
-    }
-    if (datagram !== undefined) this.counters.datagramsReceived++
-    return datagram
-  }
-
-  async #awaitDatagram(deadline: number, signal: AbortSignal | undefined): Promise<Uint8Array> {
-    for (;;) {
-      const leftMs = deadline - performance.now()
-      if (leftMs <= 0) throw this.#timedOut()
-      if (!(await this.#readiness.wait(leftMs, signal))) throw this.#timedOut()
-      const datagram = this.#receive()
-      if (datagram !== undefined) return datagram
-    }
-  }
-
-  /** Reads what is queued and drops it, in slices: the rest of a dump may be long. */
-  async #drain(slice: Slice): Promise<void> {
-    while (!this.#readiness.closed && this.#discardQueued(slice)) await nextTurn(slice)
-  }
-
-  /** Drops what is queued; true when the slice was over before the queue was empty. */
-  #discardQueued(slice?: Slice): boolean {
-    for (let left = 100_000; left > 0; left--) {
-      try {
-        if (this.#transport.receive() === undefined) return false
-      } catch {
-        // Whatever is wrong with a datagram that is dropped anyway does not matter.
-      }
-      if (slice !== undefined && performance.now() - slice.startedAt > slice.lengthMs) return true
-    }
-    return false
-  }
-
-  #timedOut(): Error {
-    return netlinkError('netlink-timeout', `no answer from the kernel within ${this.#timeoutMs} ms`)
-  }
-}
-
-/** A stretch of work that may hold the event loop for `lengthMs`. */
-interface Slice {
-  startedAt: number
-  readonly lengthMs: number
-}
-
-async function nextTurn(slice: Slice): Promise<void> {
-  await new Promise<void>((resolve) => setImmediate(resolve))
-  slice.startedAt = performance.now()
 }
