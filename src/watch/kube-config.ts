@@ -168,8 +168,8 @@ export class KubeAccess {
     const check = (field: string, material: TlsMaterial): void => {
       try {
         // An authority that is no certificate is ignored there without a word.
-        if (material.ca !== undefined) new X509Certificate(material.ca)
-        else createSecureContext(material)
+        if (material.ca !== undefined) return void new X509Certificate(material.ca)
+        createSecureContext(material)
       } catch (error) {
         throw this.#error(`${field}: ${reasonOf(error)}`)
       }

@@ -175,7 +175,7 @@ class ManifestsSource implements Source {
       }
       this.#report(name, problems)
     }
-    for (const name of [...this.#reported.keys()])
+    for (const name of this.#reported.keys())
       if (!this.#files.has(name) && name !== this.#options.directory) this.#report(name, [])
     const changes: ObjectChange[] = []
     for (const [identity, { change }] of this.#delivered)

@@ -7,13 +7,14 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { ObjectChange, ObjectKind } from '../service/objects.ts'
 import { CodedError } from '../values/errors.ts'
-import type { ApiClient, ListPage, Query } from './api-client.ts'
-import { ApiError, statusError } from './api-error.ts'
+import type { ApiClient, ListPage } from './api-client.ts'
+import { ApiError } from './api-error.ts'
 import { Backoff } from './backoff.ts'
-import { isObject, type JsonObject } from './findings.ts'
+import { pageQuery, streamingListQuery, watchQuery, wholeListQuery } from './list-queries.ts'
 import { ObjectStore } from './object-store.ts'
 import type { Selection } from './selection.ts'
 import type { ObjectSink } from './source.ts'
+import { applyEvents } from './watch-events.ts'
 
 /** How long things take; all in milliseconds, all with a default. Tests shorten them. */
 export interface ReflectorTimes {
@@ -44,16 +45,12 @@ export interface ReflectorOptions {
   readonly onHealthy: () => void
 }
 
-/** Objects a page. */
-const PAGE_SIZE = 500
 /** Objects delivered in one call where there are many. */
 const SLICE_OBJECTS = 100
 /** Longest time with the event loop to ourselves. */
 const TURN_MS = 8
 /** Longest time that a server may ask to be left alone. */
 const MAX_RETRY_AFTER_MS = 300_000
-/** metav1 InitialEventsAnnotationKey: marks the bookmark that ends a streaming list. */
-const INITIAL_EVENTS_END = 'k8s.io/initial-events-end'
 
 export class Reflector {
   readonly #options: ReflectorOptions
@@ -155,15 +152,9 @@ export class Reflector {
   async #stream(initial: boolean): Promise<void> {
     const { client, selection, random } = this.#options
     const timeoutSeconds = 300 + Math.floor(random() * 301)
-    const query: Query = {
-      ...selectors(selection),
-      watch: 'true',
-      allowWatchBookmarks: 'true',
-      timeoutSeconds: String(timeoutSeconds),
-      ...(initial
-        ? { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }
-        : { resourceVersion: this.#version }),
-    }
+    const query = initial
+      ? streamingListQuery(selection, timeoutSeconds)
+      : watchQuery(selection, timeoutSeconds, this.#version)
     this.#streamingList = initial
     if (initial) this.#store.beginList()
     let silent = true
@@ -195,7 +186,7 @@ export class Reflector {
     const { client, selection } = this.#options
     this.#streamingList = false
     this.#store.beginList()
-    let query: Query = { ...selectors(selection), limit: String(PAGE_SIZE) }
+    let query = pageQuery(selection, '')
     for (;;) {
       let page: ListPage
       try {
@@ -204,7 +195,7 @@ export class Reflector {
         if (!(error instanceof ApiError) || !error.isExpired || query['continue'] === undefined) throw error
         // The list took longer than the server remembers: once more in one piece, as client-go does.
         this.#store.beginList()
-        query = selectors(selection)
+        query = wholeListQuery(selection)
         continue
       }
       for (let start = 0; start < page.items.length; start += SLICE_OBJECTS) {
@@ -222,7 +213,7 @@ export class Reflector {
       }
       if (page.continueToken === query['continue'])
         throw new ApiError('api-bad-response', 'the list goes on with the page that it just gave')
-      query = { ...selectors(selection), limit: String(PAGE_SIZE), continue: page.continueToken }
+      query = pageQuery(selection, page.continueToken)
     }
   }
 
@@ -263,31 +254,10 @@ export class Reflector {
 
   /** Delivers the events of one piece of the stream. True when the bookmark that ends a streaming list was among them. */
   #take(events: readonly unknown[]): boolean {
-    const changes: ObjectChange[] = []
-    let version: string | undefined
-    let complete = false
-    let failure: CodedError | undefined
-    for (const event of events) {
-      const { type, object } = isObject(event) ? event : {}
-      const change = type === 'ADDED' || type === 'MODIFIED' ? this.#store.put(object) : undefined
-      const gone = type === 'DELETED' ? this.#store.remove(object) : undefined
-      if (change !== undefined) changes.push(change)
-      else if (gone !== undefined) changes.push(gone)
-      if (type === 'ERROR') {
-        failure = statusError(object, { inStream: true })
-        break
-      }
-      if (typeof type !== 'string') {
-        failure = new ApiError('api-bad-response', 'a watch event without a type')
-        break
-      }
-      const metadata = isObject(object) && isObject(object['metadata']) ? object['metadata'] : {}
-      if (typeof metadata['resourceVersion'] === 'string') version = metadata['resourceVersion']
-      if (type === 'BOOKMARK' && endsInitialEvents(metadata)) complete = true
-    }
+    const { changes, version, complete, failure } = applyEvents(events, this.#store)
     this.#deliver(changes)
     // During a streaming list objects come in any order of versions; only its last bookmark counts.
-    if (version !== undefined && (!this.#streamingList || complete)) this.#version = version
+    if (version !== '' && (!this.#streamingList || complete)) this.#version = version
     if (failure !== undefined) throw failure
     return complete
   }
@@ -301,17 +271,4 @@ function refusesStreaming(error: ApiError): boolean {
   if (error.code === 'api-silent') return true
   if (error.status === 400 || error.status === 406 || error.status === 422) return true
   return error.inStream && error.status >= 500
-}
-
-function selectors(selection: Selection): Record<string, string> {
-  const { labelSelector, fieldSelector } = selection
-  return {
-    ...(labelSelector === undefined ? {} : { labelSelector }),
-    ...(fieldSelector === undefined ? {} : { fieldSelector }),
-  }
-}
-
-function endsInitialEvents(metadata: JsonObject): boolean {
-  const annotations = metadata['annotations']
-  return isObject(annotations) && annotations[INITIAL_EVENTS_END] === 'true'
 }

@@ -11,7 +11,10 @@ export interface ObjectSink {
   apply(changes: readonly ObjectChange[]): void
   /** The first complete list of this kind was delivered. Called once for each kind. */
   listed(kind: ObjectKind): void
-  /** All problems with one object (or one file) as they stand now; an empty list when they are gone. */
+  /**
+   * All problems with one subject as they stand now; an empty list when they are gone. The subject is an object with its kind
+   * (`service demo/web`), a file of the manifests folder (`web.yaml`), or that folder when it cannot be read.
+   */
   problems(subject: string, problems: readonly Problem[]): void
 }
 
