@@ -4,9 +4,8 @@
  * only when everything fails with it is the family resolved again.
  */
 import { MessageBatch } from '../netlink/batch.ts'
-import type { CallOptions, DumpOptions, NetlinkConnection, Outcome } from '../netlink/connection.ts'
+import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from '../netlink/connection.ts'
 import { KernelError } from '../netlink/errors.ts'
-import type { NetlinkCounters } from '../netlink/exchange.ts'
 import { resolveFamily } from '../netlink/generic.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { IpvsBatch } from './batch.ts'

@@ -13,6 +13,8 @@ import { decodeDone, decodeError, type ReceivedMessage, visitMessages } from './
 import type { Transport } from './transport.ts'
 import { Turns } from './turns.ts'
 
+export type { NetlinkCounters }
+
 /** What the kernel made of one message of a batch: undefined is success. */
 export type Outcome = KernelError | undefined
 

@@ -4,9 +4,8 @@
  */
 import { decodeAddress, encodeDumpAddresses, type InterfaceAddress } from './address-codec.ts'
 import { MessageBatch } from './batch.ts'
-import type { CallOptions, DumpOptions, NetlinkConnection, Outcome } from './connection.ts'
+import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from './connection.ts'
 import { KernelError } from './errors.ts'
-import type { NetlinkCounters } from './exchange.ts'
 import {
   decodeLink,
   encodeCreateDummy,
