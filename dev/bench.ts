@@ -57,13 +57,14 @@ async function runSizes(
 ): Promise<void> {
   const floor = await compileFloor(folder, process.env)
   if ('missing' in floor) say(`No floor: ${floor.missing}`)
-  const entry = options.proxy === undefined ? (await bundle({ directory: join(ROOT, 'dist') })).entry : ''
+  const entry = options.proxy === undefined ? (await bundle({ minify: options.profile === undefined })).entry : ''
   const results: BenchResult[] = []
   for (const services of options.sizes) {
     const floorMs =
       'missing' in floor ? null : await runFloor(floor.program, services, options.endpoints, choice, signal)
     say(`  ${services} x ${options.endpoints}: floor ${floorMs?.toFixed(1) ?? 'not measured'} ms`)
-    const measured = await runMeasurement(taskOf(options, services, folder, entry), choice, signal)
+    const own = mkdtempSync(join(folder, 'size-'))
+    const measured = await runMeasurement(taskOf(options, services, own, entry), choice, signal)
     const result = { ...measured, floorMs, floorRatio: ratio(measured.coldStartMs, floorMs) }
     results.push(result)
     if (options.output === 'json') process.stdout.write(`${formatJson(result)}\n`)
@@ -124,7 +125,8 @@ async function runToEnd(
   const code = await runInKernel(choice, {
     command,
     cwd: ROOT,
-    env: process.env,
+    // User-mode Linux 7.2 loses io_uring completions and crashes on unmapping them; libuv uses them where it may.
+    env: choice.kind === 'uml' ? { ...process.env, UV_USE_IO_URING: '0' } : process.env,
     timeoutMs,
     signal,
     stdout: (chunk) => {

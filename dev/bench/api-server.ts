@@ -38,8 +38,8 @@ export class ApiServer {
     const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])
     const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
     const signal = AbortSignal.timeout(READY_MS)
-    const ended = once(child, 'exit', { signal }).then(([code]) => {
-      throw new Error(`the API server ended with code ${code}`)
+    const ended = once(child, 'exit', { signal }).then(([code, killedBy]) => {
+      throw new Error(`the API server ended with ${killedBy ?? `code ${code}`}`)
     })
     const [line] = await Promise.race([once(child.stdout, 'data', { signal }), ended])
     ended.catch(() => undefined)

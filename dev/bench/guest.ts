@@ -23,7 +23,8 @@ export interface GuestTask
 }
 
 const NODE_NAME = 'node0'
-const NODE_ADDRESS = '10.0.2.15'
+/** As the API server's Node object has it. */
+const NODE_ADDRESS = '172.18.0.2'
 
 async function main(task: GuestTask): Promise<void> {
   const { services, endpoints, folder } = task

@@ -120,9 +120,13 @@ export function parseTable(text: string): Map<string, Set<string>> {
   const table = new Map<string, Set<string>>()
   let current: Set<string> | undefined
   for (const line of text.split('\n')) {
-    const [first, key, , weight] = line.trim().split(/\s+/)
-    if (first === 'TCP' && key !== undefined) table.set(key, (current = new Set()))
-    else if (first === '->' && key !== undefined && Number(weight) > 0) current?.add(key)
+    const [first, key = '', , weight] = line.trim().split(/\s+/)
+    if (first === '->') {
+      if (Number(weight) > 0) current?.add(key)
+    } else {
+      current = first === 'TCP' ? new Set() : undefined
+      if (current !== undefined) table.set(key, current)
+    }
   }
   return table
 }

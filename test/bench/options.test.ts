@@ -1,0 +1,53 @@
+/** The bench's command line. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type BenchOptions, parseBenchOptions } from '../../dev/bench/options.ts'
+
+const DEFAULTS: BenchOptions = {
+  sizes: [100, 1_000, 10_000],
+  endpoints: 5,
+  output: 'text',
+  changes: 200,
+  idleSeconds: 60,
+  slope: false,
+  nodeFlags: [],
+}
+
+describe('parseBenchOptions', () => {
+  const accepted: readonly [line: string, expected: Partial<BenchOptions>][] = [
+    ['', {}],
+    ['--services 50000', { sizes: [50_000] }],
+    ['--services 100,1000', { sizes: [100, 1_000] }],
+    ['--services 100 --services 1000', { sizes: [100, 1_000] }],
+    ['--endpoints 2 --output json', { endpoints: 2, output: 'json' }],
+    ['-o json --slope', { output: 'json', slope: true }],
+    ['--proxy /bin/p:--config={config}', { proxy: '/bin/p:--config={config}' }],
+    ['--idle-seconds 5 --changes 10', { idleSeconds: 5, changes: 10 }],
+    ['--profile /tmp/p', { profile: '/tmp/p' }],
+  ]
+  for (const [line, expected] of accepted)
+    it(`takes "${line}"`, () =>
+      assert.deepEqual(parseBenchOptions(line.split(' ').filter(Boolean)), { ...DEFAULTS, ...expected }))
+
+  it('takes flags for node as one word', () =>
+    assert.deepEqual(parseBenchOptions(['--node-flags=--max-lazy --single-threaded']), {
+      ...DEFAULTS,
+      nodeFlags: ['--max-lazy', '--single-threaded'],
+    }))
+
+  const refused: readonly [line: string, message: RegExp][] = [
+    ['--services 0', /--services is a whole number/],
+    ['--services many', /--services is a whole number.*"many"/],
+    ['--services 1.5', /--services is a whole number/],
+    ['--services 999999999', /--services is a whole number/],
+    ['--endpoints 0', /--endpoints is a whole number/],
+    ['--output yaml', /--output is text or json/],
+    ['--size 5', /--size/],
+    ['stray', /stray/],
+  ]
+  for (const [line, message] of refused)
+    it(`refuses "${line}"`, () => {
+      const parsed = parseBenchOptions(line.split(' '))
+      assert.match('error' in parsed ? parsed.error : 'accepted', message)
+    })
+})
