@@ -7,7 +7,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { IpvsDataplane } from '../dataplane/ipvs.ts'
 import { checkScheduler, type IpvsKernel, openIpvsKernel, watchKernel } from '../dataplane/ipvs-kernel.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { DEVICE_KIND, SERVICE_DEVICE } from '../ipvs/address-diff.ts'
 import { auditVirtualServers } from '../ipvs/audit.ts'
 import { InterfaceAddresses } from '../node/interface-addresses.ts'
 import { applySysctls, ipvsSysctls } from '../node/sysctl.ts'
@@ -23,6 +22,7 @@ import { parseCidr } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
+import { PassLog } from './pass-log.ts'
 
 export interface ProxyOptions {
   readonly configuration: KubeProxyConfiguration
@@ -37,15 +37,18 @@ export interface ProxyOptions {
 
 /** Share of one core for looking after the tables that announce nothing. */
 const AUDIT_CPU_SHARE = 0.003
+/** What a small table needs goes at once. */
+const AUDIT_CREDIT_MS = 50
 /** As long as kube-proxy waits for its Node object at a start. */
 const NODE_WAIT_MS = 30_000
 const KINDS: readonly ObjectKind[] = ['services', 'endpointslices', 'nodes']
 
-/** Failures and repairs of one pass that get a line each. */
-const LOGGED = 20
-const capped = <T>(items: readonly T[]): readonly T[] => items.slice(0, LOGGED)
-
 const now = (): number => performance.now()
+
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
+}
 
 export class Proxy {
   readonly #options: ProxyOptions
@@ -57,10 +60,10 @@ export class Proxy {
   readonly #node: NodeState
   readonly #addresses: InterfaceAddresses
   readonly #problems: ProblemLog
+  readonly #passLog: PassLog
   readonly #awaited = new Set(KINDS)
   readonly #closers: (() => Promise<void> | void)[] = []
   #nodeTimer: NodeJS.Timeout | undefined
-  #lost = new Set<string>()
 
   /** Checks and prepares the kernel, then starts. Rejects with `module-missing` and the like when it cannot work here. */
   static async start(options: ProxyOptions): Promise<Proxy> {
@@ -92,12 +95,16 @@ export class Proxy {
       log,
     })
     this.#dataplane.wantDevice()
+    this.#passLog = new PassLog({ log, problems: this.#problems, dataplane: this.#dataplane, desired: this.#desired })
     this.#loop = new SyncLoop({
       dataplane: this.#dataplane,
       desired: this.#desired,
       minSyncPeriodMs: configuration.ipvs.minSyncPeriodMs,
       now,
-      onPass: (report, durationMs) => this.#passed(report, durationMs),
+      onPass: (report, durationMs) => {
+        this.#passLog.passed(report, durationMs)
+        options.onPass?.(report)
+      },
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
       onError: (error) => log.error('A pass failed', { error }),
     })
@@ -195,7 +202,12 @@ export class Proxy {
 
   #audit(signal: AbortSignal): Promise<void> {
     const { configuration, log } = this.#options
-    const budget = new CpuBudget(AUDIT_CPU_SHARE, (ms, abort) => sleep(ms, undefined, { signal: abort }))
+    const budget = new CpuBudget({
+      share: AUDIT_CPU_SHARE,
+      creditMs: AUDIT_CREDIT_MS,
+      now,
+      sleep: (ms, abort) => sleep(ms, undefined, { signal: abort }),
+    })
     return auditForEver({
       periodMs: configuration.ipvs.syncPeriodMs,
       round: (abort) =>
@@ -203,6 +215,7 @@ export class Proxy {
           ipvs: this.#kernel.auditIpvs,
           mirror: this.#dataplane.virtualServers,
           budget,
+          cpuMs,
           onDoubt: () => this.#loop.request(),
           signal: abort,
         }),
@@ -244,54 +257,5 @@ export class Proxy {
     const { context, problems } = this.#node.context()
     this.#problems.report('node', 'configuration', problems)
     this.#loop.setContext(context)
-  }
-
-  #passed(report: PassReport, durationMs: number): void {
-    const { log, onPass } = this.#options
-    for (const { error, ...failure } of capped(report.failures))
-      log.error('An operation failed and will be tried again', { ...failure, error: error.message })
-    for (const { table, error } of report.unreadable) log.error('Cannot read a table', { table, error: error.message })
-    for (const { commands, ...repair } of capped(report.repairs))
-      log.warn(
-        repair.times >= 3
-          ? 'Repaired again: is there a second proxy on this node?'
-          : 'Repaired what was changed from outside',
-        {
-          ...repair,
-          commands: commands.join('; '),
-        },
-      )
-    if (report.failures.length + report.repairs.length > 2 * LOGGED)
-      log.warn('More of the same', { failures: report.failures.length, repairs: report.repairs.length })
-    if (report.applied > 0 && log.v(2))
-      log.info('Pass done', { operations: report.applied, milliseconds: Math.round(durationMs) })
-    this.#reportDevice()
-    this.#reportLosers()
-    onPass?.(report)
-  }
-
-  /** A link of the device's name that somebody made of another kind works, so it is used; it is worth a word. */
-  #reportDevice(): void {
-    const kind = this.#dataplane.device.live(SERVICE_DEVICE)?.kind
-    const message = `the link is of kind "${kind}" instead of "${DEVICE_KIND}"; it is used as it is and never deleted`
-    const problems =
-      kind === undefined || kind === DEVICE_KIND ? [] : [{ code: 'device-kind', subject: SERVICE_DEVICE, message }]
-    this.#problems.report('device', SERVICE_DEVICE, problems)
-  }
-
-  /** Services that lost an address and port to an older one: said once. */
-  #reportLosers(): void {
-    const lost = new Set<string>()
-    for (const { key, winner, loser } of this.#desired.losers()) {
-      const text = `${loser} ${key} ${winner}`
-      lost.add(text)
-      if (!this.#lost.has(text))
-        this.#options.log.warn('Two Services claim one address and port; the older one has it', {
-          frontend: key,
-          winner,
-          loser,
-        })
-    }
-    this.#lost = lost
   }
 }

@@ -1,29 +1,36 @@
 /**
  * Keeps background work below a share of one core by sleeping after it.
- * What could break: work is counted as wall time between two looks at the clock, so `pay` it right after a stretch
- * that did not wait for anything.
+ * What could break: the share holds over time, not at every moment; what was not used before may be used at once, up to
+ * a credit.
  */
 
-/** Debts below this are carried over: a sleep for each few microseconds would cost more than the work. */
-const SMALLEST_SLEEP_MS = 50
+export interface CpuBudgetOptions {
+  /** 0.003 means 0.3 % of one core. */
+  readonly share: number
+  /** As much work, in milliseconds, may run ahead of the share. */
+  readonly creditMs: number
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
+}
 
 export class CpuBudget {
-  readonly #share: number
-  readonly #sleep: (ms: number, signal: AbortSignal) => Promise<void>
-  #debtMs = 0
+  readonly #options: CpuBudgetOptions
+  #creditMs: number
+  #paidAtMs: number
 
-  /** `share`: 0.003 means 0.3 % of one core. */
-  constructor(share: number, sleep: (ms: number, signal: AbortSignal) => Promise<void>) {
-    this.#share = share
-    this.#sleep = sleep
+  constructor(options: CpuBudgetOptions) {
+    this.#options = options
+    this.#creditMs = options.creditMs
+    this.#paidAtMs = options.now()
   }
 
-  /** Sleeps until `workMs` of work fit into the share. Rejects when aborted. */
+  /** Sleeps until `workMs` of work (processor time) fit into the share. Rejects when aborted. */
   async pay(workMs: number, signal: AbortSignal): Promise<void> {
-    this.#debtMs += workMs / this.#share
-    if (this.#debtMs < SMALLEST_SLEEP_MS) return
-    const sleepMs = this.#debtMs
-    this.#debtMs = 0
-    await this.#sleep(sleepMs, signal)
+    const { share, creditMs, now, sleep } = this.#options
+    const nowMs = now()
+    this.#creditMs = Math.min(creditMs, this.#creditMs + (nowMs - this.#paidAtMs) * share) - workMs
+    this.#paidAtMs = nowMs
+    if (this.#creditMs < 0) await sleep(-this.#creditMs / share, signal)
   }
 }

@@ -1,0 +1,76 @@
+/**
+ * What passes did, as log lines: failures, repairs, conflicts, and a device that is not ours.
+ * What could break: a pass over everything can fail or repair thousands of keys; the number of lines is bounded.
+ */
+import type { IpvsDataplane } from '../dataplane/ipvs.ts'
+import { DEVICE_KIND, SERVICE_DEVICE } from '../ipvs/address-diff.ts'
+import type { ProblemLog } from '../serve/problem-log.ts'
+import type { DesiredFrontends } from '../sync/desired-frontends.ts'
+import type { PassReport } from '../sync/reconciler.ts'
+import type { Log } from '../values/log.ts'
+
+export interface PassLogOptions {
+  readonly log: Log
+  readonly problems: ProblemLog
+  readonly dataplane: IpvsDataplane
+  readonly desired: DesiredFrontends
+}
+
+/** Failures and repairs of one pass that get a line each. */
+const LINES = 20
+/** A key that was repaired this often within a minute has somebody else writing it. */
+const SECOND_PROXY = 3
+
+export class PassLog {
+  readonly #options: PassLogOptions
+  #lost: ReadonlySet<string> = new Set()
+
+  constructor(options: PassLogOptions) {
+    this.#options = options
+  }
+
+  passed(report: PassReport, durationMs: number): void {
+    const { log } = this.#options
+    const { failures, repairs, unreadable, applied } = report
+    for (const { error, ...failure } of failures.slice(0, LINES))
+      log.error('An operation failed and will be tried again', { ...failure, error: error.message })
+    for (const { table, error } of unreadable) log.error('Cannot read a table', { table, error: error.message })
+    for (const { commands, ...repair } of repairs.slice(0, LINES)) {
+      const again = repair.times >= SECOND_PROXY
+      const message = again
+        ? 'Repaired again: is there a second proxy on this node?'
+        : 'Repaired what was changed from outside'
+      log.warn(message, { ...repair, commands: commands.join('; ') })
+    }
+    if (Math.max(failures.length, repairs.length) > LINES)
+      log.warn('More of the same', { failures: failures.length, repairs: repairs.length })
+    if (applied > 0 && log.v(2)) log.info('Pass done', { operations: applied, milliseconds: Math.round(durationMs) })
+    this.#reportDevice()
+    this.#reportLosers()
+  }
+
+  /** A link of the device's name that somebody made of another kind works, so it is used; it is worth a word. */
+  #reportDevice(): void {
+    const { dataplane, problems } = this.#options
+    const kind = dataplane.device.live(SERVICE_DEVICE)?.kind
+    const message = `the link is of kind "${kind}" instead of "${DEVICE_KIND}"; it is used as it is and never deleted`
+    const wrong = kind !== undefined && kind !== DEVICE_KIND
+    problems.report('device', SERVICE_DEVICE, wrong ? [{ code: 'device-kind', subject: SERVICE_DEVICE, message }] : [])
+  }
+
+  /** Services that lost an address and port to an older one: said once. */
+  #reportLosers(): void {
+    const lost = new Set<string>()
+    for (const { key, winner, loser } of this.#options.desired.losers()) {
+      const text = `${loser} ${key} ${winner}`
+      lost.add(text)
+      if (!this.#lost.has(text))
+        this.#options.log.warn('Two Services claim one address and port; the older one has it', {
+          frontend: key,
+          winner,
+          loser,
+        })
+    }
+    this.#lost = lost
+  }
+}

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { CpuBudget } from '../../src/sync/cpu-budget.ts'
+
+const signal = new AbortController().signal
+
+function world(creditMs: number) {
+  const clock = { nowMs: 0 }
+  const sleep = async (ms: number): Promise<void> => {
+    clock.nowMs += ms
+  }
+  return { clock, budget: new CpuBudget({ share: 0.01, creditMs, now: () => clock.nowMs, sleep }) }
+}
+
+describe('CpuBudget', () => {
+  it('lets work up to the credit go at once', async () => {
+    const { clock, budget } = world(50)
+    for (let index = 0; index < 50; index++) await budget.pay(1, signal)
+    assert.equal(clock.nowMs, 0)
+  })
+
+  it('keeps work at its share of time after that', async () => {
+    const { clock, budget } = world(50)
+    for (let index = 0; index < 1000; index++) await budget.pay(1, signal)
+    assert.ok(Math.abs(clock.nowMs - 95_000) < 200, `${clock.nowMs}`)
+  })
+
+  it('gives credit back over time, but no more than there was', async () => {
+    const { clock, budget } = world(10)
+    await budget.pay(10, signal)
+    clock.nowMs += 1_000_000
+    const before = clock.nowMs
+    await budget.pay(11, signal)
+    assert.equal(clock.nowMs - before, 100)
+  })
+})
