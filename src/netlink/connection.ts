@@ -75,9 +75,11 @@ export class NetlinkConnection {
       const first = this.#exchange.send(batch, true)
       const outcomes: Outcome[] = new Array(count).fill(undefined)
       let acknowledged = false
-      const deadline = performance.now() + this.#exchange.timeoutMs
+      let deadline: number | undefined
       while (!acknowledged) {
-        const datagram = this.#exchange.receive() ?? (await this.#exchange.awaitDatagram(deadline, options.signal))
+        const datagram =
+          this.#exchange.receive() ??
+          (await this.#exchange.awaitDatagram((deadline ??= this.#exchange.deadline()), options.signal))
         visitMessages(datagram, (message) => {
           const index = (message.sequence - first) >>> 0
           if (index >= count || message.type !== NLMSG_ERROR) return
@@ -85,7 +87,8 @@ export class NetlinkConnection {
           if (errno !== 0) outcomes[index] = new KernelError(errno, batch.operation(index), extendedAck)
           if (index === count - 1) acknowledged = true
         })
-        if (!acknowledged && performance.now() > deadline) throw this.#exchange.timedOut()
+        if (!acknowledged && performance.now() > (deadline ??= this.#exchange.deadline()))
+          throw this.#exchange.timedOut()
       }
       return outcomes
     } finally {
@@ -109,9 +112,11 @@ export class NetlinkConnection {
     try {
       const sequence = this.#exchange.send(request, false)
       const replies: T[] = []
-      const deadline = performance.now() + this.#exchange.timeoutMs
+      let deadline: number | undefined
       for (;;) {
-        const datagram = this.#exchange.receive() ?? (await this.#exchange.awaitDatagram(deadline, options.signal))
+        const datagram =
+          this.#exchange.receive() ??
+          (await this.#exchange.awaitDatagram((deadline ??= this.#exchange.deadline()), options.signal))
         visitMessages(datagram, (message) => {
           if (message.sequence !== sequence || replies.length > 0 || message.type === NLMSG_NOOP) return
           if (message.type === NLMSG_ERROR) {
@@ -127,7 +132,7 @@ export class NetlinkConnection {
           replies.push(decode(message))
         })
         for (const reply of replies) return reply
-        if (performance.now() > deadline) throw this.#exchange.timedOut()
+        if (performance.now() > (deadline ??= this.#exchange.deadline())) throw this.#exchange.timedOut()
       }
     } finally {
       this.#turns.pass()
@@ -149,10 +154,12 @@ export class NetlinkConnection {
     options.signal?.throwIfAborted()
     const turn = this.#turns.take(options.signal)
     if (turn !== undefined) await turn
-    const slice = { startedAt: performance.now(), lengthMs: options.yieldAfterMs ?? 8 }
+    // One look at the clock for a dump of one datagram: the audit makes thousands, and not every kernel has a cheap clock.
+    const startedAt = performance.now()
+    const slice = { startedAt, lengthMs: options.yieldAfterMs ?? 8 }
     let finished = false
     try {
-      const deadline = performance.now() + this.#exchange.timeoutMs * DUMP_TIMEOUT_FACTOR
+      const deadline = startedAt + this.#exchange.timeoutMs * DUMP_TIMEOUT_FACTOR
       for (let attempt = 1; ; attempt++) {
         const collected: T[] = []
         finished = false
@@ -213,7 +220,7 @@ export class NetlinkConnection {
       }
     }
     const sequence = this.#exchange.send(request, false)
-    let progressBy = performance.now() + this.#exchange.timeoutMs
+    let progressBy = slice.startedAt + slice.lengthMs + this.#exchange.timeoutMs
     for (;;) {
       let datagram: Uint8Array
       try {

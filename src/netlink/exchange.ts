@@ -91,6 +91,11 @@ export class Exchange {
     while (!this.#readiness.closed && this.#discardQueued(slice)) await nextTurn(slice)
   }
 
+  /** When an answer that is waited for from now on is late (performance.now()). */
+  deadline(): number {
+    return performance.now() + this.timeoutMs
+  }
+
   timedOut(): Error {
     return netlinkError('netlink-timeout', `no answer from the kernel within ${this.timeoutMs} ms`)
   }
