@@ -3,7 +3,7 @@
  * or one JSON object a line. Progress goes to stderr.
  * What could break: deleted destinations slow the kernel down for two minutes, so nothing is measured in a used kernel.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { compileFloor, parseFloor } from './bench/floor.ts'
@@ -37,27 +37,33 @@ async function main(args: readonly string[]): Promise<number> {
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => abort.abort())
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-bench-'))
+  // Inside the repository: the bundle finds koffi in its node_modules.
+  mkdirSync(join(ROOT, '.cache'), { recursive: true })
+  const bundled = mkdtempSync(join(ROOT, '.cache/bench-'))
   try {
-    await runSizes(options, choice, folder, abort.signal)
+    await runSizes(options, choice, { folder, bundled }, abort.signal)
     return 0
   } catch (error) {
     if (abort.signal.aborted) return 130
     say(error instanceof Error ? error.message : String(error))
     return 1
   } finally {
-    rmSync(folder, { recursive: true, force: true })
+    for (const path of [folder, bundled]) rmSync(path, { recursive: true, force: true })
   }
 }
 
 async function runSizes(
   options: BenchOptions,
   choice: KernelChoice,
-  folder: string,
+  { folder, bundled }: { readonly folder: string; readonly bundled: string },
   signal: AbortSignal,
 ): Promise<void> {
   const floor = await compileFloor(folder, process.env)
   if ('missing' in floor) say(`No floor: ${floor.missing}`)
-  const entry = options.proxy === undefined ? (await bundle({ minify: options.profile === undefined })).entry : ''
+  const entry =
+    options.proxy === undefined
+      ? (await bundle({ directory: bundled, minify: options.profile === undefined })).entry
+      : ''
   const results: BenchResult[] = []
   for (const services of options.sizes) {
     const floorMs =
