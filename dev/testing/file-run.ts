@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ReportLine } from './reporter.ts'
+import type { ReportLine } from './report.ts'
 import type { Failure, FileResult } from './result.ts'
 
 const outputTail = 20_000
@@ -35,7 +35,7 @@ export async function runTestFile(run: FileRun): Promise<FileResult> {
 
 /** `ending`: undefined after exit code 0, else what happened. */
 function runProcess(run: FileRun, report: string): Promise<{ ending: string | undefined; output: string }> {
-  const reporter = join(import.meta.dirname, 'reporter.ts')
+  const reporter = join(import.meta.dirname, 'reporter.mjs')
   const flags = [`--test-reporter=${reporter}`, `--test-reporter-destination=${report}`]
   const [program = '', ...args] = run.wrap([process.execPath, ...flags, run.file])
   return new Promise((resolve) => {

@@ -12,7 +12,7 @@ export interface ReportLine {
   readonly text: string
 }
 
-async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+export async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const path: string[] = []
   for await (const event of events) {
     if (event.type === 'test:start') {
@@ -44,5 +44,3 @@ function verdictOfFailure({ todo, details }: Ended<'test:fail'>): Omit<ReportLin
   if ('failureType' in error && error.failureType === 'subtestsFailed') return undefined // each has a line of its own
   return { verdict: 'failed', text: inspect(error.cause ?? error, { depth: 8 }) }
 }
-
-export { report as default }
