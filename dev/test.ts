@@ -6,6 +6,7 @@
 import { globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
+import { bundle } from './bundle.ts'
 import { chosenKernel, describeKernel, type KernelChoice } from './kernel/choice.ts'
 import { runInKernel } from './kernel/run.ts'
 import { type FileResult, formatFailures, formatFile, formatTotals, totalsOf } from './testing/result.ts'
@@ -78,7 +79,8 @@ async function runKernelFiles(choice: KernelChoice): Promise<void> {
     const code = await runInKernel(choice, {
       command: [process.execPath, 'dev/testing/kernel-stage.ts', ...kernelFiles],
       cwd: project,
-      env: process.env,
+      // The bundle starts in a fraction of the time, and it is what the image holds.
+      env: { ...process.env, KUBE_IPVS_PROGRAM: (await bundle()).entry },
       timeoutMs: kernelTimeoutMs,
       signal: stopped.signal,
       stdout: (chunk) => {

@@ -24,6 +24,7 @@ export async function cleanup(flags: FlagValues): Promise<number> {
       new IpvsDataplane({
         tables: kernel.tables,
         scheduler: 'rr',
+        families: [],
         drainDeadlineMs: undefined,
         now: () => performance.now(),
         log: stderrLog,

@@ -8,6 +8,7 @@ import { IpvsDataplane } from '../dataplane/ipvs.ts'
 import { checkScheduler, type IpvsKernel, openIpvsKernel, watchKernel } from '../dataplane/ipvs-kernel.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { auditVirtualServers } from '../ipvs/audit.ts'
+import { hasIpv6 } from '../node/host.ts'
 import { InterfaceAddresses } from '../node/interface-addresses.ts'
 import { applySysctls, ipvsSysctls } from '../node/sysctl.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
@@ -21,6 +22,7 @@ import type { PassReport } from '../sync/reconciler.ts'
 import { parseCidr } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
+import { IP_FAMILIES } from '../values/protocol.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import { PassLog } from './pass-log.ts'
 
@@ -90,6 +92,7 @@ export class Proxy {
     this.#dataplane = new IpvsDataplane({
       tables: kernel.tables,
       scheduler: this.#scheduler,
+      families: hasIpv6() ? IP_FAMILIES : ['IPv4'],
       drainDeadlineMs: options.drainDeadlineMs,
       now,
       log,

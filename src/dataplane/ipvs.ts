@@ -26,6 +26,7 @@ import type { Dataplane } from '../sync/loop.ts'
 import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
 import { TableSync } from '../sync/table-sync.ts'
 import type { Log } from '../values/log.ts'
+import type { IpFamily } from '../values/protocol.ts'
 
 export interface IpvsTables {
   readonly virtualServers: VirtualServerTable
@@ -36,6 +37,8 @@ export interface IpvsTables {
 export interface IpvsDataplaneOptions {
   readonly tables: IpvsTables
   readonly scheduler: string
+  /** Families the kernel has; frontends of others are left out. */
+  readonly families: readonly IpFamily[]
   /** How long connections may keep a drain alive, in milliseconds; undefined = for ever. */
   readonly drainDeadlineMs: number | undefined
   /** Milliseconds on a clock that never goes back. */
@@ -71,7 +74,8 @@ export class IpvsDataplane implements Dataplane {
     this.device.want(SERVICE_DEVICE, { kind: DEVICE_KIND })
   }
 
-  frontend(key: FrontendKey, frontend: Frontend | undefined): void {
+  frontend(key: FrontendKey, wanted: Frontend | undefined): void {
+    const frontend = wanted !== undefined && this.#options.families.includes(wanted.family) ? wanted : undefined
     this.virtualServers.want(
       key,
       frontend === undefined ? undefined : renderVirtualServer(frontend, this.#options.scheduler),

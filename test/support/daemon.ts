@@ -62,7 +62,17 @@ export class Workbench {
 
   /** Starts the daemon. */
   start(...flags: string[]): ChildProcess {
-    const child = this.#spawn(['--config', this.#configurationFile, '--manifests', this.directory, '-v', '2', ...flags])
+    return this.#start(['--manifests', this.directory, ...flags])
+  }
+
+  /** Starts the daemon on the API server of a kubeconfig. */
+  startOnApi(kubeconfig: string): ChildProcess {
+    writeFileSync(this.#configurationFile, JSON.stringify({ ...this.#configuration, clientConnection: { kubeconfig } }))
+    return this.#start([])
+  }
+
+  #start(flags: readonly string[]): ChildProcess {
+    const child = this.#spawn(['--config', this.#configurationFile, '-v', '2', ...flags])
     this.#running.add(child)
     child.stderr?.on('data', (chunk) => {
       this.log += chunk

@@ -1,0 +1,121 @@
+/** The whole daemon against the tests' API server: the normal source of objects, with its faults. */
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { makeNode } from '../api-server/generate.ts'
+import { ApiServer } from '../api-server/server.ts'
+import { boundAddresses, eventually, resetNode, service, slice, virtualServers, Workbench } from '../support/daemon.ts'
+
+const WEB_TABLE = ['-A -t 10.96.0.1:80 -s rr', '-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1']
+let server: ApiServer
+let bench: Workbench
+
+beforeEach(async () => {
+  resetNode()
+  server = new ApiServer()
+  server.store.put('nodes', makeNode('node0', '10.0.2.15'))
+  server.store.put('services', service('web', { clusterIP: '10.96.0.1' }))
+  server.store.put('endpointslices', slice('web', ['10.244.0.1']))
+  bench = new Workbench()
+})
+afterEach(async () => {
+  await bench.close()
+  await server.close()
+})
+
+/** Starts the daemon with a kubeconfig for the server. */
+async function start() {
+  const url = server.url === '' ? await server.listen() : server.url
+  const kubeconfig = `${bench.directory}/kubeconfig`
+  const cluster = { server: url, 'insecure-skip-tls-verify': true }
+  writeFileSync(
+    kubeconfig,
+    JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [{ name: 'c', cluster }],
+      users: [{ name: 'u', user: {} }],
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+      'current-context': 'x',
+    }),
+  )
+  return bench.startOnApi(kubeconfig)
+}
+
+const tableIs = (lines: readonly string[], deadlineMs = 40_000) =>
+  eventually(() => assert.deepEqual(virtualServers(), lines.toSorted()), deadlineMs)
+
+describe('daemon on the API server', () => {
+  it('writes what is listed and follows what changes', async () => {
+    await start()
+    await tableIs(WEB_TABLE)
+    server.store.put('endpointslices', slice('web', ['10.244.0.1', '10.244.0.2']))
+    await tableIs([...WEB_TABLE, '-a -t 10.96.0.1:80 -r 10.244.0.2:8080 -m -w 1'])
+    server.store.delete('services', 'demo/web')
+    await tableIs([])
+    await eventually(() => assert.deepEqual(boundAddresses(), []))
+  })
+
+  it('keeps the table through an outage of the API server and catches up after it', async () => {
+    await start()
+    await tableIs(WEB_TABLE)
+    server.inject({ times: 1000, action: { kind: 'status', status: 503 } })
+    server.resetConnections()
+    server.store.put('endpointslices', slice('web', ['10.244.0.9']))
+    await sleep(2000)
+    assert.deepEqual(virtualServers(), WEB_TABLE.toSorted())
+    server.faults.length = 0
+    await eventually(
+      () => assert.ok(virtualServers().includes('-a -t 10.96.0.1:80 -r 10.244.0.9:8080 -m -w 1')),
+      40_000,
+    )
+  })
+
+  it('removes nothing after a restart while one kind cannot be listed', async () => {
+    const daemon = await start()
+    await tableIs(WEB_TABLE)
+    await bench.stop(daemon)
+    server.inject({ kind: 'endpointslices', times: 1000, action: { kind: 'status', status: 500 } })
+    server.store.delete('services', 'demo/web')
+    await start()
+    await sleep(3000)
+    assert.deepEqual([virtualServers(), boundAddresses()], [WEB_TABLE.toSorted(), ['10.96.0.1/32']])
+    server.faults.length = 0
+    await tableIs([], 40_000)
+  })
+
+  it('lets one broken object stop no other', async () => {
+    server.store.put('services', {
+      metadata: { name: 'odd', namespace: 'demo' },
+      spec: { clusterIP: '10.96.0.7', clusterIPs: 'x', ports: [{ port: 'http' }, { port: 99999 }, 7] },
+    })
+    server.store.put('endpointslices', {
+      metadata: { name: 'odd', namespace: 'demo', labels: { 'kubernetes.io/service-name': 'web' } },
+      addressType: 'IPv4',
+      endpoints: 7,
+      ports: {},
+    })
+    await start()
+    await tableIs(WEB_TABLE)
+    await eventually(() => assert.match(bench.log, /Problem with an object.*demo\/odd/))
+  })
+
+  it('takes a Service with 1,000 ports and a slice with 1,000 endpoints', async () => {
+    const ports = Array.from({ length: 1000 }, (_, index) => ({ name: `p${index}`, protocol: 'TCP', port: index + 1 }))
+    server.store.put('services', service('ports', { clusterIP: '10.96.0.2', ports }))
+    server.store.put('services', service('many', { clusterIP: '10.96.0.3' }))
+    const addresses = Array.from({ length: 1000 }, (_, index) => `10.245.${index >> 8}.${index & 255}`)
+    server.store.put('endpointslices', slice('many', addresses))
+    await start()
+    await eventually(() => assert.equal(virtualServers().length, WEB_TABLE.length + 1000 + 1001), 20_000)
+  })
+
+  it('says once that the API server cannot be reached, and waits', async () => {
+    await server.listen()
+    await server.close()
+    await start()
+    await eventually(() => assert.match(bench.log, /^W.*API server/m))
+    assert.deepEqual(virtualServers(), [])
+  })
+})
