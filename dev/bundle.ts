@@ -14,30 +14,38 @@ const BANNER =
   "import { createRequire as createRequireForBundle } from 'node:module';const require = createRequireForBundle(import.meta.url);"
 
 /**
- * Takes out what is loaded and never used: of undici all but the two agents and the methods of a dispatcher (as its
- * index.js joins them), of client-node what only its API classes need. Half the code, and half the time to load it.
+ * Takes out what is loaded and never used: of undici all but its agents and the methods that its index.js gives a
+ * dispatcher, of client-node the classes of every API group. Half the code, and half the time to load it.
  */
 const lean: Plugin = {
   name: 'lean',
   setup(setup) {
-    setup.onResolve({ filter: /^undici$/ }, () => ({ path: 'undici', namespace: 'lean' }))
-    setup.onLoad({ filter: /^undici$/, namespace: 'lean' }, () => ({ contents: UNDICI, resolveDir: ROOT }))
-    setup.onResolve({ filter: /^\./ }, async ({ path, pluginData, ...from }) => {
-      if (pluginData === 'lean' || !from.importer.includes('/@kubernetes/client-node/dist/')) return undefined
-      const found = await setup.resolve(path, { ...from, pluginData: 'lean' })
-      return found.errors.length > 0 ? { errors: found.errors } : { path: found.path, sideEffects: false }
-    })
+    for (const [filter, contents] of LEAN) {
+      setup.onResolve({ filter }, ({ path, resolveDir }) => ({ path, namespace: 'lean', pluginData: resolveDir }))
+      setup.onLoad({ filter, namespace: 'lean' }, ({ pluginData }) => ({ contents, resolveDir: pluginData }))
+    }
   },
 }
-const UNDICI = `
-import Agent from 'undici/lib/dispatcher/agent.js'
+
+/** What is imported, and what takes its place there. */
+const LEAN: readonly (readonly [filter: RegExp, contents: string])[] = [
+  [
+    /^undici$/,
+    `import Agent from 'undici/lib/dispatcher/agent.js'
 import api from 'undici/lib/api/index.js'
 import Dispatcher from 'undici/lib/dispatcher/dispatcher.js'
 import ProxyAgent from 'undici/lib/dispatcher/proxy-agent.js'
 Object.assign(Dispatcher.prototype, api)
 export { Agent, ProxyAgent }
-export const fetch = (...args) => globalThis.fetch(...args)
-`
+export const fetch = (...args) => globalThis.fetch(...args)`,
+  ],
+  // Only client-node's config.js, the one file that is imported of it, names this.
+  [
+    /^\.\/gen\/index\.js$/,
+    `export { createConfiguration } from './gen/configuration.js'
+export { ServerConfiguration } from './gen/servers.js'`,
+  ],
+]
 
 export interface Bundle {
   /** What node is given to run. */
