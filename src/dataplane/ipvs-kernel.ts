@@ -3,7 +3,7 @@
  * What could break: announcements of the kernel only say which keys to read again; nothing is concluded from them.
  */
 import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../native/open.ts'
-import { SERVICE_DEVICE } from '../ipvs/address-diff.ts'
+import { isNeverOurs, SERVICE_DEVICE } from '../ipvs/address-diff.ts'
 import { AddressTable } from '../ipvs/addresses.ts'
 import { IpvsConnection } from '../ipvs/connection.ts'
 import { DeviceTable } from '../ipvs/device.ts'
@@ -51,11 +51,14 @@ async function openIpvs(signal: AbortSignal): Promise<IpvsConnection> {
   try {
     return await IpvsConnection.open(openNetlinkConnection(NETLINK_GENERIC), { signal })
   } catch (cause) {
-    if (!(cause instanceof CodedError && cause.code === 'genl-family-missing')) throw cause
-    throw new CodedError('module-missing', 'the kernel has no IPVS: load the module "ip_vs" (modprobe ip_vs)', {
-      cause,
-    })
+    throw explainMissingIpvs(cause)
   }
+}
+
+/** Names the module to load when the generic netlink family is not there; any other error stays as it is. */
+export function explainMissingIpvs(cause: unknown): unknown {
+  if (!(cause instanceof CodedError && cause.code === 'genl-family-missing')) return cause
+  return new CodedError('module-missing', 'the kernel has no IPVS: load the module "ip_vs" (modprobe ip_vs)', { cause })
 }
 
 /** Address and port for documentation (RFC 5737), as kube-proxy's own check uses them. */
@@ -127,7 +130,11 @@ export function watchKernel(options: KernelWatchOptions): { close(): void } {
         return
       case 'address': {
         const { address, interfaceIndex } = event.address
-        if (interfaceIndex !== addresses.deviceIndex) return onNodeAddresses()
+        if (interfaceIndex !== addresses.deviceIndex) {
+          // Each new pod brings a link-local address; such a one never counts for the node.
+          if (!isNeverOurs(address)) onNodeAddresses()
+          return
+        }
         // Our own changes come back for IPv6; they agree with the mirror.
         if ((dataplane.addresses.live(address) !== undefined) === (event.change === 'new')) return
         dataplane.addresses.doubt([address])

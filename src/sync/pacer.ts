@@ -56,7 +56,9 @@ export class Pacer {
 
   #start(): void {
     this.#requested = false
-    this.#running = this.#options.run(this.#abort.signal).then((nextMs) => {
+    // The run begins in a turn of its own, so that a request made in its first stretch already finds it running.
+    const begun = Promise.resolve().then(() => this.#options.run(this.#abort.signal))
+    this.#running = begun.then((nextMs) => {
       this.#running = undefined
       this.#lastEndMs = this.#options.now()
       if (this.#requested) this.#schedule(0)

@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Drains } from '../../src/ipvs/drains.ts'
+
+const KEY = '10.96.0.1:80/tcp'
+const busy = (...servers: string[]) => new Map(servers.map((server) => [server, { active: 1, inactive: 0 }]))
+const idle = (...servers: string[]) => new Map(servers.map((server) => [server, { active: 0, inactive: 0 }]))
+
+describe('Drains', () => {
+  it('are looked at after a second, then more and more slowly, at least every 30 s', () => {
+    const drains = new Drains()
+    drains.observe(KEY, ['a'], 0)
+    const looks: number[] = []
+    for (let nowMs = 0; nowMs <= 120_000; nowMs += 500) if (drains.takeDue(nowMs).length > 0) looks.push(nowMs)
+    assert.deepEqual(looks, [1000, 3000, 7000, 15_000, 31_000, 61_000, 91_000])
+  })
+
+  it('are looked at soon again when another real server joins', () => {
+    const drains = new Drains()
+    drains.observe(KEY, ['a'], 0)
+    for (let nowMs = 0; nowMs <= 40_000; nowMs += 500) drains.takeDue(nowMs)
+    drains.observe(KEY, ['a', 'b'], 40_000)
+    assert.equal(drains.nextDueMs(), 41_000)
+  })
+
+  it('are over when no connection is left, active or inactive', () => {
+    const drains = new Drains()
+    drains.observe(KEY, ['a', 'b', 'c'], 0)
+    const counts = new Map([...idle('a'), ...busy('b'), ['c', { active: 0, inactive: 1 }] as const])
+    assert.deepEqual(drains.finished(KEY, counts, 1000), new Set(['a']))
+  })
+
+  it('are not over when the kernel does not name the real server', () => {
+    const drains = new Drains()
+    drains.observe(KEY, ['a'], 0)
+    assert.deepEqual(drains.finished(KEY, new Map(), 1000), new Set())
+  })
+
+  it('never end by themselves without a deadline, and do at the deadline, counted from first sight', () => {
+    const forever = new Drains()
+    const drains = new Drains(60_000)
+    for (const nowMs of [0, 30_000]) {
+      forever.observe(KEY, ['a'], nowMs)
+      drains.observe(KEY, ['a'], nowMs)
+    }
+    assert.deepEqual(forever.finished(KEY, busy('a'), 1e9), new Set())
+    assert.deepEqual(drains.finished(KEY, busy('a'), 59_999), new Set())
+    assert.deepEqual(drains.finished(KEY, busy('a'), 60_000), new Set(['a']))
+  })
+
+  it('are forgotten when nothing drains any more', () => {
+    const drains = new Drains()
+    drains.observe(KEY, ['a'], 0)
+    drains.observe(KEY, [], 500)
+    assert.deepEqual([drains.count, drains.nextDueMs(), drains.takeDue(10_000)], [0, undefined, []])
+  })
+})

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { InterfaceAddress as Listed } from '../../src/netlink/address-codec.ts'
+import type { RtnetlinkConnection } from '../../src/netlink/rtnetlink.ts'
+import { InterfaceAddresses } from '../../src/node/interface-addresses.ts'
+
+const NAMES = ['', 'eth0', 'kube-ipvs0']
+const listed = (interfaceIndex: number, address: string): Listed => ({
+  family: 'IPv4',
+  address,
+  prefixLength: 24,
+  interfaceIndex,
+  scope: 0,
+  flags: 0,
+})
+
+let kernel: Listed[] = []
+let reads = 0
+let seen: string[][] = []
+let errors: unknown[] = []
+let failing = false
+let nowMs = 0
+let addresses: InterfaceAddresses
+
+beforeEach(() => {
+  kernel = [listed(1, '10.0.0.1'), listed(2, '10.96.0.1')]
+  reads = 0
+  seen = []
+  errors = []
+  failing = false
+  nowMs = 0
+  // Only the two lists are asked for.
+  const rtnetlink = {
+    listLinks: async () => NAMES.map((name, index) => ({ name, index })),
+    listAddresses: async () => {
+      reads++
+      if (failing) throw new Error('no')
+      return kernel
+    },
+  } as unknown as RtnetlinkConnection
+  addresses = new InterfaceAddresses({
+    rtnetlink,
+    now: () => nowMs,
+    onChange: (list) => seen.push(list.map((it) => `${it.interfaceName} ${it.address}`)),
+    onError: (error) => errors.push(error),
+    signal: new AbortController().signal,
+    removalDelayMs: 1000,
+    minPeriodMs: 10,
+  })
+})
+afterEach(() => addresses.close())
+
+describe('InterfaceAddresses', () => {
+  it('leaves the addresses of kube-ipvs0 out', async () => {
+    await addresses.read()
+    assert.deepEqual(seen, [['eth0 10.0.0.1']])
+  })
+
+  it('takes a new address at once and a removed one after the delay', async () => {
+    await addresses.read()
+    kernel = [listed(1, '10.0.0.2')]
+    await addresses.read()
+    assert.deepEqual(seen.at(-1), ['eth0 10.0.0.1', 'eth0 10.0.0.2'])
+    nowMs = 999
+    await addresses.read()
+    assert.equal(seen.length, 2)
+    nowMs = 1000
+    await addresses.read()
+    assert.deepEqual(seen.at(-1), ['eth0 10.0.0.2'])
+  })
+
+  it('forgets a removal when the address comes back in time', async () => {
+    await addresses.read()
+    kernel = []
+    await addresses.read()
+    kernel = [listed(1, '10.0.0.1')]
+    nowMs = 900
+    await addresses.read()
+    kernel = []
+    nowMs = 1800
+    await addresses.read()
+    assert.equal(seen.length, 1)
+  })
+
+  it('makes one read of many announcements', async () => {
+    await addresses.read()
+    for (let index = 0; index < 100; index++) addresses.changed()
+    await sleep(60)
+    assert.equal(reads, 2)
+  })
+
+  it('reports a failing read and goes on', async () => {
+    await addresses.read()
+    failing = true
+    addresses.changed()
+    await sleep(40)
+    assert.equal(errors.length, 1)
+    failing = false
+    kernel.push(listed(1, '10.0.0.3'))
+    addresses.changed()
+    await sleep(40)
+    assert.deepEqual(seen.at(-1), ['eth0 10.0.0.1', 'eth0 10.0.0.3'])
+  })
+})
