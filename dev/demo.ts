@@ -1,0 +1,65 @@
+/**
+ * `npm start`: runs the demo's session on the chosen kernel and passes on what it shows.
+ * What could break: with `--output json` stdout gets the session's one JSON object and nothing else.
+ */
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { chosenKernel, describeKernel } from './kernel/choice.ts'
+import { runInKernel } from './kernel/run.ts'
+import { endWithParent } from './parent.ts'
+
+const project = join(import.meta.dirname, '..')
+const onceTimeoutMs = 5 * 60_000
+
+const stopped = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopped.abort())
+endWithParent(stopped)
+
+process.exitCode = await main()
+
+async function main(): Promise<number> {
+  const options = readOptions()
+  if (typeof options === 'string') {
+    process.stderr.write(`${options}; npm start -- --help tells what there is\n`)
+    return 1
+  }
+  const choice = chosenKernel(process.env)
+  if (choice === undefined) {
+    process.stderr.write('no kernel was chosen: start this as npm start, without KUBE_IPVS_SKIP_KERNEL\n')
+    return 1
+  }
+  const terminal = process.stdout.isTTY === true
+  const follow = terminal && !options.once && !options.json
+  process.stderr.write(`Starting ${describeKernel(choice)} ...\n`)
+  try {
+    return await runInKernel(choice, {
+      command: [process.execPath, join(import.meta.dirname, 'demo/session.ts')],
+      cwd: project,
+      env: {
+        ...process.env,
+        KUBE_IPVS_DEMO_JSON: options.json ? '1' : '0',
+        KUBE_IPVS_DEMO_TERMINAL: terminal ? '1' : '0',
+        KUBE_IPVS_DEMO_FOLLOW: follow ? '1' : '0',
+      },
+      timeoutMs: follow ? 0 : onceTimeoutMs,
+      signal: stopped.signal,
+      liveFolders: [join(project, 'examples')],
+      stdout: (chunk) => process.stdout.write(chunk),
+      stderr: (chunk) => process.stderr.write(chunk),
+    })
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+    return 1
+  }
+}
+
+/** What was asked for, or what is wrong with it. */
+function readOptions(): { once: boolean; json: boolean } | string {
+  try {
+    const { values } = parseArgs({ options: { once: { type: 'boolean' }, output: { type: 'string' } } })
+    if (values.output !== undefined && !['json', 'text'].includes(values.output)) return '--output is text or json'
+    return { once: values.once === true, json: values.output === 'json' }
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
