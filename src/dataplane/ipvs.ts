@@ -3,6 +3,7 @@
  * What could break: the order of the tables. Virtual servers come before the addresses that bring them traffic, and
  * addresses go before the virtual servers behind them.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   type AddressOperation,
   type BoundAddress,
@@ -45,6 +46,9 @@ export interface IpvsDataplaneOptions {
   readonly now: () => number
   readonly log: Log
 }
+
+/** Looks at draining real servers between two turns of the event loop: a few milliseconds. */
+const LOOKS_PER_TURN = 64
 
 export class IpvsDataplane implements Dataplane {
   readonly virtualServers: TableSync<VirtualServer, VirtualServerOperation>
@@ -108,7 +112,9 @@ export class IpvsDataplane implements Dataplane {
   /** Real servers whose drain is over, by virtual server. A look that fails is made again later. */
   async #lookAtDrains(signal: AbortSignal): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
     const idle = new Map<string, ReadonlySet<string>>()
+    let looks = 0
     for (const key of this.drains.takeDue(this.#options.now())) {
+      if (++looks % LOOKS_PER_TURN === 0) await nextTurn()
       try {
         const over = this.drains.finished(
           key,

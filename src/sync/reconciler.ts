@@ -85,7 +85,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
     for (const key of keys) {
       const step = sync.plan(key, pass.options.mayRemove, pass.options.idle?.get(key))
       if (step === undefined) {
-        sync.clearSuspicion(key)
+        sync.leave(key)
         continue
       }
       const admission = sync.admit(step, nowMs)

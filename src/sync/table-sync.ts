@@ -61,12 +61,12 @@ export class TableSync<Item, Op> {
   /** Items that nothing wants and that may not be removed yet. */
   readonly #kept = new Set<string>()
 
-  readonly #onLive: (key: string) => void
+  readonly #onExamined: (key: string) => void
 
-  /** `onLive` hears of every key whose live item was read or written, so that others can derive what they need from it. */
-  constructor(table: KernelTable<Item, Op>, onLive: (key: string) => void = () => undefined) {
+  /** `onExamined` hears of every key that was written or found to need nothing, so that others can derive from it what is due. */
+  constructor(table: KernelTable<Item, Op>, onExamined: (key: string) => void = () => undefined) {
     this.table = table
-    this.#onLive = onLive
+    this.#onExamined = onExamined
   }
 
   /** What this key shall be from now on; undefined: not there. */
@@ -154,7 +154,6 @@ export class TableSync<Item, Op> {
     const wanted = this.#desired.get(key)
     this.#live.set(key, wanted !== undefined && this.table.equal(wanted, item) ? wanted : item)
     this.#dirty.add(key)
-    this.#onLive(key)
   }
 
   /** Keys that may need work and may be worked on now, taken off the list. Call after `read`. */
@@ -212,9 +211,10 @@ export class TableSync<Item, Op> {
     }
   }
 
-  /** No difference was found for a doubted key: it was right all the time. */
-  clearSuspicion(key: string): void {
+  /** Nothing has to be done to this key now: if it was doubted, it was right all the time. */
+  leave(key: string): void {
     this.#suspected.delete(key)
+    this.#onExamined(key)
   }
 
   /** Takes the outcomes of a step's operations, in order, into the mirror. Returns the failures. */
@@ -249,7 +249,7 @@ export class TableSync<Item, Op> {
     const wanted = this.#desired.get(key)
     if (live === undefined) this.#live.delete(key)
     else this.#live.set(key, wanted !== undefined && this.table.equal(wanted, live) ? wanted : live)
-    this.#onLive(key)
+    this.#onExamined(key)
   }
 
   /** Whether a plan made for this key earlier in the pass still holds: nothing failed, nobody wants or suspects anything else. */
