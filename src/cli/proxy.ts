@@ -242,6 +242,7 @@ export class Proxy {
 
   #listed(kind: ObjectKind): void {
     this.#awaited.delete(kind)
+    if (kind === 'nodes') this.#nodeChanged()
     if (this.#awaited.size === 0) {
       clearTimeout(this.#nodeTimer)
       this.#loop.open(true)
@@ -258,7 +259,8 @@ export class Proxy {
   #nodeChanged(): void {
     this.#node.setAddresses(this.#addresses.current)
     const { context, problems } = this.#node.context()
-    this.#problems.report('node', 'configuration', problems)
+    // Before the Node was listed its addresses are unknown without anything being wrong.
+    if (!this.#awaited.has('nodes')) this.#problems.report('node', 'configuration', problems)
     this.#loop.setContext(context)
   }
 }
