@@ -4,7 +4,7 @@
  * What could break: deleted destinations slow the kernel down for two minutes, so nothing is measured in a used kernel.
  */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { compileFloor, parseFloor } from './bench/floor.ts'
 import type { GuestTask } from './bench/guest.ts'
@@ -16,6 +16,8 @@ import { CHOICE_VARIABLE, chosenKernel, describeKernel, type KernelChoice } from
 import { runInKernel } from './kernel/run.ts'
 
 const ROOT = join(import.meta.dirname, '..')
+/** Processes that want to run before we start any. */
+const BUSY_LOAD = 0.5
 const FLOOR_TIMEOUT_MS = 300_000
 
 const say = (text: string): void => {
@@ -34,6 +36,8 @@ async function main(args: readonly string[]): Promise<number> {
     return 1
   }
   say(`Kernel: ${describeKernel(choice)}`)
+  const [load = 0] = loadavg()
+  if (load > BUSY_LOAD) say(`Other work runs on this machine (load ${load.toFixed(1)}): all times will be too long.`)
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => abort.abort())
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-bench-'))
