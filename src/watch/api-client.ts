@@ -10,6 +10,7 @@ import { ApiError, parseRetryAfter, statusError } from './api-error.ts'
 import { isObject } from './findings.ts'
 import { type Access, tlsFingerprint } from './kube-config.ts'
 import { LineSplitter } from './line-splitter.ts'
+import { textWithoutManagedFields } from './managed-fields.ts'
 
 /** Where requests get their credentials from. */
 export interface AccessProvider {
@@ -63,7 +64,7 @@ export class ApiClient {
   /** One page of a list. */
   async list(path: string, query: Query, signal: AbortSignal): Promise<ListPage> {
     const response = await this.#request(path, query, signal, this.#headersTimeoutMs)
-    const json = parseJson(await readBody(response.body, MAX_BODY_BYTES), 'list')
+    const json = parseJson((await readBody(response.body, MAX_BODY_BYTES)).toString('utf8'), 'list')
     const metadata = isObject(json) && isObject(json['metadata']) ? json['metadata'] : {}
     const items = isObject(json) ? (json['items'] ?? []) : undefined
     if (!Array.isArray(items)) throw new ApiError('api-bad-response', 'what came for a list is not a list')
@@ -97,7 +98,7 @@ export class ApiClient {
           .finally(() => clearTimeout(late))
         if (next.done === true) break
         const lines = splitter.push(next.value)
-        if (lines.length > 0) yield lines.map((line) => parseJson(line, 'watch event'))
+        if (lines.length > 0) yield lines.map((line) => parseJson(textWithoutManagedFields(line), 'watch event'))
       }
     } finally {
       response.body.destroy()
@@ -215,9 +216,9 @@ function copyTls({ tls, server }: Access): object {
   return server.startsWith('https:') ? tls : {}
 }
 
-function parseJson(bytes: Buffer, what: string): unknown {
+function parseJson(text: string, what: string): unknown {
   try {
-    return JSON.parse(bytes.toString('utf8'))
+    return JSON.parse(text)
   } catch (error) {
     throw new ApiError('api-bad-response', `what came for a ${what} is not JSON`, { cause: error })
   }
