@@ -106,7 +106,9 @@ export class IpvsDataplane implements Dataplane {
 
   #observeDrains(key: string): void {
     const draining = drainingRealServers(this.virtualServers.desired(key), this.virtualServers.live(key))
-    this.drains.observe(key, draining, this.#options.now())
+    // Asking for the time is not free everywhere, and almost nothing drains.
+    if (draining.length === 0) this.drains.forget(key)
+    else this.drains.observe(key, draining, this.#options.now())
   }
 
   /** Real servers whose drain is over, by virtual server. A look that fails is made again later. */

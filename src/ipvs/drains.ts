@@ -33,12 +33,13 @@ export class Drains {
     this.#deadlineMs = deadlineMs
   }
 
-  /** The real servers of this virtual server that drain now. */
+  /** Nothing of this virtual server drains any more. */
+  forget(key: VirtualServerKey): void {
+    this.#schedules.delete(key)
+  }
+
+  /** The real servers of this virtual server that drain now, at least one. */
   observe(key: VirtualServerKey, draining: readonly RealServerKey[], nowMs: number): void {
-    if (draining.length === 0) {
-      this.#schedules.delete(key)
-      return
-    }
     const before = this.#schedules.get(key)
     const servers = new Map<RealServerKey, Drain>()
     let isNew = before === undefined

@@ -51,7 +51,7 @@ describe('Drains', () => {
   it('are forgotten when nothing drains any more', () => {
     const drains = new Drains()
     drains.observe(KEY, ['a'], 0)
-    drains.observe(KEY, [], 500)
+    drains.forget(KEY)
     assert.deepEqual([drains.count, drains.nextDueMs(), drains.takeDue(10_000)], [0, undefined, []])
   })
 })
