@@ -17,12 +17,13 @@ const programs = {
   demo: { file: 'dev/demo.ts', tools: ['ip'] },
   test: { file: 'dev/test.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft'] },
   bench: { file: 'dev/bench.ts', tools: ['ip', 'ipvsadm'] },
+  oracle: { file: 'dev/oracle.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft'] },
 }
 
 const [name = '', ...args] = process.argv.slice(2)
 try {
   if (name === 'dependencies') await ensureDependencies()
-  else if (!Object.hasOwn(programs, name)) throw new Unmet(`unknown program ${name}: demo, test, bench or dependencies`)
+  else if (!Object.hasOwn(programs, name)) throw new Unmet(`unknown program ${name}: demo, test, bench, oracle or dependencies`)
   else if (helpFor[name] !== undefined && (args.includes('--help') || args.includes('-h'))) console.log(helpFor[name])
   else await run(programs[name])
 } catch (error) {

@@ -27,4 +27,16 @@ KUBE_IPVS_SKIP_KERNEL=1 leaves the kernel tests out where no kernel can be had (
 
 ${kernels}
 `,
+  oracle: `npm run test:oracle                                 every recorded case in ../shared/oracle/cases on a kernel with IPVS
+npm run test:oracle -- PATTERN...                   only cases whose name contains a PATTERN
+npm run test:oracle -- --cases DIR                  the cases of another folder
+npm run test:oracle -- --output DIR                 writes what was left after each step there
+npm run test:oracle -- --verbose                    shows the program's log of a case that failed
+
+Feeds the recorded objects to kube-ipvs through an API server on loopback, step by step, and compares what it leaves in
+the kernel with what kube-proxy left. Deliberate differences are in test/oracle/deviations.yaml. The last line is
+"N passed, M failed".
+
+${kernels}
+`,
 }

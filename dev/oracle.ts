@@ -1,0 +1,102 @@
+/**
+ * `npm run test:oracle`: every recorded case of a folder on a real kernel, through the program's API-server source; one line
+ * a case and last `N passed, M failed`.
+ * What could break: a case that did not come to its end is a failure, and a run without any case is one too.
+ */
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { bundle } from './bundle.ts'
+import { CHOICE_VARIABLE, chosenKernel, describeKernel, type KernelChoice } from './kernel/choice.ts'
+import { runInKernel } from './kernel/run.ts'
+import { caseNames, modesOf } from './oracle/case-file.ts'
+import type { GuestTask } from './oracle/guest.ts'
+import { type OracleOptions, parseOracleOptions } from './oracle/options.ts'
+import { type CaseResult, formatCase } from './oracle/result.ts'
+import { endWithParent } from './parent.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+const DEFAULT_CASES = resolve(ROOT, '../shared/oracle/cases')
+const RUN_MS = 30 * 60_000
+
+const print = (line: string): boolean => process.stdout.write(`${line}\n`)
+
+async function main(args: readonly string[]): Promise<number> {
+  const options = parseOracleOptions(args)
+  if ('error' in options) return fail(options.error, 2)
+  const cases = resolve(options.cases ?? DEFAULT_CASES)
+  if (!existsSync(cases)) return fail(`There is no folder ${cases}. Name one with --cases DIR.`, 2)
+  const choice = chosenKernel(process.env)
+  if (choice === undefined) return fail(`The oracle needs a kernel with IPVS (${CHOICE_VARIABLE} is empty).`, 1)
+  const stopped = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stopped.abort())
+  endWithParent(stopped)
+  print(`Cases of ${cases} on ${describeKernel(choice)}`)
+  const startedMs = performance.now()
+  const { results, trouble } = await runCases(cases, options, choice, stopped.signal)
+  const expected = caseNames(cases, options.patterns).flatMap((name) =>
+    modesOf(cases, name).map((mode) => `${name} (${mode})`),
+  )
+  const seen = new Set(results.map(({ name, mode }) => `${name} (${mode})`))
+  const lost = expected.filter((name) => !seen.has(name))
+  for (const name of lost) print(`FAIL ${name}  it was not run to its end`)
+  if (trouble !== '') print(trouble.trimEnd())
+  const passed = results.filter(({ failures }) => failures.length === 0).length
+  const failed = results.length - passed + lost.length
+  print(`${expected.length} cases in ${((performance.now() - startedMs) / 1000).toFixed(0)} s`)
+  print(`${passed} passed, ${failed} failed`)
+  return failed === 0 && passed > 0 ? 0 : 1
+}
+
+function fail(message: string, code: number): number {
+  process.stderr.write(`${message}\n`)
+  return code
+}
+
+/** `trouble`: what the run as a whole had to say when it ended badly, else ''. */
+async function runCases(
+  cases: string,
+  options: OracleOptions,
+  choice: KernelChoice,
+  signal: AbortSignal,
+): Promise<{ readonly results: readonly CaseResult[]; readonly trouble: string }> {
+  const results: CaseResult[] = []
+  const output = options.output === undefined ? {} : { output: resolve(options.output) }
+  if (output.output !== undefined) mkdirSync(output.output, { recursive: true })
+  // Inside the repository, where the bundle finds koffi, and of this run's own: another run may be making the usual one.
+  mkdirSync(join(ROOT, '.cache'), { recursive: true })
+  const directory = mkdtempSync(join(ROOT, '.cache/oracle-'))
+  const ownKernel = choice.kind !== 'host'
+  const { patterns, verbose } = options
+  let partial = ''
+  let errors = ''
+  try {
+    const { entry } = await bundle({ directory })
+    const task: GuestTask = { cases, defaultCases: DEFAULT_CASES, patterns, entry, ownKernel, ...output }
+    const code = await runInKernel(choice, {
+      command: [process.execPath, 'dev/oracle/guest.ts', JSON.stringify(task)],
+      cwd: ROOT,
+      env: process.env,
+      timeoutMs: RUN_MS,
+      signal,
+      stdout: (chunk) => {
+        const lines = (partial + chunk.toString()).split('\n')
+        partial = lines.pop() ?? ''
+        for (const line of lines) {
+          const result = JSON.parse(line) as CaseResult // written by oracle/guest.ts
+          results.push(result)
+          for (const text of formatCase(result, verbose)) print(text)
+        }
+      },
+      stderr: (chunk) => {
+        errors = (errors + chunk.toString()).slice(-10_000)
+      },
+    })
+    return { results, trouble: code === 0 ? '' : `the run on the kernel ended with exit code ${code}\n${errors}` }
+  } catch (error) {
+    return { results, trouble: error instanceof Error ? error.message : String(error) }
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+process.exit(await main(process.argv.slice(2)))

@@ -1,0 +1,107 @@
+/**
+ * A recorded case as it lies in its folder: what to do in each step, what the API server served and what kube-proxy left.
+ * What could break: a state file that is left out equals that of `base-no-services`, but for those two files that are
+ * only there when they say something.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parse } from 'yaml'
+import type { Json } from '../../test/api-server/store.ts'
+import { type Mode, MODES, STATE_FILES, type State, type StateFile } from './files.ts'
+import { normaliseRecorded } from './normalise.ts'
+
+/** One step, in this order of doing. */
+export interface Step {
+  readonly stop?: boolean
+  readonly cleanup?: boolean
+  /** Shell commands on the node. */
+  readonly exec?: string
+  readonly delete?: readonly { readonly kind: string; readonly namespace?: string; readonly name: string }[]
+  readonly apply?: readonly Json[]
+  /** Implied in the first step unless false. */
+  readonly start?: boolean
+  /** Merged over what the configuration is by then, and kept. */
+  readonly config?: Json
+  /** Seconds */
+  readonly wait?: number
+}
+
+/** A link of the node beside eth0, or more addresses on eth0. */
+export interface CaseLink {
+  readonly name: string
+  /** The link is made when this is given. */
+  readonly kind?: string
+  readonly addresses: readonly string[]
+}
+
+export interface CaseFile {
+  readonly description: string
+  readonly modes?: readonly string[]
+  readonly config?: Json
+  readonly interfaces?: readonly CaseLink[]
+  readonly conntrack?: boolean
+  readonly steps: readonly Step[]
+}
+
+/** The lists as the API server answered them, unfiltered. */
+export type Lists = Readonly<
+  Record<'services' | 'endpointSlices' | 'nodes', { readonly items: readonly (Json & { readonly metadata: Json })[] }>
+>
+
+const BASE = 'base-no-services'
+/** Absent means that there is nothing to say. */
+const ONLY_WHEN_SOMETHING: ReadonlySet<StateFile> = new Set(['conntrack.txt', 'process.txt'])
+
+/** Names of the cases of a folder that contain one of the patterns, sorted; all of them without patterns. */
+export function caseNames(folder: string, patterns: readonly string[]): string[] {
+  return readdirSync(folder)
+    .filter((name) => existsSync(join(folder, name, 'case.yaml')))
+    .filter((name) => patterns.length === 0 || patterns.some((pattern) => name.includes(pattern)))
+    .sort()
+}
+
+/** The modes in which a case was recorded, of those that are run. */
+export function modesOf(folder: string, name: string): Mode[] {
+  return MODES.filter((mode) => existsSync(join(folder, name, 'recorded', mode)))
+}
+
+export function readCase(folder: string, name: string): CaseFile {
+  return parse(readFileSync(join(folder, name, 'case.yaml'), 'utf8')) as CaseFile // the recorder's format, see its README
+}
+
+export class Recording {
+  readonly #own: string
+  readonly #folders: readonly string[]
+  readonly #baseFolders: readonly string[]
+
+  /** `defaultFolder` holds the base case where `folder` has none of its own. */
+  constructor(folder: string, defaultFolder: string, name: string, mode: Mode) {
+    this.#own = join(folder, name, 'recorded', mode)
+    this.#folders = [this.#own, join(folder, name, 'recorded', 'ipvs')]
+    this.#baseFolders = [folder, defaultFolder].map((cases) => join(cases, BASE, 'recorded', mode, '1'))
+  }
+
+  /** What was served in a step, which counts from 1. */
+  lists(step: number): Lists {
+    const paths = this.#folders.map((folder) => join(folder, String(step), 'objects.json'))
+    return JSON.parse(readFirst([...paths, ...this.#baseFolders.map((base) => join(base, 'objects.json'))])) as Lists
+  }
+
+  /** The recorded state after a step, as our own dumps are normalised. */
+  state(step: number): State {
+    return Object.fromEntries(STATE_FILES.map((file) => [file, normaliseRecorded(file, this.#text(step, file))]))
+  }
+
+  #text(step: number, file: StateFile): string {
+    const own = join(this.#own, String(step), file)
+    if (existsSync(own)) return readFileSync(own, 'utf8')
+    if (ONLY_WHEN_SOMETHING.has(file)) return ''
+    return readFirst(this.#baseFolders.map((base) => join(base, file)))
+  }
+}
+
+function readFirst(paths: readonly string[]): string {
+  const path = paths.find((one) => existsSync(one))
+  if (path === undefined) throw new Error(`none of these is there: ${paths.join(', ')}`)
+  return readFileSync(path, 'utf8')
+}

@@ -1,0 +1,30 @@
+/**
+ * The files of a recorded state, and which of them are compared.
+ * What could break: a file that is not in COMPARED is neither taken nor compared, so nothing says that it differs.
+ */
+
+/** Every file of `recorded/MODE/N/` that says something about the node; objects.json is what goes in. */
+export const STATE_FILES = [
+  'ipvs.txt',
+  'addresses.txt',
+  'ipset.txt',
+  'iptables.txt',
+  'ip6tables.txt',
+  'sysctl.txt',
+  'listeners.txt',
+  'conntrack.txt',
+  'process.txt',
+] as const
+
+export type StateFile = (typeof STATE_FILES)[number]
+
+/** The switch: what is compared today. Add a file here once the program writes that part of the node. */
+export const COMPARED: readonly StateFile[] = ['ipvs.txt', 'addresses.txt']
+
+/** The modes whose recordings are run. */
+export const MODES = ['ipvs'] as const
+
+export type Mode = (typeof MODES)[number]
+
+/** The state of a node as normalised text, by file. Absent: not taken. */
+export type State = Partial<Readonly<Record<StateFile, string>>>

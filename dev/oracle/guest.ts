@@ -1,0 +1,41 @@
+/**
+ * The part of the oracle that runs on the test kernel: hands the cases to workers and prints one line of JSON for each.
+ * What could break: stdout carries nothing else.
+ */
+import { availableParallelism } from 'node:os'
+import { type CaseFile, caseNames, modesOf, readCase } from './case-file.ts'
+import { readDeviations } from './deviations.ts'
+import type { CaseResult } from './result.ts'
+import type { CaseTask } from './run-case.ts'
+import { runCrew } from './workers.ts'
+
+/** What the host hands over, as one argument of JSON. */
+export interface GuestTask {
+  readonly cases: string
+  readonly defaultCases: string
+  readonly patterns: readonly string[]
+  readonly entry: string
+  readonly output?: string
+  /** Whether the kernel is there for this run alone, so that kernel-wide values may be set. */
+  readonly ownKernel: boolean
+}
+
+/** These look at values that can only be set in a kernel's first network namespace. */
+const needsOwnKernel = (name: string, { config }: CaseFile): boolean =>
+  name === 'base-no-services' || config?.['conntrack'] !== undefined
+
+const task = JSON.parse(process.argv[2] ?? '') as GuestTask // written by dev/oracle.ts
+const stopped = new AbortController()
+process.once('SIGTERM', () => stopped.abort())
+
+const tasks = caseNames(task.cases, task.patterns).flatMap((name) => {
+  const ground = task.ownKernel && needsOwnKernel(name, readCase(task.cases, name)) ? 'kernel' : 'fresh'
+  return modesOf(task.cases, name).map((mode): CaseTask => ({ name, mode, ground }))
+})
+const setting = { ...task, deviations: readDeviations() }
+const ended = (result: CaseResult): void => void process.stdout.write(`${JSON.stringify(result)}\n`)
+const { signal } = stopped
+const [kernel, fresh] = (['kernel', 'fresh'] as const).map((ground) => tasks.filter((one) => one.ground === ground))
+await runCrew({ tasks: fresh ?? [], size: Math.min(2, availableParallelism()), isolated: true, setting, signal, ended })
+await runCrew({ tasks: kernel ?? [], size: 1, isolated: false, setting, signal, ended })
+process.exit(0)

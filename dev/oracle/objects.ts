@@ -1,0 +1,60 @@
+/**
+ * The recorded objects of a step put into the tests' API server: only what changed since the step before.
+ * What could break: an object that was deleted and made again has another uid, and must be seen to go.
+ */
+import type { ObjectKind } from '../../src/service/objects.ts'
+import { type ApiStore, asObject, type Json, KIND_NAME } from '../../test/api-server/store.ts'
+import type { Lists, Step } from './case-file.ts'
+
+const LIST_OF: Readonly<Record<ObjectKind, keyof Lists>> = {
+  nodes: 'nodes',
+  services: 'services',
+  endpointslices: 'endpointSlices',
+}
+
+interface Served {
+  readonly kind: ObjectKind
+  readonly key: string
+  readonly uid: unknown
+  readonly object: Json
+  readonly json: string
+}
+
+export class ServedObjects {
+  readonly #store: ApiStore
+  #now: ReadonlyMap<string, Served> = new Map()
+
+  constructor(store: ApiStore) {
+    this.#store = store
+  }
+
+  /** Deletions first, then what is new or changed, in the order in which the step applied it. */
+  become(lists: Lists, step: Step): void {
+    const next = servedOf(lists)
+    for (const [id, { kind, key, uid }] of this.#now) if (next.get(id)?.uid !== uid) this.#store.delete(kind, key)
+    const changed = [...next].filter(([id, { json }]) => this.#now.get(id)?.json !== json)
+    const order = (step.apply ?? []).map(idOf)
+    const place = (id: string): number => (order.includes(id) ? order.indexOf(id) : -1)
+    changed.sort(([a], [b]) => place(a) - place(b))
+    for (const [, { kind, object }] of changed) this.#store.put(kind, object)
+    this.#now = next
+  }
+}
+
+function servedOf(lists: Lists): Map<string, Served> {
+  const served = new Map<string, Served>()
+  for (const kind of ['nodes', 'services', 'endpointslices'] as const) {
+    for (const object of lists[LIST_OF[kind]].items) {
+      const { namespace, name, uid } = object.metadata
+      const key = kind === 'nodes' ? String(name) : `${String(namespace)}/${String(name)}`
+      const id = idOf({ ...object, kind: KIND_NAME[kind] })
+      served.set(id, { kind, key, uid, object, json: JSON.stringify(object) })
+    }
+  }
+  return served
+}
+
+function idOf(object: Json): string {
+  const { namespace, name } = asObject(object['metadata'])
+  return `${String(object['kind'])} ${String(namespace ?? '')}/${String(name)}`
+}

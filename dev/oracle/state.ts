@@ -1,0 +1,118 @@
+/**
+ * Takes the state of the node: one shell for everything that programs print, and requests to whatever listens.
+ * What could break: iptables-save without -t lists the tables there are; with -t it could make one.
+ */
+import { execFile } from 'node:child_process'
+import { get } from 'node:http'
+import { promisify } from 'node:util'
+import type { State, StateFile } from './files.ts'
+import {
+  type Answer,
+  normaliseAddresses,
+  normaliseAnswers,
+  normaliseConntrack,
+  normaliseIpset,
+  normaliseIpvs,
+  normaliseRules,
+  withoutKernelWide,
+} from './normalise.ts'
+
+const run = promisify(execFile)
+
+const SYSCTLS = [
+  'net/ipv4/vs/conntrack',
+  'net/ipv4/vs/conn_reuse_mode',
+  'net/ipv4/vs/expire_nodest_conn',
+  'net/ipv4/vs/expire_quiescent_template',
+  'net/ipv4/ip_forward',
+  'net/ipv4/conf/all/arp_ignore',
+  'net/ipv4/conf/all/arp_announce',
+  'net/ipv4/conf/all/route_localnet',
+  'net/ipv6/conf/all/forwarding',
+  'net/netfilter/nf_conntrack_max',
+  'net/netfilter/nf_conntrack_tcp_timeout_established',
+  'net/netfilter/nf_conntrack_tcp_timeout_close_wait',
+  'net/netfilter/nf_conntrack_tcp_be_liberal',
+  'net/netfilter/nf_conntrack_udp_timeout',
+  'net/netfilter/nf_conntrack_udp_timeout_stream',
+]
+
+type PrintedFile = Exclude<StateFile, 'listeners.txt' | 'process.txt'>
+
+const PRINTED: Readonly<Record<PrintedFile, { readonly command: string; normalise(text: string): string }>> = {
+  'ipvs.txt': { command: 'ipvsadm -S -n', normalise: normaliseIpvs },
+  'addresses.txt': { command: 'ip -j -d address show dev kube-ipvs0 2>/dev/null', normalise: normaliseAddresses },
+  'ipset.txt': { command: 'ipset save', normalise: normaliseIpset },
+  'iptables.txt': { command: 'iptables-save', normalise: normaliseRules },
+  'ip6tables.txt': { command: 'ip6tables-save', normalise: normaliseRules },
+  'conntrack.txt': { command: 'conntrack -L -p udp 2>/dev/null', normalise: normaliseConntrack },
+  'sysctl.txt': {
+    command: `for name in ${SYSCTLS.join(' ')}; do echo "$name = $(cat /proc/sys/$name)"; done
+echo "module nf_conntrack hashsize = $(cat /sys/module/nf_conntrack/parameters/hashsize)"
+echo "ipvs timeouts tcp tcpfin udp = $(ipvsadm -L --timeout | sed 's/.*: //')"`,
+    normalise: (text) => text,
+  },
+}
+
+const isPrinted = (file: StateFile): file is PrintedFile => Object.hasOwn(PRINTED, file)
+
+/** `healthPorts`: health check node ports that may have a listener. process.txt is the caller's to add. */
+export async function takeState(
+  files: readonly StateFile[],
+  healthPorts: readonly number[],
+): Promise<{ readonly state: State }> {
+  const printed = files.filter(isPrinted)
+  const mark = '=== next'
+  const script = printed.map((file) => `${PRINTED[file].command}\necho '${mark}'`).join('\n')
+  const { stdout } = await run('sh', ['-c', script], { maxBuffer: 64 * 1024 * 1024, timeout: 60_000 })
+  const texts = stdout.split(`${mark}\n`)
+  const entries = printed.map((file, index) => [file, PRINTED[file].normalise(texts[index] ?? '')] as const)
+  if (!files.includes('listeners.txt')) return { state: Object.fromEntries(entries) }
+  const listeners = normaliseAnswers(await askListeners(healthPorts))
+  return { state: Object.fromEntries([...entries, ['listeners.txt', listeners]]) }
+}
+
+/** What both sides may be compared in where a namespace can see the kernel's values but not set them. */
+export function comparable(state: State, kernelWide: boolean): State {
+  const sysctls = state['sysctl.txt']
+  return kernelWide || sysctls === undefined ? state : { ...state, 'sysctl.txt': withoutKernelWide(sysctls) }
+}
+
+const HEALTH_PORT = 10256
+
+async function askListeners(healthPorts: readonly number[]): Promise<Answer[]> {
+  const { stdout } = await run('ss', ['-ltnH'], { timeout: 20_000 })
+  const listening = stdout.split('\n').flatMap((line) => line.trim().split(/\s+/)[3] ?? [])
+  const answers: Answer[] = []
+  for (const port of [HEALTH_PORT, ...healthPorts]) {
+    for (const listen of listening.filter((address) => address.endsWith(`:${port}`)).sort()) {
+      const host = listen.startsWith('[')
+        ? listen.startsWith('[::]')
+          ? '[::1]'
+          : listen.replace(/:\d+$/, '')
+        : '127.0.0.1'
+      const paths = port === HEALTH_PORT ? ['/healthz', '/livez'] : ['/']
+      for (const path of paths) answers.push(await ask(listen, `http://${host}:${port}${path}`))
+    }
+  }
+  return answers
+}
+
+function ask(listen: string, url: string): Promise<Answer> {
+  return new Promise((resolve) => {
+    const failed = (error: Error): void =>
+      resolve({ listen, url, status: 0, reason: error.message, headers: {}, body: '' })
+    get(url, { timeout: 5_000 }, (response) => {
+      let body = ''
+      response.setEncoding('utf8')
+      response.on('data', (chunk: string) => {
+        body += chunk
+      })
+      response.on('error', failed)
+      response.on('end', () => {
+        const { statusCode = 0, statusMessage = '', headers } = response
+        resolve({ listen, url, status: statusCode, reason: statusMessage, headers, body })
+      })
+    }).on('error', failed)
+  })
+}
