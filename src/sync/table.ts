@@ -4,7 +4,7 @@
  * up to draining; a test holds every table to it.
  */
 
-export type TableName = 'device' | 'addresses' | 'virtual-servers'
+export type TableName = 'sets' | 'set-entries' | 'device' | 'addresses' | 'virtual-servers'
 
 /** Whether an operation brings something or takes something away; decides when in a plan it runs. */
 export type Direction = 'add' | 'remove'

@@ -1,0 +1,130 @@
+/**
+ * The 17 sets of each family as data: names, types, comments, parameters, and the order in which entries come. Layer 0:
+ * anybody may read it.
+ * What could break: names and comments are an interface (other programs and the rules know the sets by them), and the
+ * order of SET_ROLES is the order in which entries are added; they are removed in the reverse order.
+ */
+import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
+
+export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,port,net' | 'bitmap:port'
+
+/** Name of a set in the kernel: `KUBE-CLUSTER-IP`, `KUBE-6-CLUSTER-IP`. */
+export type SetName = string
+
+/**
+ * What a set is for: its IPv4 name without `KUBE-`. In the order in which entries are added: what permits or keeps the
+ * source address before what is more general, KUBE-IPVS-IPS (whose addresses refuse what no other set knows) last.
+ */
+export const SET_ROLES = [
+  'LOOP-BACK',
+  'LOAD-BALANCER-SOURCE-IP',
+  'LOAD-BALANCER-SOURCE-CIDR',
+  'LOAD-BALANCER-FW',
+  'LOAD-BALANCER-LOCAL',
+  'LOAD-BALANCER',
+  'EXTERNAL-IP-LOCAL',
+  'EXTERNAL-IP',
+  'CLUSTER-IP',
+  'NODE-PORT-LOCAL-TCP',
+  'NODE-PORT-TCP',
+  'NODE-PORT-LOCAL-UDP',
+  'NODE-PORT-UDP',
+  'NODE-PORT-LOCAL-SCTP-HASH',
+  'NODE-PORT-SCTP-HASH',
+  'HEALTH-CHECK-NODE-PORT',
+  'IPVS-IPS',
+] as const
+
+export type SetRole = (typeof SET_ROLES)[number]
+
+/** Buckets a hash set starts with; the kernel doubles them by itself. */
+export const HASH_SIZE = 1024
+/** Entries a hash set takes when it is created (maxelem). */
+export const MAX_ELEMENTS = 65_536
+/** Range of a bitmap:port set. */
+export const LAST_PORT = 65_535
+
+export interface SetDefinition {
+  readonly name: SetName
+  readonly role: SetRole
+  readonly family: IpFamily
+  readonly type: SetType
+  /** Text of the comment in the rules that use the set, '' where none has one; no part of the set itself. */
+  readonly comment: string
+  /** Place in the order of adding, the same for both families. */
+  readonly rank: number
+}
+
+const TYPES_AND_COMMENTS: Readonly<Record<SetRole, readonly [SetType, string]>> = {
+  'LOOP-BACK': ['hash:ip,port,ip', 'Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose'],
+  'CLUSTER-IP': ['hash:ip,port', 'Kubernetes service cluster ip + port for masquerade purpose'],
+  'EXTERNAL-IP': ['hash:ip,port', 'Kubernetes service external ip + port for masquerade and filter purpose'],
+  'EXTERNAL-IP-LOCAL': ['hash:ip,port', 'Kubernetes service external ip + port with externalTrafficPolicy=local'],
+  'LOAD-BALANCER': ['hash:ip,port', 'Kubernetes service lb portal'],
+  'LOAD-BALANCER-FW': ['hash:ip,port', 'Kubernetes service load balancer ip + port for load balancer with sourceRange'],
+  'LOAD-BALANCER-LOCAL': [
+    'hash:ip,port',
+    'Kubernetes service load balancer ip + port with externalTrafficPolicy=local',
+  ],
+  'LOAD-BALANCER-SOURCE-IP': [
+    'hash:ip,port,ip',
+    'Kubernetes service load balancer ip + port + source IP for packet filter purpose',
+  ],
+  'LOAD-BALANCER-SOURCE-CIDR': [
+    'hash:ip,port,net',
+    'Kubernetes service load balancer ip + port + source cidr for packet filter purpose',
+  ],
+  'NODE-PORT-TCP': ['bitmap:port', 'Kubernetes nodeport TCP port for masquerade purpose'],
+  'NODE-PORT-LOCAL-TCP': ['bitmap:port', 'Kubernetes nodeport TCP port with externalTrafficPolicy=local'],
+  'NODE-PORT-UDP': ['bitmap:port', 'Kubernetes nodeport UDP port for masquerade purpose'],
+  'NODE-PORT-LOCAL-UDP': ['bitmap:port', 'Kubernetes nodeport UDP port with externalTrafficPolicy=local'],
+  'NODE-PORT-SCTP-HASH': [
+    'hash:ip,port',
+    "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'",
+  ],
+  'NODE-PORT-LOCAL-SCTP-HASH': [
+    'hash:ip,port',
+    "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type 'hash ip:port'",
+  ],
+  'HEALTH-CHECK-NODE-PORT': ['bitmap:port', 'Kubernetes health check node port'],
+  'IPVS-IPS': ['hash:ip', ''],
+}
+
+/** IPSET_MAXNAMELEN of linux/netfilter/ipset/ip_set.h without the NUL: longer names are cut, which hits two of IPv6. */
+const MAX_NAME_LENGTH = 31
+
+/** Name of the set of that role and family. */
+export function setName(role: SetRole, family: IpFamily): SetName {
+  return NAMES[family][role]
+}
+
+function namesOf(prefix: string): Readonly<Record<SetRole, SetName>> {
+  const names = SET_ROLES.map((role) => [role, `${prefix}${role}`.slice(0, MAX_NAME_LENGTH)])
+  // Made from all roles, so each one has its name.
+  return Object.fromEntries(names) as Record<SetRole, SetName>
+}
+
+const NAMES: Readonly<Record<IpFamily, Readonly<Record<SetRole, SetName>>>> = {
+  IPv4: namesOf('KUBE-'),
+  IPv6: namesOf('KUBE-6-'),
+}
+
+/** All 34 sets, IPv4 before IPv6, each family in the order of SET_ROLES. */
+export const CATALOGUE: readonly SetDefinition[] = IP_FAMILIES.flatMap((family) =>
+  SET_ROLES.map((role, rank): SetDefinition => {
+    const [type, comment] = TYPES_AND_COMMENTS[role]
+    return { name: setName(role, family), role, family, type, comment, rank }
+  }),
+)
+
+const BY_NAME: ReadonlyMap<SetName, SetDefinition> = new Map(CATALOGUE.map((set) => [set.name, set]))
+
+/** The definition of one of our sets; undefined for any other name. */
+export function definitionOf(name: SetName): SetDefinition | undefined {
+  return BY_NAME.get(name)
+}
+
+/** The name under which the replacement of a set is filled before it is swapped in. */
+export function temporaryName(set: SetDefinition): SetName {
+  return `kube-ipvs-swap-${CATALOGUE.indexOf(set)}`
+}

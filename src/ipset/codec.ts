@@ -1,0 +1,230 @@
+/**
+ * Sets on the wire: requests about sets and the header part of what IPSET_CMD_LIST answers. Entries are in
+ * codec-entry.ts.
+ * What could break: numbers inside DATA are big endian and must carry NLA_F_NET_BYTEORDER, or the kernel answers
+ * IPSET_ERR_PROTOCOL; LINENO is in host order.
+ */
+import { AttributeCursor } from '../netlink/attributes.ts'
+import type { MessageBatch } from '../netlink/batch.ts'
+import { NLA_F_NET_BYTEORDER, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL } from '../netlink/constants.ts'
+import { netlinkError } from '../netlink/errors.ts'
+import type { ReceivedMessage } from '../netlink/message.ts'
+import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
+import { HASH_SIZE, type SetName, type SetType } from './catalogue.ts'
+import {
+  IPSET_ATTR,
+  IPSET_CMD,
+  IPSET_DATA,
+  IPSET_FLAG_LIST_HEADER,
+  IPSET_FLAG_WITH_COMMENT,
+  IPSET_FLAG_WITH_COUNTERS,
+  IPSET_FLAG_WITH_FORCEADD,
+  IPSET_FLAG_WITH_SKBINFO,
+  IPSET_PROTOCOL,
+  type IpsetCommand,
+  NFGENMSG_BYTES,
+  NFNETLINK_V0,
+  NFNL_SUBSYS_IPSET,
+  REVISION,
+} from './codec-constants.ts'
+import type { ListedSet, SetParameters } from './types.ts'
+
+const NFPROTO_UNSPEC = 0
+
+/** Starts a message of the ipset subsystem. `IPSET_CMD_…` is its name in errors. */
+export function beginIpset(batch: MessageBatch, command: IpsetCommand, family: IpFamily | undefined, flags = 0): void {
+  const type = (NFNL_SUBSYS_IPSET << 8) | IPSET_CMD[command]
+  const at = batch.begin(type, flags, OPERATION[command]).header(NFGENMSG_BYTES)
+  batch.setU8(at, family === undefined ? NFPROTO_UNSPEC : FAMILY_NUMBER[family])
+  batch.setU8(at + 1, NFNETLINK_V0)
+  batch.u8(IPSET_ATTR.PROTOCOL, IPSET_PROTOCOL)
+}
+
+const OPERATION: Readonly<Record<IpsetCommand, string>> = {
+  PROTOCOL: 'IPSET_CMD_PROTOCOL',
+  CREATE: 'IPSET_CMD_CREATE',
+  DESTROY: 'IPSET_CMD_DESTROY',
+  FLUSH: 'IPSET_CMD_FLUSH',
+  RENAME: 'IPSET_CMD_RENAME',
+  SWAP: 'IPSET_CMD_SWAP',
+  LIST: 'IPSET_CMD_LIST',
+  ADD: 'IPSET_CMD_ADD',
+  DEL: 'IPSET_CMD_DEL',
+  TYPE: 'IPSET_CMD_TYPE',
+}
+
+/** IPSET_CMD_PROTOCOL: which versions the kernel speaks. */
+export function encodeProtocol(batch: MessageBatch): void {
+  beginIpset(batch, 'PROTOCOL', undefined)
+  batch.end()
+}
+
+/**
+ * IPSET_CMD_CREATE. A set that is there with equal parameters (buckets aside) is success, unless `exclusive`; with
+ * other ones it is EEXIST. `parameters.extras` is not written: we never set any.
+ */
+export function encodeCreate(
+  batch: MessageBatch,
+  name: SetName,
+  type: SetType,
+  parameters: SetParameters,
+  options: { readonly hashSize?: number; readonly exclusive?: boolean } = {},
+): void {
+  const { family, maxElements, firstPort, lastPort } = parameters
+  beginIpset(batch, 'CREATE', family, NLM_F_CREATE | (options.exclusive === true ? NLM_F_EXCL : 0))
+  batch.string(IPSET_ATTR.SETNAME, name)
+  batch.string(IPSET_ATTR.TYPENAME, type)
+  batch.u8(IPSET_ATTR.REVISION, REVISION[type])
+  batch.u8(IPSET_ATTR.FAMILY, family === undefined ? NFPROTO_UNSPEC : FAMILY_NUMBER[family])
+  const data = batch.nest(IPSET_ATTR.DATA)
+  if (type === 'bitmap:port') {
+    batch.u16be(IPSET_DATA.PORT | NLA_F_NET_BYTEORDER, firstPort)
+    batch.u16be(IPSET_DATA.PORT_TO | NLA_F_NET_BYTEORDER, lastPort)
+  } else {
+    batch.u32be(IPSET_DATA.HASHSIZE | NLA_F_NET_BYTEORDER, options.hashSize ?? HASH_SIZE)
+    batch.u32be(IPSET_DATA.MAXELEM | NLA_F_NET_BYTEORDER, maxElements)
+  }
+  batch.endNest(data)
+  batch.end()
+}
+
+/** IPSET_CMD_DESTROY (IPSET_ERR_BUSY while something refers to it) or IPSET_CMD_FLUSH; ENOENT when it is not there. */
+export function encodeSetCommand(batch: MessageBatch, command: 'DESTROY' | 'FLUSH', name: SetName): void {
+  beginIpset(batch, command, undefined)
+  batch.string(IPSET_ATTR.SETNAME, name)
+  batch.end()
+}
+
+/**
+ * IPSET_CMD_SWAP: the sets change names and those who refer to them; IPSET_ERR_TYPE_MISMATCH when their types differ.
+ * IPSET_CMD_RENAME: `second` must be free; IPSET_ERR_REFERENCED while something refers to `first`.
+ */
+export function encodePair(batch: MessageBatch, command: 'SWAP' | 'RENAME', first: SetName, second: SetName): void {
+  beginIpset(batch, command, undefined)
+  batch.string(IPSET_ATTR.SETNAME, first)
+  batch.string(IPSET_ATTR.SETNAME2, second)
+  batch.end()
+}
+
+/** IPSET_CMD_LIST as a dump: all sets (`name` undefined) or one (ENOENT when it is not there), with entries or without. */
+export function encodeList(batch: MessageBatch, name: SetName | undefined, headersOnly: boolean): void {
+  beginIpset(batch, 'LIST', undefined, NLM_F_DUMP)
+  if (name !== undefined) batch.string(IPSET_ATTR.SETNAME, name)
+  if (headersOnly) batch.u32be(IPSET_ATTR.FLAGS | NLA_F_NET_BYTEORDER, IPSET_FLAG_LIST_HEADER)
+  batch.end()
+}
+
+/** IPSET_CMD_TYPE: whether the kernel has a type; IPSET_ERR_FIND_TYPE when not (it loads the module when it can). */
+export function encodeType(batch: MessageBatch, type: SetType, family: IpFamily | undefined): void {
+  beginIpset(batch, 'TYPE', family)
+  batch.string(IPSET_ATTR.TYPENAME, type)
+  batch.u8(IPSET_ATTR.FAMILY, family === undefined ? NFPROTO_UNSPEC : FAMILY_NUMBER[family])
+  batch.end()
+}
+
+/** Attributes of a reply; `netlink-malformed` for any other message. */
+export function ipsetAttributes(message: ReceivedMessage, command: IpsetCommand): AttributeCursor {
+  const { bytes, start, end, type } = message
+  if (type !== ((NFNL_SUBSYS_IPSET << 8) | IPSET_CMD[command]))
+    throw netlinkError('netlink-malformed', `message type ${type} instead of ${OPERATION[command]}`)
+  if (end - start < NFGENMSG_BYTES)
+    throw netlinkError('netlink-malformed', `${OPERATION[command]} of ${end - start} bytes`)
+  return new AttributeCursor(bytes, start + NFGENMSG_BYTES, end)
+}
+
+/** Lowest and highest number of something the kernel supports. */
+export interface Versions {
+  readonly lowest: number
+  readonly highest: number
+}
+
+/** Reads the answer to PROTOCOL or TYPE: protocol versions, revisions of the type. */
+export function decodeVersions(message: ReceivedMessage, command: 'PROTOCOL' | 'TYPE'): Versions {
+  const attributes = ipsetAttributes(message, command)
+  const wanted = command === 'PROTOCOL' ? IPSET_ATTR.PROTOCOL : IPSET_ATTR.REVISION
+  let highest: number | undefined
+  let lowest: number | undefined
+  while (attributes.next()) {
+    if (attributes.type === wanted) highest = attributes.u8()
+    else if (attributes.type === IPSET_ATTR.PROTOCOL_MIN) lowest = attributes.u8()
+  }
+  if (highest === undefined) throw netlinkError('netlink-malformed', `${OPERATION[command]} that lacks a field`)
+  // A type with one revision has no lower one to tell.
+  return { lowest: lowest ?? highest, highest }
+}
+
+/**
+ * Reads the header of a set out of a LIST message. undefined: the message goes on with the entries of the set that the
+ * one before it began.
+ */
+export function decodeHeader(message: ReceivedMessage): ListedSet | undefined {
+  const attributes = ipsetAttributes(message, 'LIST')
+  let name: string | undefined
+  let type: string | undefined
+  let family: IpFamily | undefined
+  let data: DecodedParameters | undefined
+  while (attributes.next()) {
+    if (attributes.type === IPSET_ATTR.SETNAME) name = attributes.string()
+    else if (attributes.type === IPSET_ATTR.TYPENAME) type = attributes.string()
+    else if (attributes.type === IPSET_ATTR.FAMILY) family = familyOfNumber(attributes.u8())
+    else if (attributes.type === IPSET_ATTR.DATA) data = decodeParameters(attributes.nested())
+  }
+  if (name === undefined) throw netlinkError('netlink-malformed', 'a listed set without a name')
+  if (type === undefined) return undefined
+  if (data === undefined) throw netlinkError('netlink-malformed', `the set ${name} without its parameters`)
+  return { name, type, family, ...data }
+}
+
+type DecodedParameters = Omit<ListedSet, 'name' | 'type' | 'family'>
+
+function decodeParameters(attributes: AttributeCursor): DecodedParameters {
+  const numbers = { maxElements: 0, firstPort: 0, lastPort: 0, hashSize: 0, references: 0, elements: 0 }
+  const extras: string[] = []
+  while (attributes.next()) {
+    switch (attributes.type) {
+      case IPSET_DATA.MAXELEM:
+        numbers.maxElements = attributes.u32be()
+        break
+      case IPSET_DATA.HASHSIZE:
+        numbers.hashSize = attributes.u32be()
+        break
+      case IPSET_DATA.PORT:
+        numbers.firstPort = attributes.u16be()
+        break
+      case IPSET_DATA.PORT_TO:
+        numbers.lastPort = attributes.u16be()
+        break
+      case IPSET_DATA.REFERENCES:
+        numbers.references = attributes.u32be()
+        break
+      case IPSET_DATA.ELEMENTS:
+        numbers.elements = attributes.u32be()
+        break
+      case IPSET_DATA.NETMASK:
+        extras.push(`netmask ${attributes.u8()}`)
+        break
+      case IPSET_DATA.TIMEOUT:
+        extras.push(`timeout ${attributes.u32be()}`)
+        break
+      case IPSET_DATA.CADT_FLAGS: {
+        const flags = attributes.u32be()
+        for (const [flag, word] of EXTRA_FLAGS) if ((flags & flag) !== 0) extras.push(word)
+        break
+      }
+    }
+  }
+  return { ...numbers, extras: extras.sort().join(' ') }
+}
+
+const EXTRA_FLAGS: readonly (readonly [number, string])[] = [
+  [IPSET_FLAG_WITH_COUNTERS, 'counters'],
+  [IPSET_FLAG_WITH_COMMENT, 'comment'],
+  [IPSET_FLAG_WITH_FORCEADD, 'forceadd'],
+  [IPSET_FLAG_WITH_SKBINFO, 'skbinfo'],
+]
+
+function familyOfNumber(number: number): IpFamily | undefined {
+  if (number === FAMILY_NUMBER.IPv4) return 'IPv4'
+  if (number === FAMILY_NUMBER.IPv6) return 'IPv6'
+  return undefined
+}

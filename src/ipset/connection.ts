@@ -1,0 +1,200 @@
+/**
+ * The ipset subsystem of nfnetlink: sets and entries as requests, in our own terms.
+ * What could break: errors leave here under the kernel's own names (`IPSET_ERR_BUSY`), with the command they are about.
+ */
+import { MessageBatch } from '../netlink/batch.ts'
+import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from '../netlink/connection.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import type { SetDefinition, SetName, SetType } from './catalogue.ts'
+import {
+  decodeHeader,
+  decodeVersions,
+  encodeCreate,
+  encodeList,
+  encodePair,
+  encodeProtocol,
+  encodeSetCommand,
+  encodeType,
+  type Versions,
+} from './codec.ts'
+import { IPSET_PROTOCOL } from './codec-constants.ts'
+import { decodeEntries } from './codec-entry.ts'
+import { codeOf, ipsetError, named } from './errors.ts'
+import { parametersOf, sameKind } from './set-diff.ts'
+import type { ListedSet, SetEntry, SetParameters } from './types.ts'
+
+export class IpsetConnection {
+  readonly #netlink: NetlinkConnection
+
+  /**
+   * Asks the kernel for its protocol. Rejects with `ipset-missing`, which names the module, or `ipset-protocol`. Takes
+   * over the connection (NETLINK_NETFILTER): it is closed with this one, also when this rejects.
+   */
+  static async open(netlink: NetlinkConnection, options: CallOptions = {}): Promise<IpsetConnection> {
+    try {
+      const ipset = new IpsetConnection(netlink)
+      const { lowest, highest } = await ipset.#protocol(options)
+      if (lowest > IPSET_PROTOCOL || highest < IPSET_PROTOCOL)
+        throw ipsetError(
+          'ipset-protocol',
+          `the kernel speaks ipset protocol ${lowest} to ${highest}, not ${IPSET_PROTOCOL}`,
+        )
+      return ipset
+    } catch (error) {
+      netlink.close()
+      throw error
+    }
+  }
+
+  private constructor(netlink: NetlinkConnection) {
+    this.#netlink = netlink
+  }
+
+  /** Messages and datagrams so far. */
+  get counters(): Readonly<NetlinkCounters> {
+    return this.#netlink.counters
+  }
+
+  async #protocol(options: CallOptions): Promise<Versions> {
+    try {
+      return await this.#netlink.request(one(encodeProtocol), (message) => decodeVersions(message, 'PROTOCOL'), options)
+    } catch (cause) {
+      // nfnetlink answers EINVAL for a subsystem that nobody has registered.
+      if (codeOf(cause) !== 'EINVAL') throw cause
+      throw ipsetError('ipset-missing', 'the kernel has no ipset: load the module "ip_set" (modprobe ip_set)', {
+        cause,
+      })
+    }
+  }
+
+  /** Revisions of a type that the kernel has; undefined when it does not have the type and cannot load it. */
+  async typeRevisions(
+    type: SetType,
+    family: IpFamily | undefined,
+    options: CallOptions = {},
+  ): Promise<Versions | undefined> {
+    const request = one((batch) => encodeType(batch, type, family))
+    try {
+      return await this.#netlink.request(request, (message) => decodeVersions(message, 'TYPE'), options)
+    } catch (cause) {
+      const error = named(cause, `ask for the set type ${type}`)
+      if (codeOf(error) === 'IPSET_ERR_FIND_TYPE') return undefined
+      throw error
+    }
+  }
+
+  /** All sets of the network namespace, whoever made them, without their entries. */
+  listSets(options: DumpOptions = {}): Promise<ListedSet[]> {
+    return this.#netlink.dump(
+      one((batch) => encodeList(batch, undefined, true)),
+      decodeHeader,
+      options,
+    )
+  }
+
+  /** One set without its entries; undefined when it is not there. */
+  async getSet(name: SetName, options: DumpOptions = {}): Promise<ListedSet | undefined> {
+    const request = one((batch) => encodeList(batch, name, true))
+    try {
+      const [set] = await this.#netlink.dump(request, decodeHeader, options)
+      return set
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return undefined
+      throw named(error, `ipset list ${name}`)
+    }
+  }
+
+  /** The entries of a set; undefined when there is no set of that name, type and family. */
+  async listEntries(set: SetDefinition, options: DumpOptions = {}): Promise<SetEntry[] | undefined> {
+    const wanted = parametersOf(set)
+    let known = false
+    const request = one((batch) => encodeList(batch, set.name, false))
+    try {
+      const parts = await this.#netlink.dump(
+        request,
+        (message) => {
+          const header = decodeHeader(message)
+          if (header !== undefined) known = sameKind(header, wanted)
+          const entries: SetEntry[] = []
+          // Entries of another type have other parts.
+          if (known) decodeEntries(message, set.name, entries)
+          return entries
+        },
+        options,
+      )
+      return known ? parts.flat() : undefined
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return undefined
+      throw named(error, `ipset list ${set.name}`)
+    }
+  }
+
+  /** IPSET_CMD_CREATE; see encodeCreate. */
+  create(
+    name: SetName,
+    type: SetType,
+    parameters: SetParameters,
+    options: CallOptions & { readonly hashSize?: number; readonly exclusive?: boolean } = {},
+  ): Promise<void> {
+    const request = one((batch) => encodeCreate(batch, name, type, parameters, options))
+    return this.#command(request, `ipset create ${name} ${type}`, options)
+  }
+
+  /** IPSET_CMD_DESTROY; IPSET_ERR_BUSY while a rule refers to the set. */
+  destroy(name: SetName, options: CallOptions = {}): Promise<void> {
+    return this.#command(
+      one((batch) => encodeSetCommand(batch, 'DESTROY', name)),
+      `ipset destroy ${name}`,
+      options,
+    )
+  }
+
+  /** IPSET_CMD_FLUSH */
+  flush(name: SetName, options: CallOptions = {}): Promise<void> {
+    return this.#command(
+      one((batch) => encodeSetCommand(batch, 'FLUSH', name)),
+      `ipset flush ${name}`,
+      options,
+    )
+  }
+
+  /** IPSET_CMD_SWAP */
+  swap(first: SetName, second: SetName, options: CallOptions = {}): Promise<void> {
+    return this.#command(
+      one((batch) => encodePair(batch, 'SWAP', first, second)),
+      `ipset swap ${first} ${second}`,
+      options,
+    )
+  }
+
+  /** IPSET_CMD_RENAME */
+  rename(from: SetName, to: SetName, options: CallOptions = {}): Promise<void> {
+    return this.#command(
+      one((batch) => encodePair(batch, 'RENAME', from, to)),
+      `ipset rename ${from} ${to}`,
+      options,
+    )
+  }
+
+  /** Sends messages that the caller encoded; see NetlinkConnection.transact. Outcomes are not named yet. */
+  transact(batch: MessageBatch, options: CallOptions = {}): Promise<readonly Outcome[]> {
+    return this.#netlink.transact(batch, options)
+  }
+
+  /** Closes the netlink connection; calls that run or wait reject with `netlink-closed`. */
+  close(): void {
+    this.#netlink.close()
+  }
+
+  async #command(request: MessageBatch, about: string, options: CallOptions): Promise<void> {
+    const [outcome] = await this.#netlink.transact(request, options)
+    if (outcome !== undefined) throw named(outcome, about)
+  }
+}
+
+/** A request of one message; none of these is on the hot path. */
+function one(encode: (batch: MessageBatch) => void): MessageBatch {
+  const batch = new MessageBatch(128)
+  encode(batch)
+  return batch
+}

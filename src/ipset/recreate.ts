@@ -1,0 +1,81 @@
+/**
+ * Puts another set with the same entries in the place of one: to make it larger, or because it has other parameters.
+ * What could break: rules refer to the set and must match all the time, so it is filled under another name and swapped;
+ * whatever goes wrong before the swap leaves the old one as it was.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { MessageBatch } from '../netlink/batch.ts'
+import { type SetDefinition, type SetName, temporaryName } from './catalogue.ts'
+import { encodeEntries, MAX_ENTRIES } from './codec-entry.ts'
+import type { IpsetConnection } from './connection.ts'
+import { codeOf, ipsetError, named } from './errors.ts'
+import type { SetParameters } from './types.ts'
+
+/**
+ * Rejects with `ipset-type-in-use` when the set has another type and a rule refers to it. Entries of a set of another
+ * type are lost. Afterwards nothing but the set itself is there.
+ */
+export async function recreate(
+  ipset: IpsetConnection,
+  set: SetDefinition,
+  parameters: SetParameters,
+  options: { readonly signal: AbortSignal; readonly hashSize?: number },
+): Promise<void> {
+  const { signal } = options
+  const other = temporaryName(set)
+  await destroyIfThere(ipset, other)
+  await ipset.create(other, set.type, parameters, { ...options, exclusive: true })
+  try {
+    await copyEntries(ipset, set, other, signal)
+    await exchange(ipset, set.name, other)
+  } catch (error) {
+    await destroyIfThere(ipset, other).catch(() => undefined)
+    throw error
+  }
+  // What is left under the other name is found by the next look at all sets.
+  await destroyIfThere(ipset, other).catch(() => undefined)
+}
+
+/** Exceptions (nomatch) are not ours and are left behind. */
+async function copyEntries(
+  ipset: IpsetConnection,
+  set: SetDefinition,
+  to: SetName,
+  signal: AbortSignal,
+): Promise<void> {
+  const entries = (await ipset.listEntries(set, { signal })) ?? []
+  const texts = entries.filter(({ noMatch }) => noMatch !== true).map(({ entry }) => entry)
+  const batch = new MessageBatch(32 << 10)
+  for (let from = 0; from < texts.length; from += MAX_ENTRIES) {
+    signal.throwIfAborted()
+    encodeEntries(batch, 'ADD', set, texts.slice(from, from + MAX_ENTRIES), to)
+    const [outcome] = await ipset.transact(batch)
+    batch.reset()
+    if (outcome !== undefined) throw named(outcome, `copy ${set.name} to ${to}`)
+    await nextTurn()
+  }
+}
+
+/** Swaps, or where the types differ takes the old one away, which works only while nothing refers to it. */
+async function exchange(ipset: IpsetConnection, name: SetName, other: SetName): Promise<void> {
+  try {
+    await ipset.swap(other, name)
+  } catch (error) {
+    if (codeOf(error) !== 'IPSET_ERR_TYPE_MISMATCH') throw error
+    try {
+      await ipset.destroy(name)
+    } catch (cause) {
+      if (codeOf(cause) !== 'IPSET_ERR_BUSY') throw cause
+      throw ipsetError('ipset-type-in-use', `the set ${name} has another type and is in use by a rule`, { cause })
+    }
+    await ipset.rename(other, name)
+  }
+}
+
+async function destroyIfThere(ipset: IpsetConnection, name: SetName): Promise<void> {
+  try {
+    await ipset.destroy(name)
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * Which set entries a winning frontend contributes.
+ * What could break: entries stand in the order in which they may be added (SET_ROLES), and what a frontend contributes
+ * depends on it, its Service and the node's facts alone. Several frontends may contribute one entry.
+ */
+import { isLocalTo } from '../service/endpoints.ts'
+import type { Frontend } from '../service/frontends.ts'
+import type { NodeContext } from '../service/node-context.ts'
+import { formatCidr } from '../values/cidr.ts'
+import type { Protocol } from '../values/protocol.ts'
+import { type SetRole, setName } from './catalogue.ts'
+import { formatEntry, fullLength } from './entry-text.ts'
+import { allowsNode, sourceRangesOf } from './source-ranges.ts'
+import type { SetEntry } from './types.ts'
+
+/** What rendering needs of the node. */
+export type SetNode = Pick<NodeContext, 'nodeName' | 'nodeIps'>
+
+/**
+ * Entries of one frontend. What belongs to a port or to the whole Service (hairpin entries of its local endpoints, its
+ * health check node port) comes with each of its frontends, so that it stays as long as one of them does.
+ */
+export function entriesOfFrontend(frontend: Frontend, node: SetNode): readonly SetEntry[] {
+  const { address, family, port, protocol, service } = frontend
+  const entries: SetEntry[] = []
+  const put = (role: SetRole, entry: string): void => {
+    entries.push({ set: setName(role, family), entry })
+  }
+  for (const { address: own, port: target, source } of frontend.candidates) {
+    if (!isLocalTo(source, node.nodeName)) continue
+    put('LOOP-BACK', formatEntry({ address: own, protocol, port: target, second: own }))
+  }
+  const local = frontend.policy === 'Local'
+  const here = formatEntry({ address, protocol, port })
+  switch (frontend.kind) {
+    case 'LoadBalancerVip':
+      putFirewall(frontend, node, here, put)
+      if (local) put('LOAD-BALANCER-LOCAL', here)
+      put('LOAD-BALANCER', here)
+      break
+    case 'ExternalIP':
+      put(local ? 'EXTERNAL-IP-LOCAL' : 'EXTERNAL-IP', here)
+      break
+    case 'ClusterIP':
+      put('CLUSTER-IP', here)
+      break
+    case 'NodePort': {
+      const roles = NODE_PORT_ROLES[protocol]
+      const entry = protocol === 'sctp' ? here : formatEntry({ port })
+      if (local) put(roles.local, entry)
+      put(roles.all, entry)
+      break
+    }
+  }
+  if (service.healthCheckNodePort !== 0)
+    put('HEALTH-CHECK-NODE-PORT', formatEntry({ port: service.healthCheckNodePort }))
+  if (frontend.bind) put('IPVS-IPS', address)
+  return entries
+}
+
+const NODE_PORT_ROLES: Readonly<Record<Protocol, { readonly local: SetRole; readonly all: SetRole }>> = {
+  tcp: { local: 'NODE-PORT-LOCAL-TCP', all: 'NODE-PORT-TCP' },
+  udp: { local: 'NODE-PORT-LOCAL-UDP', all: 'NODE-PORT-UDP' },
+  sctp: { local: 'NODE-PORT-LOCAL-SCTP-HASH', all: 'NODE-PORT-SCTP-HASH' },
+}
+
+/** What may pass, then the entry that lets nothing else pass. */
+function putFirewall(
+  frontend: Frontend,
+  node: SetNode,
+  here: string,
+  put: (role: SetRole, entry: string) => void,
+): void {
+  const ranges = sourceRangesOf(frontend.service, frontend.family)
+  if (ranges.length === 0) return
+  if (allowsNode(ranges, node.nodeIps)) put('LOAD-BALANCER-SOURCE-IP', `${here},${frontend.address}`)
+  for (const range of ranges) {
+    const whole = range.prefixLength === fullLength(range.family)
+    put('LOAD-BALANCER-SOURCE-CIDR', `${here},${whole ? range.address : formatCidr(range)}`)
+  }
+  put('LOAD-BALANCER-FW', here)
+}

@@ -1,0 +1,97 @@
+/**
+ * Sets as items and operations. Pure.
+ * What could break: a set that takes more entries than it must is right as it is (it was grown), and the number of
+ * buckets is the kernel's own business; everything else that differs makes the set another one, which is replaced.
+ */
+import type { Direction } from '../sync/table.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import {
+  CATALOGUE,
+  definitionOf,
+  HASH_SIZE,
+  LAST_PORT,
+  MAX_ELEMENTS,
+  type SetDefinition,
+  type SetName,
+  temporaryName,
+} from './catalogue.ts'
+import type { SetOperation, SetParameters } from './types.ts'
+
+const SWAP_NAMES: ReadonlyMap<SetName, SetDefinition> = new Map(CATALOGUE.map((set) => [temporaryName(set), set]))
+
+/** What a set of ours is created with. */
+export function parametersOf(set: SetDefinition): SetParameters {
+  return set.type === 'bitmap:port'
+    ? { type: set.type, family: undefined, maxElements: 0, firstPort: 0, lastPort: LAST_PORT, extras: '' }
+    : { type: set.type, family: set.family, maxElements: MAX_ELEMENTS, firstPort: 0, lastPort: 0, extras: '' }
+}
+
+/** Whether two sets take the same kind of entries, so that one can be swapped for the other. */
+export function sameKind(a: SetParameters, b: SetParameters): boolean {
+  return a.type === b.type && a.family === b.family
+}
+
+/** Whether a live set will do for what is wanted. */
+export function isEnough(desired: SetParameters, live: SetParameters): boolean {
+  return sameSet({ ...desired, maxElements: 0 }, { ...live, maxElements: 0 }) && live.maxElements >= desired.maxElements
+}
+
+export function sameSet(a: SetParameters, b: SetParameters): boolean {
+  return (
+    sameKind(a, b) &&
+    a.maxElements === b.maxElements &&
+    a.firstPort === b.firstPort &&
+    a.lastPort === b.lastPort &&
+    a.extras === b.extras
+  )
+}
+
+export function diffSet(
+  name: SetName,
+  desired: SetParameters | undefined,
+  live: SetParameters | undefined,
+): readonly SetOperation[] {
+  if (desired === undefined) return live === undefined ? [] : [{ kind: 'destroy-set', name, parameters: live }]
+  if (live === undefined) return [{ kind: 'create-set', name, parameters: desired }]
+  if (isEnough(desired, live)) return []
+  // Never smaller: it may have been grown before somebody changed something else.
+  const maxElements = sameKind(desired, live) ? Math.max(desired.maxElements, live.maxElements) : desired.maxElements
+  return [{ kind: 'replace-set', name, parameters: { ...desired, maxElements }, replaced: live }]
+}
+
+/** What one successful operation makes of the set. */
+export function stepSet(op: SetOperation): SetParameters | undefined {
+  return op.kind === 'destroy-set' ? undefined : op.parameters
+}
+
+export function directionOfSet(op: SetOperation): Direction {
+  return op.kind === 'destroy-set' ? 'remove' : 'add'
+}
+
+/** Family of a set of ours, also of a replacement that was left behind; undefined for a set that is not ours. */
+export function familyOfSet(name: SetName): IpFamily | undefined {
+  return (definitionOf(name) ?? SWAP_NAMES.get(name))?.family
+}
+
+/** `ipset create KUBE-CLUSTER-IP hash:ip,port family inet hashsize 1024 maxelem 65536` */
+export function formatSetOperation(op: SetOperation): string {
+  const { name } = op
+  switch (op.kind) {
+    case 'create-set':
+      return formatCreate(name, op.parameters)
+    case 'destroy-set':
+      return `ipset destroy ${name}`
+    case 'replace-set': {
+      const set = definitionOf(name)
+      const other = set === undefined ? `${name}-new` : temporaryName(set)
+      return `${formatCreate(other, op.parameters)}; ipset swap ${other} ${name}; ipset destroy ${other}`
+    }
+  }
+}
+
+function formatCreate(name: SetName, parameters: SetParameters): string {
+  const { type, family, maxElements, firstPort, lastPort } = parameters
+  if (family === undefined) return `ipset create ${name} ${type} range ${firstPort}-${lastPort}`
+  const inet = family === 'IPv4' ? 'inet' : 'inet6'
+  return `ipset create ${name} ${type} family ${inet} hashsize ${HASH_SIZE} maxelem ${maxElements}`
+}

@@ -1,0 +1,79 @@
+/**
+ * Which entries belong in the sets: those of all winning frontends, each once, however many contribute it.
+ * What could break: the count of each entry; it stays until its last contributor is gone.
+ */
+import type { FrontendKey } from '../service/frontends.ts'
+import { definitionOf, type SetName } from './catalogue.ts'
+import { entryKey, type SetEntry, type SetEntryKey, setOfKey } from './types.ts'
+
+/** An entry that is wanted from now on, or (undefined) no longer. */
+export interface EntryChange {
+  readonly key: SetEntryKey
+  readonly entry: SetEntry | undefined
+}
+
+interface Wanted {
+  readonly entry: SetEntry
+  count: number
+}
+
+const NO_ENTRIES: readonly SetEntry[] = []
+const NO_CHANGES: readonly EntryChange[] = []
+
+export class WantedEntries {
+  readonly #contributions = new Map<FrontendKey, readonly SetEntry[]>()
+  readonly #wanted = new Map<SetEntryKey, Wanted>()
+  readonly #sizes = new Map<SetName, number>()
+
+  /**
+   * Replaces what this frontend contributes; none takes it all back. Returns what is wanted or no longer wanted by
+   * anybody: what goes first, last set first, then what comes, in order of the sets.
+   */
+  set(key: FrontendKey, entries: readonly SetEntry[]): readonly EntryChange[] {
+    const before = this.#contributions.get(key) ?? NO_ENTRIES
+    if (sameEntries(before, entries)) return NO_CHANGES
+    if (entries.length === 0) this.#contributions.delete(key)
+    else this.#contributions.set(key, entries)
+    // Counting up before down: an entry in both lists is never gone in between.
+    const come = entries.flatMap((entry) => this.#up(entry))
+    const go = before.flatMap((entry) => this.#down(entry))
+    return [...go.toSorted((a, b) => rankOf(b) - rankOf(a)), ...come]
+  }
+
+  /** How many entries are wanted in a set: rules for an empty one are left out. */
+  size(set: SetName): number {
+    return this.#sizes.get(set) ?? 0
+  }
+
+  #up(entry: SetEntry): readonly EntryChange[] {
+    const key = entryKey(entry)
+    const there = this.#wanted.get(key)
+    if (there !== undefined) {
+      there.count++
+      return NO_CHANGES
+    }
+    this.#wanted.set(key, { entry, count: 1 })
+    this.#sizes.set(entry.set, this.size(entry.set) + 1)
+    return [{ key, entry }]
+  }
+
+  #down(entry: SetEntry): readonly EntryChange[] {
+    const key = entryKey(entry)
+    const there = this.#wanted.get(key)
+    if (there === undefined || --there.count > 0) return NO_CHANGES
+    this.#wanted.delete(key)
+    this.#sizes.set(entry.set, this.size(entry.set) - 1)
+    return [{ key, entry: undefined }]
+  }
+}
+
+function rankOf(change: EntryChange): number {
+  return definitionOf(setOfKey(change.key))?.rank ?? 0
+}
+
+/** Whether two contributions are equal, in the same order. */
+export function sameEntries(a: readonly SetEntry[], b: readonly SetEntry[]): boolean {
+  if (a === b) return true
+  if (a.length !== b.length) return false
+  return a.every((entry, index) => entry.set === b[index]?.set && entry.entry === b[index]?.entry)
+}
