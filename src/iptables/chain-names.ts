@@ -1,0 +1,61 @@
+/**
+ * The chains and jumps of ipvs mode, as kube-proxy made them: other programs and people know them by these names.
+ * What could break: the order. A chain stands after those its rules lead to; jumps are each put first in their chain, so
+ * the last one given here ends up on top.
+ */
+import type { TableId } from './types.ts'
+
+/** Our chains by table. */
+export const CHAINS = {
+  nat: ['KUBE-MARK-MASQ', 'KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER', 'KUBE-POSTROUTING', 'KUBE-SERVICES'],
+  filter: [
+    'KUBE-FORWARD',
+    'KUBE-NODE-PORT',
+    'KUBE-SOURCE-RANGES-FIREWALL',
+    'KUBE-PROXY-FIREWALL',
+    'KUBE-IPVS-FILTER',
+    'KUBE-IPVS-OUT-FILTER',
+  ],
+} as const satisfies Readonly<Record<TableId, readonly string[]>>
+
+export type NatChain = (typeof CHAINS.nat)[number]
+export type FilterChain = (typeof CHAINS.filter)[number]
+
+/** In the order in which they are written. */
+export const TABLES: readonly TableId[] = ['nat', 'filter']
+
+export interface JumpPlace {
+  readonly table: TableId
+  readonly from: string
+  readonly to: string
+  readonly comment: string
+}
+
+/** Our jumps, in the order in which they are inserted. */
+export const JUMPS: readonly JumpPlace[] = [
+  { table: 'nat', from: 'OUTPUT', to: 'KUBE-SERVICES', comment: 'kubernetes service portals' },
+  { table: 'nat', from: 'PREROUTING', to: 'KUBE-SERVICES', comment: 'kubernetes service portals' },
+  { table: 'nat', from: 'POSTROUTING', to: 'KUBE-POSTROUTING', comment: 'kubernetes postrouting rules' },
+  { table: 'filter', from: 'FORWARD', to: 'KUBE-FORWARD', comment: 'kubernetes forwarding rules' },
+  { table: 'filter', from: 'INPUT', to: 'KUBE-NODE-PORT', comment: 'kubernetes health check rules' },
+  { table: 'filter', from: 'INPUT', to: 'KUBE-PROXY-FIREWALL', comment: 'kube-proxy firewall rules' },
+  { table: 'filter', from: 'FORWARD', to: 'KUBE-PROXY-FIREWALL', comment: 'kube-proxy firewall rules' },
+  { table: 'filter', from: 'INPUT', to: 'KUBE-IPVS-FILTER', comment: 'kubernetes ipvs access filter' },
+  { table: 'filter', from: 'OUTPUT', to: 'KUBE-IPVS-OUT-FILTER', comment: 'kubernetes ipvs access filter' },
+]
+
+/** Whether this chain is one of ours. */
+export function isOurChain(table: TableId, chain: string): boolean {
+  const names: readonly string[] = CHAINS[table]
+  return names.includes(chain)
+}
+
+/** `nat KUBE-SERVICES` */
+export function chainKey(table: TableId, chain: string): string {
+  return `${table} ${chain}`
+}
+
+/** `nat OUTPUT KUBE-SERVICES` */
+export function jumpKey(table: TableId, from: string, to: string): string {
+  return `${table} ${from} ${to}`
+}

@@ -1,0 +1,68 @@
+/**
+ * What counts as traffic of this node's own pods (detectLocalMode): everything else that goes to a cluster IP is masqueraded.
+ * What could break: no detector is not "nothing is local": then only what has a cluster IP as its source is masqueraded.
+ */
+import { type Cidr, formatCidr, parseCidr } from '../values/cidr.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { quoteWord } from './rule-text.ts'
+
+export type LocalTraffic =
+  /** Comes from one of these addresses. */
+  | { readonly kind: 'cidr'; readonly cidr: Cidr }
+  /** Comes in through the interface of this name. */
+  | { readonly kind: 'interface'; readonly name: string }
+  /** Comes in through an interface whose name begins with this. */
+  | { readonly kind: 'interface-prefix'; readonly prefix: string }
+
+export interface LocalTrafficSettings {
+  readonly detectLocalMode: 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix'
+  /** One CIDR, or several separated by commas; '' = not known. */
+  readonly clusterCIDR: string
+  readonly detectLocal: { readonly bridgeInterface: string; readonly interfaceNamePrefix: string }
+}
+
+/** The detector of one family; undefined when there is none. `podCidrs` are the Node's. */
+export function localTrafficOf(
+  settings: LocalTrafficSettings,
+  podCidrs: readonly string[],
+  family: IpFamily,
+): LocalTraffic | undefined {
+  switch (settings.detectLocalMode) {
+    case 'ClusterCIDR':
+      return firstOfFamily(settings.clusterCIDR.split(','), family)
+    case 'NodeCIDR':
+      return firstOfFamily(podCidrs, family)
+    case 'BridgeInterface':
+      return { kind: 'interface', name: settings.detectLocal.bridgeInterface }
+    case 'InterfaceNamePrefix':
+      return { kind: 'interface-prefix', prefix: settings.detectLocal.interfaceNamePrefix }
+  }
+}
+
+function firstOfFamily(texts: readonly string[], family: IpFamily): LocalTraffic | undefined {
+  for (const text of texts) {
+    const cidr = parseCidr(text.trim())
+    if (cidr?.family === family) return { kind: 'cidr', cidr }
+  }
+  return undefined
+}
+
+/**
+ * The words of a rule that match traffic which is not local; undefined when all traffic is local (a CIDR of length 0,
+ * whose negation the kernel refuses).
+ */
+export function notLocal(local: LocalTraffic): string | undefined {
+  switch (local.kind) {
+    case 'cidr':
+      return local.cidr.prefixLength === 0 ? undefined : `! -s ${formatCidr(local.cidr)}`
+    case 'interface':
+      return `! -i ${interfaceWord(local.name)}`
+    case 'interface-prefix':
+      return `! -i ${interfaceWord(local.prefix)}+`
+  }
+}
+
+/** Names of interfaces may hold letters that end a word. */
+function interfaceWord(name: string): string {
+  return /[\s"'\\]/.test(name) ? quoteWord(name) : name
+}

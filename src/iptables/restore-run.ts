@@ -1,0 +1,196 @@
+/**
+ * Runs operations with as few iptables-restore processes as possible: one when all is well. When something fails, what
+ * failed is set aside by the line that is named, else by halving, and the rest goes through.
+ * What could break: a table is committed as a whole, one after the other. What stands before the failed table is in the
+ * kernel already, and to insert a jump again would make a second one.
+ */
+import { CodedError } from '../values/errors.ts'
+import { chainKey } from './chain-names.ts'
+import { iptablesError, MissingMatchError } from './errors.ts'
+import { parseFailure, type RestoreFailure } from './failure-text.ts'
+import { formatRestore, type RestoreText } from './restore-text.ts'
+import { matchesOf } from './rule-text.ts'
+import { itemsOf, parseSave } from './save-text.ts'
+import type { IptablesOperation, OptionalMatch, RestoreResult } from './types.ts'
+import { keyOf } from './diff.ts'
+
+/** Processes that one run may start, however much fails. */
+const MAX_PROCESSES = 24
+/** Exit code of iptables when a resource is missing, the lock among them (RESOURCE_PROBLEM of xtables.h). */
+const RESOURCE_PROBLEM = 4
+
+const OPTIONAL_MATCHES: readonly OptionalMatch[] = ['ipvs', 'physdev']
+
+export interface RestorePrograms {
+  save(signal: AbortSignal): Promise<string>
+  restore(input: string, signal: AbortSignal): Promise<RestoreResult>
+}
+
+/** An operation as it is tried now: perhaps less than what was asked for, and then the reason is its outcome. */
+interface Task {
+  readonly index: number
+  readonly op: IptablesOperation
+  readonly shortfall: Error | undefined
+}
+
+export class RestoreRun {
+  readonly #programs: RestorePrograms
+  readonly #signal: AbortSignal
+  readonly #outcomes: (Error | undefined)[]
+  #processes = 0
+
+  constructor(programs: RestorePrograms, signal: AbortSignal, count: number) {
+    this.#programs = programs
+    this.#signal = signal
+    this.#outcomes = Array.from({ length: count }, () => undefined)
+  }
+
+  /** One outcome for each operation, in their order. Rejects only when aborted. @param inUse rules of others that lead into chains of ours, by key */
+  static async run(
+    ops: readonly IptablesOperation[],
+    programs: RestorePrograms,
+    inUse: ReadonlyMap<string, string>,
+    signal: AbortSignal,
+  ): Promise<readonly (Error | undefined)[]> {
+    const run = new RestoreRun(programs, signal, ops.length)
+    await run.#attempt(ops.map((op, index) => startingTask(op, index, inUse)))
+    return run.#outcomes
+  }
+
+  async #attempt(tasks: readonly Task[]): Promise<void> {
+    if (tasks.length === 0) return
+    if (this.#processes >= MAX_PROCESSES) {
+      this.#settle(tasks, iptablesError('iptables-not-tried', `not tried again after ${MAX_PROCESSES} restores`))
+      return
+    }
+    const input = formatRestore(tasks.map(({ op }) => op))
+    const result = await this.#restore(input.text)
+    if (result instanceof Error) return this.#settle(tasks, result)
+    if (result.exitCode === 0) return this.#settle(tasks)
+    const failure = parseFailure(result.errorText)
+    const line = failure.lines[0]
+    const failedTable = line === undefined ? undefined : input.tableOfLine[line - 1]
+    if (failedTable === undefined) return this.#attemptBlindly(tasks, result.exitCode, failure)
+    const isAfter = (task: Task): boolean => failedTable === 'nat' && task.op.table === 'filter'
+    this.#settle(tasks.filter(({ op }) => failedTable === 'filter' && op.table === 'nat'))
+    await this.#attemptWithout(tasks, input, failure)
+    await this.#attempt(tasks.filter(isAfter))
+  }
+
+  /** Tries the failed table again without what was named, or in halves when nothing was. */
+  async #attemptWithout(tasks: readonly Task[], input: RestoreText, failure: RestoreFailure): Promise<void> {
+    const failedTable = input.tableOfLine[(failure.lines[0] ?? 0) - 1]
+    const inTable = tasks.filter(({ op }) => op.table === failedTable)
+    const bad = new Map<Task, string>()
+    for (const line of failure.lines) {
+      const task = tasks[input.operationOfLine[line - 1] ?? -1]
+      if (task !== undefined && task.op.table === failedTable && !bad.has(task)) bad.set(task, lineOf(input, line))
+    }
+    if (bad.size === 0 && inTable.length > 1) {
+      const middle = Math.ceil(inTable.length / 2)
+      const sorted = inTable.toSorted((a, b) => rank(a.op) - rank(b.op))
+      await this.#attempt(sorted.slice(0, middle))
+      await this.#attempt(sorted.slice(middle))
+      return
+    }
+    const rest = inTable.flatMap((task) => {
+      const line = bad.get(task)
+      if (line === undefined && bad.size > 0) return task
+      const lesser = lesserTask(task, line ?? '', failure.reason)
+      if (lesser === undefined) this.#settle([task], restoreFailed(line ?? '', failure.reason))
+      return lesser ?? []
+    })
+    await this.#attempt(rest)
+  }
+
+  /** Nothing says which table failed. A locked or hopeless table is not tried again; else each one alone. */
+  async #attemptBlindly(tasks: readonly Task[], exitCode: number, failure: RestoreFailure): Promise<void> {
+    const error =
+      exitCode === RESOURCE_PROBLEM
+        ? iptablesError(
+            'iptables-locked',
+            `the lock or another resource of iptables was not to be had: ${failure.reason}`,
+          )
+        : restoreFailed('', failure.reason)
+    const tables = new Set(tasks.map(({ op }) => op.table))
+    if (exitCode === RESOURCE_PROBLEM || tables.size < 2) return this.#settle(tasks, error)
+    // The first table may be in the kernel already.
+    const there = await this.#present()
+    if (there instanceof Error) return this.#settle(tasks, error)
+    const isDone = ({ op }: Task): boolean => op.kind === 'insert-jump' && there.has(keyOf(op))
+    this.#settle(tasks.filter(isDone))
+    for (const table of tables) await this.#attempt(tasks.filter((task) => task.op.table === table && !isDone(task)))
+  }
+
+  async #present(): Promise<ReadonlySet<string> | Error> {
+    this.#processes++
+    try {
+      return new Set(itemsOf(parseSave(await this.#programs.save(this.#signal))).keys())
+    } catch (error) {
+      this.#signal.throwIfAborted()
+      return error instanceof Error ? error : new Error(String(error))
+    }
+  }
+
+  async #restore(text: string): Promise<RestoreResult | Error> {
+    this.#processes++
+    try {
+      return await this.#programs.restore(text, this.#signal)
+    } catch (error) {
+      this.#signal.throwIfAborted()
+      return error instanceof Error ? error : new CodedError('iptables-restore-failed', String(error))
+    }
+  }
+
+  #settle(tasks: readonly Task[], error?: Error): void {
+    for (const task of tasks) this.#outcomes[task.index] = error ?? task.shortfall
+  }
+}
+
+/** A chain that others lead to cannot be deleted: it is emptied, which takes it out of use. */
+function startingTask(op: IptablesOperation, index: number, inUse: ReadonlyMap<string, string>): Task {
+  const foreign = op.kind === 'delete-chain' ? inUse.get(chainKey(op.table, op.chain)) : undefined
+  if (foreign === undefined) return { index, op, shortfall: undefined }
+  return { index, op: emptied(op), shortfall: chainInUse(op, `-t ${op.table} ${foreign} leads to it`) }
+}
+
+/** What can be done instead of an operation that failed at this line; undefined when there is nothing. */
+function lesserTask(task: Task, line: string, reason: string): Task | undefined {
+  const { op, index } = task
+  // What already is less than was asked for is not made less again.
+  if (task.shortfall !== undefined && !(task.shortfall instanceof MissingMatchError)) return undefined
+  if (op.kind === 'delete-chain') return { index, op: emptied(op), shortfall: chainInUse(op, reason) }
+  if (op.kind !== 'write-chain') return undefined
+  const missing = OPTIONAL_MATCHES.find((match) => matchesOf(line).includes(match))
+  if (missing !== undefined) {
+    const rules = op.rules.filter((rule) => !matchesOf(rule).includes(missing))
+    const message = `${chainKey(op.table, op.chain)} is without its rules that need the match ${missing}: ${reason} (${line})`
+    return { index, op: { ...op, rules }, shortfall: new MissingMatchError(missing, message) }
+  }
+  // An empty chain lets everything else that leads to it be written; one that is there keeps its rules.
+  return op.before === undefined && op.rules.length > 0
+    ? { index, op: { ...op, rules: [] }, shortfall: restoreFailed(line, reason) }
+    : undefined
+}
+
+function emptied({ table, chain }: IptablesOperation): IptablesOperation {
+  return { kind: 'write-chain', table, chain, before: [], rules: [] }
+}
+
+function chainInUse({ table, chain }: IptablesOperation, reason: string): CodedError {
+  const message = `the chain ${chain} of ${table} was emptied but could not be deleted: ${reason}`
+  return iptablesError('iptables-chain-in-use', message)
+}
+
+function restoreFailed(line: string, reason: string): CodedError {
+  return iptablesError('iptables-restore-failed', line === '' ? reason : `${reason} (${line})`)
+}
+
+function lineOf(input: RestoreText, line: number): string {
+  return input.text.split('\n')[line - 1] ?? ''
+}
+
+/** Chains before jumps, what comes before what goes: halves must not depend on what follows them. */
+function rank(op: IptablesOperation): number {
+  return { 'write-chain': 0, 'insert-jump': 1, 'delete-jump': 2, 'delete-chain': 3 }[op.kind]
+}

@@ -1,0 +1,76 @@
+/**
+ * Operations as input of `iptables-restore --noflush`, and which line does what, because its errors name lines.
+ * What could break: the order inside a table. Chains are declared (and so made or emptied) before any rule leads to
+ * them, and what is deleted is emptied before.
+ */
+import { CHAINS, JUMPS, TABLES } from './chain-names.ts'
+import { sameRule } from './rule-text.ts'
+import { jumpRule } from './jump-text.ts'
+import type { IptablesOperation, TableId } from './types.ts'
+
+export interface RestoreText {
+  readonly text: string
+  /** For each line of the text the index of its operation; undefined for `*nat` and COMMIT. */
+  readonly operationOfLine: readonly (number | undefined)[]
+  /** For each line of the text its table. */
+  readonly tableOfLine: readonly TableId[]
+}
+
+/** Prints the operations of both tables, `nat` first. Their order in the list does not matter. */
+export function formatRestore(ops: readonly IptablesOperation[]): RestoreText {
+  const lines: string[] = []
+  const operationOfLine: (number | undefined)[] = []
+  const tableOfLine: TableId[] = []
+  for (const table of TABLES) {
+    const indices = ops.flatMap((op, index) => (op.table === table ? index : []))
+    if (indices.length === 0) continue
+    const print = (line: string, index?: number): void => {
+      lines.push(line)
+      operationOfLine.push(index)
+      tableOfLine.push(table)
+    }
+    print(`*${table}`)
+    for (const phase of [declare, fill, join, part, remove]) {
+      for (const index of indices.toSorted((a, b) => placeOf(ops[a]) - placeOf(ops[b]))) {
+        const op = ops[index]
+        if (op !== undefined) for (const line of phase(op)) print(line, index)
+      }
+    }
+    print('COMMIT')
+  }
+  return { text: lines.map((line) => `${line}\n`).join(''), operationOfLine, tableOfLine }
+}
+
+/** Place in the documented order of chains and jumps: the last jump inserted ends up on top. */
+function placeOf(op: IptablesOperation | undefined): number {
+  if (op === undefined) return 0
+  if (op.kind === 'write-chain' || op.kind === 'delete-chain') {
+    const names: readonly string[] = CHAINS[op.table]
+    return names.indexOf(op.chain)
+  }
+  return JUMPS.findIndex(
+    (place) => place.table === op.table && place.from === op.chain && sameRule(jumpRule(place), op.rule),
+  )
+}
+
+/** `:CHAIN - [0:0]` makes a chain of that name, or empties the one that is there. */
+function declare(op: IptablesOperation): readonly string[] {
+  return op.kind === 'write-chain' || op.kind === 'delete-chain' ? [`:${op.chain} - [0:0]`] : []
+}
+
+function fill(op: IptablesOperation): readonly string[] {
+  return op.kind === 'write-chain' ? op.rules.map((rule) => `-A ${op.chain} ${rule}`) : []
+}
+
+function join(op: IptablesOperation): readonly string[] {
+  return op.kind === 'insert-jump' ? [`-I ${op.chain} ${op.rule}`] : []
+}
+
+function part(op: IptablesOperation): readonly string[] {
+  if (op.kind !== 'delete-jump') return []
+  return Array.from({ length: op.copies }, () => `-D ${op.chain} ${op.rule}`)
+}
+
+function remove(op: IptablesOperation): readonly string[] {
+  return op.kind === 'delete-chain' ? [`-X ${op.chain}`] : []
+}

@@ -1,0 +1,136 @@
+/**
+ * One rule as text: its words, and a form in which two spellings of the same rule are equal.
+ * What could break: the order of matches in a rule means nothing to any match we use, so it is ignored; with a match
+ * that counts (limit, recent) that would be wrong.
+ */
+import { PROTOCOL_NUMBER } from '../values/protocol.ts'
+
+/** A word as iptables-save writes it: in double quotes unless it has only letters, digits, `_` and `-`. */
+export function quoteWord(word: string): string {
+  return /^[\w-]+$/.test(word) ? word : `"${word.replace(/["\\']/g, '\\$&')}"`
+}
+
+/** The words of a rule without quotes. A quote that is not closed ends with the text. */
+export function wordsOf(rule: string): string[] {
+  const words: string[] = []
+  let word = ''
+  let started = false
+  let quoted = false
+  for (let at = 0; at < rule.length; at++) {
+    const letter = rule.charAt(at)
+    if (quoted && letter === '\\') word += rule.charAt(++at)
+    else if (letter === '"') {
+      quoted = !quoted
+      started = true
+    } else if (!quoted && (letter === ' ' || letter === '\t')) {
+      if (started) words.push(word)
+      word = ''
+      started = false
+    } else {
+      word += letter
+      started = true
+    }
+  }
+  if (started) words.push(word)
+  return words
+}
+
+/** An option with its values, `! --src-type LOCAL`. */
+interface Option {
+  readonly negated: boolean
+  readonly name: string
+  readonly values: readonly string[]
+}
+
+function optionsOf(words: readonly string[]): Option[] {
+  const options: Option[] = []
+  for (let at = 0; at < words.length; ) {
+    const negated = words[at] === '!'
+    const name = words[negated ? at + 1 : at] ?? ''
+    const first = negated ? at + 2 : at + 1
+    let end = first
+    // A comment is one word, whatever it begins with.
+    if (name === '--comment') end++
+    else while (end < words.length && words[end] !== '!' && words[end]?.startsWith('-') === false) end++
+    options.push({ negated, name, values: words.slice(first, end) })
+    at = end
+  }
+  return options
+}
+
+const PROTOCOL_OF_NUMBER: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(PROTOCOL_NUMBER).map(([name, number]) => [String(number), name]),
+)
+
+/** 255.255.0.0 is 16. */
+function prefixLengthOf(mask: string): string {
+  if (!mask.includes('.')) return mask
+  const bits = mask.split('.').map((octet) => Number(octet).toString(2).padStart(8, '0'))
+  const ones = bits.join('').indexOf('0')
+  return String(ones < 0 ? 32 : ones)
+}
+
+function sameSpelling(name: string, value: string): string {
+  switch (name) {
+    case '-s':
+    case '-d': {
+      const [address = '', mask] = value.split('/')
+      return `${address}/${mask === undefined ? (address.includes(':') ? 128 : 32) : prefixLengthOf(mask)}`
+    }
+    case '-p':
+    case '--vproto':
+      return PROTOCOL_OF_NUMBER[value] ?? value
+    case '--ctstate':
+      return value.split(',').sort().join(',')
+    case '--mark':
+    case '--set-xmark': {
+      const [mark, mask = '0xffffffff'] = value.split('/')
+      return `${Number(mark)}/${Number(mask)}`
+    }
+    default:
+      return value
+  }
+}
+
+function formatOption({ negated, name, values }: Option): string {
+  const spelled = values.map((value) => quoteWord(sameSpelling(name, value)))
+  return `${negated ? '! ' : ''}${[name, ...spelled].join(' ')}`
+}
+
+/** A text that is equal for two rules that do the same but for how and in which order they are written. */
+export function canonicalRule(rule: string): string {
+  const head: string[] = []
+  const matches: string[][] = []
+  let group = head
+  let target: string[] = []
+  for (const option of optionsOf(wordsOf(rule))) {
+    if (option.name === '-m') matches.push((group = []))
+    else if (option.name === '-j' || option.name === '-g') target = group = []
+    group.push(formatOption(option))
+  }
+  const parts = [head.sort(), ...matches.map(inOrder).sort(), inOrder(target)]
+  return parts.flat().join(' ')
+}
+
+/** The name of the match or target first, then its options by name. */
+function inOrder([name, ...options]: readonly string[]): string[] {
+  return name === undefined ? [] : [name, ...options.sort()]
+}
+
+export function sameRule(a: string, b: string): boolean {
+  return a === b || canonicalRule(a) === canonicalRule(b)
+}
+
+export function sameRules(a: readonly string[], b: readonly string[]): boolean {
+  return a === b || (a.length === b.length && a.every((rule, index) => sameRule(rule, b[index] ?? '')))
+}
+
+/** The chain or target that a rule leads to; undefined when it only counts. */
+export function targetOf(rule: string): string | undefined {
+  return optionsOf(wordsOf(rule)).find(({ name }) => name === '-j' || name === '-g')?.values[0]
+}
+
+/** The matches that a rule loads by name (`-m`). */
+export function matchesOf(rule: string): readonly string[] {
+  return optionsOf(wordsOf(rule)).flatMap(({ name, values }) => (name === '-m' ? (values[0] ?? []) : []))
+}

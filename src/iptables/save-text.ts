@@ -1,0 +1,95 @@
+/**
+ * What iptables-save prints, of both back ends, as chains with their rules; and which of that is ours.
+ * What could break: a table that the program could not print must never look like an empty one, or every jump would be
+ * inserted again at each look.
+ */
+import { CodedError } from '../values/errors.ts'
+import { CHAINS, chainKey, isOurChain, JUMPS, jumpKey, TABLES } from './chain-names.ts'
+import { jumpRule } from './jump-text.ts'
+import { canonicalRule, targetOf } from './rule-text.ts'
+import type { IptablesItem, TableId } from './types.ts'
+
+/** Chain to its rules in order, without `-A CHAIN `. */
+export type SavedTable = ReadonlyMap<string, readonly string[]>
+
+/** All tables of one family by name, also those that are none of our business. */
+export type SavedTables = ReadonlyMap<string, SavedTable>
+
+const INCOMPATIBLE = /^# Table [`']?([\w-]+)'? is incompatible/
+
+/** Reads the whole text. Throws CodedError when a table is cut off or cannot be shown by this back end. */
+export function parseSave(text: string): SavedTables {
+  const tables = new Map<string, Map<string, string[]>>()
+  let table: Map<string, string[]> | undefined
+  let name = ''
+  for (const line of text.split('\n')) {
+    if (line.startsWith('*')) {
+      name = line.slice(1).trim()
+      tables.set(name, (table = new Map()))
+    } else if (line.startsWith('COMMIT')) table = undefined
+    else if (line.startsWith(':') && table !== undefined) table.set(line.slice(1).split(' ')[0] ?? '', [])
+    else if (line.startsWith('#')) refuseIncompatible(line)
+    else if (table !== undefined) {
+      const rule = /^(?:\[\d+:\d+\] )?-A (\S+) ?(.*)$/.exec(line)
+      if (rule !== null) table.get(rule[1] ?? '')?.push(rule[2]?.trimEnd() ?? '')
+    }
+  }
+  if (table !== undefined)
+    throw new CodedError('iptables-save-truncated', `iptables-save ended in the middle of the table ${name}`)
+  return tables
+}
+
+/** iptables-nft-save leaves out a table that holds rules of nft itself, and says so in a comment. */
+function refuseIncompatible(line: string): void {
+  const table = INCOMPATIBLE.exec(line)?.[1]
+  if (TABLES.some((ours) => ours === table)) {
+    const advice = 'nft list ruleset shows the rules that were made without iptables'
+    throw new CodedError('iptables-table-incompatible', `iptables cannot show or change the table ${table}: ${advice}`)
+  }
+}
+
+/** Our chains and jumps in what was saved, by key. */
+export function itemsOf(saved: SavedTables): Map<string, IptablesItem> {
+  const items = new Map<string, IptablesItem>()
+  for (const table of TABLES) {
+    for (const chain of CHAINS[table]) {
+      const rules = saved.get(table)?.get(chain)
+      if (rules !== undefined) items.set(chainKey(table, chain), { kind: 'chain', table, chain, rules })
+    }
+  }
+  for (const place of JUMPS) {
+    const { table, from, to } = place
+    const rule = jumpRule(place)
+    const wanted = canonicalRule(rule)
+    const copies = (saved.get(table)?.get(from) ?? []).filter((one) => canonicalRule(one) === wanted).length
+    if (copies > 0) items.set(jumpKey(table, from, to), { kind: 'jump', table, chain: from, rule, copies })
+  }
+  return items
+}
+
+/** Rules of others that lead into chains of ours, by the key of our chain; of several the first. */
+export function foreignReferences(saved: SavedTables): Map<string, string> {
+  const found = new Map<string, string>()
+  const jumps = new Set(JUMPS.map((place) => `${place.table} ${place.from} ${canonicalRule(jumpRule(place))}`))
+  for (const table of TABLES) {
+    for (const [chain, rules] of saved.get(table) ?? []) {
+      if (isOurChain(table, chain)) continue
+      for (const rule of rules) addReference(found, jumps, table, chain, rule)
+    }
+  }
+  return found
+}
+
+function addReference(
+  found: Map<string, string>,
+  jumps: ReadonlySet<string>,
+  table: TableId,
+  chain: string,
+  rule: string,
+): void {
+  const target = targetOf(rule)
+  if (target === undefined || !isOurChain(table, target)) return
+  if (jumps.has(`${table} ${chain} ${canonicalRule(rule)}`)) return
+  const key = chainKey(table, target)
+  if (!found.has(key)) found.set(key, `-A ${chain} ${rule}`)
+}

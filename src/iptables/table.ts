@@ -1,0 +1,60 @@
+/**
+ * Chains and jumps of ipvs mode of one family behind the contract of every kernel table. Keys: `nat KUBE-SERVICES` for a
+ * chain with all its rules, `nat OUTPUT KUBE-SERVICES` for a jump.
+ * What could break: one look is one iptables-save and one change one iptables-restore; the start of a process costs more
+ * than everything else here, so nothing may ask for them key by key.
+ */
+import type { KernelTable } from '../sync/table.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { diffIptables, directionOf, formatIptablesOperation, sameItem, stepIptables } from './diff.ts'
+import { RestoreRun } from './restore-run.ts'
+import { foreignReferences, itemsOf, parseSave } from './save-text.ts'
+import type { IptablesItem, IptablesOperation, IptablesPrograms } from './types.ts'
+
+export class IptablesTable implements KernelTable<IptablesItem, IptablesOperation> {
+  readonly name: 'chains-IPv4' | 'chains-IPv6'
+  readonly family: IpFamily
+  readonly #programs: IptablesPrograms
+  /** Rules of others that led into our chains at the last look, by the key of our chain. */
+  #inUse: ReadonlyMap<string, string> = new Map()
+
+  constructor(family: IpFamily, programs: IptablesPrograms) {
+    this.family = family
+    this.name = `chains-${family}`
+    this.#programs = programs
+  }
+
+  readonly diff = (_key: string, desired: IptablesItem | undefined, live: IptablesItem | undefined) =>
+    diffIptables(desired, live)
+  readonly equal = sameItem
+  readonly step = (_live: IptablesItem | undefined, op: IptablesOperation) => stepIptables(op)
+  readonly direction = directionOf
+  readonly format = (op: IptablesOperation) => formatIptablesOperation(op, this.family)
+
+  /** `read` finds only the named chains and the jumps of exactly our text. */
+  isOurs(): boolean {
+    return true
+  }
+
+  async read(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, IptablesItem>> {
+    const saved = parseSave(await this.#programs.save(this.family, signal))
+    this.#inUse = foreignReferences(saved)
+    const items = itemsOf(saved)
+    if (keys === 'all') return items
+    const found = new Map<string, IptablesItem>()
+    for (const key of keys) {
+      const item = items.get(key)
+      if (item !== undefined) found.set(key, item)
+    }
+    return found
+  }
+
+  async apply(ops: readonly IptablesOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
+    const { family } = this
+    const programs = {
+      save: (stop: AbortSignal) => this.#programs.save(family, stop),
+      restore: (input: string, stop: AbortSignal) => this.#programs.restore(family, input, stop),
+    }
+    return RestoreRun.run(ops, programs, this.#inUse, signal)
+  }
+}

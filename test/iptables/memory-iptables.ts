@@ -1,0 +1,118 @@
+/**
+ * Tables of iptables in memory behind iptables-save and iptables-restore as text: each table is committed as a whole, a
+ * failure names its line, and it can fail, hang and be changed behind one's back.
+ * What could break: it must be no politer than the program: a rule that leads to a missing chain, a chain that exists or
+ * is in use, an unknown jump: all of them fail.
+ */
+import type { IptablesPrograms, RestoreResult } from '../../src/iptables/types.ts'
+import type { IpFamily } from '../../src/values/protocol.ts'
+import { targetOf } from '../../src/iptables/rule-text.ts'
+
+type Table = Map<string, string[]>
+
+const BUILT_IN: Readonly<Record<string, readonly string[]>> = {
+  nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
+  filter: ['INPUT', 'FORWARD', 'OUTPUT'],
+}
+const TARGETS = ['ACCEPT', 'DROP', 'RETURN', 'MARK', 'MASQUERADE', 'REJECT']
+
+class LineError extends Error {
+  readonly line: number
+
+  constructor(line: number, message: string) {
+    super(message)
+    this.line = line
+  }
+}
+
+export class MemoryIptables implements IptablesPrograms {
+  readonly tables = new Map<string, Table>()
+  readonly inputs: string[] = []
+  saves = 0
+  /** The reason why this line of input is refused; undefined lets it pass. */
+  refuse: (line: string) => string | undefined = () => undefined
+  /** Answers instead of the program, or throws. */
+  instead: () => RestoreResult | undefined = () => undefined
+  /** Errors name COMMIT instead of the rule, as the legacy back end does for what only the kernel refuses. */
+  namesCommit = false
+
+  constructor() {
+    for (const [table, chains] of Object.entries(BUILT_IN))
+      this.tables.set(table, new Map(chains.map((chain) => [chain, []])))
+  }
+
+  /** The text of the recordings: chains sorted, rules sorted by chain, no counters. */
+  text(): string {
+    const lines: string[] = []
+    for (const [name, table] of this.tables) {
+      const chains = [...table.keys()].sort()
+      lines.push(`*${name}`)
+      for (const chain of chains) lines.push(`:${chain} ${BUILT_IN[name]?.includes(chain) ? 'ACCEPT' : '-'}`)
+      for (const chain of chains) for (const rule of table.get(chain) ?? []) lines.push(`-A ${chain} ${rule}`)
+      lines.push('COMMIT')
+    }
+    return `${lines.join('\n')}\n`
+  }
+
+  async save(_family: IpFamily): Promise<string> {
+    this.saves++
+    return this.text()
+  }
+
+  async restore(_family: IpFamily, input: string): Promise<RestoreResult> {
+    this.inputs.push(input)
+    const instead = this.instead()
+    if (instead !== undefined) return instead
+    const lines = input.split('\n')
+    let name = ''
+    let draft: Table = new Map()
+    for (const [index, line] of lines.entries()) {
+      try {
+        if (line.startsWith('*')) {
+          name = line.slice(1)
+          draft = new Map([...(this.tables.get(name) ?? [])].map(([chain, rules]) => [chain, [...rules]]))
+        } else if (line === 'COMMIT') {
+          for (const rules of draft.values()) for (const rule of rules) checkTarget(draft, rule, index + 1)
+          this.tables.set(name, draft)
+        } else if (line !== '') this.#run(draft, line, index + 1)
+      } catch (error) {
+        if (!(error instanceof LineError)) throw error
+        const at = this.namesCommit ? lines.indexOf('COMMIT', index) + 1 : error.line
+        return {
+          exitCode: 1,
+          errorText: `iptables-restore v1.8.9 (test): ${error.message}\nError occurred at line: ${at}\n`,
+        }
+      }
+    }
+    return { exitCode: 0, errorText: '' }
+  }
+
+  #run(table: Table, line: string, number: number): void {
+    const refusal = this.refuse(line)
+    if (refusal !== undefined) throw new LineError(number, refusal)
+    const [verb = '', chain = '', ...rest] = line.split(' ')
+    const rule = rest.join(' ')
+    if (verb.startsWith(':')) table.set(verb.slice(1), [])
+    else {
+      const rules = table.get(chain)
+      if (rules === undefined) throw new LineError(number, `no chain ${chain}`)
+      if (verb === '-A') rules.push(rule)
+      else if (verb === '-I') rules.unshift(rule)
+      else if (verb === '-D') {
+        const at = rules.indexOf(rule)
+        if (at < 0) throw new LineError(number, 'does a matching rule exist in that chain?')
+        rules.splice(at, 1)
+      } else if (verb === '-X') {
+        const used = [...table.values()].some((all) => all.some((one) => targetOf(one) === chain))
+        if (used || rules.length > 0) throw new LineError(number, `CHAIN_DEL failed: chain ${chain}`)
+        table.delete(chain)
+      } else throw new LineError(number, `unknown ${verb}`)
+    }
+  }
+}
+
+function checkTarget(table: Table, rule: string, line: number): void {
+  const target = targetOf(rule)
+  if (target !== undefined && !TARGETS.includes(target) && !table.has(target))
+    throw new LineError(line, `Chain '${target}' does not exist`)
+}
