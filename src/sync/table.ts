@@ -4,7 +4,14 @@
  * up to draining; a test holds every table to it.
  */
 
-export type TableName = 'sets' | 'set-entries' | 'device' | 'addresses' | 'virtual-servers'
+export type TableName =
+  | 'sets'
+  | 'set-entries'
+  | 'chains-IPv4'
+  | 'chains-IPv6'
+  | 'device'
+  | 'addresses'
+  | 'virtual-servers'
 
 /** Whether an operation brings something or takes something away; decides when in a plan it runs. */
 export type Direction = 'add' | 'remove'

@@ -87,6 +87,16 @@ export class MemoryIptables implements IptablesPrograms {
     return { exitCode: 0, errorText: '' }
   }
 
+  /** What another program does: `-I INPUT -j MY-CHAIN`. */
+  run(table: string, command: string): void {
+    const [verb = '', chain = '', ...rest] = command.split(' ')
+    const rules = this.tables.get(table)
+    if (rules === undefined) throw new Error(`no table ${table}`)
+    if (verb === '-F') rules.set(chain, [])
+    else if (verb === '-N') rules.set(chain, [])
+    else this.#run(rules, [verb, chain, ...rest].join(' ').replace(/-s (\d+(\.\d+){3})(?= |$)/, '-s $1/32'), 0)
+  }
+
   #run(table: Table, line: string, number: number): void {
     const refusal = this.refuse(line)
     if (refusal !== undefined) throw new LineError(number, refusal)

@@ -1,29 +1,26 @@
 /**
  * The recorded cases of ../shared/oracle through parsers, frontends, rule builders, table and reconciler, into tables in
- * memory: what is in our chains, and our jumps, must be what kube-proxy left, but for the steps listed here.
+ * memory, after what the case does by hand: their text must be what kube-proxy left, but for the steps listed here.
  * What could break: a step that is neither equal nor listed fails, and so does a listed one that turned out equal.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { parse } from 'yaml'
-import { CHAINS, isOurChain, TABLES } from '../../src/iptables/chain-names.ts'
-import { parseSave } from '../../src/iptables/save-text.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../src/iptables/types.ts'
-import { type RuleSettings, WantedRules } from '../../src/iptables/wanted-rules.ts'
+import { type RuleChange, type RuleSettings, WantedRules } from '../../src/iptables/wanted-rules.ts'
 import { CATALOGUE } from '../../src/ipset/catalogue.ts'
-import type { Frontend, FrontendKey } from '../../src/service/frontends.ts'
 import { localAddressesOf, nodePortAddressesOf } from '../../src/service/node-addresses.ts'
 import { type NodeContext, nodeIpsOf } from '../../src/service/node-context.ts'
 import type { Node, ObjectChange } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
-import { Reconciler, reconciled } from '../../src/sync/reconciler.ts'
+import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
 import { createIntern } from '../../src/watch/intern.ts'
 import { parseMetadata } from '../../src/watch/metadata.ts'
-import { parseObject, removal } from '../../src/watch/object-parser.ts'
+import { parseObject } from '../../src/watch/object-parser.ts'
 import { isSelected } from '../../src/watch/selection.ts'
 import { sharedPath, skipWithoutShared } from '../support/shared.ts'
 import { MemoryIptables } from './memory-iptables.ts'
@@ -34,16 +31,29 @@ const NODE_NAME = 'node0'
 const FILE: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables.txt', IPv6: 'ip6tables.txt' }
 
 /** Steps (`case/step family`) whose recorded rules are not what we write for the same objects, and why. */
-const DIFFERENT: Readonly<Record<string, string>> = {}
+const DIFFERENT: Readonly<Record<string, string>> = {
+  'drift-ipset-wrong-parameters/1 IPv4': 'deviation 36: kube-proxy stops at a set with other parameters',
+  'mode-switch/3 IPv4': 'deviation 28: kube-proxy leaves the rules of the other mode',
+  'mode-switch/3 IPv6': 'deviation 28: kube-proxy leaves the rules of the other mode',
+  'sched-bogus/1 IPv4': 'deviation 37: kube-proxy ends at an unknown scheduler',
+  'sched-bogus/1 IPv6': 'deviation 37: kube-proxy ends at an unknown scheduler',
+}
 
 interface Configuration extends Partial<RuleSettings> {
   readonly nodePortAddresses?: readonly string[] | null
   readonly bindAddress?: string
+  readonly mode?: string
 }
 
 interface Case {
   readonly config?: Configuration
-  readonly steps: readonly { readonly exec?: string; readonly config?: Configuration }[]
+  readonly steps: readonly {
+    readonly stop?: boolean
+    readonly cleanup?: boolean
+    readonly exec?: string
+    readonly start?: boolean
+    readonly config?: Configuration
+  }[]
 }
 
 type Lists = Readonly<Record<'services' | 'endpointSlices' | 'nodes', { readonly items: readonly unknown[] }>>
@@ -98,77 +108,76 @@ function settingsOf(config: Configuration): RuleSettings {
   }
 }
 
-/** Our chains and what stands in built-in chains and leads into them; OUT-FILTER sorted, as the recorder did. */
-function oursIn(text: string): Readonly<Record<string, readonly string[]>> {
-  const saved = parseSave(text)
-  const ours: Record<string, readonly string[]> = {}
-  for (const table of TABLES) {
-    for (const [chain, rules] of saved.get(table) ?? []) {
-      if (chain === 'KUBE-IPVS-OUT-FILTER') ours[`${table} ${chain}`] = rules.toSorted()
-      else if (isOurChain(table, chain)) ours[`${table} ${chain}`] = rules
-      else
-        ours[`${table} ${chain}`] = rules.filter((rule) =>
-          CHAINS[table].some((our) => rule.startsWith('-m comment') && rule.endsWith(` -j ${our}`)),
-        )
-    }
+/** Chains sorted, the rules of KUBE-IPVS-OUT-FILTER too, as the recorder did. */
+function normalised(text: string): readonly string[] {
+  const lines = text.split('\n')
+  const first = lines.findIndex((line) => line.startsWith('-A KUBE-IPVS-OUT-FILTER '))
+  const count = lines.filter((line) => line.startsWith('-A KUBE-IPVS-OUT-FILTER ')).length
+  return first < 0 ? lines : lines.toSpliced(first, count, ...lines.slice(first, first + count).sort())
+}
+
+/** The iptables commands of a step's shell commands, done to the tables in memory. */
+function runShell(memory: MemoryIptables, family: IpFamily, exec: string): void {
+  for (const [, program, table, command] of exec.matchAll(/\b(ip6?tables) (?:-t (\w+) )?(-[^;&\n]+)/g)) {
+    if (program === (family === 'IPv4' ? 'iptables' : 'ip6tables')) memory.run(table ?? 'filter', command?.trim() ?? '')
   }
-  return Object.fromEntries(Object.entries(ours).filter(([key, rules]) => key.includes('KUBE-') || rules.length > 0))
 }
 
 interface Side {
   readonly memory: MemoryIptables
-  readonly sync: TableSync<IptablesItem, IptablesOperation>
-  readonly reconciler: Reconciler
+  sync: TableSync<IptablesItem, IptablesOperation>
 }
 
-function sideOf(family: IpFamily): Side {
-  const memory = new MemoryIptables()
-  const sync = new TableSync(new IptablesTable(family, memory))
-  return { memory, sync, reconciler: new Reconciler([reconciled(sync)]) }
+async function pass(sync: TableSync<IptablesItem, IptablesOperation>): Promise<PassReport> {
+  const reconciler = new Reconciler([reconciled(sync)])
+  return reconciler.pass({ signal: new AbortController().signal, now: () => 0, mayRemove: true })
 }
 
-/** Objects go through one object for all steps; sets count as filled when the recording has entries in them. */
+/** The items wanted for recorded objects; sets count as filled when the recording has entries in them. */
+function wantedFor(name: string, step: number, config: Configuration): readonly RuleChange[] {
+  const changes = changesOf(JSON.parse(recorded(name, step, 'objects.json')))
+  const node = nodeOf(changes)
+  const context = contextOf(config, node)
+  const desired = new DesiredFrontends(context)
+  for (const one of changes.values()) desired.apply(one)
+  const wanted = new WantedRules(settingsOf(config), IP_FAMILIES, true)
+  wanted.node(context.nodeIps, node?.podCidrs ?? [])
+  desired.flush({ frontend: (key, frontend) => wanted.frontend(key, frontend), problems: () => {} }, Infinity)
+  const sets = recorded(name, step, 'ipset.txt')
+  for (const { name: set } of CATALOGUE) wanted.setSize(set, sets.includes(`add ${set} `) ? 1 : 0)
+  return wanted.changes()
+}
+
+/** One case from its first step to its last, into the same tables: what is done by hand is found at the next pass. */
 async function run(name: string): Promise<void> {
   const definition: Case = parse(readFileSync(`${CASES}/${name}/case.yaml`, 'utf8'))
   let config: Configuration = definition.config ?? {}
-  const desired = new DesiredFrontends(contextOf({}, undefined))
-  const sides = { IPv4: sideOf('IPv4'), IPv6: sideOf('IPv6') }
-  const live = new Map<FrontendKey, Frontend>()
-  const listener = {
-    frontend: (key: FrontendKey, frontend: Frontend | undefined): void => {
-      if (frontend === undefined) live.delete(key)
-      else live.set(key, frontend)
-    },
-    problems: (): void => {},
+  const sideOf = (family: IpFamily): Side => {
+    const memory = new MemoryIptables()
+    return { memory, sync: new TableSync(new IptablesTable(family, memory)) }
   }
-  let before: ReadonlyMap<string, ObjectChange> = new Map()
-  for (const [index, { config: change }] of definition.steps.entries()) {
-    config = { ...config, ...change }
-    const changes = changesOf(JSON.parse(recorded(name, index + 1, 'objects.json')))
-    for (const [key, gone] of before) if (!changes.has(key)) desired.apply(removal(gone.kind, gone.key))
-    for (const one of changes.values()) desired.apply(one)
-    before = changes
-    const node = nodeOf(changes)
-    const context = contextOf(config, node)
-    desired.setContext(context)
-    assert.equal(desired.flush(listener, Number.POSITIVE_INFINITY), 0)
-    const wanted = new WantedRules(settingsOf(config), IP_FAMILIES, true)
-    wanted.node(context.nodeIps, node?.podCidrs ?? [])
-    for (const [key, frontend] of live) wanted.frontend(key, frontend)
-    const sets = recorded(name, index + 1, 'ipset.txt')
-    for (const { name: set } of CATALOGUE) wanted.setSize(set, sets.includes(`add ${set} `) ? 1 : 0)
-    for (const { family, key, item } of wanted.changes()) sides[family].sync.want(key, item)
+  const sides = { IPv4: sideOf('IPv4'), IPv6: sideOf('IPv6') }
+  let running = true
+  for (const [index, step] of definition.steps.entries()) {
+    config = { ...config, ...step.config }
+    running = step.start === true || (running && step.stop !== true)
+    const items = running ? wantedFor(name, index + 1, config) : []
     for (const family of IP_FAMILIES) {
-      const { memory, reconciler } = sides[family]
+      const side = sides[family]
+      const { memory } = side
+      runShell(memory, family, step.exec ?? '')
+      if (step.cleanup === true || step.start === true) side.sync = new TableSync(new IptablesTable(family, memory))
+      side.sync.doubt('all')
+      for (const change of items) if (change.family === family) side.sync.want(change.key, change.item)
       const starts = memory.inputs.length
-      const report = await reconciler.pass({ signal: new AbortController().signal, now: () => index, mayRemove: true })
-      assert.deepEqual(report.failures, [])
-      assert.ok(memory.inputs.length - starts <= 1)
-      const step = `${name}/${index + 1} ${family}`
-      const [ours, theirs] = [oursIn(memory.text()), oursIn(recorded(name, index + 1, FILE[family]))]
-      const reason = DIFFERENT[step]
-      if (reason === undefined) assert.deepEqual(ours, theirs, step)
-      else assert.notDeepEqual(ours, theirs, `${step} is equal, but listed: ${reason}`)
+      if (running || step.cleanup === true) await pass(side.sync)
+      assert.ok(memory.inputs.length - starts <= 1, 'one restore a pass')
+      if (config.mode === 'iptables') continue
+      const at = `${name}/${index + 1} ${family}`
+      const [ours, theirs] = [normalised(memory.text()), normalised(recorded(name, index + 1, FILE[family]))]
+      const reason = DIFFERENT[at]
+      if (reason === undefined) assert.deepEqual(ours, theirs, at)
+      else assert.notDeepEqual(ours, theirs, `${at} is equal, but listed: ${reason}`)
     }
   }
 }
@@ -176,5 +185,5 @@ async function run(name: string): Promise<void> {
 const skip = skipWithoutShared('oracle/cases')
 if (skip === false) {
   for (const name of readdirSync(CASES))
-    if (existsSync(`${CASES}/${name}/recorded/ipvs`)) test(`renderIpvsRules oracle case ${name}`, () => run(name))
-} else test('renderIpvsRules oracle cases', { skip }, () => {})
+    if (existsSync(`${CASES}/${name}/recorded/ipvs`)) test(`IptablesTable oracle case ${name}`, () => run(name))
+} else test('IptablesTable oracle cases', { skip }, () => {})
