@@ -27,6 +27,20 @@ KUBE_IPVS_SKIP_KERNEL=1 leaves the kernel tests out where no kernel can be had (
 
 ${kernels}
 `,
+  bench: `npm run bench                          100, 1,000 and 10,000 Services with 5 endpoints each, as a table
+npm run bench -- --services N          one size (again for more); --endpoints M
+npm run bench -- --output json         one JSON object a line for each size
+npm run bench -- --proxy 'COMMAND'     another proxy on the same API server and kernel; {kubeconfig} and {config} in
+                                       COMMAND stand for the paths it needs
+npm run bench -- --slope               also how memory grows over 10,000 changes
+npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
+
+Cold start, one change, a burst of 10 % of the Services, idle processor time and memory, with the counts of netlink
+messages and processes, beside the floor of raw netlink (../shared/tools/bench/floor.c and gcc). Each measurement is a
+fresh boot. On user-mode Linux the program has one CPU to itself and everything else the other one.
+
+${kernels}
+`,
   oracle: `npm run test:oracle                                 every recorded case in ../shared/oracle/cases on a kernel with IPVS
 npm run test:oracle -- PATTERN...                   only cases whose name contains a PATTERN
 npm run test:oracle -- --cases DIR                  the cases of another folder

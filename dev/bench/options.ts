@@ -3,6 +3,7 @@
  * What could break: the guest gets the same options as JSON, so they are plain values.
  */
 import { parseArgs } from 'node:util'
+import { NODE_FLAGS } from '../node-flags.ts'
 
 export interface BenchOptions {
   /** Numbers of Services, one measurement each. */
@@ -41,7 +42,7 @@ export function parseBenchOptions(args: readonly string[]): BenchOptions | { rea
         'idle-seconds': { type: 'string', default: '60' },
         slope: { type: 'boolean', default: false },
         profile: { type: 'string' },
-        'node-flags': { type: 'string', default: '' },
+        'node-flags': { type: 'string', default: NODE_FLAGS.join(' ') },
       },
     })
     if (values.output !== 'text' && values.output !== 'json') return { error: '--output is text or json' }
