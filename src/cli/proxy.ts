@@ -40,7 +40,7 @@ export interface ProxyOptions {
 /** Share of one core for looking after the tables that announce nothing. */
 const AUDIT_CPU_SHARE = 0.003
 /** What a small table needs goes at once. */
-const AUDIT_CREDIT_MS = 50
+const AUDIT_CREDIT_MS = 20
 /** As long as kube-proxy waits for its Node object at a start. */
 const NODE_WAIT_MS = 30_000
 const KINDS: readonly ObjectKind[] = ['services', 'endpointslices', 'nodes']

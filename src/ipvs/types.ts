@@ -42,7 +42,7 @@ export interface VirtualServer {
   readonly netmask: number
   /** Persistence engine name; '' = none. We never set one. */
   readonly persistenceEngine: string
-  /** Sorted by RealServerKey, each key once. */
+  /** Sorted by address text and port (compareRealServers), each once. */
   readonly realServers: readonly RealServer[]
 }
 

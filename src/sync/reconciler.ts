@@ -3,6 +3,7 @@
  * What could break: the order. Tables are given in the order in which things may come (device, virtual servers,
  * addresses); what goes, goes the other way round, after everything that comes.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { KernelTable, TableName } from './table.ts'
 import type { Failure, Repair, Step, TableSync } from './table-sync.ts'
 
@@ -26,8 +27,8 @@ export interface PassOptions {
   readonly idle?: ReadonlyMap<string, ReadonlySet<string>>
 }
 
-/** Keys that are planned and applied together: bounds memory and the time between two looks at the event loop. */
-const SLICE_KEYS = 1000
+/** Keys that are planned and applied together: bounds memory and the time between two turns of the event loop. */
+const SLICE_KEYS = 200
 
 /** A table and the state kept for it, whatever its item and operation types. */
 export interface Reconciled {
@@ -53,6 +54,11 @@ class Pass {
   constructor(options: PassOptions) {
     this.options = options
   }
+}
+
+/** Lets the event loop run after a full slice; a small change goes through at once. */
+async function nextTurnAfter(steps: number): Promise<void> {
+  if (steps >= SLICE_KEYS) await nextTurn()
 }
 
 /** Joins a table's state to the loop. */
@@ -107,13 +113,19 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
     read: (nowMs, signal) => sync.read(nowMs, signal),
     async bring(pass) {
       going = []
-      for (let coming = planSlice(pass); coming !== undefined; coming = planSlice(pass)) await run(coming, pass)
+      for (let coming = planSlice(pass); coming !== undefined; coming = planSlice(pass)) {
+        await run(coming, pass)
+        await nextTurnAfter(coming.length)
+      }
     },
     async remove(pass) {
       // A key that failed on the way in, or that is wanted otherwise by now, is planned anew: never take away on an old plan.
       const steps = going.filter((step) => sync.isCurrent(step.key))
       going = []
-      for (let from = 0; from < steps.length; from += SLICE_KEYS) await run(steps.slice(from, from + SLICE_KEYS), pass)
+      for (let from = 0; from < steps.length; from += SLICE_KEYS) {
+        await run(steps.slice(from, from + SLICE_KEYS), pass)
+        await nextTurnAfter(steps.length - from)
+      }
     },
     preview(mayRemove, now) {
       const coming: string[] = []
