@@ -10,7 +10,7 @@ const DEFAULTS: BenchOptions = {
   changes: 200,
   idleSeconds: 60,
   slope: false,
-  nodeFlags: [],
+  nodeFlags: ['--max-semi-space-size=4'],
 }
 
 describe('parseBenchOptions', () => {
