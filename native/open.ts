@@ -6,6 +6,7 @@ import { NetlinkConnection } from '../src/netlink/connection.ts'
 import { NETLINK_ROUTE } from '../src/netlink/constants.ts'
 import { RtnetlinkConnection } from '../src/netlink/rtnetlink.ts'
 import { type RtnetlinkEvent, RtnetlinkEvents } from '../src/netlink/rtnetlink-events.ts'
+import type { Transport } from '../src/netlink/transport.ts'
 import { NetlinkSocket, type NetlinkSocketOptions } from './netlink-socket.ts'
 
 /** A connection for requests to a netlink family (NETLINK_ROUTE, NETLINK_GENERIC …). */
@@ -45,4 +46,12 @@ export function openRtnetlinkEvents(
   const events = new RtnetlinkEvents(NetlinkSocket.open(NETLINK_ROUTE, subscription), listener)
   events.start()
   return events
+}
+
+/**
+ * A socket for announcements of a netlink family (NETLINK_NETFILTER with NFNLGRP_NFTABLES …); whoever reads it starts
+ * and closes it.
+ */
+export function openNetlinkGroups(protocol: number, groups: readonly number[]): Transport {
+  return NetlinkSocket.open(protocol, { groups })
 }

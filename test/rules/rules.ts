@@ -63,6 +63,8 @@ export const PURE: readonly RegExp[] = [
   /^src\/sync\/(desired-frontends|owned-map|plan|table)\.ts$/,
   /^src\/netlink\/(attributes|batch|constants|errors|message)\.ts$/,
   /^src\/watch\/([\w-]+-parser|findings|intern|metadata|selection|source)\.ts$/,
+  /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
+  /^src\/iptables\/(chain-names|errors|local-traffic|look-throttle|out-filter|wanted-rules)\.ts$/,
   /^src\/serve\/log-line\.ts$/,
 ]
 

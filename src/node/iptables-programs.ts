@@ -1,0 +1,89 @@
+/**
+ * iptables-save and iptables-restore of the chosen back end, one process a call.
+ * What could break: the answer of a save that was made while choosing is used once and only while it is fresh.
+ */
+import { CodedError } from '../values/errors.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import type { FamilyPrograms, IptablesChoice } from './iptables-choice.ts'
+import { type RunProgram, runProgram } from './programs.ts'
+
+/** Seconds that iptables-restore waits for /run/xtables.lock, which only legacy takes. Less than the deadline. */
+const LOCK_WAIT_SECONDS = 5
+const DEADLINE_MS = 10_000
+/** How long an answer from the time of choosing still counts as a look. */
+const FRESH_MS = 2000
+/** How long after its end a process id still stands for us, in announcements that are under way. */
+const REMEMBER_MS = 2000
+
+export class HostIptables {
+  readonly choice: IptablesChoice
+  readonly #run: RunProgram
+  readonly #chosenAtMs: number
+  readonly #saved: Map<string, string>
+  /** Process ids of our restores, and until when they count; Infinity while they run. */
+  readonly #own = new Map<number, number>()
+  #starts = 0
+
+  constructor(choice: IptablesChoice, run: RunProgram = runProgram) {
+    this.choice = choice
+    this.#run = run
+    this.#saved = new Map(Object.entries(choice.saved))
+    this.#chosenAtMs = performance.now()
+  }
+
+  /** Processes started so far. */
+  get starts(): number {
+    return this.#starts
+  }
+
+  /** Whether a netlink socket of this port id belongs to one of our own restores: what it did is no news. */
+  isOwn(portId: number): boolean {
+    const untilMs = this.#own.get(portId)
+    return untilMs !== undefined && untilMs > performance.now()
+  }
+
+  /** Output of iptables-save. Rejects with CodedError `iptables-missing`, `iptables-save-failed` or one of runProgram. */
+  async save(family: IpFamily, signal: AbortSignal): Promise<string> {
+    const known = this.#saved.get(family)
+    this.#saved.delete(family)
+    if (known !== undefined && performance.now() - this.#chosenAtMs < FRESH_MS) return known
+    const program = this.#programs(family).save
+    this.#starts++
+    const { exitCode, output, errorText } = await this.#run({ program, args: [], deadlineMs: DEADLINE_MS, signal })
+    if (exitCode === 0) return output
+    throw new CodedError('iptables-save-failed', `${program} ended with ${exitCode}: ${errorText.trim()}`)
+  }
+
+  /** Runs iptables-restore --noflush; a non-zero exit code is a result. Rejects as `save` does. */
+  async restore(
+    family: IpFamily,
+    input: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly exitCode: number; readonly errorText: string }> {
+    const program = this.#programs(family).restore
+    const args = ['--noflush', ...(this.choice.waits ? ['-w', String(LOCK_WAIT_SECONDS)] : [])]
+    // What was saved before is not how it is any more.
+    this.#saved.delete(family)
+    this.#starts++
+    let started: number | undefined
+    const onStart = (processId: number): void => {
+      started = processId
+      this.#own.set(processId, Number.POSITIVE_INFINITY)
+    }
+    try {
+      return await this.#run({ program, args, input, deadlineMs: DEADLINE_MS, signal, onStart })
+    } finally {
+      const nowMs = performance.now()
+      for (const [processId, untilMs] of this.#own) if (untilMs < nowMs) this.#own.delete(processId)
+      if (started !== undefined) this.#own.set(started, nowMs + REMEMBER_MS)
+    }
+  }
+
+  #programs(family: IpFamily): FamilyPrograms {
+    const programs = this.choice.programs[family]
+    if (programs !== undefined) return programs
+    const names = family === 'IPv4' ? 'iptables-save and iptables-restore' : 'ip6tables-save and ip6tables-restore'
+    const message = `no ${names} of ${this.choice.mode} are there: install the package iptables for ${family}`
+    throw new CodedError('iptables-missing', message)
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * Runs programs of the host: by argv without a shell, with input and output as text, ended at a deadline.
+ * What could break: a process that does not die (it hangs in the kernel) must not keep the caller waiting; so the wait
+ * ends with the deadline, not with the process.
+ */
+import { spawn } from 'node:child_process'
+import { constants } from 'node:fs'
+import { access } from 'node:fs/promises'
+import { CodedError } from '../values/errors.ts'
+
+/** Where programs of administrators are, also when PATH is a user's. */
+const SYSTEM_FOLDERS = ['/usr/local/sbin', '/usr/sbin', '/sbin', '/usr/local/bin', '/usr/bin', '/bin']
+/** A program that writes more than this is stopped. */
+const MAX_OUTPUT_BYTES = 256 << 20
+const DEFAULT_DEADLINE_MS = 10_000
+
+export interface ProgramResult {
+  /** -1 when a signal ended it. */
+  readonly exitCode: number
+  readonly output: string
+  readonly errorText: string
+}
+
+export interface ProgramCall {
+  /** Absolute path. */
+  readonly program: string
+  readonly args: readonly string[]
+  /** Text for its standard input; '' = none. */
+  readonly input?: string
+  /** Default 10 s. */
+  readonly deadlineMs?: number
+  readonly signal: AbortSignal
+  /** Hears the process id at once, which is the port id of its first netlink socket. */
+  readonly onStart?: (processId: number) => void
+}
+
+export type RunProgram = (call: ProgramCall) => Promise<ProgramResult>
+
+/** PATH with the folders of administrators' programs at its end. */
+export function searchPath(path: string | undefined): readonly string[] {
+  const folders = (path ?? '').split(':').filter((folder) => folder.startsWith('/'))
+  return [...new Set([...folders, ...SYSTEM_FOLDERS])]
+}
+
+/** Absolute path of the first program of that name; undefined when there is none that may be executed. */
+export async function findProgram(name: string, folders: readonly string[]): Promise<string | undefined> {
+  for (const folder of folders) {
+    const file = `${folder}/${name}`
+    try {
+      await access(file, constants.X_OK)
+      return file
+    } catch {
+      // Not here.
+    }
+  }
+  return undefined
+}
+
+/**
+ * Runs a program to its end. Rejects with CodedError `program-missing` or `program-failed` (it cannot be started),
+ * `program-timeout` (deadline), `program-output` (too much), or with the reason of the abort. A non-zero exit code is a result.
+ */
+export function runProgram(call: ProgramCall): Promise<ProgramResult> {
+  const { program, args, signal } = call
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason)
+      return
+    }
+    const env = { ...process.env, PATH: searchPath(process.env['PATH']).join(':'), LC_ALL: 'C' }
+    const child = spawn(program, [...args], { env, stdio: 'pipe' })
+    const output = new Chunks()
+    const errors = new Chunks()
+    const stop = (error: unknown): void => {
+      child.kill('SIGKILL')
+      // Neither pipes nor process may keep the event loop alive if it does not die.
+      for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy()
+      child.unref()
+      finish(() => reject(error))
+    }
+    const deadlineMs = call.deadlineMs ?? DEFAULT_DEADLINE_MS
+    const timer = setTimeout(
+      () =>
+        stop(new CodedError('program-timeout', `${program} did not end within ${deadlineMs / 1000} s and was killed`)),
+      deadlineMs,
+    )
+    const onAbort = (): void => stop(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    const finish = (settle: () => void): void => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', onAbort)
+      settle()
+    }
+    child.once('error', (error) => finish(() => reject(startError(program, error))))
+    // It may have ended without reading everything: its exit code says what happened.
+    child.stdin.on('error', () => undefined)
+    for (const [stream, chunks] of [
+      [child.stdout, output],
+      [child.stderr, errors],
+    ] as const) {
+      stream.on('data', (chunk: Buffer) => {
+        if (!chunks.add(chunk))
+          stop(new CodedError('program-output', `${program} wrote more than ${MAX_OUTPUT_BYTES} bytes`))
+      })
+    }
+    child.once('close', (code) =>
+      finish(() => resolve({ exitCode: code ?? -1, output: output.text(), errorText: errors.text() })),
+    )
+    if (child.pid !== undefined) call.onStart?.(child.pid)
+    child.stdin.end(call.input ?? '')
+  })
+}
+
+function startError(program: string, error: NodeJS.ErrnoException): CodedError {
+  return error.code === 'ENOENT'
+    ? new CodedError('program-missing', `${program} does not exist`, { cause: error })
+    : new CodedError('program-failed', `${program} cannot be started: ${error.message}`, { cause: error })
+}
+
+class Chunks {
+  readonly #chunks: Buffer[] = []
+  #length = 0
+
+  /** False when it is too much. */
+  add(chunk: Buffer): boolean {
+    this.#length += chunk.length
+    if (this.#length > MAX_OUTPUT_BYTES) return false
+    this.#chunks.push(chunk)
+    return true
+  }
+
+  text(): string {
+    return Buffer.concat(this.#chunks).toString('utf8')
+  }
+}
