@@ -3,6 +3,7 @@
  * What could break: it only says where to look. A list made in parts can miss or repeat a virtual server, and the
  * mirror may move on meanwhile, so every difference is read again by the reconciler before anything is done.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CpuBudget } from '../sync/cpu-budget.ts'
 import type { IpvsConnection } from './connection.ts'
 import { sameFields, sameRealServers } from './diff.ts'
@@ -29,6 +30,8 @@ export interface AuditOptions {
   readonly signal: AbortSignal
 }
 
+/** Virtual servers compared between two turns of the event loop: about a millisecond. */
+const COMPARED_PER_TURN = 500
 /** Virtual servers whose real servers are read before the budget is asked. */
 const SLICE = 8
 
@@ -43,7 +46,8 @@ async function auditFields({ ipvs, mirror, budget, cpuMs, onDoubt, signal }: Aud
   const services = await ipvs.listServices({ signal, yieldAfterMs: 4 })
   const seen = new Set<VirtualServerKey>()
   const doubtful: VirtualServerKey[] = []
-  for (const service of services) {
+  for (const [index, service] of services.entries()) {
+    if (index % COMPARED_PER_TURN === COMPARED_PER_TURN - 1) await nextTurn()
     if (service.kind !== 'address') continue
     const key = virtualServerKey(service.fields)
     seen.add(key)

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { auditVirtualServers } from '../../src/ipvs/audit.ts'
+import type { IpvsConnection } from '../../src/ipvs/connection.ts'
+import { virtualServerKey } from '../../src/ipvs/key.ts'
+import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
+import { CpuBudget } from '../../src/sync/cpu-budget.ts'
+
+const real = (address: string, weight = 1): RealServer => ({
+  address,
+  port: 80,
+  weight,
+  forwarding: 'masquerade',
+  upperThreshold: 0,
+  lowerThreshold: 0,
+})
+const virtual = (address: string, ...realServers: RealServer[]): VirtualServer => ({
+  family: 'IPv4',
+  address,
+  port: 80,
+  protocol: 'tcp',
+  scheduler: 'rr',
+  flags: 0,
+  timeoutSeconds: 0,
+  netmask: 0xffffffff,
+  persistenceEngine: '',
+  realServers,
+})
+
+/** Keys that an audit doubts when the kernel has one table and the mirror another. */
+async function doubted(kernel: readonly VirtualServer[], mirror: readonly VirtualServer[]): Promise<string[]> {
+  const live = new Map(mirror.map((server) => [virtualServerKey(server), server]))
+  const keys: string[] = []
+  let passes = 0
+  // Only the two lists are asked for.
+  const ipvs = {
+    listServices: async () => [
+      ...kernel.map((fields) => ({ kind: 'address', fields })),
+      { kind: 'fwmark', fields: {} },
+    ],
+    listDestinations: async (id: VirtualServer) =>
+      (kernel.find((server) => virtualServerKey(server) === virtualServerKey(id))?.realServers ?? [])
+        .toReversed()
+        .map((realServer) => ({ realServer })),
+  } as unknown as IpvsConnection
+  await auditVirtualServers({
+    ipvs,
+    mirror: {
+      live: (key) => live.get(key),
+      liveEntries: () => live.entries(),
+      doubt: (some) => {
+        keys.push(...some)
+      },
+    },
+    budget: new CpuBudget({ share: 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
+    cpuMs: () => 0,
+    onDoubt: () => passes++,
+    signal: new AbortController().signal,
+  })
+  assert.equal(passes > 0, keys.length > 0)
+  return [...new Set(keys)].sort()
+}
+
+describe('auditVirtualServers', () => {
+  const many = Array.from({ length: 1200 }, (_, index) =>
+    virtual(`10.1.${index >> 8}.${index & 255}`, real('1.1.1.1'), real('1.1.1.2')),
+  )
+
+  it('doubts nothing when kernel and mirror agree', async () => {
+    assert.deepEqual(await doubted(many, structuredClone(many)), [])
+  })
+
+  const a = virtual('10.0.0.1', real('1.1.1.1'))
+  const rows: readonly [what: string, kernel: readonly VirtualServer[], mirror: readonly VirtualServer[]][] = [
+    ['a virtual server that has gone', [], [a]],
+    ['a virtual server that is new', [a], []],
+    ['another scheduler', [{ ...a, scheduler: 'lc' }], [a]],
+    ['another weight', [virtual('10.0.0.1', real('1.1.1.1', 5))], [a]],
+    ['a real server that has gone', [virtual('10.0.0.1')], [a]],
+    ['a real server that is new', [virtual('10.0.0.1', real('1.1.1.1'), real('9.9.9.9'))], [a]],
+  ]
+  for (const [what, kernel, mirror] of rows)
+    it(`doubts just the key of ${what}`, async () => {
+      assert.deepEqual(await doubted([...many, ...kernel], [...many, ...mirror]), ['10.0.0.1:80/tcp'])
+    })
+})
