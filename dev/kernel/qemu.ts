@@ -2,7 +2,7 @@
  * A guest in qemu with Debian's stock kernel and this machine's root folder over 9p. The last resort: slow without KVM.
  * What could break: the three channels are virtio serial ports that the guest finds by name.
  */
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, readFileSync } from 'node:fs'
 import type { QemuKernel } from './choice.ts'
 import type { Guest } from './run.ts'
 
@@ -25,7 +25,7 @@ export function qemuGuest(choice: QemuKernel, liveFolders: readonly string[]): G
     bootTimeoutMs: 300_000,
     command: (folder) => ({
       argv: [
-        ...`qemu-system-x86_64 -machine q35 -accel ${acceleration()} -cpu max -smp ${cpus} -m ${memoryMiB}`.split(' '),
+        ...`qemu-system-x86_64 -machine q35 ${acceleration()} -cpu max -smp ${cpus} -m ${memoryMiB}`.split(' '),
         ...'-nodefaults -display none -no-reboot -serial stdio -nic none'.split(' '),
         '-kernel',
         choice.kernel,
@@ -44,12 +44,16 @@ export function qemuGuest(choice: QemuKernel, liveFolders: readonly string[]): G
   }
 }
 
-/** KVM where this user may use it, else emulation. */
+/**
+ * KVM where this user may use it, else emulation. Some virtual machines have a /dev/kvm on which nothing ever runs: the
+ * processor must have the feature as well.
+ */
 function acceleration(): string {
+  const emulation = '-accel tcg,thread=multi'
   try {
     accessSync('/dev/kvm', constants.R_OK | constants.W_OK)
-    return 'kvm:tcg'
+    return /\b(vmx|svm)\b/.test(readFileSync('/proc/cpuinfo', 'utf8')) ? '-accel kvm -accel tcg' : emulation
   } catch {
-    return 'tcg,thread=multi'
+    return emulation
   }
 }
