@@ -23,7 +23,8 @@ const programs = {
 const [name = '', ...args] = process.argv.slice(2)
 try {
   if (name === 'dependencies') await ensureDependencies()
-  else if (!Object.hasOwn(programs, name)) throw new Unmet(`unknown program ${name}: demo, test, bench, oracle or dependencies`)
+  else if (!Object.hasOwn(programs, name))
+    throw new Unmet(`unknown program ${name}: demo, test, bench, oracle or dependencies`)
   else if (helpFor[name] !== undefined && (args.includes('--help') || args.includes('-h'))) console.log(helpFor[name])
   else await run(programs[name])
 } catch (error) {
