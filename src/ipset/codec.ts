@@ -88,7 +88,7 @@ export function encodeCreate(
   batch.end()
 }
 
-/** IPSET_CMD_DESTROY (IPSET_ERR_BUSY while something refers to it) or IPSET_CMD_FLUSH; ENOENT when it is not there. */
+/** IPSET_CMD_DESTROY (IPSET_ERR_BUSY while something refers to it; none there is success) or IPSET_CMD_FLUSH (none there is ENOENT). */
 export function encodeSetCommand(batch: MessageBatch, command: 'DESTROY' | 'FLUSH', name: SetName): void {
   beginIpset(batch, command, undefined)
   batch.string(IPSET_ATTR.SETNAME, name)

@@ -140,7 +140,7 @@ export class IpsetConnection {
     return this.#command(request, `ipset create ${name} ${type}`, options)
   }
 
-  /** IPSET_CMD_DESTROY; IPSET_ERR_BUSY while a rule refers to the set. */
+  /** IPSET_CMD_DESTROY; IPSET_ERR_BUSY while a rule refers to the set. None of that name is success. */
   destroy(name: SetName, options: CallOptions = {}): Promise<void> {
     return this.#command(
       one((batch) => encodeSetCommand(batch, 'DESTROY', name)),

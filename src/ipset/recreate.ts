@@ -23,17 +23,17 @@ export async function recreate(
 ): Promise<void> {
   const { signal } = options
   const other = temporaryName(set)
-  await destroyIfThere(ipset, other)
+  await ipset.destroy(other)
   await ipset.create(other, set.type, parameters, { ...options, exclusive: true })
   try {
     await copyEntries(ipset, set, other, signal)
     await exchange(ipset, set.name, other)
   } catch (error) {
-    await destroyIfThere(ipset, other).catch(() => undefined)
+    await ipset.destroy(other).catch(() => undefined)
     throw error
   }
   // What is left under the other name is found by the next look at all sets.
-  await destroyIfThere(ipset, other).catch(() => undefined)
+  await ipset.destroy(other).catch(() => undefined)
 }
 
 /** Exceptions (nomatch) are not ours and are left behind. */
@@ -69,13 +69,5 @@ async function exchange(ipset: IpsetConnection, name: SetName, other: SetName): 
       throw ipsetError('ipset-type-in-use', `the set ${name} has another type and is in use by a rule`, { cause })
     }
     await ipset.rename(other, name)
-  }
-}
-
-async function destroyIfThere(ipset: IpsetConnection, name: SetName): Promise<void> {
-  try {
-    await ipset.destroy(name)
-  } catch (error) {
-    if (codeOf(error) !== 'ENOENT') throw error
   }
 }
