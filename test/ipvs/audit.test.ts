@@ -5,27 +5,9 @@ import type { IpvsConnection } from '../../src/ipvs/connection.ts'
 import { virtualServerKey } from '../../src/ipvs/key.ts'
 import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
 import { CpuBudget } from '../../src/sync/cpu-budget.ts'
+import { makeRealServer as real, makeVirtualServer } from '../support/virtual-servers.ts'
 
-const real = (address: string, weight = 1): RealServer => ({
-  address,
-  port: 80,
-  weight,
-  forwarding: 'masquerade',
-  upperThreshold: 0,
-  lowerThreshold: 0,
-})
-const virtual = (address: string, ...realServers: RealServer[]): VirtualServer => ({
-  family: 'IPv4',
-  address,
-  port: 80,
-  protocol: 'tcp',
-  scheduler: 'rr',
-  flags: 0,
-  timeoutSeconds: 0,
-  netmask: 0xffffffff,
-  persistenceEngine: '',
-  realServers,
-})
+const virtual = (address: string, ...servers: RealServer[]) => makeVirtualServer(address, servers)
 
 /** Keys that an audit doubts when the kernel has one table and the mirror another. */
 async function doubted(kernel: readonly VirtualServer[], mirror: readonly VirtualServer[]): Promise<string[]> {

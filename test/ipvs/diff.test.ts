@@ -5,30 +5,17 @@ import { diffVirtualServer, drainingRealServers, stepVirtualServer } from '../..
 import { realServerKey } from '../../src/ipvs/key.ts'
 import { directionOf } from '../../src/ipvs/operation.ts'
 import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
-import { liveVirtualServer, wantedVirtualServer } from '../support/virtual-servers.ts'
+import {
+  liveVirtualServer,
+  makeRealServer,
+  makeVirtualServer,
+  wantedVirtualServer,
+} from '../support/virtual-servers.ts'
 
 const KEY = '10.96.0.1:80/tcp'
-const server = (address: string, weight = 1): RealServer => ({
-  address,
-  port: 8080,
-  weight,
-  forwarding: 'masquerade',
-  upperThreshold: 0,
-  lowerThreshold: 0,
-})
-const virtual = (realServers: readonly RealServer[], more: Partial<VirtualServer> = {}): VirtualServer => ({
-  family: 'IPv4',
-  address: '10.96.0.1',
-  port: 80,
-  protocol: 'tcp',
-  scheduler: 'rr',
-  flags: 0,
-  timeoutSeconds: 0,
-  netmask: 0xffffffff,
-  persistenceEngine: '',
-  realServers,
-  ...more,
-})
+const server = (address: string, weight = 1) => makeRealServer(address, weight, 8080)
+const virtual = (servers: readonly RealServer[], more: Partial<VirtualServer> = {}) =>
+  makeVirtualServer('10.96.0.1', servers, more)
 const kinds = (desired?: VirtualServer, live?: VirtualServer, idle?: ReadonlySet<string>): string[] =>
   diffVirtualServer(KEY, desired, live, idle).map((op) =>
     'realServer' in op ? `${op.kind} ${op.realServer.address} w${op.realServer.weight}` : op.kind,

@@ -1,7 +1,33 @@
-/** Arbitrary virtual and real servers for property tests: few addresses, so that keys meet often. */
+/** Virtual and real servers for tests: plain ones, and arbitrary ones with few addresses, so that keys meet often. */
 import fc from 'fast-check'
 import { compareRealServers, realServerKey } from '../../src/ipvs/key.ts'
 import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
+
+/** A real server as kube-ipvs writes it. */
+export function makeRealServer(address: string, weight = 1, port = 80): RealServer {
+  return { address, port, weight, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 }
+}
+
+/** An IPv4 TCP virtual server on port 80. */
+export function makeVirtualServer(
+  address: string,
+  servers: readonly RealServer[] = [],
+  more: Partial<VirtualServer> = {},
+): VirtualServer {
+  return {
+    family: 'IPv4',
+    address,
+    port: 80,
+    protocol: 'tcp',
+    scheduler: 'rr',
+    flags: 0,
+    timeoutSeconds: 0,
+    netmask: 0xffffffff,
+    persistenceEngine: '',
+    realServers: servers,
+    ...more,
+  }
+}
 
 const realServer: fc.Arbitrary<RealServer> = fc.record(
   {

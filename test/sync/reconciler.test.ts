@@ -8,7 +8,12 @@ import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
 import { Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { MemoryTable } from '../support/memory-table.ts'
-import { liveVirtualServer, wantedVirtualServer } from '../support/virtual-servers.ts'
+import {
+  liveVirtualServer,
+  makeRealServer as real,
+  makeVirtualServer,
+  wantedVirtualServer,
+} from '../support/virtual-servers.ts'
 
 const signal = new AbortController().signal
 
@@ -44,26 +49,7 @@ class World {
   }
 }
 
-const real = (address: string, weight = 1): RealServer => ({
-  address,
-  port: 80,
-  weight,
-  forwarding: 'masquerade',
-  upperThreshold: 0,
-  lowerThreshold: 0,
-})
-const virtual = (address: string, ...realServers: RealServer[]): VirtualServer => ({
-  family: 'IPv4',
-  address,
-  port: 80,
-  protocol: 'tcp',
-  scheduler: 'rr',
-  flags: 0,
-  timeoutSeconds: 0,
-  netmask: 0xffffffff,
-  persistenceEngine: '',
-  realServers,
-})
+const virtual = (address: string, ...servers: RealServer[]) => makeVirtualServer(address, servers)
 const KEY = '10.0.0.1:80/tcp'
 
 describe('Reconciler', () => {
