@@ -1,0 +1,327 @@
+/**
+ * The table through the reconciler into tables in memory: number of processes, drift, every kind of failure.
+ * What could break: after any failures enough passes must reach the target, and one more must start nothing but a look.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { MissingMatchError } from '../../src/iptables/errors.ts'
+import { renderIpvsRules, type RuleInput } from '../../src/iptables/render.ts'
+import { IptablesTable } from '../../src/iptables/table.ts'
+import type { IptablesItem, IptablesOperation } from '../../src/iptables/types.ts'
+import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconciler.ts'
+import { TableSync } from '../../src/sync/table-sync.ts'
+import { CodedError } from '../../src/values/errors.ts'
+import { MemoryIptables } from './memory-iptables.ts'
+import { everything } from './wanted.ts'
+
+class Bench {
+  readonly memory = new MemoryIptables()
+  readonly sync: TableSync<IptablesItem, IptablesOperation>
+  readonly #reconciler: Reconciler
+  nowMs = 0
+
+  constructor() {
+    this.sync = new TableSync(new IptablesTable('IPv4', this.memory))
+    this.#reconciler = new Reconciler([reconciled(this.sync)])
+  }
+
+  want(change: Partial<RuleInput> = {}): void {
+    for (const [key, item] of renderIpvsRules(everything('IPv4', change)).items) this.sync.want(key, item)
+  }
+
+  wantNothing(): void {
+    for (const key of [...this.sync.desiredKeys()]) this.sync.want(key, undefined)
+  }
+
+  /** @returns the report and how many restores it took */
+  async pass(): Promise<PassReport & { readonly restores: number }> {
+    const before = this.memory.inputs.length
+    const report = await this.#reconciler.pass({
+      signal: new AbortController().signal,
+      now: () => this.nowMs,
+      mayRemove: true,
+    })
+    this.nowMs += 60_000
+    const { applied, failures, repairs, unreadable } = report
+    return { applied, failures, repairs, unreadable, restores: this.memory.inputs.length - before }
+  }
+}
+
+async function settled(): Promise<Bench> {
+  const bench = new Bench()
+  bench.want()
+  assert.deepEqual((await bench.pass()).failures, [])
+  return bench
+}
+
+const codes = (report: PassReport): readonly string[] =>
+  report.failures.map(({ key, error }) => `${key}: ${error instanceof CodedError ? error.code : error.message}`)
+const reasonOf = (report: PassReport): string => report.failures[0]?.error.message ?? ''
+
+test('IptablesTable takes one save and one restore for a cold start, and none when nothing changed', async () => {
+  const bench = await settled()
+  assert.equal(bench.memory.saves, 1)
+  assert.equal(bench.memory.inputs.length, 1)
+  assert.equal((await bench.pass()).restores, 0)
+  assert.equal(bench.memory.saves, 1)
+  bench.sync.doubt('all')
+  assert.equal((await bench.pass()).restores, 0)
+  assert.equal(bench.memory.saves, 2)
+})
+
+test('IptablesTable takes one restore for a change of several chains in both tables', async () => {
+  const bench = await settled()
+  bench.want({ masqueradeBit: 20, filled: new Set() })
+  const report = await bench.pass()
+  assert.equal(report.restores, 1)
+  assert.match(bench.memory.inputs.at(-1) ?? '', /\*nat[^]*\*filter/)
+  assert.doesNotMatch(bench.memory.inputs.at(-1) ?? '', /-I |KUBE-IPVS-FILTER/)
+})
+
+test('IptablesTable puts right what others changed, and leaves what is theirs', async () => {
+  const bench = await settled()
+  const target = bench.memory.text()
+  const rows: readonly (readonly [what: string, change: () => void])[] = [
+    ['flush', () => bench.memory.run('nat', '-F KUBE-SERVICES')],
+    ['foreign rule', () => bench.memory.run('nat', '-I KUBE-POSTROUTING -s 192.0.2.1 -j ACCEPT')],
+    ['rule gone', () => bench.memory.tables.get('filter')?.get('KUBE-FORWARD')?.pop()],
+    ['order', () => bench.memory.tables.get('filter')?.get('KUBE-FORWARD')?.reverse()],
+    ['jump gone', () => bench.memory.tables.get('filter')?.get('INPUT')?.shift()],
+    ['all gone', () => bench.memory.tables.set('filter', new Map(new MemoryIptables().tables.get('filter')))],
+  ]
+  for (const [what, change] of rows) {
+    change()
+    bench.sync.doubt('all')
+    const report = await bench.pass()
+    assert.equal(report.restores, 1, what)
+    assert.ok(report.repairs.length > 0, what)
+    assert.equal(bench.memory.text(), target, what)
+  }
+  bench.memory.run('filter', '-N MY-CHAIN')
+  bench.memory.run('filter', '-A MY-CHAIN -s 192.0.2.3 -j DROP')
+  bench.memory.run('filter', '-I INPUT -j MY-CHAIN')
+  bench.sync.doubt('all')
+  assert.equal((await bench.pass()).restores, 0)
+  assert.match(bench.memory.text(), /-A MY-CHAIN -s 192\.0\.2\.3\/32 -j DROP/)
+})
+
+test('IptablesTable leaves a jump where it stands and doubled', async () => {
+  const bench = await settled()
+  const input = bench.memory.tables.get('filter')?.get('INPUT')
+  input?.reverse()
+  input?.push(input[0] ?? '')
+  bench.sync.doubt('all')
+  assert.equal((await bench.pass()).restores, 0)
+  bench.wantNothing()
+  assert.deepEqual((await bench.pass()).failures, [])
+  assert.equal(bench.memory.text(), new MemoryIptables().text())
+})
+
+for (const namesCommit of [false, true]) {
+  const how = namesCommit ? 'that names COMMIT' : 'that names its line'
+
+  test(`IptablesTable failure ${how} of one chain loses nothing else`, async () => {
+    const bench = await settled()
+    bench.memory.namesCommit = namesCommit
+    bench.memory.refuse = (line) => (/^-A KUBE-MARK-MASQ/.test(line) ? 'Invalid argument' : undefined)
+    const markBefore = bench.memory.tables.get('nat')?.get('KUBE-MARK-MASQ')
+    bench.want({ masqueradeBit: 20, filled: new Set() })
+    const report = await bench.pass()
+    assert.deepEqual(codes(report), ['nat KUBE-MARK-MASQ: iptables-restore-failed'])
+    assert.match(reasonOf(report), /Invalid argument/)
+    assert.ok(report.restores <= 8, `${report.restores} restores`)
+    // The chain that failed keeps the rules it had.
+    assert.deepEqual(bench.memory.tables.get('nat')?.get('KUBE-MARK-MASQ'), markBefore)
+    const other = new Bench()
+    other.want({ masqueradeBit: 20, filled: new Set() })
+    bench.memory.refuse = () => undefined
+    assert.deepEqual((await bench.pass()).failures, [])
+    await other.pass()
+    assert.equal(bench.memory.text(), other.memory.text())
+  })
+
+  test(`IptablesTable failure ${how} at a cold start leaves an empty chain that others lead to`, async () => {
+    const bench = new Bench()
+    bench.memory.namesCommit = namesCommit
+    bench.memory.refuse = (line) => (/^-A KUBE-LOAD-BALANCER /.test(line) ? "Set KUBE-X doesn't exist." : undefined)
+    bench.want()
+    const report = await bench.pass()
+    assert.deepEqual(codes(report), ['nat KUBE-LOAD-BALANCER: iptables-restore-failed'])
+    assert.deepEqual(bench.memory.tables.get('nat')?.get('KUBE-LOAD-BALANCER'), [])
+    assert.ok(bench.memory.tables.get('nat')?.get('KUBE-SERVICES')?.length)
+    assert.equal(bench.memory.tables.get('nat')?.get('OUTPUT')?.length, 1)
+  })
+}
+
+test('IptablesTable failure names the rule when its line is named', async () => {
+  const bench = new Bench()
+  bench.memory.refuse = (line) => (line.includes('--reject-with') ? 'Invalid argument' : undefined)
+  bench.want()
+  assert.match(
+    reasonOf(await bench.pass()),
+    /Invalid argument \(-A KUBE-IPVS-FILTER .* --reject-with icmp-port-unreachable\)/,
+  )
+})
+
+test('IptablesTable writes a chain without the rules of a missing match, and names the match', async () => {
+  const bench = new Bench()
+  bench.memory.refuse = (line) => (/-m (ipvs|physdev)/.test(line) ? "Couldn't load match" : undefined)
+  bench.want()
+  const report = await bench.pass()
+  const missing = report.failures.map(({ key, error }) => [key, error instanceof MissingMatchError && error.match])
+  assert.deepEqual(missing.sort(), [
+    ['filter KUBE-IPVS-OUT-FILTER', 'ipvs'],
+    ['nat KUBE-SERVICES', 'physdev'],
+  ])
+  bench.memory.refuse = () => undefined
+  const without = new Bench()
+  without.want({ missingMatches: new Set(['ipvs', 'physdev'] as const) })
+  await without.pass()
+  assert.equal(bench.memory.text(), without.memory.text())
+  bench.want({ missingMatches: new Set(['ipvs', 'physdev'] as const) })
+  const after = await bench.pass()
+  assert.equal(after.restores, 0, 'once they are not wanted nothing is left to do')
+})
+
+test('IptablesTable does not insert a jump twice when a later table fails', async () => {
+  for (const silent of [false, true]) {
+    const bench = new Bench()
+    const real = bench.memory.restore.bind(bench.memory)
+    let calls = 0
+    bench.memory.refuse = (line) => (line.startsWith('-A KUBE-FORWARD') ? 'no' : undefined)
+    bench.memory.restore = async (family, input) => {
+      const result = await real(family, input)
+      // Silent: the program says neither line nor table.
+      return silent && calls++ === 0 ? { exitCode: 1, errorText: 'it did not work' } : result
+    }
+    bench.want()
+    await bench.pass()
+    assert.equal(bench.memory.tables.get('nat')?.get('PREROUTING')?.length, 1)
+    assert.equal(bench.memory.tables.get('filter')?.get('INPUT')?.length, 3)
+  }
+})
+
+test('IptablesTable does not try again what cannot work: no program, no answer, no lock', async () => {
+  const rows: readonly (readonly [instead: () => never, code: string])[] = [
+    [() => raise('iptables-missing'), 'iptables-missing'],
+    [() => raise('program-timeout'), 'program-timeout'],
+  ]
+  for (const [instead, code] of rows) {
+    const bench = await settled()
+    bench.memory.instead = instead
+    bench.want({ masqueradeBit: 3 })
+    const report = await bench.pass()
+    assert.equal(report.restores, 1)
+    assert.ok(report.failures.length > 0 && codes(report).every((text) => text.endsWith(`: ${code}`)))
+  }
+  const bench = await settled()
+  bench.memory.instead = () => ({ exitCode: 4, errorText: 'Another app is currently holding the xtables lock.' })
+  bench.want({ masqueradeBit: 3 })
+  const report = await bench.pass()
+  assert.equal(report.restores, 1)
+  assert.ok(codes(report).every((text) => text.endsWith(': iptables-locked')))
+  assert.match(reasonOf(report), /holding the xtables lock/)
+})
+
+test('IptablesTable starts a bounded number of processes when everything fails', async () => {
+  for (const namesCommit of [false, true]) {
+    const bench = new Bench()
+    bench.memory.namesCommit = namesCommit
+    bench.memory.refuse = (line) => (line.startsWith(':') || line.startsWith('-') ? 'no' : undefined)
+    bench.want()
+    const report = await bench.pass()
+    assert.equal(report.failures.length, 20)
+    assert.ok(report.restores <= 24, `${report.restores} restores`)
+  }
+})
+
+test('IptablesTable removes all that is ours but a chain that others lead to, which it empties and reports', async () => {
+  const bench = await settled()
+  bench.memory.run('filter', '-A INPUT -s 192.0.2.1 -j KUBE-FORWARD')
+  bench.sync.doubt('all')
+  bench.wantNothing()
+  const report = await bench.pass()
+  assert.equal(report.restores, 1)
+  assert.deepEqual(codes(report), ['filter KUBE-FORWARD: iptables-chain-in-use'])
+  assert.match(reasonOf(report), /-t filter -A INPUT -s 192\.0\.2\.1\/32 -j KUBE-FORWARD leads to it/)
+  const expected = new MemoryIptables()
+  expected.run('filter', '-N KUBE-FORWARD')
+  expected.run('filter', '-A INPUT -s 192.0.2.1 -j KUBE-FORWARD')
+  assert.equal(bench.memory.text(), expected.text())
+})
+
+test('IptablesTable finds at the deletion that somebody leads to a chain since the last look', async () => {
+  const bench = await settled()
+  bench.memory.run('filter', '-A INPUT -s 192.0.2.1 -j KUBE-FORWARD')
+  bench.wantNothing()
+  const report = await bench.pass()
+  assert.deepEqual(codes(report), ['filter KUBE-FORWARD: iptables-chain-in-use'])
+  assert.deepEqual([...(bench.memory.tables.get('filter')?.keys() ?? [])].sort(), [
+    'FORWARD',
+    'INPUT',
+    'KUBE-FORWARD',
+    'OUTPUT',
+  ])
+  assert.deepEqual([...(bench.memory.tables.get('nat')?.keys() ?? [])].sort(), [
+    'INPUT',
+    'OUTPUT',
+    'POSTROUTING',
+    'PREROUTING',
+  ])
+})
+
+test('IptablesTable that cannot be read leaves everything as it is', async () => {
+  const bench = await settled()
+  bench.memory.save = async () => "# Table `filter' is incompatible, use 'nft' tool.\n"
+  bench.sync.doubt('all')
+  const report = await bench.pass()
+  assert.equal(report.restores, 0)
+  assert.match(report.unreadable[0]?.error.message ?? '', /filter/)
+})
+
+test('IptablesTable reaches the target after any failures and foreign changes', async () => {
+  const step = fc.record({
+    refused: fc.constantFrom(
+      'KUBE-SERVICES',
+      'KUBE-MARK-MASQ',
+      'KUBE-IPVS-FILTER',
+      'INPUT',
+      'OUTPUT',
+      '-m ipvs',
+      'nothing',
+    ),
+    flushed: fc.constantFrom('KUBE-SERVICES', 'KUBE-POSTROUTING', 'OUTPUT', 'nothing'),
+    filled: fc.boolean(),
+    namesCommit: fc.boolean(),
+  })
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 4 }), async (steps) => {
+      const bench = new Bench()
+      for (const { refused, flushed, filled, namesCommit } of steps) {
+        bench.memory.namesCommit = namesCommit
+        bench.memory.refuse = (line) => (line.includes(`${refused} `) && !line.startsWith(':') ? 'no' : undefined)
+        if (bench.memory.tables.get('nat')?.has(flushed) === true) bench.memory.run('nat', `-F ${flushed}`)
+        bench.want(filled ? {} : { filled: new Set() })
+        bench.sync.doubt('all')
+        await bench.pass()
+      }
+      bench.memory.refuse = () => undefined
+      bench.want()
+      bench.sync.doubt('all')
+      // A key that was repaired often waits for its turn.
+      for (let passes = 0; passes < 3; passes++) await bench.pass()
+      const report = await bench.pass()
+      assert.deepEqual(report.failures, [])
+      assert.equal(report.restores, 0)
+      const clean = await settled()
+      const chains = (memory: MemoryIptables) => [...memory.text().split('\n')].sort()
+      assert.deepEqual(chains(bench.memory), chains(clean.memory))
+    }),
+    { numRuns: 60 },
+  )
+})
+
+function raise(code: string): never {
+  throw new CodedError(code, 'told to fail')
+}
