@@ -44,6 +44,7 @@ ${kernels}
   oracle: `npm run test:oracle                                 every recorded case in ../shared/oracle/cases on a kernel with IPVS
 npm run test:oracle -- PATTERN...                   only cases whose name contains a PATTERN
 npm run test:oracle -- --cases DIR                  the cases of another folder
+npm run test:oracle -- --compare ipset.txt,...      compares these files instead of those it usually compares
 npm run test:oracle -- --output DIR                 writes what was left after each step there
 npm run test:oracle -- --verbose                    shows the program's log of a case that failed
 

@@ -66,12 +66,12 @@ async function runCases(
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   const directory = mkdtempSync(join(ROOT, '.cache/oracle-'))
   const ownKernel = choice.kind !== 'host'
-  const { patterns, verbose } = options
+  const { patterns, compared, verbose } = options
   let partial = ''
   let errors = ''
   try {
     const { entry } = await bundle({ directory })
-    const task: GuestTask = { cases, defaultCases: DEFAULT_CASES, patterns, entry, ownKernel, ...output }
+    const task: GuestTask = { cases, defaultCases: DEFAULT_CASES, patterns, entry, compared, ownKernel, ...output }
     const code = await runInKernel(choice, {
       command: [process.execPath, 'dev/oracle/guest.ts', JSON.stringify(task)],
       cwd: ROOT,

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { differenceOf } from './difference.ts'
-import { STATE_FILES, type StateFile } from './files.ts'
+import { isStateFile, type StateFile } from './files.ts'
 
 export interface Deviation {
   readonly case: string
@@ -40,7 +40,7 @@ function isDeviation(entry: unknown): entry is Deviation {
     Array.isArray(steps) &&
     steps.length > 0 &&
     steps.every((step) => Number.isInteger(step)) &&
-    STATE_FILES.some((one) => one === file) &&
+    isStateFile(file) &&
     Number.isInteger(number) &&
     typeof instead === 'string' &&
     instead.startsWith('@ ')

@@ -19,7 +19,7 @@ export const STATE_FILES = [
 export type StateFile = (typeof STATE_FILES)[number]
 
 /** The switch: what is compared today. Add a file here once the program writes that part of the node. */
-export const COMPARED: readonly StateFile[] = ['ipvs.txt', 'addresses.txt']
+export const COMPARED: readonly StateFile[] = ['ipvs.txt', 'addresses.txt', 'process.txt']
 
 /** The modes whose recordings are run. */
 export const MODES = ['ipvs'] as const
@@ -28,3 +28,5 @@ export type Mode = (typeof MODES)[number]
 
 /** The state of a node as normalised text, by file. Absent: not taken. */
 export type State = Partial<Readonly<Record<StateFile, string>>>
+
+export const isStateFile = (name: unknown): name is StateFile => STATE_FILES.some((file) => file === name)

@@ -5,6 +5,7 @@
 import { availableParallelism } from 'node:os'
 import { type CaseFile, caseNames, modesOf, readCase } from './case-file.ts'
 import { readDeviations } from './deviations.ts'
+import type { StateFile } from './files.ts'
 import type { CaseResult } from './result.ts'
 import type { CaseTask } from './run-case.ts'
 import { runCrew } from './workers.ts'
@@ -15,6 +16,7 @@ export interface GuestTask {
   readonly defaultCases: string
   readonly patterns: readonly string[]
   readonly entry: string
+  readonly compared: readonly StateFile[]
   readonly output?: string
   /** Whether the kernel is there for this run alone, so that kernel-wide values may be set. */
   readonly ownKernel: boolean
@@ -23,6 +25,9 @@ export interface GuestTask {
 /** These look at values that can only be set in a kernel's first network namespace. */
 const needsOwnKernel = (name: string, { config }: CaseFile): boolean =>
   name === 'base-no-services' || config?.['conntrack'] !== undefined
+
+/** One more than processors: much of a case is waiting. */
+const WORKERS = Math.min(3, availableParallelism() + 1)
 
 const task = JSON.parse(process.argv[2] ?? '') as GuestTask // written by dev/oracle.ts
 const stopped = new AbortController()
@@ -36,6 +41,6 @@ const setting = { ...task, deviations: readDeviations() }
 const ended = (result: CaseResult): void => void process.stdout.write(`${JSON.stringify(result)}\n`)
 const { signal } = stopped
 const [kernel, fresh] = (['kernel', 'fresh'] as const).map((ground) => tasks.filter((one) => one.ground === ground))
-await runCrew({ tasks: fresh ?? [], size: Math.min(2, availableParallelism()), isolated: true, setting, signal, ended })
+await runCrew({ tasks: fresh ?? [], size: WORKERS, isolated: true, setting, signal, ended })
 await runCrew({ tasks: kernel ?? [], size: 1, isolated: false, setting, signal, ended })
 process.exit(0)

@@ -3,7 +3,7 @@
  * What could break: a case that starts from a node that is not clean proves nothing, so a check that fails ends the case.
  */
 import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { CodedError } from '../../src/values/errors.ts'
 import type { CaseLink } from './case-file.ts'
 import { takeState } from './state.ts'
@@ -28,22 +28,17 @@ const DEFAULT_SYSCTLS: Readonly<Record<string, number>> = {
 }
 const DEFAULT_CONNTRACK = 65_536
 
-const NODE = `
-ip link set lo up
-ip link add eth0 type dummy
-ip link set eth0 addrgenmode none
-ip link set eth0 up
-ip address add 10.0.2.15/24 dev eth0
-ip address add fd00:10:0:2::15/64 dev eth0 nodad
-ip address add fe80::15/64 dev eth0 nodad
-ip route add default via 10.0.2.2 dev eth0
-ip -6 route add default via fd00:10:0:2::2 dev eth0
+/** For `ip -batch`. */
+const NODE = `link set lo up
+link add eth0 type dummy
+link set eth0 addrgenmode none
+link set eth0 up
+address add 10.0.2.15/24 dev eth0
+address add fd00:10:0:2::15/64 dev eth0 nodad
+address add fe80::15/64 dev eth0 nodad
+route add default via 10.0.2.2 dev eth0
+route add default via fd00:10:0:2::2 dev eth0
 `
-
-/** A namespace takes some of these from the machine's own. */
-const DEFAULTS = Object.entries(DEFAULT_SYSCTLS)
-  .map(([name, value]) => `echo ${value} >/proc/sys/${name}\n`)
-  .join('')
 
 /** Takes away what a case left in the kernel's own namespace; each command may find nothing to do. */
 const CLEAR = `
@@ -68,22 +63,29 @@ export type Ground = 'fresh' | 'kernel'
 /** Makes the node of a case; throws when what is there is not the recorded first state. */
 export async function makeNode(ground: Ground, links: readonly CaseLink[]): Promise<void> {
   if (ground === 'fresh') enterNetworkNamespace()
-  else shell(CLEAR, true)
-  shell(DEFAULTS + NODE)
-  for (const link of links) shell(linkCommands(link))
+  else execFileSync('sh', ['-c', CLEAR], { stdio: 'ignore' })
+  // A namespace takes some of these from the machine's own.
+  for (const [name, value] of Object.entries(DEFAULT_SYSCTLS)) writeFileSync(`/proc/sys/${name}`, `${value}\n`)
+  const commands =
+    NODE +
+    links
+      .flatMap(linkCommands)
+      .map((command) => `${command}\n`)
+      .join('')
+  execFileSync('ip', ['-batch', '-'], { input: commands, stdio: ['pipe', 'ignore', 'inherit'] })
   await checkFirstState(ground)
 }
 
-function linkCommands({ name, kind, addresses }: CaseLink): string {
-  const make = kind === undefined ? '' : `ip link add ${name} type ${kind}; ip link set ${name} addrgenmode none; `
-  const add = addresses.map(
-    (address) => `ip address add ${address} dev ${name}${address.includes(':') ? ' nodad' : ''}`,
-  )
-  return `${make}ip link set ${name} up\n${add.join('\n')}`
+function linkCommands({ name, kind, addresses }: CaseLink): string[] {
+  return [
+    ...(kind === undefined ? [] : [`link add ${name} type ${kind}`, `link set ${name} addrgenmode none`]),
+    `link set ${name} up`,
+    ...addresses.map((address) => `address add ${address} dev ${name}${address.includes(':') ? ' nodad' : ''}`),
+  ]
 }
 
 async function checkFirstState(ground: Ground): Promise<void> {
-  const { state } = await takeState(['ipvs.txt', 'addresses.txt', 'ipset.txt', 'iptables.txt', 'ip6tables.txt'], [])
+  const state = await takeState(['ipvs.txt', 'addresses.txt', 'ipset.txt', 'iptables.txt', 'ip6tables.txt'], [])
   const problems = Object.entries(state).flatMap(([file, text]) =>
     isEmpty(text) ? [] : [`${file} is not empty:\n${text}`],
   )
@@ -104,9 +106,3 @@ const isEmpty = (text: string): boolean =>
   text
     .split('\n')
     .every((line) => line === '' || line === 'COMMIT' || line.startsWith('*') || /^:\S+ ACCEPT$/.test(line))
-
-function shell(script: string, mayFail = false): void {
-  execFileSync('sh', ['-c', mayFail ? script : `set -e\n${script}`], {
-    stdio: ['ignore', 'ignore', mayFail ? 'ignore' : 'inherit'],
-  })
-}

@@ -1,9 +1,12 @@
 /** What `npm run test:oracle` may be given. */
 import { parseArgs } from 'node:util'
+import { COMPARED, isStateFile, STATE_FILES, type StateFile } from './files.ts'
 
 export interface OracleOptions {
   /** Folder of cases; absent: the project's. */
   readonly cases?: string
+  /** Which files are compared; default COMPARED. */
+  readonly compared: readonly StateFile[]
   /** What we left is written here. */
   readonly output?: string
   /** The program's log of a case that failed is shown. */
@@ -12,19 +15,27 @@ export interface OracleOptions {
   readonly patterns: readonly string[]
 }
 
-export const USAGE = `npm run test:oracle [-- [--cases DIR] [--output DIR] [--verbose] [PATTERN...]]`
+export const USAGE = `npm run test:oracle [-- [--cases DIR] [--compare FILE,...] [--output DIR] [--verbose] [PATTERN...]]`
 
 export function parseOracleOptions(args: readonly string[]): OracleOptions | { readonly error: string } {
   try {
     const { values, positionals } = parseArgs({
       args: [...args],
       allowPositionals: true,
-      options: { cases: { type: 'string' }, output: { type: 'string' }, verbose: { type: 'boolean', default: false } },
+      options: {
+        cases: { type: 'string' },
+        compare: { type: 'string', default: COMPARED.join() },
+        output: { type: 'string' },
+        verbose: { type: 'boolean', default: false },
+      },
     })
     const { cases, output, verbose } = values
+    const compared = values.compare.split(',')
+    if (!compared.every(isStateFile)) return { error: `--compare takes some of ${STATE_FILES.join()}` }
     return {
       ...(cases === undefined ? {} : { cases }),
       ...(output === undefined ? {} : { output }),
+      compared,
       verbose,
       patterns: positionals,
     }

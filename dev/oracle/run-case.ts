@@ -12,7 +12,7 @@ import { ApiServer } from '../../test/api-server/server.ts'
 import { asObject, type Json } from '../../test/api-server/store.ts'
 import { type CaseFile, readCase, Recording, type Step } from './case-file.ts'
 import { type Deviation, judge } from './deviations.ts'
-import { COMPARED, type Mode, type State, type StateFile } from './files.ts'
+import type { Mode, State, StateFile } from './files.ts'
 import { baseConfiguration, merge } from './merge.ts'
 import { type Ground, makeNode } from './node.ts'
 import { ServedObjects } from './objects.ts'
@@ -28,7 +28,7 @@ const AUDIT_QUIET_MS = 2_500
 /** How long a state may take to come: removal of a node address waits 10 s, and a repair backs off. */
 const OBJECTS_MS = 8_000
 const DRIFT_MS = 16_000
-const POLL_MS = 120
+const POLL_MS = 150
 
 export interface CaseTask {
   readonly name: string
@@ -43,6 +43,7 @@ export interface CaseSetting {
   /** The bundle. */
   readonly entry: string
   readonly deviations: readonly Deviation[]
+  readonly compared: readonly StateFile[]
   /** What we left is written here, as recorded/MODE/N/FILE under the case's name. */
   readonly output?: string
 }
@@ -160,41 +161,39 @@ class CaseRun {
   }
 
   async #take(): Promise<State> {
-    const { state } = await takeState(COMPARED, this.#healthPorts)
-    const process = COMPARED.includes('process.txt') ? { 'process.txt': this.program.facts } : {}
+    const { compared } = this.#setting
+    const state = await takeState(compared, this.#healthPorts)
+    const process = compared.includes('process.txt') ? { 'process.txt': this.program.facts } : {}
     return comparable({ ...state, ...process }, this.#task.ground === 'kernel')
   }
 
   #accepts(step: number, wanted: State, left: State): boolean {
-    return COMPARED.every(
+    return this.#setting.compared.every(
       (file) => judge(wanted[file] ?? '', left[file] ?? '', this.#deviation(step, file)).kind !== 'differs',
     )
   }
 
   /** The state once it is as wanted and holds, or whatever is there when it has taken too long. */
   async #settled(step: number, wanted: State, drift: boolean): Promise<State> {
-    const beganMs = performance.now()
-    const quietMs = !this.program.isRunning ? 0 : drift ? AUDIT_QUIET_MS : QUIET_MS
-    const limitMs = !this.program.isRunning ? 2_000 : drift ? DRIFT_MS : OBJECTS_MS
-    let last = await this.#take()
-    let sinceMs = performance.now()
-    for (;;) {
-      await sleep(POLL_MS)
-      const now = await this.#take()
-      const atMs = performance.now()
-      const same = COMPARED.every((file) => now[file] === last[file])
-      if (!same) sinceMs = atMs
-      last = now
-      const holds = same && atMs - sinceMs >= quietMs
-      const late = atMs - beganMs >= limitMs
-      if ((holds && (late || this.#accepts(step, wanted, now))) || atMs - beganMs >= limitMs * 2) return now
+    const running = this.program.isRunning
+    const quietMs = !running ? POLL_MS : drift ? AUDIT_QUIET_MS : QUIET_MS
+    const limitMs = !running ? 0 : drift ? DRIFT_MS : OBJECTS_MS
+    const lateMs = performance.now() + limitMs
+    for (let now = await this.#take(); ; ) {
+      const late = performance.now() >= lateMs
+      const candidate = late || this.#accepts(step, wanted, now)
+      await sleep(candidate ? quietMs : POLL_MS)
+      const next = await this.#take()
+      const holds = this.#setting.compared.every((file) => next[file] === now[file])
+      if (candidate && (holds || performance.now() >= lateMs + limitMs)) return next
+      now = next
     }
   }
 
   #compare(number: number, wanted: State, left: State, notes: string): StepResult {
     const failed: CaseFailure[] = []
     const deviated: number[] = []
-    for (const file of COMPARED) {
+    for (const file of this.#setting.compared) {
       const verdict = judge(wanted[file] ?? '', left[file] ?? '', this.#deviation(number, file))
       if (verdict.kind === 'deviates') deviated.push(verdict.number)
       if (verdict.kind === 'differs') failed.push({ where: `step ${number} ${file}`, text: verdict.text })

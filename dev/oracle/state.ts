@@ -3,6 +3,7 @@
  * What could break: iptables-save without -t lists the tables there are; with -t it could make one.
  */
 import { execFile } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { promisify } from 'node:util'
 import type { State, StateFile } from './files.ts'
@@ -46,30 +47,34 @@ const PRINTED: Readonly<Record<PrintedFile, { readonly command: string; normalis
   'iptables.txt': { command: 'iptables-save', normalise: normaliseRules },
   'ip6tables.txt': { command: 'ip6tables-save', normalise: normaliseRules },
   'conntrack.txt': { command: 'conntrack -L -p udp 2>/dev/null', normalise: normaliseConntrack },
-  'sysctl.txt': {
-    command: `for name in ${SYSCTLS.join(' ')}; do echo "$name = $(cat /proc/sys/$name)"; done
-echo "module nf_conntrack hashsize = $(cat /sys/module/nf_conntrack/parameters/hashsize)"
-echo "ipvs timeouts tcp tcpfin udp = $(ipvsadm -L --timeout | sed 's/.*: //')"`,
-    normalise: (text) => text,
-  },
+  'sysctl.txt': { command: 'ipvsadm -L --timeout', normalise: (timeouts) => sysctlText(timeouts) },
 }
 
 const isPrinted = (file: StateFile): file is PrintedFile => Object.hasOwn(PRINTED, file)
 
+/** Read on the main thread: `/proc/sys/net` shows the namespace of the thread that reads. */
+function sysctlText(timeouts: string): string {
+  const lines = SYSCTLS.map((name) => `${name} = ${valueIn(`/proc/sys/${name}`)}\n`)
+  const hashsize = valueIn('/sys/module/nf_conntrack/parameters/hashsize')
+  const [, ipvs = ''] = timeouts.trim().split(': ')
+  return `${lines.join('')}module nf_conntrack hashsize = ${hashsize}\nipvs timeouts tcp tcpfin udp = ${ipvs}\n`
+}
+
+function valueIn(path: string): string {
+  return existsSync(path) ? readFileSync(path, 'utf8').trim() : 'absent'
+}
+
 /** `healthPorts`: health check node ports that may have a listener. process.txt is the caller's to add. */
-export async function takeState(
-  files: readonly StateFile[],
-  healthPorts: readonly number[],
-): Promise<{ readonly state: State }> {
+export async function takeState(files: readonly StateFile[], healthPorts: readonly number[]): Promise<State> {
   const printed = files.filter(isPrinted)
   const mark = '=== next'
   const script = printed.map((file) => `${PRINTED[file].command}\necho '${mark}'`).join('\n')
   const { stdout } = await run('sh', ['-c', script], { maxBuffer: 64 * 1024 * 1024, timeout: 60_000 })
   const texts = stdout.split(`${mark}\n`)
   const entries = printed.map((file, index) => [file, PRINTED[file].normalise(texts[index] ?? '')] as const)
-  if (!files.includes('listeners.txt')) return { state: Object.fromEntries(entries) }
+  if (!files.includes('listeners.txt')) return Object.fromEntries(entries)
   const listeners = normaliseAnswers(await askListeners(healthPorts))
-  return { state: Object.fromEntries([...entries, ['listeners.txt', listeners]]) }
+  return Object.fromEntries([...entries, ['listeners.txt', listeners]])
 }
 
 /** What both sides may be compared in where a namespace can see the kernel's values but not set them. */
