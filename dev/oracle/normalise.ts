@@ -15,11 +15,10 @@ const textOf = (lines: readonly string[]): string => lines.map((line) => `${line
 
 /** A recorded file: the recorder has normalised it already, but for what depends on the program. */
 export function normaliseRecorded(file: StateFile, text: string): string {
-  return file === 'process.txt'
-    ? normaliseProcess(text)
-    : file === 'listeners.txt'
-      ? `${text.trimEnd()}\n`.trimStart()
-      : text
+  if (file === 'process.txt') return normaliseProcess(text)
+  // Whether a body ends with a newline shows only as an empty line.
+  if (file === 'listeners.txt') return `${text.trimEnd()}\n`.replaceAll(/\n+(?=--- listen)/g, '\n').trimStart()
+  return text
 }
 
 /** `ipvsadm -S -n`: virtual servers sorted as text, each followed by its real servers, sorted. */

@@ -11,6 +11,7 @@ import {
   normaliseIpset,
   normaliseIpvs,
   normaliseProcess,
+  normaliseRecorded,
   normaliseRules,
   withoutKernelWide,
 } from '../../dev/oracle/normalise.ts'
@@ -188,6 +189,14 @@ X-Content-Type-Options: nosniff
 {"lastUpdated":"TIME","currentTime": "TIME","healthy":true}
 `,
     )
+  })
+})
+
+describe('normaliseRecorded', () => {
+  it('takes a body with and without a last newline for the same', () => {
+    const answers = '--- listen *:1\nGET a\n\nbody\n--- listen *:2\nGET b\n\nbody\n'
+    assert.equal(normaliseRecorded('listeners.txt', answers.replaceAll('body\n', 'body\n\n')), answers)
+    assert.equal(normaliseRecorded('listeners.txt', ''), '')
   })
 })
 
