@@ -10,6 +10,7 @@ describe('Pacer', () => {
     let runs = 0
     const pacer = new Pacer({ minPeriodMs: 0, now, run: async () => void runs++ })
     for (let index = 0; index < 10; index++) pacer.request()
+    while (runs === 0) await sleep(5)
     await sleep(20)
     assert.equal(runs, 1)
     await pacer.close()
@@ -31,7 +32,8 @@ describe('Pacer', () => {
       },
     })
     pacer.request()
-    await sleep(30)
+    while (runs < 2) await sleep(5)
+    await sleep(20)
     assert.equal(runs, 2)
     await pacer.close()
   })
@@ -40,10 +42,9 @@ describe('Pacer', () => {
     const starts: number[] = []
     const pacer = new Pacer({ minPeriodMs: 60, now, run: async () => void starts.push(now()) })
     pacer.request()
-    await sleep(10)
+    while (starts.length === 0) await sleep(5)
     pacer.request()
-    await sleep(100)
-    assert.equal(starts.length, 2)
+    while (starts.length < 2) await sleep(5)
     assert.ok((starts[1] ?? 0) - (starts[0] ?? 0) >= 58)
     await pacer.close()
   })
@@ -52,7 +53,8 @@ describe('Pacer', () => {
     let runs = 0
     const pacer = new Pacer({ minPeriodMs: 0, now, run: async () => (++runs < 3 ? now() + 5 : undefined) })
     pacer.request()
-    await sleep(80)
+    while (runs < 3) await sleep(5)
+    await sleep(20)
     assert.equal(runs, 3)
     await pacer.close()
   })
@@ -72,7 +74,7 @@ describe('Pacer', () => {
       },
     })
     pacer.request()
-    await sleep(20)
+    while (runs === 0) await sleep(5)
     await pacer.close()
     pacer.request()
     await sleep(20)
