@@ -55,6 +55,7 @@ export const IPSET_DATA = {
   TIMEOUT: 6,
   PROTO: 7,
   CADT_FLAGS: 8,
+  BITMASK: 12,
   HASHSIZE: 18,
   MAXELEM: 19,
   NETMASK: 20,

@@ -203,6 +203,9 @@ function decodeParameters(attributes: AttributeCursor): DecodedParameters {
       case IPSET_DATA.NETMASK:
         extras.push(`netmask ${attributes.u8()}`)
         break
+      case IPSET_DATA.BITMASK:
+        extras.push('bitmask')
+        break
       case IPSET_DATA.TIMEOUT:
         extras.push(`timeout ${attributes.u32be()}`)
         break

@@ -1,0 +1,262 @@
+/**
+ * Services to set entries: section 3.3 of the behaviour page as a table.
+ * What could break: rows print every entry, in the order in which it is added.
+ */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { definitionOf } from '../../src/ipset/catalogue.ts'
+import { parseEntry } from '../../src/ipset/entry-text.ts'
+import { entriesOfFrontend, type SetNode } from '../../src/ipset/render.ts'
+import { sourceRangeProblems } from '../../src/ipset/source-ranges.ts'
+import { entryKey } from '../../src/ipset/types.ts'
+import { contributionOf } from '../../src/service/frontends.ts'
+import type { NodeContext } from '../../src/service/node-context.ts'
+import type { EndpointSlice, Service, ServicePort } from '../../src/service/objects.ts'
+
+const PORT: ServicePort = { name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }
+const NODE: NodeContext = {
+  nodeName: 'node0',
+  zone: '',
+  nodeIps: { IPv4: '10.0.2.15', IPv6: 'fd00:10:0:2::15' },
+  localAddresses: new Set(['10.0.2.15', 'fd00:10:0:2::15']),
+  nodePortAddresses: { IPv4: ['10.0.2.15', '172.17.0.1'], IPv6: ['fd00:10:0:2::15'] },
+}
+
+function service(more: Partial<Service> = {}): Service {
+  return {
+    namespace: 'demo',
+    name: 'web',
+    createdAtMs: 0,
+    clusterIps: { IPv4: '10.96.0.1' },
+    ports: [PORT],
+    externalIps: [],
+    loadBalancerVips: [],
+    sourceRanges: [],
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: 'Cluster',
+    affinityTimeoutSeconds: 0,
+    healthCheckNodePort: 0,
+    ...more,
+  }
+}
+
+const endpoint = { ready: true, serving: true, terminating: false, nodeName: 'node0' }
+const SLICE: EndpointSlice = {
+  namespace: 'demo',
+  name: 'web-1',
+  serviceName: 'web',
+  family: 'IPv4',
+  ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
+  endpoints: [
+    { ...endpoint, address: '10.244.0.1' },
+    { ...endpoint, address: '10.244.0.2', ready: false },
+    { ...endpoint, address: '10.244.0.3', ready: false, serving: false, terminating: true },
+    { ...endpoint, address: '10.244.1.1', nodeName: 'node1' },
+    { ...endpoint, address: '10.244.2.1', nodeName: '' },
+  ],
+}
+
+/** The frontend of that key. */
+function entries(of: Service, key: string, slices: readonly EndpointSlice[] = [], node: SetNode = NODE): string[] {
+  const frontend = contributionOf(of, slices, NODE).frontends.get(key)
+  assert.ok(frontend, key)
+  const found = entriesOfFrontend(frontend, node)
+  for (const { set, entry } of found) {
+    const definition = definitionOf(set)
+    assert.ok(definition !== undefined && parseEntry(definition.type, definition.family, entry) !== undefined, entry)
+  }
+  const ranks = found.map(({ set }) => definitionOf(set)?.rank ?? -1)
+  assert.deepEqual(
+    ranks,
+    ranks.toSorted((a, b) => a - b),
+  )
+  return found.map(entryKey)
+}
+
+const VIP = '203.0.113.10'
+const VIP_KEY = `${VIP}:80/tcp`
+const loadBalancer = (more: Partial<Service> = {}): Service => service({ loadBalancerVips: [VIP], ...more })
+const local = { externalTrafficPolicy: 'Local' } as const
+const nodePort = (protocol: ServicePort['protocol']): Partial<Service> => ({
+  ports: [{ ...PORT, protocol, nodePort: 30080 }],
+})
+
+const ROWS: readonly (readonly [string, Service, string, readonly string[]])[] = [
+  ['a ClusterIP', service(), '10.96.0.1:80/tcp', ['KUBE-CLUSTER-IP 10.96.0.1,tcp:80', 'KUBE-IPVS-IPS 10.96.0.1']],
+  [
+    'an IPv6 ClusterIP, whatever the external policy',
+    service({ clusterIps: { IPv6: 'fd00:10:96::1' }, ...local }),
+    '[fd00:10:96::1]:80/tcp',
+    ['KUBE-6-CLUSTER-IP fd00:10:96::1,tcp:80', 'KUBE-6-IPVS-IPS fd00:10:96::1'],
+  ],
+  [
+    'an external IP',
+    service({ externalIps: ['198.51.100.7'] }),
+    '198.51.100.7:80/tcp',
+    ['KUBE-EXTERNAL-IP 198.51.100.7,tcp:80', 'KUBE-IPVS-IPS 198.51.100.7'],
+  ],
+  [
+    'an external IP with policy Local',
+    service({ externalIps: ['198.51.100.7'], ...local }),
+    '198.51.100.7:80/tcp',
+    ['KUBE-EXTERNAL-IP-LOCAL 198.51.100.7,tcp:80', 'KUBE-IPVS-IPS 198.51.100.7'],
+  ],
+  [
+    'an external IP that the node has itself',
+    service({ externalIps: ['10.0.2.15'] }),
+    '10.0.2.15:80/tcp',
+    ['KUBE-EXTERNAL-IP 10.0.2.15,tcp:80'],
+  ],
+  ['a VIP', loadBalancer(), VIP_KEY, [`KUBE-LOAD-BALANCER ${VIP},tcp:80`, `KUBE-IPVS-IPS ${VIP}`]],
+  [
+    'a VIP with policy Local and a health check port',
+    loadBalancer({ ...local, healthCheckNodePort: 32001 }),
+    VIP_KEY,
+    [
+      `KUBE-LOAD-BALANCER-LOCAL ${VIP},tcp:80`,
+      `KUBE-LOAD-BALANCER ${VIP},tcp:80`,
+      'KUBE-HEALTH-CHECK-NODE-PORT 32001',
+      `KUBE-IPVS-IPS ${VIP}`,
+    ],
+  ],
+  [
+    'the ClusterIP of a Service with a health check port',
+    loadBalancer({ ...local, healthCheckNodePort: 32001 }),
+    '10.96.0.1:80/tcp',
+    ['KUBE-CLUSTER-IP 10.96.0.1,tcp:80', 'KUBE-HEALTH-CHECK-NODE-PORT 32001', 'KUBE-IPVS-IPS 10.96.0.1'],
+  ],
+  [
+    'a VIP with source ranges that leave the node out',
+    loadBalancer({ sourceRanges: ['192.0.2.0/24', '198.51.100.5/32', '2001:db8::/32'] }),
+    VIP_KEY,
+    [
+      `KUBE-LOAD-BALANCER-SOURCE-CIDR ${VIP},tcp:80,192.0.2.0/24`,
+      `KUBE-LOAD-BALANCER-SOURCE-CIDR ${VIP},tcp:80,198.51.100.5`,
+      `KUBE-LOAD-BALANCER-FW ${VIP},tcp:80`,
+      `KUBE-LOAD-BALANCER ${VIP},tcp:80`,
+      `KUBE-IPVS-IPS ${VIP}`,
+    ],
+  ],
+  [
+    'a VIP with a source range that holds the node',
+    loadBalancer({ sourceRanges: ['10.0.2.15/32'] }),
+    VIP_KEY,
+    [
+      `KUBE-LOAD-BALANCER-SOURCE-IP ${VIP},tcp:80,${VIP}`,
+      `KUBE-LOAD-BALANCER-SOURCE-CIDR ${VIP},tcp:80,10.0.2.15`,
+      `KUBE-LOAD-BALANCER-FW ${VIP},tcp:80`,
+      `KUBE-LOAD-BALANCER ${VIP},tcp:80`,
+      `KUBE-IPVS-IPS ${VIP}`,
+    ],
+  ],
+  [
+    'a VIP with ranges of the other family only',
+    loadBalancer({ sourceRanges: ['2001:db8::/32'] }),
+    VIP_KEY,
+    [`KUBE-LOAD-BALANCER ${VIP},tcp:80`, `KUBE-IPVS-IPS ${VIP}`],
+  ],
+  [
+    'a VIP with a zero range among others (deviation 13)',
+    loadBalancer({ sourceRanges: ['192.0.2.0/24', '0.0.0.0/0'] }),
+    VIP_KEY,
+    [`KUBE-LOAD-BALANCER ${VIP},tcp:80`, `KUBE-IPVS-IPS ${VIP}`],
+  ],
+  [
+    'an IPv6 VIP with ranges; a zero range of the other family does nothing',
+    loadBalancer({
+      clusterIps: { IPv6: 'fd00:10:96::1' },
+      loadBalancerVips: ['2001:db8:cb::10'],
+      sourceRanges: ['0.0.0.0/0', 'fd00:10:0:2::/64', '2001:db8:6::1/128'],
+    }),
+    '[2001:db8:cb::10]:80/tcp',
+    [
+      'KUBE-6-LOAD-BALANCER-SOURCE-IP 2001:db8:cb::10,tcp:80,2001:db8:cb::10',
+      'KUBE-6-LOAD-BALANCER-SOURCE-CID 2001:db8:cb::10,tcp:80,fd00:10:0:2::/64',
+      'KUBE-6-LOAD-BALANCER-SOURCE-CID 2001:db8:cb::10,tcp:80,2001:db8:6::1',
+      'KUBE-6-LOAD-BALANCER-FW 2001:db8:cb::10,tcp:80',
+      'KUBE-6-LOAD-BALANCER 2001:db8:cb::10,tcp:80',
+      'KUBE-6-IPVS-IPS 2001:db8:cb::10',
+    ],
+  ],
+  [
+    'a loopback VIP (deviation 23)',
+    loadBalancer({ loadBalancerVips: ['127.0.0.55'] }),
+    '127.0.0.55:80/tcp',
+    ['KUBE-LOAD-BALANCER 127.0.0.55,tcp:80', 'KUBE-IPVS-IPS 127.0.0.55'],
+  ],
+  ['a TCP node port', service(nodePort('tcp')), '10.0.2.15:30080/tcp', ['KUBE-NODE-PORT-TCP 30080']],
+  ['a UDP node port', service(nodePort('udp')), '172.17.0.1:30080/udp', ['KUBE-NODE-PORT-UDP 30080']],
+  [
+    'an SCTP node port',
+    service(nodePort('sctp')),
+    '172.17.0.1:30080/sctp',
+    ['KUBE-NODE-PORT-SCTP-HASH 172.17.0.1,sctp:30080'],
+  ],
+  [
+    'a TCP node port with policy Local',
+    service({ ...nodePort('tcp'), ...local }),
+    '10.0.2.15:30080/tcp',
+    ['KUBE-NODE-PORT-LOCAL-TCP 30080', 'KUBE-NODE-PORT-TCP 30080'],
+  ],
+  [
+    'a UDP node port with policy Local',
+    service({ ...nodePort('udp'), ...local }),
+    '10.0.2.15:30080/udp',
+    ['KUBE-NODE-PORT-LOCAL-UDP 30080', 'KUBE-NODE-PORT-UDP 30080'],
+  ],
+  [
+    'an SCTP node port with policy Local',
+    service({ ...nodePort('sctp'), ...local }),
+    '10.0.2.15:30080/sctp',
+    ['KUBE-NODE-PORT-LOCAL-SCTP-HASH 10.0.2.15,sctp:30080', 'KUBE-NODE-PORT-SCTP-HASH 10.0.2.15,sctp:30080'],
+  ],
+]
+
+describe('entriesOfFrontend', () => {
+  for (const [title, of, key, expected] of ROWS) it(title, () => assert.deepEqual(entries(of, key), expected))
+
+  it('has a hairpin entry for each local endpoint, whatever its readiness', () => {
+    assert.deepEqual(entries(service(nodePort('tcp')), '10.0.2.15:30080/tcp', [SLICE]), [
+      'KUBE-LOOP-BACK 10.244.0.1,tcp:8080,10.244.0.1',
+      'KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2',
+      'KUBE-LOOP-BACK 10.244.0.3,tcp:8080,10.244.0.3',
+      'KUBE-NODE-PORT-TCP 30080',
+    ])
+  })
+
+  it('lets the node in by its own address only', () => {
+    const of = loadBalancer({ sourceRanges: ['10.0.2.0/24'] })
+    const has = (node: SetNode): boolean =>
+      entries(of, VIP_KEY, [], node).some((key) => key.startsWith('KUBE-LOAD-BALANCER-SOURCE-IP '))
+    assert.deepEqual(
+      [has(NODE), has({ ...NODE, nodeIps: {} }), has({ ...NODE, nodeIps: { IPv4: '10.0.3.1' } })],
+      [true, false, false],
+    )
+  })
+})
+
+describe('sourceRangeProblems', () => {
+  it('reports a zero range of each family once', () => {
+    const ranges = ['0.0.0.0/0', '192.0.2.0/24', '::/0', '2001:db8::/32']
+    assert.deepEqual(
+      sourceRangeProblems(loadBalancer({ sourceRanges: ranges })).map(({ code, subject, message }) => [
+        code,
+        subject,
+        message,
+      ]),
+      [
+        [
+          'source-ranges-off',
+          'service demo/web',
+          '0.0.0.0/0 permits every source, so no IPv4 range of this Service is enforced',
+        ],
+        [
+          'source-ranges-off',
+          'service demo/web',
+          '::/0 permits every source, so no IPv6 range of this Service is enforced',
+        ],
+      ],
+    )
+    assert.deepEqual(sourceRangeProblems(loadBalancer({ sourceRanges: ['192.0.2.0/24'] })), [])
+  })
+})

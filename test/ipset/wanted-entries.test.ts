@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { CATALOGUE, definitionOf } from '../../src/ipset/catalogue.ts'
+import { entryKey, type SetEntry, setOfKey } from '../../src/ipset/types.ts'
+import { WantedEntries } from '../../src/ipset/wanted-entries.ts'
+import { someEntry } from './arbitraries.ts'
+
+const entry = (set: string, text: string): SetEntry => ({ set, entry: text })
+const PORT = entry('KUBE-NODE-PORT-TCP', '30080')
+const IP = entry('KUBE-IPVS-IPS', '10.96.0.1')
+const CLUSTER = entry('KUBE-CLUSTER-IP', '10.96.0.1,tcp:80')
+
+describe('WantedEntries', () => {
+  it('keeps an entry until its last contributor is gone', () => {
+    const wanted = new WantedEntries()
+    assert.deepEqual(wanted.set('a', [PORT]), [{ key: 'KUBE-NODE-PORT-TCP 30080', entry: PORT }])
+    assert.deepEqual(wanted.set('b', [PORT]), [])
+    assert.deepEqual(wanted.set('a', []), [])
+    assert.equal(wanted.size('KUBE-NODE-PORT-TCP'), 1)
+    assert.deepEqual(wanted.set('b', []), [{ key: 'KUBE-NODE-PORT-TCP 30080', entry: undefined }])
+    assert.equal(wanted.size('KUBE-NODE-PORT-TCP'), 0)
+  })
+
+  it('names what goes from the last set to the first, and then what comes as it is given', () => {
+    const wanted = new WantedEntries()
+    wanted.set('a', [CLUSTER, IP])
+    const changes = wanted.set('a', [PORT])
+    assert.deepEqual(
+      changes.map(({ key, entry: value }) => [key, value !== undefined]),
+      [
+        ['KUBE-IPVS-IPS 10.96.0.1', false],
+        ['KUBE-CLUSTER-IP 10.96.0.1,tcp:80', false],
+        ['KUBE-NODE-PORT-TCP 30080', true],
+      ],
+    )
+  })
+
+  it('wants the union of all contributions at any time', () => {
+    const owners = fc.constantFrom('a', 'b', 'c')
+    const contribution = fc.uniqueArray(someEntry, { selector: entryKey, maxLength: 6 })
+    fc.assert(
+      fc.property(fc.array(fc.tuple(owners, contribution), { maxLength: 20 }), (steps) => {
+        const wanted = new WantedEntries()
+        const contributions = new Map<string, readonly SetEntry[]>()
+        const followed = new Set<string>()
+        for (const [owner, entries] of steps) {
+          contributions.set(owner, entries)
+          const changes = wanted.set(owner, entries)
+          assert.equal(new Set(changes.map(({ key }) => key)).size, changes.length)
+          for (const { key, entry: value } of changes) {
+            assert.notEqual(followed.has(key), value !== undefined)
+            if (value === undefined) followed.delete(key)
+            else followed.add(key)
+          }
+          const going = changes.filter((change) => change.entry === undefined)
+          const ranks = going.map(({ key }) => definitionOf(setOfKey(key))?.rank ?? -1)
+          assert.deepEqual(
+            ranks,
+            ranks.toSorted((a, b) => b - a),
+          )
+          const union = new Set([...contributions.values()].flat().map(entryKey))
+          assert.deepEqual([...followed].sort(), [...union].sort())
+          for (const { name } of CATALOGUE)
+            assert.equal(wanted.size(name), [...union].filter((key) => setOfKey(key) === name).length)
+        }
+      }),
+    )
+  })
+})
