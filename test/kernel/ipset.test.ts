@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { openNetlinkConnection } from '../../native/open.ts'
+import { type AuditedMirror, auditSets } from '../../src/ipset/audit.ts'
 import { CATALOGUE, definitionOf, type SetDefinition, setName } from '../../src/ipset/catalogue.ts'
 import { IpsetConnection } from '../../src/ipset/connection.ts'
 import { EntryTable } from '../../src/ipset/entries.ts'
@@ -19,6 +20,7 @@ import {
   type SetParameters,
 } from '../../src/ipset/types.ts'
 import { NETLINK_NETFILTER } from '../../src/netlink/constants.ts'
+import { CpuBudget } from '../../src/sync/cpu-budget.ts'
 import { Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { CodedError } from '../../src/values/errors.ts'
@@ -289,6 +291,50 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     assert.equal((await world.doubt().pass()).applied, 0)
   })
 
+  it('auditSets doubts what was changed by hand, and nothing else', async () => {
+    const world = new World(ipset)
+      .wantSets()
+      .want('KUBE-CLUSTER-IP', '10.0.0.1,tcp:1', '10.0.0.2,tcp:1')
+      .want('KUBE-IPVS-IPS', '10.0.0.1')
+      .want('KUBE-LOOP-BACK', '10.0.0.1,tcp:1,10.0.0.1')
+    await world.pass()
+    const doubted: string[] = []
+    const mirror = <Item, Op>(sync: TableSync<Item, Op>): AuditedMirror<Item> => ({
+      live: (key) => sync.live(key),
+      liveEntries: () => sync.liveEntries(),
+      doubt: (keys) => {
+        doubted.push(...keys)
+      },
+    })
+    const audit = async (): Promise<string[]> => {
+      doubted.length = 0
+      await auditSets({
+        ipset,
+        families: IP_FAMILIES,
+        sets: mirror(world.sets),
+        entries: mirror(world.entries),
+        budget: new CpuBudget({ share: 1, creditMs: 1, now: () => 0, sleep: async () => undefined }),
+        cpuMs: () => 0,
+        onDoubt: () => undefined,
+        signal,
+      })
+      return doubted.toSorted()
+    }
+    assert.deepEqual(await audit(), [])
+    sh(`ipset del KUBE-CLUSTER-IP 10.0.0.1,tcp:1; ipset add KUBE-CLUSTER-IP 10.0.0.3,tcp:1
+      ipset add KUBE-6-IPVS-IPS fd00::1; ipset destroy KUBE-LOOP-BACK; ipset create KUBE-LOOP-BACK hash:ip
+      ipset destroy KUBE-NODE-PORT-TCP; ipset create kube-ipvs-swap-1 hash:ip; ipset create FOREIGN hash:ip`)
+    assert.deepEqual(await audit(), [
+      'KUBE-6-IPVS-IPS fd00::1',
+      'KUBE-CLUSTER-IP 10.0.0.1,tcp:1',
+      'KUBE-CLUSTER-IP 10.0.0.3,tcp:1',
+      'KUBE-LOOP-BACK',
+      'KUBE-LOOP-BACK 10.0.0.1,tcp:1,10.0.0.1',
+      'KUBE-NODE-PORT-TCP',
+      'kube-ipvs-swap-1',
+    ])
+  })
+
   it('EntryTable says that a set is lost, and the next passes bring it back with its entries', async () => {
     const world = new World(ipset).wantSets().want('KUBE-CLUSTER-IP', '10.0.0.1,tcp:1')
     await world.pass()
@@ -366,14 +412,12 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
       const world = new World(ipset).wantSets()
       await world.pass()
       sh(`${iptables} -A FORWARD -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT`)
-      const entries = many(66_000)
-      world.want('KUBE-CLUSTER-IP', ...entries)
-      const report = await world.pass()
-      assert.deepEqual([report.failures, world.grown], [[], ['KUBE-CLUSTER-IP 131072']])
+      const ops = many(66_000).map((entry) => ({ kind: 'add-entry' as const, set: 'KUBE-CLUSTER-IP', entry }))
+      assert.deepEqual(new Set(await world.entryTable.apply(ops, signal)), new Set([undefined]))
+      assert.deepEqual(world.grown, ['KUBE-CLUSTER-IP 131072'])
       const grown = await ipset.getSet('KUBE-CLUSTER-IP')
       assert.deepEqual([grown?.elements, grown?.maxElements, grown?.references], [66_000, 131_072, 1])
-      world.unwant('KUBE-CLUSTER-IP', ...entries)
-      await world.pass()
+      sh('ipset flush KUBE-CLUSTER-IP')
       assert.equal((await world.doubt().pass()).applied, 0)
       assert.equal(world.sets.live('KUBE-CLUSTER-IP')?.maxElements, 131_072)
       // A new process takes it as it is.
@@ -436,6 +480,18 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     await new World(ipset).entryTable.apply(ops, signal)
     const listed = await ipset.listEntries(definition)
     assert.deepEqual(listed?.map(entryKey).sort(), entries.map((entry) => `${definition.name} ${entry}`).sort())
+  })
+
+  it('IpsetConnection.listSets reads past sets of any other type', async () => {
+    sh(`for type in 'list:set size 4' 'bitmap:ip range 10.0.0.0/24 timeout 3' 'bitmap:ip,mac range 10.0.0.0/24' hash:mac \\
+        'hash:net,iface family inet6' 'hash:ip,mark markmask 0xff' 'hash:ip netmask 24' 'hash:net,port,net comment' 'hash:net forceadd'
+      do n=$((n+1)); ipset create foreign$n $type 2>/dev/null || true; done
+      ipset create KUBE-IPVS-IPS hash:ip netmask 24`)
+    const listed = await ipset.listSets()
+    assert.ok(listed.length > 2)
+    assert.equal(listed.find(({ name }) => name === 'KUBE-IPVS-IPS')?.extras, 'netmask 24')
+    assert.deepEqual((await new World(ipset).wantSets().pass()).failures, [])
+    assert.equal((await ipset.getSet('KUBE-IPVS-IPS'))?.extras, '')
   })
 
   it('IpsetConnection.typeRevisions tells which types there are', async () => {

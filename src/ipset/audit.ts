@@ -1,0 +1,91 @@
+/**
+ * The audit of the sets: compares them and their entries with the mirrors, because ipset announces no change.
+ * What could break: it only says where to look. The mirrors may move on while a set is listed, so every difference is
+ * read again by the reconciler before anything is done.
+ */
+import type { CpuBudget } from '../sync/cpu-budget.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { CATALOGUE, type SetDefinition, type SetName } from './catalogue.ts'
+import type { IpsetConnection } from './connection.ts'
+import { sameEntry } from './entry-diff.ts'
+import { familyOfSet, sameSet } from './set-diff.ts'
+import { entryKey, type ListedSet, type SetEntry, type SetEntryKey, type SetParameters } from './types.ts'
+
+/** What the audit compares with. */
+export interface AuditedMirror<Item> {
+  live(key: string): Item | undefined
+  liveEntries(): Iterable<readonly [string, Item]>
+  doubt(keys: Iterable<string>): void
+}
+
+export interface SetAuditOptions {
+  /** A connection of its own, so that a change never waits for a list. */
+  readonly ipset: IpsetConnection
+  readonly families: readonly IpFamily[]
+  readonly sets: AuditedMirror<SetParameters>
+  readonly entries: AuditedMirror<SetEntry>
+  readonly budget: CpuBudget
+  /** Processor time of this process so far, in milliseconds. */
+  readonly cpuMs: () => number
+  /** Something differs: a pass should look. */
+  readonly onDoubt: () => void
+  readonly signal: AbortSignal
+}
+
+/** One round over all sets. Rejects when the kernel cannot be read, or when aborted. */
+export async function auditSets(options: SetAuditOptions): Promise<void> {
+  const { budget, cpuMs, families, signal } = options
+  let startedMs = cpuMs()
+  const listed = await auditParameters(options)
+  const expected = new Map<SetName, SetEntryKey[]>()
+  for (const [key, { set }] of options.entries.liveEntries()) {
+    const keys = expected.get(set)
+    if (keys === undefined) expected.set(set, [key])
+    else keys.push(key)
+  }
+  await budget.pay(cpuMs() - startedMs, signal)
+  for (const set of CATALOGUE) {
+    if (!families.includes(set.family)) continue
+    startedMs = cpuMs()
+    const keys = expected.get(set.name) ?? []
+    if (keys.length === 0 && (listed.get(set.name)?.elements ?? 0) === 0) continue
+    await auditEntries(options, set, keys)
+    await budget.pay(cpuMs() - startedMs, signal)
+  }
+}
+
+async function auditParameters(options: SetAuditOptions): Promise<ReadonlyMap<SetName, ListedSet>> {
+  const { ipset, sets, families, onDoubt, signal } = options
+  const listed = new Map<SetName, ListedSet>()
+  const doubtful: SetName[] = []
+  for (const set of await ipset.listSets({ signal })) {
+    const family = familyOfSet(set.name)
+    if (family === undefined || !families.includes(family)) continue
+    listed.set(set.name, set)
+    const live = sets.live(set.name)
+    if (live === undefined || !sameSet(live, set)) doubtful.push(set.name)
+  }
+  for (const [name] of sets.liveEntries()) if (!listed.has(name)) doubtful.push(name)
+  report(doubtful, sets, onDoubt)
+  return listed
+}
+
+async function auditEntries(options: SetAuditOptions, set: SetDefinition, keys: readonly SetEntryKey[]): Promise<void> {
+  const { ipset, entries: mirror, onDoubt, signal } = options
+  const missing = new Set(keys)
+  const doubtful: SetEntryKey[] = []
+  for (const entry of (await ipset.listEntries(set, { signal, yieldAfterMs: 4 })) ?? []) {
+    const key = entryKey(entry)
+    missing.delete(key)
+    const live = mirror.live(key)
+    if (live === undefined || !sameEntry(live, entry)) doubtful.push(key)
+  }
+  for (const key of missing) if (mirror.live(key) !== undefined) doubtful.push(key)
+  report(doubtful, mirror, onDoubt)
+}
+
+function report<Item>(doubtful: readonly string[], mirror: AuditedMirror<Item>, onDoubt: () => void): void {
+  if (doubtful.length === 0) return
+  mirror.doubt(doubtful)
+  onDoubt()
+}
