@@ -47,13 +47,12 @@ function programsOf(mode: IptablesMode): HostIptables {
   })
 }
 
+/** Without --noflush iptables-restore empties the tables it is given. */
 function clean(mode: IptablesMode): void {
-  for (const family of IP_FAMILIES) {
-    for (const table of ['nat', 'filter']) {
-      const program = `${STEM[family]}-${mode} -t ${table}`
-      sh(`${program} -F; ${program} -X`)
-    }
-  }
+  const restores = IP_FAMILIES.map(
+    (family) => `printf '*nat\\nCOMMIT\\n*filter\\nCOMMIT\\n' | ${STEM[family]}-${mode}-restore`,
+  )
+  sh(restores.join(' && '))
 }
 
 /** As the recordings are: no comments and counters, chains sorted, rules sorted by chain. */
@@ -112,10 +111,11 @@ const codes = (report: PassReport): readonly string[] =>
   report.failures.map(({ key, error }) => `${key}: ${error instanceof CodedError ? error.code : error.message}`)
 
 function makeSets(): void {
-  for (const { name, type, family } of CATALOGUE) {
+  const lines = CATALOGUE.map(({ name, type, family }) => {
     const options = type === 'bitmap:port' ? 'range 0-65535' : `family ${family === 'IPv4' ? 'inet' : 'inet6'}`
-    sh(`ipset create ${name} ${type} ${options} -exist`)
-  }
+    return `create ${name} ${type} ${options}`
+  })
+  sh(`printf '${lines.join('\\n')}\\n' | ipset restore -exist`)
 }
 
 for (const mode of ['nft', 'legacy'] as const) {

@@ -1,0 +1,189 @@
+/**
+ * Which back end is chosen, on made-up hosts: folders with programs, what they print, what the kernel has.
+ * What could break: a choice that starts a program it need not start, or one of legacy where there are no legacy tables.
+ */
+import assert from 'node:assert/strict'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { after, test } from 'node:test'
+import { chooseIptables, type IptablesChoice } from '../../src/node/iptables-choice.ts'
+import { HostIptables } from '../../src/node/iptables-programs.ts'
+import type { ProgramCall, ProgramResult } from '../../src/node/programs.ts'
+import { CodedError } from '../../src/values/errors.ts'
+
+const root = mkdtempSync(`${tmpdir()}/iptables-`)
+after(() => rmSync(root, { recursive: true }))
+const signal = new AbortController().signal
+let hosts = 0
+
+interface Host {
+  /** File that plain iptables leads to: xtables-nft-multi …; undefined: there is no plain one. */
+  readonly plain?: string
+  readonly modes?: readonly ('nft' | 'legacy')[]
+  readonly version?: string
+  /** Tables that the kernel has in legacy. */
+  readonly legacyTables?: readonly string[]
+  /** Output of the -save programs by name; a missing one fails. */
+  readonly saves?: Readonly<Record<string, string>>
+}
+
+interface Chosen {
+  readonly choice: IptablesChoice
+  /** Names of the programs that were started. */
+  readonly started: readonly string[]
+}
+
+async function choose(host: Host): Promise<Chosen> {
+  const folder = `${root}/${hosts++}`
+  const procNet = `${folder}/net`
+  mkdirSync(procNet, { recursive: true })
+  const tables = (host.legacyTables ?? []).map((name) => `${name}\n`).join('')
+  writeFileSync(`${procNet}/ip_tables_names`, tables)
+  if (host.plain !== undefined) {
+    writeFileSync(`${folder}/${host.plain}`, '')
+    chmodSync(`${folder}/${host.plain}`, 0o755)
+    for (const stem of ['iptables', 'ip6tables'])
+      for (const end of ['', '-save', '-restore']) symlinkSync(host.plain, `${folder}/${stem}${end}`)
+  }
+  for (const mode of host.modes ?? [])
+    for (const stem of ['iptables', 'ip6tables'])
+      for (const end of ['save', 'restore']) {
+        writeFileSync(`${folder}/${stem}-${mode}-${end}`, '')
+        chmodSync(`${folder}/${stem}-${mode}-${end}`, 0o755)
+      }
+  const started: string[] = []
+  const run = async ({ program, args }: ProgramCall): Promise<ProgramResult> => {
+    const name = program.split('/').pop() ?? ''
+    started.push(name)
+    if (args[0] === '--version') return { exitCode: 0, output: `${host.version ?? ''}\n`, errorText: '' }
+    const output = host.saves?.[name]
+    return output === undefined ? { exitCode: 1, output: '', errorText: 'no' } : { exitCode: 0, output, errorText: '' }
+  }
+  const families = ['IPv4', 'IPv6'] as const
+  const choice = await chooseIptables({ families, signal, folders: [folder], run, procNet })
+  return { choice, started: started.sort() }
+}
+
+const HINT = '*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n'
+const CANARY = '*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n'
+const EMPTY = '*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n'
+const RULE = '*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -j ACCEPT\nCOMMIT\n'
+const both = { modes: ['nft', 'legacy'], plain: 'xtables-nft-multi' } as const
+
+test('chooseIptables takes the back end that the node uses', async () => {
+  const nftSaves = ['ip6tables-nft-save', 'iptables-nft-save']
+  const all = ['ip6tables-legacy-save', ...['ip6tables-nft-save', 'iptables-legacy-save', 'iptables-nft-save']]
+  const rows: readonly (readonly [host: Host, mode: string, reason: RegExp, started: readonly string[]])[] = [
+    [both, 'nft', /the kernel has no legacy tables, and iptables is xtables-nft-multi/, []],
+    [
+      { ...both, plain: 'xtables-legacy-multi' },
+      'legacy',
+      /0 rules in nft, 0 in legacy; iptables is xtables-leg/,
+      nftSaves,
+    ],
+    [
+      { ...both, plain: 'xtables-legacy-multi', saves: { 'iptables-nft-save': RULE } },
+      'nft',
+      /1 rules in nft, 0 in legacy/,
+      nftSaves,
+    ],
+    [
+      { ...both, legacyTables: ['filter'], saves: { 'iptables-legacy-save': EMPTY, 'ip6tables-nft-save': HINT } },
+      'nft',
+      /kubelet has its chains in nft/,
+      nftSaves,
+    ],
+    [
+      { ...both, legacyTables: ['mangle'], saves: { 'iptables-legacy-save': CANARY, 'iptables-nft-save': RULE } },
+      'legacy',
+      /kubelet has its chains in legacy/,
+      all,
+    ],
+    [
+      { ...both, legacyTables: ['filter'], saves: { 'iptables-legacy-save': RULE, 'iptables-nft-save': EMPTY } },
+      'legacy',
+      /0 rules in nft, 1 in legacy/,
+      all,
+    ],
+    [
+      { ...both, legacyTables: ['filter'], saves: { 'iptables-legacy-save': RULE, 'iptables-nft-save': RULE } },
+      'nft',
+      /1 rules in nft, 1 in legacy; iptables is xtables-nft-multi/,
+      all,
+    ],
+    [{ modes: ['legacy'] }, 'legacy', /only the programs of legacy are there \(there is no plain iptables\)/, []],
+    [{ plain: 'xtables-nft-multi' }, 'nft', /only the programs of nft/, []],
+    [{ plain: 'xtables-multi', version: 'iptables v1.6.1' }, 'legacy', /only the programs of legacy/, ['iptables']],
+    [{ plain: 'busy', version: 'iptables v1.8.9 (nf_tables)' }, 'nft', /iptables v1\.8\.9 \(nf_tables\)/, ['iptables']],
+  ]
+  for (const [host, mode, reason, started] of rows) {
+    const found = await choose(host)
+    assert.equal(found.choice.mode, mode, JSON.stringify(host))
+    assert.match(found.choice.reason, reason)
+    assert.deepEqual(found.started, started, JSON.stringify(host))
+  }
+})
+
+test('chooseIptables names the programs of the chosen back end', async () => {
+  const name = (path: string | undefined): string | undefined => path?.split('/').pop()
+  const { choice } = await choose({ ...both, legacyTables: ['filter'], saves: { 'ip6tables-legacy-save': HINT } })
+  assert.equal(name(choice.programs.IPv4?.restore), 'iptables-legacy-restore')
+  assert.equal(name(choice.programs.IPv6?.save), 'ip6tables-legacy-save')
+  const plain = await choose({ plain: 'xtables-nft-multi' })
+  assert.equal(name(plain.choice.programs.IPv6?.restore), 'ip6tables-restore')
+})
+
+test('chooseIptables knows what a version can do', async () => {
+  const rows: readonly (readonly [version: string, recent: boolean])[] = [
+    ['iptables v1.4.21', false],
+    ['iptables v1.6.1', false],
+    ['iptables v1.6.2', true],
+    ['iptables v1.8.10 (legacy)', true],
+    ['iptables v2.0 (legacy)', true],
+    ['', false],
+  ]
+  for (const [version, recent] of rows) {
+    const { choice } = await choose({ plain: 'xtables-multi', version })
+    assert.deepEqual([choice.randomFully, choice.waits], [recent, recent], version)
+  }
+  assert.equal((await choose({ plain: 'xtables-legacy-multi' })).choice.randomFully, true)
+})
+
+test('chooseIptables without any program says what to install', async () => {
+  await assert.rejects(choose({}), (error) => {
+    assert.ok(error instanceof CodedError && error.code === 'iptables-missing')
+    assert.match(error.message, /no iptables-save and ip6tables-save .* install the package iptables/)
+    return true
+  })
+})
+
+test('HostIptables uses what was saved while choosing once', async () => {
+  const host: Host = { ...both, plain: 'xtables-legacy-multi', saves: { 'iptables-nft-save': RULE } }
+  const { choice } = await choose(host)
+  const calls: ProgramCall[] = []
+  const iptables = new HostIptables(choice, async (call) => {
+    calls.push(call)
+    call.onStart?.(4711)
+    assert.ok(iptables.isOwn(4711))
+    return { exitCode: 0, output: 'later', errorText: '' }
+  })
+  assert.equal(await iptables.save('IPv4', signal), RULE)
+  assert.equal(iptables.starts, 0)
+  assert.equal(iptables.isOwn(4711), false)
+  const restore = await iptables.restore('IPv4', 'input', signal)
+  assert.equal(restore.exitCode, 0)
+  assert.ok(iptables.isOwn(4711), 'announcements of what it did may still come')
+  assert.deepEqual(calls[0]?.args, ['--noflush', '-w', '5'])
+  assert.equal(calls[0]?.input, 'input')
+})
+
+test('HostIptables reports a save that failed and a family without programs', async () => {
+  const { choice } = await choose({ plain: 'xtables-nft-multi' })
+  const failing = new HostIptables(choice, async () => ({ exitCode: 3, output: '', errorText: 'not permitted\n' }))
+  await assert.rejects(failing.save('IPv4', signal), {
+    code: 'iptables-save-failed',
+    message: /ended with 3: not permitted$/,
+  })
+  const half = new HostIptables({ ...choice, programs: {} })
+  await assert.rejects(half.restore('IPv6', '', signal), { code: 'iptables-missing', message: /ip6tables-save/ })
+})

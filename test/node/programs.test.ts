@@ -1,0 +1,83 @@
+/** Programs of the host: input and output as text, exit codes, deadline, abort, what is missing. */
+import assert from 'node:assert/strict'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { after, test } from 'node:test'
+import { findProgram, runProgram, searchPath } from '../../src/node/programs.ts'
+
+const folder = mkdtempSync(`${tmpdir()}/programs-`)
+after(() => rmSync(folder, { recursive: true }))
+const signal = new AbortController().signal
+
+function script(name: string, body: string): string {
+  const file = `${folder}/${name}`
+  writeFileSync(file, `#!/bin/sh\n${body}\n`)
+  chmodSync(file, 0o755)
+  return file
+}
+
+test('runProgram passes arguments and input as they are, without a shell', async () => {
+  const program = script('echo-all', 'printf "%s|" "$@"; cat; echo problem >&2; exit 3')
+  const args = ['a b', '$(touch /tmp/x); "', "'", '']
+  const result = await runProgram({ program, args, input: 'line 1\nline 2\n', signal })
+  assert.deepEqual(result, { exitCode: 3, output: `${args.join('|')}|line 1\nline 2\n`, errorText: 'problem\n' })
+})
+
+test('runProgram ends well when the program reads nothing of a long input', async () => {
+  const result = await runProgram({ program: script('deaf', 'exit 0'), args: [], input: 'x'.repeat(4 << 20), signal })
+  assert.equal(result.exitCode, 0)
+})
+
+test('runProgram takes output longer than a pipe holds', async () => {
+  const program = script('talker', 'head -c 3000000 /dev/zero | tr "\\0" x')
+  assert.equal((await runProgram({ program, args: [], signal })).output.length, 3_000_000)
+})
+
+test('runProgram kills what does not end, also when a child of it holds its output', async () => {
+  const program = script('hanging', 'sleep 30 & wait')
+  const started = performance.now()
+  await assert.rejects(runProgram({ program, args: [], deadlineMs: 200, signal }), {
+    code: 'program-timeout',
+    message: `${program} did not end within 0.2 s and was killed`,
+  })
+  assert.ok(performance.now() - started < 10_000)
+})
+
+test('runProgram stops with the reason of an abort, before and after the start', async () => {
+  const program = script('sleeping', 'exec sleep 30')
+  const reason = new Error('we stop')
+  await assert.rejects(runProgram({ program, args: [], signal: AbortSignal.abort(reason) }), reason)
+  const stopped = new AbortController()
+  const pids: number[] = []
+  const run = runProgram({ program, args: [], signal: stopped.signal, onStart: (id) => pids.push(id) })
+  assert.equal(pids.length, 1)
+  stopped.abort(reason)
+  await assert.rejects(run, reason)
+})
+
+test('runProgram says when there is no such program, or it cannot be run', async () => {
+  await assert.rejects(runProgram({ program: `${folder}/none`, args: [], signal }), { code: 'program-missing' })
+  writeFileSync(`${folder}/text`, 'no program')
+  await assert.rejects(runProgram({ program: `${folder}/text`, args: [], signal }), { code: 'program-failed' })
+})
+
+test('runProgram result of a program that a signal ended has the exit code -1', async () => {
+  assert.equal((await runProgram({ program: script('suicide', 'kill -9 $$'), args: [], signal })).exitCode, -1)
+})
+
+test('findProgram takes the first that may be executed', async () => {
+  const program = script('findme', 'exit 0')
+  writeFileSync(`${folder}/not-executable`, '')
+  assert.equal(await findProgram('findme', ['/nowhere', folder]), program)
+  assert.equal(await findProgram('not-executable', [folder]), undefined)
+  assert.equal(await findProgram('none', [folder]), undefined)
+})
+
+test('searchPath has the folders of administrators, each folder once, none that is relative', () => {
+  assert.deepEqual(searchPath('/opt/bin:/usr/sbin::bin:/opt/bin').slice(0, 3), [
+    '/opt/bin',
+    '/usr/sbin',
+    '/usr/local/sbin',
+  ])
+  assert.ok(searchPath(undefined).includes('/usr/sbin'))
+})
