@@ -3,8 +3,8 @@
  * What could break: the last line is `N passed, M failed, K skipped` and the exit code is 0 only if something passed
  * and nothing failed; a kernel that does not start is a failure.
  */
-import { globSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { globSync, mkdtempSync, rmSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { bundle } from './bundle.ts'
 import { chosenKernel, describeKernel, type KernelChoice } from './kernel/choice.ts'
@@ -76,18 +76,28 @@ async function runKernelFiles(choice: KernelChoice): Promise<void> {
   const env = { ...process.env, KUBE_IPVS_PROGRAM: (await bundle()).entry }
   // Debian's user-mode Linux has one processor: two of them share the work where this machine has more.
   const guests = choice.kind === 'uml' && choice.modules !== undefined ? Math.min(2, availableParallelism()) : 1
-  const shares = Array.from({ length: guests }, (_, guest) => kernelFiles.filter((_, file) => file % guests === guest))
-  await Promise.all(shares.filter((share) => share.length > 0).map((share) => runKernelShare(choice, share, env)))
+  const claims = mkdtempSync(join(tmpdir(), 'kube-ipvs-claims-'))
+  const seen = new Set<string>()
+  try {
+    await Promise.all(Array.from({ length: guests }, () => runGuest(choice, claims, env, seen)))
+  } finally {
+    rmSync(claims, { recursive: true })
+  }
+  for (const file of kernelFiles) if (!seen.has(file)) fail(file, 'it was not run to its end')
 }
 
-/** Boots the kernel once and runs these files on it, one after the other or a few at a time. */
-async function runKernelShare(choice: KernelChoice, share: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
-  const seen = new Set<string>()
+/** Boots the kernel once and runs there the files that no other guest has claimed. */
+async function runGuest(
+  choice: KernelChoice,
+  claims: string,
+  env: NodeJS.ProcessEnv,
+  seen: Set<string>,
+): Promise<void> {
   let partial = ''
   let errors = ''
   try {
     const code = await runInKernel(choice, {
-      command: [process.execPath, 'dev/testing/kernel-stage.ts', ...share],
+      command: [process.execPath, 'dev/testing/kernel-stage.ts', claims, ...kernelFiles],
       cwd: project,
       env,
       timeoutMs: kernelTimeoutMs,
@@ -105,7 +115,6 @@ async function runKernelShare(choice: KernelChoice, share: readonly string[], en
   } catch (error) {
     fail('(kernel tests)', error instanceof Error ? error.message : String(error))
   }
-  for (const file of share) if (!seen.has(file)) fail(file, 'it was not run to its end')
 }
 
 /** A line from `kernel-stage.ts`: the kernel's release first, then a result for each file. */

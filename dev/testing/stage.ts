@@ -6,7 +6,8 @@ import { runTestFile } from './file-run.ts'
 import type { FileResult } from './result.ts'
 
 export interface Stage {
-  readonly files: readonly string[]
+  /** Taken one by one, when there is a worker for it. */
+  readonly files: Iterable<string>
   readonly cwd: string
   readonly concurrency: number
   readonly fileTimeoutMs: number
@@ -16,11 +17,11 @@ export interface Stage {
 }
 
 export async function runStage(stage: Stage): Promise<void> {
-  const waiting = [...stage.files]
+  const waiting = stage.files[Symbol.iterator]()
   const worker = async (): Promise<void> => {
-    for (let file = waiting.shift(); file !== undefined && !stage.signal.aborted; file = waiting.shift()) {
+    for (let next = waiting.next(); next.done !== true && !stage.signal.aborted; next = waiting.next()) {
       const { cwd, signal, fileTimeoutMs: timeoutMs, wrap } = stage
-      stage.ended(await runTestFile({ file, cwd, timeoutMs, signal, wrap }))
+      stage.ended(await runTestFile({ file: next.value, cwd, timeoutMs, signal, wrap }))
     }
   }
   await Promise.all(Array.from({ length: stage.concurrency }, worker))
