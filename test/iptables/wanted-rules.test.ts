@@ -1,0 +1,147 @@
+/** What makes rules change, and what does not. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { localTrafficOf } from '../../src/iptables/local-traffic.ts'
+import { isClosedToNode } from '../../src/iptables/out-filter.ts'
+import { type RuleChange, type RuleSettings, WantedRules } from '../../src/iptables/wanted-rules.ts'
+import { contributionOf, type Frontend } from '../../src/service/frontends.ts'
+import type { NodeContext } from '../../src/service/node-context.ts'
+import type { Service } from '../../src/service/objects.ts'
+
+const SETTINGS: RuleSettings = {
+  detectLocalMode: 'ClusterCIDR',
+  clusterCIDR: '10.244.0.0/16,fd00:10:244::/56',
+  detectLocal: { bridgeInterface: 'cbr0', interfaceNamePrefix: 'veth' },
+  iptables: { masqueradeAll: false, masqueradeBit: 14 },
+}
+const NODE: NodeContext = {
+  nodeName: 'node0',
+  zone: '',
+  nodeIps: { IPv4: '10.0.2.15', IPv6: 'fd00:10:0:2::15' },
+  localAddresses: new Set(),
+  nodePortAddresses: { IPv4: [], IPv6: [] },
+}
+
+function frontendsOf(sourceRanges: readonly string[]): readonly Frontend[] {
+  const service: Service = {
+    namespace: 'demo',
+    name: 'web',
+    createdAtMs: 0,
+    clusterIps: { IPv4: '10.96.10.1', IPv6: 'fd00:10:96::1' },
+    ports: [{ name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }],
+    externalIps: [],
+    loadBalancerVips: ['203.0.113.10', '2001:db8:cb::10'],
+    sourceRanges,
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: 'Cluster',
+    affinityTimeoutSeconds: 0,
+    healthCheckNodePort: 0,
+  }
+  return [...contributionOf(service, [], NODE).frontends.values()]
+}
+
+function newRules(): WantedRules {
+  const rules = new WantedRules(SETTINGS, ['IPv4', 'IPv6'], true)
+  rules.node(NODE.nodeIps, [])
+  return rules
+}
+const keys = (changes: readonly RuleChange[]): readonly string[] => changes.map(({ family, key }) => `${family} ${key}`)
+
+test('WantedRules hands on everything once, then only what changes', () => {
+  const rules = newRules()
+  assert.equal(rules.changes().length, 40)
+  assert.equal(rules.changes().length, 0)
+  rules.setSize('KUBE-CLUSTER-IP', 1)
+  assert.deepEqual(keys(rules.changes()), ['IPv4 nat KUBE-SERVICES'])
+  rules.setSize('KUBE-CLUSTER-IP', 2)
+  rules.setSize('KUBE-6-CLUSTER-IP', 0)
+  assert.deepEqual(rules.changes(), [])
+  rules.setSize('KUBE-IPVS-IPS', 1)
+  assert.deepEqual(rules.changes(), [], 'no rule depends on it')
+  rules.setSize('KUBE-CLUSTER-IP', 0)
+  assert.deepEqual(keys(rules.changes()), ['IPv4 nat KUBE-SERVICES'])
+})
+
+test('WantedRules only has rules of the families there are', () => {
+  const rules = new WantedRules(SETTINGS, ['IPv6'], true)
+  assert.ok(rules.changes().every(({ family }) => family === 'IPv6'))
+})
+
+test('WantedRules follows VIPs that are closed to the node, their ranges, and the node', () => {
+  const rules = newRules()
+  rules.changes()
+  for (const frontend of frontendsOf([])) rules.frontend(frontend.key, frontend)
+  assert.deepEqual(rules.changes(), [])
+  for (const frontend of frontendsOf(['192.0.2.0/24'])) rules.frontend(frontend.key, frontend)
+  const [change, more] = rules.changes()
+  assert.equal(more, undefined)
+  assert.ok(change?.item.kind === 'chain')
+  assert.deepEqual(change.item.rules, ['-s 203.0.113.10/32 -m ipvs --vproto 6 --vaddr 203.0.113.10 --vport 80 -j DROP'])
+  rules.node({ IPv4: '192.0.2.7' }, [])
+  assert.deepEqual(keys(rules.changes()), ['IPv4 filter KUBE-IPVS-OUT-FILTER'])
+  rules.node({ IPv4: '10.0.2.15' }, [])
+  assert.deepEqual(keys(rules.changes()), ['IPv4 filter KUBE-IPVS-OUT-FILTER'])
+  for (const { key } of frontendsOf([])) rules.frontend(key, undefined)
+  assert.deepEqual(keys(rules.changes()), ['IPv4 filter KUBE-IPVS-OUT-FILTER'])
+  for (const { key } of frontendsOf([])) rules.frontend(key, undefined)
+  assert.deepEqual(rules.changes(), [])
+})
+
+test('WantedRules leaves out what the kernel lacks', () => {
+  const rules = newRules()
+  for (const frontend of frontendsOf(['192.0.2.0/24'])) rules.frontend(frontend.key, frontend)
+  rules.changes()
+  assert.deepEqual(rules.leftOut('IPv4'), [])
+  rules.lacks('ipvs')
+  assert.deepEqual(keys(rules.changes()), ['IPv4 filter KUBE-IPVS-OUT-FILTER'])
+  assert.equal(rules.leftOut('IPv4').length, 1)
+  rules.lacks('ipvs')
+  assert.deepEqual(rules.changes(), [])
+})
+
+test('isClosedToNode is for VIPs whose ranges leave out the node', () => {
+  const rows: readonly (readonly [ranges: readonly string[], IPv4: boolean, IPv6: boolean])[] = [
+    [[], false, false],
+    [['192.0.2.0/24'], true, false],
+    [['10.0.0.0/8'], false, false],
+    [['192.0.2.0/24', '10.0.2.15/32'], false, false],
+    [['192.0.2.0/24', '0.0.0.0/0'], false, false],
+    [['192.0.2.0/24', '::/0'], true, false],
+    [['2001:db8::/32'], false, true],
+    [['fd00:10:0:2::/64', '192.0.2.0/24'], true, false],
+  ]
+  for (const [ranges, v4, v6] of rows) {
+    const closed = frontendsOf(ranges).filter((frontend) => isClosedToNode(frontend, NODE.nodeIps))
+    assert.ok(closed.every(({ kind }) => kind === 'LoadBalancerVip'))
+    assert.deepEqual(
+      closed.map(({ family }) => family).sort(),
+      [...(v4 ? ['IPv4'] : []), ...(v6 ? ['IPv6'] : [])],
+      ranges.join(),
+    )
+    assert.equal(closed.length > 0, v4 || v6)
+  }
+  const [, vip] = frontendsOf(['192.0.2.0/24'])
+  assert.ok(vip !== undefined && isClosedToNode(vip, {}), 'an unknown node address is in no range')
+})
+
+test('localTrafficOf takes the first CIDR of the family', () => {
+  const cidr = (address: string, prefixLength: number, family: 'IPv4' | 'IPv6') => ({
+    kind: 'cidr',
+    cidr: { family, address, prefixLength },
+  })
+  const rows = [
+    [{}, 'IPv4', cidr('10.244.0.0', 16, 'IPv4')],
+    [{}, 'IPv6', cidr('fd00:10:244::', 56, 'IPv6')],
+    [{ clusterCIDR: '10.1.2.3/16, 10.2.0.0/16' }, 'IPv4', cidr('10.1.0.0', 16, 'IPv4')],
+    [{ clusterCIDR: '10.1.0.0/16' }, 'IPv6', undefined],
+    [{ clusterCIDR: '' }, 'IPv4', undefined],
+    [{ detectLocalMode: 'NodeCIDR' }, 'IPv6', cidr('fd00:10:244::', 64, 'IPv6')],
+    [{ detectLocalMode: 'BridgeInterface' }, 'IPv6', { kind: 'interface', name: 'cbr0' }],
+    [{ detectLocalMode: 'InterfaceNamePrefix' }, 'IPv4', { kind: 'interface-prefix', prefix: 'veth' }],
+  ] as const
+  for (const [change, family, expected] of rows)
+    assert.deepEqual(
+      localTrafficOf({ ...SETTINGS, ...change }, ['10.244.0.0/24', 'fd00:10:244::/64'], family),
+      expected,
+    )
+})

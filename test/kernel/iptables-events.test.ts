@@ -1,0 +1,106 @@
+/**
+ * Announcements of nf_tables on a real kernel: a flush is told at once, our own restores and others' business are not.
+ * And the choice of the back end where both are really there.
+ */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { describe, it, test } from 'node:test'
+import { openNetlinkGroups } from '../../native/open.ts'
+import { NFNLGRP_NFTABLES } from '../../src/iptables/nft-codec.ts'
+import { type NftEvent, NftEvents } from '../../src/iptables/nft-events.ts'
+import { renderIpvsRules } from '../../src/iptables/render.ts'
+import { IptablesTable } from '../../src/iptables/table.ts'
+import { NETLINK_NETFILTER } from '../../src/netlink/constants.ts'
+import { chooseIptables } from '../../src/node/iptables-choice.ts'
+import { HostIptables } from '../../src/node/iptables-programs.ts'
+import { Reconciler, reconciled } from '../../src/sync/reconciler.ts'
+import { TableSync } from '../../src/sync/table-sync.ts'
+import type { IpFamily } from '../../src/values/protocol.ts'
+import { everything } from '../iptables/wanted.ts'
+import { needs } from './needs.ts'
+
+const signal = AbortSignal.timeout(60_000)
+
+function sh(command: string): void {
+  const { status, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
+  assert.equal(status, 0, `${command}\n${stderr}`)
+}
+
+describe('NftEvents on a real kernel', needs('iptables-nft'), () => {
+  const seen: NftEvent[] = []
+  /** Events of the next quarter second. */
+  async function eventsAfter(change: () => Promise<void> | void): Promise<readonly string[]> {
+    seen.length = 0
+    await change()
+    await new Promise((resolve) => setTimeout(resolve, 250))
+    return seen.map((event) => (event.kind === 'changed' ? `${event.change.family} ${event.change.table}` : event.kind))
+  }
+
+  it('tells what others do to our rules, and nothing else', async () => {
+    sh('ipset create KUBE-CLUSTER-IP hash:ip,port')
+    const choice = await chooseIptables({ families: ['IPv4', 'IPv6'], signal })
+    assert.equal(choice.mode, 'nft')
+    const host = new HostIptables(choice)
+    const events = new NftEvents(
+      openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES]),
+      (portId) => host.isOwn(portId),
+      (event) => seen.push(event),
+    )
+    events.start()
+    try {
+      const want = (family: IpFamily) => {
+        const sync = new TableSync(new IptablesTable(family, host))
+        const { items } = renderIpvsRules(everything(family, { filled: new Set(), outFilter: [] }))
+        // KUBE-IPVS-FILTER and KUBE-NODE-PORT name sets that are not there.
+        for (const [key, item] of items)
+          if (!/KUBE-(IPVS-FILTER|NODE-PORT)$/.test(key))
+            sync.want(key, item.kind === 'chain' && key.endsWith('SERVICES') ? { ...item, rules: [] } : item)
+        return new Reconciler([reconciled(sync)])
+      }
+      const pass = async () => {
+        for (const family of ['IPv4', 'IPv6'] as const) {
+          const report = await want(family).pass({ signal, now: () => performance.now(), mayRemove: true })
+          assert.deepEqual(report.failures, [])
+        }
+      }
+      assert.deepEqual(await eventsAfter(pass), [], 'our own restores')
+      const rows: readonly (readonly [command: string, expected: readonly string[]])[] = [
+        ['iptables-nft -t nat -F KUBE-POSTROUTING', ['IPv4 nat']],
+        ['ip6tables-nft -t nat -A KUBE-SERVICES -j RETURN', ['IPv6 nat']],
+        ['iptables-nft -D FORWARD 1', ['IPv4 filter']],
+        ['iptables-nft -A INPUT -i other -j ACCEPT', []],
+        ['iptables-nft -N MY-CHAIN && iptables-nft -A MY-CHAIN -j DROP && iptables-nft -F MY-CHAIN', []],
+        ['iptables-nft -t mangle -A OUTPUT -j ACCEPT && iptables-nft -t mangle -F', []],
+        ['nft add table inet other && nft delete table inet other', []],
+        ['nft flush ruleset', ['IPv4', 'IPv6']],
+      ]
+      for (const [command, expected] of rows) {
+        const found = await eventsAfter(() => sh(command))
+        if (command.startsWith('nft flush')) assert.deepEqual(found.map((text) => text.slice(0, 4)).sort(), expected)
+        else assert.deepEqual([...new Set(found)], expected, command)
+      }
+      assert.deepEqual(await eventsAfter(pass), [], 'our own restores again')
+    } finally {
+      events.close()
+    }
+  })
+})
+
+test(
+  'chooseIptables finds kubelet in the back end that has its chain',
+  needs('iptables-nft', 'legacy-iptables'),
+  async () => {
+    const choose = async () => {
+      const { mode, reason, randomFully } = await chooseIptables({ families: ['IPv4', 'IPv6'], signal })
+      assert.ok(randomFully)
+      return `${mode}: ${reason}`
+    }
+    sh('nft flush ruleset')
+    sh('iptables-legacy -t mangle -N KUBE-KUBELET-CANARY')
+    assert.equal(await choose(), 'legacy: kubelet has its chains in legacy')
+    sh('ip6tables-nft -t mangle -N KUBE-IPTABLES-HINT')
+    assert.equal(await choose(), 'nft: kubelet has its chains in nft')
+    sh('nft flush ruleset; iptables-legacy -t mangle -X KUBE-KUBELET-CANARY; iptables-legacy -A INPUT -j ACCEPT')
+    assert.match(await choose(), /^legacy: no chain of kubelet; 0 rules in nft, 1 in legacy$/)
+  },
+)
