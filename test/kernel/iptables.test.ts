@@ -87,7 +87,7 @@ class Bench {
   }
 
   wantNothing(): void {
-    for (const key of [...this.sync.desiredKeys()]) this.sync.want(key, undefined)
+    for (const key of this.sync.desiredKeys()) this.sync.want(key, undefined)
   }
 
   async pass(): Promise<PassReport & { readonly starts: number }> {

@@ -72,7 +72,7 @@ const both = { modes: ['nft', 'legacy'], plain: 'xtables-nft-multi' } as const
 
 test('chooseIptables takes the back end that the node uses', async () => {
   const nftSaves = ['ip6tables-nft-save', 'iptables-nft-save']
-  const all = ['ip6tables-legacy-save', ...['ip6tables-nft-save', 'iptables-legacy-save', 'iptables-nft-save']]
+  const all = ['ip6tables-legacy-save', 'ip6tables-nft-save', 'iptables-legacy-save', 'iptables-nft-save']
   const rows: readonly (readonly [host: Host, mode: string, reason: RegExp, started: readonly string[]])[] = [
     [both, 'nft', /the kernel has no legacy tables, and iptables is xtables-nft-multi/, []],
     [
