@@ -15,9 +15,9 @@ import { Unmet, projectFolder, say } from './progress.mjs'
 
 const programs = {
   demo: { file: 'dev/demo.ts', tools: ['ip'] },
-  test: { file: 'dev/test.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft'] },
+  test: { file: 'dev/test.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
   bench: { file: 'dev/bench.ts', tools: ['ip', 'ipvsadm'] },
-  oracle: { file: 'dev/oracle.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft'] },
+  oracle: { file: 'dev/oracle.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
 }
 
 const [name = '', ...args] = process.argv.slice(2)

@@ -14,6 +14,7 @@ const packageOf = {
   ipset: 'ipset',
   conntrack: 'conntrack',
   nft: 'nftables',
+  sysctl: 'procps',
   modprobe: 'kmod',
   'linux.uml': 'user-mode-linux',
   'qemu-system-x86_64': 'qemu-system-x86',

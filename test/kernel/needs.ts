@@ -32,8 +32,11 @@ export type Need =
 /** Options for a test or suite: it is skipped, with the reason, unless everything is here. */
 export function needs(...wanted: readonly Need[]): { readonly skip: string | false } {
   const missing = wanted.filter((need) => !isMet(need))
-  return { skip: missing.length === 0 ? false : `needs ${missing.join(' and ')}` }
+  return { skip: missing.length === 0 ? false : `needs ${missing.map(nameOf).join(' and ')}` }
 }
+
+/** What is beside the project is named by its path, as everywhere. */
+const nameOf = (need: Need): string => need.replace(/^shared:?/, '../shared/').replace(/\/$/, '')
 
 const answers = new Map<Need, boolean>()
 
