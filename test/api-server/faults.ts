@@ -46,6 +46,8 @@ export function bodyOf(response: ServerResponse, action: Fault['action'] | undef
   const limit = action !== undefined && 'afterBytes' in action ? action.afterBytes : Number.POSITIVE_INFINITY
   let sent = 0
   let broken = false
+  /** Many events wait for one drain together. */
+  let draining: Promise<void> | undefined
   return {
     async write(text) {
       if (broken || response.destroyed || response.writableEnded) return false
@@ -66,19 +68,27 @@ export function bodyOf(response: ServerResponse, action: Fault['action'] | undef
         return false
       }
       if (response.write(bytes)) return true
-      await new Promise<void>((resolve) => {
-        const done = (): void => {
-          response.off('drain', done)
-          response.off('close', done)
-          resolve()
-        }
-        response.on('drain', done)
-        response.on('close', done)
+      draining ??= drained(response).finally(() => {
+        draining = undefined
       })
+      await draining
       return !response.destroyed
     },
     end() {
       if (!broken) response.end()
     },
   }
+}
+
+/** Until the response takes more, or is gone. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('drain', done)
+      response.off('close', done)
+      resolve()
+    }
+    response.on('drain', done)
+    response.on('close', done)
+  })
 }
