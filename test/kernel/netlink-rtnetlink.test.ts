@@ -155,12 +155,23 @@ describe('rtnetlink on a real kernel', () => {
   })
 
   it('an error carries the kernel text of its extended ACK', async () => {
+    await rtnetlink.setLinkUp(index, true)
     const batch = new MessageBatch()
-    encodeAddAddress(batch, { address: '10.96.0.1', prefixLength: 33, interfaceIndex: index })
+    encodeAddRoute(batch, {
+      family: 'IPv4',
+      destination: '10.98.0.0',
+      prefixLength: 16,
+      gateway: '203.0.113.1',
+      table: 1000,
+      type: RTN_UNICAST,
+      scope: 0,
+      protocol: RTPROT_STATIC,
+      outInterfaceIndex: index,
+    })
     const [outcome] = await rtnetlink.transact(batch)
-    assert.equal(outcome?.code, 'EINVAL')
-    assert.equal(outcome?.extendedAck.text, 'ipv4: Invalid prefix length')
-    assert.equal(outcome?.message, 'RTM_NEWADDR: EINVAL (ipv4: Invalid prefix length)')
+    assert.equal(outcome?.code, 'ENETUNREACH')
+    assert.equal(outcome?.extendedAck.text, 'Nexthop has invalid gateway')
+    assert.match(outcome?.message ?? '', /^RTM_NEWROUTE.*: ENETUNREACH \(Nexthop has invalid gateway\)$/)
   })
 
   it('routes are added, listed and deleted', async () => {
