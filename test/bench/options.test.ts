@@ -10,7 +10,7 @@ const DEFAULTS: BenchOptions = {
   changes: 200,
   idleSeconds: 60,
   slope: false,
-  nodeFlags: ['--max-semi-space-size=4'],
+  nodeFlags: ['--max-semi-space-size=8', '--v8-pool-size=1'],
 }
 
 describe('parseBenchOptions', () => {
