@@ -10,7 +10,7 @@ import { formatCidr } from '../values/cidr.ts'
 import type { Protocol } from '../values/protocol.ts'
 import { type SetRole, setName } from './catalogue.ts'
 import { formatEntry, fullLength } from './entry-text.ts'
-import { allowsNode, sourceRangesOf } from './source-ranges.ts'
+import { allowsNode, sourceRangesOf } from '../service/source-ranges.ts'
 import type { SetEntry } from './types.ts'
 
 /** What rendering needs of the node. */

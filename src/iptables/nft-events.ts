@@ -6,7 +6,7 @@
  */
 import { visitMessages } from '../netlink/message.ts'
 import type { Transport } from '../netlink/transport.ts'
-import { CodedError } from '../values/errors.ts'
+import { isLoss } from '../netlink/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { isOurChain, JUMPS, TABLES } from './chain-names.ts'
 import { decodeNftChange, type NftChange } from './nft-codec.ts'
@@ -95,12 +95,4 @@ export class NftEvents {
       this.#listener({ kind: 'failed', cause: failure.cause })
     }
   }
-}
-
-/** Errors after which the socket works on, but something was not delivered. */
-function isLoss(error: unknown): boolean {
-  return (
-    error instanceof CodedError &&
-    (error.code === 'ENOBUFS' || error.code === 'netlink-truncated' || error.code === 'netlink-malformed')
-  )
 }

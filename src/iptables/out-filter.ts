@@ -5,7 +5,7 @@
  */
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { NodeIps } from '../service/node-context.ts'
-import { type Cidr, contains, parseCidr } from '../values/cidr.ts'
+import { allowsNode, sourceRangesOf } from '../service/source-ranges.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 
 /** One address, port and protocol that the node must not reach. */
@@ -15,20 +15,11 @@ export interface OutFilterVip {
   readonly protocol: Protocol
 }
 
-/** The source ranges that count in this family; none when one of them has the length 0. */
-function rangesOf(frontend: Frontend): readonly Cidr[] {
-  const ranges = frontend.service.sourceRanges
-    .map(parseCidr)
-    .filter((range): range is Cidr => range?.family === frontend.family)
-  return ranges.some(({ prefixLength }) => prefixLength === 0) ? [] : ranges
-}
-
 /** Whether traffic from the node itself to this frontend is to be dropped. An unknown node address is in no range. */
 export function isClosedToNode(frontend: Frontend, nodeIps: NodeIps): boolean {
-  if (frontend.kind !== 'LoadBalancerVip' || frontend.service.sourceRanges.length === 0) return false
-  const ranges = rangesOf(frontend)
-  const nodeIp = nodeIps[frontend.family]
-  return ranges.length > 0 && !(nodeIp !== undefined && ranges.some((range) => contains(range, nodeIp)))
+  if (frontend.kind !== 'LoadBalancerVip') return false
+  const ranges = sourceRangesOf(frontend.service, frontend.family)
+  return ranges.length > 0 && !allowsNode(ranges, nodeIps)
 }
 
 /** Follows the frontends that may be closed to the node, so that a change of the node's addresses finds them again. */

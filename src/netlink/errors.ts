@@ -76,3 +76,11 @@ export class KernelError extends CodedError {
     this.extendedAck = extendedAck
   }
 }
+
+/** Errors of a receive after which the socket works on, but something was not delivered. */
+export function isLoss(error: unknown): error is CodedError {
+  return (
+    error instanceof CodedError &&
+    (error.code === 'ENOBUFS' || error.code === 'netlink-truncated' || error.code === 'netlink-malformed')
+  )
+}

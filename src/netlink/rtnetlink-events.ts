@@ -3,10 +3,10 @@
  * What could break: after an overrun the kernel silently drops everything until the queue was empty once. So the
  * `overrun` event comes only when the queue is empty; a reader who looked earlier could miss a change.
  */
-import { CodedError } from '../values/errors.ts'
+import type { CodedError } from '../values/errors.ts'
 import { decodeAddress, type InterfaceAddress } from './address-codec.ts'
 import { RTM_DELADDR, RTM_DELLINK, RTM_DELROUTE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE } from './constants.ts'
-import { netlinkError } from './errors.ts'
+import { isLoss, netlinkError } from './errors.ts'
 import { decodeLink, type Link } from './link-codec.ts'
 import { type ReceivedMessage, visitMessages } from './message.ts'
 import { decodeRoute, type Route } from './route-codec.ts'
@@ -112,12 +112,4 @@ export function decodeEvent(message: ReceivedMessage): RtnetlinkEvent | undefine
     default:
       return undefined
   }
-}
-
-/** Errors after which the socket works on, but something was not delivered. */
-function isLoss(error: unknown): error is CodedError {
-  return (
-    error instanceof CodedError &&
-    (error.code === 'ENOBUFS' || error.code === 'netlink-truncated' || error.code === 'netlink-malformed')
-  )
 }

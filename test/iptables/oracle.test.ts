@@ -13,20 +13,16 @@ import { type RuleChange, type RuleSettings, WantedRules } from '../../src/iptab
 import { CATALOGUE } from '../../src/ipset/catalogue.ts'
 import { localAddressesOf, nodePortAddressesOf } from '../../src/service/node-addresses.ts'
 import { type NodeContext, nodeIpsOf } from '../../src/service/node-context.ts'
-import type { Node, ObjectChange } from '../../src/service/objects.ts'
+import type { Node } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
-import { createIntern } from '../../src/watch/intern.ts'
-import { parseMetadata } from '../../src/watch/metadata.ts'
-import { parseObject } from '../../src/watch/object-parser.ts'
-import { isSelected } from '../../src/watch/selection.ts'
+import { changesOf, nodeOf, recorded } from '../support/recorded-cases.ts'
 import { sharedPath, skipWithoutShared } from '../support/shared.ts'
 import { MemoryIptables } from './memory-iptables.ts'
 
 const CASES = sharedPath('oracle/cases')
-const BASE = 'base-no-services'
 const NODE_NAME = 'node0'
 const FILE: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables.txt', IPv6: 'ip6tables.txt' }
 
@@ -54,33 +50,6 @@ interface Case {
     readonly start?: boolean
     readonly config?: Configuration
   }[]
-}
-
-type Lists = Readonly<Record<'services' | 'endpointSlices' | 'nodes', { readonly items: readonly unknown[] }>>
-const LIST_OF = { services: 'services', endpointslices: 'endpointSlices', nodes: 'nodes' } as const
-
-function recorded(name: string, step: number, file: string): string {
-  const own = `${CASES}/${name}/recorded/ipvs/${step}/${file}`
-  return readFileSync(existsSync(own) ? own : `${CASES}/${BASE}/recorded/ipvs/1/${file}`, 'utf8')
-}
-
-function changesOf(lists: Lists): Map<string, ObjectChange> {
-  const intern = createIntern()
-  const changes = new Map<string, ObjectChange>()
-  for (const kind of ['nodes', 'services', 'endpointslices'] as const) {
-    for (const json of lists[LIST_OF[kind]].items) {
-      const metadata = parseMetadata(kind, json, intern)
-      assert.ok(metadata)
-      if (!isSelected(kind, metadata, json, NODE_NAME)) continue
-      changes.set(`${kind} ${metadata.key}`, parseObject(kind, json, metadata, intern).change)
-    }
-  }
-  return changes
-}
-
-function nodeOf(changes: ReadonlyMap<string, ObjectChange>): Node | undefined {
-  for (const change of changes.values()) if (change.kind === 'nodes') return change.value
-  return undefined
 }
 
 const ADDRESSES = [

@@ -50,7 +50,8 @@ const NODE_ADDRESSES: readonly InterfaceAddress[] = [
   { interfaceName: 'eth0', address: 'fe80::15' },
 ]
 
-function recorded(name: string, step: number, file: string): string {
+/** A recorded file of a step; one that is as after a plain start is left out there. */
+export function recorded(name: string, step: number, file: string): string {
   const own = `${CASES}/${name}/recorded/ipvs/${step}/${file}`
   return readFileSync(existsSync(own) ? own : `${CASES}/${BASE}/recorded/ipvs/1/${file}`, 'utf8')
 }
@@ -67,7 +68,7 @@ function afterExec(addresses: readonly InterfaceAddress[], exec: string): readon
 }
 
 /** Everything that the selectors let through, as if each object had just changed. */
-function changesOf(lists: Lists): Map<string, ObjectChange> {
+export function changesOf(lists: Lists): Map<string, ObjectChange> {
   const intern = createIntern()
   const changes = new Map<string, ObjectChange>()
   for (const kind of ['nodes', 'services', 'endpointslices'] as const) {
@@ -81,7 +82,8 @@ function changesOf(lists: Lists): Map<string, ObjectChange> {
   return changes
 }
 
-function nodeOf(changes: ReadonlyMap<string, ObjectChange>): Node | undefined {
+/** The Node among the changes. */
+export function nodeOf(changes: ReadonlyMap<string, ObjectChange>): Node | undefined {
   for (const change of changes.values()) if (change.kind === 'nodes') return change.value
   return undefined
 }

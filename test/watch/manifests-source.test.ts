@@ -15,7 +15,7 @@ interface Folder {
   readonly path: string
   readonly sink: RecordingSink
   write(name: string, text: string): Promise<void>
-  open(): Source
+  open(settleMs?: number): Source
   /** Waits until the sink has these Services, as `name:port`. */
   has(...services: readonly string[]): Promise<void>
   listed(): Promise<void>
@@ -44,14 +44,14 @@ async function manifestsFolder(t: TestContext): Promise<Folder> {
     path,
     sink,
     write: (name, text) => writeFile(join(path, name), text),
-    open() {
+    open(settleMs = 30) {
       const source = openManifestsSource({
         directory: path,
         nodeName: 'node0',
         sink,
         log: silentLog,
         pollMs: POLL_MS,
-        settleMs: 30,
+        settleMs,
       })
       t.after(() => source.close())
       return source
@@ -166,7 +166,8 @@ test('openManifestsSource takes an object from the first file by name and report
 test('openManifestsSource does not take a file that is being written for an empty one', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', service('a'))
-  f.open()
+  // Longer than any pause that a busy machine puts between two of the writes below.
+  f.open(1000)
   await f.has('a:80')
   for (let round = 0; round < 20; round++) {
     await f.write('a.yaml', '')

@@ -3,8 +3,8 @@
  * What could break: a range of length 0 switches all ranges of its family off, as in kube-proxy; a VIP without a range
  * of its own family has no firewall at all.
  */
-import type { NodeIps } from '../service/node-context.ts'
-import type { Service } from '../service/objects.ts'
+import type { NodeIps } from './node-context.ts'
+import type { Service } from './objects.ts'
 import { type Cidr, contains, parseCidr } from '../values/cidr.ts'
 import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
