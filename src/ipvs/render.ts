@@ -1,10 +1,9 @@
 /**
  * Frontends rendered to virtual servers.
  * What could break: everything rendered here is compared with what the kernel lists, so each field must be what the
- * kernel gives back after writing it.
+ * kernel gives back after writing it; and endpoints come in the order of real servers (compareRealServers) already.
  */
 import type { Frontend } from '../service/frontends.ts'
-import { compareRealServers } from './key.ts'
 import { FLAG_PERSISTENT, FLAG_SCHED_1, FLAG_SCHED_2, type RealServer, type VirtualServer } from './types.ts'
 
 /** Weight of every real server that is wanted. */
@@ -39,7 +38,7 @@ export function renderVirtualServer(frontend: Frontend, scheduler: string): Virt
     timeoutSeconds: frontend.affinityTimeoutSeconds,
     netmask: frontend.family === 'IPv4' ? 0xffffffff : 128,
     persistenceEngine: '',
-    realServers: frontend.endpoints.map(renderRealServer).sort(compareRealServers),
+    realServers: frontend.endpoints.map(renderRealServer),
   }
 }
 

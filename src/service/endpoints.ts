@@ -3,7 +3,7 @@
  * What could break: the result must not depend on the order in which slices arrived, and the key of the join is port name
  * and protocol together: a TCP port gets nothing from a UDP slice port of the same name.
  */
-import { familyOf, formatEndpoint } from '../values/address.ts'
+import { familyOf } from '../values/address.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import type { EndpointSlice, SliceEndpoint } from './objects.ts'
 
@@ -59,9 +59,15 @@ export function isLocalTo(endpoint: SliceEndpoint, nodeName: string): boolean {
   return endpoint.nodeName === nodeName && nodeName !== ''
 }
 
+/** By the text of the address, then by port: the order in which real servers are compared as well. */
+function compareEndpoints(a: Endpoint, b: Endpoint): number {
+  if (a.address !== b.address) return a.address < b.address ? -1 : 1
+  return a.port - b.port
+}
+
 /**
- * All endpoints of one Service port and family, used or not: each ip:port once, sorted by its text. An endpoint whose
- * address is of another family than its slice does not count.
+ * All endpoints of one Service port and family, used or not: each ip:port once, sorted by address text and port. An
+ * endpoint whose address is of another family than its slice does not count.
  */
 export function endpointsOf(
   offers: EndpointOffers,
@@ -72,18 +78,25 @@ export function endpointsOf(
 ): readonly Endpoint[] {
   const found = offers.get(offerKey(family, protocol, portName))
   if (found === undefined) return NONE
-  const chosen = new Map<string, Endpoint>()
+  const all: Endpoint[] = []
   for (const { slice, port } of found) {
     for (const source of slice.endpoints) {
-      if (familyOf(source.address) !== family) continue
-      const text = formatEndpoint(source.address, port)
-      const before = chosen.get(text)
-      if (before !== undefined && rank(before.source, nodeName) <= rank(source, nodeName)) continue
-      chosen.set(text, { address: source.address, port, source })
+      if (familyOf(source.address) === family) all.push({ address: source.address, port, source })
     }
   }
-  if (chosen.size === 0) return NONE
-  return Array.from(chosen)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([, endpoint]) => endpoint)
+  if (all.length === 0) return NONE
+  // The sort is stable: entries for one ip:port become neighbours in the order of their slices.
+  return withoutRepeats(all.sort(compareEndpoints), nodeName)
+}
+
+/** Of neighbours with one ip:port the one that ranks first stays. */
+function withoutRepeats(sorted: Endpoint[], nodeName: string): readonly Endpoint[] {
+  let kept = 0
+  for (const endpoint of sorted) {
+    const before = kept === 0 ? undefined : sorted[kept - 1]
+    if (before === undefined || compareEndpoints(before, endpoint) !== 0) sorted[kept++] = endpoint
+    else if (rank(endpoint.source, nodeName) < rank(before.source, nodeName)) sorted[kept - 1] = endpoint
+  }
+  sorted.length = kept
+  return sorted
 }

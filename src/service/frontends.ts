@@ -33,7 +33,7 @@ export interface Frontend {
   readonly bind: boolean
   /** The policy that chose the endpoints: internal for a ClusterIP, external for all others. */
   readonly policy: TrafficPolicy
-  /** Endpoints in use, sorted by the text of ip:port. One array for all frontends of a port where they are equal. */
+  /** Endpoints in use, sorted by address text and port. One array for all frontends of a port where they are equal. */
   readonly endpoints: readonly Endpoint[]
   /** All endpoints of the port, used or not, and why: `verdicts[i]` is about `candidates[i]`. */
   readonly candidates: readonly Endpoint[]

@@ -116,10 +116,36 @@ function finish(
   return { endpoints, verdicts, noLocalEndpoints, reads }
 }
 
+/** Lists of one verdict, by verdict and length: nearly every Service has the same few. */
+const UNIFORM = new Map<Verdict, (readonly Verdict[])[]>()
+/** As many endpoints as a slice has; longer lists are made anew. */
+const LONGEST_UNIFORM = 1000
+
+/** All candidates are used, and for the same reason. */
+function allUsed(
+  candidates: readonly Endpoint[],
+  verdict: Verdict,
+  noLocalEndpoints: boolean,
+  reads: number,
+): Selection {
+  const { length } = candidates
+  const made = UNIFORM.get(verdict) ?? []
+  const verdicts = made[length] ?? Array.from({ length }, () => verdict)
+  if (length <= LONGEST_UNIFORM) {
+    made[length] = verdicts
+    UNIFORM.set(verdict, made)
+  }
+  return { endpoints: candidates, verdicts, noLocalEndpoints, reads }
+}
+
 /** The cluster list; `noLocal` says that it stands in for an empty local list. */
 function selectCluster(candidates: readonly Endpoint[], node: NodePlace, noLocal: boolean): Selection {
   let someReady = false
-  for (const { source } of candidates) someReady ||= source.ready
+  let allReady = true
+  for (const { source } of candidates) {
+    someReady ||= source.ready
+    allReady &&= source.ready
+  }
   if (!someReady) {
     let someServing = false
     const verdicts = candidates.map(({ source }): Verdict => {
@@ -143,6 +169,7 @@ function selectCluster(candidates: readonly Endpoint[], node: NodePlace, noLocal
     }
   }
   const plain: Verdict = noLocal ? 'used-no-local' : 'used'
+  if (allReady && hints === undefined) return allUsed(candidates, plain, noLocal, reads)
   const hit: Verdict = noLocal ? 'used-no-local' : hints === 'nodeHints' ? 'used-node-hint' : 'used-zone-hint'
   const miss: Verdict = hints === 'nodeHints' ? 'other-node-hint' : 'other-zone-hint'
   const verdicts = candidates.map(({ source }): Verdict => {

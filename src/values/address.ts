@@ -136,8 +136,8 @@ function formatGroups(): string {
  */
 export function parseAddress(text: string): string | undefined {
   if (text.includes(':')) return parseGroups(text, false) ? formatGroups() : undefined
-  const address = parseOctets(text, 0, false)
-  return address < 0 ? undefined : formatIpv4(address)
+  // Without leading zeros the text is canonical already.
+  return parseOctets(text, 0, false) < 0 ? undefined : text
 }
 
 /**
@@ -147,6 +147,7 @@ export function parseAddress(text: string): string | undefined {
  */
 export function parseAddressSloppy(text: string): string | undefined {
   if (!text.includes(':')) {
+    if (parseOctets(text, 0, false) >= 0) return text
     const address = parseOctets(text, 0, true)
     return address < 0 ? undefined : formatIpv4(address)
   }

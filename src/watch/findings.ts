@@ -12,12 +12,6 @@ export interface Parsed<T> {
   readonly problems: readonly Problem[]
 }
 
-/** Problems of one object. */
-export interface Findings {
-  readonly problems: readonly Problem[]
-  add(code: FindingCode, field: string, message: string): void
-}
-
 /** Codes of the problems that parsers report. Stable. */
 export type FindingCode =
   | 'invalid-field'
@@ -35,27 +29,33 @@ const MAX_PROBLEMS = 20
 /** Letters of a wrong value that a message repeats. */
 const MAX_QUOTED = 60
 
-/** A place for the problems of the object that `subject` names. */
-export function findingsOf(subject: string): Findings {
-  let problems: Problem[] | undefined
-  let dropped = 0
-  return {
-    get problems() {
-      return problems ?? NO_PROBLEMS
-    },
-    add(code, field, message) {
-      problems ??= []
-      if (problems.length < MAX_PROBLEMS) {
-        problems.push({ code, subject, field, message })
-        return
-      }
-      dropped++
-      problems[MAX_PROBLEMS - 1] = {
-        code: 'more-problems',
-        subject,
-        message: `and ${dropped + 1} more problems`,
-      }
-    },
+/** The problems of the object that `subject` names. */
+export class Findings {
+  readonly #subject: string
+  #problems: Problem[] | undefined
+  #dropped = 0
+
+  constructor(subject: string) {
+    this.#subject = subject
+  }
+
+  get problems(): readonly Problem[] {
+    return this.#problems ?? NO_PROBLEMS
+  }
+
+  add(code: FindingCode, field: string, message: string): void {
+    const subject = this.#subject
+    this.#problems ??= []
+    if (this.#problems.length < MAX_PROBLEMS) {
+      this.#problems.push({ code, subject, field, message })
+      return
+    }
+    this.#dropped++
+    this.#problems[MAX_PROBLEMS - 1] = {
+      code: 'more-problems',
+      subject,
+      message: `and ${this.#dropped + 1} more problems`,
+    }
   }
 }
 
@@ -64,54 +64,56 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/**
+ * The path of a member in a message: `spec.ports` of `spec` and `ports`. The functions below take both parts, because
+ * almost no path is ever printed and an object has dozens.
+ */
+function pathOf(at: string, name: string): string {
+  return at === '' ? name : `${at}.${name}`
+}
+
 /** A member that should be an object: undefined when absent or null, a finding when it is something else. */
-export function objectAt(parent: JsonObject, name: string, path: string, findings: Findings): JsonObject | undefined {
+export function objectAt(parent: JsonObject, name: string, at: string, findings: Findings): JsonObject | undefined {
   const value = parent[name]
   if (value === undefined || value === null) return undefined
   if (isObject(value)) return value
-  findings.add('invalid-field', path, `must be an object, not ${describe(value)}`)
+  findings.add('invalid-field', pathOf(at, name), `must be an object, not ${describe(value)}`)
   return undefined
 }
 
 /** A member that should be an array: empty when absent or null, a finding when it is something else. */
-export function arrayAt(parent: JsonObject, name: string, path: string, findings: Findings): readonly unknown[] {
+export function arrayAt(parent: JsonObject, name: string, at: string, findings: Findings): readonly unknown[] {
   const value = parent[name]
   if (value === undefined || value === null) return []
   if (Array.isArray(value)) return value
-  findings.add('invalid-field', path, `must be a list, not ${describe(value)}`)
+  findings.add('invalid-field', pathOf(at, name), `must be a list, not ${describe(value)}`)
   return []
 }
 
 /** A member that should be text: '' when absent or null, a finding and '' when it is something else. */
-export function textAt(parent: JsonObject, name: string, path: string, findings: Findings): string {
+export function textAt(parent: JsonObject, name: string, at: string, findings: Findings): string {
   const value = parent[name]
   if (value === undefined || value === null) return ''
   if (typeof value === 'string') return value
-  findings.add('invalid-field', path, `must be text, not ${describe(value)}`)
+  findings.add('invalid-field', pathOf(at, name), `must be text, not ${describe(value)}`)
   return ''
 }
 
 /** A member that should be true or false: `absent` when it is not there or null. */
-export function booleanAt(
-  parent: JsonObject,
-  name: string,
-  absent: boolean,
-  path: string,
-  findings: Findings,
-): boolean {
+export function booleanAt(parent: JsonObject, name: string, absent: boolean, at: string, findings: Findings): boolean {
   const value = parent[name]
   if (value === undefined || value === null) return absent
   if (typeof value === 'boolean') return value
-  findings.add('invalid-field', path, `must be true or false, not ${describe(value)}`)
+  findings.add('invalid-field', pathOf(at, name), `must be true or false, not ${describe(value)}`)
   return absent
 }
 
 /** A port from 1 to 65535; 0 when absent, null or 0, a finding and 0 when it is no port. */
-export function portAt(parent: JsonObject, name: string, path: string, findings: Findings): number {
+export function portAt(parent: JsonObject, name: string, at: string, findings: Findings): number {
   const value = parent[name]
   if (value === undefined || value === null || value === 0) return 0
   if (typeof value === 'number' && Number.isInteger(value) && value > 0 && value < 65536) return value
-  findings.add('invalid-port', path, `must be a number from 1 to 65535, not ${describe(value)}`)
+  findings.add('invalid-port', pathOf(at, name), `must be a number from 1 to 65535, not ${describe(value)}`)
   return 0
 }
 

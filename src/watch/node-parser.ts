@@ -5,7 +5,7 @@
 import type { Node } from '../service/objects.ts'
 import { formatCidr, parseCidr } from '../values/cidr.ts'
 import { arrayAt, describe, isObject, objectAt, textAt } from './findings.ts'
-import { findingsOf, type Findings, type JsonObject, type Parsed } from './findings.ts'
+import { Findings, type JsonObject, type Parsed } from './findings.ts'
 import { subjectOf, type Metadata } from './metadata.ts'
 import { addressOf } from './service-parser.ts'
 
@@ -14,9 +14,9 @@ const LABEL_ZONE = 'topology.kubernetes.io/zone'
 
 /** A Node always has a value. */
 export function parseNode(json: JsonObject, metadata: Metadata): Parsed<Node> {
-  const findings = findingsOf(subjectOf('nodes', metadata.key))
-  const spec = objectAt(json, 'spec', 'spec', findings) ?? {}
-  const status = objectAt(json, 'status', 'status', findings) ?? {}
+  const findings = new Findings(subjectOf('nodes', metadata.key))
+  const spec = objectAt(json, 'spec', '', findings) ?? {}
+  const status = objectAt(json, 'status', '', findings) ?? {}
   const zone = metadata.labels[LABEL_ZONE]
   const deletedAt = metadata.json['deletionTimestamp']
   const value: Node = {
@@ -34,7 +34,7 @@ export function parseNode(json: JsonObject, metadata: Metadata): Parsed<Node> {
 function parseAddresses(status: JsonObject, findings: Findings): readonly string[] {
   const internal: string[] = []
   const external: string[] = []
-  for (const [index, item] of arrayAt(status, 'addresses', 'status.addresses', findings).entries()) {
+  for (const [index, item] of arrayAt(status, 'addresses', 'status', findings).entries()) {
     const field = `status.addresses[${index}]`
     if (!isObject(item)) {
       findings.add('invalid-field', field, `must be an object, not ${describe(item)}`)
@@ -51,7 +51,7 @@ function parseAddresses(status: JsonObject, findings: Findings): readonly string
 }
 
 function parsePodCidrs(spec: JsonObject, findings: Findings): readonly string[] {
-  const several = arrayAt(spec, 'podCIDRs', 'spec.podCIDRs', findings)
+  const several = arrayAt(spec, 'podCIDRs', 'spec', findings)
   const items = several.length > 0 ? several : [spec['podCIDR']]
   const cidrs: string[] = []
   for (const [index, item] of items.entries()) {
@@ -66,8 +66,8 @@ function parsePodCidrs(spec: JsonObject, findings: Findings): readonly string[] 
 
 function parseTaints(spec: JsonObject, findings: Findings): readonly string[] {
   const keys: string[] = []
-  for (const [index, item] of arrayAt(spec, 'taints', 'spec.taints', findings).entries()) {
-    const key = isObject(item) ? textAt(item, 'key', `spec.taints[${index}].key`, findings) : ''
+  for (const [index, item] of arrayAt(spec, 'taints', 'spec', findings).entries()) {
+    const key = isObject(item) ? textAt(item, 'key', `spec.taints[${index}]`, findings) : ''
     if (key !== '') keys.push(key)
   }
   return keys

@@ -8,7 +8,7 @@ import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { formatCidr, parseCidr } from '../values/cidr.ts'
 import { parseProtocol, type IpFamily } from '../values/protocol.ts'
 import { arrayAt, describe, isObject, objectAt, portAt, textAt } from './findings.ts'
-import { findingsOf, type Findings, type JsonObject, type Parsed } from './findings.ts'
+import { Findings, type JsonObject, type Parsed } from './findings.ts'
 import type { Intern } from './intern.ts'
 import { subjectOf, timestampMs, type Metadata } from './metadata.ts'
 
@@ -22,26 +22,26 @@ const NONE: readonly string[] = []
 
 /** `value` is undefined for a Service without a cluster IP (headless, ExternalName, none assigned) or without a usable port. */
 export function parseService(json: JsonObject, metadata: Metadata, intern: Intern): Parsed<Service> {
-  const findings = findingsOf(subjectOf('services', metadata.key))
+  const findings = new Findings(subjectOf('services', metadata.key))
   return { value: serviceOf(json, metadata, intern, findings), problems: findings.problems }
 }
 
 function serviceOf(json: JsonObject, metadata: Metadata, intern: Intern, findings: Findings): Service | undefined {
-  const spec = objectAt(json, 'spec', 'spec', findings)
+  const spec = objectAt(json, 'spec', '', findings)
   if (spec === undefined || spec['type'] === 'ExternalName') return undefined
   const clusterIps = parseClusterIps(spec, findings)
   if (clusterIps === undefined) return undefined
   const ports = parsePorts(spec, intern, findings)
   if (ports.length === 0) return undefined
-  const type = textAt(spec, 'type', 'spec.type', findings)
-  const rawExternalIps = arrayAt(spec, 'externalIPs', 'spec.externalIPs', findings)
+  const type = textAt(spec, 'type', 'spec', findings)
+  const rawExternalIps = arrayAt(spec, 'externalIPs', 'spec', findings)
   const external = parsePolicy(spec, 'externalTrafficPolicy', findings)
   const hasExternalPolicy =
     type === 'LoadBalancer' ||
     type === 'NodePort' ||
     ((type === 'ClusterIP' || type === '') && rawExternalIps.length > 0)
   const externalTrafficPolicy = hasExternalPolicy ? external : 'Cluster'
-  const healthCheckNodePort = portAt(spec, 'healthCheckNodePort', 'spec.healthCheckNodePort', findings)
+  const healthCheckNodePort = portAt(spec, 'healthCheckNodePort', 'spec', findings)
   return {
     namespace: metadata.namespace,
     name: metadata.name,
@@ -68,7 +68,7 @@ export function addressOf(value: unknown): string | undefined {
 /** Cluster IP by family, the first of each. Undefined when there is none: `None`, empty, or nothing valid. */
 function parseClusterIps(spec: JsonObject, findings: Findings): Service['clusterIps'] | undefined {
   const { clusterIP } = spec
-  const several = arrayAt(spec, 'clusterIPs', 'spec.clusterIPs', findings)
+  const several = arrayAt(spec, 'clusterIPs', 'spec', findings)
   if (clusterIP === 'None' || several[0] === 'None') return undefined
   const byFamily: { [family in IpFamily]?: string } = {}
   const take = (value: unknown, field: string): void => {
@@ -86,7 +86,7 @@ function parsePorts(spec: JsonObject, intern: Intern, findings: Findings): reado
   const ports: ServicePort[] = []
   const names = new Set<string>()
   const numbers = new Set<string>()
-  const items = arrayAt(spec, 'ports', 'spec.ports', findings)
+  const items = arrayAt(spec, 'ports', 'spec', findings)
   if (items.length === 0) findings.add('missing-field', 'spec.ports', 'must hold at least one port')
   for (const [index, item] of items.entries()) {
     const field = `spec.ports[${index}]`
@@ -110,24 +110,24 @@ function parsePort(item: unknown, field: string, intern: Intern, findings: Findi
     findings.add('invalid-field', field, `must be an object, not ${describe(item)}`)
     return undefined
   }
-  const protocolText = textAt(item, 'protocol', `${field}.protocol`, findings) || 'TCP'
+  const protocolText = textAt(item, 'protocol', field, findings) || 'TCP'
   const protocol = parseProtocol(protocolText)
   if (protocol === undefined) {
     findings.add('unknown-protocol', `${field}.protocol`, `${describe(protocolText)} is not TCP, UDP or SCTP`)
     return undefined
   }
   const known = findings.problems.length
-  const port = portAt(item, 'port', `${field}.port`, findings)
+  const port = portAt(item, 'port', field, findings)
   if (port === 0) {
     if (findings.problems.length === known)
       findings.add('invalid-port', `${field}.port`, `must be a number from 1 to 65535, not ${describe(item['port'])}`)
     return undefined
   }
   return {
-    name: intern(textAt(item, 'name', `${field}.name`, findings)),
+    name: intern(textAt(item, 'name', field, findings)),
     protocol,
     port,
-    nodePort: portAt(item, 'nodePort', `${field}.nodePort`, findings),
+    nodePort: portAt(item, 'nodePort', field, findings),
   }
 }
 
@@ -148,9 +148,9 @@ function parseAddresses(items: readonly unknown[], path: string, findings: Findi
 /** Load balancer VIPs (KEP-1860): `ipMode` absent or VIP. Ingress points with only a host name have none. */
 function parseVips(json: JsonObject, findings: Findings): readonly string[] {
   const path = 'status.loadBalancer.ingress'
-  const status = objectAt(json, 'status', 'status', findings)
-  const balancer = status && objectAt(status, 'loadBalancer', 'status.loadBalancer', findings)
-  const items = balancer === undefined ? [] : arrayAt(balancer, 'ingress', path, findings)
+  const status = objectAt(json, 'status', '', findings)
+  const balancer = status && objectAt(status, 'loadBalancer', 'status', findings)
+  const items = balancer === undefined ? [] : arrayAt(balancer, 'ingress', 'status.loadBalancer', findings)
   if (items.length === 0) return NONE
   const vips = new Set<string>()
   for (const [index, item] of items.entries()) {
@@ -172,7 +172,7 @@ function parseVips(json: JsonObject, findings: Findings): readonly string[] {
 
 function parseSourceRanges(spec: JsonObject, findings: Findings): readonly string[] {
   const path = 'spec.loadBalancerSourceRanges'
-  const items = arrayAt(spec, 'loadBalancerSourceRanges', path, findings)
+  const items = arrayAt(spec, 'loadBalancerSourceRanges', 'spec', findings)
   if (items.length === 0) return NONE
   const ranges = new Set<string>()
   for (const [index, item] of items.entries()) {
@@ -203,8 +203,8 @@ function parseAffinity(spec: JsonObject, findings: Findings): number {
     return 0
   }
   const path = 'spec.sessionAffinityConfig'
-  const config = objectAt(spec, 'sessionAffinityConfig', path, findings)
-  const clientIp = config && objectAt(config, 'clientIP', `${path}.clientIP`, findings)
+  const config = objectAt(spec, 'sessionAffinityConfig', 'spec', findings)
+  const clientIp = config && objectAt(config, 'clientIP', path, findings)
   const seconds = clientIp?.['timeoutSeconds'] ?? DEFAULT_AFFINITY_SECONDS
   if (typeof seconds === 'number' && Number.isInteger(seconds) && seconds > 0 && seconds <= MAX_AFFINITY_SECONDS)
     return seconds

@@ -7,7 +7,7 @@ import type { EndpointSlice, SliceEndpoint, SlicePort } from '../service/objects
 import { familyOf } from '../values/address.ts'
 import { parseProtocol, type IpFamily } from '../values/protocol.ts'
 import { arrayAt, booleanAt, describe, isObject, objectAt, portAt, textAt } from './findings.ts'
-import { findingsOf, type Findings, type JsonObject, type Parsed } from './findings.ts'
+import { Findings, type JsonObject, type Parsed } from './findings.ts'
 import type { Intern } from './intern.ts'
 import { subjectOf, type Metadata } from './metadata.ts'
 import { addressOf } from './service-parser.ts'
@@ -20,7 +20,7 @@ const NO_CONDITIONS: JsonObject = {}
 
 /** `value` is undefined for a slice of host names or of an unknown kind, and for one that names no Service. */
 export function parseSlice(json: JsonObject, metadata: Metadata, intern: Intern): Parsed<EndpointSlice> {
-  const findings = findingsOf(subjectOf('endpointslices', metadata.key))
+  const findings = new Findings(subjectOf('endpointslices', metadata.key))
   return { value: sliceOf(json, metadata, intern, findings), problems: findings.problems }
 }
 
@@ -36,8 +36,8 @@ function sliceOf(json: JsonObject, metadata: Metadata, intern: Intern, findings:
     findings.add('missing-field', `metadata.labels["${LABEL_SERVICE_NAME}"]`, 'must name the Service of this slice')
     return undefined
   }
-  const ports = arrayAt(json, 'ports', 'ports', findings)
-  const endpoints = arrayAt(json, 'endpoints', 'endpoints', findings)
+  const ports = arrayAt(json, 'ports', '', findings)
+  const endpoints = arrayAt(json, 'endpoints', '', findings)
   return {
     namespace: metadata.namespace,
     name: metadata.name,
@@ -57,15 +57,35 @@ function parsePort(item: unknown, index: number, intern: Intern, findings: Findi
     findings.add('invalid-field', field, `must be an object, not ${describe(item)}`)
     return undefined
   }
-  const port = portAt(item, 'port', `${field}.port`, findings)
+  const port = portAt(item, 'port', field, findings)
   if (port === 0) return undefined
-  const protocolText = textAt(item, 'protocol', `${field}.protocol`, findings) || 'TCP'
+  const protocolText = textAt(item, 'protocol', field, findings) || 'TCP'
   const protocol = parseProtocol(protocolText)
   if (protocol === undefined) {
     findings.add('unknown-protocol', `${field}.protocol`, `${describe(protocolText)} is not TCP, UDP or SCTP`)
     return undefined
   }
-  return { name: intern(textAt(item, 'name', `${field}.name`, findings)), protocol, port }
+  return { name: intern(textAt(item, 'name', field, findings)), protocol, port }
+}
+
+/** Where the members of an endpoint are, for messages. */
+interface EndpointPaths {
+  readonly field: string
+  readonly conditions: string
+  readonly hints: string
+}
+
+/** Made once each: a slice has at most 1,000 endpoints (discovery/v1 validation), and a cluster 100,000 of them. */
+const ENDPOINT_PATHS: EndpointPaths[] = []
+const MAX_ENDPOINT_PATHS = 1000
+
+function endpointPaths(index: number): EndpointPaths {
+  const made = ENDPOINT_PATHS[index]
+  if (made !== undefined) return made
+  const field = `endpoints[${index}]`
+  const paths = { field, conditions: `${field}.conditions`, hints: `${field}.hints` }
+  if (index < MAX_ENDPOINT_PATHS) ENDPOINT_PATHS[index] = paths
+  return paths
 }
 
 function parseEndpoint(
@@ -75,12 +95,13 @@ function parseEndpoint(
   intern: Intern,
   findings: Findings,
 ): SliceEndpoint | undefined {
-  const field = `endpoints[${index}]`
+  const paths = endpointPaths(index)
+  const { field } = paths
   if (!isObject(item)) {
     findings.add('invalid-field', field, `must be an object, not ${describe(item)}`)
     return undefined
   }
-  const first = arrayAt(item, 'addresses', `${field}.addresses`, findings)[0]
+  const first = arrayAt(item, 'addresses', field, findings)[0]
   const address = addressOf(first)
   if (address === undefined) {
     findings.add('invalid-address', `${field}.addresses[0]`, `${describe(first)} is not an IP address`)
@@ -90,16 +111,21 @@ function parseEndpoint(
     findings.add('wrong-family', `${field}.addresses[0]`, `${describe(first)} is not of family ${family}`)
     return undefined
   }
-  const conditions = objectAt(item, 'conditions', `${field}.conditions`, findings) ?? NO_CONDITIONS
-  const hints = objectAt(item, 'hints', `${field}.hints`, findings)
-  const zoneHints = hints && parseHints(hints, 'forZones', `${field}.hints`, intern, findings)
-  const nodeHints = hints && parseHints(hints, 'forNodes', `${field}.hints`, intern, findings)
-  return {
+  const conditions = objectAt(item, 'conditions', field, findings) ?? NO_CONDITIONS
+  const hints = objectAt(item, 'hints', field, findings)
+  const zoneHints = hints && parseHints(hints, 'forZones', paths.hints, intern, findings)
+  const nodeHints = hints && parseHints(hints, 'forNodes', paths.hints, intern, findings)
+  // Most have no hints: no object is copied for those.
+  const endpoint: SliceEndpoint = {
     address,
-    ready: booleanAt(conditions, 'ready', true, `${field}.conditions.ready`, findings),
-    serving: booleanAt(conditions, 'serving', true, `${field}.conditions.serving`, findings),
-    terminating: booleanAt(conditions, 'terminating', false, `${field}.conditions.terminating`, findings),
-    nodeName: intern(textAt(item, 'nodeName', `${field}.nodeName`, findings)),
+    ready: booleanAt(conditions, 'ready', true, paths.conditions, findings),
+    serving: booleanAt(conditions, 'serving', true, paths.conditions, findings),
+    terminating: booleanAt(conditions, 'terminating', false, paths.conditions, findings),
+    nodeName: intern(textAt(item, 'nodeName', field, findings)),
+  }
+  if (zoneHints === undefined && nodeHints === undefined) return endpoint
+  return {
+    ...endpoint,
     ...(zoneHints === undefined ? {} : { zoneHints }),
     ...(nodeHints === undefined ? {} : { nodeHints }),
   }
@@ -114,7 +140,7 @@ function parseHints(
   findings: Findings,
 ): readonly string[] | undefined {
   const names: string[] = []
-  for (const [index, item] of arrayAt(hints, name, `${path}.${name}`, findings).entries()) {
+  for (const [index, item] of arrayAt(hints, name, path, findings).entries()) {
     const hint = isObject(item) ? item['name'] : undefined
     if (typeof hint === 'string' && hint !== '') names.push(intern(hint))
     else findings.add('invalid-field', `${path}.${name}[${index}].name`, `must be a name, not ${describe(hint)}`)
