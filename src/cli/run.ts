@@ -8,6 +8,7 @@ import { openLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
 import type { FlagValues } from './flags.ts'
+import { growFreely, growSparingly } from './heap.ts'
 import { Proxy } from './proxy.ts'
 import { loadSettings, logWarnings, requireIpvsMode, sourceOpener } from './settings.ts'
 import { VERSION } from './version.ts'
@@ -18,6 +19,7 @@ const SIGNAL_EXIT_CODE = { SIGTERM: 143, SIGINT: 130 } as const
 const CLOSE_MS = 2000
 
 export async function run(flags: FlagValues): Promise<number> {
+  growFreely()
   const settings = await loadSettings(flags)
   const { format, verbosity } = settings.configuration.logging
   const log = await openLog({ format, verbosity })
@@ -33,6 +35,7 @@ export async function run(flags: FlagValues): Promise<number> {
     openSource: await sourceOpener(flags, settings, log),
     onPass: (report) => passes.add(report),
   })
+  void passes.first.then(growSparingly)
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
   if (benchFile !== undefined) (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.kernel)
   const ended = flags.once === true ? passes.first.then(() => undefined) : new Promise<never>(() => undefined)
