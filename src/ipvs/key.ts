@@ -2,7 +2,7 @@
  * Text identities of virtual and real servers: map keys that also print.
  * What could break: a virtual server's key is equal to the FrontendKey it is rendered from.
  */
-import { familyOf, formatEndpoint } from '../values/address.ts'
+import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
 import type { Protocol } from '../values/protocol.ts'
 import type { RealServer, RealServerKey, VirtualServerId, VirtualServerKey } from './types.ts'
 
@@ -24,9 +24,8 @@ export function addressOfKey(key: string): string {
 
 /** What a key made by `virtualServerKey` was made from. */
 export function parseVirtualServerKey(key: VirtualServerKey): VirtualServerId {
-  const address = addressOfKey(key)
   const slash = key.lastIndexOf('/')
-  const port = Number(key.slice(key.lastIndexOf(':') + 1, slash))
+  const { address, port } = parseEndpoint(key.slice(0, slash))
   // The key came out of virtualServerKey, so what follows the slash is a Protocol.
   return { family: familyOf(address), address, port, protocol: key.slice(slash + 1) as Protocol }
 }

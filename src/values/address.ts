@@ -207,3 +207,10 @@ export function isLinkLocal(address: string): boolean {
 export function formatEndpoint(address: string, port: number): string {
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
 }
+
+/** What `formatEndpoint` made the text from. */
+export function parseEndpoint(text: string): { readonly address: string; readonly port: number } {
+  const colon = text.lastIndexOf(':')
+  const address = text.startsWith('[') ? text.slice(1, colon - 1) : text.slice(0, colon)
+  return { address, port: Number(text.slice(colon + 1)) }
+}

@@ -3,7 +3,7 @@
  * What could break: paths are those of the repository with `/`; a folder stands for everything below it.
  */
 
-const PARTS = ['src/ipset', 'src/iptables', 'src/ipvs', 'src/watch']
+const PARTS = ['src/conntrack', 'src/ipset', 'src/iptables', 'src/ipvs', 'src/watch']
 const BELOW_COMPOSITION = [
   'native',
   'src/config',
@@ -26,7 +26,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/serve': ['src/service', 'src/values'],
   // The engine knows tables and sources by interface only.
   'src/sync': ['src/service', 'src/values'],
-  // These four never import each other; composition joins them.
+  // These five never import each other; composition joins them.
+  'src/conntrack': ['src/netlink', 'src/service', 'src/values'],
   'src/ipvs': ['src/netlink', 'src/service', 'src/sync', 'src/values'],
   'src/ipset': ['src/netlink', 'src/service', 'src/sync', 'src/values'],
   'src/iptables': ['src/ipset/catalogue.ts', 'src/netlink', 'src/service', 'src/sync', 'src/values'],
@@ -63,6 +64,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/sync\/(desired-frontends|owned-map|plan|table)\.ts$/,
   /^src\/netlink\/(attributes|batch|constants|errors|message)\.ts$/,
   /^src\/watch\/([\w-]+-parser|findings|intern|metadata|selection|source)\.ts$/,
+  /^src\/conntrack\/stale-rule\.ts$/,
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
   /^src\/iptables\/(chain-names|errors|local-traffic|look-throttle|out-filter|wanted-rules)\.ts$/,
   /^src\/serve\/log-line\.ts$/,

@@ -1,0 +1,129 @@
+/**
+ * The conntrack table through ctnetlink: flows that pass a test, and the deletion of single ones.
+ * What could break: a dump of a busy node has a million flows; only what is asked for is kept, and never more than the
+ * caller's limit.
+ */
+import { BatchPace } from '../netlink/batch-pace.ts'
+import { MessageBatch } from '../netlink/batch.ts'
+import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters } from '../netlink/connection.ts'
+import { runInBatches } from '../netlink/run-batches.ts'
+import { CodedError } from '../values/errors.ts'
+import { decodeFlow, decodeTableSize, encodeDeleteFlow, encodeDumpFlows, encodeTableSize, passes } from './codec.ts'
+import type { Flow, FlowFilter, TableSize } from './types.ts'
+
+/** What became of flows that were to be deleted. */
+export interface Deletion {
+  readonly deleted: number
+  /** Gone before we came. */
+  readonly vanished: number
+  readonly failed: number
+  /** Why the first of those that failed did. */
+  readonly error: Error | undefined
+}
+
+export class ConntrackConnection {
+  readonly #netlink: NetlinkConnection
+  readonly #pace = new BatchPace()
+
+  /**
+   * Asks the kernel whether it speaks ctnetlink. Rejects with `conntrack-missing`, which names the module, or with the
+   * KernelError EPERM. Takes over the connection (NETLINK_NETFILTER): it is closed with this one, also when this rejects.
+   */
+  static async open(netlink: NetlinkConnection, options: CallOptions = {}): Promise<ConntrackConnection> {
+    try {
+      const conntrack = new ConntrackConnection(netlink)
+      await conntrack.tableSize(options)
+      return conntrack
+    } catch (cause) {
+      netlink.close()
+      // nfnetlink answers EINVAL for a subsystem that nobody has registered.
+      if (!(cause instanceof CodedError && cause.code === 'EINVAL')) throw cause
+      const message =
+        'the kernel does not list its flows: load the module "nf_conntrack_netlink" (modprobe nf_conntrack_netlink)'
+      throw new CodedError('conntrack-missing', message, { cause })
+    }
+  }
+
+  private constructor(netlink: NetlinkConnection) {
+    this.#netlink = netlink
+  }
+
+  /** Messages and datagrams so far. */
+  get counters(): Readonly<NetlinkCounters> {
+    return this.#netlink.counters
+  }
+
+  /** How full the table of this network namespace is. */
+  tableSize(options: CallOptions = {}): Promise<TableSize> {
+    return this.#netlink.request(one(encodeTableSize), decodeTableSize, options)
+  }
+
+  /**
+   * Flows that the filter and `wanted` let through, up to `limit` of them: who gets that many must ask again. A flow may
+   * be listed twice when the table changes meanwhile.
+   */
+  findFlows(
+    filter: FlowFilter,
+    wanted: (flow: Flow) => boolean,
+    options: DumpOptions & { readonly limit: number },
+  ): Promise<Flow[]> {
+    let left = options.limit
+    return this.#netlink.dump(
+      one((batch) => encodeDumpFlows(batch, filter)),
+      (message) => {
+        if (left === 0) return undefined
+        const flow = decodeFlow(message)
+        if (flow === undefined || !passes(flow, filter) || !wanted(flow)) return undefined
+        left--
+        return flow
+      },
+      {
+        ...options,
+        onRestart: () => {
+          left = options.limit
+          options.onRestart?.()
+        },
+      },
+    )
+  }
+
+  /** Deletes flows, each by its own tuple and id. Rejects only when aborted. */
+  async deleteFlows(flows: readonly Flow[], signal: AbortSignal): Promise<Deletion> {
+    const batch = new MessageBatch()
+    const sink = {
+      encode: (flow: Flow) => encodeDeleteFlow(batch, flow),
+      commit: async () => {
+        try {
+          return await this.#netlink.transact(batch)
+        } finally {
+          batch.reset()
+        }
+      },
+    }
+    let deleted = 0
+    let vanished = 0
+    let failed = 0
+    let error: Error | undefined
+    for (const outcome of await runInBatches(flows, sink, this.#pace, signal)) {
+      if (outcome === undefined) deleted++
+      else if (outcome instanceof CodedError && outcome.code === 'ENOENT') vanished++
+      else {
+        failed++
+        error ??= outcome
+      }
+    }
+    return { deleted, vanished, failed, error }
+  }
+
+  /** Closes the netlink connection; calls that run or wait reject with `netlink-closed`. */
+  close(): void {
+    this.#netlink.close()
+  }
+}
+
+/** A request of one message. */
+function one(encode: (batch: MessageBatch) => void): MessageBatch {
+  const batch = new MessageBatch(128)
+  encode(batch)
+  return batch
+}

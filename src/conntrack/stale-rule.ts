@@ -1,0 +1,59 @@
+/**
+ * Which flows are stale: those to a UDP frontend that are answered by somebody who no longer should. Pure.
+ * What could break: address and port are compared, of the frontend as of the endpoint (kube-proxy compares addresses
+ * alone); and an endpoint that still serves keeps its flows whatever policy, topology or its end say, as in kube-proxy.
+ */
+import { type Frontend, type FrontendKey, frontendKey } from '../service/frontends.ts'
+import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
+import type { Flow, FlowFilter } from './types.ts'
+
+/** Frontends whose flows may be stale, as they are now; undefined: it is no more. */
+export type Suspects = ReadonlyMap<FrontendKey, Frontend | undefined>
+
+/** Who may go on answering flows to a frontend, as `ip:port`: its real servers, and every endpoint that serves. */
+export function keptEndpoints({ endpoints, candidates }: Frontend): ReadonlySet<string> {
+  const kept = new Set<string>()
+  for (const { address, port } of endpoints) kept.add(formatEndpoint(address, port))
+  for (const { address, port, source } of candidates) if (source.serving) kept.add(formatEndpoint(address, port))
+  return kept
+}
+
+/**
+ * A test for flows: true for one that goes to a suspect and is not answered by one of those it keeps. Where the frontend is
+ * no more that is every flow that was sent on to somewhere else; one that is not translated belongs to whoever has the
+ * address now.
+ */
+export function staleRule(suspects: Suspects): (flow: Flow) => boolean {
+  const kept = new Map<Frontend, ReadonlySet<string>>()
+  return ({ protocol, original, reply }) => {
+    const key = frontendKey(original.destination, original.destinationPort, protocol)
+    if (!suspects.has(key)) return false
+    const frontend = suspects.get(key)
+    if (frontend === undefined)
+      return reply.source !== original.destination || reply.sourcePort !== original.destinationPort
+    let endpoints = kept.get(frontend)
+    if (endpoints === undefined) kept.set(frontend, (endpoints = keptEndpoints(frontend)))
+    return !endpoints.has(formatEndpoint(reply.source, reply.sourcePort))
+  }
+}
+
+/** One filter that lets the flows to every one of these suspects through; they are of one family, and at least one. */
+export function filterFor(suspects: Suspects): FlowFilter {
+  let first: { readonly address: string; readonly port: number } | undefined
+  let sameAddress = true
+  let samePort = true
+  for (const key of suspects.keys()) {
+    const { address, port } = parseEndpoint(key.slice(0, key.lastIndexOf('/')))
+    first ??= { address, port }
+    sameAddress &&= address === first.address
+    samePort &&= port === first.port
+    if (!sameAddress && !samePort) break
+  }
+  if (first === undefined) throw new TypeError('no frontend to make a filter for')
+  return {
+    family: familyOf(first.address),
+    protocol: 'udp',
+    ...(sameAddress ? { destination: first.address } : {}),
+    ...(samePort ? { destinationPort: first.port } : {}),
+  }
+}
