@@ -4,11 +4,11 @@
  * What could break: a flow that is deleted before the real server behind it has gone comes back with the next packet, so a
  * frontend waits here until the kernel has what is wanted of it.
  */
-import type { Frontend, FrontendKey } from '../service/frontends.ts'
+import type { FrontendKey } from '../service/frontends.ts'
 import { CodedError } from '../values/errors.ts'
 import { IP_FAMILIES } from '../values/protocol.ts'
 import type { ConntrackConnection } from './connection.ts'
-import { filterFor, type Suspects, staleRule } from './stale-rule.ts'
+import { type FlowFrontend, filterFor, type Suspects, staleRule } from './stale-rule.ts'
 
 export interface StaleFlowsOptions {
   readonly conntrack: Pick<ConntrackConnection, 'findFlows' | 'deleteFlows'>
@@ -33,7 +33,10 @@ const MAX_ROUNDS = 200
 
 export class StaleFlows {
   readonly #options: StaleFlowsOptions
-  readonly #suspects = { IPv4: new Map<FrontendKey, Frontend | undefined>(), IPv6: new Map() }
+  readonly #suspects = {
+    IPv4: new Map<FrontendKey, FlowFrontend | undefined>(),
+    IPv6: new Map<FrontendKey, FlowFrontend | undefined>(),
+  }
 
   constructor(options: StaleFlowsOptions) {
     this.#options = options
@@ -48,7 +51,7 @@ export class StaleFlows {
    * The frontend of this key is another one now, or there is none (undefined): the next removal looks at its flows. Only
    * UDP goes on without a new handshake, so other frontends are left alone.
    */
-  suspect(key: FrontendKey, frontend: Frontend | undefined): void {
+  suspect(key: FrontendKey, frontend: FlowFrontend | undefined): void {
     if (key.endsWith('/udp')) this.#suspects[key.startsWith('[') ? 'IPv6' : 'IPv4'].set(key, frontend)
   }
 
@@ -77,8 +80,8 @@ export class StaleFlows {
     return { frontends, deleted, error }
   }
 
-  #takeSettled(waiting: Map<FrontendKey, Frontend | undefined>): Suspects {
-    const taken = new Map<FrontendKey, Frontend | undefined>()
+  #takeSettled(waiting: Map<FrontendKey, FlowFrontend | undefined>): Suspects {
+    const taken = new Map<FrontendKey, FlowFrontend | undefined>()
     for (const [key, frontend] of waiting) if (this.#options.isSettled(key)) taken.set(key, frontend)
     for (const key of taken.keys()) waiting.delete(key)
     return taken

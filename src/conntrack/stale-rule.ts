@@ -7,11 +7,14 @@ import { type Frontend, type FrontendKey, frontendKey } from '../service/fronten
 import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
 import type { Flow, FlowFilter } from './types.ts'
 
-/** Frontends whose flows may be stale, as they are now; undefined: it is no more. */
-export type Suspects = ReadonlyMap<FrontendKey, Frontend | undefined>
+/** What of a frontend says who may answer its flows. */
+export type FlowFrontend = Pick<Frontend, 'endpoints' | 'candidates'>
+
+/** UDP frontends whose flows may be stale, as they are now; undefined: it is no more. */
+export type Suspects = ReadonlyMap<FrontendKey, FlowFrontend | undefined>
 
 /** Who may go on answering flows to a frontend, as `ip:port`: its real servers, and every endpoint that serves. */
-export function keptEndpoints({ endpoints, candidates }: Frontend): ReadonlySet<string> {
+export function keptEndpoints({ endpoints, candidates }: FlowFrontend): ReadonlySet<string> {
   const kept = new Set<string>()
   for (const { address, port } of endpoints) kept.add(formatEndpoint(address, port))
   for (const { address, port, source } of candidates) if (source.serving) kept.add(formatEndpoint(address, port))
@@ -24,7 +27,7 @@ export function keptEndpoints({ endpoints, candidates }: Frontend): ReadonlySet<
  * address now.
  */
 export function staleRule(suspects: Suspects): (flow: Flow) => boolean {
-  const kept = new Map<Frontend, ReadonlySet<string>>()
+  const kept = new Map<FlowFrontend, ReadonlySet<string>>()
   return ({ protocol, original, reply }) => {
     const key = frontendKey(original.destination, original.destinationPort, protocol)
     if (!suspects.has(key)) return false
