@@ -1,47 +1,86 @@
 /**
- * Kernel settings under /proc/sys that IPVS mode needs.
- * What could break: a setting that does not exist, or that may not be written, is reported and never fatal; IPv6
- * forwarding is never written, because that switches router advertisements off.
+ * Kernel settings under /proc/sys (and the one of conntrack under /sys): what ipvs mode needs, how settings are written,
+ * and which of them somebody has changed since.
+ * What could break: a setting that does not exist, or that may not be written, is reported and never fatal; settings are
+ * written once, at the start, and what is changed by hand later stays (as in kube-proxy); IPv6 forwarding is never
+ * written, because that switches router advertisements off.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { Problem } from '../values/errors.ts'
-
-export interface SysctlSetting {
-  /** Path below /proc/sys. */
-  readonly name: string
-  readonly value: number
-}
+import { kernelRelease } from './host.ts'
+import { type KernelSetting, sysctl } from './kernel-setting.ts'
 
 /**
  * The settings of ipvs mode (kube-proxy's NewProxier): conntrack for masquerading, connections to a deleted real server
- * end at once (UDP moves on), persistence to a quiescent one too, forwarding; `strictArp` as ipvs.strictARP.
+ * end at once (UDP moves on), persistence to a quiescent one too, forwarding; `strictArp` as ipvs.strictARP. A kernel
+ * from 4.1 on and before 5.9 delays a connection that reuses a port by a second unless conn_reuse_mode is 0 (k/k#93297).
+ * @param release as uname -r has it; the kernel cannot be asked which of both it is
  */
-export function ipvsSysctls(strictArp: boolean): readonly SysctlSetting[] {
-  const settings = [
-    { name: 'net/ipv4/vs/conntrack', value: 1 },
-    { name: 'net/ipv4/vs/expire_nodest_conn', value: 1 },
-    { name: 'net/ipv4/vs/expire_quiescent_template', value: 1 },
-    { name: 'net/ipv4/ip_forward', value: 1 },
+export function ipvsSysctls(strictArp: boolean, release = kernelRelease()): readonly KernelSetting[] {
+  const [major = 0, minor = 0] = release.split('.').map((part) => Number.parseInt(part, 10))
+  const delaysReuse = (major === 4 && minor >= 1) || (major === 5 && minor < 9)
+  return [
+    sysctl('net/ipv4/vs/conntrack', 1),
+    ...(delaysReuse ? [sysctl('net/ipv4/vs/conn_reuse_mode', 0)] : []),
+    sysctl('net/ipv4/vs/expire_nodest_conn', 1),
+    sysctl('net/ipv4/vs/expire_quiescent_template', 1),
+    sysctl('net/ipv4/ip_forward', 1),
+    ...(strictArp ? [sysctl('net/ipv4/conf/all/arp_ignore', 1), sysctl('net/ipv4/conf/all/arp_announce', 2)] : []),
   ]
-  if (strictArp)
-    settings.push(
-      { name: 'net/ipv4/conf/all/arp_ignore', value: 1 },
-      { name: 'net/ipv4/conf/all/arp_announce', value: 2 },
-    )
-  return settings
 }
 
-/** Writes what differs. Returns one problem for each setting that could not be read or written. */
-export function applySysctls(settings: readonly SysctlSetting[], root = '/proc/sys'): Problem[] {
-  const problems: Problem[] = []
-  for (const { name, value } of settings) {
-    const file = `${root}/${name}`
+/**
+ * Writes what differs, in order. Returns one problem for each setting that could not be read or written.
+ * @param root put before each path, for tests
+ */
+export function applySysctls(settings: readonly KernelSetting[], root = ''): Problem[] {
+  return settings.flatMap((setting) => {
     try {
-      if (readFileSync(file, 'utf8').trim() !== String(value)) writeFileSync(file, String(value))
+      if (!holds(setting, root)) writeFileSync(root + setting.path, String(setting.value))
+      return []
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      problems.push({ code: 'sysctl', subject: 'sysctl', field: name, message: `cannot set it to ${value}: ${reason}` })
+      return problem(setting, 'sysctl', `cannot set it to ${setting.value}: ${reasonOf(error)}`)
     }
+  })
+}
+
+/** One problem for each setting that is not as it was set, for people: nothing is written again. */
+export function driftedSysctls(settings: readonly KernelSetting[], root = ''): Problem[] {
+  return settings.flatMap((setting) => {
+    try {
+      if (holds(setting, root)) return []
+      const wanted = setting.rule === 'exact' ? setting.value : `${setting.value} or more`
+      return problem(setting, 'sysctl-changed', `is ${read(setting, root)}, was set to ${wanted}`)
+    } catch (error) {
+      return problem(setting, 'sysctl-changed', reasonOf(error))
+    }
+  })
+}
+
+function holds(setting: KernelSetting, root: string): boolean {
+  const now = read(setting, root)
+  return setting.rule === 'exact' ? now === setting.value : now >= setting.value
+}
+
+function read({ path }: KernelSetting, root: string): number {
+  return Number(readFileSync(root + path, 'utf8'))
+}
+
+function problem({ path }: KernelSetting, code: string, message: string): Problem {
+  return { code, subject: 'sysctl', field: path.replace('/proc/sys/', ''), message }
+}
+
+function reasonOf(error: unknown): string {
+  const reason = error instanceof Error ? error.message : String(error)
+  switch (error instanceof Error && 'code' in error ? error.code : '') {
+    case 'ENOENT':
+      return 'this kernel does not have it, or its module is not loaded'
+    case 'EROFS':
+      return `it is mounted read-only here (${reason})`
+    case 'EACCES':
+    case 'EPERM':
+      return `it may not be changed from here (${reason})`
+    default:
+      return reason
   }
-  return problems
 }
