@@ -89,6 +89,7 @@ class CaseRun {
   readonly #objects: ServedObjects
   readonly #folder: string
   readonly #healthPorts: readonly number[]
+  readonly #compared: readonly StateFile[]
   #configuration: Json
 
   static async open(task: CaseTask, definition: CaseFile, setting: CaseSetting): Promise<CaseRun> {
@@ -105,6 +106,8 @@ class CaseRun {
     this.#recording = new Recording(setting.cases, setting.defaultCases, task.name, task.mode)
     this.#folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-oracle-'))
     this.#healthPorts = healthPortsOf(definition)
+    // Elsewhere nothing is recorded about flows, whatever there were.
+    this.#compared = setting.compared.filter((file) => file !== 'conntrack.txt' || definition.conntrack === true)
     const kubeconfig = join(this.#folder, 'kubeconfig')
     writeFileSync(kubeconfig, JSON.stringify(kubeconfigFor(api.url)))
     this.#configuration = merge(baseConfiguration(task.mode, kubeconfig), definition.config)
@@ -161,14 +164,13 @@ class CaseRun {
   }
 
   async #take(): Promise<State> {
-    const { compared } = this.#setting
-    const state = await takeState(compared, this.#healthPorts)
-    const process = compared.includes('process.txt') ? { 'process.txt': this.program.facts } : {}
+    const state = await takeState(this.#compared, this.#healthPorts)
+    const process = this.#compared.includes('process.txt') ? { 'process.txt': this.program.facts } : {}
     return comparable({ ...state, ...process }, this.#task.ground === 'kernel')
   }
 
   #accepts(step: number, wanted: State, left: State): boolean {
-    return this.#setting.compared.every(
+    return this.#compared.every(
       (file) => judge(wanted[file] ?? '', left[file] ?? '', this.#deviation(step, file)).kind !== 'differs',
     )
   }
@@ -184,7 +186,7 @@ class CaseRun {
       const candidate = late || this.#accepts(step, wanted, now)
       await sleep(candidate ? quietMs : POLL_MS)
       const next = await this.#take()
-      const holds = this.#setting.compared.every((file) => next[file] === now[file])
+      const holds = this.#compared.every((file) => next[file] === now[file])
       if (candidate && (holds || performance.now() >= lateMs + limitMs)) return next
       now = next
     }
@@ -193,7 +195,7 @@ class CaseRun {
   #compare(number: number, wanted: State, left: State, notes: string): StepResult {
     const failed: CaseFailure[] = []
     const deviated: number[] = []
-    for (const file of this.#setting.compared) {
+    for (const file of this.#compared) {
       const verdict = judge(wanted[file] ?? '', left[file] ?? '', this.#deviation(number, file))
       if (verdict.kind === 'deviates') deviated.push(verdict.number)
       if (verdict.kind === 'differs') failed.push({ where: `step ${number} ${file}`, text: verdict.text })
