@@ -23,7 +23,7 @@ export interface Flow {
   readonly reply: FlowTuple
   /** Conntrack zone of both directions (CTA_ZONE); 0 is the default zone. */
   readonly zone: number
-  /** CTA_ID: another flow of the same tuple, later, has another one. */
+  /** CTA_ID: made of the tuple and of where the kernel keeps the flow, so a later flow of the same tuple mostly has another. */
   readonly id: number
 }
 
