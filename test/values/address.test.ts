@@ -13,6 +13,7 @@ import {
   isLoopback,
   parseAddress,
   parseAddressSloppy,
+  parseEndpoint,
   readAddress,
   writeAddress,
 } from '../../src/values/address.ts'
@@ -194,4 +195,13 @@ test('isLoopback and isLinkLocal agree with ipaddr.js', () => {
 test('formatEndpoint puts IPv6 in brackets', () => {
   assert.equal(formatEndpoint('10.0.0.1', 80), '10.0.0.1:80')
   assert.equal(formatEndpoint('fd00::1', 80), '[fd00::1]:80')
+})
+
+test('parseEndpoint undoes formatEndpoint', () => {
+  fc.assert(
+    fc.property(anyBytes, fc.nat(0xffff), (bytes, port) => {
+      const address = readAddress(bytes, 0, familyOfBytes(bytes))
+      assert.deepEqual(parseEndpoint(formatEndpoint(address, port)), { address, port })
+    }),
+  )
 })
