@@ -77,9 +77,12 @@ export function endpointsOf(
   nodeName: string,
 ): readonly Endpoint[] {
   const found = offers.get(offerKey(family, protocol, portName))
-  if (found === undefined) return NONE
+  return found === undefined ? NONE : endpointsIn(found, family, nodeName)
+}
+
+function endpointsIn(offers: readonly Offer[], family: IpFamily, nodeName: string): readonly Endpoint[] {
   const all: Endpoint[] = []
-  for (const { slice, port } of found) {
+  for (const { slice, port } of offers) {
     for (const source of slice.endpoints) {
       if (familyOf(source.address) === family) all.push({ address: source.address, port, source })
     }
@@ -99,4 +102,18 @@ function withoutRepeats(sorted: Endpoint[], nodeName: string): readonly Endpoint
   }
   sorted.length = kept
   return sorted
+}
+
+/**
+ * What a health check of this node counts: distinct addresses of ready endpoints on it, over all ports of the slices
+ * (kube-proxy's LocalReadyEndpoints). One that terminates is not ready, so a node that only drains fails its check.
+ */
+export function localReadyEndpoints(offers: EndpointOffers, family: IpFamily, nodeName: string): number {
+  const addresses = new Set<string>()
+  for (const list of offers.values()) {
+    if (list[0]?.slice.family !== family) continue
+    for (const { address, source } of endpointsIn(list, family, nodeName))
+      if (source.ready && isLocalTo(source, nodeName)) addresses.add(address)
+  }
+  return addresses.size
 }

@@ -6,7 +6,7 @@
 import { familyOf, formatEndpoint } from '../values/address.ts'
 import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily, type Protocol } from '../values/protocol.ts'
-import { type Endpoint, endpointsOf, offersOf } from './endpoints.ts'
+import { type Endpoint, endpointsOf, localReadyEndpoints, offersOf } from './endpoints.ts'
 import { type NodeContext, READS_LOCAL_ADDRESSES, READS_NODE_PORT_ADDRESSES } from './node-context.ts'
 import type { EndpointSlice, Service, ServicePort, TrafficPolicy } from './objects.ts'
 import { type PortSelections, type Selection, selectEndpoints, type Verdict } from './topology.ts'
@@ -40,6 +40,11 @@ export interface Frontend {
   readonly verdicts: readonly Verdict[]
   /** Policy Local, nothing usable on this node, but something elsewhere. */
   readonly noLocalEndpoints: boolean
+  /**
+   * Of a Service with a health check port: distinct addresses of its ready endpoints on this node in this family, over
+   * all its ports. 0 for every other Service.
+   */
+  readonly localReadyEndpoints: number
   /** The Service as it was when this was made: source ranges, health check port and the like are read from here. */
   readonly service: Service
 }
@@ -82,6 +87,7 @@ export function contributionOf(service: Service, slices: readonly EndpointSlice[
     const ofFamily = (address: string): boolean => familyOf(address) === family
     const externalIps = service.externalIps.filter(ofFamily)
     const vips = service.loadBalancerVips.filter(ofFamily)
+    const localReady = service.healthCheckNodePort === 0 ? 0 : localReadyEndpoints(offers, family, node.nodeName)
     for (const port of service.ports) {
       const candidates = endpointsOf(offers, family, port.protocol, port.name, node.nodeName)
       const chosen = selectEndpoints(service.internalTrafficPolicy, service.externalTrafficPolicy, candidates, node)
@@ -89,7 +95,7 @@ export function contributionOf(service: Service, slices: readonly EndpointSlice[
       if (port.nodePort !== 0) reads |= READS_NODE_PORT_ADDRESSES
       const external = externalIps.length + vips.length + nodeAddresses.length > 0
       reads |= chosen.internal.reads | (external ? chosen.external.reads : 0)
-      const shared = { service, port, family, candidates, chosen, name: servicePortName(service, port) }
+      const shared = { service, port, family, candidates, chosen, localReady, name: servicePortName(service, port) }
       place(found, problems, makeFrontend(shared, 'ClusterIP', clusterIp, node))
       for (const address of externalIps) place(found, problems, makeFrontend(shared, 'ExternalIP', address, node))
       for (const address of vips) place(found, problems, makeFrontend(shared, 'LoadBalancerVip', address, node))
@@ -107,6 +113,7 @@ interface PortParts {
   readonly family: IpFamily
   readonly candidates: readonly Endpoint[]
   readonly chosen: PortSelections
+  readonly localReady: number
   readonly name: string
 }
 
@@ -129,6 +136,7 @@ function makeFrontend(parts: PortParts, kind: FrontendKind, address: string, nod
     candidates,
     verdicts: selection.verdicts,
     noLocalEndpoints: selection.noLocalEndpoints,
+    localReadyEndpoints: parts.localReady,
     service,
   }
 }
@@ -174,14 +182,16 @@ function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean 
 }
 
 /**
- * Whether two frontends of one key come to the same in every table. Verdicts and candidates only explain, so they do not
- * count; a table that renders more of a frontend than is compared here needs it added.
+ * Whether two frontends of one key come to the same in every table and health check. Verdicts and candidates only explain,
+ * so they do not count; a table that renders more of a frontend than is compared here needs it added.
  */
 export function sameFrontend(a: Frontend, b: Frontend): boolean {
   return (
     a === b ||
     (a.key === b.key &&
       a.kind === b.kind &&
+      a.localReadyEndpoints === b.localReadyEndpoints &&
+      a.service.healthCheckNodePort === b.service.healthCheckNodePort &&
       a.servicePortName === b.servicePortName &&
       a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&
       a.bind === b.bind &&

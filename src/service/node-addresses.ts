@@ -48,37 +48,66 @@ export function nodePortAddressesOf(
   addresses: Iterable<InterfaceAddress>,
   nodeIps: NodeIps,
 ): NodePortAddresses {
-  const problems: Problem[] = []
-  const primary = configured.includes('primary')
-  const cidrs: Cidr[] = []
-  for (const [index, text] of configured.entries()) {
-    if (text === 'primary') continue
-    const cidr = parseCidr(text)
-    if (cidr !== undefined) cidrs.push(cidr)
-    else problems.push(problem('node-port-cidr', `[${index}]`, `${JSON.stringify(text)} is no CIDR`))
-  }
   const candidates = Array.from(addresses).filter(({ interfaceName }) => interfaceName !== SERVICE_DEVICE)
+  const problems: Problem[] = []
+  for (const [index, text] of configured.entries()) {
+    if (text !== 'primary' && parseCidr(text) === undefined)
+      problems.push(problem('node-port-cidr', `[${index}]`, `${JSON.stringify(text)} is no CIDR`))
+  }
   const matching = (family: IpFamily): readonly string[] => {
-    const ranges = cidrs.filter((cidr) => cidr.family === family)
-    const nodeIp = nodeIps[family]
-    if (primary && nodeIp !== undefined && !isLoopback(nodeIp)) {
-      ranges.push({ family, address: nodeIp, prefixLength: family === 'IPv4' ? 32 : 128 })
-    } else if (primary) {
+    const ranges = rangesOf(configured, family, nodeIps)
+    if (ranges.length === 0)
       problems.push(
         problem('node-port-primary', '', `no ${family} address of this node is known, so no ${family} node ports`),
       )
-      return []
-    }
-    const all = ranges.length === 0 || ranges.some(({ prefixLength }) => prefixLength === 0)
     const found = new Set<string>()
     for (const { address } of candidates) {
       if (familyOf(address) !== family || isLoopback(address)) continue
-      if (all ? isNodesOwn(address) : ranges.some((range) => contains(range, address))) found.add(address)
+      if (ranges === 'all' ? isNodesOwn(address) : ranges.some((range) => contains(range, address))) found.add(address)
     }
     return Array.from(found).sort()
   }
   const [ipv4, ipv6] = IP_FAMILIES.map(matching)
   return { addresses: { IPv4: ipv4 ?? [], IPv6: ipv6 ?? [] }, problems }
+}
+
+/** Every address of a family, for a socket. */
+const ANY_ADDRESS: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0', IPv6: '::' }
+
+/**
+ * The addresses that health check ports listen on, sorted: the node's addresses inside nodePortAddresses, loopback
+ * included, or the one that stands for all addresses of the family. It is that one, too, when nothing matches: the port is
+ * open in the firewall anyway, and a load balancer that asks in vain would take the whole node out (kube-proxy has no
+ * listener then).
+ */
+export function healthCheckAddressesOf(
+  configured: readonly string[],
+  addresses: Iterable<InterfaceAddress>,
+  nodeIps: NodeIps,
+): Readonly<Record<IpFamily, readonly string[]>> {
+  const candidates = Array.from(addresses).filter(
+    // To listen on an IPv6 link-local address takes an interface, too.
+    ({ interfaceName, address }) => interfaceName !== SERVICE_DEVICE && (isNodesOwn(address) || isLoopback(address)),
+  )
+  const matching = (family: IpFamily): readonly string[] => {
+    const ranges = rangesOf(configured, family, nodeIps)
+    if (ranges === 'all') return [ANY_ADDRESS[family]]
+    const found = new Set<string>()
+    for (const { address } of candidates) if (ranges.some((range) => contains(range, address))) found.add(address)
+    return found.size === 0 ? [ANY_ADDRESS[family]] : Array.from(found).sort()
+  }
+  return { IPv4: matching('IPv4'), IPv6: matching('IPv6') }
+}
+
+/** The ranges of one family that nodePortAddresses name; none when `primary` names an address that is not known. */
+function rangesOf(configured: readonly string[], family: IpFamily, nodeIps: NodeIps): readonly Cidr[] | 'all' {
+  const ranges = configured.flatMap((text) => parseCidr(text) ?? []).filter((cidr) => cidr.family === family)
+  if (configured.includes('primary')) {
+    const address = nodeIps[family]
+    if (address === undefined || isLoopback(address)) return []
+    ranges.push({ family, address, prefixLength: family === 'IPv4' ? 32 : 128 })
+  }
+  return ranges.length === 0 || ranges.some(({ prefixLength }) => prefixLength === 0) ? 'all' : ranges
 }
 
 function problem(code: string, field: string, message: string): Problem {

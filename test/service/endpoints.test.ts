@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { endpointsOf, offersOf } from '../../src/service/endpoints.ts'
+import { endpointsOf, localReadyEndpoints, offersOf } from '../../src/service/endpoints.ts'
 import type { EndpointSlice, SliceEndpoint } from '../../src/service/objects.ts'
 
 const READY: SliceEndpoint = { address: '10.0.1.1', ready: true, serving: true, terminating: false, nodeName: 'node1' }
@@ -48,6 +48,46 @@ test('endpointsOf leaves out the other family', () => {
   const wrong = { ...READY, address: 'fd00::1' }
   assert.deepEqual(texts([{ ...SLICE, endpoints: [wrong, READY] }]), ['10.0.1.1:8080'])
   assert.deepEqual(texts([{ ...SLICE, family: 'IPv6', endpoints: [wrong] }]), [])
+})
+
+test('localReadyEndpoints counts addresses, not ports', () => {
+  const here = (address: string, more: Partial<SliceEndpoint> = {}): SliceEndpoint => ({
+    ...READY,
+    address,
+    nodeName: 'node0',
+    ...more,
+  })
+  const both: EndpointSlice = {
+    ...SLICE,
+    ports: [
+      { name: 'http', protocol: 'tcp', port: 8080 },
+      { name: 'dns', protocol: 'udp', port: 53 },
+    ],
+    endpoints: [here('10.0.1.1'), here('10.0.1.2')],
+  }
+  const rows: [title: string, slices: readonly EndpointSlice[], expected: number][] = [
+    ['no slice', [], 0],
+    ['two ports of two endpoints', [both], 2],
+    ['another slice with one of them', [both, { ...SLICE, name: 'web-2', endpoints: [here('10.0.1.2')] }], 2],
+    ['a port that the Service may not have', [{ ...both, ports: [{ name: 'x', protocol: 'sctp', port: 1 }] }], 2],
+    ['a slice without ports', [{ ...both, ports: [] }], 0],
+    ['elsewhere', [SLICE], 0],
+    ['without node', [{ ...SLICE, endpoints: [here('10.0.1.1', { nodeName: '' })] }], 0],
+    ['not ready', [{ ...SLICE, endpoints: [here('10.0.1.1', { ready: false })] }], 0],
+    [
+      'terminating, still serving',
+      [{ ...SLICE, endpoints: [here('10.0.1.1', { ready: false, terminating: true })] }],
+      0,
+    ],
+    [
+      'ready while terminating (publishNotReadyAddresses)',
+      [{ ...SLICE, endpoints: [here('10.0.1.1', { terminating: true })] }],
+      1,
+    ],
+    ['the other family', [{ ...SLICE, family: 'IPv6', endpoints: [here('fd00::1')] }], 0],
+  ]
+  for (const [title, slices, expected] of rows)
+    assert.equal(localReadyEndpoints(offersOf(slices), 'IPv4', 'node0'), expected, title)
 })
 
 test('endpointsOf keeps one entry of an ip:port that is in several slices', () => {

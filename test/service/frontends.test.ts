@@ -303,6 +303,8 @@ test('sameFrontend compares what tables render and nothing else', () => {
     ['another endpoint port', { endpoints: [one, { ...two, port: 1 }] }, false],
     ['another endpoint address', { endpoints: [one, { ...two, address: '10.9.9.9' }] }, false],
     ['affinity', { affinityTimeoutSeconds: 1 }, false],
+    ['health check port', { service: { ...SERVICE, healthCheckNodePort: 1 } }, false],
+    ['what a health check counts', { localReadyEndpoints: 1 }, false],
     ['bind', { bind: false }, false],
     ['kind', { kind: 'ExternalIP' }, false],
     ['policy', { policy: 'Local' }, false],

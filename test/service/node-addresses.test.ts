@@ -4,7 +4,12 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type InterfaceAddress, localAddressesOf, nodePortAddressesOf } from '../../src/service/node-addresses.ts'
+import {
+  healthCheckAddressesOf,
+  type InterfaceAddress,
+  localAddressesOf,
+  nodePortAddressesOf,
+} from '../../src/service/node-addresses.ts'
 import {
   changedFields,
   type NodeContext,
@@ -95,6 +100,26 @@ test('nodePortAddressesOf', () => {
         title,
       )
     }
+  }
+})
+
+test('healthCheckAddressesOf', () => {
+  const rows: [title: string, configured: readonly string[], ips: NodeIps, ipv4: string, ipv6: string][] = [
+    ['nothing configured: all addresses', [], IPS, '0.0.0.0', '::'],
+    ['a zero CIDR: all addresses', ['0.0.0.0/0', '::/0', '192.168.0.0/16'], IPS, '0.0.0.0', '::'],
+    ['only IPv4 CIDRs leave IPv6 at all', ['192.168.0.0/16', '172.16.0.0/12'], IPS, '172.17.0.1 192.168.1.2', '::'],
+    ['only an IPv6 CIDR leaves IPv4 at all', ['fd00:1::/64'], IPS, '0.0.0.0', 'fd00:1::2'],
+    ['loopback counts, once', ['127.0.0.0/8', '::1/128'], IPS, '127.0.0.1', '::1'],
+    ['primary', ['primary'], IPS, '192.168.1.2', 'fd00:1::2'],
+    ['primary without an IPv6 address', ['primary'], { IPv4: '192.168.1.2' }, '192.168.1.2', '::'],
+    ['deviation 24: nothing matches', ['198.51.100.0/24', '2001:db8::/64'], IPS, '0.0.0.0', '::'],
+    ['kube-ipvs0 never matches', ['10.96.0.0/12', 'fd00:10:96::/112'], IPS, '0.0.0.0', '::'],
+    ['an IPv6 link-local address never matches', ['fe80::/10'], IPS, '0.0.0.0', '::'],
+  ]
+  for (const [title, configured, ips, ipv4, ipv6] of rows) {
+    const expected = { IPv4: ipv4.split(' '), IPv6: ipv6.split(' ') }
+    assert.deepEqual(healthCheckAddressesOf(configured, INTERFACES, ips), expected, title)
+    assert.deepEqual(healthCheckAddressesOf(configured, INTERFACES.toReversed(), ips), expected, title)
   }
 })
 
