@@ -23,7 +23,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/netlink': ['src/values'],
   native: ['src/netlink', 'src/values'],
   'src/node': ['src/config/types.ts', 'src/netlink', 'src/service', 'src/values'],
-  'src/serve': ['src/service', 'src/values'],
+  'src/serve': ['src/service', 'src/sync/owned-map.ts', 'src/values'],
   // The engine knows tables and sources by interface only.
   'src/sync': ['src/service', 'src/values'],
   // These five never import each other; composition joins them.
@@ -68,7 +68,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
   /^src\/iptables\/(chain-names|errors|local-traffic|look-throttle|out-filter|wanted-rules)\.ts$/,
   /^src\/node\/(conntrack-settings|kernel-setting)\.ts$/,
-  /^src\/serve\/log-line\.ts$/,
+  /^src\/serve\/(log-line|wanted-health-checks)\.ts$/,
 ]
 
 /** What pure files may import of Node; of node:os they need the errno constants. */

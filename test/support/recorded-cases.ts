@@ -7,7 +7,12 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { parse } from 'yaml'
 import type { Frontend, FrontendKey } from '../../src/service/frontends.ts'
-import { type InterfaceAddress, localAddressesOf, nodePortAddressesOf } from '../../src/service/node-addresses.ts'
+import {
+  healthCheckAddressesOf,
+  type InterfaceAddress,
+  localAddressesOf,
+  nodePortAddressesOf,
+} from '../../src/service/node-addresses.ts'
 import { type NodeContext, nodeIpsOf } from '../../src/service/node-context.ts'
 import type { Node, ObjectChange, ObjectKind } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
@@ -104,6 +109,8 @@ export interface RecordedStep {
   /** `case/step`, steps from 1. */
   readonly name: string
   readonly context: NodeContext
+  /** Where health check ports listen. */
+  readonly listenAddresses: ReturnType<typeof healthCheckAddressesOf>
   /** The winning frontends, as they are now. */
   readonly frontends: ReadonlyMap<FrontendKey, Frontend>
   /** Lines of a recorded file, without empty ones. */
@@ -155,6 +162,7 @@ export function walkCase(name: string, visit: (step: RecordedStep) => void): voi
       const frontend = desired.get(key)
       if (frontend !== undefined) live.set(key, frontend)
     }
-    visit({ name: `${name}/${step}`, context, frontends: live, lines })
+    const listenAddresses = healthCheckAddressesOf(config.nodePortAddresses ?? [], addresses, context.nodeIps)
+    visit({ name: `${name}/${step}`, context, listenAddresses, frontends: live, lines })
   }
 }

@@ -1,0 +1,131 @@
+/**
+ * The health check ports of Services with external policy Local: load balancers ask there which nodes have endpoints.
+ * What could break: a port that somebody else has must disturb no other one; and a port is closed as soon as nobody wants
+ * it, so that no load balancer goes on believing in it.
+ */
+import { getSystemErrorMessage } from 'node:util'
+import { formatEndpoint } from '../values/address.ts'
+import type { Problem } from '../values/errors.ts'
+import type { Log } from '../values/log.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { formatHealthCheck } from './health-check-text.ts'
+import { HealthListener } from './health-listener.ts'
+import type { HealthCheck, HealthCheckChange, HealthCheckKey } from './wanted-health-checks.ts'
+
+export interface HealthChecksOptions {
+  readonly nodeName: string
+  /** Whether the proxy itself is healthy, as /livez says; asked at each request. While it is not, every check fails. */
+  readonly isProxyHealthy: () => boolean
+  /**
+   * A socket (`0.0.0.0:32001`) cannot be opened, as the problem says, or (undefined) that is over. Told once each, while
+   * attempts go on.
+   */
+  readonly onProblem: (socket: string, problem: Problem | undefined) => void
+  readonly log: Log
+}
+
+/** Addresses to listen on, by family: see healthCheckAddressesOf. */
+export type ListenAddresses = Readonly<Record<IpFamily, readonly string[]>>
+
+/**
+ * An address that is just being added cannot be listened on for a second or two (duplicate address detection of IPv6): no
+ * news before this many attempts.
+ */
+const ADDRESS_ATTEMPTS = 4
+
+export class HealthChecks {
+  readonly #options: HealthChecksOptions
+  readonly #checks = new Map<HealthCheckKey, HealthCheck>()
+  readonly #listeners = new Map<HealthCheckKey, Map<string, HealthListener>>()
+  readonly #troubled = new Set<string>()
+  #addresses: ListenAddresses = { IPv4: [], IPv6: [] }
+
+  constructor(options: HealthChecksOptions) {
+    this.#options = options
+  }
+
+  /** Where to listen from now on; nothing is opened before this was called. Sockets that stay are left alone. */
+  listenOn(addresses: ListenAddresses): void {
+    this.#addresses = addresses
+    for (const [key, check] of this.#checks) this.#listen(key, check)
+  }
+
+  /** Opens, closes, and from now on answers what the changes say. */
+  update(changes: readonly HealthCheckChange[]): void {
+    const { log } = this.#options
+    for (const { key, check } of changes) {
+      const before = this.#checks.get(key)
+      if (check === undefined) this.#checks.delete(key)
+      else this.#checks.set(key, check)
+      this.#listen(key, check)
+      if ((before === undefined) === (check === undefined) || !log.v(1)) continue
+      log.info(check === undefined ? 'Closing healthcheck' : 'Opening healthcheck', fieldsOf(check ?? before))
+    }
+  }
+
+  close(): void {
+    for (const [key] of this.#listeners) this.#listen(key, undefined)
+    this.#checks.clear()
+  }
+
+  #listen(key: HealthCheckKey, check: HealthCheck | undefined): void {
+    const listeners = this.#listeners.get(key) ?? new Map<string, HealthListener>()
+    const wanted = check === undefined ? [] : this.#addresses[check.family]
+    // What goes goes first: 0.0.0.0 and an address of the node cannot have one port at the same time.
+    for (const [address, listener] of listeners) {
+      if (wanted.includes(address)) continue
+      listener.close()
+      listeners.delete(address)
+      this.#report(address, key, undefined)
+    }
+    for (const address of wanted) {
+      if (check === undefined || listeners.has(address)) continue
+      const listener = this.#open(key, check, address)
+      listeners.set(address, listener)
+      listener.open()
+    }
+    if (listeners.size === 0) this.#listeners.delete(key)
+    else this.#listeners.set(key, listeners)
+  }
+
+  #open(key: HealthCheckKey, check: HealthCheck, address: string): HealthListener {
+    const { family, port } = check
+    const current = (): HealthCheck => this.#checks.get(key) ?? check
+    return new HealthListener({
+      family,
+      address,
+      port,
+      answer: () => formatHealthCheck(current(), this.#options.isProxyHealthy()),
+      onOpen: () => this.#report(address, key, undefined),
+      onFailure: (error, attempts) => {
+        if (error.code === 'EADDRNOTAVAIL' && attempts < ADDRESS_ATTEMPTS) return
+        this.#report(address, key, problemOf(current(), address, error, this.#options.nodeName))
+      },
+    })
+  }
+
+  #report(address: string, key: HealthCheckKey, problem: Problem | undefined): void {
+    const socket = formatEndpoint(address, Number(key.slice(key.indexOf(' ') + 1)))
+    if (this.#troubled.has(socket) === (problem !== undefined)) return
+    if (problem === undefined) this.#troubled.delete(socket)
+    else this.#troubled.add(socket)
+    this.#options.onProblem(socket, problem)
+  }
+}
+
+function fieldsOf(check: HealthCheck | undefined): { readonly [name: string]: unknown } {
+  return { service: `${check?.namespace}/${check?.name}`, port: check?.port, ipFamily: check?.family }
+}
+
+/** The message is that of kube-proxy's event FailedToStartServiceHealthcheck. */
+function problemOf(check: HealthCheck, address: string, error: NodeJS.ErrnoException, nodeName: string): Problem {
+  const { namespace, name, port, family } = check
+  const reason = error.errno === undefined ? error.message : getSystemErrorMessage(error.errno)
+  const network = family === 'IPv4' ? 'tcp4' : 'tcp6'
+  return {
+    code: 'health-check-port',
+    subject: `service ${namespace}/${name}`,
+    field: 'spec.healthCheckNodePort',
+    message: `node ${nodeName} failed to start healthcheck "${namespace}/${name}" on port ${port}: listen ${network} ${formatEndpoint(address, port)}: bind: ${reason}`,
+  }
+}

@@ -1,0 +1,340 @@
+/**
+ * Health check ports over real loopback TCP: answers to the byte, ports that come and go, ports that others have.
+ * What could break: ports are picked by the kernel and given back before they are used, so each test has its own.
+ */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createServer, connect, type Server, type Socket } from 'node:net'
+import { afterEach, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { HealthChecks } from '../../src/serve/health-checks.ts'
+import type { HealthCheck } from '../../src/serve/wanted-health-checks.ts'
+import type { Problem } from '../../src/values/errors.ts'
+import type { IpFamily } from '../../src/values/protocol.ts'
+import { recordingLog } from '../support/recording-log.ts'
+import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+
+const closers: (() => void)[] = []
+afterEach(() => {
+  for (const close of closers.splice(0)) close()
+})
+
+function newChecks(addresses: Partial<Record<IpFamily, readonly string[]>> = {}) {
+  const healthy = { now: true }
+  const problems = new Map<string, Problem>()
+  const log = recordingLog(2)
+  const checks = new HealthChecks({
+    nodeName: 'node0',
+    isProxyHealthy: () => healthy.now,
+    onProblem: (socket, problem) => {
+      if (problem === undefined) problems.delete(socket)
+      else problems.set(socket, problem)
+    },
+    log,
+  })
+  closers.push(() => checks.close())
+  checks.listenOn({ IPv4: ['127.0.0.1'], IPv6: ['::1'], ...addresses })
+  const want = (check: HealthCheck): void => checks.update([{ key: `${check.family} ${check.port}`, check }])
+  const unwant = ({ family, port }: HealthCheck): void =>
+    checks.update([{ key: `${family} ${port}`, check: undefined }])
+  return { checks, healthy, problems, log, want, unwant }
+}
+
+async function listen(port: number, host: string): Promise<Server> {
+  const server = createServer()
+  closers.push(() => server.close())
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, host, resolve))
+  return server
+}
+
+async function freePort(host = '127.0.0.1'): Promise<number> {
+  const server = await listen(0, host)
+  const address = server.address()
+  assert.ok(typeof address === 'object' && address !== null)
+  await new Promise((resolve) => server.close(resolve))
+  return address.port
+}
+
+const check = (port: number, more: Partial<HealthCheck> = {}): HealthCheck => ({
+  family: 'IPv4',
+  port,
+  namespace: 'demo',
+  name: 'web',
+  localEndpoints: 2,
+  ...more,
+})
+
+/** An open connection and everything that has come over it. */
+class Client {
+  text = ''
+  readonly socket: Socket
+  readonly closed: Promise<void>
+
+  static open(port: number, host = '127.0.0.1'): Promise<Client> {
+    const socket = connect(port, host)
+    return new Promise((resolve, reject) => {
+      socket.once('error', reject)
+      socket.once('connect', () => resolve(new Client(socket)))
+    })
+  }
+
+  private constructor(socket: Socket) {
+    this.socket = socket
+    socket.on('error', () => undefined)
+    socket.on('data', (chunk) => {
+      this.text += chunk.toString('latin1')
+    })
+    this.closed = new Promise((resolve) => socket.once('close', () => resolve()))
+    closers.push(() => socket.destroy())
+  }
+}
+
+/** One request on a connection of its own, to the end of the connection or of the announced body. */
+async function ask(port: number, request: string, host = '127.0.0.1'): Promise<string> {
+  const client = await Client.open(port, host)
+  client.socket.write(request)
+  await until(() => isWhole(client.text, request.startsWith('HEAD ')))
+  client.socket.destroy()
+  return client.text
+}
+
+function isWhole(text: string, headOnly: boolean): boolean {
+  const end = text.indexOf('\r\n\r\n')
+  const length = Number(/^Content-Length: (\d+)\r$/m.exec(text)?.[1] ?? 0)
+  return end >= 0 && text.length >= end + 4 + (headOnly ? 0 : length)
+}
+
+async function until(done: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> {
+  for (const lateMs = performance.now() + limitMs; !(await done()); await sleep(5))
+    assert.ok(performance.now() < lateMs, 'it did not happen')
+}
+
+const listens = (port: number, host = '127.0.0.1'): Promise<boolean> =>
+  Client.open(port, host).then(
+    (client) => {
+      client.socket.destroy()
+      return true
+    },
+    () => false,
+  )
+
+const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+
+describe('HealthChecks', () => {
+  it('answers as kube-proxy does, to the byte', async () => {
+    const { healthy, want } = newChecks()
+    const port = await freePort()
+    want(check(port))
+    await until(() => listens(port))
+    const body =
+      '{\n\t"service": {\n\t\t"namespace": "demo",\n\t\t"name": "web"\n\t},\n\t"localEndpoints": 2,\n\t"serviceProxyHealthy": true\n}'
+    const head = (status: string, weight: number, length: number): string =>
+      [
+        `HTTP/1.1 ${status}`,
+        'Content-Type: application/json',
+        'X-Content-Type-Options: nosniff',
+        `X-Load-Balancing-Endpoint-Weight: ${weight}`,
+        'Date: DATE',
+        `Content-Length: ${length}`,
+        '\r\n',
+      ].join('\r\n')
+    const undated = (text: string): string =>
+      text.replace(/^Date: \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT\r$/m, 'Date: DATE\r')
+    assert.equal(undated(await ask(port, GET)), head('200 OK', 2, 111) + body)
+    for (const request of [
+      'HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n',
+      'HEAD / HTTP/1.1\r\nHost: x\r\nUpgrade: y\r\nConnection: upgrade\r\n\r\n',
+    ])
+      assert.equal(undated(await ask(port, request)), head('200 OK', 2, 111), request)
+    for (const request of [
+      'POST //any/path?x=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc',
+      'DELETE * HTTP/1.1\r\nHost: x\r\n\r\n',
+    ])
+      assert.equal(undated(await ask(port, request)), head('200 OK', 2, 111) + body, request)
+    want(check(port, { localEndpoints: 0 }))
+    const none = body.replace('2,', '0,')
+    assert.equal(undated(await ask(port, GET)), head('503 Service Unavailable', 0, 111) + none)
+    want(check(port))
+    healthy.now = false
+    const unhealthy = body.replace('true', 'false')
+    assert.equal(undated(await ask(port, GET)), head('503 Service Unavailable', 2, 112) + unhealthy)
+  })
+
+  it('answers what was recorded', { skip: skipWithoutShared('oracle/surfaces/http') }, async () => {
+    const { want } = newChecks()
+    const port = await freePort()
+    want(check(port))
+    await until(() => listens(port))
+    const recorded: readonly RecordedAnswer[] = JSON.parse(
+      readFileSync(sharedPath('oracle/surfaces/http/health-check-node-port.json'), 'utf8'),
+    )
+    let answers = 0
+    for (const { name, request, status, reason, headers, body } of recorded) {
+      if (status === undefined || headers === undefined || body === undefined) continue
+      const service = /"name": "([^"]+)"/.exec(body)?.[1] ?? NAME_AT[request.host.slice(-5)] ?? ''
+      const localEndpoints = Number(new Map(headers).get('X-Load-Balancing-Endpoint-Weight'))
+      want(check(port, { name: service, localEndpoints }))
+      const sent = await ask(port, `${request.method} ${request.path} HTTP/1.1\r\nHost: x\r\n\r\n`)
+      const lines = [`HTTP/1.1 ${status} ${reason}`, ...headers.map((header) => header.join(': ')), '', body]
+      assert.equal(sent.replace(/^Date: .*GMT/m, 'Date: <date>'), lines.join('\r\n'), name)
+      answers++
+    }
+    assert.equal(answers, 30)
+  })
+
+  it('keeps a connection open, closes it when asked to, and takes HTTP/1.0', async () => {
+    const { want } = newChecks()
+    const port = await freePort()
+    want(check(port))
+    await until(() => listens(port))
+    const client = await Client.open(port)
+    for (const count of [1, 2, 3]) {
+      client.socket.write(GET)
+      await until(() => client.text.split('HTTP/1.1 200 OK').length === count + 1)
+    }
+    client.socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+    await client.closed
+    assert.equal(client.text.match(/^Connection: .*$/gm)?.join(), 'Connection: close')
+    const old = await Client.open(port)
+    old.socket.write('GET / HTTP/1.0\r\n\r\n')
+    await old.closed
+    assert.match(old.text, /^HTTP\/1\.1 200 OK\r\n/)
+  })
+
+  it('refuses what is no request, and survives it', async () => {
+    const { want } = newChecks()
+    const port = await freePort()
+    want(check(port))
+    await until(() => listens(port))
+    for (const [request, status] of [
+      ['hello\r\n\r\n', 400],
+      ['GET / HTTP/1.1\r\n\r\n', 400],
+      [`GET / HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(10_000)}\r\n\r\n`, 431],
+    ] as const) {
+      const client = await Client.open(port)
+      client.socket.write(request)
+      await client.closed
+      assert.match(client.text, new RegExp(`^HTTP/1.1 ${status} `), request.slice(0, 40))
+    }
+    assert.match(await ask(port, GET), /^HTTP\/1.1 200 /)
+  })
+
+  it('opens and closes with the Service, connections included', async () => {
+    const { want, unwant, log } = newChecks()
+    const port = await freePort()
+    want(check(port))
+    await until(() => listens(port))
+    const idle = await Client.open(port)
+    idle.socket.write(GET)
+    await until(() => isWhole(idle.text, false))
+    const silent = await Client.open(port)
+    unwant(check(port))
+    await Promise.all([idle.closed, silent.closed])
+    assert.equal(await listens(port), false)
+    want(check(port))
+    await until(() => listens(port))
+    const fields = { service: 'demo/web', port, ipFamily: 'IPv4' }
+    assert.deepEqual(
+      log.lines.map((line) => [line.message, line.fields]),
+      [
+        ['Opening healthcheck', fields],
+        ['Closing healthcheck', fields],
+        ['Opening healthcheck', fields],
+      ],
+    )
+  })
+
+  it('closes a port that was to be opened in the same moment', async () => {
+    const { want, unwant } = newChecks()
+    const port = await freePort()
+    want(check(port))
+    unwant(check(port))
+    await sleep(50)
+    assert.equal(await listens(port), false)
+  })
+
+  it('listens on each address, each family with its own count', async () => {
+    const { want, checks } = newChecks({ IPv4: ['0.0.0.0'], IPv6: ['::'] })
+    const port = await freePort('0.0.0.0')
+    want(check(port))
+    want(check(port, { family: 'IPv6', localEndpoints: 0 }))
+    await until(async () => (await listens(port)) && (await listens(port, '::1')))
+    assert.match(await ask(port, GET), /^HTTP\/1.1 200 /)
+    assert.match(await ask(port, GET, '::1'), /^HTTP\/1.1 503 /)
+    checks.listenOn({ IPv4: ['127.0.0.2', '127.0.0.3'], IPv6: ['::'] })
+    await until(async () => (await listens(port, '127.0.0.2')) && (await listens(port, '127.0.0.3')))
+    assert.equal(await listens(port), false)
+    assert.match(await ask(port, GET, '::1'), /^HTTP\/1.1 503 /)
+    checks.listenOn({ IPv4: ['0.0.0.0'], IPv6: ['::1'] })
+    await until(async () => (await listens(port)) && (await listens(port, '::1')))
+  })
+
+  it('reports a port that somebody else has, tries again, and disturbs no other', async () => {
+    const { want, unwant, problems } = newChecks()
+    const [port, other] = [await freePort(), await freePort()]
+    const squatter = await listen(port, '127.0.0.1')
+    want(check(port, { name: 'late' }))
+    want(check(other))
+    await until(() => listens(other))
+    await until(() => problems.size > 0)
+    const socket = `127.0.0.1:${port}`
+    assert.deepEqual(
+      [...problems],
+      [
+        [
+          socket,
+          {
+            code: 'health-check-port',
+            subject: 'service demo/late',
+            field: 'spec.healthCheckNodePort',
+            message: `node node0 failed to start healthcheck "demo/late" on port ${port}: listen tcp4 ${socket}: bind: address already in use`,
+          },
+        ],
+      ],
+    )
+    squatter.close()
+    await until(async () => problems.size === 0 && (await ask(port, GET)).includes('"late"'))
+    assert.match(await ask(other, GET), /"web"/)
+    unwant(check(port))
+    assert.equal(await listens(port), false)
+  })
+
+  it('stops trying when the port is not wanted any more', async () => {
+    const { want, unwant, problems } = newChecks()
+    const port = await freePort()
+    const squatter = await listen(port, '127.0.0.1')
+    want(check(port))
+    await until(() => problems.size > 0)
+    unwant(check(port))
+    assert.equal(problems.size, 0)
+    await new Promise((resolve) => squatter.close(resolve))
+    await sleep(700)
+    assert.equal(await listens(port), false)
+  })
+
+  it('makes room for new connections when there are too many', async () => {
+    const { want } = newChecks()
+    const port = await freePort()
+    want(check(port))
+    await until(() => listens(port))
+    const idle = await Promise.all(Array.from({ length: 64 }, () => Client.open(port)))
+    for (const client of idle) client.socket.write(GET)
+    await until(() => idle.every((client) => isWhole(client.text, false)))
+    // The one that is too many is turned away, and takes the idle ones with it.
+    const extra = await Client.open(port)
+    await Promise.all([extra.closed, ...idle.map((client) => client.closed)])
+    assert.match(await ask(port, GET), /^HTTP\/1.1 200 /)
+  })
+})
+
+interface RecordedAnswer {
+  readonly name: string
+  readonly request: { readonly method: string; readonly path: string; readonly host: string }
+  readonly status?: number
+  readonly reason?: string
+  readonly headers?: readonly (readonly [string, string])[]
+  readonly body?: string
+}
+
+/** Services of the recording by health check port, for answers without a body. */
+const NAME_AT: Readonly<Record<string, string>> = { 30900: 'lb-with-local', 30901: 'lb-without-local' }
