@@ -21,6 +21,9 @@ export type StateFile = (typeof STATE_FILES)[number]
 /** The switch: what is compared today. Add a file here once the program writes that part of the node. */
 export const COMPARED: readonly StateFile[] = ['ipvs.txt', 'addresses.txt', 'process.txt']
 
+/** Ports of listeners.txt that are not compared, because the program does not serve them yet: /healthz and /livez. */
+export const UNSERVED_PORTS: readonly number[] = [10256]
+
 /** The modes whose recordings are run. */
 export const MODES = ['ipvs'] as const
 

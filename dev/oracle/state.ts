@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { promisify } from 'node:util'
-import type { State, StateFile } from './files.ts'
+import { type State, type StateFile, UNSERVED_PORTS } from './files.ts'
 import {
   type Answer,
   normaliseAddresses,
@@ -16,6 +16,7 @@ import {
   normaliseIpvs,
   normaliseRules,
   withoutKernelWide,
+  withoutPorts,
 } from './normalise.ts'
 
 const run = promisify(execFile)
@@ -77,10 +78,17 @@ export async function takeState(files: readonly StateFile[], healthPorts: readon
   return Object.fromEntries([...entries, ['listeners.txt', listeners]])
 }
 
-/** What both sides may be compared in where a namespace can see the kernel's values but not set them. */
+/**
+ * What both sides may be compared in: without values that a namespace can see but not set, and without what the program
+ * does not serve.
+ */
 export function comparable(state: State, kernelWide: boolean): State {
-  const sysctls = state['sysctl.txt']
-  return kernelWide || sysctls === undefined ? state : { ...state, 'sysctl.txt': withoutKernelWide(sysctls) }
+  const { 'sysctl.txt': sysctls, 'listeners.txt': listeners } = state
+  return {
+    ...state,
+    ...(kernelWide || sysctls === undefined ? {} : { 'sysctl.txt': withoutKernelWide(sysctls) }),
+    ...(listeners === undefined ? {} : { 'listeners.txt': withoutPorts(listeners, UNSERVED_PORTS) }),
+  }
 }
 
 const HEALTH_PORT = 10256
@@ -91,11 +99,7 @@ async function askListeners(healthPorts: readonly number[]): Promise<Answer[]> {
   const answers: Answer[] = []
   for (const port of [HEALTH_PORT, ...healthPorts]) {
     for (const listen of listening.filter((address) => address.endsWith(`:${port}`)).sort()) {
-      const host = listen.startsWith('[')
-        ? listen.startsWith('[::]')
-          ? '[::1]'
-          : listen.replace(/:\d+$/, '')
-        : '127.0.0.1'
+      const host = hostOf(listen.slice(0, listen.lastIndexOf(':')))
       const paths = port === HEALTH_PORT ? ['/healthz', '/livez'] : ['/']
       for (const path of paths) answers.push(await ask(listen, `http://${host}:${port}${path}`))
     }
@@ -103,11 +107,18 @@ async function askListeners(healthPorts: readonly number[]): Promise<Answer[]> {
   return answers
 }
 
+/** Where the recorder asked a socket: a listener on all addresses at loopback. */
+function hostOf(address: string): string {
+  if (address === '[::]') return '[::1]'
+  return address === '*' || address === '0.0.0.0' ? '127.0.0.1' : address
+}
+
 function ask(listen: string, url: string): Promise<Answer> {
   return new Promise((resolve) => {
     const failed = (error: Error): void =>
       resolve({ listen, url, status: 0, reason: error.message, headers: {}, body: '' })
-    get(url, { timeout: 5_000 }, (response) => {
+    // No connection may outlive the question, or it could answer for a listener that has gone.
+    get(url, { timeout: 5_000, agent: false }, (response) => {
       let body = ''
       response.setEncoding('utf8')
       response.on('data', (chunk: string) => {
