@@ -15,12 +15,13 @@ export interface PollHandle {
   unref(): void
 }
 
-/** The calls that netlink sockets need. All return -1 and set errno on failure. */
+/** The socket calls that are needed. All return -1 and set errno on failure. */
 export interface Libc {
   socket(family: number, type: number, protocol: number): number
   bind(fd: number, address: Uint8Array, length: number): number
   getsockname(fd: number, address: Uint8Array, length: Uint8Array): number
   setsockopt(fd: number, level: number, name: number, value: Uint8Array, length: number): number
+  getsockopt(fd: number, level: number, name: number, value: Uint8Array, length: Uint8Array): number
   sendto(
     fd: number,
     bytes: Uint8Array,
@@ -68,6 +69,7 @@ function bind(): Libc {
       bind: library.func('int bind(int, void *, uint32_t)'),
       getsockname: library.func('int getsockname(int, void *, void *)'),
       setsockopt: library.func('int setsockopt(int, int, int, void *, uint32_t)'),
+      getsockopt: library.func('int getsockopt(int, int, int, void *, void *)'),
       // koffi has no ssize_t; on every Linux it is a long.
       sendto: library.func('long sendto(int, void *, size_t, int, void *, uint32_t)'),
       recvfrom: library.func('long recvfrom(int, void *, size_t, int, void *, void *)'),

@@ -22,7 +22,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/config': ['src/values'],
   'src/netlink': ['src/values'],
   native: ['src/netlink', 'src/values'],
-  'src/node': ['src/config/types.ts', 'src/netlink', 'src/service', 'src/values'],
+  'src/node': ['src/config/types.ts', 'src/ipset/catalogue.ts', 'src/netlink', 'src/service', 'src/values'],
   'src/serve': ['src/service', 'src/sync/owned-map.ts', 'src/values'],
   // The engine knows tables and sources by interface only.
   'src/sync': ['src/service', 'src/values'],
@@ -67,7 +67,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/conntrack\/stale-rule\.ts$/,
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
   /^src\/iptables\/(chain-names|errors|local-traffic|look-throttle|out-filter|wanted-rules)\.ts$/,
-  /^src\/node\/(conntrack-settings|kernel-setting)\.ts$/,
+  /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,
   /^src\/serve\/(log-line|wanted-health-checks)\.ts$/,
 ]
 

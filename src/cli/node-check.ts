@@ -1,0 +1,75 @@
+/**
+ * The start check of this node put together: `run` logs what it finds, `status` prints it.
+ * What could break: it changes nothing on the node, whatever it finds; what the findings mean is for the caller.
+ */
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { hasIpv6 } from '../node/host.ts'
+import { chooseIptables, type IptablesMode } from '../node/iptables-choice.ts'
+import { checkStart, type Finding, type StartCheck } from '../node/start-check.ts'
+import { ipvsSysctls } from '../node/sysctl.ts'
+import { CodedError } from '../values/errors.ts'
+import type { Log } from '../values/log.ts'
+import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
+import { type Column, formatColumns } from './columns.ts'
+import { KernelQuestions } from './kernel-questions.ts'
+import type { Style, StyleFormat } from './style.ts'
+
+export interface NodeCheckOptions {
+  readonly configuration: KubeProxyConfiguration
+  /** Back end of iptables where it has been chosen; else it is chosen here, which may start iptables-save. */
+  readonly iptables?: IptablesMode
+  readonly signal: AbortSignal
+}
+
+/** Asks kernel and node for everything that ipvs mode needs. Rejects with `native-unavailable` or when aborted. */
+export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> {
+  const { configuration, signal } = options
+  const families = hasIpv6() ? IP_FAMILIES : (['IPv4'] as const)
+  const iptables = options.iptables ?? (await chosenMode(families, signal))
+  const questions = new KernelQuestions(iptables, signal)
+  try {
+    const scheduler = configuration.ipvs.scheduler || 'rr'
+    const sysctls = ipvsSysctls(configuration.ipvs.strictARP)
+    return await checkStart({ families, scheduler, iptables }, sysctls, (question) => questions.ask(question))
+  } finally {
+    questions.close()
+  }
+}
+
+async function chosenMode(families: readonly IpFamily[], signal: AbortSignal): Promise<IptablesMode | undefined> {
+  try {
+    return (await chooseIptables({ families, signal })).mode
+  } catch (error) {
+    if (error instanceof CodedError && error.code === 'iptables-missing') return undefined
+    throw error
+  }
+}
+
+/** One line of the log for each finding. */
+export function logFindings(findings: readonly Finding[], log: Log): void {
+  for (const { severity, what, module, effect } of findings) {
+    const fields = { what, ...(module === '' ? {} : { module }), effect }
+    if (severity === 'warning') log.warn('This node lacks something', fields)
+    else log.error('This node lacks something', fields)
+  }
+}
+
+const COLUMNS: readonly Column[] = [
+  { title: 'SEVERITY' },
+  { title: 'MISSING' },
+  { title: 'MODULE' },
+  { title: 'EFFECT' },
+]
+const LOOKS: Readonly<Record<Finding['severity'], StyleFormat>> = { fatal: 'red', error: 'red', warning: 'yellow' }
+
+/** A table of the findings, the worst first; one line when there are none. */
+export function findingsText(findings: readonly Finding[], style: Style): string[] {
+  if (findings.length === 0) return ['The kernel has everything that ipvs mode needs.']
+  const rows = findings.map(({ what, module, effect, severity }) => [
+    { text: severity, paint: (text: string) => style(LOOKS[severity], text) },
+    what,
+    module === '' ? '-' : module,
+    effect,
+  ])
+  return formatColumns(COLUMNS, rows, { paintTitle: (text) => style('dim', text) })
+}

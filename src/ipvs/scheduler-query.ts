@@ -1,0 +1,51 @@
+/**
+ * Whether the kernel has a scheduler, asked without making anything.
+ * What could break: the kernel must look the scheduler up before it finds the rest of the request wrong, as
+ * ip_vs_add_service has done since IPVS speaks generic netlink: an IPv6 virtual server with prefix length 0 is refused.
+ */
+import type { CallOptions } from '../netlink/connection.ts'
+import type { IpvsConnection } from './connection.ts'
+import type { VirtualServerFields } from './types.ts'
+
+/** An address for documentation (RFC 3849). */
+const IMPOSSIBLE: Omit<VirtualServerFields, 'scheduler'> = {
+  family: 'IPv6',
+  address: '2001:db8::c0de',
+  port: 20_000,
+  protocol: 'tcp',
+  flags: 0,
+  timeoutSeconds: 0,
+  netmask: 0,
+  persistenceEngine: '',
+}
+
+/**
+ * `no-ipv6`: this kernel's IPVS speaks no IPv6 (CONFIG_IP_VS_IPV6), so it cannot be asked like this. `unknown`: somebody has
+ * a virtual server there. The kernel loads `ip_vs_NAME` if it can. Rejects with KernelError.
+ */
+export async function askScheduler(
+  ipvs: IpvsConnection,
+  scheduler: string,
+  options: CallOptions = {},
+): Promise<'present' | 'missing' | 'no-ipv6' | 'unknown'> {
+  const batch = ipvs.batch()
+  batch.addService({ ...IMPOSSIBLE, scheduler })
+  const [refusal] = await batch.commit(options)
+  switch (refusal?.code) {
+    case 'EINVAL':
+      return 'present'
+    case 'ENOENT':
+      return 'missing'
+    case 'EAFNOSUPPORT':
+      return 'no-ipv6'
+    case 'EEXIST':
+      return 'unknown'
+    case undefined:
+      // No kernel takes it; if one did, it is not to stay.
+      batch.deleteService(IMPOSSIBLE)
+      await batch.commit(options)
+      return 'present'
+    default:
+      throw refusal
+  }
+}
