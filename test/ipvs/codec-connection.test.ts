@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { IpvsConnection } from '../../src/ipvs/connection.ts'
+import { askScheduler } from '../../src/ipvs/scheduler-query.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { doneMessage, errorMessage, FakeTransport, hex, message, type Reply, requests } from '../netlink/wire.ts'
 
@@ -141,5 +142,34 @@ describe('IpvsConnection', () => {
     transport.receive = () => new Uint8Array(3)
     await assert.rejects(batch.commit(), { code: 'netlink-malformed' })
     assert.equal(batch.count, 0)
+  })
+})
+
+describe('askScheduler', () => {
+  it('reads the answer from what the kernel finds wrong first', async () => {
+    const rows: [errno: number, expected: string][] = [
+      [22, 'present'],
+      [2, 'missing'],
+      [97, 'no-ipv6'],
+      [17, 'unknown'],
+    ]
+    for (const [errno, expected] of rows) {
+      const { netlink, transport } = kernel(() => errno)
+      assert.equal(await askScheduler(await IpvsConnection.open(netlink), 'mh'), expected)
+      const sent = transport.sent.flatMap((datagram) => requests(datagram).map(({ type }) => type))
+      assert.equal(sent.filter((type) => type !== 0x10).length, 1, 'one request, and nothing to take back')
+    }
+    const { netlink } = kernel(() => 1)
+    await assert.rejects(askScheduler(await IpvsConnection.open(netlink), 'mh'), { code: 'EPERM' })
+  })
+
+  it('takes back what a kernel should not have taken', async () => {
+    const { netlink, transport } = kernel(() => 0)
+    assert.equal(await askScheduler(await IpvsConnection.open(netlink), 'mh'), 'present')
+    // struct genlmsghdr: IPVS_CMD_NEW_SERVICE, then IPVS_CMD_DEL_SERVICE
+    assert.deepEqual(
+      transport.sent.slice(-2).map((datagram) => datagram[16]),
+      [1, 3],
+    )
   })
 })
