@@ -7,7 +7,7 @@
 import { accessSync, constants, readFileSync } from 'node:fs'
 import type { IpFamily } from '../values/protocol.ts'
 import { type Need, type NodeNeeds, needsOf, type Question, type Severity } from './needs.ts'
-import type { SysctlSetting } from './sysctl.ts'
+import type { KernelSetting } from './kernel-setting.ts'
 
 /** Something that is missing, and what follows from that. */
 export interface Finding {
@@ -32,12 +32,12 @@ export interface StartCheck {
  */
 export type Ask = (question: Question) => Promise<boolean | undefined>
 
-/** Asks for everything that is needed. `sysctls` are the settings that are going to be written. */
+/** Asks for everything that is needed. `settings` are those that are going to be written. */
 export async function checkStart(
   node: NodeNeeds,
-  sysctls: readonly SysctlSetting[],
+  settings: readonly KernelSetting[],
   ask: Ask,
-  root = '/proc/sys',
+  root = '',
 ): Promise<StartCheck> {
   const findings: Finding[] = node.iptables === undefined ? [NO_PROGRAMS] : []
   const missingMatches = new Set<string>()
@@ -59,8 +59,8 @@ export async function checkStart(
     }
   }
   // Without IPVS its settings do not exist, and that has been said.
-  for (const setting of sysctls)
-    if (hasIpvs || !setting.name.startsWith('net/ipv4/vs/')) findings.push(...checkSysctl(setting, root))
+  for (const setting of settings)
+    if (hasIpvs || !setting.path.startsWith('/proc/sys/net/ipv4/vs/')) findings.push(...checkSetting(setting, root))
   return { findings: findings.toSorted((a, b) => RANK[a.severity] - RANK[b.severity]), missingMatches }
 }
 
@@ -114,11 +114,12 @@ const SYSCTL_EFFECTS: Readonly<Record<string, readonly [effect: string, severity
 }
 
 /** A setting that is as wanted needs no file that can be written. */
-function checkSysctl({ name, value }: SysctlSetting, root: string): readonly Finding[] {
-  const file = `${root}/${name}`
+function checkSetting({ path, value, rule }: KernelSetting, root: string): readonly Finding[] {
+  const name = path.replace('/proc/sys/', '')
   try {
-    if (readFileSync(file, 'utf8').trim() === String(value)) return []
-    accessSync(file, constants.W_OK)
+    const now = Number(readFileSync(root + path, 'utf8'))
+    if (rule === 'exact' ? now === value : now >= value) return []
+    accessSync(root + path, constants.W_OK)
     return []
   } catch (error) {
     const [effect, severity] = SYSCTL_EFFECTS[name] ?? ['it stays as it is', 'warning']

@@ -159,8 +159,8 @@ describe('checkStart, settings', () => {
 
   it('reports settings that do not exist, and no other', async () => {
     for (const name of ['net/ipv4/vs/conntrack', 'net/ipv4/vs/expire_nodest_conn', 'net/ipv4/conf/all/arp_ignore']) {
-      mkdirSync(dirname(join(root, name)), { recursive: true })
-      writeFileSync(join(root, name), '0\n')
+      mkdirSync(dirname(join(root, 'proc/sys', name)), { recursive: true })
+      writeFileSync(join(root, 'proc/sys', name), '0\n')
     }
     const missing = async (hasIpvs: boolean): Promise<string[]> => {
       const ask = ({ kind }: Question): Promise<boolean> => Promise.resolve(kind !== 'IPVS' || hasIpvs)
