@@ -21,7 +21,10 @@ const lean: Plugin = {
   name: 'lean',
   setup(setup) {
     for (const [filter, contents] of LEAN) {
-      setup.onResolve({ filter }, ({ path, resolveDir }) => ({ path, namespace: 'lean', pluginData: resolveDir }))
+      // What stands in for a module may ask for the module itself, later.
+      setup.onResolve({ filter }, ({ path, resolveDir, namespace }) =>
+        namespace === 'lean' ? undefined : { path, namespace: 'lean', pluginData: resolveDir },
+      )
       setup.onLoad({ filter, namespace: 'lean' }, ({ pluginData }) => ({ contents, resolveDir: pluginData }))
     }
   },
@@ -39,6 +42,12 @@ Object.assign(Dispatcher.prototype, api)
 export { Agent, ProxyAgent }
 export const fetch = (...args) => globalThis.fetch(...args)`,
   ],
+  // The agents that client-node makes for a proxy: we take TLS material and headers from it and have agents of our own.
+  [/^socks-proxy-agent$/, 'export class SocksProxyAgent {}'],
+  [/^socks$/, 'export class SocksClient {}'],
+  [/^hpagent$/, 'export class HttpProxyAgent {}\nexport class HttpsProxyAgent {}'],
+  // For the plugins of two clouds; loaded when one of them is used.
+  [/^jsonpath-plus$/, `export const JSONPath = (...args) => require('jsonpath-plus').JSONPath(...args)`],
   // Only client-node's config.js, the one file that is imported of it, names this.
   [
     /^\.\/gen\/index\.js$/,
