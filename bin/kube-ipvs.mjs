@@ -9,14 +9,14 @@ import { constants } from 'node:os'
 import { fileURLToPath } from 'node:url'
 
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-if (major > 22 || (major === 22 && minor >= 19)) await import('../src/main.ts')
+if (major > 24 || (major === 24 && minor >= 5)) await import('../src/main.ts')
 else rerun(fileURLToPath(new URL('../node_modules/.bin/node', import.meta.url)))
 
 /** @param {string} node */
 function rerun(node) {
   if (!existsSync(node)) {
     console.error(
-      `kube-ipvs needs Node.js 22.19 or later, this is ${process.versions.node}.\n` +
+      `kube-ipvs needs Node.js 24.5 or later, this is ${process.versions.node}.\n` +
         `Type \`npm ci\` in ${fileURLToPath(new URL('..', import.meta.url))}: it brings one along (node_modules/.bin/node).`,
     )
     process.exit(1)

@@ -1,13 +1,14 @@
 /**
  * Requests to the API server over one shared connection pool: pages of a list, and watches as parsed events.
- * What could break: every failure leaves here as an ApiError or CodedError, so that callers never look into undici; and the
+ * What could break: every failure leaves here as an ApiError or CodedError, so that callers never look into Node's; and the
  * pool is rebuilt only when the TLS material changed, while streams on the old one live on.
  */
+import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Agent, type Dispatcher, ProxyAgent } from 'undici'
 import { CodedError } from '../values/errors.ts'
 import { ApiError, parseRetryAfter, statusError } from './api-error.ts'
 import { isObject } from './findings.ts'
+import { HttpPool } from './http-pool.ts'
 import { type Access, tlsFingerprint } from './kube-config.ts'
 import { LineSplitter } from './line-splitter.ts'
 import { textWithoutManagedFields } from './managed-fields.ts'
@@ -47,15 +48,15 @@ export type Query = Readonly<Record<string, string>>
 const MAX_LINE_BYTES = 16 * 1024 * 1024
 /** A page of 500 objects, or the whole list when a server ignores `limit`. V8 makes no text above 512 MiB. */
 const MAX_BODY_BYTES = 384 * 1024 * 1024
+/** As long as nothing of a page may come. */
+const LIST_SILENCE_MS = 30_000
 /** An error's Status object. */
 const MAX_ERROR_BYTES = 64 * 1024
-/** As client-go: below the idle timeout of common load balancers. */
-const TCP_KEEP_ALIVE_MS = 30_000
 
 export class ApiClient {
   readonly #options: ApiClientOptions
-  readonly #dispatchers = new Set<Dispatcher>()
-  #current: { readonly fingerprint: string; readonly dispatcher: Dispatcher } | undefined
+  readonly #pools = new Set<HttpPool>()
+  #current: { readonly fingerprint: string; readonly pool: HttpPool } | undefined
 
   constructor(options: ApiClientOptions) {
     this.#options = options
@@ -63,8 +64,8 @@ export class ApiClient {
 
   /** One page of a list. */
   async list(path: string, query: Query, signal: AbortSignal): Promise<ListPage> {
-    const response = await this.#request(path, query, signal, this.#headersTimeoutMs)
-    const json = parseJson((await readBody(response.body, MAX_BODY_BYTES)).toString('utf8'), 'list')
+    const response = await this.#request(path, query, signal)
+    const json = parseJson((await readBody(response, MAX_BODY_BYTES, LIST_SILENCE_MS)).toString('utf8'), 'list')
     const metadata = isObject(json) && isObject(json['metadata']) ? json['metadata'] : {}
     const items = isObject(json) ? (json['items'] ?? []) : undefined
     if (!Array.isArray(items)) throw new ApiError('api-bad-response', 'what came for a list is not a list')
@@ -81,15 +82,14 @@ export class ApiClient {
    * server accepts the watch. Ends when the server ends the stream; a stream that ends within a line is `api-reset`.
    */
   async *watch(path: string, query: Query, options: WatchOptions): AsyncGenerator<readonly unknown[], void, undefined> {
-    // The inactivity limit is ours, not undici's, which cannot change in a stream.
-    const response = await this.#request(path, query, options.signal, 0)
+    const response = await this.#request(path, query, options.signal)
     const splitter = new LineSplitter(MAX_LINE_BYTES)
-    const chunks = response.body[Symbol.asyncIterator]()
+    const chunks = response[Symbol.asyncIterator]()
     try {
       // The server accepted the watch.
       yield []
       for (;;) {
-        const late = setTimeout(() => response.body.destroy(silence()), options.inactivityMs())
+        const late = setTimeout(() => response.destroy(silence()), options.inactivityMs())
         const next = await chunks
           .next()
           .catch((error: unknown) => {
@@ -101,7 +101,7 @@ export class ApiClient {
         if (lines.length > 0) yield lines.map((line) => parseJson(textWithoutManagedFields(line), 'watch event'))
       }
     } finally {
-      response.body.destroy()
+      response.destroy()
     }
     if (splitter.pendingBytes > 0) throw new ApiError('api-reset', 'the watch ended within an event')
   }
@@ -113,8 +113,8 @@ export class ApiClient {
 
   /** Breaks every request that is on. */
   async close(): Promise<void> {
-    await Promise.all([...this.#dispatchers].map((dispatcher) => dispatcher.destroy()))
-    this.#dispatchers.clear()
+    for (const pool of this.#pools) pool.close()
+    this.#pools.clear()
     this.#current = undefined
   }
 
@@ -122,25 +122,17 @@ export class ApiClient {
     return this.#options.headersTimeoutMs ?? 30_000
   }
 
-  async #request(
-    path: string,
-    query: Query,
-    signal: AbortSignal,
-    bodyTimeout: number,
-  ): Promise<Dispatcher.ResponseData> {
+  async #request(path: string, query: Query, signal: AbortSignal): Promise<IncomingMessage> {
     const access = await this.#access(signal)
     const url = new URL(access.server)
     const search = new URLSearchParams(query).toString()
-    let response: Dispatcher.ResponseData
+    let response: IncomingMessage
     try {
-      response = await this.#dispatcher(access).request({
-        origin: url.origin,
+      response = await this.#pool(access, url).get({
         path: `${url.pathname.replace(/\/$/, '')}${path}${search && '?'}${search}`,
-        method: 'GET',
         headers: { accept: 'application/json', 'user-agent': this.#options.userAgent, ...access.headers },
         signal,
-        headersTimeout: this.#headersTimeoutMs,
-        bodyTimeout,
+        headersTimeoutMs: this.#headersTimeoutMs,
       })
     } catch (error) {
       throw connectionError(error, signal)
@@ -168,52 +160,37 @@ export class ApiClient {
     }
   }
 
-  async #refusal(response: Dispatcher.ResponseData, signal: AbortSignal): Promise<ApiError> {
-    const header = response.headers['retry-after']
-    const retryAfterMs = parseRetryAfter(typeof header === 'string' ? header : undefined, Date.now())
+  async #refusal(response: IncomingMessage, signal: AbortSignal): Promise<ApiError> {
+    const retryAfterMs = parseRetryAfter(response.headers['retry-after'], Date.now())
     let json: unknown
     try {
-      json = JSON.parse((await readBody(response.body, MAX_ERROR_BYTES)).toString())
+      json = JSON.parse((await readBody(response, MAX_ERROR_BYTES, this.#headersTimeoutMs)).toString())
     } catch {
       // A proxy in between answers with HTML, or the body breaks off: the status says enough.
       if (signal.aborted) throw signal.reason
     }
-    return statusError(json, { status: response.statusCode, retryAfterMs })
+    return statusError(json, { status: response.statusCode ?? 0, retryAfterMs })
   }
 
-  #dispatcher(access: Access): Dispatcher {
-    const fingerprint = JSON.stringify([access.server, access.proxyUrl, tlsFingerprint(access.tls)])
-    if (this.#current?.fingerprint === fingerprint) return this.#current.dispatcher
-    const before = this.#current?.dispatcher
-    const dispatcher = this.#newDispatcher(access)
-    this.#dispatchers.add(dispatcher)
-    this.#current = { fingerprint, dispatcher }
-    // Waits for its streams; they end within ten minutes.
-    before
-      ?.close()
-      .catch(() => {})
-      .finally(() => this.#dispatchers.delete(before))
-    return dispatcher
-  }
-
-  #newDispatcher(access: Access): Dispatcher {
-    const connect = {
-      ...copyTls(access),
-      timeout: this.#options.connectTimeoutMs ?? 10_000,
-      keepAlive: true,
-      keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
-    }
+  #pool(access: Access, server: URL): HttpPool {
     const { proxyUrl } = access
-    // HTTP/2 would put all watches on one connection, and undici does not notice when that one freezes.
-    if (proxyUrl === undefined) return new Agent({ connect, allowH2: false })
-    if (!/^https?:/.test(proxyUrl))
+    const fingerprint = JSON.stringify([access.server, proxyUrl, tlsFingerprint(access.tls)])
+    if (this.#current?.fingerprint === fingerprint) return this.#current.pool
+    if (proxyUrl !== undefined && !/^https?:/.test(proxyUrl))
       throw new CodedError('kubeconfig', 'proxy-url: only http and https proxies are supported')
-    return new ProxyAgent({ uri: proxyUrl, requestTls: connect, allowH2: false })
+    const pool = new HttpPool({
+      server,
+      tls: access.tls,
+      connectTimeoutMs: this.#options.connectTimeoutMs ?? 10_000,
+      ...(proxyUrl === undefined ? {} : { proxyUrl }),
+    })
+    // Streams of the one before end within ten minutes; it is forgotten at the next change after that.
+    this.#current?.pool.retire()
+    for (const earlier of this.#pools) if (earlier.isIdle) this.#pools.delete(earlier)
+    this.#pools.add(pool)
+    this.#current = { fingerprint, pool }
+    return pool
   }
-}
-
-function copyTls({ tls, server }: Access): object {
-  return server.startsWith('https:') ? tls : {}
 }
 
 function parseJson(text: string, what: string): unknown {
@@ -224,11 +201,15 @@ function parseJson(text: string, what: string): unknown {
   }
 }
 
-async function readBody(body: Dispatcher.ResponseData['body'], maxBytes: number): Promise<Buffer> {
+/** The whole body. `silenceMs`: so long may nothing of it come. */
+async function readBody(response: IncomingMessage, maxBytes: number, silenceMs: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
+  const late = setTimeout(() => response.destroy(silence()), silenceMs)
   try {
-    for await (const chunk of body) {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      // no encoding is set
+      late.refresh()
       bytes += chunk.length
       if (bytes > maxBytes)
         throw new ApiError('api-body-too-large', `the API server sent more than ${maxBytes} bytes for one answer`)
@@ -236,29 +217,25 @@ async function readBody(body: Dispatcher.ResponseData['body'], maxBytes: number)
     }
   } catch (error) {
     throw connectionError(error, undefined)
+  } finally {
+    clearTimeout(late)
   }
   return Buffer.concat(chunks)
 }
 
 const UNREACHABLE = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT'])
-const SILENT = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
 
-function silence(cause?: unknown): ApiError {
-  return new ApiError('api-silent', 'nothing came from the API server in time', { cause })
+function silence(): ApiError {
+  return new ApiError('api-silent', 'nothing came from the API server in time')
 }
 
-/** What undici or the socket says, in our own terms; an abort stays what it is. */
+/** What Node says of a connection, in our own terms; an abort stays what it is. */
 function connectionError(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted === true) return signal.reason
   if (error instanceof CodedError) return error
   const code = isObject(error) && typeof error['code'] === 'string' ? error['code'] : ''
   const message = error instanceof Error && error.message !== '' ? error.message : code || String(error)
-  if (SILENT.has(code)) return silence(error)
-  if (
-    UNREACHABLE.has(code) ||
-    code === 'UND_ERR_CONNECT_TIMEOUT' ||
-    /^(ERR_TLS|CERT_|ERR_SSL|DEPTH_|SELF_|UNABLE_)/.test(code)
-  )
+  if (UNREACHABLE.has(code) || /^(ERR_TLS|CERT_|ERR_SSL|DEPTH_|SELF_|UNABLE_)/.test(code))
     return new ApiError('api-unreachable', message, { cause: error })
   return new ApiError('api-reset', message, { cause: error })
 }

@@ -42,14 +42,13 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
   '@kubernetes/client-node': ['src/watch'],
   koffi: ['native'],
-  undici: ['src/watch'],
   winston: ['src/serve/log.ts'],
   yaml: ['src/config', 'src/watch'],
   zod: ['src/config'],
   // Not a package, but where the version stands.
   'package.json': ['src/cli'],
   'node:child_process': ['src/node'],
-  'node:http': ['src/serve'],
+  'node:http': ['src/serve', 'src/watch'],
   'node:https': ['src/serve', 'src/watch'],
   'node:http2': ['src/serve'],
 }

@@ -1,0 +1,114 @@
+/**
+ * GET requests over one pool of kept connections to one server, with limits for the connection and for the answer's
+ * headers; what comes after them is the caller's to watch.
+ * What could break: a request that is given up must give up its connection too, and an answer that is being read must
+ * outlive the pool's retirement.
+ */
+import { Agent as HttpAgent, type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import type { Socket } from 'node:net'
+import { ApiError } from './api-error.ts'
+import type { TlsMaterial } from './kube-config.ts'
+
+export interface HttpPoolOptions {
+  /** http or https; its path counts for nothing here. */
+  readonly server: URL
+  readonly tls: TlsMaterial
+  /** http or https URL of a proxy; absent: none, whatever the environment says. */
+  readonly proxyUrl?: string
+  /** Longest wait for a connection, its TLS handshake included, in milliseconds. */
+  readonly connectTimeoutMs: number
+}
+
+export interface GetOptions {
+  /** Path and query. */
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly signal: AbortSignal
+  /** Longest wait for the answer's headers, the connection included, in milliseconds. */
+  readonly headersTimeoutMs: number
+}
+
+/** As client-go: below the idle timeout of common load balancers. */
+const TCP_KEEP_ALIVE_MS = 30_000
+
+export class HttpPool {
+  readonly #options: HttpPoolOptions
+  readonly #agent: HttpAgent
+  readonly #isTls: boolean
+
+  constructor(options: HttpPoolOptions) {
+    this.#options = options
+    const { server, tls, proxyUrl } = options
+    this.#isTls = server.protocol === 'https:'
+    const shared = {
+      keepAlive: true,
+      keepAliveMsecs: TCP_KEEP_ALIVE_MS,
+      ...(proxyUrl === undefined ? {} : { proxyEnv: { HTTP_PROXY: proxyUrl, HTTPS_PROXY: proxyUrl } }),
+    }
+    this.#agent = this.#isTls ? new HttpsAgent({ ...shared, ...tls }) : new HttpAgent(shared)
+  }
+
+  /**
+   * The answer, whatever its status, as soon as its headers are there; its body must be read or destroyed. Rejects with
+   * `api-unreachable` or `api-silent` when a limit is passed, with the signal's reason, or with Node's own error.
+   */
+  get({ path, headers, signal, headersTimeoutMs }: GetOptions): Promise<IncomingMessage> {
+    const { hostname, port } = this.#options.server
+    const open = this.#isTls ? httpsRequest : httpRequest
+    return new Promise((resolve, reject) => {
+      signal.throwIfAborted()
+      const request = open({
+        agent: this.#agent,
+        // The URL of an IPv6 address has brackets, its socket has none.
+        host: hostname.replace(/^\[|\]$/g, ''),
+        port: port === '' ? (this.#isTls ? 443 : 80) : Number(port),
+        path,
+        headers,
+        signal,
+      })
+      const late = setTimeout(() => {
+        request.destroy(new ApiError('api-silent', `no answer within ${headersTimeoutMs} ms`))
+      }, headersTimeoutMs)
+      request.once('socket', (socket) => this.#limitConnecting(request, socket))
+      request.once('response', (response) => {
+        clearTimeout(late)
+        resolve(response)
+      })
+      // Stays, because a connection may break later as well; the answer's reader hears of that itself.
+      request.on('error', (error) => {
+        clearTimeout(late)
+        reject(error)
+      })
+      request.end()
+    })
+  }
+
+  /** No connection is kept from now on; answers that are being read go on. */
+  retire(): void {
+    this.#agent.maxFreeSockets = 0
+    for (const sockets of Object.values(this.#agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy()
+  }
+
+  /** No request and no answer is under way. */
+  get isIdle(): boolean {
+    return Object.keys(this.#agent.sockets).length === 0
+  }
+
+  /** Breaks every connection. */
+  close(): void {
+    this.retire()
+    this.#agent.destroy()
+  }
+
+  #limitConnecting(request: ClientRequest, socket: Socket): void {
+    if (request.reusedSocket) return
+    const { connectTimeoutMs } = this.#options
+    const late = setTimeout(() => {
+      request.destroy(new ApiError('api-unreachable', `no connection within ${connectTimeoutMs} ms`))
+    }, connectTimeoutMs)
+    const done = (): void => clearTimeout(late)
+    socket.once(this.#isTls ? 'secureConnect' : 'connect', done)
+    socket.once('close', done)
+  }
+}
