@@ -32,6 +32,13 @@ const lean: Plugin = {
 
 /** What is imported, and what takes its place there. */
 const LEAN: readonly (readonly [filter: RegExp, contents: string])[] = [
+  // An import of node:http asks for all its exports, WebSocket among them, which loads Node's own undici: 30 ms.
+  [
+    /^(node:)?http$/,
+    `const http = require('node:http')
+export default http
+export const { Agent, createServer, request } = http`,
+  ],
   // We take TLS material and headers from client-node and make the connections ourselves.
   [/^undici$/, 'export class Agent {}\nexport class ProxyAgent {}\nexport const fetch = globalThis.fetch'],
   [/^socks-proxy-agent$/, 'export class SocksProxyAgent {}'],
