@@ -3,8 +3,9 @@
  * What could break: it changes nothing on the node, whatever it finds; what the findings mean is for the caller.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
+import { chooseBackEnd } from '../dataplane/iptables-back-end.ts'
 import { hasIpv6 } from '../node/host.ts'
-import { chooseIptables, type IptablesMode } from '../node/iptables-choice.ts'
+import type { IptablesMode } from '../node/iptables-choice.ts'
 import { checkStart, type Finding, type StartCheck } from '../node/start-check.ts'
 import { ipvsSysctls } from '../node/sysctl.ts'
 import { CodedError } from '../values/errors.ts'
@@ -38,7 +39,7 @@ export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> 
 
 async function chosenMode(families: readonly IpFamily[], signal: AbortSignal): Promise<IptablesMode | undefined> {
   try {
-    return (await chooseIptables({ families, signal })).mode
+    return (await chooseBackEnd(families, signal)).mode
   } catch (error) {
     if (error instanceof CodedError && error.code === 'iptables-missing') return undefined
     throw error

@@ -1,7 +1,8 @@
 /**
  * Which back end of iptables the node uses, nft or legacy: rules in the other one would be rules nobody sees.
  * What could break: looking must not make anything. The legacy programs create the tables they are asked for, so they are
- * only started when the kernel says that there are tables; and in the usual case no program is started at all.
+ * only started when the kernel says that there are tables; and in the usual case no program is started at all. That a
+ * program prints its rules does not mean that its back end works.
  */
 import { readFile, realpath } from 'node:fs/promises'
 import { CodedError } from '../values/errors.ts'
@@ -35,6 +36,8 @@ export interface IptablesChoice {
 export interface ChoiceOptions {
   readonly families: readonly IpFamily[]
   readonly signal: AbortSignal
+  /** What this kernel lacks for the rules of nft; undefined when nothing. Asked only where nft would be chosen. */
+  readonly missingForNft: () => Promise<string | undefined>
   /** Default: PATH and the system's folders. */
   readonly folders?: readonly string[]
   readonly run?: RunProgram
@@ -105,13 +108,21 @@ async function plainMode(options: ChoiceOptions, plain: Found['plain'], folders:
 
 type Decision = Pick<IptablesChoice, 'mode' | 'reason' | 'saved'>
 
+/** The back end in use; legacy instead of an nft that the kernel does not have. */
 async function decide(options: ChoiceOptions, found: Found, plain: Plain): Promise<Decision> {
   const hasNft = Object.keys(found.nft).length > 0 || plain.mode === 'nft'
   const hasLegacy = Object.keys(found.legacy).length > 0 || plain.mode === 'legacy'
-  if (!hasNft || !hasLegacy) {
-    const mode = hasNft ? 'nft' : 'legacy'
-    return { mode, reason: `only the programs of ${mode} are there (${plain.source})`, saved: {} }
-  }
+  if (!hasNft) return { mode: 'legacy', reason: `only the programs of legacy are there (${plain.source})`, saved: {} }
+  const decision: Decision = hasLegacy
+    ? await decideByUse(options, found, plain)
+    : { mode: 'nft', reason: `only the programs of nft are there (${plain.source})`, saved: {} }
+  const missing = decision.mode === 'nft' ? await options.missingForNft() : undefined
+  if (missing === undefined) return decision
+  if (hasLegacy) return { mode: 'legacy', reason: `the kernel has no ${missing}`, saved: {} }
+  return { ...decision, reason: `${decision.reason}, but the kernel has no ${missing}: no rule can be written` }
+}
+
+async function decideByUse(options: ChoiceOptions, found: Found, plain: Plain): Promise<Decision> {
   const tables = await legacyTables(options)
   if (tables.length === 0 && plain.mode === 'nft')
     return { mode: 'nft', reason: `the kernel has no legacy tables, and ${plain.source}`, saved: {} }

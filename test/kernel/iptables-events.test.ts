@@ -5,21 +5,33 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { describe, it, test } from 'node:test'
-import { openNetlinkGroups } from '../../native/open.ts'
+import { openNetlinkConnection, openNetlinkGroups } from '../../native/open.ts'
+import { chooseBackEnd } from '../../src/dataplane/iptables-back-end.ts'
 import { NFNLGRP_NFTABLES } from '../../src/iptables/nft-codec.ts'
 import { type NftEvent, NftEvents } from '../../src/iptables/nft-events.ts'
+import { missingForNft } from '../../src/iptables/nft-missing.ts'
 import { renderIpvsRules } from '../../src/iptables/render.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import { NETLINK_NETFILTER } from '../../src/netlink/constants.ts'
-import { chooseIptables } from '../../src/node/iptables-choice.ts'
 import { HostIptables } from '../../src/node/iptables-programs.ts'
 import { Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
-import type { IpFamily } from '../../src/values/protocol.ts'
+import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
 import { everything } from '../iptables/wanted.ts'
-import { needs } from './needs.ts'
+import { isMet, needs } from './needs.ts'
 
 const signal = AbortSignal.timeout(60_000)
+
+async function missing(): Promise<string | undefined> {
+  const netlink = openNetlinkConnection(NETLINK_NETFILTER)
+  try {
+    return await missingForNft(netlink, IP_FAMILIES, { signal })
+  } finally {
+    netlink.close()
+  }
+}
+
+const choiceHere = () => chooseBackEnd(IP_FAMILIES, signal)
 
 function sh(command: string): void {
   const { status, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
@@ -38,7 +50,7 @@ describe('NftEvents on a real kernel', needs('iptables-nft'), () => {
 
   it('tells what others do to our rules, and nothing else', async () => {
     sh('ipset create KUBE-CLUSTER-IP hash:ip,port')
-    const choice = await chooseIptables({ families: ['IPv4', 'IPv6'], signal })
+    const choice = await choiceHere()
     assert.equal(choice.mode, 'nft')
     const host = new HostIptables(choice)
     const events = new NftEvents(
@@ -64,6 +76,8 @@ describe('NftEvents on a real kernel', needs('iptables-nft'), () => {
         }
       }
       assert.deepEqual(await eventsAfter(pass), [], 'our own restores')
+      const asked = async () => assert.equal(await missing(), undefined)
+      assert.deepEqual(await eventsAfter(asked), [], 'the question whether nft works')
       const rows: readonly (readonly [command: string, expected: readonly string[]])[] = [
         ['iptables-nft -t nat -F KUBE-POSTROUTING', ['IPv4 nat']],
         ['ip6tables-nft -t nat -A KUBE-SERVICES -j RETURN', ['IPv6 nat']],
@@ -86,12 +100,25 @@ describe('NftEvents on a real kernel', needs('iptables-nft'), () => {
   })
 })
 
+test('missingForNft is right about the kernel, and makes nothing', async () => {
+  assert.equal((await missing()) === undefined, isMet('iptables-nft'))
+  const { stdout } = spawnSync('nft', ['list', 'tables'], { encoding: 'utf8' })
+  assert.doesNotMatch(stdout, /probe/)
+})
+
+test('chooseBackEnd takes a back end that works', needs('legacy-iptables'), async () => {
+  const { mode, reason, programs } = await choiceHere()
+  assert.equal(mode, isMet('iptables-nft') ? 'nft' : 'legacy', reason)
+  for (const command of [':PROBE - [0:0]', '-X PROBE'])
+    sh(`printf "%s\\n" "*filter" "${command}" COMMIT | ${programs.IPv4?.restore} --noflush`)
+})
+
 test(
-  'chooseIptables finds kubelet in the back end that has its chain',
+  'chooseBackEnd finds kubelet in the back end that has its chain',
   needs('iptables-nft', 'legacy-iptables'),
   async () => {
     const choose = async () => {
-      const { mode, reason, randomFully } = await chooseIptables({ families: ['IPv4', 'IPv6'], signal })
+      const { mode, reason, randomFully } = await choiceHere()
       assert.ok(randomFully)
       return `${mode}: ${reason}`
     }

@@ -23,6 +23,8 @@ interface Host {
   readonly version?: string
   /** Tables that the kernel has in legacy. */
   readonly legacyTables?: readonly string[]
+  /** What the kernel lacks for nft. */
+  readonly lacks?: string
   /** Output of the -save programs by name; a missing one fails. */
   readonly saves?: Readonly<Record<string, string>>
 }
@@ -60,7 +62,8 @@ async function choose(host: Host): Promise<Chosen> {
     return output === undefined ? { exitCode: 1, output: '', errorText: 'no' } : { exitCode: 0, output, errorText: '' }
   }
   const families = ['IPv4', 'IPv6'] as const
-  const choice = await chooseIptables({ families, signal, folders: [folder], run, procNet })
+  const missingForNft = async (): Promise<string | undefined> => host.lacks
+  const choice = await chooseIptables({ families, signal, missingForNft, folders: [folder], run, procNet })
   return { choice, started: started.sort() }
 }
 
@@ -111,6 +114,14 @@ test('chooseIptables takes the back end that the node uses', async () => {
       /1 rules in nft, 1 in legacy; iptables is xtables-nft-multi/,
       all,
     ],
+    [{ ...both, lacks: 'nf_tables for IPv4' }, 'legacy', /^the kernel has no nf_tables for IPv4$/, []],
+    [
+      { ...both, lacks: 'nft_compat', legacyTables: ['filter'], saves: { 'iptables-nft-save': RULE } },
+      'legacy',
+      /^the kernel has no nft_compat$/,
+      all,
+    ],
+    [{ plain: 'xtables-nft-multi', lacks: 'nf_tables' }, 'nft', /but the kernel has no nf_tables: no rule can/, []],
     [{ modes: ['legacy'] }, 'legacy', /only the programs of legacy are there \(there is no plain iptables\)/, []],
     [{ plain: 'xtables-nft-multi' }, 'nft', /only the programs of nft/, []],
     [{ plain: 'xtables-multi', version: 'iptables v1.6.1' }, 'legacy', /only the programs of legacy/, ['iptables']],
