@@ -1,40 +1,35 @@
 /**
  * Which set entries a winning frontend contributes.
  * What could break: entries stand in the order in which they may be added (SET_ROLES), and what a frontend contributes
- * depends on it, its Service and the node's facts alone. Several frontends may contribute one entry.
+ * depends on it and the node's name alone. Several frontends may contribute one entry.
  */
 import { isLocalTo } from '../service/endpoints.ts'
 import type { Frontend } from '../service/frontends.ts'
-import type { NodeContext } from '../service/node-context.ts'
 import { formatCidr } from '../values/cidr.ts'
 import type { Protocol } from '../values/protocol.ts'
 import { type SetRole, setName } from './catalogue.ts'
 import { formatEntry, fullLength } from './entry-text.ts'
-import { allowsNode, sourceRangesOf } from '../service/source-ranges.ts'
 import type { SetEntry } from './types.ts'
-
-/** What rendering needs of the node. */
-export type SetNode = Pick<NodeContext, 'nodeName' | 'nodeIps'>
 
 /**
  * Entries of one frontend. What belongs to a port or to the whole Service (hairpin entries of its local endpoints, its
  * health check node port) comes with each of its frontends, so that it stays as long as one of them does.
  */
-export function entriesOfFrontend(frontend: Frontend, node: SetNode): readonly SetEntry[] {
+export function entriesOfFrontend(frontend: Frontend, nodeName: string): readonly SetEntry[] {
   const { address, family, port, protocol, service } = frontend
   const entries: SetEntry[] = []
   const put = (role: SetRole, entry: string): void => {
     entries.push({ set: setName(role, family), entry })
   }
   for (const { address: own, port: target, source } of frontend.candidates) {
-    if (!isLocalTo(source, node.nodeName)) continue
+    if (!isLocalTo(source, nodeName)) continue
     put('LOOP-BACK', formatEntry({ address: own, protocol, port: target, second: own }))
   }
   const local = frontend.policy === 'Local'
   const here = formatEntry({ address, protocol, port })
   switch (frontend.kind) {
     case 'LoadBalancerVip':
-      putFirewall(frontend, node, here, put)
+      putFirewall(frontend, here, put)
       if (local) put('LOAD-BALANCER-LOCAL', here)
       put('LOAD-BALANCER', here)
       break
@@ -65,16 +60,10 @@ const NODE_PORT_ROLES: Readonly<Record<Protocol, { readonly local: SetRole; read
 }
 
 /** What may pass, then the entry that lets nothing else pass. */
-function putFirewall(
-  frontend: Frontend,
-  node: SetNode,
-  here: string,
-  put: (role: SetRole, entry: string) => void,
-): void {
-  const ranges = sourceRangesOf(frontend.service, frontend.family)
-  if (ranges.length === 0) return
-  if (allowsNode(ranges, node.nodeIps)) put('LOAD-BALANCER-SOURCE-IP', `${here},${frontend.address}`)
-  for (const range of ranges) {
+function putFirewall({ address, firewall }: Frontend, here: string, put: (role: SetRole, entry: string) => void): void {
+  if (firewall === undefined) return
+  if (firewall.allowsNode) put('LOAD-BALANCER-SOURCE-IP', `${here},${address}`)
+  for (const range of firewall.ranges) {
     const whole = range.prefixLength === fullLength(range.family)
     put('LOAD-BALANCER-SOURCE-CIDR', `${here},${whole ? range.address : formatCidr(range)}`)
   }

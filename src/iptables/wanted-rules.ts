@@ -6,7 +6,6 @@
  */
 import type { SetName } from '../ipset/catalogue.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
-import type { NodeIps } from '../service/node-context.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { sameItem } from './diff.ts'
 import { type LocalTrafficSettings, localTrafficOf } from './local-traffic.ts'
@@ -33,7 +32,6 @@ export class WantedRules {
   readonly #missing = new Set<OptionalMatch>()
   readonly #vips = new OutFilterVips()
   readonly #rendered = new Map<IpFamily, RenderedRules>()
-  #nodeIps: NodeIps = {}
   #podCidrs: readonly string[] = []
   #dirty = true
 
@@ -57,9 +55,8 @@ export class WantedRules {
     if (this.#vips.set(key, frontend)) this.#dirty = true
   }
 
-  /** The node's own IPs, and the Node's podCIDRs for detectLocalMode NodeCIDR. */
-  node(nodeIps: NodeIps, podCidrs: readonly string[]): void {
-    this.#nodeIps = nodeIps
+  /** The Node's podCIDRs, for detectLocalMode NodeCIDR. */
+  podCidrs(podCidrs: readonly string[]): void {
     this.#podCidrs = podCidrs
     this.#dirty = true
   }
@@ -98,7 +95,7 @@ export class WantedRules {
       masqueradeAll: this.#settings.iptables.masqueradeAll,
       masqueradeBit: this.#settings.iptables.masqueradeBit,
       randomFully: this.#randomFully,
-      outFilter: this.#vips.of(family, this.#nodeIps),
+      outFilter: this.#vips.of(family),
       missingMatches: this.#missing,
     })
   }

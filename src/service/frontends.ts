@@ -7,8 +7,9 @@ import { familyOf, formatEndpoint } from '../values/address.ts'
 import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily, type Protocol } from '../values/protocol.ts'
 import { type Endpoint, endpointsOf, localReadyEndpoints, offersOf } from './endpoints.ts'
-import { type NodeContext, READS_LOCAL_ADDRESSES, READS_NODE_PORT_ADDRESSES } from './node-context.ts'
+import { type NodeContext, READS_LOCAL_ADDRESSES, READS_NODE_IPS, READS_NODE_PORT_ADDRESSES } from './node-context.ts'
 import type { EndpointSlice, Service, ServicePort, TrafficPolicy } from './objects.ts'
+import { type Firewall, firewallOf, sameFirewall, sourceRangeProblems } from './source-ranges.ts'
 import { type PortSelections, type Selection, selectEndpoints, type Verdict } from './topology.ts'
 
 /** `10.96.0.1:443/tcp`, IPv6 in brackets: what clients connect to. */
@@ -45,7 +46,9 @@ export interface Frontend {
    * all its ports. 0 for every other Service.
    */
   readonly localReadyEndpoints: number
-  /** The Service as it was when this was made: source ranges, health check port and the like are read from here. */
+  /** Who may connect; undefined: everybody. Only a LoadBalancerVip has one. */
+  readonly firewall: Firewall | undefined
+  /** The Service as it was when this was made: health check port and the like are read from here. */
   readonly service: Service
 }
 
@@ -88,6 +91,8 @@ export function contributionOf(service: Service, slices: readonly EndpointSlice[
     const externalIps = service.externalIps.filter(ofFamily)
     const vips = service.loadBalancerVips.filter(ofFamily)
     const localReady = service.healthCheckNodePort === 0 ? 0 : localReadyEndpoints(offers, family, node.nodeName)
+    const firewall = vips.length === 0 ? undefined : firewallOf(service, family, node.nodeIps)
+    if (firewall !== undefined) reads |= READS_NODE_IPS
     for (const port of service.ports) {
       const candidates = endpointsOf(offers, family, port.protocol, port.name, node.nodeName)
       const chosen = selectEndpoints(service.internalTrafficPolicy, service.externalTrafficPolicy, candidates, node)
@@ -95,7 +100,8 @@ export function contributionOf(service: Service, slices: readonly EndpointSlice[
       if (port.nodePort !== 0) reads |= READS_NODE_PORT_ADDRESSES
       const external = externalIps.length + vips.length + nodeAddresses.length > 0
       reads |= chosen.internal.reads | (external ? chosen.external.reads : 0)
-      const shared = { service, port, family, candidates, chosen, localReady, name: servicePortName(service, port) }
+      const name = servicePortName(service, port)
+      const shared = { service, port, family, candidates, chosen, localReady, firewall, name }
       place(found, problems, makeFrontend(shared, 'ClusterIP', clusterIp, node))
       for (const address of externalIps) place(found, problems, makeFrontend(shared, 'ExternalIP', address, node))
       for (const address of vips) place(found, problems, makeFrontend(shared, 'LoadBalancerVip', address, node))
@@ -103,6 +109,7 @@ export function contributionOf(service: Service, slices: readonly EndpointSlice[
     }
   }
   reportOtherFamilies(service, problems)
+  if (service.sourceRanges.length > 0) problems.push(...sourceRangeProblems(service))
   return { frontends: found, problems, reads }
 }
 
@@ -114,6 +121,7 @@ interface PortParts {
   readonly candidates: readonly Endpoint[]
   readonly chosen: PortSelections
   readonly localReady: number
+  readonly firewall: Firewall | undefined
   readonly name: string
 }
 
@@ -137,6 +145,7 @@ function makeFrontend(parts: PortParts, kind: FrontendKind, address: string, nod
     verdicts: selection.verdicts,
     noLocalEndpoints: selection.noLocalEndpoints,
     localReadyEndpoints: parts.localReady,
+    firewall: kind === 'LoadBalancerVip' ? parts.firewall : undefined,
     service,
   }
 }
@@ -181,9 +190,14 @@ function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean 
   return true
 }
 
+/** Whether the endpoints of a port, used or not, are the same and on the same nodes: hairpin traffic depends on it. */
+function samePlaces(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
+  return sameEndpoints(a, b) && a.every((endpoint, index) => endpoint.source.nodeName === b[index]?.source.nodeName)
+}
+
 /**
- * Whether two frontends of one key come to the same in every table and health check. Verdicts and candidates only explain,
- * so they do not count; a table that renders more of a frontend than is compared here needs it added.
+ * Whether two frontends of one key come to the same in every table and health check. Verdicts only explain, so they do not
+ * count; a table that renders more of a frontend than is compared here needs it added.
  */
 export function sameFrontend(a: Frontend, b: Frontend): boolean {
   return (
@@ -196,6 +210,8 @@ export function sameFrontend(a: Frontend, b: Frontend): boolean {
       a.affinityTimeoutSeconds === b.affinityTimeoutSeconds &&
       a.bind === b.bind &&
       a.policy === b.policy &&
-      sameEndpoints(a.endpoints, b.endpoints))
+      sameEndpoints(a.endpoints, b.endpoints) &&
+      samePlaces(a.candidates, b.candidates) &&
+      sameFirewall(a.firewall, b.firewall))
   )
 }

@@ -1,35 +1,41 @@
 /**
- * Which source ranges of a Service guard its load balancer VIPs of one family.
+ * Who may connect to the load balancer VIPs of a Service: its source ranges of one family.
  * What could break: a range of length 0 switches all ranges of its family off, as in kube-proxy; a VIP without a range
  * of its own family has no firewall at all.
  */
 import type { NodeIps } from './node-context.ts'
 import type { Service } from './objects.ts'
-import { type Cidr, contains, parseCidr } from '../values/cidr.ts'
+import { type Cidr, contains, formatCidr, parseCidr } from '../values/cidr.ts'
 import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
-const NONE: readonly Cidr[] = []
+/** What guards the VIPs of one family. */
+export interface Firewall {
+  /** Sources that may connect, at least one range. */
+  readonly ranges: readonly Cidr[]
+  /** Whether one of the ranges holds the node's own IP of the family: then the node itself may connect. */
+  readonly allowsNode: boolean
+}
 
-/** The ranges that count for VIPs of this family; none: everybody may connect. */
-export function sourceRangesOf(service: Service, family: IpFamily): readonly Cidr[] {
-  if (service.sourceRanges.length === 0) return NONE
+/** The firewall of the Service's VIPs of this family; undefined: everybody may connect. An unknown node IP is in no range. */
+export function firewallOf(service: Service, family: IpFamily, nodeIps: NodeIps): Firewall | undefined {
+  if (service.sourceRanges.length === 0) return undefined
   const ranges: Cidr[] = []
   for (const text of service.sourceRanges) {
     const range = parseCidr(text)
     if (range === undefined || range.family !== family) continue
-    if (range.prefixLength === 0) return NONE
+    if (range.prefixLength === 0) return undefined
     ranges.push(range)
   }
-  return ranges
+  if (ranges.length === 0) return undefined
+  const nodeIp = nodeIps[family]
+  return { ranges, allowsNode: nodeIp !== undefined && ranges.some((range) => contains(range, nodeIp)) }
 }
 
-/** Whether one of the ranges holds the node's own IP of their family: then the node itself may connect. */
-export function allowsNode(ranges: readonly Cidr[], nodeIps: NodeIps): boolean {
-  return ranges.some((range) => {
-    const nodeIp = nodeIps[range.family]
-    return nodeIp !== undefined && contains(range, nodeIp)
-  })
+export function sameFirewall(a: Firewall | undefined, b: Firewall | undefined): boolean {
+  if (a === b) return true
+  if (a === undefined || b === undefined || a.allowsNode !== b.allowsNode) return false
+  return a.ranges.map(formatCidr).join() === b.ranges.map(formatCidr).join()
 }
 
 /** A range of length 0 beside others is rarely meant as what it does, so it is reported. */

@@ -40,7 +40,7 @@ class Followed {
     const keys = new Set([...this.#known, ...step.frontends.keys()])
     for (const key of keys) {
       const frontend = step.frontends.get(key)
-      const entries = frontend === undefined ? [] : entriesOfFrontend(frontend, step.context)
+      const entries = frontend === undefined ? [] : entriesOfFrontend(frontend, step.context.nodeName)
       for (const change of this.#wanted.set(key, entries)) {
         if (change.entry === undefined) this.#entries.delete(change.key)
         else this.#entries.set(change.key, change.entry)

@@ -6,8 +6,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { definitionOf } from '../../src/ipset/catalogue.ts'
 import { parseEntry } from '../../src/ipset/entry-text.ts'
-import { entriesOfFrontend, type SetNode } from '../../src/ipset/render.ts'
-import { sourceRangeProblems } from '../../src/service/source-ranges.ts'
+import { entriesOfFrontend } from '../../src/ipset/render.ts'
 import { entryKey } from '../../src/ipset/types.ts'
 import { contributionOf } from '../../src/service/frontends.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
@@ -57,10 +56,10 @@ const SLICE: EndpointSlice = {
 }
 
 /** The frontend of that key. */
-function entries(of: Service, key: string, slices: readonly EndpointSlice[] = [], node: SetNode = NODE): string[] {
-  const frontend = contributionOf(of, slices, NODE).frontends.get(key)
+function entries(of: Service, key: string, slices: readonly EndpointSlice[] = [], node = NODE): string[] {
+  const frontend = contributionOf(of, slices, node).frontends.get(key)
   assert.ok(frontend, key)
-  const found = entriesOfFrontend(frontend, node)
+  const found = entriesOfFrontend(frontend, node.nodeName)
   for (const { set, entry } of found) {
     const definition = definitionOf(set)
     assert.ok(definition !== undefined && parseEntry(definition.type, definition.family, entry) !== undefined, entry)
@@ -226,37 +225,11 @@ describe('entriesOfFrontend', () => {
 
   it('lets the node in by its own address only', () => {
     const of = loadBalancer({ sourceRanges: ['10.0.2.0/24'] })
-    const has = (node: SetNode): boolean =>
+    const has = (node: NodeContext): boolean =>
       entries(of, VIP_KEY, [], node).some((key) => key.startsWith('KUBE-LOAD-BALANCER-SOURCE-IP '))
     assert.deepEqual(
       [has(NODE), has({ ...NODE, nodeIps: {} }), has({ ...NODE, nodeIps: { IPv4: '10.0.3.1' } })],
       [true, false, false],
     )
-  })
-})
-
-describe('sourceRangeProblems', () => {
-  it('reports a zero range of each family once', () => {
-    const ranges = ['0.0.0.0/0', '192.0.2.0/24', '::/0', '2001:db8::/32']
-    assert.deepEqual(
-      sourceRangeProblems(loadBalancer({ sourceRanges: ranges })).map(({ code, subject, message }) => [
-        code,
-        subject,
-        message,
-      ]),
-      [
-        [
-          'source-ranges-off',
-          'service demo/web',
-          '0.0.0.0/0 permits every source, so no IPv4 range of this Service is enforced',
-        ],
-        [
-          'source-ranges-off',
-          'service demo/web',
-          '::/0 permits every source, so no IPv6 range of this Service is enforced',
-        ],
-      ],
-    )
-    assert.deepEqual(sourceRangeProblems(loadBalancer({ sourceRanges: ['192.0.2.0/24'] })), [])
   })
 })

@@ -110,7 +110,7 @@ function wantedFor(name: string, step: number, config: Configuration): readonly 
   const desired = new DesiredFrontends(context)
   for (const one of changes.values()) desired.apply(one)
   const wanted = new WantedRules(settingsOf(config), IP_FAMILIES, true)
-  wanted.node(context.nodeIps, node?.podCidrs ?? [])
+  wanted.podCidrs(node?.podCidrs ?? [])
   desired.flush({ frontend: (key, frontend) => wanted.frontend(key, frontend), problems: () => {} }, Infinity)
   const sets = recorded(name, step, 'ipset.txt')
   for (const { name: set } of CATALOGUE) wanted.setSize(set, sets.includes(`add ${set} `) ? 1 : 0)

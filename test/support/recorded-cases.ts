@@ -157,11 +157,6 @@ export function walkCase(name: string, visit: (step: RecordedStep) => void): voi
       recorded(name, step, file)
         .split('\n')
         .filter((line) => line !== '')
-    // The listener hears only of what a virtual server or an address shows; the rest of a frontend may be newer.
-    for (const key of live.keys()) {
-      const frontend = desired.get(key)
-      if (frontend !== undefined) live.set(key, frontend)
-    }
     const listenAddresses = healthCheckAddressesOf(config.nodePortAddresses ?? [], addresses, context.nodeIps)
     visit({ name: `${name}/${step}`, context, listenAddresses, frontends: live, lines })
   }

@@ -1,0 +1,103 @@
+/** Which VIPs a Service's source ranges guard, and what is reported about them. */
+import assert from 'node:assert/strict'
+import { describe, it, test } from 'node:test'
+import { contributionOf } from '../../src/service/frontends.ts'
+import { type NodeContext, READS_NODE_IPS } from '../../src/service/node-context.ts'
+import type { Service } from '../../src/service/objects.ts'
+import { firewallOf, sameFirewall, sourceRangeProblems } from '../../src/service/source-ranges.ts'
+import { formatCidr } from '../../src/values/cidr.ts'
+import { IP_FAMILIES } from '../../src/values/protocol.ts'
+
+const NODE: NodeContext = {
+  nodeName: 'node0',
+  zone: '',
+  nodeIps: { IPv4: '10.0.2.15', IPv6: 'fd00:10:0:2::15' },
+  localAddresses: new Set(),
+  nodePortAddresses: { IPv4: [], IPv6: [] },
+}
+
+function service(sourceRanges: readonly string[]): Service {
+  return {
+    namespace: 'demo',
+    name: 'web',
+    createdAtMs: 0,
+    clusterIps: { IPv4: '10.96.10.1', IPv6: 'fd00:10:96::1' },
+    ports: [{ name: 'http', protocol: 'tcp', port: 80, nodePort: 30080 }],
+    externalIps: ['198.51.100.7'],
+    loadBalancerVips: ['203.0.113.10', '2001:db8:cb::10'],
+    sourceRanges,
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: 'Cluster',
+    affinityTimeoutSeconds: 0,
+    healthCheckNodePort: 0,
+  }
+}
+
+describe('firewallOf', () => {
+  it('is closed to the node when no range of the family holds its IP', () => {
+    const rows: readonly (readonly [
+      ranges: readonly string[],
+      IPv4: boolean | undefined,
+      IPv6: boolean | undefined,
+    ])[] = [
+      [[], undefined, undefined],
+      [['192.0.2.0/24'], false, undefined],
+      [['10.0.0.0/8'], true, undefined],
+      [['192.0.2.0/24', '10.0.2.15/32'], true, undefined],
+      [['192.0.2.0/24', '0.0.0.0/0'], undefined, undefined],
+      [['192.0.2.0/24', '::/0'], false, undefined],
+      [['2001:db8::/32'], undefined, false],
+      [['fd00:10:0:2::/64', '192.0.2.0/24'], false, true],
+    ]
+    for (const [ranges, ipv4, ipv6] of rows)
+      assert.deepEqual(
+        IP_FAMILIES.map((family) => firewallOf(service(ranges), family, NODE.nodeIps)?.allowsNode),
+        [ipv4, ipv6],
+        ranges.join(),
+      )
+    assert.equal(firewallOf(service(['10.0.0.0/8']), 'IPv4', {})?.allowsNode, false, 'an unknown IP is in no range')
+  })
+
+  it('has the ranges of its family alone', () => {
+    const firewall = firewallOf(service(['192.0.2.0/24', '2001:db8::/32', '198.51.100.5/32']), 'IPv4', {})
+    assert.deepEqual(firewall?.ranges.map(formatCidr), ['192.0.2.0/24', '198.51.100.5/32'])
+  })
+})
+
+test('sameFirewall compares ranges and whether the node may connect', () => {
+  const of = (ranges: readonly string[], nodeIp = '10.0.2.15') => firewallOf(service(ranges), 'IPv4', { IPv4: nodeIp })
+  assert.ok(sameFirewall(undefined, undefined))
+  assert.ok(sameFirewall(of(['10.0.0.0/8']), of(['10.0.0.0/8', '2001:db8::/32'])))
+  assert.ok(!sameFirewall(of(['10.0.0.0/8']), of(['10.0.0.0/9'])))
+  assert.ok(!sameFirewall(of(['10.0.0.0/8']), of(['10.0.0.0/8'], '192.0.2.1')))
+  assert.ok(!sameFirewall(of(['10.0.0.0/8']), undefined))
+})
+
+test('contributionOf guards VIPs alone, and reads the node IPs only for them', () => {
+  const { frontends, reads } = contributionOf(service(['192.0.2.0/24']), [], NODE)
+  const guarded = [...frontends.values()].filter(({ firewall }) => firewall !== undefined)
+  assert.deepEqual(
+    guarded.map(({ kind, family }) => `${kind} ${family}`),
+    ['LoadBalancerVip IPv4'],
+  )
+  assert.notEqual(reads & READS_NODE_IPS, 0)
+  assert.equal(contributionOf(service([]), [], NODE).reads & READS_NODE_IPS, 0)
+})
+
+describe('sourceRangeProblems', () => {
+  it('reports a zero range of each family once', () => {
+    const { problems } = contributionOf(service(['0.0.0.0/0', '192.0.2.0/24', '::/0', '2001:db8::/32']), [], NODE)
+    assert.deepEqual(
+      problems.map(({ code, subject, message }) => [code, subject, message]),
+      [
+        ['IPv4', '0.0.0.0/0'],
+        ['IPv6', '::/0'],
+      ].map(([family, range]) => [
+        'source-ranges-off',
+        'service demo/web',
+        `${range} permits every source, so no ${family} range of this Service is enforced`,
+      ]),
+    )
+    assert.deepEqual(sourceRangeProblems(service(['192.0.2.0/24'])), [])
+  })
+})
