@@ -43,14 +43,14 @@ export async function auditSets(options: SetAuditOptions): Promise<void> {
     if (keys === undefined) expected.set(set, [key])
     else keys.push(key)
   }
-  await budget.pay(cpuMs() - startedMs, signal)
+  await budget.pay(cpuMs() - startedMs, listed.size, signal)
   for (const set of CATALOGUE) {
     if (!families.includes(set.family)) continue
     startedMs = cpuMs()
     const keys = expected.get(set.name) ?? []
     if (keys.length === 0 && (listed.get(set.name)?.elements ?? 0) === 0) continue
     await auditEntries(options, set, keys)
-    await budget.pay(cpuMs() - startedMs, signal)
+    await budget.pay(cpuMs() - startedMs, keys.length, signal)
   }
 }
 

@@ -56,7 +56,7 @@ async function auditFields({ ipvs, mirror, budget, cpuMs, onDoubt, signal }: Aud
   }
   for (const [key] of mirror.liveEntries()) if (!seen.has(key)) doubtful.push(key)
   report(doubtful, mirror, onDoubt)
-  await budget.pay(cpuMs() - startedMs, signal)
+  await budget.pay(cpuMs() - startedMs, services.length, signal)
 }
 
 async function auditRealServers({ ipvs, mirror, budget, cpuMs, onDoubt, signal }: AuditOptions): Promise<void> {
@@ -64,17 +64,19 @@ async function auditRealServers({ ipvs, mirror, budget, cpuMs, onDoubt, signal }
   const look = async (): Promise<void> => {
     const startedMs = cpuMs()
     const doubtful: VirtualServerKey[] = []
+    let items = keys.length
     for (const key of keys) {
       const live = mirror.live(key)
       if (live === undefined) continue
       const servers = sortedRealServers(await ipvs.listDestinations(live, { signal }))
+      items += servers.length
       // The mirror may have moved on while the list was made: only what it says now counts.
       const now = mirror.live(key)?.realServers ?? []
       if (!sameRealServers(servers, now)) doubtful.push(key)
     }
     keys = []
     report(doubtful, mirror, onDoubt)
-    await budget.pay(cpuMs() - startedMs, signal)
+    await budget.pay(cpuMs() - startedMs, items, signal)
   }
   for (const key of Array.from(mirror.liveEntries(), ([entry]) => entry)) {
     keys.push(key)

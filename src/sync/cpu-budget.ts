@@ -14,6 +14,10 @@ export interface CpuBudgetOptions {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
+/** The most that a look can cost: itself, and each thing that is looked at (some microseconds on a fast machine). */
+const MOST_MS = 2
+const MOST_MS_PER_ITEM = 0.05
+
 export class CpuBudget {
   readonly #options: CpuBudgetOptions
   #creditMs: number
@@ -25,11 +29,16 @@ export class CpuBudget {
     this.#paidAtMs = options.now()
   }
 
-  /** Sleeps until `workMs` of work (processor time) fit into the share. Rejects when aborted. */
-  async pay(workMs: number, signal: AbortSignal): Promise<void> {
+  /**
+   * Sleeps until the work fits into the share: processor time of the whole process while about `items` things were looked
+   * at. What is more than they can have cost was something else (compiling, collecting garbage, a pass) and does not count,
+   * or one such moment would stop all looking for a minute. Rejects when aborted.
+   */
+  async pay(workMs: number, items: number, signal: AbortSignal): Promise<void> {
     const { share, creditMs, now, sleep } = this.#options
     const nowMs = now()
-    this.#creditMs = Math.min(creditMs, this.#creditMs + (nowMs - this.#paidAtMs) * share) - workMs
+    const countedMs = Math.min(workMs, MOST_MS + items * MOST_MS_PER_ITEM)
+    this.#creditMs = Math.min(creditMs, this.#creditMs + (nowMs - this.#paidAtMs) * share) - countedMs
     this.#paidAtMs = nowMs
     if (this.#creditMs < 0) await sleep(-this.#creditMs / share, signal)
   }

@@ -86,6 +86,11 @@ export class SyncLoop {
     if (this.#open) this.#pacer.request()
   }
 
+  /** What a pass had to leave may come now; a minimum period does not count. */
+  resume(): void {
+    if (this.#open) this.#pacer.resume()
+  }
+
   /** Stops; a pass that is on is aborted between two batches. */
   close(): Promise<void> {
     return this.#pacer.close()
@@ -95,11 +100,9 @@ export class SyncLoop {
     const { dataplane, desired, now, onPass } = this.#options
     const startedMs = now()
     try {
-      if (this.#first) {
-        desired.flushFirst(this.#listener)
-        await dataplane.pass({ signal, mayRemove: false })
-        this.#first = false
-      }
+      // What is worked out first is first in every table.
+      if (this.#first) desired.flushFirst(this.#listener)
+      this.#first = false
       while (desired.flush(this.#listener, SLICE_OWNERS) > 0) await nextTurn()
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
       onPass(report, now() - startedMs)

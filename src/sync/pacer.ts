@@ -23,6 +23,7 @@ export class Pacer {
   #immediate: NodeJS.Immediate | undefined
   #running: Promise<void> | undefined
   #requested = false
+  #resumed = false
   #lastEndMs = Number.NEGATIVE_INFINITY
 
   constructor(options: PacerOptions) {
@@ -33,6 +34,12 @@ export class Pacer {
   request(): void {
     this.#requested = true
     if (this.#running === undefined) this.#schedule(0)
+  }
+
+  /** What the last run had to leave can be done now: asks for a run for which the minimum period does not count. */
+  resume(): void {
+    this.#resumed = true
+    this.request()
   }
 
   /** Stops for good: the run that is on is aborted and waited for. */
@@ -46,7 +53,8 @@ export class Pacer {
   #schedule(atMs: number): void {
     if (this.#abort.signal.aborted) return
     const now = this.#options.now()
-    const waitMs = Math.max(atMs, this.#lastEndMs + this.#options.minPeriodMs) - now
+    const earliestMs = this.#resumed ? 0 : this.#lastEndMs + this.#options.minPeriodMs
+    const waitMs = Math.max(atMs, earliestMs) - now
     clearTimeout(this.#timer)
     clearImmediate(this.#immediate)
     // An immediate, not a call: everything that arrived in this turn of the event loop becomes one run.
@@ -56,6 +64,7 @@ export class Pacer {
 
   #start(): void {
     this.#requested = false
+    this.#resumed = false
     // The run begins in a turn of its own, so that a request made in its first stretch already finds it running.
     const begun = Promise.resolve().then(() => this.#options.run(this.#abort.signal))
     this.#running = begun.then((nextMs) => {

@@ -4,8 +4,9 @@
  * addresses); what goes, goes the other way round, after everything that comes.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Failure, Repair, Step } from './step.ts'
 import type { KernelTable, TableName } from './table.ts'
-import type { Failure, Repair, Step, TableSync } from './table-sync.ts'
+import type { TableSync } from './table-sync.ts'
 
 /** What a pass did, or would do. */
 export interface PassReport {
@@ -34,8 +35,8 @@ const SLICE_KEYS = 200
 export interface Reconciled {
   readonly name: TableName
   read(nowMs: number, signal: AbortSignal): Promise<void>
-  /** Plans due keys and runs what comes; what goes is kept for `remove`. */
-  bring(pass: Pass): Promise<void>
+  /** Plans a slice of the due keys and runs what comes; what goes is kept for `remove`. False when nothing was due. */
+  bring(pass: Pass): Promise<boolean>
   remove(pass: Pass): Promise<void>
   /** The plan as commands, without running anything. Call after `read`. */
   preview(mayRemove: boolean, now: number): { readonly coming: readonly string[]; readonly going: readonly string[] }
@@ -64,7 +65,8 @@ async function nextTurnAfter(steps: number): Promise<void> {
 /** Joins a table's state to the loop. */
 export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
   const table: KernelTable<Item, Op> = sync.table
-  let going: Step<Item, Op>[] = []
+  /** What goes, by key: a key that is planned again in the same pass is wanted otherwise by then. */
+  const going = new Map<string, Step<Item, Op>>()
 
   async function run(steps: readonly Step<Item, Op>[], pass: Pass): Promise<void> {
     if (steps.length === 0) return
@@ -89,6 +91,8 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
     if (keys.length === 0) return undefined
     const coming: Step<Item, Op>[] = []
     for (const key of keys) {
+      going.delete(key)
+      if (sync.mustWait(key)) continue
       const step = sync.plan(key, pass.options.mayRemove, pass.options.idle?.get(key))
       if (step === undefined) {
         sync.leave(key)
@@ -102,7 +106,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
       else {
         const rest = step.ops.filter((op) => !isGoing(op))
         if (rest.length > 0) coming.push({ key, ops: rest })
-        going.push({ key, ops: step.ops.filter(isGoing) })
+        going.set(key, { key, ops: step.ops.filter(isGoing) })
       }
     }
     return coming
@@ -110,18 +114,23 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
 
   return {
     name: table.name,
-    read: (nowMs, signal) => sync.read(nowMs, signal),
+    async read(nowMs, signal) {
+      going.clear()
+      await sync.read(nowMs, signal)
+    },
     async bring(pass) {
-      going = []
-      for (let coming = planSlice(pass); coming !== undefined; coming = planSlice(pass)) {
-        await run(coming, pass)
-        await nextTurnAfter(coming.length)
-      }
+      const coming = planSlice(pass)
+      if (coming === undefined) return false
+      await run(coming, pass)
+      await nextTurnAfter(coming.length)
+      return true
     },
     async remove(pass) {
       // A key that failed on the way in, or that is wanted otherwise by now, is planned anew: never take away on an old plan.
-      const steps = going.filter((step) => sync.isCurrent(step.key))
-      going = []
+      const steps = Array.from(going.values())
+        .filter((step) => sync.isCurrent(step.key))
+        .toReversed()
+      going.clear()
       for (let from = 0; from < steps.length; from += SLICE_KEYS) {
         await run(steps.slice(from, from + SLICE_KEYS), pass)
         await nextTurnAfter(steps.length - from)
@@ -129,43 +138,60 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
     },
     preview(mayRemove, now) {
       const coming: string[] = []
-      const goingText: string[] = []
+      const gone: string[][] = []
       for (const key of sync.takeDue(now, Number.POSITIVE_INFINITY)) {
-        for (const op of sync.plan(key, mayRemove)?.ops ?? [])
-          (table.direction(op) === 'add' ? coming : goingText).push(table.format(op))
+        const ops = sync.plan(key, mayRemove)?.ops ?? []
+        const isGoing = (op: Op): boolean => table.direction(op) === 'remove'
+        coming.push(...ops.filter((op) => !isGoing(op)).map((op) => table.format(op)))
+        gone.push(ops.filter(isGoing).map((op) => table.format(op)))
       }
-      return { coming, going: goingText }
+      return { coming, going: gone.toReversed().flat() }
     },
     allowRemovals: () => sync.allowRemovals(),
     nextDueMs: () => sync.nextDueMs(),
   }
 }
 
+/**
+ * A table; or several that go on together, a slice of each in turn, so that what is first in all of them is there first;
+ * or what is to be done at this place of each pass.
+ */
+export type Stage = Reconciled | readonly Reconciled[] | (() => void)
+
 export class Reconciler {
   readonly #tables: readonly Reconciled[]
+  readonly #stages: readonly Stage[]
   #mayRemove = false
 
   /** Tables in the order in which their things may come. */
-  constructor(tables: readonly Reconciled[]) {
-    this.#tables = tables
+  constructor(stages: readonly Stage[]) {
+    this.#stages = stages
+    this.#tables = stages.flatMap((stage) => (typeof stage === 'function' ? [] : stage))
   }
 
   /** One pass over everything that is due. Rejects only when aborted. */
   async pass(options: PassOptions): Promise<PassReport> {
     const pass = new Pass(options)
     this.#allowRemovals(options.mayRemove)
-    const readable: Reconciled[] = []
+    const readable = new Set<Reconciled>()
     for (const table of this.#tables) {
       try {
         await table.read(options.now(), options.signal)
-        readable.push(table)
+        readable.add(table)
       } catch (error) {
         options.signal.throwIfAborted()
         pass.unreadable.push({ table: table.name, error: error instanceof Error ? error : new Error(String(error)) })
       }
     }
-    for (const table of readable) await table.bring(pass)
-    for (const table of readable.toReversed()) await table.remove(pass)
+    for (const stage of this.#stages) {
+      if (typeof stage === 'function') stage()
+      else
+        await bringTogether(
+          [stage].flat().filter((table) => readable.has(table)),
+          pass,
+        )
+    }
+    for (const table of this.#tables.toReversed()) if (readable.has(table)) await table.remove(pass)
     return pass
   }
 
@@ -190,5 +216,12 @@ export class Reconciler {
       if (at !== undefined && (next === undefined || at < next)) next = at
     }
     return next
+  }
+}
+
+async function bringTogether(tables: readonly Reconciled[], pass: Pass): Promise<void> {
+  for (let some = true; some; ) {
+    some = false
+    for (const table of tables) if (await table.bring(pass)) some = true
   }
 }

@@ -4,32 +4,8 @@
  * What could break: the mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
  * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
  */
+import type { Failure, Repair, Step } from './step.ts'
 import type { KernelTable } from './table.ts'
-
-/** What has to be done to one key. */
-export interface Step<Item, Op> {
-  readonly key: string
-  readonly ops: readonly Op[]
-  /** What all of it together makes of the live item; undefined where that has to be followed operation by operation. */
-  readonly result?: Item
-}
-
-/** An operation that did not work, for a log line. */
-export interface Failure {
-  readonly key: string
-  readonly command: string
-  readonly error: Error
-  /** How many times in a row this key has failed, from 1. */
-  readonly attempts: number
-  readonly retryAtMs: number
-}
-
-/** Something that was changed by somebody else and put right. `times` counts the last minute. */
-export interface Repair {
-  readonly key: string
-  readonly commands: readonly string[]
-  readonly times: number
-}
 
 /** First and longest wait before a failed key is tried again, in milliseconds. */
 const RETRY_FIRST_MS = 500
@@ -41,6 +17,13 @@ const REPAIR_WINDOW_MS = 60_000
 interface Delay {
   readonly notBeforeMs: number
   readonly attempts: number
+}
+
+export interface TableSyncOptions<Item> {
+  /** Hears of every key that was written or found to need nothing, so that others can derive from it what is due. */
+  readonly onExamined?: (key: string) => void
+  /** Whether an item that is not there yet may be made now; if not, it waits for `release`. */
+  readonly mayCome?: (key: string, item: Item) => boolean
 }
 
 export class TableSync<Item, Op> {
@@ -61,12 +44,16 @@ export class TableSync<Item, Op> {
   /** Items that nothing wants and that may not be removed yet. */
   readonly #kept = new Set<string>()
 
-  readonly #onExamined: (key: string) => void
+  /** Items that may not be made yet. */
+  readonly #waiting = new Set<string>()
 
-  /** `onExamined` hears of every key that was written or found to need nothing, so that others can derive from it what is due. */
-  constructor(table: KernelTable<Item, Op>, onExamined: (key: string) => void = () => undefined) {
+  readonly #onExamined: (key: string) => void
+  readonly #mayCome: (key: string, item: Item) => boolean
+
+  constructor(table: KernelTable<Item, Op>, options: TableSyncOptions<Item> = {}) {
     this.table = table
-    this.#onExamined = onExamined
+    this.#onExamined = options.onExamined ?? (() => undefined)
+    this.#mayCome = options.mayCome ?? (() => true)
   }
 
   /** What this key shall be from now on; undefined: not there. */
@@ -74,6 +61,7 @@ export class TableSync<Item, Op> {
     if (item === undefined) this.#desired.delete(key)
     else this.#desired.set(key, item)
     this.#dirty.add(key)
+    this.#waiting.delete(key)
     this.#delays.delete(key)
   }
 
@@ -110,6 +98,11 @@ export class TableSync<Item, Op> {
       this.#unread.add(key)
       this.#dirty.add(key)
     }
+  }
+
+  /** What is known of the whole table may be wrong through no fault of anybody: read all of it again. */
+  forget(): void {
+    this.#allUnread = true
   }
 
   /** From now on items that nothing wants may go: those that were kept are looked at again. */
@@ -250,6 +243,27 @@ export class TableSync<Item, Op> {
     if (live === undefined) this.#live.delete(key)
     else this.#live.set(key, wanted !== undefined && this.table.equal(wanted, live) ? wanted : live)
     this.#onExamined(key)
+  }
+
+  /** Puts a key off whose item may not be made yet; true when it was. */
+  mustWait(key: string): boolean {
+    const desired = this.#desired.get(key)
+    if (desired === undefined || this.#live.has(key) || this.#mayCome(key, desired)) return false
+    this.#waiting.add(key)
+    return true
+  }
+
+  /** Items that wait for `mayCome` are asked about again at the next pass; true when there are any. */
+  release(): boolean {
+    const any = this.#waiting.size > 0
+    for (const key of this.#waiting) this.#dirty.add(key)
+    this.#waiting.clear()
+    return any
+  }
+
+  /** Items that may not be made yet. */
+  get waitingCount(): number {
+    return this.#waiting.size
   }
 
   /** Whether a plan made for this key earlier in the pass still holds: nothing failed, nobody wants or suspects anything else. */
