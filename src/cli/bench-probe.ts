@@ -13,6 +13,8 @@ export interface ProbedKernel {
   readonly ipvs: { readonly counters: Readonly<NetlinkCounters> }
   readonly auditIpvs: { readonly counters: Readonly<NetlinkCounters> }
   readonly rtnetlink: { readonly counters: Readonly<NetlinkCounters> }
+  readonly ipset: { readonly counters: Readonly<NetlinkCounters> }
+  readonly auditIpset: { readonly counters: Readonly<NetlinkCounters> }
 }
 
 /** One line of the file. Counters count from the start of the process. */
@@ -20,7 +22,7 @@ export interface ProbeReading {
   /** Connections that change the kernel. */
   readonly messages: number
   readonly datagrams: number
-  /** The audit's own connection. */
+  /** The audits' own connections. */
   readonly auditMessages: number
   readonly auditDatagrams: number
   /** Longest time between two turns of the event loop since the signal before, in ms, at most 2 too long; null when it was not watched. */
@@ -53,13 +55,19 @@ export function startBenchProbe(file: string, kernel: ProbedKernel): void {
   write(null)
 }
 
-function readingOf({ ipvs, auditIpvs, rtnetlink }: ProbedKernel): Omit<ProbeReading, 'eventLoopMaxMs'> {
+function readingOf({
+  ipvs,
+  auditIpvs,
+  rtnetlink,
+  ipset,
+  auditIpset,
+}: ProbedKernel): Omit<ProbeReading, 'eventLoopMaxMs'> {
   const { heapUsed, external } = process.memoryUsage()
   return {
-    messages: ipvs.counters.messagesSent + rtnetlink.counters.messagesSent,
-    datagrams: ipvs.counters.datagramsSent + rtnetlink.counters.datagramsSent,
-    auditMessages: auditIpvs.counters.messagesSent,
-    auditDatagrams: auditIpvs.counters.datagramsSent,
+    messages: ipvs.counters.messagesSent + rtnetlink.counters.messagesSent + ipset.counters.messagesSent,
+    datagrams: ipvs.counters.datagramsSent + rtnetlink.counters.datagramsSent + ipset.counters.datagramsSent,
+    auditMessages: auditIpvs.counters.messagesSent + auditIpset.counters.messagesSent,
+    auditDatagrams: auditIpvs.counters.datagramsSent + auditIpset.counters.datagramsSent,
     heapUsedMiB: heapUsed / MIB,
     externalMiB: external / MIB,
   }

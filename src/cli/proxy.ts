@@ -4,26 +4,28 @@
  * known before the first frontend is made, and nothing is written before every source has listed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { auditIpvsMode } from '../dataplane/audits.ts'
+import { type GuardKernel, openGuardKernel, watchRules } from '../dataplane/guard-kernel.ts'
 import { IpvsDataplane } from '../dataplane/ipvs.ts'
 import { checkScheduler, type IpvsKernel, openIpvsKernel, watchKernel } from '../dataplane/ipvs-kernel.ts'
-import type { KubeProxyConfiguration } from '../config/types.ts'
-import { auditVirtualServers } from '../ipvs/audit.ts'
-import { hasIpv6 } from '../node/host.ts'
+import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
+import { ipFamilies } from '../node/host.ts'
 import { InterfaceAddresses } from '../node/interface-addresses.ts'
 import { applySysctls, ipvsSysctls } from '../node/sysctl.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
+import type { MissingMatchError } from '../iptables/errors.ts'
 import { NodeState } from '../service/node-state.ts'
 import type { ObjectKind } from '../service/objects.ts'
-import { auditForEver } from '../sync/audit.ts'
-import { CpuBudget } from '../sync/cpu-budget.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import { parseCidr } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
-import { IP_FAMILIES } from '../values/protocol.ts'
+import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
+import type { ProbedKernel } from './bench-probe.ts'
 import { PassLog } from './pass-log.ts'
 
 export interface ProxyOptions {
@@ -33,29 +35,22 @@ export interface ProxyOptions {
   readonly log: Log
   /** Opens the source of objects on this sink. */
   readonly openSource: (sink: ObjectSink) => Source
-  /** Hears of each pass. */
-  readonly onPass?: (report: PassReport) => void
+  /** Hears of each pass; `complete` when nothing is under way that another pass waits for. */
+  readonly onPass?: (report: PassReport, complete: boolean) => void
 }
 
-/** Share of one core for looking after the tables that announce nothing. */
-const AUDIT_CPU_SHARE = 0.003
-/** What a small table needs goes at once. */
-const AUDIT_CREDIT_MS = 20
 /** As long as kube-proxy waits for its Node object at a start. */
 const NODE_WAIT_MS = 30_000
 const KINDS: readonly ObjectKind[] = ['services', 'endpointslices', 'nodes']
 
 const now = (): number => performance.now()
 
-function cpuMs(): number {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1000
-}
-
 export class Proxy {
   readonly #options: ProxyOptions
   readonly #abort = new AbortController()
   readonly #kernel: IpvsKernel
+  readonly #guardKernel: GuardKernel
+  readonly #families: readonly IpFamily[]
   readonly #dataplane: IpvsDataplane
   readonly #desired: DesiredFrontends
   readonly #loop: SyncLoop
@@ -77,37 +72,65 @@ export class Proxy {
   /** All of it in place and the kernel opened, but nothing running and nothing changed: what `diff` needs. */
   static async prepare(options: ProxyOptions): Promise<Proxy> {
     const excluded = options.configuration.ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
-    return new Proxy(options, await openIpvsKernel(excluded, AbortSignal.timeout(10_000)))
+    const signal = AbortSignal.timeout(10_000)
+    const families = ipFamilies()
+    const kernel = await openIpvsKernel(excluded, signal)
+    return new Proxy(options, kernel, await openGuardKernel(families, signal), families)
   }
 
-  private constructor(options: ProxyOptions, kernel: IpvsKernel) {
+  private constructor(
+    options: ProxyOptions,
+    kernel: IpvsKernel,
+    guardKernel: GuardKernel,
+    families: readonly IpFamily[],
+  ) {
     const { configuration, nodeName, log } = options
     this.#options = options
     this.#kernel = kernel
+    this.#guardKernel = guardKernel
+    this.#families = families
     this.#problems = new ProblemLog(log)
-    this.#closers.push(() => kernel.close())
+    this.#closers.push(
+      () => kernel.close(),
+      () => guardKernel.close(),
+    )
     const { bindAddress, nodePortAddresses } = configuration
     this.#node = new NodeState({ nodeName, bindAddress, nodePortAddresses })
     this.#desired = new DesiredFrontends(this.#node.context().context)
+    const guard = new SetsAndRules({
+      tables: guardKernel.tables,
+      settings: configuration,
+      families,
+      randomFully: guardKernel.iptables.choice.randomFully,
+      nodeName,
+      now,
+      onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
+      onPass: (report, durationMs) => {
+        this.#passed(report, durationMs, false)
+        this.#loop.request()
+      },
+      onMissing: (error, leftOut) => this.#reportLeftOut(error, leftOut),
+      onReady: () => this.#loop.resume(),
+      onError: (error) => log.error('Writing rules failed', { error }),
+    })
+    this.#closers.push(() => guard.close())
     this.#dataplane = new IpvsDataplane({
       tables: kernel.tables,
+      guard,
       scheduler: this.#scheduler,
-      families: hasIpv6() ? IP_FAMILIES : ['IPv4'],
+      families,
       drainDeadlineMs: options.drainDeadlineMs,
       now,
       log,
     })
-    this.#dataplane.wantDevice()
+    this.#dataplane.wantFixtures()
     this.#passLog = new PassLog({ log, problems: this.#problems, dataplane: this.#dataplane, desired: this.#desired })
     this.#loop = new SyncLoop({
       dataplane: this.#dataplane,
       desired: this.#desired,
       minSyncPeriodMs: configuration.ipvs.minSyncPeriodMs,
       now,
-      onPass: (report, durationMs) => {
-        this.#passLog.passed(report, durationMs)
-        options.onPass?.(report)
-      },
+      onPass: (report, durationMs) => this.#passed(report, durationMs, !guard.isPending),
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
       onError: (error) => log.error('A pass failed', { error }),
     })
@@ -128,8 +151,11 @@ export class Proxy {
     return this.#dataplane
   }
 
-  get kernel(): IpvsKernel {
-    return this.#kernel
+  /** Everything that talks to the kernel. */
+  get connections(): ProbedKernel {
+    const { ipvs, auditIpvs, rtnetlink } = this.#kernel
+    const { ipset, auditIpset } = this.#guardKernel
+    return { ipvs, auditIpvs, rtnetlink, ipset, auditIpset }
   }
 
   /** Stops everything; the kernel stays as it is. */
@@ -177,11 +203,31 @@ export class Proxy {
       onNodeAddresses: () => this.#addresses.changed(),
       onError: (error) => log.warn('Lost announcements of the kernel; reading everything again', { error }),
     })
-    this.#closers.push(() => events.close())
+    const { mode, reason } = this.#guardKernel.iptables.choice
+    log.info('Using iptables', { backEnd: mode, reason })
+    const rules = watchRules({
+      kernel: this.#guardKernel,
+      guard: this.#dataplane.guard,
+      onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
+    })
+    this.#closers.push(
+      () => events.close(),
+      () => rules.close(),
+    )
     await this.#addresses.read()
     const source = openSource(this.#sink((kind) => this.#listed(kind)))
     this.#closers.push(() => source.close())
-    const audit = this.#audit(signal)
+    const audit = auditIpvsMode({
+      kernel: this.#kernel,
+      guardKernel: this.#guardKernel,
+      dataplane: this.#dataplane,
+      families: this.#families,
+      periodMs: configuration.ipvs.syncPeriodMs,
+      onDoubt: () => this.#loop.request(),
+      onError: (error) => log.warn('An audit failed', { error }),
+      now,
+      signal,
+    })
     this.#closers.push(() => audit)
   }
 
@@ -203,31 +249,6 @@ export class Proxy {
     }
   }
 
-  #audit(signal: AbortSignal): Promise<void> {
-    const { configuration, log } = this.#options
-    const budget = new CpuBudget({
-      share: AUDIT_CPU_SHARE,
-      creditMs: AUDIT_CREDIT_MS,
-      now,
-      sleep: (ms, abort) => sleep(ms, undefined, { signal: abort }),
-    })
-    return auditForEver({
-      periodMs: configuration.ipvs.syncPeriodMs,
-      round: (abort) =>
-        auditVirtualServers({
-          ipvs: this.#kernel.auditIpvs,
-          mirror: this.#dataplane.virtualServers,
-          budget,
-          cpuMs,
-          onDoubt: () => this.#loop.request(),
-          signal: abort,
-        }),
-      onError: (error) => log.warn('Cannot audit the IPVS table', { error }),
-      now,
-      signal,
-    })
-  }
-
   #sink(listed: (kind: ObjectKind) => void): ObjectSink {
     return {
       apply: (changes) => {
@@ -245,6 +266,7 @@ export class Proxy {
     if (kind === 'nodes') this.#nodeChanged()
     if (this.#awaited.size === 0) {
       clearTimeout(this.#nodeTimer)
+      this.#dataplane.guard.readRules()
       this.#loop.open(true)
     } else if (this.#awaited.size === 1 && this.#awaited.has('nodes')) {
       this.#nodeTimer = setTimeout(() => {
@@ -261,6 +283,18 @@ export class Proxy {
     const { context, problems } = this.#node.context()
     // Before the Node was listed its addresses are unknown without anything being wrong.
     if (!this.#awaited.has('nodes')) this.#problems.report('node', 'configuration', problems)
+    this.#dataplane.guard.podCidrs(this.#node.node?.podCidrs ?? [])
     this.#loop.setContext(context)
+    this.#loop.request()
+  }
+
+  #passed(report: PassReport, durationMs: number, complete: boolean): void {
+    this.#passLog.passed(report, durationMs)
+    this.#options.onPass?.(report, complete)
+  }
+
+  #reportLeftOut({ code, match, message }: MissingMatchError, leftOut: readonly string[]): void {
+    const rules = leftOut.length === 0 ? message : `${message}; left out: ${leftOut.join('; ')}`
+    this.#problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message: rules }])
   }
 }

@@ -33,12 +33,12 @@ export async function run(flags: FlagValues): Promise<number> {
     drainDeadlineMs: flags.drainDeadline === undefined || flags.drainDeadline === 0 ? undefined : flags.drainDeadline,
     log,
     openSource: await sourceOpener(flags, settings, log),
-    onPass: (report) => passes.add(report),
+    onPass: (report, complete) => passes.add(report, complete),
   })
-  void passes.first.then(growSparingly)
+  void passes.complete.then(growSparingly)
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
-  if (benchFile !== undefined) (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.kernel)
-  const ended = flags.once === true ? passes.first.then(() => undefined) : new Promise<never>(() => undefined)
+  if (benchFile !== undefined) (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
+  const ended = flags.once === true ? passes.complete.then(() => undefined) : new Promise<never>(() => undefined)
   const signal = await Promise.race([ended, received(log)])
   await Promise.race([proxy.close(), new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref())])
   log.close()
@@ -59,22 +59,22 @@ function received(log: Log): Promise<keyof typeof SIGNAL_EXIT_CODE> {
   })
 }
 
-/** Counts what passes did, and tells when the first is over. */
+/** Counts what passes did, and tells when everything was tried once. */
 class Passes {
   operations = 0
   failures = 0
-  readonly first: Promise<void>
+  readonly complete: Promise<void>
   #resolve: () => void = () => undefined
 
   constructor() {
-    this.first = new Promise((resolve) => {
+    this.complete = new Promise((resolve) => {
       this.#resolve = resolve
     })
   }
 
-  add(report: PassReport): void {
+  add(report: PassReport, complete: boolean): void {
     this.operations += report.applied
     this.failures += report.failures.length + report.unreadable.length
-    this.#resolve()
+    if (complete) this.#resolve()
   }
 }

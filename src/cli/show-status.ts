@@ -3,11 +3,15 @@
  * What could break: nothing here may change the kernel, not even by loading a module that is not there.
  */
 import { readFile } from 'node:fs/promises'
+import { openIpset } from '../dataplane/guard-kernel.ts'
+import { chooseBackEnd } from '../dataplane/iptables-back-end.ts'
 import { openIpvsKernel, type IpvsKernel } from '../dataplane/ipvs-kernel.ts'
 import { SERVICE_DEVICE } from '../ipvs/address-diff.ts'
-import { kernelRelease } from '../node/host.ts'
+import { definitionOf, MAX_ELEMENTS } from '../ipset/catalogue.ts'
+import { ipFamilies, kernelRelease } from '../node/host.ts'
+import { CodedError } from '../values/errors.ts'
 import type { FlagValues } from './flags.ts'
-import { type Status, statusText, type VirtualServerStatus, virtualServerStatus } from './status.ts'
+import { type SetsStatus, type Status, statusText, type VirtualServerStatus, virtualServerStatus } from './status.ts'
 import { styleFor } from './style.ts'
 import { VERSION } from './version.ts'
 
@@ -46,9 +50,38 @@ async function readStatus({ ipvs, rtnetlink }: IpvsKernel, signal: AbortSignal):
         ? null
         : { kind: link.kind, addresses: addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`) },
     ipv6Forwarding: await readFlag('/proc/sys/net/ipv6/conf/all/forwarding'),
+    iptables: await readIptables(signal),
+    sets: await readSets(signal),
     timeoutsSeconds: { tcp: timeouts.tcpSeconds, tcpFin: timeouts.tcpFinSeconds, udp: timeouts.udpSeconds },
     virtualServers: virtualServers.sort((a, b) => (a.key < b.key ? -1 : 1)),
     fwmarkVirtualServers: services.filter((service) => service.kind === 'fwmark').length,
+  }
+}
+
+async function readIptables(signal: AbortSignal): Promise<Status['iptables']> {
+  try {
+    const { mode, reason } = await chooseBackEnd(ipFamilies(), signal)
+    return { backEnd: mode, reason }
+  } catch (error) {
+    if (!(error instanceof CodedError)) throw error
+    return { backEnd: null, reason: error.message }
+  }
+}
+
+async function readSets(signal: AbortSignal): Promise<SetsStatus | null> {
+  try {
+    const ipset = await openIpset(signal)
+    const sets = (await ipset.listSets({ signal })).filter(({ name }) => definitionOf(name) !== undefined)
+    ipset.close()
+    const grown = sets.filter(({ maxElements }) => maxElements > MAX_ELEMENTS)
+    return {
+      count: sets.length,
+      entries: sets.reduce((sum, { elements }) => sum + elements, 0),
+      grown: grown.map(({ name, maxElements }) => ({ name, maxElements })),
+    }
+  } catch (error) {
+    if (error instanceof CodedError && error.code === 'ipset-missing') return null
+    throw error
   }
 }
 

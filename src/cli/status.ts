@@ -38,10 +38,22 @@ export interface Status {
   readonly device: { readonly kind: string; readonly addresses: readonly string[] } | null
   /** /proc/sys/net/ipv6/conf/all/forwarding; null without IPv6. Never written by kube-ipvs. */
   readonly ipv6Forwarding: boolean | null
+  /** The back end of iptables that this node uses; null when there is none. `reason`: why, for people. */
+  readonly iptables: { readonly backEnd: 'nft' | 'legacy' | null; readonly reason: string }
+  /** Our sets; null when the kernel has no ipset. */
+  readonly sets: SetsStatus | null
   readonly timeoutsSeconds: { readonly tcp: number; readonly tcpFin: number; readonly udp: number }
   readonly virtualServers: readonly VirtualServerStatus[]
   /** Virtual servers by firewall mark: never ours. */
   readonly fwmarkVirtualServers: number
+}
+
+/** Our sets of both families. */
+export interface SetsStatus {
+  readonly count: number
+  readonly entries: number
+  /** Sets that take more entries than they were made for, because they were full. */
+  readonly grown: readonly { readonly name: string; readonly maxElements: number }[]
 }
 
 export function virtualServerStatus(
@@ -129,6 +141,8 @@ function summary(status: Status, style: Style): string[] {
       `${virtualServers.length}${status.fwmarkVirtualServers === 0 ? '' : ` and ${status.fwmarkVirtualServers} by firewall mark`}`,
     ],
     ['real servers', `${realServers}${draining === 0 ? '' : `, ${draining} draining`}`],
+    ['iptables', `${status.iptables.backEnd ?? 'none'}: ${status.iptables.reason}`],
+    ['sets', setsText(status.sets)],
     ['timeouts', `tcp ${timeoutsSeconds.tcp}s, tcp fin ${timeoutsSeconds.tcpFin}s, udp ${timeoutsSeconds.udp}s`],
   ]
   if (status.ipv6Forwarding === false)
@@ -137,4 +151,10 @@ function summary(status: Status, style: Style): string[] {
     [{ title: '' }, { title: '' }],
     rows.map(([name, value]) => [{ text: name, paint: (text: string) => style('dim', text) }, value]),
   )
+}
+
+function setsText(sets: SetsStatus | null): string {
+  if (sets === null) return 'the kernel has no ipset'
+  const grown = sets.grown.map(({ name, maxElements }) => `, ${name} grown to ${maxElements}`)
+  return `${sets.count} with ${sets.entries} entries${grown.join('')}`
 }

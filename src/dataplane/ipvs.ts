@@ -24,10 +24,11 @@ import type { VirtualServer } from '../ipvs/types.ts'
 import { WantedAddresses } from '../ipvs/wanted-addresses.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { Dataplane } from '../sync/loop.ts'
-import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
+import { type PassReport, type Reconciled, Reconciler, reconciled } from '../sync/reconciler.ts'
 import { TableSync } from '../sync/table-sync.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import type { SetsAndRules } from './sets-and-rules.ts'
 
 export interface IpvsTables {
   readonly virtualServers: VirtualServerTable
@@ -37,6 +38,8 @@ export interface IpvsTables {
 
 export interface IpvsDataplaneOptions {
   readonly tables: IpvsTables
+  /** Sets and rules around the virtual servers. */
+  readonly guard: SetsAndRules
   readonly scheduler: string
   /** Families the kernel has; frontends of others are left out. */
   readonly families: readonly IpFamily[]
@@ -56,47 +59,90 @@ export class IpvsDataplane implements Dataplane {
   readonly addresses: TableSync<BoundAddress, AddressOperation>
   readonly drains: Drains
   readonly #wanted = new WantedAddresses()
+  /** Frontends whose address is to be bound once their virtual server is there. */
+  readonly #toBind = new Set<FrontendKey>()
   readonly #options: IpvsDataplaneOptions
   readonly #reconciler: Reconciler
 
   constructor(options: IpvsDataplaneOptions) {
     this.#options = options
-    const { tables } = options
-    this.virtualServers = new TableSync(tables.virtualServers, (key) => this.#observeDrains(key))
+    const { tables, guard } = options
+    this.virtualServers = new TableSync(tables.virtualServers, {
+      onExamined: (key) => this.#examined(key),
+      mayCome: (key, { family }) => guard.mayCome(key, family),
+    })
     this.device = new TableSync(tables.device)
     this.addresses = new TableSync(tables.addresses)
     this.drains = new Drains(options.drainDeadlineMs)
     this.#reconciler = new Reconciler([
-      reconciled(this.virtualServers),
-      reconciled(this.device),
-      reconciled(this.addresses),
+      reconciled(guard.sets),
+      reconciled(guard.entries),
+      () => this.#startRules(),
+      this.#ownTables,
     ])
   }
 
-  /** From now on the device is wanted. Without this call the desired state is empty (cleanup). */
-  wantDevice(): void {
+  get guard(): SetsAndRules {
+    return this.#options.guard
+  }
+
+  /** From now on the device, the sets and the rules are wanted. Without this call the desired state is empty (cleanup). */
+  wantFixtures(): void {
+    this.#options.guard.want()
     this.device.want(SERVICE_DEVICE, { kind: DEVICE_KIND })
   }
 
   frontend(key: FrontendKey, wanted: Frontend | undefined): void {
     const frontend = wanted !== undefined && this.#options.families.includes(wanted.family) ? wanted : undefined
+    this.#options.guard.frontend(key, frontend)
     this.virtualServers.want(
       key,
       frontend === undefined ? undefined : renderVirtualServer(frontend, this.#options.scheduler),
     )
-    const change = this.#wanted.set(key, frontend?.bind ?? false)
-    if (change !== undefined)
-      this.addresses.want(change.address, change.wanted ? hostAddress(change.address) : undefined)
+    if (frontend?.bind === true) this.#toBind.add(key)
+    else {
+      this.#toBind.delete(key)
+      this.#bind(key, false)
+    }
   }
 
   async pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport> {
     const idle = await this.#lookAtDrains(options.signal)
-    return this.#reconciler.pass({ ...options, now: this.#options.now, idle })
+    const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
+    // Sets may have become empty.
+    this.#options.guard.startRules()
+    return report
   }
 
   /** What a pass would do, as commands. */
   preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]> {
-    return this.#reconciler.preview({ ...options, now: this.#options.now })
+    this.#options.guard.renderRules()
+    for (const key of this.#toBind) this.#bind(key, true)
+    this.#toBind.clear()
+    const inOneGo = new Reconciler([...this.#options.guard.tables, ...this.#ownTables])
+    return inOneGo.preview({ ...options, now: this.#options.now })
+  }
+
+  get #ownTables(): readonly Reconciled[] {
+    return [reconciled(this.virtualServers), reconciled(this.device), reconciled(this.addresses)]
+  }
+
+  #startRules(): void {
+    const { guard } = this.#options
+    guard.startRules()
+    if (guard.takeChanged()) this.virtualServers.release()
+  }
+
+  #examined(key: FrontendKey): void {
+    this.#observeDrains(key)
+    // Traffic comes with the address, so the virtual server comes first.
+    if (this.virtualServers.live(key) !== undefined && this.#toBind.delete(key)) this.#bind(key, true)
+  }
+
+  #bind(key: FrontendKey, bind: boolean): void {
+    const change = this.#wanted.set(key, bind)
+    if (change !== undefined)
+      this.addresses.want(change.address, change.wanted ? hostAddress(change.address) : undefined)
   }
 
   nextDueMs(): number | undefined {

@@ -40,7 +40,12 @@ export class WantedEntries {
     return [...go.toSorted((a, b) => rankOf(b) - rankOf(a)), ...come]
   }
 
-  /** How many entries are wanted in a set: rules for an empty one are left out. */
+  /** What this frontend contributes. */
+  of(key: FrontendKey): readonly SetEntry[] {
+    return this.#contributions.get(key) ?? NO_ENTRIES
+  }
+
+  /** How many entries are wanted in a set. */
   size(set: SetName): number {
     return this.#sizes.get(set) ?? 0
   }

@@ -32,13 +32,22 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
   readonly name = 'virtual-servers'
   readonly #ipvs: IpvsConnection
   readonly #excluded: readonly Cidr[]
+  readonly #isOwned: (key: VirtualServerKey) => boolean
   readonly #batch: IpvsBatch
   readonly #pace = new BatchPace()
 
-  /** `excluded`: virtual servers with an address in one of these (excludeCIDRs) are never removed. */
-  constructor(ipvs: IpvsConnection, excluded: readonly Cidr[]) {
+  /**
+   * `excluded`: virtual servers with an address in one of these (excludeCIDRs) are never removed. `isOwned`: a narrower
+   * rule on top of that.
+   */
+  constructor(
+    ipvs: IpvsConnection,
+    excluded: readonly Cidr[],
+    isOwned: (key: VirtualServerKey) => boolean = () => true,
+  ) {
     this.#ipvs = ipvs
     this.#excluded = excluded
+    this.#isOwned = isOwned
     this.#batch = ipvs.batch()
   }
 
@@ -48,8 +57,8 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
   readonly direction = directionOf
   readonly format = formatOperation
 
-  isOurs(_key: string, live: VirtualServer): boolean {
-    return !this.#excluded.some((cidr) => contains(cidr, live.address))
+  isOurs(key: VirtualServerKey, live: VirtualServer): boolean {
+    return this.#isOwned(key) && !this.#excluded.some((cidr) => contains(cidr, live.address))
   }
 
   async read(

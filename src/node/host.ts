@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { availableParallelism, release } from 'node:os'
+import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
 /** `7.2.13`, as uname -r has it. */
 export function kernelRelease(): string {
@@ -13,6 +14,11 @@ export function kernelRelease(): string {
 /** Whether the kernel has IPv6 (and it was not switched off with ipv6.disable=1): kube-proxy's own test. */
 export function hasIpv6(): boolean {
   return existsSync('/proc/net/if_inet6')
+}
+
+/** The families that the kernel has. */
+export function ipFamilies(): readonly IpFamily[] {
+  return hasIpv6() ? IP_FAMILIES : ['IPv4']
 }
 
 /**

@@ -1,117 +1,129 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { IpvsDataplane, type IpvsTables } from '../../src/dataplane/ipvs.ts'
+import type { IpvsDataplane } from '../../src/dataplane/ipvs.ts'
 import type { Frontend } from '../../src/service/frontends.ts'
-import { silentLog } from '../../src/values/log.ts'
-import { MemoryTable } from '../support/memory-table.ts'
+import { frontendOf } from '../support/frontends.ts'
+import { MemoryWorld, rulesWritten } from '../support/memory-world.ts'
 
 const signal = new AbortController().signal
 const KEY = '10.96.0.1:80/tcp'
 
-/** A dataplane whose virtual servers live in memory; device and addresses are not looked at. */
-function world() {
-  const table = new MemoryTable()
-  const counts = new Map<string, { active: number; inactive: number }>()
-  const nothing = {
-    read: async () => new Map(),
-    apply: async (ops: readonly unknown[]) => ops.map(() => undefined),
-    diff: () => [],
-    equal: () => true,
-    step: () => undefined,
-    direction: () => 'add',
-    isOurs: () => false,
-    format: () => '',
+interface Running {
+  readonly memory: MemoryWorld
+  readonly dataplane: IpvsDataplane
+  readonly pass: (mayRemove?: boolean) => Promise<unknown>
+}
+
+/** A process on a kernel, before its first frontend. A pass that finds rules to be written is followed by another. */
+async function running(memory = new MemoryWorld()): Promise<Running> {
+  const dataplane = memory.dataplane()
+  dataplane.wantFixtures()
+  const pass = async (mayRemove = true) => {
+    await dataplane.pass({ signal, mayRemove })
+    if (!dataplane.guard.isPending) return
+    await rulesWritten(dataplane)
+    await dataplane.pass({ signal, mayRemove })
   }
-  const tables = {
-    virtualServers: Object.assign(table, { connections: async () => counts }),
-    device: { ...nothing, name: 'device' },
-    addresses: { ...nothing, name: 'addresses' },
-  } as unknown as IpvsTables
-  const clock = { nowMs: 0 }
-  const dataplane = new IpvsDataplane({
-    tables,
-    scheduler: 'rr',
-    families: ['IPv4'],
-    drainDeadlineMs: undefined,
-    now: () => clock.nowMs,
-    log: silentLog,
-  })
-  return { table, counts, clock, dataplane, pass: () => dataplane.pass({ signal, mayRemove: true }) }
+  await pass(false)
+  memory.journal.length = 0
+  return { memory, dataplane, pass }
 }
 
-function frontend(...addresses: string[]): Frontend {
-  const endpoints = addresses.map((address) => ({ address, port: 80 }))
-  // Only what ipvs mode renders.
-  return {
-    key: KEY,
-    kind: 'ClusterIP',
-    family: 'IPv4',
-    address: '10.96.0.1',
-    port: 80,
-    protocol: 'tcp',
-    affinityTimeoutSeconds: 0,
-    bind: false,
-    endpoints,
-  } as unknown as Frontend
-}
-
-const weights = (table: MemoryTable) => table.kernel.get(KEY)?.realServers.map((it) => `${it.address} ${it.weight}`)
+const frontend = (...addresses: string[]): Frontend => frontendOf({ bind: false }, addresses)
+const weights = ({ virtualServers }: MemoryWorld) =>
+  virtualServers.kernel.get(KEY)?.realServers.map((it) => `${it.address} ${it.weight}`)
 
 describe('IpvsDataplane', () => {
   it('drains, waits for connections to end, then deletes', async () => {
-    const { table, counts, clock, dataplane, pass } = world()
+    const { memory, dataplane, pass } = await running()
     dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
     await pass()
     dataplane.frontend(KEY, frontend('2.2.2.2'))
     await pass()
-    counts.set('1.1.1.1:80', { active: 0, inactive: 1 })
+    memory.connections.set('1.1.1.1:8080', { active: 0, inactive: 1 })
     assert.equal(dataplane.nextDueMs(), 1000)
-    clock.nowMs = 1000
+    memory.nowMs = 1000
     await pass()
-    assert.deepEqual(weights(table), ['1.1.1.1 0', '2.2.2.2 1'])
-    counts.set('1.1.1.1:80', { active: 0, inactive: 0 })
-    clock.nowMs = dataplane.nextDueMs() ?? 0
+    assert.deepEqual(weights(memory), ['1.1.1.1 0', '2.2.2.2 1'])
+    memory.connections.set('1.1.1.1:8080', { active: 0, inactive: 0 })
+    memory.nowMs = dataplane.nextDueMs() ?? 0
     await pass()
-    assert.deepEqual(weights(table), ['2.2.2.2 1'])
+    assert.deepEqual(weights(memory), ['2.2.2.2 1'])
     assert.equal(dataplane.nextDueMs(), undefined)
   })
 
   it('finds a drain that an earlier process began, also when it read the table before it knew what is wanted', async () => {
-    const { table, counts, clock, dataplane, pass } = world()
+    const { memory, dataplane, pass } = await running()
     dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
     await pass()
     dataplane.frontend(KEY, frontend('2.2.2.2'))
     await pass()
-    const again = world()
-    for (const [key, server] of table.kernel) again.table.kernel.set(key, server)
-    await again.dataplane.pass({ signal, mayRemove: false })
+    const again = await running(memory)
     again.dataplane.frontend(KEY, frontend('2.2.2.2'))
     await again.pass()
-    assert.deepEqual(weights(again.table), ['1.1.1.1 0', '2.2.2.2 1'])
-    again.counts.set('1.1.1.1:80', { active: 0, inactive: 0 })
-    again.clock.nowMs = again.dataplane.nextDueMs() ?? 0
+    assert.deepEqual(weights(memory), ['1.1.1.1 0', '2.2.2.2 1'])
+    memory.connections.set('1.1.1.1:8080', { active: 0, inactive: 0 })
+    memory.nowMs = again.dataplane.nextDueMs() ?? 0
     await again.pass()
-    assert.deepEqual(weights(again.table), ['2.2.2.2 1'])
-    assert.deepEqual([counts.size, clock.nowMs], [0, 0])
+    assert.deepEqual(weights(memory), ['2.2.2.2 1'])
   })
 
   it('gives a real server that returns while it drains its weight back', async () => {
-    const { table, dataplane, pass, clock } = world()
+    const { memory, dataplane, pass } = await running()
     for (const wanted of [frontend('1.1.1.1'), frontend(), frontend('1.1.1.1')]) {
       dataplane.frontend(KEY, wanted)
       await pass()
     }
-    assert.deepEqual(weights(table), ['1.1.1.1 1'])
+    assert.deepEqual(weights(memory), ['1.1.1.1 1'])
     assert.equal(dataplane.nextDueMs(), undefined)
-    clock.nowMs = 5000
+    memory.nowMs = 5000
     await pass()
-    assert.deepEqual(weights(table), ['1.1.1.1 1'])
+    assert.deepEqual(weights(memory), ['1.1.1.1 1'])
   })
 
   it('leaves frontends of a family out that the kernel does not have', async () => {
-    const { table, dataplane, pass } = world()
+    const { memory, dataplane, pass } = await running()
     dataplane.frontend(KEY, { ...frontend('1.1.1.1'), family: 'IPv6' })
     await pass()
-    assert.equal(table.kernel.size, 0)
+    assert.deepEqual([memory.virtualServers.kernel.size, memory.entries.kernel.size], [0, 0])
+  })
+
+  it('binds an address once a virtual server of it is there, and not before', async () => {
+    const { memory, dataplane, pass } = await running()
+    memory.fails = (command) => command === 'ipvsadm -A -t 10.96.0.1:80 -s rr'
+    dataplane.frontend(KEY, frontendOf())
+    await pass()
+    assert.deepEqual([...memory.addresses.kernel.keys()], [])
+    memory.fails = () => false
+    memory.nowMs = 500
+    await pass()
+    assert.deepEqual([...memory.addresses.kernel.keys()], ['10.96.0.1'])
+  })
+
+  it('keeps addresses that are bound already when it starts', async () => {
+    const { dataplane, pass, memory } = await running()
+    // More than a slice of keys: the addresses are looked at before all virtual servers are.
+    const frontends = Array.from({ length: 450 }, (_, index) =>
+      frontendOf({ address: `10.97.${index >> 8}.${index & 255}` }),
+    )
+    for (const one of frontends) dataplane.frontend(one.key, one)
+    await pass()
+    assert.equal(memory.addresses.kernel.size, 450)
+    const again = await running(memory)
+    for (const one of frontends) again.dataplane.frontend(one.key, one)
+    await again.pass()
+    assert.deepEqual(memory.journal, [])
+  })
+
+  it('has what it was told first in all tables before the rest is in any', async () => {
+    const { memory, dataplane, pass } = await running()
+    for (let index = 0; index < 450; index++) {
+      const one = frontendOf({ address: `10.97.${index >> 8}.${index & 255}` })
+      dataplane.frontend(one.key, one)
+    }
+    await pass()
+    const bound = memory.journal.indexOf('ip address add 10.97.0.0/32 dev kube-ipvs0')
+    const lastServer = memory.journal.indexOf('ipvsadm -A -t 10.97.1.193:80 -s rr')
+    assert.ok(bound > 0 && bound < lastServer, `${bound} ${lastServer}`)
   })
 })

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import {
   boundAddresses,
   eventually,
+  kubeLines,
   resetNode,
   service,
   sh,
@@ -293,28 +294,49 @@ describe('daemon', () => {
 
   it('uses a link of the device name of another kind, and says so', async () => {
     sh('ip link add kube-ipvs0 type bridge')
-    await withWeb()
+    const daemon = await withWeb()
     await eventually(() => assert.match(bench.log, /of kind .*bridge.* instead of .*dummy/))
-    const { code } = await bench.command('cleanup')
-    assert.equal(code, 0)
+    await bench.stop(daemon)
+    assert.equal((await bench.command('cleanup')).code, 0)
     assert.match(sh('ip -d link show kube-ipvs0'), /bridge/)
   })
 
   it('removes everything in cleanup, and shows it before with --dry-run', async () => {
     const daemon = await withWeb()
     await bench.stop(daemon)
-    sh('ipvsadm -A -f 7 -s wlc')
+    // Neither is ours: no set names it.
+    sh('ipvsadm -A -f 7 -s wlc; ipvsadm -A -t 192.0.2.1:80 -s rr; ipset create MY-SET hash:ip')
     const dryRun = await bench.command('cleanup', '--dry-run')
     assert.equal(dryRun.code, 0)
-    assert.deepEqual(dryRun.stdout.split('\n').filter(Boolean), [
+    const commands = dryRun.stdout.split('\n').filter(Boolean)
+    assert.deepEqual(commands.slice(0, 4), [
       'ip address delete 10.96.0.1/32 dev kube-ipvs0',
       'ip link delete kube-ipvs0',
       'ipvsadm -D -t 10.96.0.1:80',
+      'ip6tables -t filter -D OUTPUT -m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-OUT-FILTER',
     ])
-    assert.equal(virtualServers().length, 4)
+    const deletions = commands.filter((command) => command.startsWith('ipset del '))
+    assert.deepEqual(deletions.slice(0, 2), [
+      'ipset del KUBE-IPVS-IPS 10.96.0.1',
+      'ipset del KUBE-CLUSTER-IP 10.96.0.1,tcp:80',
+    ])
+    // A hash has no order.
+    assert.deepEqual(deletions.slice(2).sort(), [
+      'ipset del KUBE-LOOP-BACK 10.244.0.1,tcp:8080,10.244.0.1',
+      'ipset del KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2',
+    ])
+    assert.equal(commands.filter((command) => command.startsWith('ipset destroy ')).length, 34)
+    assert.equal(virtualServers().length, 5)
+    // They are the commands that an operator would type.
+    sh(['set -e', ...commands].join('\n'))
+    assert.equal((await bench.command('cleanup', '--dry-run')).stdout, '')
+    assert.equal((await bench.command('', '--once')).code, 0)
+    sh('ipvsadm -A -t 192.0.2.1:80 -s rr')
     assert.equal((await bench.command('cleanup')).code, 0)
-    assert.deepEqual(virtualServers(), ['-A -f 7 -s wlc'])
+    assert.deepEqual(virtualServers(), ['-A -f 7 -s wlc', '-A -t 192.0.2.1:80 -s rr'])
     assert.throws(() => sh('ip link show kube-ipvs0 2>&1'))
+    assert.deepEqual(['iptables-save', 'ip6tables-save', 'ipset save'].flatMap(kubeLines), [])
+    assert.match(sh('ipset list -n'), /^MY-SET$/m)
     assert.equal((await bench.command('cleanup')).code, 0)
   })
 
@@ -323,17 +345,31 @@ describe('daemon', () => {
     bench.write('web.yaml', WEB, WEB_SLICE)
     const before = await bench.command('diff', '--output', 'json')
     assert.equal(before.code, 1)
-    assert.deepEqual(JSON.parse(before.stdout), {
-      operations: [
-        ...WEB_TABLE.map((line) => `ipvsadm ${line}`),
-        'ip link add kube-ipvs0 type dummy',
-        'ip address add 10.96.0.1/32 dev kube-ipvs0',
-      ],
-    })
+    const { operations } = JSON.parse(before.stdout) as { readonly operations: readonly string[] }
+    assert.deepEqual(operations.slice(-5), [
+      ...WEB_TABLE.map((line) => `ipvsadm ${line}`),
+      'ip link add kube-ipvs0 type dummy',
+      'ip address add 10.96.0.1/32 dev kube-ipvs0',
+    ])
+    const programs = operations.map((command) =>
+      command
+        .split(' ')
+        .slice(0, command.startsWith('ipset') ? 2 : 1)
+        .join(' '),
+    )
+    assert.deepEqual([...new Set(programs)], ['ipset create', 'ipset add', 'iptables', 'ip6tables', 'ipvsadm', 'ip'])
     assert.deepEqual(virtualServers(), [])
+    const rules = () => ['iptables-save', 'ip6tables-save', 'ipset save'].map((command) => kubeLines(command).sort())
     assert.equal((await bench.command('', '--once')).code, 0)
+    const made = rules()
     const after = await bench.command('diff')
     assert.deepEqual([after.code, after.stdout], [0, ''])
+    resetNode()
+    // They are the commands that an operator would type.
+    sh(['set -e', ...operations].join('\n'))
+    const typed = await bench.command('diff')
+    assert.deepEqual([typed.code, typed.stdout], [0, ''])
+    assert.deepEqual(rules(), made)
     const wrong = await bench.command('diff', '--manifests', '/nonexistent')
     assert.equal(wrong.code, 2)
     assert.match(wrong.stderr, /\/nonexistent/)

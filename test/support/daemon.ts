@@ -159,11 +159,26 @@ export async function eventually(check: () => void | Promise<void>, deadlineMs =
   }
 }
 
-/** Makes this network namespace look like a node: eth0 with 10.0.2.15, no virtual servers, no kube-ipvs0. */
+/** Makes this network namespace look like a node: eth0 with 10.0.2.15, and nothing of a proxy in any table. */
 export function resetNode(): void {
-  sh(
-    'ip link set lo up; ipvsadm -C; ip link delete kube-ipvs0 2>/dev/null; ip link delete eth0 2>/dev/null; ip link add eth0 type dummy && ip link set eth0 up && ip address add 10.0.2.15/24 dev eth0',
-  )
+  sh(`
+    ip link set lo up; ipvsadm -C; ip link delete kube-ipvs0 2>/dev/null; ip link delete eth0 2>/dev/null
+    nft flush ruleset 2>/dev/null
+    for family in ip ip6; do
+      for table in $(cat /proc/net/\${family}_tables_names 2>/dev/null); do
+        printf '*%s\\nCOMMIT\\n' $table | \${family}tables-legacy-restore
+      done
+    done
+    ipset destroy 2>/dev/null
+    ip link add eth0 type dummy && ip link set eth0 up && ip address add 10.0.2.15/24 dev eth0`)
+}
+
+/** What a program prints about our sets or rules: `ipset save` (without what another ipset or kernel adds), `iptables-save`. */
+export function kubeLines(command: string): string[] {
+  return sh(command)
+    .split('\n')
+    .filter((line) => /KUBE-/.test(line))
+    .map((line) => line.replace(/ bucketsize .*$/, ''))
 }
 
 export function service(

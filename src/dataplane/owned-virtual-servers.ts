@@ -1,0 +1,34 @@
+/**
+ * Which virtual servers a cleanup may remove: those that the sets name, or whose port is a node port at an address of
+ * the node.
+ * What could break: read the sets before they are destroyed; without them nothing is known to be ours.
+ */
+import { setName, type SetRole } from '../ipset/catalogue.ts'
+import type { SetEntry } from '../ipset/types.ts'
+import { parseVirtualServerKey } from '../ipvs/key.ts'
+import type { VirtualServerKey } from '../ipvs/types.ts'
+import type { IpFamily, Protocol } from '../values/protocol.ts'
+
+const NAMED: readonly SetRole[] = ['CLUSTER-IP', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL', 'LOAD-BALANCER']
+const NODE_PORTS: Readonly<Record<Protocol, SetRole>> = {
+  tcp: 'NODE-PORT-TCP',
+  udp: 'NODE-PORT-UDP',
+  sctp: 'NODE-PORT-SCTP-HASH',
+}
+
+/** `entries`: everything in our sets. `nodeAddresses`: addresses of all interfaces but kube-ipvs0. */
+export function ownedBySets(
+  entries: Iterable<SetEntry>,
+  nodeAddresses: ReadonlySet<string>,
+): (key: VirtualServerKey) => boolean {
+  const known = new Set(Array.from(entries, ({ set, entry }) => `${set} ${entry}`))
+  const has = (role: SetRole, family: IpFamily, entry: string): boolean =>
+    known.has(`${setName(role, family)} ${entry}`)
+  return (key) => {
+    const { family, address, port, protocol } = parseVirtualServerKey(key)
+    const named = `${address},${protocol}:${port}`
+    if (NAMED.some((role) => has(role, family, named))) return true
+    if (protocol === 'sctp') return has(NODE_PORTS.sctp, family, named)
+    return nodeAddresses.has(address) && has(NODE_PORTS[protocol], family, String(port))
+  }
+}

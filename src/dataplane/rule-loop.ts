@@ -1,0 +1,90 @@
+/**
+ * The loop over the chains of one family. It runs beside the passes, because a process may take its time or hang: nothing
+ * else waits for it but the virtual servers that need a rule which is not there yet.
+ * What could break: a restore that failed tells little about what is in the kernel, so everything is read again after it.
+ */
+import { MissingMatchError } from '../iptables/errors.ts'
+import type { IptablesTable } from '../iptables/table.ts'
+import type { IptablesItem, IptablesOperation } from '../iptables/types.ts'
+import { Pacer } from '../sync/pacer.ts'
+import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
+import { TableSync } from '../sync/table-sync.ts'
+import type { IpFamily } from '../values/protocol.ts'
+
+export interface RuleLoopOptions {
+  readonly table: IptablesTable
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+  /** Hears of each pass; missing matches do not count as failures. */
+  readonly onPass: (report: PassReport, durationMs: number, family: IpFamily) => void
+  /** The kernel turned out to lack a match; the chain was written without its rules. */
+  readonly onMissing: (error: MissingMatchError) => void
+  /** Something that must not happen happened; the loop goes on. */
+  readonly onError: (error: unknown) => void
+}
+
+/** First and longest wait after the rules could not be read. */
+const RETRY_FIRST_MS = 1000
+const RETRY_LAST_MS = 30_000
+
+export class RuleLoop {
+  readonly family: IpFamily
+  readonly sync: TableSync<IptablesItem, IptablesOperation>
+  readonly #options: RuleLoopOptions
+  readonly #reconciler: Reconciler
+  readonly #pacer: Pacer
+  #asked = 0
+  #done = 0
+  #unreadable = 0
+
+  constructor(options: RuleLoopOptions) {
+    this.#options = options
+    this.family = options.table.family
+    this.sync = new TableSync(options.table)
+    this.#reconciler = new Reconciler([reconciled(this.sync)])
+    this.#pacer = new Pacer({ minPeriodMs: 0, now: options.now, run: (signal) => this.#run(signal) })
+  }
+
+  /** Asks for a pass as soon as may be. */
+  request(): void {
+    this.#asked++
+    this.#pacer.request()
+  }
+
+  /** Whether a pass that was asked for is not over yet. */
+  get isPending(): boolean {
+    return this.#done < this.#asked
+  }
+
+  /** Stops; a process that is on is ended. */
+  close(): Promise<void> {
+    return this.#pacer.close()
+  }
+
+  async #run(signal: AbortSignal): Promise<number | undefined> {
+    const { now, onPass, onMissing, onError } = this.#options
+    const asked = this.#asked
+    const startedMs = now()
+    let readable = false
+    try {
+      // Nothing here is ever unwanted: chains and jumps of our names are all wanted.
+      const report = await this.#reconciler.pass({ signal, now, mayRemove: false })
+      const failures = report.failures.filter(({ error }) => {
+        if (error instanceof MissingMatchError) onMissing(error)
+        return !(error instanceof MissingMatchError)
+      })
+      if (failures.length > 0) this.sync.forget()
+      readable = report.unreadable.length === 0
+      this.#done = asked
+      const { applied, repairs, unreadable } = report
+      onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this.family)
+    } catch (error) {
+      if (signal.aborted) return undefined
+      this.#done = asked
+      onError(error)
+    }
+    this.#unreadable = readable ? 0 : this.#unreadable + 1
+    if (readable) return this.#reconciler.nextDueMs()
+    return now() + Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** (this.#unreadable - 1))
+  }
+}

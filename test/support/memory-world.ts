@@ -1,0 +1,166 @@
+/**
+ * ipvs mode on tables in memory: the pure half of each real table, and one journal of what was done to any of them, so that
+ * the order across tables can be seen.
+ */
+import { IpvsDataplane, type IpvsTables } from '../../src/dataplane/ipvs.ts'
+import { SetsAndRules, type SetsAndRulesOptions } from '../../src/dataplane/sets-and-rules.ts'
+import { EntryTable } from '../../src/ipset/entries.ts'
+import { SetTable } from '../../src/ipset/sets.ts'
+import { entryKey } from '../../src/ipset/types.ts'
+import { IptablesTable } from '../../src/iptables/table.ts'
+import { SERVICE_DEVICE } from '../../src/ipvs/address-diff.ts'
+import { AddressTable } from '../../src/ipvs/addresses.ts'
+import { DeviceTable } from '../../src/ipvs/device.ts'
+import { VirtualServerTable } from '../../src/ipvs/table.ts'
+import type { KernelTable } from '../../src/sync/table.ts'
+import { silentLog } from '../../src/values/log.ts'
+import type { IpFamily } from '../../src/values/protocol.ts'
+import { MemoryIptables } from '../iptables/memory-iptables.ts'
+
+/** A table whose items are in a map instead of the kernel. */
+export interface InMemory<Item, Op> extends KernelTable<Item, Op> {
+  readonly kernel: Map<string, Item>
+}
+
+function inMemory<Item, Op>(
+  real: KernelTable<Item, Op>,
+  keyOf: (op: Op) => string,
+  world: MemoryWorld,
+): InMemory<Item, Op> {
+  const kernel = new Map<string, Item>()
+  return {
+    name: real.name,
+    diff: real.diff.bind(real),
+    equal: real.equal.bind(real),
+    step: real.step.bind(real),
+    direction: real.direction.bind(real),
+    format: real.format.bind(real),
+    isOurs: real.isOurs.bind(real),
+    kernel,
+    async read(keys) {
+      const wanted = keys === 'all' ? [...kernel.keys()] : keys
+      return new Map(
+        wanted.flatMap((key) => {
+          const item = kernel.get(key)
+          return item === undefined ? [] : [[key, structuredClone(item)] as const]
+        }),
+      )
+    },
+    async apply(ops) {
+      return ops.map((op) => {
+        const command = real.format(op)
+        if (world.fails(command)) return new Error('told to fail')
+        const after = real.step(kernel.get(keyOf(op)), op)
+        if (after === undefined) kernel.delete(keyOf(op))
+        else kernel.set(keyOf(op), after)
+        world.journal.push(command)
+        return undefined
+      })
+    },
+  }
+}
+
+// Only their pure halves are used.
+const NO_CONNECTION = undefined as never
+
+export class MemoryWorld {
+  readonly iptables: Readonly<Record<IpFamily, MemoryIptables>> = {
+    IPv4: new MemoryIptables(),
+    IPv6: new MemoryIptables(),
+  }
+  readonly families: readonly IpFamily[]
+  readonly sets
+  readonly entries
+  readonly virtualServers
+  readonly device
+  readonly addresses
+  /** Every command that was run, restores as `iptables-restore IPv4`. */
+  readonly journal: string[] = []
+  /** Whether a command fails. */
+  fails: (command: string) => boolean = () => false
+  /** Restores wait for this. */
+  gate: Promise<void> = Promise.resolve()
+  /** Connections of real servers, by their keys. */
+  readonly connections = new Map<string, { active: number; inactive: number }>()
+  nowMs = 0
+  readonly problems: string[] = []
+
+  constructor(families: readonly IpFamily[] = ['IPv4']) {
+    this.families = families
+    this.sets = inMemory(new SetTable(NO_CONNECTION, families), (op) => op.name, this)
+    const hooks = { families, onSetLost: () => undefined, onGrown: () => undefined }
+    this.entries = inMemory(new EntryTable(NO_CONNECTION, hooks), entryKey, this)
+    const servers = new VirtualServerTable({ batch: () => undefined } as never, [])
+    this.virtualServers = inMemory(servers, (op) => op.key, this)
+    this.device = inMemory(new DeviceTable(NO_CONNECTION), () => SERVICE_DEVICE, this)
+    this.addresses = inMemory(new AddressTable(NO_CONNECTION), (op) => op.address, this)
+  }
+
+  /** A new process on this kernel. */
+  dataplane(options: Partial<SetsAndRulesOptions> = {}): IpvsDataplane {
+    const now = (): number => this.nowMs
+    const report = (what: string) => (text: unknown) => void this.problems.push(`${what} ${text}`)
+    const guard = new SetsAndRules({
+      tables: () => ({
+        // A set that is made may hold nothing yet: the pure halves and the maps are all that is used.
+        sets: this.sets as unknown as SetTable,
+        entries: this.entries as unknown as EntryTable,
+        chains: this.families.map((family) => new IptablesTable(family, this.#programs(family))),
+      }),
+      settings: {
+        detectLocalMode: 'ClusterCIDR',
+        clusterCIDR: '10.244.0.0/16,fd00:10:244::/56',
+        detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
+        iptables: { masqueradeAll: false, masqueradeBit: 14 },
+      },
+      families: this.families,
+      randomFully: true,
+      nodeName: 'node0',
+      now,
+      onGrown: () => undefined,
+      onPass: ({ failures, unreadable }) => {
+        for (const { key, error } of failures) this.problems.push(`${key}: ${error.message}`)
+        for (const { table, error } of unreadable) this.problems.push(`${table}: ${error.message}`)
+      },
+      onMissing: (error, leftOut) => this.problems.push(`${error.match} is missing: ${leftOut.length} rules`),
+      onReady: () => undefined,
+      onError: report('error'),
+      ...options,
+    })
+    const tables = {
+      virtualServers: Object.assign(this.virtualServers, { connections: async () => this.connections }),
+      device: this.device,
+      addresses: this.addresses,
+    } as unknown as IpvsTables
+    return new IpvsDataplane({
+      tables,
+      guard,
+      scheduler: 'rr',
+      families: this.families,
+      drainDeadlineMs: undefined,
+      now,
+      log: silentLog,
+    })
+  }
+
+  #programs(family: IpFamily) {
+    const memory = this.iptables[family]
+    return {
+      save: () => memory.save(family),
+      restore: async (_: IpFamily, input: string) => {
+        await this.gate
+        const result = await memory.restore(family, input)
+        this.journal.push(`iptables-restore ${family}${result.exitCode === 0 ? '' : ' failed'}`)
+        return result
+      },
+    }
+  }
+}
+
+/** Resolves when no rules are being written. */
+export async function rulesWritten(dataplane: IpvsDataplane): Promise<void> {
+  for (let turns = 0; dataplane.guard.isPending; turns++) {
+    if (turns > 1000) throw new Error('rules are still being written')
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
