@@ -14,9 +14,9 @@ import { ensurePackages } from './packages.mjs'
 import { Unmet, projectFolder, say } from './progress.mjs'
 
 const programs = {
-  demo: { file: 'dev/demo.ts', tools: ['ip'] },
+  demo: { file: 'dev/demo.ts', tools: ['ip', 'iptables'] },
   test: { file: 'dev/test.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
-  bench: { file: 'dev/bench.ts', tools: ['ip', 'ipvsadm'] },
+  bench: { file: 'dev/bench.ts', tools: ['ip', 'ipvsadm', 'iptables'] },
   oracle: { file: 'dev/oracle.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
 }
 

@@ -46,15 +46,22 @@ async function hostHasIpvs() {
   return (await finish('unshare', [...namespaces, 'sh', '-c', attempt])).code === 0
 }
 
+/** Module folders of Debian's user-mode-linux package, by kernel version. */
+const debianModules = '/usr/lib/uml/modules'
+
 /** @param {string} path */
-function namedKernel(path) {
+async function namedKernel(path) {
   const kernel = resolve(path)
   try {
     accessSync(kernel, constants.X_OK)
   } catch {
     throw new Unmet(`KUBE_IPVS_KERNEL names ${kernel}, which is not there or not executable`)
   }
-  return { kind: 'uml', kernel }
+  // A kernel with everything built in has no modules; Debian's is nothing without them.
+  const version = await finish(kernel, ['--version'], { timeoutMs: 10_000 })
+  if (version.code !== 0 || !existsSync(`${debianModules}/${version.output.trim()}`)) return { kind: 'uml', kernel }
+  await ensurePackages(['modprobe'])
+  return { kind: 'uml', kernel, modules: debianModules }
 }
 
 /**
@@ -65,9 +72,8 @@ async function debianUserModeLinux(required) {
   await ensurePackages(['modprobe', 'linux.uml'])
   const kernel = findProgram('linux.uml')
   const version = await finish(kernel, ['--version'], { timeoutMs: 10_000 })
-  const modules = '/usr/lib/uml/modules'
-  if (version.code === 0 && readdirSync(modules).includes(version.output.trim()))
-    return { kind: 'uml', kernel, modules }
+  if (version.code === 0 && readdirSync(debianModules).includes(version.output.trim()))
+    return { kind: 'uml', kernel, modules: debianModules }
   if (required) throw new Unmet(`${kernel} does not run here:\n${version.output}`)
   say(`${kernel} does not run here, trying qemu.`)
   return undefined
