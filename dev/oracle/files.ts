@@ -18,15 +18,8 @@ export const STATE_FILES = [
 
 export type StateFile = (typeof STATE_FILES)[number]
 
-/** The switch: what is compared today. Add a file here once the program writes that part of the node. */
-export const COMPARED: readonly StateFile[] = [
-  'ipvs.txt',
-  'addresses.txt',
-  'ipset.txt',
-  'iptables.txt',
-  'ip6tables.txt',
-  'process.txt',
-]
+/** The switch: what is compared today, everything. */
+export const COMPARED: readonly StateFile[] = STATE_FILES
 
 /** Ports of listeners.txt that are not compared, because the program does not serve them yet: /healthz and /livez. */
 export const UNSERVED_PORTS: readonly number[] = [10256]

@@ -8,15 +8,15 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import { auditIpvsMode } from '../dataplane/audits.ts'
 import { type GuardKernel, openGuardKernel, watchRules } from '../dataplane/guard-kernel.ts'
 import { IpvsDataplane } from '../dataplane/ipvs.ts'
-import { checkScheduler, type IpvsKernel, openIpvsKernel, watchKernel } from '../dataplane/ipvs-kernel.ts'
+import { FlowRemoval } from '../dataplane/flow-removal.ts'
+import { type IpvsKernel, openIpvsKernel, watchKernel } from '../dataplane/ipvs-kernel.ts'
 import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
 import { ipFamilies } from '../node/host.ts'
 import { InterfaceAddresses } from '../node/interface-addresses.ts'
-import { applySysctls, ipvsSysctls } from '../node/sysctl.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
+import { SyncHealth } from '../serve/sync-health.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
 import { NodeState } from '../service/node-state.ts'
-import type { ObjectKind } from '../service/objects.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
@@ -26,7 +26,10 @@ import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import type { ProbedKernel } from './bench-probe.ts'
+import { FirstLists } from './first-lists.ts'
+import { HealthCheckPorts } from './health-check-ports.ts'
 import { PassLog } from './pass-log.ts'
+import { prepareNode } from './prepare-node.ts'
 
 export interface ProxyOptions {
   readonly configuration: KubeProxyConfiguration
@@ -38,10 +41,6 @@ export interface ProxyOptions {
   /** Hears of each pass; `complete` when nothing is under way that another pass waits for. */
   readonly onPass?: (report: PassReport, complete: boolean) => void
 }
-
-/** As long as kube-proxy waits for its Node object at a start. */
-const NODE_WAIT_MS = 30_000
-const KINDS: readonly ObjectKind[] = ['services', 'endpointslices', 'nodes']
 
 const now = (): number => performance.now()
 
@@ -58,9 +57,11 @@ export class Proxy {
   readonly #addresses: InterfaceAddresses
   readonly #problems: ProblemLog
   readonly #passLog: PassLog
-  readonly #awaited = new Set(KINDS)
+  readonly #health: SyncHealth
+  readonly #healthChecks: HealthCheckPorts
+  readonly #flows: FlowRemoval
+  readonly #lists: FirstLists
   readonly #closers: (() => Promise<void> | void)[] = []
-  #nodeTimer: NodeJS.Timeout | undefined
 
   /** Checks and prepares the kernel, then starts. Rejects with `module-missing` and the like when it cannot work here. */
   static async start(options: ProxyOptions): Promise<Proxy> {
@@ -90,10 +91,7 @@ export class Proxy {
     this.#guardKernel = guardKernel
     this.#families = families
     this.#problems = new ProblemLog(log)
-    this.#closers.push(
-      () => kernel.close(),
-      () => guardKernel.close(),
-    )
+    this.#closers.push(kernel.close, guardKernel.close)
     const { bindAddress, nodePortAddresses } = configuration
     this.#node = new NodeState({ nodeName, bindAddress, nodePortAddresses })
     this.#desired = new DesiredFrontends(this.#node.context().context)
@@ -106,7 +104,7 @@ export class Proxy {
       now,
       onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
       onPass: (report, durationMs) => {
-        this.#passed(report, durationMs, false)
+        this.#passed('rules', report, durationMs, false)
         this.#loop.request()
       },
       onMissing: (error, leftOut) => this.#reportLeftOut(error, leftOut),
@@ -117,7 +115,8 @@ export class Proxy {
     this.#dataplane = new IpvsDataplane({
       tables: kernel.tables,
       guard,
-      scheduler: this.#scheduler,
+      conntrack: kernel.conntrack,
+      scheduler: configuration.ipvs.scheduler || 'rr',
       families,
       drainDeadlineMs: options.drainDeadlineMs,
       now,
@@ -125,14 +124,33 @@ export class Proxy {
     })
     this.#dataplane.wantFixtures()
     this.#passLog = new PassLog({ log, problems: this.#problems, dataplane: this.#dataplane, desired: this.#desired })
+    this.#flows = new FlowRemoval({ staleFlows: this.#dataplane.staleFlows, now, log })
+    this.#health = new SyncHealth(2 * configuration.ipvs.syncPeriodMs, now)
+    this.#healthChecks = new HealthCheckPorts({
+      families,
+      nodeName,
+      nodePortAddresses,
+      isProxyHealthy: () => this.#health.isHealthy,
+      problems: this.#problems,
+      log,
+    })
+    this.#closers.push(
+      () => this.#flows.close(),
+      () => this.#healthChecks.close(),
+    )
     this.#loop = new SyncLoop({
       dataplane: this.#dataplane,
       desired: this.#desired,
       minSyncPeriodMs: configuration.ipvs.minSyncPeriodMs,
       now,
-      onPass: (report, durationMs) => this.#passed(report, durationMs, !guard.isPending),
+      onFrontend: (key, frontend) => this.#healthChecks.frontend(key, frontend),
+      onPass: (report, durationMs) => this.#passed('tables', report, durationMs, !guard.isPending),
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
       onError: (error) => log.error('A pass failed', { error }),
+    })
+    this.#lists = new FirstLists({
+      onNode: () => this.#nodeChanged(),
+      onComplete: (mayRemove) => this.#open(mayRemove),
     })
     this.#addresses = new InterfaceAddresses({
       rtnetlink: kernel.rtnetlink,
@@ -141,10 +159,6 @@ export class Proxy {
       onError: (error) => log.warn('Cannot read the addresses of this node', { error }),
       signal: this.#abort.signal,
     })
-  }
-
-  get #scheduler(): string {
-    return this.#options.configuration.ipvs.scheduler || 'rr'
   }
 
   get dataplane(): IpvsDataplane {
@@ -161,7 +175,7 @@ export class Proxy {
   /** Stops everything; the kernel stays as it is. */
   async close(): Promise<void> {
     this.#abort.abort(new CodedError('closed', 'the proxy is stopping'))
-    clearTimeout(this.#nodeTimer)
+    this.#lists.close()
     this.#addresses.close()
     await this.#loop.close()
     for (const close of this.#closers.toReversed()) await close()
@@ -170,15 +184,19 @@ export class Proxy {
   /** The commands a pass would run now. Rejects when the sources have not listed within the deadline. */
   async preview(deadlineMs: number): Promise<string[]> {
     await this.#addresses.read()
-    // Not to #listed: that would open the loop, and a preview changes nothing.
-    const source = this.#options.openSource(this.#sink((kind) => this.#awaited.delete(kind)))
-    this.#closers.push(() => source.close())
+    // Lists of its own: with the others the loop would open, and a preview changes nothing.
+    const lists = new FirstLists({ onNode: () => undefined, onComplete: () => undefined })
+    const source = this.#options.openSource(this.#sink(lists))
+    this.#closers.push(
+      () => lists.close(),
+      () => source.close(),
+    )
     const lateMs = now() + deadlineMs
-    while (this.#awaited.size > 0) {
+    while (lists.awaited.size > 0) {
       if (now() > lateMs)
         throw new CodedError(
           'source-timeout',
-          `no complete list of ${[...this.#awaited].join(', ')} within ${deadlineMs / 1000} s`,
+          `no complete list of ${[...lists.awaited].join(', ')} within ${deadlineMs / 1000} s`,
         )
       await sleep(10)
     }
@@ -193,9 +211,17 @@ export class Proxy {
   async #run(): Promise<void> {
     const { configuration, log, openSource } = this.#options
     const { signal } = this.#abort
-    await checkScheduler(this.#kernel.ipvs, this.#scheduler, signal)
-    this.#problems.report('sysctl', 'sysctl', applySysctls(ipvsSysctls(configuration.ipvs.strictARP)))
-    await this.#setTimeouts(signal)
+    const { mode, reason } = this.#guardKernel.iptables.choice
+    log.info('Using iptables', { backEnd: mode, reason })
+    await prepareNode({
+      configuration,
+      kernel: this.#kernel,
+      guard: this.#dataplane.guard,
+      iptables: mode,
+      problems: this.#problems,
+      log,
+      signal,
+    })
     const events = watchKernel({
       kernel: this.#kernel,
       dataplane: this.#dataplane,
@@ -203,19 +229,14 @@ export class Proxy {
       onNodeAddresses: () => this.#addresses.changed(),
       onError: (error) => log.warn('Lost announcements of the kernel; reading everything again', { error }),
     })
-    const { mode, reason } = this.#guardKernel.iptables.choice
-    log.info('Using iptables', { backEnd: mode, reason })
     const rules = watchRules({
       kernel: this.#guardKernel,
       guard: this.#dataplane.guard,
       onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
     })
-    this.#closers.push(
-      () => events.close(),
-      () => rules.close(),
-    )
+    this.#closers.push(events.close, rules.close)
     await this.#addresses.read()
-    const source = openSource(this.#sink((kind) => this.#listed(kind)))
+    const source = openSource(this.#sink(this.#lists))
     this.#closers.push(() => source.close())
     const audit = auditIpvsMode({
       kernel: this.#kernel,
@@ -231,65 +252,43 @@ export class Proxy {
     this.#closers.push(() => audit)
   }
 
-  async #setTimeouts(signal: AbortSignal): Promise<void> {
-    const { tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs } = this.#options.configuration.ipvs
-    if (tcpTimeoutMs + tcpFinTimeoutMs + udpTimeoutMs === 0) return
-    const seconds = (milliseconds: number): number => Math.floor(milliseconds / 1000)
-    try {
-      await this.#kernel.ipvs.setTimeouts(
-        {
-          tcpSeconds: seconds(tcpTimeoutMs),
-          tcpFinSeconds: seconds(tcpFinTimeoutMs),
-          udpSeconds: seconds(udpTimeoutMs),
-        },
-        { signal },
-      )
-    } catch (error) {
-      this.#options.log.error('Cannot set the IPVS timeouts', { error })
-    }
-  }
-
-  #sink(listed: (kind: ObjectKind) => void): ObjectSink {
+  #sink(lists: FirstLists): ObjectSink {
     return {
       apply: (changes) => {
         for (const change of changes) if (change.kind === 'nodes') this.#node.setNode(change.value)
         if (changes.some((change) => change.kind === 'nodes')) this.#nodeChanged()
         this.#loop.apply(changes)
       },
-      listed,
+      listed: (kind) => lists.listed(kind),
       problems: (subject, problems) => this.#problems.report('source', subject, problems),
     }
   }
 
-  #listed(kind: ObjectKind): void {
-    this.#awaited.delete(kind)
-    if (kind === 'nodes') this.#nodeChanged()
-    if (this.#awaited.size === 0) {
-      clearTimeout(this.#nodeTimer)
-      this.#dataplane.guard.readRules()
-      this.#loop.open(true)
-    } else if (this.#awaited.size === 1 && this.#awaited.has('nodes')) {
-      this.#nodeTimer = setTimeout(() => {
-        this.#options.log.warn('Going on without the Node object; nothing is removed until it is known', {
-          node: this.#options.nodeName,
-        })
-        this.#loop.open(false)
-      }, NODE_WAIT_MS)
-    }
+  #open(mayRemove: boolean): void {
+    if (!mayRemove)
+      this.#options.log.warn('Going on without the Node object; nothing is removed until it is known', {
+        node: this.#options.nodeName,
+      })
+    this.#dataplane.guard.readRules()
+    this.#loop.open(mayRemove)
   }
 
   #nodeChanged(): void {
     this.#node.setAddresses(this.#addresses.current)
     const { context, problems } = this.#node.context()
     // Before the Node was listed its addresses are unknown without anything being wrong.
-    if (!this.#awaited.has('nodes')) this.#problems.report('node', 'configuration', problems)
+    if (!this.#lists.awaited.has('nodes')) this.#problems.report('node', 'configuration', problems)
     this.#dataplane.guard.podCidrs(this.#node.node?.podCidrs ?? [])
+    this.#healthChecks.nodeChanged(this.#addresses.current, context.nodeIps)
     this.#loop.setContext(context)
     this.#loop.request()
   }
 
-  #passed(report: PassReport, durationMs: number, complete: boolean): void {
+  #passed(what: 'tables' | 'rules', report: PassReport, durationMs: number, complete: boolean): void {
     this.#passLog.passed(report, durationMs)
+    this.#health.passed(what, report.unreadable.length === 0)
+    this.#healthChecks.passed()
+    this.#flows.passed()
     this.#options.onPass?.(report, complete)
   }
 

@@ -21,6 +21,9 @@ export interface Deletion {
   readonly error: Error | undefined
 }
 
+/** What the removal of stale flows needs of a connection. */
+export type FlowTable = Pick<ConntrackConnection, 'findFlows' | 'deleteFlows'>
+
 export class ConntrackConnection {
   readonly #netlink: NetlinkConnection
   readonly #pace = new BatchPace()

@@ -7,11 +7,11 @@
 import type { FrontendKey } from '../service/frontends.ts'
 import { CodedError } from '../values/errors.ts'
 import { IP_FAMILIES } from '../values/protocol.ts'
-import type { ConntrackConnection } from './connection.ts'
+import type { FlowTable } from './connection.ts'
 import { type FlowFrontend, filterFor, type Suspects, staleRule } from './stale-rule.ts'
 
 export interface StaleFlowsOptions {
-  readonly conntrack: Pick<ConntrackConnection, 'findFlows' | 'deleteFlows'>
+  readonly conntrack: FlowTable
   /** Whether the kernel has what is wanted of this frontend: no real server is left that is to go. */
   readonly isSettled: (key: FrontendKey) => boolean
   /** Stale flows that are held in memory at once. Default 10,000, about 4 MB. */

@@ -3,6 +3,7 @@
  * What could break: announcements of the kernel only say which keys to read again; nothing is concluded from them.
  */
 import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../native/open.ts'
+import type { FlowTable } from '../conntrack/connection.ts'
 import { isNeverOurs, SERVICE_DEVICE } from '../ipvs/address-diff.ts'
 import { AddressTable } from '../ipvs/addresses.ts'
 import { IpvsConnection } from '../ipvs/connection.ts'
@@ -15,12 +16,14 @@ import type { RtnetlinkEvent } from '../netlink/rtnetlink-events.ts'
 import type { Cidr } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { IpvsDataplane, IpvsTables } from './ipvs.ts'
+import { LateConntrack } from './late-conntrack.ts'
 
 export interface IpvsKernel {
   readonly ipvs: IpvsConnection
   /** Its own connection: a list never holds a change up. */
   readonly auditIpvs: IpvsConnection
   readonly rtnetlink: RtnetlinkConnection
+  readonly conntrack: FlowTable
   readonly tables: IpvsTables
   close(): void
 }
@@ -30,10 +33,12 @@ export async function openIpvsKernel(excluded: readonly Cidr[], signal: AbortSig
   const ipvs = await openIpvs(signal)
   const auditIpvs = await openIpvs(signal)
   const rtnetlink = openRtnetlink()
+  const conntrack = new LateConntrack()
   return {
     ipvs,
     auditIpvs,
     rtnetlink,
+    conntrack,
     tables: {
       virtualServers: new VirtualServerTable(ipvs, excluded),
       device: new DeviceTable(rtnetlink),
@@ -43,6 +48,7 @@ export async function openIpvsKernel(excluded: readonly Cidr[], signal: AbortSig
       ipvs.close()
       auditIpvs.close()
       rtnetlink.close()
+      conntrack.close()
     },
   }
 }

@@ -13,9 +13,11 @@ import {
   hostAddress,
   SERVICE_DEVICE,
 } from '../ipvs/address-diff.ts'
+import type { FlowTable } from '../conntrack/connection.ts'
+import { StaleFlows } from '../conntrack/stale-flows.ts'
 import type { AddressTable } from '../ipvs/addresses.ts'
 import type { DeviceTable } from '../ipvs/device.ts'
-import { drainingRealServers } from '../ipvs/diff.ts'
+import { drainingRealServers, sameVirtualServer } from '../ipvs/diff.ts'
 import { Drains } from '../ipvs/drains.ts'
 import type { VirtualServerOperation } from '../ipvs/operation.ts'
 import { renderVirtualServer } from '../ipvs/render.ts'
@@ -40,6 +42,7 @@ export interface IpvsDataplaneOptions {
   readonly tables: IpvsTables
   /** Sets and rules around the virtual servers. */
   readonly guard: SetsAndRules
+  readonly conntrack: FlowTable
   readonly scheduler: string
   /** Families the kernel has; frontends of others are left out. */
   readonly families: readonly IpFamily[]
@@ -58,6 +61,7 @@ export class IpvsDataplane implements Dataplane {
   readonly device: TableSync<Device, DeviceOperation>
   readonly addresses: TableSync<BoundAddress, AddressOperation>
   readonly drains: Drains
+  readonly staleFlows: StaleFlows
   readonly #wanted = new WantedAddresses()
   /** Frontends whose address is to be bound once their virtual server is there. */
   readonly #toBind = new Set<FrontendKey>()
@@ -66,7 +70,7 @@ export class IpvsDataplane implements Dataplane {
 
   constructor(options: IpvsDataplaneOptions) {
     this.#options = options
-    const { tables, guard } = options
+    const { tables, guard, conntrack } = options
     this.virtualServers = new TableSync(tables.virtualServers, {
       onExamined: (key) => this.#examined(key),
       mayCome: (key, { family }) => guard.mayCome(key, family),
@@ -74,6 +78,7 @@ export class IpvsDataplane implements Dataplane {
     this.device = new TableSync(tables.device)
     this.addresses = new TableSync(tables.addresses)
     this.drains = new Drains(options.drainDeadlineMs)
+    this.staleFlows = new StaleFlows({ conntrack, isSettled: (key) => this.#isSettled(key) })
     this.#reconciler = new Reconciler([
       reconciled(guard.sets),
       reconciled(guard.entries),
@@ -99,6 +104,7 @@ export class IpvsDataplane implements Dataplane {
       key,
       frontend === undefined ? undefined : renderVirtualServer(frontend, this.#options.scheduler),
     )
+    this.staleFlows.suspect(key, frontend)
     if (frontend?.bind === true) this.#toBind.add(key)
     else {
       this.#toBind.delete(key)
@@ -135,8 +141,17 @@ export class IpvsDataplane implements Dataplane {
 
   #examined(key: FrontendKey): void {
     this.#observeDrains(key)
+    const live = this.virtualServers.live(key)
     // Traffic comes with the address, so the virtual server comes first.
-    if (this.virtualServers.live(key) !== undefined && this.#toBind.delete(key)) this.#bind(key, true)
+    if (live !== undefined && this.#toBind.delete(key)) this.#bind(key, true)
+    // What an earlier process left, and is gone now, has flows too.
+    if (live === undefined && this.virtualServers.desired(key) === undefined) this.staleFlows.suspect(key, undefined)
+  }
+
+  /** Whether the kernel has what is wanted of this frontend. */
+  #isSettled(key: FrontendKey): boolean {
+    const [wanted, live] = [this.virtualServers.desired(key), this.virtualServers.live(key)]
+    return wanted === undefined || live === undefined ? wanted === live : sameVirtualServer(wanted, live)
   }
 
   #bind(key: FrontendKey, bind: boolean): void {

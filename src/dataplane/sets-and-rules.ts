@@ -22,6 +22,7 @@ import { WantedEntries } from '../ipset/wanted-entries.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
 import { type MissingRules, missingRules } from '../iptables/missing-rules.ts'
 import type { IptablesTable } from '../iptables/table.ts'
+import type { OptionalMatch } from '../iptables/types.ts'
 import { type RuleSettings, WantedRules } from '../iptables/wanted-rules.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import { type PassReport, type Reconciled, reconciled } from '../sync/reconciler.ts'
@@ -230,6 +231,11 @@ export class SetsAndRules {
     if (this.#started && loop !== undefined) this.#look(loop)
     this.#options.onPass(report, durationMs)
     if (this.#changed) this.#options.onReady()
+  }
+
+  /** The kernel is known to lack a match: rules with it are left out. Call before the rules are read. */
+  lacks(match: OptionalMatch): void {
+    this.#rules.lacks(match)
   }
 
   #lacks(error: MissingMatchError): void {

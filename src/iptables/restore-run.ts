@@ -11,15 +11,13 @@ import { parseFailure, type RestoreFailure } from './failure-text.ts'
 import { formatRestore, type RestoreText } from './restore-text.ts'
 import { matchesOf } from './rule-text.ts'
 import { itemsOf, parseSave } from './save-text.ts'
-import type { IptablesOperation, OptionalMatch, RestoreResult } from './types.ts'
+import { type IptablesOperation, OPTIONAL_MATCHES, type RestoreResult } from './types.ts'
 import { keyOf } from './diff.ts'
 
 /** Processes that one run may start, however much fails. */
 const MAX_PROCESSES = 24
 /** Exit code of iptables when a resource is missing, the lock among them (RESOURCE_PROBLEM of xtables.h). */
 const RESOURCE_PROBLEM = 4
-
-const OPTIONAL_MATCHES: readonly OptionalMatch[] = ['ipvs', 'physdev']
 
 export interface RestorePrograms {
   save(signal: AbortSignal): Promise<string>

@@ -9,7 +9,8 @@ import type { IpFamily } from '../values/protocol.ts'
 export type TableId = 'nat' | 'filter'
 
 /** A match that a kernel may lack and without which only its own rules are left out. */
-export type OptionalMatch = 'ipvs' | 'physdev'
+export const OPTIONAL_MATCHES = ['ipvs', 'physdev'] as const
+export type OptionalMatch = (typeof OPTIONAL_MATCHES)[number]
 
 /** A chain of ours with all its rules, in order: wholly ours. */
 export interface Chain {

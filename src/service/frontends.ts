@@ -190,9 +190,16 @@ function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean 
   return true
 }
 
-/** Whether the endpoints of a port, used or not, are the same and on the same nodes: hairpin traffic depends on it. */
-function samePlaces(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
-  return sameEndpoints(a, b) && a.every((endpoint, index) => endpoint.source.nodeName === b[index]?.source.nodeName)
+/**
+ * Whether the endpoints of a port, used or not, are the same, on the same nodes, and serve or not as before: hairpin
+ * traffic depends on the node, and UDP flows end when an endpoint no longer serves.
+ */
+function sameCandidates(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
+  if (!sameEndpoints(a, b)) return false
+  return a.every(({ source: { nodeName, serving } }, index) => {
+    const other = b[index]?.source
+    return nodeName === other?.nodeName && serving === other.serving
+  })
 }
 
 /**
@@ -211,7 +218,7 @@ export function sameFrontend(a: Frontend, b: Frontend): boolean {
       a.bind === b.bind &&
       a.policy === b.policy &&
       sameEndpoints(a.endpoints, b.endpoints) &&
-      samePlaces(a.candidates, b.candidates) &&
+      sameCandidates(a.candidates, b.candidates) &&
       sameFirewall(a.firewall, b.firewall))
   )
 }

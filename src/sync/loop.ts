@@ -28,6 +28,8 @@ export interface LoopOptions {
   readonly minSyncPeriodMs: number
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
+  /** Hears of frontends that changed, as the dataplane does. */
+  readonly onFrontend: FrontendListener['frontend']
   /** Hears of every pass, with its length in milliseconds. */
   readonly onPass: (report: PassReport, durationMs: number) => void
   readonly onProblems: FrontendListener['problems']
@@ -58,7 +60,10 @@ export class SyncLoop {
       run: (signal) => this.#round(signal),
     })
     this.#listener = {
-      frontend: (key, frontend) => options.dataplane.frontend(key, frontend),
+      frontend: (key, frontend) => {
+        options.dataplane.frontend(key, frontend)
+        options.onFrontend(key, frontend)
+      },
       problems: options.onProblems,
     }
   }

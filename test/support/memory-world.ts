@@ -135,6 +135,10 @@ export class MemoryWorld {
     return new IpvsDataplane({
       tables,
       guard,
+      conntrack: {
+        findFlows: async () => [],
+        deleteFlows: async () => ({ deleted: 0, vanished: 0, failed: 0, error: undefined }),
+      },
       scheduler: 'rr',
       families: this.families,
       drainDeadlineMs: undefined,

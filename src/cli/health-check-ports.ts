@@ -1,0 +1,55 @@
+/**
+ * Health check ports of Services joined to frontends, passes and node addresses.
+ * What could break: what a port answers follows the kernel, so changes are told after the pass that applied them.
+ */
+import { HealthChecks } from '../serve/health-checks.ts'
+import type { ProblemLog } from '../serve/problem-log.ts'
+import { WantedHealthChecks } from '../serve/wanted-health-checks.ts'
+import type { Frontend, FrontendKey } from '../service/frontends.ts'
+import { healthCheckAddressesOf, type InterfaceAddress } from '../service/node-addresses.ts'
+import type { NodeIps } from '../service/node-context.ts'
+import type { Log } from '../values/log.ts'
+import type { IpFamily } from '../values/protocol.ts'
+
+export interface HealthCheckPortsOptions {
+  readonly families: readonly IpFamily[]
+  readonly nodeName: string
+  readonly nodePortAddresses: readonly string[]
+  readonly isProxyHealthy: () => boolean
+  readonly problems: ProblemLog
+  readonly log: Log
+}
+
+export class HealthCheckPorts {
+  readonly #options: HealthCheckPortsOptions
+  readonly #wanted: WantedHealthChecks
+  readonly #checks: HealthChecks
+
+  constructor(options: HealthCheckPortsOptions) {
+    const { families, nodeName, isProxyHealthy, problems, log } = options
+    this.#options = options
+    this.#wanted = new WantedHealthChecks(families)
+    this.#checks = new HealthChecks({
+      nodeName,
+      isProxyHealthy,
+      log,
+      onProblem: (socket, problem) => problems.report('health check', socket, problem === undefined ? [] : [problem]),
+    })
+  }
+
+  frontend(key: FrontendKey, frontend: Frontend | undefined): void {
+    this.#wanted.frontend(key, frontend)
+  }
+
+  passed(): void {
+    this.#checks.update(this.#wanted.changes())
+  }
+
+  nodeChanged(addresses: Iterable<InterfaceAddress>, nodeIps: NodeIps): void {
+    this.#checks.listenOn(healthCheckAddressesOf(this.#options.nodePortAddresses, addresses, nodeIps))
+  }
+
+  close(): void {
+    this.#checks.close()
+  }
+}

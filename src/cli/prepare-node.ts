@@ -1,0 +1,66 @@
+/**
+ * What is done to the node once, before anything is listed: settings of the kernel, a look at what it lacks.
+ * What could break: the order. Conntrack is set before anything that may end the process, as in kube-proxy; and nothing
+ * but a missing scheduler ends it.
+ */
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { checkScheduler, type IpvsKernel } from '../dataplane/ipvs-kernel.ts'
+import type { SetsAndRules } from '../dataplane/sets-and-rules.ts'
+import { OPTIONAL_MATCHES } from '../iptables/types.ts'
+import { conntrackSettings } from '../node/conntrack-settings.ts'
+import { processorCount } from '../node/host.ts'
+import type { IptablesMode } from '../node/iptables-choice.ts'
+import { applySysctls, ipvsSysctls } from '../node/sysctl.ts'
+import type { ProblemLog } from '../serve/problem-log.ts'
+import type { Log } from '../values/log.ts'
+import { checkNode, logFindings } from './node-check.ts'
+
+export interface NodePreparation {
+  readonly configuration: KubeProxyConfiguration
+  readonly kernel: IpvsKernel
+  readonly guard: SetsAndRules
+  readonly iptables: IptablesMode
+  readonly problems: ProblemLog
+  readonly log: Log
+  readonly signal: AbortSignal
+}
+
+/** Rejects with `module-missing` when the kernel lacks the scheduler, or when aborted. */
+export async function prepareNode(options: NodePreparation): Promise<void> {
+  const { configuration, kernel, problems, signal } = options
+  const { conntrack, ipvs } = configuration
+  problems.report('sysctl', 'conntrack', applySysctls(conntrackSettings(conntrack, processorCount())))
+  await checkScheduler(kernel.ipvs, ipvs.scheduler || 'rr', signal)
+  problems.report('sysctl', 'sysctl', applySysctls(ipvsSysctls(ipvs.strictARP)))
+  await setTimeouts(options)
+  await checkForMissing(options)
+}
+
+/** kube-proxy's --ipvs-tcp-timeout and the like; 0 leaves the kernel's own. */
+async function setTimeouts({ configuration, kernel, log, signal }: NodePreparation): Promise<void> {
+  const { tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs } = configuration.ipvs
+  if (tcpTimeoutMs + tcpFinTimeoutMs + udpTimeoutMs === 0) return
+  const seconds = (milliseconds: number): number => Math.floor(milliseconds / 1000)
+  const timeouts = {
+    tcpSeconds: seconds(tcpTimeoutMs),
+    tcpFinSeconds: seconds(tcpFinTimeoutMs),
+    udpSeconds: seconds(udpTimeoutMs),
+  }
+  try {
+    await kernel.ipvs.setTimeouts(timeouts, { signal })
+  } catch (error) {
+    log.error('Cannot set the IPVS timeouts', { error })
+  }
+}
+
+/** Names what the kernel lacks; rules that need a match which is not there are left out from the start. */
+async function checkForMissing({ configuration, guard, iptables, log, signal }: NodePreparation): Promise<void> {
+  try {
+    const { findings, missingMatches } = await checkNode({ configuration, iptables, signal })
+    logFindings(findings, log)
+    for (const match of OPTIONAL_MATCHES) if (missingMatches.has(match)) guard.lacks(match)
+  } catch (error) {
+    signal.throwIfAborted()
+    log.warn('Cannot ask the kernel what it lacks', { error })
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * Removes stale UDP flows some time after passes that made them, again and again until it works.
+ * What could break: a burst of changes must be one list of flows, not one a change.
+ */
+import type { StaleFlows } from '../conntrack/stale-flows.ts'
+import { Pacer } from '../sync/pacer.ts'
+import type { Log } from '../values/log.ts'
+
+export interface FlowRemovalOptions {
+  readonly staleFlows: StaleFlows
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+  readonly log: Log
+}
+
+/** At most one list of flows in this time, in milliseconds; also the first wait after a failure. */
+const PERIOD_MS = 1000
+const RETRY_LAST_MS = 30_000
+
+export class FlowRemoval {
+  readonly #options: FlowRemovalOptions
+  readonly #pacer: Pacer
+  #failures = 0
+
+  constructor(options: FlowRemovalOptions) {
+    this.#options = options
+    this.#pacer = new Pacer({ minPeriodMs: PERIOD_MS, now: options.now, run: (signal) => this.#run(signal) })
+  }
+
+  /** A pass is over: flows of what it changed may go now. */
+  passed(): void {
+    if (this.#options.staleFlows.pending > 0) this.#pacer.request()
+  }
+
+  close(): Promise<void> {
+    return this.#pacer.close()
+  }
+
+  /** When it failed, the time of the next try. */
+  async #run(signal: AbortSignal): Promise<number | undefined> {
+    const { staleFlows, now, log } = this.#options
+    try {
+      const { frontends, deleted, error } = await staleFlows.remove(signal)
+      if (deleted > 0) log.info('Removed stale UDP flows', { frontends, deleted })
+      if (error === undefined) {
+        this.#failures = 0
+        return undefined
+      }
+      log.warn('Cannot remove stale UDP flows; trying again', { error })
+      return now() + Math.min(RETRY_LAST_MS, PERIOD_MS * 2 ** this.#failures++)
+    } catch (error) {
+      if (!signal.aborted) log.error('Removing stale UDP flows failed', { error })
+      return undefined
+    }
+  }
+}
