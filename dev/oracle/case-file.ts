@@ -54,9 +54,12 @@ const ONLY_WHEN_SOMETHING: ReadonlySet<StateFile> = new Set(['conntrack.txt', 'p
 
 /** Names of the cases of a folder that contain one of the patterns, sorted; all of them without patterns. */
 export function caseNames(folder: string, patterns: readonly string[]): string[] {
+  const without = patterns.filter((pattern) => pattern.startsWith('!')).map((pattern) => pattern.slice(1))
+  const wanted = patterns.filter((pattern) => !pattern.startsWith('!'))
   return readdirSync(folder)
     .filter((name) => existsSync(join(folder, name, 'case.yaml')))
-    .filter((name) => patterns.length === 0 || patterns.some((pattern) => name.includes(pattern)))
+    .filter((name) => wanted.length === 0 || wanted.some((pattern) => name.includes(pattern)))
+    .filter((name) => !without.some((pattern) => name.includes(pattern)))
     .sort()
 }
 

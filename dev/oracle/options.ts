@@ -11,11 +11,11 @@ export interface OracleOptions {
   readonly output?: string
   /** The program's log of a case that failed is shown. */
   readonly verbose: boolean
-  /** Cases whose name contains one of these; none: all. */
+  /** Cases whose name contains one of these; none: all. `!TEXT`: without those whose name contains TEXT. */
   readonly patterns: readonly string[]
 }
 
-export const USAGE = `npm run test:oracle [-- [--cases DIR] [--compare FILE,...] [--output DIR] [--verbose] [PATTERN...]]`
+export const USAGE = `npm run test:oracle [-- [--cases DIR] [--compare FILE,...] [--output DIR] [--verbose] [[!]PATTERN...]]`
 
 export function parseOracleOptions(args: readonly string[]): OracleOptions | { readonly error: string } {
   try {
