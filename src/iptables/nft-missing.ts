@@ -7,7 +7,7 @@ import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { hasSubsystem } from '../netlink/nfnetlink.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { hasNftCompat } from './extensions.ts'
-import { tryNftFamily } from './nft-trial.ts'
+import { nftFamilies } from './nft-trial.ts'
 
 /**
  * The first part that is missing, `nf_tables for IPv6`; undefined when rules of all these families can be written.
@@ -19,9 +19,7 @@ export async function missingForNft(
   options: CallOptions = {},
 ): Promise<string | undefined> {
   if (!(await hasSubsystem(netlink, 'nf_tables', options))) return 'nf_tables'
-  for (const family of families) {
-    const trial = await tryNftFamily(netlink, family, options)
-    if (trial !== 'works') return `${trial === 'no-nat' ? 'nft_chain_nat' : 'nf_tables'} for ${family}`
-  }
+  const supported = await nftFamilies(netlink, families, options)
+  for (const family of families) if (!supported.includes(family)) return `nf_tables for ${family}`
   return (await hasNftCompat(netlink, options)) ? undefined : 'nft_compat'
 }
