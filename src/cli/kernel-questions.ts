@@ -31,10 +31,14 @@ export class KernelQuestions {
   #ipvs: IpvsConnection | undefined
   #ipset: IpsetConnection | undefined
 
-  /** @param mode back end of iptables that matches and targets are asked of */
-  constructor(mode: 'nft' | 'legacy' | undefined, signal: AbortSignal) {
+  /**
+   * @param mode back end of iptables that matches and targets are asked of
+   * @param triedNft families whose nf_tables is known to work: each trial costs some 50 ms
+   */
+  constructor(mode: 'nft' | 'legacy' | undefined, triedNft: readonly IpFamily[], signal: AbortSignal) {
     this.#mode = mode
     this.#signal = signal
+    for (const family of triedNft) this.#trials.set(family, 'works')
     this.#netfilter = openNetfilter()
   }
 

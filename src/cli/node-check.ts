@@ -5,7 +5,7 @@
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { chooseBackEnd } from '../dataplane/iptables-back-end.ts'
 import { hasIpv6 } from '../node/host.ts'
-import type { IptablesMode } from '../node/iptables-choice.ts'
+import type { IptablesChoice } from '../node/iptables-choice.ts'
 import { checkStart, type Finding, type StartCheck } from '../node/start-check.ts'
 import { ipvsSysctls } from '../node/sysctl.ts'
 import { CodedError } from '../values/errors.ts'
@@ -15,10 +15,12 @@ import { type Column, formatColumns } from './columns.ts'
 import { KernelQuestions } from './kernel-questions.ts'
 import type { Style, StyleFormat } from './style.ts'
 
+type BackEnd = Pick<IptablesChoice, 'mode' | 'missing'>
+
 export interface NodeCheckOptions {
   readonly configuration: KubeProxyConfiguration
   /** Back end of iptables where it has been chosen; else it is chosen here, which may start iptables-save. */
-  readonly iptables?: IptablesMode
+  readonly iptables?: BackEnd
   readonly signal: AbortSignal
 }
 
@@ -26,20 +28,23 @@ export interface NodeCheckOptions {
 export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> {
   const { configuration, signal } = options
   const families = hasIpv6() ? IP_FAMILIES : (['IPv4'] as const)
-  const iptables = options.iptables ?? (await chosenMode(families, signal))
-  const questions = new KernelQuestions(iptables, signal)
+  const iptables = options.iptables ?? (await chosenBackEnd(families, signal))
+  const tried = iptables?.mode === 'nft' && iptables.missing === undefined ? families : []
+  const questions = new KernelQuestions(iptables?.mode, tried, signal)
   try {
     const scheduler = configuration.ipvs.scheduler || 'rr'
     const sysctls = ipvsSysctls(configuration.ipvs.strictARP)
-    return await checkStart({ families, scheduler, iptables }, sysctls, (question) => questions.ask(question))
+    return await checkStart({ families, scheduler, iptables: iptables?.mode }, sysctls, (question) =>
+      questions.ask(question),
+    )
   } finally {
     questions.close()
   }
 }
 
-async function chosenMode(families: readonly IpFamily[], signal: AbortSignal): Promise<IptablesMode | undefined> {
+async function chosenBackEnd(families: readonly IpFamily[], signal: AbortSignal): Promise<BackEnd | undefined> {
   try {
-    return (await chooseBackEnd(families, signal)).mode
+    return await chooseBackEnd(families, signal)
   } catch (error) {
     if (error instanceof CodedError && error.code === 'iptables-missing') return undefined
     throw error

@@ -9,7 +9,7 @@ import type { SetsAndRules } from '../dataplane/sets-and-rules.ts'
 import { OPTIONAL_MATCHES } from '../iptables/types.ts'
 import { conntrackSettings } from '../node/conntrack-settings.ts'
 import { processorCount } from '../node/host.ts'
-import type { IptablesMode } from '../node/iptables-choice.ts'
+import type { IptablesChoice } from '../node/iptables-choice.ts'
 import { applySysctls, ipvsSysctls } from '../node/sysctl.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { Log } from '../values/log.ts'
@@ -19,7 +19,7 @@ export interface NodePreparation {
   readonly configuration: KubeProxyConfiguration
   readonly kernel: IpvsKernel
   readonly guard: SetsAndRules
-  readonly iptables: IptablesMode
+  readonly iptables: IptablesChoice
   readonly problems: ProblemLog
   readonly log: Log
   readonly signal: AbortSignal

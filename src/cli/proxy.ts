@@ -211,13 +211,13 @@ export class Proxy {
   async #run(): Promise<void> {
     const { configuration, log, openSource } = this.#options
     const { signal } = this.#abort
-    const { mode, reason } = this.#guardKernel.iptables.choice
-    log.info('Using iptables', { backEnd: mode, reason })
+    const iptables = this.#guardKernel.iptables.choice
+    log.info('Using iptables', { backEnd: iptables.mode, reason: iptables.reason })
     await prepareNode({
       configuration,
       kernel: this.#kernel,
       guard: this.#dataplane.guard,
-      iptables: mode,
+      iptables,
       problems: this.#problems,
       log,
       signal,
@@ -235,6 +235,8 @@ export class Proxy {
       onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
     })
     this.#closers.push(events.close, rules.close)
+    // While the lists come; from here on changes are announced.
+    this.#dataplane.guard.readRules()
     await this.#addresses.read()
     const source = openSource(this.#sink(this.#lists))
     this.#closers.push(() => source.close())
@@ -269,7 +271,6 @@ export class Proxy {
       this.#options.log.warn('Going on without the Node object; nothing is removed until it is known', {
         node: this.#options.nodeName,
       })
-    this.#dataplane.guard.readRules()
     this.#loop.open(mayRemove)
   }
 

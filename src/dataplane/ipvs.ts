@@ -81,8 +81,10 @@ export class IpvsDataplane implements Dataplane {
     this.staleFlows = new StaleFlows({ conntrack, isSettled: (key) => this.#isSettled(key) })
     this.#reconciler = new Reconciler([
       reconciled(guard.sets),
+      // Rules name sets, whatever is in them: their processes run while entries are written.
+      () => guard.startRules(),
       reconciled(guard.entries),
-      () => this.#startRules(),
+      () => this.#releaseWaiting(),
       this.#ownTables,
     ])
   }
@@ -133,10 +135,8 @@ export class IpvsDataplane implements Dataplane {
     return [reconciled(this.virtualServers), reconciled(this.device), reconciled(this.addresses)]
   }
 
-  #startRules(): void {
-    const { guard } = this.#options
-    guard.startRules()
-    if (guard.takeChanged()) this.virtualServers.release()
+  #releaseWaiting(): void {
+    if (this.#options.guard.takeChanged()) this.virtualServers.release()
   }
 
   #examined(key: FrontendKey): void {

@@ -140,7 +140,7 @@ export class SetsAndRules {
     return changed
   }
 
-  /** Sets and entries are in: rules may be written. Cheap when they are as they shall be. */
+  /** Sets are in: rules may be written. Cheap when they are as they shall be. */
   startRules(): void {
     if (!this.#started) this.#findLeavingEntries()
     const changed = this.renderRules()

@@ -21,6 +21,8 @@ export interface IptablesChoice {
   readonly mode: IptablesMode
   /** Why, for the log and for status. */
   readonly reason: string
+  /** What the kernel lacks for it, `nf_tables for IPv6`; undefined when nothing, or for legacy, which was not tried. */
+  readonly missing: string | undefined
   /** Programs of each family that has them; a family without is no less wanted, its tables just cannot be written. */
   readonly programs: { readonly [family in IpFamily]?: FamilyPrograms }
   /** `1.8.9`; undefined when it was not asked for, because the program's name says that it is 1.8.0 or later. */
@@ -106,23 +108,25 @@ async function plainMode(options: ChoiceOptions, plain: Found['plain'], folders:
   return { mode, version: version ?? '0', source: `iptables --version says ${output.trim()}` }
 }
 
-type Decision = Pick<IptablesChoice, 'mode' | 'reason' | 'saved'>
+type Decision = Pick<IptablesChoice, 'mode' | 'reason' | 'missing' | 'saved'>
+type Use = Omit<Decision, 'missing'>
 
 /** The back end in use; legacy instead of an nft that the kernel does not have. */
 async function decide(options: ChoiceOptions, found: Found, plain: Plain): Promise<Decision> {
   const hasNft = Object.keys(found.nft).length > 0 || plain.mode === 'nft'
   const hasLegacy = Object.keys(found.legacy).length > 0 || plain.mode === 'legacy'
-  if (!hasNft) return { mode: 'legacy', reason: `only the programs of legacy are there (${plain.source})`, saved: {} }
-  const decision: Decision = hasLegacy
+  const none = { missing: undefined, saved: {} }
+  if (!hasNft) return { mode: 'legacy', reason: `only the programs of legacy are there (${plain.source})`, ...none }
+  const use: Use = hasLegacy
     ? await decideByUse(options, found, plain)
     : { mode: 'nft', reason: `only the programs of nft are there (${plain.source})`, saved: {} }
-  const missing = decision.mode === 'nft' ? await options.missingForNft() : undefined
-  if (missing === undefined) return decision
-  if (hasLegacy) return { mode: 'legacy', reason: `the kernel has no ${missing}`, saved: {} }
-  return { ...decision, reason: `${decision.reason}, but the kernel has no ${missing}: no rule can be written` }
+  const missing = use.mode === 'nft' ? await options.missingForNft() : undefined
+  if (missing === undefined) return { ...use, missing }
+  if (hasLegacy) return { mode: 'legacy', reason: `the kernel has no ${missing}`, ...none }
+  return { ...use, missing, reason: `${use.reason}, but the kernel has no ${missing}: no rule can be written` }
 }
 
-async function decideByUse(options: ChoiceOptions, found: Found, plain: Plain): Promise<Decision> {
+async function decideByUse(options: ChoiceOptions, found: Found, plain: Plain): Promise<Use> {
   const tables = await legacyTables(options)
   if (tables.length === 0 && plain.mode === 'nft')
     return { mode: 'nft', reason: `the kernel has no legacy tables, and ${plain.source}`, saved: {} }

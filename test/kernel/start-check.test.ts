@@ -56,14 +56,18 @@ for (const [mode, need] of [
       // The legacy programs load ip_tables themselves; the check does not.
       if (mode === 'legacy') sh('iptables-legacy -t nat -L; ip6tables-legacy -t nat -L')
       const before = traces()
-      const { findings, missingMatches } = await checkNode({ configuration: configuration(), iptables: mode, signal })
+      const { findings, missingMatches } = await checkNode({
+        configuration: configuration(),
+        iptables: { mode, missing: 'not asked' },
+        signal,
+      })
       assert.deepEqual(findings, [])
       assert.equal(missingMatches.size, 0)
       assert.equal(traces(), before)
     })
 
     it('agrees with iptables about matches and targets', async () => {
-      const questions = new KernelQuestions(mode, signal)
+      const questions = new KernelQuestions(mode, [], signal)
       sh('ipset create probe hash:ip')
       const options: Readonly<Record<string, string>> = {
         'match comment': '-m comment --comment x -j ACCEPT',
@@ -95,7 +99,7 @@ for (const [mode, need] of [
     })
 
     it('misses what no kernel has', async () => {
-      const questions = new KernelQuestions(mode, signal)
+      const questions = new KernelQuestions(mode, [], signal)
       for (const family of IP_FAMILIES)
         for (const kind of ['match', 'target'] as const)
           assert.equal(await questions.ask(question(kind, 'nosuch', family)), false)
@@ -111,14 +115,18 @@ describe('the start check', () => {
 
   it('names the module of a scheduler that is missing', async () => {
     const before = traces()
-    const { findings } = await checkNode({ configuration: configuration('nosuch'), iptables: 'nft', signal })
+    const { findings } = await checkNode({
+      configuration: configuration('nosuch'),
+      iptables: { mode: 'nft', missing: 'not asked' },
+      signal,
+    })
     const [first] = findings
     assert.deepEqual([first?.what, first?.module, first?.severity], ['scheduler nosuch', 'ip_vs_nosuch', 'fatal'])
     assert.equal(traces(), before)
   })
 
   it('agrees with ipset about types of sets', async () => {
-    const questions = new KernelQuestions('nft', signal)
+    const questions = new KernelQuestions('nft', [], signal)
     assert.equal(await questions.ask(question('ipset', '')), true)
     for (const type of ['hash:ip', 'hash:ip,port', 'hash:ip,port,ip', 'hash:ip,port,net'])
       for (const family of IP_FAMILIES) {
