@@ -38,7 +38,7 @@ export interface LoopOptions {
 }
 
 /** Owners worked out between two looks at the event loop: some milliseconds. */
-const SLICE_OWNERS = 200
+const SLICE_OWNERS = 100
 /** When a table could not be read, it is tried again after this long. */
 const UNREADABLE_RETRY_MS = 1000
 /** After a failure nobody foresaw. */

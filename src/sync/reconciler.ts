@@ -28,8 +28,14 @@ export interface PassOptions {
   readonly idle?: ReadonlyMap<string, ReadonlySet<string>>
 }
 
-/** Keys that are planned and applied together: bounds memory and the time between two turns of the event loop. */
+/**
+ * What is planned and applied together ends with the first of these: it bounds memory and the time between two turns of
+ * the event loop.
+ */
 const SLICE_KEYS = 200
+const SLICE_OPS = 300
+/** Keys that are taken at once until a slice is full. */
+const CHUNK_KEYS = 25
 
 /** A table and the state kept for it, whatever its item and operation types. */
 export interface Reconciled {
@@ -57,9 +63,18 @@ class Pass {
   }
 }
 
-/** Lets the event loop run after a full slice; a small change goes through at once. */
-async function nextTurnAfter(steps: number): Promise<void> {
-  if (steps >= SLICE_KEYS) await nextTurn()
+/** Steps in slices as long as those that are planned. */
+function* slicesOf<Item, Op>(steps: readonly Step<Item, Op>[]): Generator<readonly Step<Item, Op>[]> {
+  let from = 0
+  let ops = 0
+  for (const [index, step] of steps.entries()) {
+    ops += step.ops.length
+    const to = index + 1
+    if (ops < SLICE_OPS && to - from < SLICE_KEYS && to < steps.length) continue
+    yield steps.slice(from, to)
+    from = to
+    ops = 0
+  }
 }
 
 /** Joins a table's state to the loop. */
@@ -85,31 +100,45 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
     }
   }
 
-  function planSlice(pass: Pass): Step<Item, Op>[] | undefined {
+  /** Plans one slice. `keys` 0: nothing was due; `isFull`: there may be more. */
+  function planSlice(pass: Pass): {
+    readonly coming: Step<Item, Op>[]
+    readonly keys: number
+    readonly isFull: boolean
+  } {
     const nowMs = pass.options.now()
-    const keys = sync.takeDue(nowMs, SLICE_KEYS)
-    if (keys.length === 0) return undefined
     const coming: Step<Item, Op>[] = []
-    for (const key of keys) {
-      going.delete(key)
-      if (sync.mustWait(key)) continue
-      const step = sync.plan(key, pass.options.mayRemove, pass.options.idle?.get(key))
-      if (step === undefined) {
-        sync.leave(key)
-        continue
-      }
-      const admission = sync.admit(step, nowMs)
-      if (!admission.now) continue
-      if (admission.repair !== undefined) pass.repairs.push({ ...admission.repair, table: table.name })
-      const isGoing = (op: Op): boolean => table.direction(op) === 'remove'
-      if (!step.ops.some(isGoing)) coming.push(step)
-      else {
-        const rest = step.ops.filter((op) => !isGoing(op))
-        if (rest.length > 0) coming.push({ key, ops: rest })
-        going.set(key, { key, ops: step.ops.filter(isGoing) })
-      }
+    let keys = 0
+    let ops = 0
+    while (keys < SLICE_KEYS && ops < SLICE_OPS) {
+      const due = sync.takeDue(nowMs, CHUNK_KEYS)
+      if (due.length === 0) return { coming, keys, isFull: false }
+      keys += due.length
+      for (const key of due) ops += planKey(key, nowMs, pass, coming)
     }
-    return coming
+    return { coming, keys, isFull: true }
+  }
+
+  /** Puts what is to be done to one key where it belongs; returns how many operations that is. */
+  function planKey(key: string, nowMs: number, pass: Pass, coming: Step<Item, Op>[]): number {
+    going.delete(key)
+    if (sync.mustWait(key)) return 0
+    const step = sync.plan(key, pass.options.mayRemove, pass.options.idle?.get(key))
+    if (step === undefined) {
+      sync.leave(key)
+      return 0
+    }
+    const admission = sync.admit(step, nowMs)
+    if (!admission.now) return 0
+    if (admission.repair !== undefined) pass.repairs.push({ ...admission.repair, table: table.name })
+    const isGoing = (op: Op): boolean => table.direction(op) === 'remove'
+    if (!step.ops.some(isGoing)) coming.push(step)
+    else {
+      const rest = step.ops.filter((op) => !isGoing(op))
+      if (rest.length > 0) coming.push({ key, ops: rest })
+      going.set(key, { key, ops: step.ops.filter(isGoing) })
+    }
+    return step.ops.length
   }
 
   return {
@@ -119,11 +148,10 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
       await sync.read(nowMs, signal)
     },
     async bring(pass) {
-      const coming = planSlice(pass)
-      if (coming === undefined) return false
+      const { coming, keys, isFull } = planSlice(pass)
       await run(coming, pass)
-      await nextTurnAfter(coming.length)
-      return true
+      if (isFull) await nextTurn()
+      return keys > 0
     },
     async remove(pass) {
       // A key that failed on the way in, or that is wanted otherwise by now, is planned anew: never take away on an old plan.
@@ -131,9 +159,9 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
         .filter((step) => sync.isCurrent(step.key))
         .toReversed()
       going.clear()
-      for (let from = 0; from < steps.length; from += SLICE_KEYS) {
-        await run(steps.slice(from, from + SLICE_KEYS), pass)
-        await nextTurnAfter(steps.length - from)
+      for (const slice of slicesOf(steps)) {
+        await run(slice, pass)
+        if (slice.at(-1) !== steps.at(-1)) await nextTurn()
       }
     },
     preview(mayRemove, now) {
