@@ -21,6 +21,9 @@ export interface Metadata {
   readonly json: JsonObject
 }
 
+/** metav1 InitialEventsAnnotationKey: marks the bookmark that ends a streaming list. */
+export const INITIAL_EVENTS_END = 'k8s.io/initial-events-end'
+
 const NO_LABELS: JsonObject = {}
 
 /** The word for one object of a kind, in the subject of its problems. */
@@ -60,7 +63,7 @@ export function compactResourceVersion(resourceVersion: unknown): ResourceVersio
   return Number.isSafeInteger(number) && String(number) === resourceVersion ? number : resourceVersion
 }
 
-/** A time stamp in milliseconds since the epoch; 0 when absent or not one. YAML 1.1 makes dates of plain time stamps. */
+/** A time stamp in milliseconds since the epoch; 0 when absent or not one. YAML 1.1 and protobuf have dates. */
 export function timestampMs(value: unknown): number {
   const time = value instanceof Date ? value.getTime() : typeof value === 'string' ? Date.parse(value) : Number.NaN
   return Number.isFinite(time) ? time : 0

@@ -10,7 +10,7 @@ import { subjectOf, type Metadata } from './metadata.ts'
 import { addressOf } from './service-parser.ts'
 
 /** LabelTopologyZone of core/v1. */
-const LABEL_ZONE = 'topology.kubernetes.io/zone'
+export const LABEL_ZONE = 'topology.kubernetes.io/zone'
 
 /** A Node always has a value. */
 export function parseNode(json: JsonObject, metadata: Metadata): Parsed<Node> {

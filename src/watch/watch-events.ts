@@ -5,6 +5,7 @@
 import type { ObjectChange } from '../service/objects.ts'
 import { ApiError, statusError } from './api-error.ts'
 import { isObject, type JsonObject } from './findings.ts'
+import { INITIAL_EVENTS_END } from './metadata.ts'
 import type { ObjectStore } from './object-store.ts'
 
 /** What some events of a watch come to. */
@@ -18,10 +19,7 @@ export interface WatchOutcome {
   readonly failure: ApiError | undefined
 }
 
-/** metav1 InitialEventsAnnotationKey: marks the bookmark that ends a streaming list. */
-const INITIAL_EVENTS_END = 'k8s.io/initial-events-end'
-
-/** Takes events (metav1 WatchEvent as parsed JSON) into the store, in order. Never throws. */
+/** Takes events (metav1 WatchEvent, as its JSON parses) into the store, in order. Never throws. */
 export function applyEvents(events: readonly unknown[], store: ObjectStore): WatchOutcome {
   const changes: ObjectChange[] = []
   let version = ''
