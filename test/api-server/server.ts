@@ -8,7 +8,17 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { ObjectKind } from '../../src/service/objects.ts'
 import { type Body, bodyOf, type Fault } from './faults.ts'
-import { API_VERSION, ApiStore, eventLine, KIND_NAME, selectorOf, type Stored } from './store.ts'
+import {
+  API_VERSION,
+  ApiStore,
+  KIND_NAME,
+  type Sendable,
+  selectorOf,
+  sentEvent,
+  type Stored,
+  type StoreEvent,
+} from './store.ts'
+import { JSON_WIRE, type Wire, wireFor } from './wire.ts'
 
 export interface ApiServerOptions {
   readonly store?: ApiStore
@@ -28,6 +38,8 @@ export interface SeenRequest {
   readonly verb: 'list' | 'watch'
   readonly query: URLSearchParams
   readonly headers: IncomingMessage['headers']
+  /** What it is answered in; undefined when it asks for nothing that there is. */
+  readonly wire: Wire | undefined
   readonly atMs: number
 }
 
@@ -42,14 +54,16 @@ const PATHS: Readonly<Record<string, ObjectKind>> = {
   '/api/v1/nodes': 'nodes',
   '/apis/discovery.k8s.io/v1/endpointslices': 'endpointslices',
 }
-/** Text written in one go: some hundred objects. */
-const PIECE_LETTERS = 256 * 1024
+/** Bytes written in one go: some hundred objects. */
+const PIECE_BYTES = 256 * 1024
 
 export class ApiServer {
   readonly store: ApiStore
   readonly requests: SeenRequest[] = []
   readonly faults: { fault: Fault; left: number }[] = []
   streamingList: StreamingList = 'works'
+  /** Whether it answers in protobuf where that is asked for. */
+  speaksProtobuf = true
   /** Whether continue tokens that were given are still good. */
   continueTokensExpire = false
   url = ''
@@ -124,15 +138,6 @@ export class ApiServer {
     for (const watch of this.#watches) watch.body.end()
   }
 
-  /** Sends a line to every watch of a kind. */
-  sendLine(kind: ObjectKind, line: string): void {
-    for (const watch of this.#watches) if (watch.kind === kind) void watch.body.write(`${line}\n`)
-  }
-
-  sendBookmarks(): void {
-    for (const kind of Object.values(PATHS)) this.sendLine(kind, bookmark(kind, this.store.version, false))
-  }
-
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy()
     await new Promise((resolve) => this.#server.close(resolve))
@@ -144,16 +149,22 @@ export class ApiServer {
     const kind = PATHS[url.pathname]
     const query = url.searchParams
     const verb = query.get('watch') === 'true' ? 'watch' : 'list'
-    this.requests.push({ kind, verb, query, headers: request.headers, atMs: performance.now() })
+    const wire = wireFor(request.headers.accept ?? '*/*', this.speaksProtobuf)
+    this.requests.push({ kind, verb, query, headers: request.headers, wire, atMs: performance.now() })
     const { tokens } = this.#options
     const token = /^Bearer (.*)$/.exec(request.headers.authorization ?? '')?.[1]
-    if (tokens !== undefined && !tokens.has(token ?? '')) return refuse(response, 401, 'Unauthorized', 'Unauthorized')
-    if (kind === undefined) return refuse(response, 404, 'NotFound', 'the server could not find the requested resource')
+    if (tokens !== undefined && !tokens.has(token ?? ''))
+      return refuse(response, wire, 401, 'Unauthorized', 'Unauthorized')
+    if (kind === undefined)
+      return refuse(response, wire, 404, 'NotFound', 'the server could not find the requested resource')
+    if (wire === undefined) return refuse(response, wire, 406, 'NotAcceptable', 'only application/json is acceptable')
     const action = this.#faultFor(kind, verb)
     switch (action?.kind) {
       case 'status':
+        if (action.body === undefined)
+          return refuse(response, wire, action.status, 'InternalError', 'told to fail', {}, action.headers)
         response.writeHead(action.status, { 'content-type': 'application/json', ...action.headers })
-        response.end(action.body ?? statusJson(action.status, 'InternalError', 'told to fail'))
+        response.end(action.body)
         return
       case 'reset':
         response.socket?.resetAndDestroy()
@@ -161,8 +172,8 @@ export class ApiServer {
       case 'hang':
         return
       case 'line':
-        response.writeHead(200, { 'content-type': 'application/json' })
-        response.end(`${action.line}\n`)
+        response.writeHead(200, { 'content-type': wire.streamContentType })
+        response.end(wire.line(action.line))
         return
       case 'slow':
         await new Promise((resolve) => setTimeout(resolve, action.delayMs))
@@ -171,8 +182,8 @@ export class ApiServer {
         break
     }
     const body = bodyOf(response, action)
-    if (verb === 'watch') await this.#watch(kind, query, response, body)
-    else await this.#list(kind, query, response, body)
+    if (verb === 'watch') await this.#watch(kind, query, response, body, wire)
+    else await this.#list(kind, query, response, body, wire)
   }
 
   #faultFor(kind: ObjectKind, verb: 'list' | 'watch'): Fault['action'] | undefined {
@@ -184,7 +195,13 @@ export class ApiServer {
     return entry.fault.action
   }
 
-  async #list(kind: ObjectKind, query: URLSearchParams, response: ServerResponse, body: Body): Promise<void> {
+  async #list(
+    kind: ObjectKind,
+    query: URLSearchParams,
+    response: ServerResponse,
+    body: Body,
+    wire: Wire,
+  ): Promise<void> {
     const limit = Number(query.get('limit') ?? 0)
     const token = query.get('continue')
     let start = 0
@@ -193,11 +210,11 @@ export class ApiServer {
       ;[id = '', start = 0] = decodeToken(token)
       if (!this.#snapshots.has(id)) {
         const message = 'invalid continue token: continue key is not valid'
-        return refuse(response, 400, 'BadRequest', message)
+        return refuse(response, wire, 400, 'BadRequest', message)
       }
       if (this.continueTokensExpire) {
         const message = 'The provided continue parameter is too old to display a consistent list result.'
-        return refuse(response, 410, 'Expired', message, { continue: token })
+        return refuse(response, wire, 410, 'Expired', message, { continue: token })
       }
     } else {
       const selects = selectorOf(query.get('labelSelector') ?? '', query.get('fieldSelector') ?? '')
@@ -212,36 +229,40 @@ export class ApiServer {
       resourceVersion: String(version),
       ...(rest > 0 ? { continue: encodeToken(id, start + page.length), remainingItemCount: rest } : {}),
     }
-    response.writeHead(200, { 'content-type': 'application/json' })
-    const head = { kind: `${KIND_NAME[kind]}List`, apiVersion: API_VERSION[kind], metadata }
-    await body.write(`${JSON.stringify(head).slice(0, -1)},"items":[`)
-    for (const piece of pieces(page.map(({ json }, index) => (index === 0 ? json : `,${json}`))))
-      if (!(await body.write(piece))) break
-    await body.write(']}\n')
+    response.writeHead(200, { 'content-type': wire.contentType })
+    const bytes = wire.list(API_VERSION[kind], KIND_NAME[kind], metadata, page)
+    for (let from = 0; from < bytes.length; from += PIECE_BYTES)
+      if (!(await body.write(bytes.subarray(from, from + PIECE_BYTES)))) break
     body.end()
   }
 
-  async #watch(kind: ObjectKind, query: URLSearchParams, response: ServerResponse, body: Body): Promise<void> {
+  async #watch(
+    kind: ObjectKind,
+    query: URLSearchParams,
+    response: ServerResponse,
+    body: Body,
+    wire: Wire,
+  ): Promise<void> {
     const initial = query.get('sendInitialEvents') === 'true' && this.streamingList !== 'ignored'
     if (initial && (query.get('resourceVersionMatch') !== 'NotOlderThan' || this.streamingList === 'forbidden')) {
       const message = 'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden'
-      return refuse(response, 422, 'Invalid', message)
+      return refuse(response, wire, 422, 'Invalid', message)
     }
-    response.writeHead(200, { 'content-type': 'application/json' })
+    response.writeHead(200, { 'content-type': wire.streamContentType })
     response.flushHeaders()
     const from = Number(query.get('resourceVersion') ?? 0)
     if (initial && this.streamingList === 'storage') {
       const message =
         'a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled'
-      await body.write(`{"type":"ERROR","object":${statusJson(500, 'InternalError', message)}}\n`)
+      await body.write(wire.event('ERROR', status(500, 'InternalError', message)))
       return body.end()
     }
     if (from > 0 && from < this.store.compactedAt) {
       const message = `too old resource version: ${from} (${this.store.compactedAt})`
-      await body.write(`{"type":"ERROR","object":${statusJson(410, 'Expired', message)}}\n`)
+      await body.write(wire.event('ERROR', status(410, 'Expired', message)))
       return body.end()
     }
-    await this.#stream(kind, query, response, body, from, initial)
+    await this.#stream(kind, query, response, body, wire, from, initial)
   }
 
   async #stream(
@@ -249,25 +270,31 @@ export class ApiServer {
     query: URLSearchParams,
     response: ServerResponse,
     body: Body,
+    wire: Wire,
     from: number,
     initial: boolean,
   ): Promise<void> {
     const selects = selectorOf(query.get('labelSelector') ?? '', query.get('fieldSelector') ?? '')
     // Events that come while the first objects are still being sent wait their turn.
-    const waiting: string[] = []
+    const waiting: Buffer[] = []
     let live = false
-    const listener = (event: { kind: ObjectKind } & Parameters<typeof eventLine>[0]): void => {
-      const line = event.kind === kind ? eventLine(event, selects) : undefined
-      if (line === undefined) return
-      if (live) void watch.body.write(line)
-      else waiting.push(line)
+    const bytesOf = (event: StoreEvent): Buffer | undefined => {
+      const sent = event.kind === kind ? sentEvent(event, selects) : undefined
+      return sent && wire.event(sent.type, sent.object)
     }
+    const listener = (event: StoreEvent): void => {
+      const bytes = bytesOf(event)
+      if (bytes === undefined) return
+      if (live) void watch.body.write(bytes)
+      else waiting.push(bytes)
+    }
+    const bookmarkNow = (endsInitialEvents: boolean, version = this.store.version): Buffer =>
+      wire.event('BOOKMARK', bookmark(kind, version, endsInitialEvents))
     const watch = { body, kind }
     this.#watches.add(watch)
     this.store.listeners.add(listener)
     const bookmarks = setInterval(() => {
-      if (query.get('allowWatchBookmarks') === 'true')
-        void watch.body.write(`${bookmark(kind, this.store.version, false)}\n`)
+      if (query.get('allowWatchBookmarks') === 'true') void watch.body.write(bookmarkNow(false))
     }, this.#options.bookmarkMs ?? 60_000)
     const end = setTimeout(() => watch.body.end(), Number(query.get('timeoutSeconds') ?? 1800) * 1000)
     response.on('close', () => {
@@ -279,42 +306,36 @@ export class ApiServer {
     const version = this.store.version
     const first =
       from === 0
-        ? [...this.store.objects[kind].values()]
-            .filter(selects)
-            .map(({ json }) => `{"type":"ADDED","object":${json}}\n`)
-        : this.store.history
-            .filter((event) => event.kind === kind && event.version > from)
-            .map((event) => eventLine(event, selects) ?? '')
-    for (const piece of pieces(first)) if (!(await body.write(piece))) return
-    if (initial) await body.write(`${bookmark(kind, version, true)}\n`)
-    while (waiting.length > 0) await body.write(waiting.splice(0).join(''))
+        ? [...this.store.objects[kind].values()].filter(selects).map((object) => wire.event('ADDED', object))
+        : this.store.history.filter((event) => event.version > from).map(bytesOf)
+    for (const piece of pieces(first.filter((bytes) => bytes !== undefined))) if (!(await body.write(piece))) return
+    if (initial) await body.write(bookmarkNow(true, version))
+    while (waiting.length > 0) await body.write(Buffer.concat(waiting.splice(0)))
     live = true
   }
 }
 
-function* pieces(texts: readonly string[]): Generator<string, void, undefined> {
-  let piece: string[] = []
-  let letters = 0
-  for (const text of texts) {
-    piece.push(text)
-    letters += text.length
-    if (letters < PIECE_LETTERS) continue
-    yield piece.join('')
+function* pieces(events: readonly Buffer[]): Generator<Buffer, void, undefined> {
+  let piece: Buffer[] = []
+  let bytes = 0
+  for (const event of events) {
+    piece.push(event)
+    bytes += event.length
+    if (bytes < PIECE_BYTES) continue
+    yield Buffer.concat(piece)
     piece = []
-    letters = 0
+    bytes = 0
   }
-  if (piece.length > 0) yield piece.join('')
+  if (piece.length > 0) yield Buffer.concat(piece)
 }
 
 /** A bookmark as a real server sends it: an object of the kind with nothing but a version. */
-export function bookmark(kind: ObjectKind, version: number, endsInitialEvents: boolean): string {
+function bookmark(kind: ObjectKind, version: number, endsInitialEvents: boolean): Sendable {
   const annotations = endsInitialEvents ? { annotations: { 'k8s.io/initial-events-end': 'true' } } : {}
   const metadata = { resourceVersion: String(version), ...annotations }
   const rest = kind === 'endpointslices' ? { addressType: '', endpoints: null, ports: null } : { spec: {}, status: {} }
-  return JSON.stringify({
-    type: 'BOOKMARK',
-    object: { kind: KIND_NAME[kind], apiVersion: API_VERSION[kind], metadata, ...rest },
-  })
+  const type = { kind: KIND_NAME[kind], apiVersion: API_VERSION[kind] }
+  return { ...type, json: JSON.stringify({ ...type, metadata, ...rest }) }
 }
 
 /** A metav1 Status as text. */
@@ -322,9 +343,21 @@ export function statusJson(code: number, reason: string, message: string, metada
   return JSON.stringify({ kind: 'Status', apiVersion: 'v1', metadata, status: 'Failure', message, reason, code })
 }
 
-function refuse(response: ServerResponse, code: number, reason: string, message: string, metadata: object = {}): void {
-  response.writeHead(code, { 'content-type': 'application/json' })
-  response.end(statusJson(code, reason, message, metadata))
+function status(code: number, reason: string, message: string, metadata: object = {}): Sendable {
+  return { apiVersion: 'v1', kind: 'Status', json: statusJson(code, reason, message, metadata) }
+}
+
+function refuse(
+  response: ServerResponse,
+  wire: Wire = JSON_WIRE,
+  code: number,
+  reason: string,
+  message: string,
+  metadata: object = {},
+  headers: Record<string, string> = {},
+): void {
+  response.writeHead(code, { 'content-type': wire.contentType, ...headers })
+  response.end(wire.body(status(code, reason, message, metadata)))
 }
 
 function encodeToken(id: string, start: number): string {

@@ -6,12 +6,19 @@ import type { ObjectKind } from '../../src/service/objects.ts'
 
 export type Json = { readonly [name: string]: unknown }
 
-/** An object as it is sent, with what selectors look at. */
-export interface Stored {
-  readonly key: string
-  readonly version: number
+/** An object as it is sent. */
+export interface Sendable {
+  readonly apiVersion: string
+  /** `Service`, `Status`. */
+  readonly kind: string
   /** The whole object as one line. */
   readonly json: string
+}
+
+/** An object with what selectors look at. */
+export interface Stored extends Sendable {
+  readonly key: string
+  readonly version: number
   readonly labels: Readonly<Record<string, unknown>>
   /** By field path: `metadata.name`, `spec.clusterIP`. */
   readonly fields: Readonly<Record<string, string>>
@@ -69,7 +76,8 @@ export class ApiStore {
   putRaw(kind: ObjectKind, key: string, json: string): void {
     const version = ++this.version
     const before = this.objects[kind].get(key)
-    const stored: Stored = { key, version, json, labels: {}, fields: {} }
+    const type = { apiVersion: API_VERSION[kind], kind: KIND_NAME[kind] }
+    const stored: Stored = { ...type, key, version, json, labels: {}, fields: {} }
     this.objects[kind].set(key, stored)
     this.#emit({ version, kind, before, after: stored })
   }
@@ -104,6 +112,8 @@ function storedOf(kind: ObjectKind, object: Json, version: number): Stored {
   const clusterIp = asObject(object['spec'])['clusterIP']
   if (typeof clusterIp === 'string') fields['spec.clusterIP'] = clusterIp
   return {
+    apiVersion: API_VERSION[kind],
+    kind: KIND_NAME[kind],
     key: kind === 'nodes' ? name : `${String(metadata['namespace'] ?? 'default')}/${name}`,
     version,
     json: JSON.stringify(object),
@@ -135,13 +145,19 @@ export function selectorOf(labelSelector: string, fieldSelector: string): (objec
   return (object) => rules.every((rule) => rule(object))
 }
 
+/** What a watch is told of an object. */
+export interface SentEvent {
+  readonly type: string
+  readonly object: Sendable
+}
+
 /** What a watch with this selector is told of an event; undefined for nothing. */
-export function eventLine(event: StoreEvent, selects: (object: Stored) => boolean): string | undefined {
+export function sentEvent(event: StoreEvent, selects: (object: Stored) => boolean): SentEvent | undefined {
   const before = event.before !== undefined && selects(event.before)
-  const after = event.after !== undefined && selects(event.after)
-  if (after) return `{"type":"${before ? 'MODIFIED' : 'ADDED'}","object":${event.after?.json}}\n`
-  if (!before) return undefined
+  if (event.after !== undefined && selects(event.after))
+    return { type: before ? 'MODIFIED' : 'ADDED', object: event.after }
+  if (event.before === undefined || !before) return undefined
   // What is gone comes as it was last, with the version of its going.
-  const json = event.before?.json.replace(/"resourceVersion":"\d+"/, `"resourceVersion":"${event.version}"`)
-  return `{"type":"DELETED","object":${json}}\n`
+  const json = event.before.json.replace(/"resourceVersion":"\d+"/, `"resourceVersion":"${event.version}"`)
+  return { type: 'DELETED', object: { ...event.before, json } }
 }
