@@ -66,9 +66,10 @@ export async function sourceOpener(
   }
   const { openApiSource } = await import('../watch/api-source.ts')
   const { KubeAccess } = await import('../watch/kube-config.ts')
-  const { kubeconfig } = configuration.clientConnection
+  const { kubeconfig, contentType, acceptContentTypes } = configuration.clientConnection
   const access = new KubeAccess({ kubeconfig, master: flags.master ?? '' })
-  return (sink) => openApiSource({ access, nodeName: node, version: VERSION, sink, log: watchLog })
+  const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log: watchLog }
+  return (sink) => openApiSource({ ...options, sink })
 }
 
 /** Later the source waits for a folder to come back; at a start a wrong name is most likely a mistake. */

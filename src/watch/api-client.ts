@@ -7,11 +7,10 @@ import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../values/errors.ts'
 import { ApiError, parseRetryAfter, statusError } from './api-error.ts'
+import { acceptHeader, encodingOf, JSON_TYPE, PROTOBUF_TYPE } from './encodings.ts'
 import { isObject } from './findings.ts'
 import { HttpPool } from './http-pool.ts'
 import { type Access, tlsFingerprint } from './kube-config.ts'
-import { LineSplitter } from './line-splitter.ts'
-import { textWithoutManagedFields } from './managed-fields.ts'
 
 /** Where requests get their credentials from. */
 export interface AccessProvider {
@@ -23,6 +22,9 @@ export interface ApiClientOptions {
   readonly access: AccessProvider
   /** `kube-ipvs/VERSION` */
   readonly userAgent: string
+  /** `clientConnection` of the configuration. Default protobuf, with JSON where a server does not speak it. */
+  readonly contentType?: string
+  readonly acceptContentTypes?: string
   /** Longest wait for a connection, for credentials and for the answer's headers, in milliseconds. Defaults 10,000 and 30,000. */
   readonly connectTimeoutMs?: number
   readonly headersTimeoutMs?: number
@@ -44,8 +46,6 @@ export interface WatchOptions {
 /** Query parameters in the order they are sent. */
 export type Query = Readonly<Record<string, string>>
 
-/** Longest line of a watch: etcd takes 1.5 MiB of protobuf, and JSON is a few times that. */
-const MAX_LINE_BYTES = 16 * 1024 * 1024
 /** A page of 500 objects, or the whole list when a server ignores `limit`. V8 makes no text above 512 MiB. */
 const MAX_BODY_BYTES = 384 * 1024 * 1024
 /** As long as nothing of a page may come. */
@@ -57,15 +57,18 @@ export class ApiClient {
   readonly #options: ApiClientOptions
   readonly #pools = new Set<HttpPool>()
   #current: { readonly fingerprint: string; readonly pool: HttpPool } | undefined
+  #accept: string
 
   constructor(options: ApiClientOptions) {
     this.#options = options
+    this.#accept = acceptHeader(options.contentType || PROTOBUF_TYPE, options.acceptContentTypes ?? '')
   }
 
   /** One page of a list. */
   async list(path: string, query: Query, signal: AbortSignal): Promise<ListPage> {
     const response = await this.#request(path, query, signal)
-    const json = parseJson((await readBody(response, MAX_BODY_BYTES, LIST_SILENCE_MS)).toString('utf8'), 'list')
+    const body = await readBody(response, MAX_BODY_BYTES, LIST_SILENCE_MS)
+    const json = encodingOf(response.headers['content-type'] ?? '').parse(body, 'list')
     const metadata = isObject(json) && isObject(json['metadata']) ? json['metadata'] : {}
     const items = isObject(json) ? (json['items'] ?? []) : undefined
     if (!Array.isArray(items)) throw new ApiError('api-bad-response', 'what came for a list is not a list')
@@ -78,12 +81,12 @@ export class ApiClient {
   }
 
   /**
-   * The events of a watch as parsed JSON, those that came in one piece of the stream together; none of them, first, when the
-   * server accepts the watch. Ends when the server ends the stream; a stream that ends within a line is `api-reset`.
+   * The events of a watch as their JSON parses, those that came in one piece of the stream together; none of them, first, when
+   * the server accepts the watch. Ends when the server ends the stream; a stream that ends within an event is `api-reset`.
    */
   async *watch(path: string, query: Query, options: WatchOptions): AsyncGenerator<readonly unknown[], void, undefined> {
     const response = await this.#request(path, query, options.signal)
-    const splitter = new LineSplitter(MAX_LINE_BYTES)
+    const stream = encodingOf(response.headers['content-type'] ?? '').openStream()
     const chunks = response[Symbol.asyncIterator]()
     try {
       // The server accepted the watch.
@@ -97,13 +100,13 @@ export class ApiClient {
           })
           .finally(() => clearTimeout(late))
         if (next.done === true) break
-        const lines = splitter.push(next.value)
-        if (lines.length > 0) yield lines.map((line) => parseJson(textWithoutManagedFields(line), 'watch event'))
+        const events = stream.push(next.value)
+        if (events.length > 0) yield events
       }
     } finally {
       response.destroy()
     }
-    if (splitter.pendingBytes > 0) throw new ApiError('api-reset', 'the watch ended within an event')
+    if (stream.pendingBytes > 0) throw new ApiError('api-reset', 'the watch ended within an event')
   }
 
   /** The server refused our credentials: the next request gets new ones. */
@@ -130,7 +133,7 @@ export class ApiClient {
     try {
       response = await this.#pool(access, url).get({
         path: `${url.pathname.replace(/\/$/, '')}${path}${search && '?'}${search}`,
-        headers: { accept: 'application/json', 'user-agent': this.#options.userAgent, ...access.headers },
+        headers: { accept: this.#accept, 'user-agent': this.#options.userAgent, ...access.headers },
         signal,
         headersTimeoutMs: this.#headersTimeoutMs,
       })
@@ -138,6 +141,12 @@ export class ApiClient {
       throw connectionError(error, signal)
     }
     if (response.statusCode === 200) return response
+    if (response.statusCode === 406 && this.#accept !== JSON_TYPE) {
+      // Something in between knows JSON only, and not how to choose.
+      this.#accept = JSON_TYPE
+      await readBody(response, MAX_ERROR_BYTES, this.#headersTimeoutMs).catch(() => {})
+      return this.#request(path, query, signal)
+    }
     throw await this.#refusal(response, signal)
   }
 
@@ -164,7 +173,8 @@ export class ApiClient {
     const retryAfterMs = parseRetryAfter(response.headers['retry-after'], Date.now())
     let json: unknown
     try {
-      json = JSON.parse((await readBody(response, MAX_ERROR_BYTES, this.#headersTimeoutMs)).toString())
+      const body = await readBody(response, MAX_ERROR_BYTES, this.#headersTimeoutMs)
+      json = encodingOf(response.headers['content-type'] ?? '').parse(body, 'status')
     } catch {
       // A proxy in between answers with HTML, or the body breaks off: the status says enough.
       if (signal.aborted) throw signal.reason
@@ -190,14 +200,6 @@ export class ApiClient {
     this.#pools.add(pool)
     this.#current = { fingerprint, pool }
     return pool
-  }
-}
-
-function parseJson(text: string, what: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw new ApiError('api-bad-response', `what came for a ${what} is not JSON`, { cause: error })
   }
 }
 

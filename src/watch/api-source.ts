@@ -21,6 +21,9 @@ export interface ApiSourceOptions {
   readonly nodeName: string
   /** Version of this program, for the User-Agent; default 0.0.0. */
   readonly version?: string
+  /** Of clientConnection; default protobuf, with JSON where a server does not speak it. */
+  readonly contentType?: string
+  readonly acceptContentTypes?: string
   readonly sink: ObjectSink
   readonly log: Log
   readonly times?: ReflectorTimes
@@ -31,9 +34,10 @@ const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
 /** Starts listing and watching. Never fails: what goes wrong is logged and tried again. */
 export function openApiSource(options: ApiSourceOptions): Source {
   const { kubeconfig = '', master = '', nodeName, version = '0.0.0', sink, log, times = {} } = options
+  const { contentType = '', acceptContentTypes = '' } = options
   const access = options.access ?? new KubeAccess({ kubeconfig, master })
   const now = (): number => performance.now()
-  const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}` })
+  const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}`, contentType, acceptContentTypes })
   const outage = new Outage(log, now)
   const reflectors = KINDS.map(
     (kind) =>

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makeNode } from '../api-server/generate.ts'
 import { ApiServer } from '../api-server/server.ts'
+import { JSON_WIRE, PROTOBUF_WIRE } from '../api-server/wire.ts'
 import { boundAddresses, eventually, resetNode, service, slice, virtualServers, Workbench } from '../support/daemon.ts'
 
 const WEB_TABLE = ['-A -t 10.96.0.1:80 -s rr', '-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1']
@@ -24,8 +25,8 @@ afterEach(async () => {
   await server.close()
 })
 
-/** Starts the daemon with a kubeconfig for the server. */
-async function start() {
+/** Starts the daemon with a kubeconfig for the server, and more of clientConnection. */
+async function start(connection: object = {}) {
   const url = server.url === '' ? await server.listen() : server.url
   const kubeconfig = `${bench.directory}/kubeconfig`
   const cluster = { server: url, 'insecure-skip-tls-verify': true }
@@ -40,8 +41,11 @@ async function start() {
       'current-context': 'x',
     }),
   )
-  return bench.startOnApi(kubeconfig)
+  return bench.startOnApi(kubeconfig, connection)
 }
+
+/** The content types of everything that was answered. */
+const answeredIn = (): (string | undefined)[] => [...new Set(server.requests.map(({ wire }) => wire?.contentType))]
 
 const tableIs = (lines: readonly string[], deadlineMs = 40_000) =>
   eventually(() => assert.deepEqual(virtualServers(), lines.toSorted()), deadlineMs)
@@ -55,6 +59,7 @@ describe('daemon on the API server', () => {
     server.store.delete('services', 'demo/web')
     await tableIs([])
     await eventually(() => assert.deepEqual(boundAddresses(), []))
+    assert.deepEqual(answeredIn(), [PROTOBUF_WIRE.contentType])
   })
 
   it('keeps the table through an outage of the API server and catches up after it', async () => {
@@ -96,9 +101,11 @@ describe('daemon on the API server', () => {
       endpoints: 7,
       ports: {},
     })
-    await start()
+    // Only JSON can say such things.
+    await start({ contentType: JSON_WIRE.contentType })
     await tableIs(WEB_TABLE)
     await eventually(() => assert.match(bench.log, /Problem with an object.*demo\/odd/))
+    assert.deepEqual(answeredIn(), [JSON_WIRE.contentType])
   })
 
   it('takes a Service with 1,000 ports and a slice with 1,000 endpoints', async () => {

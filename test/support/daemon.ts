@@ -66,8 +66,9 @@ export class Workbench {
   }
 
   /** Starts the daemon on the API server of a kubeconfig. */
-  startOnApi(kubeconfig: string): ChildProcess {
-    writeFileSync(this.#configurationFile, JSON.stringify({ ...this.#configuration, clientConnection: { kubeconfig } }))
+  startOnApi(kubeconfig: string, connection: object = {}): ChildProcess {
+    const clientConnection = { kubeconfig, ...connection }
+    writeFileSync(this.#configurationFile, JSON.stringify({ ...this.#configuration, clientConnection }))
     return this.#start([])
   }
 

@@ -1,14 +1,17 @@
 /** A reflector of Services against the tests' API server, with times that suit a test. */
-import type { TestContext } from 'node:test'
+import { test, type TestContext } from 'node:test'
 import { ApiClient } from '../../src/watch/api-client.ts'
 import { Reflector, type ReflectorTimes } from '../../src/watch/reflector.ts'
 import { selectionOf } from '../../src/watch/selection.ts'
 import { ApiServer, type ApiServerOptions, type SeenRequest } from '../api-server/server.ts'
 import type { Json } from '../api-server/store.ts'
+import { JSON_WIRE, PROTOBUF_WIRE, type Wire } from '../api-server/wire.ts'
 import { recordingSink, type RecordingSink, until } from './recording-sink.ts'
 
 export interface Fixture {
   readonly server: ApiServer
+  /** What the server answers in. */
+  readonly wire: Wire
   readonly sink: RecordingSink
   /** `code` or `code status`, `!` in front where a stream broke that was healthy. */
   readonly failures: string[]
@@ -29,8 +32,17 @@ export function service(name: string, marker = 80, more: Json = {}): Json {
   }
 }
 
-export async function reflectorFixture(
+type Open = (times?: ReflectorTimes, options?: ApiServerOptions) => Promise<Fixture>
+
+/** A test that runs twice, with a fixture that speaks protobuf and one that speaks JSON. */
+export function inBothEncodings(name: string, run: (open: Open) => Promise<void>): void {
+  for (const wire of [PROTOBUF_WIRE, JSON_WIRE])
+    test(`${name} (${wire.contentType})`, (t) => run((times, options) => reflectorFixture(t, wire, times, options)))
+}
+
+async function reflectorFixture(
   t: TestContext,
+  wire: Wire,
   times: ReflectorTimes = {},
   options: ApiServerOptions = {},
 ): Promise<Fixture> {
@@ -39,6 +51,7 @@ export async function reflectorFixture(
   const client = new ApiClient({
     access: { access: async () => ({ server: url, headers: {}, tls: {} }), invalidate: () => {} },
     userAgent: 'kube-ipvs/test',
+    contentType: wire.contentType,
     headersTimeoutMs: 2000,
   })
   const sink = recordingSink()
@@ -66,6 +79,7 @@ export async function reflectorFixture(
   })
   return {
     server,
+    wire,
     sink,
     failures,
     waits,

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { test } from 'node:test'
 import { statusJson } from '../api-server/server.ts'
 import { until } from './recording-sink.ts'
-import { reflectorFixture, service } from './reflector-fixture.ts'
+import { inBothEncodings, service } from './reflector-fixture.ts'
 
-test('Reflector delivers a streaming list, marks its end and follows changes', async (t) => {
-  const f = await reflectorFixture(t)
+inBothEncodings('Reflector delivers a streaming list, marks its end and follows changes', async (open) => {
+  const f = await open()
   f.server.store.put('services', service('a'))
   f.server.store.put('services', service('b'))
   f.start()
@@ -22,8 +21,8 @@ test('Reflector delivers a streaming list, marks its end and follows changes', a
   assert.deepEqual(f.failures, [])
 })
 
-test('Reflector asks as kube-proxy does', async (t) => {
-  const f = await reflectorFixture(t)
+inBothEncodings('Reflector asks as kube-proxy does', async (open) => {
+  const f = await open()
   f.start()
   await until('listed', () => f.sink.calls.includes('listed services'))
   const [request] = f.server.requests
@@ -39,8 +38,8 @@ test('Reflector asks as kube-proxy does', async (t) => {
   })
 })
 
-test('Reflector treats an object that leaves its selection as gone', async (t) => {
-  const f = await reflectorFixture(t)
+inBothEncodings('Reflector treats an object that leaves its selection as gone', async (open) => {
+  const f = await open()
   f.server.store.put('services', service('a'))
   f.start()
   await f.has('a')
@@ -51,8 +50,8 @@ test('Reflector treats an object that leaves its selection as gone', async (t) =
 })
 
 for (const streamingList of ['forbidden', 'storage', 'ignored'] as const)
-  test(`Reflector falls back to pages when streaming lists are ${streamingList}`, async (t) => {
-    const f = await reflectorFixture(t, { initialInactivityMs: 150 }, { bookmarkMs: 60_000 })
+  inBothEncodings(`Reflector falls back to pages when streaming lists are ${streamingList}`, async (open) => {
+    const f = await open({ initialInactivityMs: 150 }, { bookmarkMs: 60_000 })
     f.server.streamingList = streamingList
     for (let index = 0; index < 1001; index++) f.server.store.put('services', service(`s${index}`))
     f.start()
@@ -65,8 +64,8 @@ for (const streamingList of ['forbidden', 'storage', 'ignored'] as const)
     assert.equal(f.waits[0], 0)
   })
 
-test('Reflector starts a paged list anew in one piece when its continue token expires', async (t) => {
-  const f = await reflectorFixture(t)
+inBothEncodings('Reflector starts a paged list anew in one piece when its continue token expires', async (open) => {
+  const f = await open()
   f.server.streamingList = 'forbidden'
   f.server.continueTokensExpire = true
   for (let index = 0; index < 501; index++) f.server.store.put('services', service(`s${index}`))
@@ -77,8 +76,8 @@ test('Reflector starts a paged list anew in one piece when its continue token ex
   assert.deepEqual(f.asked(), ['stream', 'list', 'list+continue', 'list whole', 'watch'])
 })
 
-test('Reflector goes on from the last version after a reset, without a list', async (t) => {
-  const f = await reflectorFixture(t)
+inBothEncodings('Reflector goes on from the last version after a reset, without a list', async (open) => {
+  const f = await open()
   f.server.store.put('services', service('a'))
   f.start()
   await f.has('a')
@@ -90,8 +89,8 @@ test('Reflector goes on from the last version after a reset, without a list', as
   assert.deepEqual(f.failures, ['api-reset'])
 })
 
-test('Reflector goes on at once after a watch that was healthy', async (t) => {
-  const f = await reflectorFixture(t, { healthyMs: 0, backoffFirstMs: 60_000, backoffMaxMs: 60_000 })
+inBothEncodings('Reflector goes on at once after a watch that was healthy', async (open) => {
+  const f = await open({ healthyMs: 0, backoffFirstMs: 60_000, backoffMaxMs: 60_000 })
   f.start()
   for (const round of [1, 2]) {
     await until('watch', () => f.server.watchCount === 1 && f.server.requests.length === round)
@@ -104,29 +103,32 @@ test('Reflector goes on at once after a watch that was healthy', async (t) => {
 })
 
 for (const how of ['in the stream', 'as a status'] as const)
-  test(`Reflector lists anew after 410 ${how}, and the list arrives as the changes it amounts to`, async (t) => {
-    const f = await reflectorFixture(t, { backoffFirstMs: 100 })
-    for (const name of ['stays', 'changes', 'goes']) f.server.store.put('services', service(name))
-    f.start()
-    await f.has('stays', 'changes', 'goes')
-    await until('listed', () => f.sink.calls.includes('listed services'))
-    const before = f.sink.calls.length
-    const status = { kind: 'status', status: 410, body: statusJson(410, 'Expired', 'too old') } as const
-    if (how === 'as a status') f.server.inject({ verb: 'watch', action: status })
-    f.server.resetConnections()
-    f.server.store.put('services', service('changes', 81))
-    f.server.store.delete('services', 'demo/goes')
-    f.server.store.put('services', service('comes'))
-    f.server.store.compact()
-    f.server.store.put('nodes', { metadata: { name: 'other' } })
-    await f.has('stays', 'changes', 'comes')
-    assert.deepEqual(f.sink.calls.slice(before).toSorted(), ['+ demo/changes', '+ demo/comes', '- demo/goes'])
-    assert.deepEqual(f.asked(), ['stream', 'watch', 'stream'])
-    assert.deepEqual(f.failures, ['api-reset', 'api-status 410'])
-  })
+  inBothEncodings(
+    `Reflector lists anew after 410 ${how}, and the list arrives as the changes it amounts to`,
+    async (open) => {
+      const f = await open({ backoffFirstMs: 100 })
+      for (const name of ['stays', 'changes', 'goes']) f.server.store.put('services', service(name))
+      f.start()
+      await f.has('stays', 'changes', 'goes')
+      await until('listed', () => f.sink.calls.includes('listed services'))
+      const before = f.sink.calls.length
+      const status = { kind: 'status', status: 410, body: statusJson(410, 'Expired', 'too old') } as const
+      if (how === 'as a status') f.server.inject({ verb: 'watch', action: status })
+      f.server.resetConnections()
+      f.server.store.put('services', service('changes', 81))
+      f.server.store.delete('services', 'demo/goes')
+      f.server.store.put('services', service('comes'))
+      f.server.store.compact()
+      f.server.store.put('nodes', { metadata: { name: 'other' } })
+      await f.has('stays', 'changes', 'comes')
+      assert.deepEqual(f.sink.calls.slice(before).toSorted(), ['+ demo/changes', '+ demo/comes', '- demo/goes'])
+      assert.deepEqual(f.asked(), ['stream', 'watch', 'stream'])
+      assert.deepEqual(f.failures, ['api-reset', 'api-status 410'])
+    },
+  )
 
-test('Reflector tells of deletions that a paged relist shows', async (t) => {
-  const f = await reflectorFixture(t)
+inBothEncodings('Reflector tells of deletions that a paged relist shows', async (open) => {
+  const f = await open()
   f.server.streamingList = 'forbidden'
   for (const name of ['a', 'b', 'c']) f.server.store.put('services', service(name))
   f.start()
@@ -144,8 +146,8 @@ for (const [name, retryAfter, longest] of [
   ['seconds', '1', 1000],
   ['a date', new Date(Date.now() + 100_000).toUTCString(), 100_000],
 ] as const)
-  test(`Reflector leaves the server alone for the Retry-After of a 429, given as ${name}`, async (t) => {
-    const f = await reflectorFixture(t)
+  inBothEncodings(`Reflector leaves the server alone for the Retry-After of a 429, given as ${name}`, async (open) => {
+    const f = await open()
     f.server.inject({ action: { kind: 'status', status: 429, headers: { 'retry-after': retryAfter } } })
     f.start()
     await until('failure', () => f.waits.length === 1)
@@ -156,8 +158,8 @@ for (const [name, retryAfter, longest] of [
     assert.equal(f.server.requests.length, 1)
   })
 
-test('Reflector meets every kind of failure with a growing pause, and gets there', async (t) => {
-  const f = await reflectorFixture(t)
+inBothEncodings('Reflector meets every kind of failure with a growing pause, and gets there', async (open) => {
+  const f = await open()
   f.server.store.put('services', service('a'))
   for (const status of [500, 503, 403, 404]) f.server.inject({ action: { kind: 'status', status, body: 'not JSON' } })
   f.server.inject({ action: { kind: 'reset' } })
@@ -177,8 +179,8 @@ test('Reflector meets every kind of failure with a growing pause, and gets there
   assert.deepEqual(f.waits, [10, 20, 40, 80, 80, 80, 80])
 })
 
-test('Reflector does not hammer a server that answers one event and then an error', async (t) => {
-  const f = await reflectorFixture(t, { backoffFirstMs: 40, backoffMaxMs: 10_000 })
+inBothEncodings('Reflector does not hammer a server that answers one event and then an error', async (open) => {
+  const f = await open({ backoffFirstMs: 40, backoffMaxMs: 10_000 })
   f.server.store.put('services', service('a'))
   f.start()
   await until('listed', () => f.sink.calls.includes('listed services'))
@@ -193,8 +195,8 @@ test('Reflector does not hammer a server that answers one event and then an erro
   assert.ok(f.server.requests.length <= 6, String(f.server.requests.length))
 })
 
-test('Reflector finds a half-open connection by its silence', async (t) => {
-  const f = await reflectorFixture(t, { inactivityMs: 200 })
+inBothEncodings('Reflector finds a half-open connection by its silence', async (open) => {
+  const f = await open({ inactivityMs: 200 })
   f.server.store.put('services', service('a'))
   f.start()
   await f.has('a')
@@ -205,16 +207,16 @@ test('Reflector finds a half-open connection by its silence', async (t) => {
   assert.equal(f.failures[0], 'api-silent')
 })
 
-test('Reflector keeps a quiet watch as long as bookmarks come', async (t) => {
-  const f = await reflectorFixture(t, { inactivityMs: 250 })
+inBothEncodings('Reflector keeps a quiet watch as long as bookmarks come', async (open) => {
+  const f = await open({ inactivityMs: 250 })
   f.start()
   await until('listed', () => f.sink.calls.includes('listed services'))
   await sleep(700)
   assert.deepEqual(f.asked(), ['stream'])
 })
 
-test('Reflector lists anew after a watch that brought nothing at all', async (t) => {
-  const f = await reflectorFixture(t, { inactivityMs: 100 })
+inBothEncodings('Reflector lists anew after a watch that brought nothing at all', async (open) => {
+  const f = await open({ inactivityMs: 100 })
   f.start()
   await until('listed', () => f.sink.calls.includes('listed services'))
   f.server.inject({ verb: 'watch', action: { kind: 'stall', afterBytes: 0 } })
@@ -223,8 +225,8 @@ test('Reflector lists anew after a watch that brought nothing at all', async (t)
   assert.deepEqual(f.asked(), ['stream', 'watch', 'stream'])
 })
 
-test('Reflector survives headers that never come', async (t) => {
-  const f = await reflectorFixture(t, {})
+inBothEncodings('Reflector survives headers that never come', async (open) => {
+  const f = await open({})
   f.server.store.put('services', service('a'))
   f.server.inject({ action: { kind: 'hang' } })
   f.start()
@@ -232,8 +234,8 @@ test('Reflector survives headers that never come', async (t) => {
   assert.deepEqual(f.failures, ['!api-silent'])
 })
 
-test('Reflector reports problems of objects while they last, and keeps going', async (t) => {
-  const f = await reflectorFixture(t)
+inBothEncodings('Reflector reports problems of objects while they last, and keeps going', async (open) => {
+  const f = await open()
   f.server.store.put('services', service('a', -1))
   f.server.store.put('services', service('b'))
   f.server.store.putRaw('services', 'demo/nameless', '{"metadata":7}')
@@ -253,12 +255,13 @@ test('Reflector reports problems of objects while they last, and keeps going', a
   await until('no problem', () => !f.sink.troubles.has('service demo/a'))
 })
 
-test('Reflector gets a complete state from a stream that is cut at any byte', async (t) => {
-  const f = await reflectorFixture(t, { backoffFirstMs: 1, backoffMaxMs: 1 })
+inBothEncodings('Reflector gets a complete state from a stream that is cut at any byte', async (open) => {
+  const f = await open({ backoffFirstMs: 1, backoffMaxMs: 1 })
   f.server.store.put('services', service('a'))
   f.server.store.put('services', service('b'))
-  const length = [...f.server.store.objects.services.values()].reduce((sum, { json }) => sum + json.length + 27, 0)
-  // Every seventh byte here; every byte without a server in line-splitter.test.ts.
+  const objects = [...f.server.store.objects.services.values()]
+  const length = objects.reduce((sum, object) => sum + f.wire.event('ADDED', object).length, 0)
+  // Every seventh byte here; every byte without a server in line-splitter.test.ts and frame-splitter.test.ts.
   let cuts = 0
   for (let afterBytes = 0; afterBytes < length; afterBytes += 7, cuts++)
     f.server.inject({ verb: 'watch', action: { kind: cuts % 2 === 0 ? 'cut' : 'end', afterBytes } })
@@ -268,8 +271,8 @@ test('Reflector gets a complete state from a stream that is cut at any byte', as
   assert.equal(f.server.requests.length, cuts + 1)
 })
 
-test('Reflector makes no call to its sink after close', async (t) => {
-  const f = await reflectorFixture(t)
+inBothEncodings('Reflector makes no call to its sink after close', async (open) => {
+  const f = await open()
   for (let index = 0; index < 3000; index++) f.server.store.put('services', service(`s${index}`))
   f.start()
   await until('first', () => f.sink.state.size > 0)
