@@ -7,9 +7,21 @@ import type { JsonObject } from './findings.ts'
 
 /**
  * `word` is text that repeats through thousands of objects (protocols, node names): one copy of it is kept. `int` is a number
- * of 32 bits. `time` is a metav1 Time to a Date, null for the zero time; like Kubernetes' own decoder it leaves out nanoseconds.
+ * of 32 bits, `long` one of 64. `time` is a metav1 Time to a Date, null for the zero time; like Kubernetes' own decoder it leaves
+ * out nanoseconds. `span` is where the value lies.
  */
-export type Scalar = 'text' | 'word' | 'int' | 'bool' | 'time'
+export type Scalar = 'text' | 'word' | 'int' | 'long' | 'bool' | 'time' | 'span'
+
+/** Bytes of what is read; a class, to be told from every other value. */
+export class Span {
+  readonly start: number
+  readonly end: number
+
+  constructor(start: number, end: number) {
+    this.start = start
+    this.end = end
+  }
+}
 
 /** A map of texts of which only these keys, ASCII, are decoded. */
 export interface Entries {
@@ -21,12 +33,29 @@ export type FieldSpec =
   | readonly [number: number, type: Scalar | Message | Entries]
   | readonly [number: number, type: 'text' | 'word' | Message, repeated: 'repeated']
 
-/** A field as a reader needs it. `wrong` stands at the tags of a field with another wire type than it has. */
+/** `wrong` stands at the tags of a field with another wire type than it has. */
+export const FIELD_TYPES = [
+  'text',
+  'word',
+  'span',
+  'message',
+  'entries',
+  'time',
+  'int',
+  'long',
+  'bool',
+  'wrong',
+] as const
+export type FieldType = (typeof FIELD_TYPES)[number]
+
+/** A field as a reader needs it. */
 export interface Field {
   readonly name: string
   /** Where its value stands among those of the message. */
   readonly slot: number
-  readonly type: Scalar | 'message' | 'entries' | 'wrong'
+  readonly type: FieldType
+  /** Index of the type in FIELD_TYPES. */
+  readonly typeIndex: number
   readonly repeated: boolean
   readonly message: Message
   readonly keys: readonly string[]
@@ -66,14 +95,20 @@ export function message(fields: Readonly<Record<string, FieldSpec>>, make: MakeO
   }
   for (const [slot, [name, [number, type, repeated]]] of Object.entries(fields).entries()) {
     const field = { name, slot, repeated: repeated === 'repeated', message: NOTHING, keys: [], ...typeOf(type) }
-    const wireType = type === 'int' || type === 'bool' ? VARINT : LENGTH
-    for (let other = 0; other < 8; other++) set(number * 8 + other, { ...field, type: 'wrong' })
+    const wireType = type === 'int' || type === 'long' || type === 'bool' ? VARINT : LENGTH
+    for (let other = 0; other < 8; other++) set(number * 8 + other, { ...field, ...named('wrong') })
     set(number * 8 + wireType, field)
   }
   return { fieldByTag, fieldCount: names.length, make }
 }
 
-function typeOf(type: FieldSpec[1]): Pick<Field, 'type'> & Partial<Pick<Field, 'message' | 'keys'>> {
-  if (typeof type === 'string') return { type }
-  return 'keys' in type ? { type: 'entries', keys: type.keys } : { type: 'message', message: type }
+type TypeOfField = Pick<Field, 'type' | 'typeIndex'> & Partial<Pick<Field, 'message' | 'keys'>>
+
+function typeOf(type: FieldSpec[1]): TypeOfField {
+  if (typeof type === 'string') return named(type)
+  return 'keys' in type ? { ...named('entries'), keys: type.keys } : { ...named('message'), message: type }
+}
+
+function named(type: FieldType): TypeOfField {
+  return { type, typeIndex: FIELD_TYPES.indexOf(type) }
 }

@@ -10,12 +10,23 @@ import { type Message, message } from './protobuf-message.ts'
 import { LABEL_SERVICE_NAME } from './slice-parser.ts'
 
 // apimachinery/pkg/runtime
-export const TYPE_META = message({ apiVersion: [1, 'word'], kind: [2, 'word'] }, (v) => ({
+const TYPE_META = message({ apiVersion: [1, 'word'], kind: [2, 'word'] }, (v) => ({
   apiVersion: v[0],
   kind: v[1],
 }))
+/** Around every object. */
+export const UNKNOWN = message({ typeMeta: [1, TYPE_META], raw: [2, 'span'], contentEncoding: [3, 'word'] }, (v) => ({
+  typeMeta: v[0],
+  raw: v[1],
+  contentEncoding: v[2],
+}))
+const RAW_EXTENSION = message({ raw: [1, 'span'] }, (v) => ({ raw: v[0] }))
 
 // apimachinery/pkg/apis/meta/v1
+export const WATCH_EVENT = message({ type: [1, 'word'], object: [2, RAW_EXTENSION] }, (v) => ({
+  type: v[0],
+  object: v[1],
+}))
 const NAMES = { name: [1, 'text'], namespace: [3, 'word'], resourceVersion: [6, 'text'] } as const
 const LIST_META = message({ resourceVersion: [2, 'text'], continue: [3, 'text'] }, (v) => ({
   resourceVersion: v[0],
