@@ -17,6 +17,8 @@ export type Need =
   | 'legacy-iptables'
   /** IPVS takes SCTP */
   | 'sctp'
+  /** there are sockets of SCTP */
+  | 'sctp-sockets'
   /** `ip_vs_mh`: the scheduler mh */
   | `ip_vs_${string}`
   /** an ipset type, `ipset:hash:ip,port` */
@@ -53,6 +55,7 @@ function probe(need: Need): boolean {
   if (need === 'iptables-nft') return succeeds('iptables-nft -t nat -N PROBE')
   if (need === 'legacy-iptables') return succeeds('iptables-legacy -t nat -N PROBE')
   if (need === 'sctp') return succeeds('ipvsadm -A --sctp-service 192.0.2.1:1 -s rr')
+  if (need === 'sctp-sockets') return succeeds(`perl -e 'exit !socket(S, 2, 1, 132)'`)
   if (need.startsWith('ip_vs_')) return succeeds(`ipvsadm -A -t 192.0.2.1:1 -s ${need.slice('ip_vs_'.length)}`)
   if (need.startsWith('ipset:')) return succeeds(`ipset create probe ${need.slice('ipset:'.length)}`)
   if (need.startsWith('program:')) return succeeds(`command -v ${need.slice('program:'.length)}`)

@@ -1,0 +1,86 @@
+/**
+ * Who answers at a frontend of each kind, and whom the endpoint sees: the client's own address and port, or the node's.
+ * What could break: every other connection goes to the other endpoint only while nobody else asks at the same frontend.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { Cluster, type From } from '../support/cluster.ts'
+import { sh, type Workbench } from '../support/daemon.ts'
+import {
+  bothFamilies,
+  everyKind,
+  FAMILIES,
+  frontend,
+  KINDS,
+  NEEDS_OF,
+  PROTOCOLS,
+  settled,
+} from '../support/every-kind.ts'
+import { needs } from './needs.ts'
+
+/** Service 1 has policy Cluster, Service 2 Local. Pods a and b are on this node, c is on another. */
+const SERVICES = { Cluster: 1, Local: 2 } as const
+const POLICIES = ['Cluster', 'Local'] as const
+
+/**
+ * Service traffic from outside is masqueraded unless an external policy Local keeps the client's address; a pod's traffic
+ * to a ClusterIP is not, except to itself.
+ */
+const ROWS: Readonly<Record<'ClusterIP' | 'external', readonly [From, Record<(typeof POLICIES)[number], string>][]>> = {
+  ClusterIP: [
+    ['client', { Cluster: 'a node, c node', Local: 'a node' }],
+    ['other', { Cluster: 'a node, c node', Local: 'a node' }],
+    ['node', { Cluster: 'a node, c node', Local: 'a node' }],
+    ['b', { Cluster: 'a own, c own', Local: 'a own' }],
+    ['a', { Cluster: 'a node, c own', Local: 'a node' }],
+  ],
+  external: [
+    ['client', { Cluster: 'a node, c node', Local: 'a own' }],
+    ['other', { Cluster: 'a node, c node', Local: 'a own' }],
+    ['node', { Cluster: 'a node, c node', Local: 'a own' }],
+    ['b', { Cluster: 'a node, c node', Local: 'a own' }],
+    ['a', { Cluster: 'a node, c node', Local: 'a node' }],
+  ],
+}
+
+let cluster: Cluster
+before(() => {
+  cluster = Cluster.start(PROTOCOLS)
+})
+after(() => cluster.stop())
+
+for (const [backEnd, need] of [
+  ['nft', 'iptables-nft'],
+  ['legacy', 'legacy-iptables'],
+] as const)
+  describe(`with rules in ${backEnd}`, needs(need), () => {
+    let bench: Workbench
+    before(async () => {
+      sh(`iptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT`)
+      bench = bothFamilies()
+      for (const policy of POLICIES) {
+        const policies = { internalTrafficPolicy: policy, externalTrafficPolicy: policy }
+        bench.write(`${policy}.yaml`, ...everyKind(SERVICES[policy], ['a', 'c'], policies))
+      }
+      bench.start()
+      await settled(2)
+      assert.match(bench.log, new RegExp(`backEnd="${backEnd}"`))
+    })
+    after(async () => {
+      await bench.close()
+      sh(`ipvsadm -C; ip link delete kube-ipvs0; nft flush ruleset; conntrack -F 2>/dev/null`)
+    })
+
+    for (const protocol of ['tcp', 'udp', 'sctp'] as const)
+      describe(protocol, NEEDS_OF[protocol], () => {
+        for (const kind of KINDS)
+          for (const [from, expected] of ROWS[kind === 'ClusterIP' ? 'ClusterIP' : 'external'])
+            it(`${kind} from ${from}`, async () => {
+              for (const family of FAMILIES)
+                for (const policy of POLICIES) {
+                  const place = frontend(SERVICES[policy], kind, family, protocol)
+                  assert.equal(await cluster.askOften(from, place), expected[policy], `${family}, policy ${policy}`)
+                }
+            })
+      })
+  })

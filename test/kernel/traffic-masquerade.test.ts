@@ -1,0 +1,69 @@
+/**
+ * Whose traffic to a ClusterIP is masqueraded, by how the daemon is told what is local: pod a sees the client's own address
+ * and port, or the node's. Pods a and b are on this node, c and `other` on another.
+ * What could break: each row starts on what the daemon of the row before has left, so neighbours expect different things.
+ */
+import assert from 'node:assert/strict'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { Cluster, type From } from '../support/cluster.ts'
+import { eventually, type Workbench } from '../support/daemon.ts'
+import { bothFamilies, everyKind, FAMILIES, frontend } from '../support/every-kind.ts'
+
+const clusterCIDR = '10.244.0.0/16,fd00:10:244::/47'
+const ROWS: readonly [string, Readonly<Record<string, unknown>>, Readonly<Partial<Record<From, 'own' | 'node'>>>][] = [
+  ['ClusterCIDR', { clusterCIDR }, { client: 'node', other: 'node', node: 'node', b: 'own', c: 'own' }],
+  ['NodeCIDR', { detectLocalMode: 'NodeCIDR' }, { client: 'node', other: 'node', node: 'node', b: 'own', c: 'node' }],
+  ['no detector', {}, { client: 'own', other: 'own', node: 'node', b: 'own', c: 'own' }],
+  [
+    'InterfaceNamePrefix',
+    { detectLocalMode: 'InterfaceNamePrefix', detectLocal: { interfaceNamePrefix: 've-' } },
+    { client: 'node', other: 'node', node: 'node', b: 'own', c: 'node' },
+  ],
+  [
+    'BridgeInterface, the link of the wrong pod',
+    { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: 've-a' } },
+    { client: 'node', other: 'node', node: 'node', b: 'node', c: 'node' },
+  ],
+  [
+    'BridgeInterface',
+    { detectLocalMode: 'BridgeInterface', detectLocal: { bridgeInterface: 've-b' } },
+    { client: 'node', other: 'node', node: 'node', b: 'own', c: 'node' },
+  ],
+  [
+    'masqueradeAll',
+    { clusterCIDR, iptables: { masqueradeAll: true } },
+    { client: 'node', other: 'node', node: 'node', b: 'node', c: 'node' },
+  ],
+  [
+    'masqueradeBit',
+    { clusterCIDR, iptables: { masqueradeBit: 5 } },
+    { client: 'node', other: 'node', node: 'node', b: 'own', c: 'own' },
+  ],
+]
+
+describe('masquerading', () => {
+  let cluster: Cluster
+  let bench: Workbench
+  before(() => {
+    cluster = Cluster.start()
+  })
+  afterEach(() => bench.close())
+  after(() => cluster.stop())
+
+  for (const [name, configuration, expected] of ROWS)
+    it(`by ${name}`, async () => {
+      bench = bothFamilies({}, configuration)
+      bench.write('web.yaml', ...everyKind(1, ['a']))
+      bench.start()
+      await eventually(async () => {
+        for (const family of FAMILIES)
+          for (const protocol of ['tcp', 'udp'] as const) {
+            const place = frontend(1, 'ClusterIP', family, protocol)
+            const seen: Partial<Record<From, string>> = {}
+            for (const from of Object.keys(expected) as From[]) seen[from] = await cluster.ask(from, place)
+            const wanted = Object.fromEntries(Object.entries(expected).map(([from, source]) => [from, `a ${source}`]))
+            assert.deepEqual(seen, wanted, `${family} ${protocol}`)
+          }
+      })
+    })
+})

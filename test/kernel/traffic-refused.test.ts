@@ -1,0 +1,89 @@
+/**
+ * What is not answered: virtual servers without endpoints, wrong ports of a VIP and pings to it are refused; what external
+ * policy Local sends to another node from outside is lost, because the answer goes past this node.
+ * What could break: the refusal of a first TCP or SCTP packet may come while its socket is still inside `connect`, and is
+ * then only seen after the next, up to three seconds later; everything is asked at the same time.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Protocol } from '../../src/values/protocol.ts'
+import { ADDRESSES, Cluster, type From } from '../support/cluster.ts'
+import { virtualServers, type Workbench } from '../support/daemon.ts'
+import {
+  bothFamilies,
+  everyKind,
+  frontend,
+  inBothFamilies,
+  KINDS,
+  NEEDS_OF,
+  PROTOCOLS,
+  settled,
+} from '../support/every-kind.ts'
+
+const EMPTY = 1
+const REMOTE = 2
+const PROTOCOL_NAMES = ['tcp', 'udp', 'sctp'] as const
+const ASKING = ['client', 'other', 'b', 'node'] as const
+/** The kernel drops a datagram of this node where it would send a refusal to itself, and says so at once. */
+const refusalOf = (from: From, protocol: Protocol): string =>
+  from === 'node' && protocol === 'udp' ? 'EPERM' : 'refused'
+
+describe('traffic', { concurrency: 1000 }, () => {
+  let cluster: Cluster
+  let bench: Workbench
+  before(async () => {
+    cluster = Cluster.start(PROTOCOLS)
+    bench = bothFamilies()
+    bench.write('empty.yaml', ...everyKind(EMPTY, []))
+    const local = { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' }
+    bench.write('remote.yaml', ...everyKind(REMOTE, ['c'], local))
+    bench.start()
+    await settled(2)
+    assert.ok(virtualServers().some((line) => line.includes(`-r ${ADDRESSES.c.IPv4}:`)))
+  })
+  after(async () => {
+    await bench.close()
+    cluster.stop()
+  })
+
+  for (const protocol of PROTOCOL_NAMES)
+    for (const kind of KINDS)
+      for (const from of ASKING)
+        it(`${protocol} of ${from} to ${kind} without endpoints is refused`, NEEDS_OF[protocol], () =>
+          inBothFamilies(async (family) => {
+            const outcome = await cluster.ask(from, frontend(EMPTY, kind, family, protocol))
+            assert.equal(outcome, refusalOf(from, protocol), family)
+          }),
+        )
+
+  for (const protocol of [...PROTOCOL_NAMES, 'ping'] as const)
+    for (const kind of ['ClusterIP', 'ExternalIP', 'LoadBalancer'] as const)
+      for (const from of ASKING)
+        it(`${protocol} of ${from} to another port of ${kind} is refused`, NEEDS_OF[protocol], () =>
+          inBothFamilies(async (family) => {
+            const { address } = frontend(REMOTE, kind, family, 'tcp')
+            assert.equal(await cluster.ask(from, { protocol, address, port: 81 }), 'refused', family)
+          }),
+        )
+
+  for (const protocol of PROTOCOL_NAMES)
+    describe(`${protocol} with policies Local and no local endpoint`, NEEDS_OF[protocol], () => {
+      for (const [from, external] of [
+        ['client', 'nothing'],
+        ['other', 'nothing'],
+        ['b', 'c own'],
+        ['node', 'c own'],
+      ] as const)
+        for (const kind of KINDS) {
+          const expected = kind === 'ClusterIP' ? refusalOf(from, protocol) : external
+          it(`from ${from} at ${kind}: ${expected}`, () =>
+            inBothFamilies(async (family) => {
+              const place = frontend(REMOTE, kind, family, protocol)
+              assert.equal(await cluster.ask(from, place, { withinMs: 4000 }), expected, family)
+              // It did arrive, and the endpoint sees who asks.
+              if (expected === 'nothing' && from === 'client' && protocol === 'udp')
+                assert.ok(cluster.seen.has(`c ${ADDRESSES[from][family]}`), family)
+            }))
+        }
+    })
+})

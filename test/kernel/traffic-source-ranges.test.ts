@@ -1,0 +1,109 @@
+/**
+ * Source ranges of load balancers: who is not in them gets no answer and no refusal, wherever it is; the Service's other
+ * frontends answer everybody. Pods a and b are on this node; a answers.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { IpFamily } from '../../src/values/protocol.ts'
+import { ADDRESSES, type Addresses, Cluster, clientAddress, type From, NODE } from '../support/cluster.ts'
+import type { Workbench } from '../support/daemon.ts'
+import {
+  bothFamilies,
+  everyKind,
+  frontend,
+  inBothFamilies,
+  type Kind,
+  NEEDS_OF,
+  PROTOCOLS,
+  settled,
+} from '../support/every-kind.ts'
+
+const single = ({ IPv4, IPv6 }: Addresses): string[] => [`${IPv4}/32`, `${IPv6}/128`]
+/** Ranges by Service, beside its specification. 10.0.2.112 is in 10.0.2.112/29, and ::112 in ::110/124. */
+const SERVICES: Readonly<Record<string, readonly [readonly string[], Readonly<Record<string, unknown>>?]>> = {
+  'of one client': [single(ADDRESSES.client)],
+  'of one client, policy Local': [single(ADDRESSES.client), { externalTrafficPolicy: 'Local' }],
+  'of some clients': [['10.0.2.112/29', 'fd00:10:0:2::110/124']],
+  'of one pod': [single(ADDRESSES.b)],
+  'of this node': [single(NODE)],
+  'of everybody': [['10.0.2.200/32', 'fd00:10:0:2::200/128', '0.0.0.0/0', '::/0']],
+  'of IPv4 only': [['10.0.2.200/32']],
+  'of nobody here': [['203.0.113.0/24', 'fd00:203::/64']],
+}
+const numberOf = (name: string): number => Object.keys(SERVICES).indexOf(name) + 1
+
+/** One of the client's further addresses that is in the range of some clients. */
+const SOME_CLIENT = clientAddress(11)
+const NOTHING = { IPv4: 'nothing', IPv6: 'nothing' }
+const MASQUERADED = { IPv4: 'a node', IPv6: 'a node' }
+const OWN = { IPv4: 'a own', IPv6: 'a own' }
+interface Row {
+  readonly ranges: string
+  readonly from: From
+  /** Default: that of who asks. */
+  readonly address?: Addresses
+  /** Default: LoadBalancer. */
+  readonly kind?: Kind
+  readonly expected: Readonly<Record<IpFamily, string>>
+}
+const ROWS: readonly Row[] = [
+  { ranges: 'of one client', from: 'client', expected: MASQUERADED },
+  { ranges: 'of one client', from: 'client', address: SOME_CLIENT, expected: NOTHING },
+  { ranges: 'of one client', from: 'other', expected: NOTHING },
+  { ranges: 'of one client', from: 'b', expected: NOTHING },
+  { ranges: 'of one client', from: 'a', expected: NOTHING },
+  { ranges: 'of one client', from: 'node', expected: NOTHING },
+  { ranges: 'of one client', from: 'other', kind: 'ClusterIP', expected: MASQUERADED },
+  { ranges: 'of one client', from: 'other', kind: 'NodePort', expected: MASQUERADED },
+  { ranges: 'of one client', from: 'other', kind: 'ExternalIP', expected: MASQUERADED },
+  { ranges: 'of one client, policy Local', from: 'client', expected: OWN },
+  { ranges: 'of one client, policy Local', from: 'other', expected: NOTHING },
+  { ranges: 'of one client, policy Local', from: 'b', expected: NOTHING },
+  { ranges: 'of one client, policy Local', from: 'node', expected: NOTHING },
+  { ranges: 'of some clients', from: 'client', address: SOME_CLIENT, expected: MASQUERADED },
+  { ranges: 'of some clients', from: 'client', expected: NOTHING },
+  { ranges: 'of one pod', from: 'b', expected: MASQUERADED },
+  { ranges: 'of one pod', from: 'a', expected: NOTHING },
+  { ranges: 'of one pod', from: 'client', expected: NOTHING },
+  { ranges: 'of one pod', from: 'node', expected: NOTHING },
+  { ranges: 'of this node', from: 'node', expected: MASQUERADED },
+  { ranges: 'of this node', from: 'client', expected: NOTHING },
+  { ranges: 'of this node', from: 'b', expected: NOTHING },
+  { ranges: 'of everybody', from: 'client', expected: MASQUERADED },
+  { ranges: 'of everybody', from: 'other', expected: MASQUERADED },
+  { ranges: 'of everybody', from: 'b', expected: MASQUERADED },
+  { ranges: 'of everybody', from: 'node', expected: MASQUERADED },
+  { ranges: 'of IPv4 only', from: 'client', expected: { IPv4: 'nothing', IPv6: 'a node' } },
+  { ranges: 'of IPv4 only', from: 'node', expected: { IPv4: 'nothing', IPv6: 'a node' } },
+  { ranges: 'of nobody here', from: 'client', expected: NOTHING },
+  { ranges: 'of nobody here', from: 'node', expected: NOTHING },
+]
+
+describe('source ranges', { concurrency: 1000 }, () => {
+  let cluster: Cluster
+  let bench: Workbench
+  before(async () => {
+    cluster = Cluster.start(PROTOCOLS)
+    bench = bothFamilies()
+    for (const [name, [loadBalancerSourceRanges, spec]] of Object.entries(SERVICES))
+      bench.write(`${numberOf(name)}.yaml`, ...everyKind(numberOf(name), ['a'], { loadBalancerSourceRanges, ...spec }))
+    bench.start()
+    await settled(Object.keys(SERVICES).length)
+  })
+  after(async () => {
+    await bench.close()
+    cluster.stop()
+  })
+
+  for (const protocol of ['tcp', 'udp', 'sctp'] as const)
+    describe(protocol, NEEDS_OF[protocol], () => {
+      for (const { ranges, from, address, kind = 'LoadBalancer', expected } of ROWS)
+        it(`${ranges}: ${from} at ${address?.IPv4 ?? 'its own address'} asks ${kind}`, () =>
+          inBothFamilies(async (family) => {
+            const place = frontend(numberOf(ranges), kind, family, protocol)
+            // As long as a refusal may take to be seen.
+            const asked = { withinMs: 4000, ...(address === undefined ? {} : { address: address[family] }) }
+            assert.equal(await cluster.ask(from, place, asked), expected[family], family)
+          }))
+    })
+})

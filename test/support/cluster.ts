@@ -1,0 +1,201 @@
+/**
+ * A node with two pods, another node with a third, and a client, all on one network; both families everywhere:
+ *
+ *     client 10.0.2.100 ──┐                             ┌── a 10.244.0.1
+ *                         ├── lan ── eth0 10.0.2.15 ────┤
+ *     other 10.0.2.16 ────┘                             └── b 10.244.0.2
+ *     (and pod c 10.244.1.1 there)
+ *
+ * This process's namespace is the node. Pods answer each message with their name and who asks. What is not on the network
+ * goes to the node, Service addresses too; other nodes and pods answer by the shortest way.
+ * What could break: the kernel refuses no more than a few times a second unless it is told otherwise.
+ */
+import { execFileSync } from 'node:child_process'
+import type { Socket as UdpSocket } from 'node:dgram'
+import { writeFileSync } from 'node:fs'
+import type { Server, Socket } from 'node:net'
+import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
+import { familyOf } from '../../src/values/address.ts'
+import { sh } from './daemon.ts'
+import { exchange, listenStream, listenUdp, openStream } from './exchange.ts'
+import { inside, leave, type Namespace, type Place } from './net-namespace.ts'
+
+export type Addresses = Readonly<Record<IpFamily, string>>
+
+/** The node's own: on eth0, and on each pod's link. */
+export const NODE: Addresses = { IPv4: '10.0.2.15', IPv6: 'fd00:10:0:2::15' }
+const GATEWAY: Addresses = { IPv4: '10.244.0.254', IPv6: 'fd00:10:244::fe' }
+const NODES_OWN = new Set(Object.values(NODE).concat(Object.values(GATEWAY)))
+/** Where pods answer, in every protocol. */
+export const POD_PORT = 8080
+
+/** Who asks. `node` asks from whatever address the kernel chooses, the others from their own. */
+export type From = 'client' | 'a' | 'b' | 'c' | 'other' | 'node'
+export const ADDRESSES: Readonly<Record<Exclude<From, 'node'>, Addresses>> = {
+  client: { IPv4: '10.0.2.100', IPv6: 'fd00:10:0:2::100' },
+  other: { IPv4: '10.0.2.16', IPv6: 'fd00:10:0:2::16' },
+  a: { IPv4: '10.244.0.1', IPv6: 'fd00:10:244::1' },
+  b: { IPv4: '10.244.0.2', IPv6: 'fd00:10:244::2' },
+  c: { IPv4: '10.244.1.1', IPv6: 'fd00:10:244:1::1' },
+}
+export type Pod = 'a' | 'b' | 'c'
+/** Below /proc/sys/net: forwarding, refusals without a limit, and pings by datagram sockets. */
+const SETTINGS = {
+  'ipv4/ip_forward': '1',
+  'ipv6/conf/all/forwarding': '1',
+  'ipv4/icmp_ratelimit': '0',
+  'ipv6/icmp/ratelimit': '0',
+  'ipv4/ping_group_range': '0 0',
+}
+const namespaceOf = (name: string): string => `${name}-${process.pid}`
+const NAMESPACES = ['lan', 'client', 'other', 'a', 'b'].map(namespaceOf)
+/** The client's further addresses: 10.0.2.101 to 10.0.2.116, and the same in IPv6. */
+const FURTHER_CLIENTS = 16
+export const clientAddress = (index: number): Addresses => ({
+  IPv4: `10.0.2.${101 + index}`,
+  IPv6: `fd00:10:0:2::${101 + index}`,
+})
+
+export interface Asked {
+  /** Default: that of who asks. */
+  readonly address?: string
+  readonly port?: number
+  /** How long to wait for an answer; default 5 s. */
+  readonly withinMs?: number
+}
+
+/**
+ * What came of a question: `a own` when pod a answered and saw the address and port that were asked from, `a node` when
+ * it saw one of the node's addresses; another address stands as it is. Otherwise `refused`, `nothing`, an error's name,
+ * or `echo` for a ping.
+ */
+export type Outcome = string
+
+export class Cluster {
+  readonly #servers: (Server | UdpSocket)[] = []
+  /** Who asked over UDP, whether the answer arrived or not: `POD ADDRESS`. */
+  readonly seen = new Set<string>()
+
+  /** `protocols`: those in which pods answer. */
+  static start(protocols: readonly Protocol[] = ['tcp', 'udp']): Cluster {
+    for (const name of NAMESPACES) sh(`ip netns add ${name}`)
+    for (const namespace of [undefined, ...NAMESPACES]) {
+      inside(namespace, set)
+      ip(namespace, ['link set lo up'])
+    }
+    const lan = namespaceOf('lan')
+    ip(lan, ['link add br0 type bridge mcast_snooping 0', 'link set br0 up'])
+    ip(undefined, [`link add eth0 type veth peer name node netns ${lan}`, ...addresses('eth0', NODE, 24, 64)])
+    ip(lan, ['link set node master br0 up'])
+    for (const name of ['client', 'other'] as const) {
+      ip(lan, [
+        `link add ${name} type veth peer name eth0 netns ${namespaceOf(name)}`,
+        `link set ${name} master br0 up`,
+      ])
+      ip(namespaceOf(name), [
+        ...addresses('eth0', ADDRESSES[name], 24, 64),
+        ...(name === 'other'
+          ? addresses('lo', ADDRESSES.c, 32, 128)
+          : Array.from({ length: FURTHER_CLIENTS }, (_, index) =>
+              addresses('eth0', clientAddress(index), 24, 64),
+            ).flat()),
+        ...Object.values(NODE).map((node) => `route add default via ${node}`),
+        ...(name === 'other' ? [`route add 10.244.0.0/24 via ${NODE.IPv4}`] : []),
+      ])
+    }
+    ip(undefined, [
+      `route add 10.244.1.0/24 via ${ADDRESSES.other.IPv4}`,
+      `route add fd00:10:244:1::/64 via ${ADDRESSES.other.IPv6}`,
+    ])
+    for (const pod of ['a', 'b'] as const) {
+      const inner = namespaceOf(pod)
+      ip(undefined, [
+        `link add ve-${pod} type veth peer name eth0 netns ${inner}`,
+        ...addresses(`ve-${pod}`, GATEWAY, 32, 128),
+      ])
+      ip(
+        undefined,
+        Object.values(ADDRESSES[pod]).map((address) => `route add ${address} dev ve-${pod}`),
+      )
+      ip(inner, [
+        ...addresses('eth0', ADDRESSES[pod], 32, 128),
+        ...Object.values(GATEWAY).flatMap((gateway) => [
+          `route add ${gateway} dev eth0`,
+          `route add default via ${gateway}`,
+        ]),
+      ])
+    }
+    return new Cluster(protocols)
+  }
+
+  private constructor(protocols: readonly Protocol[]) {
+    for (const pod of ['a', 'b', 'c'] as const)
+      for (const address of Object.values(ADDRESSES[pod]))
+        for (const protocol of protocols) this.#servers.push(this.#server(pod, { protocol, address, port: POD_PORT }))
+  }
+
+  #server(pod: Pod, at: Place): Server | UdpSocket {
+    const namespace = this.#namespaceOf(pod)
+    if (at.protocol !== 'udp')
+      return listenStream(namespace, at, (socket) => {
+        const who = `${pod} ${socket.remoteAddress} ${socket.remotePort}\n`
+        socket.on('error', () => undefined).on('data', () => socket.write(who))
+      })
+    const udp = listenUdp(namespace, at)
+    return udp.on('message', (_, { address, port }) => {
+      this.seen.add(`${pod} ${address}`)
+      udp.send(`${pod} ${address} ${port}`, port, address)
+    })
+  }
+
+  async ask(from: From, to: Place, { address, port, withinMs = 5000 }: Asked = {}): Promise<Outcome> {
+    const own = from === 'node' ? undefined : ADDRESSES[from][familyOf(to.address)]
+    const answer = await exchange({ namespace: this.#namespaceOf(from), to, address: address ?? own, port, withinMs })
+    if (typeof answer === 'string') return answer === 'ECONNREFUSED' ? 'refused' : answer
+    if (to.protocol === 'ping') return 'echo'
+    const [pod, source = '', sourcePort] = answer.text.split(' ')
+    if (`${source} ${sourcePort}` === answer.local) return `${pod} own`
+    return `${pod} ${NODES_OWN.has(source) ? 'node' : source}`
+  }
+
+  /** A connection that stays. */
+  connect(from: From, to: Place): Promise<Socket> {
+    const own = from === 'node' ? undefined : ADDRESSES[from][familyOf(to.address)]
+    return openStream(this.#namespaceOf(from), own, to)
+  }
+
+  #namespaceOf(host: From): Namespace {
+    return host === 'node' ? undefined : namespaceOf(host === 'c' ? 'other' : host)
+  }
+
+  /** The same question several times, one after the other: what came of it, each once, sorted. */
+  async askOften(from: From, to: Place, times = 4): Promise<string> {
+    const outcomes = new Set<Outcome>()
+    for (let time = 0; time < times; time++) outcomes.add(await this.ask(from, to))
+    return [...outcomes].sort().join(', ')
+  }
+
+  stop(): void {
+    for (const server of this.#servers) server.close()
+    for (const name of NAMESPACES) {
+      leave(name)
+      sh(`ip netns delete ${name}`)
+    }
+  }
+}
+
+function set(): void {
+  for (const [name, value] of Object.entries(SETTINGS)) writeFileSync(`/proc/sys/net/${name}`, value)
+}
+
+function ip(namespace: Namespace, lines: readonly string[]): void {
+  inside(namespace, () => execFileSync('ip', ['-batch', '-'], { input: lines.join('\n') }))
+}
+
+function addresses(link: string, { IPv4, IPv6 }: Addresses, length4: number, length6: number): string[] {
+  return [
+    `link set ${link} up`,
+    `address add ${IPv4}/${length4} dev ${link}`,
+    `address add ${IPv6}/${length6} dev ${link} nodad`,
+  ]
+}

@@ -1,0 +1,113 @@
+/**
+ * Connections and datagrams between network namespaces: one question and its answer, connections that stay, servers.
+ * What could break: a connection ends with a reset, because after a FIN the kernel would count it for two minutes.
+ */
+import { createSocket, type Socket as UdpSocket } from 'node:dgram'
+import { createServer, type Server, Socket } from 'node:net'
+import { familyOf } from '../../src/values/address.ts'
+import {
+  boundSocket,
+  closeSocket,
+  connectError,
+  type ErrorName,
+  localOf,
+  type Namespace,
+  openSocket,
+  type Place,
+  receive,
+  send,
+  watch,
+} from './net-namespace.ts'
+
+/** Type of an ICMP or ICMPv6 message. */
+const ECHO_REQUEST = { IPv4: 8, IPv6: 128 } as const
+
+/** Nobody answered in time, or what the kernel said instead. */
+export type Failure = 'nothing' | ErrorName
+export interface Answer {
+  readonly text: string
+  /** From where it was asked: `ADDRESS PORT`. */
+  readonly local: string
+}
+
+export interface Question {
+  readonly namespace: Namespace
+  readonly to: Place
+  /** Where to ask from; default: what the kernel chooses. */
+  readonly address?: string | undefined
+  readonly port?: number | undefined
+  readonly withinMs: number
+}
+
+/** One connection or datagram, and what is answered to `?`. Nothing is sent twice, but by TCP and SCTP themselves. */
+export async function exchange({ namespace, to, address, port, withinMs }: Question): Promise<Answer | Failure> {
+  const fd = openSocket(namespace, to, address, port ?? 0)
+  if (typeof fd !== 'number') return fd
+  if (to.protocol === 'udp' || to.protocol === 'ping') return exchangeDatagram(fd, to, withinMs)
+  const failure = await connected(fd, withinMs)
+  if (failure !== undefined) return failure
+  const socket = streamOf(fd)
+  const local = `${socket.localAddress} ${socket.localPort}`
+  const answer = await answerOf(socket, withinMs)
+  socket.resetAndDestroy()
+  return isFailure(answer) ? answer : { text: answer, local }
+}
+
+/** An established connection. Throws with the failure in its message. */
+export async function openStream(namespace: Namespace, address: string | undefined, to: Place): Promise<Socket> {
+  const fd = openSocket(namespace, to, address, 0)
+  const failure = typeof fd === 'number' ? await connected(fd, 5000) : fd
+  if (failure !== undefined || typeof fd !== 'number') throw new Error(`${to.address} ${to.port}: ${failure}`)
+  return streamOf(fd)
+}
+
+/** Accepts connections of TCP or SCTP. */
+export function listenStream(namespace: Namespace, at: Place, accepted: (socket: Socket) => void): Server {
+  return createServer(accepted).listen({ fd: boundSocket(namespace, at) })
+}
+
+export function listenUdp(namespace: Namespace, at: Place): UdpSocket {
+  const socket = createSocket(familyOf(at.address) === 'IPv4' ? 'udp4' : 'udp6')
+  return socket.bind({ fd: boundSocket(namespace, at) })
+}
+
+function streamOf(fd: number): Socket {
+  const socket = new Socket({ fd, readable: true, writable: true })
+  socket.on('error', () => undefined)
+  return socket
+}
+
+/** Waits for the end of a connect; closes the socket when it fails. */
+async function connected(fd: number, withinMs: number): Promise<Failure | undefined> {
+  const ended = await watch(fd, { writable: true }, withinMs, () => connectError(fd) ?? true)
+  if (ended === true) return undefined
+  closeSocket(fd)
+  return ended ?? 'nothing'
+}
+
+function answerOf(socket: Socket, withinMs: number): Promise<string> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, withinMs, 'nothing')
+    const end = (text: string): void => {
+      clearTimeout(timer)
+      resolve(text)
+    }
+    socket.once('data', (data) => end(String(data).trim()))
+    socket.once('error', (error: NodeJS.ErrnoException) => end(error.code ?? 'EIO'))
+    socket.once('end', () => end('EPIPE'))
+    socket.write('?\n')
+  })
+}
+
+const isFailure = (text: string): text is Failure => text === 'nothing' || /^E[A-Z]+$/.test(text)
+
+async function exchangeDatagram(fd: number, to: Place, withinMs: number): Promise<Answer | Failure> {
+  const family = familyOf(to.address)
+  const echo = new Uint8Array([ECHO_REQUEST[family], 0, 0, 0, 0, 0, 0, 1])
+  const failure = send(fd, to.protocol === 'ping' ? echo : Buffer.from('?'))
+  const answer = failure ?? (await watch(fd, { readable: true }, withinMs, () => receive(fd)))
+  const local = localOf(fd, family)
+  closeSocket(fd)
+  if (answer === undefined) return 'nothing'
+  return typeof answer === 'string' ? answer : { text: Buffer.from(answer).toString(), local }
+}
