@@ -79,7 +79,8 @@ for (const [backEnd, need] of [
               for (const family of FAMILIES)
                 for (const policy of POLICIES) {
                   const place = frontend(SERVICES[policy], kind, family, protocol)
-                  assert.equal(await cluster.askOften(from, place), expected[policy], `${family}, policy ${policy}`)
+                  const outcomes = new Set(await cluster.askInTurn(from, place, 4))
+                  assert.equal([...outcomes].sort().join(', '), expected[policy], `${family}, policy ${policy}`)
                 }
             })
       })

@@ -168,11 +168,11 @@ export class Cluster {
     return host === 'node' ? undefined : namespaceOf(host === 'c' ? 'other' : host)
   }
 
-  /** The same question several times, one after the other: what came of it, each once, sorted. */
-  async askOften(from: From, to: Place, times = 4): Promise<string> {
-    const outcomes = new Set<Outcome>()
-    for (let time = 0; time < times; time++) outcomes.add(await this.ask(from, to))
-    return [...outcomes].sort().join(', ')
+  /** The same question several times, one after the other. */
+  async askInTurn(from: From, to: Place, times: number, asked?: Asked): Promise<Outcome[]> {
+    const outcomes: Outcome[] = []
+    while (outcomes.length < times) outcomes.push(await this.ask(from, to, asked))
+    return outcomes
   }
 
   stop(): void {

@@ -14,8 +14,9 @@ export const KINDS = ['ClusterIP', 'NodePort', 'ExternalIP', 'LoadBalancer'] as 
 export type Kind = (typeof KINDS)[number]
 export const FAMILIES: readonly IpFamily[] = ['IPv4', 'IPv6']
 /** Checks both families at the same time. */
-export const inBothFamilies = (check: (family: IpFamily) => Promise<void>): Promise<unknown> =>
-  Promise.all(FAMILIES.map(check))
+export async function inBothFamilies(check: (family: IpFamily) => Promise<void>): Promise<void> {
+  await Promise.all(FAMILIES.map(check))
+}
 
 /** Protocols with what a test of them needs. */
 export const NEEDS_OF: Readonly<Record<Place['protocol'], ReturnType<typeof needs>>> = {
@@ -49,11 +50,14 @@ export function bothFamilies(
   return bench
 }
 
-/** Waits until all frontends of this many Services are there: node ports are at two addresses of each family. */
-export async function settled(services: number): Promise<void> {
+/** Waits until all frontends of this many Services are there, each with this many endpoints if a number is given. */
+export async function settled(services: number, endpoints?: number): Promise<void> {
   await eventually(() => {
-    const count = virtualServers().filter((line) => line.startsWith('-A')).length
+    const lines = virtualServers()
+    const count = lines.filter((line) => line.startsWith('-A')).length
+    // Node ports are at two addresses of each family.
     assert.equal(count, services * FAMILIES.length * PROTOCOLS.length * (KINDS.length + 1))
+    if (endpoints !== undefined) assert.equal(lines.length, count * (1 + endpoints))
     assert.equal(boundAddresses().length, services * FAMILIES.length * (KINDS.length - 1))
   })
 }

@@ -1,0 +1,107 @@
+/**
+ * Session affinity: a client address keeps its endpoint at each frontend until the timeout or the endpoint is over; without
+ * it endpoints take turns.
+ * What could break: the kernel keeps who has an affinity while one of its connections is remembered: for datagrams that
+ * time is set to a second here.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ADDRESSES, Cluster, clientAddress } from '../support/cluster.ts'
+import { eventually, virtualServers, type Workbench } from '../support/daemon.ts'
+import {
+  bothFamilies,
+  everyKind,
+  frontend,
+  inBothFamilies,
+  KINDS,
+  NEEDS_OF,
+  PROTOCOLS,
+  settled,
+} from '../support/every-kind.ts'
+
+const LONG = 1
+const SHORT = 2
+const NONE = 3
+const LEAVING = 4
+const SHORT_SECONDS = 2
+
+const affinity = (timeoutSeconds: number): Readonly<Record<string, unknown>> => ({
+  sessionAffinity: 'ClientIP',
+  sessionAffinityConfig: { clientIP: { timeoutSeconds } },
+})
+
+describe('session affinity', { concurrency: 1000 }, () => {
+  let cluster: Cluster
+  let bench: Workbench
+  before(async () => {
+    cluster = Cluster.start(PROTOCOLS)
+    bench = bothFamilies({ udpTimeout: '1s' })
+    bench.write('long.yaml', ...everyKind(LONG, ['a', 'c'], affinity(10_800)))
+    bench.write('short.yaml', ...everyKind(SHORT, ['a', 'c'], affinity(SHORT_SECONDS)))
+    bench.write('none.yaml', ...everyKind(NONE, ['a', 'c']))
+    bench.write('leaving.yaml', ...everyKind(LEAVING, ['a', 'c'], affinity(10_800)))
+    bench.start()
+    await settled(4)
+  })
+  after(async () => {
+    await bench.close()
+    cluster.stop()
+  })
+
+  for (const protocol of ['tcp', 'udp', 'sctp'] as const)
+    describe(protocol, NEEDS_OF[protocol], () => {
+      for (const kind of KINDS) {
+        it(`${kind}: a client keeps its endpoint, clients differ`, () =>
+          inBothFamilies(async (family) => {
+            const place = frontend(LONG, kind, family, protocol)
+            const found = new Set<string>()
+            for (const address of [0, 1, 2].map((index) => clientAddress(index)[family])) {
+              const [first, ...more] = await cluster.askInTurn('client', place, 5, { address })
+              assert.deepEqual(new Set(more), new Set([first]), `${family} ${address}`)
+              found.add(first ?? '')
+            }
+            assert.deepEqual([...found].sort(), ['a node', 'c node'], family)
+          }))
+
+        it(`${kind}: without it endpoints take turns`, () =>
+          inBothFamilies(async (family) => {
+            const [first, second, third] = await cluster.askInTurn('client', frontend(NONE, kind, family, protocol), 3)
+            assert.notEqual(first, second, family)
+            assert.equal(first, third, family)
+          }))
+      }
+    })
+
+  for (const kind of KINDS)
+    it(`${kind}: ends after the timeout, and not before`, () =>
+      inBothFamilies(async (family) => {
+        const ask = (number: number) => cluster.askInTurn('client', frontend(number, kind, family, 'udp'), 2)
+        const [short, long] = [await ask(SHORT), await ask(LONG)]
+        await sleep(SHORT_SECONDS * 1000 + 2500)
+        const [shortAgain, longAgain] = [await ask(SHORT), await ask(LONG)]
+        assert.equal(short[0], short[1], family)
+        assert.equal(shortAgain[0], shortAgain[1], family)
+        assert.notEqual(short[0], shortAgain[0], family)
+        assert.equal(long[0], longAgain[0], family)
+      }))
+
+  it('ends with the endpoint, and nobody is refused', async () => {
+    const kinds = KINDS.flatMap((kind) => (['tcp', 'udp'] as const).map((protocol) => [kind, protocol] as const))
+    const ask = async (): Promise<string[]> => {
+      const asked = kinds.flatMap(([kind, protocol]) =>
+        (['IPv4', 'IPv6'] as const).map((family) => cluster.ask('client', frontend(LEAVING, kind, family, protocol))),
+      )
+      return (await Promise.all(asked)).map((outcome) => outcome.replace(' node', ''))
+    }
+    const before = await ask()
+    assert.deepEqual(await ask(), before)
+    assert.ok(before.includes('a'), 'somebody had the endpoint that goes')
+    bench.write('leaving.yaml', ...everyKind(LEAVING, ['c'], affinity(10_800)))
+    await eventually(() => {
+      const servers = virtualServers().filter((line) => /[.:]4\]?:80 |:30004 /.test(line) && line.endsWith(' -w 1'))
+      assert.ok(!servers.some((line) => line.includes(ADDRESSES.a.IPv4) || line.includes(ADDRESSES.a.IPv6)))
+    })
+    assert.deepEqual(new Set(await ask()), new Set(['c']))
+  })
+})

@@ -1,0 +1,73 @@
+/**
+ * Clients that keep their UDP port, at each kind of frontend: whoever was with an endpoint that may no longer answer is
+ * answered by another at once, whatever change it was, and the others stay where they are.
+ * What could break: a flow lives on with every datagram, so a client that goes on asking would be lost for good.
+ */
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, describe, it } from 'node:test'
+import { Cluster, type From, type Outcome } from '../support/cluster.ts'
+import { eventually, type Manifest, type Workbench } from '../support/daemon.ts'
+import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
+
+/** What happens to a Service of which pods a and c are the endpoints, and who answers then. */
+const ROWS: readonly [what: string, change: readonly Manifest[], left: 'a' | 'b' | 'c'][] = [
+  ['an endpoint goes', everyKind(1, ['c']), 'c'],
+  ['the endpoint on the other node goes', everyKind(1, ['a']), 'a'],
+  ['all endpoints are replaced', everyKind(1, ['b']), 'b'],
+  [
+    'policies become Local',
+    everyKind(1, ['a', 'c'], { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' }),
+    'a',
+  ],
+]
+const PORTS = [0, 1, 2, 3]
+const FROM: readonly From[] = ['client', 'b']
+
+describe('a UDP client that keeps its port', () => {
+  let cluster: Cluster
+  let bench: Workbench
+  before(() => {
+    cluster = Cluster.start()
+    bench = bothFamilies()
+    bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
+    bench.start()
+  })
+  beforeEach(async () => {
+    bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
+    await settled(1, 2)
+  })
+  after(async () => {
+    await bench.close()
+    cluster.stop()
+  })
+
+  /** Everybody asks once, at the same time: outcomes in a fixed order. */
+  const askAll = (firstPort: number, withinMs: number): Promise<Outcome[]> =>
+    Promise.all(
+      FROM.flatMap((from) =>
+        KINDS.flatMap((kind, index) =>
+          FAMILIES.flatMap((family) =>
+            PORTS.map((port) =>
+              cluster.ask(from, frontend(1, kind, family, 'udp'), { port: firstPort + 10 * index + port, withinMs }),
+            ),
+          ),
+        ),
+      ),
+    )
+
+  for (const [index, [what, change, left]] of ROWS.entries())
+    it(`is answered at once when ${what}`, async () => {
+      const firstPort = 20_000 + 100 * index
+      const before = await askAll(firstPort, 5000)
+      assert.deepEqual(podsOf(before), ['a', 'c'])
+      assert.deepEqual(await askAll(firstPort, 5000), before)
+      bench.write('web.yaml', ...change)
+      await eventually(async () => assert.deepEqual(podsOf(await askAll(firstPort, 200)), [left]), 3000)
+      const after = await askAll(firstPort, 5000)
+      for (const [index, outcome] of before.entries())
+        if (outcome.startsWith(left)) assert.equal(after[index], outcome, 'who need not move stays')
+    })
+})
+
+const podsOf = (outcomes: readonly Outcome[]): string[] =>
+  [...new Set(outcomes.map((outcome) => outcome.split(' ')[0] ?? ''))].sort()
