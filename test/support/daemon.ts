@@ -148,14 +148,14 @@ export function boundAddresses(): string[] {
 }
 
 /** Waits until `check` stops throwing; throws its last error after the deadline. */
-export async function eventually(check: () => void | Promise<void>, deadlineMs = 10_000): Promise<void> {
+export async function eventually(check: () => void | Promise<void>, deadlineMs = 10_000, pauseMs = 50): Promise<void> {
   const lateMs = performance.now() + deadlineMs
   for (;;) {
     try {
       return await check()
     } catch (error) {
       if (performance.now() > lateMs) throw error
-      await sleep(50)
+      await sleep(pauseMs)
     }
   }
 }

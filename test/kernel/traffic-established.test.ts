@@ -1,0 +1,163 @@
+/**
+ * Established connections of a Service that does not change, at every kind of frontend and in both families, exchange data
+ * all the time: nothing that happens to other Services or to the daemon ends one or makes it fall silent.
+ * What could break: a kill in the middle of a pass is one that leaves some of many virtual servers, so there are many.
+ */
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Cluster } from '../support/cluster.ts'
+import { boundAddresses, eventually, service, slice, virtualServers, type Workbench } from '../support/daemon.ts'
+import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
+import { LiveConnections } from '../support/live-connections.ts'
+
+const FROM = ['client', 'b', 'node'] as const
+/** Connections from each to each frontend: two endpoints take turns. */
+const EACH = 2
+const OTHERS = 1000
+/** Where the other Services are in the output of the kernel: 10.100.x.y:80. */
+const OTHER = /^TCP {2}0A64/gm
+
+describe('established connections', () => {
+  let cluster: Cluster
+  let bench: Workbench
+  let daemon: ChildProcess
+  const live = new LiveConnections()
+  before(async () => {
+    cluster = Cluster.start()
+    bench = bothFamilies()
+    bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
+    daemon = bench.start()
+    await settled(1, 2)
+    for (const kind of KINDS)
+      for (const family of FAMILIES)
+        for (const from of FROM)
+          for (let index = 0; index < EACH; index++) await live.open(cluster, from, frontend(1, kind, family, 'tcp'))
+    assert.equal(live.count, 48)
+  })
+  after(async () => {
+    live.close()
+    await bench.close()
+    cluster.stop()
+  })
+
+  /** Waits for a pass of whoever runs now: an object that is written is in the kernel, or is gone. */
+  async function passIsDone(): Promise<void> {
+    const line = '-A -t 10.96.9.9:80 -s rr'
+    bench.write('marker.yaml', service('marker', { clusterIP: '10.96.9.9' }))
+    await eventually(() => assert.ok(virtualServers().includes(line)))
+    bench.remove('marker.yaml')
+    await eventually(() => assert.ok(!virtualServers().includes(line)))
+  }
+
+  it('outlive another Service with the same endpoints, its changes and its end', async () => {
+    for (const pods of [['a', 'c'], ['c'], ['a', 'b', 'c'], []] as const) {
+      bench.write('other.yaml', ...everyKind(2, pods))
+      await settled(2)
+      await live.check()
+    }
+    bench.remove('other.yaml')
+    await settled(1)
+    await live.check()
+  })
+
+  it('outlive a stop and a start', async () => {
+    assert.equal(await bench.stop(daemon), 143)
+    await live.check()
+    daemon = bench.start()
+    await passIsDone()
+    await live.check()
+  })
+
+  it('outlive a second daemon beside the first, and the end of either', async () => {
+    const second = bench.start()
+    await passIsDone()
+    await sleep(2000)
+    await live.check()
+    await bench.stop(daemon)
+    await passIsDone()
+    await live.check()
+    daemon = second
+  })
+
+  it('outlive starts with other settings', async () => {
+    await bench.stop(daemon)
+    const other = bothFamilies({ scheduler: 'lc' }, { iptables: { masqueradeAll: true } })
+    other.write('web.yaml', ...everyKind(1, ['a', 'c']))
+    const changed = other.start()
+    await eventually(() => assert.ok(virtualServers().includes('-A -t 10.96.0.1:80 -s lc')))
+    await live.check()
+    await other.stop(changed)
+    await other.close()
+    daemon = bench.start()
+    await eventually(() => assert.ok(virtualServers().includes('-A -t 10.96.0.1:80 -s rr')))
+    await live.check()
+  })
+
+  it('outlive a SIGKILL while rules are written', async () => {
+    const loadBalancerSourceRanges = ['10.0.2.100/32', 'fd00:10:0:2::100/128']
+    bench.write('ranges.yaml', ...everyKind(3, ['a'], { loadBalancerSourceRanges }))
+    await eventually(() => assert.ok(programs().some((name) => /^ip6?tables/.test(name))), 10_000, 1)
+    await bench.stop(daemon, 'SIGKILL')
+    await live.check()
+    daemon = bench.start()
+    await settled(2)
+    await live.check()
+    bench.remove('ranges.yaml')
+    await settled(1)
+  })
+
+  it('outlive a SIGKILL in the middle of a pass', async () => {
+    const virtual = (): number => readFileSync('/proc/net/ip_vs', 'latin1').match(OTHER)?.length ?? 0
+    const bound = (): number => boundAddresses().filter((address) => address.startsWith('10.100.')).length
+    /** How many virtual servers and addresses of other Services a kill leaves. */
+    const kill = async (): Promise<number> => {
+      await bench.stop(daemon, 'SIGKILL')
+      const left = virtual() + bound()
+      await live.check()
+      daemon = bench.start()
+      return left
+    }
+    const manifests = Array.from({ length: OTHERS }, (_, index) => {
+      const clusterIP = `10.100.${index >> 8}.${index & 255}`
+      return [service(`other-${index}`, { clusterIP }), slice(`other-${index}`, ['10.244.0.1', '10.244.0.2'])]
+    })
+    bench.write('others.yaml', ...manifests.flat())
+    const left: number[] = []
+    for (const limit of [1, OTHERS / 2]) {
+      await eventually(() => assert.ok(virtual() >= limit), 30_000, 1)
+      left.push(await kill())
+    }
+    assert.ok(
+      left.some((count) => count < 2 * OTHERS),
+      `left on the way in: ${left.join(', ')}`,
+    )
+    await eventually(() => assert.equal(bound(), OTHERS), 30_000)
+
+    const monitor = spawn('ip', ['monitor', 'address'], { stdio: ['ignore', 'pipe', 'inherit'] })
+    await sleep(200)
+    bench.remove('others.yaml')
+    await once(monitor.stdout, 'data')
+    const leftOver = await kill()
+    monitor.kill()
+    assert.ok(leftOver > 0 && leftOver < 2 * OTHERS, `left on the way out: ${leftOver}`)
+    await eventually(() => assert.equal(virtual(), 0), 30_000)
+    await settled(1, 2)
+    await live.check()
+  })
+})
+
+/** Names of the processes of this namespace. */
+const programs = (): string[] =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((name) => {
+      try {
+        return readFileSync(`/proc/${name}/comm`, 'latin1').trim()
+      } catch {
+        return '' // it has just ended
+      }
+    })
