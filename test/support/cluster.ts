@@ -50,7 +50,7 @@ const SETTINGS = {
 const namespaceOf = (name: string): string => `${name}-${process.pid}`
 const NAMESPACES = ['lan', 'client', 'other', 'a', 'b'].map(namespaceOf)
 /** The client's further addresses: 10.0.2.101 to 10.0.2.116, and the same in IPv6. */
-const FURTHER_CLIENTS = 16
+export const FURTHER_CLIENTS = 16
 export const clientAddress = (index: number): Addresses => ({
   IPv4: `10.0.2.${101 + index}`,
   IPv6: `fd00:10:0:2::${101 + index}`,

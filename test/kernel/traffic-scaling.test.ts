@@ -1,0 +1,92 @@
+/**
+ * Endpoints go one after the other and come back while clients connect all the time: with every scheduler nobody is
+ * refused, and only those that are left are asked.
+ * What could break: a scheduler that hashes gives up when the server it found has weight 0, unless a flag says otherwise;
+ * dh has no such flag, so with it everybody is refused who would have gone to a server that drains.
+ */
+import assert from 'node:assert/strict'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { Cluster, type Pod } from '../support/cluster.ts'
+import { eventually, virtualServers, type Workbench } from '../support/daemon.ts'
+import { bothFamilies, everyKind, frontend } from '../support/every-kind.ts'
+import { Load } from '../support/load.ts'
+import { needs } from './needs.ts'
+
+const SCHEDULERS = [
+  'rr',
+  'wrr',
+  'lc',
+  'wlc',
+  'sh',
+  'mh',
+  'dh',
+  'sed',
+  'nq',
+  'lblc',
+  'lblcr',
+  'fo',
+  'ovf',
+  'twos',
+] as const
+/** With ovf a server takes two connections at a time for each unit of its weight, then no more. */
+const clientsOf = (scheduler: string): number => (scheduler === 'ovf' ? 2 : 8)
+const STEPS: readonly (readonly Pod[])[] = [['b', 'c'], ['c'], ['a', 'b', 'c']]
+const PLACES = [
+  frontend(1, 'ClusterIP', 'IPv4', 'tcp'),
+  frontend(1, 'NodePort', 'IPv4', 'tcp'),
+  frontend(1, 'LoadBalancer', 'IPv6', 'tcp'),
+  frontend(1, 'ExternalIP', 'IPv6', 'tcp'),
+]
+/** A refusal over IPv6 takes a second to be seen. */
+const placesOf = (scheduler: string): typeof PLACES => (scheduler === 'dh' ? PLACES.slice(0, 2) : PLACES)
+
+describe('scaling under load', () => {
+  let cluster: Cluster
+  let bench: Workbench
+  let load: Load | undefined
+  before(() => {
+    cluster = Cluster.start()
+  })
+  afterEach(async () => {
+    await load?.stop()
+    await bench.close()
+  })
+  after(() => cluster.stop())
+
+  for (const scheduler of SCHEDULERS)
+    it(
+      `refuses ${scheduler === 'dh' ? 'those of a server that drains' : 'nobody'} with ${scheduler}`,
+      needs(`ip_vs_${scheduler}`),
+      async () => {
+        bench = bothFamilies({ scheduler })
+        /** Until every virtual server has this scheduler, and as many real servers with weight 1. */
+        const scale = async (pods: readonly Pod[]): Promise<void> => {
+          bench.write('web.yaml', ...everyKind(1, pods))
+          await eventually(() => {
+            const lines = virtualServers()
+            const servers = lines.filter((line) => line.startsWith('-A'))
+            assert.ok(servers.length >= 20)
+            assert.ok(servers.every((line) => line.includes(` -s ${scheduler}`)))
+            assert.equal(lines.filter((line) => line.endsWith(' -w 1')).length, servers.length * pods.length)
+            // Those that were asked drain.
+            if (pods.length < 3) assert.ok(lines.some((line) => line.endsWith(' -w 0')))
+          })
+        }
+        bench.start()
+        await scale(['a', 'b', 'c'])
+        load = new Load(cluster, placesOf(scheduler), clientsOf(scheduler))
+        await load.take(50)
+        for (const pods of STEPS) {
+          await scale(pods)
+          // What was asked before this was known may have gone elsewhere.
+          const during = await load.take(clientsOf(scheduler))
+          const after = await load.take(50)
+          const refused = [...during, ...after].filter((outcome) => !/^[abc] node$/.test(outcome))
+          if (scheduler === 'dh') assert.ok(refused.every((outcome) => outcome === 'refused'))
+          else assert.deepEqual(refused, [], `with ${pods.join(', ')} left`)
+          const left = after.filter((outcome) => outcome !== 'refused' && !pods.includes(outcome.charAt(0) as Pod))
+          assert.deepEqual(left, [], `only ${pods.join(', ')} are left`)
+        }
+      },
+    )
+})
