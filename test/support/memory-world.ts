@@ -78,8 +78,8 @@ export class MemoryWorld {
   readonly journal: string[] = []
   /** Whether a command fails. */
   fails: (command: string) => boolean = () => false
-  /** Restores wait for this. */
-  gate: Promise<void> = Promise.resolve()
+  /** Restores of a family hang until this. */
+  readonly hanging: { [family in IpFamily]?: Promise<void> } = {}
   /** Connections of real servers, by their keys. */
   readonly connections = new Map<string, { active: number; inactive: number }>()
   nowMs = 0
@@ -151,8 +151,9 @@ export class MemoryWorld {
     const memory = this.iptables[family]
     return {
       save: () => memory.save(family),
-      restore: async (_: IpFamily, input: string) => {
-        await this.gate
+      restore: async (_: IpFamily, input: string, signal: AbortSignal) => {
+        await Promise.race([this.hanging[family], new Promise((resolve) => signal.addEventListener('abort', resolve))])
+        signal.throwIfAborted()
         const result = await memory.restore(family, input)
         this.journal.push(`iptables-restore ${family}${result.exitCode === 0 ? '' : ' failed'}`)
         return result
@@ -165,6 +166,11 @@ export class MemoryWorld {
 export async function rulesWritten(dataplane: IpvsDataplane): Promise<void> {
   for (let turns = 0; dataplane.guard.isPending; turns++) {
     if (turns > 1000) throw new Error('rules are still being written')
-    await new Promise((resolve) => setImmediate(resolve))
+    await someTurns(1)
   }
+}
+
+/** Lets the event loop go round. */
+export async function someTurns(count = 20): Promise<void> {
+  for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve))
 }

@@ -59,6 +59,29 @@ describe('Pacer', () => {
     await pacer.close()
   })
 
+  it('runs at once when it is resumed, whatever the period', async () => {
+    const runs: number[] = []
+    let resume = true
+    const pacer = new Pacer({
+      minPeriodMs: 60_000,
+      now,
+      run: async () => {
+        runs.push(now())
+        if (resume) pacer.resume()
+        resume = false
+        return undefined
+      },
+    })
+    pacer.request()
+    while (runs.length < 2) await sleep(5)
+    pacer.request()
+    await sleep(30)
+    assert.equal(runs.length, 2, 'a request waits')
+    pacer.resume()
+    while (runs.length < 3) await sleep(5)
+    await pacer.close()
+  })
+
   it('aborts the run that is on when it is closed, and starts no other', async () => {
     let aborted = false
     let runs = 0

@@ -116,6 +116,72 @@ describe('Reconciler', () => {
     assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [real('1.1.1.1')])
   })
 
+  it('does not take away what was planned to go and is wanted again in the same pass', async () => {
+    const world = new World().want(virtual('10.0.0.1'))
+    await world.pass()
+    // It is in the first of two slices.
+    world.sync.want(KEY, undefined)
+    for (let index = 0; index < 300; index++) world.want(virtual(`10.1.${index >> 8}.${index & 255}`))
+    let isFirst = true
+    world.table.fails = () => {
+      if (isFirst) world.want(virtual('10.0.0.1'))
+      isFirst = false
+      return false
+    }
+    await world.pass()
+    assert.equal(world.table.kernel.size, 301)
+  })
+
+  it('makes no item that may not come yet, until it is released', async () => {
+    const allowed = new Set(['10.0.0.2:80/tcp'])
+    const table = new MemoryTable()
+    const sync = new TableSync<VirtualServer, VirtualServerOperation>(table, { mayCome: (key) => allowed.has(key) })
+    const reconciler = new Reconciler([reconciled(sync)])
+    const pass = () => reconciler.pass({ signal, now: () => 0, mayRemove: true })
+    const want = (server: VirtualServer) => sync.want(virtualServerKey(server), server)
+    for (const address of ['10.0.0.1', '10.0.0.2', '10.0.0.3']) want(virtual(address))
+    await pass()
+    assert.deepEqual([...table.kernel.keys()], ['10.0.0.2:80/tcp'])
+    assert.equal(reconciler.nextDueMs(), undefined, 'nothing is due while it waits')
+    assert.equal(sync.waitingCount, 2)
+    sync.want('10.0.0.3:80/tcp', undefined)
+    allowed.add(KEY)
+    await pass()
+    assert.equal(table.kernel.size, 1)
+    assert.ok(sync.release())
+    await pass()
+    assert.deepEqual([...table.kernel.keys()].sort(), [KEY, '10.0.0.2:80/tcp'])
+    assert.ok(!sync.release())
+    // What is there is changed and removed whatever is allowed.
+    allowed.clear()
+    want(virtual('10.0.0.1', real('1.1.1.1')))
+    sync.want('10.0.0.2:80/tcp', undefined)
+    await pass()
+    assert.deepEqual(table.kernel.get(KEY)?.realServers.length, 1)
+    assert.equal(table.kernel.size, 1)
+  })
+
+  it('goes on with tables of one stage a slice of each in turn', async () => {
+    const journal: string[] = []
+    const syncs = ['a', 'b'].map((name) => {
+      const table = new MemoryTable()
+      table.fails = (op) => {
+        journal.push(`${name} ${op.key}`)
+        return false
+      }
+      const sync = new TableSync<VirtualServer, VirtualServerOperation>(table)
+      for (let index = 0; index < 250; index++) {
+        const server = virtual(`10.1.${index >> 8}.${index & 255}`)
+        sync.want(virtualServerKey(server), server)
+      }
+      return sync
+    })
+    await new Reconciler([syncs.map((sync) => reconciled(sync))]).pass({ signal, now: () => 0, mayRemove: true })
+    assert.equal(journal.length, 500)
+    const last = journal.indexOf('a 10.1.0.249:80/tcp')
+    assert.ok(journal.indexOf('b 10.1.0.0:80/tcp') < last && last < journal.indexOf('b 10.1.0.249:80/tcp'))
+  })
+
   it('lets one failing key stop no other, and retries it with growing waits', async () => {
     const world = new World().want(virtual('10.0.0.1'), virtual('10.0.0.2'))
     let tries = 0
