@@ -7,7 +7,7 @@ import { CATALOGUE, type SetName, setName } from '../ipset/catalogue.ts'
 import type { EntryTable } from '../ipset/entries.ts'
 import type { EntryRunOptions } from '../ipset/entry-run.ts'
 import { entriesOfFrontend } from '../ipset/render.ts'
-import { parametersOf } from '../ipset/set-diff.ts'
+import { isOfKind, parametersOf } from '../ipset/set-diff.ts'
 import type { SetTable } from '../ipset/sets.ts'
 import {
   entryKey,
@@ -142,7 +142,11 @@ export class SetsAndRules {
 
   /** Sets are in: rules may be written. Cheap when they are as they shall be. */
   startRules(): void {
+    if (!this.sets.isKnown) return
     if (!this.#started) this.#findLeavingEntries()
+    for (const set of CATALOGUE)
+      if (this.#options.families.includes(set.family))
+        this.#rules.setUsable(set.name, isOfKind(set, this.sets.live(set.name)))
     const changed = this.renderRules()
     for (const loop of this.#started ? changed : this.loops) loop.request()
     this.#started = true

@@ -31,6 +31,12 @@ export function sameKind(a: SetParameters, b: SetParameters): boolean {
   return a.type === b.type && a.family === b.family
 }
 
+/** Whether a live set is of the kind that the catalogue says, whatever its size. */
+export function isOfKind(set: SetDefinition, live: SetParameters | undefined): boolean {
+  const family = set.type === 'bitmap:port' ? undefined : set.family
+  return live !== undefined && live.type === set.type && live.family === family
+}
+
 /** Whether a live set will do for what is wanted. */
 export function isEnough(desired: SetParameters, live: SetParameters): boolean {
   return sameSet({ ...desired, maxElements: 0 }, { ...live, maxElements: 0 }) && live.maxElements >= desired.maxElements

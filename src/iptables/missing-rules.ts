@@ -6,7 +6,7 @@
 import { type SetName, type SetRole, setName } from '../ipset/catalogue.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { FilterChain, NatChain } from './chain-names.ts'
-import { canonicalRule, targetOf, wordsOf } from './rule-text.ts'
+import { canonicalRule, setOf, targetOf } from './rule-text.ts'
 import type { IptablesItem, TableId } from './types.ts'
 
 export interface MissingRules {
@@ -75,11 +75,4 @@ export function missingRules(mirror: RulesMirror, family: IpFamily): MissingRule
 function neededBy(table: TableId, chain: string): SetRole | 'all' | 'nobody' {
   const chains: Readonly<Record<string, SetRole | 'all' | 'nobody'>> = NEEDED_BY[table]
   return chains[chain] ?? 'nobody'
-}
-
-/** The set that a rule matches. */
-function setOf(rule: string): SetName | undefined {
-  const words = wordsOf(rule)
-  const at = words.indexOf('--match-set')
-  return at < 0 ? undefined : words[at + 1]
 }

@@ -9,7 +9,7 @@ import { CHAINS, chainKey, type FilterChain, JUMPS, jumpKey, type NatChain, TABL
 import { jumpRule } from './jump-text.ts'
 import { type LocalTraffic, notLocal } from './local-traffic.ts'
 import type { OutFilterVip } from './out-filter.ts'
-import { matchesOf, quoteWord } from './rule-text.ts'
+import { matchesOf, quoteWord, setOf } from './rule-text.ts'
 import type { IptablesItem, OptionalMatch } from './types.ts'
 
 export interface RuleInput {
@@ -27,6 +27,8 @@ export interface RuleInput {
   readonly outFilter: readonly OutFilterVip[]
   /** Matches that the kernel turned out to lack: rules with them are left out. */
   readonly missingMatches: ReadonlySet<OptionalMatch>
+  /** Sets that are not there or of another type: rules that name one are left out. */
+  readonly unusableSets: ReadonlySet<SetName>
 }
 
 export interface RenderedRules {
@@ -47,7 +49,7 @@ export function renderIpvsRules(input: RuleInput): RenderedRules {
       const rules: string[] = []
       for (const rule of byChain[chain] ?? []) {
         if (lacksMatch(rule, input.missingMatches)) leftOut.push(`-A ${chain} ${rule}`)
-        else rules.push(rule)
+        else if (!namesOneOf(rule, input.unusableSets)) rules.push(rule)
       }
       items.set(chainKey(table, chain), { kind: 'chain', table, chain, rules })
     }
@@ -61,6 +63,11 @@ export function renderIpvsRules(input: RuleInput): RenderedRules {
 
 function lacksMatch(rule: string, missing: ReadonlySet<string>): boolean {
   return missing.size > 0 && matchesOf(rule).some((match) => missing.has(match))
+}
+
+function namesOneOf(rule: string, sets: ReadonlySet<SetName>): boolean {
+  const set = sets.size === 0 ? undefined : setOf(rule)
+  return set !== undefined && sets.has(set)
 }
 
 /** Words that several rules are made of. */

@@ -130,6 +130,11 @@ export function targetOf(rule: string): string | undefined {
   return optionsOf(wordsOf(rule)).find(({ name }) => name === '-j' || name === '-g')?.values[0]
 }
 
+/** The set that a rule matches; undefined when it matches none. */
+export function setOf(rule: string): string | undefined {
+  return optionsOf(wordsOf(rule)).find(({ name }) => name === '--match-set')?.values[0]
+}
+
 /** The matches that a rule loads by name (`-m`). */
 export function matchesOf(rule: string): readonly string[] {
   return optionsOf(wordsOf(rule)).flatMap(({ name, values }) => (name === '-m' ? (values[0] ?? []) : []))

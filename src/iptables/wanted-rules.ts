@@ -30,6 +30,7 @@ export class WantedRules {
   readonly #randomFully: boolean
   readonly #filled = new Set<SetName>()
   readonly #missing = new Set<OptionalMatch>()
+  readonly #unusable = new Set<SetName>()
   readonly #vips = new OutFilterVips()
   readonly #rendered = new Map<IpFamily, RenderedRules>()
   #podCidrs: readonly string[] = []
@@ -47,6 +48,14 @@ export class WantedRules {
     if (this.#filled.has(set) === size > 0) return
     if (size > 0) this.#filled.add(set)
     else this.#filled.delete(set)
+    this.#dirty = true
+  }
+
+  /** Whether the set is there and of its type; rules that name another one would fail or keep it from being put right. */
+  setUsable(set: SetName, usable: boolean): void {
+    if (this.#unusable.has(set) !== usable) return
+    if (usable) this.#unusable.delete(set)
+    else this.#unusable.add(set)
     this.#dirty = true
   }
 
@@ -97,6 +106,7 @@ export class WantedRules {
       randomFully: this.#randomFully,
       outFilter: this.#vips.of(family),
       missingMatches: this.#missing,
+      unusableSets: this.#unusable,
     })
   }
 }

@@ -100,6 +100,11 @@ export class TableSync<Item, Op> {
     }
   }
 
+  /** Whether the whole table has been read and nobody has cast doubt on all of it since. */
+  get isKnown(): boolean {
+    return !this.#allUnread
+  }
+
   /** What is known of the whole table may be wrong through no fault of anybody: read all of it again. */
   forget(): void {
     this.#allUnread = true

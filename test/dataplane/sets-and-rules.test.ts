@@ -235,6 +235,28 @@ describe('SetsAndRules later', () => {
     assert.deepEqual(node.memory.problems, ['ipvs is missing: 1 rules'])
   })
 
+  it('leave out the rules of a set of another type until it is replaced', async () => {
+    const node = new Node().want(web)
+    const foreign = {
+      type: 'hash:net',
+      family: 'IPv4',
+      maxElements: 65_536,
+      firstPort: 0,
+      lastPort: 0,
+      extras: '',
+    } as const
+    node.memory.sets.kernel.set('KUBE-EXTERNAL-IP', foreign)
+    node.memory.fails = (command) => command.includes('ipset swap')
+    await node.want(external).settle()
+    assert.ok(node.has(web))
+    assert.doesNotMatch(node.memory.iptables.IPv4.text(), /KUBE-EXTERNAL-IP /)
+    node.memory.fails = () => false
+    node.memory.nowMs += 1000
+    await node.settle()
+    assert.match(node.memory.iptables.IPv4.text(), /^-A KUBE-SERVICES .*KUBE-EXTERNAL-IP /m)
+    assert.match(node.memory.iptables.IPv4.text(), /^-A KUBE-IPVS-FILTER .*KUBE-EXTERNAL-IP /m)
+  })
+
   it('put right what others did to the rules of one family', async () => {
     const node = new Node().want(web)
     await node.settle()

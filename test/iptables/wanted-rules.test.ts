@@ -87,6 +87,23 @@ test('WantedRules follows VIPs that are closed to the node', () => {
   assert.deepEqual(rules.changes(), [])
 })
 
+test('WantedRules leaves out rules of a set that cannot be used', () => {
+  const rules = newRules()
+  rules.setSize('KUBE-LOOP-BACK', 1)
+  rules.setUsable('KUBE-LOOP-BACK', true)
+  rules.changes()
+  rules.setUsable('KUBE-LOOP-BACK', false)
+  rules.setUsable('KUBE-LOOP-BACK', false)
+  const [change, more] = rules.changes()
+  assert.ok(change?.key === 'nat KUBE-POSTROUTING' && more === undefined && change.item.kind === 'chain')
+  assert.doesNotMatch(change.item.rules.join(), /LOOP-BACK/)
+  assert.equal(change.item.rules.length, 3)
+  rules.setUsable('KUBE-LOOP-BACK', true)
+  assert.deepEqual(keys(rules.changes()), ['IPv4 nat KUBE-POSTROUTING'])
+  rules.setUsable('KUBE-LOOP-BACK', true)
+  assert.deepEqual(rules.changes(), [])
+})
+
 test('WantedRules leaves out what the kernel lacks', () => {
   const rules = newRules()
   for (const frontend of frontendsOf(['192.0.2.0/24'])) rules.frontend(frontend.key, frontend)

@@ -37,6 +37,7 @@ export function everything(family: IpFamily, change: Partial<RuleInput> = {}): R
       { address, port: 9000, protocol: 'sctp' },
     ],
     missingMatches: new Set(),
+    unusableSets: new Set(),
     ...change,
   }
 }

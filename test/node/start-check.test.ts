@@ -50,6 +50,7 @@ describe('needsOf', () => {
         randomFully: true,
         outFilter: [{ address: family === 'IPv4' ? '203.0.113.1' : '2001:db8::1', port: 80, protocol: 'tcp' }],
         missingMatches: new Set(),
+        unusableSets: new Set(),
       })
       const rules = [...items.values()].flatMap((item) => (item.kind === 'chain' ? item.rules : [item.rule]))
       for (const rule of rules) {
