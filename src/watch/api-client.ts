@@ -1,5 +1,6 @@
 /**
- * Requests to the API server over one shared connection pool: pages of a list, and watches as parsed events.
+ * Requests to the API server over one shared connection pool: pages of a list, watches as parsed events, and
+ * small objects written.
  * What could break: every failure leaves here as an ApiError or CodedError, so that callers never look into Node's; and the
  * pool is rebuilt only when the TLS material changed, while streams on the old one live on.
  */
@@ -43,6 +44,20 @@ export interface WatchOptions {
   readonly inactivityMs: () => number
 }
 
+/** What is written, and in which of the API's encodings. */
+export interface Content {
+  readonly contentType: string
+  readonly body: string
+}
+
+interface ApiRequest {
+  readonly method: 'GET' | 'POST' | 'PATCH'
+  readonly path: string
+  readonly query?: Query
+  readonly content?: Content
+  readonly signal: AbortSignal
+}
+
 /** Query parameters in the order they are sent. */
 export type Query = Readonly<Record<string, string>>
 
@@ -52,6 +67,8 @@ const MAX_BODY_BYTES = 384 * 1024 * 1024
 const LIST_SILENCE_MS = 30_000
 /** An error's Status object. */
 const MAX_ERROR_BYTES = 64 * 1024
+/** What was written comes back: etcd takes 1.5 MiB. */
+const MAX_WRITTEN_BYTES = 8 * 1024 * 1024
 
 export class ApiClient {
   readonly #options: ApiClientOptions
@@ -66,7 +83,7 @@ export class ApiClient {
 
   /** One page of a list. */
   async list(path: string, query: Query, signal: AbortSignal): Promise<ListPage> {
-    const response = await this.#request(path, query, signal)
+    const response = await this.#request({ method: 'GET', path, query, signal })
     const body = await readBody(response, MAX_BODY_BYTES, LIST_SILENCE_MS)
     const json = encodingOf(response.headers['content-type'] ?? '').parse(body, 'list')
     const metadata = isObject(json) && isObject(json['metadata']) ? json['metadata'] : {}
@@ -85,7 +102,7 @@ export class ApiClient {
    * the server accepts the watch. Ends when the server ends the stream; a stream that ends within an event is `api-reset`.
    */
   async *watch(path: string, query: Query, options: WatchOptions): AsyncGenerator<readonly unknown[], void, undefined> {
-    const response = await this.#request(path, query, options.signal)
+    const response = await this.#request({ method: 'GET', path, query, signal: options.signal })
     const stream = encodingOf(response.headers['content-type'] ?? '').openStream()
     const chunks = response[Symbol.asyncIterator]()
     try {
@@ -109,6 +126,12 @@ export class ApiClient {
     if (stream.pendingBytes > 0) throw new ApiError('api-reset', 'the watch ended within an event')
   }
 
+  /** Creates or patches an object; what the server makes of it does not count. */
+  async write(method: 'POST' | 'PATCH', path: string, content: Content, signal: AbortSignal): Promise<void> {
+    const response = await this.#request({ method, path, content, signal })
+    await readBody(response, MAX_WRITTEN_BYTES, this.#headersTimeoutMs)
+  }
+
   /** The server refused our credentials: the next request gets new ones. */
   invalidateCredentials(): void {
     this.#options.access.invalidate()
@@ -125,27 +148,35 @@ export class ApiClient {
     return this.#options.headersTimeoutMs ?? 30_000
   }
 
-  async #request(path: string, query: Query, signal: AbortSignal): Promise<IncomingMessage> {
+  async #request(request: ApiRequest): Promise<IncomingMessage> {
+    const { method, path, query = {}, content, signal } = request
     const access = await this.#access(signal)
     const url = new URL(access.server)
     const search = new URLSearchParams(query).toString()
     let response: IncomingMessage
     try {
-      response = await this.#pool(access, url).get({
+      response = await this.#pool(access, url).request({
+        method,
         path: `${url.pathname.replace(/\/$/, '')}${path}${search && '?'}${search}`,
-        headers: { accept: this.#accept, 'user-agent': this.#options.userAgent, ...access.headers },
+        headers: {
+          accept: this.#accept,
+          'user-agent': this.#options.userAgent,
+          ...(content === undefined ? {} : { 'content-type': content.contentType }),
+          ...access.headers,
+        },
+        ...(content === undefined ? {} : { body: content.body }),
         signal,
         headersTimeoutMs: this.#headersTimeoutMs,
       })
     } catch (error) {
       throw connectionError(error, signal)
     }
-    if (response.statusCode === 200) return response
+    if (response.statusCode === 200 || response.statusCode === 201) return response
     if (response.statusCode === 406 && this.#accept !== JSON_TYPE) {
       // Something in between knows JSON only, and not how to choose.
       this.#accept = JSON_TYPE
       await readBody(response, MAX_ERROR_BYTES, this.#headersTimeoutMs).catch(() => {})
-      return this.#request(path, query, signal)
+      return this.#request(request)
     }
     throw await this.#refusal(response, signal)
   }

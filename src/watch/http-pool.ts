@@ -1,5 +1,5 @@
 /**
- * GET requests over one pool of kept connections to one server, with limits for the connection and for the answer's
+ * Requests over one pool of kept connections to one server, with limits for the connection and for the answer's
  * headers; what comes after them is the caller's to watch.
  * What could break: a request that is given up must give up its connection too, and an answer that is being read must
  * outlive the pool's retirement.
@@ -20,10 +20,12 @@ export interface HttpPoolOptions {
   readonly connectTimeoutMs: number
 }
 
-export interface GetOptions {
+export interface RequestOptions {
+  readonly method: 'GET' | 'POST' | 'PATCH'
   /** Path and query. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
   readonly signal: AbortSignal
   /** Longest wait for the answer's headers, the connection included, in milliseconds. */
   readonly headersTimeoutMs: number
@@ -53,7 +55,7 @@ export class HttpPool {
    * The answer, whatever its status, as soon as its headers are there; its body must be read or destroyed. Rejects with
    * `api-unreachable` or `api-silent` when a limit is passed, with the signal's reason, or with Node's own error.
    */
-  get({ path, headers, signal, headersTimeoutMs }: GetOptions): Promise<IncomingMessage> {
+  request({ method, path, headers, body, signal, headersTimeoutMs }: RequestOptions): Promise<IncomingMessage> {
     const { hostname, port } = this.#options.server
     const open = this.#isTls ? httpsRequest : httpRequest
     return new Promise((resolve, reject) => {
@@ -63,6 +65,7 @@ export class HttpPool {
         // The URL of an IPv6 address has brackets, its socket has none.
         host: hostname.replace(/^\[|\]$/g, ''),
         port: port === '' ? (this.#isTls ? 443 : 80) : Number(port),
+        method,
         path,
         headers,
         signal,
@@ -80,7 +83,7 @@ export class HttpPool {
         clearTimeout(late)
         reject(error)
       })
-      request.end()
+      request.end(body)
     })
   }
 

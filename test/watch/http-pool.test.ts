@@ -26,7 +26,7 @@ function poolFor(t: TestContext, server: string, options: Partial<HttpPoolOption
 }
 
 const get = (pool: HttpPool, path = '/x', signal = NEVER): Promise<IncomingMessage> =>
-  pool.get({ path, headers: { 'user-agent': 'test' }, signal, headersTimeoutMs: 1000 })
+  pool.request({ method: 'GET', path, headers: { 'user-agent': 'test' }, signal, headersTimeoutMs: 1000 })
 
 async function textOf(response: IncomingMessage): Promise<string> {
   let text = ''
@@ -58,7 +58,7 @@ test('HttpPool gives up on a server that says nothing, and on one that does not 
     createTcpServer(() => undefined),
   )
   const silent = poolFor(t, `http://127.0.0.1:${port}`)
-  await assert.rejects(silent.get({ path: '/', headers: {}, signal: NEVER, headersTimeoutMs: 30 }), {
+  await assert.rejects(silent.request({ method: 'GET', path: '/', headers: {}, signal: NEVER, headersTimeoutMs: 30 }), {
     code: 'api-silent',
     message: 'no answer within 30 ms',
   })
