@@ -5,10 +5,12 @@
 import type { ServerResponse } from 'node:http'
 import type { ObjectKind } from '../../src/service/objects.ts'
 
+export type Verb = 'list' | 'watch' | 'create' | 'patch'
+
 export interface Fault {
   /** Which requests it fits; absent fits all. */
   readonly kind?: ObjectKind
-  readonly verb?: 'list' | 'watch'
+  readonly verb?: Verb
   /** How many requests it is good for; default 1. */
   readonly times?: number
   readonly action:

@@ -1,13 +1,14 @@
 /**
  * A small API server of the tests' own, over real HTTP or HTTPS on loopback: list, watch and streaming list of Services,
- * EndpointSlices and Nodes, with faults on request. What it answers is what a recorded kube-apiserver 1.36 answers.
+ * EndpointSlices and Nodes, and Events written, with faults on request. What it answers is what a recorded kube-apiserver 1.36 answers.
  * What could break: it must not be politer than the real one; where it is simpler, a comment says so.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { ObjectKind } from '../../src/service/objects.ts'
-import { type Body, bodyOf, type Fault } from './faults.ts'
+import { answerEvent, EventStore } from './events.ts'
+import { type Body, bodyOf, type Fault, type Verb } from './faults.ts'
 import {
   API_VERSION,
   ApiStore,
@@ -35,7 +36,7 @@ export interface ApiServerOptions {
 /** A request as it came. */
 export interface SeenRequest {
   readonly kind: ObjectKind | undefined
-  readonly verb: 'list' | 'watch'
+  readonly verb: Verb
   readonly query: URLSearchParams
   readonly headers: IncomingMessage['headers']
   /** What it is answered in; undefined when it asks for nothing that there is. */
@@ -59,6 +60,7 @@ const PIECE_BYTES = 256 * 1024
 
 export class ApiServer {
   readonly store: ApiStore
+  readonly events = new EventStore()
   readonly requests: SeenRequest[] = []
   readonly faults: { fault: Fault; left: number }[] = []
   streamingList: StreamingList = 'works'
@@ -148,14 +150,15 @@ export class ApiServer {
     const url = new URL(request.url ?? '/', 'http://server')
     const kind = PATHS[url.pathname]
     const query = url.searchParams
-    const verb = query.get('watch') === 'true' ? 'watch' : 'list'
+    const written = EventStore.verbOf(request, url.pathname)
+    const verb = written ?? (query.get('watch') === 'true' ? 'watch' : 'list')
     const wire = wireFor(request.headers.accept ?? '*/*', this.speaksProtobuf)
     this.requests.push({ kind, verb, query, headers: request.headers, wire, atMs: performance.now() })
     const { tokens } = this.#options
     const token = /^Bearer (.*)$/.exec(request.headers.authorization ?? '')?.[1]
     if (tokens !== undefined && !tokens.has(token ?? ''))
       return refuse(response, wire, 401, 'Unauthorized', 'Unauthorized')
-    if (kind === undefined)
+    if (kind === undefined && written === undefined)
       return refuse(response, wire, 404, 'NotFound', 'the server could not find the requested resource')
     if (wire === undefined) return refuse(response, wire, 406, 'NotAcceptable', 'only application/json is acceptable')
     const action = this.#faultFor(kind, verb)
@@ -181,12 +184,18 @@ export class ApiServer {
       default:
         break
     }
+    if (kind === undefined) {
+      const { status: code, reason, object } = await this.events.write(request, url.pathname)
+      if (action?.kind === 'cut') response.socket?.resetAndDestroy()
+      if (reason !== '') return refuse(response, wire, code, reason, 'not this event')
+      return answerEvent(response, code, object)
+    }
     const body = bodyOf(response, action)
     if (verb === 'watch') await this.#watch(kind, query, response, body, wire)
     else await this.#list(kind, query, response, body, wire)
   }
 
-  #faultFor(kind: ObjectKind, verb: 'list' | 'watch'): Fault['action'] | undefined {
+  #faultFor(kind: ObjectKind | undefined, verb: Verb): Fault['action'] | undefined {
     const index = this.faults.findIndex(({ fault }) => (fault.kind ?? kind) === kind && (fault.verb ?? verb) === verb)
     const entry = this.faults[index]
     if (entry === undefined) return undefined

@@ -62,7 +62,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/\w+\/([\w-]+-)?codec(-[\w-]+)?\.ts$/,
   /^src\/sync\/(desired-frontends|owned-map|plan|table)\.ts$/,
   /^src\/netlink\/(attributes|batch|constants|errors|message)\.ts$/,
-  /^src\/watch\/([\w-]+-parser|api-error|findings|intern|metadata|protobuf(-\w+)?|selection|source)\.ts$/,
+  /^src\/watch\/([\w-]+-parser|api-error|event-objects|event-series|findings|intern|metadata|protobuf(-\w+)?|selection|source)\.ts$/,
   /^src\/conntrack\/stale-rule\.ts$/,
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
   /^src\/iptables\/(chain-names|errors|local-traffic|look-throttle|out-filter|wanted-rules)\.ts$/,
