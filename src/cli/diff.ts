@@ -5,7 +5,7 @@
 import { silentLog } from '../values/log.ts'
 import type { FlagValues } from './flags.ts'
 import { Proxy } from './proxy.ts'
-import { loadSettings, requireIpvsMode, sourceOpener } from './settings.ts'
+import { loadSettings, requireIpvsMode, sourcesOf } from './settings.ts'
 import { stderrLog } from './stderr-log.ts'
 
 /** As long as the sources may take to list. */
@@ -20,7 +20,7 @@ export async function diff(flags: FlagValues): Promise<number> {
     nodeName: settings.nodeName,
     drainDeadlineMs: undefined,
     log,
-    openSource: await sourceOpener(flags, settings, log),
+    openSource: (await sourcesOf(flags, settings, log)).openSource,
   })
   try {
     const commands = await proxy.preview(LIST_MS)

@@ -10,6 +10,8 @@ import { healthCheckAddressesOf, type InterfaceAddress } from '../service/node-a
 import type { NodeIps } from '../service/node-context.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import { healthCheckFailed } from '../watch/event-objects.ts'
+import type { Events } from '../watch/event-recorder.ts'
 
 export interface HealthCheckPortsOptions {
   readonly families: readonly IpFamily[]
@@ -17,6 +19,8 @@ export interface HealthCheckPortsOptions {
   readonly nodePortAddresses: readonly string[]
   readonly isProxyHealthy: () => boolean
   readonly problems: ProblemLog
+  /** Hear of each attempt that failed; absent: nobody does. */
+  readonly events?: Events
   readonly log: Log
 }
 
@@ -26,7 +30,7 @@ export class HealthCheckPorts {
   readonly #checks: HealthChecks
 
   constructor(options: HealthCheckPortsOptions) {
-    const { families, nodeName, isProxyHealthy, problems, log } = options
+    const { families, nodeName, isProxyHealthy, problems, events, log } = options
     this.#options = options
     this.#wanted = new WantedHealthChecks(families)
     this.#checks = new HealthChecks({
@@ -34,6 +38,7 @@ export class HealthCheckPorts {
       isProxyHealthy,
       log,
       onProblem: (socket, problem) => problems.report('health check', socket, problem === undefined ? [] : [problem]),
+      onFailedAttempt: (check, message) => events?.record(healthCheckFailed(check, message)),
     })
   }
 

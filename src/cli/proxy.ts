@@ -24,6 +24,7 @@ import { parseCidr } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import type { Events } from '../watch/event-recorder.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import type { ProbedKernel } from './bench-probe.ts'
 import { FirstLists } from './first-lists.ts'
@@ -36,6 +37,7 @@ export interface ProxyOptions {
   readonly nodeName: string
   readonly drainDeadlineMs: number | undefined
   readonly log: Log
+  readonly events?: Events
   /** Opens the source of objects on this sink. */
   readonly openSource: (sink: ObjectSink) => Source
   /** Hears of each pass; `complete` when nothing is under way that another pass waits for. */
@@ -127,17 +129,14 @@ export class Proxy {
     this.#flows = new FlowRemoval({ staleFlows: this.#dataplane.staleFlows, now, log })
     this.#health = new SyncHealth(2 * configuration.ipvs.syncPeriodMs, now)
     this.#healthChecks = new HealthCheckPorts({
+      ...options,
       families,
-      nodeName,
       nodePortAddresses,
       isProxyHealthy: () => this.#health.isHealthy,
       problems: this.#problems,
-      log,
     })
-    this.#closers.push(
-      () => this.#flows.close(),
-      () => this.#healthChecks.close(),
-    )
+    this.#closers.push(() => this.#flows.close())
+    this.#closers.push(() => this.#healthChecks.close())
     this.#loop = new SyncLoop({
       dataplane: this.#dataplane,
       desired: this.#desired,

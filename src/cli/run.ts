@@ -7,10 +7,11 @@ import { kernelRelease } from '../node/host.ts'
 import { openLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
+import { proxyStarting } from '../watch/event-objects.ts'
 import type { FlagValues } from './flags.ts'
 import { growFreely, growSparingly } from './heap.ts'
 import { Proxy } from './proxy.ts'
-import { loadSettings, logWarnings, requireIpvsMode, sourceOpener } from './settings.ts'
+import { loadSettings, logWarnings, requireIpvsMode, sourcesOf } from './settings.ts'
 import { VERSION } from './version.ts'
 
 /** Exit code of a process that ends on a signal: 128 and the signal's number. */
@@ -27,20 +28,27 @@ export async function run(flags: FlagValues): Promise<number> {
   requireIpvsMode(settings)
   log.info('Using ipvs Proxier', { version: VERSION, kernel: kernelRelease(), node: settings.nodeName })
   const passes = new Passes()
+  const { openSource, openEvents } = await sourcesOf(flags, settings, log)
+  const events = openEvents()
   const proxy = await Proxy.start({
     configuration: settings.configuration,
     nodeName: settings.nodeName,
     drainDeadlineMs: flags.drainDeadline === undefined || flags.drainDeadline === 0 ? undefined : flags.drainDeadline,
     log,
-    openSource: await sourceOpener(flags, settings, log),
+    events,
+    openSource,
     onPass: (report, complete) => passes.add(report, complete),
   })
+  if (flags.once !== true) events.record(proxyStarting(settings.nodeName))
   void passes.complete.then(growSparingly)
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
   if (benchFile !== undefined) (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
   const ended = flags.once === true ? passes.complete.then(() => undefined) : new Promise<never>(() => undefined)
   const signal = await Promise.race([ended, received(log)])
-  await Promise.race([proxy.close(), new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref())])
+  await Promise.race([
+    Promise.all([events.close(), proxy.close()]),
+    new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref()),
+  ])
   log.close()
   if (signal !== undefined) return SIGNAL_EXIT_CODE[signal]
   if (flags.output === 'json')

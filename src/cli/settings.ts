@@ -10,6 +10,7 @@ import { configurationFromFlags, nodeName, overrideConfiguration } from '../conf
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
+import type { Events } from '../watch/event-recorder.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import type { FlagValues } from './flags.ts'
 import { VERSION } from './version.ts'
@@ -50,26 +51,39 @@ function accepted(result: ConfigurationResult): {
   )
 }
 
-/** Opens the manifests folder or the API server that the flags and the configuration name. */
-export async function sourceOpener(
-  flags: FlagValues,
-  settings: Settings,
-  log: Log,
-): Promise<(sink: ObjectSink) => Source> {
+/** Where objects come from and Events go to. */
+export interface Sources {
+  readonly openSource: (sink: ObjectSink) => Source
+  readonly openEvents: () => Events
+}
+
+/** The manifests folder or the API server that the flags and the configuration name; nothing is opened yet. */
+export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log): Promise<Sources> {
   const watchLog = log.child('watch')
   const { nodeName: node, configuration } = settings
   const { manifests } = flags
+  const { EventRecorder, loggedEvents } = await import('../watch/event-recorder.ts')
   if (manifests !== undefined) {
     await requireFolder(manifests)
     const { openManifestsSource } = await import('../watch/manifests-source.ts')
-    return (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log: watchLog })
+    return {
+      openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log: watchLog }),
+      openEvents: () => loggedEvents(watchLog),
+    }
   }
+  const { ApiClient } = await import('../watch/api-client.ts')
   const { openApiSource } = await import('../watch/api-source.ts')
   const { KubeAccess } = await import('../watch/kube-config.ts')
-  const { kubeconfig, contentType, acceptContentTypes } = configuration.clientConnection
+  const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
   const access = new KubeAccess({ kubeconfig, master: flags.master ?? '' })
   const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log: watchLog }
-  return (sink) => openApiSource({ ...options, sink })
+  return {
+    openSource: (sink) => openApiSource({ ...options, sink }),
+    openEvents: () => {
+      const client = new ApiClient({ access, userAgent: `kube-ipvs/${VERSION}`, contentType: 'application/json' })
+      return new EventRecorder({ client, hostName: hostname(), qps, burst, log: watchLog })
+    },
+  }
 }
 
 /** Later the source waits for a folder to come back; at a start a wrong name is most likely a mistake. */

@@ -21,6 +21,8 @@ export interface HealthChecksOptions {
    * attempts go on.
    */
   readonly onProblem: (socket: string, problem: Problem | undefined) => void
+  /** Hears of each attempt that failed, with the message of the problem. */
+  readonly onFailedAttempt?: (check: HealthCheck, message: string) => void
   readonly log: Log
 }
 
@@ -99,7 +101,9 @@ export class HealthChecks {
       onOpen: () => this.#report(address, key, undefined),
       onFailure: (error, attempts) => {
         if (error.code === 'EADDRNOTAVAIL' && attempts < ADDRESS_ATTEMPTS) return
-        this.#report(address, key, problemOf(current(), address, error, this.#options.nodeName))
+        const problem = problemOf(current(), address, error, this.#options.nodeName)
+        this.#report(address, key, problem)
+        this.#options.onFailedAttempt?.(current(), problem.message)
       },
     })
   }

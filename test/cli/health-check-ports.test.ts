@@ -1,0 +1,88 @@
+/**
+ * A health check port that another program has: an Event at the API server, further attempts, and no other port the worse
+ * for it. Over real sockets and HTTP, on loopback.
+ * What could break: ports are picked by the kernel and given back before they are used.
+ */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type AddressInfo, type Server } from 'node:net'
+import { it, type TestContext } from 'node:test'
+import { HealthCheckPorts } from '../../src/cli/health-check-ports.ts'
+import { ProblemLog } from '../../src/serve/problem-log.ts'
+import { ApiClient } from '../../src/watch/api-client.ts'
+import { EventRecorder } from '../../src/watch/event-recorder.ts'
+import { ApiServer } from '../api-server/server.ts'
+import { frontendOf, SERVICE } from '../support/frontends.ts'
+import { recordingLog } from '../support/recording-log.ts'
+import { until } from '../watch/recording-sink.ts'
+
+async function listen(t: TestContext): Promise<{ readonly server: Server; readonly port: number }> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => server.close())
+  return { server, port: (server.address() as AddressInfo).port } // it listens on TCP
+}
+
+it('a taken health check port is an event and a retry, and disturbs nothing', async (t) => {
+  const server = new ApiServer()
+  const url = await server.listen()
+  const access = { access: async () => ({ server: url, headers: {}, tls: {} }), invalidate: () => undefined }
+  const client = new ApiClient({ access, userAgent: 'test', contentType: 'application/json' })
+  const log = recordingLog(2)
+  const problems = new ProblemLog(log)
+  const events = new EventRecorder({ client, hostName: 's0', log })
+  const ports = new HealthCheckPorts({
+    families: ['IPv4'],
+    nodeName: 'node0',
+    nodePortAddresses: ['127.0.0.0/8'],
+    isProxyHealthy: () => true,
+    problems,
+    events,
+    log,
+  })
+  t.after(async () => {
+    ports.close()
+    await events.close()
+    await server.close()
+  })
+  const taken = await listen(t)
+  const free = await listen(t)
+  free.server.close()
+  for (const [name, port, address] of [
+    ['web', taken.port, '10.96.0.1'],
+    ['other', free.port, '10.96.0.2'],
+  ] as const) {
+    const frontend = frontendOf({
+      address,
+      localReadyEndpoints: 1,
+      service: { ...SERVICE, name, healthCheckNodePort: port },
+    })
+    ports.frontend(frontend.key, frontend)
+  }
+  ports.nodeChanged([{ interfaceName: 'lo', address: '127.0.0.1' }], { IPv4: '127.0.0.1' })
+  ports.passed()
+  const status = async (port: number): Promise<number> =>
+    (await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: 'close' } })).status
+
+  const { writes } = server.events
+  // The first attempt, and the second half a second later.
+  await until('two writes', () => writes.length >= 2)
+  const note = `node node0 failed to start healthcheck "demo/web" on port ${taken.port}: listen tcp4 127.0.0.1:${taken.port}: bind: address already in use`
+  const [first, second] = writes.map(({ request, object }) => ({ request, object: JSON.stringify(object) }))
+  assert.equal(first?.request, 'create')
+  assert.ok(first?.object.includes(`"reason":"FailedToStartServiceHealthcheck"`))
+  assert.ok(first?.object.includes(`"regarding":{"kind":"Service","namespace":"demo","name":"web","apiVersion":"v1"}`))
+  assert.ok(first?.object.includes(`"note":${JSON.stringify(note)},"type":"Warning"`))
+  assert.equal(second?.request, 'patch')
+  assert.match(second?.object ?? '', /^\{"series":\{"count":2,"lastObservedTime":"[^"]+"\}\}$/)
+  assert.equal(await status(free.port), 200)
+  assert.deepEqual(
+    Array.from(problems.current(), ({ message }) => message),
+    [note],
+  )
+
+  taken.server.close()
+  await until('the port is taken up', () => [...problems.current()].length === 0)
+  assert.equal(await status(taken.port), 200)
+  assert.equal(writes.length, 2)
+})
