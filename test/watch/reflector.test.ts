@@ -143,12 +143,12 @@ inBothEncodings('Reflector tells of deletions that a paged relist shows', async 
 })
 
 for (const [name, retryAfter, longest] of [
-  ['seconds', '1', 1000],
-  ['a date', new Date(Date.now() + 100_000).toUTCString(), 100_000],
+  ['seconds', () => '1', 1000],
+  ['a date', () => new Date(Date.now() + 100_000).toUTCString(), 100_000],
 ] as const)
   inBothEncodings(`Reflector leaves the server alone for the Retry-After of a 429, given as ${name}`, async (open) => {
     const f = await open()
-    f.server.inject({ action: { kind: 'status', status: 429, headers: { 'retry-after': retryAfter } } })
+    f.server.inject({ action: { kind: 'status', status: 429, headers: { 'retry-after': retryAfter() } } })
     f.start()
     await until('failure', () => f.waits.length === 1)
     assert.deepEqual(f.failures, ['api-status 429'])
