@@ -12,7 +12,7 @@ import type { EntryRunOptions } from '../ipset/entry-run.ts'
 import { SERVICE_DEVICE } from '../ipvs/address-diff.ts'
 import { VirtualServerTable } from '../ipvs/table.ts'
 import { ipFamilies } from '../node/host.ts'
-import { Reconciler, reconciled } from '../sync/reconciler.ts'
+import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
 import { TableSync } from '../sync/table-sync.ts'
 import { parseCidr } from '../values/cidr.ts'
 import type { FlagValues } from './flags.ts'
@@ -37,7 +37,10 @@ export async function cleanup(flags: FlagValues): Promise<number> {
     const commands = await nothing().preview({ signal, mayRemove: true, now })
     if (flags.output !== 'json') for (const command of commands) process.stdout.write(`${command}\n`)
     const failures = flags.dryRun === true ? [] : await removeAll(nothing(), signal)
-    for (const { command, error } of failures) process.stderr.write(`kube-ipvs cleanup: ${command}: ${error.message}\n`)
+    for (const { command, error } of failures) {
+      const about = error.message.startsWith(command) ? '' : `${command.split('\n')[0]}: `
+      process.stderr.write(`kube-ipvs cleanup: ${about}${error.message}\n`)
+    }
     if (flags.output === 'json')
       process.stdout.write(
         `${JSON.stringify({ dryRun: flags.dryRun === true, operations: commands, failures: failures.map(({ command, error }) => ({ command, error: error.message })) })}\n`,
@@ -75,16 +78,14 @@ async function ownership(
   return ownedBySets(inSets.values(), new Set(addresses.map((it) => it.address)))
 }
 
-async function removeAll(
-  reconciler: Reconciler,
-  signal: AbortSignal,
-): Promise<readonly { readonly command: string; readonly error: Error }[]> {
+async function removeAll(reconciler: Reconciler, signal: AbortSignal): Promise<PassReport['failures']> {
   for (let tries = 1; ; tries++) {
     const { failures, unreadable } = await reconciler.pass({ signal, mayRemove: true, now })
     const [cannotRead] = unreadable
     if (cannotRead !== undefined) throw cannotRead.error
     if (failures.length === 0 || tries === TRIES) return failures
-    const dueMs = reconciler.nextDueMs()
-    if (dueMs !== undefined) await sleep(Math.max(0, dueMs - now()), undefined, { signal })
+    // Until all of them are due: what is left at the end is what could not be done.
+    const dueMs = Math.max(...failures.map(({ retryAtMs }) => retryAtMs))
+    await sleep(Math.max(0, dueMs - now()), undefined, { signal })
   }
 }

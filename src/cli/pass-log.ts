@@ -32,8 +32,10 @@ export class PassLog {
   passed(report: PassReport, durationMs: number): void {
     const { log } = this.#options
     const { failures, repairs, unreadable, applied } = report
-    for (const { error, ...failure } of failures.slice(0, LINES))
-      log.error('An operation failed and will be tried again', { ...failure, error: error.message })
+    for (const { error, command, ...failure } of failures.slice(0, LINES)) {
+      const fields = { ...failure, command: firstLine(command), error: error.message }
+      log.error('An operation failed and will be tried again', fields)
+    }
     for (const { table, error } of unreadable) log.error('Cannot read a table', { table, error: error.message })
     for (const { commands, ...repair } of repairs.slice(0, LINES)) {
       const again = repair.times >= SECOND_PROXY
@@ -73,4 +75,10 @@ export class PassLog {
     }
     this.#lost = lost
   }
+}
+
+/** A chain is many commands; the error says which one it is about. */
+function firstLine(commands: string): string {
+  const [first = '', ...more] = commands.split('\n')
+  return more.length === 0 ? first : `${first} and ${more.length} more`
 }

@@ -43,7 +43,7 @@ export async function openGuardKernel(families: readonly IpFamily[], signal: Abo
     tables: (hooks) => ({
       sets: new SetTable(ipset, families),
       entries: new EntryTable(ipset, { families, ...hooks }),
-      chains: families.map((family) => new IptablesTable(family, iptables)),
+      chains: families.map((family) => new IptablesTable(family, iptables, iptables.choice.suffix)),
     }),
     close() {
       ipset.close()

@@ -62,9 +62,12 @@ export function directionOf(op: IptablesOperation): Direction {
   return op.kind === 'write-chain' || op.kind === 'insert-jump' ? 'add' : 'remove'
 }
 
-/** As an operator would type it: one command a line. A chain whose rules only come and go is not shown as a whole. */
-export function formatIptablesOperation(op: IptablesOperation, family: IpFamily): string {
-  const program = `${family === 'IPv4' ? 'iptables' : 'ip6tables'} -t ${op.table}`
+/**
+ * As an operator would type it: one command a line. A chain whose rules only come and go is not shown as a whole.
+ * @param suffix of the program's name, `-legacy`
+ */
+export function formatIptablesOperation(op: IptablesOperation, family: IpFamily, suffix = ''): string {
+  const program = `${family === 'IPv4' ? 'iptables' : 'ip6tables'}${suffix} -t ${op.table}`
   switch (op.kind) {
     case 'insert-jump':
       return `${program} -I ${op.chain} ${op.rule}`

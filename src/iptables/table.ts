@@ -15,11 +15,14 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
   readonly name: 'chains-IPv4' | 'chains-IPv6'
   readonly family: IpFamily
   readonly #programs: IptablesPrograms
+  readonly #suffix: string
   /** Rules of others that led into our chains at the last look, by the key of our chain. */
   #inUse: ReadonlyMap<string, string> = new Map()
 
-  constructor(family: IpFamily, programs: IptablesPrograms) {
+  /** @param suffix what people type after `iptables`, for `format` */
+  constructor(family: IpFamily, programs: IptablesPrograms, suffix = '') {
     this.family = family
+    this.#suffix = suffix
     this.name = `chains-${family}`
     this.#programs = programs
   }
@@ -29,7 +32,7 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
   readonly equal = sameItem
   readonly step = (_live: IptablesItem | undefined, op: IptablesOperation) => stepIptables(op)
   readonly direction = directionOf
-  readonly format = (op: IptablesOperation) => formatIptablesOperation(op, this.family)
+  readonly format = (op: IptablesOperation) => formatIptablesOperation(op, this.family, this.#suffix)
 
   /** `read` finds only the named chains and the jumps of exactly our text. */
   isOurs(): boolean {

@@ -23,6 +23,8 @@ export interface IptablesChoice {
   readonly reason: string
   /** What the kernel lacks for it, `nf_tables for IPv6`; undefined when nothing, or for legacy, which was not tried. */
   readonly missing: string | undefined
+  /** What people type after `iptables` and `ip6tables` to reach this back end: '' where plain iptables is it. */
+  readonly suffix: '' | '-nft' | '-legacy'
   /** Programs of each family that has them; a family without is no less wanted, its tables just cannot be written. */
   readonly programs: { readonly [family in IpFamily]?: FamilyPrograms }
   /** `1.8.9`; undefined when it was not asked for, because the program's name says that it is 1.8.0 or later. */
@@ -73,8 +75,9 @@ export async function chooseIptables(options: ChoiceOptions): Promise<IptablesCh
   const decision = await decide(options, found, plain)
   // Programs without a back end in their name serve only the back end they stand for.
   const own = plain.mode === decision.mode ? { ...found.plain, ...found[decision.mode] } : found[decision.mode]
+  const suffix = plain.mode === decision.mode ? '' : (`-${decision.mode}` as const)
   const recent = isRecent(plain.version)
-  return { ...decision, programs: own, version: plain.version, randomFully: recent, waits: recent }
+  return { ...decision, suffix, programs: own, version: plain.version, randomFully: recent, waits: recent }
 }
 
 type Found = Readonly<Record<IptablesMode | 'plain', { readonly [family in IpFamily]?: FamilyPrograms }>>

@@ -115,5 +115,8 @@ test('formatIptablesOperation prints what an operator types', () => {
     ],
     [{ kind: 'write-chain', ...at, before: undefined, rules: [] }, 'ip6tables -t nat -N KUBE-SERVICES'],
   ] as const
-  for (const [op, text] of rows) assert.equal(formatIptablesOperation(op, 'IPv6'), text)
+  for (const [op, text] of rows) {
+    assert.equal(formatIptablesOperation(op, 'IPv6'), text)
+    assert.equal(formatIptablesOperation(op, 'IPv4', '-legacy'), text.replaceAll(/^ip6tables/gm, 'iptables-legacy'))
+  }
 })

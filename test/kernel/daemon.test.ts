@@ -12,6 +12,7 @@ import {
   virtualServers,
   Workbench,
 } from '../support/daemon.ts'
+import { isMet } from './needs.ts'
 
 const WEB = service('web', { clusterIP: '10.96.0.1' })
 const WEB_SLICE = slice('web', ['10.244.0.1', '10.244.0.2'])
@@ -20,6 +21,10 @@ const WEB_TABLE = [
   '-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1',
   '-a -t 10.96.0.1:80 -r 10.244.0.2:8080 -m -w 1',
 ]
+
+/** Plain iptables is nft; where the kernel has no such thing, the daemon takes legacy. */
+const suffix = isMet('iptables-nft') ? '' : '-legacy'
+const SAVES = [`iptables${suffix}-save`, `ip6tables${suffix}-save`, 'ipset save']
 
 let bench: Workbench
 beforeEach(resetNode)
@@ -313,7 +318,7 @@ describe('daemon', () => {
       'ip address delete 10.96.0.1/32 dev kube-ipvs0',
       'ip link delete kube-ipvs0',
       'ipvsadm -D -t 10.96.0.1:80',
-      'ip6tables -t filter -D OUTPUT -m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-OUT-FILTER',
+      `ip6tables${suffix} -t filter -D OUTPUT -m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-OUT-FILTER`,
     ])
     const deletions = commands.filter((command) => command.startsWith('ipset del '))
     assert.deepEqual(deletions.slice(0, 2), [
@@ -335,7 +340,7 @@ describe('daemon', () => {
     assert.equal((await bench.command('cleanup')).code, 0)
     assert.deepEqual(virtualServers(), ['-A -f 7 -s wlc', '-A -t 192.0.2.1:80 -s rr'])
     assert.throws(() => sh('ip link show kube-ipvs0 2>&1'))
-    assert.deepEqual(['iptables-save', 'ip6tables-save', 'ipset save'].flatMap(kubeLines), [])
+    assert.deepEqual(SAVES.flatMap(kubeLines), [])
     assert.match(sh('ipset list -n'), /^MY-SET$/m)
     assert.equal((await bench.command('cleanup')).code, 0)
   })
@@ -357,9 +362,12 @@ describe('daemon', () => {
         .slice(0, command.startsWith('ipset') ? 2 : 1)
         .join(' '),
     )
-    assert.deepEqual([...new Set(programs)], ['ipset create', 'ipset add', 'iptables', 'ip6tables', 'ipvsadm', 'ip'])
+    assert.deepEqual(
+      [...new Set(programs)],
+      ['ipset create', 'ipset add', `iptables${suffix}`, `ip6tables${suffix}`, 'ipvsadm', 'ip'],
+    )
     assert.deepEqual(virtualServers(), [])
-    const rules = () => ['iptables-save', 'ip6tables-save', 'ipset save'].map((command) => kubeLines(command).sort())
+    const rules = () => SAVES.map((command) => kubeLines(command).sort())
     assert.equal((await bench.command('', '--once')).code, 0)
     const made = rules()
     const after = await bench.command('diff')

@@ -40,6 +40,7 @@ function programsOf(mode: IptablesMode): HostIptables {
     mode,
     reason: 'the test says so',
     missing: undefined,
+    suffix: '',
     programs: { IPv4: programs('IPv4'), IPv6: programs('IPv6') },
     version: undefined,
     randomFully: true,

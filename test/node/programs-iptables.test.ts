@@ -141,6 +141,7 @@ test('chooseIptables names the programs of the chosen back end', async () => {
   assert.equal(name(choice.programs.IPv4?.restore), 'iptables-legacy-restore')
   assert.equal(name(choice.programs.IPv6?.save), 'ip6tables-legacy-save')
   const plain = await choose({ plain: 'xtables-nft-multi' })
+  assert.deepEqual([choice.suffix, plain.choice.suffix], ['-legacy', ''])
   assert.equal(name(plain.choice.programs.IPv6?.restore), 'ip6tables-restore')
 })
 

@@ -26,6 +26,8 @@ export class Workbench {
   readonly #running = new Set<ChildProcess>()
   /** Everything daemons have logged. */
   log = ''
+  /** Added to the environment of what is started. */
+  env: Readonly<Record<string, string>> = {}
 
   constructor(ipvs: Readonly<Record<string, unknown>> = {}, more: Readonly<Record<string, unknown>> = {}) {
     this.#configuration = {
@@ -89,7 +91,10 @@ export class Workbench {
   }
 
   #spawn(args: string[]): ChildProcess {
-    return spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+    return spawn(process.execPath, [MAIN, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...this.env },
+    })
   }
 
   /** Ends a daemon; resolves to its exit code. */

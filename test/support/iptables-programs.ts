@@ -1,0 +1,96 @@
+/**
+ * The programs of iptables between the daemon and the real ones: counted, and made to hang; and their libraries without
+ * some.
+ * What could break: the real program takes over the process (exec), so that announcements carry the id that was started.
+ */
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const STEMS = ['iptables', 'ip6tables'] as const
+const LIBRARIES = [
+  '/usr/lib/x86_64-linux-gnu/xtables',
+  '/usr/lib/aarch64-linux-gnu/xtables',
+  '/usr/lib/xtables',
+] as const
+
+export class IptablesPrograms {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-iptables-'))
+
+  constructor() {
+    for (const stem of STEMS)
+      for (const mode of ['nft', 'legacy'])
+        for (const verb of ['save', 'restore']) {
+          const name = `${stem}-${mode}-${verb}`
+          const hangs = `[ -e ${this.#folder}/hang-${stem} ] && [ ${verb} = restore ] && exec sleep 600`
+          const script = `#!/bin/sh\necho '${stem} ${verb}' >>${this.#folder}/starts\n${hangs}\nexec /usr/sbin/${name} "$@"\n`
+          writeFileSync(join(this.#folder, name), script)
+          chmodSync(join(this.#folder, name), 0o755)
+        }
+    this.forget()
+  }
+
+  /** For the environment of the daemon. */
+  get path(): string {
+    return `${this.#folder}:${process.env['PATH'] ?? ''}`
+  }
+
+  /** What was started since the last `forget`: `iptables restore`. */
+  get starts(): readonly string[] {
+    return readFileSync(join(this.#folder, 'starts'), 'utf8').split('\n').filter(Boolean)
+  }
+
+  forget(): void {
+    writeFileSync(join(this.#folder, 'starts'), '')
+  }
+
+  /** Restores of this family hang from now on, or work again. */
+  hang(stem: (typeof STEMS)[number], hangs: boolean): void {
+    const flag = join(this.#folder, `hang-${stem}`)
+    if (hangs) writeFileSync(flag, '')
+    else rmSync(flag, { force: true })
+  }
+
+  remove(): void {
+    rmSync(this.#folder, { recursive: true })
+  }
+}
+
+/** A folder for XTABLES_LIBDIR: the system's libraries without those of these names (`xt_ipvs`, `ipt_REJECT`). */
+export class IptablesLibraries {
+  readonly folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-xtables-'))
+  readonly #real: string
+
+  constructor(without: readonly string[]) {
+    const real = LIBRARIES.find((folder) => existsSync(folder))
+    if (real === undefined) throw new Error('no libraries of iptables')
+    this.#real = real
+    mkdirSync(this.folder, { recursive: true })
+    for (const file of readdirSync(real)) if (!without.includes(nameOf(file))) this.#link(file)
+  }
+
+  /** Brings a library back. */
+  bring(name: string): void {
+    this.#link(`lib${name}.so`)
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true })
+  }
+
+  #link(file: string): void {
+    symlinkSync(join(this.#real, file), join(this.folder, file))
+  }
+}
+
+const nameOf = (file: string): string => file.replace(/^lib/, '').replace(/\.so$/, '')
