@@ -25,7 +25,7 @@ export type Addresses = Readonly<Record<IpFamily, string>>
 /** The node's own: on eth0, and on each pod's link. */
 export const NODE: Addresses = { IPv4: '10.0.2.15', IPv6: 'fd00:10:0:2::15' }
 const GATEWAY: Addresses = { IPv4: '10.244.0.254', IPv6: 'fd00:10:244::fe' }
-const NODES_OWN = new Set(Object.values(NODE).concat(Object.values(GATEWAY)))
+export const NODES_OWN = new Set(Object.values(NODE).concat(Object.values(GATEWAY)))
 /** Where pods answer, in every protocol. */
 export const POD_PORT = 8080
 
@@ -73,7 +73,7 @@ export type Outcome = string
 
 export class Cluster {
   readonly #servers: (Server | UdpSocket)[] = []
-  /** Who asked over UDP, whether the answer arrived or not: `POD ADDRESS`. */
+  /** Who has asked, whether the answer arrived or not: `POD ADDRESS`. */
   readonly seen = new Set<string>()
 
   /** `protocols`: those in which pods answer. */
@@ -139,6 +139,8 @@ export class Cluster {
     if (at.protocol !== 'udp')
       return listenStream(namespace, at, (socket) => {
         const who = `${pod} ${socket.remoteAddress} ${socket.remotePort}\n`
+        // Undefined once the client has gone.
+        if (socket.remoteAddress !== undefined) this.seen.add(`${pod} ${socket.remoteAddress}`)
         socket.on('error', () => undefined).on('data', () => socket.write(who))
       })
     const udp = listenUdp(namespace, at)

@@ -1,0 +1,123 @@
+/**
+ * A cold start with 2,000 Services, with clients that ask from before its first moment on: no packet to a VIP leaves
+ * unmasqueraded, none passes a firewall that is not there yet, and the API server's Service and the cluster's DNS come first.
+ * What could break: a start that nobody asks during proves nothing, so some must be answered before it is over.
+ */
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { after, before, describe, it } from 'node:test'
+import { Cluster, NODES_OWN, type Outcome, POD_PORT } from '../support/cluster.ts'
+import { boundAddresses, eventually, type Manifest, service, slice, type Workbench } from '../support/daemon.ts'
+import { bothFamilies, everyKind, FAMILIES, frontend, KINDS } from '../support/every-kind.ts'
+import type { Place } from '../support/net-namespace.ts'
+
+const SERVICES = 2000
+const KUBERNETES = '10.96.200.1'
+const DNS = '10.96.200.10'
+const vip = (index: number): string => `10.100.${index >> 8}.${index & 255}`
+const udp = (address: string, port = 80): Place => ({ protocol: 'udp', address, port })
+
+function udpService(namespace: string, name: string, clusterIP: string, port = 80): Manifest[] {
+  const ports = [{ name: 'u', protocol: 'UDP', port, targetPort: POD_PORT }]
+  const metadata = { name: `${name}-1`, namespace, labels: { 'kubernetes.io/service-name': name } }
+  return [
+    service(name, { clusterIP, ports }, { metadata: { namespace } }),
+    slice(name, ['10.244.0.1'], { metadata, ports: [{ name: 'u', protocol: 'UDP', port: POD_PORT }] }),
+  ]
+}
+
+/** What is asked all the time, in turn; the many Services one by one. */
+const PLACES: readonly Place[] = [
+  udp(KUBERNETES),
+  udp(DNS, 53),
+  ...FAMILIES.flatMap((family) =>
+    KINDS.flatMap((kind) => (['udp', 'tcp'] as const).map((protocol) => frontend(1, kind, family, protocol))),
+  ),
+]
+const GUARDED: readonly Place[] = FAMILIES.flatMap((family) =>
+  (['udp', 'tcp'] as const).map((protocol) => frontend(2, 'LoadBalancer', family, protocol)),
+)
+const CLIENTS = 16
+
+describe('a cold start', () => {
+  let cluster: Cluster
+  let bench: Workbench
+  let monitor: ChildProcess
+  /** Addresses in the order in which they were bound; some are missed when they are many at a time. */
+  let bound = ''
+  const outcomes: Outcome[] = []
+  before(async () => {
+    cluster = Cluster.start()
+    monitor = spawn('ip', ['-o', 'monitor', 'address'], { stdio: ['ignore', 'pipe', 'inherit'] })
+    monitor.stdout?.on('data', (chunk) => {
+      bound += chunk
+    })
+    bench = bothFamilies()
+    const many = Array.from({ length: SERVICES }, (_, index) => udpService('demo', `many-${index}`, vip(index)))
+    bench.write('many.yaml', ...many.flat())
+    bench.write('first.yaml', ...everyKind(1, ['a']))
+    bench.write(
+      'guarded.yaml',
+      ...everyKind(2, ['b'], { loadBalancerSourceRanges: ['203.0.113.0/24', 'fd00:203::/64'] }),
+    )
+    bench.write(
+      'last.yaml',
+      ...udpService('kube-system', 'dns', DNS, 53),
+      ...udpService('default', 'kubernetes', KUBERNETES),
+    )
+
+    let asked = 0
+    let isOver = false
+    const ask = async (): Promise<void> => {
+      while (!isOver) {
+        const number = asked++
+        for (const place of [PLACES[number % PLACES.length], udp(vip((number * 7) % SERVICES))])
+          if (place !== undefined) outcomes.push(await cluster.ask('client', place, { withinMs: 10 }))
+        const guarded = GUARDED[number % GUARDED.length]
+        if (guarded !== undefined) await cluster.ask('client', guarded, { withinMs: 10 })
+      }
+    }
+    const asking = Array.from({ length: CLIENTS }, ask)
+    bench.start()
+    await eventually(async () => {
+      for (const index of [0, SERVICES / 2, SERVICES - 1])
+        assert.equal(await cluster.ask('client', udp(vip(index)), { withinMs: 500 }), 'a node')
+    }, 60_000)
+    await eventually(() => assert.ok(outcomes.filter((outcome) => outcome.startsWith('a ')).length > 100))
+    isOver = true
+    await Promise.all(asking)
+  })
+  after(async () => {
+    monitor.kill()
+    await bench.close()
+    cluster.stop()
+  })
+
+  it('is asked from before the first moment until the end', () => {
+    const first = outcomes.findIndex((outcome) => outcome.startsWith('a '))
+    assert.ok(first > 50, `${first} were asked before the first answer`)
+    assert.ok(outcomes.slice(first).includes('nothing'), 'some were there before others')
+  })
+
+  it('masquerades from the first packet on', () => {
+    const others = [...cluster.seen].filter((one) => !NODES_OWN.has(one.replace(/^. /, '')))
+    assert.deepEqual(others, [])
+    assert.deepEqual(
+      [...new Set(outcomes)].filter((outcome) => outcome.endsWith(' own')),
+      [],
+    )
+  })
+
+  it('guards a VIP before it is there', () => {
+    for (const { address } of GUARDED) assert.ok(boundAddresses().some((one) => one.startsWith(`${address}/`)))
+    assert.deepEqual(
+      [...cluster.seen].filter((one) => one.startsWith('b ')),
+      [],
+    )
+  })
+
+  it('begins with what the cluster needs first', () => {
+    const addresses = [...bound.matchAll(/kube-ipvs0 +inet (\S+)\/32/g)].map((match) => match[1])
+    assert.deepEqual(new Set(addresses.slice(0, 2)), new Set([KUBERNETES, DNS]))
+  })
+})
