@@ -1,0 +1,93 @@
+/**
+ * Established TCP connections while their endpoint leaves: they go on, new ones go elsewhere, and the real server goes
+ * when its last connection has ended, a restart in between or not.
+ * What could break: the kernel remembers a connection that was reset for ten seconds, and looks are up to 30 s apart.
+ */
+import assert from 'node:assert/strict'
+import type { ChildProcess } from 'node:child_process'
+import { after, before, describe, it } from 'node:test'
+import { ADDRESSES, Cluster } from '../support/cluster.ts'
+import { eventually, sh, virtualServers, type Workbench } from '../support/daemon.ts'
+import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
+import { LiveConnections } from '../support/live-connections.ts'
+
+const PLACES = KINDS.flatMap((kind) => FAMILIES.map((family) => frontend(1, kind, family, 'tcp')))
+
+describe('established connections of an endpoint that leaves', () => {
+  let cluster: Cluster
+  let bench: Workbench
+  let daemon: ChildProcess
+  const live = new LiveConnections()
+  before(async () => {
+    cluster = Cluster.start()
+    bench = bothFamilies()
+    bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
+    daemon = bench.start()
+    await settled(1, 2)
+    for (const place of PLACES) for (let index = 0; index < 2; index++) await live.open(cluster, 'client', place)
+    await live.check()
+  })
+  after(async () => {
+    live.close()
+    await bench.close()
+    cluster.stop()
+  })
+
+  /** Weights of pod a's TCP real servers that have or had connections, one of each virtual server that was asked. */
+  const weightsOfA = (): string[] => {
+    const ofA = new RegExp(`^-a -t (.*) -r \\[?(?:${ADDRESSES.a.IPv4}|${ADDRESSES.a.IPv6})\\]?:.* -w (\\d+)$`)
+    const asked = new Set(
+      PLACES.map(({ address, port }) => (address.includes(':') ? `[${address}]` : address) + `:${port}`),
+    )
+    return virtualServers().flatMap((line) => {
+      const [, place = '', weight = ''] = ofA.exec(line) ?? []
+      return asked.has(place) ? [weight] : []
+    })
+  }
+  const all = (weight: string): string[] => PLACES.map(() => weight)
+  const newOnesGoTo = async (...pods: readonly string[]): Promise<void> => {
+    for (const place of PLACES) {
+      const outcomes = new Set(await cluster.askInTurn('client', place, 4))
+      assert.deepEqual(
+        [...outcomes].sort(),
+        pods.map((pod) => `${pod} node`),
+        place.address,
+      )
+    }
+  }
+
+  it('go on while it drains', async () => {
+    bench.write('web.yaml', ...everyKind(1, ['c']))
+    await eventually(() => assert.deepEqual(weightsOfA(), all('0')))
+    await newOnesGoTo('c')
+    await live.check()
+    assert.equal((await bench.command('diff')).code, 0, 'a drain in progress is no difference')
+  })
+
+  it('go on when it returns, with its weight back in place', async () => {
+    bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
+    await eventually(() => assert.deepEqual(weightsOfA(), all('1')))
+    await newOnesGoTo('a', 'c')
+    await live.check()
+    const connections = sh('ipvsadm -L -n')
+      .split('\n')
+      .filter((line) => line.includes(ADDRESSES.a.IPv4))
+    assert.ok(
+      connections.some((line) => Number(line.trim().split(/\s+/).at(-2)) > 0),
+      'it was not deleted and added',
+    )
+  })
+
+  it('go on when the daemon is restarted while it drains, and it goes after they have ended', async () => {
+    bench.write('web.yaml', ...everyKind(1, ['c']))
+    await eventually(() => assert.deepEqual(weightsOfA(), all('0')))
+    await bench.stop(daemon)
+    bench.start()
+    bench.write('other.yaml', ...everyKind(2, ['c']))
+    await settled(2)
+    assert.deepEqual(weightsOfA(), all('0'))
+    await live.check()
+    live.close()
+    await eventually(() => assert.deepEqual(weightsOfA(), []), 60_000)
+  })
+})
