@@ -56,7 +56,9 @@ for (const [backEnd, need] of [
   describe(`with rules in ${backEnd}`, needs(need), () => {
     let bench: Workbench
     before(async () => {
-      sh(`iptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT`)
+      // A node may forward nothing but what its rules accept.
+      sh(`iptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT
+        iptables-${backEnd} -P FORWARD DROP; ip6tables-${backEnd} -P FORWARD DROP`)
       bench = bothFamilies()
       for (const policy of POLICIES) {
         const policies = { internalTrafficPolicy: policy, externalTrafficPolicy: policy }

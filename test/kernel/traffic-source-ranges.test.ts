@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/values/protocol.ts'
-import { ADDRESSES, type Addresses, Cluster, clientAddress, type From, NODE } from '../support/cluster.ts'
+import { ADDRESSES, type Addresses, Cluster, clientAddress, type From, NODE, REFUSAL_MS } from '../support/cluster.ts'
 import type { Workbench } from '../support/daemon.ts'
 import {
   bothFamilies,
@@ -101,8 +101,7 @@ describe('source ranges', { concurrency: 1000 }, () => {
         it(`${ranges}: ${from} at ${address?.IPv4 ?? 'its own address'} asks ${kind}`, () =>
           inBothFamilies(async (family) => {
             const place = frontend(numberOf(ranges), kind, family, protocol)
-            // As long as a refusal may take to be seen.
-            const asked = { withinMs: 4000, ...(address === undefined ? {} : { address: address[family] }) }
+            const asked = { withinMs: REFUSAL_MS, ...(address === undefined ? {} : { address: address[family] }) }
             assert.equal(await cluster.ask(from, place, asked), expected[family], family)
           }))
     })

@@ -56,11 +56,17 @@ export const clientAddress = (index: number): Addresses => ({
   IPv6: `fd00:10:0:2::${101 + index}`,
 })
 
+/**
+ * As long as a refusal may take to be seen: the first may come while the socket is still inside `connect`, and TCP sends
+ * again after one second, SCTP after three.
+ */
+export const REFUSAL_MS = 4000
+
 export interface Asked {
   /** Default: that of who asks. */
   readonly address?: string
   readonly port?: number
-  /** How long to wait for an answer; default 5 s. */
+  /** How long to wait for an answer; default 2 s. */
   readonly withinMs?: number
 }
 
@@ -150,7 +156,7 @@ export class Cluster {
     })
   }
 
-  async ask(from: From, to: Place, { address, port, withinMs = 5000 }: Asked = {}): Promise<Outcome> {
+  async ask(from: From, to: Place, { address, port, withinMs = 2000 }: Asked = {}): Promise<Outcome> {
     const own = from === 'node' ? undefined : ADDRESSES[from][familyOf(to.address)]
     const answer = await exchange({ namespace: this.#namespaceOf(from), to, address: address ?? own, port, withinMs })
     if (typeof answer === 'string') return answer === 'ECONNREFUSED' ? 'refused' : answer
