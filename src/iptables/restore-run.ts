@@ -159,10 +159,12 @@ function lesserTask(task: Task, line: string, reason: string): Task | undefined 
   if (task.shortfall !== undefined && !(task.shortfall instanceof MissingMatchError)) return undefined
   if (op.kind === 'delete-chain') return { index, op: emptied(op), shortfall: chainInUse(op, reason) }
   if (op.kind !== 'write-chain') return undefined
-  const missing = OPTIONAL_MATCHES.find((match) => matchesOf(line).includes(match))
+  // Where only the kernel refuses (legacy), no line is named: then a match that may be missing is tried first.
+  const suspects = line === '' ? op.rules : [line]
+  const missing = OPTIONAL_MATCHES.find((match) => suspects.some((rule) => matchesOf(rule).includes(match)))
   if (missing !== undefined) {
     const rules = op.rules.filter((rule) => !matchesOf(rule).includes(missing))
-    const message = `${chainKey(op.table, op.chain)} is without its rules that need the match ${missing}: ${reason} (${line})`
+    const message = `${chainKey(op.table, op.chain)} is without its rules that need the match ${missing}: ${reason}${line === '' ? '' : ` (${line})`}`
     return { index, op: { ...op, rules }, shortfall: new MissingMatchError(missing, message) }
   }
   // An empty chain lets everything else that leads to it be written; one that is there keeps its rules.

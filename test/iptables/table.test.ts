@@ -165,25 +165,29 @@ test('IptablesTable failure names the rule when its line is named', async () => 
   )
 })
 
-test('IptablesTable writes a chain without the rules of a missing match, and names the match', async () => {
-  const bench = new Bench()
-  bench.memory.refuse = (line) => (/-m (ipvs|physdev)/.test(line) ? "Couldn't load match" : undefined)
-  bench.want()
-  const report = await bench.pass()
-  const missing = report.failures.map(({ key, error }) => [key, error instanceof MissingMatchError && error.match])
-  assert.deepEqual(missing.sort(), [
-    ['filter KUBE-IPVS-OUT-FILTER', 'ipvs'],
-    ['nat KUBE-SERVICES', 'physdev'],
-  ])
-  bench.memory.refuse = () => undefined
-  const without = new Bench()
-  without.want({ missingMatches: new Set(['ipvs', 'physdev'] as const) })
-  await without.pass()
-  assert.equal(bench.memory.text(), without.memory.text())
-  bench.want({ missingMatches: new Set(['ipvs', 'physdev'] as const) })
-  const after = await bench.pass()
-  assert.equal(after.restores, 0, 'once they are not wanted nothing is left to do')
-})
+for (const namesCommit of [false, true]) {
+  const how = namesCommit ? 'when no line is named' : 'when its line is named'
+  test(`IptablesTable writes a chain without the rules of a missing match, and names the match, ${how}`, async () => {
+    const bench = new Bench()
+    bench.memory.namesCommit = namesCommit
+    bench.memory.refuse = (line) => (/-m (ipvs|physdev)/.test(line) ? "Couldn't load match" : undefined)
+    bench.want()
+    const report = await bench.pass()
+    const missing = report.failures.map(({ key, error }) => [key, error instanceof MissingMatchError && error.match])
+    assert.deepEqual(missing.sort(), [
+      ['filter KUBE-IPVS-OUT-FILTER', 'ipvs'],
+      ['nat KUBE-SERVICES', 'physdev'],
+    ])
+    bench.memory.refuse = () => undefined
+    const without = new Bench()
+    without.want({ missingMatches: new Set(['ipvs', 'physdev'] as const) })
+    await without.pass()
+    assert.equal(bench.memory.text(), without.memory.text())
+    bench.want({ missingMatches: new Set(['ipvs', 'physdev'] as const) })
+    const after = await bench.pass()
+    assert.equal(after.restores, 0, 'once they are not wanted nothing is left to do')
+  })
+}
 
 test('IptablesTable does not insert a jump twice when a later table fails', async () => {
   for (const silent of [false, true]) {
