@@ -14,6 +14,8 @@ import type { IpvsKernel } from './ipvs-kernel.ts'
 
 /** Share of one core for all audits together. */
 const CPU_SHARE = 0.003
+/** Large sets are listed once in so many rounds; in the others their entries are only counted. */
+const THOROUGH_ROUNDS = 10
 /** What a small table needs goes at once. */
 const CREDIT_MS = 20
 
@@ -43,6 +45,7 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
   const { guard } = dataplane
   const every = (round: (abort: AbortSignal) => Promise<void>): Promise<void> =>
     auditForEver({ periodMs, round, onError, now, signal })
+  let rounds = 0
   // Each at its own pace: a large table of virtual servers takes many minutes.
   await Promise.all([
     every((abort) =>
@@ -59,6 +62,7 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
       auditSets({
         ipset: guardKernel.auditIpset,
         families,
+        thorough: ++rounds % THOROUGH_ROUNDS === 0,
         sets: guard.sets,
         entries: guard.entries,
         budget,

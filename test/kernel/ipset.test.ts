@@ -306,13 +306,14 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
         doubted.push(...keys)
       },
     })
-    const audit = async (): Promise<string[]> => {
+    const audit = async (of: World, thorough = false): Promise<string[]> => {
       doubted.length = 0
       await auditSets({
         ipset,
         families: IP_FAMILIES,
-        sets: mirror(world.sets),
-        entries: mirror(world.entries),
+        thorough,
+        sets: mirror(of.sets),
+        entries: mirror(of.entries),
         budget: new CpuBudget({ share: 1, creditMs: 1, now: () => 0, sleep: async () => undefined }),
         cpuMs: () => 0,
         onDoubt: () => undefined,
@@ -320,11 +321,11 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
       })
       return doubted.toSorted()
     }
-    assert.deepEqual(await audit(), [])
+    assert.deepEqual(await audit(world), [])
     sh(`ipset del KUBE-CLUSTER-IP 10.0.0.1,tcp:1; ipset add KUBE-CLUSTER-IP 10.0.0.3,tcp:1
       ipset add KUBE-6-IPVS-IPS fd00::1; ipset destroy KUBE-LOOP-BACK; ipset create KUBE-LOOP-BACK hash:ip
       ipset destroy KUBE-NODE-PORT-TCP; ipset create kube-ipvs-swap-1 hash:ip; ipset create FOREIGN hash:ip`)
-    assert.deepEqual(await audit(), [
+    assert.deepEqual(await audit(world), [
       'KUBE-6-IPVS-IPS fd00::1',
       'KUBE-CLUSTER-IP 10.0.0.1,tcp:1',
       'KUBE-CLUSTER-IP 10.0.0.3,tcp:1',
@@ -333,6 +334,16 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
       'KUBE-NODE-PORT-TCP',
       'kube-ipvs-swap-1',
     ])
+    sh('ipset flush; ipset destroy')
+    const large = new World(ipset)
+      .wantSets()
+      .want('KUBE-IPVS-IPS', ...Array.from({ length: 1100 }, (_, index) => `10.1.${index >> 8}.${index & 255}`))
+    await large.pass()
+    sh('ipset del KUBE-IPVS-IPS 10.1.0.0; ipset add KUBE-IPVS-IPS 10.9.9.9')
+    assert.deepEqual(await audit(large), [], 'a large set is only counted')
+    assert.deepEqual(await audit(large, true), ['KUBE-IPVS-IPS 10.1.0.0', 'KUBE-IPVS-IPS 10.9.9.9'])
+    sh('ipset del KUBE-IPVS-IPS 10.9.9.9')
+    assert.deepEqual(await audit(large), ['KUBE-IPVS-IPS 10.1.0.0'])
   })
 
   it('EntryTable says that a set is lost, and the next passes bring it back with its entries', async () => {
