@@ -38,6 +38,10 @@ export function protocolOfNumber(number: number): Protocol | number {
 
 /** `10.96.0.1,tcp:443`, `10.244.0.5,tcp:8080,10.244.0.5`, `203.0.113.1,tcp:80,10.0.0.0/8`, `30080` */
 export function formatEntry(parts: EntryParts): string {
+  const { address, port, protocol } = parts
+  // Nearly every entry is an address with a port.
+  if (address !== undefined && port !== undefined && typeof protocol === 'string' && parts.second === undefined)
+    return `${address},${protocol}:${port}`
   const words: string[] = []
   if (parts.address !== undefined) words.push(parts.address)
   if (parts.port !== undefined)

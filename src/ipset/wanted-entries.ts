@@ -35,9 +35,12 @@ export class WantedEntries {
     if (entries.length === 0) this.#contributions.delete(key)
     else this.#contributions.set(key, entries)
     // Counting up before down: an entry in both lists is never gone in between.
-    const come = entries.flatMap((entry) => this.#up(entry))
-    const go = before.flatMap((entry) => this.#down(entry))
-    return [...go.toSorted((a, b) => rankOf(b) - rankOf(a)), ...come]
+    const come: EntryChange[] = []
+    for (const entry of entries) this.#up(entry, come)
+    if (before.length === 0) return come
+    const go: EntryChange[] = []
+    for (const entry of before) this.#down(entry, go)
+    return [...go.sort((a, b) => rankOf(b) - rankOf(a)), ...come]
   }
 
   /** What this frontend contributes. */
@@ -50,25 +53,25 @@ export class WantedEntries {
     return this.#sizes.get(set) ?? 0
   }
 
-  #up(entry: SetEntry): readonly EntryChange[] {
+  #up(entry: SetEntry, changes: EntryChange[]): void {
     const key = entryKey(entry)
     const there = this.#wanted.get(key)
     if (there !== undefined) {
       there.count++
-      return NO_CHANGES
+      return
     }
     this.#wanted.set(key, { entry, count: 1 })
     this.#sizes.set(entry.set, this.size(entry.set) + 1)
-    return [{ key, entry }]
+    changes.push({ key, entry })
   }
 
-  #down(entry: SetEntry): readonly EntryChange[] {
+  #down(entry: SetEntry, changes: EntryChange[]): void {
     const key = entryKey(entry)
     const there = this.#wanted.get(key)
-    if (there === undefined || --there.count > 0) return NO_CHANGES
+    if (there === undefined || --there.count > 0) return
     this.#wanted.delete(key)
     this.#sizes.set(entry.set, this.size(entry.set) - 1)
-    return [{ key, entry: undefined }]
+    changes.push({ key, entry: undefined })
   }
 }
 

@@ -22,41 +22,44 @@ export async function runInBatches<Op>(
   signal: AbortSignal,
 ): Promise<(Error | undefined)[]> {
   const outcomes: (Error | undefined)[] = []
-  let next = 0
-  while (next < ops.length) {
+  while (outcomes.length < ops.length) {
     signal.throwIfAborted()
-    const batch = ops.slice(next, next + pace.size)
-    next += batch.length
+    const from = outcomes.length
     const startedMs = performance.now()
-    for (const outcome of await runOne(batch, sink)) outcomes.push(outcome)
-    pace.observe(batch.length, performance.now() - startedMs)
-    if (next < ops.length) await nextTurn()
+    await runOne(ops, from, Math.min(ops.length, from + pace.size), sink, outcomes)
+    pace.observe(outcomes.length - from, performance.now() - startedMs)
+    if (outcomes.length < ops.length) await nextTurn()
   }
   return outcomes
 }
 
-/** An operation that cannot be encoded fails by itself; the others of its datagram are sent. */
-async function runOne<Op>(batch: readonly Op[], sink: BatchSink<Op>): Promise<readonly (Error | undefined)[]> {
-  const outcomes: (Error | undefined)[] = []
-  const sent: number[] = []
-  batch.forEach((op, index) => {
+/** Appends one outcome for each. An operation that cannot be encoded fails by itself; the others of its datagram are sent. */
+async function runOne<Op>(
+  ops: readonly Op[],
+  from: number,
+  to: number,
+  sink: BatchSink<Op>,
+  outcomes: (Error | undefined)[],
+): Promise<void> {
+  let unsent: Map<number, Error> | undefined
+  for (let index = from; index < to; index++) {
     try {
-      sink.encode(op)
-      sent.push(index)
+      // The loop runs to `to`, which is at most the length.
+      sink.encode(ops[index] as Op)
     } catch (error) {
-      outcomes[index] = asError(error)
+      unsent ??= new Map()
+      unsent.set(index, asError(error))
     }
-  })
-  try {
-    const answers = await sink.commit()
-    sent.forEach((index, answer) => {
-      outcomes[index] = answers[answer]
-    })
-  } catch (error) {
-    const reason = asError(error)
-    for (const index of sent) outcomes[index] = reason
   }
-  return Array.from({ length: batch.length }, (_, index) => outcomes[index])
+  let answers: readonly (Error | undefined)[] = []
+  let failure: Error | undefined
+  try {
+    answers = await sink.commit()
+  } catch (error) {
+    failure = asError(error)
+  }
+  let answer = 0
+  for (let index = from; index < to; index++) outcomes.push(unsent?.get(index) ?? failure ?? answers[answer++])
 }
 
 function asError(thrown: unknown): Error {

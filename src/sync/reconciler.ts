@@ -80,6 +80,7 @@ function* slicesOf<Item, Op>(steps: readonly Step<Item, Op>[]): Generator<readon
 /** Joins a table's state to the loop. */
 export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
   const table: KernelTable<Item, Op> = sync.table
+  const isGoing = (op: Op): boolean => table.direction(op) === 'remove'
   /** What goes, by key: a key that is planned again in the same pass is wanted otherwise by then. */
   const going = new Map<string, Step<Item, Op>>()
 
@@ -93,7 +94,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
     let next = 0
     for (const step of steps) {
       const count = step.ops.length
-      const failures = sync.settle(step, outcomes.slice(next, next + count), nowMs)
+      const failures = sync.settle(step, outcomes, next, nowMs)
       next += count
       pass.applied += count - failures.length
       for (const failure of failures) pass.failures.push({ ...failure, table: table.name })
@@ -131,7 +132,6 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
     const admission = sync.admit(step, nowMs)
     if (!admission.now) return 0
     if (admission.repair !== undefined) pass.repairs.push({ ...admission.repair, table: table.name })
-    const isGoing = (op: Op): boolean => table.direction(op) === 'remove'
     if (!step.ops.some(isGoing)) coming.push(step)
     else {
       const rest = step.ops.filter((op) => !isGoing(op))
@@ -169,7 +169,6 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
       const gone: string[][] = []
       for (const key of sync.takeDue(now, Number.POSITIVE_INFINITY)) {
         const ops = sync.plan(key, mayRemove)?.ops ?? []
-        const isGoing = (op: Op): boolean => table.direction(op) === 'remove'
         coming.push(...ops.filter((op) => !isGoing(op)).map((op) => table.format(op)))
         gone.push(ops.filter(isGoing).map((op) => table.format(op)))
       }

@@ -14,6 +14,13 @@ const RETRY_LAST_MS = 30_000
 const REPAIRS_FREE = 3
 const REPAIR_WINDOW_MS = 60_000
 
+const NO_FAILURES: readonly Failure[] = []
+
+function allDone(outcomes: readonly (Error | undefined)[], from: number, count: number): boolean {
+  for (let index = from; index < from + count; index++) if (outcomes[index] !== undefined) return false
+  return true
+}
+
 interface Delay {
   readonly notBeforeMs: number
   readonly attempts: number
@@ -215,20 +222,25 @@ export class TableSync<Item, Op> {
     this.#onExamined(key)
   }
 
-  /** Takes the outcomes of a step's operations, in order, into the mirror. Returns the failures. */
-  settle(step: Step<Item, Op>, outcomes: readonly (Error | undefined)[], nowMs: number): Failure[] {
+  /** Takes the outcomes of a step's operations, which begin at `from`, into the mirror. Returns the failures. */
+  settle(
+    step: Step<Item, Op>,
+    outcomes: readonly (Error | undefined)[],
+    from: number,
+    nowMs: number,
+  ): readonly Failure[] {
     const { key, ops, result } = step
-    if (result !== undefined && outcomes.every((outcome) => outcome === undefined)) {
+    if (result !== undefined && allDone(outcomes, from, ops.length)) {
       this.#delays.delete(key)
       this.#remember(key, result)
-      return []
+      return NO_FAILURES
     }
     const failures: Failure[] = []
     let live = this.#live.get(key)
     const attempts = (this.#delays.get(key)?.attempts ?? 0) + 1
     const retryAtMs = nowMs + Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** (attempts - 1))
     ops.forEach((op, index) => {
-      const error = outcomes[index]
+      const error = outcomes[from + index]
       if (error === undefined) live = this.table.step(live, op)
       else failures.push({ key, command: this.table.format(op), error, attempts, retryAtMs })
     })
