@@ -176,10 +176,10 @@ export class Cluster {
     return host === 'node' ? undefined : namespaceOf(host === 'c' ? 'other' : host)
   }
 
-  /** The same question several times, one after the other. */
+  /** The same question several times, one after the other; no more after one that nobody answered. */
   async askInTurn(from: From, to: Place, times: number, asked?: Asked): Promise<Outcome[]> {
     const outcomes: Outcome[] = []
-    while (outcomes.length < times) outcomes.push(await this.ask(from, to, asked))
+    while (outcomes.length < times && outcomes.at(-1) !== 'nothing') outcomes.push(await this.ask(from, to, asked))
     return outcomes
   }
 
