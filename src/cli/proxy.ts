@@ -1,7 +1,7 @@
 /**
  * The whole proxy put together: sources, node, frontends, dataplane, kernel.
- * What could break: the order of starting. The kernel is checked before anything is listed, the node's addresses are
- * known before the first frontend is made, and nothing is written before every source has listed.
+ * What could break: the order of starting. The lists come while the kernel is looked at, the node's addresses are known
+ * before the first frontend is made, and nothing is written before every source has listed.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeProxyConfiguration } from '../config/types.ts'
@@ -27,6 +27,7 @@ import type { IpFamily } from '../values/protocol.ts'
 import type { Events } from '../watch/event-recorder.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import type { ProbedKernel } from './bench-probe.ts'
+import { EarlySource } from './early-source.ts'
 import { FirstLists } from './first-lists.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
 import { PassLog } from './pass-log.ts'
@@ -67,9 +68,11 @@ export class Proxy {
 
   /** Checks and prepares the kernel, then starts. Rejects with `module-missing` and the like when it cannot work here. */
   static async start(options: ProxyOptions): Promise<Proxy> {
-    const proxy = await Proxy.prepare(options)
-    await proxy.#run()
-    return proxy
+    return EarlySource.during(options.openSource, async (openSource) => {
+      const proxy = await Proxy.prepare({ ...options, openSource })
+      await proxy.#run()
+      return proxy
+    })
   }
 
   /** All of it in place and the kernel opened, but nothing running and nothing changed: what `diff` needs. */
@@ -186,10 +189,7 @@ export class Proxy {
     // Lists of its own: with the others the loop would open, and a preview changes nothing.
     const lists = new FirstLists({ onNode: () => undefined, onComplete: () => undefined })
     const source = this.#options.openSource(this.#sink(lists))
-    this.#closers.push(
-      () => lists.close(),
-      () => source.close(),
-    )
+    this.#closers.push(lists.close.bind(lists), source.close.bind(source))
     const lateMs = now() + deadlineMs
     while (lists.awaited.size > 0) {
       if (now() > lateMs)
