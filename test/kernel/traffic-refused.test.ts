@@ -1,12 +1,12 @@
 /**
- * What is not answered: virtual servers without endpoints, wrong ports of a VIP and pings to it are refused; what external
+ * What is not answered: virtual servers without endpoints, other ports of a VIP and pings to it are refused; what external
  * policy Local sends to another node from outside is lost, because the answer goes past this node.
  * What could break: everything is asked at the same time, because some refusals are seen late.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Protocol } from '../../src/values/protocol.ts'
-import { ADDRESSES, Cluster, type From, REFUSAL_MS } from '../support/cluster.ts'
+import { ADDRESSES, Cluster, type From, NODE, REFUSAL_MS } from '../support/cluster.ts'
 import { virtualServers, type Workbench } from '../support/daemon.ts'
 import {
   bothFamilies,
@@ -21,6 +21,8 @@ import {
 
 const EMPTY = 1
 const REMOTE = 2
+/** Where the node itself answers, at all its addresses: a VIP must not lead there. */
+const NODES_PORT = 81
 const PROTOCOL_NAMES = ['tcp', 'udp', 'sctp'] as const
 const PATIENT = { withinMs: REFUSAL_MS }
 const ASKING = ['client', 'other', 'b', 'node'] as const
@@ -33,6 +35,7 @@ describe('traffic', { concurrency: 1000 }, () => {
   let bench: Workbench
   before(async () => {
     cluster = Cluster.start(PROTOCOLS)
+    for (const protocol of PROTOCOLS) cluster.serve('node', { protocol, address: '::', port: NODES_PORT })
     bench = bothFamilies()
     bench.write('empty.yaml', ...everyKind(EMPTY, []))
     const local = { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' }
@@ -56,15 +59,23 @@ describe('traffic', { concurrency: 1000 }, () => {
           }),
         )
 
-  for (const protocol of [...PROTOCOL_NAMES, 'ping'] as const)
+  for (const protocol of [...PROTOCOL_NAMES, 'ping'] as const) {
+    it(`${protocol} to the node itself is answered`, NEEDS_OF[protocol], () =>
+      inBothFamilies(async (family) => {
+        const outcome = await cluster.ask('client', { protocol, address: NODE[family], port: NODES_PORT })
+        assert.match(outcome, /^(node own|echo)$/, family)
+      }),
+    )
+
     for (const kind of ['ClusterIP', 'ExternalIP', 'LoadBalancer'] as const)
       for (const from of ASKING)
         it(`${protocol} of ${from} to another port of ${kind} is refused`, NEEDS_OF[protocol], () =>
           inBothFamilies(async (family) => {
             const { address } = frontend(REMOTE, kind, family, 'tcp')
-            assert.equal(await cluster.ask(from, { protocol, address, port: 81 }, PATIENT), 'refused', family)
+            assert.equal(await cluster.ask(from, { protocol, address, port: NODES_PORT }, PATIENT), 'refused', family)
           }),
         )
+  }
 
   for (const protocol of PROTOCOL_NAMES)
     describe(`${protocol} with policies Local and no local endpoint`, NEEDS_OF[protocol], () => {

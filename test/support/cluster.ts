@@ -137,23 +137,34 @@ export class Cluster {
   private constructor(protocols: readonly Protocol[]) {
     for (const pod of ['a', 'b', 'c'] as const)
       for (const address of Object.values(ADDRESSES[pod]))
-        for (const protocol of protocols) this.#servers.push(this.#server(pod, { protocol, address, port: POD_PORT }))
+        for (const protocol of protocols) this.serve(pod, { protocol, address, port: POD_PORT })
   }
 
-  #server(pod: Pod, at: Place): Server | UdpSocket {
-    const namespace = this.#namespaceOf(pod)
-    if (at.protocol !== 'udp')
-      return listenStream(namespace, at, (socket) => {
-        const who = `${pod} ${socket.remoteAddress} ${socket.remotePort}\n`
-        // Undefined once the client has gone.
-        if (socket.remoteAddress !== undefined) this.seen.add(`${pod} ${socket.remoteAddress}`)
-        socket.on('error', () => undefined).on('data', () => socket.write(who))
-      })
-    const udp = listenUdp(namespace, at)
-    return udp.on('message', (_, { address, port }) => {
-      this.seen.add(`${pod} ${address}`)
-      udp.send(`${pod} ${address} ${port}`, port, address)
+  /** Answers there as pods do. */
+  serve(host: From, at: Place): void {
+    this.#servers.push(at.protocol === 'udp' ? this.#datagrams(host, at) : this.#streams(host, at))
+  }
+
+  #streams(host: From, at: Place): Server {
+    return listenStream(this.#namespaceOf(host), at, (socket) => {
+      const answer = this.#answer(host, socket.remoteAddress, socket.remotePort)
+      socket.on('error', () => undefined).on('data', () => socket.write(`${answer}\n`))
+      socket.unref() // it may never hear that the other end has gone
     })
+  }
+
+  #datagrams(host: From, at: Place): UdpSocket {
+    const socket = listenUdp(this.#namespaceOf(host), at)
+    return socket.on('message', (_, { address, port }) => {
+      socket.send(this.#answer(host, address, port), port, address)
+    })
+  }
+
+  /** The address is undefined once the client has gone. */
+  #answer(host: From, address: string | undefined, port: number | undefined): string {
+    const who = address?.replace('::ffff:', '')
+    if (who !== undefined) this.seen.add(`${host} ${who}`)
+    return `${host} ${who} ${port}`
   }
 
   async ask(from: From, to: Place, { address, port, withinMs = 2000 }: Asked = {}): Promise<Outcome> {
