@@ -3,35 +3,29 @@
  * What could break: the order of starting. The lists come while the kernel is looked at, the node's addresses are known
  * before the first frontend is made, and nothing is written before every source has listed.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { auditIpvsMode } from '../dataplane/audits.ts'
-import { type GuardKernel, openGuardKernel, watchRules } from '../dataplane/guard-kernel.ts'
 import { IpvsDataplane } from '../dataplane/ipvs.ts'
 import { FlowRemoval } from '../dataplane/flow-removal.ts'
-import { type IpvsKernel, openIpvsKernel, watchKernel } from '../dataplane/ipvs-kernel.ts'
+import { audit, type Kernel, openKernel, watchAnnouncements } from '../dataplane/kernel.ts'
 import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
-import { ipFamilies } from '../node/host.ts'
-import { InterfaceAddresses } from '../node/interface-addresses.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import { SyncHealth } from '../serve/sync-health.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
-import { NodeState } from '../service/node-state.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
-import { parseCidr } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
-import type { IpFamily } from '../values/protocol.ts'
 import type { Events } from '../watch/event-recorder.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import type { ProbedKernel } from './bench-probe.ts'
 import { EarlySource } from './early-source.ts'
 import { FirstLists } from './first-lists.ts'
+import { FollowedNode, type NodeView } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
 import { PassLog } from './pass-log.ts'
 import { prepareNode } from './prepare-node.ts'
+import { preview } from './preview.ts'
 
 export interface ProxyOptions {
   readonly configuration: KubeProxyConfiguration
@@ -50,14 +44,11 @@ const now = (): number => performance.now()
 export class Proxy {
   readonly #options: ProxyOptions
   readonly #abort = new AbortController()
-  readonly #kernel: IpvsKernel
-  readonly #guardKernel: GuardKernel
-  readonly #families: readonly IpFamily[]
+  readonly #kernel: Kernel
   readonly #dataplane: IpvsDataplane
   readonly #desired: DesiredFrontends
   readonly #loop: SyncLoop
-  readonly #node: NodeState
-  readonly #addresses: InterfaceAddresses
+  readonly #node: FollowedNode
   readonly #problems: ProblemLog
   readonly #passLog: PassLog
   readonly #health: SyncHealth
@@ -77,34 +68,29 @@ export class Proxy {
 
   /** All of it in place and the kernel opened, but nothing running and nothing changed: what `diff` needs. */
   static async prepare(options: ProxyOptions): Promise<Proxy> {
-    const excluded = options.configuration.ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
-    const signal = AbortSignal.timeout(10_000)
-    const families = ipFamilies()
-    const kernel = await openIpvsKernel(excluded, signal)
-    return new Proxy(options, kernel, await openGuardKernel(families, signal), families)
+    return new Proxy(options, await openKernel(options.configuration))
   }
 
-  private constructor(
-    options: ProxyOptions,
-    kernel: IpvsKernel,
-    guardKernel: GuardKernel,
-    families: readonly IpFamily[],
-  ) {
+  private constructor(options: ProxyOptions, kernel: Kernel) {
     const { configuration, nodeName, log } = options
+    const { families } = kernel
     this.#options = options
     this.#kernel = kernel
-    this.#guardKernel = guardKernel
-    this.#families = families
     this.#problems = new ProblemLog(log)
-    this.#closers.push(kernel.close, guardKernel.close)
-    const { bindAddress, nodePortAddresses } = configuration
-    this.#node = new NodeState({ nodeName, bindAddress, nodePortAddresses })
-    this.#desired = new DesiredFrontends(this.#node.context().context)
+    this.#closers.push(kernel.close)
+    this.#node = new FollowedNode({
+      ...options,
+      rtnetlink: kernel.ipvs.rtnetlink,
+      now,
+      onChange: (node) => this.#nodeChanged(node),
+      signal: this.#abort.signal,
+    })
+    this.#desired = new DesiredFrontends(this.#node.view.context)
     const guard = new SetsAndRules({
-      tables: guardKernel.tables,
+      tables: kernel.guard.tables,
       settings: configuration,
       families,
-      randomFully: guardKernel.iptables.choice.randomFully,
+      randomFully: kernel.guard.iptables.choice.randomFully,
       nodeName,
       now,
       onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
@@ -118,9 +104,9 @@ export class Proxy {
     })
     this.#closers.push(() => guard.close())
     this.#dataplane = new IpvsDataplane({
-      tables: kernel.tables,
+      tables: kernel.ipvs.tables,
       guard,
-      conntrack: kernel.conntrack,
+      conntrack: kernel.ipvs.conntrack,
       scheduler: configuration.ipvs.scheduler || 'rr',
       families,
       drainDeadlineMs: options.drainDeadlineMs,
@@ -134,7 +120,7 @@ export class Proxy {
     this.#healthChecks = new HealthCheckPorts({
       ...options,
       families,
-      nodePortAddresses,
+      nodePortAddresses: configuration.nodePortAddresses,
       isProxyHealthy: () => this.#health.isHealthy,
       problems: this.#problems,
     })
@@ -151,15 +137,8 @@ export class Proxy {
       onError: (error) => log.error('A pass failed', { error }),
     })
     this.#lists = new FirstLists({
-      onNode: () => this.#nodeChanged(),
+      onNode: () => this.#node.tell(),
       onComplete: (mayRemove) => this.#open(mayRemove),
-    })
-    this.#addresses = new InterfaceAddresses({
-      rtnetlink: kernel.rtnetlink,
-      now,
-      onChange: () => this.#nodeChanged(),
-      onError: (error) => log.warn('Cannot read the addresses of this node', { error }),
-      signal: this.#abort.signal,
     })
   }
 
@@ -169,8 +148,8 @@ export class Proxy {
 
   /** Everything that talks to the kernel. */
   get connections(): ProbedKernel {
-    const { ipvs, auditIpvs, rtnetlink } = this.#kernel
-    const { ipset, auditIpset } = this.#guardKernel
+    const { ipvs, auditIpvs, rtnetlink } = this.#kernel.ipvs
+    const { ipset, auditIpset } = this.#kernel.guard
     return { ipvs, auditIpvs, rtnetlink, ipset, auditIpset }
   }
 
@@ -178,86 +157,65 @@ export class Proxy {
   async close(): Promise<void> {
     this.#abort.abort(new CodedError('closed', 'the proxy is stopping'))
     this.#lists.close()
-    this.#addresses.close()
+    this.#node.close()
     await this.#loop.close()
     for (const close of this.#closers.toReversed()) await close()
   }
 
   /** The commands a pass would run now. Rejects when the sources have not listed within the deadline. */
   async preview(deadlineMs: number): Promise<string[]> {
-    await this.#addresses.read()
-    // Lists of its own: with the others the loop would open, and a preview changes nothing.
-    const lists = new FirstLists({ onNode: () => undefined, onComplete: () => undefined })
-    const source = this.#options.openSource(this.#sink(lists))
-    this.#closers.push(lists.close.bind(lists), source.close.bind(source))
-    const lateMs = now() + deadlineMs
-    while (lists.awaited.size > 0) {
-      if (now() > lateMs)
-        throw new CodedError(
-          'source-timeout',
-          `no complete list of ${[...lists.awaited].join(', ')} within ${deadlineMs / 1000} s`,
-        )
-      await sleep(10)
-    }
-    const listener = {
-      frontend: this.#dataplane.frontend.bind(this.#dataplane),
-      problems: () => undefined,
-    }
-    this.#desired.flush(listener, Number.POSITIVE_INFINITY)
-    return this.#dataplane.preview({ signal: this.#abort.signal, mayRemove: true })
+    await this.#node.readAddresses()
+    return preview({
+      // Lists of its own: with the others the loop would open, and a preview changes nothing.
+      open: (lists) => {
+        const source = this.#options.openSource(this.#sink(lists))
+        this.#closers.push(() => source.close())
+      },
+      desired: this.#desired,
+      dataplane: this.#dataplane,
+      deadlineMs,
+      signal: this.#abort.signal,
+    })
   }
 
   async #run(): Promise<void> {
     const { configuration, log, openSource } = this.#options
     const { signal } = this.#abort
-    const iptables = this.#guardKernel.iptables.choice
+    const iptables = this.#kernel.guard.iptables.choice
     log.info('Using iptables', { backEnd: iptables.mode, reason: iptables.reason })
     await prepareNode({
       configuration,
-      kernel: this.#kernel,
+      kernel: this.#kernel.ipvs,
       guard: this.#dataplane.guard,
       iptables,
       problems: this.#problems,
       log,
       signal,
     })
-    const events = watchKernel({
+    const following = {
       kernel: this.#kernel,
       dataplane: this.#dataplane,
+      log,
       onDoubt: () => this.#loop.request(),
-      onNodeAddresses: () => this.#addresses.changed(),
-      onError: (error) => log.warn('Lost announcements of the kernel; reading everything again', { error }),
-    })
-    const rules = watchRules({
-      kernel: this.#guardKernel,
-      guard: this.#dataplane.guard,
-      onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
-    })
-    this.#closers.push(events.close, rules.close)
-    // While the lists come; from here on changes are announced.
-    this.#dataplane.guard.readRules()
-    await this.#addresses.read()
-    const source = openSource(this.#sink(this.#lists))
-    this.#closers.push(() => source.close())
-    const audit = auditIpvsMode({
-      kernel: this.#kernel,
-      guardKernel: this.#guardKernel,
-      dataplane: this.#dataplane,
-      families: this.#families,
-      periodMs: configuration.ipvs.syncPeriodMs,
-      onDoubt: () => this.#loop.request(),
-      onError: (error) => log.warn('An audit failed', { error }),
+      onNodeAddresses: () => this.#node.addressesChanged(),
+      auditPeriodMs: configuration.ipvs.syncPeriodMs,
       now,
       signal,
-    })
-    this.#closers.push(() => audit)
+    }
+    this.#closers.push(watchAnnouncements(following).close)
+    // While the lists come; from here on changes are announced.
+    this.#dataplane.guard.readRules()
+    await this.#node.readAddresses()
+    const source = openSource(this.#sink(this.#lists))
+    this.#closers.push(() => source.close())
+    const audits = audit(following)
+    this.#closers.push(() => audits)
   }
 
   #sink(lists: FirstLists): ObjectSink {
     return {
       apply: (changes) => {
-        for (const change of changes) if (change.kind === 'nodes') this.#node.setNode(change.value)
-        if (changes.some((change) => change.kind === 'nodes')) this.#nodeChanged()
+        this.#node.apply(changes)
         this.#loop.apply(changes)
       },
       listed: (kind) => lists.listed(kind),
@@ -273,13 +231,11 @@ export class Proxy {
     this.#loop.open(mayRemove)
   }
 
-  #nodeChanged(): void {
-    this.#node.setAddresses(this.#addresses.current)
-    const { context, problems } = this.#node.context()
+  #nodeChanged({ context, problems, addresses, podCidrs }: NodeView): void {
     // Before the Node was listed its addresses are unknown without anything being wrong.
     if (!this.#lists.awaited.has('nodes')) this.#problems.report('node', 'configuration', problems)
-    this.#dataplane.guard.podCidrs(this.#node.node?.podCidrs ?? [])
-    this.#healthChecks.nodeChanged(this.#addresses.current, context.nodeIps)
+    this.#dataplane.guard.podCidrs(podCidrs)
+    this.#healthChecks.nodeChanged(addresses, context.nodeIps)
     this.#loop.setContext(context)
     this.#loop.request()
   }

@@ -1,0 +1,101 @@
+/**
+ * Everything in the kernel that ipvs mode works on, opened together, and followed: announcements where there are some,
+ * audits where there are none.
+ */
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { ipFamilies } from '../node/host.ts'
+import { parseCidr } from '../values/cidr.ts'
+import type { Log } from '../values/log.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { auditIpvsMode } from './audits.ts'
+import { type GuardKernel, openGuardKernel, watchRules } from './guard-kernel.ts'
+import type { IpvsDataplane } from './ipvs.ts'
+import { type IpvsKernel, openIpvsKernel, watchKernel } from './ipvs-kernel.ts'
+
+/** Opening loads modules, which may take a while on a slow disk. */
+const OPEN_MS = 10_000
+
+export interface Kernel {
+  readonly ipvs: IpvsKernel
+  /** Sets and rules. */
+  readonly guard: GuardKernel
+  /** Families the kernel has. */
+  readonly families: readonly IpFamily[]
+  close(): void
+}
+
+/** Changes nothing. Rejects with `module-missing` and the like when ipvs mode cannot work here. */
+export async function openKernel({ ipvs: { excludeCIDRs } }: KubeProxyConfiguration): Promise<Kernel> {
+  const excluded = excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
+  const signal = AbortSignal.timeout(OPEN_MS)
+  const families = ipFamilies()
+  const ipvs = await openIpvsKernel(excluded, signal)
+  try {
+    const guard = await openGuardKernel(families, signal)
+    return {
+      ipvs,
+      guard,
+      families,
+      close: () => {
+        guard.close()
+        ipvs.close()
+      },
+    }
+  } catch (error) {
+    ipvs.close()
+    throw error
+  }
+}
+
+export interface KernelFollowOptions {
+  readonly kernel: Kernel
+  readonly dataplane: IpvsDataplane
+  readonly log: Log
+  /** A pass should look at what is doubted now. */
+  readonly onDoubt: () => void
+  /** An address or a link that is not ours changed. */
+  readonly onNodeAddresses: () => void
+  /** From one audit to the next, at least (syncPeriod). */
+  readonly auditPeriodMs: number
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+  readonly signal: AbortSignal
+}
+
+/** Hears every announcement from the moment this returns. */
+export function watchAnnouncements(options: KernelFollowOptions): { close(): void } {
+  const { kernel, dataplane, log, onDoubt, onNodeAddresses } = options
+  const events = watchKernel({
+    kernel: kernel.ipvs,
+    dataplane,
+    onDoubt,
+    onNodeAddresses,
+    onError: (error) => log.warn('Lost announcements of the kernel; reading everything again', { error }),
+  })
+  const rules = watchRules({
+    kernel: kernel.guard,
+    guard: dataplane.guard,
+    onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
+  })
+  return {
+    close: () => {
+      rules.close()
+      events.close()
+    },
+  }
+}
+
+/** Resolves when aborted; never rejects. */
+export function audit({ kernel, dataplane, log, ...options }: KernelFollowOptions): Promise<void> {
+  return auditIpvsMode({
+    kernel: kernel.ipvs,
+    guardKernel: kernel.guard,
+    dataplane,
+    families: kernel.families,
+    periodMs: options.auditPeriodMs,
+    onDoubt: options.onDoubt,
+    onError: (error) => log.warn('An audit failed', { error }),
+    now: options.now,
+    signal: options.signal,
+  })
+}
