@@ -47,6 +47,11 @@ const SETTINGS = {
   'ipv6/icmp/ratelimit': '0',
   'ipv4/ping_group_range': '0 0',
 }
+/**
+ * Ports that are asked from, each in its turn. Two connections of one client to one pod through two frontends must not have
+ * the same: answers of the pod look alike then, and IPVS takes them to the wrong one. The kernel chooses ports by chance.
+ */
+const CLIENT_PORTS = { first: 10_000, last: 29_999 } as const
 const namespaceOf = (name: string): string => `${name}-${process.pid}`
 const NAMESPACES = ['lan', 'client', 'other', 'a', 'b'].map(namespaceOf)
 /** The client's further addresses: 10.0.2.101 to 10.0.2.116, and the same in IPv6. */
@@ -79,6 +84,7 @@ export type Outcome = string
 
 export class Cluster {
   readonly #servers: (Server | UdpSocket)[] = []
+  #lastClientPort: number = CLIENT_PORTS.last
   /** Who has asked, whether the answer arrived or not: `POD ADDRESS`. */
   readonly seen = new Set<string>()
 
@@ -168,8 +174,13 @@ export class Cluster {
   }
 
   async ask(from: From, to: Place, { address, port, withinMs = 2000 }: Asked = {}): Promise<Outcome> {
-    const own = from === 'node' ? undefined : ADDRESSES[from][familyOf(to.address)]
-    const answer = await exchange({ namespace: this.#namespaceOf(from), to, address: address ?? own, port, withinMs })
+    const answer = await exchange({
+      namespace: this.#namespaceOf(from),
+      to,
+      address: address ?? ownAddress(from, to),
+      port: port ?? this.#nextPort(to),
+      withinMs,
+    })
     if (typeof answer === 'string') return answer === 'ECONNREFUSED' ? 'refused' : answer
     if (to.protocol === 'ping') return 'echo'
     const [pod, source = '', sourcePort] = answer.text.split(' ')
@@ -179,8 +190,13 @@ export class Cluster {
 
   /** A connection that stays. */
   connect(from: From, to: Place): Promise<Socket> {
-    const own = from === 'node' ? undefined : ADDRESSES[from][familyOf(to.address)]
-    return openStream(this.#namespaceOf(from), own, to)
+    return openStream(this.#namespaceOf(from), ownAddress(from, to), to, this.#nextPort(to))
+  }
+
+  #nextPort({ protocol }: Place): number {
+    if (protocol === 'ping') return 0
+    this.#lastClientPort = this.#lastClientPort === CLIENT_PORTS.last ? CLIENT_PORTS.first : this.#lastClientPort + 1
+    return this.#lastClientPort
   }
 
   #namespaceOf(host: From): Namespace {
@@ -201,6 +217,12 @@ export class Cluster {
       sh(`ip netns delete ${name}`)
     }
   }
+}
+
+/** What `from` asks from; the node leaves it to the kernel. */
+function ownAddress(from: From, { address }: Place): string {
+  const family = familyOf(address)
+  return from === 'node' ? { IPv4: '0.0.0.0', IPv6: '::' }[family] : ADDRESSES[from][family]
 }
 
 function set(): void {

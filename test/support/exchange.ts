@@ -33,15 +33,15 @@ export interface Answer {
 export interface Question {
   readonly namespace: Namespace
   readonly to: Place
-  /** Where to ask from; default: what the kernel chooses. */
-  readonly address?: string | undefined
-  readonly port?: number | undefined
+  /** Where to ask from; 0.0.0.0, :: and 0 are what the kernel chooses. */
+  readonly address: string
+  readonly port: number
   readonly withinMs: number
 }
 
 /** One connection or datagram, and what is answered to `?`. Nothing is sent twice, but by TCP and SCTP themselves. */
 export async function exchange({ namespace, to, address, port, withinMs }: Question): Promise<Answer | Failure> {
-  const fd = openSocket(namespace, to, address, port ?? 0)
+  const fd = openSocket(namespace, to, address, port)
   if (typeof fd !== 'number') return fd
   if (to.protocol === 'udp' || to.protocol === 'ping') return exchangeDatagram(fd, to, withinMs)
   const failure = await connected(fd, withinMs)
@@ -54,8 +54,8 @@ export async function exchange({ namespace, to, address, port, withinMs }: Quest
 }
 
 /** An established connection. Throws with the failure in its message. */
-export async function openStream(namespace: Namespace, address: string | undefined, to: Place): Promise<Socket> {
-  const fd = openSocket(namespace, to, address, 0)
+export async function openStream(namespace: Namespace, address: string, to: Place, port: number): Promise<Socket> {
+  const fd = openSocket(namespace, to, address, port)
   const failure = typeof fd === 'number' ? await connected(fd, 5000) : fd
   if (failure !== undefined || typeof fd !== 'number') throw new Error(`${to.address} ${to.port}: ${failure}`)
   return streamOf(fd)

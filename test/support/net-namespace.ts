@@ -88,20 +88,15 @@ export function leave(namespace: string): void {
   namespaces.delete(namespace)
 }
 
-/** A socket that is connected or connecting, or why there is none. Address undefined: the kernel's choice. */
-export function openSocket(
-  namespace: Namespace,
-  to: Place,
-  address: string | undefined,
-  port: number,
-): number | ErrorName {
+/** A socket that is connected or connecting, or why there is none. */
+export function openSocket(namespace: Namespace, to: Place, address: string, port: number): number | ErrorName {
   const fd = newSocket(namespace, to)
   const [level, name] = RECVERR[familyOf(to.address)]
   // SCTP takes no refusal by ICMP for the end otherwise.
   if (to.protocol === 'sctp') check('setsockopt', c.setsockopt(fd, level, name, ON, ON.length))
-  const local = address === undefined ? undefined : socketAddress(address, port)
+  const local = socketAddress(address, port)
   const remote = socketAddress(to.address, to.port)
-  const result = (local === undefined ? 0 : c.bind(fd, local, local.length)) || c.connect(fd, remote, remote.length)
+  const result = c.bind(fd, local, local.length) || c.connect(fd, remote, remote.length)
   const error = result === 0 ? 0 : koffi.errno()
   if (error === 0 || error === EINPROGRESS) return fd
   c.close(fd)
