@@ -36,6 +36,8 @@ const ended = (result: FileResult): void => {
   for (const line of formatFailures(result)) print(line)
 }
 
+/** On a kernel that was told to have no IPv6. */
+const isWithoutIpv6 = (file: string): boolean => file.startsWith('test/kernel/no-ipv6/')
 const isKernelTest = (file: string): boolean => file.startsWith('test/kernel/')
 const files = globSync('test/**/*.test.ts', { cwd: project })
   .filter((file) => !file.startsWith('test/bench/'))
@@ -74,32 +76,58 @@ async function runKernelFiles(choice: KernelChoice): Promise<void> {
   print(`${kernelFiles.length} files on ${describeKernel(choice)}`)
   // The bundle starts in a fraction of the time, and it is what the image holds.
   const env = { ...process.env, KUBE_IPVS_PROGRAM: (await bundle()).entry }
+  await runOneBoot(
+    choice,
+    env,
+    kernelFiles.filter((file) => !isWithoutIpv6(file)),
+  )
+  const withoutIpv6 = kernelFiles.filter(isWithoutIpv6)
+  if (choice.kind !== 'host') await runOneBoot(choice, env, withoutIpv6, ['ipv6.disable=1'])
+  else for (const file of withoutIpv6) ended(notRun(file))
+}
+
+/** These files on the kernel, booted with these parameters. */
+async function runOneBoot(
+  choice: KernelChoice,
+  env: NodeJS.ProcessEnv,
+  files: readonly string[],
+  kernelParameters: readonly string[] = [],
+): Promise<void> {
+  if (files.length === 0 || stopped.signal.aborted) return
   // Debian's user-mode Linux has one processor: two of them share the work where this machine has more.
   const guests = choice.kind === 'uml' && choice.modules !== undefined ? Math.min(2, availableParallelism()) : 1
   const claims = mkdtempSync(join(tmpdir(), 'kube-ipvs-claims-'))
   const seen = new Set<string>()
   try {
-    await Promise.all(Array.from({ length: guests }, () => runGuest(choice, claims, env, seen)))
+    await Promise.all(
+      Array.from({ length: guests }, () => runGuest({ choice, claims, env, files, kernelParameters, seen })),
+    )
   } finally {
     rmSync(claims, { recursive: true })
   }
-  for (const file of kernelFiles) if (!seen.has(file)) fail(file, 'it was not run to its end')
+  for (const file of files) if (!seen.has(file)) fail(file, 'it was not run to its end')
+}
+
+interface GuestRun {
+  readonly choice: KernelChoice
+  readonly claims: string
+  readonly env: NodeJS.ProcessEnv
+  readonly files: readonly string[]
+  readonly kernelParameters: readonly string[]
+  /** Takes the files that were run. */
+  readonly seen: Set<string>
 }
 
 /** Boots the kernel once and runs there the files that no other guest has claimed. */
-async function runGuest(
-  choice: KernelChoice,
-  claims: string,
-  env: NodeJS.ProcessEnv,
-  seen: Set<string>,
-): Promise<void> {
+async function runGuest({ choice, claims, env, files, kernelParameters, seen }: GuestRun): Promise<void> {
   let partial = ''
   let errors = ''
   try {
     const code = await runInKernel(choice, {
-      command: [process.execPath, 'dev/testing/kernel-stage.ts', claims, ...kernelFiles],
+      command: [process.execPath, 'dev/testing/kernel-stage.ts', claims, ...files],
       cwd: project,
       env,
+      kernelParameters,
       timeoutMs: kernelTimeoutMs,
       signal: stopped.signal,
       stdout: (chunk) => {

@@ -9,7 +9,7 @@ import type { Guest } from './run.ts'
 const memoryMiB = 2048
 const cpus = 2
 
-export function qemuGuest(choice: QemuKernel, liveFolders: readonly string[]): Guest {
+export function qemuGuest(choice: QemuKernel, liveFolders: readonly string[], parameters: readonly string[]): Guest {
   const port = (name: string, descriptor: number): string[] => [
     '-chardev',
     `socket,id=${name},fd=${descriptor}`,
@@ -32,7 +32,7 @@ export function qemuGuest(choice: QemuKernel, liveFolders: readonly string[]): G
         '-initrd',
         choice.initialRamdisk,
         '-append',
-        `console=ttyS0 quiet panic=-1 mitigations=off guest=${folder}`,
+        `console=ttyS0 quiet panic=-1 mitigations=off ${parameters.join(' ')} guest=${folder}`,
         ...'-fsdev local,id=root,path=/,security_model=none,multidevs=remap'.split(' '),
         ...'-device virtio-9p-pci,fsdev=root,mount_tag=hostroot -device virtio-serial-pci'.split(' '),
         ...port('stdout', 3),

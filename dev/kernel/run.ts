@@ -24,6 +24,8 @@ export interface KernelCommand {
   readonly graceMs?: number
   /** Folders in which changes made on the host must be seen at once. */
   readonly liveFolders?: readonly string[]
+  /** For the kernel's command line: `ipv6.disable=1`. The host's own kernel takes none. */
+  readonly kernelParameters?: readonly string[]
   stdout(chunk: Buffer): void
   stderr(chunk: Buffer): void
 }
@@ -42,9 +44,9 @@ export function runInKernel(choice: KernelChoice, run: KernelCommand): Promise<n
     case 'host':
       return runOnHost(run)
     case 'uml':
-      return runGuest(userModeGuest(choice), run)
+      return runGuest(userModeGuest(choice, run.kernelParameters ?? []), run)
     case 'qemu':
-      return runGuest(qemuGuest(choice, run.liveFolders ?? []), run)
+      return runGuest(qemuGuest(choice, run.liveFolders ?? [], run.kernelParameters ?? []), run)
   }
 }
 

@@ -9,7 +9,7 @@ import type { Guest } from './run.ts'
 const memoryMiB = 2048
 const cpus = 2
 
-export function userModeGuest(choice: UserModeKernel): Guest {
+export function userModeGuest(choice: UserModeKernel, parameters: readonly string[]): Guest {
   return {
     settings: {
       channels: { stdout: '/dev/ttyS0', stderr: '/dev/ttyS1', control: '/dev/ttyS2' },
@@ -28,6 +28,7 @@ export function userModeGuest(choice: UserModeKernel): Guest {
         'rootflags=/',
         'rw',
         'quiet',
+        ...parameters,
         'con=null',
         'con0=null,fd:1',
         'ssl0=null,fd:3',

@@ -1,0 +1,68 @@
+/** The whole daemon on a kernel without IPv6 (ipv6.disable=1): IPv4 is complete, and nothing is tried for the rest. */
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { after, before, describe, it } from 'node:test'
+import {
+  boundAddresses,
+  eventually,
+  kubeLines,
+  resetNode,
+  service,
+  sh,
+  slice,
+  virtualServers,
+  Workbench,
+} from '../../support/daemon.ts'
+import { isMet } from '../needs.ts'
+
+const suffix = isMet('iptables-nft') ? '' : '-legacy'
+
+describe('daemon on a kernel without IPv6', () => {
+  let bench: Workbench
+  before(() => {
+    assert.ok(!existsSync('/proc/net/if_inet6'), 'this kernel has IPv6')
+    resetNode()
+    bench = new Workbench()
+    bench.write(
+      'both.yaml',
+      service('both', {
+        clusterIPs: ['10.96.0.1', 'fd00:10:96::1'],
+        ipFamilies: ['IPv4', 'IPv6'],
+        externalIPs: ['192.0.2.10', '2001:db8::10'],
+      }),
+      slice('both', ['10.244.0.1']),
+      service('six', { clusterIP: 'fd00:10:96::2', clusterIPs: ['fd00:10:96::2'], ipFamilies: ['IPv6'] }),
+    )
+    bench.start()
+  })
+  after(() => bench.close())
+
+  it('writes the frontends of IPv4 and their addresses', async () => {
+    await eventually(() =>
+      assert.deepEqual(virtualServers(), [
+        '-A -t 10.96.0.1:80 -s rr',
+        '-A -t 192.0.2.10:80 -s rr',
+        '-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1',
+        '-a -t 192.0.2.10:80 -r 10.244.0.1:8080 -m -w 1',
+      ]),
+    )
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '192.0.2.10/32']))
+  })
+
+  it('makes sets and rules of IPv4 only', async () => {
+    await eventually(() =>
+      assert.match(kubeLines(`iptables${suffix}-save`).join('\n'), /-A KUBE-POSTROUTING .*MASQUERADE/),
+    )
+    const sets = sh('ipset list -n').split('\n').filter(Boolean)
+    assert.equal(sets.filter((name) => name.startsWith('KUBE-6-')).length, 0)
+    assert.equal(sets.filter((name) => name.startsWith('KUBE-')).length, 17)
+  })
+
+  it('tries nothing of IPv6, and has nothing left to do', async () => {
+    assert.doesNotMatch(bench.log, /^[EW].*IPv6/m)
+    const { code, stdout } = await bench.command('diff')
+    assert.equal(code, 0, stdout)
+    const status = await bench.command('status', '--output', 'json')
+    assert.equal(status.code, 0, status.stderr)
+  })
+})
