@@ -3,14 +3,16 @@
  * audits where there are none.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
+import { IPVS_MODE } from '../iptables/layout.ts'
 import { ipFamilies } from '../node/host.ts'
 import { parseCidr } from '../values/cidr.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { auditIpvsMode } from './audits.ts'
-import { type GuardKernel, openGuardKernel, watchRules } from './guard-kernel.ts'
+import { type GuardKernel, openGuardKernel } from './guard-kernel.ts'
 import type { IpvsDataplane } from './ipvs.ts'
 import { type IpvsKernel, openIpvsKernel, watchKernel } from './ipvs-kernel.ts'
+import { watchRules } from './rule-watch.ts'
 
 /** Opening loads modules, which may take a while on a slow disk. */
 const OPEN_MS = 10_000
@@ -73,8 +75,9 @@ export function watchAnnouncements(options: KernelFollowOptions): { close(): voi
     onError: (error) => log.warn('Lost announcements of the kernel; reading everything again', { error }),
   })
   const rules = watchRules({
-    kernel: kernel.guard,
-    guard: dataplane.guard,
+    iptables: kernel.guard.iptables,
+    layout: IPVS_MODE,
+    doubtRules: (family) => dataplane.guard.doubtRules(family),
     onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
   })
   return {

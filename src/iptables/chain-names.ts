@@ -16,19 +16,22 @@ export const CHAINS = {
     'KUBE-IPVS-FILTER',
     'KUBE-IPVS-OUT-FILTER',
   ],
-} as const satisfies Readonly<Record<TableId, readonly string[]>>
+} as const satisfies Readonly<Partial<Record<TableId, readonly string[]>>>
 
 export type NatChain = (typeof CHAINS.nat)[number]
 export type FilterChain = (typeof CHAINS.filter)[number]
 
 /** In the order in which they are written. */
-export const TABLES: readonly TableId[] = ['nat', 'filter']
+export const TABLES = ['nat', 'filter'] as const satisfies readonly TableId[]
 
 export interface JumpPlace {
   readonly table: TableId
   readonly from: string
   readonly to: string
+  /** '' for none. */
   readonly comment: string
+  /** Only packets that begin a connection take it. */
+  readonly onlyNew?: true
 }
 
 /** Our jumps, in the order in which they are inserted. */
@@ -44,18 +47,12 @@ export const JUMPS: readonly JumpPlace[] = [
   { table: 'filter', from: 'OUTPUT', to: 'KUBE-IPVS-OUT-FILTER', comment: 'kubernetes ipvs access filter' },
 ]
 
-/** Whether this chain is one of ours. */
-export function isOurChain(table: TableId, chain: string): boolean {
-  const names: readonly string[] = CHAINS[table]
-  return names.includes(chain)
-}
-
 /** `nat KUBE-SERVICES` */
 export function chainKey(table: TableId, chain: string): string {
   return `${table} ${chain}`
 }
 
-/** `nat OUTPUT KUBE-SERVICES` */
-export function jumpKey(table: TableId, from: string, to: string): string {
-  return `${table} ${from} ${to}`
+/** `nat OUTPUT KUBE-SERVICES`; with ` NEW` where only new connections take it, because both modes have jumps of one place. */
+export function jumpKey({ table, from, to, onlyNew }: Omit<JumpPlace, 'comment'>): string {
+  return `${table} ${from} ${to}${onlyNew === true ? ' NEW' : ''}`
 }

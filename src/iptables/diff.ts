@@ -6,6 +6,7 @@
 import type { Direction } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { chainKey, jumpKey } from './chain-names.ts'
+import { isOnlyNew } from './jump-text.ts'
 import { canonicalRule, sameRule, sameRules, targetOf } from './rule-text.ts'
 import type { IptablesItem, IptablesOperation } from './types.ts'
 
@@ -33,9 +34,9 @@ function removalOf(live: IptablesItem): IptablesOperation {
 /** Key of the item that an operation is about. */
 export function keyOf(op: IptablesOperation): string {
   const { table, chain } = op
-  return op.kind === 'write-chain' || op.kind === 'delete-chain'
-    ? chainKey(table, chain)
-    : jumpKey(table, chain, targetOf(op.rule) ?? '')
+  if (op.kind === 'write-chain' || op.kind === 'delete-chain') return chainKey(table, chain)
+  const place = { table, from: chain, to: targetOf(op.rule) ?? '' }
+  return jumpKey(isOnlyNew(op.rule) ? { ...place, onlyNew: true } : place)
 }
 
 export function sameItem(a: IptablesItem, b: IptablesItem): boolean {

@@ -4,7 +4,15 @@
 import type { JumpPlace } from './chain-names.ts'
 import { quoteWord } from './rule-text.ts'
 
+const NEW = '-m conntrack --ctstate NEW'
+
 /** `-m comment --comment "kubernetes service portals" -j KUBE-SERVICES` */
-export function jumpRule({ comment, to }: JumpPlace): string {
-  return `-m comment --comment ${quoteWord(comment)} -j ${to}`
+export function jumpRule({ comment, to, onlyNew }: JumpPlace): string {
+  const match = onlyNew === true ? `${NEW} ` : ''
+  return `${match}${comment === '' ? '' : `-m comment --comment ${quoteWord(comment)} `}-j ${to}`
+}
+
+/** Whether this rule is a jump that only new connections take. */
+export function isOnlyNew(rule: string): boolean {
+  return rule.includes('--ctstate NEW')
 }

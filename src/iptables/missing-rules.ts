@@ -73,6 +73,6 @@ export function missingRules(mirror: RulesMirror, family: IpFamily): MissingRule
 }
 
 function neededBy(table: TableId, chain: string): SetRole | 'all' | 'nobody' {
-  const chains: Readonly<Record<string, SetRole | 'all' | 'nobody'>> = NEEDED_BY[table]
+  const chains: Readonly<Record<string, SetRole | 'all' | 'nobody'>> = table === 'mangle' ? {} : NEEDED_BY[table]
   return chains[chain] ?? 'nobody'
 }

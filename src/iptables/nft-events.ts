@@ -8,7 +8,7 @@ import { visitMessages } from '../netlink/message.ts'
 import type { Transport } from '../netlink/transport.ts'
 import { isLoss } from '../netlink/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { isOurChain, JUMPS, TABLES } from './chain-names.ts'
+import type { ChainLayout } from './layout.ts'
 import { decodeNftChange, type NftChange } from './nft-codec.ts'
 
 export type NftEvent =
@@ -26,16 +26,17 @@ const DATAGRAMS_PER_TURN = 64
  * Whether a change may have touched what is ours: anything in our chains; in a built-in chain that holds a jump of ours,
  * only what takes something away, because where a jump stands does not matter.
  */
-export function concernsUs({ kind, table: name, chain }: NftChange): boolean {
-  const table = TABLES.find((one) => one === name)
+export function concernsUs({ kind, table: name, chain }: NftChange, layout: ChainLayout): boolean {
+  const table = layout.tables.find((one) => one === name)
   if (table === undefined) return false
-  if (kind === 'table-deleted' || isOurChain(table, chain)) return true
+  if (kind === 'table-deleted' || layout.owns(table, chain)) return true
   const takesAway = kind === 'rule-deleted' || kind === 'chain-deleted'
-  return takesAway && JUMPS.some((jump) => jump.table === table && jump.from === chain)
+  return takesAway && layout.jumps.some((jump) => jump.table === table && jump.from === chain)
 }
 
 export class NftEvents {
   readonly #transport: Transport
+  readonly #layout: ChainLayout
   readonly #isOwn: (portId: number) => boolean
   readonly #listener: (event: NftEvent) => void
   #lost = false
@@ -43,11 +44,18 @@ export class NftEvents {
 
   /**
    * @param transport a socket of NETLINK_NETFILTER that has joined NFNLGRP_NFTABLES and is used for nothing else
+   * @param layout what is ours
    * @param isOwn whether a port id is that of one of our own iptables-restore processes
    * @param listener must not throw
    */
-  constructor(transport: Transport, isOwn: (portId: number) => boolean, listener: (event: NftEvent) => void) {
+  constructor(
+    transport: Transport,
+    layout: ChainLayout,
+    isOwn: (portId: number) => boolean,
+    listener: (event: NftEvent) => void,
+  ) {
     this.#transport = transport
+    this.#layout = layout
     this.#isOwn = isOwn
     this.#listener = listener
   }
@@ -76,7 +84,7 @@ export class NftEvents {
         if (datagram === undefined) continue
         visitMessages(datagram, (message) => {
           const change = decodeNftChange(message)
-          if (change !== undefined && concernsUs(change) && !this.#isOwn(change.portId))
+          if (change !== undefined && concernsUs(change, this.#layout) && !this.#isOwn(change.portId))
             changed.set(change.family, change)
         })
       } catch (error) {

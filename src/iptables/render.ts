@@ -55,8 +55,8 @@ export function renderIpvsRules(input: RuleInput): RenderedRules {
     }
   }
   for (const place of JUMPS) {
-    const { table, from, to } = place
-    items.set(jumpKey(table, from, to), { kind: 'jump', table, chain: from, rule: jumpRule(place), copies: 1 })
+    const { table, from } = place
+    items.set(jumpKey(place), { kind: 'jump', table, chain: from, rule: jumpRule(place), copies: 1 })
   }
   return { items, leftOut }
 }

@@ -8,6 +8,7 @@ import { CodedError } from '../values/errors.ts'
 import { chainKey } from './chain-names.ts'
 import { iptablesError, MissingMatchError } from './errors.ts'
 import { parseFailure, type RestoreFailure } from './failure-text.ts'
+import type { ChainLayout } from './layout.ts'
 import { formatRestore, type RestoreText } from './restore-text.ts'
 import { matchesOf } from './rule-text.ts'
 import { itemsOf, parseSave } from './save-text.ts'
@@ -33,12 +34,14 @@ interface Task {
 
 export class RestoreRun {
   readonly #programs: RestorePrograms
+  readonly #layout: ChainLayout
   readonly #signal: AbortSignal
   readonly #outcomes: (Error | undefined)[]
   #processes = 0
 
-  constructor(programs: RestorePrograms, signal: AbortSignal, count: number) {
+  constructor(programs: RestorePrograms, layout: ChainLayout, signal: AbortSignal, count: number) {
     this.#programs = programs
+    this.#layout = layout
     this.#signal = signal
     this.#outcomes = Array.from({ length: count }, () => undefined)
   }
@@ -47,10 +50,11 @@ export class RestoreRun {
   static async run(
     ops: readonly IptablesOperation[],
     programs: RestorePrograms,
+    layout: ChainLayout,
     inUse: ReadonlyMap<string, string>,
     signal: AbortSignal,
   ): Promise<readonly (Error | undefined)[]> {
-    const run = new RestoreRun(programs, signal, ops.length)
+    const run = new RestoreRun(programs, layout, signal, ops.length)
     await run.#attempt(ops.map((op, index) => startingTask(op, index, inUse)))
     return run.#outcomes
   }
@@ -61,7 +65,10 @@ export class RestoreRun {
       this.#settle(tasks, iptablesError('iptables-not-tried', `not tried again after ${MAX_PROCESSES} restores`))
       return
     }
-    const input = formatRestore(tasks.map(({ op }) => op))
+    const input = formatRestore(
+      tasks.map(({ op }) => op),
+      this.#layout,
+    )
     const result = await this.#restore(input.text)
     if (result instanceof Error) return this.#settle(tasks, result)
     if (result.exitCode === 0) return this.#settle(tasks)
@@ -69,10 +76,11 @@ export class RestoreRun {
     const line = failure.lines[0]
     const failedTable = line === undefined ? undefined : input.tableOfLine[line - 1]
     if (failedTable === undefined) return this.#attemptBlindly(tasks, result.exitCode, failure)
-    const isAfter = (task: Task): boolean => failedTable === 'nat' && task.op.table === 'filter'
-    this.#settle(tasks.filter(({ op }) => failedTable === 'filter' && op.table === 'nat'))
+    const { tables } = this.#layout
+    const place = ({ op }: Task): number => tables.indexOf(op.table) - tables.indexOf(failedTable)
+    this.#settle(tasks.filter((task) => place(task) < 0))
     await this.#attemptWithout(tasks, input, failure)
-    await this.#attempt(tasks.filter(isAfter))
+    await this.#attempt(tasks.filter((task) => place(task) > 0))
   }
 
   /** Tries the failed table again without what was named, or in halves when nothing was. */
@@ -123,7 +131,7 @@ export class RestoreRun {
   async #present(): Promise<ReadonlySet<string> | Error> {
     this.#processes++
     try {
-      return new Set(itemsOf(parseSave(await this.#programs.save(this.#signal))).keys())
+      return new Set(itemsOf(parseSave(await this.#programs.save(this.#signal)), this.#layout).keys())
     } catch (error) {
       this.#signal.throwIfAborted()
       return error instanceof Error ? error : new Error(String(error))

@@ -3,9 +3,9 @@
  * What could break: the order inside a table. Chains are declared (and so made or emptied) before any rule leads to
  * them, and what is deleted is emptied before.
  */
-import { CHAINS, JUMPS, TABLES } from './chain-names.ts'
-import { sameRule } from './rule-text.ts'
-import { jumpRule } from './jump-text.ts'
+import { jumpKey } from './chain-names.ts'
+import { keyOf } from './diff.ts'
+import type { ChainLayout } from './layout.ts'
 import type { IptablesOperation, TableId } from './types.ts'
 
 export interface RestoreText {
@@ -16,12 +16,12 @@ export interface RestoreText {
   readonly tableOfLine: readonly TableId[]
 }
 
-/** Prints the operations of both tables, `nat` first. Their order in the list does not matter. */
-export function formatRestore(ops: readonly IptablesOperation[]): RestoreText {
+/** Prints the operations table by table in the order of the layout. Their order in the list does not matter. */
+export function formatRestore(ops: readonly IptablesOperation[], layout: ChainLayout): RestoreText {
   const lines: string[] = []
   const operationOfLine: (number | undefined)[] = []
   const tableOfLine: TableId[] = []
-  for (const table of TABLES) {
+  for (const table of layout.tables) {
     const indices = ops.flatMap((op, index) => (op.table === table ? index : []))
     if (indices.length === 0) continue
     const print = (line: string, index?: number): void => {
@@ -30,8 +30,9 @@ export function formatRestore(ops: readonly IptablesOperation[]): RestoreText {
       tableOfLine.push(table)
     }
     print(`*${table}`)
+    const sorted = indices.toSorted((a, b) => placeOf(ops[a], layout) - placeOf(ops[b], layout))
     for (const phase of [declare, fill, join, part, remove]) {
-      for (const index of indices.toSorted((a, b) => placeOf(ops[a]) - placeOf(ops[b]))) {
+      for (const index of sorted) {
         const op = ops[index]
         if (op !== undefined) for (const line of phase(op)) print(line, index)
       }
@@ -42,15 +43,11 @@ export function formatRestore(ops: readonly IptablesOperation[]): RestoreText {
 }
 
 /** Place in the documented order of chains and jumps: the last jump inserted ends up on top. */
-function placeOf(op: IptablesOperation | undefined): number {
+function placeOf(op: IptablesOperation | undefined, { chains, jumps }: ChainLayout): number {
   if (op === undefined) return 0
-  if (op.kind === 'write-chain' || op.kind === 'delete-chain') {
-    const names: readonly string[] = CHAINS[op.table]
-    return names.indexOf(op.chain)
-  }
-  return JUMPS.findIndex(
-    (place) => place.table === op.table && place.from === op.chain && sameRule(jumpRule(place), op.rule),
-  )
+  if (op.kind === 'write-chain' || op.kind === 'delete-chain') return (chains[op.table] ?? []).indexOf(op.chain)
+  const key = keyOf(op)
+  return jumps.findIndex((place) => jumpKey(place) === key)
 }
 
 /** `:CHAIN - [0:0]` makes a chain of that name, or empties the one that is there. */

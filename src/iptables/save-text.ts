@@ -4,10 +4,11 @@
  * inserted again at each look.
  */
 import { CodedError } from '../values/errors.ts'
-import { CHAINS, chainKey, isOurChain, JUMPS, jumpKey, TABLES } from './chain-names.ts'
+import { chainKey, jumpKey } from './chain-names.ts'
+import type { ChainLayout } from './layout.ts'
 import { jumpRule } from './jump-text.ts'
 import { canonicalRule, targetOf } from './rule-text.ts'
-import type { IptablesItem, TableId } from './types.ts'
+import type { IptablesItem } from './types.ts'
 
 /** Chain to its rules in order, without `-A CHAIN `. */
 export type SavedTable = ReadonlyMap<string, readonly string[]>
@@ -42,54 +43,44 @@ export function parseSave(text: string): SavedTables {
 /** iptables-nft-save leaves out a table that holds rules of nft itself, and says so in a comment. */
 function refuseIncompatible(line: string): void {
   const table = INCOMPATIBLE.exec(line)?.[1]
-  if (TABLES.some((ours) => ours === table)) {
+  if (table === 'nat' || table === 'filter') {
     const advice = 'nft list ruleset shows the rules that were made without iptables'
     throw new CodedError('iptables-table-incompatible', `iptables cannot show or change the table ${table}: ${advice}`)
   }
 }
 
 /** Our chains and jumps in what was saved, by key. */
-export function itemsOf(saved: SavedTables): Map<string, IptablesItem> {
+export function itemsOf(saved: SavedTables, layout: ChainLayout): Map<string, IptablesItem> {
   const items = new Map<string, IptablesItem>()
-  for (const table of TABLES) {
-    for (const chain of CHAINS[table]) {
-      const rules = saved.get(table)?.get(chain)
-      if (rules !== undefined) items.set(chainKey(table, chain), { kind: 'chain', table, chain, rules })
-    }
+  for (const table of layout.tables) {
+    for (const [chain, rules] of saved.get(table) ?? [])
+      if (layout.owns(table, chain)) items.set(chainKey(table, chain), { kind: 'chain', table, chain, rules })
   }
-  for (const place of JUMPS) {
-    const { table, from, to } = place
+  for (const place of layout.jumps) {
+    const { table, from } = place
     const rule = jumpRule(place)
     const wanted = canonicalRule(rule)
     const copies = (saved.get(table)?.get(from) ?? []).filter((one) => canonicalRule(one) === wanted).length
-    if (copies > 0) items.set(jumpKey(table, from, to), { kind: 'jump', table, chain: from, rule, copies })
+    if (copies > 0) items.set(jumpKey(place), { kind: 'jump', table, chain: from, rule, copies })
   }
   return items
 }
 
 /** Rules of others that lead into chains of ours, by the key of our chain; of several the first. */
-export function foreignReferences(saved: SavedTables): Map<string, string> {
+export function foreignReferences(saved: SavedTables, layout: ChainLayout): Map<string, string> {
   const found = new Map<string, string>()
-  const jumps = new Set(JUMPS.map((place) => `${place.table} ${place.from} ${canonicalRule(jumpRule(place))}`))
-  for (const table of TABLES) {
+  const jumps = new Set(layout.jumps.map((place) => `${place.table} ${place.from} ${canonicalRule(jumpRule(place))}`))
+  for (const table of layout.tables) {
     for (const [chain, rules] of saved.get(table) ?? []) {
-      if (isOurChain(table, chain)) continue
-      for (const rule of rules) addReference(found, jumps, table, chain, rule)
+      if (layout.owns(table, chain)) continue
+      for (const rule of rules) {
+        const target = targetOf(rule)
+        if (target === undefined || !layout.owns(table, target)) continue
+        if (jumps.has(`${table} ${chain} ${canonicalRule(rule)}`)) continue
+        const key = chainKey(table, target)
+        if (!found.has(key)) found.set(key, `-A ${chain} ${rule}`)
+      }
     }
   }
   return found
-}
-
-function addReference(
-  found: Map<string, string>,
-  jumps: ReadonlySet<string>,
-  table: TableId,
-  chain: string,
-  rule: string,
-): void {
-  const target = targetOf(rule)
-  if (target === undefined || !isOurChain(table, target)) return
-  if (jumps.has(`${table} ${chain} ${canonicalRule(rule)}`)) return
-  const key = chainKey(table, target)
-  if (!found.has(key)) found.set(key, `-A ${chain} ${rule}`)
 }

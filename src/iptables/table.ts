@@ -1,5 +1,5 @@
 /**
- * Chains and jumps of ipvs mode of one family behind the contract of every kernel table. Keys: `nat KUBE-SERVICES` for a
+ * Chains and jumps of one family, and what the other mode left of its own, behind the contract of every kernel table. Keys: `nat KUBE-SERVICES` for a
  * chain with all its rules, `nat OUTPUT KUBE-SERVICES` for a jump.
  * What could break: one look is one iptables-save and one change one iptables-restore; the start of a process costs more
  * than everything else here, so nothing may ask for them key by key.
@@ -7,6 +7,7 @@
 import type { KernelTable } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { diffIptables, directionOf, formatIptablesOperation, sameItem, stepIptables } from './diff.ts'
+import { type ChainLayout, IPVS_MODE } from './layout.ts'
 import { RestoreRun } from './restore-run.ts'
 import { foreignReferences, itemsOf, parseSave } from './save-text.ts'
 import type { IptablesItem, IptablesOperation, IptablesPrograms } from './types.ts'
@@ -15,13 +16,18 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
   readonly name: 'chains-IPv4' | 'chains-IPv6'
   readonly family: IpFamily
   readonly #programs: IptablesPrograms
+  readonly #layout: ChainLayout
   readonly #suffix: string
   /** Rules of others that led into our chains at the last look, by the key of our chain. */
   #inUse: ReadonlyMap<string, string> = new Map()
 
-  /** @param suffix what people type after `iptables`, for `format` */
-  constructor(family: IpFamily, programs: IptablesPrograms, suffix = '') {
+  /**
+   * @param layout of the mode: what is read, and in which order it is written
+   * @param suffix what people type after `iptables`, for `format`
+   */
+  constructor(family: IpFamily, programs: IptablesPrograms, layout: ChainLayout = IPVS_MODE, suffix = '') {
     this.family = family
+    this.#layout = layout
     this.#suffix = suffix
     this.name = `chains-${family}`
     this.#programs = programs
@@ -41,8 +47,8 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
 
   async read(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, IptablesItem>> {
     const saved = parseSave(await this.#programs.save(this.family, signal))
-    this.#inUse = foreignReferences(saved)
-    const items = itemsOf(saved)
+    this.#inUse = foreignReferences(saved, this.#layout)
+    const items = itemsOf(saved, this.#layout)
     if (keys === 'all') return items
     const found = new Map<string, IptablesItem>()
     for (const key of keys) {
@@ -58,6 +64,6 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
       save: (stop: AbortSignal) => this.#programs.save(family, stop),
       restore: (input: string, stop: AbortSignal) => this.#programs.restore(family, input, stop),
     }
-    return RestoreRun.run(ops, programs, this.#inUse, signal)
+    return RestoreRun.run(ops, programs, this.#layout, this.#inUse, signal)
   }
 }

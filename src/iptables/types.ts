@@ -5,11 +5,11 @@
  */
 import type { IpFamily } from '../values/protocol.ts'
 
-/** The tables of iptables that ipvs mode writes into, in the order in which they are written. */
-export type TableId = 'nat' | 'filter'
+/** The tables of iptables that we write into; `mangle` only in iptables mode. */
+export type TableId = 'nat' | 'filter' | 'mangle'
 
 /** A match that a kernel may lack and without which only its own rules are left out. */
-export const OPTIONAL_MATCHES = ['ipvs', 'physdev'] as const
+export const OPTIONAL_MATCHES = ['ipvs', 'physdev', 'nfacct'] as const
 export type OptionalMatch = (typeof OPTIONAL_MATCHES)[number]
 
 /** A chain of ours with all its rules, in order: wholly ours. */

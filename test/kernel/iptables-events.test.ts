@@ -7,6 +7,7 @@ import { spawnSync } from 'node:child_process'
 import { describe, it, test } from 'node:test'
 import { openNetlinkConnection, openNetlinkGroups } from '../../native/open.ts'
 import { chooseBackEnd } from '../../src/dataplane/iptables-back-end.ts'
+import { IPVS_MODE } from '../../src/iptables/layout.ts'
 import { NFNLGRP_NFTABLES } from '../../src/iptables/nft-codec.ts'
 import { type NftEvent, NftEvents } from '../../src/iptables/nft-events.ts'
 import { missingForNft } from '../../src/iptables/nft-missing.ts'
@@ -55,6 +56,7 @@ describe('NftEvents on a real kernel', needs('iptables-nft'), () => {
     const host = new HostIptables(choice)
     const events = new NftEvents(
       openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES]),
+      IPVS_MODE,
       (portId) => host.isOwn(portId),
       (event) => seen.push(event),
     )

@@ -65,13 +65,13 @@ export const PURE: readonly RegExp[] = [
   /^src\/watch\/([\w-]+-parser|api-error|event-objects|event-series|findings|intern|metadata|protobuf(-\w+)?|selection|source)\.ts$/,
   /^src\/conntrack\/stale-rule\.ts$/,
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
-  /^src\/iptables\/(chain-names|errors|local-traffic|look-throttle|out-filter|wanted-rules)\.ts$/,
+  /^src\/iptables\/(chain-names|errors|layout|local-traffic|look-throttle|out-filter|service-chain-names|wanted-rules|wanted-service-chains)\.ts$/,
   /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,
   /^src\/serve\/(log-line|wanted-health-checks)\.ts$/,
 ]
 
-/** What pure files may import of Node; of node:os they need the errno constants. */
-export const PURE_BUILTINS: readonly string[] = ['node:buffer', 'node:net', 'node:os', 'node:util']
+/** What pure files may import of Node; of node:os they need the errno constants, of node:crypto a digest. */
+export const PURE_BUILTINS: readonly string[] = ['node:buffer', 'node:crypto', 'node:net', 'node:os', 'node:util']
 
 /** What pure files may not contain, in code (comments and texts do not count). */
 export const IMPURE: Readonly<Record<string, RegExp>> = {
