@@ -62,6 +62,18 @@ export function notLocal(local: LocalTraffic): string | undefined {
   }
 }
 
+/** The words of a rule that match traffic which is local, with a space after them; '' when all traffic is. */
+export function isLocal(local: LocalTraffic): string {
+  switch (local.kind) {
+    case 'cidr':
+      return local.cidr.prefixLength === 0 ? '' : `-s ${formatCidr(local.cidr)} `
+    case 'interface':
+      return `-i ${interfaceWord(local.name)} `
+    case 'interface-prefix':
+      return `-i ${interfaceWord(local.prefix)}+ `
+  }
+}
+
 /** Names of interfaces may hold letters that end a word. */
 function interfaceWord(name: string): string {
   return /[\s"'\\]/.test(name) ? quoteWord(name) : name
