@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path'
 import { bundle } from './bundle.ts'
 import { CHOICE_VARIABLE, chosenKernel, describeKernel, type KernelChoice } from './kernel/choice.ts'
 import { runInKernel } from './kernel/run.ts'
-import { caseNames, modesOf } from './oracle/case-file.ts'
+import { caseNames, isRecorded } from './oracle/case-file.ts'
 import type { GuestTask } from './oracle/guest.ts'
 import { type OracleOptions, parseOracleOptions } from './oracle/options.ts'
 import { type CaseResult, formatCase } from './oracle/result.ts'
@@ -33,10 +33,11 @@ async function main(args: readonly string[]): Promise<number> {
   print(`Cases of ${cases} on ${describeKernel(choice)}`)
   const startedMs = performance.now()
   const { results, trouble } = await runCases(cases, options, choice, stopped.signal)
+  const { mode } = options
   const expected = caseNames(cases, options.patterns).flatMap((name) =>
-    modesOf(cases, name).map((mode) => `${name} (${mode})`),
+    isRecorded(cases, name, mode) ? `${name} (${mode})` : [],
   )
-  const seen = new Set(results.map(({ name, mode }) => `${name} (${mode})`))
+  const seen = new Set(results.map((result) => `${result.name} (${result.mode})`))
   const lost = expected.filter((name) => !seen.has(name))
   for (const name of lost) print(`FAIL ${name}  it was not run to its end`)
   if (trouble !== '') print(trouble.trimEnd())
@@ -66,12 +67,21 @@ async function runCases(
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   const directory = mkdtempSync(join(ROOT, '.cache/oracle-'))
   const ownKernel = choice.kind !== 'host'
-  const { patterns, compared, verbose } = options
+  const { patterns, compared, mode, verbose } = options
   let partial = ''
   let errors = ''
   try {
     const { entry } = await bundle({ directory })
-    const task: GuestTask = { cases, defaultCases: DEFAULT_CASES, patterns, entry, compared, ownKernel, ...output }
+    const task: GuestTask = {
+      cases,
+      defaultCases: DEFAULT_CASES,
+      patterns,
+      entry,
+      compared,
+      mode,
+      ownKernel,
+      ...output,
+    }
     const code = await runInKernel(choice, {
       command: [process.execPath, 'dev/oracle/guest.ts', JSON.stringify(task)],
       cwd: ROOT,

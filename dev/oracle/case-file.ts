@@ -7,7 +7,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import type { Json } from '../../test/api-server/store.ts'
-import { type Mode, MODES, STATE_FILES, type State, type StateFile } from './files.ts'
+import { type Mode, STATE_FILES, type State, type StateFile } from './files.ts'
 import { normaliseRecorded } from './normalise.ts'
 
 /** One step, in this order of doing. */
@@ -51,6 +51,8 @@ export type Lists = Readonly<
 const BASE = 'base-no-services'
 /** Absent means that there is nothing to say. */
 const ONLY_WHEN_SOMETHING: ReadonlySet<StateFile> = new Set(['conntrack.txt', 'process.txt'])
+/** Left out in iptables mode when there is nothing. */
+const OF_IPVS: ReadonlySet<StateFile> = new Set(['ipvs.txt', 'addresses.txt', 'ipset.txt'])
 
 /** Names of the cases of a folder that contain one of the patterns, sorted; all of them without patterns. */
 export function caseNames(folder: string, patterns: readonly string[]): string[] {
@@ -63,9 +65,9 @@ export function caseNames(folder: string, patterns: readonly string[]): string[]
     .sort()
 }
 
-/** The modes in which a case was recorded, of those that are run. */
-export function modesOf(folder: string, name: string): Mode[] {
-  return MODES.filter((mode) => existsSync(join(folder, name, 'recorded', mode)))
+/** Whether a case was recorded in that mode. */
+export function isRecorded(folder: string, name: string, mode: Mode): boolean {
+  return existsSync(join(folder, name, 'recorded', mode))
 }
 
 export function readCase(folder: string, name: string): CaseFile {
@@ -73,12 +75,14 @@ export function readCase(folder: string, name: string): CaseFile {
 }
 
 export class Recording {
+  readonly #mode: Mode
   readonly #own: string
   readonly #folders: readonly string[]
   readonly #baseFolders: readonly string[]
 
   /** `defaultFolder` holds the base case where `folder` has none of its own. */
   constructor(folder: string, defaultFolder: string, name: string, mode: Mode) {
+    this.#mode = mode
     this.#own = join(folder, name, 'recorded', mode)
     this.#folders = [this.#own, join(folder, name, 'recorded', 'ipvs')]
     this.#baseFolders = [folder, defaultFolder].map((cases) => join(cases, BASE, 'recorded', mode, '1'))
@@ -98,7 +102,7 @@ export class Recording {
   #text(step: number, file: StateFile): string {
     const own = join(this.#own, String(step), file)
     if (existsSync(own)) return readFileSync(own, 'utf8')
-    if (ONLY_WHEN_SOMETHING.has(file)) return ''
+    if (ONLY_WHEN_SOMETHING.has(file) || (this.#mode === 'iptables' && OF_IPVS.has(file))) return ''
     return readFirst(this.#baseFolders.map((base) => join(base, file)))
   }
 }

@@ -6,10 +6,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import { differenceOf } from './difference.ts'
-import { isStateFile, type StateFile } from './files.ts'
+import { isStateFile, type Mode, MODES, type StateFile } from './files.ts'
 
 export interface Deviation {
   readonly case: string
+  /** Default ipvs. */
+  readonly mode?: Mode
   /** In which steps, counted from 1. */
   readonly steps: readonly number[]
   readonly file: StateFile
@@ -34,13 +36,14 @@ export function parseDeviations(text: string): Deviation[] {
 
 function isDeviation(entry: unknown): entry is Deviation {
   if (typeof entry !== 'object' || entry === null) return false
-  const { case: name, steps, file, number, instead } = entry as Partial<Record<keyof Deviation, unknown>> // checked below
+  const { case: name, mode, steps, file, number, instead } = entry as Partial<Record<keyof Deviation, unknown>> // checked below
   return (
     typeof name === 'string' &&
     Array.isArray(steps) &&
     steps.length > 0 &&
     steps.every((step) => Number.isInteger(step)) &&
     isStateFile(file) &&
+    (mode === undefined || MODES.some((one) => one === mode)) &&
     Number.isInteger(number) &&
     typeof instead === 'string' &&
     instead.startsWith('@ ')

@@ -24,8 +24,8 @@ export const COMPARED: readonly StateFile[] = STATE_FILES
 /** Ports of listeners.txt that are not compared, because the program does not serve them yet: /healthz and /livez. */
 export const UNSERVED_PORTS: readonly number[] = [10256]
 
-/** The modes whose recordings are run. */
-export const MODES = ['ipvs'] as const
+/** The modes whose recordings can be run. */
+export const MODES = ['ipvs', 'iptables'] as const
 
 export type Mode = (typeof MODES)[number]
 

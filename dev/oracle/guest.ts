@@ -3,9 +3,9 @@
  * What could break: stdout carries nothing else.
  */
 import { availableParallelism } from 'node:os'
-import { type CaseFile, caseNames, modesOf, readCase } from './case-file.ts'
+import { type CaseFile, caseNames, isRecorded, readCase } from './case-file.ts'
 import { readDeviations } from './deviations.ts'
-import type { StateFile } from './files.ts'
+import type { Mode, StateFile } from './files.ts'
 import type { CaseResult } from './result.ts'
 import type { CaseTask } from './run-case.ts'
 import { runCrew } from './workers.ts'
@@ -17,6 +17,7 @@ export interface GuestTask {
   readonly patterns: readonly string[]
   readonly entry: string
   readonly compared: readonly StateFile[]
+  readonly mode: Mode
   readonly output?: string
   /** Whether the kernel is there for this run alone, so that kernel-wide values may be set. */
   readonly ownKernel: boolean
@@ -35,9 +36,9 @@ process.once('SIGTERM', () => stopped.abort())
 
 const tasks = caseNames(task.cases, task.patterns).flatMap((name) => {
   const ground = task.ownKernel && needsOwnKernel(name, readCase(task.cases, name)) ? 'kernel' : 'fresh'
-  return modesOf(task.cases, name).map((mode): CaseTask => ({ name, mode, ground }))
+  return isRecorded(task.cases, name, task.mode) ? [{ name, mode: task.mode, ground } satisfies CaseTask] : []
 })
-const setting = { ...task, deviations: readDeviations() }
+const setting = { ...task, deviations: readDeviations().filter(({ mode = 'ipvs' }) => mode === task.mode) }
 const ended = (result: CaseResult): void => void process.stdout.write(`${JSON.stringify(result)}\n`)
 const { signal } = stopped
 const [kernel, fresh] = (['kernel', 'fresh'] as const).map((ground) => tasks.filter((one) => one.ground === ground))

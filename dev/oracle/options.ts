@@ -1,12 +1,14 @@
 /** What `npm run test:oracle` may be given. */
 import { parseArgs } from 'node:util'
-import { COMPARED, isStateFile, STATE_FILES, type StateFile } from './files.ts'
+import { COMPARED, isStateFile, type Mode, MODES, STATE_FILES, type StateFile } from './files.ts'
 
 export interface OracleOptions {
   /** Folder of cases; absent: the project's. */
   readonly cases?: string
   /** Which files are compared; default COMPARED. */
   readonly compared: readonly StateFile[]
+  /** Whose recordings are run. Default ipvs. */
+  readonly mode: Mode
   /** What we left is written here. */
   readonly output?: string
   /** The program's log of a case that failed is shown. */
@@ -15,7 +17,7 @@ export interface OracleOptions {
   readonly patterns: readonly string[]
 }
 
-export const USAGE = `npm run test:oracle [-- [--cases DIR] [--compare FILE,...] [--output DIR] [--verbose] [[!]PATTERN...]]`
+export const USAGE = `npm run test:oracle [-- [--cases DIR] [--mode ipvs|iptables] [--compare FILE,...] [--output DIR] [--verbose] [[!]PATTERN...]]`
 
 export function parseOracleOptions(args: readonly string[]): OracleOptions | { readonly error: string } {
   try {
@@ -25,17 +27,21 @@ export function parseOracleOptions(args: readonly string[]): OracleOptions | { r
       options: {
         cases: { type: 'string' },
         compare: { type: 'string', default: COMPARED.join() },
+        mode: { type: 'string', default: 'ipvs' },
         output: { type: 'string' },
         verbose: { type: 'boolean', default: false },
       },
     })
     const { cases, output, verbose } = values
+    const mode = MODES.find((one) => one === values.mode)
+    if (mode === undefined) return { error: `--mode takes one of ${MODES.join()}` }
     const compared = values.compare.split(',')
     if (!compared.every(isStateFile)) return { error: `--compare takes some of ${STATE_FILES.join()}` }
     return {
       ...(cases === undefined ? {} : { cases }),
       ...(output === undefined ? {} : { output }),
       compared,
+      mode,
       verbose,
       patterns: positionals,
     }

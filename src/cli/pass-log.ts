@@ -1,18 +1,13 @@
 /**
- * What passes did, as log lines: failures, repairs, conflicts, and a device that is not ours.
+ * What passes did, as log lines: failures, repairs, and conflicts.
  * What could break: a pass over everything can fail or repair thousands of keys; the number of lines is bounded.
  */
-import type { IpvsDataplane } from '../dataplane/ipvs.ts'
-import { DEVICE_KIND, SERVICE_DEVICE } from '../ipvs/address-diff.ts'
-import type { ProblemLog } from '../serve/problem-log.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
 
 export interface PassLogOptions {
   readonly log: Log
-  readonly problems: ProblemLog
-  readonly dataplane: IpvsDataplane
   readonly desired: DesiredFrontends
 }
 
@@ -47,17 +42,7 @@ export class PassLog {
     if (Math.max(failures.length, repairs.length) > LINES)
       log.warn('More of the same', { failures: failures.length, repairs: repairs.length })
     if (applied > 0 && log.v(2)) log.info('Pass done', { operations: applied, milliseconds: Math.round(durationMs) })
-    this.#reportDevice()
     this.#reportLosers()
-  }
-
-  /** A link of the device's name that somebody made of another kind works, so it is used; it is worth a word. */
-  #reportDevice(): void {
-    const { dataplane, problems } = this.#options
-    const kind = dataplane.device.live(SERVICE_DEVICE)?.kind
-    const message = `the link is of kind "${kind}" instead of "${DEVICE_KIND}"; it is used as it is and never deleted`
-    const wrong = kind !== undefined && kind !== DEVICE_KIND
-    problems.report('device', SERVICE_DEVICE, wrong ? [{ code: 'device-kind', subject: SERVICE_DEVICE, message }] : [])
   }
 
   /** Services that lost an address and port to an older one: said once. */

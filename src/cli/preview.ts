@@ -2,16 +2,16 @@
  * What a pass would change, without changing anything: the sources list once into frontends that no loop ever applies.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { IpvsDataplane } from '../dataplane/ipvs.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { CodedError } from '../values/errors.ts'
 import { FirstLists } from './first-lists.ts'
+import type { ModeDataplane } from './mode.ts'
 
 export interface PreviewOptions {
   /** Opens the source; it tells these lists what has listed, and the desired frontends what there is. */
   readonly open: (lists: FirstLists) => void
   readonly desired: DesiredFrontends
-  readonly dataplane: IpvsDataplane
+  readonly dataplane: ModeDataplane
   /** As long as the sources may take to list. */
   readonly deadlineMs: number
   readonly signal: AbortSignal

@@ -4,13 +4,9 @@
  * before the first frontend is made, and nothing is written before every source has listed.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { IpvsDataplane } from '../dataplane/ipvs.ts'
 import { FlowRemoval } from '../dataplane/flow-removal.ts'
-import { audit, type Kernel, openKernel, watchAnnouncements } from '../dataplane/kernel.ts'
-import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import { SyncHealth } from '../serve/sync-health.ts'
-import type { MissingMatchError } from '../iptables/errors.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
@@ -23,8 +19,8 @@ import { EarlySource } from './early-source.ts'
 import { FirstLists } from './first-lists.ts'
 import { FollowedNode, type NodeView } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
+import { type Mode, type ModeOptions, type ModeWatch, openMode } from './mode.ts'
 import { PassLog } from './pass-log.ts'
-import { prepareNode } from './prepare-node.ts'
 import { preview } from './preview.ts'
 
 export interface ProxyOptions {
@@ -44,8 +40,7 @@ const now = (): number => performance.now()
 export class Proxy {
   readonly #options: ProxyOptions
   readonly #abort = new AbortController()
-  readonly #kernel: Kernel
-  readonly #dataplane: IpvsDataplane
+  readonly #mode: Mode
   readonly #desired: DesiredFrontends
   readonly #loop: SyncLoop
   readonly #node: FollowedNode
@@ -68,55 +63,37 @@ export class Proxy {
 
   /** All of it in place and the kernel opened, but nothing running and nothing changed: what `diff` needs. */
   static async prepare(options: ProxyOptions): Promise<Proxy> {
-    return new Proxy(options, await openKernel(options.configuration))
+    const problems = new ProblemLog(options.log)
+    let proxy: Proxy | undefined
+    const modeOptions: ModeOptions = {
+      ...options,
+      problems,
+      now,
+      onRulesPassed: (report, durationMs) => proxy?.rulesPassed(report, durationMs),
+      onReady: () => proxy?.resume(),
+    }
+    proxy = new Proxy(options, await openMode(modeOptions), problems)
+    return proxy
   }
 
-  private constructor(options: ProxyOptions, kernel: Kernel) {
-    const { configuration, nodeName, log } = options
-    const { families } = kernel
+  private constructor(options: ProxyOptions, mode: Mode, problems: ProblemLog) {
+    const { configuration, log } = options
+    const { dataplane, families } = mode
     this.#options = options
-    this.#kernel = kernel
-    this.#problems = new ProblemLog(log)
-    this.#closers.push(kernel.close)
+    this.#mode = mode
+    this.#problems = problems
+    this.#closers.push(() => mode.close())
     this.#node = new FollowedNode({
       ...options,
-      rtnetlink: kernel.ipvs.rtnetlink,
+      rtnetlink: mode.rtnetlink,
       now,
       onChange: (node) => this.#nodeChanged(node),
       signal: this.#abort.signal,
     })
-    this.#desired = new DesiredFrontends(this.#node.view.context)
-    const guard = new SetsAndRules({
-      tables: kernel.guard.tables,
-      settings: configuration,
-      families,
-      randomFully: kernel.guard.iptables.choice.randomFully,
-      nodeName,
-      now,
-      onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
-      onPass: (report, durationMs) => {
-        this.#passed('rules', report, durationMs, false)
-        this.#loop.request()
-      },
-      onMissing: (error, leftOut) => this.#reportLeftOut(error, leftOut),
-      onReady: () => this.#loop.resume(),
-      onError: (error) => log.error('Writing rules failed', { error }),
-    })
-    this.#closers.push(() => guard.close())
-    this.#dataplane = new IpvsDataplane({
-      tables: kernel.ipvs.tables,
-      guard,
-      conntrack: kernel.ipvs.conntrack,
-      scheduler: configuration.ipvs.scheduler || 'rr',
-      families,
-      drainDeadlineMs: options.drainDeadlineMs,
-      now,
-      log,
-    })
-    this.#dataplane.wantFixtures()
-    this.#passLog = new PassLog({ log, problems: this.#problems, dataplane: this.#dataplane, desired: this.#desired })
-    this.#flows = new FlowRemoval({ staleFlows: this.#dataplane.staleFlows, now, log })
-    this.#health = new SyncHealth(2 * configuration.ipvs.syncPeriodMs, now)
+    this.#desired = new DesiredFrontends(mode.contextOf(this.#node.view.context))
+    this.#passLog = new PassLog({ log, desired: this.#desired })
+    this.#flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
+    this.#health = new SyncHealth(2 * mode.syncPeriodMs, now)
     this.#healthChecks = new HealthCheckPorts({
       ...options,
       families,
@@ -127,12 +104,15 @@ export class Proxy {
     this.#closers.push(() => this.#flows.close())
     this.#closers.push(() => this.#healthChecks.close())
     this.#loop = new SyncLoop({
-      dataplane: this.#dataplane,
+      dataplane,
       desired: this.#desired,
-      minSyncPeriodMs: configuration.ipvs.minSyncPeriodMs,
+      minSyncPeriodMs: mode.minSyncPeriodMs,
       now,
       onFrontend: (key, frontend) => this.#healthChecks.frontend(key, frontend),
-      onPass: (report, durationMs) => this.#passed('tables', report, durationMs, !guard.isPending),
+      onPass: (report, durationMs) => {
+        mode.passed(report)
+        this.#passed('tables', report, durationMs, !mode.isPending)
+      },
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
       onError: (error) => log.error('A pass failed', { error }),
     })
@@ -142,15 +122,20 @@ export class Proxy {
     })
   }
 
-  get dataplane(): IpvsDataplane {
-    return this.#dataplane
+  /** Everything that talks to the kernel, where a measurement counts messages. */
+  get connections(): ProbedKernel | undefined {
+    return this.#mode.connections
   }
 
-  /** Everything that talks to the kernel. */
-  get connections(): ProbedKernel {
-    const { ipvs, auditIpvs, rtnetlink } = this.#kernel.ipvs
-    const { ipset, auditIpset } = this.#kernel.guard
-    return { ipvs, auditIpvs, rtnetlink, ipset, auditIpset }
+  /** A pass over the rules of a family is over. */
+  rulesPassed(report: PassReport, durationMs: number): void {
+    this.#passed('rules', report, durationMs, false)
+    this.resume()
+  }
+
+  /** What rules held up may come: a minimum period is over changes, not over this. */
+  resume(): void {
+    this.#loop.resume()
   }
 
   /** Stops everything; the kernel stays as it is. */
@@ -172,43 +157,25 @@ export class Proxy {
         this.#closers.push(() => source.close())
       },
       desired: this.#desired,
-      dataplane: this.#dataplane,
+      dataplane: this.#mode.dataplane,
       deadlineMs,
       signal: this.#abort.signal,
     })
   }
 
   async #run(): Promise<void> {
-    const { configuration, log, openSource } = this.#options
+    const { openSource } = this.#options
     const { signal } = this.#abort
-    const iptables = this.#kernel.guard.iptables.choice
-    log.info('Using iptables', { backEnd: iptables.mode, reason: iptables.reason })
-    await prepareNode({
-      configuration,
-      kernel: this.#kernel.ipvs,
-      guard: this.#dataplane.guard,
-      iptables,
-      problems: this.#problems,
-      log,
-      signal,
-    })
-    const following = {
-      kernel: this.#kernel,
-      dataplane: this.#dataplane,
-      log,
+    await this.#mode.prepare(signal)
+    const watch: ModeWatch = {
       onDoubt: () => this.#loop.request(),
       onNodeAddresses: () => this.#node.addressesChanged(),
-      auditPeriodMs: configuration.ipvs.syncPeriodMs,
-      now,
-      signal,
     }
-    this.#closers.push(watchAnnouncements(following).close)
-    // While the lists come; from here on changes are announced.
-    this.#dataplane.guard.readRules()
+    this.#closers.push(this.#mode.watch(watch).close)
     await this.#node.readAddresses()
     const source = openSource(this.#sink(this.#lists))
     this.#closers.push(() => source.close())
-    const audits = audit(following)
+    const audits = this.#mode.audit(watch, signal)
     this.#closers.push(() => audits)
   }
 
@@ -231,12 +198,13 @@ export class Proxy {
     this.#loop.open(mayRemove)
   }
 
-  #nodeChanged({ context, problems, addresses, podCidrs }: NodeView): void {
+  #nodeChanged(node: NodeView): void {
+    const { context, problems, addresses } = node
     // Before the Node was listed its addresses are unknown without anything being wrong.
     if (!this.#lists.awaited.has('nodes')) this.#problems.report('node', 'configuration', problems)
-    this.#dataplane.guard.podCidrs(podCidrs)
+    this.#mode.nodeChanged(node)
     this.#healthChecks.nodeChanged(addresses, context.nodeIps)
-    this.#loop.setContext(context)
+    this.#loop.setContext(this.#mode.contextOf(context))
     this.#loop.request()
   }
 
@@ -246,10 +214,5 @@ export class Proxy {
     this.#healthChecks.passed()
     this.#flows.passed()
     this.#options.onPass?.(report, complete)
-  }
-
-  #reportLeftOut({ code, match, message }: MissingMatchError, leftOut: readonly string[]): void {
-    const rules = leftOut.length === 0 ? message : `${message}; left out: ${leftOut.join('; ')}`
-    this.#problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message: rules }])
   }
 }

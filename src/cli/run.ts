@@ -11,7 +11,7 @@ import { proxyStarting } from '../watch/event-objects.ts'
 import type { FlagValues } from './flags.ts'
 import { growFreely, growSparingly } from './heap.ts'
 import { Proxy } from './proxy.ts'
-import { loadSettings, logWarnings, requireIpvsMode, sourcesOf } from './settings.ts'
+import { loadSettings, logWarnings, sourcesOf } from './settings.ts'
 import { VERSION } from './version.ts'
 
 /** Exit code of a process that ends on a signal: 128 and the signal's number. */
@@ -25,8 +25,11 @@ export async function run(flags: FlagValues): Promise<number> {
   const { format, verbosity } = settings.configuration.logging
   const log = await openLog({ format, verbosity })
   logWarnings(settings.warnings, log)
-  requireIpvsMode(settings)
-  log.info('Using ipvs Proxier', { version: VERSION, kernel: kernelRelease(), node: settings.nodeName })
+  log.info(`Using ${settings.configuration.mode} Proxier`, {
+    version: VERSION,
+    kernel: kernelRelease(),
+    node: settings.nodeName,
+  })
   const passes = new Passes()
   const { openSource, openEvents } = await sourcesOf(flags, settings, log)
   const events = openEvents()
@@ -42,7 +45,8 @@ export async function run(flags: FlagValues): Promise<number> {
   if (flags.once !== true) events.record(proxyStarting(settings.nodeName))
   void passes.complete.then(growSparingly)
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
-  if (benchFile !== undefined) (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
+  if (benchFile !== undefined && proxy.connections !== undefined)
+    (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
   const ended = flags.once === true ? passes.complete.then(() => undefined) : new Promise<never>(() => undefined)
   const signal = await Promise.race([ended, received(log)])
   await Promise.race([

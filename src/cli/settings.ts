@@ -102,12 +102,3 @@ async function requireFolder(directory: string): Promise<void> {
 export function logWarnings(warnings: readonly Problem[], log: Log): void {
   for (const warning of warnings) log.warn('Configuration', { warning: formatProblem(warning) })
 }
-
-/** Only ipvs mode exists so far. */
-export function requireIpvsMode({ configuration }: Settings): void {
-  if (configuration.mode !== 'ipvs')
-    throw new CodedError(
-      'mode-unsupported',
-      `mode ${configuration.mode} is not there yet: set mode: ipvs in the configuration, or --proxy-mode=ipvs`,
-    )
-}

@@ -13,6 +13,8 @@ import type { IpFamily } from '../values/protocol.ts'
 
 export interface RuleLoopOptions {
   readonly table: IptablesTable
+  /** Chains of Services come and go in one restore (iptables mode). */
+  readonly atOnce?: boolean
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   /** Hears of each pass; missing matches do not count as failures. */
@@ -33,6 +35,7 @@ export class RuleLoop {
   readonly #options: RuleLoopOptions
   readonly #reconciler: Reconciler
   readonly #pacer: Pacer
+  #mayRemove = false
   #asked = 0
   #done = 0
   #unreadable = 0
@@ -41,7 +44,7 @@ export class RuleLoop {
     this.#options = options
     this.family = options.table.family
     this.sync = new TableSync(options.table)
-    this.#reconciler = new Reconciler([reconciled(this.sync)])
+    this.#reconciler = new Reconciler([reconciled(this.sync, { atOnce: options.atOnce === true })])
     this.#pacer = new Pacer({ minPeriodMs: 0, now: options.now, run: (signal) => this.#run(signal) })
   }
 
@@ -49,6 +52,13 @@ export class RuleLoop {
   request(): void {
     this.#asked++
     this.#pacer.request()
+  }
+
+  /** From now on chains and jumps that nothing wants may go: Services' own, and what the other mode left. */
+  allowRemovals(): void {
+    if (this.#mayRemove) return
+    this.#mayRemove = true
+    this.request()
   }
 
   /** Whether a pass that was asked for is not over yet. */
@@ -67,8 +77,7 @@ export class RuleLoop {
     const startedMs = now()
     let readable = false
     try {
-      // Nothing here is ever unwanted: chains and jumps of our names are all wanted.
-      const report = await this.#reconciler.pass({ signal, now, mayRemove: false })
+      const report = await this.#reconciler.pass({ signal, now, mayRemove: this.#mayRemove })
       const failures = report.failures.filter(({ error }) => {
         if (error instanceof MissingMatchError) onMissing(error)
         return !(error instanceof MissingMatchError)

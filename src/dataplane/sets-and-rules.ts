@@ -48,7 +48,7 @@ export interface SetsAndRulesOptions {
   /** A set was full and takes more entries now. */
   readonly onGrown: EntryRunOptions['onGrown']
   /** Hears of each pass over the rules of a family. */
-  readonly onPass: (report: PassReport, durationMs: number) => void
+  readonly onPass: (report: PassReport, durationMs: number, family: IpFamily) => void
   /** Rules that are left out now because the kernel lacks a match. */
   readonly onMissing: (error: MissingMatchError, leftOut: readonly string[]) => void
   readonly onError: (error: unknown) => void
@@ -189,6 +189,11 @@ export class SetsAndRules {
     return changed
   }
 
+  /** From now on chains and jumps that iptables mode left may go. */
+  allowRemovals(): void {
+    for (const loop of this.loops) loop.allowRemovals()
+  }
+
   /** Whether rules are being written. */
   get isPending(): boolean {
     return this.loops.some((loop) => loop.isPending)
@@ -233,7 +238,7 @@ export class SetsAndRules {
   #rulesPassed(report: PassReport, durationMs: number, family: IpFamily): void {
     const loop = this.#loopOf(family)
     if (this.#started && loop !== undefined) this.#look(loop)
-    this.#options.onPass(report, durationMs)
+    this.#options.onPass(report, durationMs, family)
     if (this.#changed) this.#options.onReady()
   }
 

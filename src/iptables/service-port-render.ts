@@ -83,10 +83,7 @@ export function renderServicePort(port: ServicePortFacts, settings: ServicePortS
     if (hasAny) {
       if (settings.countsLoopback)
         // iptables-save prints two spaces here.
-        add(
-          'nat KUBE-NODEPORTS',
-          `-d 127.0.0.0/8 ${match} -m nfacct --nfacct-name  ${LOOPBACK_COUNTER} -j ${external}`,
-        )
+        add('nat KUBE-NODEPORTS', `-d 127.0.0.0/8 ${match} -m nfacct --nfacct-name  ${LOOPBACK_COUNTER} -j ${external}`)
       add('nat KUBE-NODEPORTS', `${match} -j ${external}`)
     }
     if (!hasExternal)
@@ -130,8 +127,7 @@ export function renderServicePort(port: ServicePortFacts, settings: ServicePortS
 
 /** Words that several rules of a port are made of. */
 function wordsOf({ name, protocol, port, family, hasAny }: ServicePortFacts) {
-  const rule = (what: string): string =>
-    `-p ${protocol} ${comment(`${name} ${what}`)} -m ${protocol} --dport ${port}`
+  const rule = (what: string): string => `-p ${protocol} ${comment(`${name} ${what}`)} -m ${protocol} --dport ${port}`
   const target = hasAny
     ? '-j DROP'
     : `-j REJECT --reject-with ${family === 'IPv4' ? 'icmp-port-unreachable' : 'icmp6-port-unreachable'}`

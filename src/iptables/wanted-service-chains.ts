@@ -70,12 +70,14 @@ export class WantedServiceChains {
   configure(change: Partial<ServiceChainSettings>): void {
     const before = this.#settings
     const now = { ...before, ...change }
+    if (JSON.stringify(before) === JSON.stringify(now)) return
     this.#settings = now
     this.#fixedDirty = true
     this.#dirtyShared.add('nat KUBE-SERVICES')
     const sameForPorts =
       before.place.zone === now.place.zone &&
       before.countsLoopback === now.countsLoopback &&
+      before.localhostNodePorts === now.localhostNodePorts &&
       JSON.stringify(before.localTraffic) === JSON.stringify(now.localTraffic)
     if (!sameForPorts) for (const port of this.#ports.keys()) this.#dirty.add(port)
   }

@@ -29,6 +29,11 @@ export function ipvsSysctls(strictArp: boolean, release = kernelRelease()): read
   ]
 }
 
+/** The settings of iptables mode: node ports answer at 127.0.0.0/8 only where packets from there may be routed on. */
+export function iptablesSysctls(localhostNodePorts: boolean): readonly KernelSetting[] {
+  return localhostNodePorts ? [sysctl('net/ipv4/conf/all/route_localnet', 1)] : []
+}
+
 /**
  * Writes what differs, in order. Returns one problem for each setting that could not be read or written.
  * @param root put before each path, for tests

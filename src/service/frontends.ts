@@ -8,7 +8,7 @@ import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily, type Protocol } from '../values/protocol.ts'
 import { type Endpoint, endpointsOf, localReadyEndpoints, offersOf } from './endpoints.ts'
 import { type NodeContext, READS_LOCAL_ADDRESSES, READS_NODE_IPS, READS_NODE_PORT_ADDRESSES } from './node-context.ts'
-import type { EndpointSlice, Service, ServicePort, TrafficPolicy } from './objects.ts'
+import type { EndpointSlice, Service, ServicePort, SliceEndpoint, TrafficPolicy } from './objects.ts'
 import { type Firewall, firewallOf, sameFirewall, sourceRangeProblems } from './source-ranges.ts'
 import { type PortSelections, type Selection, selectEndpoints, type Verdict } from './topology.ts'
 
@@ -191,15 +191,25 @@ function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean 
 }
 
 /**
- * Whether the endpoints of a port, used or not, are the same, on the same nodes, and serve or not as before: hairpin
- * traffic depends on the node, and UDP flows end when an endpoint no longer serves.
+ * Whether the endpoints of a port, used or not, are the same and in the same state: hairpin traffic depends on the node, UDP
+ * flows end when an endpoint no longer serves, and iptables mode selects among all of them once more.
  */
 function sameCandidates(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
   if (!sameEndpoints(a, b)) return false
-  return a.every(({ source: { nodeName, serving } }, index) => {
-    const other = b[index]?.source
-    return nodeName === other?.nodeName && serving === other.serving
-  })
+  return a.every(({ source }, index) => sameSource(source, b[index]?.source))
+}
+
+function sameSource(a: SliceEndpoint, b: SliceEndpoint | undefined): boolean {
+  return (
+    a === b ||
+    (b !== undefined &&
+      a.nodeName === b.nodeName &&
+      a.serving === b.serving &&
+      a.ready === b.ready &&
+      a.terminating === b.terminating &&
+      a.zoneHints?.join() === b.zoneHints?.join() &&
+      a.nodeHints?.join() === b.nodeHints?.join())
+  )
 }
 
 /**

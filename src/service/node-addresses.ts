@@ -99,6 +99,33 @@ export function healthCheckAddressesOf(
   return { IPv4: matching('IPv4'), IPv6: matching('IPv6') }
 }
 
+/** Where node ports answer when nothing listens for them address by address (iptables mode). */
+export interface NodePortRanges {
+  /** The node's addresses inside nodePortAddresses, loopback included, sorted; or every address that is local. */
+  readonly places: Readonly<Record<IpFamily, 'all' | readonly string[]>>
+  /** Whether 127.0.0.0/8 is among them, which takes the sysctl route_localnet. */
+  readonly includesLoopback: boolean
+}
+
+export function nodePortRangesOf(
+  configured: readonly string[],
+  addresses: Iterable<InterfaceAddress>,
+  nodeIps: NodeIps,
+): NodePortRanges {
+  const candidates = Array.from(addresses).filter(({ interfaceName }) => interfaceName !== SERVICE_DEVICE)
+  const matching = (family: IpFamily): 'all' | readonly string[] => {
+    const ranges = rangesOf(configured, family, nodeIps)
+    if (ranges === 'all') return 'all'
+    const found = candidates.filter(({ address }) => ranges.some((range) => contains(range, address)))
+    return Array.from(new Set(found.map(({ address }) => address))).sort()
+  }
+  const ipv4 = rangesOf(configured, 'IPv4', nodeIps)
+  return {
+    places: { IPv4: matching('IPv4'), IPv6: matching('IPv6') },
+    includesLoopback: ipv4 === 'all' || ipv4.some((range) => isLoopback(range.address) || contains(range, '127.0.0.0')),
+  }
+}
+
 /** The ranges of one family that nodePortAddresses name; none when `primary` names an address that is not known. */
 function rangesOf(configured: readonly string[], family: IpFamily, nodeIps: NodeIps): readonly Cidr[] | 'all' {
   const ranges = configured.flatMap((text) => parseCidr(text) ?? []).filter((cidr) => cidr.family === family)

@@ -77,8 +77,17 @@ function* slicesOf<Item, Op>(steps: readonly Step<Item, Op>[]): Generator<readon
   }
 }
 
+export interface ReconciledOptions {
+  /**
+   * All that is due is one call of the table, whatever comes and goes: for a table that makes its changes at once and puts
+   * them into a safe order itself.
+   */
+  readonly atOnce?: boolean
+}
+
 /** Joins a table's state to the loop. */
-export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
+export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: ReconciledOptions = {}): Reconciled {
+  const { atOnce = false } = options
   const table: KernelTable<Item, Op> = sync.table
   const isGoing = (op: Op): boolean => table.direction(op) === 'remove'
   /** What goes, by key: a key that is planned again in the same pass is wanted otherwise by then. */
@@ -111,7 +120,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
     const coming: Step<Item, Op>[] = []
     let keys = 0
     let ops = 0
-    while (keys < SLICE_KEYS && ops < SLICE_OPS) {
+    while (atOnce || (keys < SLICE_KEYS && ops < SLICE_OPS)) {
       const due = sync.takeDue(nowMs, CHUNK_KEYS)
       if (due.length === 0) return { coming, keys, isFull: false }
       keys += due.length
@@ -132,7 +141,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>): Reconciled {
     const admission = sync.admit(step, nowMs)
     if (!admission.now) return 0
     if (admission.repair !== undefined) pass.repairs.push({ ...admission.repair, table: table.name })
-    if (!step.ops.some(isGoing)) coming.push(step)
+    if (atOnce || !step.ops.some(isGoing)) coming.push(step)
     else {
       const rest = step.ops.filter((op) => !isGoing(op))
       if (rest.length > 0) coming.push({ key, ops: rest })

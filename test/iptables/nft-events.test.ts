@@ -55,7 +55,11 @@ test('concernsUs counts our chains, and in chains that hold our jumps what goes'
     ['table-deleted', 'mangle', '', true],
   ]
   for (const [kind, table, chain, expected] of rows)
-    assert.equal(concernsUs({ kind, table, chain, family: 'IPv4', portId: 1 }, IPVS_MODE), expected, `${kind} ${table} ${chain}`)
+    assert.equal(
+      concernsUs({ kind, table, chain, family: 'IPv4', portId: 1 }, IPVS_MODE),
+      expected,
+      `${kind} ${table} ${chain}`,
+    )
 })
 
 describe('NftEvents', () => {

@@ -120,7 +120,10 @@ test('parseSave reads counters, comments and other tables', () => {
       ],
     ],
   )
-  assert.deepEqual([...foreignReferences(saved, IPVS_MODE)], [['nat KUBE-SERVICES', '-A OUTPUT -s 10.0.0.1/32 -j KUBE-SERVICES']])
+  assert.deepEqual(
+    [...foreignReferences(saved, IPVS_MODE)],
+    [['nat KUBE-SERVICES', '-A OUTPUT -s 10.0.0.1/32 -j KUBE-SERVICES']],
+  )
 })
 
 test('parseSave refuses what is cut off or hidden', () => {

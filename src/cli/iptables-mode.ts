@@ -1,0 +1,159 @@
+/**
+ * iptables mode as the proxy sees it: kernel, chains and dataplane put together.
+ * What could break: node ports answer at every address of the node by one rule, so frontends are made for one address that
+ * stands for all of them.
+ */
+import { readFileSync } from 'node:fs'
+import { IptablesDataplane } from '../dataplane/iptables.ts'
+import { type IptablesKernel, makeCounters, openIptablesKernel, watchAddresses } from '../dataplane/iptables-kernel.ts'
+import { watchRules } from '../dataplane/rule-watch.ts'
+import { IPTABLES_MODE } from '../iptables/layout.ts'
+import { conntrackSettings } from '../node/conntrack-settings.ts'
+import { processorCount } from '../node/host.ts'
+import { applySysctls, iptablesSysctls } from '../node/sysctl.ts'
+import { nodePortRangesOf } from '../service/node-addresses.ts'
+import type { NodeContext } from '../service/node-context.ts'
+import { auditForEver } from '../sync/audit.ts'
+import type { PassReport } from '../sync/reconciler.ts'
+import type { NodeView } from './followed-node.ts'
+import type { Mode, ModeOptions, ModeWatch } from './mode.ts'
+
+const NO_ADDRESSES: ReadonlySet<string> = new Set()
+/** Every address of the node, as a frontend's address. */
+const NODE_PORT_ADDRESSES = { IPv4: ['0.0.0.0'], IPv6: ['::'] } as const
+const LIBERAL_FILE = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal'
+
+export class IptablesMode implements Mode {
+  readonly dataplane: IptablesDataplane
+  readonly connections = undefined
+  readonly #options: ModeOptions
+  readonly #kernel: IptablesKernel
+
+  /** Rejects with `iptables-missing`, which says what to install. */
+  static async open(options: ModeOptions): Promise<IptablesMode> {
+    return new IptablesMode(options, await openIptablesKernel())
+  }
+
+  private constructor(options: ModeOptions, kernel: IptablesKernel) {
+    const { configuration, nodeName, problems, log, now, onRulesPassed } = options
+    this.#options = options
+    this.#kernel = kernel
+    this.dataplane = new IptablesDataplane({
+      iptables: kernel.iptables,
+      settings: configuration,
+      families: kernel.families,
+      nodeName,
+      conntrack: kernel.conntrack,
+      now,
+      onPass: onRulesPassed,
+      onMissing: ({ code, match, message }) =>
+        problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message }]),
+      onError: (error) => log.error('Writing rules failed', { error }),
+    })
+  }
+
+  get families() {
+    return this.#kernel.families
+  }
+
+  get rtnetlink() {
+    return this.#kernel.rtnetlink
+  }
+
+  get minSyncPeriodMs(): number {
+    return this.#options.configuration.iptables.minSyncPeriodMs
+  }
+
+  get syncPeriodMs(): number {
+    return this.#options.configuration.iptables.syncPeriodMs
+  }
+
+  get isPending(): boolean {
+    return this.dataplane.isPending
+  }
+
+  /** Where node ports answer is a rule, and no address is ever bound: neither is a matter of frontends. */
+  contextOf(context: NodeContext): NodeContext {
+    return { ...context, localAddresses: NO_ADDRESSES, nodePortAddresses: NODE_PORT_ADDRESSES }
+  }
+
+  nodeChanged({ context, addresses, podCidrs }: NodeView): void {
+    const { nodePortAddresses } = this.#options.configuration
+    const nodePorts = nodePortRangesOf(nodePortAddresses, addresses, context.nodeIps)
+    this.dataplane.nodeChanged({ zone: context.zone, podCidrs, nodePorts })
+  }
+
+  async prepare(signal: AbortSignal): Promise<void> {
+    const { configuration, problems, log } = this.#options
+    const { mode, reason } = this.#kernel.iptables.choice
+    log.info('Using iptables', { backEnd: mode, reason })
+    problems.report('sysctl', 'conntrack', applySysctls(conntrackSettings(configuration.conntrack, processorCount())))
+    const { localhostNodePorts } = configuration.iptables
+    const { includesLoopback } = nodePortRangesOf(configuration.nodePortAddresses, [], {})
+    problems.report('sysctl', 'sysctl', applySysctls(iptablesSysctls(localhostNodePorts && includesLoopback)))
+    this.dataplane.kernelIs({ hasCounters: await this.#makeCounters(signal), isLiberal: isLiberal() })
+  }
+
+  watch({ onNodeAddresses }: ModeWatch): { close(): void } {
+    const { log } = this.#options
+    const addresses = watchAddresses(onNodeAddresses, (error) =>
+      log.warn('Lost announcements of the kernel; reading addresses again', { error }),
+    )
+    const rules = watchRules({
+      iptables: this.#kernel.iptables,
+      layout: IPTABLES_MODE,
+      doubtRules: (family) => this.dataplane.doubtRules(family),
+      onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
+    })
+    this.dataplane.readRules()
+    return {
+      close() {
+        rules.close()
+        addresses.close()
+      },
+    }
+  }
+
+  async audit(_watch: ModeWatch, signal: AbortSignal): Promise<void> {
+    const { log, now } = this.#options
+    // nf_tables announces every change.
+    if (this.#kernel.iptables.choice.mode !== 'legacy') return
+    await auditForEver({
+      periodMs: this.syncPeriodMs,
+      round: async () => {
+        for (const family of this.families) this.dataplane.doubtRules(family)
+      },
+      onError: (error) => log.warn('An audit failed', { error }),
+      now,
+      signal,
+    })
+  }
+
+  passed(_report: PassReport): void {
+    // Nothing yet.
+  }
+
+  async close(): Promise<void> {
+    await this.dataplane.close()
+    this.#kernel.close()
+  }
+
+  async #makeCounters(signal: AbortSignal): Promise<boolean> {
+    try {
+      return await makeCounters(this.#kernel, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      this.#options.log.warn('Cannot make counters for dropped packets; rules go without', { error })
+      return false
+    }
+  }
+}
+
+function isLiberal(): boolean {
+  try {
+    return readFileSync(LIBERAL_FILE, 'utf8').trim() !== '0'
+  } catch {
+    // No connection tracking yet: the kernel's own value is 0.
+    return false
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * ipvs mode as the proxy sees it: kernel, sets and rules, and dataplane put together.
+ * What could break: what iptables mode left goes only once a pass has left nothing to do and all rules are in.
+ */
+import { IpvsDataplane } from '../dataplane/ipvs.ts'
+import { audit, type Kernel, type KernelFollowOptions, openKernel, watchAnnouncements } from '../dataplane/kernel.ts'
+import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
+import { DEVICE_KIND, SERVICE_DEVICE } from '../ipvs/address-diff.ts'
+import type { MissingMatchError } from '../iptables/errors.ts'
+import type { NodeContext } from '../service/node-context.ts'
+import type { PassReport } from '../sync/reconciler.ts'
+import type { ProbedKernel } from './bench-probe.ts'
+import type { NodeView } from './followed-node.ts'
+import type { Mode, ModeOptions, ModeWatch } from './mode.ts'
+import { prepareNode } from './prepare-node.ts'
+
+export class IpvsMode implements Mode {
+  readonly kernel: Kernel
+  readonly dataplane: IpvsDataplane
+  readonly #options: ModeOptions
+  readonly #guard: SetsAndRules
+
+  /** Rejects with `module-missing` and the like when ipvs mode cannot work here. */
+  static async open(options: ModeOptions): Promise<IpvsMode> {
+    return new IpvsMode(options, await openKernel(options.configuration))
+  }
+
+  private constructor(options: ModeOptions, kernel: Kernel) {
+    const { configuration, nodeName, drainDeadlineMs, log, now, onRulesPassed, onReady } = options
+    const { families } = kernel
+    this.#options = options
+    this.kernel = kernel
+    this.#guard = new SetsAndRules({
+      tables: kernel.guard.tables,
+      settings: configuration,
+      families,
+      randomFully: kernel.guard.iptables.choice.randomFully,
+      nodeName,
+      now,
+      onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
+      onPass: onRulesPassed,
+      onMissing: (error, leftOut) => this.#reportLeftOut(error, leftOut),
+      onReady,
+      onError: (error) => log.error('Writing rules failed', { error }),
+    })
+    this.dataplane = new IpvsDataplane({
+      tables: kernel.ipvs.tables,
+      guard: this.#guard,
+      conntrack: kernel.ipvs.conntrack,
+      scheduler: configuration.ipvs.scheduler || 'rr',
+      families,
+      drainDeadlineMs,
+      now,
+      log,
+    })
+    this.dataplane.wantFixtures()
+  }
+
+  get families() {
+    return this.kernel.families
+  }
+
+  get rtnetlink() {
+    return this.kernel.ipvs.rtnetlink
+  }
+
+  get minSyncPeriodMs(): number {
+    return this.#options.configuration.ipvs.minSyncPeriodMs
+  }
+
+  get syncPeriodMs(): number {
+    return this.#options.configuration.ipvs.syncPeriodMs
+  }
+
+  get isPending(): boolean {
+    return this.#guard.isPending
+  }
+
+  get connections(): ProbedKernel {
+    const { ipvs, auditIpvs, rtnetlink } = this.kernel.ipvs
+    const { ipset, auditIpset } = this.kernel.guard
+    return { ipvs, auditIpvs, rtnetlink, ipset, auditIpset }
+  }
+
+  contextOf(context: NodeContext): NodeContext {
+    return context
+  }
+
+  nodeChanged({ podCidrs }: NodeView): void {
+    this.#guard.podCidrs(podCidrs)
+  }
+
+  async prepare(signal: AbortSignal): Promise<void> {
+    const { configuration, problems, log } = this.#options
+    const iptables = this.kernel.guard.iptables.choice
+    log.info('Using iptables', { backEnd: iptables.mode, reason: iptables.reason })
+    await prepareNode({
+      configuration,
+      kernel: this.kernel.ipvs,
+      guard: this.#guard,
+      iptables,
+      problems,
+      log,
+      signal,
+    })
+  }
+
+  watch(watch: ModeWatch): { close(): void } {
+    const watched = watchAnnouncements(this.#following(watch, AbortSignal.abort()))
+    // While the lists come; from here on changes are announced.
+    this.#guard.readRules()
+    return watched
+  }
+
+  audit(watch: ModeWatch, signal: AbortSignal): Promise<void> {
+    return audit(this.#following(watch, signal))
+  }
+
+  passed(report: PassReport): void {
+    this.#reportDevice()
+    if (report.failures.length === 0 && report.unreadable.length === 0 && !this.isPending) this.#guard.allowRemovals()
+  }
+
+  async close(): Promise<void> {
+    await this.#guard.close()
+    this.kernel.close()
+  }
+
+  #following(watch: ModeWatch, signal: AbortSignal): KernelFollowOptions {
+    const { log, now } = this.#options
+    const { kernel, dataplane, syncPeriodMs: auditPeriodMs } = this
+    return { kernel, dataplane, log, ...watch, auditPeriodMs, now, signal }
+  }
+
+  /** A link of the device's name that somebody made of another kind works, so it is used; it is worth a word. */
+  #reportDevice(): void {
+    const kind = this.dataplane.device.live(SERVICE_DEVICE)?.kind
+    const message = `the link is of kind "${kind}" instead of "${DEVICE_KIND}"; it is used as it is and never deleted`
+    const wrong = kind !== undefined && kind !== DEVICE_KIND
+    const problems = wrong ? [{ code: 'device-kind', subject: SERVICE_DEVICE, message }] : []
+    this.#options.problems.report('device', SERVICE_DEVICE, problems)
+  }
+
+  #reportLeftOut({ code, match, message }: MissingMatchError, leftOut: readonly string[]): void {
+    const rules = leftOut.length === 0 ? message : `${message}; left out: ${leftOut.join('; ')}`
+    this.#options.problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message: rules }])
+  }
+}

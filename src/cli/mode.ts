@@ -1,0 +1,79 @@
+/**
+ * What the proxy needs of a mode, ipvs or iptables, whichever it is.
+ * What could break: nothing but `prepare` changes the node before the first pass.
+ */
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import type { StaleFlows } from '../conntrack/stale-flows.ts'
+import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
+import type { ProblemLog } from '../serve/problem-log.ts'
+import type { NodeContext } from '../service/node-context.ts'
+import type { Dataplane } from '../sync/loop.ts'
+import type { PassReport } from '../sync/reconciler.ts'
+import type { Log } from '../values/log.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import type { ProbedKernel } from './bench-probe.ts'
+import type { NodeView } from './followed-node.ts'
+
+export interface ModeDataplane extends Dataplane {
+  readonly staleFlows: StaleFlows
+  /** What a pass would do, as commands. */
+  preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]>
+}
+
+export interface ModeOptions {
+  readonly configuration: KubeProxyConfiguration
+  readonly nodeName: string
+  readonly drainDeadlineMs: number | undefined
+  readonly problems: ProblemLog
+  readonly log: Log
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+  /** Hears of each pass over the rules of a family. */
+  readonly onRulesPassed: (report: PassReport, durationMs: number, family: IpFamily) => void
+  /** What a pass had to leave may come now. */
+  readonly onReady: () => void
+}
+
+export interface ModeWatch {
+  /** A pass should look at what is doubted now. */
+  readonly onDoubt: () => void
+  /** An address or a link that is not ours changed. */
+  readonly onNodeAddresses: () => void
+}
+
+export interface Mode {
+  readonly dataplane: ModeDataplane
+  /** Families the kernel has. */
+  readonly families: readonly IpFamily[]
+  readonly rtnetlink: RtnetlinkConnection
+  readonly minSyncPeriodMs: number
+  readonly syncPeriodMs: number
+  /** Whether rules are being written. */
+  readonly isPending: boolean
+  /** Connections whose messages a measurement counts. */
+  readonly connections: ProbedKernel | undefined
+  /** The node as frontends are made for in this mode. */
+  contextOf(context: NodeContext): NodeContext
+  nodeChanged(node: NodeView): void
+  /** Settings of the kernel, and what it lacks. Rejects when the mode cannot work here, or when aborted. */
+  prepare(signal: AbortSignal): Promise<void>
+  /** Hears every announcement from the moment this returns, and begins to read. */
+  watch(watch: ModeWatch): { close(): void }
+  /** Looks after what announces nothing. Resolves when aborted; never rejects. */
+  audit(watch: ModeWatch, signal: AbortSignal): Promise<void>
+  /** A pass over tables is over, without failures or with. */
+  passed(report: PassReport): void
+  /** Stops; the kernel stays as it is. */
+  close(): Promise<void>
+}
+
+/** Opens the kernel for the configured mode and changes nothing. Rejects with `module-missing` and the like. */
+export async function openMode(options: ModeOptions): Promise<Mode> {
+  if (options.configuration.mode === 'ipvs') {
+    const { IpvsMode } = await import('./ipvs-mode.ts')
+    return IpvsMode.open(options)
+  }
+  // Loaded only where it is used: an ipvs node starts without its code.
+  const { IptablesMode } = await import('./iptables-mode.ts')
+  return IptablesMode.open(options)
+}

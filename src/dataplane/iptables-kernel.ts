@@ -1,0 +1,105 @@
+/**
+ * The kernel side of iptables mode: the programs, the connections, what the kernel has, and what it announces.
+ * What could break: announcements of the kernel only say what to read again; nothing is concluded from them.
+ */
+import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../native/open.ts'
+import { ensureCounter } from '../iptables/counters.ts'
+import { hasExtension } from '../iptables/extensions.ts'
+import { INVALID_COUNTER } from '../iptables/fixed-render.ts'
+import { LOOPBACK_COUNTER } from '../iptables/service-port-render.ts'
+import { NETLINK_NETFILTER, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../netlink/constants.ts'
+import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
+import { ipFamilies } from '../node/host.ts'
+import { HostIptables } from '../node/iptables-programs.ts'
+import { isLinkLocal, isLoopback } from '../values/address.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { chooseBackEnd } from './iptables-back-end.ts'
+import { LateConntrack } from './late-conntrack.ts'
+
+export interface IptablesKernel {
+  readonly iptables: HostIptables
+  readonly rtnetlink: RtnetlinkConnection
+  readonly conntrack: LateConntrack
+  /** Families the kernel has. */
+  readonly families: readonly IpFamily[]
+  close(): void
+}
+
+/** Opening loads modules, which may take a while on a slow disk. */
+const OPEN_MS = 10_000
+
+/** Changes nothing. Rejects with `iptables-missing`, which says what to install. */
+export async function openIptablesKernel(): Promise<IptablesKernel> {
+  const families = ipFamilies()
+  const iptables = new HostIptables(await chooseBackEnd(families, AbortSignal.timeout(OPEN_MS)))
+  const rtnetlink = openRtnetlink()
+  const conntrack = new LateConntrack()
+  return {
+    iptables,
+    rtnetlink,
+    conntrack,
+    families,
+    close() {
+      rtnetlink.close()
+      conntrack.close()
+    },
+  }
+}
+
+/**
+ * Makes the counters that rules of iptables mode add to. Resolves to whether rules may name them: not where the kernel has
+ * none, or no match for them, or where we may not.
+ */
+export async function makeCounters({ iptables, families }: IptablesKernel, signal: AbortSignal): Promise<boolean> {
+  const netlink = openNetlinkConnection(NETLINK_NETFILTER)
+  try {
+    for (const name of [INVALID_COUNTER, LOOPBACK_COUNTER])
+      if (!(await ensureCounter(netlink, name, { signal }))) return false
+    // With legacy iptables the restore tells.
+    if (iptables.choice.mode === 'legacy') return true
+    for (const family of families)
+      if (!(await hasExtension(netlink, { kind: 'match', name: 'nfacct' }, family, { signal }))) return false
+    return true
+  } finally {
+    netlink.close()
+  }
+}
+
+/** After a failure of the socket itself. */
+const REOPEN_MS = 1000
+
+/** Listens to changes of the node's addresses until closed. */
+export function watchAddresses(onChange: () => void, onError: (error: unknown) => void): { close(): void } {
+  let timer: NodeJS.Timeout | undefined
+  const groups = [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR]
+  const open = (): { close(): void } =>
+    openRtnetlinkEvents({ groups }, (event) => {
+      switch (event.kind) {
+        case 'link':
+          return event.change === 'deleted' ? onChange() : undefined
+        case 'address': {
+          const { address } = event.address
+          // Each new pod brings a link-local address; such a one never counts for the node.
+          return isLoopback(address) || (address.includes(':') && isLinkLocal(address)) ? undefined : onChange()
+        }
+        case 'route':
+          return
+        case 'overrun':
+          onError(event.cause)
+          return onChange()
+        case 'failed':
+          onError(event.cause)
+          timer = setTimeout(() => {
+            events = open()
+            onChange()
+          }, REOPEN_MS)
+      }
+    })
+  let events = open()
+  return {
+    close() {
+      clearTimeout(timer)
+      events.close()
+    },
+  }
+}

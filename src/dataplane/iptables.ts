@@ -1,0 +1,187 @@
+/**
+ * iptables mode: joins frontends to the chains of both families, each written by a loop of its own.
+ * What could break: a change is one restore of just the chains that differ; a family whose programs hang or fail holds
+ * nothing else up.
+ */
+import type { FlowTable } from '../conntrack/connection.ts'
+import { StaleFlows } from '../conntrack/stale-flows.ts'
+import type { MissingMatchError } from '../iptables/errors.ts'
+import { IPTABLES_MODE } from '../iptables/layout.ts'
+import { localTrafficOf } from '../iptables/local-traffic.ts'
+import { IptablesTable } from '../iptables/table.ts'
+import { type ServiceChainSettings, WantedServiceChains } from '../iptables/wanted-service-chains.ts'
+import type { RuleSettings } from '../iptables/wanted-rules.ts'
+import type { HostIptables } from '../node/iptables-programs.ts'
+import type { Frontend, FrontendKey } from '../service/frontends.ts'
+import type { NodePortRanges } from '../service/node-addresses.ts'
+import type { Dataplane } from '../sync/loop.ts'
+import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { RuleLoop } from './rule-loop.ts'
+
+export interface IptablesDataplaneOptions {
+  readonly iptables: HostIptables
+  readonly settings: RuleSettings & { readonly iptables: { readonly localhostNodePorts: boolean } }
+  readonly families: readonly IpFamily[]
+  readonly nodeName: string
+  readonly conntrack: FlowTable
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+  /** Hears of each pass over the rules of a family. */
+  readonly onPass: (report: PassReport, durationMs: number, family: IpFamily) => void
+  readonly onMissing: (error: MissingMatchError) => void
+  readonly onError: (error: unknown) => void
+}
+
+/** What the dataplane must know of the node. */
+export interface NodeFacts {
+  readonly zone: string | undefined
+  readonly podCidrs: readonly string[]
+  readonly nodePorts: NodePortRanges
+}
+
+export interface KernelFacts {
+  /** Whether rules may name counters (nfacct). */
+  readonly hasCounters: boolean
+  /** Whether connection tracking was told to be liberal (nf_conntrack_tcp_be_liberal): then nothing is dropped as invalid. */
+  readonly isLiberal: boolean
+}
+
+interface Family {
+  readonly wanted: WantedServiceChains
+  readonly loop: RuleLoop
+}
+
+const NOTHING_DONE: PassReport = { applied: 0, failures: [], repairs: [], unreadable: [] }
+
+export class IptablesDataplane implements Dataplane {
+  readonly staleFlows: StaleFlows
+  readonly #options: IptablesDataplaneOptions
+  readonly #families = new Map<IpFamily, Family>()
+  #first = true
+
+  constructor(options: IptablesDataplaneOptions) {
+    this.#options = options
+    const { iptables, families, conntrack, now, onPass, onError } = options
+    for (const family of families) {
+      const table = new IptablesTable(family, iptables, IPTABLES_MODE, iptables.choice.suffix)
+      const onMissing = (error: MissingMatchError): void => this.#lacks(error)
+      const loop = new RuleLoop({ table, atOnce: true, now, onPass, onMissing, onError })
+      this.#families.set(family, { wanted: new WantedServiceChains(this.#settingsOf(family)), loop })
+    }
+    this.staleFlows = new StaleFlows({ conntrack, isSettled: (key) => this.#isSettled(key) })
+  }
+
+  /** Reads the rules ahead of the first pass. */
+  readRules(): void {
+    for (const { loop } of this.#families.values()) loop.request()
+  }
+
+  /** Somebody may have changed the rules of this family. */
+  doubtRules(family: IpFamily): void {
+    const loop = this.#families.get(family)?.loop
+    loop?.sync.doubt('all')
+    loop?.request()
+  }
+
+  nodeChanged({ zone, podCidrs, nodePorts }: NodeFacts): void {
+    const { settings, nodeName } = this.#options
+    for (const [family, { wanted }] of this.#families)
+      wanted.configure({
+        place: { nodeName, zone },
+        localTraffic: localTrafficOf(settings, podCidrs, family),
+        nodePortPlaces: nodePorts.places[family],
+        localhostNodePorts: settings.iptables.localhostNodePorts && nodePorts.includesLoopback,
+      })
+  }
+
+  /** Call before the first pass: until then a kernel with everything is supposed. */
+  kernelIs({ hasCounters, isLiberal }: KernelFacts): void {
+    for (const { wanted } of this.#families.values())
+      wanted.configure({ countsInvalid: hasCounters, countsLoopback: hasCounters, dropsInvalid: !isLiberal })
+  }
+
+  frontend(key: FrontendKey, frontend: Frontend | undefined): void {
+    const family = frontend?.family ?? (key.startsWith('[') ? 'IPv6' : 'IPv4')
+    this.#families.get(family)?.wanted.frontend(key, frontend)
+    this.staleFlows.suspect(key, frontend)
+  }
+
+  /** Hands on what is wanted; the loops do the work and tell. */
+  async pass({ mayRemove }: { readonly mayRemove: boolean }): Promise<PassReport> {
+    for (const { wanted, loop } of this.#families.values()) {
+      const changes = wanted.changes()
+      for (const { key, item } of changes) loop.sync.want(key, item)
+      if (changes.length > 0 || this.#first) loop.request()
+      if (mayRemove) loop.allowRemovals()
+    }
+    this.#first = false
+    return NOTHING_DONE
+  }
+
+  /** What a pass would do, as commands. */
+  preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]> {
+    const loops = Array.from(this.#families.values(), ({ wanted, loop }) => {
+      for (const { key, item } of wanted.changes()) loop.sync.want(key, item)
+      return reconciled(loop.sync)
+    })
+    return new Reconciler(loops).preview({ ...options, now: this.#options.now })
+  }
+
+  /** The loops know by themselves. */
+  nextDueMs(): undefined {
+    return undefined
+  }
+
+  /** Whether rules are being written. */
+  get isPending(): boolean {
+    return this.loops.some((loop) => loop.isPending)
+  }
+
+  get loops(): readonly RuleLoop[] {
+    return Array.from(this.#families.values(), ({ loop }) => loop)
+  }
+
+  /** Stops the loops; the kernel stays as it is. */
+  async close(): Promise<void> {
+    await Promise.all(this.loops.map((loop) => loop.close()))
+  }
+
+  #settingsOf(family: IpFamily): ServiceChainSettings {
+    const { settings, nodeName, iptables } = this.#options
+    return {
+      family,
+      masqueradeBit: settings.iptables.masqueradeBit,
+      masqueradeAll: settings.iptables.masqueradeAll,
+      randomFully: iptables.choice.randomFully,
+      localhostNodePorts: settings.iptables.localhostNodePorts,
+      dropsInvalid: true,
+      countsInvalid: true,
+      countsLoopback: true,
+      localTraffic: localTrafficOf(settings, [], family),
+      nodePortPlaces: 'all',
+      place: { nodeName, zone: undefined },
+    }
+  }
+
+  /** Counters are no loss that rules could not do without. */
+  #lacks(error: MissingMatchError): void {
+    for (const { wanted, loop } of this.#families.values()) {
+      wanted.configure({ countsInvalid: false, countsLoopback: false })
+      for (const { key, item } of wanted.changes()) loop.sync.want(key, item)
+      loop.request()
+    }
+    this.#options.onMissing(error)
+  }
+
+  /** Whether the kernel has what is wanted of this frontend. */
+  #isSettled(key: FrontendKey): boolean {
+    const family = this.#families.get(key.startsWith('[') ? 'IPv6' : 'IPv4')
+    if (family === undefined) return true
+    const { wanted, loop } = family
+    if (!wanted.isRendered(key) || loop.isPending) return false
+    for (const chain of ['nat KUBE-SERVICES', 'nat KUBE-NODEPORTS', ...wanted.chainsOf(key)])
+      if (loop.sync.desired(chain) !== loop.sync.live(chain)) return false
+    return true
+  }
+}
