@@ -14,13 +14,15 @@ import { applySysctls, iptablesSysctls } from '../node/sysctl.ts'
 import { nodePortRangesOf } from '../service/node-addresses.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import { auditForEver } from '../sync/audit.ts'
-import type { PassReport } from '../sync/reconciler.ts'
+import { parseCidr } from '../values/cidr.ts'
 import type { NodeView } from './followed-node.ts'
 import type { Mode, ModeOptions, ModeWatch } from './mode.ts'
 
 const NO_ADDRESSES: ReadonlySet<string> = new Set()
 /** Every address of the node, as a frontend's address. */
 const NODE_PORT_ADDRESSES = { IPv4: ['0.0.0.0'], IPv6: ['::'] } as const
+/** Commands of a script come faster after one another. */
+const SETTLE_MS = 200
 const LIBERAL_FILE = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal'
 
 export class IptablesMode implements Mode {
@@ -28,6 +30,8 @@ export class IptablesMode implements Mode {
   readonly connections = undefined
   readonly #options: ModeOptions
   readonly #kernel: IptablesKernel
+  readonly #abort = new AbortController()
+  #cleaning: Promise<void> | undefined
 
   /** Rejects with `iptables-missing`, which says what to install. */
   static async open(options: ModeOptions): Promise<IptablesMode> {
@@ -102,6 +106,7 @@ export class IptablesMode implements Mode {
     const rules = watchRules({
       iptables: this.#kernel.iptables,
       layout: IPTABLES_MODE,
+      settleMs: SETTLE_MS,
       doubtRules: (family) => this.dataplane.doubtRules(family),
       onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
     })
@@ -129,13 +134,26 @@ export class IptablesMode implements Mode {
     })
   }
 
-  passed(_report: PassReport): void {
-    // Nothing yet.
+  /** What ipvs mode left goes once all rules are in. */
+  passed(): void {
+    if (this.#cleaning !== undefined || !this.dataplane.isComplete) return
+    this.#cleaning = this.#removeLeftovers()
   }
 
   async close(): Promise<void> {
+    this.#abort.abort()
     await this.dataplane.close()
+    await this.#cleaning
     this.#kernel.close()
+  }
+
+  async #removeLeftovers(): Promise<void> {
+    const { configuration, drainDeadlineMs, now, log } = this.#options
+    const { signal } = this.#abort
+    const { hasIpvsLeftovers, removeIpvsLeftovers } = await import('../dataplane/ipvs-leftovers.ts')
+    if (!(await hasIpvsLeftovers(this.rtnetlink, signal).catch(() => false))) return
+    const excluded = configuration.ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
+    await removeIpvsLeftovers({ families: this.families, excluded, drainDeadlineMs, now, log, signal })
   }
 
   async #makeCounters(signal: AbortSignal): Promise<boolean> {

@@ -138,6 +138,11 @@ export class IptablesDataplane implements Dataplane {
     return this.loops.some((loop) => loop.isPending)
   }
 
+  /** Whether everything that is wanted is in the kernel, and what nothing wants was allowed to go. */
+  get isComplete(): boolean {
+    return !this.#first && this.loops.every((loop) => !loop.isPending && loop.isClean)
+  }
+
   get loops(): readonly RuleLoop[] {
     return Array.from(this.#families.values(), ({ loop }) => loop)
   }

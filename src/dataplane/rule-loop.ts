@@ -36,6 +36,7 @@ export class RuleLoop {
   readonly #reconciler: Reconciler
   readonly #pacer: Pacer
   #mayRemove = false
+  #clean = false
   #asked = 0
   #done = 0
   #unreadable = 0
@@ -66,6 +67,11 @@ export class RuleLoop {
     return this.#done < this.#asked
   }
 
+  /** Whether the last pass was allowed to remove, and nothing failed in it. */
+  get isClean(): boolean {
+    return this.#clean
+  }
+
   /** Stops; a process that is on is ended. */
   close(): Promise<void> {
     return this.#pacer.close()
@@ -75,15 +81,17 @@ export class RuleLoop {
     const { now, onPass, onMissing, onError } = this.#options
     const asked = this.#asked
     const startedMs = now()
+    const mayRemove = this.#mayRemove
     let readable = false
     try {
-      const report = await this.#reconciler.pass({ signal, now, mayRemove: this.#mayRemove })
+      const report = await this.#reconciler.pass({ signal, now, mayRemove })
       const failures = report.failures.filter(({ error }) => {
         if (error instanceof MissingMatchError) onMissing(error)
         return !(error instanceof MissingMatchError)
       })
       if (failures.length > 0) this.sync.forget()
       readable = report.unreadable.length === 0
+      this.#clean = mayRemove && readable && this.#reconciler.nextDueMs() === undefined
       this.#done = asked
       const { applied, repairs, unreadable } = report
       onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this.family)

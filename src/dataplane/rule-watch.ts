@@ -15,6 +15,11 @@ export interface RuleWatchOptions {
   readonly iptables: HostIptables
   /** Of the mode. */
   readonly layout: ChainLayout
+  /**
+   * Look when nothing was announced for so long, in milliseconds, but after SETTLE_LONGEST_MS at the latest: who takes all
+   * rules away does it by many commands, and a restore in between fails. Default 0.
+   */
+  readonly settleMs?: number
   /** Somebody may have changed the rules of this family. */
   readonly doubtRules: (family: IpFamily) => void
   readonly onError: (error: unknown) => void
@@ -22,9 +27,12 @@ export interface RuleWatchOptions {
 
 /** After a failure of the socket itself. */
 const REOPEN_MS = 1000
+const SETTLE_LONGEST_MS = 2000
 
 /** Listens to changes of rules until closed; with legacy iptables there is nothing to hear. */
-export function watchRules({ iptables, layout, doubtRules, onError }: RuleWatchOptions): { close(): void } {
+export function watchRules({ iptables, layout, settleMs = 0, doubtRules, onError }: RuleWatchOptions): {
+  close(): void
+} {
   if (iptables.choice.mode === 'legacy') return { close: () => undefined }
   const throttle = new LookThrottle()
   let lookTimer: NodeJS.Timeout | undefined
@@ -36,10 +44,29 @@ export function watchRules({ iptables, layout, doubtRules, onError }: RuleWatchO
     const nextMs = throttle.nextDueMs()
     if (nextMs !== undefined) lookTimer = setTimeout(look, Math.max(0, nextMs - performance.now()))
   }
+  const unsettled = new Set<IpFamily>()
+  let settleTimer: NodeJS.Timeout | undefined
+  let unsettledSinceMs = 0
+  const settle = (family: IpFamily): void => {
+    if (settleMs === 0) return look(family)
+    const nowMs = performance.now()
+    if (unsettled.size === 0) unsettledSinceMs = nowMs
+    unsettled.add(family)
+    clearTimeout(settleTimer)
+    const waitMs = Math.min(settleMs, unsettledSinceMs + SETTLE_LONGEST_MS - nowMs)
+    settleTimer = setTimeout(
+      () => {
+        const families = [...unsettled]
+        unsettled.clear()
+        look(...families)
+      },
+      Math.max(0, waitMs),
+    )
+  }
   const listener = (event: NftEvent): void => {
     switch (event.kind) {
       case 'changed':
-        return look(event.change.family)
+        return settle(event.change.family)
       case 'overrun':
         return look(...IP_FAMILIES)
       case 'failed':
@@ -59,6 +86,7 @@ export function watchRules({ iptables, layout, doubtRules, onError }: RuleWatchO
   let events = open()
   return {
     close() {
+      clearTimeout(settleTimer)
       clearTimeout(lookTimer)
       clearTimeout(reopenTimer)
       events.close()

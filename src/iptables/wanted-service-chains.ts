@@ -50,7 +50,7 @@ const NONE: readonly string[] = []
 
 export class WantedServiceChains {
   #settings: ServiceChainSettings
-  /** By `name/protocol`. */
+  /** By `name protocol`: a space comes before whatever goes on in a longer name. */
   readonly #ports = new Map<string, ServicePort>()
   readonly #portOf = new Map<FrontendKey, string>()
   readonly #dirty = new Set<string>()
@@ -85,7 +85,7 @@ export class WantedServiceChains {
   /** The winning frontend at a key; undefined when there is none, or when it is of another family. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
     const before = this.#portOf.get(key)
-    const now = frontend === undefined ? undefined : `${frontend.servicePortName}/${frontend.protocol}`
+    const now = frontend === undefined ? undefined : `${frontend.servicePortName} ${frontend.protocol}`
     if (before !== undefined && before !== now) {
       this.#ports.get(before)?.frontends.delete(key)
       this.#portOf.delete(key)
