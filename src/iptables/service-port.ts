@@ -42,12 +42,15 @@ export interface ServicePortFacts {
   readonly hasAny: boolean
 }
 
-/** `frontends`: all winning ones of the port and family, at least one. */
+/**
+ * `frontends`: all winning ones of the port and family, the one that changed last at the end: only those are told that differ
+ * for ipvs mode, and the others hold the Service as it was before.
+ */
 export function factsOf(frontends: Iterable<Frontend>, node: NodePlace): ServicePortFacts | undefined {
   const all = Array.from(frontends)
-  const [first] = all
-  if (first === undefined) return undefined
-  const { service, family, servicePortName: name, protocol, candidates } = first
+  const newest = all.at(-1)
+  if (newest === undefined) return undefined
+  const { service, family, servicePortName: name, protocol, candidates } = newest
   const of = (kind: Frontend['kind']): readonly Frontend[] => all.filter((frontend) => frontend.kind === kind)
   const addressesOf = (kind: Frontend['kind']): string[] => of(kind).map(({ address }) => address)
   const [clusterIp] = of('ClusterIP')

@@ -94,8 +94,11 @@ export class WantedServiceChains {
     if (frontend === undefined || now === undefined) return
     this.#portOf.set(key, now)
     const port = this.#ports.get(now)
-    if (port !== undefined) port.frontends.set(key, frontend)
-    else {
+    if (port !== undefined) {
+      // The newest stands last.
+      port.frontends.delete(key)
+      port.frontends.set(key, frontend)
+    } else {
       this.#ports.set(now, { frontends: new Map([[key, frontend]]), endpoints: 0, rules: undefined })
       this.#sorted = undefined
     }
@@ -137,8 +140,8 @@ export class WantedServiceChains {
     this.#dirty.add(name)
     const port = this.#ports.get(name)
     if (port === undefined) return
-    const [first] = port.frontends.values()
-    const endpoints = first?.candidates.length ?? 0
+    let endpoints = 0
+    for (const { candidates } of port.frontends.values()) endpoints = candidates.length
     this.#endpoints += endpoints - port.endpoints
     port.endpoints = endpoints
   }
