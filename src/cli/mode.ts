@@ -66,14 +66,3 @@ export interface Mode {
   /** Stops; the kernel stays as it is. */
   close(): Promise<void>
 }
-
-/** Opens the kernel for the configured mode and changes nothing. Rejects with `module-missing` and the like. */
-export async function openMode(options: ModeOptions): Promise<Mode> {
-  if (options.configuration.mode === 'ipvs') {
-    const { IpvsMode } = await import('./ipvs-mode.ts')
-    return IpvsMode.open(options)
-  }
-  // Loaded only where it is used: an ipvs node starts without its code.
-  const { IptablesMode } = await import('./iptables-mode.ts')
-  return IptablesMode.open(options)
-}

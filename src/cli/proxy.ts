@@ -19,7 +19,8 @@ import { EarlySource } from './early-source.ts'
 import { FirstLists } from './first-lists.ts'
 import { FollowedNode, type NodeView } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
-import { type Mode, type ModeOptions, type ModeWatch, openMode } from './mode.ts'
+import type { Mode, ModeWatch } from './mode.ts'
+import { openMode } from './open-mode.ts'
 import { PassLog } from './pass-log.ts'
 import { preview } from './preview.ts'
 
@@ -64,16 +65,17 @@ export class Proxy {
   /** All of it in place and the kernel opened, but nothing running and nothing changed: what `diff` needs. */
   static async prepare(options: ProxyOptions): Promise<Proxy> {
     const problems = new ProblemLog(options.log)
-    let proxy: Proxy | undefined
-    const modeOptions: ModeOptions = {
+    // The mode tells nothing before it runs.
+    const told: { proxy?: Proxy } = {}
+    const mode = await openMode({
       ...options,
       problems,
       now,
-      onRulesPassed: (report, durationMs) => proxy?.rulesPassed(report, durationMs),
-      onReady: () => proxy?.resume(),
-    }
-    proxy = new Proxy(options, await openMode(modeOptions), problems)
-    return proxy
+      onRulesPassed: (report, durationMs) => told.proxy?.rulesPassed(report, durationMs),
+      onReady: () => told.proxy?.resume(),
+    })
+    told.proxy = new Proxy(options, mode, problems)
+    return told.proxy
   }
 
   private constructor(options: ProxyOptions, mode: Mode, problems: ProblemLog) {

@@ -67,7 +67,9 @@ after(() => cluster.stop())
 async function answers(from: From, place: ReturnType<typeof frontend>, expected: string): Promise<string> {
   const seen = new Set<string>()
   for (let left = MOST_QUESTIONS; left > 0 && seen.size < expected.split(', ').length; left--) {
-    const answer = await cluster.ask(from, place, { withinMs: expected === 'nothing' ? 1000 : REFUSAL_MS })
+    const asked = await cluster.ask(from, place, { withinMs: expected === 'nothing' ? 1000 : REFUSAL_MS })
+    // What the node sends by datagram and drops on the way out, the sender is told at once.
+    const answer = asked === 'EPERM' ? 'nothing' : asked
     seen.add(answer)
     if (!expected.split(', ').includes(answer)) break
   }
@@ -81,9 +83,10 @@ for (const [backEnd, need] of [
   describe(`iptables mode with rules in ${backEnd}`, needs(need), () => {
     let bench: Workbench
     before(async () => {
-      // A node may forward nothing but what its rules accept.
+      // The node itself needs a route to an address before a rule can send it elsewhere.
       sh(`iptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT
-        iptables-${backEnd} -P FORWARD DROP; ip6tables-${backEnd} -P FORWARD DROP`)
+        ip route replace default via ${ADDRESSES.client.IPv4}
+        ip -6 route replace default via ${ADDRESSES.client.IPv6}`)
       const clusterCIDR = '10.244.0.0/16,fd00:10:244::/47'
       bench = bothFamilies({}, { clusterCIDR, mode: 'iptables', iptables: { minSyncPeriod: '0s', syncPeriod: '1s' } })
       for (const policy of POLICIES) {

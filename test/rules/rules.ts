@@ -65,7 +65,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/watch\/([\w-]+-parser|api-error|event-objects|event-series|findings|intern|metadata|protobuf(-\w+)?|selection|source)\.ts$/,
   /^src\/conntrack\/stale-rule\.ts$/,
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
-  /^src\/iptables\/(chain-names|errors|layout|local-traffic|look-throttle|out-filter|service-chain-names|wanted-rules|wanted-service-chains)\.ts$/,
+  /^src\/iptables\/(chain-names|errors|layout|local-traffic|look-throttle|out-filter|service-chain-names|service-port|wanted-rules|wanted-service-chains)\.ts$/,
   /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,
   /^src\/serve\/(log-line|wanted-health-checks)\.ts$/,
 ]
