@@ -11,6 +11,7 @@ import { NETLINK_NETFILTER, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LI
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { ipFamilies } from '../node/host.ts'
 import { HostIptables } from '../node/iptables-programs.ts'
+import { runProgram } from '../node/programs.ts'
 import { isLinkLocal, isLoopback } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { chooseBackEnd } from './iptables-back-end.ts'
@@ -27,11 +28,14 @@ export interface IptablesKernel {
 
 /** Opening loads modules, which may take a while on a slow disk. */
 const OPEN_MS = 10_000
+/** As long as a save or restore of all Services may take. */
+const PROCESS_MS = 60_000
 
 /** Changes nothing. Rejects with `iptables-missing`, which says what to install. */
 export async function openIptablesKernel(): Promise<IptablesKernel> {
   const families = ipFamilies()
-  const iptables = new HostIptables(await chooseBackEnd(families, AbortSignal.timeout(OPEN_MS)))
+  const choice = await chooseBackEnd(families, AbortSignal.timeout(OPEN_MS))
+  const iptables = new HostIptables(choice, runProgram, PROCESS_MS)
   const rtnetlink = openRtnetlink()
   const conntrack = new LateConntrack()
   return {

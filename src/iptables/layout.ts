@@ -8,12 +8,29 @@ import type { TableId } from './types.ts'
 export interface ChainLayout {
   /** In the order in which they are written. */
   readonly tables: readonly TableId[]
-  /** Chains of fixed names, in the order in which they are written. */
+  /** Chains of fixed names: each after those its rules lead to, so that they can be deleted the other way round. */
   readonly chains: Readonly<Record<TableId, readonly string[]>>
   /** In the order in which they are inserted: the last one ends up on top. */
   readonly jumps: readonly JumpPlace[]
   /** Whether this chain is one of ours, of either mode. */
   owns(table: TableId, chain: string): boolean
+}
+
+/** Chains of one Service port or endpoint in iptables mode, whoever made them. */
+const SERVICE_CHAIN = /^KUBE-(SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16}$/
+
+/** Those of one table that are ours, each after those its rules lead to. */
+export function ownChains(layout: ChainLayout, table: TableId, chains: Iterable<string>): string[] {
+  const there = new Set(chains)
+  const [first, ...rest] = layout.chains[table].filter((chain) => there.has(chain))
+  const services: Record<string, string[]> = { SEP: [], SVL: [], SVC: [], EXT: [], FW: [] }
+  if (table === 'nat')
+    for (const chain of there) {
+      const kind = SERVICE_CHAIN.exec(chain)?.[1]
+      if (kind !== undefined) services[kind]?.push(chain)
+    }
+  // The first one is KUBE-MARK-MASQ, to which they lead, unless somebody took it away.
+  return [...(first === undefined ? [] : [first]), ...Object.values(services).flat(), ...rest]
 }
 
 /** Shared by kubelet: both write the same chain, and neither may take it away. */
@@ -57,18 +74,17 @@ export const IPTABLES_JUMPS: readonly JumpPlace[] = [
   { table: 'filter', from: 'OUTPUT', to: SHARED_CHAIN, comment: '' },
 ]
 
-/** Chains of one Service port or endpoint in iptables mode, whoever made them. */
-const SERVICE_CHAIN = /^KUBE-(SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16}$/
-
 function layoutOf(
   tables: ChainLayout['tables'],
   own: Readonly<Partial<Record<TableId, readonly string[]>>>,
   others: Readonly<Partial<Record<TableId, readonly string[]>>>,
   jumps: readonly JumpPlace[],
 ): ChainLayout {
-  const of = (table: TableId): readonly string[] => [
-    ...new Set([...(own[table] ?? []), ...(others[table] ?? []).filter((chain) => chain !== SHARED_CHAIN)]),
-  ]
+  const of = (table: TableId): readonly string[] => {
+    const [first = '', ...rest] = own[table] ?? []
+    const foreign = (others[table] ?? []).filter((chain) => chain !== SHARED_CHAIN)
+    return [...new Set([first, ...foreign, ...rest])].filter((chain) => chain !== '')
+  }
   const chains = { nat: of('nat'), filter: of('filter'), mangle: of('mangle') }
   return {
     tables,

@@ -5,7 +5,7 @@
  */
 import { CodedError } from '../values/errors.ts'
 import { chainKey, jumpKey } from './chain-names.ts'
-import type { ChainLayout } from './layout.ts'
+import { type ChainLayout, ownChains } from './layout.ts'
 import { jumpRule } from './jump-text.ts'
 import { canonicalRule, targetOf } from './rule-text.ts'
 import type { IptablesItem } from './types.ts'
@@ -53,8 +53,11 @@ function refuseIncompatible(line: string): void {
 export function itemsOf(saved: SavedTables, layout: ChainLayout): Map<string, IptablesItem> {
   const items = new Map<string, IptablesItem>()
   for (const table of layout.tables) {
-    for (const [chain, rules] of saved.get(table) ?? [])
-      if (layout.owns(table, chain)) items.set(chainKey(table, chain), { kind: 'chain', table, chain, rules })
+    const there: SavedTable = saved.get(table) ?? new Map()
+    for (const chain of ownChains(layout, table, there.keys())) {
+      const rules = there.get(chain)
+      if (rules !== undefined) items.set(chainKey(table, chain), { kind: 'chain', table, chain, rules })
+    }
   }
   for (const place of layout.jumps) {
     const { table, from } = place

@@ -43,6 +43,10 @@ export const LOOPBACK_COUNTER = 'localhost_nps_accepted_pkts'
 
 export function renderServicePort(port: ServicePortFacts, settings: ServicePortSettings): ServicePortRules {
   const chains = new Map<string, readonly string[]>()
+  const chainOf = new Map<string, string>()
+  for (const { text } of port.cluster) chainOf.set(text, endpointChain(port.name + port.protocol, text))
+  for (const { text } of port.local)
+    if (!chainOf.has(text)) chainOf.set(text, endpointChain(port.name + port.protocol, text))
   const shared = new Map<SharedChain, string[]>()
   const add = (chain: SharedChain, rule: string): void => {
     const rules = shared.get(chain)
@@ -101,9 +105,12 @@ export function renderServicePort(port: ServicePortFacts, settings: ServicePortS
   const masquerade =
     hasInternal && port.clusterIp !== undefined ? masqueradeRule(port.clusterIp, words.cluster, settings) : []
   if (port.cluster.length > 0 || (internalChain === cluster && masquerade.length > 0))
-    chains.set(cluster, [...(internalChain === cluster ? masquerade : []), ...balance(port, port.cluster, settings)])
+    chains.set(cluster, [
+      ...(internalChain === cluster ? masquerade : []),
+      ...balance(port, port.cluster, chainOf, settings),
+    ])
   if (port.local.length > 0 || (internalChain === local && masquerade.length > 0))
-    chains.set(local, [...(internalChain === local ? masquerade : []), ...balance(port, port.local, settings)])
+    chains.set(local, [...(internalChain === local ? masquerade : []), ...balance(port, port.local, chainOf, settings)])
   if (hasAny && isExternal) {
     const last = hasExternal ? [`-j ${port.externalPolicy === 'Local' ? local : cluster}`] : []
     chains.set(external, [...externalRules(port, cluster, settings), ...last])
@@ -119,7 +126,7 @@ export function renderServicePort(port: ServicePortFacts, settings: ServicePortS
     ])
   }
   for (const endpoint of [...port.cluster, ...port.local]) {
-    const chain = endpointChain(name + protocol, endpoint.text)
+    const chain = chainOf.get(endpoint.text) ?? ''
     if (!chains.has(chain)) chains.set(chain, endpointRules(port, endpoint, chain, settings))
   }
   return { chains, shared }
@@ -184,12 +191,13 @@ function externalRules(
 const PROBABILITY_ONE = 2 ** 31
 
 function balance(
-  { name, protocol, affinityTimeoutSeconds: seconds }: ServicePortFacts,
+  { name, affinityTimeoutSeconds: seconds }: ServicePortFacts,
   endpoints: readonly NamedEndpoint[],
+  chainOf: ReadonlyMap<string, string>,
   { withComments }: ServicePortSettings,
 ): readonly string[] {
   const places = endpoints.map(({ address, text }) => ({
-    chain: endpointChain(name + protocol, text),
+    chain: chainOf.get(text) ?? '',
     words: withComments ? `${comment(`${name} -> ${text}`)} ` : '',
     mask: maskOf(address),
   }))

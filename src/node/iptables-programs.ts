@@ -18,14 +18,17 @@ const REMEMBER_MS = 2000
 export class HostIptables {
   readonly choice: IptablesChoice
   readonly #run: RunProgram
+  readonly #deadlineMs: number
   readonly #chosenAtMs: number
   readonly #saved: Map<string, string>
   /** Process ids of our restores, and until when they count; Infinity while they run. */
   readonly #own = new Map<number, number>()
   #starts = 0
 
-  constructor(choice: IptablesChoice, run: RunProgram = runProgram) {
+  /** @param deadlineMs as long as one process may take: iptables mode has tables that take their time */
+  constructor(choice: IptablesChoice, run: RunProgram = runProgram, deadlineMs = DEADLINE_MS) {
     this.choice = choice
+    this.#deadlineMs = deadlineMs
     this.#run = run
     this.#saved = new Map(Object.entries(choice.saved))
     this.#chosenAtMs = performance.now()
@@ -49,7 +52,7 @@ export class HostIptables {
     if (known !== undefined && performance.now() - this.#chosenAtMs < FRESH_MS) return known
     const program = this.#programs(family).save
     this.#starts++
-    const { exitCode, output, errorText } = await this.#run({ program, args: [], deadlineMs: DEADLINE_MS, signal })
+    const { exitCode, output, errorText } = await this.#run({ program, args: [], deadlineMs: this.#deadlineMs, signal })
     if (exitCode === 0) return output
     throw new CodedError('iptables-save-failed', `${program} ended with ${exitCode}: ${errorText.trim()}`)
   }
@@ -71,7 +74,7 @@ export class HostIptables {
       this.#own.set(processId, Number.POSITIVE_INFINITY)
     }
     try {
-      return await this.#run({ program, args, input, deadlineMs: DEADLINE_MS, signal, onStart })
+      return await this.#run({ program, args, input, deadlineMs: this.#deadlineMs, signal, onStart })
     } finally {
       const nowMs = performance.now()
       for (const [processId, untilMs] of this.#own) if (untilMs < nowMs) this.#own.delete(processId)
