@@ -1,0 +1,90 @@
+/**
+ * From ipvs mode to iptables mode and back on a node with traffic: connections of either mode outlive the switch, new ones
+ * are answered, and what the other mode left goes, virtual servers after their last connection.
+ * What could break: a step takes up what the step before left.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { ChildProcess } from 'node:child_process'
+import { Cluster } from '../support/cluster.ts'
+import { boundAddresses, eventually, sh, virtualServers, type Workbench } from '../support/daemon.ts'
+import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
+import { LiveConnections } from '../support/live-connections.ts'
+import { needs } from './needs.ts'
+
+/** IPVS forgets a connection that was reset after 10 s, and a look comes every 10 s. */
+const FORGOTTEN_MS = 40_000
+
+describe('a switch between the modes', needs('iptables-nft'), () => {
+  let cluster: Cluster
+  let ipvs: Workbench
+  let iptables: Workbench
+  let daemon: ChildProcess
+  const ofIpvs = new LiveConnections()
+  const ofIptables = new LiveConnections()
+  before(() => {
+    cluster = Cluster.start(['tcp'])
+    const clusterCIDR = '10.244.0.0/16,fd00:10:244::/47'
+    ipvs = bothFamilies()
+    iptables = bothFamilies({}, { clusterCIDR, mode: 'iptables', iptables: { minSyncPeriod: '0s' } })
+    for (const bench of [ipvs, iptables]) bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
+  })
+  after(async () => {
+    ofIpvs.close()
+    ofIptables.close()
+    await ipvs.close()
+    await iptables.close()
+    cluster.stop()
+  })
+
+  const openEverywhere = async (live: LiveConnections): Promise<void> => {
+    for (const family of FAMILIES)
+      for (const kind of KINDS) await live.open(cluster, 'client', frontend(1, kind, family, 'tcp'))
+    await live.check()
+  }
+  const switchTo = async (bench: Workbench, before: Workbench): Promise<void> => {
+    await before.stop(daemon)
+    daemon = bench.start()
+  }
+  const serviceChains = (): number => sh('iptables-save; ip6tables-save').match(/^:KUBE-S(VC|EP)-/gm)?.length ?? 0
+  const chainsOfIpvs = (): number => sh('iptables-save; ip6tables-save').match(/^:KUBE-(IPVS|NODE-PORT)/gm)?.length ?? 0
+
+  it('goes to iptables mode, and virtual servers stay as long as they are used', async () => {
+    daemon = ipvs.start()
+    await settled(1)
+    await openEverywhere(ofIpvs)
+    await switchTo(iptables, ipvs)
+    await eventually(() => {
+      assert.ok(serviceChains() > 0)
+      assert.equal(chainsOfIpvs(), 0)
+    })
+    await eventually(() => assert.match(iptables.log, /Connections still use virtual servers/))
+    await ofIpvs.check()
+    assert.ok(virtualServers().length > 0)
+    assert.ok(boundAddresses().length > 0)
+    await openEverywhere(ofIptables)
+  })
+
+  it('goes back to ipvs mode, and no chain of iptables mode stays', async () => {
+    await switchTo(ipvs, iptables)
+    await settled(1)
+    await eventually(() => assert.equal(serviceChains(), 0))
+    await ofIpvs.check()
+    await ofIptables.check()
+  })
+
+  it('goes to iptables mode again, and nothing of ipvs mode stays when its connections have gone', async () => {
+    await switchTo(iptables, ipvs)
+    await eventually(() => assert.ok(serviceChains() > 0))
+    await ofIptables.check()
+    ofIpvs.close()
+    await eventually(() => assert.deepEqual([virtualServers(), boundAddresses()], [[], []]), FORGOTTEN_MS)
+    await eventually(() => {
+      assert.doesNotMatch(sh('ip link'), /kube-ipvs0/)
+      assert.doesNotMatch(sh('ipset list -n'), /KUBE-/)
+    })
+    await ofIptables.check()
+    const place = frontend(1, 'ClusterIP', 'IPv4', 'tcp')
+    assert.match(await cluster.ask('client', place), /^[ac] node$/)
+  })
+})
