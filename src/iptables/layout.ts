@@ -81,9 +81,10 @@ function layoutOf(
   jumps: readonly JumpPlace[],
 ): ChainLayout {
   const of = (table: TableId): readonly string[] => {
-    const [first = '', ...rest] = own[table] ?? []
-    const foreign = (others[table] ?? []).filter((chain) => chain !== SHARED_CHAIN)
-    return [...new Set([first, ...foreign, ...rest])].filter((chain) => chain !== '')
+    const ours = own[table] ?? []
+    const foreign = (others[table] ?? []).filter((chain) => chain !== SHARED_CHAIN && !ours.includes(chain))
+    // The first one is led to, also by the other mode's.
+    return [...ours.slice(0, 1), ...foreign, ...ours.slice(1)]
   }
   const chains = { nat: of('nat'), filter: of('filter'), mangle: of('mangle') }
   return {

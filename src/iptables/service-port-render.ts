@@ -10,10 +10,10 @@ import { quoteWord } from './rule-text.ts'
 import { chainHash, endpointChain, serviceChain } from './service-chain-names.ts'
 import type { NamedEndpoint, ServicePortFacts } from './service-port.ts'
 
-/** Chains that hold rules of all Services, as keys of a table's items. */
+/** Chains that hold rules of all Services, as keys of a table's items, each after those its rules lead to. */
 export const SHARED_CHAINS = [
-  'nat KUBE-SERVICES',
   'nat KUBE-NODEPORTS',
+  'nat KUBE-SERVICES',
   'filter KUBE-SERVICES',
   'filter KUBE-EXTERNAL-SERVICES',
   'filter KUBE-PROXY-FIREWALL',
@@ -22,7 +22,7 @@ export const SHARED_CHAINS = [
 export type SharedChain = (typeof SHARED_CHAINS)[number]
 
 export interface ServicePortRules {
-  /** Chains of nat by name, with their rules. */
+  /** Chains of nat by name, with their rules, each after those its rules lead to. */
   readonly chains: ReadonlyMap<string, readonly string[]>
   /** Rules in shared chains; a chain without any is left out. */
   readonly shared: ReadonlyMap<SharedChain, readonly string[]>
@@ -102,6 +102,10 @@ export function renderServicePort(port: ServicePortFacts, settings: ServicePortS
       `-p tcp ${comment(`${name} health check node port`)} -m tcp --dport ${port.healthCheckNodePort} -j ACCEPT`,
     )
 
+  for (const endpoint of [...port.cluster, ...port.local]) {
+    const chain = chainOf.get(endpoint.text) ?? ''
+    if (!chains.has(chain)) chains.set(chain, endpointRules(port, endpoint, chain, settings))
+  }
   const masquerade =
     hasInternal && port.clusterIp !== undefined ? masqueradeRule(port.clusterIp, words.cluster, settings) : []
   if (port.cluster.length > 0 || (internalChain === cluster && masquerade.length > 0))
@@ -124,10 +128,6 @@ export function renderServicePort(port: ServicePortFacts, settings: ServicePortS
       ...(allowsNode ? port.vips.map((address) => `-s ${host(address)} ${rule}`) : []),
       comment(`other traffic to ${name} will be dropped by KUBE-PROXY-FIREWALL`),
     ])
-  }
-  for (const endpoint of [...port.cluster, ...port.local]) {
-    const chain = chainOf.get(endpoint.text) ?? ''
-    if (!chains.has(chain)) chains.set(chain, endpointRules(port, endpoint, chain, settings))
   }
   return { chains, shared }
 }

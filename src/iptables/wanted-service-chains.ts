@@ -108,12 +108,14 @@ export class WantedServiceChains {
   /** Chains and jumps that are wanted otherwise than at the last call; all of them at the first one. */
   changes(): readonly ChainChange[] {
     const changes: ChainChange[] = []
+    // Chains before the rules that lead to them.
+    if (this.#fixedDirty) this.#handFixed(this.#fixedChains(), changes)
     for (const name of this.#dirty) this.#renderPort(name, changes)
     this.#dirty.clear()
-    // Chains before the rules that lead to them.
-    for (const shared of this.#dirtyShared) this.#hand(shared, this.#together(shared), changes)
+    for (const shared of SHARED_CHAINS)
+      if (this.#dirtyShared.has(shared)) this.#hand(shared, this.#together(shared), changes)
     this.#dirtyShared.clear()
-    if (this.#fixedDirty) this.#renderFixed(changes)
+    if (this.#fixedDirty) this.#handFixed(jumps(), changes)
     this.#fixedDirty = false
     return changes
   }
@@ -192,21 +194,16 @@ export class WantedServiceChains {
     changes.push(itemOf(table as TableId, chain, rules)) // as SharedChain is made
   }
 
-  #renderFixed(changes: ChainChange[]): void {
+  #fixedChains(): readonly ChainChange[] {
     const rendered = renderFixedChains(this.#settings)
-    const items: ChainChange[] = []
-    for (const table of ['filter', 'nat', 'mangle'] as const)
-      for (const chain of FIXED_CHAINS[table]) {
-        const key = chainKey(table, chain)
-        if (!SHARED_CHAINS.some((shared) => shared === key)) items.push(itemOf(table, chain, rendered.get(key) ?? NONE))
-      }
-    for (const place of IPTABLES_JUMPS) {
-      const { table, from } = place
-      items.push({
-        key: jumpKey(place),
-        item: { kind: 'jump', table, chain: from, rule: jumpRule(place), copies: 1 },
-      })
-    }
+    return (['filter', 'nat', 'mangle'] as const).flatMap((table) =>
+      FIXED_CHAINS[table]
+        .filter((chain) => !SHARED_CHAINS.some((shared) => shared === chainKey(table, chain)))
+        .map((chain) => itemOf(table, chain, rendered.get(chainKey(table, chain)) ?? NONE)),
+    )
+  }
+
+  #handFixed(items: readonly ChainChange[], changes: ChainChange[]): void {
     for (const { key, item } of items) {
       const before = this.#fixed.get(key)
       if (item === undefined || (before !== undefined && sameItem(before, item))) continue
@@ -214,6 +211,13 @@ export class WantedServiceChains {
       changes.push({ key, item })
     }
   }
+}
+
+function jumps(): readonly ChainChange[] {
+  return IPTABLES_JUMPS.map((place) => {
+    const { table, from } = place
+    return { key: jumpKey(place), item: { kind: 'jump', table, chain: from, rule: jumpRule(place), copies: 1 } }
+  })
 }
 
 function itemOf(table: TableId, chain: string, rules: readonly string[]): ChainChange {
