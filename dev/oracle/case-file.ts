@@ -51,8 +51,11 @@ export type Lists = Readonly<
 const BASE = 'base-no-services'
 /** Absent means that there is nothing to say. */
 const ONLY_WHEN_SOMETHING: ReadonlySet<StateFile> = new Set(['conntrack.txt', 'process.txt'])
-/** Left out in iptables mode when there is nothing. */
-const OF_IPVS: ReadonlySet<StateFile> = new Set(['ipvs.txt', 'addresses.txt', 'ipset.txt'])
+/** Left out in a mode that makes none of it. */
+const OF_THE_OTHER: Readonly<Record<Mode, ReadonlySet<StateFile>>> = {
+  ipvs: new Set(['nfacct.txt']),
+  iptables: new Set(['ipvs.txt', 'addresses.txt', 'ipset.txt']),
+}
 
 /** Names of the cases of a folder that contain one of the patterns, sorted; all of them without patterns. */
 export function caseNames(folder: string, patterns: readonly string[]): string[] {
@@ -102,7 +105,7 @@ export class Recording {
   #text(step: number, file: StateFile): string {
     const own = join(this.#own, String(step), file)
     if (existsSync(own)) return readFileSync(own, 'utf8')
-    if (ONLY_WHEN_SOMETHING.has(file) || (this.#mode === 'iptables' && OF_IPVS.has(file))) return ''
+    if (ONLY_WHEN_SOMETHING.has(file) || OF_THE_OTHER[this.#mode].has(file)) return ''
     return readFirst(this.#baseFolders.map((base) => join(base, file)))
   }
 }

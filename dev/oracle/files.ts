@@ -12,6 +12,7 @@ export const STATE_FILES = [
   'ip6tables.txt',
   'sysctl.txt',
   'listeners.txt',
+  'nfacct.txt',
   'conntrack.txt',
   'process.txt',
 ] as const

@@ -6,6 +6,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { promisify } from 'node:util'
+import { counterNames } from './counters.ts'
 import { type State, type StateFile, UNSERVED_PORTS } from './files.ts'
 import {
   type Answer,
@@ -39,7 +40,7 @@ const SYSCTLS = [
   'net/netfilter/nf_conntrack_udp_timeout_stream',
 ]
 
-type PrintedFile = Exclude<StateFile, 'listeners.txt' | 'process.txt'>
+type PrintedFile = Exclude<StateFile, 'listeners.txt' | 'nfacct.txt' | 'process.txt'>
 
 const PRINTED: Readonly<Record<PrintedFile, { readonly command: string; normalise(text: string): string }>> = {
   'ipvs.txt': { command: 'ipvsadm -S -n', normalise: normaliseIpvs },
@@ -73,9 +74,11 @@ export async function takeState(files: readonly StateFile[], healthPorts: readon
   const { stdout } = await run('sh', ['-c', script], { maxBuffer: 64 * 1024 * 1024, timeout: 60_000 })
   const texts = stdout.split(`${mark}\n`)
   const entries = printed.map((file, index) => [file, PRINTED[file].normalise(texts[index] ?? '')] as const)
-  if (!files.includes('listeners.txt')) return Object.fromEntries(entries)
-  const listeners = normaliseAnswers(await askListeners(healthPorts))
-  return Object.fromEntries([...entries, ['listeners.txt', listeners]])
+  return {
+    ...Object.fromEntries(entries),
+    ...(files.includes('nfacct.txt') ? { 'nfacct.txt': await counterNames() } : {}),
+    ...(files.includes('listeners.txt') ? { 'listeners.txt': normaliseAnswers(await askListeners(healthPorts)) } : {}),
+  }
 }
 
 /**

@@ -3,6 +3,7 @@
  * What could break: announcements of the kernel only say what to read again; nothing is concluded from them.
  */
 import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../native/open.ts'
+import { askXtables } from '../../native/xtables-query.ts'
 import { ensureCounter } from '../iptables/counters.ts'
 import { hasExtension } from '../iptables/extensions.ts'
 import { INVALID_COUNTER } from '../iptables/fixed-render.ts'
@@ -59,10 +60,15 @@ export async function makeCounters({ iptables, families }: IptablesKernel, signa
   try {
     for (const name of [INVALID_COUNTER, LOOPBACK_COUNTER])
       if (!(await ensureCounter(netlink, name, { signal }))) return false
-    // With legacy iptables the restore tells.
-    if (iptables.choice.mode === 'legacy') return true
-    for (const family of families)
-      if (!(await hasExtension(netlink, { kind: 'match', name: 'nfacct' }, family, { signal }))) return false
+    const match = { kind: 'match', name: 'nfacct' } as const
+    for (const family of families) {
+      // Where ip_tables is not loaded yet, the first restore tells.
+      const has =
+        iptables.choice.mode === 'legacy'
+          ? askXtables(match.kind, match.name, family) !== 'missing'
+          : await hasExtension(netlink, match, family, { signal })
+      if (!has) return false
+    }
     return true
   } finally {
     netlink.close()
