@@ -8,41 +8,63 @@ import type { UncheckedConfiguration } from './types.ts'
 const HEALTHZ_PORT = 10_256
 const METRICS_PORT = 10_249
 
-/** Fills in what zod could not: the result is what validation looks at and what the program runs with. */
-export function completeConfiguration(document: UncheckedConfiguration): UncheckedConfiguration {
-  const mode = document.mode === '' ? 'iptables' : document.mode
+/** Fills in what the schema could not. The mode stays as it is, '' too: flags may still change it (`completeModes`). */
+export function completeAddresses(document: UncheckedConfiguration): UncheckedConfiguration {
   const bindAddress = document.bindAddress === '' ? '0.0.0.0' : document.bindAddress
   const parsed = parseAddressSloppy(bindAddress)
-  const ipv6 = parsed !== undefined && familyOf(parsed) === 'IPv6'
-  const { iptables, ipvs, nftables } = document
+  const ipv6 = parsed === undefined || familyOf(parsed) === 'IPv6'
   return {
     ...document,
-    mode,
-    detectLocalMode: document.detectLocalMode === '' ? 'ClusterCIDR' : document.detectLocalMode,
     bindAddress,
     healthzBindAddress: withPort(document.healthzBindAddress || (ipv6 ? '::' : '0.0.0.0'), HEALTHZ_PORT),
     metricsBindAddress: withPort(document.metricsBindAddress || (ipv6 ? '::1' : '127.0.0.1'), METRICS_PORT),
-    // A mode that does not exist is refused later; until then its periods are judged as those of iptables.
-    iptables: { ...iptables, ...periods(mode !== 'ipvs' && mode !== 'nftables', iptables, 1_000) },
-    ipvs: { ...ipvs, ...periods(mode === 'ipvs', ipvs, 0) },
-    // kube-proxy loses these two on the way; what is written back shows it.
+    // kube-proxy loses it on the way; what is written back shows it.
     portRange: '',
-    nftables: { ...nftables, masqueradeAll: false, ...periods(mode === 'nftables', nftables, 1_000) },
   }
 }
 
-interface Periods {
-  readonly syncPeriodMs: number
-  readonly minSyncPeriodMs: number
+/**
+ * What kube-proxy's internal type keeps of the blocks: one pair of periods and one masqueradeAll, those of the mode. Of a
+ * mode that does not exist, those of iptables, which is what '' means too.
+ */
+export function keepBlockOfMode(document: UncheckedConfiguration): UncheckedConfiguration {
+  const { iptables, ipvs, nftables, mode } = document
+  const ofMode = mode === 'ipvs' ? 'ipvs' : mode === 'nftables' ? 'nftables' : 'iptables'
+  const none = { syncPeriodMs: 0, minSyncPeriodMs: 0 }
+  const { syncPeriodMs, minSyncPeriodMs } = document[ofMode]
+  const kept = {
+    syncPeriodMs: syncPeriodMs || 30_000,
+    minSyncPeriodMs: minSyncPeriodMs || (ofMode === 'ipvs' ? 0 : 1_000),
+  }
+  return {
+    ...document,
+    iptables: {
+      ...iptables,
+      ...(ofMode === 'iptables' ? kept : none),
+      ...(ofMode === 'nftables' ? { masqueradeAll: false } : {}),
+    },
+    ipvs: { ...ipvs, ...(ofMode === 'ipvs' ? kept : none) },
+    nftables: {
+      ...nftables,
+      ...(ofMode === 'nftables' ? kept : { ...none, masqueradeAll: false }),
+    },
+  }
 }
 
-function periods(inUse: boolean, given: Periods, minDefaultMs: number): Periods {
-  if (!inUse) return { syncPeriodMs: 0, minSyncPeriodMs: 0 }
-  return { syncPeriodMs: given.syncPeriodMs || 30_000, minSyncPeriodMs: given.minSyncPeriodMs || minDefaultMs }
+/** The modes that '' stands for, once file and flags are joined. */
+export function completeModes(configuration: UncheckedConfiguration): UncheckedConfiguration {
+  const { nodePortAddresses } = configuration
+  return {
+    ...configuration,
+    mode: configuration.mode === '' ? 'iptables' : configuration.mode,
+    detectLocalMode: configuration.detectLocalMode === '' ? 'ClusterCIDR' : configuration.detectLocalMode,
+    nodePortAddresses:
+      configuration.mode === 'nftables' && nodePortAddresses.length === 0 ? ['primary'] : nodePortAddresses,
+  }
 }
 
 /** A bare address gets the port; anything else stays for validation to judge. */
-function withPort(address: string, port: number): string {
+export function withPort(address: string, port: number): string {
   if (parseAddressSloppy(address) === undefined) return address
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
 }

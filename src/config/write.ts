@@ -10,8 +10,8 @@ export const KIND = 'KubeProxyConfiguration'
 
 /** Fields that v1alpha1 leaves out when they have no value (omitempty). */
 const OMITTED_WHEN_EMPTY: ReadonlySet<string> = new Set(['featureGates', 'vmodule', 'windowsRunAsService'])
-/** Never written back by kube-proxy, whatever its value. */
-const NEVER_WRITTEN = 'splitStream'
+/** Not written back by kube-proxy when false, and not when true either. */
+const NEVER_WRITTEN: ReadonlySet<string> = new Set(['splitStream', 'flushFrequencyAsNumber', 'kubeIPVS'])
 
 /** Plain JSON values in v1alpha1's names; durations as text, an empty list as null. */
 export function toV1alpha1(configuration: UncheckedConfiguration): Readonly<Record<string, unknown>> {
@@ -21,7 +21,7 @@ export function toV1alpha1(configuration: UncheckedConfiguration): Readonly<Reco
 function writeObject(object: object): Record<string, unknown> {
   const written: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(object)) {
-    if (key === NEVER_WRITTEN) continue
+    if (NEVER_WRITTEN.has(key)) continue
     if (OMITTED_WHEN_EMPTY.has(key) && isEmpty(value)) continue
     if (key.endsWith('Ms') && typeof value === 'number') written[key.slice(0, -2)] = formatDuration(value)
     else written[key] = writeValue(value)

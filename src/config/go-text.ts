@@ -1,0 +1,100 @@
+/**
+ * Texts and numbers as Go prints and reads them: `%q`, strconv. Error texts of flags and configuration are made of these.
+ * What could break: recorded messages hold these texts letter by letter.
+ */
+
+/** Escapes that Go writes with a letter. */
+const LETTERS: Readonly<Record<string, string>> = {
+  '\x07': '\\a',
+  '\b': '\\b',
+  '\f': '\\f',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\t': '\\t',
+  '\v': '\\v',
+  '\\': '\\\\',
+}
+
+/** What Go calls printable: letters, marks, numbers, punctuation, symbols, and of spaces only U+0020. */
+const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u
+
+function escape(character: string, quote: string): string {
+  const letter = LETTERS[character]
+  if (letter !== undefined) return letter
+  if (character === quote) return `\\${quote}`
+  if (PRINTABLE.test(character)) return character
+  const code = character.codePointAt(0) ?? 0
+  if (code < 0x80) return `\\x${code.toString(16).padStart(2, '0')}`
+  return code < 0x10000 ? `\\u${code.toString(16).padStart(4, '0')}` : `\\U${code.toString(16).padStart(8, '0')}`
+}
+
+/** strconv.Quote: a text in double quotes. */
+export function goQuote(text: string): string {
+  // Nearly every text needs nothing.
+  if (/^[ !#-[\]-~]*$/.test(text)) return `"${text}"`
+  let quoted = ''
+  for (const character of text) quoted += escape(character, '"')
+  return `"${quoted}"`
+}
+
+/** `%q` of a single letter: `'p'`. */
+export function goQuoteLetter(letter: string): string {
+  return `'${escape(letter, "'")}'`
+}
+
+/** `%q` of a list of texts: `["a" "b"]`. */
+export function goQuoteList(texts: readonly string[]): string {
+  return `[${texts.map(goQuote).join(' ')}]`
+}
+
+export type Parsed<T> = { readonly value: T } | { readonly error: string }
+
+const syntax = (name: string, text: string) => ({ error: `strconv.${name}: parsing ${goQuote(text)}: invalid syntax` })
+const range = (name: string, text: string) => ({
+  error: `strconv.${name}: parsing ${goQuote(text)}: value out of range`,
+})
+
+/** strconv.ParseBool */
+export function parseGoBool(text: string): Parsed<boolean> {
+  if (/^(1|t|T|TRUE|true|True)$/.test(text)) return { value: true }
+  if (/^(0|f|F|FALSE|false|False)$/.test(text)) return { value: false }
+  return syntax('ParseBool', text)
+}
+
+/** Digits of base 10, or with Go's prefixes 0x, 0o, 0b and 0; underscores only where a prefix says the base. */
+const INTEGER =
+  /^[+-]?(?:0|[1-9]\d*|[1-9]\d*(?:_\d+)+|0[xX](?:_?[0-9a-fA-F])+|0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|0(?:_?[0-7])+)$/
+
+/** strconv.ParseInt with base 0 and 32 bits, as pflag reads an int32. */
+export function parseGoInt32(text: string): Parsed<number> {
+  if (!INTEGER.test(text)) return syntax('ParseInt', text)
+  const digits = text.replace(/^[+-]/, '').replaceAll('_', '')
+  const magnitude = BigInt(/^0[0-7]/.test(digits) ? `0o${digits.slice(1)}` : digits)
+  const value = text.startsWith('-') ? -magnitude : magnitude
+  return value >= -0x8000_0000n && value <= 0x7fff_ffffn ? { value: Number(value) } : range('ParseInt', text)
+}
+
+/** strconv.ParseUint with base 10 and 31 bits: log levels. */
+export function parseGoLevel(text: string): Parsed<number> {
+  if (!/^\d+$/.test(text)) return syntax('ParseUint', text)
+  return BigInt(text) <= 0x7fff_ffffn ? { value: Number(text) } : range('ParseUint', text)
+}
+
+/** strconv.ParseFloat with 32 bits, decimal form only. */
+export function parseGoFloat32(text: string): Parsed<number> {
+  if (/^[+-]?(inf|infinity)$/i.test(text))
+    return { value: text.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY }
+  if (/^nan$/i.test(text)) return { value: Number.NaN }
+  if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text)) return syntax('ParseFloat', text)
+  const value = Math.fround(Number(text))
+  return Number.isFinite(value) ? { value } : range('ParseFloat', text)
+}
+
+/** The shortest decimal text that is the same float32, as Go prints one: `2.5`, `0.1`. */
+export function formatFloat32(value: number): string {
+  for (let digits = 1; digits <= 9; digits++) {
+    const text = String(Number(value.toPrecision(digits)))
+    if (Math.fround(Number(text)) === Math.fround(value)) return text
+  }
+  return String(value)
+}
