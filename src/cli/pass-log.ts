@@ -46,7 +46,7 @@ export class PassLog {
     }
     if (Math.max(failures.length, repairs.length) > LINES)
       log.warn('More of the same', { failures: failures.length, repairs: repairs.length })
-    if (applied > 0 && log.v(2)) log.info('Pass done', { operations: applied, milliseconds: Math.round(durationMs) })
+    if (applied > 0) log.verbose(2, 'Pass done', { operations: applied, milliseconds: Math.round(durationMs) })
     this.#reportDevice()
     this.#reportLosers()
   }

@@ -59,7 +59,6 @@ export interface Sources {
 
 /** The manifests folder or the API server that the flags and the configuration name; nothing is opened yet. */
 export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log): Promise<Sources> {
-  const watchLog = log.child('watch')
   const { nodeName: node, configuration } = settings
   const { manifests } = flags
   const { EventRecorder, loggedEvents } = await import('../watch/event-recorder.ts')
@@ -67,8 +66,8 @@ export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log)
     await requireFolder(manifests)
     const { openManifestsSource } = await import('../watch/manifests-source.ts')
     return {
-      openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log: watchLog }),
-      openEvents: () => loggedEvents(watchLog),
+      openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log }),
+      openEvents: () => loggedEvents(log),
     }
   }
   const { ApiClient } = await import('../watch/api-client.ts')
@@ -76,12 +75,12 @@ export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log)
   const { KubeAccess } = await import('../watch/kube-config.ts')
   const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
   const access = new KubeAccess({ kubeconfig, master: flags.master ?? '' })
-  const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log: watchLog }
+  const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log }
   return {
     openSource: (sink) => openApiSource({ ...options, sink }),
     openEvents: () => {
       const client = new ApiClient({ access, userAgent: `kube-ipvs/${VERSION}`, contentType: 'application/json' })
-      return new EventRecorder({ client, hostName: hostname(), qps, burst, log: watchLog })
+      return new EventRecorder({ client, hostName: hostname(), qps, burst, log })
     },
   }
 }

@@ -6,7 +6,7 @@
 import { getSystemErrorMessage } from 'node:util'
 import { formatEndpoint } from '../values/address.ts'
 import type { Problem } from '../values/errors.ts'
-import type { Log } from '../values/log.ts'
+import { type Log, ObjectName } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { formatHealthCheck } from './health-check-text.ts'
 import { HealthListener } from './health-listener.ts'
@@ -60,8 +60,8 @@ export class HealthChecks {
       if (check === undefined) this.#checks.delete(key)
       else this.#checks.set(key, check)
       this.#listen(key, check)
-      if ((before === undefined) === (check === undefined) || !log.v(1)) continue
-      log.info(check === undefined ? 'Closing healthcheck' : 'Opening healthcheck', fieldsOf(check ?? before))
+      if ((before === undefined) === (check === undefined)) continue
+      log.verbose(2, check === undefined ? 'Closing healthcheck' : 'Opening healthcheck', fieldsOf(check ?? before))
     }
   }
 
@@ -118,7 +118,8 @@ export class HealthChecks {
 }
 
 function fieldsOf(check: HealthCheck | undefined): { readonly [name: string]: unknown } {
-  return { service: `${check?.namespace}/${check?.name}`, port: check?.port, ipFamily: check?.family }
+  const service = new ObjectName(check?.namespace ?? '', check?.name ?? '')
+  return { service, port: check?.port, ipFamily: check?.family }
 }
 
 /** The message is that of kube-proxy's event FailedToStartServiceHealthcheck. */

@@ -235,7 +235,7 @@ describe('HealthChecks', () => {
     await until(() => listens(port))
     const fields = { service: 'demo/web', port, ipFamily: 'IPv4' }
     assert.deepEqual(
-      log.lines.map((line) => [line.message, line.fields]),
+      log.lines.map(({ message, fields: { service, ...rest } }) => [message, { service: String(service), ...rest }]),
       [
         ['Opening healthcheck', fields],
         ['Closing healthcheck', fields],
