@@ -2,7 +2,8 @@
  * The command line, read by the rules of pflag (kube-proxy's flag library): `--once=false`, `-v4`, `--proxy_mode ipvs`.
  * What could break: a boolean never takes the next argument, any other flag always does, even one that starts with a dash.
  */
-import { goQuote, goQuoteLetter, goQuoteList, type Parsed } from '../config/go-text.ts'
+import { quote } from '../values/quote.ts'
+import { goQuoteLetter, goQuoteList, type Parsed } from '../config/go-text.ts'
 import { FLAG_PARSERS } from './flag-value.ts'
 import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey, type FlagValues } from './flags.ts'
 
@@ -74,7 +75,7 @@ export function parseCommandLine(argv: readonly string[]): CommandLine | { reado
   // Help goes before what is wrong with the other words, as in cobra; empty words come from unset variables.
   if (flags.help !== true && rest.some((word) => word !== '')) {
     const program = named === undefined ? 'kube-ipvs' : `kube-ipvs ${named}`
-    return fail(new Mistake(`${goQuote(program)} does not take any arguments, got ${goQuoteList(rest)}`), false)
+    return fail(new Mistake(`${quote(program)} does not take any arguments, got ${goQuoteList(rest)}`), false)
   }
   return { command, flags, notices }
 }
@@ -154,7 +155,7 @@ class ArgumentReader {
     const parsed = parse(text, this.values[key])
     if ('error' in parsed) {
       const shown = flag.short === undefined ? `--${flag.name}` : `-${flag.short}, --${flag.name}`
-      throw new Mistake(`invalid argument ${goQuote(text)} for ${goQuote(shown)} flag: ${parsed.error}`)
+      throw new Mistake(`invalid argument ${quote(text)} for ${quote(shown)} flag: ${parsed.error}`)
     }
     this.values[key] = parsed.value
     this.given.push(entry)

@@ -2,9 +2,10 @@
  * One value of a flag, read as pflag reads it.
  * What could break: the reasons are Go's own texts, recorded letter by letter.
  */
+import { quote } from '../values/quote.ts'
 import { parseDuration } from '../config/duration.ts'
 import { splitHostPort } from '../config/host-port.ts'
-import { goQuote, type Parsed, parseGoBool, parseGoFloat32, parseGoInt32, parseGoLevel } from '../config/go-text.ts'
+import { type Parsed, parseGoBool, parseGoFloat32, parseGoInt32, parseGoLevel } from '../config/go-text.ts'
 import { parseQuantity } from '../config/quantity.ts'
 import type { VmoduleItem } from '../config/types.ts'
 import { parseAddressSloppy } from '../values/address.ts'
@@ -32,7 +33,7 @@ export const FLAG_PARSERS: Parsers = {
   },
   gates: parseGates,
   ip: (value) =>
-    value === '' || parseAddressSloppy(value) !== undefined ? { value } : { error: `${goQuote(value)} is not a valid IP address` },
+    value === '' || parseAddressSloppy(value) !== undefined ? { value } : { error: `${quote(value)} is not a valid IP address` },
   ipport: parseAddressPort,
   level: parseGoLevel,
   vmodule: parseVmodule,
@@ -62,10 +63,10 @@ function parseGates(
 function parseAddressPort(value: string): Parsed<string> {
   if (value === '' || parseAddressSloppy(value) !== undefined) return { value }
   const split = splitHostPort(value)
-  if ('error' in split) return { error: `${goQuote(value)} is not in a valid format (ip or ip:port): ${split.error}` }
+  if ('error' in split) return { error: `${quote(value)} is not in a valid format (ip or ip:port): ${split.error}` }
   const { host, port } = split
-  if (parseAddressSloppy(host) === undefined) return { error: `${goQuote(host)} is not a valid IP address` }
-  if (!/^\+?\d+$/.test(port) || Number(port) > 65_535) return { error: `${goQuote(port)} is not a valid number` }
+  if (parseAddressSloppy(host) === undefined) return { error: `${quote(host)} is not a valid IP address` }
+  if (!/^\+?\d+$/.test(port) || Number(port) > 65_535) return { error: `${quote(port)} is not a valid number` }
   return { value }
 }
 
@@ -75,9 +76,9 @@ function parseVmodule(text: string, before: readonly VmoduleItem[] = []): Parsed
     if (item === '') continue
     const [filePattern = '', level = '', ...more] = item.split('=')
     if (filePattern === '' || level === '' || more.length > 0)
-      return { error: `${goQuote(item)} does not have the pattern=N format` }
+      return { error: `${quote(item)} does not have the pattern=N format` }
     const verbosity = parseGoLevel(level)
-    if ('error' in verbosity) return { error: `parsing verbosity in ${goQuote(item)}: ${verbosity.error}` }
+    if ('error' in verbosity) return { error: `parsing verbosity in ${quote(item)}: ${verbosity.error}` }
     items.push({ filePattern, verbosity: verbosity.value })
   }
   return { value: items }
@@ -90,7 +91,7 @@ function parseVersion(text: string): Parsed<string> {
     const [numbers = ''] = text.split(/[-+]/)
     if (numbers === KUBERNETES_VERSION) return { value: text }
     return {
-      error: `version ${goQuote(text)} must match major/minor/patch of default version ${goQuote(KUBERNETES_VERSION)}`,
+      error: `version ${quote(text)} must match major/minor/patch of default version ${quote(KUBERNETES_VERSION)}`,
     }
   }
   const parsed = parseGoBool(text)

@@ -8,8 +8,8 @@ import type { UncheckedConfiguration } from './types.ts'
 const HEALTHZ_PORT = 10_256
 const METRICS_PORT = 10_249
 
-/** Fills in what the schema could not. The mode stays as it is, '' too: flags may still change it (`completeModes`). */
-export function completeAddresses(document: UncheckedConfiguration): UncheckedConfiguration {
+/** Fills in what the schema could not, in every block. The mode stays as it is, '' too: flags may still change it (`completeModes`). */
+export function completeDefaults(document: UncheckedConfiguration): UncheckedConfiguration {
   const bindAddress = document.bindAddress === '' ? '0.0.0.0' : document.bindAddress
   const parsed = parseAddressSloppy(bindAddress)
   const ipv6 = parsed === undefined || familyOf(parsed) === 'IPv6'
@@ -20,7 +20,20 @@ export function completeAddresses(document: UncheckedConfiguration): UncheckedCo
     metricsBindAddress: withPort(document.metricsBindAddress || (ipv6 ? '::1' : '127.0.0.1'), METRICS_PORT),
     // kube-proxy loses it on the way; what is written back shows it.
     portRange: '',
+    iptables: withPeriods(document.iptables, 1_000),
+    ipvs: withPeriods(document.ipvs, 0),
+    nftables: withPeriods(document.nftables, 1_000),
   }
+}
+
+interface Periods {
+  readonly syncPeriodMs: number
+  readonly minSyncPeriodMs: number
+}
+
+function withPeriods<Block extends Periods>(block: Block, minDefaultMs: number): Block {
+  const { syncPeriodMs, minSyncPeriodMs } = block
+  return { ...block, syncPeriodMs: syncPeriodMs || 30_000, minSyncPeriodMs: minSyncPeriodMs || minDefaultMs }
 }
 
 /**
@@ -31,23 +44,15 @@ export function keepBlockOfMode(document: UncheckedConfiguration): UncheckedConf
   const { iptables, ipvs, nftables, mode } = document
   const ofMode = mode === 'ipvs' ? 'ipvs' : mode === 'nftables' ? 'nftables' : 'iptables'
   const none = { syncPeriodMs: 0, minSyncPeriodMs: 0 }
-  const { syncPeriodMs, minSyncPeriodMs } = document[ofMode]
-  const kept = {
-    syncPeriodMs: syncPeriodMs || 30_000,
-    minSyncPeriodMs: minSyncPeriodMs || (ofMode === 'ipvs' ? 0 : 1_000),
-  }
   return {
     ...document,
     iptables: {
       ...iptables,
-      ...(ofMode === 'iptables' ? kept : none),
+      ...(ofMode === 'iptables' ? {} : none),
       ...(ofMode === 'nftables' ? { masqueradeAll: false } : {}),
     },
-    ipvs: { ...ipvs, ...(ofMode === 'ipvs' ? kept : none) },
-    nftables: {
-      ...nftables,
-      ...(ofMode === 'nftables' ? kept : { ...none, masqueradeAll: false }),
-    },
+    ipvs: { ...ipvs, ...(ofMode === 'ipvs' ? {} : none) },
+    nftables: { ...nftables, ...(ofMode === 'nftables' ? {} : { ...none, masqueradeAll: false }) },
   }
 }
 

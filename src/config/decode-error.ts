@@ -3,11 +3,11 @@
  * What could break: these texts are recorded. Go walks the keys in order, goes on after most mistakes and reports the
  * first; but a type that reads itself (a duration) ends the walk, and its reason stands alone.
  */
+import { quote } from '../values/quote.ts'
 import type * as z from 'zod'
 import { parseDuration } from './duration.ts'
 import type { Path } from './document.ts'
 import type { Field } from './field.ts'
-import { goQuote } from './go-text.ts'
 import { parseQuantity } from './quantity.ts'
 
 /** A place in the document and what the types say of it. */
@@ -70,14 +70,14 @@ function reasonOf({ path, struct, field, type }: Place, decoded: Decoded): strin
       if (found === 'string') return reasonOfDuration(String(value))
       const raw = found === 'number' ? decoded.numberAt(path) : JSON.stringify(value)
       const shown = found === 'number' ? `number ${raw}` : found
-      return `invalid duration ${goQuote(raw)}: json: cannot unmarshal ${shown} into Go value of type time.Duration`
+      return `invalid duration ${quote(raw)}: json: cannot unmarshal ${shown} into Go value of type time.Duration`
     }
     case 'quantity': {
       const raw = found === 'string' ? String(value) : JSON.stringify(value)
       const parsed = parseQuantity(raw)
       return 'error' in parsed ? parsed.error : mismatch(found)
     }
-    case undefined:
+    default:
       return mismatch(found === 'number' && NUMERIC.has(type.go) ? `number ${decoded.numberAt(path)}` : found)
   }
 }
@@ -86,7 +86,7 @@ const NUMERIC: ReadonlySet<string> = new Set(['int32', 'float32', 'v1.VerbosityL
 
 function reasonOfDuration(text: string): string {
   const parsed = parseDuration(text)
-  return 'error' in parsed ? parsed.error : `time: invalid duration ${goQuote(text)}`
+  return 'error' in parsed ? parsed.error : `time: invalid duration ${quote(text)}`
 }
 
 /** Go's word for the JSON type of a value. */

@@ -3,9 +3,9 @@
  * keys in order of their letters; a text that starts with `{` is JSON and nothing else.
  * What could break: of a key given twice the last one counts, and only the first document of a file is read, as kube-proxy does.
  */
+import { quote } from '../values/quote.ts'
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseAllDocuments } from 'yaml'
 import { goJsonError } from './go-json.ts'
-import { goQuote } from './go-text.ts'
 import { goYamlError } from './yaml-error.ts'
 
 /** Where a value stands: keys and list positions from the top. */
@@ -130,9 +130,9 @@ function findDuplicates(document: Document, lines: LineCounter, isJson: boolean)
     for (const { key, value } of node.items) {
       const name = isScalar(key) ? String(key.value) : ''
       const inner = path === '' ? name : `${path}.${name}`
-      if (isJson && seen.has(name)) duplicates.push(`duplicate field ${goQuote(inner)}`)
+      if (isJson && seen.has(name)) duplicates.push(`duplicate field ${quote(inner)}`)
       visit(value, inner)
-      if (!isJson && seen.has(name)) duplicates.push(`line ${lineOfValue({ key, value }, lines)}: key ${goQuote(name)} already set in map`)
+      if (!isJson && seen.has(name)) duplicates.push(`line ${lineOfValue({ key, value }, lines)}: key ${quote(name)} already set in map`)
       seen.add(name)
     }
   }

@@ -59,6 +59,9 @@ export const flag = (notes: FieldNotes, fallback = false) => ({
 
 const TEXT_ITEM: Field = { doc: '', go: 'string', schema: z.string() }
 
+/** A list that was given without anything in it, which Go writes as `[]`; one that was not given is `null` there. */
+export const GIVEN_EMPTY: readonly string[] = []
+
 /** A list of texts; Go reads a null in it as ''. */
 export const texts = (notes: FieldNotes) => ({
   ...notes,
@@ -67,7 +70,7 @@ export const texts = (notes: FieldNotes) => ({
   schema: z
     .array(z.string().nullable())
     .nullish()
-    .transform((list) => (list ?? []).map((item) => item ?? '')),
+    .transform((list): readonly string[] => (list?.length === 0 ? GIVEN_EMPTY : (list ?? []).map((item) => item ?? ''))),
 })
 
 /** An int32 that knows "not given" from 0 (a pointer in Go). */

@@ -1,57 +1,25 @@
 /**
- * Texts and numbers as Go prints and reads them: `%q`, strconv. Error texts of flags and configuration are made of these.
+ * Numbers as Go reads and prints them, and letters and lists as it quotes them. Error texts of flags and configuration are made of these.
  * What could break: recorded messages hold these texts letter by letter.
  */
-
-/** Escapes that Go writes with a letter. */
-const LETTERS: Readonly<Record<string, string>> = {
-  '\x07': '\\a',
-  '\b': '\\b',
-  '\f': '\\f',
-  '\n': '\\n',
-  '\r': '\\r',
-  '\t': '\\t',
-  '\v': '\\v',
-  '\\': '\\\\',
-}
-
-/** What Go calls printable: letters, marks, numbers, punctuation, symbols, and of spaces only U+0020. */
-const PRINTABLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u
-
-function escape(character: string, quote: string): string {
-  const letter = LETTERS[character]
-  if (letter !== undefined) return letter
-  if (character === quote) return `\\${quote}`
-  if (PRINTABLE.test(character)) return character
-  const code = character.codePointAt(0) ?? 0
-  if (code < 0x80) return `\\x${code.toString(16).padStart(2, '0')}`
-  return code < 0x10000 ? `\\u${code.toString(16).padStart(4, '0')}` : `\\U${code.toString(16).padStart(8, '0')}`
-}
-
-/** strconv.Quote: a text in double quotes. */
-export function goQuote(text: string): string {
-  // Nearly every text needs nothing.
-  if (/^[ !#-[\]-~]*$/.test(text)) return `"${text}"`
-  let quoted = ''
-  for (const character of text) quoted += escape(character, '"')
-  return `"${quoted}"`
-}
+import { quote } from '../values/quote.ts'
 
 /** `%q` of a single letter: `'p'`. */
 export function goQuoteLetter(letter: string): string {
-  return `'${escape(letter, "'")}'`
+  const inner = letter === "'" ? String.raw`\'` : quote(letter).slice(1, -1).replace('\\"', '"')
+  return `'${inner}'`
 }
 
 /** `%q` of a list of texts: `["a" "b"]`. */
 export function goQuoteList(texts: readonly string[]): string {
-  return `[${texts.map(goQuote).join(' ')}]`
+  return `[${texts.map(quote).join(' ')}]`
 }
 
 export type Parsed<T> = { readonly value: T } | { readonly error: string }
 
-const syntax = (name: string, text: string) => ({ error: `strconv.${name}: parsing ${goQuote(text)}: invalid syntax` })
+const syntax = (name: string, text: string) => ({ error: `strconv.${name}: parsing ${quote(text)}: invalid syntax` })
 const range = (name: string, text: string) => ({
-  error: `strconv.${name}: parsing ${goQuote(text)}: value out of range`,
+  error: `strconv.${name}: parsing ${quote(text)}: value out of range`,
 })
 
 /** strconv.ParseBool */

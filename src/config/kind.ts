@@ -2,14 +2,21 @@
  * Whether a document is a KubeProxyConfiguration at all, as apimachinery's decoders find out.
  * What could break: the texts are recorded; some of them hold the whole document, which is cut when it is long.
  */
+import { quote } from '../values/quote.ts'
 import { goTypeOf } from './decode-error.ts'
-import { goQuote } from './go-text.ts'
 import { API_VERSION, KIND } from './write.ts'
 
 const SCHEME = '"pkg/runtime/scheme.go:111"'
 const STRUCT = String.raw`struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`
 /** kube-proxy puts all of a file into its error; a line that long helps nobody. */
 const MOST_SHOWN = 4_000
+
+/** The version of the types inside kube-proxy. */
+const INTERNAL = 'kubeproxy.config.k8s.io/__internal'
+
+export function isInternal(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'apiVersion' in value && value.apiVersion === INTERNAL
+}
 
 /** What is wrong; undefined when apiVersion and kind are ours. */
 export function kindError(value: unknown, text: string): { readonly error: string } | undefined {
@@ -32,6 +39,6 @@ export function kindError(value: unknown, text: string): { readonly error: strin
   if (slashes > 1) return fail(`unexpected GroupVersion string: ${apiVersion}`)
   if (kind === '') return fail(`Object 'Kind' is missing in '${shown}'`)
   if (apiVersion === '' || apiVersion.endsWith('/')) return fail(`Object 'apiVersion' is missing in '${shown}'`)
-  if (apiVersion === API_VERSION && kind === KIND) return undefined
-  return fail(`no kind ${goQuote(kind)} is registered for version ${goQuote(apiVersion)} in scheme ${SCHEME}`)
+  if ((apiVersion === API_VERSION || apiVersion === INTERNAL) && kind === KIND) return undefined
+  return fail(`no kind ${quote(kind)} is registered for version ${quote(apiVersion)} in scheme ${SCHEME}`)
 }

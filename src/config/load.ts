@@ -2,19 +2,19 @@
  * From the text of a configuration file to a configuration, or to what is wrong with it in kube-proxy's words.
  * What could break: unknown and repeated fields are warnings, never errors: one file must serve proxies of several releases.
  */
+import { quote } from '../values/quote.ts'
 import type * as z from 'zod'
 import type { Problem } from '../values/errors.ts'
 import { CodedError } from '../values/errors.ts'
-import { completeAddresses, completeModes, keepBlockOfMode } from './complete.ts'
+import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
 import { decodeError } from './decode-error.ts'
 import { type ConfigurationDocument, type Path, parseConfigurationDocument } from './document.ts'
 import { fromDocument } from './from-document.ts'
 import { gateError } from './gates.ts'
-import { kindError } from './kind.ts'
+import { isInternal, kindError } from './kind.ts'
 import { validateLogging } from './logging.ts'
 import { ineffectiveFields } from './no-effect.ts'
 import { formatPath, unknownFieldWarning, valueAt } from './problems.ts'
-import { goQuote } from './go-text.ts'
 import { DOCUMENT, documentSchema } from './schema.ts'
 import type { KubeProxyConfiguration, UncheckedConfiguration } from './types.ts'
 import { type RuleViolation, validateConfiguration } from './validate.ts'
@@ -59,6 +59,7 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
   if ('error' in document) return undecodable(source, document.error)
   const wrongKind = kindError(document.value, text)
   if (wrongKind !== undefined) return undecodable(source, wrongKind.error)
+  if (isInternal(document.value)) return { configuration: internalDocument(), warnings: [], lenient: undefined }
 
   const strict = documentSchema.safeParse(document.value)
   const unknown = strict.success ? [] : strict.error.issues.flatMap(unknownFields)
@@ -69,7 +70,7 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
     return undecodable(source, error)
   }
   return {
-    configuration: keepBlockOfMode(completeAddresses(fromDocument(shaped.data))),
+    configuration: keepBlockOfMode(completeDefaults(fromDocument(shaped.data))),
     warnings: [
       ...unknown.map((path) => unknownFieldWarning(path, document, source)),
       ...document.duplicates.map((message) => ({ code: 'config-duplicate-field', subject: source, message })),
@@ -81,13 +82,19 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
 /** Every default, in kube-proxy's mode of a start without any. */
 export function defaultDocument(): UncheckedConfiguration {
   const document = documentSchema.parse({ apiVersion: API_VERSION, kind: KIND })
-  return keepBlockOfMode(completeAddresses(fromDocument(document)))
+  return keepBlockOfMode(completeDefaults(fromDocument(document)))
+}
+
+/** kube-proxy decodes its internal version too, which has no defaults, and then stumbles over the logging block. */
+function internalDocument(): UncheckedConfiguration {
+  const { logging, ...rest } = defaultDocument()
+  return { ...rest, logging: { ...logging, format: '', flushFrequencyMs: 0, flushFrequencyAsNumber: true } }
 }
 
 /** The configuration without a file: every default, in the given mode. */
 export function defaultConfiguration(mode: KubeProxyConfiguration['mode'] = 'ipvs'): KubeProxyConfiguration {
   const document = documentSchema.parse({ apiVersion: API_VERSION, kind: KIND, mode })
-  const checked = checkConfiguration(completeModes(keepBlockOfMode(completeAddresses(fromDocument(document)))), 'defaults')
+  const checked = checkConfiguration(completeModes(keepBlockOfMode(completeDefaults(fromDocument(document)))), 'defaults')
   if ('errors' in checked) throw new CodedError('config-invalid', formatConfigurationErrors(checked.errors))
   return checked.configuration
 }
@@ -142,7 +149,7 @@ function unknownFields(issue: z.core.$ZodIssue): Path[] {
 
 /** What Kubernetes says of a document that only a lenient decoder takes; undefined when a strict one does. */
 function strictError(document: ConfigurationDocument, unknown: readonly Path[]): string | undefined {
-  const fields = unknown.map((path) => `unknown field ${goQuote(formatPath(path))}`)
+  const fields = unknown.map((path) => `unknown field ${quote(formatPath(path))}`)
   const duplicates =
     document.isJson || document.duplicates.length === 0
       ? document.duplicates

@@ -2,9 +2,9 @@
  * Rules of the `logging` block, which kube-proxy checks before all others and under paths of its own.
  * What could break: options that are alpha in Kubernetes need their feature gate here too, or a file works with one proxy only.
  */
+import { quote } from '../values/quote.ts'
 import { formatDuration } from './duration.ts'
 import { gateIsOn } from './gates.ts'
-import { goQuote } from './go-text.ts'
 import { isZeroQuantity } from './quantity.ts'
 import type { UncheckedConfiguration } from './types.ts'
 import type { RuleViolation } from './validate.ts'
@@ -19,10 +19,10 @@ export function validateLogging({ featureGates, logging }: UncheckedConfiguratio
   if (flushFrequencyMs <= 0) {
     const text = logging.flushFrequencyAsNumber
       ? String(Math.round(flushFrequencyMs * 1e6))
-      : goQuote(formatDuration(flushFrequencyMs))
+      : quote(formatDuration(flushFrequencyMs))
     add('flushFrequency', `Invalid value: ${text}: Must be greater than zero`)
   }
-  if (format !== 'text' && format !== 'json') add('format', `Invalid value: ${goQuote(format)}: Unsupported log format`)
+  if (format !== 'text' && format !== 'json') add('format', `Invalid value: ${quote(format)}: Unsupported log format`)
   else if (format === 'json' && !gateIsOn(featureGates, 'LoggingBetaOptions'))
     add('format', 'Forbidden: Log format json is disabled, see LoggingBetaOptions feature')
   if (verbosity > MOST_VERBOSE) add('verbosity', `Invalid value: ${verbosity}: Must be <= ${MOST_VERBOSE}`)
@@ -32,7 +32,7 @@ export function validateLogging({ featureGates, logging }: UncheckedConfiguratio
     const path = `vmodule[${index}]`
     if (item.filePattern === '') add(path, 'Required value: File pattern must not be empty')
     if (/[=,]/.test(item.filePattern)) {
-      const value = goQuote(item.filePattern)
+      const value = quote(item.filePattern)
       add(path, `Invalid value: ${value}: File pattern must not contain equal sign or comma`)
     }
     if (item.verbosity > MOST_VERBOSE) add(path, `Invalid value: ${item.verbosity}: Must be <= ${MOST_VERBOSE}`)

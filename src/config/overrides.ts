@@ -3,6 +3,7 @@
  * What could break: with a file, kube-proxy ignores most flags without a word; a DaemonSet's command line counts on it.
  */
 import { keepBlockOfMode, withPort } from './complete.ts'
+import { GIVEN_EMPTY } from './field.ts'
 import type { UncheckedConfiguration, VmoduleItem } from './types.ts'
 
 /** Values from the command line; absent means that the flag was not given. Durations are milliseconds. */
@@ -106,7 +107,7 @@ export function configurationFromFlags(
       ...ipvs,
       ...periods,
       scheduler: flags.ipvsScheduler ?? ipvs.scheduler,
-      excludeCIDRs: flags.ipvsExcludeCidrs ?? ipvs.excludeCIDRs,
+      excludeCIDRs: given(flags.ipvsExcludeCidrs) ?? ipvs.excludeCIDRs,
       strictARP: flags.ipvsStrictArp ?? ipvs.strictARP,
       tcpTimeoutMs: flags.ipvsTcpTimeout ?? ipvs.tcpTimeoutMs,
       tcpFinTimeoutMs: flags.ipvsTcpfinTimeout ?? ipvs.tcpFinTimeoutMs,
@@ -114,7 +115,7 @@ export function configurationFromFlags(
     },
     nftables: { ...nftables, ...periods, masqueradeAll },
     bindAddress: flags.bindAddress || defaults.bindAddress,
-    nodePortAddresses: flags.nodeportAddresses ?? defaults.nodePortAddresses,
+    nodePortAddresses: given(flags.nodeportAddresses) ?? defaults.nodePortAddresses,
     clusterCIDR: flags.clusterCidr ?? defaults.clusterCIDR,
     clusterCIDRGiven: flags.clusterCidr !== undefined,
     detectLocalMode: flags.detectLocalMode ?? defaults.detectLocalMode,
@@ -140,6 +141,8 @@ export function configurationFromFlags(
   }
   return withFlagsBesideFile(keepBlockOfMode(changed), flags)
 }
+
+const given = (list: readonly string[] | undefined) => (list?.length === 0 ? GIVEN_EMPTY : list)
 
 /** kube-proxy joins a port of its own flag to an address only when it is going to listen; port 0 switches off. */
 function listenAddress(address: string, port: number | undefined, usual: number, written: boolean): string {

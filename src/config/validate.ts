@@ -2,10 +2,10 @@
  * Rules of a configuration beyond its shape, in kube-proxy's order and words (recorded from v1.36).
  * What could break: people and tools know these texts and their order; paths are those of kube-proxy's internal type.
  */
+import { quote } from '../values/quote.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { parseCidr } from '../values/cidr.ts'
 import { formatDuration } from './duration.ts'
-import { goQuote } from './go-text.ts'
 import { splitHostPort } from './host-port.ts'
 import type { UncheckedConfiguration } from './types.ts'
 
@@ -26,7 +26,7 @@ const CIDR_PAIR =
 const CIDR_BLOCK = 'must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)'
 
 function invalid(path: string, value: unknown, reason: string): RuleViolation {
-  return { path: `${ROOT}.${path}`, reason: `Invalid value: ${typeof value === 'string' ? goQuote(value) : JSON.stringify(value)}: ${reason}` }
+  return { path: `${ROOT}.${path}`, reason: `Invalid value: ${typeof value === 'string' ? quote(value) : JSON.stringify(value)}: ${reason}` }
 }
 
 /** Everything wrong with a completed configuration, in kube-proxy's order; empty when it is good. */
@@ -139,7 +139,7 @@ function hiddenMetrics(version: string): RuleViolation[] {
     invalid(
       'ShowHiddenMetricsForVersion',
       version,
-      `invalid ${name}: ${name}: Invalid value: ${goQuote(version)}: ${inner}`,
+      `invalid ${name}: ${name}: Invalid value: ${quote(version)}: ${inner}`,
     ),
   ]
 }
@@ -171,8 +171,8 @@ function localTrafficRules(configuration: UncheckedConfiguration): RuleViolation
     case 'NodeCIDR':
       return []
     default: {
-      const supported = LOCAL_MODES.map(goQuote).join(', ')
-      const reason = `Unsupported value: ${goQuote(detectLocalMode)}: supported values: ${supported}`
+      const supported = LOCAL_MODES.map(quote).join(', ')
+      const reason = `Unsupported value: ${quote(detectLocalMode)}: supported values: ${supported}`
       return [{ path: `${ROOT}.DetectLocalMode`, reason }]
     }
   }
