@@ -89,6 +89,7 @@ function parseVersion(text: string): Parsed<string> {
   if (text === 'raw') return { value: text }
   if (text.startsWith('v')) {
     const [numbers = ''] = text.split(/[-+]/)
+    if (!/^v\d+\.\d+\.\d+$/.test(numbers)) return { error: `could not parse ${quote(text)} as version` }
     if (numbers === KUBERNETES_VERSION) return { value: text }
     return {
       error: `version ${quote(text)} must match major/minor/patch of default version ${quote(KUBERNETES_VERSION)}`,

@@ -97,7 +97,7 @@ export function goTypeOf(value: unknown): string {
 }
 
 /** The order in which Go comes by two places: keys as they stand in the document, list items by position. */
-function compareInOrder(a: Path, b: Path, decoded: Decoded): number {
+export function compareInOrder(a: Path, b: Path, decoded: Pick<Decoded, 'valueAt'>): number {
   for (let depth = 0; depth < Math.min(a.length, b.length); depth++) {
     const [left, right] = [a[depth], b[depth]]
     if (left === right) continue

@@ -4,18 +4,23 @@
  * What could break: of a key given twice the last one counts, and only the first document of a file is read, as kube-proxy does.
  */
 import { quote } from '../values/quote.ts'
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseAllDocuments } from 'yaml'
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments, visit } from 'yaml'
 import { goJsonError } from './go-json.ts'
 import { goYamlError } from './yaml-error.ts'
 
 /** Where a value stands: keys and list positions from the top. */
 export type Path = readonly PropertyKey[]
 
+/** A key that stands twice in one block, and what Go says of it. */
+export interface Duplicate {
+  readonly path: Path
+  readonly text: string
+}
+
 export interface ConfigurationDocument {
   /** Plain values; keys are in the order in which Go decodes them. */
   readonly value: unknown
-  /** Keys that stand twice in one block, in Go's words; empty when there are none. */
-  readonly duplicates: readonly string[]
+  readonly duplicates: readonly Duplicate[]
   readonly isJson: boolean
   /** Line (from 1) of a key or list item; undefined when it is not written anywhere, as with an absent field. */
   lineOf(path: Path): number | undefined
@@ -24,7 +29,9 @@ export interface ConfigurationDocument {
 }
 
 /** A configuration that a ConfigMap can hold is at most 1 MiB; reading much more would take memory for nothing. */
-const MOST_CHARACTERS = 4 * 1024 * 1024
+export const MOST_CHARACTERS = 4 * 1024 * 1024
+
+export const TOO_LONG = `there is more than ${MOST_CHARACTERS} bytes of it, and no configuration is that long`
 
 /** Values that go-yaml leaves as text: times, and numbers to base 60 such as `1:30`. */
 const EXTRA_TAGS: ReadonlySet<string> = new Set(['TIME', 'tag:yaml.org,2002:timestamp'])
@@ -34,17 +41,26 @@ const CONTROL = /[^\t\n\r\x20-\x7e\x85\xa0-\ufffd\u{10000}-\u{10ffff}]/u
 /** Parses the first document of a YAML or JSON text. The error is Go's where kube-proxy has one. */
 export function parseConfigurationDocument(given: string): ConfigurationDocument | { readonly error: string } {
   const text = given.replace(/^\ufeff/, '')
-  if (text.length > MOST_CHARACTERS) {
-    return { error: `${text.length} characters are too many for a configuration; the most is ${MOST_CHARACTERS}` }
-  }
+  if (text.length > MOST_CHARACTERS) return { error: TOO_LONG }
   const isJson = /^\s*\{/.test(text)
   const jsonError = isJson ? goJsonError(text) : undefined
   if (jsonError !== undefined) return { error: `couldn't get version/kind; json parse error: ${jsonError}` }
   if (!isJson && CONTROL.test(text)) return { error: 'yaml: control characters are not allowed' }
-  // Deep nesting is what a recursive reader cannot bear.
+  try {
+    return readDocument(text, isJson)
+  } catch (cause) {
+    // Deep nesting is what a recursive reader cannot bear.
+    if (cause instanceof RangeError) return { error: 'yaml: exceeded max depth of 10000' }
+    throw cause
+  }
+}
+
+function readDocument(text: string, isJson: boolean): ConfigurationDocument | { readonly error: string } {
   const parsed = readFirst(text)
   if ('error' in parsed) return parsed
   const { document, lines } = parsed
+  const itself = document === undefined ? undefined : anchorInItself(document)
+  if (itself !== undefined) return { error: `yaml: anchor '${itself}' value contains itself` }
   let value: unknown
   try {
     value = document?.toJS({ maxAliasCount: MOST_ALIASES }) ?? null
@@ -67,28 +83,24 @@ const MOST_ALIASES = 1_000
 
 function readFirst(text: string): { document: Document | undefined; lines: LineCounter } | { error: string } {
   const lines = new LineCounter()
-  try {
-    const parsed = parseAllDocuments(text, {
-      version: '1.1',
-      uniqueKeys: false,
-      prettyErrors: false,
-      logLevel: 'silent',
-      lineCounter: lines,
-      customTags: (tags) =>
-        tags.filter((tag) => typeof tag === 'string' || !(EXTRA_TAGS.has(tag.format ?? '') || EXTRA_TAGS.has(tag.tag))),
-    })
-    const document = Array.isArray(parsed) ? parsed[0] : undefined
-    const errors = (document?.errors ?? []).map(({ code, message, pos }) => ({
-      code,
-      message: message.replace(/\n[^]*$/, ''),
-      line: lines.linePos(pos[0]).line,
-      endLine: lines.linePos(pos[1]).line,
-    }))
-    return errors.length === 0 ? { document, lines } : { error: goYamlError(errors, text) }
-  } catch (cause) {
-    if (cause instanceof RangeError) return { error: 'yaml: exceeded max depth of 10000' }
-    throw cause
-  }
+  const parsed = parseAllDocuments(text, {
+    version: '1.1',
+    uniqueKeys: false,
+    prettyErrors: false,
+    logLevel: 'silent',
+    lineCounter: lines,
+    customTags: (tags) =>
+      tags.filter((tag) => typeof tag === 'string' || !(EXTRA_TAGS.has(tag.format ?? '') || EXTRA_TAGS.has(tag.tag))),
+  })
+  const document = Array.isArray(parsed) ? parsed[0] : undefined
+  const errors = (document?.errors ?? []).map(({ code, message, pos }) => ({
+    code,
+    message: message.replace(/\n[^]*$/, ''),
+    line: lines.linePos(pos[0]).line,
+    endLine: lines.linePos(pos[1]).line,
+    offset: pos[0],
+  }))
+  return errors.length === 0 ? { document, lines } : { error: goYamlError(errors, text) }
 }
 
 /** Aliases are resolved late: one without anchor, one inside its own anchor, or far too many. */
@@ -96,9 +108,29 @@ function aliasError(cause: unknown): string {
   const message = cause instanceof Error ? cause.message : String(cause)
   const unknown = /must be set before the alias\): (\S+)/.exec(message)?.[1]
   if (unknown !== undefined) return `yaml: unknown anchor '${unknown}' referenced`
+  if (message.startsWith('Merge sources')) return 'yaml: map merge requires map or sequence of maps as the value'
   if (message.includes('Excessive alias')) return 'yaml: document contains excessive aliasing'
-  if (cause instanceof RangeError) return 'yaml: exceeded max depth of 10000'
+  if (cause instanceof RangeError) throw cause
   return `yaml: ${message}`
+}
+
+/** The name of an anchor around an alias to it. */
+function anchorInItself(document: Document): string | undefined {
+  let found: string | undefined
+  visit(document, {
+    Alias: (_, { source }, path) => {
+      if (!path.some((node) => (isMap(node) || isSeq(node)) && node.anchor === source)) return undefined
+      found = source
+      return visit.BREAK
+    },
+    // What is too large for a number is a text to Go.
+    Scalar: (_, node) => {
+      const { value, source } = node
+      if (typeof value === 'number' && !Number.isFinite(value) && source !== undefined && /\d/.test(source))
+        node.value = source
+    },
+  })
+  return found
 }
 
 /** Infinity and NaN, which YAML has and JSON has not. */
@@ -121,28 +153,28 @@ function inOrder(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, inner]) => [key, inOrder(inner)]))
 }
 
-function findDuplicates(document: Document, lines: LineCounter, isJson: boolean): string[] {
-  const duplicates: string[] = []
-  const visit = (node: unknown, path: string): void => {
-    if (isSeq(node)) for (const [index, item] of node.items.entries()) visit(item, `${path}[${index}]`)
+function findDuplicates(document: Document, lines: LineCounter, isJson: boolean): Duplicate[] {
+  const duplicates: Duplicate[] = []
+  const walk = (node: unknown, path: Path): void => {
+    if (isSeq(node)) for (const [index, item] of node.items.entries()) walk(item, [...path, index])
     if (!isMap(node)) return
     const seen = new Set<string>()
     for (const { key, value } of node.items) {
       const name = isScalar(key) ? String(key.value) : ''
-      const inner = path === '' ? name : `${path}.${name}`
-      if (isJson && seen.has(name)) duplicates.push(`duplicate field ${quote(inner)}`)
-      visit(value, inner)
-      if (!isJson && seen.has(name)) duplicates.push(`line ${lineOfValue({ key, value }, lines)}: key ${quote(name)} already set in map`)
+      const inner = [...path, name]
+      walk(value, inner)
+      if (seen.has(name)) {
+        const line = lines.linePos(offsetOf(value) ?? offsetOf(key) ?? 0).line
+        const text = isJson
+          ? `duplicate field ${quote(inner.join('.'))}`
+          : `line ${line}: key ${quote(name)} already set in map`
+        duplicates.push({ path: inner, text })
+      }
       seen.add(name)
     }
   }
-  visit(document.contents, '')
+  walk(document.contents, [])
   return duplicates
-}
-
-function lineOfValue({ key, value }: Pick<Pair, 'key' | 'value'>, lines: LineCounter): number {
-  const offset = offsetOf(value) ?? offsetOf(key) ?? 0
-  return lines.linePos(offset).line
 }
 
 const offsetOf = (node: unknown): number | undefined =>

@@ -5,6 +5,7 @@
  */
 import * as z from 'zod'
 import { parseDuration } from './duration.ts'
+import { shortFloat32 } from './go-text.ts'
 import { parseQuantity } from './quantity.ts'
 
 // Without this zod compiles parsers with `new Function`, which costs more than one parse gains.
@@ -106,7 +107,7 @@ export const nonZeroFloat32 = (fallback: number, notes: FieldNotes) => ({
     .min(-MAX_FLOAT32)
     .max(MAX_FLOAT32)
     .nullish()
-    .transform((value) => value || fallback),
+    .transform((value) => shortFloat32(value ?? 0) || fallback),
 })
 
 /** klog's verbosity: a uint32. */

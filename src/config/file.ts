@@ -2,7 +2,8 @@
  * The configuration file on disk.
  * What could break: a file that cannot be read is an error like any other of the configuration, never an exception.
  */
-import { readFile } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
+import { MOST_CHARACTERS, TOO_LONG } from './document.ts'
 import { type ConfigurationResult, type DecodedConfiguration, decodeConfiguration, loadConfiguration, type Refused } from './load.ts'
 
 /** Reads and checks the file; all that can go wrong with it comes back as problems that name it. */
@@ -27,11 +28,12 @@ const REASONS: Readonly<Record<string, readonly [operation: string, reason: stri
   EISDIR: ['read', 'is a directory'],
 }
 
-/** A file that holds no more than a configuration could; devices and the like end somewhere. */
+/** The text of a file; devices and the like end somewhere. */
 async function readText(path: string, signal?: AbortSignal): Promise<string | Refused> {
   let bytes: Buffer
   try {
-    bytes = await readFile(path, signal === undefined ? {} : { signal })
+    bytes = await readBounded(path)
+    signal?.throwIfAborted()
   } catch (cause) {
     if (signal?.aborted === true) throw cause
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
@@ -39,11 +41,32 @@ async function readText(path: string, signal?: AbortSignal): Promise<string | Re
     const message = `failed complete: ${operation} ${path}: ${reason}`
     return { errors: [{ code: 'config-unreadable', subject: path, message }] }
   }
-  const utf8 = utf8Error(bytes)
-  if (utf8 === undefined) return bytes.toString('utf8')
-  const message = `failed complete: failed to decode: yaml: ${utf8}`
+  const text = bytes.toString('utf8')
+  const error = bytes.length > MOST_CHARACTERS ? TOO_LONG : text.includes('\ufffd') ? utf8Error(bytes) : undefined
+  if (error === undefined) return text
+  const message = `failed complete: failed to decode: ${error}`
   return { errors: [{ code: 'config-decode', subject: path, message }] }
 }
+
+/** The first bytes of a file, one more than a configuration may have. */
+async function readBounded(path: string): Promise<Buffer> {
+  const file = await open(path)
+  try {
+    const chunks: Buffer[] = []
+    let left = MOST_CHARACTERS + 1
+    while (left > 0) {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(Math.min(left, CHUNK)))
+      if (bytesRead === 0) break
+      chunks.push(buffer.subarray(0, bytesRead))
+      left -= bytesRead
+    }
+    return Buffer.concat(chunks)
+  } finally {
+    await file.close()
+  }
+}
+
+const CHUNK = 65_536
 
 /** What Go's YAML reader says of bytes that are no UTF-8. */
 function utf8Error(bytes: Buffer): string | undefined {
@@ -53,7 +76,7 @@ function utf8Error(bytes: Buffer): string | undefined {
   } catch {
     const at = bytes.findIndex((byte, index) => byte >= 0x80 && !startsLetter(bytes, index))
     const byte = bytes[at] ?? 0
-    return byte >= 0xc2 && byte <= 0xf4 ? 'invalid trailing UTF-8 octet' : 'invalid leading UTF-8 octet'
+    return byte >= 0xc2 && byte <= 0xf4 ? 'yaml: invalid trailing UTF-8 octet' : 'yaml: invalid leading UTF-8 octet'
   }
 }
 

@@ -31,6 +31,8 @@ class Scanner {
       return undefined
     } catch (error) {
       if (error instanceof Unfit) return error.message
+      // Our own stack may end before Go's limit.
+      if (error instanceof RangeError) return 'exceeded max depth'
       throw error
     }
   }

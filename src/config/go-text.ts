@@ -55,14 +55,14 @@ export function parseGoFloat32(text: string): Parsed<number> {
   if (/^nan$/i.test(text)) return { value: Number.NaN }
   if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text)) return syntax('ParseFloat', text)
   const value = Math.fround(Number(text))
-  return Number.isFinite(value) ? { value } : range('ParseFloat', text)
+  return Number.isFinite(value) ? { value: shortFloat32(value) } : range('ParseFloat', text)
 }
 
-/** The shortest decimal text that is the same float32, as Go prints one: `2.5`, `0.1`. */
-export function formatFloat32(value: number): string {
+/** The shortest decimal number that is the same float32, as Go prints one: 0.3 and not 0.30000001192092896. */
+export function shortFloat32(value: number): number {
   for (let digits = 1; digits <= 9; digits++) {
-    const text = String(Number(value.toPrecision(digits)))
-    if (Math.fround(Number(text)) === Math.fround(value)) return text
+    const short = Number(value.toPrecision(digits))
+    if (Math.fround(short) === Math.fround(value)) return short
   }
-  return String(value)
+  return value
 }

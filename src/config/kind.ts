@@ -40,5 +40,5 @@ export function kindError(value: unknown, text: string): { readonly error: strin
   if (kind === '') return fail(`Object 'Kind' is missing in '${shown}'`)
   if (apiVersion === '' || apiVersion.endsWith('/')) return fail(`Object 'apiVersion' is missing in '${shown}'`)
   if ((apiVersion === API_VERSION || apiVersion === INTERNAL) && kind === KIND) return undefined
-  return fail(`no kind ${quote(kind)} is registered for version ${quote(apiVersion)} in scheme ${SCHEME}`)
+  return fail(`no kind ${quote(kind)} is registered for version ${quote(apiVersion.replace(/^\//, ''))} in scheme ${SCHEME}`)
 }

@@ -7,7 +7,7 @@ import type * as z from 'zod'
 import type { Problem } from '../values/errors.ts'
 import { CodedError } from '../values/errors.ts'
 import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
-import { decodeError } from './decode-error.ts'
+import { compareInOrder, decodeError } from './decode-error.ts'
 import { type ConfigurationDocument, type Path, parseConfigurationDocument } from './document.ts'
 import { fromDocument } from './from-document.ts'
 import { gateError } from './gates.ts'
@@ -73,7 +73,7 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
     configuration: keepBlockOfMode(completeDefaults(fromDocument(shaped.data))),
     warnings: [
       ...unknown.map((path) => unknownFieldWarning(path, document, source)),
-      ...document.duplicates.map((message) => ({ code: 'config-duplicate-field', subject: source, message })),
+      ...document.duplicates.map(({ text }) => ({ code: 'config-duplicate-field', subject: source, message: text })),
     ],
     lenient: strictError(document, unknown),
   }
@@ -149,12 +149,16 @@ function unknownFields(issue: z.core.$ZodIssue): Path[] {
 
 /** What Kubernetes says of a document that only a lenient decoder takes; undefined when a strict one does. */
 function strictError(document: ConfigurationDocument, unknown: readonly Path[]): string | undefined {
-  const fields = unknown.map((path) => `unknown field ${quote(formatPath(path))}`)
-  const duplicates =
-    document.isJson || document.duplicates.length === 0
-      ? document.duplicates
-      : [`yaml: unmarshal errors:\n${document.duplicates.map((line) => `  ${line}`).join('\n')}`]
-  const errors = [...duplicates, ...fields]
+  const { duplicates, isJson, value } = document
+  const fields = [
+    ...unknown.map((path) => ({ path, text: `unknown field ${quote(formatPath(path))}` })),
+    ...(isJson ? duplicates : []),
+  ].sort((a, b) => compareInOrder(a.path, b.path, { valueAt: (path) => valueAt(value, path) }))
+  const lines = isJson ? [] : duplicates.map(({ text }) => `\n  ${text}`)
+  const errors = [
+    ...(lines.length === 0 ? [] : [`yaml: unmarshal errors:${lines.join('')}`]),
+    ...fields.map(({ text }) => text),
+  ]
   return errors.length === 0 ? undefined : `strict decoding error: ${errors.join(', ')}`
 }
 

@@ -53,7 +53,8 @@ function looksLikeSomethingElse(text: string): boolean {
   if (text === '' || BASE_60.test(text) || TIME.test(text)) return true
   if (!/^([-+.\d]|[a-zA-Z~]{1,5}$)/.test(text)) return false
   try {
-    return typeof parse(text, { version: '1.1', logLevel: 'silent' }) !== 'string'
+    const read: unknown = parse(text, { version: '1.1', logLevel: 'silent' })
+    return typeof read !== 'string' && (typeof read !== 'object' || read === null)
   } catch {
     return false
   }

@@ -10,6 +10,8 @@ export interface ReaderError {
   readonly message: string
   readonly line: number
   readonly endLine: number
+  /** Where it begins in the text. */
+  readonly offset: number
 }
 
 /** `yaml: line 4: did not find expected key`, as kube-proxy's log has it. */
@@ -22,7 +24,7 @@ export function goYamlError(errors: readonly ReaderError[], text: string): strin
   const { message, line } = first
   switch (first.code) {
     case 'BLOCK_AS_IMPLICIT_KEY':
-      return scanner(first.endLine, 'mapping values are not allowed in this context')
+      return scanner(lineOfColon(lines, errors), 'mapping values are not allowed in this context')
     case 'MISSING_CHAR':
       if (message.includes('quote')) return scanner(lines.length, 'found unexpected end of stream')
       if (message.includes('map keys')) return scanner(nextContent(lines, line), "could not find expected ':'")
@@ -33,6 +35,7 @@ export function goYamlError(errors: readonly ReaderError[], text: string): strin
       if (errors.some((error) => error.message.includes('block-seq-ind'))) return parser(line, 'did not find expected key')
       return scanner(Math.max(first.endLine, line + 1), "could not find expected ':'")
     case 'BAD_INDENT':
+      if (/[,[{]$/.test(text.slice(0, first.offset).trimEnd())) return parser(line, 'did not find expected node content')
       if (message.startsWith('Flow sequence')) return parser(line, "did not find expected ',' or ']'")
       if (message.startsWith('Flow map')) return parser(line, "did not find expected ',' or '}'")
       return parser(line, 'did not find expected key')
@@ -53,6 +56,14 @@ export function goYamlError(errors: readonly ReaderError[], text: string): strin
     default:
       return scanner(line, message)
   }
+}
+
+/** The line of the colon that is one too many; behind a text of several lines it stands on a later one. */
+function lineOfColon(lines: readonly string[], errors: readonly ReaderError[]): number {
+  const line = errors[0]?.endLine ?? 1
+  if (!errors.some(({ code }) => code === 'MULTILINE_IMPLICIT_KEY')) return line
+  const found = lines.findIndex((text, index) => index >= line && /:(\s|$)/.test(text))
+  return found < 0 ? line : found + 1
 }
 
 /** The line of what comes next after a line, or the one after the last. */
