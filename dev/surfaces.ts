@@ -46,7 +46,9 @@ async function main(args: readonly string[]): Promise<number> {
   }
   await Promise.all(Array.from({ length: availableParallelism() + 1 }, work))
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(0)
-  print(`${cases.length} cases in ${seconds} s, ${counts.deviating} of them deviate as listed in test/surfaces/deviations.yaml`)
+  print(
+    `${cases.length} cases in ${seconds} s, ${counts.deviating} of them deviate as listed in test/surfaces/deviations.yaml`,
+  )
   print(`${counts.passed} passed, ${counts.failed} failed`)
   return counts.failed === 0 && counts.passed > 0 ? 0 : 1
 }

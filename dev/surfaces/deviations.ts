@@ -38,5 +38,8 @@ export function judge(found: readonly string[], deviation: SurfaceDeviation | un
   if (deviation === undefined) return found
   const text = found.map((one) => one.trimEnd()).join('\n')
   if (text === deviation.instead.trimEnd()) return []
-  return [`it is to deviate:\n${deviation.instead.trimEnd()}`, ...(text === '' ? ['nothing differs'] : ['but:', ...found])]
+  return [
+    `it is to deviate:\n${deviation.instead.trimEnd()}`,
+    ...(text === '' ? ['nothing differs'] : ['but:', ...found]),
+  ]
 }

@@ -29,7 +29,9 @@ export async function surfaceCases(directory: string): Promise<readonly SurfaceC
           const takesValue = flag.kind !== 'boolean' && flag.kind !== 'version'
           return [
             ...(flag.short === short ? [] : [`the short form is ${flag.short ?? 'none'}, not ${short ?? 'none'}`]),
-            ...(takesValue === (type !== '') || name === 'version' ? [] : [takesValue ? 'it takes a value' : 'it takes no value']),
+            ...(takesValue === (type !== '') || name === 'version'
+              ? []
+              : [takesValue ? 'it takes a value' : 'it takes no value']),
             ...((await help).includes(`--${name}`) ? [] : ['--help does not name it']),
           ]
         },

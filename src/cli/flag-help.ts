@@ -81,7 +81,11 @@ export const FLAG_HELP: Readonly<Record<FlagKey, FlagHelp>> = {
   iptablesSyncPeriod: mode('DURATION', 'As --ipvs-sync-period, in iptables mode.', '30s'),
   iptablesMinSyncPeriod: mode('DURATION', 'As --ipvs-min-sync-period, in iptables mode.', '1s'),
 
-  bindAddress: local('IP', 'The node IP of its family, and what decides the primary family; nothing is bound to it.', '0.0.0.0'),
+  bindAddress: local(
+    'IP',
+    'The node IP of its family, and what decides the primary family; nothing is bound to it.',
+    '0.0.0.0',
+  ),
   nodeportAddresses: local('CIDR,...', 'Addresses of the node that node ports answer on, or the word primary.', 'all'),
   clusterCidr: local('CIDR[,CIDR]', 'Addresses of Pods, for --detect-local-mode=ClusterCIDR.'),
   detectLocalMode: local('MODE', 'ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix.', 'ClusterCIDR'),
@@ -91,8 +95,16 @@ export const FLAG_HELP: Readonly<Record<FlagKey, FlagHelp>> = {
   conntrackMaxPerCore: conntrack('N', 'Connections for each processor; 0 leaves the limit as it is.', '32768'),
   conntrackMin: conntrack('N', 'Connections at least, whatever --conntrack-max-per-core says.', '131072'),
   conntrackTcpBeLiberal: conntrack('', 'Set nf_conntrack_tcp_be_liberal to 1.'),
-  conntrackTcpEstablished: conntrack('DURATION', 'Timeout of idle established TCP connections; 0 leaves it alone.', '24h0m0s'),
-  conntrackTcpCloseWait: conntrack('DURATION', 'Timeout of TCP connections in CLOSE_WAIT; 0 leaves it alone.', '1h0m0s'),
+  conntrackTcpEstablished: conntrack(
+    'DURATION',
+    'Timeout of idle established TCP connections; 0 leaves it alone.',
+    '24h0m0s',
+  ),
+  conntrackTcpCloseWait: conntrack(
+    'DURATION',
+    'Timeout of TCP connections in CLOSE_WAIT; 0 leaves it alone.',
+    '1h0m0s',
+  ),
   conntrackUdp: conntrack('DURATION', 'Timeout of UDP flows without an answer; 0 leaves it alone.', '0s'),
   conntrackUdpStream: conntrack('DURATION', 'Timeout of UDP flows with answers; 0 leaves it alone.', '0s'),
 

@@ -33,7 +33,9 @@ export const FLAG_PARSERS: Parsers = {
   },
   gates: parseGates,
   ip: (value) =>
-    value === '' || parseAddressSloppy(value) !== undefined ? { value } : { error: `${quote(value)} is not a valid IP address` },
+    value === '' || parseAddressSloppy(value) !== undefined
+      ? { value }
+      : { error: `${quote(value)} is not a valid IP address` },
   ipport: parseAddressPort,
   level: parseGoLevel,
   vmodule: parseVmodule,

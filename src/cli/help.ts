@@ -111,7 +111,9 @@ function flagSections(command: CommandName): string[] {
   // Object.entries forgets that its keys are those of the object.
   const entries = (Object.entries(FLAG_HELP) as [FlagKey, FlagHelp][]).flatMap(([key, help]) => {
     const flag: Flag = FLAGS[key]
-    return flag.commands.includes(command) ? [{ group: help.group, row: [spelling(flag, help), description(help)] as const }] : []
+    return flag.commands.includes(command)
+      ? [{ group: help.group, row: [spelling(flag, help), description(help)] as const }]
+      : []
   })
   if (entries.length < FEW)
     return [

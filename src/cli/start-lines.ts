@@ -33,7 +33,13 @@ export function sayStart({ flags, configuration, logging, format, say }: Start):
   // kube-proxy sets them a second time when it validates, now with a log that knows its level.
   sayGates(format)
   if (verbose)
-    say({ level: 'info', message: 'Updated', fields: { featureGates: effectiveGates(featureGates) }, verbosity: 1, format })
+    say({
+      level: 'info',
+      message: 'Updated',
+      fields: { featureGates: effectiveGates(featureGates) },
+      verbosity: 1,
+      format,
+    })
 }
 
 /** Without a file the flags are the configuration, as it was completed. */

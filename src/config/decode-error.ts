@@ -62,7 +62,8 @@ function placeOf(path: Path, document: Pick<Field, 'go' | 'fields'>): Place {
 function reasonOf({ path, struct, field, type }: Place, decoded: Decoded): string {
   const value = decoded.valueAt(path)
   const found = goTypeOf(value)
-  const mismatch = (shown: string) => `json: cannot unmarshal ${shown} into Go struct field ${struct}.${field} of type ${type.go}`
+  const mismatch = (shown: string) =>
+    `json: cannot unmarshal ${shown} into Go struct field ${struct}.${field} of type ${type.go}`
   switch (type.reads) {
     case 'duration':
       return found === 'string' || found === 'null' ? reasonOfDuration(String(value ?? '')) : mismatch(found)

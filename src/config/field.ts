@@ -71,7 +71,9 @@ export const texts = (notes: FieldNotes) => ({
   schema: z
     .array(z.string().nullable())
     .nullish()
-    .transform((list): readonly string[] => (list?.length === 0 ? GIVEN_EMPTY : (list ?? []).map((item) => item ?? ''))),
+    .transform((list): readonly string[] =>
+      list?.length === 0 ? GIVEN_EMPTY : (list ?? []).map((item) => item ?? ''),
+    ),
 })
 
 /** An int32 that knows "not given" from 0 (a pointer in Go). */

@@ -4,7 +4,13 @@
  */
 import { open } from 'node:fs/promises'
 import { MOST_CHARACTERS, TOO_LONG } from './document.ts'
-import { type ConfigurationResult, type DecodedConfiguration, decodeConfiguration, loadConfiguration, type Refused } from './load.ts'
+import {
+  type ConfigurationResult,
+  type DecodedConfiguration,
+  decodeConfiguration,
+  loadConfiguration,
+  type Refused,
+} from './load.ts'
 
 /** Reads and checks the file; all that can go wrong with it comes back as problems that name it. */
 export async function readConfigurationFile(path: string, signal?: AbortSignal): Promise<ConfigurationResult> {

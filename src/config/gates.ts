@@ -47,7 +47,9 @@ export function effectiveGates(gates: Gates): Gates {
 }
 
 /** Gates that were set although they will go: what Kubernetes says of each when it is set. */
-export function gateNotices(gates: Gates): readonly { readonly message: string; readonly gate: string; readonly value: boolean }[] {
+export function gateNotices(
+  gates: Gates,
+): readonly { readonly message: string; readonly gate: string; readonly value: boolean }[] {
   return Object.entries(gates).flatMap(([gate, value]) => {
     const stage = knownGates().get(gate)?.stage
     const word = stage === 'settled' ? 'GA' : stage

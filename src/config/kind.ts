@@ -25,7 +25,8 @@ export function kindError(value: unknown, text: string): { readonly error: strin
     fail(`couldn't get version/kind; json parse error: json: cannot unmarshal ${goTypeOf(found)} into Go ${target}`)
   const shown = text.length <= MOST_SHOWN ? text : `${text.slice(0, MOST_SHOWN)}…`
   const entries = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : []
-  if (value !== null && value !== undefined && goTypeOf(value) !== 'object') return mismatch(value, `value of type ${STRUCT}`)
+  if (value !== null && value !== undefined && goTypeOf(value) !== 'object')
+    return mismatch(value, `value of type ${STRUCT}`)
   const words: Record<'apiVersion' | 'kind', string> = { apiVersion: '', kind: '' }
   // encoding/json does not look at capitals here, and the last one counts.
   for (const [key, found] of entries)
@@ -40,5 +41,7 @@ export function kindError(value: unknown, text: string): { readonly error: strin
   if (kind === '') return fail(`Object 'Kind' is missing in '${shown}'`)
   if (apiVersion === '' || apiVersion.endsWith('/')) return fail(`Object 'apiVersion' is missing in '${shown}'`)
   if ((apiVersion === API_VERSION || apiVersion === INTERNAL) && kind === KIND) return undefined
-  return fail(`no kind ${quote(kind)} is registered for version ${quote(apiVersion.replace(/^\//, ''))} in scheme ${SCHEME}`)
+  return fail(
+    `no kind ${quote(kind)} is registered for version ${quote(apiVersion.replace(/^\//, ''))} in scheme ${SCHEME}`,
+  )
 }

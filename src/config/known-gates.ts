@@ -174,7 +174,14 @@ let gates: ReadonlyMap<string, Gate> | undefined
 
 /** Every gate by name. The list is taken apart when it is first asked for. */
 export function knownGates(): ReadonlyMap<string, Gate> {
-  gates ??= new Map(LISTS.flatMap(([gate, names]) => names.trim().split(/\s+/).map((name) => [name, gate] as const)))
+  gates ??= new Map(
+    LISTS.flatMap(([gate, names]) =>
+      names
+        .trim()
+        .split(/\s+/)
+        .map((name) => [name, gate] as const),
+    ),
+  )
   return gates
 }
 

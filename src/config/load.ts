@@ -94,7 +94,10 @@ function internalDocument(): UncheckedConfiguration {
 /** The configuration without a file: every default, in the given mode. */
 export function defaultConfiguration(mode: KubeProxyConfiguration['mode'] = 'ipvs'): KubeProxyConfiguration {
   const document = documentSchema.parse({ apiVersion: API_VERSION, kind: KIND, mode })
-  const checked = checkConfiguration(completeModes(keepBlockOfMode(completeDefaults(fromDocument(document)))), 'defaults')
+  const checked = checkConfiguration(
+    completeModes(keepBlockOfMode(completeDefaults(fromDocument(document)))),
+    'defaults',
+  )
   if ('errors' in checked) throw new CodedError('config-invalid', formatConfigurationErrors(checked.errors))
   return checked.configuration
 }

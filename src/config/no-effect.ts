@@ -14,7 +14,10 @@ export function ineffectiveFields(configuration: UncheckedConfiguration): readon
       .map((name) => [`featureGates.${name}`, true] as const),
     ['configSyncPeriod', configuration.configSyncPeriodMs !== 15 * 60_000],
     ['logging.flushFrequency', logging.flushFrequencyMs !== 5_000],
-    ['logging.options', Object.values(logging.options).some((option) => option.splitStream || option.infoBufferSize !== '0')],
+    [
+      'logging.options',
+      Object.values(logging.options).some((option) => option.splitStream || option.infoBufferSize !== '0'),
+    ],
     ['nftables', nftables.masqueradeBit !== 14 || nftables.masqueradeAll],
     ['showHiddenMetricsForVersion', configuration.showHiddenMetricsForVersion !== ''],
     ['winkernel', Object.values(winkernel).some((value) => value !== '' && value !== false)],
@@ -23,4 +26,9 @@ export function ineffectiveFields(configuration: UncheckedConfiguration): readon
   return given.flatMap(([field, isGiven]) => (isGiven ? [field] : []))
 }
 
-const GATES_WITH_EFFECT: ReadonlySet<string> = new Set(['LoggingAlphaOptions', 'LoggingBetaOptions', 'AllAlpha', 'AllBeta'])
+const GATES_WITH_EFFECT: ReadonlySet<string> = new Set([
+  'LoggingAlphaOptions',
+  'LoggingBetaOptions',
+  'AllAlpha',
+  'AllBeta',
+])

@@ -4,11 +4,25 @@
  */
 import type { Parsed } from './go-text.ts'
 
-const WRONG =
-  "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-const SUFFIXES: ReadonlySet<string> = new Set(
-  ['', 'n', 'u', 'm', 'k', 'M', 'G', 'T', 'P', 'E', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'],
-)
+const WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+const SUFFIXES: ReadonlySet<string> = new Set([
+  '',
+  'n',
+  'u',
+  'm',
+  'k',
+  'M',
+  'G',
+  'T',
+  'P',
+  'E',
+  'Ki',
+  'Mi',
+  'Gi',
+  'Ti',
+  'Pi',
+  'Ei',
+])
 
 /** The quantity as Kubernetes prints it. */
 export function parseQuantity(text: string): Parsed<string> {

@@ -63,7 +63,11 @@ const logging = block('v1.LoggingConfiguration', 'The log on standard error.', {
 })
 
 const periods = {
-  syncPeriod: duration({ doc: 'How long a difference that nothing announces may stay.', default: '30s', rule: 'more than 0' }),
+  syncPeriod: duration({
+    doc: 'How long a difference that nothing announces may stay.',
+    default: '30s',
+    rule: 'more than 0',
+  }),
   minSyncPeriod: duration({ doc: 'Shortest time between two passes.', rule: '0 or more, at most syncPeriod' }),
 }
 
@@ -82,7 +86,10 @@ const ipvs = block('v1alpha1.KubeProxyIPVSConfiguration', 'ipvs mode.', {
   excludeCIDRs: texts({ doc: 'Virtual servers with an address in one of these are never removed.', rule: 'CIDRs' }),
   strictARP: flag({ doc: 'Set arp_ignore to 1 and arp_announce to 2.' }),
   tcpTimeout: duration({ doc: 'Timeout of idle TCP connections; 0 leaves the kernel alone.', rule: '0 or more' }),
-  tcpFinTimeout: duration({ doc: 'Timeout of TCP connections after a FIN; 0 leaves the kernel alone.', rule: '0 or more' }),
+  tcpFinTimeout: duration({
+    doc: 'Timeout of TCP connections after a FIN; 0 leaves the kernel alone.',
+    rule: '0 or more',
+  }),
   udpTimeout: duration({ doc: 'Timeout of UDP flows; 0 leaves the kernel alone.', rule: '0 or more' }),
 })
 
@@ -108,8 +115,14 @@ const conntrack = block('v1alpha1.KubeProxyConntrackConfiguration', 'The connect
     rule: '0 or more',
   }),
   tcpBeLiberal: flag({ doc: 'Set nf_conntrack_tcp_be_liberal to 1.' }),
-  udpTimeout: duration({ doc: 'Timeout of UDP flows without an answer; 0 leaves the kernel alone.', rule: '0 or more' }),
-  udpStreamTimeout: duration({ doc: 'Timeout of UDP flows with answers; 0 leaves the kernel alone.', rule: '0 or more' }),
+  udpTimeout: duration({
+    doc: 'Timeout of UDP flows without an answer; 0 leaves the kernel alone.',
+    rule: '0 or more',
+  }),
+  udpStreamTimeout: duration({
+    doc: 'Timeout of UDP flows with answers; 0 leaves the kernel alone.',
+    rule: '0 or more',
+  }),
 })
 
 const winkernel = block('v1alpha1.KubeProxyWinkernelConfiguration', 'Windows. No effect here.', {
@@ -174,7 +187,11 @@ const fields = {
   oomScoreAdj: int32(-999, { doc: 'How unwilling the kernel is to end this process.', rule: '-1000 to 1000' }),
   conntrack,
   configSyncPeriod: duration(
-    { doc: 'How often everything is listed anew in kube-proxy. No effect here.', default: '15m0s', rule: 'more than 0' },
+    {
+      doc: 'How often everything is listed anew in kube-proxy. No effect here.',
+      default: '15m0s',
+      rule: 'more than 0',
+    },
     15 * 60_000,
   ),
   portRange: text({ doc: 'No effect, here as in kube-proxy.' }),

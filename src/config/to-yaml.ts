@@ -14,7 +14,9 @@ export function toYaml(value: Readonly<Record<string, unknown>>): string {
 
 function block(value: object, indent: number): string {
   const keys = Object.keys(value).sort()
-  return keys.map((key) => `${' '.repeat(indent)}${scalar(key, indent, indent)}:${inside(Reflect.get(value, key), indent, key)}`).join('')
+  return keys
+    .map((key) => `${' '.repeat(indent)}${scalar(key, indent, indent)}:${inside(Reflect.get(value, key), indent, key)}`)
+    .join('')
 }
 
 /** What stands behind a key, with the line break. */
@@ -37,7 +39,8 @@ function listItem(item: unknown, indent: number): string {
 /** A value of one line, or of several that are indented; `column` is where it begins. */
 function scalar(value: unknown, indent: number, column: number): string {
   if (typeof value !== 'string') return String(value)
-  if (/[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u.test(value)) return doubleQuoted(value)
+  if (/[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u.test(value))
+    return doubleQuoted(value)
   if (value.includes('\n')) return literal(value, indent)
   if (looksLikeSomethingElse(value)) return doubleQuoted(value)
   if (mayStandPlain(value)) return folded(value, indent, column)

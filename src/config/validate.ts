@@ -26,7 +26,10 @@ const CIDR_PAIR =
 const CIDR_BLOCK = 'must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)'
 
 function invalid(path: string, value: unknown, reason: string): RuleViolation {
-  return { path: `${ROOT}.${path}`, reason: `Invalid value: ${typeof value === 'string' ? quote(value) : JSON.stringify(value)}: ${reason}` }
+  return {
+    path: `${ROOT}.${path}`,
+    reason: `Invalid value: ${typeof value === 'string' ? quote(value) : JSON.stringify(value)}: ${reason}`,
+  }
 }
 
 /** Everything wrong with a completed configuration, in kube-proxy's order; empty when it is good. */
@@ -47,7 +50,9 @@ export function validateConfiguration(configuration: UncheckedConfiguration): re
     ...(parseAddressSloppy(configuration.bindAddress) === undefined
       ? [invalid('BindAddress', configuration.bindAddress, 'not a valid textual representation of an IP address')]
       : []),
-    ...(configuration.healthzBindAddress === '' ? [] : hostPort('HealthzBindAddress', configuration.healthzBindAddress)),
+    ...(configuration.healthzBindAddress === ''
+      ? []
+      : hostPort('HealthzBindAddress', configuration.healthzBindAddress)),
     ...hostPort('MetricsBindAddress', configuration.metricsBindAddress),
     ...nodePortAddressRules(configuration.nodePortAddresses),
     ...hiddenMetrics(configuration.showHiddenMetricsForVersion),
@@ -195,7 +200,9 @@ function ownRules({ drainDeadlineMs, allowedVirtualIPs = [] }: UncheckedConfigur
   return [
     ...notNegativeDuration(`${path}.drainDeadline`, drainDeadlineMs),
     ...allowedVirtualIPs.flatMap((cidr, index) =>
-      parseCidr(cidr) === undefined ? [invalid(`${path}.allowedVirtualIPs[${index}]`, cidr, 'must be a valid CIDR')] : [],
+      parseCidr(cidr) === undefined
+        ? [invalid(`${path}.allowedVirtualIPs[${index}]`, cidr, 'must be a valid CIDR')]
+        : [],
     ),
   ]
 }

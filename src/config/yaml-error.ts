@@ -32,17 +32,24 @@ export function goYamlError(errors: readonly ReaderError[], text: string): strin
     case 'MULTILINE_IMPLICIT_KEY':
       if (errors.some((error) => error.code === 'MISSING_CHAR' && error.message.includes('quote')))
         return scanner(lines.length, 'found unexpected end of stream')
-      if (errors.some((error) => error.message.includes('block-seq-ind'))) return parser(line, 'did not find expected key')
+      if (errors.some((error) => error.message.includes('block-seq-ind')))
+        return parser(line, 'did not find expected key')
       return scanner(Math.max(first.endLine, line + 1), "could not find expected ':'")
     case 'BAD_INDENT':
-      if (/[,[{]$/.test(text.slice(0, first.offset).trimEnd())) return parser(line, 'did not find expected node content')
+      if (/[,[{]$/.test(text.slice(0, first.offset).trimEnd()))
+        return parser(line, 'did not find expected node content')
       if (message.startsWith('Flow sequence')) return parser(line, "did not find expected ',' or ']'")
       if (message.startsWith('Flow map')) return parser(line, "did not find expected ',' or '}'")
       return parser(line, 'did not find expected key')
     case 'BAD_SCALAR_START':
       return scanner(line, 'found character that cannot start any token')
     case 'TAB_AS_INDENT':
-      return scanner(line, endsPlain(lines, line) ? 'found a tab character that violates indentation' : 'found character that cannot start any token')
+      return scanner(
+        line,
+        endsPlain(lines, line)
+          ? 'found a tab character that violates indentation'
+          : 'found character that cannot start any token',
+      )
     case 'BAD_DQ_ESCAPE':
       return scanner(line, 'found unknown escape character')
     case 'UNEXPECTED_TOKEN':

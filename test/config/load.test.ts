@@ -48,10 +48,7 @@ test('loadConfiguration warns with line, field and what was probably meant', () 
       `${HEAD}logging: {vmodule: [{filePatern: a, filePattern: b}]}\n`,
       'config-unknown-field c.yaml:3 logging.vmodule[0].filePatern: unknown field, ignored',
     ],
-    [
-      `${HEAD}mode: iptables\nmode: ipvs\n`,
-      'config-duplicate-field c.yaml -: line 4: key "mode" already set in map',
-    ],
+    [`${HEAD}mode: iptables\nmode: ipvs\n`, 'config-duplicate-field c.yaml -: line 4: key "mode" already set in map'],
     [
       `${HEAD}featureGates: {WatchList: true}\nwinkernel: {networkName: a}\nnftables: {masqueradeBit: 14}\n`,
       'config-no-effect c.yaml -: without effect here: featureGates.WatchList, winkernel',
@@ -87,18 +84,45 @@ test('loadConfiguration keeps the last of two values and drops unknown fields', 
 
 test('decodeConfiguration says of broken values what kube-proxy 1.36.3 says', () => {
   const rows: readonly (readonly [text: string, error: string])[] = [
-    ['mode: 5\nbindAddress: 5\n', 'json: cannot unmarshal number into Go struct field KubeProxyConfiguration.bindAddress of type string'],
+    [
+      'mode: 5\nbindAddress: 5\n',
+      'json: cannot unmarshal number into Go struct field KubeProxyConfiguration.bindAddress of type string',
+    ],
     ['mode: 5\nconfigSyncPeriod: 1x\n', 'time: unknown unit "x" in duration "1x"'],
     ['configSyncPeriod: null\n', 'time: invalid duration ""'],
-    ['clientConnection: {qps: 1e39}\n', 'json: cannot unmarshal number 1e+39 into Go struct field ClientConnectionConfiguration.clientConnection.qps of type float32'],
-    ['clientConnection: {qps: 1e400}\n', 'json: cannot unmarshal string into Go struct field ClientConnectionConfiguration.clientConnection.qps of type float32'],
-    ['oomScoreAdj: 99999999999999999999\n', 'json: cannot unmarshal number 100000000000000000000 into Go struct field KubeProxyConfiguration.oomScoreAdj of type int32'],
+    [
+      'clientConnection: {qps: 1e39}\n',
+      'json: cannot unmarshal number 1e+39 into Go struct field ClientConnectionConfiguration.clientConnection.qps of type float32',
+    ],
+    [
+      'clientConnection: {qps: 1e400}\n',
+      'json: cannot unmarshal string into Go struct field ClientConnectionConfiguration.clientConnection.qps of type float32',
+    ],
+    [
+      'oomScoreAdj: 99999999999999999999\n',
+      'json: cannot unmarshal number 100000000000000000000 into Go struct field KubeProxyConfiguration.oomScoreAdj of type int32',
+    ],
     ['oomScoreAdj: .inf\n', 'json: unsupported value: +Inf'],
-    ['logging: {flushFrequency: 1.5}\n', 'invalid duration "1.5": json: cannot unmarshal number 1.5 into Go value of type time.Duration'],
-    ['logging: {vmodule: [5]}\n', 'json: cannot unmarshal number into Go struct field LoggingConfiguration.logging.vmodule of type v1.VModuleItem'],
-    ['logging: {vmodule: [{filePattern: 5}]}\n', 'json: cannot unmarshal number into Go struct field VModuleItem.logging.vmodule.filePattern of type string'],
-    ['logging: {options: {json: {splitStream: 3}}}\n', 'json: cannot unmarshal number into Go struct field JSONOptions.logging.options.json.OutputRoutingOptions.splitStream of type bool'],
-    ['logging: {options: {json: {infoBufferSize: x}}}\n', "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"],
+    [
+      'logging: {flushFrequency: 1.5}\n',
+      'invalid duration "1.5": json: cannot unmarshal number 1.5 into Go value of type time.Duration',
+    ],
+    [
+      'logging: {vmodule: [5]}\n',
+      'json: cannot unmarshal number into Go struct field LoggingConfiguration.logging.vmodule of type v1.VModuleItem',
+    ],
+    [
+      'logging: {vmodule: [{filePattern: 5}]}\n',
+      'json: cannot unmarshal number into Go struct field VModuleItem.logging.vmodule.filePattern of type string',
+    ],
+    [
+      'logging: {options: {json: {splitStream: 3}}}\n',
+      'json: cannot unmarshal number into Go struct field JSONOptions.logging.options.json.OutputRoutingOptions.splitStream of type bool',
+    ],
+    [
+      'logging: {options: {json: {infoBufferSize: x}}}\n',
+      "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    ],
   ]
   for (const [text, error] of rows) {
     const decoded = decodeConfiguration(HEAD + text, 'c.yaml')
