@@ -5,7 +5,7 @@
 import { silentLog } from '../values/log.ts'
 import type { FlagValues } from './flags.ts'
 import { Proxy } from './proxy.ts'
-import { loadSettings, requireIpvsMode, sourcesOf } from './settings.ts'
+import { loadSettings, sourcesOf } from './settings.ts'
 import { stderrLog } from './stderr-log.ts'
 
 /** As long as the sources may take to list. */
@@ -13,7 +13,6 @@ const LIST_MS = 30_000
 
 export async function diff(flags: FlagValues): Promise<number> {
   const settings = await loadSettings(flags)
-  requireIpvsMode(settings)
   const log = flags.output === 'json' ? silentLog : stderrLog
   const proxy = await Proxy.prepare({
     configuration: settings.configuration,

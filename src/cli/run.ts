@@ -8,10 +8,11 @@ import { openLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
 import { proxyStarting } from '../watch/event-objects.ts'
+import { writeEarlyLine } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
 import { growFreely, growSparingly } from './heap.ts'
 import { Proxy } from './proxy.ts'
-import { loadSettings, logWarnings, requireIpvsMode, sourcesOf } from './settings.ts'
+import { loadSettings, logWarnings, sourcesOf } from './settings.ts'
 import { VERSION } from './version.ts'
 
 /** Exit code of a process that ends on a signal: 128 and the signal's number. */
@@ -21,11 +22,10 @@ const CLOSE_MS = 2000
 
 export async function run(flags: FlagValues): Promise<number> {
   growFreely()
-  const settings = await loadSettings(flags)
+  const settings = await loadSettings(flags, writeEarlyLine)
   const { format, verbosity } = settings.configuration.logging
   const log = await openLog({ format, verbosity })
   logWarnings(settings.warnings, log)
-  requireIpvsMode(settings)
   log.info('Using ipvs Proxier', { version: VERSION, kernel: kernelRelease(), node: settings.nodeName })
   const passes = new Passes()
   const { openSource, openEvents } = await sourcesOf(flags, settings, log)
@@ -33,7 +33,7 @@ export async function run(flags: FlagValues): Promise<number> {
   const proxy = await Proxy.start({
     configuration: settings.configuration,
     nodeName: settings.nodeName,
-    drainDeadlineMs: flags.drainDeadline === undefined || flags.drainDeadline === 0 ? undefined : flags.drainDeadline,
+    drainDeadlineMs: settings.configuration.kubeIPVS.drainDeadlineMs || undefined,
     log,
     events,
     openSource,

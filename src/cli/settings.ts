@@ -34,10 +34,10 @@ export interface Settings {
 type Say = (line: EarlyLine) => void
 
 /**
- * Rejects with a CodedError that says what is wrong with the configuration, in kube-proxy's words. The daemon says on
- * standard error what kube-proxy says on the way; other commands pass a `say` that keeps silent.
+ * Rejects with a CodedError that says what is wrong with the configuration, in kube-proxy's words. `say` gets what
+ * kube-proxy says on the way: for the daemon at its start `writeEarlyLine`, for all else nothing.
  */
-export async function loadSettings(flags: FlagValues, say: Say = writeEarlyLine): Promise<Settings> {
+export async function loadSettings(flags: FlagValues, say: Say = () => undefined): Promise<Settings> {
   const { result, warnings, format } = await check(flags, say)
   if ('errors' in result) throw refusal(result, format)
   return {
@@ -117,6 +117,7 @@ export interface Sources {
 export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log): Promise<Sources> {
   const { nodeName: node, configuration } = settings
   const { manifests } = flags
+  if (manifests !== undefined) requireIpvsMode(configuration)
   const { EventRecorder, loggedEvents } = await import('../watch/event-recorder.ts')
   if (manifests !== undefined) {
     await requireFolder(manifests)
@@ -131,6 +132,7 @@ export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log)
   const { KubeAccess } = await import('../watch/kube-config.ts')
   const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
   const access = new KubeAccess({ kubeconfig, master: flags.master ?? '' })
+  requireIpvsMode(configuration)
   const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log }
   return {
     openSource: (sink) => openApiSource({ ...options, sink }),
@@ -158,8 +160,8 @@ export function logWarnings(warnings: readonly Problem[], log: Log): void {
   for (const warning of warnings) log.warn('Configuration', { warning: formatProblem(warning) })
 }
 
-/** Only ipvs mode exists so far. */
-export function requireIpvsMode({ configuration }: Settings): void {
+/** Only ipvs mode exists so far. kube-proxy would find out before that whom it cannot reach. */
+function requireIpvsMode(configuration: KubeProxyConfiguration): void {
   if (configuration.mode !== 'ipvs')
     throw new CodedError(
       'mode-unsupported',
