@@ -24,8 +24,11 @@ import { FirstLists } from './first-lists.ts'
 import { FollowedNode, type NodeView } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
 import { PassLog } from './pass-log.ts'
+import { logListed, logWaiting } from './list-log.ts'
+import { NodePresence, type NodeWaits } from './node-presence.ts'
 import { prepareNode } from './prepare-node.ts'
 import { preview } from './preview.ts'
+import { logNode } from './start-log.ts'
 
 export interface ProxyOptions {
   readonly configuration: KubeProxyConfiguration
@@ -35,6 +38,8 @@ export interface ProxyOptions {
   readonly events?: Events
   /** Opens the source of objects on this sink. */
   readonly openSource: (sink: ObjectSink) => Source
+  /** How long the Node is waited for, where that is not as long as kube-proxy does. */
+  readonly nodeWaits?: NodeWaits
   /** Hears of each pass; `complete` when nothing is under way that another pass waits for. */
   readonly onPass?: (report: PassReport, complete: boolean) => void
 }
@@ -49,12 +54,20 @@ export class Proxy {
   readonly #desired: DesiredFrontends
   readonly #loop: SyncLoop
   readonly #node: FollowedNode
+  readonly #presence: NodePresence
   readonly #problems: ProblemLog
   readonly #passLog: PassLog
   readonly #health: SyncHealth
   readonly #healthChecks: HealthCheckPorts
   readonly #flows: FlowRemoval
   readonly #lists: FirstLists
+  /** Undefined until every list is complete; false: every one but the Node's. */
+  #mayRemove: boolean | undefined
+  #fail: (error: CodedError) => void = () => undefined
+  /** Rejects when only a new start can help. */
+  readonly failed: Promise<never> = new Promise((_, reject) => {
+    this.#fail = reject
+  })
   readonly #closers: (() => Promise<void> | void)[] = []
 
   /** Checks and prepares the kernel, then starts. Rejects with `module-missing` and the like when it cannot work here. */
@@ -76,6 +89,8 @@ export class Proxy {
     const { families } = kernel
     this.#options = options
     this.#kernel = kernel
+    // Until somebody waits for it.
+    this.failed.catch(() => undefined)
     this.#problems = new ProblemLog(log)
     this.#closers.push(kernel.close)
     this.#node = new FollowedNode({
@@ -84,6 +99,17 @@ export class Proxy {
       now,
       onChange: (node) => this.#nodeChanged(node),
       signal: this.#abort.signal,
+    })
+    this.#presence = new NodePresence({
+      ...options,
+      detectLocalMode: configuration.detectLocalMode,
+      ...(options.nodeWaits === undefined ? {} : { waits: options.nodeWaits }),
+      onFirst: (nodeIps, podCidrs) => {
+        const error = logNode({ configuration, families, nodeIps, podCidrs, log })
+        if (error !== undefined) this.#fail(error)
+      },
+      onChange: () => this.#openIfReady(),
+      onFatal: (error) => this.#fail(error),
     })
     this.#desired = new DesiredFrontends(this.#node.view.context)
     const guard = new SetsAndRules({
@@ -157,6 +183,7 @@ export class Proxy {
   async close(): Promise<void> {
     this.#abort.abort(new CodedError('closed', 'the proxy is stopping'))
     this.#lists.close()
+    this.#presence.close()
     this.#node.close()
     await this.#loop.close()
     for (const close of this.#closers.toReversed()) await close()
@@ -206,6 +233,7 @@ export class Proxy {
     // While the lists come; from here on changes are announced.
     this.#dataplane.guard.readRules()
     await this.#node.readAddresses()
+    logWaiting(log)
     const source = openSource(this.#sink(this.#lists))
     this.#closers.push(() => source.close())
     const audits = audit(following)
@@ -216,9 +244,14 @@ export class Proxy {
     return {
       apply: (changes) => {
         this.#node.apply(changes)
+        this.#presence.apply(changes)
         this.#loop.apply(changes)
       },
-      listed: (kind) => lists.listed(kind),
+      listed: (kind) => {
+        if (lists === this.#lists) logListed(kind, this.#options.log)
+        if (lists === this.#lists && kind === 'nodes') this.#presence.listed()
+        lists.listed(kind)
+      },
       problems: (subject, problems) => this.#problems.report('source', subject, problems),
     }
   }
@@ -228,7 +261,13 @@ export class Proxy {
       this.#options.log.warn('Going on without the Node object; nothing is removed until it is known', {
         node: this.#options.nodeName,
       })
-    this.#loop.open(mayRemove)
+    this.#mayRemove = mayRemove
+    this.#openIfReady()
+  }
+
+  #openIfReady(): void {
+    if (this.#mayRemove === undefined || this.#presence.mustHold) return
+    this.#loop.open(this.#mayRemove && this.#presence.isSettled)
   }
 
   #nodeChanged({ context, problems, addresses, podCidrs }: NodeView): void {

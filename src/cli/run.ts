@@ -1,70 +1,112 @@
 /**
  * `kube-ipvs`: the daemon, and with --once one pass.
- * What could break: the exit codes are kube-proxy's: 1 for what only a restart can mend, 143 after SIGTERM. The kernel's
- * state stays as it is in every case, and traffic goes on.
+ * What could break: the exit codes are kube-proxy's: 1 for what only a restart can mend, 128 and its number after a
+ * signal. The kernel's state stays as it is in every case, and traffic goes on.
  */
-import { kernelRelease } from '../node/host.ts'
-import { openLog } from '../serve/log.ts'
+import { ipFamilies } from '../node/host.ts'
+import { setOomScore } from '../node/oom-score.ts'
+import { openLog, type ProcessLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
+import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { proxyStarting } from '../watch/event-objects.ts'
 import { writeEarlyLine } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
 import { growFreely, growSparingly } from './heap.ts'
 import { Proxy } from './proxy.ts'
-import { loadSettings, logWarnings, sourcesOf } from './settings.ts'
-import { VERSION } from './version.ts'
+import { loadSettings, logWarnings, type Settings, sourcesOf } from './settings.ts'
+import { type EndSignal, endSignal, SIGNAL_EXIT_CODE } from './signals.ts'
+import { logStart } from './start-log.ts'
 
-/** Exit code of a process that ends on a signal: 128 and the signal's number. */
-const SIGNAL_EXIT_CODE = { SIGTERM: 143, SIGINT: 130 } as const
-/** As long as a stop may take. */
-const CLOSE_MS = 2000
+/** As long as a stop may take; a container that is stopped has a second to be taken for a quick one. */
+const CLOSE_MS = 800
 
 export async function run(flags: FlagValues): Promise<number> {
+  if (flags.cleanup === true) return (await import('./cleanup.ts')).cleanup(flags)
   growFreely()
+  const signal = endSignal()
   const settings = await loadSettings(flags, writeEarlyLine)
-  const { format, verbosity } = settings.configuration.logging
-  const log = await openLog({ format, verbosity })
-  logWarnings(settings.warnings, log)
-  log.info('Using ipvs Proxier', { version: VERSION, kernel: kernelRelease(), node: settings.nodeName })
+  const { format, verbosity, vmodule } = settings.configuration.logging
+  const log = await openLog({ format, verbosity, vmodule })
+  process.on('uncaughtException', (error) => {
+    log.error('Unexpected failure', { error: error.stack ?? error.message })
+    log.close()
+    process.exit(1)
+  })
+  try {
+    logWarnings(settings.warnings, log)
+    if (flags.initOnly === true) return await (await import('./init-only.ts')).initializeOnly(settings, log)
+    return await serve(flags, settings, log, signal)
+  } catch (error) {
+    const reason = reasonOf(error, log)
+    log.error('Error running ProxyServer', { error: reason })
+    log.error('command failed', { error: reason })
+    return 1
+  } finally {
+    log.close()
+  }
+}
+
+/** Works until a signal comes, or with --once until everything was tried once. Rejects when only a restart can help. */
+async function serve(
+  flags: FlagValues,
+  settings: Settings,
+  log: ProcessLog,
+  signal: Promise<EndSignal>,
+): Promise<number> {
+  const { configuration, nodeName } = settings
+  applyOomScore(configuration.oomScoreAdj, log)
   const passes = new Passes()
   const { openSource, openEvents } = await sourcesOf(flags, settings, log)
+  logStart(configuration, ipFamilies(), log)
   const events = openEvents()
-  const proxy = await Proxy.start({
-    configuration: settings.configuration,
-    nodeName: settings.nodeName,
-    drainDeadlineMs: settings.configuration.kubeIPVS.drainDeadlineMs || undefined,
+  const starting = Proxy.start({
+    configuration,
+    nodeName,
+    drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
     log,
     events,
     openSource,
     onPass: (report, complete) => passes.add(report, complete),
   })
-  if (flags.once !== true) events.record(proxyStarting(settings.nodeName))
+  const proxy = await Promise.race([starting, signal])
+  if (typeof proxy === 'string') return stopped(proxy, log)
+  if (flags.once !== true) events.record(proxyStarting(nodeName))
   void passes.complete.then(growSparingly)
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
   if (benchFile !== undefined) (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
   const ended = flags.once === true ? passes.complete.then(() => undefined) : new Promise<never>(() => undefined)
-  const signal = await Promise.race([ended, received(log)])
+  const received = await Promise.race([ended, signal, proxy.failed])
+  const code = received === undefined ? undefined : stopped(received, log)
   await Promise.race([
     Promise.all([events.close(), proxy.close()]),
     new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref()),
   ])
-  log.close()
-  if (signal !== undefined) return SIGNAL_EXIT_CODE[signal]
+  if (code !== undefined) return code
   if (flags.output === 'json')
     process.stdout.write(`${JSON.stringify({ operations: passes.operations, failures: passes.failures })}\n`)
   return passes.failures === 0 ? 0 : 1
 }
 
-/** Resolves with the signal that asks the process to end. */
-function received(log: Log): Promise<keyof typeof SIGNAL_EXIT_CODE> {
-  return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const)
-      process.on(signal, () => {
-        log.info('Stopping; the kernel keeps what it has', { signal })
-        resolve(signal)
-      })
-  })
+function stopped(signal: EndSignal, log: Log): number {
+  log.info('Stopping; the kernel keeps what it has', { signal })
+  return SIGNAL_EXIT_CODE[signal]
+}
+
+function applyOomScore(score: number, log: Log): void {
+  try {
+    setOomScore(score)
+  } catch (error) {
+    log.warn('Failed to apply OOMScore', { error, oomScoreAdj: score })
+  }
+}
+
+/** What ends the process, in kube-proxy's words where it has some; a mistake of ours with its stack. */
+function reasonOf(error: unknown, log: Log): unknown {
+  if (!(error instanceof CodedError)) return error instanceof Error ? (error.stack ?? error) : error
+  if (error.code !== 'ipvs-missing') return error
+  log.error('The kernel lacks what ipvs mode needs', { error })
+  return "can't use the IPVS proxier: ipvs not supported"
 }
 
 /** Counts what passes did, and tells when everything was tried once. */

@@ -131,7 +131,11 @@ export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log)
   const { openApiSource } = await import('../watch/api-source.ts')
   const { KubeAccess } = await import('../watch/kube-config.ts')
   const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
-  const access = new KubeAccess({ kubeconfig, master: flags.master ?? '' })
+  const master = flags.master ?? ''
+  const access = new KubeAccess({ kubeconfig, master })
+  if (kubeconfig === '' && master === '')
+    log.info('Neither kubeconfig file nor master URL was specified, falling back to in-cluster config')
+  await access.check()
   requireIpvsMode(configuration)
   const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log }
   return {
@@ -161,7 +165,7 @@ export function logWarnings(warnings: readonly Problem[], log: Log): void {
 }
 
 /** Only ipvs mode exists so far. kube-proxy would find out before that whom it cannot reach. */
-function requireIpvsMode(configuration: KubeProxyConfiguration): void {
+export function requireIpvsMode(configuration: KubeProxyConfiguration): void {
   if (configuration.mode !== 'ipvs')
     throw new CodedError(
       'mode-unsupported',

@@ -24,7 +24,7 @@ export interface Kernel {
   close(): void
 }
 
-/** Changes nothing. Rejects with `module-missing` and the like when ipvs mode cannot work here. */
+/** Changes nothing. Rejects with `ipvs-missing` and the like when ipvs mode cannot work here. */
 export async function openKernel({ ipvs: { excludeCIDRs } }: KubeProxyConfiguration): Promise<Kernel> {
   const excluded = excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
   const signal = AbortSignal.timeout(OPEN_MS)

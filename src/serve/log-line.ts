@@ -47,7 +47,11 @@ export function formatJson({ level, verbosity, caller, message, fields, atMs }: 
   if (level !== 'error') values['v'] = verbosity
   if (level === 'warn') values['severity'] = 'warning'
   // A field must not hide what every line has.
-  for (const [key, value] of inOrder(fields)) values[Object.hasOwn(values, key) ? `${key}_` : key] = plain(value)
+  for (const [key, value] of inOrder(fields)) {
+    values[Object.hasOwn(values, key) ? `${key}_` : key] = plain(value)
+    if (key === 'err' && value instanceof AggregateError)
+      values['errCauses'] = value.errors.map((cause: unknown) => ({ error: plain(cause) }))
+  }
   return printableJson(values) ?? ''
 }
 
