@@ -90,6 +90,11 @@ export class Workbench {
     return finished(this.#spawn([...(command === '' ? [] : [command]), ...sources, ...flags]))
   }
 
+  /** Runs the program to its end with exactly these arguments. */
+  async run(...args: string[]): Promise<Finished> {
+    return finished(this.#spawn(args))
+  }
+
   #spawn(args: string[]): ChildProcess {
     return spawn(process.execPath, [MAIN, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
