@@ -23,7 +23,8 @@ export interface NodeView {
 }
 
 export interface FollowedNodeOptions {
-  readonly configuration: KubeProxyConfiguration
+  /** As it is in force now. */
+  readonly configuration: () => KubeProxyConfiguration
   readonly nodeName: string
   readonly rtnetlink: RtnetlinkConnection
   readonly log: Log
@@ -41,9 +42,13 @@ export class FollowedNode {
 
   constructor(options: FollowedNodeOptions) {
     const { configuration, nodeName, rtnetlink, log, onChange, now, signal } = options
-    const { bindAddress, nodePortAddresses } = configuration
+    const { bindAddress } = configuration()
     this.#onChange = onChange
-    this.#state = new NodeState({ nodeName, bindAddress, nodePortAddresses })
+    this.#state = new NodeState({
+      nodeName,
+      bindAddress,
+      nodePortAddresses: () => configuration().nodePortAddresses,
+    })
     this.#addresses = new InterfaceAddresses({
       rtnetlink,
       now,

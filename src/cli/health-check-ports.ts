@@ -16,7 +16,8 @@ import type { Events } from '../watch/event-recorder.ts'
 export interface HealthCheckPortsOptions {
   readonly families: readonly IpFamily[]
   readonly nodeName: string
-  readonly nodePortAddresses: readonly string[]
+  /** As it is in force now. */
+  readonly nodePortAddresses: () => readonly string[]
   readonly isProxyHealthy: () => boolean
   readonly problems: ProblemLog
   /** Hear of each attempt that failed; absent: nobody does. */
@@ -51,7 +52,7 @@ export class HealthCheckPorts {
   }
 
   nodeChanged(addresses: Iterable<InterfaceAddress>, nodeIps: NodeIps): void {
-    this.#checks.listenOn(healthCheckAddressesOf(this.#options.nodePortAddresses, addresses, nodeIps))
+    this.#checks.listenOn(healthCheckAddressesOf(this.#options.nodePortAddresses(), addresses, nodeIps))
   }
 
   close(): void {

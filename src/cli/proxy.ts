@@ -6,7 +6,7 @@
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { IpvsDataplane } from '../dataplane/ipvs.ts'
 import { FlowRemoval } from '../dataplane/flow-removal.ts'
-import { audit, type Kernel, openKernel, watchAnnouncements } from '../dataplane/kernel.ts'
+import { audit, type Kernel, type KernelFollowOptions, openKernel, watchAnnouncements } from '../dataplane/kernel.ts'
 import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import { SyncHealth } from '../serve/sync-health.ts'
@@ -20,15 +20,14 @@ import type { Events } from '../watch/event-recorder.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import type { ProbedKernel } from './bench-probe.ts'
 import { EarlySource } from './early-source.ts'
-import { FirstLists } from './first-lists.ts'
 import { FollowedNode, type NodeView } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
+import { logWaiting } from './list-log.ts'
+import type { NodeWaits } from './node-presence.ts'
+import { Opening } from './opening.ts'
 import { PassLog } from './pass-log.ts'
-import { logListed, logWaiting } from './list-log.ts'
-import { NodePresence, type NodeWaits } from './node-presence.ts'
 import { prepareNode } from './prepare-node.ts'
 import { preview } from './preview.ts'
-import { logNode } from './start-log.ts'
 
 export interface ProxyOptions {
   readonly configuration: KubeProxyConfiguration
@@ -54,17 +53,16 @@ export class Proxy {
   readonly #desired: DesiredFrontends
   readonly #loop: SyncLoop
   readonly #node: FollowedNode
-  readonly #presence: NodePresence
   readonly #problems: ProblemLog
   readonly #passLog: PassLog
   readonly #health: SyncHealth
   readonly #healthChecks: HealthCheckPorts
   readonly #flows: FlowRemoval
-  readonly #lists: FirstLists
-  /** Undefined until every list is complete; false: every one but the Node's. */
-  #mayRemove: boolean | undefined
+  readonly #opening: Opening
+  #configuration: KubeProxyConfiguration
+  #audits = new AbortController()
   #fail: (error: CodedError) => void = () => undefined
-  /** Rejects when only a new start can help. */
+  /** Rejects when only a new process can help. */
   readonly failed: Promise<never> = new Promise((_, reject) => {
     this.#fail = reject
   })
@@ -88,28 +86,19 @@ export class Proxy {
     const { configuration, nodeName, log } = options
     const { families } = kernel
     this.#options = options
-    this.#kernel = kernel
+    this.#configuration = configuration
     // Until somebody waits for it.
     this.failed.catch(() => undefined)
+    this.#kernel = kernel
     this.#problems = new ProblemLog(log)
     this.#closers.push(kernel.close)
     this.#node = new FollowedNode({
       ...options,
+      configuration: () => this.#configuration,
       rtnetlink: kernel.ipvs.rtnetlink,
       now,
       onChange: (node) => this.#nodeChanged(node),
       signal: this.#abort.signal,
-    })
-    this.#presence = new NodePresence({
-      ...options,
-      detectLocalMode: configuration.detectLocalMode,
-      ...(options.nodeWaits === undefined ? {} : { waits: options.nodeWaits }),
-      onFirst: (nodeIps, podCidrs) => {
-        const error = logNode({ configuration, families, nodeIps, podCidrs, log })
-        if (error !== undefined) this.#fail(error)
-      },
-      onChange: () => this.#openIfReady(),
-      onFatal: (error) => this.#fail(error),
     })
     this.#desired = new DesiredFrontends(this.#node.view.context)
     const guard = new SetsAndRules({
@@ -142,11 +131,11 @@ export class Proxy {
     this.#dataplane.wantFixtures()
     this.#passLog = new PassLog({ log, problems: this.#problems, dataplane: this.#dataplane, desired: this.#desired })
     this.#flows = new FlowRemoval({ staleFlows: this.#dataplane.staleFlows, now, log })
-    this.#health = new SyncHealth(2 * configuration.ipvs.syncPeriodMs, now)
+    this.#health = new SyncHealth(() => 2 * this.#configuration.ipvs.syncPeriodMs, now)
     this.#healthChecks = new HealthCheckPorts({
       ...options,
       families,
-      nodePortAddresses: configuration.nodePortAddresses,
+      nodePortAddresses: () => this.#configuration.nodePortAddresses,
       isProxyHealthy: () => this.#health.isHealthy,
       problems: this.#problems,
     })
@@ -155,16 +144,19 @@ export class Proxy {
     this.#loop = new SyncLoop({
       dataplane: this.#dataplane,
       desired: this.#desired,
-      minSyncPeriodMs: configuration.ipvs.minSyncPeriodMs,
+      minSyncPeriodMs: () => this.#configuration.ipvs.minSyncPeriodMs,
       now,
       onFrontend: (key, frontend) => this.#healthChecks.frontend(key, frontend),
       onPass: (report, durationMs) => this.#passed('tables', report, durationMs, !guard.isPending),
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
       onError: (error) => log.error('A pass failed', { error }),
     })
-    this.#lists = new FirstLists({
+    this.#opening = new Opening({
+      ...options,
+      families,
       onNode: () => this.#node.tell(),
-      onComplete: (mayRemove) => this.#open(mayRemove),
+      open: (mayRemove) => this.#loop.open(mayRemove),
+      onFatal: (error) => this.fail(error),
     })
   }
 
@@ -179,11 +171,22 @@ export class Proxy {
     return { ipvs, auditIpvs, rtnetlink, ipset, auditIpset }
   }
 
+  /** Makes `failed` reject. */
+  fail(error: CodedError): void {
+    this.#fail(error)
+  }
+
+  /** Takes a configuration over that differs in LIVE_FIELDS only. */
+  reconfigure(configuration: KubeProxyConfiguration): void {
+    this.#configuration = configuration
+    this.#node.tell()
+    this.#startAudits()
+  }
+
   /** Stops everything; the kernel stays as it is. */
   async close(): Promise<void> {
     this.#abort.abort(new CodedError('closed', 'the proxy is stopping'))
-    this.#lists.close()
-    this.#presence.close()
+    this.#opening.close()
     this.#node.close()
     await this.#loop.close()
     for (const close of this.#closers.toReversed()) await close()
@@ -219,60 +222,52 @@ export class Proxy {
       log,
       signal,
     })
-    const following = {
-      kernel: this.#kernel,
-      dataplane: this.#dataplane,
-      log,
-      onDoubt: () => this.#loop.request(),
-      onNodeAddresses: () => this.#node.addressesChanged(),
-      auditPeriodMs: configuration.ipvs.syncPeriodMs,
-      now,
-      signal,
-    }
-    this.#closers.push(watchAnnouncements(following).close)
+    this.#closers.push(watchAnnouncements(this.#following(signal)).close)
     // While the lists come; from here on changes are announced.
     this.#dataplane.guard.readRules()
     await this.#node.readAddresses()
     logWaiting(log)
-    const source = openSource(this.#sink(this.#lists))
+    const source = openSource(this.#sink(this.#opening))
     this.#closers.push(() => source.close())
-    const audits = audit(following)
+    this.#startAudits()
+  }
+
+  /** Starts them anew, with the period of now. */
+  #startAudits(): void {
+    this.#audits.abort()
+    this.#audits = new AbortController()
+    const audits = audit(this.#following(AbortSignal.any([this.#abort.signal, this.#audits.signal])))
     this.#closers.push(() => audits)
   }
 
-  #sink(lists: FirstLists): ObjectSink {
+  #following(signal: AbortSignal): KernelFollowOptions {
+    return {
+      kernel: this.#kernel,
+      dataplane: this.#dataplane,
+      log: this.#options.log,
+      onDoubt: () => this.#loop.request(),
+      onNodeAddresses: () => this.#node.addressesChanged(),
+      auditPeriodMs: this.#configuration.ipvs.syncPeriodMs,
+      now,
+      signal,
+    }
+  }
+
+  #sink(lists: Pick<Opening, 'listed'>): ObjectSink {
     return {
       apply: (changes) => {
         this.#node.apply(changes)
-        this.#presence.apply(changes)
+        this.#opening.apply(changes)
         this.#loop.apply(changes)
       },
-      listed: (kind) => {
-        if (lists === this.#lists) logListed(kind, this.#options.log)
-        if (lists === this.#lists && kind === 'nodes') this.#presence.listed()
-        lists.listed(kind)
-      },
+      listed: (kind) => lists.listed(kind),
       problems: (subject, problems) => this.#problems.report('source', subject, problems),
     }
   }
 
-  #open(mayRemove: boolean): void {
-    if (!mayRemove)
-      this.#options.log.warn('Going on without the Node object; nothing is removed until it is known', {
-        node: this.#options.nodeName,
-      })
-    this.#mayRemove = mayRemove
-    this.#openIfReady()
-  }
-
-  #openIfReady(): void {
-    if (this.#mayRemove === undefined || this.#presence.mustHold) return
-    this.#loop.open(this.#mayRemove && this.#presence.isSettled)
-  }
-
   #nodeChanged({ context, problems, addresses, podCidrs }: NodeView): void {
     // Before the Node was listed its addresses are unknown without anything being wrong.
-    if (!this.#lists.awaited.has('nodes')) this.#problems.report('node', 'configuration', problems)
+    if (!this.#opening.awaited.has('nodes')) this.#problems.report('node', 'configuration', problems)
     this.#dataplane.guard.podCidrs(podCidrs)
     this.#healthChecks.nodeChanged(addresses, context.nodeIps)
     this.#loop.setContext(context)

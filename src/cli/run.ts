@@ -4,7 +4,6 @@
  * signal. The kernel's state stays as it is in every case, and traffic goes on.
  */
 import { ipFamilies } from '../node/host.ts'
-import { setOomScore } from '../node/oom-score.ts'
 import { openLog, type ProcessLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import { CodedError } from '../values/errors.ts'
@@ -13,6 +12,7 @@ import { proxyStarting } from '../watch/event-objects.ts'
 import { writeEarlyLine } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
 import { growFreely, growSparingly } from './heap.ts'
+import { applyLive, applyOomScore } from './live-settings.ts'
 import { Proxy } from './proxy.ts'
 import { loadSettings, logWarnings, type Settings, sourcesOf } from './settings.ts'
 import { type EndSignal, endSignal, SIGNAL_EXIT_CODE } from './signals.ts'
@@ -73,6 +73,8 @@ async function serve(
   if (typeof proxy === 'string') return stopped(proxy, log)
   if (flags.once !== true) events.record(proxyStarting(nodeName))
   void passes.complete.then(growSparingly)
+  if (flags.once !== true && flags.config !== undefined && flags.config !== '')
+    void passes.complete.then(() => followFile(flags, settings, proxy, log))
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
   if (benchFile !== undefined) (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
   const ended = flags.once === true ? passes.complete.then(() => undefined) : new Promise<never>(() => undefined)
@@ -88,17 +90,23 @@ async function serve(
   return passes.failures === 0 ? 0 : 1
 }
 
+/** Once the first pass is over: a start has better things to do. */
+async function followFile(flags: FlagValues, settings: Settings, proxy: Proxy, log: ProcessLog): Promise<void> {
+  const { ConfigReload } = await import('./config-reload.ts')
+  const reload = new ConfigReload({
+    path: flags.config ?? '',
+    configuration: settings.configuration,
+    read: async () => (await loadSettings(flags)).configuration,
+    apply: (configuration, fields) => applyLive(configuration, fields, { log, proxy }),
+    onFatal: (error) => proxy.fail(error),
+    log,
+  })
+  reload.start()
+}
+
 function stopped(signal: EndSignal, log: Log): number {
   log.info('Stopping; the kernel keeps what it has', { signal })
   return SIGNAL_EXIT_CODE[signal]
-}
-
-function applyOomScore(score: number, log: Log): void {
-  try {
-    setOomScore(score)
-  } catch (error) {
-    log.warn('Failed to apply OOMScore', { error, oomScoreAdj: score })
-  }
 }
 
 /** What ends the process, in kube-proxy's words where it has some; a mistake of ours with its stack. */

@@ -5,12 +5,12 @@
  */
 
 export class SyncHealth {
-  readonly #graceMs: number
+  readonly #graceMs: () => number
   readonly #now: () => number
   readonly #failingSinceMs = new Map<string, number>()
 
   /** @param graceMs how long a table may be out of reach (kube-proxy: 2 x syncPeriod); `now` in milliseconds */
-  constructor(graceMs: number, now: () => number) {
+  constructor(graceMs: () => number, now: () => number) {
     this.#graceMs = graceMs
     this.#now = now
   }
@@ -22,7 +22,7 @@ export class SyncHealth {
   }
 
   get isHealthy(): boolean {
-    for (const sinceMs of this.#failingSinceMs.values()) if (this.#now() - sinceMs > this.#graceMs) return false
+    for (const sinceMs of this.#failingSinceMs.values()) if (this.#now() - sinceMs > this.#graceMs()) return false
     return true
   }
 }

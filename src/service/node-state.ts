@@ -12,8 +12,8 @@ export interface NodeSettings {
   readonly nodeName: string
   /** Canonical; '' = none. */
   readonly bindAddress: string
-  /** CIDRs or `primary`; empty = every address of the node. */
-  readonly nodePortAddresses: readonly string[]
+  /** As it is in force now: CIDRs or `primary`; empty = every address of the node. */
+  readonly nodePortAddresses: () => readonly string[]
 }
 
 export class NodeState {
@@ -43,7 +43,7 @@ export class NodeState {
   context(): { readonly context: NodeContext; readonly problems: readonly Problem[] } {
     const { nodeName, bindAddress, nodePortAddresses } = this.#settings
     const nodeIps = nodeIpsOf(this.#node, bindAddress)
-    const nodePorts = nodePortAddressesOf(nodePortAddresses, this.#addresses, nodeIps)
+    const nodePorts = nodePortAddressesOf(nodePortAddresses(), this.#addresses, nodeIps)
     return {
       context: {
         nodeName,

@@ -25,7 +25,8 @@ export interface Dataplane {
 export interface LoopOptions {
   readonly dataplane: Dataplane
   readonly desired: DesiredFrontends
-  readonly minSyncPeriodMs: number
+  /** Asked before each pass: it may change while the loop runs. */
+  readonly minSyncPeriodMs: () => number
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   /** Hears of frontends that changed, as the dataplane does. */
