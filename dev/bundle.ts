@@ -99,8 +99,8 @@ export async function bundle({ directory = join(ROOT, 'dist'), minify = true }: 
   return { entry: join(directory, 'kube-ipvs.mjs'), bytes }
 }
 
-/** Calls of the log: the engine names the place of the method's name. */
-const LOG_CALL = /(?<=\.)(?:info|verbose|warn|error|print|v)\(/g
+/** Calls of the log: the engine names the place of the function's name. */
+const LOG_CALL = /(?<=\.)(?:info|verbose|warn|error|print|v)\(|\b(?:say|writeEarlyLine)\(/g
 
 /** `NAME.lines` beside a file of the bundle: which line of the sources each call of the log comes from. */
 function writeLogLines(path: string): void {
