@@ -10,6 +10,7 @@ import { audit, type Kernel, type KernelFollowOptions, openKernel, watchAnnounce
 import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import { SyncHealth } from '../serve/sync-health.ts'
+import type { KeptAddresses } from '../service/virtual-ips.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
@@ -35,6 +36,7 @@ export interface ProxyOptions {
   readonly drainDeadlineMs: number | undefined
   readonly log: Log
   readonly events?: Events
+  readonly virtualIps?: KeptAddresses | undefined
   /** Opens the source of objects on this sink. */
   readonly openSource: (sink: ObjectSink) => Source
   /** How long the Node is waited for, where that is not as long as kube-proxy does. */

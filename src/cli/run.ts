@@ -57,7 +57,7 @@ async function serve(
   const { configuration, nodeName } = settings
   applyOomScore(configuration.oomScoreAdj, log)
   const passes = new Passes()
-  const { openSource, openEvents } = await sourcesOf(flags, settings, log)
+  const { openSource, openEvents, virtualIps } = await sourcesOf(flags, settings, log)
   logStart(configuration, ipFamilies(), log)
   const events = openEvents()
   const starting = Proxy.start({
@@ -66,6 +66,7 @@ async function serve(
     drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
     log,
     events,
+    virtualIps,
     openSource,
     onPass: (report, complete) => passes.add(report, complete),
   })

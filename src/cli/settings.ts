@@ -16,6 +16,7 @@ import {
 } from '../config/load.ts'
 import { configurationFromFlags, nameError, nodeName, withFlagsBesideFile } from '../config/overrides.ts'
 import type { KubeProxyConfiguration, UncheckedConfiguration } from '../config/types.ts'
+import type { KeptAddresses } from '../service/virtual-ips.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { Events } from '../watch/event-recorder.ts'
@@ -111,6 +112,8 @@ async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
 export interface Sources {
   readonly openSource: (sink: ObjectSink) => Source
   readonly openEvents: () => Events
+  /** Set when Services may not have any externalIPs and load-balancer addresses they like. */
+  readonly virtualIps: KeptAddresses | undefined
 }
 
 /** The manifests folder or the API server that the flags and the configuration name; nothing is opened yet. */
@@ -125,6 +128,7 @@ export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log)
     return {
       openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log }),
       openEvents: () => loggedEvents(log),
+      virtualIps: await virtualIpsOf(configuration, undefined, log),
     }
   }
   const { ApiClient } = await import('../watch/api-client.ts')
@@ -139,12 +143,25 @@ export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log)
   requireIpvsMode(configuration)
   const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log }
   return {
+    virtualIps: await virtualIpsOf(configuration, async () => (await access.access()).server, log),
     openSource: (sink) => openApiSource({ ...options, sink }),
     openEvents: () => {
       const client = new ApiClient({ access, userAgent: `kube-ipvs/${VERSION}`, contentType: 'application/json' })
       return new EventRecorder({ client, hostName: hostname(), qps, burst, log })
     },
   }
+}
+
+/** The rule for externalIPs and load-balancer addresses, when there is one. */
+async function virtualIpsOf(
+  { kubeIPVS }: KubeProxyConfiguration,
+  server: (() => Promise<string>) | undefined,
+  log: Log,
+): Promise<KeptAddresses | undefined> {
+  const ranges = kubeIPVS.allowedVirtualIPs
+  if (ranges === undefined) return undefined
+  const { keptAddresses } = await import('./virtual-ip-settings.ts')
+  return keptAddresses(ranges, await server?.(), log)
 }
 
 /** Later the source waits for a folder to come back; at a start a wrong name is most likely a mistake. */

@@ -7,6 +7,7 @@ import type { Problem } from '../values/errors.ts'
 import { type InterfaceAddress, localAddressesOf, nodePortAddressesOf } from './node-addresses.ts'
 import { type NodeContext, nodeIpsOf } from './node-context.ts'
 import type { Node } from './objects.ts'
+import type { VirtualIpRule } from './virtual-ips.ts'
 
 export interface NodeSettings {
   readonly nodeName: string
@@ -20,6 +21,7 @@ export class NodeState {
   readonly #settings: NodeSettings
   #node: Node | undefined
   #addresses: readonly InterfaceAddress[] = []
+  #virtualIps: VirtualIpRule | undefined
 
   constructor(settings: NodeSettings) {
     this.#settings = settings
@@ -39,6 +41,10 @@ export class NodeState {
     this.#addresses = addresses
   }
 
+  setVirtualIps(rule: VirtualIpRule): void {
+    this.#virtualIps = rule
+  }
+
   /** The context as it is now, and what is wrong with the configuration in it. */
   context(): { readonly context: NodeContext; readonly problems: readonly Problem[] } {
     const { nodeName, bindAddress, nodePortAddresses } = this.#settings
@@ -51,6 +57,7 @@ export class NodeState {
         nodeIps,
         localAddresses: localAddressesOf(this.#addresses),
         nodePortAddresses: nodePorts.addresses,
+        ...(this.#virtualIps === undefined ? {} : { virtualIps: this.#virtualIps }),
       },
       problems: nodePorts.problems,
     }
