@@ -9,7 +9,6 @@ import { FlowRemoval } from '../dataplane/flow-removal.ts'
 import { audit, type Kernel, openKernel, watchAnnouncements } from '../dataplane/kernel.ts'
 import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
-import { SyncHealth } from '../serve/sync-health.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
@@ -26,6 +25,7 @@ import { HealthCheckPorts } from './health-check-ports.ts'
 import { PassLog } from './pass-log.ts'
 import { prepareNode } from './prepare-node.ts'
 import { preview } from './preview.ts'
+import { ProxyHealth } from './proxy-health.ts'
 
 export interface ProxyOptions {
   readonly configuration: KubeProxyConfiguration
@@ -33,6 +33,8 @@ export interface ProxyOptions {
   readonly drainDeadlineMs: number | undefined
   readonly log: Log
   readonly events?: Events
+  /** Hears how this proxy fares; absent: nobody asks but health checks of Services. */
+  readonly health?: ProxyHealth
   /** Opens the source of objects on this sink. */
   readonly openSource: (sink: ObjectSink) => Source
   /** Hears of each pass; `complete` when nothing is under way that another pass waits for. */
@@ -51,7 +53,7 @@ export class Proxy {
   readonly #node: FollowedNode
   readonly #problems: ProblemLog
   readonly #passLog: PassLog
-  readonly #health: SyncHealth
+  readonly #health: ProxyHealth
   readonly #healthChecks: HealthCheckPorts
   readonly #flows: FlowRemoval
   readonly #lists: FirstLists
@@ -116,7 +118,9 @@ export class Proxy {
     this.#dataplane.wantFixtures()
     this.#passLog = new PassLog({ log, problems: this.#problems, dataplane: this.#dataplane, desired: this.#desired })
     this.#flows = new FlowRemoval({ staleFlows: this.#dataplane.staleFlows, now, log })
-    this.#health = new SyncHealth(2 * configuration.ipvs.syncPeriodMs, now)
+    const { syncPeriodMs } = configuration.ipvs
+    this.#health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
+    this.#health.follow(this.#dataplane)
     this.#healthChecks = new HealthCheckPorts({
       ...options,
       families,
@@ -131,6 +135,7 @@ export class Proxy {
       desired: this.#desired,
       minSyncPeriodMs: configuration.ipvs.minSyncPeriodMs,
       now,
+      onBegin: () => this.#health.passBegins(),
       onFrontend: (key, frontend) => this.#healthChecks.frontend(key, frontend),
       onPass: (report, durationMs) => this.#passed('tables', report, durationMs, !guard.isPending),
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
@@ -198,6 +203,7 @@ export class Proxy {
       log,
       onDoubt: () => this.#loop.request(),
       onNodeAddresses: () => this.#node.addressesChanged(),
+      onAuditPeriod: () => this.#health.audited(),
       auditPeriodMs: configuration.ipvs.syncPeriodMs,
       now,
       signal,
@@ -215,6 +221,7 @@ export class Proxy {
   #sink(lists: FirstLists): ObjectSink {
     return {
       apply: (changes) => {
+        this.#health.apply(changes)
         this.#node.apply(changes)
         this.#loop.apply(changes)
       },
@@ -242,7 +249,7 @@ export class Proxy {
 
   #passed(what: 'tables' | 'rules', report: PassReport, durationMs: number, complete: boolean): void {
     this.#passLog.passed(report, durationMs)
-    this.#health.passed(what, report.unreadable.length === 0)
+    this.#health.passed(what, report)
     this.#healthChecks.passed()
     this.#flows.passed()
     this.#options.onPass?.(report, complete)

@@ -57,6 +57,8 @@ export interface KernelFollowOptions {
   readonly onNodeAddresses: () => void
   /** From one audit to the next, at least (syncPeriod). */
   readonly auditPeriodMs: number
+  /** Such a period is over. */
+  readonly onAuditPeriod?: () => void
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   readonly signal: AbortSignal
@@ -94,6 +96,7 @@ export function audit({ kernel, dataplane, log, ...options }: KernelFollowOption
     families: kernel.families,
     periodMs: options.auditPeriodMs,
     onDoubt: options.onDoubt,
+    onPeriod: () => options.onAuditPeriod?.(),
     onError: (error) => log.warn('An audit failed', { error }),
     now: options.now,
     signal: options.signal,

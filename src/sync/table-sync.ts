@@ -50,7 +50,6 @@ export class TableSync<Item, Op> {
   readonly #postponed = new Set<string>()
   /** Items that nothing wants and that may not be removed yet. */
   readonly #kept = new Set<string>()
-
   /** Items that may not be made yet. */
   readonly #waiting = new Set<string>()
 
@@ -270,17 +269,20 @@ export class TableSync<Item, Op> {
     return true
   }
 
-  /** Items that wait for `mayCome` are asked about again at the next pass; true when there are any. */
-  release(): boolean {
-    const any = this.#waiting.size > 0
+  /** Items that wait for `mayCome` are asked about again at the next pass. */
+  release(): void {
     for (const key of this.#waiting) this.#dirty.add(key)
     this.#waiting.clear()
-    return any
   }
 
   /** Items that may not be made yet. */
   get waitingCount(): number {
     return this.#waiting.size
+  }
+
+  /** Keys whose last operations failed. */
+  *failingKeys(): Generator<string, void, undefined> {
+    for (const [key, { attempts }] of this.#delays) if (attempts > 0) yield key
   }
 
   /** Whether a plan made for this key earlier in the pass still holds: nothing failed, nobody wants or suspects anything else. */
@@ -290,11 +292,8 @@ export class TableSync<Item, Op> {
 
   /** When the next delayed key is due; undefined when nothing waits. */
   nextDueMs(): number | undefined {
-    let next: number | undefined
-    for (const key of this.#dirty) {
-      const at = this.#delays.get(key)?.notBeforeMs ?? 0
-      if (next === undefined || at < next) next = at
-    }
-    return next
+    let next = Number.POSITIVE_INFINITY
+    for (const key of this.#dirty) next = Math.min(next, this.#delays.get(key)?.notBeforeMs ?? 0)
+    return next === Number.POSITIVE_INFINITY ? undefined : next
   }
 }
