@@ -2,8 +2,7 @@
  * How the proxy fares, from the moment the process starts: what passes, rules, audits and the Node say of it.
  * What could break: it is asked before there is a kernel or a Node; then the Node is not known, and the first pass is due.
  */
-import type { IpvsDataplane } from '../dataplane/ipvs.ts'
-import { tableHealth } from '../dataplane/table-health.ts'
+import type { TableHealth } from '../dataplane/table-health.ts'
 import type { HealthState } from '../serve/health-answers.ts'
 import { SyncHealth } from '../serve/sync-health.ts'
 import type { ObjectChange } from '../service/objects.ts'
@@ -20,6 +19,14 @@ export interface ProxyHealthOptions {
   readonly now: () => number
 }
 
+/** What is looked at besides what passes say. */
+export interface FollowedKernel {
+  /** Tables as they stand now. */
+  readonly tables: () => Iterable<TableHealth>
+  /** The loops that write rules, one a family. */
+  readonly rules: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
+}
+
 /** The cluster autoscaler sets it on a Node that it is about to delete: load balancers shall stop using it before (KEP-3836). */
 const TO_BE_DELETED = 'ToBeDeletedByClusterAutoscaler'
 
@@ -27,7 +34,7 @@ export class ProxyHealth {
   readonly #options: ProxyHealthOptions
   readonly #sync: SyncHealth
   #nodeEligible = false
-  #dataplane: IpvsDataplane | undefined
+  #kernel: FollowedKernel | undefined
 
   constructor(options: ProxyHealthOptions) {
     this.#options = options
@@ -45,9 +52,8 @@ export class ProxyHealth {
     }
   }
 
-  /** From now on its tables are looked at too. */
-  follow(dataplane: IpvsDataplane): void {
-    this.#dataplane = dataplane
+  follow(kernel: FollowedKernel): void {
+    this.#kernel = kernel
   }
 
   /** A pass begins; it has to end. */
@@ -62,9 +68,7 @@ export class ProxyHealth {
     }
     this.#sync.set(`reading ${what}`, unreadable.length > 0)
     this.#lookAtRules()
-    if (this.#dataplane !== undefined)
-      for (const table of tableHealth(this.#dataplane, this.#options.families))
-        this.#sync.set(table.what, table.wrong, table.families)
+    for (const table of this.#kernel?.tables() ?? []) this.#sync.set(table.what, table.wrong, table.families)
     this.#sync.looked()
   }
 
@@ -85,7 +89,7 @@ export class ProxyHealth {
 
   /** A process that hangs tells nobody, so this is looked at whenever somebody asks. */
   #lookAtRules(): void {
-    for (const { family, isPending } of this.#dataplane?.guard.loops ?? [])
+    for (const { family, isPending } of this.#kernel?.rules ?? [])
       this.#sync.set(`rules ${family}`, isPending, [family])
   }
 }

@@ -7,6 +7,7 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import { IpvsDataplane } from '../dataplane/ipvs.ts'
 import { FlowRemoval } from '../dataplane/flow-removal.ts'
 import { audit, type Kernel, openKernel, watchAnnouncements } from '../dataplane/kernel.ts'
+import { tableHealth } from '../dataplane/table-health.ts'
 import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
@@ -120,7 +121,7 @@ export class Proxy {
     this.#flows = new FlowRemoval({ staleFlows: this.#dataplane.staleFlows, now, log })
     const { syncPeriodMs } = configuration.ipvs
     this.#health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
-    this.#health.follow(this.#dataplane)
+    this.#health.follow({ tables: () => tableHealth(this.#dataplane, families), rules: guard.loops })
     this.#healthChecks = new HealthCheckPorts({
       ...options,
       families,
@@ -203,7 +204,6 @@ export class Proxy {
       log,
       onDoubt: () => this.#loop.request(),
       onNodeAddresses: () => this.#node.addressesChanged(),
-      onAuditPeriod: () => this.#health.audited(),
       auditPeriodMs: configuration.ipvs.syncPeriodMs,
       now,
       signal,

@@ -3,14 +3,16 @@
  * What could break: the exit codes are kube-proxy's: 1 for what only a restart can mend, 143 after SIGTERM. The kernel's
  * state stays as it is in every case, and traffic goes on.
  */
-import { kernelRelease } from '../node/host.ts'
+import { ipFamilies, kernelRelease } from '../node/host.ts'
 import { openLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
 import { proxyStarting } from '../watch/event-objects.ts'
 import type { FlagValues } from './flags.ts'
 import { growFreely, growSparingly } from './heap.ts'
+import { LateServers } from './late-servers.ts'
 import { Proxy } from './proxy.ts'
+import { ProxyHealth } from './proxy-health.ts'
 import { loadSettings, logWarnings, requireIpvsMode, sourcesOf } from './settings.ts'
 import { VERSION } from './version.ts'
 
@@ -18,6 +20,8 @@ import { VERSION } from './version.ts'
 const SIGNAL_EXIT_CODE = { SIGTERM: 143, SIGINT: 130 } as const
 /** As long as a stop may take. */
 const CLOSE_MS = 2000
+
+const now = (): number => performance.now()
 
 export async function run(flags: FlagValues): Promise<number> {
   growFreely()
@@ -30,8 +34,22 @@ export async function run(flags: FlagValues): Promise<number> {
   const passes = new Passes()
   const { openSource, openEvents } = await sourcesOf(flags, settings, log)
   const events = openEvents()
+  const servers = new LateServers()
+  const { syncPeriodMs } = settings.configuration.ipvs
+  const health = new ProxyHealth({ nodeName: settings.nodeName, families: ipFamilies(), syncPeriodMs, now })
+  if (flags.once !== true)
+    await servers.open({
+      configuration: () => settings.configuration,
+      health,
+      metrics: () => undefined,
+      flags,
+      setVerbosity: () => undefined,
+      log,
+      firstPass: passes.complete,
+    })
   const proxy = await Proxy.start({
     configuration: settings.configuration,
+    health,
     nodeName: settings.nodeName,
     drainDeadlineMs: flags.drainDeadline === undefined || flags.drainDeadline === 0 ? undefined : flags.drainDeadline,
     log,
@@ -46,7 +64,7 @@ export async function run(flags: FlagValues): Promise<number> {
   const ended = flags.once === true ? passes.complete.then(() => undefined) : new Promise<never>(() => undefined)
   const signal = await Promise.race([ended, received(log)])
   await Promise.race([
-    Promise.all([events.close(), proxy.close()]),
+    Promise.all([servers.close(), events.close(), proxy.close()]),
     new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref()),
   ])
   log.close()

@@ -28,8 +28,6 @@ export interface IpvsAuditOptions {
   readonly periodMs: number
   /** A pass should look at what is doubted now. */
   readonly onDoubt: () => void
-  /** A period is over and all audits are on their way. */
-  readonly onPeriod?: () => void
   readonly onError: (error: unknown) => void
   readonly now: () => number
   readonly signal: AbortSignal
@@ -75,7 +73,6 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
     ),
     every(async () => {
       if (guardKernel.iptables.choice.mode === 'legacy') for (const family of families) guard.doubtRules(family)
-      options.onPeriod?.()
     }),
   ])
 }

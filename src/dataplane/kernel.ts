@@ -57,8 +57,6 @@ export interface KernelFollowOptions {
   readonly onNodeAddresses: () => void
   /** From one audit to the next, at least (syncPeriod). */
   readonly auditPeriodMs: number
-  /** Such a period is over. */
-  readonly onAuditPeriod?: () => void
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   readonly signal: AbortSignal
@@ -96,7 +94,6 @@ export function audit({ kernel, dataplane, log, ...options }: KernelFollowOption
     families: kernel.families,
     periodMs: options.auditPeriodMs,
     onDoubt: options.onDoubt,
-    onPeriod: () => options.onAuditPeriod?.(),
     onError: (error) => log.warn('An audit failed', { error }),
     now: options.now,
     signal: options.signal,

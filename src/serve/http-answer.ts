@@ -90,5 +90,5 @@ export function cleanPath(path: string): string {
     else kept.push(part)
   }
   const short = `/${kept.join('/')}`
-  return kept.length > 0 && /\/$/.test(path) ? `${short}/` : short
+  return kept.length > 0 && path.endsWith('/') ? `${short}/` : short
 }

@@ -105,6 +105,12 @@ export class HttpListener {
     this.#server.listen({ host, port, ipv6Only: !all, exclusive: true })
   }
 
+  /** Where it listens, when `port` was 0; undefined while it does not. */
+  get port(): number | undefined {
+    const address = this.#server.address()
+    return typeof address === 'object' ? address?.port : undefined
+  }
+
   /** The socket and all its connections are closed when this returns. */
   close(): void {
     this.#closed = true
@@ -131,7 +137,8 @@ export class HttpListener {
       return
     }
     onFailure(error, ++this.#attempts)
-    this.#retryTimer = setTimeout(() => this.open(), retryMs(this.#attempts))
+    // Whoever heard of it may have given up.
+    if (!this.#closed) this.#retryTimer = setTimeout(() => this.open(), retryMs(this.#attempts))
   }
 }
 

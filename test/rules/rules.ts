@@ -67,7 +67,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
   /^src\/iptables\/(chain-names|errors|local-traffic|look-throttle|out-filter|wanted-rules)\.ts$/,
   /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,
-  /^src\/serve\/(log-line|wanted-health-checks)\.ts$/,
+  /^src\/serve\/(component-pages|health-answers|http-answer|log-line|pprof-codec|wanted-health-checks)\.ts$/,
 ]
 
 /** What pure files may import of Node; of node:os they need the errno constants. */
