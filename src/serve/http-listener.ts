@@ -5,7 +5,7 @@
  * once for all ports; what a request is, Node's parser decides, strictly (no bare line feeds, no two lengths).
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { type Answering, type HttpAnswer, type HttpRequest, splitTarget } from './http-answer.ts'
+import { type Answering, type HttpAnswer, type HttpRequest, splitTarget, textAnswer } from './http-answer.ts'
 import { HttpConnections } from './http-connections.ts'
 
 export interface HttpListenerOptions {
@@ -142,6 +142,8 @@ export class HttpListener {
   }
 }
 
+const BAD_REQUEST = textAnswer('400 Bad Request', 400)
+
 type OnRequest = (request: IncomingMessage, response: ServerResponse) => void
 
 function respondWith(options: HttpListenerOptions, connections: HttpConnections, limits: HttpLimits): OnRequest {
@@ -155,6 +157,12 @@ function respondWith(options: HttpListenerOptions, connections: HttpConnections,
     if (!connections.asked(socket)) return
     response.once('close', () => connections.answered(socket))
     boundBody(request, response)
+    // Node's parser takes the requests of 1991 too.
+    if (request.httpVersionMajor !== 1) {
+      response.shouldKeepAlive = false
+      send(response, BAD_REQUEST)
+      return
+    }
     const asked = new AskedRequest(request, response)
     const result = attempt(() => answer(asked), failed)
     if (!(result instanceof Promise)) {
