@@ -20,7 +20,7 @@ class Story {
 
   constructor() {
     const now = (): number => this.#nowMs
-    this.health = new ProxyHealth({ nodeName: 'node0', families: IP_FAMILIES, syncPeriodMs: SYNC_PERIOD_MS, now })
+    this.health = new ProxyHealth({ nodeName: 'node0', families: IP_FAMILIES, syncPeriodMs: () => SYNC_PERIOD_MS, now })
     this.health.follow({ tables: () => this.#tables(), rules: [] })
   }
 

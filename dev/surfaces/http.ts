@@ -8,7 +8,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
-import { FLAGS, type Flag } from '../../src/cli/flags.ts'
+import { flagTexts, KUBE_PROXY_DEFAULTS } from '../../src/cli/flag-texts.ts'
 import type { ProxyHealth } from '../../src/cli/proxy-health.ts'
 import { healthAnswering, metricsAnswering } from '../../src/cli/servers.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
@@ -84,14 +84,11 @@ function outcome(exchange: Exchange, answer: Answer): readonly string[] {
 function withoutOwnFlags(path: string, text: string): string {
   if (path !== '/flagz') return text
   let rest = text
-  const flags: readonly Flag[] = Object.values(FLAGS)
-  for (const { name } of flags)
-    if (!KUBE_PROXY_FLAGS.test(name)) rest = rest.replace(new RegExp(`^${name}: .*\n|"${name}":"[^"]*",?`, 'm'), '')
+  for (const name of OWN_FLAGS) rest = rest.replace(new RegExp(`^${name}: .*\n|"${name}":"[^"]*",?`, 'm'), '')
   return rest.replace(',}', '}')
 }
 
-/** Ours are few; this names them as what they are not. */
-const KUBE_PROXY_FLAGS = /^(?!manifests$|once$|output$|drain-deadline$|allowed-virtual-ips$|dry-run$)/
+const OWN_FLAGS = Object.keys(flagTexts({})).filter((name) => !Object.hasOwn(KUBE_PROXY_DEFAULTS, name))
 
 /** Long enough to be sent in chunks, even compressed, as every real page is. Pages themselves are compared elsewhere. */
 const METRICS = Array.from({ length: 2000 }, (_, index) => `a{b="${(index * 7919) % 10_007}"} ${index}\n`).join('')
@@ -175,13 +172,20 @@ class Servers {
   }
 }
 
-/** Of both families at this moment. */
-function freePort(): Promise<number> {
+/** Below those that the kernel gives to clients; each case has its own, as cases run side by side. */
+let nextPort = 12_000 + (process.pid % 1000) * 10
+
+/** Free on both loopback addresses. */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = nextPort++
+    if ((await isFree(port, '127.0.0.1')) && (await isFree(port, '::1'))) return port
+  }
+}
+
+function isFree(port: number, host: string): Promise<boolean> {
   const server = createServer()
-  return new Promise((resolve, reject) => {
-    server.once('error', reject).listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      server.close(() => (typeof address === 'object' && address !== null ? resolve(address.port) : reject()))
-    })
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(false)).listen(port, host, () => server.close(() => resolve(true)))
   })
 }

@@ -13,8 +13,8 @@ export interface ProxyHealthOptions {
   readonly nodeName: string
   /** Families this node has. */
   readonly families: readonly IpFamily[]
-  /** KubeProxyConfiguration's; twice as long may something be wrong. */
-  readonly syncPeriodMs: number
+  /** KubeProxyConfiguration's, as it is now; twice as long may something be wrong. */
+  readonly syncPeriodMs: () => number
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
 }
@@ -39,7 +39,7 @@ export class ProxyHealth {
   constructor(options: ProxyHealthOptions) {
     this.#options = options
     const { families, syncPeriodMs, now } = options
-    this.#sync = new SyncHealth({ families, graceMs: 2 * syncPeriodMs, now, clock: Date.now })
+    this.#sync = new SyncHealth({ families, graceMs: () => 2 * syncPeriodMs(), now, clock: Date.now })
     this.#sync.begin('start')
   }
 

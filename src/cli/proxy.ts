@@ -119,8 +119,9 @@ export class Proxy {
     this.#dataplane.wantFixtures()
     this.#passLog = new PassLog({ log, problems: this.#problems, dataplane: this.#dataplane, desired: this.#desired })
     this.#flows = new FlowRemoval({ staleFlows: this.#dataplane.staleFlows, now, log })
-    const { syncPeriodMs } = configuration.ipvs
-    this.#health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
+    this.#health =
+      options.health ??
+      new ProxyHealth({ nodeName, families, syncPeriodMs: () => configuration.ipvs.syncPeriodMs, now })
     this.#health.follow({ tables: () => tableHealth(this.#dataplane, families), rules: guard.loops })
     this.#healthChecks = new HealthCheckPorts({
       ...options,

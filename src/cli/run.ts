@@ -35,8 +35,12 @@ export async function run(flags: FlagValues): Promise<number> {
   const { openSource, openEvents } = await sourcesOf(flags, settings, log)
   const events = openEvents()
   const servers = new LateServers()
-  const { syncPeriodMs } = settings.configuration.ipvs
-  const health = new ProxyHealth({ nodeName: settings.nodeName, families: ipFamilies(), syncPeriodMs, now })
+  const health = new ProxyHealth({
+    nodeName: settings.nodeName,
+    families: ipFamilies(),
+    syncPeriodMs: () => settings.configuration.ipvs.syncPeriodMs,
+    now,
+  })
   if (flags.once !== true)
     await servers.open({
       configuration: () => settings.configuration,

@@ -10,7 +10,7 @@ export interface SyncHealthOptions {
   /** Families this node has. */
   readonly families: readonly IpFamily[]
   /** How long something may be wrong (kube-proxy: 2 x syncPeriod). */
-  readonly graceMs: number
+  readonly graceMs: () => number
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   /** Milliseconds since the epoch. */
@@ -77,8 +77,9 @@ export class SyncHealth {
   }
 
   #isLate(family: IpFamily, nowMs: number): boolean {
+    const graceMs = this.#options.graceMs()
     for (const { sinceMs, families } of this.#troubles.values())
-      if (nowMs - sinceMs >= this.#options.graceMs && families.includes(family)) return true
+      if (nowMs - sinceMs >= graceMs && families.includes(family)) return true
     return false
   }
 }

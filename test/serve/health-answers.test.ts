@@ -95,7 +95,7 @@ describe('answerHealth', () => {
 describe('SyncHealth', () => {
   it('counts what lasts, for its families only, and ends with it', () => {
     let nowMs = 0
-    const health = new SyncHealth({ families: BOTH, graceMs: 100, now: () => nowMs, clock: () => 1000 + nowMs })
+    const health = new SyncHealth({ families: BOTH, graceMs: () => 100, now: () => nowMs, clock: () => 1000 + nowMs })
     const well = (): unknown => BOTH.map((family) => health.families.get(family)?.healthy)
     health.begin('sets IPv6', ['IPv6'])
     nowMs = 99
@@ -116,7 +116,7 @@ describe('SyncHealth', () => {
   })
 
   it('knows only the families that the node has', () => {
-    const health = new SyncHealth({ families: ['IPv4'], graceMs: 100, now: () => 0, clock: () => 0 })
+    const health = new SyncHealth({ families: ['IPv4'], graceMs: () => 100, now: () => 0, clock: () => 0 })
     assert.deepEqual([...health.families.keys()], ['IPv4'])
   })
 })
@@ -128,7 +128,7 @@ describe('ProxyHealth', () => {
 
   function newHealth() {
     const time = { ms: 0 }
-    const health = new ProxyHealth({ nodeName: 'node0', families: BOTH, syncPeriodMs: 50, now: () => time.ms })
+    const health = new ProxyHealth({ nodeName: 'node0', families: BOTH, syncPeriodMs: () => 50, now: () => time.ms })
     const kernel = { tables: [] as TableHealth[], rules: [] as { family: IpFamily; isPending: boolean }[] }
     health.follow({ tables: () => kernel.tables, rules: kernel.rules })
     return { time, health, kernel }
