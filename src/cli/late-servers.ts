@@ -11,13 +11,13 @@ export interface LateServersOptions extends ServersOptions {
 }
 
 /** Kubelet asks every 10 s unless told otherwise, and three times before it gives up. */
-const LATEST_MS = 2000
+const LATEST_MS = 4000
 
 export class LateServers {
   readonly #abort = new AbortController()
   #servers: Servers | undefined
 
-  /** Opens the ports after the first pass or after two seconds; with bindAddressHardFail now, and rejects when that fails. */
+  /** Opens the ports after the first pass or after four seconds; with bindAddressHardFail now, and rejects when that fails. */
   async open(options: LateServersOptions): Promise<void> {
     const { configuration, firstPass, log } = options
     if (configuration().bindAddressHardFail) {
