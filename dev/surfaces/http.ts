@@ -8,7 +8,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
-import { flagTexts, KUBE_PROXY_DEFAULTS } from '../../src/cli/flag-texts.ts'
+import { flagTexts } from '../../src/cli/flag-texts.ts'
 import type { ProxyHealth } from '../../src/cli/proxy-health.ts'
 import { healthAnswering, metricsAnswering } from '../../src/cli/servers.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
@@ -74,21 +74,21 @@ async function replay(
 
 function outcome(exchange: Exchange, answer: Answer): readonly string[] {
   if (exchange.failure !== undefined) return [`recorded ${exchange.failure}, ours ${answer.status}`]
-  const mismatches = [...compare(exchange, answer, (text) => withoutOwnFlags(exchange.request.path, text))]
+  const mismatches = [...compare(exchange, answer, (text) => withoutOwnFlags(exchange, text))]
   if (new Map(answer.headers).get('Content-Encoding') === 'gzip' && gunzipSync(answer.body).toString() !== METRICS)
     mismatches.push('gzip: the page is another one')
   return mismatches
 }
 
-/** /flagz shows our own flags too. */
-function withoutOwnFlags(path: string, text: string): string {
-  if (path !== '/flagz') return text
+/** /flagz shows our own flags too, those that kube-proxy does not have. */
+function withoutOwnFlags({ request, body = '' }: Exchange, text: string): string {
+  if (request.path !== '/flagz') return text
   let rest = text
-  for (const name of OWN_FLAGS) rest = rest.replace(new RegExp(`^${name}: .*\n|"${name}":"[^"]*",?`, 'm'), '')
+  for (const name of Object.keys(flagTexts({})))
+    if (!new RegExp(`^${name}\\b(?!-)|"${name}"`, 'm').test(body))
+      rest = rest.replace(new RegExp(`^${name}: .*\n|"${name}":"[^"]*",?`, 'm'), '')
   return rest.replace(',}', '}')
 }
-
-const OWN_FLAGS = Object.keys(flagTexts({})).filter((name) => !Object.hasOwn(KUBE_PROXY_DEFAULTS, name))
 
 /** Long enough to be sent in chunks, even compressed, as every real page is. Pages themselves are compared elsewhere. */
 const METRICS = Array.from({ length: 2000 }, (_, index) => `a{b="${(index * 7919) % 10_007}"} ${index}\n`).join('')

@@ -6,7 +6,7 @@ import { formatDuration } from '../config/duration.ts'
 import { FLAGS, type Flag, type FlagValues } from './flags.ts'
 
 /** Values of flags that are not given, as kube-proxy 1.36 prints them. */
-export const KUBE_PROXY_DEFAULTS: Readonly<Record<string, string>> = {
+const DEFAULTS: Readonly<Record<string, string>> = {
   'bind-address': '0.0.0.0',
   'bind-address-hard-fail': 'false',
   'boot-id-file': '/proc/sys/kernel/random/boot_id',
@@ -70,7 +70,7 @@ export const KUBE_PROXY_DEFAULTS: Readonly<Record<string, string>> = {
 
 /** Text by name, in the order of names. */
 export function flagTexts(values: FlagValues): Readonly<Record<string, string>> {
-  const texts = new Map(Object.entries(KUBE_PROXY_DEFAULTS))
+  const texts = new Map(Object.entries(DEFAULTS))
   const given = new Map<string, unknown>(Object.entries(values))
   const flags: readonly [string, Flag][] = Object.entries(FLAGS)
   for (const [key, flag] of flags) {
