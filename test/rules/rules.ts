@@ -56,6 +56,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
 /** Files that only compute: the same input gives the same output, at any time, on any machine. */
 export const PURE: readonly RegExp[] = [
   /^src\/(values|service)\//,
+  /^src\/serve\/(component-pages|health-answers|http-answer|pprof-codec)\.ts$/,
   /^src\/config\/(?!file\.ts$)/,
   /^src\/(?!cli\/)\w+\/(types|render|diff|text|key|operation)\.ts$/,
   /^src\/(?!cli\/)\w+\/[\w-]+-(render|diff|text)\.ts$/,
@@ -67,7 +68,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
   /^src\/iptables\/(chain-names|errors|local-traffic|look-throttle|out-filter|wanted-rules)\.ts$/,
   /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,
-  /^src\/serve\/(component-pages|health-answers|http-answer|log-line|pprof-codec|wanted-health-checks)\.ts$/,
+  /^src\/serve\/(log-line|wanted-health-checks)\.ts$/,
 ]
 
 /** What pure files may import of Node; of node:os they need the errno constants. */
