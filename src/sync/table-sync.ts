@@ -21,10 +21,8 @@ function allDone(outcomes: readonly (Error | undefined)[], from: number, count: 
   return true
 }
 
-interface Delay {
-  readonly notBeforeMs: number
-  readonly attempts: number
-}
+/** `error` is absent when a repair waits for its turn. */
+type Delay = { readonly notBeforeMs: number; readonly attempts: number; readonly error?: Error }
 
 export interface TableSyncOptions<Item> {
   /** Hears of every key that was written or found to need nothing, so that others can derive from it what is due. */
@@ -246,7 +244,7 @@ export class TableSync<Item, Op> {
     if (failures.length > 0) {
       this.#unread.add(key)
       this.#dirty.add(key)
-      this.#delays.set(key, { notBeforeMs: retryAtMs, attempts })
+      for (const { error } of failures) this.#delays.set(key, { notBeforeMs: retryAtMs, attempts, error })
       return failures
     }
     this.#delays.delete(key)
@@ -280,9 +278,9 @@ export class TableSync<Item, Op> {
     return this.#waiting.size
   }
 
-  /** Keys whose last operations failed. */
-  *failingKeys(): Generator<string, void, undefined> {
-    for (const [key, { attempts }] of this.#delays) if (attempts > 0) yield key
+  /** Keys whose last operations failed, and why. */
+  *failing(): Generator<readonly [key: string, error: Error], void, undefined> {
+    for (const [key, { error }] of this.#delays) if (error !== undefined) yield [key, error]
   }
 
   /** Whether a plan made for this key earlier in the pass still holds: nothing failed, nobody wants or suspects anything else. */

@@ -104,8 +104,9 @@ describe('health and metrics of the daemon', () => {
 
   it('do not mind a Service whose things cannot be written', async () => {
     begin({ syncPeriod: '500ms' })
-    // The kernel takes no such address for a device.
-    bench.write('bad.yaml', service('bad', { clusterIP: '10.96.0.9', externalIPs: ['240.0.0.1'] }))
+    // No interface takes an address of a group.
+    const families = { clusterIPs: ['10.96.0.9', 'fd00:10:96::9'], ipFamilies: ['IPv4', 'IPv6'] }
+    bench.write('bad.yaml', service('bad', { ...families, externalIPs: ['ff02::1:5', 'ff02::1:6', 'ff02::1:7'] }))
     bench.start()
     await eventually(async () => assert.deepEqual(await both(), [200, 200]))
     await eventually(() => assert.match(bench.log, /An operation failed/))
