@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { promisify } from 'node:util'
-import { type State, type StateFile, UNSERVED_PORTS } from './files.ts'
+import type { State, StateFile } from './files.ts'
 import {
   type Answer,
   normaliseAddresses,
@@ -16,7 +16,6 @@ import {
   normaliseIpvs,
   normaliseRules,
   withoutKernelWide,
-  withoutPorts,
 } from './normalise.ts'
 
 const run = promisify(execFile)
@@ -78,16 +77,12 @@ export async function takeState(files: readonly StateFile[], healthPorts: readon
   return Object.fromEntries([...entries, ['listeners.txt', listeners]])
 }
 
-/**
- * What both sides may be compared in: without values that a namespace can see but not set, and without what the program
- * does not serve.
- */
+/** What both sides may be compared in: without values that a namespace can see but not set. */
 export function comparable(state: State, kernelWide: boolean): State {
-  const { 'sysctl.txt': sysctls, 'listeners.txt': listeners } = state
+  const { 'sysctl.txt': sysctls } = state
   return {
     ...state,
     ...(kernelWide || sysctls === undefined ? {} : { 'sysctl.txt': withoutKernelWide(sysctls) }),
-    ...(listeners === undefined ? {} : { 'listeners.txt': withoutPorts(listeners, UNSERVED_PORTS) }),
   }
 }
 

@@ -7,9 +7,9 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import { IpvsDataplane } from '../dataplane/ipvs.ts'
 import { FlowRemoval } from '../dataplane/flow-removal.ts'
 import { audit, type Kernel, type KernelFollowOptions, openKernel, watchAnnouncements } from '../dataplane/kernel.ts'
+import { tableHealth } from '../dataplane/table-health.ts'
 import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
-import { SyncHealth } from '../serve/sync-health.ts'
 import type { KeptAddresses } from '../service/virtual-ips.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
@@ -29,6 +29,7 @@ import { Opening } from './opening.ts'
 import { PassLog } from './pass-log.ts'
 import { prepareNode } from './prepare-node.ts'
 import { preview } from './preview.ts'
+import { ProxyHealth } from './proxy-health.ts'
 
 export interface ProxyOptions {
   readonly configuration: KubeProxyConfiguration
@@ -37,6 +38,8 @@ export interface ProxyOptions {
   readonly log: Log
   readonly events?: Events
   readonly virtualIps?: KeptAddresses | undefined
+  /** Hears how this proxy fares; absent: nobody asks but health checks of Services. */
+  readonly health?: ProxyHealth
   /** Opens the source of objects on this sink. */
   readonly openSource: (sink: ObjectSink) => Source
   /** How long the Node is waited for, where that is not as long as kube-proxy does. */
@@ -57,7 +60,7 @@ export class Proxy {
   readonly #node: FollowedNode
   readonly #problems: ProblemLog
   readonly #passLog: PassLog
-  readonly #health: SyncHealth
+  readonly #health: ProxyHealth
   readonly #healthChecks: HealthCheckPorts
   readonly #flows: FlowRemoval
   readonly #opening: Opening
@@ -133,7 +136,9 @@ export class Proxy {
     this.#dataplane.wantFixtures()
     this.#passLog = new PassLog({ log, problems: this.#problems, dataplane: this.#dataplane, desired: this.#desired })
     this.#flows = new FlowRemoval({ staleFlows: this.#dataplane.staleFlows, now, log })
-    this.#health = new SyncHealth(() => 2 * this.#configuration.ipvs.syncPeriodMs, now)
+    const syncPeriodMs = (): number => this.#configuration.ipvs.syncPeriodMs
+    this.#health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
+    this.#health.follow({ tables: () => tableHealth(this.#dataplane, families), rules: guard.loops })
     this.#healthChecks = new HealthCheckPorts({
       ...options,
       families,
@@ -148,6 +153,7 @@ export class Proxy {
       desired: this.#desired,
       minSyncPeriodMs: () => this.#configuration.ipvs.minSyncPeriodMs,
       now,
+      onBegin: () => this.#health.passBegins(),
       onFrontend: (key, frontend) => this.#healthChecks.frontend(key, frontend),
       onPass: (report, durationMs) => this.#passed('tables', report, durationMs, !guard.isPending),
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
@@ -160,6 +166,11 @@ export class Proxy {
       open: (mayRemove) => this.#loop.open(mayRemove),
       onFatal: (error) => this.fail(error),
     })
+  }
+
+  /** As it is in force. */
+  get configuration(): KubeProxyConfiguration {
+    return this.#configuration
   }
 
   get dataplane(): IpvsDataplane {
@@ -258,6 +269,7 @@ export class Proxy {
   #sink(lists: Pick<Opening, 'listed'>): ObjectSink {
     return {
       apply: (changes) => {
+        this.#health.apply(changes)
         this.#node.apply(changes)
         this.#opening.apply(changes)
         this.#loop.apply(changes)
@@ -278,7 +290,7 @@ export class Proxy {
 
   #passed(what: 'tables' | 'rules', report: PassReport, durationMs: number, complete: boolean): void {
     this.#passLog.passed(report, durationMs)
-    this.#health.passed(what, report.unreadable.length === 0)
+    this.#health.passed(what, report)
     this.#healthChecks.passed()
     this.#flows.passed()
     this.#options.onPass?.(report, complete)

@@ -3,6 +3,7 @@
  * What could break: the exit codes are kube-proxy's: 1 for what only a restart can mend, 128 and its number after a
  * signal. The kernel's state stays as it is in every case, and traffic goes on.
  */
+import type { KubeProxyConfiguration } from '../config/types.ts'
 import { ipFamilies } from '../node/host.ts'
 import { openLog, type ProcessLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
@@ -12,8 +13,10 @@ import { proxyStarting } from '../watch/event-objects.ts'
 import { writeEarlyLine } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
 import { growFreely, growSparingly } from './heap.ts'
+import { LateServers } from './late-servers.ts'
 import { applyLive, applyOomScore } from './live-settings.ts'
 import { Proxy } from './proxy.ts'
+import { ProxyHealth } from './proxy-health.ts'
 import { loadSettings, logWarnings, type Settings, sourcesOf } from './settings.ts'
 import { type EndSignal, endSignal, SIGNAL_EXIT_CODE } from './signals.ts'
 import { logStart } from './start-log.ts'
@@ -60,8 +63,28 @@ async function serve(
   const { openSource, openEvents, virtualIps } = await sourcesOf(flags, settings, log)
   logStart(configuration, ipFamilies(), log)
   const events = openEvents()
+  const servers = new LateServers()
+  let started: Proxy | undefined
+  const inForce = (): KubeProxyConfiguration => started?.configuration ?? configuration
+  const health = new ProxyHealth({
+    nodeName,
+    families: ipFamilies(),
+    syncPeriodMs: () => inForce().ipvs.syncPeriodMs,
+    now: () => performance.now(),
+  })
+  if (flags.once !== true)
+    await servers.open({
+      configuration: inForce,
+      health,
+      metrics: () => undefined,
+      flags,
+      setVerbosity: (verbosity) => log.setVerbosity({ verbosity, vmodule: inForce().logging.vmodule }),
+      log,
+      firstPass: passes.complete,
+    })
   const starting = Proxy.start({
     configuration,
+    health,
     nodeName,
     drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
     log,
@@ -72,6 +95,7 @@ async function serve(
   })
   const proxy = await Promise.race([starting, signal])
   if (typeof proxy === 'string') return stopped(proxy, log)
+  started = proxy
   if (flags.once !== true) events.record(proxyStarting(nodeName))
   void passes.complete.then(growSparingly)
   if (flags.once !== true && flags.config !== undefined && flags.config !== '')
@@ -82,7 +106,7 @@ async function serve(
   const received = await Promise.race([ended, signal, proxy.failed])
   const code = received === undefined ? undefined : stopped(received, log)
   await Promise.race([
-    Promise.all([events.close(), proxy.close()]),
+    Promise.all([servers.close(), events.close(), proxy.close()]),
     new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref()),
   ])
   if (code !== undefined) return code

@@ -31,6 +31,8 @@ export interface LoopOptions {
   readonly now: () => number
   /** Hears of frontends that changed, as the dataplane does. */
   readonly onFrontend: FrontendListener['frontend']
+  /** A pass begins, or the work on objects before it. */
+  readonly onBegin?: () => void
   /** Hears of every pass, with its length in milliseconds. */
   readonly onPass: (report: PassReport, durationMs: number) => void
   readonly onProblems: FrontendListener['problems']
@@ -105,6 +107,7 @@ export class SyncLoop {
   async #round(signal: AbortSignal): Promise<number | undefined> {
     const { dataplane, desired, now, onPass } = this.#options
     const startedMs = now()
+    this.#options.onBegin?.()
     try {
       // What is worked out first is first in every table.
       if (this.#first) desired.flushFirst(this.#listener)

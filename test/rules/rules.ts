@@ -56,6 +56,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
 /** Files that only compute: the same input gives the same output, at any time, on any machine. */
 export const PURE: readonly RegExp[] = [
   /^src\/(values|service)\//,
+  /^src\/serve\/(component-pages|health-answers|http-answer|pprof-codec)\.ts$/,
   /^src\/config\/(?!file\.ts$)/,
   /^src\/(?!cli\/)\w+\/(types|render|diff|text|key|operation)\.ts$/,
   /^src\/(?!cli\/)\w+\/[\w-]+-(render|diff|text)\.ts$/,
