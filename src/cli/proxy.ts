@@ -8,6 +8,8 @@ import { IpvsDataplane } from '../dataplane/ipvs.ts'
 import { FlowRemoval } from '../dataplane/flow-removal.ts'
 import { audit, type Kernel, openKernel, watchAnnouncements } from '../dataplane/kernel.ts'
 import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
+import type { Metrics } from '../metrics/metrics.ts'
+import type { RequestCounts } from '../metrics/request-counts.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import { SyncHealth } from '../serve/sync-health.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
@@ -26,6 +28,7 @@ import { HealthCheckPorts } from './health-check-ports.ts'
 import { PassLog } from './pass-log.ts'
 import { prepareNode } from './prepare-node.ts'
 import { preview } from './preview.ts'
+import { proxyMetrics } from './proxy-metrics.ts'
 
 export interface ProxyOptions {
   readonly configuration: KubeProxyConfiguration
@@ -37,6 +40,10 @@ export interface ProxyOptions {
   readonly openSource: (sink: ObjectSink) => Source
   /** Hears of each pass; `complete` when nothing is under way that another pass waits for. */
   readonly onPass?: (report: PassReport, complete: boolean) => void
+  /** Requests to the API server, counted by whoever makes them. */
+  readonly requests?: RequestCounts
+  /** Services that get traffic metrics of their own; 0: none. Default 100. */
+  readonly serviceMetricsLimit?: number
 }
 
 const now = (): number => performance.now()
@@ -55,6 +62,7 @@ export class Proxy {
   readonly #healthChecks: HealthCheckPorts
   readonly #flows: FlowRemoval
   readonly #lists: FirstLists
+  readonly metrics: Metrics
   readonly #closers: (() => Promise<void> | void)[] = []
 
   /** Checks and prepares the kernel, then starts. Rejects with `module-missing` and the like when it cannot work here. */
@@ -94,7 +102,8 @@ export class Proxy {
       nodeName,
       now,
       onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
-      onPass: (report, durationMs) => {
+      onPass: (report, durationMs, family) => {
+        this.metrics.sync.rulesPassed(report, durationMs, family)
         this.#passed('rules', report, durationMs, false)
         this.#loop.request()
       },
@@ -111,9 +120,12 @@ export class Proxy {
       families,
       drainDeadlineMs: options.drainDeadlineMs,
       now,
+      onFlowsRemoved: (...removed) => this.metrics.sync.flowsRemoved(...removed),
       log,
     })
     this.#dataplane.wantFixtures()
+    this.metrics = proxyMetrics({ ...options, kernel, dataplane: this.#dataplane, desired: this.#desired, now })
+    this.#closers.push(() => this.metrics.close())
     this.#passLog = new PassLog({ log, problems: this.#problems, dataplane: this.#dataplane, desired: this.#desired })
     this.#flows = new FlowRemoval({ staleFlows: this.#dataplane.staleFlows, now, log })
     this.#health = new SyncHealth(2 * configuration.ipvs.syncPeriodMs, now)
@@ -131,8 +143,15 @@ export class Proxy {
       desired: this.#desired,
       minSyncPeriodMs: configuration.ipvs.minSyncPeriodMs,
       now,
-      onFrontend: (key, frontend) => this.#healthChecks.frontend(key, frontend),
-      onPass: (report, durationMs) => this.#passed('tables', report, durationMs, !guard.isPending),
+      onFrontend: (key, frontend) => {
+        this.metrics.sync.frontend(key, frontend)
+        this.#healthChecks.frontend(key, frontend)
+      },
+      onWorkedOut: () => this.metrics.sync.takenUp(),
+      onPass: (report, durationMs) => {
+        this.metrics.sync.passed(report, durationMs)
+        this.#passed('tables', report, durationMs, !guard.isPending)
+      },
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
       onError: (error) => log.error('A pass failed', { error }),
     })
@@ -199,6 +218,7 @@ export class Proxy {
       onDoubt: () => this.#loop.request(),
       onNodeAddresses: () => this.#node.addressesChanged(),
       auditPeriodMs: configuration.ipvs.syncPeriodMs,
+      auditObserver: this.metrics.auditObserver,
       now,
       signal,
     }
@@ -215,6 +235,7 @@ export class Proxy {
   #sink(lists: FirstLists): ObjectSink {
     return {
       apply: (changes) => {
+        this.metrics.sync.changed(changes, this.#desired)
         this.#node.apply(changes)
         this.#loop.apply(changes)
       },

@@ -3,6 +3,7 @@
  * What could break: the exit codes are kube-proxy's: 1 for what only a restart can mend, 143 after SIGTERM. The kernel's
  * state stays as it is in every case, and traffic goes on.
  */
+import { RequestCounts } from '../metrics/request-counts.ts'
 import { kernelRelease } from '../node/host.ts'
 import { openLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
@@ -28,7 +29,8 @@ export async function run(flags: FlagValues): Promise<number> {
   requireIpvsMode(settings)
   log.info('Using ipvs Proxier', { version: VERSION, kernel: kernelRelease(), node: settings.nodeName })
   const passes = new Passes()
-  const { openSource, openEvents } = await sourcesOf(flags, settings, log)
+  const requests = new RequestCounts()
+  const { openSource, openEvents } = await sourcesOf(flags, settings, log, requests)
   const events = openEvents()
   const proxy = await Proxy.start({
     configuration: settings.configuration,
@@ -37,6 +39,7 @@ export async function run(flags: FlagValues): Promise<number> {
     log,
     events,
     openSource,
+    requests,
     onPass: (report, complete) => passes.add(report, complete),
   })
   if (flags.once !== true) events.record(proxyStarting(settings.nodeName))

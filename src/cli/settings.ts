@@ -11,6 +11,7 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { Events } from '../watch/event-recorder.ts'
+import type { RequestObserver } from '../watch/http-pool.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import type { FlagValues } from './flags.ts'
 import { VERSION } from './version.ts'
@@ -58,7 +59,12 @@ export interface Sources {
 }
 
 /** The manifests folder or the API server that the flags and the configuration name; nothing is opened yet. */
-export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log): Promise<Sources> {
+export async function sourcesOf(
+  flags: FlagValues,
+  settings: Settings,
+  log: Log,
+  observer?: RequestObserver,
+): Promise<Sources> {
   const watchLog = log.child('watch')
   const { nodeName: node, configuration } = settings
   const { manifests } = flags
@@ -76,11 +82,16 @@ export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log)
   const { KubeAccess } = await import('../watch/kube-config.ts')
   const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
   const access = new KubeAccess({ kubeconfig, master: flags.master ?? '' })
-  const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log: watchLog }
+  const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log: watchLog, observer }
   return {
     openSource: (sink) => openApiSource({ ...options, sink }),
     openEvents: () => {
-      const client = new ApiClient({ access, userAgent: `kube-ipvs/${VERSION}`, contentType: 'application/json' })
+      const client = new ApiClient({
+        access,
+        userAgent: `kube-ipvs/${VERSION}`,
+        contentType: 'application/json',
+        observer,
+      })
       return new EventRecorder({ client, hostName: hostname(), qps, burst, log: watchLog })
     },
   }

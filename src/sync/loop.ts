@@ -30,6 +30,8 @@ export interface LoopOptions {
   readonly now: () => number
   /** Hears of frontends that changed, as the dataplane does. */
   readonly onFrontend: FrontendListener['frontend']
+  /** Everything that came is worked out; the pass that takes it up follows. */
+  readonly onWorkedOut: () => void
   /** Hears of every pass, with its length in milliseconds. */
   readonly onPass: (report: PassReport, durationMs: number) => void
   readonly onProblems: FrontendListener['problems']
@@ -102,13 +104,14 @@ export class SyncLoop {
   }
 
   async #round(signal: AbortSignal): Promise<number | undefined> {
-    const { dataplane, desired, now, onPass } = this.#options
+    const { dataplane, desired, now, onPass, onWorkedOut } = this.#options
     const startedMs = now()
     try {
       // What is worked out first is first in every table.
       if (this.#first) desired.flushFirst(this.#listener)
       this.#first = false
       while (desired.flush(this.#listener, SLICE_OWNERS) > 0) await nextTurn()
+      onWorkedOut()
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
       onPass(report, now() - startedMs)
       const nextMs = dataplane.nextDueMs()
