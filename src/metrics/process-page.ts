@@ -22,13 +22,13 @@ export async function writeProcess(page: MetricsPage): Promise<void> {
   page.value(PROCESS.cpu, [], (user + system) / 1e6)
   page.value(PROCESS.residentMemoryBytes, [], process.memoryUsage.rss())
   page.value(PROCESS.startTime, [], startTimeSeconds())
-  const [stat, limits, netstat, files] = await Promise.all([
+  const [stat, limits, netstat] = await Promise.all([
     textOf('/proc/self/stat'),
     textOf('/proc/self/limits'),
     textOf('/proc/self/net/netstat'),
-    readdir('/proc/self/fd').catch(() => undefined),
   ])
-  // The folder itself is open while it is read.
+  // After the others, which are open while they are read; as the folder itself is.
+  const files = await readdir('/proc/self/fd').catch(() => undefined)
   if (files !== undefined) page.value(PROCESS.openFds, [], files.length - 1)
   // The name of the program, which may have spaces, ends with the last parenthesis; vsize is field 23 of proc(5).
   write(page, PROCESS.virtualMemoryBytes, stat.slice(stat.lastIndexOf(')') + 2).split(' ')[20])
