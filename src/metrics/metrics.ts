@@ -9,9 +9,6 @@ import type { RequestCounts } from './request-counts.ts'
 import type { Sources } from './sources.ts'
 import type { SyncCounts } from './sync-counts.ts'
 
-/** As kube-proxy says it. */
-export const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8; escaping=underscores'
-
 export interface MetricsOptions {
   readonly sync: SyncCounts
   readonly requests: RequestCounts
@@ -19,7 +16,6 @@ export interface MetricsOptions {
 }
 
 export class Metrics {
-  readonly contentType = CONTENT_TYPE
   readonly sync: SyncCounts
   readonly requests: RequestCounts
   readonly audits = new AuditCounts()
@@ -39,7 +35,7 @@ export class Metrics {
     this.sources = sources
   }
 
-  /** The page of `/metrics`. Who asks while one is being made gets the same. */
+  /** The page of `/metrics`: text/plain, version 0.0.4. Who asks while one is being made gets the same. */
   text(): Promise<string> {
     this.delay.start()
     this.#under ??= this.#text().finally(() => {

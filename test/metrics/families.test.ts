@@ -77,6 +77,29 @@ describe('families of kube-proxy', () => {
   })
 })
 
+describe("kubernetes-mixin's dashboard and alerts", () => {
+  it('find every series they ask for', () => {
+    // dashboards/proxy.libsonnet without go_goroutines; `up` is the scraper's own.
+    const asked: [string, Record<string, string>][] = [
+      ['kubeproxy_sync_proxy_rules_duration_seconds_count', {}],
+      ['kubeproxy_sync_proxy_rules_duration_seconds_bucket', { le: '0.001' }],
+      ['kubeproxy_network_programming_duration_seconds_count', {}],
+      ['kubeproxy_network_programming_duration_seconds_bucket', { le: '0.25' }],
+      ['rest_client_requests_total', { code: '200' }],
+      ['rest_client_request_duration_seconds_bucket', { verb: 'GET', le: '0.025' }],
+      ['rest_client_request_duration_seconds_bucket', { verb: 'POST', le: '0.025' }],
+      ['process_resident_memory_bytes', {}],
+      ['process_cpu_seconds_total', {}],
+    ]
+    const samples = [...page.values()].flatMap((family) => family.samples)
+    for (const [name, labels] of asked)
+      assert.ok(
+        samples.some((it) => it.name === name && Object.entries(labels).every(([k, v]) => it.labels.get(k) === v)),
+        `${name} ${JSON.stringify(labels)}`,
+      )
+  })
+})
+
 describe('families of kube-ipvs', () => {
   it('are on the page as they are described, and nothing else is', () => {
     for (const { name, type, help, labels, buckets } of Object.values<Family>(OWN)) {
