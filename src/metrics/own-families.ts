@@ -138,7 +138,7 @@ export const OWN = {
   serviceConnections: {
     name: 'kubeipvs_service_connections_total',
     type: 'counter',
-    help: 'Connections to a Service through this node, as IPVS counts them. At most as many Services as kubeIPVS.serviceMetrics.limit says.',
+    help: 'Connections to a Service through this node, as IPVS counts them. At most as many Services as kubeIPVS.serviceMetricsLimit says.',
     labels: ['namespace', 'service'],
   },
   servicePackets: {
