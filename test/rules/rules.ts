@@ -69,6 +69,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
   /^src\/iptables\/(chain-names|errors|local-traffic|look-throttle|out-filter|wanted-rules)\.ts$/,
   /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,
+  /^src\/metrics\/(audit-counts|buckets|family|histogram|page|probe-counts|request-counts|[\w-]+-families)\.ts$/,
   /^src\/serve\/(log-line|wanted-health-checks)\.ts$/,
 ]
 
