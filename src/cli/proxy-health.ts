@@ -2,6 +2,7 @@
  * How the proxy fares, from the moment the process starts: what passes, rules, audits and the Node say of it.
  * What could break: it is asked before there is a kernel or a Node; then the Node is not known, and the first pass is due.
  */
+import type { AuditObserver } from '../dataplane/audits.ts'
 import type { TableHealth } from '../dataplane/table-health.ts'
 import type { HealthState } from '../serve/health-answers.ts'
 import { SyncHealth } from '../serve/sync-health.ts'
@@ -72,9 +73,15 @@ export class ProxyHealth {
     this.#sync.looked()
   }
 
-  /** A round of audits is over. */
-  audited(): void {
-    this.#sync.looked()
+  /** Whoever hears of audits, and this, which an audit that is over tells that the kernel was looked at. */
+  alsoHears(observer: AuditObserver): AuditObserver {
+    return {
+      ...observer,
+      ended: (audit, durationMs, failed) => {
+        observer.ended(audit, durationMs, failed)
+        if (!failed) this.#sync.looked()
+      },
+    }
   }
 
   get isHealthy(): boolean {

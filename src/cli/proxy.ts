@@ -9,44 +9,26 @@ import { FlowRemoval } from '../dataplane/flow-removal.ts'
 import { audit, type Kernel, type KernelFollowOptions, openKernel, watchAnnouncements } from '../dataplane/kernel.ts'
 import { tableHealth } from '../dataplane/table-health.ts'
 import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
+import type { Metrics } from '../metrics/metrics.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
-import type { KeptAddresses } from '../service/virtual-ips.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import { CodedError } from '../values/errors.ts'
-import type { Log } from '../values/log.ts'
-import type { Events } from '../watch/event-recorder.ts'
-import type { ObjectSink, Source } from '../watch/source.ts'
+import type { ObjectSink } from '../watch/source.ts'
 import type { ProbedKernel } from './bench-probe.ts'
 import { EarlySource } from './early-source.ts'
 import { FollowedNode, type NodeView } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
 import { logWaiting } from './list-log.ts'
-import type { NodeWaits } from './node-presence.ts'
 import { Opening } from './opening.ts'
 import { PassLog } from './pass-log.ts'
 import { prepareNode } from './prepare-node.ts'
 import { preview } from './preview.ts'
 import { ProxyHealth } from './proxy-health.ts'
-
-export interface ProxyOptions {
-  readonly configuration: KubeProxyConfiguration
-  readonly nodeName: string
-  readonly drainDeadlineMs: number | undefined
-  readonly log: Log
-  readonly events?: Events
-  readonly virtualIps?: KeptAddresses | undefined
-  /** Hears how this proxy fares; absent: nobody asks but health checks of Services. */
-  readonly health?: ProxyHealth
-  /** Opens the source of objects on this sink. */
-  readonly openSource: (sink: ObjectSink) => Source
-  /** How long the Node is waited for, where that is not as long as kube-proxy does. */
-  readonly nodeWaits?: NodeWaits
-  /** Hears of each pass; `complete` when nothing is under way that another pass waits for. */
-  readonly onPass?: (report: PassReport, complete: boolean) => void
-}
+import { proxyMetrics } from './proxy-metrics.ts'
+import type { ProxyOptions } from './proxy-options.ts'
 
 const now = (): number => performance.now()
 
@@ -64,7 +46,9 @@ export class Proxy {
   readonly #healthChecks: HealthCheckPorts
   readonly #flows: FlowRemoval
   readonly #opening: Opening
-  #configuration: KubeProxyConfiguration
+  /** As it is in force; `reconfigure` changes it. */
+  configuration: KubeProxyConfiguration
+  readonly metrics: Metrics
   #audits = new AbortController()
   #fail: (error: CodedError) => void = () => undefined
   /** Rejects when only a new process can help. */
@@ -91,7 +75,7 @@ export class Proxy {
     const { configuration, nodeName, log } = options
     const { families } = kernel
     this.#options = options
-    this.#configuration = configuration
+    this.configuration = configuration
     // Until somebody waits for it.
     this.failed.catch(() => undefined)
     this.#kernel = kernel
@@ -99,7 +83,7 @@ export class Proxy {
     this.#closers.push(kernel.close)
     this.#node = new FollowedNode({
       ...options,
-      configuration: () => this.#configuration,
+      configuration: () => this.configuration,
       rtnetlink: kernel.ipvs.rtnetlink,
       now,
       onChange: (node) => this.#nodeChanged(node),
@@ -114,7 +98,8 @@ export class Proxy {
       nodeName,
       now,
       onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
-      onPass: (report, durationMs) => {
+      onPass: (report, durationMs, family) => {
+        this.metrics.sync.rulesPassed(report, durationMs, family)
         this.#passed('rules', report, durationMs, false)
         this.#loop.request()
       },
@@ -131,18 +116,21 @@ export class Proxy {
       families,
       drainDeadlineMs: options.drainDeadlineMs,
       now,
+      onFlowsRemoved: (...removed) => this.metrics.sync.flowsRemoved(...removed),
       log,
     })
     this.#dataplane.wantFixtures()
+    this.metrics = proxyMetrics({ ...options, kernel, dataplane: this.#dataplane, desired: this.#desired, now })
+    this.#closers.push(() => this.metrics.close())
     this.#passLog = new PassLog({ log, problems: this.#problems, dataplane: this.#dataplane, desired: this.#desired })
     this.#flows = new FlowRemoval({ staleFlows: this.#dataplane.staleFlows, now, log })
-    const syncPeriodMs = (): number => this.#configuration.ipvs.syncPeriodMs
+    const syncPeriodMs = (): number => this.configuration.ipvs.syncPeriodMs
     this.#health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
     this.#health.follow({ tables: () => tableHealth(this.#dataplane, families), rules: guard.loops })
     this.#healthChecks = new HealthCheckPorts({
       ...options,
       families,
-      nodePortAddresses: () => this.#configuration.nodePortAddresses,
+      nodePortAddresses: () => this.configuration.nodePortAddresses,
       isProxyHealthy: () => this.#health.isHealthy,
       problems: this.#problems,
     })
@@ -151,11 +139,18 @@ export class Proxy {
     this.#loop = new SyncLoop({
       dataplane: this.#dataplane,
       desired: this.#desired,
-      minSyncPeriodMs: () => this.#configuration.ipvs.minSyncPeriodMs,
+      minSyncPeriodMs: () => this.configuration.ipvs.minSyncPeriodMs,
       now,
       onBegin: () => this.#health.passBegins(),
-      onFrontend: (key, frontend) => this.#healthChecks.frontend(key, frontend),
-      onPass: (report, durationMs) => this.#passed('tables', report, durationMs, !guard.isPending),
+      onFrontend: (key, frontend) => {
+        this.metrics.sync.frontend(key, frontend)
+        this.#healthChecks.frontend(key, frontend)
+      },
+      onWorkedOut: () => this.metrics.sync.takenUp(),
+      onPass: (report, durationMs) => {
+        this.metrics.sync.passed(report, durationMs)
+        this.#passed('tables', report, durationMs, !guard.isPending)
+      },
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
       onError: (error) => log.error('A pass failed', { error }),
     })
@@ -166,11 +161,6 @@ export class Proxy {
       open: (mayRemove) => this.#loop.open(mayRemove),
       onFatal: (error) => this.fail(error),
     })
-  }
-
-  /** As it is in force. */
-  get configuration(): KubeProxyConfiguration {
-    return this.#configuration
   }
 
   get dataplane(): IpvsDataplane {
@@ -191,7 +181,7 @@ export class Proxy {
 
   /** Takes a configuration over that differs in LIVE_FIELDS only. */
   reconfigure(configuration: KubeProxyConfiguration): void {
-    this.#configuration = configuration
+    this.configuration = configuration
     this.#node.tell()
     this.#startAudits()
   }
@@ -260,7 +250,8 @@ export class Proxy {
       log: this.#options.log,
       onDoubt: () => this.#loop.request(),
       onNodeAddresses: () => this.#node.addressesChanged(),
-      auditPeriodMs: this.#configuration.ipvs.syncPeriodMs,
+      auditPeriodMs: this.configuration.ipvs.syncPeriodMs,
+      auditObserver: this.#health.alsoHears(this.metrics.auditObserver),
       now,
       signal,
     }
@@ -270,6 +261,7 @@ export class Proxy {
     return {
       apply: (changes) => {
         this.#health.apply(changes)
+        this.metrics.sync.changed(changes, this.#desired)
         this.#node.apply(changes)
         this.#opening.apply(changes)
         this.#loop.apply(changes)

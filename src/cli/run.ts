@@ -4,6 +4,7 @@
  * signal. The kernel's state stays as it is in every case, and traffic goes on.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
+import { RequestCounts } from '../metrics/request-counts.ts'
 import { ipFamilies } from '../node/host.ts'
 import { openLog, type ProcessLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
@@ -60,12 +61,13 @@ async function serve(
   const { configuration, nodeName } = settings
   applyOomScore(configuration.oomScoreAdj, log)
   const passes = new Passes()
-  const { openSource, openEvents, virtualIps } = await sourcesOf(flags, settings, log)
+  const requests = new RequestCounts()
+  const { openSource, openEvents, virtualIps } = await sourcesOf(flags, settings, log, requests)
   logStart(configuration, ipFamilies(), log)
   const events = openEvents()
   const servers = new LateServers()
-  let started: Proxy | undefined
-  const inForce = (): KubeProxyConfiguration => started?.configuration ?? configuration
+  const running: { proxy?: Proxy } = {}
+  const inForce = (): KubeProxyConfiguration => running.proxy?.configuration ?? configuration
   const health = new ProxyHealth({
     nodeName,
     families: ipFamilies(),
@@ -76,7 +78,7 @@ async function serve(
     await servers.open({
       configuration: inForce,
       health,
-      metrics: () => undefined,
+      metrics: () => running.proxy?.metrics,
       flags,
       setVerbosity: (verbosity) => log.setVerbosity({ verbosity, vmodule: inForce().logging.vmodule }),
       log,
@@ -91,11 +93,12 @@ async function serve(
     events,
     virtualIps,
     openSource,
+    requests,
     onPass: (report, complete) => passes.add(report, complete),
   })
   const proxy = await Promise.race([starting, signal])
   if (typeof proxy === 'string') return stopped(proxy, log)
-  started = proxy
+  running.proxy = proxy
   if (flags.once !== true) events.record(proxyStarting(nodeName))
   void passes.complete.then(growSparingly)
   if (flags.once !== true && flags.config !== undefined && flags.config !== '')

@@ -20,6 +20,7 @@ import type { KeptAddresses } from '../service/virtual-ips.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { Events } from '../watch/event-recorder.ts'
+import type { RequestObserver } from '../watch/http-pool.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import { type EarlyLine, type LogFormat, SettingsRefused, writeEarlyLine } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
@@ -117,7 +118,12 @@ export interface Sources {
 }
 
 /** The manifests folder or the API server that the flags and the configuration name; nothing is opened yet. */
-export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log): Promise<Sources> {
+export async function sourcesOf(
+  flags: FlagValues,
+  settings: Settings,
+  log: Log,
+  observer?: RequestObserver,
+): Promise<Sources> {
   const { nodeName: node, configuration } = settings
   const { manifests } = flags
   if (manifests !== undefined) requireIpvsMode(configuration)
@@ -141,12 +147,17 @@ export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log)
     log.info('Neither kubeconfig file nor master URL was specified, falling back to in-cluster config')
   await access.check()
   requireIpvsMode(configuration)
-  const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log }
+  const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log, observer }
   return {
     virtualIps: await virtualIpsOf(configuration, async () => (await access.access()).server, log),
     openSource: (sink) => openApiSource({ ...options, sink }),
     openEvents: () => {
-      const client = new ApiClient({ access, userAgent: `kube-ipvs/${VERSION}`, contentType: 'application/json' })
+      const client = new ApiClient({
+        access,
+        userAgent: `kube-ipvs/${VERSION}`,
+        contentType: 'application/json',
+        observer,
+      })
       return new EventRecorder({ client, hostName: hostname(), qps, burst, log })
     },
   }

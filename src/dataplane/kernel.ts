@@ -7,7 +7,7 @@ import { ipFamilies } from '../node/host.ts'
 import { parseCidr } from '../values/cidr.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { auditIpvsMode } from './audits.ts'
+import { type AuditObserver, auditIpvsMode } from './audits.ts'
 import { type GuardKernel, openGuardKernel, watchRules } from './guard-kernel.ts'
 import type { IpvsDataplane } from './ipvs.ts'
 import { type IpvsKernel, openIpvsKernel, watchKernel } from './ipvs-kernel.ts'
@@ -57,6 +57,7 @@ export interface KernelFollowOptions {
   readonly onNodeAddresses: () => void
   /** From one audit to the next, at least (syncPeriod). */
   readonly auditPeriodMs: number
+  readonly auditObserver?: AuditObserver | undefined
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   readonly signal: AbortSignal
@@ -94,6 +95,7 @@ export function audit({ kernel, dataplane, log, ...options }: KernelFollowOption
     families: kernel.families,
     periodMs: options.auditPeriodMs,
     onDoubt: options.onDoubt,
+    observer: options.auditObserver,
     onError: (error) => log.warn('An audit failed', { error }),
     now: options.now,
     signal: options.signal,

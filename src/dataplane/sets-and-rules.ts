@@ -48,7 +48,7 @@ export interface SetsAndRulesOptions {
   /** A set was full and takes more entries now. */
   readonly onGrown: EntryRunOptions['onGrown']
   /** Hears of each pass over the rules of a family. */
-  readonly onPass: (report: PassReport, durationMs: number) => void
+  readonly onPass: (report: PassReport, durationMs: number, family: IpFamily) => void
   /** Rules that are left out now because the kernel lacks a match. */
   readonly onMissing: (error: MissingMatchError, leftOut: readonly string[]) => void
   readonly onError: (error: unknown) => void
@@ -233,7 +233,7 @@ export class SetsAndRules {
   #rulesPassed(report: PassReport, durationMs: number, family: IpFamily): void {
     const loop = this.#loopOf(family)
     if (this.#started && loop !== undefined) this.#look(loop)
-    this.#options.onPass(report, durationMs)
+    this.#options.onPass(report, durationMs, family)
     if (this.#changed) this.#options.onReady()
   }
 

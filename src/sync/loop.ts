@@ -33,6 +33,8 @@ export interface LoopOptions {
   readonly onFrontend: FrontendListener['frontend']
   /** A pass begins, or the work on objects before it. */
   readonly onBegin?: () => void
+  /** Everything that came is worked out; the pass that takes it up follows. */
+  readonly onWorkedOut: () => void
   /** Hears of every pass, with its length in milliseconds. */
   readonly onPass: (report: PassReport, durationMs: number) => void
   readonly onProblems: FrontendListener['problems']
@@ -105,7 +107,7 @@ export class SyncLoop {
   }
 
   async #round(signal: AbortSignal): Promise<number | undefined> {
-    const { dataplane, desired, now, onPass } = this.#options
+    const { dataplane, desired, now, onPass, onWorkedOut } = this.#options
     const startedMs = now()
     this.#options.onBegin?.()
     try {
@@ -113,6 +115,7 @@ export class SyncLoop {
       if (this.#first) desired.flushFirst(this.#listener)
       this.#first = false
       while (desired.flush(this.#listener, SLICE_OWNERS) > 0) await nextTurn()
+      onWorkedOut()
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
       onPass(report, now() - startedMs)
       const nextMs = dataplane.nextDueMs()

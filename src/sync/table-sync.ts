@@ -4,8 +4,9 @@
  * What could break: the mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
  * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
  */
-import type { Failure, Repair, Step } from './step.ts'
+import { allDone, type Failure, type Repair, type Step } from './step.ts'
 import type { KernelTable } from './table.ts'
+import { noCounts } from './table-counts.ts'
 
 /** First and longest wait before a failed key is tried again, in milliseconds. */
 const RETRY_FIRST_MS = 500
@@ -15,11 +16,6 @@ const REPAIRS_FREE = 3
 const REPAIR_WINDOW_MS = 60_000
 
 const NO_FAILURES: readonly Failure[] = []
-
-function allDone(outcomes: readonly (Error | undefined)[], from: number, count: number): boolean {
-  for (let index = from; index < from + count; index++) if (outcomes[index] !== undefined) return false
-  return true
-}
 
 /** `error` is absent when a repair waits for its turn. */
 type Delay = { readonly notBeforeMs: number; readonly attempts: number; readonly error?: Error }
@@ -33,6 +29,7 @@ export interface TableSyncOptions<Item> {
 
 export class TableSync<Item, Op> {
   readonly table: KernelTable<Item, Op>
+  readonly counts = noCounts()
   readonly #desired = new Map<string, Item>()
   readonly #live = new Map<string, Item>()
   /** Keys that may differ. */
@@ -50,7 +47,6 @@ export class TableSync<Item, Op> {
   readonly #kept = new Set<string>()
   /** Items that may not be made yet. */
   readonly #waiting = new Set<string>()
-
   readonly #onExamined: (key: string) => void
   readonly #mayCome: (key: string, item: Item) => boolean
 
@@ -80,6 +76,10 @@ export class TableSync<Item, Op> {
 
   get desiredCount(): number {
     return this.#desired.size
+  }
+
+  get liveCount(): number {
+    return this.#live.size
   }
 
   liveEntries(): IterableIterator<[string, Item]> {

@@ -7,6 +7,7 @@ const PARTS = ['src/conntrack', 'src/ipset', 'src/iptables', 'src/ipvs', 'src/wa
 const BELOW_COMPOSITION = [
   'native',
   'src/config',
+  'src/metrics',
   'src/netlink',
   'src/node',
   'src/serve',
@@ -23,6 +24,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/netlink': ['src/values'],
   native: ['src/netlink', 'src/values'],
   'src/node': ['src/config/types.ts', 'src/ipset/catalogue.ts', 'src/netlink', 'src/service', 'src/values'],
+  'src/metrics': ['src/service', 'src/sync', 'src/values'],
   'src/serve': ['src/service', 'src/sync/owned-map.ts', 'src/values'],
   // The engine knows tables and sources by interface only.
   'src/sync': ['src/service', 'src/values'],
@@ -68,6 +70,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
   /^src\/iptables\/(chain-names|errors|local-traffic|look-throttle|out-filter|wanted-rules)\.ts$/,
   /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,
+  /^src\/metrics\/(audit-counts|buckets|family|histogram|page|probe-counts|request-counts|[\w-]+-families)\.ts$/,
   /^src\/serve\/(log-line|log-secrets|wanted-health-checks)\.ts$/,
 ]
 

@@ -118,6 +118,7 @@ test('the addresses of the API server and of DNS in the cluster are followed', (
     family: 'IPv4',
     ports: [],
     endpoints: [{ address, nodeName: '', ready: true, serving: true, terminating: false }],
+    triggeredAtMs: 0,
   })
   const externalIps = ['10.96.0.1', '10.96.0.10', '172.18.0.2', '172.18.0.3']
   const refused = () => outcome({ externalIps }, rule).problems.map((text) => text.split(' ')[1])

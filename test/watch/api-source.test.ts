@@ -67,6 +67,7 @@ test('openApiSource delivers all three kinds', async (t) => {
     name: 'service-199-x7k2p',
     serviceName: 'service-199',
     family: 'IPv4',
+    triggeredAtMs: Date.parse('2026-11-20T16:19:17Z'),
     ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
     endpoints: [0, 1, 2].map((endpoint) => ({
       address: endpointAddress(199, endpoint, 3, 0),
