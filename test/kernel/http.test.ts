@@ -74,6 +74,26 @@ describe('health and metrics of the daemon', () => {
     const shown = JSON.parse(await text(`${METRICS}/configz`))
     assert.equal(shown['kubeproxy.config.k8s.io'].mode, 'ipvs')
     assert.equal(await status(`${METRICS}/debug/pprof/profile`), 404)
+    const page = await text(`${METRICS}/metrics`)
+    assert.match(page, /^kubeproxy_sync_proxy_rules_duration_seconds_count\{ip_family="IPv4"\} [1-9]/m)
+    assert.match(page, /^kubeproxy_proxy_healthz_total\{code="200"\} [1-9]/m)
+    assert.match(page, /^kubeproxy_proxy_livez_total\{code="200"\} [1-9]/m)
+    await text(`${METRICS}/healthz`)
+    assert.match(await text(`${METRICS}/metrics/slis`), /^kubernetes_healthcheck\{name="ping",type="healthz"\} 1$/m)
+  })
+
+  it('show profiles and change the verbosity of the log where enableProfiling asks for it', async () => {
+    begin({}, { enableProfiling: true })
+    bench.start()
+    await eventually(async () => assert.deepEqual(await both(), [200, 200]))
+    const profile = await fetch(`${METRICS}/debug/pprof/profile?seconds=0.2`)
+    assert.deepEqual([profile.status, profile.headers.get('content-type')], [200, 'application/octet-stream'])
+    const put = await fetch(`${METRICS}/debug/flags/v`, { method: 'PUT', body: '0' })
+    assert.equal(await put.text(), 'successfully set klog.logging.verbosity to 0\n')
+    const before = bench.log
+    bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.7']))
+    await eventually(() => assert.match(sh('ipvsadm -S -n'), /10\.244\.0\.7/))
+    assert.doesNotMatch(bench.log.slice(before.length), /Pass done/)
   })
 
   it('follow the Node', async () => {
