@@ -55,9 +55,9 @@ async function serve(
   signal: Promise<EndSignal>,
 ): Promise<number> {
   const { configuration, nodeName } = settings
-  applyOomScore(configuration.oomScoreAdj, log)
   const passes = new Passes()
   const { openSource, openEvents, virtualIps } = await sourcesOf(flags, settings, log)
+  applyOomScore(configuration.oomScoreAdj, log)
   logStart(configuration, ipFamilies(), log)
   const events = openEvents()
   const starting = Proxy.start({
