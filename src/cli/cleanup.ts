@@ -147,6 +147,7 @@ async function removeAll(reconciler: Reconciler, signal: AbortSignal): Promise<r
     if (failures.length === 0 || tries === TRIES) return failures
     // Until all of them are due: what is left at the end is what could not be done.
     const dueMs = Math.max(...failures.map(({ retryAtMs }) => retryAtMs))
-    await sleep(Math.max(0, dueMs - now()), undefined, { signal })
+    // A timer may fire a moment early, and a pass with nothing due would look like success.
+    while (now() < dueMs) await sleep(dueMs - now() + 1, undefined, { signal })
   }
 }

@@ -36,6 +36,6 @@ export function applyOomScore(score: number, log: Log): void {
   try {
     setOomScore(score)
   } catch (error) {
-    log.warn('Failed to apply OOMScore', { error, oomScoreAdj: score })
+    log.verbose(2, 'Failed to apply OOMScore', { error, oomScoreAdj: score })
   }
 }

@@ -119,8 +119,8 @@ describe('--cleanup', () => {
   it('empties a chain that somebody else leads to, and says so', async () => {
     await ipvsModeRan()
     sh(`iptables${suffix} -t nat -N MINE && iptables${suffix} -t nat -A MINE -j KUBE-MARK-MASQ`)
-    const { code, stderr } = await bench.run('--cleanup')
-    assert.equal(code, 1)
+    const { code, stdout, stderr } = await bench.run('--cleanup')
+    assert.equal(code, 1, `${stdout}${stderr}${rules().join('\n')}`)
     assert.match(stderr, /KUBE-MARK-MASQ of nat was emptied but could not be deleted/)
     sh(`iptables${suffix} -t nat -F MINE; iptables${suffix} -t nat -X MINE`)
     assert.equal((await bench.run('--cleanup')).code, 0)
