@@ -8,7 +8,7 @@ import { WantedHealthChecks } from '../serve/wanted-health-checks.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import { healthCheckAddressesOf, type InterfaceAddress } from '../service/node-addresses.ts'
 import type { NodeIps } from '../service/node-context.ts'
-import type { Log } from '../values/log.ts'
+import { type Log, ObjectName } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { healthCheckFailed } from '../watch/event-objects.ts'
 import type { Events } from '../watch/event-recorder.ts'
@@ -39,7 +39,11 @@ export class HealthCheckPorts {
       isProxyHealthy,
       log,
       onProblem: (socket, problem) => problems.report('health check', socket, problem === undefined ? [] : [problem]),
-      onFailedAttempt: (check, message) => events?.record(healthCheckFailed(check, message)),
+      onFailedAttempt: (check, message) => {
+        const service = new ObjectName(check.namespace, check.name)
+        log.error('Failed to start healthcheck', { error: message, node: nodeName, service, port: check.port })
+        events?.record(healthCheckFailed(check, message))
+      },
     })
   }
 

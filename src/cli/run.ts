@@ -59,10 +59,10 @@ async function serve(
   signal: Promise<EndSignal>,
 ): Promise<number> {
   const { configuration, nodeName } = settings
-  applyOomScore(configuration.oomScoreAdj, log)
   const passes = new Passes()
   const requests = new RequestCounts()
   const { openSource, openEvents, virtualIps } = await sourcesOf(flags, settings, log, requests)
+  applyOomScore(configuration.oomScoreAdj, log)
   logStart(configuration, ipFamilies(), log)
   const events = openEvents()
   const servers = new LateServers()

@@ -257,6 +257,10 @@ describe('Events', () => {
         apiVersion: 'v1',
       })
       assert.match(bench.log, /"Opening healthcheck" service="demo\/lb" port=32123/)
+      assert.match(
+        bench.log,
+        /^E.*"Failed to start healthcheck" err=".*bind: address already in use" node="node0" service="demo\/lb" port=32123$/m,
+      )
     } finally {
       taken.close()
     }
