@@ -74,7 +74,7 @@ function reasonOf({ path, struct, field, type }: Place, decoded: Decoded): strin
       return `invalid duration ${quote(raw)}: json: cannot unmarshal ${shown} into Go value of type time.Duration`
     }
     case 'quantity': {
-      const raw = found === 'string' ? String(value) : JSON.stringify(value)
+      const raw = found === 'string' ? String(value).trim() : JSON.stringify(value)
       const parsed = parseQuantity(raw)
       return 'error' in parsed ? parsed.error : mismatch(found)
     }

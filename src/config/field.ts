@@ -178,7 +178,7 @@ export const quantity = (notes: FieldNotes) => ({
     .union([z.string(), z.number()])
     .nullish()
     .transform((size, context) => {
-      const parsed = parseQuantity(String(size ?? '0'))
+      const parsed = parseQuantity(String(size ?? '0').trim())
       if ('value' in parsed) return parsed.value
       context.addIssue({ code: 'custom', message: parsed.error, input: size })
       return z.NEVER

@@ -9,13 +9,15 @@ import type { UncheckedConfiguration } from './types.ts'
 export function fromDocument(document: ParsedDocument): UncheckedConfiguration {
   const { apiVersion: _apiVersion, kind: _kind, configSyncPeriod, kubeIPVS, ...rest } = document
   const { iptables, ipvs, nftables, conntrack, logging } = rest
-  const { flushFrequency, ...otherLogging } = logging
+  const { flushFrequency, options, ...otherLogging } = logging
   const { drainDeadline, ...otherOwn } = kubeIPVS
   return {
     ...rest,
     configSyncPeriodMs: configSyncPeriod,
     logging: {
       ...otherLogging,
+      // kube-proxy loses it on the way; only the flags of that name count.
+      options: { text: { ...options.text, splitStream: false }, json: { ...options.json, splitStream: false } },
       flushFrequencyMs: flushFrequency.milliseconds,
       flushFrequencyAsNumber: flushFrequency.asNumber,
     },

@@ -53,8 +53,9 @@ export function parseGoFloat32(text: string): Parsed<number> {
   if (/^[+-]?(inf|infinity)$/i.test(text))
     return { value: text.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY }
   if (/^nan$/i.test(text)) return { value: Number.NaN }
-  if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text)) return syntax('ParseFloat', text)
-  const value = Math.fround(Number(text))
+  const plain = text.replace(/(?<=\d)_(?=\d)/g, '')
+  if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(plain)) return syntax('ParseFloat', text)
+  const value = Math.fround(Number(plain))
   return Number.isFinite(value) ? { value: shortFloat32(value) } : range('ParseFloat', text)
 }
 

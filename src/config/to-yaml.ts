@@ -54,7 +54,7 @@ const TIME = /^\d{4}-\d\d?-\d\d?(?:(?:[Tt]| +)\d\d?:\d\d?:\d\d?(?:\.\d*)?(?: ?(?
 /** A text that would be read back as a number, a boolean, null or a time. */
 function looksLikeSomethingElse(text: string): boolean {
   if (text === '' || BASE_60.test(text) || TIME.test(text)) return true
-  if (!/^([-+.\d]|[a-zA-Z~]{1,5}$)/.test(text)) return false
+  if (text.trim() !== text || !/^([-+.\d]|[a-zA-Z~]{1,5}$)/.test(text)) return false
   try {
     const read: unknown = parse(text, { version: '1.1', logLevel: 'silent' })
     return typeof read !== 'string' && (typeof read !== 'object' || read === null)
