@@ -142,6 +142,11 @@ export const FLAG_HELP: Readonly<Record<FlagKey, FlagHelp>> = {
     'Ranges that externalIPs and load-balancer addresses may lie in; an empty list allows none. As kubeIPVS.allowedVirtualIPs.',
     'anywhere',
   ),
+  serviceMetricsLimit: own(
+    'N',
+    'Services that get metrics of their traffic of their own; 0: none. As kubeIPVS.serviceMetricsLimit.',
+    '100',
+  ),
   dryRun: own('', 'Print what would be removed and change nothing.'),
   output: own('text|json', 'json prints exactly one JSON value on standard output.', 'text'),
 }

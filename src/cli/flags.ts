@@ -132,6 +132,7 @@ export const FLAGS = {
   once: { name: 'once', kind: 'boolean', commands: RUN, own: true },
   drainDeadline: { name: 'drain-deadline', kind: 'duration', commands: CONFIGURED, own: true },
   allowedVirtualIps: { name: 'allowed-virtual-ips', kind: 'texts', commands: CONFIGURED, own: true },
+  serviceMetricsLimit: { name: 'service-metrics-limit', kind: 'int32', commands: CONFIGURED, own: true },
   dryRun: { name: 'dry-run', kind: 'boolean', commands: ['cleanup'], own: true },
   output: { name: 'output', short: 'o', kind: 'output', commands: ALL, own: true },
   help: { name: 'help', short: 'h', kind: 'boolean', commands: ALL },

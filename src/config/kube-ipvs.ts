@@ -4,7 +4,7 @@
  * What could break: each field has a flag of its own too (src/cli/flags.ts), which counts beside --config.
  */
 import * as z from 'zod'
-import { block, duration, type Field, texts } from './field.ts'
+import { block, duration, type Field, int32, texts } from './field.ts'
 
 /** As `texts`, but knows "not given" from an empty list. */
 const optionalTexts = (notes: Parameters<typeof texts>[0]) => ({
@@ -14,6 +14,9 @@ const optionalTexts = (notes: Parameters<typeof texts>[0]) => ({
     .nullish()
     .transform((list) => list ?? undefined),
 })
+
+/** With five numbers each, the page of metrics stays as long as kube-proxy's. */
+export const SERVICE_METRICS_LIMIT = 100
 
 export const kubeIpvs = block('KubeIPVSConfiguration', 'What only kube-ipvs knows.', {
   drainDeadline: duration({
@@ -27,5 +30,12 @@ export const kubeIpvs = block('KubeIPVSConfiguration', 'What only kube-ipvs know
       'addresses of the node, of the API server and of its resolvers (CVE-2020-8554). Absent: everything is allowed. ' +
       'An empty list: nothing is.',
     rule: 'CIDRs',
+  }),
+  serviceMetricsLimit: int32(SERVICE_METRICS_LIMIT, {
+    doc:
+      'Services that get metrics of their traffic of their own (kubeipvs_service_*), the first so many that have any. 0: none, and ' +
+      'the kernel is not asked for its counters.',
+    unit: 'Services',
+    rule: '0 or more',
   }),
 } satisfies Readonly<Record<string, Field>>)

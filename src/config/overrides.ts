@@ -67,6 +67,7 @@ interface LoggingFlags {
 interface OwnFlags {
   readonly drainDeadline?: number
   readonly allowedVirtualIps?: readonly string[]
+  readonly serviceMetricsLimit?: number
 }
 
 /** The configuration of a start without a file: `defaults` with the flags over them. */
@@ -194,6 +195,7 @@ export function withFlagsBesideFile(
       ...kubeIPVS,
       drainDeadlineMs: flags.drainDeadline ?? kubeIPVS.drainDeadlineMs,
       allowedVirtualIPs: flags.allowedVirtualIps ?? kubeIPVS.allowedVirtualIPs,
+      serviceMetricsLimit: flags.serviceMetricsLimit ?? kubeIPVS.serviceMetricsLimit,
     },
   }
 }

@@ -104,6 +104,8 @@ export interface KubeIpvsSettings {
   readonly drainDeadlineMs: number
   /** Where externalIPs and load-balancer addresses may lie; undefined = anywhere. As written: host bits may be set. */
   readonly allowedVirtualIPs: readonly string[] | undefined
+  /** Services that get metrics of their traffic of their own; 0 = none. */
+  readonly serviceMetricsLimit: number
 }
 
 export interface KubeProxyConfiguration {

@@ -195,10 +195,12 @@ function clusterCidrRules(cidrs: readonly string[]): RuleViolation[] {
   return cidrs.length === families.size ? [] : [invalid(path, cidrs, CIDR_PAIR)]
 }
 
-function ownRules({ drainDeadlineMs, allowedVirtualIPs = [] }: UncheckedConfiguration['kubeIPVS']): RuleViolation[] {
+function ownRules(own: UncheckedConfiguration['kubeIPVS']): RuleViolation[] {
+  const { drainDeadlineMs, allowedVirtualIPs = [], serviceMetricsLimit } = own
   const path = 'kubeIPVS'
   return [
     ...notNegativeDuration(`${path}.drainDeadline`, drainDeadlineMs),
+    ...notNegative(`${path}.serviceMetricsLimit`, serviceMetricsLimit),
     ...allowedVirtualIPs.flatMap((cidr, index) =>
       parseCidr(cidr) === undefined
         ? [invalid(`${path}.allowedVirtualIPs[${index}]`, cidr, 'must be a valid CIDR')]

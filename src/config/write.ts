@@ -4,6 +4,7 @@
  */
 import { formatDuration } from './duration.ts'
 import { GIVEN_EMPTY } from './field.ts'
+import { SERVICE_METRICS_LIMIT } from './kube-ipvs.ts'
 import type { UncheckedConfiguration } from './types.ts'
 
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1'
@@ -31,10 +32,12 @@ export function toV1alpha1(configuration: UncheckedConfiguration): Readonly<Reco
 }
 
 /** Only what was set: kube-proxy would warn of the block. */
-function writeOwn({ drainDeadlineMs, allowedVirtualIPs }: UncheckedConfiguration['kubeIPVS']): Record<string, unknown> {
+function writeOwn(own: UncheckedConfiguration['kubeIPVS']): Record<string, unknown> {
+  const { drainDeadlineMs, allowedVirtualIPs, serviceMetricsLimit } = own
   return {
     ...(allowedVirtualIPs === undefined ? {} : { allowedVirtualIPs }),
     ...(drainDeadlineMs === 0 ? {} : { drainDeadline: formatDuration(drainDeadlineMs) }),
+    ...(serviceMetricsLimit === SERVICE_METRICS_LIMIT ? {} : { serviceMetricsLimit }),
   }
 }
 

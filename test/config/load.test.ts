@@ -62,8 +62,8 @@ test('loadConfiguration warns with line, field and what was probably meant', () 
       'config-unknown-field c.yaml:3 kubeIPVS.drainDedline: unknown field, ignored (did you mean drainDeadline?)',
     ],
     [
-      `${HEAD}kubeIPVS: {drainDeadline: -5s, allowedVirtualIPs: [foo]}\n`,
-      'config-invalid c.yaml -: failed validate: [KubeProxyConfiguration.kubeIPVS.drainDeadline: Invalid value: "-5s": must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.allowedVirtualIPs[0]: Invalid value: "foo": must be a valid CIDR]',
+      `${HEAD}kubeIPVS: {drainDeadline: -5s, allowedVirtualIPs: [foo], serviceMetricsLimit: -1}\n`,
+      'config-invalid c.yaml -: failed validate: [KubeProxyConfiguration.kubeIPVS.drainDeadline: Invalid value: "-5s": must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.serviceMetricsLimit: Invalid value: -1: must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.allowedVirtualIPs[0]: Invalid value: "foo": must be a valid CIDR]',
     ],
     [
       `${HEAD}kubeIPVS: {drainDeadline: 5}\n`,
@@ -150,7 +150,7 @@ test('flags make a configuration, and few of them change a file', () => {
     [mode, clientConnection.kubeconfig, hostnameOverride, logging.verbosity, ipvs.minSyncPeriodMs],
     ['ipvs', '/k', 'node-a', 3, 1_000],
   )
-  assert.deepEqual(kubeIPVS, { drainDeadlineMs: 0, allowedVirtualIPs: [] })
+  assert.deepEqual(kubeIPVS, { drainDeadlineMs: 0, allowedVirtualIPs: [], serviceMetricsLimit: 100 })
 
   const over = withFlagsBesideFile(flags, {
     proxyMode: 'iptables',
@@ -191,7 +191,8 @@ test('kubeIPVS is written back only when something of it was set', () => {
     return toV1alpha1(decoded.configuration)['kubeIPVS']
   }
   assert.equal(written('mode: ipvs\n'), undefined)
-  assert.equal(written('kubeIPVS: {drainDeadline: 0s}\n'), undefined)
+  assert.equal(written('kubeIPVS: {drainDeadline: 0s, serviceMetricsLimit: 100}\n'), undefined)
+  assert.deepEqual(written('kubeIPVS: {serviceMetricsLimit: 0}\n'), { serviceMetricsLimit: 0 })
   assert.deepEqual(written('kubeIPVS: {drainDeadline: 90s, allowedVirtualIPs: []}\n'), {
     allowedVirtualIPs: [],
     drainDeadline: '1m30s',
