@@ -16,20 +16,15 @@ import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { VERSION } from './version.ts'
 
 export interface ProxyMetricsOptions {
-  readonly configuration: Pick<KubeProxyConfiguration, 'featureGates'>
+  readonly configuration: Pick<KubeProxyConfiguration, 'featureGates' | 'kubeIPVS'>
   readonly kernel: Kernel
   readonly dataplane: IpvsDataplane
   readonly desired: DesiredFrontends
   /** Requests to the API server, counted by whoever makes them. */
   readonly requests?: RequestCounts
-  /** Services that get traffic metrics of their own; 0: none. Default 100. */
-  readonly serviceMetricsLimit?: number
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
 }
-
-/** With five numbers each, the page stays as long as kube-proxy's. */
-const SERVICE_METRICS_LIMIT = 100
 
 /** Time with the event loop to itself while the counters of all virtual servers are read. */
 const TURN_MS = 4
@@ -66,7 +61,7 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
       connection('ipset-audit', auditIpset),
     ],
     traffic: new ServiceTraffic({
-      limit: options.serviceMetricsLimit ?? SERVICE_METRICS_LIMIT,
+      limit: configuration.kubeIPVS.serviceMetricsLimit,
       read: (visit, signal) => auditIpvs.visitTraffic(visit, { signal, yieldAfterMs: TURN_MS }),
       ownerOf: (key) => desired.get(key)?.service,
       now,

@@ -26,6 +26,4 @@ export interface ProxyOptions {
   readonly onPass?: (report: PassReport, complete: boolean) => void
   /** Requests to the API server, counted by whoever makes them. */
   readonly requests?: RequestCounts
-  /** Services that get traffic metrics of their own; 0: none. Default 100. */
-  readonly serviceMetricsLimit?: number
 }

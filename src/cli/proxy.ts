@@ -16,6 +16,7 @@ import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import { CodedError } from '../values/errors.ts'
+import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink } from '../watch/source.ts'
 import type { ProbedKernel } from './bench-probe.ts'
 import { EarlySource } from './early-source.ts'
@@ -99,8 +100,7 @@ export class Proxy {
       now,
       onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
       onPass: (report, durationMs, family) => {
-        this.metrics.sync.rulesPassed(report, durationMs, family)
-        this.#passed('rules', report, durationMs, false)
+        this.#passed(family, report, durationMs, false)
         this.#loop.request()
       },
       onMissing: (error, leftOut) => this.#reportLeftOut(error, leftOut),
@@ -147,10 +147,7 @@ export class Proxy {
         this.#healthChecks.frontend(key, frontend)
       },
       onWorkedOut: () => this.metrics.sync.takenUp(),
-      onPass: (report, durationMs) => {
-        this.metrics.sync.passed(report, durationMs)
-        this.#passed('tables', report, durationMs, !guard.isPending)
-      },
+      onPass: (report, durationMs) => this.#passed('tables', report, durationMs, !guard.isPending),
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
       onError: (error) => log.error('A pass failed', { error }),
     })
@@ -280,9 +277,10 @@ export class Proxy {
     this.#loop.request()
   }
 
-  #passed(what: 'tables' | 'rules', report: PassReport, durationMs: number, complete: boolean): void {
+  #passed(what: 'tables' | IpFamily, report: PassReport, durationMs: number, complete: boolean): void {
+    this.metrics.sync.passed(what, report, durationMs)
     this.#passLog.passed(report, durationMs)
-    this.#health.passed(what, report)
+    this.#health.passed(what === 'tables' ? 'tables' : 'rules', report)
     this.#healthChecks.passed()
     this.#flows.passed()
     this.#options.onPass?.(report, complete)

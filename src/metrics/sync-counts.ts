@@ -115,8 +115,14 @@ export class SyncCounts {
     }
   }
 
-  /** A pass over the tables is over. It was a sync of the families whose frontends changed; of both when none did. */
-  passed(report: PassReport, durationMs: number): void {
+  /** A pass is over, over the tables or over the rules of a family. */
+  passed(what: 'tables' | IpFamily, report: PassReport, durationMs: number): void {
+    if (what === 'tables') this.#tablesPassed(report, durationMs)
+    else this.#rulesPassed(what, report, durationMs)
+  }
+
+  /** It was a sync of the families whose frontends changed; of both when none did. */
+  #tablesPassed(report: PassReport, durationMs: number): void {
     const nowMs = this.#wallMs()
     const both = this.#touchedIPv4 === this.#touchedIPv6
     this.#tablesFail = report.unreadable.length > 0
@@ -136,8 +142,8 @@ export class SyncCounts {
     this.#touchedIPv6 = false
   }
 
-  /** A pass over the rules of a family is over; one that only looked is no sync. */
-  rulesPassed(report: PassReport, durationMs: number, family: IpFamily): void {
+  /** One that only looked is no sync. */
+  #rulesPassed(family: IpFamily, report: PassReport, durationMs: number): void {
     const counts = this.of[family]
     const failed = report.failures.length > 0
     counts.rulesFail = failed || report.unreadable.length > 0

@@ -41,7 +41,7 @@ class Bench {
 
   pass(report = GOOD, durationMs = 10): void {
     this.counts.takenUp()
-    this.counts.passed(report, durationMs)
+    this.counts.passed('tables', report, durationMs)
   }
 
   get ipv4() {
@@ -84,7 +84,7 @@ describe('network programming latency', () => {
     bench.slice({ triggeredAtMs: START_MS + 2 })
     bench.counts.takenUp()
     bench.slice({ triggeredAtMs: START_MS + 3 })
-    bench.counts.passed(GOOD, 1)
+    bench.counts.passed('tables', GOOD, 1)
     assert.equal(bench.ipv4.programmingSeconds.count, 2)
     bench.pass()
     assert.equal(bench.ipv4.programmingSeconds.count, 3)
@@ -157,16 +157,16 @@ describe('syncs', () => {
   it('of rules count when they wrote or failed, and a family whose rules fail is not synced', () => {
     const bench = new Bench()
     const { counts } = bench
-    counts.rulesPassed({ ...GOOD, applied: 0 }, 5, 'IPv4')
+    counts.passed('IPv4', { ...GOOD, applied: 0 }, 5)
     assert.equal(bench.ipv4.syncSeconds.count, 0)
-    counts.rulesPassed(FAILED, 5, 'IPv4')
+    counts.passed('IPv4', FAILED, 5)
     assert.deepEqual([bench.ipv4.syncSeconds.count, bench.ipv4.restoreFailures, counts.ruleFailures], [1, 1, 1])
     bench.wallMs += 5000
     bench.pass()
     assert.deepEqual([bench.ipv4.lastSyncedMs, bench.ipv6.lastSyncedMs], [START_MS, START_MS + 5000])
-    counts.rulesPassed(UNREADABLE, 5, 'IPv4')
+    counts.passed('IPv4', UNREADABLE, 5)
     assert.deepEqual([bench.ipv4.restoreFailures, counts.ruleFailures], [1, 2])
-    counts.rulesPassed(GOOD, 5, 'IPv4')
+    counts.passed('IPv4', GOOD, 5)
     assert.equal(bench.ipv4.lastSyncedMs, START_MS + 5000)
   })
 

@@ -19,7 +19,7 @@ export function everythingCounted(): Counted {
   const service = { ...SERVICE, clusterIps: { IPv4: '10.96.0.1', IPv6: 'fd00::1' } }
   sync.changed([{ kind: 'services', key: 'demo/web', value: service }], { slice: () => undefined })
   sync.takenUp()
-  sync.passed({ applied: 1, failures: [], repairs: [], unreadable: [] }, 12)
+  sync.passed('tables', { applied: 1, failures: [], repairs: [], unreadable: [] }, 12)
   const requests = new RequestCounts()
   for (const method of ['GET', 'POST']) {
     requests.requested(method, '10.9.2.2:16444', 200, 20, method === 'GET' ? 0 : 201)
