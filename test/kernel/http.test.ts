@@ -7,6 +7,7 @@ import { createServer, type Server } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { eventually, type Manifest, resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
 import { IptablesPrograms } from '../support/iptables-programs.ts'
+import { parseMetrics, valueOf } from '../support/metrics-text.ts'
 
 let bench: Workbench
 const closers: (() => void)[] = []
@@ -94,6 +95,41 @@ describe('health and metrics of the daemon', () => {
     bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.7']))
     await eventually(() => assert.match(sh('ipvsadm -S -n'), /10\.244\.0\.7/))
     assert.doesNotMatch(bench.log.slice(before.length), /Pass done/)
+  })
+
+  it('show on the page of metrics what was done, refused and asked', async () => {
+    begin({}, { kubeIPVS: { serviceMetricsLimit: 0 } })
+    const programs = new IptablesPrograms()
+    closers.push(() => programs.remove())
+    bench.env = { PATH: programs.path }
+    programs.fail('ip6tables', true)
+    bench.start()
+    await eventually(async () => assert.deepEqual(await both(), [200, 200]))
+    const [ipv4, ipv6] = [{ ip_family: 'IPv4' }, { ip_family: 'IPv6' }]
+    const failures = 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total'
+    await eventually(async () => {
+      const answer = await fetch(`${METRICS}/metrics`)
+      assert.equal(answer.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8; escaping=underscores')
+      const page = parseMetrics(await answer.text())
+      assert.ok((valueOf(page, failures, ipv6) ?? 0) >= 1)
+      assert.equal(valueOf(page, failures, ipv4), 0)
+      assert.ok((valueOf(page, 'kubeipvs_sync_failures_total', { part: 'rules' }) ?? 0) >= 1)
+      assert.equal(valueOf(page, 'kubeipvs_table_entries', { table: 'virtual-servers' }), 1)
+      assert.ok((valueOf(page, 'kubeproxy_proxy_healthz_total', { code: '200' }) ?? 0) >= 1)
+      assert.ok((valueOf(page, 'kubeproxy_sync_proxy_rules_last_timestamp_seconds', ipv4) ?? 0) > 1e9)
+    })
+    programs.fail('ip6tables', false)
+    await eventually(async () => {
+      const page = parseMetrics(await text(`${METRICS}/metrics`))
+      const table = { table: 'chains-IPv6' }
+      const wanted = valueOf(page, 'kubeipvs_table_wanted_entries', table)
+      assert.ok(wanted !== undefined && wanted > 0)
+      assert.equal(valueOf(page, 'kubeipvs_table_entries', table), wanted)
+    }, 30_000)
+    assert.equal(await status(`${METRICS}/healthz`), 200)
+    const slis = parseMetrics(await text(`${METRICS}/metrics/slis`))
+    const check = { name: 'ping', status: 'success', type: 'healthz' }
+    assert.equal(valueOf(slis, 'kubernetes_healthchecks_total', check), 1)
   })
 
   it('follow the Node', async () => {
