@@ -17,6 +17,7 @@ const programs = {
   demo: { file: 'dev/demo.ts', tools: ['ip', 'iptables'] },
   test: { file: 'dev/test.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
   bench: { file: 'dev/bench.ts', tools: ['ip', 'ipvsadm', 'iptables'] },
+  surfaces: { file: 'dev/surfaces.ts', tools: [] },
   oracle: { file: 'dev/oracle.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
 }
 
@@ -24,7 +25,7 @@ const [name = '', ...args] = process.argv.slice(2)
 try {
   if (name === 'dependencies') await ensureDependencies()
   else if (!Object.hasOwn(programs, name))
-    throw new Unmet(`unknown program ${name}: demo, test, bench, oracle or dependencies`)
+    throw new Unmet(`unknown program ${name}: demo, test, bench, oracle, surfaces or dependencies`)
   else if (helpFor[name] !== undefined && (args.includes('--help') || args.includes('-h'))) console.log(helpFor[name])
   else await run(programs[name])
 } catch (error) {
@@ -36,7 +37,8 @@ try {
 /** @param {{ file: string, tools: string[] }} program */
 async function run(program) {
   await ensureDependencies()
-  const wantsKernel = process.env.KUBE_IPVS_SKIP_KERNEL !== '1' && !(name === 'test' && args.includes('--host-only'))
+  const hostOnly = name === 'surfaces' || (name === 'test' && args.includes('--host-only'))
+  const wantsKernel = process.env.KUBE_IPVS_SKIP_KERNEL !== '1' && !hostOnly
   let chosen = ''
   if (wantsKernel) {
     await ensurePackages(program.tools)

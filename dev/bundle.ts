@@ -3,8 +3,9 @@
  * What could break: koffi stays outside (it finds its native part beside its own files), so `node_modules/koffi` goes
  * into the image too.
  */
-import { rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { SourceMap } from 'node:module'
+import { basename, dirname, join } from 'node:path'
 import { build, type Plugin } from 'esbuild'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -90,9 +91,33 @@ export async function bundle({ directory = join(ROOT, 'dist'), minify = true }: 
     banner: { js: BANNER },
     logLevel: 'silent',
     metafile: true,
+    sourcemap: 'external',
   })
-  const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0)
+  const outputs = Object.entries(result.metafile.outputs).filter(([path]) => !path.endsWith('.map'))
+  for (const [path] of outputs) writeLogLines(join(ROOT, path))
+  const bytes = outputs.reduce((sum, [, output]) => sum + output.bytes, 0)
   return { entry: join(directory, 'kube-ipvs.mjs'), bytes }
+}
+
+/** Calls of the log: the engine names the place of the function's name. */
+const LOG_CALL = /(?<=\.)(?:info|verbose|warn|error|print|v)\(|\b(?:say|writeEarlyLine)\(/g
+
+/** `NAME.lines` beside a file of the bundle: which line of the sources each call of the log comes from. */
+function writeLogLines(path: string): void {
+  const map = `${path}.map`
+  const source = new SourceMap(JSON.parse(readFileSync(map, 'utf8')))
+  rmSync(map)
+  const places: Record<string, string> = {}
+  for (const [index, line] of readFileSync(path, 'utf8').split('\n').entries()) {
+    for (const { index: column } of line.matchAll(LOG_CALL)) {
+      const entry = source.findEntry(index, column)
+      if (!('originalSource' in entry) || !/(^|\/)src\//.test(entry.originalSource)) continue
+      const { originalSource, originalLine } = entry
+      const folder = basename(dirname(originalSource))
+      places[`${index + 1}:${column + 1}`] = `${folder}/${basename(originalSource)}:${originalLine + 1}`
+    }
+  }
+  if (Object.keys(places).length > 0) writeFileSync(`${path}.lines`, JSON.stringify(places))
 }
 
 if (import.meta.main) {

@@ -8,7 +8,11 @@ import type { CommandName, FlagValues } from './cli/flags.ts'
 
 /** Commands are loaded when they are asked for: `--help` needs none of them. */
 const RUN: Readonly<Record<CommandName, (flags: FlagValues) => Promise<number>>> = {
-  run: async (flags) => (await import('./cli/run.ts')).run(flags),
+  run: async (flags) => {
+    if (flags.writeConfigTo !== undefined && flags.writeConfigTo !== '')
+      return (await import('./cli/write-configuration.ts')).writeConfiguration(flags, flags.writeConfigTo)
+    return (await import('./cli/run.ts')).run(flags)
+  },
   status: async (flags) => (await import('./cli/show-status.ts')).showStatus(flags),
   diff: async (flags) => (await import('./cli/diff.ts')).diff(flags),
   cleanup: async (flags) => (await import('./cli/cleanup.ts')).cleanup(flags),
@@ -16,18 +20,22 @@ const RUN: Readonly<Record<CommandName, (flags: FlagValues) => Promise<number>>>
 
 async function main(argv: readonly string[]): Promise<number> {
   const line = parseCommandLine(argv)
+  const notices = 'error' in line ? line.error.notices : line.notices
+  for (const notice of notices) process.stderr.write(`${notice}\n`)
   if ('error' in line) {
-    process.stderr.write(`${line.error.message}\n`)
+    const { usageErrorText } = await import('./cli/usage-error.ts')
+    process.stderr.write(usageErrorText(line.error))
     return line.error.exitCode
   }
-  if (line.flags.help === true) {
+  const { command, flags } = line
+  if (flags.help === true) {
     const { helpText } = await import('./cli/help.ts')
-    process.stdout.write(helpText(line.command))
+    process.stdout.write(helpText(command))
     return 0
   }
-  if (line.flags.version === true) {
-    const { VERSION } = await import('./cli/version.ts')
-    process.stdout.write(`kube-ipvs ${VERSION}\n`)
+  if (flags.version === 'true' || flags.version === 'raw') {
+    const { versionText } = await import('./cli/version-text.ts')
+    process.stdout.write(versionText(flags.version))
     return 0
   }
   return runCommand(line)
@@ -41,7 +49,10 @@ async function runCommand({ command, flags }: CommandLine): Promise<number> {
       error instanceof CodedError || !(error instanceof Error)
         ? String(error instanceof Error ? error.message : error)
         : (error.stack ?? error.message)
-    process.stderr.write(`kube-ipvs${command === 'run' ? '' : ` ${command}`}: ${text}\n`)
+    if (command === 'run') {
+      const { formatOf, writeEarlyLine } = await import('./cli/early-lines.ts')
+      writeEarlyLine({ level: 'error', message: 'command failed', fields: { err: text }, format: formatOf(error) })
+    } else process.stderr.write(`kube-ipvs ${command}: ${text}\n`)
     return USAGE_EXIT_CODE[command]
   }
 }

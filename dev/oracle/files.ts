@@ -22,9 +22,6 @@ export type StateFile = (typeof STATE_FILES)[number]
 /** The switch: what is compared today, everything. */
 export const COMPARED: readonly StateFile[] = STATE_FILES
 
-/** Ports of listeners.txt that are not compared, because the program does not serve them yet: /healthz and /livez. */
-export const UNSERVED_PORTS: readonly number[] = [10256]
-
 /** The modes whose recordings can be run. */
 export const MODES = ['ipvs', 'iptables'] as const
 

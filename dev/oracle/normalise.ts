@@ -146,12 +146,6 @@ export function normaliseAnswers(answers: readonly Answer[]): string {
   return blocks.join('')
 }
 
-/** Drops the answers of these ports. */
-export function withoutPorts(listeners: string, ports: readonly number[]): string {
-  const blocks = listeners.split(/^(?=--- listen )/m)
-  return blocks.filter((block) => !ports.some((port) => /^.*/.exec(block)?.[0].endsWith(`:${port}`))).join('')
-}
-
 const canonicalHeader = (name: string): string =>
   name.replaceAll(/(^|-)([a-z])/g, (_, dash: string, letter: string) => dash + letter.toUpperCase())
 

@@ -7,7 +7,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { promisify } from 'node:util'
 import { counterNames } from './counters.ts'
-import { type State, type StateFile, UNSERVED_PORTS } from './files.ts'
+import type { State, StateFile } from './files.ts'
 import {
   type Answer,
   normaliseAddresses,
@@ -17,7 +17,6 @@ import {
   normaliseIpvs,
   normaliseRules,
   withoutKernelWide,
-  withoutPorts,
 } from './normalise.ts'
 
 const run = promisify(execFile)
@@ -81,16 +80,12 @@ export async function takeState(files: readonly StateFile[], healthPorts: readon
   }
 }
 
-/**
- * What both sides may be compared in: without values that a namespace can see but not set, and without what the program
- * does not serve.
- */
+/** What both sides may be compared in: without values that a namespace can see but not set. */
 export function comparable(state: State, kernelWide: boolean): State {
-  const { 'sysctl.txt': sysctls, 'listeners.txt': listeners } = state
+  const { 'sysctl.txt': sysctls } = state
   return {
     ...state,
     ...(kernelWide || sysctls === undefined ? {} : { 'sysctl.txt': withoutKernelWide(sysctls) }),
-    ...(listeners === undefined ? {} : { 'listeners.txt': withoutPorts(listeners, UNSERVED_PORTS) }),
   }
 }
 

@@ -1,84 +1,145 @@
 /**
- * `kube-ipvs cleanup`: a pass towards an empty desired state; only what is ours goes.
+ * `kube-ipvs cleanup` and `--cleanup`: what proxies of any mode left goes, then a pass towards an empty desired state.
  * What could break: it is the loop of the daemon with nothing wanted, so that nothing is removed here that a pass would
  * leave alone; and of the virtual servers only those go that the sets name.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type GuardKernel, openGuardKernel } from '../dataplane/guard-kernel.ts'
-import type { IpvsTables } from '../dataplane/ipvs.ts'
 import { type IpvsKernel, openIpvsKernel } from '../dataplane/ipvs-kernel.ts'
 import { ownedBySets } from '../dataplane/owned-virtual-servers.ts'
 import type { EntryRunOptions } from '../ipset/entry-run.ts'
 import { SERVICE_DEVICE } from '../ipvs/address-diff.ts'
 import { VirtualServerTable } from '../ipvs/table.ts'
 import { ipFamilies } from '../node/host.ts'
-import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
+import { Reconciler, type Reconciled, reconciled } from '../sync/reconciler.ts'
 import { TableSync } from '../sync/table-sync.ts'
-import { parseCidr } from '../values/cidr.ts'
+import { type Cidr, parseCidr } from '../values/cidr.ts'
+import { CodedError } from '../values/errors.ts'
 import type { FlagValues } from './flags.ts'
+import { findLeftovers, type Leftover } from './leftovers.ts'
 import { loadSettings } from './settings.ts'
 
 /** A failing operation is tried this often. */
 const TRIES = 3
+const DEADLINE_MS = 60_000
 
 const UNHEARD: EntryRunOptions = { onSetLost: () => undefined, onGrown: () => undefined }
 const now = (): number => performance.now()
 
+/** Something that could not be removed, by its first command. */
+interface Failed {
+  readonly command: string
+  readonly error: Error
+}
+
+/** What was removed, or with --dry-run would be, and what could not be. */
+interface Removal {
+  readonly commands: readonly string[]
+  readonly failures: readonly Failed[]
+}
+
 export async function cleanup(flags: FlagValues): Promise<number> {
   const { configuration } = await loadSettings(flags)
   const excluded = configuration.ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
-  const signal = AbortSignal.timeout(60_000)
-  const guardKernel = await openGuardKernel(ipFamilies(), signal)
-  const kernel = await openIpvsKernel(excluded, signal)
-  try {
-    const isOwned = await ownership(kernel, guardKernel, signal)
-    const virtualServers = new VirtualServerTable(kernel.ipvs, excluded, isOwned)
-    const nothing = () => nothingWanted({ ...kernel.tables, virtualServers }, guardKernel)
-    const commands = await nothing().preview({ signal, mayRemove: true, now })
+  const signal = AbortSignal.timeout(DEADLINE_MS)
+  const dryRun = flags.dryRun === true
+  const print = ({ commands, failures }: Removal): void => {
     if (flags.output !== 'json') for (const command of commands) process.stdout.write(`${command}\n`)
-    const failures = flags.dryRun === true ? [] : await removeAll(nothing(), signal)
     for (const { command, error } of failures) {
       const about = error.message.startsWith(command) ? '' : `${command.split('\n')[0]}: `
       process.stderr.write(`kube-ipvs cleanup: ${about}${error.message}\n`)
     }
-    if (flags.output === 'json')
-      process.stdout.write(
-        `${JSON.stringify({ dryRun: flags.dryRun === true, operations: commands, failures: failures.map(({ command, error }) => ({ command, error: error.message })) })}\n`,
+  }
+  const ofOtherModes = await removeLeftovers(dryRun, signal)
+  print(ofOtherModes)
+  const ofIpvsMode = await removeIpvsMode(excluded, dryRun, signal)
+  print(ofIpvsMode)
+  const failures = [...ofOtherModes.failures, ...ofIpvsMode.failures]
+  if (flags.output === 'json') {
+    const operations = [...ofOtherModes.commands, ...ofIpvsMode.commands]
+    const reasons = failures.map(({ command, error }) => ({ command, error: error.message }))
+    process.stdout.write(`${JSON.stringify({ dryRun, operations, failures: reasons })}\n`)
+  }
+  return failures.length === 0 ? 0 : 1
+}
+
+async function removeLeftovers(dryRun: boolean, signal: AbortSignal): Promise<Removal> {
+  const leftovers = await without<readonly Leftover[]>(['iptables-missing'], [], () =>
+    findLeftovers(ipFamilies(), signal),
+  )
+  const failures: Failed[] = []
+  for (const { commands, remove } of dryRun ? [] : leftovers)
+    try {
+      await remove(signal)
+    } catch (error) {
+      failures.push({ command: commands[0] ?? '', error: error instanceof Error ? error : new Error(String(error)) })
+    }
+  return { commands: leftovers.flatMap(({ commands }) => commands), failures }
+}
+
+/** On a kernel that has no IPVS, or no ipset, that part of it left nothing either. */
+async function removeIpvsMode(excluded: readonly Cidr[], dryRun: boolean, signal: AbortSignal): Promise<Removal> {
+  const guardKernel = await without(['ipset-missing', 'iptables-missing'], undefined, () =>
+    openGuardKernel(ipFamilies(), signal),
+  )
+  if (guardKernel === undefined) return { commands: [], failures: [] }
+  const kernel = await without(['ipvs-missing'], undefined, () => openIpvsKernel(excluded, signal))
+  try {
+    const tables = kernel === undefined ? [] : await virtualServersOf(kernel, guardKernel, excluded, signal)
+    const nothing = () =>
+      nothingWanted(
+        guardKernel,
+        tables.map((open) => open()),
       )
-    return failures.length === 0 ? 0 : 1
+    const commands = await nothing().preview({ signal, mayRemove: true, now })
+    return { commands, failures: dryRun ? [] : await removeAll(nothing(), signal) }
   } finally {
-    kernel.close()
+    kernel?.close()
     guardKernel.close()
   }
 }
 
+/** What `work` gives, or `otherwise` when it fails with one of these codes. */
+async function without<T>(codes: readonly string[], otherwise: T, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof CodedError && codes.includes(error.code)) return otherwise
+    throw error
+  }
+}
+
 /** Everything a pass writes, one table after the other, with nothing wanted in any. */
-function nothingWanted({ virtualServers, device, addresses }: IpvsTables, guardKernel: GuardKernel): Reconciler {
+function nothingWanted(guardKernel: GuardKernel, virtualServers: readonly Reconciled[]): Reconciler {
   const { sets, entries, chains } = guardKernel.tables(UNHEARD)
   return new Reconciler([
     reconciled(new TableSync(sets)),
     reconciled(new TableSync(entries)),
     ...chains.map((table) => reconciled(new TableSync(table))),
-    reconciled(new TableSync(virtualServers)),
-    reconciled(new TableSync(device)),
-    reconciled(new TableSync(addresses)),
+    ...virtualServers,
   ])
 }
 
 /** Of the virtual servers only those go that the sets know: read before the sets are destroyed. */
-async function ownership(
-  { rtnetlink }: IpvsKernel,
+async function virtualServersOf(
+  { ipvs, rtnetlink, tables }: IpvsKernel,
   guardKernel: GuardKernel,
+  excluded: readonly Cidr[],
   signal: AbortSignal,
-): Promise<(key: string) => boolean> {
+): Promise<readonly (() => Reconciled)[]> {
   const device = (await rtnetlink.getLink(SERVICE_DEVICE, { signal }))?.index
   const addresses = (await rtnetlink.listAddresses({ signal })).filter((it) => it.interfaceIndex !== device)
-  const { entries } = guardKernel.tables(UNHEARD)
-  const inSets = await entries.read('all', signal)
-  return ownedBySets(inSets.values(), new Set(addresses.map((it) => it.address)))
+  const inSets = await guardKernel.tables(UNHEARD).entries.read('all', signal)
+  const isOwned = ownedBySets(inSets.values(), new Set(addresses.map((it) => it.address)))
+  const virtualServers = new VirtualServerTable(ipvs, excluded, isOwned)
+  return [
+    () => reconciled(new TableSync(virtualServers)),
+    () => reconciled(new TableSync(tables.device)),
+    () => reconciled(new TableSync(tables.addresses)),
+  ]
 }
 
-async function removeAll(reconciler: Reconciler, signal: AbortSignal): Promise<PassReport['failures']> {
+async function removeAll(reconciler: Reconciler, signal: AbortSignal): Promise<readonly Failed[]> {
   for (let tries = 1; ; tries++) {
     const { failures, unreadable } = await reconciler.pass({ signal, mayRemove: true, now })
     const [cannotRead] = unreadable
@@ -86,6 +147,7 @@ async function removeAll(reconciler: Reconciler, signal: AbortSignal): Promise<P
     if (failures.length === 0 || tries === TRIES) return failures
     // Until all of them are due: what is left at the end is what could not be done.
     const dueMs = Math.max(...failures.map(({ retryAtMs }) => retryAtMs))
-    await sleep(Math.max(0, dueMs - now()), undefined, { signal })
+    // A timer may fire a moment early, and a pass with nothing due would look like success.
+    while (now() < dueMs) await sleep(dueMs - now() + 1, undefined, { signal })
   }
 }

@@ -2,153 +2,175 @@
  * The command line, read by the rules of pflag (kube-proxy's flag library): `--once=false`, `-v4`, `--proxy_mode ipvs`.
  * What could break: a boolean never takes the next argument, any other flag always does, even one that starts with a dash.
  */
-import { parseArgs } from 'node:util'
-import { parseDuration } from '../config/duration.ts'
-import { nearest } from '../values/nearest.ts'
+import { quote } from '../values/quote.ts'
+import { goQuoteLetter, goQuoteList, type Parsed } from '../config/go-text.ts'
+import { FLAG_PARSERS } from './flag-value.ts'
 import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey, type FlagValues } from './flags.ts'
 
 export interface CommandLine {
   readonly command: CommandName
   readonly flags: FlagValues
+  /** For standard error, before anything else: what is said of deprecated flags. */
+  readonly notices: readonly string[]
 }
 
-/** A command line that makes no sense. `message` is for standard error and names the mistake and the way to help. */
+/** A command line that makes no sense. */
 export interface UsageError {
   readonly command: CommandName
+  /** Of a kind with what kube-proxy says, which does not show its usage for every mistake. */
   readonly message: string
+  readonly showUsage: boolean
+  /** The word that was not understood and those that are, for "did you mean". */
+  readonly misspelt?: { readonly word: string; readonly known: readonly string[] }
+  readonly notices: readonly string[]
   readonly exitCode: number
 }
 
 /** diff says "there are differences" with 1, so its errors are 2; kube-proxy, which `run` stands in for, fails with 1. */
 export const USAGE_EXIT_CODE: Readonly<Record<CommandName, number>> = { run: 1, status: 1, diff: 2, cleanup: 1 }
 
-/** What is wrong, and what was probably meant. */
-type Mistake = [mistake: string, suggestion: string | undefined]
+interface Entry {
+  readonly key: FlagKey
+  readonly flag: Flag
+}
 
-const ENTRIES: readonly (readonly [key: FlagKey, flag: Flag])[] = Object.entries(FLAGS).map(([key, flag]) => [
-  key as FlagKey, // Object.entries forgets that its keys are those of the object.
-  flag,
-])
+class Mistake extends Error {
+  readonly misspelt: UsageError['misspelt']
+
+  constructor(message: string, misspelt?: UsageError['misspelt']) {
+    super(message)
+    this.misspelt = misspelt
+  }
+}
 
 /** Reads the arguments after the program's name. */
 export function parseCommandLine(argv: readonly string[]): CommandLine | { readonly error: UsageError } {
-  const { tokens } = parseArgs({
-    args: [...argv],
-    options: parseArgsOptions(argv),
-    strict: false,
-    allowPositionals: true,
-    tokens: true,
+  const reader = new ArgumentReader(argv)
+  let mistake: Mistake | undefined
+  try {
+    reader.readAll()
+  } catch (error) {
+    if (!(error instanceof Mistake)) throw error
+    mistake = error
+  }
+  const { words, values, notices, given } = reader
+  const named = COMMANDS.find((name) => name === words[0])
+  const command = named ?? 'run'
+  const fail = ({ message, misspelt }: Mistake, showUsage: boolean) => ({
+    error: {
+      command,
+      message,
+      showUsage,
+      ...(misspelt === undefined ? {} : { misspelt }),
+      notices,
+      exitCode: USAGE_EXIT_CODE[command],
+    },
   })
-  // Empty arguments come from unset variables in a Pod's args; kube-proxy ignores them.
-  const positionals = tokens.filter((token) => token.kind === 'positional' && token.value !== '')
-  const [first] = positionals
-  const named = first?.kind === 'positional' ? first.value : undefined
-  const command = COMMANDS.find((name) => name === named) ?? 'run'
-  const fail = (mistake: string, suggestion?: string) => ({ error: usageError(command, mistake, suggestion) })
-
-  const values: Record<string, boolean | string | number> = {}
-  for (const token of tokens) {
-    if (token.kind === 'option-terminator') continue
-    if (token.kind === 'positional') {
-      if (token.value === '' || (token === first && token.value === command)) continue
-      return fail(...unexpectedArgument(token.value, token === first, argv[token.index - 1]))
-    }
-    const entry = ENTRIES.find(([, flag]) => isNamed(flag, token.name, token.rawName))
-    if (entry === undefined) return fail(...unknownFlag(token.rawName, argv[token.index] ?? '', command))
-    const [key, flag] = entry
-    if (!flag.commands.includes(command)) {
-      return fail(`--${flag.name} is a flag of ${flag.commands.join(', ')}, not of ${command}`)
-    }
-    // pflag takes both `-v=4` and `-v4`; parseArgs leaves the sign in the value.
-    const raw = token.rawName.startsWith('--') ? token.value : token.value?.replace(/^=/, '')
-    const value = parseValue(flag, raw)
-    if ('error' in value) return fail(value.error)
-    values[key] = value.value
+  if (mistake !== undefined) return fail(mistake, true)
+  for (const { flag } of given)
+    if (!flag.commands.includes(command))
+      return fail(new Mistake(`--${flag.name} is a flag of ${flag.commands.join(', ')}, not of ${command}`), true)
+  const flags = values as FlagValues // Each value was made by the parser of its own flag.
+  const rest = [...(named === undefined ? words : words.slice(1)), ...reader.afterDashes]
+  // Help goes before what is wrong with the other words, as in cobra; empty words come from unset variables.
+  if (flags.help !== true && rest.some((word) => word !== '')) {
+    const program = named === undefined ? 'kube-ipvs' : `kube-ipvs ${named}`
+    return fail(new Mistake(`${quote(program)} does not take any arguments, got ${goQuoteList(rest)}`), false)
   }
-  return { command, flags: values as FlagValues } // Each value was made by parseValue for its own flag.
+  return { command, flags, notices }
 }
 
-/** parseArgs must know each spelling that occurs, since pflag reads underscores as dashes. */
-function parseArgsOptions(argv: readonly string[]): Record<string, { type: 'boolean' | 'string'; short?: string }> {
-  const options: Record<string, { type: 'boolean' | 'string'; short?: string }> = {}
-  for (const [, flag] of ENTRIES) {
-    const type = flag.kind === 'boolean' ? 'boolean' : 'string'
-    options[flag.name] = { type, ...(flag.short === undefined ? {} : { short: flag.short }) }
-    for (const argument of argv) {
-      const spelling = /^--([^=]+)/.exec(argument)?.[1]
-      if (spelling?.replaceAll('_', '-') === flag.name && spelling !== flag.name) options[spelling] = { type }
-    }
-  }
-  return options
-}
+/** One walk through the arguments; what it has found by the time of a mistake stays readable. */
+class ArgumentReader {
+  readonly words: string[] = []
+  /** What stands behind `--`: never a command. */
+  readonly afterDashes: string[] = []
+  readonly values: { [Key in FlagKey]?: unknown } = {}
+  readonly given: Entry[] = []
+  readonly notices: string[] = []
+  readonly #arguments: readonly string[]
+  #at = 0
 
-function isNamed(flag: Flag, name: string, rawName: string): boolean {
-  return rawName.startsWith('--') ? name.replaceAll('_', '-') === flag.name : rawName === `-${flag.short}`
-}
-
-function parseValue(
-  flag: Flag,
-  raw: string | undefined,
-): { readonly value: boolean | string | number } | { error: string } {
-  const shown = flag.short === undefined ? `--${flag.name}` : `-${flag.short}, --${flag.name}`
-  const refuse = (reason: string) => ({
-    error: `invalid argument ${JSON.stringify(raw)} for "${shown}" flag: ${reason}`,
-  })
-  if (flag.kind === 'boolean') {
-    if (raw === undefined) return { value: true }
-    if (/^(1|t|T|TRUE|true|True)$/.test(raw)) return { value: true }
-    if (/^(0|f|F|FALSE|false|False)$/.test(raw)) return { value: false }
-    return refuse('must be true or false')
+  constructor(argv: readonly string[]) {
+    this.#arguments = argv
   }
-  if (raw === undefined) return { error: `flag needs an argument: --${flag.name}` }
-  switch (flag.kind) {
-    case 'text':
-      return { value: raw }
-    case 'choice':
-      return flag.choices?.includes(raw) === true
-        ? { value: raw }
-        : refuse(`must be ${flag.choices?.join(' or ') ?? 'one of none'}`)
-    case 'count': {
-      const number = /^(\d+|0x[0-9a-f]+)$/i.test(raw) ? Number(raw) : Number.NaN
-      return number <= 0xffff_ffff ? { value: number } : refuse('must be a whole number from 0')
-    }
-    case 'duration': {
-      const parsed = parseDuration(raw)
-      if ('error' in parsed) return refuse(parsed.error)
-      return parsed.milliseconds >= 0 ? { value: parsed.milliseconds } : refuse('must not be negative')
+
+  readAll(): void {
+    while (this.#at < this.#arguments.length) {
+      const argument = this.#arguments[this.#at++] ?? ''
+      if (argument === '--') {
+        this.afterDashes.push(...this.#arguments.slice(this.#at))
+        return
+      }
+      if (argument.startsWith('--')) this.#readLong(argument)
+      else if (argument.length > 1 && argument.startsWith('-')) this.#readShort(argument.slice(1))
+      else this.words.push(argument)
     }
   }
-}
 
-function usageError(command: CommandName, mistake: string, suggestion: string | undefined): UsageError {
-  const hint = suggestion === undefined ? '' : `\nDid you mean ${suggestion}?`
-  const help = command === 'run' ? 'kube-ipvs --help' : `kube-ipvs ${command} --help`
-  return { command, message: `${mistake}${hint}\nSee ${help}`, exitCode: USAGE_EXIT_CODE[command] }
-}
-
-function unknownFlag(rawName: string, argument: string, command: CommandName): Mistake {
-  const known = ENTRIES.flatMap(([, flag]) => (flag.commands.includes(command) ? [flag.name] : []))
-  if (rawName.startsWith('--')) {
-    const guess = nearest(rawName.slice(2), known)
-    return [`unknown flag: ${rawName}`, guess === undefined ? undefined : `--${guess}`]
+  #readLong(argument: string): void {
+    const equals = argument.indexOf('=')
+    const name = argument.slice(2, equals < 0 ? undefined : equals)
+    if (name === '' || name.startsWith('-')) throw new Mistake(`bad flag syntax: ${argument}`)
+    const entry = BY_NAME.get(name.replaceAll('_', '-'))
+    if (entry === undefined)
+      throw new Mistake(`unknown flag: --${name}`, { word: `--${name}`, known: NAMES.map((known) => `--${known}`) })
+    const value = equals < 0 ? this.#valueOf(entry.flag, `--${name}`) : argument.slice(equals + 1)
+    this.#set(entry, value)
   }
-  // `-proxy-mode=ipvs`: a long name after one dash.
-  const [, name = ''] = /^-([^=]+)/.exec(argument) ?? []
-  const guess = name.length > 1 ? nearest(name, known) : undefined
-  return [
-    `unknown shorthand flag: '${rawName.slice(1)}' in ${argument}`,
-    guess === undefined ? undefined : `--${guess}`,
-  ]
+
+  /** Several letters may stand behind one dash: `-hv4`. */
+  #readShort(letters: string): void {
+    let rest = letters
+    while (rest !== '') {
+      const letter = rest[0] ?? ''
+      const entry = BY_LETTER.get(letter)
+      if (entry === undefined)
+        throw new Mistake(`unknown shorthand flag: ${goQuoteLetter(letter)} in -${rest}`, {
+          word: rest.length > 1 ? `--${rest.replace(/=[^]*$/, '')}` : '',
+          known: NAMES.map((known) => `--${known}`),
+        })
+      const text = rest.slice(1)
+      rest = ''
+      if (text.startsWith('=') && text.length > 1) this.#set(entry, text.slice(1))
+      else if (takesNoValue(entry.flag)) {
+        this.#set(entry, 'true')
+        rest = text
+      } else this.#set(entry, text === '' ? this.#valueOf(entry.flag, `${goQuoteLetter(letter)} in -${letter}`) : text)
+    }
+  }
+
+  /** The value of a flag that has none behind `=`. */
+  #valueOf(flag: Flag, spelling: string): string {
+    if (takesNoValue(flag)) return 'true'
+    const next = this.#arguments[this.#at++]
+    if (next === undefined) throw new Mistake(`flag needs an argument: ${spelling}`)
+    return next
+  }
+
+  #set(entry: Entry, text: string): void {
+    const { key, flag } = entry
+    // The table pairs each kind with the type of its values; TypeScript does not follow that through a variable.
+    const parse = FLAG_PARSERS[flag.kind] as (text: string, before: unknown) => Parsed<unknown>
+    const parsed = parse(text, this.values[key])
+    if ('error' in parsed) {
+      const shown = flag.short === undefined ? `--${flag.name}` : `-${flag.short}, --${flag.name}`
+      throw new Mistake(`invalid argument ${quote(text)} for ${quote(shown)} flag: ${parsed.error}`)
+    }
+    this.values[key] = parsed.value
+    this.given.push(entry)
+    if (flag.deprecated !== undefined) this.notices.push(`Flag --${flag.name} has been deprecated, ${flag.deprecated}`)
+  }
 }
 
-function unexpectedArgument(value: string, first: boolean, before: string | undefined): Mistake {
-  const previous = ENTRIES.find(
-    ([, flag]) => flag.kind === 'boolean' && `--${flag.name}` === before?.replaceAll('_', '-'),
-  )
-  if (previous !== undefined && /^(true|false|0|1)$/i.test(value)) {
-    return [`unexpected argument ${JSON.stringify(value)}`, `--${previous[1].name}=${value}`]
-  }
-  return first
-    ? [`unknown command ${JSON.stringify(value)}`, nearest(value, COMMANDS)]
-    : [`unexpected argument ${JSON.stringify(value)}`, undefined]
-}
+const takesNoValue = (flag: Flag): boolean => flag.kind === 'boolean' || flag.kind === 'version'
+
+const ENTRIES: readonly Entry[] = Object.entries(FLAGS).map(([key, flag]) => ({
+  key: key as FlagKey, // Object.entries forgets that its keys are those of the object.
+  flag,
+}))
+const NAMES = ENTRIES.map(({ flag }) => flag.name)
+const BY_NAME: ReadonlyMap<string, Entry> = new Map(ENTRIES.map((entry) => [entry.flag.name, entry]))
+const BY_LETTER: ReadonlyMap<string, Entry> = new Map(
+  ENTRIES.flatMap((entry) => (entry.flag.short === undefined ? [] : [[entry.flag.short, entry] as const])),
+)

@@ -14,12 +14,14 @@ const LIST_MS = 30_000
 export async function diff(flags: FlagValues): Promise<number> {
   const settings = await loadSettings(flags)
   const log = flags.output === 'json' ? silentLog : stderrLog
+  const { openSource, virtualIps } = await sourcesOf(flags, settings, log)
   const proxy = await Proxy.prepare({
     configuration: settings.configuration,
     nodeName: settings.nodeName,
     drainDeadlineMs: undefined,
     log,
-    openSource: (await sourcesOf(flags, settings, log)).openSource,
+    virtualIps,
+    openSource,
   })
   try {
     const commands = await proxy.preview(LIST_MS)

@@ -1,151 +1,145 @@
 /**
- * Every command and every flag, as data: the command line is read, and help is printed, from this table.
+ * Every command and every flag, as data: the command line is read from this table; what help says of them is in flag-help.ts.
  * What could break: DaemonSets start us with kube-proxy's own command line; a flag that exists there keeps its name and meaning.
  */
+import type { VmoduleItem } from '../config/types.ts'
+
 export const COMMANDS = ['run', 'status', 'diff', 'cleanup'] as const
 /** `run` is the daemon: the command when none is named. */
 export type CommandName = (typeof COMMANDS)[number]
 
-/** What a flag takes: `count` a whole number from 0, `duration` Go's syntax, `choice` one of a few words. */
-export type FlagKind = 'boolean' | 'text' | 'count' | 'duration' | 'choice'
+/** What each kind of flag becomes. Durations are milliseconds; the others are what their names say in kube-proxy's help. */
+export interface FlagKinds {
+  boolean: boolean
+  text: string
+  int32: number
+  float32: number
+  duration: number
+  /** A comma list, whose repeats add up. */
+  texts: readonly string[]
+  /** `Name=true,Other=false`; repeats add up. */
+  gates: Readonly<Record<string, boolean>>
+  /** Checked, but kept as written; '' is as good as not given. */
+  ip: string
+  ipport: string
+  /** A log level, 0 to 2^31-1. */
+  level: number
+  vmodule: readonly VmoduleItem[]
+  quantity: string
+  version: string
+  output: 'text' | 'json'
+}
 
 export interface Flag {
   /** Name on the command line, without dashes. */
   readonly name: string
   /** One letter that does the same after a single dash. */
   readonly short?: string
-  readonly kind: FlagKind
-  /** What stands for the value in help; '' for a boolean. */
-  readonly placeholder: string
-  readonly choices?: readonly string[]
-  /** What holds when the flag is not given, for help; absent when that goes without saying. */
-  readonly default?: string
-  readonly help: string
+  readonly kind: keyof FlagKinds
   readonly commands: readonly CommandName[]
+  /** What to use instead; said on standard error each time. */
+  readonly deprecated?: string
+  /** True for those that kube-proxy does not have. */
+  readonly own?: true
 }
 
-/** Keys are the names in `FlagValues`; the order is that of help. */
+const RUN = ['run'] as const
+/** Those that need a configuration. */
+const CONFIGURED = ['run', 'diff'] as const
+const FILE = ['run', 'diff', 'cleanup'] as const
+const ALL = COMMANDS
+
+const insteadOf = (name: string) =>
+  `This flag is deprecated and will be removed in a future release. Please use --${name} instead.`
+
+/** Keys are the names in `FlagValues`. */
 export const FLAGS = {
-  config: {
-    name: 'config',
-    kind: 'text',
-    placeholder: 'FILE',
-    help: 'KubeProxyConfiguration (v1alpha1) to run with. Beside it only --hostname-override, --master and the logging flags count.',
-    commands: ['run', 'diff', 'cleanup'],
+  config: { name: 'config', kind: 'text', commands: FILE },
+  writeConfigTo: { name: 'write-config-to', kind: 'text', commands: RUN },
+  cleanup: { name: 'cleanup', kind: 'boolean', commands: RUN },
+  initOnly: { name: 'init-only', kind: 'boolean', commands: RUN },
+  hostnameOverride: { name: 'hostname-override', kind: 'text', commands: CONFIGURED },
+  featureGates: { name: 'feature-gates', kind: 'gates', commands: CONFIGURED },
+  oomScoreAdj: { name: 'oom-score-adj', kind: 'int32', commands: CONFIGURED },
+
+  master: { name: 'master', kind: 'text', commands: CONFIGURED },
+  kubeconfig: { name: 'kubeconfig', kind: 'text', commands: CONFIGURED },
+  kubeApiContentType: { name: 'kube-api-content-type', kind: 'text', commands: CONFIGURED },
+  kubeApiQps: { name: 'kube-api-qps', kind: 'float32', commands: CONFIGURED },
+  kubeApiBurst: { name: 'kube-api-burst', kind: 'int32', commands: CONFIGURED },
+  configSyncPeriod: { name: 'config-sync-period', kind: 'duration', commands: CONFIGURED },
+
+  proxyMode: { name: 'proxy-mode', kind: 'text', commands: CONFIGURED },
+  ipvsScheduler: { name: 'ipvs-scheduler', kind: 'text', commands: CONFIGURED },
+  ipvsExcludeCidrs: { name: 'ipvs-exclude-cidrs', kind: 'texts', commands: CONFIGURED },
+  ipvsStrictArp: { name: 'ipvs-strict-arp', kind: 'boolean', commands: CONFIGURED },
+  ipvsSyncPeriod: { name: 'ipvs-sync-period', kind: 'duration', commands: CONFIGURED },
+  ipvsMinSyncPeriod: { name: 'ipvs-min-sync-period', kind: 'duration', commands: CONFIGURED },
+  ipvsTcpTimeout: { name: 'ipvs-tcp-timeout', kind: 'duration', commands: CONFIGURED },
+  ipvsTcpfinTimeout: { name: 'ipvs-tcpfin-timeout', kind: 'duration', commands: CONFIGURED },
+  ipvsUdpTimeout: { name: 'ipvs-udp-timeout', kind: 'duration', commands: CONFIGURED },
+  masqueradeAll: { name: 'masquerade-all', kind: 'boolean', commands: CONFIGURED },
+  iptablesMasqueradeBit: { name: 'iptables-masquerade-bit', kind: 'int32', commands: CONFIGURED },
+  iptablesLocalhostNodeports: { name: 'iptables-localhost-nodeports', kind: 'boolean', commands: CONFIGURED },
+  iptablesSyncPeriod: { name: 'iptables-sync-period', kind: 'duration', commands: CONFIGURED },
+  iptablesMinSyncPeriod: { name: 'iptables-min-sync-period', kind: 'duration', commands: CONFIGURED },
+
+  bindAddress: { name: 'bind-address', kind: 'ip', commands: CONFIGURED },
+  nodeportAddresses: { name: 'nodeport-addresses', kind: 'texts', commands: CONFIGURED },
+  clusterCidr: { name: 'cluster-cidr', kind: 'text', commands: CONFIGURED },
+  detectLocalMode: { name: 'detect-local-mode', kind: 'text', commands: CONFIGURED },
+  podBridgeInterface: { name: 'pod-bridge-interface', kind: 'text', commands: CONFIGURED },
+  podInterfaceNamePrefix: { name: 'pod-interface-name-prefix', kind: 'text', commands: CONFIGURED },
+
+  conntrackMaxPerCore: { name: 'conntrack-max-per-core', kind: 'int32', commands: CONFIGURED },
+  conntrackMin: { name: 'conntrack-min', kind: 'int32', commands: CONFIGURED },
+  conntrackTcpBeLiberal: { name: 'conntrack-tcp-be-liberal', kind: 'boolean', commands: CONFIGURED },
+  conntrackTcpEstablished: { name: 'conntrack-tcp-timeout-established', kind: 'duration', commands: CONFIGURED },
+  conntrackTcpCloseWait: { name: 'conntrack-tcp-timeout-close-wait', kind: 'duration', commands: CONFIGURED },
+  conntrackUdp: { name: 'conntrack-udp-timeout', kind: 'duration', commands: CONFIGURED },
+  conntrackUdpStream: { name: 'conntrack-udp-timeout-stream', kind: 'duration', commands: CONFIGURED },
+
+  healthzBindAddress: { name: 'healthz-bind-address', kind: 'ipport', commands: CONFIGURED },
+  metricsBindAddress: { name: 'metrics-bind-address', kind: 'ipport', commands: CONFIGURED },
+  bindAddressHardFail: { name: 'bind-address-hard-fail', kind: 'boolean', commands: CONFIGURED },
+  profiling: { name: 'profiling', kind: 'boolean', commands: CONFIGURED },
+  showHiddenMetrics: { name: 'show-hidden-metrics-for-version', kind: 'text', commands: CONFIGURED },
+  healthzPort: {
+    name: 'healthz-port',
+    kind: 'int32',
+    commands: CONFIGURED,
+    deprecated: insteadOf('healthz-bind-address'),
   },
-  manifests: {
-    name: 'manifests',
-    kind: 'text',
-    placeholder: 'DIR',
-    help: 'Take Services, EndpointSlices and Nodes from the YAML and JSON files of this folder instead of asking an API server; the daemon follows every change of them.',
-    commands: ['run', 'diff'],
+  metricsPort: {
+    name: 'metrics-port',
+    kind: 'int32',
+    commands: CONFIGURED,
+    deprecated: insteadOf('metrics-bind-address'),
   },
-  once: {
-    name: 'once',
-    kind: 'boolean',
-    placeholder: '',
-    help: 'Make one pass, then exit.',
-    commands: ['run'],
-  },
-  dryRun: {
-    name: 'dry-run',
-    kind: 'boolean',
-    placeholder: '',
-    help: 'Print what would be removed and change nothing.',
-    commands: ['cleanup'],
-  },
-  hostnameOverride: {
-    name: 'hostname-override',
-    kind: 'text',
-    placeholder: 'NAME',
-    default: 'the host name',
-    help: 'Name of the Node object of this machine.',
-    commands: ['run', 'diff'],
-  },
-  master: {
-    name: 'master',
-    kind: 'text',
-    placeholder: 'URL',
-    help: 'Address of the API server; replaces the one of the kubeconfig.',
-    commands: ['run', 'diff'],
-  },
-  kubeconfig: {
-    name: 'kubeconfig',
-    kind: 'text',
-    placeholder: 'FILE',
-    default: 'in-cluster configuration',
-    help: 'How to reach the API server. Ignored with --config, which names its own.',
-    commands: ['run', 'diff'],
-  },
-  proxyMode: {
-    name: 'proxy-mode',
-    kind: 'text',
-    placeholder: 'MODE',
-    default: 'ipvs',
-    help: 'ipvs or iptables. Ignored with --config, which names its own.',
-    commands: ['run', 'diff'],
-  },
-  drainDeadline: {
-    name: 'drain-deadline',
-    kind: 'duration',
-    placeholder: 'DURATION',
-    default: '0s, no deadline',
-    help: 'Remove a draining real server after this time (30s, 10m) even if it still has connections.',
-    commands: ['run'],
-  },
-  output: {
-    name: 'output',
-    short: 'o',
-    kind: 'choice',
-    placeholder: 'text|json',
-    choices: ['text', 'json'],
-    default: 'text',
-    help: 'json prints exactly one JSON value on standard output.',
-    commands: ['run', 'status', 'diff', 'cleanup'],
-  },
-  verbosity: {
-    name: 'v',
-    short: 'v',
-    kind: 'count',
-    placeholder: 'N',
-    default: '0',
-    help: 'How much to log: 2 shows every change, 4 helps with debugging.',
-    commands: ['run', 'status', 'diff', 'cleanup'],
-  },
-  loggingFormat: {
-    name: 'logging-format',
-    kind: 'choice',
-    placeholder: 'text|json',
-    choices: ['text', 'json'],
-    default: 'text',
-    help: 'Form of the log lines on standard error.',
-    commands: ['run', 'status', 'diff', 'cleanup'],
-  },
-  help: {
-    name: 'help',
-    short: 'h',
-    kind: 'boolean',
-    placeholder: '',
-    help: 'Print this text and exit.',
-    commands: ['run', 'status', 'diff', 'cleanup'],
-  },
-  version: {
-    name: 'version',
-    kind: 'boolean',
-    placeholder: '',
-    help: 'Print the version and exit.',
-    commands: ['run'],
-  },
+
+  verbosity: { name: 'v', short: 'v', kind: 'level', commands: ALL },
+  vmodule: { name: 'vmodule', kind: 'vmodule', commands: CONFIGURED },
+  loggingFormat: { name: 'logging-format', kind: 'text', commands: ALL },
+  logFlushFrequency: { name: 'log-flush-frequency', kind: 'duration', commands: CONFIGURED },
+  logTextSplitStream: { name: 'log-text-split-stream', kind: 'boolean', commands: CONFIGURED },
+  logTextInfoBufferSize: { name: 'log-text-info-buffer-size', kind: 'quantity', commands: CONFIGURED },
+  logJsonSplitStream: { name: 'log-json-split-stream', kind: 'boolean', commands: CONFIGURED },
+  logJsonInfoBufferSize: { name: 'log-json-info-buffer-size', kind: 'quantity', commands: CONFIGURED },
+  bootIdFile: { name: 'boot-id-file', kind: 'text', commands: RUN },
+  machineIdFile: { name: 'machine-id-file', kind: 'text', commands: RUN },
+
+  manifests: { name: 'manifests', kind: 'text', commands: CONFIGURED, own: true },
+  once: { name: 'once', kind: 'boolean', commands: RUN, own: true },
+  drainDeadline: { name: 'drain-deadline', kind: 'duration', commands: CONFIGURED, own: true },
+  allowedVirtualIps: { name: 'allowed-virtual-ips', kind: 'texts', commands: CONFIGURED, own: true },
+  serviceMetricsLimit: { name: 'service-metrics-limit', kind: 'int32', commands: CONFIGURED, own: true },
+  dryRun: { name: 'dry-run', kind: 'boolean', commands: ['cleanup'], own: true },
+  output: { name: 'output', short: 'o', kind: 'output', commands: ALL, own: true },
+  help: { name: 'help', short: 'h', kind: 'boolean', commands: ALL },
+  version: { name: 'version', kind: 'version', commands: RUN },
 } as const satisfies Readonly<Record<string, Flag>>
 
 export type FlagKey = keyof typeof FLAGS
-type ValueOf<F extends Flag> = F['kind'] extends 'boolean'
-  ? boolean
-  : F extends { readonly choices: readonly (infer Choice)[] }
-    ? Choice
-    : F['kind'] extends 'text'
-      ? string
-      : number
 
-/** Values of the flags that were given: booleans, texts, numbers, and durations in milliseconds. */
-export type FlagValues = { readonly [Key in FlagKey]?: ValueOf<(typeof FLAGS)[Key]> }
+/** Values of the flags that were given. */
+export type FlagValues = { readonly [Key in FlagKey]?: FlagKinds[(typeof FLAGS)[Key]['kind']] }

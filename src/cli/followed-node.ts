@@ -9,6 +9,7 @@ import type { InterfaceAddress } from '../service/node-addresses.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import { NodeState } from '../service/node-state.ts'
 import type { ObjectChange } from '../service/objects.ts'
+import type { KeptAddresses } from '../service/virtual-ips.ts'
 import type { Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 
@@ -23,10 +24,13 @@ export interface NodeView {
 }
 
 export interface FollowedNodeOptions {
-  readonly configuration: KubeProxyConfiguration
+  /** As it is in force now. */
+  readonly configuration: () => KubeProxyConfiguration
   readonly nodeName: string
   readonly rtnetlink: RtnetlinkConnection
   readonly log: Log
+  /** Absent: Services may have any externalIPs and load-balancer addresses. */
+  readonly virtualIps?: KeptAddresses | undefined
   /** Hears of the node whenever something about it may have changed. */
   readonly onChange: (node: NodeView) => void
   /** Milliseconds on a clock that never goes back. */
@@ -38,12 +42,19 @@ export class FollowedNode {
   readonly #onChange: (node: NodeView) => void
   readonly #state: NodeState
   readonly #addresses: InterfaceAddresses
+  readonly #virtualIps: KeptAddresses | undefined
 
   constructor(options: FollowedNodeOptions) {
     const { configuration, nodeName, rtnetlink, log, onChange, now, signal } = options
-    const { bindAddress, nodePortAddresses } = configuration
+    const { bindAddress } = configuration()
     this.#onChange = onChange
-    this.#state = new NodeState({ nodeName, bindAddress, nodePortAddresses })
+    this.#state = new NodeState({
+      nodeName,
+      bindAddress,
+      nodePortAddresses: () => configuration().nodePortAddresses,
+    })
+    this.#virtualIps = options.virtualIps
+    if (this.#virtualIps !== undefined) this.#state.setVirtualIps(this.#virtualIps.rule)
     this.#addresses = new InterfaceAddresses({
       rtnetlink,
       now,
@@ -59,14 +70,18 @@ export class FollowedNode {
     return { ...this.#state.context(), addresses, podCidrs: this.#state.node?.podCidrs ?? [] }
   }
 
-  /** Takes the Node object in, if it is among these. */
+  /** Takes the Node object in, if it is among these, and what no Service may take the addresses of. */
   apply(changes: readonly ObjectChange[]): void {
     let seen = false
-    for (const change of changes)
+    for (const change of changes) {
       if (change.kind === 'nodes') {
         this.#state.setNode(change.value)
         seen = true
+      } else if (this.#virtualIps?.apply(change) === true) {
+        this.#state.setVirtualIps(this.#virtualIps.rule)
+        seen = true
       }
+    }
     if (seen) this.tell()
   }
 

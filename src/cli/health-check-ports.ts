@@ -8,7 +8,7 @@ import { WantedHealthChecks } from '../serve/wanted-health-checks.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import { healthCheckAddressesOf, type InterfaceAddress } from '../service/node-addresses.ts'
 import type { NodeIps } from '../service/node-context.ts'
-import type { Log } from '../values/log.ts'
+import { type Log, ObjectName } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { healthCheckFailed } from '../watch/event-objects.ts'
 import type { Events } from '../watch/event-recorder.ts'
@@ -16,7 +16,8 @@ import type { Events } from '../watch/event-recorder.ts'
 export interface HealthCheckPortsOptions {
   readonly families: readonly IpFamily[]
   readonly nodeName: string
-  readonly nodePortAddresses: readonly string[]
+  /** As it is in force now. */
+  readonly nodePortAddresses: () => readonly string[]
   readonly isProxyHealthy: () => boolean
   readonly problems: ProblemLog
   /** Hear of each attempt that failed; absent: nobody does. */
@@ -38,7 +39,11 @@ export class HealthCheckPorts {
       isProxyHealthy,
       log,
       onProblem: (socket, problem) => problems.report('health check', socket, problem === undefined ? [] : [problem]),
-      onFailedAttempt: (check, message) => events?.record(healthCheckFailed(check, message)),
+      onFailedAttempt: (check, message) => {
+        const service = new ObjectName(check.namespace, check.name)
+        log.error('Failed to start healthcheck', { error: message, node: nodeName, service, port: check.port })
+        events?.record(healthCheckFailed(check, message))
+      },
     })
   }
 
@@ -51,7 +56,7 @@ export class HealthCheckPorts {
   }
 
   nodeChanged(addresses: Iterable<InterfaceAddress>, nodeIps: NodeIps): void {
-    this.#checks.listenOn(healthCheckAddressesOf(this.#options.nodePortAddresses, addresses, nodeIps))
+    this.#checks.listenOn(healthCheckAddressesOf(this.#options.nodePortAddresses(), addresses, nodeIps))
   }
 
   close(): void {

@@ -2,7 +2,8 @@
  * The text of `--help`: what a command is for, how to call it, its flags from the flag table, examples and exit codes.
  * What could break: exit codes are a promise to scripts; the table here is where they are written down.
  */
-import { COMMANDS, type CommandName, FLAGS, type Flag } from './flags.ts'
+import { FLAG_GROUPS, FLAG_HELP, type FlagHelp } from './flag-help.ts'
+import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey } from './flags.ts'
 
 interface CommandHelp {
   /** One line for the list of commands. */
@@ -28,7 +29,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
       ['kube-ipvs --manifests ./examples --once -v 2', 'one pass, with a log line for each change'],
     ],
     exitCodes: [
-      ['0', 'after --once, --help or --version'],
+      ['0', 'after --once, --write-config-to, --help or --version'],
       ['1', 'wrong flags or configuration, or a failure that only a restart can mend'],
       ['143', 'ended by SIGTERM; the table stays as it is and traffic goes on'],
     ],
@@ -87,7 +88,6 @@ const WIDTH = 100
 /** Help of one command, ending with a line break. */
 export function helpText(command: CommandName): string {
   const { description, usage, examples, exitCodes } = COMMAND_HELP[command]
-  const flags = Object.values(FLAGS).filter((flag: Flag) => flag.commands.includes(command))
   const sections = [
     wrap(description, WIDTH).join('\n'),
     `Usage:\n  ${usage}${command === 'run' ? '\n  kube-ipvs COMMAND [flags]' : ''}`,
@@ -99,29 +99,54 @@ export function helpText(command: CommandName): string {
           ),
         ]
       : []),
-    section(
-      'Flags',
-      flags.map((flag) => [flagSpelling(flag), flagDescription(flag)]),
-    ),
+    ...flagSections(command),
     `Examples:\n${examples.map(([line, what]) => `  # ${what}\n  ${line}`).join('\n')}`,
     section('Exit codes', exitCodes),
   ]
   return `${sections.join('\n\n')}\n`
 }
 
-/** `-v, --v N`; flags without a short form leave its place empty. */
-function flagSpelling(flag: Flag): string {
-  const short = flag.short === undefined ? '    ' : `-${flag.short}, `
-  return `${short}--${flag.name}${flag.placeholder === '' ? '' : ` ${flag.placeholder}`}`
+/** The flags of a command in their groups; a few of them in one. */
+function flagSections(command: CommandName): string[] {
+  // Object.entries forgets that its keys are those of the object.
+  const entries = (Object.entries(FLAG_HELP) as [FlagKey, FlagHelp][]).flatMap(([key, help]) => {
+    const flag: Flag = FLAGS[key]
+    return flag.commands.includes(command)
+      ? [{ group: help.group, row: [spelling(flag, help), description(help)] as const }]
+      : []
+  })
+  if (entries.length < FEW)
+    return [
+      section(
+        'Flags',
+        entries.map(({ row }) => row),
+      ),
+    ]
+  const termWidth = Math.max(...entries.map(({ row: [term] }) => term.length))
+  return FLAG_GROUPS.flatMap((group) => {
+    const rows = entries.flatMap((entry) => (entry.group === group ? [entry.row] : []))
+    return rows.length === 0 ? [] : [section(`Flags: ${group}`, rows, termWidth)]
+  })
 }
 
-function flagDescription(flag: Flag): string {
-  return flag.default === undefined ? flag.help : `${flag.help} (default ${flag.default})`
+const FEW = 12
+
+/** `-v, --v N`; flags without a short form leave its place empty. */
+function spelling(flag: Flag, { value }: FlagHelp): string {
+  const short = flag.short === undefined ? '    ' : `-${flag.short}, `
+  return `${short}--${flag.name}${value === '' ? '' : ` ${value}`}`
+}
+
+function description({ help, default: fallback }: FlagHelp): string {
+  return fallback === undefined ? help : `${help} (default ${fallback})`
 }
 
 /** A titled list of terms and their explanations, the latter aligned and wrapped. */
-function section(title: string, rows: readonly (readonly [term: string, explanation: string])[]): string {
-  const termWidth = Math.max(...rows.map(([term]) => term.length))
+function section(
+  title: string,
+  rows: readonly (readonly [term: string, explanation: string])[],
+  termWidth = Math.max(...rows.map(([term]) => term.length)),
+): string {
   const indent = ' '.repeat(termWidth + 4)
   const lines = rows.map(([term, explanation]) => {
     const text = wrap(explanation, WIDTH - indent.length).join(`\n${indent}`)

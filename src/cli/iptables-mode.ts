@@ -7,18 +7,18 @@ import { readFileSync } from 'node:fs'
 import { IptablesDataplane } from '../dataplane/iptables.ts'
 import { type IptablesKernel, makeCounters, openIptablesKernel, watchAddresses } from '../dataplane/iptables-kernel.ts'
 import { watchRules } from '../dataplane/rule-watch.ts'
+import type { AuditObserver } from '../dataplane/audits.ts'
+import { chainHealth, type TableHealth } from '../dataplane/table-health.ts'
 import { IPTABLES_MODE } from '../iptables/layout.ts'
-import { conntrackSettings } from '../node/conntrack-settings.ts'
-import { processorCount } from '../node/host.ts'
-import { applySysctls, iptablesSysctls } from '../node/sysctl.ts'
+import type { KernelSources } from '../metrics/sources.ts'
 import { nodePortRangesOf } from '../service/node-addresses.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import { auditForEver } from '../sync/audit.ts'
 import { parseCidr } from '../values/cidr.ts'
 import type { NodeView } from './followed-node.ts'
 import type { Mode, ModeOptions, ModeWatch } from './mode.ts'
+import { initializeIptablesNode } from './prepare-node.ts'
 
-const NO_ADDRESSES: ReadonlySet<string> = new Set()
 /** Every address of the node, as a frontend's address. */
 const NODE_PORT_ADDRESSES = { IPv4: ['0.0.0.0'], IPv6: ['::'] } as const
 /** Commands of a script come faster after one another. */
@@ -39,15 +39,16 @@ export class IptablesMode implements Mode {
   }
 
   private constructor(options: ModeOptions, kernel: IptablesKernel) {
-    const { configuration, nodeName, problems, log, now, onRulesPassed } = options
+    const { nodeName, problems, log, now, onRulesPassed, onFlowsRemoved } = options
     this.#options = options
     this.#kernel = kernel
     this.dataplane = new IptablesDataplane({
       iptables: kernel.iptables,
-      settings: configuration,
+      settings: options.configuration(),
       families: kernel.families,
       nodeName,
       conntrack: kernel.conntrack,
+      onFlowsRemoved,
       now,
       onPass: onRulesPassed,
       onMissing: ({ code, match, message }) =>
@@ -64,37 +65,46 @@ export class IptablesMode implements Mode {
     return this.#kernel.rtnetlink
   }
 
-  get minSyncPeriodMs(): number {
-    return this.#options.configuration.iptables.minSyncPeriodMs
+  get rules() {
+    return this.dataplane.loops
   }
 
-  get syncPeriodMs(): number {
-    return this.#options.configuration.iptables.syncPeriodMs
+  get sources(): KernelSources {
+    const { rtnetlink } = this
+    return {
+      tables: this.dataplane.loops.map(({ sync }) => sync),
+      setSizes: () => [],
+      realServerCount: () => 0,
+      drainingCount: () => 0,
+      drainsFinished: () => ({ idle: 0, deadline: 0 }),
+      connections: () => [{ name: 'rtnetlink', ...rtnetlink.counters }],
+    }
+  }
+
+  tableHealth(): Iterable<TableHealth> {
+    return chainHealth(this.dataplane.loops)
   }
 
   get isPending(): boolean {
     return this.dataplane.isPending
   }
 
-  /** Where node ports answer is a rule, and no address is ever bound: neither is a matter of frontends. */
+  /** Where node ports answer is a rule, and no matter of frontends. */
   contextOf(context: NodeContext): NodeContext {
-    return { ...context, localAddresses: NO_ADDRESSES, nodePortAddresses: NODE_PORT_ADDRESSES }
+    return { ...context, nodePortAddresses: NODE_PORT_ADDRESSES }
   }
 
   nodeChanged({ context, addresses, podCidrs }: NodeView): void {
-    const { nodePortAddresses } = this.#options.configuration
+    const { nodePortAddresses } = this.#options.configuration()
     const nodePorts = nodePortRangesOf(nodePortAddresses, addresses, context.nodeIps)
     this.dataplane.nodeChanged({ zone: context.zone, podCidrs, nodePorts })
   }
 
   async prepare(signal: AbortSignal): Promise<void> {
-    const { configuration, problems, log } = this.#options
+    const { problems, log } = this.#options
     const { mode, reason } = this.#kernel.iptables.choice
     log.info('Using iptables', { backEnd: mode, reason })
-    problems.report('sysctl', 'conntrack', applySysctls(conntrackSettings(configuration.conntrack, processorCount())))
-    const { localhostNodePorts } = configuration.iptables
-    const { includesLoopback } = nodePortRangesOf(configuration.nodePortAddresses, [], {})
-    problems.report('sysctl', 'sysctl', applySysctls(iptablesSysctls(localhostNodePorts && includesLoopback)))
+    initializeIptablesNode({ configuration: this.#options.configuration(), problems, log })
     this.dataplane.kernelIs({ hasCounters: await this.#makeCounters(signal), isLiberal: isLiberal() })
   }
 
@@ -119,12 +129,12 @@ export class IptablesMode implements Mode {
     }
   }
 
-  async audit(_watch: ModeWatch, signal: AbortSignal): Promise<void> {
-    const { log, now } = this.#options
+  async audit(_watch: ModeWatch, _observer: AuditObserver, signal: AbortSignal): Promise<void> {
+    const { log, now, configuration } = this.#options
     // nf_tables announces every change.
     if (this.#kernel.iptables.choice.mode !== 'legacy') return
     await auditForEver({
-      periodMs: this.syncPeriodMs,
+      periodMs: configuration().iptables.syncPeriodMs,
       round: async () => {
         for (const family of this.families) this.dataplane.doubtRules(family)
       },
@@ -152,7 +162,7 @@ export class IptablesMode implements Mode {
     const { signal } = this.#abort
     const { hasIpvsLeftovers, removeIpvsLeftovers } = await import('../dataplane/ipvs-leftovers.ts')
     if (!(await hasIpvsLeftovers(this.rtnetlink, signal).catch(() => false))) return
-    const excluded = configuration.ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
+    const excluded = configuration().ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
     await removeIpvsLeftovers({ families: this.families, excluded, drainDeadlineMs, now, log, signal })
   }
 

@@ -4,13 +4,17 @@
  */
 import { IpvsDataplane } from '../dataplane/ipvs.ts'
 import { audit, type Kernel, type KernelFollowOptions, openKernel, watchAnnouncements } from '../dataplane/kernel.ts'
+import type { AuditObserver } from '../dataplane/audits.ts'
 import { SetsAndRules } from '../dataplane/sets-and-rules.ts'
+import { type TableHealth, tableHealth } from '../dataplane/table-health.ts'
 import { DEVICE_KIND, SERVICE_DEVICE } from '../ipvs/address-diff.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
+import type { KernelSources } from '../metrics/sources.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { ProbedKernel } from './bench-probe.ts'
 import type { NodeView } from './followed-node.ts'
+import { ipvsSources } from './ipvs-sources.ts'
 import type { Mode, ModeOptions, ModeWatch } from './mode.ts'
 import { prepareNode } from './prepare-node.ts'
 
@@ -22,11 +26,12 @@ export class IpvsMode implements Mode {
 
   /** Rejects with `module-missing` and the like when ipvs mode cannot work here. */
   static async open(options: ModeOptions): Promise<IpvsMode> {
-    return new IpvsMode(options, await openKernel(options.configuration))
+    return new IpvsMode(options, await openKernel(options.configuration()))
   }
 
   private constructor(options: ModeOptions, kernel: Kernel) {
-    const { configuration, nodeName, drainDeadlineMs, log, now, onRulesPassed, onReady } = options
+    const { nodeName, drainDeadlineMs, log, now, onRulesPassed, onReady, onFlowsRemoved } = options
+    const configuration = options.configuration()
     const { families } = kernel
     this.#options = options
     this.kernel = kernel
@@ -51,6 +56,7 @@ export class IpvsMode implements Mode {
       families,
       drainDeadlineMs,
       now,
+      onFlowsRemoved,
       log,
     })
     this.dataplane.wantFixtures()
@@ -64,12 +70,16 @@ export class IpvsMode implements Mode {
     return this.kernel.ipvs.rtnetlink
   }
 
-  get minSyncPeriodMs(): number {
-    return this.#options.configuration.ipvs.minSyncPeriodMs
+  get rules() {
+    return this.#guard.loops
   }
 
-  get syncPeriodMs(): number {
-    return this.#options.configuration.ipvs.syncPeriodMs
+  get sources(): KernelSources {
+    return ipvsSources(this.kernel, this.dataplane)
+  }
+
+  tableHealth(): Iterable<TableHealth> {
+    return tableHealth(this.dataplane, this.families)
   }
 
   get isPending(): boolean {
@@ -91,11 +101,11 @@ export class IpvsMode implements Mode {
   }
 
   async prepare(signal: AbortSignal): Promise<void> {
-    const { configuration, problems, log } = this.#options
+    const { problems, log } = this.#options
     const iptables = this.kernel.guard.iptables.choice
     log.info('Using iptables', { backEnd: iptables.mode, reason: iptables.reason })
     await prepareNode({
-      configuration,
+      configuration: this.#options.configuration(),
       kernel: this.kernel.ipvs,
       guard: this.#guard,
       iptables,
@@ -106,14 +116,14 @@ export class IpvsMode implements Mode {
   }
 
   watch(watch: ModeWatch): { close(): void } {
-    const watched = watchAnnouncements(this.#following(watch, AbortSignal.abort()))
+    const watched = watchAnnouncements(this.#following(watch, undefined, AbortSignal.abort()))
     // While the lists come; from here on changes are announced.
     this.#guard.readRules()
     return watched
   }
 
-  audit(watch: ModeWatch, signal: AbortSignal): Promise<void> {
-    return audit(this.#following(watch, signal))
+  audit(watch: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void> {
+    return audit(this.#following(watch, observer, signal))
   }
 
   passed(report: PassReport): void {
@@ -126,10 +136,11 @@ export class IpvsMode implements Mode {
     this.kernel.close()
   }
 
-  #following(watch: ModeWatch, signal: AbortSignal): KernelFollowOptions {
-    const { log, now } = this.#options
-    const { kernel, dataplane, syncPeriodMs: auditPeriodMs } = this
-    return { kernel, dataplane, log, ...watch, auditPeriodMs, now, signal }
+  #following(watch: ModeWatch, auditObserver: AuditObserver | undefined, signal: AbortSignal): KernelFollowOptions {
+    const { log, now, configuration } = this.#options
+    const { kernel, dataplane } = this
+    const auditPeriodMs = configuration().ipvs.syncPeriodMs
+    return { kernel, dataplane, log, ...watch, auditPeriodMs, auditObserver, now, signal }
   }
 
   /** A link of the device's name that somebody made of another kind works, so it is used; it is worth a word. */

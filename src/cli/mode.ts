@@ -3,7 +3,10 @@
  * What could break: nothing but `prepare` changes the node before the first pass.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import type { StaleFlows } from '../conntrack/stale-flows.ts'
+import type { StaleFlows, StaleFlowsOptions } from '../conntrack/stale-flows.ts'
+import type { AuditObserver } from '../dataplane/audits.ts'
+import type { TableHealth } from '../dataplane/table-health.ts'
+import type { KernelSources } from '../metrics/sources.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { NodeContext } from '../service/node-context.ts'
@@ -21,7 +24,8 @@ export interface ModeDataplane extends Dataplane {
 }
 
 export interface ModeOptions {
-  readonly configuration: KubeProxyConfiguration
+  /** As it is in force now; what is not live is taken from it once. */
+  readonly configuration: () => KubeProxyConfiguration
   readonly nodeName: string
   readonly drainDeadlineMs: number | undefined
   readonly problems: ProblemLog
@@ -32,6 +36,7 @@ export interface ModeOptions {
   readonly onRulesPassed: (report: PassReport, durationMs: number, family: IpFamily) => void
   /** What a pass had to leave may come now. */
   readonly onReady: () => void
+  readonly onFlowsRemoved: StaleFlowsOptions['onRemoved']
 }
 
 export interface ModeWatch {
@@ -46,12 +51,16 @@ export interface Mode {
   /** Families the kernel has. */
   readonly families: readonly IpFamily[]
   readonly rtnetlink: RtnetlinkConnection
-  readonly minSyncPeriodMs: number
-  readonly syncPeriodMs: number
+  /** Loops that write rules beside the passes. */
+  readonly rules: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
   /** Whether rules are being written. */
   readonly isPending: boolean
   /** Connections whose messages a measurement counts. */
   readonly connections: ProbedKernel | undefined
+  /** What a scrape reads. */
+  readonly sources: KernelSources
+  /** Every table as it stands after a pass. */
+  tableHealth(): Iterable<TableHealth>
   /** The node as frontends are made for in this mode. */
   contextOf(context: NodeContext): NodeContext
   nodeChanged(node: NodeView): void
@@ -60,9 +69,17 @@ export interface Mode {
   /** Hears every announcement from the moment this returns, and begins to read. */
   watch(watch: ModeWatch): { close(): void }
   /** Looks after what announces nothing. Resolves when aborted; never rejects. */
-  audit(watch: ModeWatch, signal: AbortSignal): Promise<void>
+  audit(watch: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void>
   /** A pass over tables is over, without failures or with. */
   passed(report: PassReport): void
   /** Stops; the kernel stays as it is. */
   close(): Promise<void>
+}
+
+/** The periods of the configured mode. */
+export function periodsOf({ mode, ipvs, iptables }: Pick<KubeProxyConfiguration, 'mode' | 'ipvs' | 'iptables'>): {
+  readonly syncPeriodMs: number
+  readonly minSyncPeriodMs: number
+} {
+  return mode === 'ipvs' ? ipvs : iptables
 }

@@ -7,7 +7,7 @@ import type { Mode, ModeOptions } from './mode.ts'
 
 /** Opens the kernel and changes nothing. Rejects with `module-missing` and the like when the mode cannot work here. */
 export async function openMode(options: ModeOptions): Promise<Mode> {
-  if (options.configuration.mode === 'ipvs') return IpvsMode.open(options)
+  if (options.configuration().mode === 'ipvs') return IpvsMode.open(options)
   const { IptablesMode } = await import('./iptables-mode.ts')
   return IptablesMode.open(options)
 }

@@ -11,6 +11,8 @@ export interface PassLogOptions {
   readonly desired: DesiredFrontends
 }
 
+/** Tables of rules. */
+const CHAINS = /^chains-(IPv[46])$/
 /** Failures and repairs of one pass that get a line each. */
 const LINES = 20
 /** A key that was repaired this often within a minute has somebody else writing it. */
@@ -28,6 +30,11 @@ export class PassLog {
     const { log } = this.#options
     const { failures, repairs, unreadable, applied } = report
     for (const { error, command, ...failure } of failures.slice(0, LINES)) {
+      const ipFamily = CHAINS.exec(failure.table)?.[1]
+      if (ipFamily !== undefined) {
+        log.error('Failed to execute iptables-restore', { error: error.message, ipFamily, rules: command })
+        continue
+      }
       const fields = { ...failure, command: firstLine(command), error: error.message }
       log.error('An operation failed and will be tried again', fields)
     }
@@ -41,7 +48,7 @@ export class PassLog {
     }
     if (Math.max(failures.length, repairs.length) > LINES)
       log.warn('More of the same', { failures: failures.length, repairs: repairs.length })
-    if (applied > 0 && log.v(2)) log.info('Pass done', { operations: applied, milliseconds: Math.round(durationMs) })
+    if (applied > 0) log.verbose(2, 'Pass done', { operations: applied, milliseconds: Math.round(durationMs) })
     this.#reportLosers()
   }
 

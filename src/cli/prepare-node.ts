@@ -7,37 +7,85 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import { checkScheduler, type IpvsKernel } from '../dataplane/ipvs-kernel.ts'
 import type { SetsAndRules } from '../dataplane/sets-and-rules.ts'
 import { OPTIONAL_MATCHES } from '../iptables/types.ts'
-import { conntrackSettings } from '../node/conntrack-settings.ts'
+import { conntrackLimit, conntrackSettings } from '../node/conntrack-settings.ts'
 import { processorCount } from '../node/host.ts'
 import type { IptablesChoice } from '../node/iptables-choice.ts'
-import { applySysctls, ipvsSysctls } from '../node/sysctl.ts'
+import type { KernelSetting } from '../node/kernel-setting.ts'
+import { applySysctls, iptablesSysctls, ipvsSysctls, type SettingListener } from '../node/sysctl.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
+import { nodePortRangesOf } from '../service/node-addresses.ts'
 import type { Log } from '../values/log.ts'
 import { checkNode, logFindings } from './node-check.ts'
 
-export interface NodePreparation {
+export interface NodeInitialization {
   readonly configuration: KubeProxyConfiguration
-  readonly kernel: IpvsKernel
-  readonly guard: SetsAndRules
-  readonly iptables: IptablesChoice
+  readonly kernel: Pick<IpvsKernel, 'ipvs'>
   readonly problems: ProblemLog
   readonly log: Log
   readonly signal: AbortSignal
 }
 
+export interface NodePreparation extends NodeInitialization {
+  readonly guard: SetsAndRules
+  readonly iptables: IptablesChoice
+}
+
+const SYSCTLS = '/proc/sys/'
+const REUSE_MODE = 'conn_reuse_mode'
+
 /** Rejects with `module-missing` when the kernel lacks the scheduler, or when aborted. */
 export async function prepareNode(options: NodePreparation): Promise<void> {
-  const { configuration, kernel, problems, signal } = options
-  const { conntrack, ipvs } = configuration
-  problems.report('sysctl', 'conntrack', applySysctls(conntrackSettings(conntrack, processorCount())))
-  await checkScheduler(kernel.ipvs, ipvs.scheduler || 'rr', signal)
-  problems.report('sysctl', 'sysctl', applySysctls(ipvsSysctls(ipvs.strictARP)))
-  await setTimeouts(options)
+  await initializeNode(options)
   await checkForMissing(options)
 }
 
+/** The kernel's settings, and nothing else: what --init-only is for. Rejects as `prepareNode` does. */
+export async function initializeNode(options: NodeInitialization): Promise<void> {
+  const { configuration, kernel, log, signal } = options
+  const { ipvs } = configuration
+  setConntrack(options)
+  await checkScheduler(kernel.ipvs, ipvs.scheduler || 'rr', signal)
+  const settings = ipvsSysctls(ipvs.strictARP)
+  setSysctls(settings, options)
+  if (!settings.some(({ path }) => path.endsWith(REUSE_MODE)))
+    log.verbose(2, 'Left as-is', { sysctl: `net/ipv4/vs/${REUSE_MODE}` })
+  await setTimeouts(options)
+}
+
+type Reports = Pick<NodeInitialization, 'configuration' | 'problems' | 'log'>
+
+/** The same in iptables mode, which asks nothing of the kernel. */
+export function initializeIptablesNode(options: Reports): void {
+  const { configuration, log } = options
+  setConntrack(options)
+  const { includesLoopback } = nodePortRangesOf(configuration.nodePortAddresses, [], {})
+  if (!configuration.iptables.localhostNodePorts || !includesLoopback) return
+  log.info(LOCALNET, { ipFamily: 'IPv4' })
+  setSysctls(iptablesSysctls(true), options)
+}
+
+const LOCALNET =
+  'Setting route_localnet=1 to allow node-ports on localhost; to change this either disable iptables.localhostNodePorts (--iptables-localhost-nodeports) or set nodePortAddresses (--nodeport-addresses) to filter loopback addresses'
+
+function setConntrack({ configuration: { conntrack }, problems, log }: Reports): void {
+  const limit = conntrackLimit(conntrack, processorCount())
+  if (limit > 0) log.info('Setting nf_conntrack_max', { nfConntrackMax: limit })
+  const onConntrack: SettingListener = ({ path, value }) => {
+    if (path.startsWith(SYSCTLS)) log.info('Set sysctl', { entry: path.slice(SYSCTLS.length), value })
+    else log.info('Setting conntrack hashsize', { conntrackHashsize: value })
+  }
+  const conntrackProblems = applySysctls(conntrackSettings(conntrack, processorCount()), '', onConntrack)
+  problems.report('sysctl', 'conntrack', conntrackProblems)
+}
+
+function setSysctls(settings: readonly KernelSetting[], { problems, log }: Reports): void {
+  const onChanged: SettingListener = ({ path, value }, before) =>
+    log.info('Changed sysctl', { name: path.slice(SYSCTLS.length), before, after: value })
+  problems.report('sysctl', 'sysctl', applySysctls(settings, '', onChanged))
+}
+
 /** kube-proxy's --ipvs-tcp-timeout and the like; 0 leaves the kernel's own. */
-async function setTimeouts({ configuration, kernel, log, signal }: NodePreparation): Promise<void> {
+async function setTimeouts({ configuration, kernel, log, signal }: NodeInitialization): Promise<void> {
   const { tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs } = configuration.ipvs
   if (tcpTimeoutMs + tcpFinTimeoutMs + udpTimeoutMs === 0) return
   const seconds = (milliseconds: number): number => Math.floor(milliseconds / 1000)

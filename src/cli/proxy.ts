@@ -5,36 +5,27 @@
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { FlowRemoval } from '../dataplane/flow-removal.ts'
+import type { Metrics } from '../metrics/metrics.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
-import { SyncHealth } from '../serve/sync-health.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import { CodedError } from '../values/errors.ts'
-import type { Log } from '../values/log.ts'
-import type { Events } from '../watch/event-recorder.ts'
-import type { ObjectSink, Source } from '../watch/source.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import type { ObjectSink } from '../watch/source.ts'
 import type { ProbedKernel } from './bench-probe.ts'
 import { EarlySource } from './early-source.ts'
-import { FirstLists } from './first-lists.ts'
 import { FollowedNode, type NodeView } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
-import type { Mode, ModeWatch } from './mode.ts'
+import { logWaiting } from './list-log.ts'
+import { type Mode, type ModeWatch, periodsOf } from './mode.ts'
 import { openMode } from './open-mode.ts'
+import { Opening } from './opening.ts'
 import { PassLog } from './pass-log.ts'
 import { preview } from './preview.ts'
-
-export interface ProxyOptions {
-  readonly configuration: KubeProxyConfiguration
-  readonly nodeName: string
-  readonly drainDeadlineMs: number | undefined
-  readonly log: Log
-  readonly events?: Events
-  /** Opens the source of objects on this sink. */
-  readonly openSource: (sink: ObjectSink) => Source
-  /** Hears of each pass; `complete` when nothing is under way that another pass waits for. */
-  readonly onPass?: (report: PassReport, complete: boolean) => void
-}
+import { ProxyHealth } from './proxy-health.ts'
+import { proxyMetrics } from './proxy-metrics.ts'
+import type { ProxyOptions } from './proxy-options.ts'
 
 const now = (): number => performance.now()
 
@@ -47,10 +38,19 @@ export class Proxy {
   readonly #node: FollowedNode
   readonly #problems: ProblemLog
   readonly #passLog: PassLog
-  readonly #health: SyncHealth
+  readonly #health: ProxyHealth
   readonly #healthChecks: HealthCheckPorts
   readonly #flows: FlowRemoval
-  readonly #lists: FirstLists
+  readonly #opening: Opening
+  /** As it is in force; `reconfigure` changes it. */
+  configuration: KubeProxyConfiguration
+  readonly metrics: Metrics
+  #audits = new AbortController()
+  #fail: (error: CodedError) => void = () => undefined
+  /** Rejects when only a new process can help. */
+  readonly failed: Promise<never> = new Promise((_, reject) => {
+    this.#fail = reject
+  })
   readonly #closers: (() => Promise<void> | void)[] = []
 
   /** Checks and prepares the kernel, then starts. Rejects with `module-missing` and the like when it cannot work here. */
@@ -69,37 +69,47 @@ export class Proxy {
     const told: { proxy?: Proxy } = {}
     const mode = await openMode({
       ...options,
+      configuration: () => told.proxy?.configuration ?? options.configuration,
       problems,
       now,
-      onRulesPassed: (report, durationMs) => told.proxy?.rulesPassed(report, durationMs),
+      onRulesPassed: (report, durationMs, family) => told.proxy?.rulesPassed(report, durationMs, family),
       onReady: () => told.proxy?.resume(),
+      onFlowsRemoved: (...removed) => told.proxy?.metrics.sync.flowsRemoved(...removed),
     })
     told.proxy = new Proxy(options, mode, problems)
     return told.proxy
   }
 
   private constructor(options: ProxyOptions, mode: Mode, problems: ProblemLog) {
-    const { configuration, log } = options
+    const { configuration, nodeName, log } = options
     const { dataplane, families } = mode
     this.#options = options
+    this.configuration = configuration
+    // Until somebody waits for it.
+    this.failed.catch(() => undefined)
     this.#mode = mode
     this.#problems = problems
     this.#closers.push(() => mode.close())
     this.#node = new FollowedNode({
       ...options,
+      configuration: () => this.configuration,
       rtnetlink: mode.rtnetlink,
       now,
       onChange: (node) => this.#nodeChanged(node),
       signal: this.#abort.signal,
     })
     this.#desired = new DesiredFrontends(mode.contextOf(this.#node.view.context))
+    this.metrics = proxyMetrics({ ...options, mode, desired: this.#desired, now })
+    this.#closers.push(() => this.metrics.close())
     this.#passLog = new PassLog({ log, desired: this.#desired })
     this.#flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
-    this.#health = new SyncHealth(2 * mode.syncPeriodMs, now)
+    const syncPeriodMs = (): number => periodsOf(this.configuration).syncPeriodMs
+    this.#health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
+    this.#health.follow({ tables: () => mode.tableHealth(), rules: mode.rules })
     this.#healthChecks = new HealthCheckPorts({
       ...options,
       families,
-      nodePortAddresses: configuration.nodePortAddresses,
+      nodePortAddresses: () => this.configuration.nodePortAddresses,
       isProxyHealthy: () => this.#health.isHealthy,
       problems: this.#problems,
     })
@@ -108,9 +118,14 @@ export class Proxy {
     this.#loop = new SyncLoop({
       dataplane,
       desired: this.#desired,
-      minSyncPeriodMs: mode.minSyncPeriodMs,
+      minSyncPeriodMs: () => periodsOf(this.configuration).minSyncPeriodMs,
       now,
-      onFrontend: (key, frontend) => this.#healthChecks.frontend(key, frontend),
+      onBegin: () => this.#health.passBegins(),
+      onFrontend: (key, frontend) => {
+        this.metrics.sync.frontend(key, frontend)
+        this.#healthChecks.frontend(key, frontend)
+      },
+      onWorkedOut: () => this.metrics.sync.takenUp(),
       onPass: (report, durationMs) => {
         mode.passed(report)
         this.#passed('tables', report, durationMs, !mode.isPending)
@@ -118,9 +133,12 @@ export class Proxy {
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
       onError: (error) => log.error('A pass failed', { error }),
     })
-    this.#lists = new FirstLists({
+    this.#opening = new Opening({
+      ...options,
+      families,
       onNode: () => this.#node.tell(),
-      onComplete: (mayRemove) => this.#open(mayRemove),
+      open: (mayRemove) => this.#loop.open(mayRemove),
+      onFatal: (error) => this.fail(error),
     })
   }
 
@@ -130,8 +148,8 @@ export class Proxy {
   }
 
   /** A pass over the rules of a family is over. */
-  rulesPassed(report: PassReport, durationMs: number): void {
-    this.#passed('rules', report, durationMs, false)
+  rulesPassed(report: PassReport, durationMs: number, family: IpFamily): void {
+    this.#passed(family, report, durationMs, false)
     this.resume()
   }
 
@@ -140,10 +158,22 @@ export class Proxy {
     this.#loop.resume()
   }
 
+  /** Makes `failed` reject. */
+  fail(error: CodedError): void {
+    this.#fail(error)
+  }
+
+  /** Takes a configuration over that differs in LIVE_FIELDS only. */
+  reconfigure(configuration: KubeProxyConfiguration): void {
+    this.configuration = configuration
+    this.#node.tell()
+    this.#startAudits()
+  }
+
   /** Stops everything; the kernel stays as it is. */
   async close(): Promise<void> {
     this.#abort.abort(new CodedError('closed', 'the proxy is stopping'))
-    this.#lists.close()
+    this.#opening.close()
     this.#node.close()
     await this.#loop.close()
     for (const close of this.#closers.toReversed()) await close()
@@ -166,25 +196,36 @@ export class Proxy {
   }
 
   async #run(): Promise<void> {
-    const { openSource } = this.#options
-    const { signal } = this.#abort
-    await this.#mode.prepare(signal)
-    const watch: ModeWatch = {
-      onDoubt: () => this.#loop.request(),
-      onNodeAddresses: () => this.#node.addressesChanged(),
-    }
-    this.#closers.push(this.#mode.watch(watch).close)
+    const { log, openSource } = this.#options
+    await this.#mode.prepare(this.#abort.signal)
+    this.#closers.push(this.#mode.watch(this.#watch).close)
     await this.#node.readAddresses()
-    const source = openSource(this.#sink(this.#lists))
+    logWaiting(log)
+    const source = openSource(this.#sink(this.#opening))
     this.#closers.push(() => source.close())
-    const audits = this.#mode.audit(watch, signal)
+    this.#startAudits()
+  }
+
+  /** Starts them anew, with the period of now. */
+  #startAudits(): void {
+    this.#audits.abort()
+    this.#audits = new AbortController()
+    const signal = AbortSignal.any([this.#abort.signal, this.#audits.signal])
+    const audits = this.#mode.audit(this.#watch, this.#health.alsoHears(this.metrics.auditObserver), signal)
     this.#closers.push(() => audits)
   }
 
-  #sink(lists: FirstLists): ObjectSink {
+  get #watch(): ModeWatch {
+    return { onDoubt: () => this.#loop.request(), onNodeAddresses: () => this.#node.addressesChanged() }
+  }
+
+  #sink(lists: Pick<Opening, 'listed'>): ObjectSink {
     return {
       apply: (changes) => {
+        this.#health.apply(changes)
+        this.metrics.sync.changed(changes, this.#desired)
         this.#node.apply(changes)
+        this.#opening.apply(changes)
         this.#loop.apply(changes)
       },
       listed: (kind) => lists.listed(kind),
@@ -192,27 +233,20 @@ export class Proxy {
     }
   }
 
-  #open(mayRemove: boolean): void {
-    if (!mayRemove)
-      this.#options.log.warn('Going on without the Node object; nothing is removed until it is known', {
-        node: this.#options.nodeName,
-      })
-    this.#loop.open(mayRemove)
-  }
-
   #nodeChanged(node: NodeView): void {
     const { context, problems, addresses } = node
     // Before the Node was listed its addresses are unknown without anything being wrong.
-    if (!this.#lists.awaited.has('nodes')) this.#problems.report('node', 'configuration', problems)
+    if (!this.#opening.awaited.has('nodes')) this.#problems.report('node', 'configuration', problems)
     this.#mode.nodeChanged(node)
     this.#healthChecks.nodeChanged(addresses, context.nodeIps)
     this.#loop.setContext(this.#mode.contextOf(context))
     this.#loop.request()
   }
 
-  #passed(what: 'tables' | 'rules', report: PassReport, durationMs: number, complete: boolean): void {
+  #passed(what: 'tables' | IpFamily, report: PassReport, durationMs: number, complete: boolean): void {
+    this.metrics.sync.passed(what, report, durationMs)
     this.#passLog.passed(report, durationMs)
-    this.#health.passed(what, report.unreadable.length === 0)
+    this.#health.passed(what === 'tables' ? 'tables' : 'rules', report)
     this.#healthChecks.passed()
     this.#flows.passed()
     this.#options.onPass?.(report, complete)

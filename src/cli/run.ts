@@ -1,74 +1,150 @@
 /**
  * `kube-ipvs`: the daemon, and with --once one pass.
- * What could break: the exit codes are kube-proxy's: 1 for what only a restart can mend, 143 after SIGTERM. The kernel's
- * state stays as it is in every case, and traffic goes on.
+ * What could break: the exit codes are kube-proxy's: 1 for what only a restart can mend, 128 and its number after a
+ * signal. The kernel's state stays as it is in every case, and traffic goes on.
  */
-import { kernelRelease } from '../node/host.ts'
-import { openLog } from '../serve/log.ts'
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { RequestCounts } from '../metrics/request-counts.ts'
+import { ipFamilies } from '../node/host.ts'
+import { openLog, type ProcessLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
+import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { proxyStarting } from '../watch/event-objects.ts'
+import { writeEarlyLine } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
 import { growFreely, growSparingly } from './heap.ts'
+import { LateServers } from './late-servers.ts'
+import { applyLive, applyOomScore } from './live-settings.ts'
+import { periodsOf } from './mode.ts'
 import { Proxy } from './proxy.ts'
-import { loadSettings, logWarnings, sourcesOf } from './settings.ts'
-import { VERSION } from './version.ts'
+import { ProxyHealth } from './proxy-health.ts'
+import { loadSettings, logWarnings, type Settings, sourcesOf } from './settings.ts'
+import { type EndSignal, endSignal, SIGNAL_EXIT_CODE } from './signals.ts'
+import { logStart } from './start-log.ts'
 
-/** Exit code of a process that ends on a signal: 128 and the signal's number. */
-const SIGNAL_EXIT_CODE = { SIGTERM: 143, SIGINT: 130 } as const
-/** As long as a stop may take. */
-const CLOSE_MS = 2000
+/** As long as a stop may take; a container that is stopped has a second to be taken for a quick one. */
+const CLOSE_MS = 800
 
 export async function run(flags: FlagValues): Promise<number> {
+  if (flags.cleanup === true) return (await import('./cleanup.ts')).cleanup(flags)
   growFreely()
-  const settings = await loadSettings(flags)
-  const { format, verbosity } = settings.configuration.logging
-  const log = await openLog({ format, verbosity })
-  logWarnings(settings.warnings, log)
-  log.info(`Using ${settings.configuration.mode} Proxier`, {
-    version: VERSION,
-    kernel: kernelRelease(),
-    node: settings.nodeName,
+  const signal = endSignal()
+  const settings = await loadSettings(flags, writeEarlyLine)
+  const { format, verbosity, vmodule } = settings.configuration.logging
+  const log = await openLog({ format, verbosity, vmodule })
+  process.on('uncaughtException', (error) => {
+    log.error('Unexpected failure', { error: error.stack ?? error.message })
+    log.close()
+    process.exit(1)
   })
+  try {
+    logWarnings(settings.warnings, log)
+    if (flags.initOnly === true) return await (await import('./init-only.ts')).initializeOnly(settings, log)
+    return await serve(flags, settings, log, signal)
+  } catch (error) {
+    const reason = reasonOf(error, log)
+    log.error('Error running ProxyServer', { error: reason })
+    log.error('command failed', { error: reason })
+    return 1
+  } finally {
+    log.close()
+  }
+}
+
+/** Works until a signal comes, or with --once until everything was tried once. Rejects when only a restart can help. */
+async function serve(
+  flags: FlagValues,
+  settings: Settings,
+  log: ProcessLog,
+  signal: Promise<EndSignal>,
+): Promise<number> {
+  const { configuration, nodeName } = settings
   const passes = new Passes()
-  const { openSource, openEvents } = await sourcesOf(flags, settings, log)
+  const requests = new RequestCounts()
+  const { openSource, openEvents, virtualIps } = await sourcesOf(flags, settings, log, requests)
+  applyOomScore(configuration.oomScoreAdj, log)
+  logStart(configuration, ipFamilies(), log)
   const events = openEvents()
-  const proxy = await Proxy.start({
-    configuration: settings.configuration,
-    nodeName: settings.nodeName,
-    drainDeadlineMs: flags.drainDeadline === undefined || flags.drainDeadline === 0 ? undefined : flags.drainDeadline,
+  const servers = new LateServers()
+  const running: { proxy?: Proxy } = {}
+  const inForce = (): KubeProxyConfiguration => running.proxy?.configuration ?? configuration
+  const health = new ProxyHealth({
+    nodeName,
+    families: ipFamilies(),
+    syncPeriodMs: () => periodsOf(inForce()).syncPeriodMs,
+    now: () => performance.now(),
+  })
+  if (flags.once !== true)
+    await servers.open({
+      configuration: inForce,
+      health,
+      metrics: () => running.proxy?.metrics,
+      flags,
+      setVerbosity: (verbosity) => log.setVerbosity({ verbosity, vmodule: inForce().logging.vmodule }),
+      log,
+      firstPass: passes.complete,
+    })
+  const starting = Proxy.start({
+    configuration,
+    health,
+    nodeName,
+    drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
     log,
     events,
+    virtualIps,
     openSource,
+    requests,
     onPass: (report, complete) => passes.add(report, complete),
   })
-  if (flags.once !== true) events.record(proxyStarting(settings.nodeName))
+  const proxy = await Promise.race([starting, signal])
+  if (typeof proxy === 'string') return stopped(proxy, log)
+  running.proxy = proxy
+  if (flags.once !== true) events.record(proxyStarting(nodeName))
   void passes.complete.then(growSparingly)
+  if (flags.once !== true && flags.config !== undefined && flags.config !== '')
+    void passes.complete.then(() => followFile(flags, settings, proxy, log))
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
   if (benchFile !== undefined && proxy.connections !== undefined)
     (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
   const ended = flags.once === true ? passes.complete.then(() => undefined) : new Promise<never>(() => undefined)
-  const signal = await Promise.race([ended, received(log)])
+  const received = await Promise.race([ended, signal, proxy.failed])
+  const code = received === undefined ? undefined : stopped(received, log)
   await Promise.race([
-    Promise.all([events.close(), proxy.close()]),
+    Promise.all([servers.close(), events.close(), proxy.close()]),
     new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref()),
   ])
-  log.close()
-  if (signal !== undefined) return SIGNAL_EXIT_CODE[signal]
+  if (code !== undefined) return code
   if (flags.output === 'json')
     process.stdout.write(`${JSON.stringify({ operations: passes.operations, failures: passes.failures })}\n`)
   return passes.failures === 0 ? 0 : 1
 }
 
-/** Resolves with the signal that asks the process to end. */
-function received(log: Log): Promise<keyof typeof SIGNAL_EXIT_CODE> {
-  return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const)
-      process.on(signal, () => {
-        log.info('Stopping; the kernel keeps what it has', { signal })
-        resolve(signal)
-      })
+/** Once the first pass is over: a start has better things to do. */
+async function followFile(flags: FlagValues, settings: Settings, proxy: Proxy, log: ProcessLog): Promise<void> {
+  const { ConfigReload } = await import('./config-reload.ts')
+  const reload = new ConfigReload({
+    path: flags.config ?? '',
+    configuration: settings.configuration,
+    read: async () => (await loadSettings(flags)).configuration,
+    apply: (configuration, fields) => applyLive(configuration, fields, { log, proxy }),
+    onFatal: (error) => proxy.fail(error),
+    log,
   })
+  reload.start()
+}
+
+function stopped(signal: EndSignal, log: Log): number {
+  log.info('Stopping; the kernel keeps what it has', { signal })
+  return SIGNAL_EXIT_CODE[signal]
+}
+
+/** What ends the process, in kube-proxy's words where it has some; a mistake of ours with its stack. */
+function reasonOf(error: unknown, log: Log): unknown {
+  if (!(error instanceof CodedError)) return error instanceof Error ? (error.stack ?? error) : error
+  if (error.code !== 'ipvs-missing') return error
+  log.error('The kernel lacks what ipvs mode needs', { error })
+  return "can't use the IPVS proxier: ipvs not supported"
 }
 
 /** Counts what passes did, and tells when everything was tried once. */

@@ -4,14 +4,25 @@
  */
 import { readdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { readConfigurationFile } from '../config/file.ts'
-import { type ConfigurationResult, formatConfigurationErrors } from '../config/load.ts'
-import { configurationFromFlags, nodeName, overrideConfiguration } from '../config/overrides.ts'
-import type { KubeProxyConfiguration } from '../config/types.ts'
+import { completeModes } from '../config/complete.ts'
+import { decodeConfigurationFile } from '../config/file.ts'
+import {
+  checkConfiguration,
+  type ConfigurationResult,
+  type DecodedConfiguration,
+  defaultDocument,
+  formatConfigurationErrors,
+  type Refused,
+} from '../config/load.ts'
+import { configurationFromFlags, nameError, nodeName, withFlagsBesideFile } from '../config/overrides.ts'
+import type { KubeProxyConfiguration, UncheckedConfiguration } from '../config/types.ts'
+import type { KeptAddresses } from '../service/virtual-ips.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { Events } from '../watch/event-recorder.ts'
+import type { RequestObserver } from '../watch/http-pool.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
+import { type EarlyLine, type LogFormat, SettingsRefused, writeEarlyLine } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
 import { VERSION } from './version.ts'
 
@@ -21,45 +32,98 @@ export interface Settings {
   readonly warnings: readonly Problem[]
 }
 
-/** Rejects with a CodedError that says what is wrong with the configuration. */
-export async function loadSettings(flags: FlagValues): Promise<Settings> {
-  const { configuration, warnings } = accepted(
-    flags.config === undefined || flags.config === ''
-      ? configurationFromFlags(flags)
-      : await fromFile(flags.config, flags),
-  )
-  return { configuration, warnings, nodeName: nodeName(configuration, hostname()) }
+/** Takes what kube-proxy would log while it reads its configuration. */
+type Say = (line: EarlyLine) => void
+
+/**
+ * Rejects with a CodedError that says what is wrong with the configuration, in kube-proxy's words. `say` gets what
+ * kube-proxy says on the way: for the daemon at its start `writeEarlyLine`, for all else nothing.
+ */
+export async function loadSettings(flags: FlagValues, say: Say = () => undefined): Promise<Settings> {
+  const { result, warnings, format } = await check(flags, say)
+  if ('errors' in result) throw refusal(result, format)
+  return {
+    configuration: result.configuration,
+    warnings: [...warnings, ...result.warnings],
+    nodeName: nodeName(result.configuration, hostname()),
+  }
 }
 
-async function fromFile(path: string, flags: FlagValues): Promise<ConfigurationResult> {
-  const { configuration, warnings } = accepted(await readConfigurationFile(path))
-  const overridden = overrideConfiguration(configuration, flags)
-  return 'errors' in overridden
-    ? overridden
-    : { configuration: overridden.configuration, warnings: [...warnings, ...overridden.warnings] }
+/** The configuration that kube-proxy would have, in a mode that we may not have; otherwise as `loadSettings`. */
+export async function checkSettings(flags: FlagValues): Promise<UncheckedConfiguration> {
+  return (await check(flags, writeEarlyLine)).configuration
 }
 
-function accepted(result: ConfigurationResult): {
-  readonly configuration: KubeProxyConfiguration
+interface Checked {
+  readonly configuration: UncheckedConfiguration
+  /** Refused only for its mode. */
+  readonly result: ConfigurationResult
   readonly warnings: readonly Problem[]
-} {
-  if (!('errors' in result)) return result
-  const [first] = result.errors
-  throw new CodedError(
-    first?.code ?? 'config-invalid',
-    `${first?.subject ?? 'configuration'}: ${formatConfigurationErrors(result.errors)}`,
-  )
+  readonly format: LogFormat
+}
+
+async function check(flags: FlagValues, say: Say): Promise<Checked> {
+  const { configuration, warnings } = await complete(flags, say)
+  const result = checkConfiguration(configuration, flags.config || 'command line')
+  const code = 'errors' in result ? result.errors[0]?.code : undefined
+  const early = code === 'config-gates' || code === 'config-logging'
+  const format = !early && configuration.logging.format === 'json' ? 'json' : 'text'
+  const gates = Object.keys(configuration.featureGates).length > 0
+  if (code !== 'config-gates' && (gates || configuration.logging.verbosity > 0)) {
+    const { sayStart } = await import('./start-lines.ts')
+    sayStart({ flags, configuration, logging: !early, format, say })
+  }
+  if ('errors' in result && code !== 'config-mode') throw refusal(result, format)
+  return { configuration, result, warnings, format }
+}
+
+function refusal({ errors }: Refused, format: LogFormat): SettingsRefused {
+  return new SettingsRefused(errors[0]?.code ?? 'config-invalid', formatConfigurationErrors(errors), format)
+}
+
+/** File and flags joined, and the modes filled in; kube-proxy's Complete. */
+async function complete(flags: FlagValues, say: Say): Promise<Omit<DecodedConfiguration, 'lenient'>> {
+  const { configuration, warnings, lenient } = await joined(flags)
+  if (lenient !== undefined)
+    say({
+      level: 'info',
+      message: 'Using lenient decoding as strict decoding failed',
+      fields: { err: lenient },
+      format: 'text',
+    })
+  if (configuration.mode === '') say({ level: 'info', message: 'Using iptables proxy', format: 'text' })
+  const blank = nameError(flags)
+  if (blank !== undefined) throw new CodedError('config-invalid', `failed complete: ${blank}`)
+  return { configuration: completeModes(configuration), warnings }
+}
+
+async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
+  if (flags.config === undefined || flags.config === '') {
+    // A folder of manifests is a thing of ours, and so is the mode that goes with it.
+    const proxyMode = flags.proxyMode ?? (flags.manifests === undefined ? undefined : 'ipvs')
+    const given = proxyMode === undefined ? flags : { ...flags, proxyMode }
+    return { configuration: configurationFromFlags(defaultDocument(), given), warnings: [], lenient: undefined }
+  }
+  const decoded = await decodeConfigurationFile(flags.config)
+  if ('errors' in decoded) throw refusal(decoded, 'text')
+  return { ...decoded, configuration: withFlagsBesideFile(decoded.configuration, flags) }
 }
 
 /** Where objects come from and Events go to. */
 export interface Sources {
   readonly openSource: (sink: ObjectSink) => Source
   readonly openEvents: () => Events
+  /** Set when Services may not have any externalIPs and load-balancer addresses they like. */
+  readonly virtualIps: KeptAddresses | undefined
 }
 
 /** The manifests folder or the API server that the flags and the configuration name; nothing is opened yet. */
-export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log): Promise<Sources> {
-  const watchLog = log.child('watch')
+export async function sourcesOf(
+  flags: FlagValues,
+  settings: Settings,
+  log: Log,
+  observer?: RequestObserver,
+): Promise<Sources> {
   const { nodeName: node, configuration } = settings
   const { manifests } = flags
   const { EventRecorder, loggedEvents } = await import('../watch/event-recorder.ts')
@@ -67,23 +131,46 @@ export async function sourcesOf(flags: FlagValues, settings: Settings, log: Log)
     await requireFolder(manifests)
     const { openManifestsSource } = await import('../watch/manifests-source.ts')
     return {
-      openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log: watchLog }),
-      openEvents: () => loggedEvents(watchLog),
+      openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log }),
+      openEvents: () => loggedEvents(log),
+      virtualIps: await virtualIpsOf(configuration, undefined, log),
     }
   }
   const { ApiClient } = await import('../watch/api-client.ts')
   const { openApiSource } = await import('../watch/api-source.ts')
   const { KubeAccess } = await import('../watch/kube-config.ts')
   const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
-  const access = new KubeAccess({ kubeconfig, master: flags.master ?? '' })
-  const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log: watchLog }
+  const master = flags.master ?? ''
+  const access = new KubeAccess({ kubeconfig, master })
+  if (kubeconfig === '' && master === '')
+    log.info('Neither kubeconfig file nor master URL was specified, falling back to in-cluster config')
+  await access.check()
+  const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log, observer }
   return {
+    virtualIps: await virtualIpsOf(configuration, async () => (await access.access()).server, log),
     openSource: (sink) => openApiSource({ ...options, sink }),
     openEvents: () => {
-      const client = new ApiClient({ access, userAgent: `kube-ipvs/${VERSION}`, contentType: 'application/json' })
-      return new EventRecorder({ client, hostName: hostname(), qps, burst, log: watchLog })
+      const client = new ApiClient({
+        access,
+        userAgent: `kube-ipvs/${VERSION}`,
+        contentType: 'application/json',
+        observer,
+      })
+      return new EventRecorder({ client, hostName: hostname(), qps, burst, log })
     },
   }
+}
+
+/** The rule for externalIPs and load-balancer addresses, when there is one. */
+async function virtualIpsOf(
+  { kubeIPVS }: KubeProxyConfiguration,
+  server: (() => Promise<string>) | undefined,
+  log: Log,
+): Promise<KeptAddresses | undefined> {
+  const ranges = kubeIPVS.allowedVirtualIPs
+  if (ranges === undefined) return undefined
+  const { keptAddresses } = await import('./virtual-ip-settings.ts')
+  return keptAddresses(ranges, await server?.(), log)
 }
 
 /** Later the source waits for a folder to come back; at a start a wrong name is most likely a mistake. */

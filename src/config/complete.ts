@@ -8,26 +8,21 @@ import type { UncheckedConfiguration } from './types.ts'
 const HEALTHZ_PORT = 10_256
 const METRICS_PORT = 10_249
 
-/** Fills in what zod could not: the result is what validation looks at and what the program runs with. */
-export function completeConfiguration(document: UncheckedConfiguration): UncheckedConfiguration {
-  const mode = document.mode === '' ? 'iptables' : document.mode
+/** Fills in what the schema could not, in every block. The mode stays as it is, '' too: flags may still change it (`completeModes`). */
+export function completeDefaults(document: UncheckedConfiguration): UncheckedConfiguration {
   const bindAddress = document.bindAddress === '' ? '0.0.0.0' : document.bindAddress
   const parsed = parseAddressSloppy(bindAddress)
-  const ipv6 = parsed !== undefined && familyOf(parsed) === 'IPv6'
-  const { iptables, ipvs, nftables } = document
+  const ipv6 = parsed === undefined || familyOf(parsed) === 'IPv6'
   return {
     ...document,
-    mode,
-    detectLocalMode: document.detectLocalMode === '' ? 'ClusterCIDR' : document.detectLocalMode,
     bindAddress,
     healthzBindAddress: withPort(document.healthzBindAddress || (ipv6 ? '::' : '0.0.0.0'), HEALTHZ_PORT),
     metricsBindAddress: withPort(document.metricsBindAddress || (ipv6 ? '::1' : '127.0.0.1'), METRICS_PORT),
-    // A mode that does not exist is refused later; until then its periods are judged as those of iptables.
-    iptables: { ...iptables, ...periods(mode !== 'ipvs' && mode !== 'nftables', iptables, 1_000) },
-    ipvs: { ...ipvs, ...periods(mode === 'ipvs', ipvs, 0) },
-    // kube-proxy loses these two on the way; what is written back shows it.
+    // kube-proxy loses it on the way; what is written back shows it.
     portRange: '',
-    nftables: { ...nftables, masqueradeAll: false, ...periods(mode === 'nftables', nftables, 1_000) },
+    iptables: withPeriods(document.iptables, 1_000),
+    ipvs: withPeriods(document.ipvs, 0),
+    nftables: withPeriods(document.nftables, 1_000),
   }
 }
 
@@ -36,13 +31,45 @@ interface Periods {
   readonly minSyncPeriodMs: number
 }
 
-function periods(inUse: boolean, given: Periods, minDefaultMs: number): Periods {
-  if (!inUse) return { syncPeriodMs: 0, minSyncPeriodMs: 0 }
-  return { syncPeriodMs: given.syncPeriodMs || 30_000, minSyncPeriodMs: given.minSyncPeriodMs || minDefaultMs }
+function withPeriods<Block extends Periods>(block: Block, minDefaultMs: number): Block {
+  const { syncPeriodMs, minSyncPeriodMs } = block
+  return { ...block, syncPeriodMs: syncPeriodMs || 30_000, minSyncPeriodMs: minSyncPeriodMs || minDefaultMs }
+}
+
+/**
+ * What kube-proxy's internal type keeps of the blocks: one pair of periods and one masqueradeAll, those of the mode. Of a
+ * mode that does not exist, those of iptables, which is what '' means too.
+ */
+export function keepBlockOfMode(document: UncheckedConfiguration): UncheckedConfiguration {
+  const { iptables, ipvs, nftables, mode } = document
+  const ofMode = mode === 'ipvs' ? 'ipvs' : mode === 'nftables' ? 'nftables' : 'iptables'
+  const none = { syncPeriodMs: 0, minSyncPeriodMs: 0 }
+  return {
+    ...document,
+    iptables: {
+      ...iptables,
+      ...(ofMode === 'iptables' ? {} : none),
+      ...(ofMode === 'nftables' ? { masqueradeAll: false } : {}),
+    },
+    ipvs: { ...ipvs, ...(ofMode === 'ipvs' ? {} : none) },
+    nftables: { ...nftables, ...(ofMode === 'nftables' ? {} : { ...none, masqueradeAll: false }) },
+  }
+}
+
+/** The modes that '' stands for, once file and flags are joined. */
+export function completeModes(configuration: UncheckedConfiguration): UncheckedConfiguration {
+  const { nodePortAddresses } = configuration
+  return {
+    ...configuration,
+    mode: configuration.mode === '' ? 'iptables' : configuration.mode,
+    detectLocalMode: configuration.detectLocalMode === '' ? 'ClusterCIDR' : configuration.detectLocalMode,
+    nodePortAddresses:
+      configuration.mode === 'nftables' && nodePortAddresses.length === 0 ? ['primary'] : nodePortAddresses,
+  }
 }
 
 /** A bare address gets the port; anything else stays for validation to judge. */
-function withPort(address: string, port: number): string {
+export function withPort(address: string, port: number): string {
   if (parseAddressSloppy(address) === undefined) return address
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
 }

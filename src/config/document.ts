@@ -1,99 +1,187 @@
 /**
- * A configuration text as plain values that still know their lines. Scalars are read as YAML 1.1, as Go's sigs.k8s.io/yaml does.
+ * A configuration text as plain values that still know their lines, read as Go's sigs.k8s.io/yaml does: YAML 1.1 scalars,
+ * keys in order of their letters; a text that starts with `{` is JSON and nothing else.
  * What could break: of a key given twice the last one counts, and only the first document of a file is read, as kube-proxy does.
  */
-import { type Document, LineCounter, type Node, isAlias, isMap, isScalar, isSeq, parseAllDocuments, visit } from 'yaml'
+import { quote } from '../values/quote.ts'
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments, visit } from 'yaml'
+import { goJsonError } from './go-json.ts'
+import { goYamlError } from './yaml-error.ts'
 
 /** Where a value stands: keys and list positions from the top. */
 export type Path = readonly PropertyKey[]
 
-export interface SyntaxProblem {
-  /** From 1; undefined when the place is not known. */
-  readonly line: number | undefined
-  readonly message: string
+/** A key that stands twice in one block, and what Go says of it. */
+export interface Duplicate {
+  readonly path: Path
+  readonly text: string
 }
 
 export interface ConfigurationDocument {
+  /** Plain values; keys are in the order in which Go decodes them. */
   readonly value: unknown
-  /** Keys that stand twice in one block: the line of the later one. */
-  readonly duplicates: readonly { readonly key: string; readonly line: number }[]
+  readonly duplicates: readonly Duplicate[]
+  readonly isJson: boolean
   /** Line (from 1) of a key or list item; undefined when it is not written anywhere, as with an absent field. */
   lineOf(path: Path): number | undefined
+  /** A number at a path as it stands in the JSON that Go decodes. */
+  numberAt(path: Path): string
 }
+
+/** A configuration that a ConfigMap can hold is at most 1 MiB; reading much more would take memory for nothing. */
+export const MOST_CHARACTERS = 4 * 1024 * 1024
+
+export const TOO_LONG = `there is more than ${MOST_CHARACTERS} bytes of it, and no configuration is that long`
 
 /** Values that go-yaml leaves as text: times, and numbers to base 60 such as `1:30`. */
 const EXTRA_TAGS: ReadonlySet<string> = new Set(['TIME', 'tag:yaml.org,2002:timestamp'])
 
-/** Parses the first document of a YAML or JSON text. */
-export function parseConfigurationDocument(text: string): ConfigurationDocument | { readonly error: SyntaxProblem } {
-  const lines = new LineCounter()
-  const control = /[^\t\n\r\x20-\x7e\x85\xa0-\ufffd\u{10000}-\u{10ffff}]/u.exec(text)
-  if (control !== null) {
-    return { error: { line: lineAt(text, control.index), message: 'control characters are not allowed' } }
-  }
-  const jsonProblem = checkJson(text)
-  if (jsonProblem !== undefined) return { error: jsonProblem }
+const CONTROL = /[^\t\n\r\x20-\x7e\x85\xa0-\ufffd\u{10000}-\u{10ffff}]/u
 
+/** Parses the first document of a YAML or JSON text. The error is Go's where kube-proxy has one. */
+export function parseConfigurationDocument(given: string): ConfigurationDocument | { readonly error: string } {
+  const text = given.replace(/^\ufeff/, '')
+  if (text.length > MOST_CHARACTERS) return { error: TOO_LONG }
+  const isJson = /^\s*\{/.test(text)
+  const jsonError = isJson ? goJsonError(text) : undefined
+  if (jsonError !== undefined) return { error: `couldn't get version/kind; json parse error: ${jsonError}` }
+  if (!isJson && CONTROL.test(text)) return { error: 'yaml: control characters are not allowed' }
+  try {
+    return readDocument(text, isJson)
+  } catch (cause) {
+    // Deep nesting is what a recursive reader cannot bear.
+    if (cause instanceof RangeError) return { error: 'yaml: exceeded max depth of 10000' }
+    throw cause
+  }
+}
+
+function readDocument(text: string, isJson: boolean): ConfigurationDocument | { readonly error: string } {
+  const parsed = readFirst(text)
+  if ('error' in parsed) return parsed
+  const { document, lines } = parsed
+  const itself = document === undefined ? undefined : anchorInItself(document)
+  if (itself !== undefined) return { error: `yaml: anchor '${itself}' value contains itself` }
+  let value: unknown
+  try {
+    value = document?.toJS({ maxAliasCount: MOST_ALIASES }) ?? null
+  } catch (cause) {
+    return { error: aliasError(cause) }
+  }
+  const unsupported = findUnsupported(value)
+  if (unsupported !== undefined) return { error: `json: unsupported value: ${unsupported}` }
+  return {
+    value: isJson ? value : inOrder(value),
+    duplicates: document === undefined ? [] : findDuplicates(document, lines, isJson),
+    isJson,
+    lineOf: (path) => (document === undefined ? undefined : findLine(document, lines, path)),
+    numberAt: (path) => (document === undefined ? '' : numberAt(document, path, isJson)),
+  }
+}
+
+/** Aliases may stand for this many values; more were meant to exhaust memory. */
+const MOST_ALIASES = 1_000
+
+function readFirst(text: string): { document: Document | undefined; lines: LineCounter } | { error: string } {
+  const lines = new LineCounter()
   const parsed = parseAllDocuments(text, {
     version: '1.1',
     uniqueKeys: false,
     prettyErrors: false,
+    logLevel: 'silent',
     lineCounter: lines,
     customTags: (tags) =>
       tags.filter((tag) => typeof tag === 'string' || !(EXTRA_TAGS.has(tag.format ?? '') || EXTRA_TAGS.has(tag.tag))),
   })
   const document = Array.isArray(parsed) ? parsed[0] : undefined
-  if (document === undefined) return { value: undefined, duplicates: [], lineOf: () => undefined }
-  const [error] = document.errors
-  if (error !== undefined) {
-    return { error: { line: lines.linePos(error.pos[0]).line, message: error.message.replace(/\n[^]*$/, '') } }
-  }
-  try {
-    return {
-      value: document.toJS(),
-      duplicates: findDuplicates(document, lines),
-      lineOf: (path) => findLine(document, lines, path),
-    }
-  } catch (cause) {
-    // Aliases are resolved here: one without anchor, or so many that they were meant to exhaust memory.
-    return { error: { line: undefined, message: cause instanceof Error ? cause.message : String(cause) } }
-  }
+  const errors = (document?.errors ?? []).map(({ code, message, pos }) => ({
+    code,
+    message: message.replace(/\n[^]*$/, ''),
+    line: lines.linePos(pos[0]).line,
+    endLine: lines.linePos(pos[1]).line,
+    offset: pos[0],
+  }))
+  return errors.length === 0 ? { document, lines } : { error: goYamlError(errors, text) }
 }
 
-/** YAML forgives what JSON does not (a trailing comma); a file that starts as JSON is held to JSON. */
-function checkJson(text: string): SyntaxProblem | undefined {
-  if (!/^\ufeff?\s*\{/.test(text)) return undefined
-  try {
-    JSON.parse(text.replace(/^\ufeff/, ''))
-    return undefined
-  } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause)
-    const position = /position (\d+)/.exec(message)?.[1]
-    return { line: position === undefined ? undefined : lineAt(text, Number(position)), message }
-  }
+/** Aliases are resolved late: one without anchor, one inside its own anchor, or far too many. */
+function aliasError(cause: unknown): string {
+  const message = cause instanceof Error ? cause.message : String(cause)
+  const unknown = /must be set before the alias\): (\S+)/.exec(message)?.[1]
+  if (unknown !== undefined) return `yaml: unknown anchor '${unknown}' referenced`
+  if (message.startsWith('Merge sources')) return 'yaml: map merge requires map or sequence of maps as the value'
+  if (message.includes('Excessive alias')) return 'yaml: document contains excessive aliasing'
+  if (cause instanceof RangeError) throw cause
+  return `yaml: ${message}`
 }
 
-function lineAt(text: string, offset: number): number {
-  return text.slice(0, offset).split('\n').length
-}
-
-function findDuplicates(document: Document, lines: LineCounter): { key: string; line: number }[] {
-  const duplicates: { key: string; line: number }[] = []
+/** The name of an anchor around an alias to it. */
+function anchorInItself(document: Document): string | undefined {
+  let found: string | undefined
   visit(document, {
-    Map: (_, map) => {
-      const seen = new Set<unknown>()
-      for (const { key } of map.items) {
-        if (!isScalar(key)) continue
-        if (seen.has(key.value))
-          duplicates.push({ key: String(key.value), line: lines.linePos(key.range?.[0] ?? 0).line })
-        seen.add(key.value)
-      }
+    Alias: (_, { source }, path) => {
+      if (!path.some((node) => (isMap(node) || isSeq(node)) && node.anchor === source)) return undefined
+      found = source
+      return visit.BREAK
+    },
+    // What is too large for a number is a text to Go.
+    Scalar: (_, node) => {
+      const { value, source } = node
+      if (typeof value === 'number' && !Number.isFinite(value) && source !== undefined && /\d/.test(source))
+        node.value = source
     },
   })
+  return found
+}
+
+/** Infinity and NaN, which YAML has and JSON has not. */
+function findUnsupported(value: unknown): string | undefined {
+  if (typeof value === 'number' && !Number.isFinite(value))
+    return Number.isNaN(value) ? 'NaN' : value > 0 ? '+Inf' : '-Inf'
+  if (typeof value !== 'object' || value === null) return undefined
+  for (const inner of Object.values(value)) {
+    const found = findUnsupported(inner)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** Go makes JSON of YAML by way of maps, which it writes in order. */
+function inOrder(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(inOrder)
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  return Object.fromEntries(entries.map(([key, inner]) => [key, inOrder(inner)]))
+}
+
+function findDuplicates(document: Document, lines: LineCounter, isJson: boolean): Duplicate[] {
+  const duplicates: Duplicate[] = []
+  const walk = (node: unknown, path: Path): void => {
+    if (isSeq(node)) for (const [index, item] of node.items.entries()) walk(item, [...path, index])
+    if (!isMap(node)) return
+    const seen = new Set<string>()
+    for (const { key, value } of node.items) {
+      const name = isScalar(key) ? String(key.value) : ''
+      const inner = [...path, name]
+      walk(value, inner)
+      if (seen.has(name)) {
+        const line = lines.linePos(offsetOf(value) ?? offsetOf(key) ?? 0).line
+        const text = isJson
+          ? `duplicate field ${quote(inner.join('.'))}`
+          : `line ${line}: key ${quote(name)} already set in map`
+        duplicates.push({ path: inner, text })
+      }
+      seen.add(name)
+    }
+  }
+  walk(document.contents, [])
   return duplicates
 }
 
-function findLine(document: Document, lines: LineCounter, path: Path): number | undefined {
+const offsetOf = (node: unknown): number | undefined =>
+  isScalar(node) || isMap(node) || isSeq(node) || isAlias(node) ? node.range?.[0] : undefined
+
+/** The node of a value, and the node that names its place: the key, or the list item itself. */
+function find(document: Document, path: Path): { readonly node: unknown; readonly place: Node | undefined } {
   let node: unknown = document.contents
   let place: Node | undefined
   for (const step of path) {
@@ -101,18 +189,33 @@ function findLine(document: Document, lines: LineCounter, path: Path): number | 
     if (isMap(node)) {
       // The last one of several equal keys is the one that counts.
       const pair = node.items.findLast(({ key }) => isScalar(key) && String(key.value) === String(step))
-      if (pair === undefined || !isScalar(pair.key)) return undefined
+      if (pair === undefined || !isScalar(pair.key)) return { node: undefined, place: undefined }
       place = pair.key
       node = pair.value
     } else if (isSeq(node)) {
       const item: unknown = node.items[Number(step)]
-      if (!isScalar(item) && !isMap(item) && !isSeq(item)) return undefined
+      if (!isScalar(item) && !isMap(item) && !isSeq(item)) return { node: undefined, place: undefined }
       place = item
       node = item
     } else {
-      return undefined
+      return { node: undefined, place: undefined }
     }
   }
-  const offset = place?.range?.[0]
+  return { node: isAlias(node) ? node.resolve(document) : node, place }
+}
+
+function findLine(document: Document, lines: LineCounter, path: Path): number | undefined {
+  const offset = find(document, path).place?.range?.[0]
   return offset === undefined ? undefined : lines.linePos(offset).line
+}
+
+/** JSON keeps the number as written; of YAML Go prints the number that it read. */
+function numberAt(document: Document, path: Path, isJson: boolean): string {
+  const { node } = find(document, path)
+  if (!isScalar(node) || typeof node.value !== 'number') return ''
+  const source = (node.source ?? '').replaceAll('_', '')
+  if (isJson && source !== '') return source
+  const decimal = /^[+-]?\d{16,20}$/.test(source) ? BigInt(source.replace(/^\+/, '')) : undefined
+  const fits = decimal !== undefined && decimal >= -(2n ** 63n) && decimal < 2n ** 64n
+  return fits ? decimal.toString() : String(node.value)
 }

@@ -15,6 +15,17 @@ const UNIT_NANOSECONDS: Readonly<Record<string, bigint>> = {
   h: 3_600_000_000_000n,
 }
 
+/** Go's package time quotes on its own: what is no ASCII byte by byte. */
+function quoteBytes(text: string): string {
+  let quoted = ''
+  for (const byte of Buffer.from(text)) {
+    const letter = String.fromCharCode(byte)
+    if (byte < 0x20 || byte >= 0x80) quoted += `\\x${byte.toString(16).padStart(2, '0')}`
+    else quoted += letter === '"' || letter === '\\' ? `\\${letter}` : letter
+  }
+  return `"${quoted}"`
+}
+
 /** Go keeps durations in an int64 of nanoseconds: about 292 years. */
 const MAX_NANOSECONDS = 9_223_372_036_854_775_807n
 
@@ -25,7 +36,7 @@ export type ParsedDuration = { readonly milliseconds: number } | { readonly erro
  * except 0. The reasons are Go's own texts, because they show up in recorded behaviour.
  */
 export function parseDuration(text: string): ParsedDuration {
-  const invalid = { error: `time: invalid duration ${JSON.stringify(text)}` }
+  const invalid = { error: `time: invalid duration ${quoteBytes(text)}` }
   const negative = text.startsWith('-')
   let rest = /^[-+]/.test(text) ? text.slice(1) : text
   if (rest === '0') return { milliseconds: 0 }
@@ -37,10 +48,10 @@ export function parseDuration(text: string): ParsedDuration {
     const [whole = '', , unit = ''] = part?.slice(1) ?? []
     const fraction = part?.[2] ?? ''
     if (part === null || (whole === '' && fraction === '')) return invalid
-    if (unit === '') return { error: `time: missing unit in duration ${JSON.stringify(text)}` }
+    if (unit === '') return { error: `time: missing unit in duration ${quoteBytes(text)}` }
     const scale = Object.hasOwn(UNIT_NANOSECONDS, unit) ? UNIT_NANOSECONDS[unit] : undefined
     if (scale === undefined) {
-      return { error: `time: unknown unit ${JSON.stringify(unit)} in duration ${JSON.stringify(text)}` }
+      return { error: `time: unknown unit ${quoteBytes(unit)} in duration ${quoteBytes(text)}` }
     }
     total += BigInt(whole === '' ? '0' : whole) * scale
     if (fraction !== '') total += (BigInt(fraction) * scale) / 10n ** BigInt(fraction.length)

@@ -2,18 +2,101 @@
  * The configuration file on disk.
  * What could break: a file that cannot be read is an error like any other of the configuration, never an exception.
  */
-import { readFile } from 'node:fs/promises'
-import { type ConfigurationResult, loadConfiguration } from './load.ts'
+import { open } from 'node:fs/promises'
+import { MOST_CHARACTERS, TOO_LONG } from './document.ts'
+import {
+  type ConfigurationResult,
+  type DecodedConfiguration,
+  decodeConfiguration,
+  loadConfiguration,
+  type Refused,
+} from './load.ts'
 
 /** Reads and checks the file; all that can go wrong with it comes back as problems that name it. */
 export async function readConfigurationFile(path: string, signal?: AbortSignal): Promise<ConfigurationResult> {
-  let text: string
+  const text = await readText(path, signal)
+  return typeof text === 'string' ? loadConfiguration(text, path) : text
+}
+
+/** Reads the file; flags may still change what is in it. */
+export async function decodeConfigurationFile(path: string): Promise<DecodedConfiguration | Refused> {
+  const text = await readText(path)
+  return typeof text === 'string' ? decodeConfiguration(text, path) : text
+}
+
+/** What Go says of the errors that a path may bring. */
+const REASONS: Readonly<Record<string, readonly [operation: string, reason: string]>> = {
+  ENOENT: ['open', 'no such file or directory'],
+  EACCES: ['open', 'permission denied'],
+  ENOTDIR: ['open', 'not a directory'],
+  ELOOP: ['open', 'too many levels of symbolic links'],
+  ENAMETOOLONG: ['open', 'file name too long'],
+  EISDIR: ['read', 'is a directory'],
+}
+
+/** The text of a file; devices and the like end somewhere. */
+async function readText(path: string, signal?: AbortSignal): Promise<string | Refused> {
+  let bytes: Buffer
   try {
-    text = await readFile(path, { encoding: 'utf8', ...(signal === undefined ? {} : { signal }) })
+    bytes = await readBounded(path)
+    signal?.throwIfAborted()
   } catch (cause) {
     if (signal?.aborted === true) throw cause
-    const reason = cause instanceof Error ? cause.message : String(cause)
-    return { errors: [{ code: 'config-unreadable', subject: path, message: `cannot be read: ${reason}` }] }
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+    const [operation, reason] = REASONS[code] ?? ['open', cause instanceof Error ? cause.message : String(cause)]
+    const message = `failed complete: ${operation} ${path}: ${reason}`
+    return { errors: [{ code: 'config-unreadable', subject: path, message }] }
   }
-  return loadConfiguration(text, path)
+  const text = bytes.toString('utf8')
+  const error = bytes.length > MOST_CHARACTERS ? TOO_LONG : text.includes('\ufffd') ? utf8Error(bytes) : undefined
+  if (error === undefined) return text
+  const message = `failed complete: failed to decode: ${error}`
+  return { errors: [{ code: 'config-decode', subject: path, message }] }
+}
+
+/** The first bytes of a file, one more than a configuration may have. */
+async function readBounded(path: string): Promise<Buffer> {
+  const file = await open(path)
+  try {
+    const chunks: Buffer[] = []
+    let left = MOST_CHARACTERS + 1
+    while (left > 0) {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(Math.min(left, CHUNK)))
+      if (bytesRead === 0) break
+      chunks.push(buffer.subarray(0, bytesRead))
+      left -= bytesRead
+    }
+    return Buffer.concat(chunks)
+  } finally {
+    await file.close()
+  }
+}
+
+const CHUNK = 65_536
+
+/** What Go's YAML reader says of bytes that are no UTF-8. */
+function utf8Error(bytes: Buffer): string | undefined {
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return undefined
+  } catch {
+    const at = bytes.findIndex((byte, index) => byte >= 0x80 && !startsLetter(bytes, index))
+    const byte = bytes[at] ?? 0
+    return byte >= 0xc2 && byte <= 0xf4 ? 'yaml: invalid trailing UTF-8 octet' : 'yaml: invalid leading UTF-8 octet'
+  }
+}
+
+/** Whether a byte beyond ASCII begins, or goes on with, a letter that is whole. */
+function startsLetter(bytes: Buffer, index: number): boolean {
+  const byte = bytes[index] ?? 0
+  const start = byte >= 0xc0 ? index : lastLead(bytes, index)
+  const lead = bytes[start] ?? 0
+  const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2
+  const letter = bytes.subarray(start, start + length)
+  return index - start < length && letter.equals(Buffer.from(letter.toString('utf8'), 'utf8'))
+}
+
+function lastLead(bytes: Buffer, index: number): number {
+  for (let back = index; back > index - 4 && back >= 0; back--) if ((bytes[back] ?? 0) >= 0xc0) return back
+  return index
 }

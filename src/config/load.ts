@@ -1,128 +1,168 @@
 /**
- * From the text of a configuration file to a configuration, or to everything that is wrong with it.
+ * From the text of a configuration file to a configuration, or to what is wrong with it in kube-proxy's words.
  * What could break: unknown and repeated fields are warnings, never errors: one file must serve proxies of several releases.
  */
+import { quote } from '../values/quote.ts'
 import type * as z from 'zod'
-import { CodedError, type Problem } from '../values/errors.ts'
-import { completeConfiguration } from './complete.ts'
-import { type Path, parseConfigurationDocument } from './document.ts'
+import type { Problem } from '../values/errors.ts'
+import { CodedError } from '../values/errors.ts'
+import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
+import { compareInOrder, decodeError } from './decode-error.ts'
+import { type ConfigurationDocument, type Path, parseConfigurationDocument } from './document.ts'
+import { fromDocument } from './from-document.ts'
+import { gateError } from './gates.ts'
+import { isInternal, kindError } from './kind.ts'
 import { validateLogging } from './logging.ts'
-import { at, nameType, typeError, unknownFieldWarning, valueAt } from './problems.ts'
-import { documentSchema } from './schema.ts'
+import { ineffectiveFields } from './no-effect.ts'
+import { formatPath, unknownFieldWarning, valueAt } from './problems.ts'
+import { DOCUMENT, documentSchema } from './schema.ts'
 import type { KubeProxyConfiguration, UncheckedConfiguration } from './types.ts'
 import { type RuleViolation, validateConfiguration } from './validate.ts'
 import { API_VERSION, KIND } from './write.ts'
 
 /**
- * Either a configuration to run with, or why there is none. Codes: `config-syntax`, `config-kind`, `config-type`,
- * `config-invalid`, `config-unreadable`; of warnings `config-unknown-field`, `config-duplicate-field`, `config-no-effect`.
+ * One problem is why there is no configuration; its message is what kube-proxy says, stage first. Codes: `config-decode`,
+ * `config-gates`, `config-logging`, `config-invalid`, `config-unreadable`; of warnings `config-unknown-field`,
+ * `config-duplicate-field`, `config-no-effect`.
  */
-export type ConfigurationResult =
-  | { readonly configuration: KubeProxyConfiguration; readonly warnings: readonly Problem[] }
-  | { readonly errors: readonly Problem[] }
+export interface Refused {
+  readonly errors: readonly Problem[]
+}
 
-/** Reads a configuration from text. `source` names it in problems, usually the file's path. */
+/** A configuration to run with. */
+export interface Accepted {
+  readonly configuration: KubeProxyConfiguration
+  readonly warnings: readonly Problem[]
+}
+
+export type ConfigurationResult = Accepted | Refused
+
+/** A document that was read; flags may still change it, and nothing but its types was checked. */
+export interface DecodedConfiguration {
+  readonly configuration: UncheckedConfiguration
+  readonly warnings: readonly Problem[]
+  /** Why it could not be decoded strictly: unknown and repeated fields. */
+  readonly lenient: string | undefined
+}
+
+/** Reads and checks a configuration. `source` names it in problems, usually the file's path. */
 export function loadConfiguration(text: string, source: string): ConfigurationResult {
+  const decoded = decodeConfiguration(text, source)
+  if ('errors' in decoded) return decoded
+  const checked = checkConfiguration(completeModes(decoded.configuration), source)
+  return 'errors' in checked ? checked : { ...checked, warnings: [...decoded.warnings, ...checked.warnings] }
+}
+
+/** Reads a configuration from text; what is wrong with its values is for `checkConfiguration`. */
+export function decodeConfiguration(text: string, source: string): DecodedConfiguration | Refused {
   const document = parseConfigurationDocument(text)
-  if ('error' in document) {
-    const { line, message } = document.error
-    return { errors: [{ code: 'config-syntax', subject: at(source, line), message: `not valid YAML: ${message}` }] }
-  }
-  const kindError = checkKind(document.value, source)
-  if (kindError !== undefined) return { errors: [kindError] }
+  if ('error' in document) return undecodable(source, document.error)
+  const wrongKind = kindError(document.value, text)
+  if (wrongKind !== undefined) return undecodable(source, wrongKind.error)
+  if (isInternal(document.value)) return { configuration: internalDocument(), warnings: [], lenient: undefined }
 
   const strict = documentSchema.safeParse(document.value)
   const unknown = strict.success ? [] : strict.error.issues.flatMap(unknownFields)
   const shaped = unknown.length === 0 ? strict : documentSchema.safeParse(without(document.value, unknown))
   if (!shaped.success) {
-    return { errors: shaped.error.issues.map((issue) => typeError(issue, document, source)) }
+    const decoded = { valueAt: (path: Path) => valueAt(document.value, path), numberAt: document.numberAt }
+    const error = decodeError(shaped.error.issues, DOCUMENT, decoded) ?? 'json: cannot unmarshal'
+    return undecodable(source, error)
   }
-  const checked = checkConfiguration(completeConfiguration(shaped.data), source)
-  if ('errors' in checked) return checked
-  const { configuration } = checked
   return {
-    configuration,
+    configuration: keepBlockOfMode(completeDefaults(fromDocument(shaped.data))),
     warnings: [
-      ...unknown.map((path) => unknownFieldWarning(path, document, source, configuration)),
-      ...document.duplicates.map(({ key, line }) => ({
-        code: 'config-duplicate-field',
-        subject: at(source, line),
-        field: key,
-        message: 'given twice; the last one counts',
-      })),
-      ...checked.warnings,
+      ...unknown.map((path) => unknownFieldWarning(path, document, source)),
+      ...document.duplicates.map(({ text }) => ({ code: 'config-duplicate-field', subject: source, message: text })),
     ],
+    lenient: strictError(document, unknown),
   }
 }
 
-/** Every default, in a mode that may still turn out to be none. */
-export function defaultsForMode(mode: string): UncheckedConfiguration {
-  return completeConfiguration(documentSchema.parse({ apiVersion: API_VERSION, kind: KIND, mode }))
+/** Every default, in kube-proxy's mode of a start without any. */
+export function defaultDocument(): UncheckedConfiguration {
+  const document = documentSchema.parse({ apiVersion: API_VERSION, kind: KIND })
+  return keepBlockOfMode(completeDefaults(fromDocument(document)))
+}
+
+/** kube-proxy decodes its internal version too, which has no defaults, and then stumbles over the logging block. */
+function internalDocument(): UncheckedConfiguration {
+  const { logging, ...rest } = defaultDocument()
+  return { ...rest, logging: { ...logging, format: '', flushFrequencyMs: 0, flushFrequencyAsNumber: true } }
 }
 
 /** The configuration without a file: every default, in the given mode. */
 export function defaultConfiguration(mode: KubeProxyConfiguration['mode'] = 'ipvs'): KubeProxyConfiguration {
-  const checked = checkConfiguration(defaultsForMode(mode), 'defaults')
+  const document = documentSchema.parse({ apiVersion: API_VERSION, kind: KIND, mode })
+  const checked = checkConfiguration(
+    completeModes(keepBlockOfMode(completeDefaults(fromDocument(document)))),
+    'defaults',
+  )
   if ('errors' in checked) throw new CodedError('config-invalid', formatConfigurationErrors(checked.errors))
   return checked.configuration
 }
 
-/** Holds a completed configuration against all rules; also used after flags have changed it. */
+/** Holds a completed configuration against all rules, in kube-proxy's order: gates, logging, everything else. */
 export function checkConfiguration(configuration: UncheckedConfiguration, source: string): ConfigurationResult {
-  const problem = ({ path, reason }: RuleViolation): Problem => ({
-    code: 'config-invalid',
-    subject: source,
-    field: path,
-    message: reason,
-  })
-  const violations = [...validateLogging(configuration), ...validateConfiguration(configuration)]
-  if (violations.length > 0 || !hasKnownWords(configuration)) return { errors: violations.map(problem) }
-  const gates = Object.keys(configuration.featureGates).filter((name) => name !== 'LoggingAlphaOptions')
-  const warnings = gates.map((name) => ({
-    code: 'config-no-effect',
-    subject: source,
-    field: `featureGates.${name}`,
-    message: 'kube-ipvs has no such feature gate; it has no effect here',
-  }))
-  return { configuration, warnings }
+  const gates = gateError(configuration.featureGates)
+  if (gates !== undefined) return refuse('config-gates', source, `failed complete: ${gates}`)
+  const logging = validateLogging(configuration)
+  if (logging.length > 0) return refuse('config-logging', source, `initialize logging: ${aggregate(logging)}`)
+  const violations = validateConfiguration(configuration)
+  if (violations.length > 0) return refuse('config-invalid', source, `failed validate: ${aggregate(violations)}`)
+  if (!hasKnownWords(configuration)) return refuse('config-mode', source, modeError(configuration.mode))
+  const fields = ineffectiveFields(configuration)
+  if (fields.length === 0) return { configuration, warnings: [] }
+  const message = `without effect here: ${fields.join(', ')}`
+  return { configuration, warnings: [{ code: 'config-no-effect', subject: source, message }] }
 }
 
-/** All errors in the form kube-proxy prints them: `path: reason`, several in brackets. */
+/** All errors as one text. */
 export function formatConfigurationErrors(errors: readonly Problem[]): string {
-  const lines = errors.map(({ field, message }) => (field === undefined ? message : `${field}: ${message}`))
+  return errors.map(({ message }) => message).join('; ')
+}
+
+/** kube-proxy has one mode more than we have. */
+function modeError(mode: string): string {
+  return `kube-ipvs has the modes ipvs and iptables, not ${mode}: set mode: ipvs, or run kube-proxy itself for ${mode}`
+}
+
+function undecodable(source: string, error: string): Refused {
+  return refuse('config-decode', source, `failed complete: failed to decode: ${error}`)
+}
+
+function refuse(code: string, subject: string, message: string): Refused {
+  return { errors: [{ code, subject, message }] }
+}
+
+/** apimachinery's ToAggregate: each text once, several in brackets. */
+function aggregate(violations: readonly RuleViolation[]): string {
+  const lines = [...new Set(violations.map(({ path, reason }) => `${path}: ${reason}`))]
   return lines.length === 1 ? lines.join('') : `[${lines.join(', ')}]`
 }
 
 /** Narrows the type after validation, which has said what is wrong with any other word. */
 function hasKnownWords(configuration: UncheckedConfiguration): configuration is KubeProxyConfiguration {
-  const { mode, detectLocalMode, logging } = configuration
-  return (
-    (mode === 'ipvs' || mode === 'iptables') &&
-    ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'].includes(detectLocalMode) &&
-    (logging.format === 'text' || logging.format === 'json')
-  )
-}
-
-function checkKind(value: unknown, source: string): Problem | undefined {
-  const fail = (message: string): Problem => ({ code: 'config-kind', subject: source, message })
-  if (value === undefined || value === null)
-    return fail(`is empty; expected apiVersion: ${API_VERSION} and kind: ${KIND}`)
-  if (typeof value !== 'object' || Array.isArray(value)) {
-    return fail(`expected fields such as kind: ${KIND}, got ${nameType(value)}`)
-  }
-  for (const [field, expected] of [
-    ['apiVersion', API_VERSION],
-    ['kind', KIND],
-  ] as const) {
-    const found: unknown = Reflect.get(value, field)
-    if (found === undefined || found === null) return { ...fail(`is missing; expected ${expected}`), field }
-    if (found !== expected) return { ...fail(`expected ${expected}, got ${JSON.stringify(found)}`), field }
-  }
-  return undefined
+  return configuration.mode === 'ipvs' || configuration.mode === 'iptables'
 }
 
 function unknownFields(issue: z.core.$ZodIssue): Path[] {
   return issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...issue.path, key]) : []
+}
+
+/** What Kubernetes says of a document that only a lenient decoder takes; undefined when a strict one does. */
+function strictError(document: ConfigurationDocument, unknown: readonly Path[]): string | undefined {
+  const { duplicates, isJson, value } = document
+  const fields = [
+    ...unknown.map((path) => ({ path, text: `unknown field ${quote(formatPath(path))}` })),
+    ...(isJson ? duplicates : []),
+  ].sort((a, b) => compareInOrder(a.path, b.path, { valueAt: (path) => valueAt(value, path) }))
+  const lines = isJson ? [] : duplicates.map(({ text }) => `\n  ${text}`)
+  const errors = [
+    ...(lines.length === 0 ? [] : [`yaml: unmarshal errors:${lines.join('')}`]),
+    ...fields.map(({ text }) => text),
+  ]
+  return errors.length === 0 ? undefined : `strict decoding error: ${errors.join(', ')}`
 }
 
 /** A copy of the document's value without the given fields. */

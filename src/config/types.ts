@@ -80,14 +80,32 @@ export interface LogStreamOptions {
   readonly infoBufferSize: string
 }
 
+/** A verbosity of their own for components whose name fits the pattern. */
+export interface VmoduleItem {
+  readonly filePattern: string
+  readonly verbosity: number
+}
+
 /** component-base LoggingConfiguration. */
 export interface LoggingSettings {
   readonly format: LogFormat
   readonly flushFrequencyMs: number
+  /** It was given as a number of nanoseconds, and is written back as one. */
+  readonly flushFrequencyAsNumber: boolean
   /** klog's -v */
   readonly verbosity: number
-  readonly vmodule: readonly { readonly filePattern: string; readonly verbosity: number }[]
+  readonly vmodule: readonly VmoduleItem[]
   readonly options: { readonly text: LogStreamOptions; readonly json: LogStreamOptions }
+}
+
+/** What only kube-ipvs knows (src/config/kube-ipvs.ts). */
+export interface KubeIpvsSettings {
+  /** A draining real server goes after this time at the latest; 0 = when its connections have ended. */
+  readonly drainDeadlineMs: number
+  /** Where externalIPs and load-balancer addresses may lie; undefined = anywhere. As written: host bits may be set. */
+  readonly allowedVirtualIPs: readonly string[] | undefined
+  /** Services that get metrics of their traffic of their own; 0 = none. */
+  readonly serviceMetricsLimit: number
 }
 
 export interface KubeProxyConfiguration {
@@ -122,11 +140,14 @@ export interface KubeProxyConfiguration {
   /** Always '': kube-proxy reads it, checks its type and forgets it. */
   readonly portRange: string
   readonly windowsRunAsService: boolean
+  readonly kubeIPVS: KubeIpvsSettings
 }
 
 /** A configuration whose words are not checked yet: any text may stand where only a few words are allowed. */
 export type UncheckedConfiguration = Omit<KubeProxyConfiguration, 'mode' | 'detectLocalMode' | 'logging'> & {
   readonly mode: string
   readonly detectLocalMode: string
+  /** Given as a flag, where '' is not the same as none. */
+  readonly clusterCIDRGiven?: boolean
   readonly logging: Omit<LoggingSettings, 'format'> & { readonly format: string }
 }

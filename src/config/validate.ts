@@ -2,9 +2,11 @@
  * Rules of a configuration beyond its shape, in kube-proxy's order and words (recorded from v1.36).
  * What could break: people and tools know these texts and their order; paths are those of kube-proxy's internal type.
  */
+import { quote } from '../values/quote.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { parseCidr } from '../values/cidr.ts'
 import { formatDuration } from './duration.ts'
+import { splitHostPort } from './host-port.ts'
 import type { UncheckedConfiguration } from './types.ts'
 
 /** One broken rule: `path: reason`, where the reason names the value. */
@@ -14,6 +16,8 @@ export interface RuleViolation {
 }
 
 const ROOT = 'KubeProxyConfiguration'
+/** The modes of kube-proxy on Linux; which of them we have is said when one is started. */
+const MODES: readonly string[] = ['iptables', 'ipvs', 'nftables']
 const LOCAL_MODES = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix', '']
 /** The only release whose hidden metrics can be shown: the one before the release whose behaviour we follow. */
 const PREVIOUS_MINOR = '1.35'
@@ -22,15 +26,19 @@ const CIDR_PAIR =
 const CIDR_BLOCK = 'must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)'
 
 function invalid(path: string, value: unknown, reason: string): RuleViolation {
-  return { path: `${ROOT}.${path}`, reason: `Invalid value: ${JSON.stringify(value)}: ${reason}` }
+  return {
+    path: `${ROOT}.${path}`,
+    reason: `Invalid value: ${typeof value === 'string' ? quote(value) : JSON.stringify(value)}: ${reason}`,
+  }
 }
 
 /** Everything wrong with a completed configuration, in kube-proxy's order; empty when it is good. */
 export function validateConfiguration(configuration: UncheckedConfiguration): readonly RuleViolation[] {
-  const { iptables, ipvs, mode } = configuration
+  const { iptables, ipvs, nftables, mode } = configuration
   return [
     ...bit('KubeProxyIPTablesConfiguration.MasqueradeBit', iptables.masqueradeBit),
     ...(mode === 'ipvs' ? ipvsRules(ipvs) : []),
+    ...(mode === 'nftables' ? bit('KubeProxyNFTablesConfiguration.MasqueradeBit', nftables.masqueradeBit) : []),
     ...conntrackRules(configuration.conntrack),
     ...within('KubeProxyLinuxConfiguration.OOMScoreAdj', configuration.oomScoreAdj, -1000, 1000),
     ...modeRules(mode),
@@ -38,15 +46,18 @@ export function validateConfiguration(configuration: UncheckedConfiguration): re
     ...(configuration.configSyncPeriodMs > 0
       ? []
       : [invalid('ConfigSyncPeriod', formatDuration(configuration.configSyncPeriodMs), 'must be greater than 0')]),
-    ...periodRules(mode === 'ipvs' ? ipvs : iptables),
+    ...periodRules(mode === 'ipvs' ? ipvs : mode === 'nftables' ? nftables : iptables),
     ...(parseAddressSloppy(configuration.bindAddress) === undefined
       ? [invalid('BindAddress', configuration.bindAddress, 'not a valid textual representation of an IP address')]
       : []),
-    ...hostPort('HealthzBindAddress', configuration.healthzBindAddress),
+    ...(configuration.healthzBindAddress === ''
+      ? []
+      : hostPort('HealthzBindAddress', configuration.healthzBindAddress)),
     ...hostPort('MetricsBindAddress', configuration.metricsBindAddress),
-    ...hiddenMetrics(configuration.showHiddenMetricsForVersion),
     ...nodePortAddressRules(configuration.nodePortAddresses),
+    ...hiddenMetrics(configuration.showHiddenMetricsForVersion),
     ...localTrafficRules(configuration),
+    ...ownRules(configuration.kubeIPVS),
   ]
 }
 
@@ -91,11 +102,8 @@ function conntrackRules(conntrack: UncheckedConfiguration['conntrack']): RuleVio
 }
 
 function modeRules(mode: string): RuleViolation[] {
-  if (mode === 'ipvs' || mode === 'iptables') return []
-  const reason =
-    mode === 'nftables'
-      ? 'kube-ipvs has the modes ipvs and iptables; set mode: ipvs here, or run kube-proxy itself for nftables'
-      : 'must be iptables, ipvs, nftables or blank (blank means the best-available proxy [currently iptables])'
+  if (MODES.includes(mode)) return []
+  const reason = 'must be iptables, ipvs, nftables or blank (blank means the best-available proxy [currently iptables])'
   return [invalid('Mode.ProxyMode', mode, reason)]
 }
 
@@ -118,13 +126,14 @@ function periodRules(block: { readonly syncPeriodMs: number; readonly minSyncPer
 }
 
 function hostPort(path: string, text: string): RuleViolation[] {
-  const parts = /^(?:\[([^[\]]*)\]|([^:[\]]*)):([^:[\]]*)$/.exec(text)
-  if (parts === null) return [invalid(path, text, 'must be IP:port')]
-  const host = parts[1] ?? parts[2] ?? ''
-  const port = parts[3] ?? ''
-  if (parseAddressSloppy(host) === undefined) return [invalid(path, host, 'must be a valid IP')]
-  const valid = /^\d+$/.test(port) && Number(port) >= 1 && Number(port) <= 65_535
-  return valid ? [] : [invalid(path, port, 'must be a valid port')]
+  const split = splitHostPort(text)
+  if ('error' in split) return [invalid(path, text, 'must be IP:port')]
+  const { host, port } = split
+  const number = /^[+-]?\d+$/.test(port) ? Number(port) : Number.NaN
+  return [
+    ...(parseAddressSloppy(host) === undefined ? [invalid(path, host, 'must be a valid IP')] : []),
+    ...(number >= 1 && number <= 65_535 ? [] : [invalid(path, port, 'must be a valid port')]),
+  ]
 }
 
 function hiddenMetrics(version: string): RuleViolation[] {
@@ -135,7 +144,7 @@ function hiddenMetrics(version: string): RuleViolation[] {
     invalid(
       'ShowHiddenMetricsForVersion',
       version,
-      `invalid ${name}: ${name}: Invalid value: ${JSON.stringify(version)}: ${inner}`,
+      `invalid ${name}: ${name}: Invalid value: ${quote(version)}: ${inner}`,
     ),
   ]
 }
@@ -154,11 +163,12 @@ function nodePortAddressRules(addresses: readonly string[]): RuleViolation[] {
 }
 
 function localTrafficRules(configuration: UncheckedConfiguration): RuleViolation[] {
-  const { detectLocal, detectLocalMode } = configuration
+  const { clusterCIDR, detectLocal, detectLocalMode } = configuration
   const path = 'DetectLocalConfiguration'
   switch (detectLocalMode) {
     case 'ClusterCIDR':
-      return configuration.clusterCIDR === '' ? [] : clusterCidrRules(configuration.clusterCIDR.split(','))
+      // An empty flag is a list of one empty text to kube-proxy; an empty field is no list.
+      return clusterCIDR === '' && !configuration.clusterCIDRGiven ? [] : clusterCidrRules(clusterCIDR.split(','))
     case 'BridgeInterface':
       return detectLocal.bridgeInterface === '' ? [invalid(`${path}.InterfaceName`, '', 'must not be empty')] : []
     case 'InterfaceNamePrefix':
@@ -166,8 +176,8 @@ function localTrafficRules(configuration: UncheckedConfiguration): RuleViolation
     case 'NodeCIDR':
       return []
     default: {
-      const supported = LOCAL_MODES.map((name) => JSON.stringify(name)).join(', ')
-      const reason = `Unsupported value: ${JSON.stringify(detectLocalMode)}: supported values: ${supported}`
+      const supported = LOCAL_MODES.map(quote).join(', ')
+      const reason = `Unsupported value: ${quote(detectLocalMode)}: supported values: ${supported}`
       return [{ path: `${ROOT}.DetectLocalMode`, reason }]
     }
   }
@@ -175,6 +185,7 @@ function localTrafficRules(configuration: UncheckedConfiguration): RuleViolation
 
 function clusterCidrRules(cidrs: readonly string[]): RuleViolation[] {
   const path = 'DetectLocalConfiguration.ClusterCIDRs'
+  if (cidrs.length > 2) return [invalid(path, cidrs, CIDR_PAIR)]
   const parsed = cidrs.map((cidr) => parseCidr(cidr))
   const broken = cidrs.flatMap((cidr, index) =>
     parsed[index] === undefined ? [invalid(`${path}[${index}]`, cidr, CIDR_BLOCK)] : [],
@@ -182,4 +193,18 @@ function clusterCidrRules(cidrs: readonly string[]): RuleViolation[] {
   if (broken.length > 0) return broken
   const families = new Set(parsed.map((cidr) => (cidr === undefined ? '' : familyOf(cidr.address))))
   return cidrs.length === families.size ? [] : [invalid(path, cidrs, CIDR_PAIR)]
+}
+
+function ownRules(own: UncheckedConfiguration['kubeIPVS']): RuleViolation[] {
+  const { drainDeadlineMs, allowedVirtualIPs = [], serviceMetricsLimit } = own
+  const path = 'kubeIPVS'
+  return [
+    ...notNegativeDuration(`${path}.drainDeadline`, drainDeadlineMs),
+    ...notNegative(`${path}.serviceMetricsLimit`, serviceMetricsLimit),
+    ...allowedVirtualIPs.flatMap((cidr, index) =>
+      parseCidr(cidr) === undefined
+        ? [invalid(`${path}.allowedVirtualIPs[${index}]`, cidr, 'must be a valid CIDR')]
+        : [],
+    ),
+  ]
 }

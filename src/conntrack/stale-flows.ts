@@ -6,7 +6,7 @@
  */
 import type { FrontendKey } from '../service/frontends.ts'
 import { CodedError } from '../values/errors.ts'
-import { IP_FAMILIES } from '../values/protocol.ts'
+import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import type { FlowTable } from './connection.ts'
 import { type FlowFrontend, filterFor, type Suspects, staleRule } from './stale-rule.ts'
 
@@ -14,6 +14,8 @@ export interface StaleFlowsOptions {
   readonly conntrack: FlowTable
   /** Whether the kernel has what is wanted of this frontend: no real server is left that is to go. */
   readonly isSettled: (key: FrontendKey) => boolean
+  /** Hears of each removal in a family, with its length in milliseconds; also of one that failed halfway. */
+  readonly onRemoved?: ((family: IpFamily, deleted: number, durationMs: number) => void) | undefined
   /** Stale flows that are held in memory at once. Default 10,000, about 4 MB. */
   readonly limit?: number
 }
@@ -60,6 +62,7 @@ export class StaleFlows {
    * aborted; whatever goes wrong, nothing that waited is forgotten.
    */
   async remove(signal: AbortSignal): Promise<StaleFlowReport> {
+    const { onRemoved } = this.#options
     let frontends = 0
     let deleted = 0
     let error: Error | undefined
@@ -68,6 +71,8 @@ export class StaleFlows {
       const suspects = this.#takeSettled(waiting)
       if (suspects.size === 0) continue
       frontends += suspects.size
+      const startedMs = performance.now()
+      const before = deleted
       try {
         await this.#removeTo(suspects, (count) => (deleted += count), signal)
       } catch (thrown) {
@@ -76,6 +81,7 @@ export class StaleFlows {
         signal.throwIfAborted()
         error ??= thrown instanceof Error ? thrown : new Error(String(thrown))
       }
+      onRemoved?.(family, deleted - before, performance.now() - startedMs)
     }
     return { frontends, deleted, error }
   }

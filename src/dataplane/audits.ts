@@ -19,6 +19,14 @@ const THOROUGH_ROUNDS = 10
 /** What a small table needs goes at once. */
 const CREDIT_MS = 20
 
+/** Hears of audits, for whoever counts them. */
+export interface AuditObserver {
+  /** A round over everything is over. */
+  ended(audit: string, durationMs: number, failed: boolean): void
+  /** A part was looked at, and nothing was found. */
+  looked(): void
+}
+
 export interface IpvsAuditOptions {
   readonly kernel: IpvsKernel
   readonly guardKernel: GuardKernel
@@ -29,13 +37,14 @@ export interface IpvsAuditOptions {
   /** A pass should look at what is doubted now. */
   readonly onDoubt: () => void
   readonly onError: (error: unknown) => void
+  readonly observer?: AuditObserver | undefined
   readonly now: () => number
   readonly signal: AbortSignal
 }
 
 /** Resolves when aborted; never rejects. */
 export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
-  const { kernel, guardKernel, dataplane, families, periodMs, onDoubt, onError, now, signal } = options
+  const { kernel, guardKernel, dataplane, families, periodMs, onDoubt, onError, observer, now, signal } = options
   const budget = new CpuBudget({
     share: CPU_SHARE,
     creditMs: CREDIT_MS,
@@ -43,22 +52,23 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
     sleep: (ms, abort) => sleep(ms, undefined, { signal: abort }),
   })
   const { guard } = dataplane
-  const every = (round: (abort: AbortSignal) => Promise<void>): Promise<void> =>
-    auditForEver({ periodMs, round, onError, now, signal })
+  const every = (audit: string, round: (abort: AbortSignal) => Promise<void>): Promise<void> =>
+    auditForEver({ periodMs, round: observed(audit, round, options), onError, now, signal })
   let rounds = 0
   // Each at its own pace: a large table of virtual servers takes many minutes.
   await Promise.all([
-    every((abort) =>
+    every('virtual-servers', (abort) =>
       auditVirtualServers({
         ipvs: kernel.auditIpvs,
         mirror: dataplane.virtualServers,
         budget,
         cpuMs,
         onDoubt,
+        onRight: () => observer?.looked(),
         signal: abort,
       }),
     ),
-    every((abort) =>
+    every('sets', (abort) =>
       auditSets({
         ipset: guardKernel.auditIpset,
         families,
@@ -71,10 +81,28 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
         signal: abort,
       }),
     ),
-    every(async () => {
+    every('rules', async () => {
       if (guardKernel.iptables.choice.mode === 'legacy') for (const family of families) guard.doubtRules(family)
     }),
   ])
+}
+
+function observed(
+  audit: string,
+  round: (abort: AbortSignal) => Promise<void>,
+  { observer, now }: IpvsAuditOptions,
+): (abort: AbortSignal) => Promise<void> {
+  if (observer === undefined) return round
+  return async (abort) => {
+    const startedMs = now()
+    let failed = true
+    try {
+      await round(abort)
+      failed = false
+    } finally {
+      if (!abort.aborted) observer.ended(audit, now() - startedMs, failed)
+    }
+  }
 }
 
 /** Processor time of this process so far. */

@@ -24,7 +24,7 @@ export class FlowRemoval {
 
   constructor(options: FlowRemovalOptions) {
     this.#options = options
-    this.#pacer = new Pacer({ minPeriodMs: PERIOD_MS, now: options.now, run: (signal) => this.#run(signal) })
+    this.#pacer = new Pacer({ minPeriodMs: () => PERIOD_MS, now: options.now, run: (signal) => this.#run(signal) })
   }
 
   /** A pass is over: flows of what it changed may go now. */

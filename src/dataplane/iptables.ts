@@ -4,7 +4,7 @@
  * nothing else up.
  */
 import type { FlowTable } from '../conntrack/connection.ts'
-import { StaleFlows } from '../conntrack/stale-flows.ts'
+import { StaleFlows, type StaleFlowsOptions } from '../conntrack/stale-flows.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
 import { IPTABLES_MODE } from '../iptables/layout.ts'
 import { localTrafficOf } from '../iptables/local-traffic.ts'
@@ -25,6 +25,7 @@ export interface IptablesDataplaneOptions {
   readonly families: readonly IpFamily[]
   readonly nodeName: string
   readonly conntrack: FlowTable
+  readonly onFlowsRemoved?: StaleFlowsOptions['onRemoved']
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   /** Hears of each pass over the rules of a family. */
@@ -69,7 +70,11 @@ export class IptablesDataplane implements Dataplane {
       const loop = new RuleLoop({ table, atOnce: true, now, onPass, onMissing, onError })
       this.#families.set(family, { wanted: new WantedServiceChains(this.#settingsOf(family)), loop })
     }
-    this.staleFlows = new StaleFlows({ conntrack, isSettled: (key) => this.#isSettled(key) })
+    this.staleFlows = new StaleFlows({
+      conntrack,
+      isSettled: (key) => this.#isSettled(key),
+      onRemoved: options.onFlowsRemoved,
+    })
   }
 
   /** Reads the rules ahead of the first pass. */

@@ -28,7 +28,7 @@ export interface IpvsKernel {
   close(): void
 }
 
-/** Opens everything. Rejects with `module-missing`, which names the module, when the kernel has no IPVS. */
+/** Opens everything. Rejects with `ipvs-missing`, which names the module, when the kernel has no IPVS. */
 export async function openIpvsKernel(excluded: readonly Cidr[], signal: AbortSignal): Promise<IpvsKernel> {
   const ipvs = await openIpvs(signal)
   const auditIpvs = await openIpvs(signal)
@@ -64,7 +64,7 @@ async function openIpvs(signal: AbortSignal): Promise<IpvsConnection> {
 /** Names the module to load when the generic netlink family is not there; any other error stays as it is. */
 export function explainMissingIpvs(cause: unknown): unknown {
   if (!(cause instanceof CodedError && cause.code === 'genl-family-missing')) return cause
-  return new CodedError('module-missing', 'the kernel has no IPVS: load the module "ip_vs" (modprobe ip_vs)', { cause })
+  return new CodedError('ipvs-missing', 'the kernel has no IPVS: load the module "ip_vs" (modprobe ip_vs)', { cause })
 }
 
 /** Address and port for documentation (RFC 5737), as kube-proxy's own check uses them. */

@@ -14,7 +14,7 @@ import {
   SERVICE_DEVICE,
 } from '../ipvs/address-diff.ts'
 import type { FlowTable } from '../conntrack/connection.ts'
-import { StaleFlows } from '../conntrack/stale-flows.ts'
+import { StaleFlows, type StaleFlowsOptions } from '../conntrack/stale-flows.ts'
 import type { AddressTable } from '../ipvs/addresses.ts'
 import type { DeviceTable } from '../ipvs/device.ts'
 import { drainingRealServers, sameVirtualServer } from '../ipvs/diff.ts'
@@ -50,6 +50,7 @@ export interface IpvsDataplaneOptions {
   readonly drainDeadlineMs: number | undefined
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
+  readonly onFlowsRemoved?: StaleFlowsOptions['onRemoved']
   readonly log: Log
 }
 
@@ -78,7 +79,11 @@ export class IpvsDataplane implements Dataplane {
     this.device = new TableSync(tables.device)
     this.addresses = new TableSync(tables.addresses)
     this.drains = new Drains(options.drainDeadlineMs)
-    this.staleFlows = new StaleFlows({ conntrack, isSettled: (key) => this.#isSettled(key) })
+    this.staleFlows = new StaleFlows({
+      conntrack,
+      isSettled: (key) => this.#isSettled(key),
+      onRemoved: options.onFlowsRemoved,
+    })
     this.#reconciler = new Reconciler([
       reconciled(guard.sets),
       // Rules name sets, whatever is in them: their processes run while entries are written.

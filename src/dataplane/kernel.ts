@@ -8,7 +8,7 @@ import { ipFamilies } from '../node/host.ts'
 import { parseCidr } from '../values/cidr.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { auditIpvsMode } from './audits.ts'
+import { type AuditObserver, auditIpvsMode } from './audits.ts'
 import { type GuardKernel, openGuardKernel } from './guard-kernel.ts'
 import type { IpvsDataplane } from './ipvs.ts'
 import { type IpvsKernel, openIpvsKernel, watchKernel } from './ipvs-kernel.ts'
@@ -26,7 +26,7 @@ export interface Kernel {
   close(): void
 }
 
-/** Changes nothing. Rejects with `module-missing` and the like when ipvs mode cannot work here. */
+/** Changes nothing. Rejects with `ipvs-missing` and the like when ipvs mode cannot work here. */
 export async function openKernel({ ipvs: { excludeCIDRs } }: KubeProxyConfiguration): Promise<Kernel> {
   const excluded = excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
   const signal = AbortSignal.timeout(OPEN_MS)
@@ -59,6 +59,7 @@ export interface KernelFollowOptions {
   readonly onNodeAddresses: () => void
   /** From one audit to the next, at least (syncPeriod). */
   readonly auditPeriodMs: number
+  readonly auditObserver?: AuditObserver | undefined
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   readonly signal: AbortSignal
@@ -97,6 +98,7 @@ export function audit({ kernel, dataplane, log, ...options }: KernelFollowOption
     families: kernel.families,
     periodMs: options.auditPeriodMs,
     onDoubt: options.onDoubt,
+    observer: options.auditObserver,
     onError: (error) => log.warn('An audit failed', { error }),
     now: options.now,
     signal: options.signal,

@@ -46,7 +46,7 @@ export class RuleLoop {
     this.family = options.table.family
     this.sync = new TableSync(options.table)
     this.#reconciler = new Reconciler([reconciled(this.sync, { atOnce: options.atOnce === true })])
-    this.#pacer = new Pacer({ minPeriodMs: 0, now: options.now, run: (signal) => this.#run(signal) })
+    this.#pacer = new Pacer({ minPeriodMs: () => 0, now: options.now, run: (signal) => this.#run(signal) })
   }
 
   /** Asks for a pass as soon as may be. */

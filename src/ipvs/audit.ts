@@ -27,6 +27,8 @@ export interface AuditOptions {
   readonly cpuMs: () => number
   /** Something differs: a pass should look. */
   readonly onDoubt: () => void
+  /** Everything looked at since the last call was right. */
+  readonly onRight?: () => void
   readonly signal: AbortSignal
 }
 
@@ -41,7 +43,8 @@ export async function auditVirtualServers(options: AuditOptions): Promise<void> 
   await auditRealServers(options)
 }
 
-async function auditFields({ ipvs, mirror, budget, cpuMs, onDoubt, signal }: AuditOptions): Promise<void> {
+async function auditFields(options: AuditOptions): Promise<void> {
+  const { ipvs, mirror, budget, cpuMs, signal } = options
   const startedMs = cpuMs()
   const services = await ipvs.listServices({ signal, yieldAfterMs: 4 })
   const seen = new Set<VirtualServerKey>()
@@ -55,11 +58,12 @@ async function auditFields({ ipvs, mirror, budget, cpuMs, onDoubt, signal }: Aud
     if (live === undefined || !sameFields(live, service.fields)) doubtful.push(key)
   }
   for (const [key] of mirror.liveEntries()) if (!seen.has(key)) doubtful.push(key)
-  report(doubtful, mirror, onDoubt)
+  report(doubtful, options)
   await budget.pay(cpuMs() - startedMs, services.length, signal)
 }
 
-async function auditRealServers({ ipvs, mirror, budget, cpuMs, onDoubt, signal }: AuditOptions): Promise<void> {
+async function auditRealServers(options: AuditOptions): Promise<void> {
+  const { ipvs, mirror, budget, cpuMs, signal } = options
   let keys: VirtualServerKey[] = []
   const look = async (): Promise<void> => {
     const startedMs = cpuMs()
@@ -75,7 +79,7 @@ async function auditRealServers({ ipvs, mirror, budget, cpuMs, onDoubt, signal }
       if (!sameRealServers(servers, now)) doubtful.push(key)
     }
     keys = []
-    report(doubtful, mirror, onDoubt)
+    report(doubtful, options)
     await budget.pay(cpuMs() - startedMs, items, signal)
   }
   for (const key of Array.from(mirror.liveEntries(), ([entry]) => entry)) {
@@ -85,8 +89,11 @@ async function auditRealServers({ ipvs, mirror, budget, cpuMs, onDoubt, signal }
   await look()
 }
 
-function report(doubtful: readonly VirtualServerKey[], mirror: AuditedMirror, onDoubt: () => void): void {
-  if (doubtful.length === 0) return
+function report(doubtful: readonly VirtualServerKey[], { mirror, onDoubt, onRight }: AuditOptions): void {
+  if (doubtful.length === 0) {
+    onRight?.()
+    return
+  }
   mirror.doubt(doubtful)
   onDoubt()
 }

@@ -28,10 +28,11 @@ import {
   type DecodedService,
   decodeService,
   decodeServiceStatistics,
+  decodeServiceTraffic,
   encodeServiceId,
   type ServiceId,
 } from './codec-service.ts'
-import type { ListedDestination, ListedService } from './types.ts'
+import type { ListedDestination, ListedService, VirtualServerKey } from './types.ts'
 
 export class IpvsConnection {
   readonly #netlink: NetlinkConnection
@@ -73,6 +74,22 @@ export class IpvsConnection {
   /** All services with their counters. */
   listServicesWithStatistics(options: DumpOptions = {}): Promise<ListedService[]> {
     return this.#dump('GET_SERVICE', undefined, decodeListedService, options)
+  }
+
+  /**
+   * Calls `visit` for each virtual server that has had connections, with connections, packets in and out, bytes in and out. The
+   * numbers are overwritten by the next. As with every list, one may be missing or come twice.
+   */
+  async visitTraffic(
+    visit: (key: VirtualServerKey, traffic: Float64Array) => void,
+    options: DumpOptions = {},
+  ): Promise<void> {
+    const traffic = new Float64Array(5)
+    const decode = (message: ReceivedMessage): undefined => {
+      const key = decodeServiceTraffic(message, traffic)
+      if (key !== undefined) visit(key, traffic)
+    }
+    await this.#dump('GET_SERVICE', undefined, decode, options)
   }
 
   /** The destinations of a service, without packet and byte counters. Empty, too, when there is no such service. */
@@ -183,7 +200,7 @@ export class IpvsConnection {
   #dump<T>(
     command: IpvsCommand,
     id: ServiceId | undefined,
-    decode: (message: ReceivedMessage) => T,
+    decode: (message: ReceivedMessage) => T | undefined,
     options: DumpOptions,
   ): Promise<T[]> {
     return this.#read(command, 'dump', id, (batch) => this.#netlink.dump(batch, decode, options), options)

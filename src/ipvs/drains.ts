@@ -25,6 +25,8 @@ export interface Connections {
 }
 
 export class Drains {
+  /** Drains found to be over since the start, by reason. */
+  readonly ended = { idle: 0, deadline: 0 }
   readonly #schedules = new Map<VirtualServerKey, Schedule>()
   readonly #deadlineMs: number | undefined
 
@@ -71,7 +73,11 @@ export class Drains {
     for (const [server, drain] of this.#schedules.get(key)?.servers ?? []) {
       const count = counts.get(server)
       const late = this.#deadlineMs !== undefined && nowMs - drain.sinceMs >= this.#deadlineMs
-      if (count !== undefined && (late || count.active + count.inactive === 0)) over.add(server)
+      if (count === undefined) continue
+      const idle = count.active + count.inactive === 0
+      if (!idle && !late) continue
+      this.ended[idle ? 'idle' : 'deadline']++
+      over.add(server)
     }
     return over
   }

@@ -34,14 +34,25 @@ export function iptablesSysctls(localhostNodePorts: boolean): readonly KernelSet
   return localhostNodePorts ? [sysctl('net/ipv4/conf/all/route_localnet', 1)] : []
 }
 
+/** Hears what a setting was before it was changed. */
+export type SettingListener = (setting: KernelSetting, before: number) => void
+
 /**
  * Writes what differs, in order. Returns one problem for each setting that could not be read or written.
  * @param root put before each path, for tests
  */
-export function applySysctls(settings: readonly KernelSetting[], root = ''): Problem[] {
+export function applySysctls(
+  settings: readonly KernelSetting[],
+  root = '',
+  onChanged: SettingListener = () => undefined,
+): Problem[] {
   return settings.flatMap((setting) => {
     try {
-      if (!holds(setting, root)) writeFileSync(root + setting.path, String(setting.value))
+      const before = read(setting, root)
+      if (!holds(setting, before)) {
+        writeFileSync(root + setting.path, String(setting.value))
+        onChanged(setting, before)
+      }
       return []
     } catch (error) {
       return problem(setting, 'sysctl', `cannot set it to ${setting.value}: ${reasonOf(error)}`)
@@ -53,17 +64,17 @@ export function applySysctls(settings: readonly KernelSetting[], root = ''): Pro
 export function driftedSysctls(settings: readonly KernelSetting[], root = ''): Problem[] {
   return settings.flatMap((setting) => {
     try {
-      if (holds(setting, root)) return []
+      const now = read(setting, root)
+      if (holds(setting, now)) return []
       const wanted = setting.rule === 'exact' ? setting.value : `${setting.value} or more`
-      return problem(setting, 'sysctl-changed', `is ${read(setting, root)}, was set to ${wanted}`)
+      return problem(setting, 'sysctl-changed', `is ${now}, was set to ${wanted}`)
     } catch (error) {
       return problem(setting, 'sysctl-changed', reasonOf(error))
     }
   })
 }
 
-function holds(setting: KernelSetting, root: string): boolean {
-  const now = read(setting, root)
+function holds(setting: KernelSetting, now: number): boolean {
   return setting.rule === 'exact' ? now === setting.value : now >= setting.value
 }
 

@@ -6,10 +6,10 @@
 import { getSystemErrorMessage } from 'node:util'
 import { formatEndpoint } from '../values/address.ts'
 import type { Problem } from '../values/errors.ts'
-import type { Log } from '../values/log.ts'
+import { type Log, ObjectName } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { formatHealthCheck } from './health-check-text.ts'
-import { HealthListener } from './health-listener.ts'
+import { HttpListener } from './http-listener.ts'
 import type { HealthCheck, HealthCheckChange, HealthCheckKey } from './wanted-health-checks.ts'
 
 export interface HealthChecksOptions {
@@ -34,11 +34,14 @@ export type ListenAddresses = Readonly<Record<IpFamily, readonly string[]>>
  * news before this many attempts.
  */
 const ADDRESS_ATTEMPTS = 4
+const FIRST_RETRY_MS = 500
+/** kube-proxy tries again at each periodic sync, 30 s by default. */
+const LAST_RETRY_MS = 30_000
 
 export class HealthChecks {
   readonly #options: HealthChecksOptions
   readonly #checks = new Map<HealthCheckKey, HealthCheck>()
-  readonly #listeners = new Map<HealthCheckKey, Map<string, HealthListener>>()
+  readonly #listeners = new Map<HealthCheckKey, Map<string, HttpListener>>()
   readonly #troubled = new Set<string>()
   #addresses: ListenAddresses = { IPv4: [], IPv6: [] }
 
@@ -60,8 +63,8 @@ export class HealthChecks {
       if (check === undefined) this.#checks.delete(key)
       else this.#checks.set(key, check)
       this.#listen(key, check)
-      if ((before === undefined) === (check === undefined) || !log.v(1)) continue
-      log.info(check === undefined ? 'Closing healthcheck' : 'Opening healthcheck', fieldsOf(check ?? before))
+      if ((before === undefined) === (check === undefined)) continue
+      log.verbose(2, check === undefined ? 'Closing healthcheck' : 'Opening healthcheck', fieldsOf(check ?? before))
     }
   }
 
@@ -71,7 +74,7 @@ export class HealthChecks {
   }
 
   #listen(key: HealthCheckKey, check: HealthCheck | undefined): void {
-    const listeners = this.#listeners.get(key) ?? new Map<string, HealthListener>()
+    const listeners = this.#listeners.get(key) ?? new Map<string, HttpListener>()
     const wanted = check === undefined ? [] : this.#addresses[check.family]
     // What goes goes first: 0.0.0.0 and an address of the node cannot have one port at the same time.
     for (const [address, listener] of listeners) {
@@ -90,14 +93,14 @@ export class HealthChecks {
     else this.#listeners.set(key, listeners)
   }
 
-  #open(key: HealthCheckKey, check: HealthCheck, address: string): HealthListener {
-    const { family, port } = check
+  #open(key: HealthCheckKey, check: HealthCheck, address: string): HttpListener {
+    const { port } = check
     const current = (): HealthCheck => this.#checks.get(key) ?? check
-    return new HealthListener({
-      family,
+    return new HttpListener({
       address,
       port,
       answer: () => formatHealthCheck(current(), this.#options.isProxyHealthy()),
+      retryMs: (attempts) => Math.min(FIRST_RETRY_MS * 2 ** (attempts - 1), LAST_RETRY_MS),
       onOpen: () => this.#report(address, key, undefined),
       onFailure: (error, attempts) => {
         if (error.code === 'EADDRNOTAVAIL' && attempts < ADDRESS_ATTEMPTS) return
@@ -118,7 +121,8 @@ export class HealthChecks {
 }
 
 function fieldsOf(check: HealthCheck | undefined): { readonly [name: string]: unknown } {
-  return { service: `${check?.namespace}/${check?.name}`, port: check?.port, ipFamily: check?.family }
+  const service = new ObjectName(check?.namespace ?? '', check?.name ?? '')
+  return { service, port: check?.port, ipFamily: check?.family }
 }
 
 /** The message is that of kube-proxy's event FailedToStartServiceHealthcheck. */

@@ -9,6 +9,8 @@ export interface LogSink {
   write(line: string): void
   /** Lines dropped since the last call. */
   takeDropped(): number
+  /** The end: waits longer than usual for a reader that is slow, so that what was begun is finished. */
+  flush(): void
 }
 
 export interface SinkOptions {
@@ -21,6 +23,7 @@ export interface SinkOptions {
 }
 
 const STALL_MS = 40
+const FLUSH_MS = 200
 const STEP_MS = 2
 
 /** A sink on an open descriptor; 2 is standard error. It never throws: there is nobody to tell. */
@@ -32,7 +35,7 @@ export function createLogSink(descriptor: number, options: SinkOptions = {}): Lo
   let rest: Uint8Array | undefined
 
   /** Writes as much as goes through within the wait; what is left comes back. */
-  const push = (bytes: Uint8Array): Uint8Array | undefined => {
+  const push = (bytes: Uint8Array, longestMs = stallMs): Uint8Array | undefined => {
     let left = bytes
     let waitedMs = 0
     while (left.length > 0) {
@@ -44,7 +47,7 @@ export function createLogSink(descriptor: number, options: SinkOptions = {}): Lo
         if (code === 'EINTR') continue
         // EPIPE, EIO and their like: the reader is gone, and with it anyone who would read a complaint.
         if (code !== 'EAGAIN') return undefined
-        if (stalled || waitedMs >= stallMs) {
+        if (stalled || waitedMs >= longestMs) {
           stalled = true
           return left
         }
@@ -71,6 +74,10 @@ export function createLogSink(descriptor: number, options: SinkOptions = {}): Lo
       const count = dropped
       dropped = 0
       return count
+    },
+    flush() {
+      stalled = false
+      if (rest !== undefined) rest = push(rest, FLUSH_MS)
     },
   }
 }

@@ -4,14 +4,22 @@
  */
 import type { Logger } from 'winston'
 import type { Log, LogFields } from '../values/log.ts'
+import { callerOf, isModuleVerbose, type ModuleVerbosity } from './log-caller.ts'
 import { type LogLevel, type LogLine, formatJson, formatText } from './log-line.ts'
 import { type RepeatLimits, createRepeatFilter } from './log-repeats.ts'
+import { withoutSecrets } from './log-secrets.ts'
 import { type LogSink, createLogSink } from './log-sink.ts'
 
-export interface LogOptions {
-  readonly format: 'text' | 'json'
+/** What may be changed while the program runs. */
+export interface LogVerbosity {
   /** klog's -v: lines of a higher level are not wanted. */
   readonly verbosity: number
+  /** klog's --vmodule: files of which more is wanted. Default none. */
+  readonly vmodule?: readonly ModuleVerbosity[]
+}
+
+export interface LogOptions extends LogVerbosity {
+  readonly format: 'text' | 'json'
   /** Where lines go; standard error when absent. */
   readonly sink?: LogSink
   /** Current time in milliseconds; for tests. */
@@ -20,6 +28,9 @@ export interface LogOptions {
 }
 
 export interface ProcessLog extends Log {
+  /** A line of one text, as klog's Infof prints it, where lines of this verbosity are wanted. */
+  print(level: number, text: string): void
+  setVerbosity(verbosity: LogVerbosity): void
   /** Prints what is still to be summed up. Lines may follow, but there is no need to close before process.exit otherwise. */
   close(): void
 }
@@ -39,7 +50,8 @@ type TransportClass = new (options: { log(entry: Entry, next: () => void): void 
  */
 export async function openLog(options: LogOptions): Promise<ProcessLog> {
   const { default: winston } = await import('winston')
-  const { format, verbosity, sink = createLogSink(2), now = Date.now } = options
+  const { format, sink = createLogSink(2), now = wallClock() } = options
+  let { verbosity, vmodule = [] } = options
   const repeats = createRepeatFilter(options.repeats)
   const render = format === 'json' ? formatJson : (line: LogLine) => formatText(line, process.pid)
 
@@ -47,7 +59,7 @@ export async function openLog(options: LogOptions): Promise<ProcessLog> {
   const Transport: TransportClass = Reflect.get(winston, 'Transport')
   const transport = new Transport({
     log(entry: Entry, next: () => void): void {
-      sink.write(render(entry.line))
+      sink.write(withoutSecrets(render(entry.line)))
       next()
     },
   })
@@ -65,38 +77,70 @@ export async function openLog(options: LogOptions): Promise<ProcessLog> {
     const entry: Entry = { level: line.level, message: line.message, line }
     logger.log(entry)
   }
-  const emitOwn = (level: LogLevel, message: string, fields: LogFields, atMs: number): void =>
-    emit({ level, component: 'log', message, fields, atMs })
+  const own = {
+    warn: (message: string, fields: LogFields, atMs: number): void =>
+      emit({ level: 'warn', verbosity: 0, caller: callerOf(own.warn), message, fields, atMs }),
+  }
   const settle = (atMs: number, dueMs: number): void => {
     for (const { key, heldBack, windowMs } of repeats.due(dueMs)) {
-      const [component = '', message = ''] = key.split('\0')
-      emitOwn(
-        'warn',
-        'Repeated line held back',
-        { component, line: message, times: heldBack, withinMs: windowMs },
-        atMs,
-      )
+      const [caller = '', line = ''] = key.split('\0')
+      own.warn('Repeated line held back', { from: caller, line, times: heldBack, withinMs: windowMs }, atMs)
     }
     const dropped = sink.takeDropped()
-    if (dropped > 0) emitOwn('warn', 'Lines dropped, the reader of the log was too slow', { lines: dropped }, atMs)
+    if (dropped > 0) own.warn('Lines dropped, the reader of the log was too slow', { lines: dropped }, atMs)
   }
-  const forComponent = (component: string): ProcessLog => {
-    const at =
-      (level: LogLevel) =>
-      (message: string, fields: LogFields = {}): void => {
-        const atMs = now()
-        const passes = repeats.admit(`${component}\0${message}`, atMs)
-        settle(atMs, atMs)
-        if (passes) emit({ level, component, message, fields, atMs })
-      }
-    return {
-      info: at('info'),
-      warn: at('warn'),
-      error: at('error'),
-      v: (level) => level <= verbosity,
-      child: forComponent,
-      close: () => settle(now(), Number.POSITIVE_INFINITY),
-    }
+  const write = (line: Omit<LogLine, 'atMs'>): void => {
+    const atMs = now()
+    const passes = repeats.admit(`${line.caller}\0${line.message}`, atMs)
+    settle(atMs, atMs)
+    if (passes) emit({ ...line, atMs })
   }
-  return forComponent('')
+  const at =
+    (level: LogLevel) =>
+    (message: string, fields: LogFields = {}): void =>
+      write({ level, verbosity: 0, caller: callerOf(log[level]), message, fields })
+  const isWanted = (level: number, called: (...values: never) => unknown): boolean =>
+    level <= verbosity || (vmodule.length > 0 && isModuleVerbose(vmodule, callerOf(called), level))
+  const log: ProcessLog = {
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    verbose: (level, message, fields = {}) => {
+      if (isWanted(level, log.verbose))
+        write({ level: 'info', verbosity: level, caller: callerOf(log.verbose), message, fields })
+    },
+    print: (level, message) => {
+      if (isWanted(level, log.print))
+        write({
+          level: 'info',
+          verbosity: level,
+          caller: callerOf(log.print),
+          message,
+          unstructured: true,
+          fields: {},
+        })
+    },
+    v: (level) => isWanted(level, log.v),
+    setVerbosity: (wanted) => {
+      verbosity = wanted.verbosity
+      vmodule = wanted.vmodule ?? []
+    },
+    close: () => {
+      settle(now(), Number.POSITIVE_INFINITY)
+      sink.flush()
+    },
+  }
+  return log
+}
+
+/** Milliseconds of Unix time with a fraction; follows when the clock is set. */
+function wallClock(): () => number {
+  let offsetMs = Date.now() - performance.now()
+  return () => {
+    const atMs = performance.now() + offsetMs
+    const wallMs = Date.now()
+    if (Math.abs(wallMs - atMs) < 2) return atMs
+    offsetMs = wallMs - performance.now()
+    return wallMs
+  }
 }

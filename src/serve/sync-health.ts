@@ -1,28 +1,85 @@
 /**
- * Whether this proxy does its work: what health checks of Services say besides their endpoints.
- * What could break: one item that fails must not make a node unhealthy; a table that cannot be read or written at all,
- * for long, must.
+ * Whether this proxy does its work, family by family: what /healthz, /livez and the health checks of Services say.
+ * What could break: one item that fails must not make a node unhealthy, and tenants must not be able to; a table that
+ * cannot be read or written at all, work that never ends and lists that never come must, after a while.
  */
+import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
+import type { FamilyHealth } from './health-answers.ts'
+
+export interface SyncHealthOptions {
+  /** Families this node has. */
+  readonly families: readonly IpFamily[]
+  /** How long something may be wrong (kube-proxy: 2 x syncPeriod). */
+  readonly graceMs: () => number
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+  /** Milliseconds since the epoch. */
+  readonly clock: () => number
+}
+
+interface Trouble {
+  readonly sinceMs: number
+  readonly families: readonly IpFamily[]
+}
 
 export class SyncHealth {
-  readonly #graceMs: number
-  readonly #now: () => number
-  readonly #failingSinceMs = new Map<string, number>()
+  readonly #options: SyncHealthOptions
+  readonly #troubles = new Map<string, Trouble>()
+  readonly #updatedMs = new Map<IpFamily, number>()
 
-  /** @param graceMs how long a table may be out of reach (kube-proxy: 2 x syncPeriod); `now` in milliseconds */
-  constructor(graceMs: number, now: () => number) {
-    this.#graceMs = graceMs
-    this.#now = now
+  constructor(options: SyncHealthOptions) {
+    this.#options = options
+    for (const family of IP_FAMILIES)
+      if (options.families.includes(family)) this.#updatedMs.set(family, options.clock())
   }
 
-  /** How a table fared in a pass. */
-  passed(table: string, reached: boolean): void {
-    if (reached) this.#failingSinceMs.delete(table)
-    else if (!this.#failingSinceMs.has(table)) this.#failingSinceMs.set(table, this.#now())
+  /**
+   * Something is wrong, or is due and not done, since now unless it was before: `pass`, `table sets`. It counts when it
+   * lasts. Without families it is about all of them.
+   */
+  begin(what: string, families: readonly IpFamily[] = this.#options.families): void {
+    if (!this.#troubles.has(what)) this.#troubles.set(what, { sinceMs: this.#options.now(), families })
   }
 
+  /** It is over. */
+  end(what: string): void {
+    this.#troubles.delete(what)
+  }
+
+  set(what: string, wrong: boolean, families?: readonly IpFamily[]): void {
+    if (wrong) this.begin(what, families)
+    else this.end(what)
+  }
+
+  /** The kernel was looked at or written to: families about which nothing is wrong are up to date. */
+  looked(): void {
+    const atMs = this.#options.clock()
+    for (const family of this.#updatedMs.keys()) {
+      let wrong = false
+      for (const { families } of this.#troubles.values()) if (families.includes(family)) wrong = true
+      if (!wrong) this.#updatedMs.set(family, atMs)
+    }
+  }
+
+  /** Each family as it is now. */
+  get families(): ReadonlyMap<IpFamily, FamilyHealth> {
+    const nowMs = this.#options.now()
+    const states = new Map<IpFamily, FamilyHealth>()
+    for (const [family, lastUpdatedMs] of this.#updatedMs)
+      states.set(family, { lastUpdatedMs, healthy: !this.#isLate(family, nowMs) })
+    return states
+  }
+
+  /** Whether all families are well. */
   get isHealthy(): boolean {
-    for (const sinceMs of this.#failingSinceMs.values()) if (this.#now() - sinceMs > this.#graceMs) return false
-    return true
+    const nowMs = this.#options.now()
+    return !this.#options.families.some((family) => this.#isLate(family, nowMs))
+  }
+
+  #isLate(family: IpFamily, nowMs: number): boolean {
+    const graceMs = this.#options.graceMs()
+    for (const { sinceMs, families } of this.#troubles.values())
+      if (nowMs - sinceMs >= graceMs && families.includes(family)) return true
+    return false
   }
 }

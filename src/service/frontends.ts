@@ -7,10 +7,17 @@ import { familyOf, formatEndpoint } from '../values/address.ts'
 import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily, type Protocol } from '../values/protocol.ts'
 import { type Endpoint, endpointsOf, localReadyEndpoints, offersOf } from './endpoints.ts'
-import { type NodeContext, READS_LOCAL_ADDRESSES, READS_NODE_IPS, READS_NODE_PORT_ADDRESSES } from './node-context.ts'
+import {
+  type NodeContext,
+  READS_LOCAL_ADDRESSES,
+  READS_NODE_IPS,
+  READS_NODE_PORT_ADDRESSES,
+  READS_VIRTUAL_IPS,
+} from './node-context.ts'
 import type { EndpointSlice, Service, ServicePort, SliceEndpoint, TrafficPolicy } from './objects.ts'
 import { type Firewall, firewallOf, sameFirewall, sourceRangeProblems } from './source-ranges.ts'
 import { type PortSelections, type Selection, selectEndpoints, type Verdict } from './topology.ts'
+import { permittedAddresses } from './virtual-ips.ts'
 
 /** `10.96.0.1:443/tcp`, IPv6 in brackets: what clients connect to. */
 export type FrontendKey = string
@@ -78,18 +85,27 @@ export function servicePortName(service: Service, port: ServicePort): string {
   return `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`
 }
 
+const EXTERNAL_IPS = 'spec.externalIPs'
+const LOAD_BALANCER = 'status.loadBalancer.ingress'
+
 /** The frontends of a Service. `slices` are that Service's own, in any order. */
 export function contributionOf(service: Service, slices: readonly EndpointSlice[], node: NodeContext): Contribution {
   const offers = offersOf(slices)
   const found = new Map<FrontendKey, Frontend>()
   const problems: Problem[] = []
   let reads = READS_LOCAL_ADDRESSES
+  const permitted = (field: string, addresses: readonly string[]): readonly string[] =>
+    permittedAddresses(service, field, addresses, node, problems)
+  const allExternalIps = permitted(EXTERNAL_IPS, service.externalIps)
+  const allVips = permitted(LOAD_BALANCER, service.loadBalancerVips)
+  if (node.virtualIps !== undefined && service.externalIps.length + service.loadBalancerVips.length > 0)
+    reads |= READS_VIRTUAL_IPS | READS_NODE_IPS
   for (const family of IP_FAMILIES) {
     const clusterIp = service.clusterIps[family]
     if (clusterIp === undefined) continue
     const ofFamily = (address: string): boolean => familyOf(address) === family
-    const externalIps = service.externalIps.filter(ofFamily)
-    const vips = service.loadBalancerVips.filter(ofFamily)
+    const externalIps = allExternalIps.filter(ofFamily)
+    const vips = allVips.filter(ofFamily)
     const localReady = service.healthCheckNodePort === 0 ? 0 : localReadyEndpoints(offers, family, node.nodeName)
     const firewall = vips.length === 0 ? undefined : firewallOf(service, family, node.nodeIps)
     if (firewall !== undefined) reads |= READS_NODE_IPS
@@ -177,8 +193,8 @@ function reportOtherFamilies(service: Service, problems: Problem[]): void {
       problems.push({ code: 'address-family', subject: `service ${service.namespace}/${service.name}`, field, message })
     }
   }
-  report('spec.externalIPs', service.externalIps)
-  report('status.loadBalancer.ingress', service.loadBalancerVips)
+  report(EXTERNAL_IPS, service.externalIps)
+  report(LOAD_BALANCER, service.loadBalancerVips)
 }
 
 function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {

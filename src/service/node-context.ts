@@ -6,6 +6,7 @@
 import { familyOf } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Node } from './objects.ts'
+import type { VirtualIpRule } from './virtual-ips.ts'
 
 /** The node's own IP of each family it has one of. */
 export type NodeIps = { readonly [family in IpFamily]?: string }
@@ -20,12 +21,15 @@ export interface NodeContext {
   readonly localAddresses: ReadonlySet<string>
   /** Where node ports answer, sorted; empty for none. */
   readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
+  /** What externalIPs and load-balancer addresses must keep to; absent: nothing. */
+  readonly virtualIps?: VirtualIpRule
 }
 
 export const READS_ZONE = 1
 export const READS_NODE_IPS = 2
 export const READS_LOCAL_ADDRESSES = 4
 export const READS_NODE_PORT_ADDRESSES = 8
+export const READS_VIRTUAL_IPS = 16
 
 /**
  * Node IP of each family: the first of the Node's addresses (InternalIP before ExternalIP, the order of Node.addresses).
@@ -51,6 +55,7 @@ export function changedFields(before: NodeContext, after: NodeContext): number {
   if (!sameList(ports.IPv4, otherPorts.IPv4) || !sameList(ports.IPv6, otherPorts.IPv6)) {
     changed |= READS_NODE_PORT_ADDRESSES
   }
+  if (before.virtualIps !== after.virtualIps) changed |= READS_VIRTUAL_IPS
   return changed
 }
 

@@ -7,19 +7,21 @@ import type { Problem } from '../values/errors.ts'
 import { type InterfaceAddress, localAddressesOf, nodePortAddressesOf } from './node-addresses.ts'
 import { type NodeContext, nodeIpsOf } from './node-context.ts'
 import type { Node } from './objects.ts'
+import type { VirtualIpRule } from './virtual-ips.ts'
 
 export interface NodeSettings {
   readonly nodeName: string
   /** Canonical; '' = none. */
   readonly bindAddress: string
-  /** CIDRs or `primary`; empty = every address of the node. */
-  readonly nodePortAddresses: readonly string[]
+  /** As it is in force now: CIDRs or `primary`; empty = every address of the node. */
+  readonly nodePortAddresses: () => readonly string[]
 }
 
 export class NodeState {
   readonly #settings: NodeSettings
   #node: Node | undefined
   #addresses: readonly InterfaceAddress[] = []
+  #virtualIps: VirtualIpRule | undefined
 
   constructor(settings: NodeSettings) {
     this.#settings = settings
@@ -39,11 +41,15 @@ export class NodeState {
     this.#addresses = addresses
   }
 
+  setVirtualIps(rule: VirtualIpRule): void {
+    this.#virtualIps = rule
+  }
+
   /** The context as it is now, and what is wrong with the configuration in it. */
   context(): { readonly context: NodeContext; readonly problems: readonly Problem[] } {
     const { nodeName, bindAddress, nodePortAddresses } = this.#settings
     const nodeIps = nodeIpsOf(this.#node, bindAddress)
-    const nodePorts = nodePortAddressesOf(nodePortAddresses, this.#addresses, nodeIps)
+    const nodePorts = nodePortAddressesOf(nodePortAddresses(), this.#addresses, nodeIps)
     return {
       context: {
         nodeName,
@@ -51,6 +57,7 @@ export class NodeState {
         nodeIps,
         localAddresses: localAddressesOf(this.#addresses),
         nodePortAddresses: nodePorts.addresses,
+        ...(this.#virtualIps === undefined ? {} : { virtualIps: this.#virtualIps }),
       },
       problems: nodePorts.problems,
     }

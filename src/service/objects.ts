@@ -71,6 +71,11 @@ export interface EndpointSlice {
   /** label kubernetes.io/service-name */
   readonly serviceName: string
   readonly family: IpFamily
+  /**
+   * Annotation endpoints.kubernetes.io/last-change-trigger-time: when what changed the endpoints happened (a pod became ready), in
+   * milliseconds since the epoch; 0 when absent.
+   */
+  readonly triggeredAtMs: number
   readonly ports: readonly SlicePort[]
   readonly endpoints: readonly SliceEndpoint[]
 }

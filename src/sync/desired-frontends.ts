@@ -90,6 +90,13 @@ export class DesiredFrontends {
     return this.#dirty.size > 0
   }
 
+  /** The slice of this key (`namespace/name`) as it was last given. */
+  slice(key: string): EndpointSlice | undefined {
+    const owner = this.#sliceOwners.get(key)
+    const there = owner === undefined ? undefined : this.#slices.get(owner)
+    return there instanceof Map ? there.get(key) : there
+  }
+
   get(key: FrontendKey): Frontend | undefined {
     return this.#owned.get(key)
   }

@@ -25,11 +25,16 @@ export interface Dataplane {
 export interface LoopOptions {
   readonly dataplane: Dataplane
   readonly desired: DesiredFrontends
-  readonly minSyncPeriodMs: number
+  /** Asked before each pass: it may change while the loop runs. */
+  readonly minSyncPeriodMs: () => number
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   /** Hears of frontends that changed, as the dataplane does. */
   readonly onFrontend: FrontendListener['frontend']
+  /** A pass begins, or the work on objects before it. */
+  readonly onBegin?: () => void
+  /** Everything that came is worked out; the pass that takes it up follows. */
+  readonly onWorkedOut: () => void
   /** Hears of every pass, with its length in milliseconds. */
   readonly onPass: (report: PassReport, durationMs: number) => void
   readonly onProblems: FrontendListener['problems']
@@ -102,13 +107,15 @@ export class SyncLoop {
   }
 
   async #round(signal: AbortSignal): Promise<number | undefined> {
-    const { dataplane, desired, now, onPass } = this.#options
+    const { dataplane, desired, now, onPass, onWorkedOut } = this.#options
     const startedMs = now()
+    this.#options.onBegin?.()
     try {
       // What is worked out first is first in every table.
       if (this.#first) desired.flushFirst(this.#listener)
       this.#first = false
       while (desired.flush(this.#listener, SLICE_OWNERS) > 0) await nextTurn()
+      onWorkedOut()
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
       onPass(report, now() - startedMs)
       const nextMs = dataplane.nextDueMs()

@@ -6,7 +6,7 @@ import { CodedError } from '../values/errors.ts'
 
 export interface PacerOptions {
   /** At least this long from the end of one run to the start of the next (KubeProxyConfiguration minSyncPeriod). */
-  readonly minPeriodMs: number
+  readonly minPeriodMs: () => number
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   /** One run. Resolves to when it wants to run again without being asked, or undefined. Must not reject. */
@@ -53,7 +53,7 @@ export class Pacer {
   #schedule(atMs: number): void {
     if (this.#abort.signal.aborted) return
     const now = this.#options.now()
-    const earliestMs = this.#resumed ? 0 : this.#lastEndMs + this.#options.minPeriodMs
+    const earliestMs = this.#resumed ? 0 : this.#lastEndMs + this.#options.minPeriodMs()
     const waitMs = Math.max(atMs, earliestMs) - now
     clearTimeout(this.#timer)
     clearImmediate(this.#immediate)

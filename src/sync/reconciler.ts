@@ -5,7 +5,8 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Failure, Repair, Step } from './step.ts'
-import type { KernelTable, TableName } from './table.ts'
+import type { Direction, KernelTable, TableName } from './table.ts'
+import type { TableCounts } from './table-counts.ts'
 import type { TableSync } from './table-sync.ts'
 
 /** What a pass did, or would do. */
@@ -40,6 +41,7 @@ const CHUNK_KEYS = 25
 /** A table and the state kept for it, whatever its item and operation types. */
 export interface Reconciled {
   readonly name: TableName
+  readonly counts: TableCounts
   read(nowMs: number, signal: AbortSignal): Promise<void>
   /** Plans a slice of the due keys and runs what comes; what goes is kept for `remove`. False when nothing was due. */
   bring(pass: Pass): Promise<boolean>
@@ -85,15 +87,26 @@ export interface ReconciledOptions {
   readonly atOnce?: boolean
 }
 
+function countOperations(counts: TableCounts, direction: Direction, all: number, failed: number): void {
+  if (direction === 'add') {
+    counts.added += all - failed
+    counts.addFailed += failed
+  } else {
+    counts.removed += all - failed
+    counts.removeFailed += failed
+  }
+}
+
 /** Joins a table's state to the loop. */
 export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: ReconciledOptions = {}): Reconciled {
   const { atOnce = false } = options
-  const table: KernelTable<Item, Op> = sync.table
+  const { table, counts }: { table: KernelTable<Item, Op>; counts: TableCounts } = sync
   const isGoing = (op: Op): boolean => table.direction(op) === 'remove'
+  const directionOf = (step: Step<Item, Op>): Direction => (step.ops.some(isGoing) ? 'remove' : 'add')
   /** What goes, by key: a key that is planned again in the same pass is wanted otherwise by then. */
   const going = new Map<string, Step<Item, Op>>()
 
-  async function run(steps: readonly Step<Item, Op>[], pass: Pass): Promise<void> {
+  async function run(steps: readonly Step<Item, Op>[], direction: Direction | undefined, pass: Pass): Promise<void> {
     if (steps.length === 0) return
     const outcomes = await table.apply(
       steps.flatMap((step) => step.ops),
@@ -105,6 +118,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       const count = step.ops.length
       const failures = sync.settle(step, outcomes, next, nowMs)
       next += count
+      countOperations(counts, direction ?? directionOf(step), count, failures.length)
       pass.applied += count - failures.length
       for (const failure of failures) pass.failures.push({ ...failure, table: table.name })
     }
@@ -140,7 +154,10 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     }
     const admission = sync.admit(step, nowMs)
     if (!admission.now) return 0
-    if (admission.repair !== undefined) pass.repairs.push({ ...admission.repair, table: table.name })
+    if (admission.repair !== undefined) {
+      counts.repaired++
+      pass.repairs.push({ ...admission.repair, table: table.name })
+    }
     if (atOnce || !step.ops.some(isGoing)) coming.push(step)
     else {
       const rest = step.ops.filter((op) => !isGoing(op))
@@ -152,13 +169,14 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
 
   return {
     name: table.name,
+    counts,
     async read(nowMs, signal) {
       going.clear()
       await sync.read(nowMs, signal)
     },
     async bring(pass) {
       const { coming, keys, isFull } = planSlice(pass)
-      await run(coming, pass)
+      await run(coming, atOnce ? undefined : 'add', pass)
       if (isFull) await nextTurn()
       return keys > 0
     },
@@ -169,7 +187,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
         .toReversed()
       going.clear()
       for (const slice of slicesOf(steps)) {
-        await run(slice, pass)
+        await run(slice, 'remove', pass)
         if (slice.at(-1) !== steps.at(-1)) await nextTurn()
       }
     },
@@ -216,6 +234,7 @@ export class Reconciler {
         readable.add(table)
       } catch (error) {
         options.signal.throwIfAborted()
+        table.counts.unreadable++
         pass.unreadable.push({ table: table.name, error: error instanceof Error ? error : new Error(String(error)) })
       }
     }

@@ -11,6 +11,12 @@ export interface Step<Item, Op> {
   readonly result?: Item
 }
 
+/** Whether these operations of a batch have all worked: `count` of them, from `from` on. */
+export function allDone(outcomes: readonly (Error | undefined)[], from: number, count: number): boolean {
+  for (let index = from; index < from + count; index++) if (outcomes[index] !== undefined) return false
+  return true
+}
+
 /** An operation that did not work, for a log line. */
 export interface Failure {
   readonly key: string

@@ -4,8 +4,9 @@
  * What could break: the mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
  * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
  */
-import type { Failure, Repair, Step } from './step.ts'
+import { allDone, type Failure, type Repair, type Step } from './step.ts'
 import type { KernelTable } from './table.ts'
+import { noCounts } from './table-counts.ts'
 
 /** First and longest wait before a failed key is tried again, in milliseconds. */
 const RETRY_FIRST_MS = 500
@@ -16,15 +17,8 @@ const REPAIR_WINDOW_MS = 60_000
 
 const NO_FAILURES: readonly Failure[] = []
 
-function allDone(outcomes: readonly (Error | undefined)[], from: number, count: number): boolean {
-  for (let index = from; index < from + count; index++) if (outcomes[index] !== undefined) return false
-  return true
-}
-
-interface Delay {
-  readonly notBeforeMs: number
-  readonly attempts: number
-}
+/** `error` is absent when a repair waits for its turn. */
+type Delay = { readonly notBeforeMs: number; readonly attempts: number; readonly error?: Error }
 
 export interface TableSyncOptions<Item> {
   /** Hears of every key that was written or found to need nothing, so that others can derive from it what is due. */
@@ -35,6 +29,7 @@ export interface TableSyncOptions<Item> {
 
 export class TableSync<Item, Op> {
   readonly table: KernelTable<Item, Op>
+  readonly counts = noCounts()
   readonly #desired = new Map<string, Item>()
   readonly #live = new Map<string, Item>()
   /** Keys that may differ. */
@@ -50,10 +45,8 @@ export class TableSync<Item, Op> {
   readonly #postponed = new Set<string>()
   /** Items that nothing wants and that may not be removed yet. */
   readonly #kept = new Set<string>()
-
   /** Items that may not be made yet. */
   readonly #waiting = new Set<string>()
-
   readonly #onExamined: (key: string) => void
   readonly #mayCome: (key: string, item: Item) => boolean
 
@@ -83,6 +76,10 @@ export class TableSync<Item, Op> {
 
   get desiredCount(): number {
     return this.#desired.size
+  }
+
+  get liveCount(): number {
+    return this.#live.size
   }
 
   liveEntries(): IterableIterator<[string, Item]> {
@@ -247,7 +244,7 @@ export class TableSync<Item, Op> {
     if (failures.length > 0) {
       this.#unread.add(key)
       this.#dirty.add(key)
-      this.#delays.set(key, { notBeforeMs: retryAtMs, attempts })
+      for (const { error } of failures) this.#delays.set(key, { notBeforeMs: retryAtMs, attempts, error })
       return failures
     }
     this.#delays.delete(key)
@@ -270,17 +267,20 @@ export class TableSync<Item, Op> {
     return true
   }
 
-  /** Items that wait for `mayCome` are asked about again at the next pass; true when there are any. */
-  release(): boolean {
-    const any = this.#waiting.size > 0
+  /** Items that wait for `mayCome` are asked about again at the next pass. */
+  release(): void {
     for (const key of this.#waiting) this.#dirty.add(key)
     this.#waiting.clear()
-    return any
   }
 
   /** Items that may not be made yet. */
   get waitingCount(): number {
     return this.#waiting.size
+  }
+
+  /** Keys whose last operations failed, and why. */
+  *failing(): Generator<readonly [key: string, error: Error], void, undefined> {
+    for (const [key, { error }] of this.#delays) if (error !== undefined) yield [key, error]
   }
 
   /** Whether a plan made for this key earlier in the pass still holds: nothing failed, nobody wants or suspects anything else. */
@@ -290,11 +290,8 @@ export class TableSync<Item, Op> {
 
   /** When the next delayed key is due; undefined when nothing waits. */
   nextDueMs(): number | undefined {
-    let next: number | undefined
-    for (const key of this.#dirty) {
-      const at = this.#delays.get(key)?.notBeforeMs ?? 0
-      if (next === undefined || at < next) next = at
-    }
-    return next
+    let next = Number.POSITIVE_INFINITY
+    for (const key of this.#dirty) next = Math.min(next, this.#delays.get(key)?.notBeforeMs ?? 0)
+    return next === Number.POSITIVE_INFINITY ? undefined : next
   }
 }

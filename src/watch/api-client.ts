@@ -10,7 +10,7 @@ import { CodedError } from '../values/errors.ts'
 import { ApiError, parseRetryAfter, statusError } from './api-error.ts'
 import { acceptHeader, encodingOf, JSON_TYPE, PROTOBUF_TYPE } from './encodings.ts'
 import { isObject } from './findings.ts'
-import { HttpPool } from './http-pool.ts'
+import { HttpPool, type RequestObserver } from './http-pool.ts'
 import { type Access, tlsFingerprint } from './kube-config.ts'
 
 /** Where requests get their credentials from. */
@@ -26,6 +26,7 @@ export interface ApiClientOptions {
   /** `clientConnection` of the configuration. Default protobuf, with JSON where a server does not speak it. */
   readonly contentType?: string
   readonly acceptContentTypes?: string
+  readonly observer?: RequestObserver | undefined
   /** Longest wait for a connection, for credentials and for the answer's headers, in milliseconds. Defaults 10,000 and 30,000. */
   readonly connectTimeoutMs?: number
   readonly headersTimeoutMs?: number
@@ -85,6 +86,7 @@ export class ApiClient {
   async list(path: string, query: Query, signal: AbortSignal): Promise<ListPage> {
     const response = await this.#request({ method: 'GET', path, query, signal })
     const body = await readBody(response, MAX_BODY_BYTES, LIST_SILENCE_MS)
+    this.#received('GET', body)
     const json = encodingOf(response.headers['content-type'] ?? '').parse(body, 'list')
     const metadata = isObject(json) && isObject(json['metadata']) ? json['metadata'] : {}
     const items = isObject(json) ? (json['items'] ?? []) : undefined
@@ -129,7 +131,7 @@ export class ApiClient {
   /** Creates or patches an object; what the server makes of it does not count. */
   async write(method: 'POST' | 'PATCH', path: string, content: Content, signal: AbortSignal): Promise<void> {
     const response = await this.#request({ method, path, content, signal })
-    await readBody(response, MAX_WRITTEN_BYTES, this.#headersTimeoutMs)
+    this.#received(method, await readBody(response, MAX_WRITTEN_BYTES, this.#headersTimeoutMs))
   }
 
   /** The server refused our credentials: the next request gets new ones. */
@@ -142,6 +144,10 @@ export class ApiClient {
     for (const pool of this.#pools) pool.close()
     this.#pools.clear()
     this.#current = undefined
+  }
+
+  #received(method: string, body: Buffer): void {
+    if (this.#current !== undefined) this.#options.observer?.received(method, this.#current.pool.host, body.length)
   }
 
   get #headersTimeoutMs(): number {
@@ -223,6 +229,7 @@ export class ApiClient {
       server,
       tls: access.tls,
       connectTimeoutMs: this.#options.connectTimeoutMs ?? 10_000,
+      observer: this.#options.observer,
       ...(proxyUrl === undefined ? {} : { proxyUrl }),
     })
     // Streams of the one before end within ten minutes; it is forgotten at the next change after that.

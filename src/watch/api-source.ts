@@ -5,6 +5,7 @@
 import type { ObjectKind } from '../service/objects.ts'
 import type { Log } from '../values/log.ts'
 import { type AccessProvider, ApiClient } from './api-client.ts'
+import type { RequestObserver } from './http-pool.ts'
 import { KubeAccess } from './kube-config.ts'
 import { Outage } from './outage.ts'
 import { Reflector, type ReflectorTimes } from './reflector.ts'
@@ -24,6 +25,8 @@ export interface ApiSourceOptions {
   /** Of clientConnection; default protobuf, with JSON where a server does not speak it. */
   readonly contentType?: string
   readonly acceptContentTypes?: string
+  /** Hears of requests. */
+  readonly observer?: RequestObserver | undefined
   readonly sink: ObjectSink
   readonly log: Log
   readonly times?: ReflectorTimes
@@ -34,10 +37,10 @@ const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
 /** Starts listing and watching. Never fails: what goes wrong is logged and tried again. */
 export function openApiSource(options: ApiSourceOptions): Source {
   const { kubeconfig = '', master = '', nodeName, version = '0.0.0', sink, log, times = {} } = options
-  const { contentType = '', acceptContentTypes = '' } = options
+  const { contentType = '', acceptContentTypes = '', observer } = options
   const access = options.access ?? new KubeAccess({ kubeconfig, master })
   const now = (): number => performance.now()
-  const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}`, contentType, acceptContentTypes })
+  const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}`, contentType, acceptContentTypes, observer })
   const outage = new Outage(log, now)
   const reflectors = KINDS.map(
     (kind) =>

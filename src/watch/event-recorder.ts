@@ -157,9 +157,9 @@ export class EventRecorder implements Events {
     const delayMs = Math.max(askedMs, retryMs * (1 + Math.random() / 4))
     if (again) pending.dueMs = performance.now() + delayMs
     else this.#settle(key, count)
-    if (isDone || !log.v(2)) return
+    if (isDone) return
     const reason = error instanceof Error ? error.message : String(error)
-    log.info('Cannot write an event', { event: key, reason, retryMs: again ? Math.round(delayMs) : undefined })
+    log.verbose(2, 'Cannot write an event', { event: key, reason, retryMs: again ? Math.round(delayMs) : undefined })
   }
 
   #settle(key: SeriesKey, count: number): void {
@@ -176,10 +176,9 @@ export function loggedEvents(log: Log): Events {
 }
 
 function logHappening(log: Log, { regarding, type, reason, action, note }: Happening): void {
-  if (!log.v(2)) return
   const { kind, namespace, name } = regarding
   const object = namespace === undefined ? name : `${namespace}/${name}`
-  log.info('Event occurred', { object, kind, type, reason, action, note })
+  log.verbose(2, 'Event occurred', { object, kind, type, reason, action, note })
 }
 
 /** HTTP status of a refusal; 0 when there was no answer. */

@@ -10,6 +10,14 @@ import type { Socket } from 'node:net'
 import { ApiError } from './api-error.ts'
 import type { TlsMaterial } from './kube-config.ts'
 
+/** Hears of requests, for whoever counts them. `host` is the server's, with its port. */
+export interface RequestObserver {
+  /** The headers of an answer came, or nothing did (`status` undefined). @param bodyBytes of the request */
+  requested(method: string, host: string, status: number | undefined, durationMs: number, bodyBytes: number): void
+  /** A whole answer was read. */
+  received(method: string, host: string, bodyBytes: number): void
+}
+
 export interface HttpPoolOptions {
   /** http or https; its path counts for nothing here. */
   readonly server: URL
@@ -18,6 +26,7 @@ export interface HttpPoolOptions {
   readonly proxyUrl?: string
   /** Longest wait for a connection, its TLS handshake included, in milliseconds. */
   readonly connectTimeoutMs: number
+  readonly observer?: RequestObserver | undefined
 }
 
 export interface RequestOptions {
@@ -38,11 +47,14 @@ export class HttpPool {
   readonly #options: HttpPoolOptions
   readonly #agent: HttpAgent
   readonly #isTls: boolean
+  /** Host and port of the server. */
+  readonly host: string
 
   constructor(options: HttpPoolOptions) {
     this.#options = options
     const { server, tls, proxyUrl } = options
     this.#isTls = server.protocol === 'https:'
+    this.host = `${server.hostname}:${server.port || (this.#isTls ? 443 : 80)}`
     const shared = {
       keepAlive: true,
       keepAliveMsecs: TCP_KEEP_ALIVE_MS,
@@ -57,6 +69,15 @@ export class HttpPool {
    */
   request({ method, path, headers, body, signal, headersTimeoutMs }: RequestOptions): Promise<IncomingMessage> {
     const { hostname, port } = this.#options.server
+    const startedMs = performance.now()
+    let isOver = false
+    const over = (status: number | undefined): void => {
+      // A connection may also break after the answer, and giving a request up is nothing the server did.
+      if (isOver || signal.aborted) return
+      isOver = true
+      const bodyBytes = body === undefined ? 0 : Buffer.byteLength(body)
+      this.#options.observer?.requested(method, this.host, status, performance.now() - startedMs, bodyBytes)
+    }
     const open = this.#isTls ? httpsRequest : httpRequest
     return new Promise((resolve, reject) => {
       signal.throwIfAborted()
@@ -76,11 +97,13 @@ export class HttpPool {
       request.once('socket', (socket) => this.#limitConnecting(request, socket))
       request.once('response', (response) => {
         clearTimeout(late)
+        over(response.statusCode)
         resolve(response)
       })
       // Stays, because a connection may break later as well; the answer's reader hears of that itself.
       request.on('error', (error) => {
         clearTimeout(late)
+        over(undefined)
         reject(error)
       })
       request.end(body)

@@ -12,6 +12,7 @@ import type { KubeConfig } from '@kubernetes/client-node'
 import { parse } from 'yaml'
 import { CodedError } from '../values/errors.ts'
 import { isObject, type JsonObject } from './findings.ts'
+import { requireFile } from './required-file.ts'
 
 export interface KubeConfigOptions {
   /** clientConnection.kubeconfig: a path; '' or absent for none. */
@@ -40,6 +41,12 @@ export interface Access {
   /** proxy-url of the cluster: http or https. */
   readonly proxyUrl?: string
 }
+
+/** client-go's words for a kubeconfig without a cluster. */
+const NO_CONFIGURATION =
+  'invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable'
+/** rest.InClusterConfig. */
+const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token'
 
 interface Loaded {
   /** Text of the kubeconfig file it was made from. */
@@ -78,6 +85,18 @@ export class KubeAccess {
     }
   }
 
+  /**
+   * Finds out at the start whether there is anything to connect with. Rejects with what kube-proxy says then, since no
+   * waiting helps; what is wrong with credentials alone may still be mended and is left to `access`.
+   */
+  async check(): Promise<void> {
+    const { kubeconfig = '', serviceAccountRoot = '' } = this.#options
+    if (kubeconfig !== '') await requireFile(kubeconfig, 'stat')
+    await this.#current()
+    if (kubeconfig === '' && !this.#options.master)
+      await requireFile(`${serviceAccountRoot}${TOKEN_FILE}`, 'open', TOKEN_FILE)
+  }
+
   /** The server did not accept our credentials: whatever is cached of them is read or fetched anew for the next request. */
   invalidate(): void {
     this.#loaded = undefined
@@ -110,6 +129,7 @@ export class KubeAccess {
 
   async #fromText(text: string, path: string, master: string): Promise<KubeConfig> {
     const json = this.#parse(text)
+    if (!Array.isArray(json['clusters']) && !master) throw new CodedError('kubeconfig', NO_CONFIGURATION)
     const config = await newKubeConfig()
     try {
       config.loadFromString(JSON.stringify(json))
@@ -137,11 +157,10 @@ export class KubeAccess {
       config.loadFromClusterAndUser({ name: 'master', server: master, skipTLSVerify: false }, { name: 'none' })
       return withServer(config, master, (message) => this.#error(message))
     }
-    const missing = ['KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'].filter((name) => !process.env[name])
-    if (missing.length > 0)
+    if (!process.env['KUBERNETES_SERVICE_HOST'] || !process.env['KUBERNETES_SERVICE_PORT'])
       throw new CodedError(
         'no-api-server',
-        `no kubeconfig and no --master, and not in a pod either (${missing.join(' and ')} not set): set clientConnection.kubeconfig`,
+        'unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined',
       )
     config.loadFromCluster(root)
     return config
@@ -154,8 +173,10 @@ export class KubeAccess {
       json = parse(text, { prettyErrors: false })
     } catch (error) {
       const at = isObject(error) && Array.isArray(error['pos']) ? lineOf(text, Number(error['pos'][0])) : 0
-      throw this.#error(`line ${at}: ${reasonOf(error)}`)
+      const where = this.#options.kubeconfig ?? ''
+      throw new CodedError('kubeconfig', `error loading config file "${where}": yaml: line ${at}: ${reasonOf(error)}`)
     }
+    if (json === null || json === undefined) return {}
     if (!isObject(json)) throw this.#error('is not a kubeconfig: it must hold one object')
     return json
   }

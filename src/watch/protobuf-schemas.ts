@@ -7,7 +7,7 @@
 import { INITIAL_EVENTS_END } from './metadata.ts'
 import { LABEL_ZONE } from './node-parser.ts'
 import { type Message, message } from './protobuf-message.ts'
-import { LABEL_SERVICE_NAME } from './slice-parser.ts'
+import { LABEL_SERVICE_NAME, LAST_CHANGE_TRIGGER_TIME } from './slice-parser.ts'
 
 // apimachinery/pkg/runtime
 const TYPE_META = message({ apiVersion: [1, 'word'], kind: [2, 'word'] }, (v) => ({
@@ -117,12 +117,14 @@ const NODE = message({ metadata: [1, NODE_META], spec: [2, NODE_SPEC], status: [
 }))
 
 // api/discovery/v1
-const SLICE_META = message({ ...NAMES, labels: [11, { keys: [LABEL_SERVICE_NAME] }] }, (v) => ({
-  name: v[0],
-  namespace: v[1],
-  resourceVersion: v[2],
-  labels: v[3],
-}))
+const SLICE_META = message(
+  {
+    ...NAMES,
+    labels: [11, { keys: [LABEL_SERVICE_NAME] }],
+    annotations: [12, { keys: [LAST_CHANGE_TRIGGER_TIME] }],
+  },
+  (v) => ({ name: v[0], namespace: v[1], resourceVersion: v[2], labels: v[3], annotations: v[4] }),
+)
 const CONDITIONS = message({ ready: [1, 'bool'], serving: [2, 'bool'], terminating: [3, 'bool'] }, (v) => ({
   ready: v[0],
   serving: v[1],

@@ -39,6 +39,8 @@ export interface ReflectorOptions {
   /** A number from 0 to 1, 1 excluded. */
   readonly random: () => number
   readonly times?: ReflectorTimes
+  /** Waits before the next try, until aborted; never rejects. Tests have a clock of their own. */
+  readonly wait?: (milliseconds: number, signal: AbortSignal) => Promise<void>
   /** A try failed; the next one comes in `retryMs`. `healthy`: a stream broke that had been well, nothing to worry about. */
   readonly onFailure: (error: CodedError, retryMs: number, healthy: boolean) => void
   /** The server answers: a list is complete or a watch goes on. */
@@ -145,7 +147,7 @@ export class Reflector {
     if (otherWay) this.#pagedNext = true
     const waitMs = asked === 0 && (healthy || otherWay) ? 0 : Math.max(this.#backoff.next(), asked)
     if (failure !== undefined) onFailure(failure, waitMs, healthy || otherWay)
-    if (waitMs > 0) await sleep(waitMs, undefined, { signal: this.#abort.signal }).catch(() => {})
+    if (waitMs > 0) await (this.#options.wait ?? rest)(waitMs, this.#abort.signal)
   }
 
   /** A watch from `#version`, or a streaming list that goes on as a watch. */
@@ -261,6 +263,10 @@ export class Reflector {
     if (failure !== undefined) throw failure
     return complete
   }
+}
+
+async function rest(milliseconds: number, signal: AbortSignal): Promise<void> {
+  await sleep(milliseconds, undefined, { signal }).catch(() => {})
 }
 
 /**

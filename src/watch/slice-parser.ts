@@ -9,11 +9,14 @@ import { parseProtocol, type IpFamily } from '../values/protocol.ts'
 import { arrayAt, booleanAt, describe, isObject, objectAt, portAt, textAt } from './findings.ts'
 import { Findings, type JsonObject, type Parsed } from './findings.ts'
 import type { Intern } from './intern.ts'
-import { subjectOf, type Metadata } from './metadata.ts'
+import { subjectOf, timestampMs, type Metadata } from './metadata.ts'
 import { addressOf } from './service-parser.ts'
 
 /** LabelServiceName of discovery.k8s.io/v1. */
 export const LABEL_SERVICE_NAME = 'kubernetes.io/service-name'
+
+/** EndpointsLastChangeTriggerTime of core/v1: RFC 3339 with nanoseconds. */
+export const LAST_CHANGE_TRIGGER_TIME = 'endpoints.kubernetes.io/last-change-trigger-time'
 
 /** Conditions of an endpoint that says nothing about them. */
 const NO_CONDITIONS: JsonObject = {}
@@ -43,11 +46,18 @@ function sliceOf(json: JsonObject, metadata: Metadata, intern: Intern, findings:
     name: metadata.name,
     serviceName,
     family: addressType,
+    triggeredAtMs: triggeredAtMs(metadata.json['annotations']),
     ports: ports.map((item, index) => parsePort(item, index, intern, findings)).filter((port) => port !== undefined),
     endpoints: endpoints
       .map((item, index) => parseEndpoint(item, index, addressType, intern, findings))
       .filter((endpoint) => endpoint !== undefined),
   }
+}
+
+/** What is no time counts as absent, as in kube-proxy. */
+function triggeredAtMs(annotations: unknown): number {
+  const text = isObject(annotations) ? annotations[LAST_CHANGE_TRIGGER_TIME] : undefined
+  return text === undefined ? 0 : timestampMs(text)
 }
 
 /** A port that is null or 0 means "all ports" and is none for a proxy: dropped without a word. */

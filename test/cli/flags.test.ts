@@ -2,8 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type CommandLine, type UsageError, parseCommandLine } from '../../src/cli/command-line.ts'
-import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagValues } from '../../src/cli/flags.ts'
+import { FLAG_HELP } from '../../src/cli/flag-help.ts'
+import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey, type FlagValues } from '../../src/cli/flags.ts'
 import { COMMAND_HELP, helpText } from '../../src/cli/help.ts'
+import { usageErrorText } from '../../src/cli/usage-error.ts'
 
 const ALL: readonly Flag[] = Object.values(FLAGS)
 
@@ -22,12 +24,35 @@ test('parseCommandLine reads flags as pflag does', () => {
     [['-v2'], 'run', { verbosity: 2 }],
     [['-v=2'], 'run', { verbosity: 2 }],
     [['--v=4'], 'run', { verbosity: 4 }],
-    [['--v', '0x10'], 'run', { verbosity: 16 }],
+    [['-hv4'], 'run', { help: true, verbosity: 4 }],
     [['--proxy_mode=ipvs'], 'run', { proxyMode: 'ipvs' }],
     [['--hostname_override', 'x'], 'run', { hostnameOverride: 'x' }],
     [['--hostname-override', '--once'], 'run', { hostnameOverride: '--once' }],
     [['--drain-deadline=1m30s'], 'run', { drainDeadline: 90_000 }],
+    [['--oom-score-adj=-0x10'], 'run', { oomScoreAdj: -16 }],
+    [['--kube-api-qps=2.5'], 'run', { kubeApiQps: 2.5 }],
+    [
+      ['--nodeport-addresses=10.0.0.0/8', '--nodeport-addresses=11.0.0.0/8,"a,b"'],
+      'run',
+      { nodeportAddresses: ['10.0.0.0/8', '11.0.0.0/8', 'a,b'] },
+    ],
+    [['--allowed-virtual-ips='], 'run', { allowedVirtualIps: [] }],
+    [['--feature-gates=A=true, B = 0', '--feature-gates=A=f'], 'run', { featureGates: { A: false, B: false } }],
+    [
+      ['--vmodule=a=1,b*=2'],
+      'run',
+      {
+        vmodule: [
+          { filePattern: 'a', verbosity: 1 },
+          { filePattern: 'b*', verbosity: 2 },
+        ],
+      },
+    ],
+    [['--version'], 'run', { version: 'true' }],
+    [['--version=raw'], 'run', { version: 'raw' }],
+    [['--version=v1.36.3-x'], 'run', { version: 'v1.36.3-x' }],
     [['-o', 'json', '-h'], 'run', { output: 'json', help: true }],
+    [['--help', 'foo'], 'run', { help: true }],
     [['', '--once', ''], 'run', { once: true }],
     [['status', '--output=json'], 'status', { output: 'json' }],
     [['--output=json', 'status'], 'status', { output: 'json' }],
@@ -37,48 +62,64 @@ test('parseCommandLine reads flags as pflag does', () => {
     [['run', '--once'], 'run', { once: true }],
   ]
   for (const [argv, command, flags] of rows)
-    assert.deepEqual(parseCommandLine(argv), { command, flags }, argv.join(' '))
+    assert.deepEqual(parseCommandLine(argv), { command, flags, notices: [] }, argv.join(' '))
 })
 
-test('parseCommandLine names one mistake and the way to help', () => {
+test('parseCommandLine names one mistake in the words of kube-proxy', () => {
   const rows: readonly (readonly [argv: readonly string[], exitCode: number, message: string])[] = [
-    [['--proxy-mod=x'], 1, 'unknown flag: --proxy-mod\nDid you mean --proxy-mode?\nSee kube-ipvs --help'],
-    [['--Once'], 1, 'unknown flag: --Once\nDid you mean --once?\nSee kube-ipvs --help'],
-    [['--no-such-flag=1'], 1, 'unknown flag: --no-such-flag\nSee kube-ipvs --help'],
-    [['--__proto__=1'], 1, 'unknown flag: --__proto__\nSee kube-ipvs --help'],
-    [['-x'], 1, "unknown shorthand flag: 'x' in -x\nSee kube-ipvs --help"],
-    [
-      ['-proxy-mode=ipvs'],
-      1,
-      "unknown shorthand flag: 'p' in -proxy-mode=ipvs\nDid you mean --proxy-mode?\nSee kube-ipvs --help",
-    ],
-    [['--config'], 1, 'flag needs an argument: --config\nSee kube-ipvs --help'],
-    [['--once='], 1, 'invalid argument "" for "--once" flag: must be true or false\nSee kube-ipvs --help'],
-    [['--once', 'false'], 1, 'unexpected argument "false"\nDid you mean --once=false?\nSee kube-ipvs --help'],
-    [['-v=abc'], 1, 'invalid argument "abc" for "-v, --v" flag: must be a whole number from 0\nSee kube-ipvs --help'],
-    [['-v=-1'], 1, 'invalid argument "-1" for "-v, --v" flag: must be a whole number from 0\nSee kube-ipvs --help'],
+    [['--Once'], 1, 'unknown flag: --Once'],
+    [['--no-such-flag=1'], 1, 'unknown flag: --no-such-flag'],
+    [['--__proto__=1'], 1, 'unknown flag: --__proto__'],
+    [['--=x'], 1, 'bad flag syntax: --=x'],
+    [['---x'], 1, 'bad flag syntax: ---x'],
+    [['-x'], 1, "unknown shorthand flag: 'x' in -x"],
+    [['-proxy-mode=ipvs'], 1, "unknown shorthand flag: 'p' in -proxy-mode=ipvs"],
+    [['--config'], 1, 'flag needs an argument: --config'],
+    [['--write_config_to'], 1, 'flag needs an argument: --write_config_to'],
+    [['-v'], 1, "flag needs an argument: 'v' in -v"],
+    [['--once='], 1, 'invalid argument "" for "--once" flag: strconv.ParseBool: parsing "": invalid syntax'],
+    [['--once', 'false'], 1, '"kube-ipvs" does not take any arguments, got ["false"]'],
+    [['-v=abc'], 1, 'invalid argument "abc" for "-v, --v" flag: strconv.ParseUint: parsing "abc": invalid syntax'],
+    [['-v='], 1, 'invalid argument "=" for "-v, --v" flag: strconv.ParseUint: parsing "=": invalid syntax'],
     [
       ['--drain-deadline=30'],
       1,
-      'invalid argument "30" for "--drain-deadline" flag: time: missing unit in duration "30"\nSee kube-ipvs --help',
+      'invalid argument "30" for "--drain-deadline" flag: time: missing unit in duration "30"',
     ],
     [
-      ['--drain-deadline=-1s'],
+      ['--conntrack-min=4294967296'],
       1,
-      'invalid argument "-1s" for "--drain-deadline" flag: must not be negative\nSee kube-ipvs --help',
+      'invalid argument "4294967296" for "--conntrack-min" flag: strconv.ParseInt: parsing "4294967296": value out of range',
     ],
-    [['difff'], 1, 'unknown command "difff"\nDid you mean diff?\nSee kube-ipvs --help'],
-    [['--', 'foo'], 1, 'unknown command "foo"\nSee kube-ipvs --help'],
-    [['status', 'foo'], 1, 'unexpected argument "foo"\nSee kube-ipvs status --help'],
-    [['diff', '--nope'], 2, 'unknown flag: --nope\nSee kube-ipvs diff --help'],
-    [['--nope', 'diff'], 2, 'unknown flag: --nope\nSee kube-ipvs diff --help'],
-    [['diff', '--dry-run'], 2, '--dry-run is a flag of cleanup, not of diff\nSee kube-ipvs diff --help'],
     [
-      ['diff', '--output=yaml'],
-      2,
-      'invalid argument "yaml" for "-o, --output" flag: must be text or json\nSee kube-ipvs diff --help',
+      ['--healthz-bind-address=[::1'],
+      1,
+      `invalid argument "[::1" for "--healthz-bind-address" flag: "[::1" is not in a valid format (ip or ip:port): address [::1: missing ']' in address`,
     ],
-    [['--help', '--nope'], 1, 'unknown flag: --nope\nSee kube-ipvs --help'],
+    [
+      ['--nodeport-addresses=a"b'],
+      1,
+      String.raw`invalid argument "a\"b" for "--nodeport-addresses" flag: parse error on line 1, column 2: bare " in non-quoted-field`,
+    ],
+    [
+      ['--vmodule=a=b'],
+      1,
+      'invalid argument "a=b" for "--vmodule" flag: parsing verbosity in "a=b": strconv.ParseUint: parsing "b": invalid syntax',
+    ],
+    [
+      ['--version=v1.2.3'],
+      1,
+      'invalid argument "v1.2.3" for "--version" flag: version "v1.2.3" must match major/minor/patch of default version "v1.36.3"',
+    ],
+    [['difff'], 1, '"kube-ipvs" does not take any arguments, got ["difff"]'],
+    [['--', 'status'], 1, '"kube-ipvs" does not take any arguments, got ["status"]'],
+    [['foo', ''], 1, '"kube-ipvs" does not take any arguments, got ["foo" ""]'],
+    [['status', 'foo'], 1, '"kube-ipvs status" does not take any arguments, got ["foo"]'],
+    [['diff', '--nope'], 2, 'unknown flag: --nope'],
+    [['--nope', 'diff'], 1, 'unknown flag: --nope'],
+    [['diff', '--dry-run'], 2, '--dry-run is a flag of cleanup, not of diff'],
+    [['diff', '--output=yaml'], 2, 'invalid argument "yaml" for "-o, --output" flag: must be text or json'],
+    [['--help', '--nope'], 1, 'unknown flag: --nope'],
   ]
   for (const [argv, exitCode, message] of rows) {
     const parsed: CommandLine | { readonly error: UsageError } = parseCommandLine(argv)
@@ -87,16 +128,41 @@ test('parseCommandLine names one mistake and the way to help', () => {
   }
 })
 
+test('usageErrorText shows the way and then the mistake', () => {
+  const textOf = (argv: readonly string[]): string => {
+    const parsed = parseCommandLine(argv)
+    assert.ok('error' in parsed)
+    return usageErrorText(parsed.error)
+  }
+  const usage = 'Usage:\n  kube-ipvs [flags]\n  kube-ipvs --help lists the flags.\n'
+  assert.equal(textOf(['--proxy-mod=x']), `${usage}  Did you mean --proxy-mode?\n\nError: unknown flag: --proxy-mod\n`)
+  assert.equal(
+    textOf(['-proxy-mode=ipvs']),
+    `${usage}  Did you mean --proxy-mode?\n\nError: unknown shorthand flag: 'p' in -proxy-mode=ipvs\n`,
+  )
+  assert.equal(textOf(['--nothing-of-the-kind']), `${usage}\nError: unknown flag: --nothing-of-the-kind\n`)
+  assert.equal(textOf(['foo']), 'Error: "kube-ipvs" does not take any arguments, got ["foo"]\n')
+})
+
+test('parseCommandLine says of each deprecated flag what to use, each time', () => {
+  const parsed = parseCommandLine(['--healthz-port=1', '--healthz-port=2', '--nope'])
+  assert.ok('error' in parsed)
+  const notice =
+    'Flag --healthz-port has been deprecated, This flag is deprecated and will be removed in a future release. Please use --healthz-bind-address instead.'
+  assert.deepEqual(parsed.error.notices, [notice, notice])
+})
+
 test('parseCommandLine survives any arguments', () => {
   const word = fc.oneof(
     fc.string(),
     fc.constantFrom('--', '-', '---', '--=', '-=', '-v', '--v=', '-hv', '--no-once', ...COMMANDS),
     fc.constantFrom(...ALL.map(({ name }) => `--${name}`)),
+    fc.tuple(fc.constantFrom(...ALL.map(({ name }) => name)), fc.string()).map(([name, value]) => `--${name}=${value}`),
   )
   fc.assert(
     fc.property(fc.array(word, { maxLength: 6 }), (argv) => {
       const parsed = parseCommandLine(argv)
-      if ('error' in parsed) assert.ok(parsed.error.message.split('\n').at(-1)?.startsWith('See kube-ipvs'))
+      if ('error' in parsed) assert.match(usageErrorText(parsed.error), /(^|\n)Error: [^]+\n$/)
       else assert.ok(COMMANDS.includes(parsed.command))
     }),
   )
@@ -119,15 +185,11 @@ test('FLAGS names each flag once and each command offers help and output', () =>
 test('helpText teaches its command', () => {
   for (const command of COMMANDS) {
     const text = helpText(command)
-    for (const flag of ALL) {
-      assert.equal(
-        text.includes(`--${flag.name}`),
-        flag.commands.includes(command) || mentions(command, flag),
-        `${command} ${flag.name}`,
-      )
-    }
+    for (const flag of ALL)
+      if (flag.commands.includes(command)) assert.ok(text.includes(`--${flag.name}`), `${command} ${flag.name}`)
+      else assert.ok(mentions(command, flag) || !text.includes(`--${flag.name} `), `${command} ${flag.name}`)
     assert.ok(COMMAND_HELP[command].examples.length >= 2)
-    assert.match(text, /\nUsage:\n {2}kube-ipvs[^]*\nFlags:\n[^]*\nExamples:\n[^]*\nExit codes:\n {2}0 /)
+    assert.match(text, /\nUsage:\n {2}kube-ipvs[^]*\nFlags(: \w+)?:\n[^]*\nExamples:\n[^]*\nExit codes:\n {2}0 /)
     for (const line of text.split('\n')) assert.ok(line.length <= 100, line)
     for (const [example] of COMMAND_HELP[command].examples) {
       const parsed = parseCommandLine(example.split(' ').slice(1))
@@ -138,5 +200,9 @@ test('helpText teaches its command', () => {
 
 /** A flag that another one's help speaks of. */
 function mentions(command: CommandName, flag: Flag): boolean {
-  return ALL.some((other) => other.commands.includes(command) && other.help.includes(`--${flag.name}`))
+  const keys = Object.keys(FLAG_HELP) as FlagKey[] // Object.keys forgets whose they are.
+  return keys.some((key) => {
+    const other: Flag = FLAGS[key]
+    return other.commands.includes(command) && FLAG_HELP[key].help.includes(`--${flag.name}`)
+  })
 }

@@ -34,7 +34,7 @@ it('a taken health check port is an event and a retry, and disturbs nothing', as
   const ports = new HealthCheckPorts({
     families: ['IPv4'],
     nodeName: 'node0',
-    nodePortAddresses: ['127.0.0.0/8'],
+    nodePortAddresses: () => ['127.0.0.0/8'],
     isProxyHealthy: () => true,
     problems,
     events,

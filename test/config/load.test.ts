@@ -3,9 +3,23 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { completeModes } from '../../src/config/complete.ts'
 import { readConfigurationFile } from '../../src/config/file.ts'
-import { defaultConfiguration, formatConfigurationErrors, loadConfiguration } from '../../src/config/load.ts'
-import { configurationFromFlags, nodeName, overrideConfiguration } from '../../src/config/overrides.ts'
+import {
+  checkConfiguration,
+  decodeConfiguration,
+  defaultConfiguration,
+  defaultDocument,
+  loadConfiguration,
+} from '../../src/config/load.ts'
+import {
+  type ConfigurationFlags,
+  configurationFromFlags,
+  nameError,
+  nodeName,
+  withFlagsBesideFile,
+} from '../../src/config/overrides.ts'
+import { toV1alpha1 } from '../../src/config/write.ts'
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
 
@@ -17,32 +31,11 @@ function firstProblem(text: string): string {
   return `${problem.code} ${problem.subject} ${problem.field ?? '-'}: ${problem.message}`
 }
 
-test('loadConfiguration names line, field and reason', () => {
+test('loadConfiguration warns with line, field and what was probably meant', () => {
   const rows: readonly (readonly [text: string, expected: string])[] = [
     [`${HEAD}mode: ipvs\n`, 'none'],
     [`\ufeff${HEAD}mode: ipvs\r\n`, 'none'],
     [`${HEAD}mode: ipvs\n---\na: [`, 'none'],
-    [`${HEAD}ipvs:\n  scheduler: 5\n`, 'config-type c.yaml:4 ipvs.scheduler: expected a text, got 5'],
-    [`${HEAD}oomScoreAdj: 1.5\n`, 'config-type c.yaml:3 oomScoreAdj: expected a whole number, got 1.5'],
-    [
-      `${HEAD}conntrack: {min: 9999999999}\n`,
-      'config-type c.yaml:3 conntrack.min: 9999999999 does not fit into 32 bits',
-    ],
-    [`${HEAD}ipvs: [1]\n`, 'config-type c.yaml:3 ipvs: expected a block of fields, got a list'],
-    [
-      `${HEAD}enableProfiling: "yes"\n`,
-      'config-type c.yaml:3 enableProfiling: expected true or false, got the text "yes"',
-    ],
-    [`${HEAD}nodePortAddresses:\n- a\n- 5\n`, 'config-type c.yaml:5 nodePortAddresses[1]: expected a text, got 5'],
-    [`${HEAD}configSyncPeriod: 1d\n`, 'config-type c.yaml:3 configSyncPeriod: time: unknown unit "d" in duration "1d"'],
-    [
-      `${HEAD}logging:\n  flushFrequency: 1d\n`,
-      'config-type c.yaml:4 logging.flushFrequency: time: unknown unit "d" in duration "1d"',
-    ],
-    [
-      `${HEAD}logging: {flushFrequency: true}\n`,
-      'config-type c.yaml:3 logging.flushFrequency: expected a text or a number, got true',
-    ],
     [
       `${HEAD}mode: ipvs\nipvs:\n  a: 1\n  strictArp: true\n`,
       'config-unknown-field c.yaml:5 ipvs.a: unknown field, ignored',
@@ -51,32 +44,30 @@ test('loadConfiguration names line, field and reason', () => {
       `${HEAD}ipvs:\n  strictArp: true\n`,
       'config-unknown-field c.yaml:4 ipvs.strictArp: unknown field, ignored (did you mean strictARP?)',
     ],
-    [`${HEAD}syncPeriods: 1s\n`, 'config-unknown-field c.yaml:3 syncPeriods: unknown field, ignored'],
     [
       `${HEAD}logging: {vmodule: [{filePatern: a, filePattern: b}]}\n`,
-      'config-unknown-field c.yaml:3 logging.vmodule[0].filePatern: unknown field, ignored (did you mean filePattern?)',
+      'config-unknown-field c.yaml:3 logging.vmodule[0].filePatern: unknown field, ignored',
     ],
-    [`${HEAD}mode: iptables\nmode: ipvs\n`, 'config-duplicate-field c.yaml:4 mode: given twice; the last one counts'],
+    [`${HEAD}mode: iptables\nmode: ipvs\n`, 'config-duplicate-field c.yaml -: line 4: key "mode" already set in map'],
     [
-      `${HEAD}featureGates: {Nope: true}\n`,
-      'config-no-effect c.yaml featureGates.Nope: kube-ipvs has no such feature gate; it has no effect here',
-    ],
-    [
-      '',
-      'config-kind c.yaml -: is empty; expected apiVersion: kubeproxy.config.k8s.io/v1alpha1 and kind: KubeProxyConfiguration',
-    ],
-    ['kind: Pod\n', 'config-kind c.yaml apiVersion: is missing; expected kubeproxy.config.k8s.io/v1alpha1'],
-    [
-      'a: *b\n',
-      'config-syntax c.yaml -: not valid YAML: Unresolved alias (the anchor must be set before the alias): b',
-    ],
-    [
-      `${HEAD}hostnameOverride: "a\u0007"\n`,
-      'config-syntax c.yaml:3 -: not valid YAML: control characters are not allowed',
+      `${HEAD}featureGates: {WatchList: true}\nwinkernel: {networkName: a}\nnftables: {masqueradeBit: 14}\n`,
+      'config-no-effect c.yaml -: without effect here: featureGates.WatchList, winkernel',
     ],
     [
       `${HEAD}mode: nftables\n`,
-      'config-invalid c.yaml KubeProxyConfiguration.Mode.ProxyMode: Invalid value: "nftables": kube-ipvs has the modes ipvs and iptables; set mode: ipvs here, or run kube-proxy itself for nftables',
+      'config-mode c.yaml -: kube-ipvs has the modes ipvs and iptables, not nftables: set mode: ipvs, or run kube-proxy itself for nftables',
+    ],
+    [
+      `${HEAD}kubeIPVS: {drainDedline: 5s}\n`,
+      'config-unknown-field c.yaml:3 kubeIPVS.drainDedline: unknown field, ignored (did you mean drainDeadline?)',
+    ],
+    [
+      `${HEAD}kubeIPVS: {drainDeadline: -5s, allowedVirtualIPs: [foo], serviceMetricsLimit: -1}\n`,
+      'config-invalid c.yaml -: failed validate: [KubeProxyConfiguration.kubeIPVS.drainDeadline: Invalid value: "-5s": must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.serviceMetricsLimit: Invalid value: -1: must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.allowedVirtualIPs[0]: Invalid value: "foo": must be a valid CIDR]',
+    ],
+    [
+      `${HEAD}kubeIPVS: {drainDeadline: 5}\n`,
+      'config-decode c.yaml -: failed complete: failed to decode: json: cannot unmarshal number into Go struct field KubeIPVSConfiguration.kubeIPVS.drainDeadline of type string',
     ],
   ]
   for (const [text, expected] of rows) assert.equal(firstProblem(text), expected, text)
@@ -91,20 +82,52 @@ test('loadConfiguration keeps the last of two values and drops unknown fields', 
   assert.equal(result.warnings.length, 2)
 })
 
-test('loadConfiguration survives any text', () => {
-  for (const text of [
-    '\0',
-    '{',
-    '&a [*a]',
-    '- - -',
-    '? a\n: b',
-    'a: !!binary x',
-    '<<: 1',
-    '"',
-    '%YAML 1.2\n---\na: 1',
-    '!!js/function x',
-  ]) {
-    assert.ok('errors' in loadConfiguration(text, 'c.yaml'), text)
+test('decodeConfiguration says of broken values what kube-proxy 1.36.3 says', () => {
+  const rows: readonly (readonly [text: string, error: string])[] = [
+    [
+      'mode: 5\nbindAddress: 5\n',
+      'json: cannot unmarshal number into Go struct field KubeProxyConfiguration.bindAddress of type string',
+    ],
+    ['mode: 5\nconfigSyncPeriod: 1x\n', 'time: unknown unit "x" in duration "1x"'],
+    ['configSyncPeriod: null\n', 'time: invalid duration ""'],
+    [
+      'clientConnection: {qps: 1e39}\n',
+      'json: cannot unmarshal number 1e+39 into Go struct field ClientConnectionConfiguration.clientConnection.qps of type float32',
+    ],
+    [
+      'clientConnection: {qps: 1e400}\n',
+      'json: cannot unmarshal string into Go struct field ClientConnectionConfiguration.clientConnection.qps of type float32',
+    ],
+    [
+      'oomScoreAdj: 99999999999999999999\n',
+      'json: cannot unmarshal number 100000000000000000000 into Go struct field KubeProxyConfiguration.oomScoreAdj of type int32',
+    ],
+    ['oomScoreAdj: .inf\n', 'json: unsupported value: +Inf'],
+    [
+      'logging: {flushFrequency: 1.5}\n',
+      'invalid duration "1.5": json: cannot unmarshal number 1.5 into Go value of type time.Duration',
+    ],
+    [
+      'logging: {vmodule: [5]}\n',
+      'json: cannot unmarshal number into Go struct field LoggingConfiguration.logging.vmodule of type v1.VModuleItem',
+    ],
+    [
+      'logging: {vmodule: [{filePattern: 5}]}\n',
+      'json: cannot unmarshal number into Go struct field VModuleItem.logging.vmodule.filePattern of type string',
+    ],
+    [
+      'logging: {options: {json: {splitStream: 3}}}\n',
+      'json: cannot unmarshal number into Go struct field JSONOptions.logging.options.json.OutputRoutingOptions.splitStream of type bool',
+    ],
+    [
+      'logging: {options: {json: {infoBufferSize: x}}}\n',
+      "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    ],
+  ]
+  for (const [text, error] of rows) {
+    const decoded = decodeConfiguration(HEAD + text, 'c.yaml')
+    assert.ok('errors' in decoded, text)
+    assert.equal(decoded.errors[0]?.message, `failed complete: failed to decode: ${error}`)
   }
 })
 
@@ -114,46 +137,66 @@ test('defaultConfiguration has the recorded defaults of ipvs mode', () => {
   assert.deepEqual([healthzBindAddress, conntrack.tcpEstablishedTimeoutMs], ['0.0.0.0:10256', 86_400_000])
 })
 
-test('configurationFromFlags and overrideConfiguration apply what counts', () => {
-  const flags = configurationFromFlags({
-    proxyMode: 'iptables',
+test('flags make a configuration, and few of them change a file', () => {
+  const flags = configurationFromFlags(defaultDocument(), {
+    proxyMode: 'ipvs',
     kubeconfig: '/k',
     hostnameOverride: ' Node-A ',
     verbosity: 3,
+    allowedVirtualIps: [],
   })
-  assert.ok('configuration' in flags)
-  const { mode, clientConnection, hostnameOverride, logging } = flags.configuration
+  const { mode, clientConnection, hostnameOverride, logging, kubeIPVS, ipvs } = flags
   assert.deepEqual(
-    [mode, clientConnection.kubeconfig, hostnameOverride, logging.verbosity],
-    ['iptables', '/k', 'node-a', 3],
+    [mode, clientConnection.kubeconfig, hostnameOverride, logging.verbosity, ipvs.minSyncPeriodMs],
+    ['ipvs', '/k', 'node-a', 3, 1_000],
   )
+  assert.deepEqual(kubeIPVS, { drainDeadlineMs: 0, allowedVirtualIPs: [], serviceMetricsLimit: 100 })
 
-  const over = overrideConfiguration(flags.configuration, {
-    proxyMode: 'ipvs',
+  const over = withFlagsBesideFile(flags, {
+    proxyMode: 'iptables',
     kubeconfig: '/other',
     loggingFormat: 'json',
+    drainDeadline: 5_000,
   })
-  assert.ok('configuration' in over)
   assert.deepEqual(
-    [over.configuration.mode, over.configuration.clientConnection.kubeconfig, over.configuration.logging.format],
-    ['iptables', '/k', 'json'],
+    [over.mode, over.clientConnection.kubeconfig, over.logging.format, over.kubeIPVS.drainDeadlineMs],
+    ['ipvs', '/k', 'json', 5_000],
   )
-  assert.equal(nodeName(over.configuration, 'Host'), 'node-a')
+  assert.equal(nodeName(over, 'Host'), 'node-a')
   assert.equal(nodeName(defaultConfiguration(), ' Host\n'), 'host')
 })
 
-test('configurationFromFlags refuses what kube-proxy refuses', () => {
-  for (const [overrides, expected] of [
-    [{ hostnameOverride: '  ' }, 'empty hostname-override is invalid'],
-    [{ loggingFormat: 'xml' }, 'logging.format: Invalid value: "xml": Unsupported log format'],
-    [{ proxyMode: 'bogus' }, /^KubeProxyConfiguration\.Mode\.ProxyMode: Invalid value: "bogus": must be iptables/],
-  ] as const) {
-    const result = configurationFromFlags(overrides)
+test('flags are refused as kube-proxy refuses them', () => {
+  assert.equal(nameError({ hostnameOverride: '  ' }), 'empty hostname-override is invalid')
+  const rows: readonly (readonly [flags: ConfigurationFlags, message: string])[] = [
+    [{ loggingFormat: 'xml' }, 'initialize logging: logging.format: Invalid value: "xml": Unsupported log format'],
+    [{ featureGates: { Nope: true } }, 'failed complete: unrecognized feature gate: Nope'],
+    [
+      { metricsPort: 0 },
+      'failed validate: KubeProxyConfiguration.MetricsBindAddress: Invalid value: "": must be IP:port',
+    ],
+  ]
+  for (const [flags, message] of rows) {
+    const result = checkConfiguration(completeModes(configurationFromFlags(defaultDocument(), flags)), 'flags')
     assert.ok('errors' in result)
-    const message = formatConfigurationErrors(result.errors)
-    if (typeof expected === 'string') assert.equal(message, expected)
-    else assert.match(message, expected)
+    assert.equal(result.errors[0]?.message, message)
   }
+})
+
+test('kubeIPVS is written back only when something of it was set', () => {
+  const written = (text: string): unknown => {
+    const decoded = decodeConfiguration(HEAD + text, 'c.yaml')
+    assert.ok('configuration' in decoded)
+    assert.equal(decoded.lenient, undefined)
+    return toV1alpha1(decoded.configuration)['kubeIPVS']
+  }
+  assert.equal(written('mode: ipvs\n'), undefined)
+  assert.equal(written('kubeIPVS: {drainDeadline: 0s, serviceMetricsLimit: 100}\n'), undefined)
+  assert.deepEqual(written('kubeIPVS: {serviceMetricsLimit: 0}\n'), { serviceMetricsLimit: 0 })
+  assert.deepEqual(written('kubeIPVS: {drainDeadline: 90s, allowedVirtualIPs: []}\n'), {
+    allowedVirtualIPs: [],
+    drainDeadline: '1m30s',
+  })
 })
 
 test('readConfigurationFile reports a file that cannot be read', async () => {
@@ -164,7 +207,8 @@ test('readConfigurationFile reports a file that cannot be read', async () => {
     assert.ok('errors' in missing)
     assert.deepEqual([missing.errors[0]?.code, missing.errors[0]?.subject], ['config-unreadable', path])
     const directory = await readConfigurationFile(folder)
-    assert.ok('errors' in directory && directory.errors[0]?.code === 'config-unreadable')
+    assert.ok('errors' in directory)
+    assert.equal(directory.errors[0]?.message, `failed complete: read ${folder}: is a directory`)
     writeFileSync(path, `${HEAD}mode: ipvs\n`)
     assert.ok('configuration' in (await readConfigurationFile(path)))
   } finally {

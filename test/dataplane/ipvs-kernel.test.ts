@@ -7,7 +7,7 @@ describe('explainMissingIpvs', () => {
   it('names the module when the family is missing', () => {
     const explained = explainMissingIpvs(new CodedError('genl-family-missing', 'no family IPVS'))
     assert.ok(explained instanceof CodedError)
-    assert.equal(explained.code, 'module-missing')
+    assert.equal(explained.code, 'ipvs-missing')
     assert.match(explained.message, /modprobe ip_vs/)
   })
 

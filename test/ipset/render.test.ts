@@ -45,6 +45,7 @@ const SLICE: EndpointSlice = {
   name: 'web-1',
   serviceName: 'web',
   family: 'IPv4',
+  triggeredAtMs: 0,
   ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
   endpoints: [
     { ...endpoint, address: '10.244.0.1' },

@@ -86,6 +86,7 @@ function sliceOf(
     name: serviceName,
     serviceName,
     family: 'IPv4',
+    triggeredAtMs: 0,
     ports: [{ name: '', protocol: 'tcp', port: 8080 }],
     endpoints: addresses.map((address) => ({
       address,

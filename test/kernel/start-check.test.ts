@@ -8,7 +8,7 @@ import { afterEach, describe, it } from 'node:test'
 import { openNetlinkConnection, openNetlinkGroups } from '../../native/open.ts'
 import { KernelQuestions } from '../../src/cli/kernel-questions.ts'
 import { checkNode } from '../../src/cli/node-check.ts'
-import { configurationFromFlags } from '../../src/config/overrides.ts'
+import { defaultConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 import { NFNLGRP_NFTABLES } from '../../src/iptables/nft-codec.ts'
 import { tryNftFamily } from '../../src/iptables/nft-trial.ts'
@@ -24,9 +24,8 @@ import { isMet, needs } from './needs.ts'
 const signal = AbortSignal.timeout(120_000)
 
 function configuration(scheduler = ''): KubeProxyConfiguration {
-  const result = configurationFromFlags({})
-  assert.ok(!('errors' in result))
-  return { ...result.configuration, ipvs: { ...result.configuration.ipvs, scheduler } }
+  const configuration = defaultConfiguration()
+  return { ...configuration, ipvs: { ...configuration.ipvs, scheduler } }
 }
 
 /** Everything that asking could leave behind, but for modules. */

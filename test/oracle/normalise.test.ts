@@ -14,7 +14,6 @@ import {
   normaliseRecorded,
   normaliseRules,
   withoutKernelWide,
-  withoutPorts,
 } from '../../dev/oracle/normalise.ts'
 import { sharedPath, skipWithoutShared } from '../support/shared.ts'
 
@@ -160,16 +159,6 @@ describe('normaliseProcess', () => {
   ] as const) {
     it(`keeps the outcome of ${JSON.stringify(text.slice(0, 40))}`, () => assert.equal(normaliseProcess(text), facts))
   }
-})
-
-describe('withoutPorts', () => {
-  it('drops the answers of these ports and no other', () => {
-    const health = '--- listen *:10256\nGET http://127.0.0.1:10256/livez\nHTTP/1.1 200 OK\n\n{}\n'
-    const check = '--- listen [::]:32001\nGET http://[::1]:32001/\nHTTP/1.1 200 OK\n\n{\n\t"port": "*:10256"\n}\n'
-    assert.equal(withoutPorts(health + check + health, [10256]), check)
-    assert.equal(withoutPorts(health + check, [256]), health + check)
-    assert.equal(withoutPorts('', [10256]), '')
-  })
 })
 
 describe('normaliseAnswers', () => {

@@ -7,6 +7,7 @@ const PARTS = ['src/conntrack', 'src/ipset', 'src/iptables', 'src/ipvs', 'src/wa
 const BELOW_COMPOSITION = [
   'native',
   'src/config',
+  'src/metrics',
   'src/netlink',
   'src/node',
   'src/serve',
@@ -23,6 +24,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/netlink': ['src/values'],
   native: ['src/netlink', 'src/values'],
   'src/node': ['src/config/types.ts', 'src/ipset/catalogue.ts', 'src/netlink', 'src/service', 'src/values'],
+  'src/metrics': ['src/service', 'src/sync', 'src/values'],
   'src/serve': ['src/service', 'src/sync/owned-map.ts', 'src/values'],
   // The engine knows tables and sources by interface only.
   'src/sync': ['src/service', 'src/values'],
@@ -56,6 +58,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
 /** Files that only compute: the same input gives the same output, at any time, on any machine. */
 export const PURE: readonly RegExp[] = [
   /^src\/(values|service)\//,
+  /^src\/serve\/(component-pages|health-answers|http-answer|pprof-codec)\.ts$/,
   /^src\/config\/(?!file\.ts$)/,
   /^src\/(?!cli\/)\w+\/(types|render|diff|text|key|operation)\.ts$/,
   /^src\/(?!cli\/)\w+\/[\w-]+-(render|diff|text)\.ts$/,
@@ -67,7 +70,8 @@ export const PURE: readonly RegExp[] = [
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
   /^src\/iptables\/(chain-names|errors|layout|local-traffic|look-throttle|out-filter|service-chain-names|service-port|wanted-rules|wanted-service-chains)\.ts$/,
   /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,
-  /^src\/serve\/(log-line|wanted-health-checks)\.ts$/,
+  /^src\/metrics\/(audit-counts|buckets|family|histogram|page|probe-counts|request-counts|[\w-]+-families)\.ts$/,
+  /^src\/serve\/(log-line|log-secrets|wanted-health-checks)\.ts$/,
 ]
 
 /** What pure files may import of Node; of node:os they need the errno constants, of node:crypto a digest. */

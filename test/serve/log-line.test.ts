@@ -3,12 +3,14 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { type LogLine, formatJson, formatText } from '../../src/serve/log-line.ts'
 import { CodedError } from '../../src/values/errors.ts'
+import { ObjectName } from '../../src/values/log.ts'
 
 /** Local time, as klog prints it. */
-const atMs = new Date(2026, 10, 20, 9, 6, 5, 62).getTime()
+const atMs = new Date(2026, 10, 20, 9, 6, 5, 62).getTime() + 0.25
 const line = (fields: LogLine['fields'], more: Partial<LogLine> = {}): LogLine => ({
   level: 'info',
-  component: 'ipvs',
+  verbosity: 0,
+  caller: 'ipvs/table.ts:12',
   message: 'Adding virtual server',
   fields,
   atMs,
@@ -16,38 +18,74 @@ const line = (fields: LogLine['fields'], more: Partial<LogLine> = {}): LogLine =
 })
 
 test('formatText prints as klog does', () => {
+  const at = '1120 09:06:05.062250   19023'
   const rows: readonly (readonly [line: LogLine, expected: string])[] = [
-    [line({}), 'I1120 09:06:05.062000   19023 ipvs] "Adding virtual server"'],
+    [line({}), `I${at} table.ts:12] "Adding virtual server"`],
     [
       line({ address: '10.96.0.1', n: 1, on: true, none: null, list: ['a', 'b'], big: 5n }, { level: 'warn' }),
-      'W1120 09:06:05.062000   19023 ipvs] "Adding virtual server" address="10.96.0.1" n=1 on=true none=null list=["a","b"] big="5"',
+      `W${at} table.ts:12] "Adding virtual server" address="10.96.0.1" n=1 on=true none=null list=["a","b"] big="5"`,
     ],
     [
-      line({ err: new CodedError('ipvs-refused', 'no "such"') }, { level: 'error', component: '', message: 'a "b"\n' }),
-      'E1120 09:06:05.062000   19023 kube-ipvs] "a \\"b\\"\\n" err="no \\"such\\" (ipvs-refused)"',
+      line(
+        { port: 1, error: new CodedError('ipvs-refused', 'no "such"') },
+        { level: 'error', caller: '', message: 'a "b"\n' },
+      ),
+      `E${at} ] "a \\"b\\"\\n" err="no \\"such\\"" port=1`,
     ],
-    [line({ err: 'one\ntwo' }, { message: 'm' }), 'I1120 09:06:05.062000   19023 ipvs] "m" err=<\n\tone\n\ttwo\n >'],
-    [line({ gone: undefined }, { message: 'm' }), 'I1120 09:06:05.062000   19023 ipvs] "m" gone=null'],
+    [
+      line({ err: 'one\n\ttwo\n', table: 'nat' }, { message: 'm' }),
+      `I${at} table.ts:12] "m" err=<\n\tone\n\t\ttwo\n > table="nat"`,
+    ],
+    [line({ gone: undefined }, { message: 'm' }), `I${at} table.ts:12] "m"`],
+    [
+      line({ service: new ObjectName('demo', 'web'), node: new ObjectName('', 'n') }, { message: 'm' }),
+      `I${at} table.ts:12] "m" service="demo/web" node="n"`,
+    ],
+    [
+      line({}, { message: 'FLAG: --v="2"', unstructured: true, caller: 'cli/flags.ts:64' }),
+      `I${at} flags.ts:64] FLAG: --v="2"`,
+    ],
+    [line({ 'primary ipFamily': 'IPv4' }, { message: 'm' }), `I${at} table.ts:12] "m" primary ipFamily="IPv4"`],
   ]
   for (const [entry, expected] of rows) assert.equal(formatText(entry, 19_023), expected)
 })
 
-test('formatJson is one JSON object with what every line has', () => {
-  assert.deepEqual(JSON.parse(formatJson(line({ n: 1 }))), {
+test('formatJson has the members of kube-proxy: v on info lines, err on errors, never a level', () => {
+  const service = new ObjectName('demo', 'web')
+  assert.equal(
+    formatJson(line({ service, port: 1 }, { verbosity: 2 })),
+    `{"ts":${atMs},"caller":"ipvs/table.ts:12","msg":"Adding virtual server","v":2,"service":{"name":"web","namespace":"demo"},"port":1}`,
+  )
+  assert.equal(
+    formatJson(line({ msg: 'x', error: new Error('y') }, { level: 'error' })),
+    `{"ts":${atMs},"caller":"ipvs/table.ts:12","msg":"Adding virtual server","err":"y","msg_":"x"}`,
+  )
+  assert.deepEqual(JSON.parse(formatJson(line({}, { level: 'warn' }))), {
     ts: atMs,
-    caller: 'ipvs',
+    caller: 'ipvs/table.ts:12',
     msg: 'Adding virtual server',
     v: 0,
-    n: 1,
+    severity: 'warning',
   })
-  assert.deepEqual(JSON.parse(formatJson(line({ msg: 'x', err: new Error('y') }, { level: 'error' }))), {
-    ts: atMs,
-    caller: 'ipvs',
-    msg: 'Adding virtual server',
-    level: 'error',
-    msg_: 'x',
-    err: 'y',
-  })
+})
+
+/** Everything that ends a line or that terminals obey. */
+const HARMFUL = /[^\P{Cc}\t\n]|[\u2028\u2029\u202a-\u202e]/u
+const EVIL = 'web\nI1120 09:06:05.062000   19023 x.go:1] "forged"\r\x1b[31m\x9b2J\u202e\u2028\0'
+
+test('formatText and formatJson let no name forge a line or reach a terminal', () => {
+  const fields = { object: EVIL, list: [EVIL], nested: { [EVIL]: EVIL }, error: new Error(EVIL), [EVIL]: 1 }
+  for (const more of [{}, { message: EVIL }, { message: EVIL, unstructured: true }] as const) {
+    const text = formatText(line(fields, more), 1)
+    assert.doesNotMatch(text, HARMFUL)
+    // A text of several lines is a block: each of its lines stands behind a tab, so none looks like one of ours.
+    for (const row of text.split('\n').slice(1)) assert.match(row, /^(\t| >)/)
+    assert.doesNotMatch(text, /^I1120 09:06:05.062000   19023 x.go/m)
+    const json = formatJson(line(fields, more))
+    assert.doesNotMatch(json, /\n/)
+    assert.doesNotMatch(json, HARMFUL)
+    assert.equal(JSON.parse(json).object, EVIL)
+  }
 })
 
 test('formatText and formatJson survive any field', () => {
@@ -66,11 +104,11 @@ test('formatText and formatJson survive any field', () => {
   JSON.parse(formatJson(line(odd)))
   fc.assert(
     fc.property(
-      fc.string(),
+      fc.string({ unit: 'binary' }),
       fc.dictionary(fc.string(), fc.anything({ withBigInt: true, withDate: true })),
       (message, fields) => {
-        assert.ok(!formatText(line({}, { message }), 1).includes('\n'))
-        formatText(line(fields), 1)
+        assert.doesNotMatch(formatText(line({}, { message }), 1), HARMFUL)
+        assert.doesNotMatch(formatText(line(fields), 1), HARMFUL)
         assert.equal(JSON.parse(formatJson(line(fields, { message }))).msg, message)
       },
     ),

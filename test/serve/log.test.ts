@@ -18,6 +18,7 @@ function memorySink(droppedBefore = 0): LogSink & { readonly lines: string[] } {
       dropped = 0
       return count
     },
+    flush: () => undefined,
   }
 }
 
@@ -27,10 +28,42 @@ test('openLog writes before the call returns', async () => {
   const sink = memorySink()
   const log = await openLog({ format: 'json', verbosity: 2, sink, now: () => 1 })
   log.info('a', { n: 1 })
-  assert.deepEqual(JSON.parse(sink.lines[0] ?? ''), { ts: 1, caller: '', msg: 'a', v: 0, n: 1 })
-  log.child('watch').error('b')
-  assert.deepEqual(JSON.parse(sink.lines[1] ?? ''), { ts: 1, caller: 'watch', msg: 'b', level: 'error' })
-  assert.deepEqual([log.v(0), log.v(2), log.v(3), log.child('x').v(2)], [true, true, false, true])
+  const { caller, ...first } = JSON.parse(sink.lines[0] ?? '')
+  assert.deepEqual(first, { ts: 1, msg: 'a', v: 0, n: 1 })
+  assert.match(caller, /^serve\/log\.test\.ts:\d+$/)
+  log.error('b')
+  assert.deepEqual(Object.keys(JSON.parse(sink.lines[1] ?? '')), ['ts', 'caller', 'msg'])
+})
+
+test('openLog prints what -v and --vmodule ask for', async () => {
+  const sink = memorySink()
+  const log = await openLog({ format: 'json', verbosity: 2, sink })
+  assert.deepEqual([log.v(0), log.v(2), log.v(3)], [true, true, false])
+  log.verbose(2, 'two')
+  log.verbose(3, 'three')
+  log.print(1, 'FLAG: --v="2"')
+  log.print(3, 'no')
+  log.setVerbosity({ verbosity: 0, vmodule: [{ filePattern: 'log.test', verbosity: 3 }] })
+  log.verbose(3, 'three')
+  log.verbose(4, 'four')
+  assert.deepEqual([log.v(3), log.v(4)], [true, false])
+  log.setVerbosity({ verbosity: 0, vmodule: [{ filePattern: 'other', verbosity: 3 }] })
+  log.verbose(1, 'one')
+  assert.deepEqual(
+    sink.lines.map((line) => [JSON.parse(line).msg, JSON.parse(line).v]),
+    [
+      ['two', 2],
+      ['FLAG: --v="2"', 1],
+      ['three', 3],
+    ],
+  )
+})
+
+test('openLog takes secrets out of every line', async () => {
+  const sink = memorySink()
+  const log = await openLog({ format: 'text', verbosity: 0, sink })
+  log.error('x', { headers: { authorization: 'Bearer c2VjcmV0LXRva2Vu' } })
+  assert.doesNotMatch(sink.lines[0] ?? '', /c2Vj/)
 })
 
 test('openLog sums up lines that repeat', async () => {
@@ -43,14 +76,15 @@ test('openLog sums up lines that repeat', async () => {
     now: () => now,
     repeats: { perWindow: 2, windowMs: 1_000, capacity: 8 },
   })
-  for (let count = 0; count < 5; count++) log.child('ipvs').warn('again', { count })
-  log.child('watch').warn('again')
+  for (let count = 0; count < 5; count++) log.warn('again', { count })
+  // The same words from somewhere else are another line.
+  log.warn('again')
   assert.deepEqual(messages(sink.lines), ['again', 'again', 'again'])
   now = 1_000
   log.info('other')
   assert.deepEqual(messages(sink.lines.slice(3)), ['Repeated line held back', 'other'])
   const summary = JSON.parse(sink.lines[3] ?? '')
-  assert.deepEqual([summary.component, summary.line, summary.times, summary.withinMs], ['ipvs', 'again', 3, 1_000])
+  assert.deepEqual([summary.line, summary.times, summary.withinMs], ['again', 3, 1_000])
 
   for (let count = 0; count < 3; count++) log.info('last')
   log.close()
@@ -141,7 +175,7 @@ const CHILD = `
 import { openLog } from ${JSON.stringify(new URL('../../src/serve/log.ts', import.meta.url).href)}
 process.stderr // makes a pipe non-blocking, as in the daemon
 const log = await openLog({ format: 'json', verbosity: 0, repeats: { perWindow: 1e9, windowMs: 1, capacity: 2 } })
-for (let n = 0; n < 5000; n++) log.child('c').info('line', { n, pad: 'x'.repeat(100) })
+for (let n = 0; n < 5000; n++) log.info('line', { n, pad: 'x'.repeat(100) })
 log.error('last')
 process.exit(3)
 `

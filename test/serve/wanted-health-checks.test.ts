@@ -51,6 +51,7 @@ const slice = (...endpoints: readonly SliceEndpoint[]): EndpointSlice => ({
   name: 'web-1',
   serviceName: 'web',
   family: 'IPv4',
+  triggeredAtMs: 0,
   ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
   endpoints,
 })

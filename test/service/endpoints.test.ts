@@ -14,6 +14,7 @@ const SLICE: EndpointSlice = {
   name: 'web-1',
   serviceName: 'web',
   family: 'IPv4',
+  triggeredAtMs: 0,
   ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
   endpoints: [READY],
 }
@@ -128,6 +129,7 @@ test('endpointsOf does not depend on the order of slices and gives each ip:port 
     name: fc.constantFrom('s1', 's2', 's3', 's4'),
     serviceName: fc.constant('web'),
     family: fc.constant('IPv4' as const),
+    triggeredAtMs: fc.constant(0),
     ports: fc.constantFrom(
       [{ name: 'http', protocol: 'tcp' as const, port: 80 }],
       [

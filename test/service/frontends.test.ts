@@ -47,6 +47,7 @@ const SLICE4: EndpointSlice = {
   name: 'web-4',
   serviceName: 'web',
   family: 'IPv4',
+  triggeredAtMs: 0,
   ports: [
     { name: 'http', protocol: 'tcp', port: 8080 },
     { name: 'dns', protocol: 'udp', port: 5353 },

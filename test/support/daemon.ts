@@ -64,18 +64,54 @@ export class Workbench {
 
   /** Starts the daemon. */
   start(...flags: string[]): ChildProcess {
-    return this.#start(['--manifests', this.directory, ...flags])
+    return this.#start(['--manifests', this.directory, '-v', '2', ...flags])
+  }
+
+  /** Starts the daemon with the verbosity that its configuration says. */
+  startQuietly(): ChildProcess {
+    return this.#start(['--manifests', this.directory])
   }
 
   /** Starts the daemon on the API server of a kubeconfig. */
-  startOnApi(kubeconfig: string, connection: object = {}): ChildProcess {
-    const clientConnection = { kubeconfig, ...connection }
-    writeFileSync(this.#configurationFile, JSON.stringify({ ...this.#configuration, clientConnection }))
-    return this.#start([])
+  startOnApi(kubeconfig: string, connection: object = {}, ...flags: string[]): ChildProcess {
+    this.configure({ clientConnection: { kubeconfig, ...connection } })
+    return this.#start(['-v', '2', ...flags])
+  }
+
+  /** A kubeconfig for an API server, as a file; `user` as kubeconfigs have it. */
+  kubeconfig(server: string, user: object = {}): string {
+    const path = join(this.directory, 'kubeconfig')
+    const document = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [{ name: 'c', cluster: { server, 'insecure-skip-tls-verify': true } }],
+      users: [{ name: 'u', user }],
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+      'current-context': 'x',
+    }
+    writeFileSync(path, JSON.stringify(document))
+    return path
+  }
+
+  /** Writes the configuration file again, with more in it. */
+  configure(more: Readonly<Record<string, unknown>>): void {
+    writeFileSync(this.#configurationFile, JSON.stringify({ ...this.#configuration, ...more }))
+  }
+
+  /** Path of the configuration file. */
+  get configurationFile(): string {
+    return this.#configurationFile
+  }
+
+  /** Waits for the end of a daemon that ends by itself; resolves to its exit code. */
+  async ended(child: ChildProcess): Promise<number | null> {
+    const code = await exitCode(child)
+    this.#running.delete(child)
+    return code
   }
 
   #start(flags: readonly string[]): ChildProcess {
-    const child = this.#spawn(['--config', this.#configurationFile, '-v', '2', ...flags])
+    const child = this.#spawn(['--config', this.#configurationFile, ...flags])
     this.#running.add(child)
     child.stderr?.on('data', (chunk) => {
       this.log += chunk
@@ -88,6 +124,11 @@ export class Workbench {
     const sources = command === 'status' ? [] : ['--config', this.#configurationFile]
     if (command === '' || command === 'diff') sources.push('--manifests', this.directory)
     return finished(this.#spawn([...(command === '' ? [] : [command]), ...sources, ...flags]))
+  }
+
+  /** Runs the program to its end with exactly these arguments. */
+  async run(...args: string[]): Promise<Finished> {
+    return finished(this.#spawn(args))
   }
 
   #spawn(args: string[]): ChildProcess {

@@ -1,5 +1,5 @@
 /**
- * The programs of iptables between the daemon and the real ones: counted, and made to hang; and their libraries without
+ * The programs of iptables between the daemon and the real ones: counted, and made to hang or to fail; and their libraries without
  * some.
  * What could break: the real program takes over the process (exec), so that announcements carry the id that was started.
  */
@@ -33,7 +33,8 @@ export class IptablesPrograms {
         for (const verb of ['save', 'restore']) {
           const name = `${stem}-${mode}-${verb}`
           const hangs = `[ -e ${this.#folder}/hang-${stem} ] && [ ${verb} = restore ] && exec sleep 600`
-          const script = `#!/bin/sh\necho '${stem} ${verb}' >>${this.#folder}/starts\n${hangs}\nexec /usr/sbin/${name} "$@"\n`
+          const fails = `[ -e ${this.#folder}/fail-${stem} ] && [ ${verb} = restore ] && echo refused >&2 && exit 1`
+          const script = `#!/bin/sh\necho '${stem} ${verb}' >>${this.#folder}/starts\n${hangs}\n${fails}\nexec /usr/sbin/${name} "$@"\n`
           writeFileSync(join(this.#folder, name), script)
           chmodSync(join(this.#folder, name), 0o755)
         }
@@ -56,13 +57,22 @@ export class IptablesPrograms {
 
   /** Restores of this family hang from now on, or work again. */
   hang(stem: (typeof STEMS)[number], hangs: boolean): void {
-    const flag = join(this.#folder, `hang-${stem}`)
-    if (hangs) writeFileSync(flag, '')
-    else rmSync(flag, { force: true })
+    this.#flag(`hang-${stem}`, hangs)
+  }
+
+  /** Restores of this family fail from now on, or work again. */
+  fail(stem: (typeof STEMS)[number], fails: boolean): void {
+    this.#flag(`fail-${stem}`, fails)
   }
 
   remove(): void {
     rmSync(this.#folder, { recursive: true })
+  }
+
+  #flag(name: string, set: boolean): void {
+    const flag = join(this.#folder, name)
+    if (set) writeFileSync(flag, '')
+    else rmSync(flag, { force: true })
   }
 }
 

@@ -49,7 +49,7 @@ function inMemory<Item, Op>(
     async apply(ops) {
       return ops.map((op) => {
         const command = real.format(op)
-        if (world.fails(command)) return new Error('told to fail')
+        if (world.fails(command)) return world.failure
         const after = real.step(kernel.get(keyOf(op)), op)
         if (after === undefined) kernel.delete(keyOf(op))
         else kernel.set(keyOf(op), after)
@@ -78,6 +78,8 @@ export class MemoryWorld {
   readonly journal: string[] = []
   /** Whether a command fails. */
   fails: (command: string) => boolean = () => false
+  /** Why it does. */
+  failure = new Error('told to fail')
   /** Restores of a family hang until this. */
   readonly hanging: { [family in IpFamily]?: Promise<void> } = {}
   /** Connections of real servers, by their keys. */

@@ -1,12 +1,11 @@
 /**
- * A log for tests that keeps every line in memory, with its level and component.
- * What could break: `lines` is shared by all children, in the order of the calls.
+ * A log for tests that keeps every line in memory, with its level.
+ * What could break: lines stand in the order of the calls.
  */
 import type { Log, LogFields } from '../../src/values/log.ts'
 
 export interface RecordedLine {
   readonly level: 'info' | 'warn' | 'error'
-  readonly component: string
   readonly message: string
   readonly fields: LogFields
 }
@@ -18,20 +17,18 @@ export interface RecordingLog extends Log {
 /** `verbosity` is what `v(level)` compares with; the default lets every line through. */
 export function recordingLog(verbosity = Number.POSITIVE_INFINITY): RecordingLog {
   const lines: RecordedLine[] = []
-  const forComponent = (component: string): RecordingLog => {
-    const keep =
-      (level: RecordedLine['level']) =>
-      (message: string, fields: LogFields = {}): void => {
-        lines.push({ level, component, message, fields })
-      }
-    return {
-      lines,
-      info: keep('info'),
-      warn: keep('warn'),
-      error: keep('error'),
-      v: (level) => level <= verbosity,
-      child: forComponent,
+  const keep =
+    (level: RecordedLine['level']) =>
+    (message: string, fields: LogFields = {}): void => {
+      lines.push({ level, message, fields })
     }
+  const info = keep('info')
+  return {
+    lines,
+    info,
+    verbose: (level, message, fields) => (level <= verbosity ? info(message, fields) : undefined),
+    warn: keep('warn'),
+    error: keep('error'),
+    v: (level) => level <= verbosity,
   }
-  return forComponent('')
 }

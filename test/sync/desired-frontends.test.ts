@@ -34,6 +34,7 @@ const slice = (name: string, serviceName: string, ...addresses: string[]): Endpo
   name,
   serviceName,
   family: 'IPv4',
+  triggeredAtMs: 0,
   ports: [{ name: '', protocol: 'tcp', port: 8080 }],
   endpoints: addresses.map((address) => ({
     address,

@@ -8,7 +8,7 @@ const now = () => performance.now()
 describe('Pacer', () => {
   it('makes one run of all requests of one turn', async () => {
     let runs = 0
-    const pacer = new Pacer({ minPeriodMs: 0, now, run: async () => void runs++ })
+    const pacer = new Pacer({ minPeriodMs: () => 0, now, run: async () => void runs++ })
     for (let index = 0; index < 10; index++) pacer.request()
     while (runs === 0) await sleep(5)
     await sleep(20)
@@ -20,7 +20,7 @@ describe('Pacer', () => {
     let runs = 0
     let running = 0
     const pacer = new Pacer({
-      minPeriodMs: 0,
+      minPeriodMs: () => 0,
       now,
       run: async () => {
         assert.equal(++running, 1)
@@ -40,7 +40,7 @@ describe('Pacer', () => {
 
   it('keeps the least period between runs', async () => {
     const starts: number[] = []
-    const pacer = new Pacer({ minPeriodMs: 60, now, run: async () => void starts.push(now()) })
+    const pacer = new Pacer({ minPeriodMs: () => 60, now, run: async () => void starts.push(now()) })
     pacer.request()
     while (starts.length === 0) await sleep(5)
     pacer.request()
@@ -51,7 +51,7 @@ describe('Pacer', () => {
 
   it('runs again when the run says so', async () => {
     let runs = 0
-    const pacer = new Pacer({ minPeriodMs: 0, now, run: async () => (++runs < 3 ? now() + 5 : undefined) })
+    const pacer = new Pacer({ minPeriodMs: () => 0, now, run: async () => (++runs < 3 ? now() + 5 : undefined) })
     pacer.request()
     while (runs < 3) await sleep(5)
     await sleep(20)
@@ -63,7 +63,7 @@ describe('Pacer', () => {
     const runs: number[] = []
     let resume = true
     const pacer = new Pacer({
-      minPeriodMs: 60_000,
+      minPeriodMs: () => 60_000,
       now,
       run: async () => {
         runs.push(now())
@@ -86,7 +86,7 @@ describe('Pacer', () => {
     let aborted = false
     let runs = 0
     const pacer = new Pacer({
-      minPeriodMs: 0,
+      minPeriodMs: () => 0,
       now,
       run: async (signal) => {
         runs++

@@ -67,6 +67,7 @@ test('openApiSource delivers all three kinds', async (t) => {
     name: 'service-199-x7k2p',
     serviceName: 'service-199',
     family: 'IPv4',
+    triggeredAtMs: Date.parse('2026-11-20T16:19:17Z'),
     ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
     endpoints: [0, 1, 2].map((endpoint) => ({
       address: endpointAddress(199, endpoint, 3, 0),
@@ -125,31 +126,34 @@ test('openApiSource does not trust a server that its authority did not sign', as
     {},
   )
   const { log, sink } = open(t, { kubeconfig: path })
-  await until('warning', () => log.lines.some(({ level }) => level === 'warn'))
+  await until('an error', () => log.lines.some(({ level }) => level === 'error'))
   assert.equal(server.requests.length, 0)
   assert.deepEqual(sink.calls, [])
 })
 
-test('openApiSource warns at once when nobody answers, once for all kinds, and gets there later', async (t) => {
+test('openApiSource says at once when nobody answers, once for each kind, and gets there later', async (t) => {
   const server = new ApiServer()
   await server.listen()
   const { url } = server
   await server.close()
   const opened = open(t, { master: url })
-  await until('warning', () => opened.log.lines.length > 0)
+  await until('errors', () => opened.log.lines.length >= 3)
   await sleep(200)
-  assert.deepEqual(
-    opened.log.lines.map(({ level, fields }) => [level, fields['code']]),
-    [['warn', 'api-unreachable']],
-  )
+  assert.deepEqual(opened.log.lines.map(({ level, fields }) => `${level} ${fields['code']} ${fields['type']}`).sort(), [
+    'error api-unreachable *v1.EndpointSlice',
+    'error api-unreachable *v1.Node',
+    'error api-unreachable *v1.Service',
+  ])
   await serve(t, { port: Number(new URL(url).port) })
   await allListed(opened)
-  await until('recovery', () => opened.log.lines.length === 2)
-  assert.equal(opened.log.lines[1]?.level, 'info')
+  await until('recovery', () => opened.log.lines.filter(({ level }) => level === 'info').length === 3)
 })
 
 test('openApiSource says in the log what is wrong with a kubeconfig', async (t) => {
   const opened = open(t, { kubeconfig: '/no/such/kubeconfig' })
-  await until('warning', () => opened.log.lines.length > 0)
-  assert.match(String(opened.log.lines[0]?.fields['reason']), /^\/no\/such\/kubeconfig: cannot be read/)
+  await until('an error', () => opened.log.lines.length > 0)
+  assert.match(
+    String(opened.log.lines[0]?.fields['error']),
+    /^failed to list \*v1\.\w+: \/no\/such\/kubeconfig: cannot be read/,
+  )
 })

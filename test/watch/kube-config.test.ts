@@ -132,9 +132,8 @@ test('KubeAccess names file and field, and no secret', async (t) => {
   const other = issueCertificate(makeAuthority('x'), 'other')
   const base64 = (text: string): string => Buffer.from(text).toString('base64')
   const rows: [string, RegExp][] = [
-    [`users:\n- user: {token: ${secret}: }\n`, /line 2: /],
     ['[]', /must hold one object/],
-    ['{}', /current-context/],
+    ['{clusters: []}', /current-context/],
     [kubeconfig({ server: '' }, { token: secret }), /clusters\[0\]\.cluster\.server/],
     [kubeconfig({ server: 'ftp://x' }, { token: secret }), /server: "ftp:\/\/x"/],
     [kubeconfig({}, {}).replace('"cluster":"k"', '"cluster":"z"'), /contexts\["c"\]\.context\.cluster/],
@@ -166,13 +165,52 @@ test('KubeAccess names file and field, and no secret', async (t) => {
   }
 })
 
+test('KubeAccess checks at the start what it has, in the words of client-go', async (t) => {
+  const dir = await folder(t)
+  const path = join(dir, 'kubeconfig.conf')
+  const secret = 'c2VjcmV0LXRva2Vu'
+  const none =
+    'invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable'
+  const rows: [text: string, message: string | RegExp][] = [
+    ['', none],
+    ['{}', none],
+    [
+      `users:\n- user: {token: ${secret}: }\n`,
+      /^error loading config file ".*kubeconfig\.conf": yaml: line 2: (?!.*c2Vj)/,
+    ],
+  ]
+  for (const [text, message] of rows) {
+    await writeFile(path, text)
+    await assert.rejects(new KubeAccess({ kubeconfig: path }).check(), { code: 'kubeconfig', message })
+  }
+  await assert.rejects(new KubeAccess({ kubeconfig: join(dir, 'none') }).check(), {
+    message: `stat ${dir}/none: no such file or directory`,
+  })
+  // A user's token may come later.
+  await writeFile(path, kubeconfig({}, { tokenFile: 'no-such-token' }))
+  await new KubeAccess({ kubeconfig: path }).check()
+  const before = { ...process.env }
+  process.env['KUBERNETES_SERVICE_HOST'] = '10.96.0.1'
+  process.env['KUBERNETES_SERVICE_PORT'] = '443'
+  t.after(() => {
+    process.env = before
+  })
+  await assert.rejects(new KubeAccess({ serviceAccountRoot: dir }).check(), {
+    message: 'open /var/run/secrets/kubernetes.io/serviceaccount/token: no such file or directory',
+  })
+})
+
 test('KubeAccess without anything says what to set', async (t) => {
   const { KUBERNETES_SERVICE_HOST: host } = process.env
   delete process.env['KUBERNETES_SERVICE_HOST']
   t.after(() => {
     if (host !== undefined) process.env['KUBERNETES_SERVICE_HOST'] = host
   })
-  await assert.rejects(new KubeAccess({}).access(), { code: 'no-api-server', message: /clientConnection\.kubeconfig/ })
+  await assert.rejects(new KubeAccess({}).access(), {
+    code: 'no-api-server',
+    message:
+      'unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined',
+  })
 })
 
 test('KubeAccess finds the service account of a pod', async (t) => {

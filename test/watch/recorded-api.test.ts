@@ -75,6 +75,7 @@ test('ObjectStore takes a recorded streaming list of slices', { skip }, () => {
     name: 'web-1-abc',
     serviceName: 'web-1',
     family: 'IPv4',
+    triggeredAtMs: 1_795_190_400_123,
     ports: [
       { name: 'http', protocol: 'tcp', port: 8080 },
       { name: 'dns', protocol: 'udp', port: 5353 },

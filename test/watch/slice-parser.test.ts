@@ -41,6 +41,7 @@ test('parseSlice reads a whole slice', () => {
       name: 'web-1',
       serviceName: 'web',
       family: 'IPv4',
+      triggeredAtMs: 0,
       ports: [
         { name: 'http', protocol: 'tcp', port: 8080 },
         { name: '', protocol: 'udp', port: 53 },
@@ -120,7 +121,25 @@ test('parseSlice takes an empty slice for one', () => {
     name: 'web-1',
     serviceName: 'web',
     family: 'IPv4',
+    triggeredAtMs: 0,
     ports: [],
     endpoints: [],
   })
+})
+
+test('parseSlice reads the trigger time, and takes what is none for absent', () => {
+  const rows: [unknown, number][] = [
+    ['2026-11-22T03:10:00.123456789Z', Date.UTC(2026, 10, 22, 3, 10, 0, 123)],
+    ['2026-11-22T05:10:00+02:00', Date.UTC(2026, 10, 22, 3, 10)],
+    ['yesterday', 0],
+    ['', 0],
+    [7, 0],
+    [undefined, 0],
+  ]
+  const labels = { 'kubernetes.io/service-name': 'web' }
+  for (const [time, expected] of rows) {
+    const annotations = { 'endpoints.kubernetes.io/last-change-trigger-time': time }
+    const { value, problems } = parseSliceFields({ metadata: { name: 'x', labels, annotations } })
+    assert.deepEqual([value?.triggeredAtMs, problems], [expected, []], String(time))
+  }
 })

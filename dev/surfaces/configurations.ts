@@ -1,0 +1,63 @@
+/** Group: configuration files that kube-proxy refused, took with a warning, or filled in. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { mismatches, type Recorded } from './compare.ts'
+import { runProgram } from './program.ts'
+import type { SurfaceCase } from './surface-case.ts'
+
+interface RecordedConfiguration extends Recorded {
+  readonly group: string
+  readonly name: string
+  readonly config: string
+}
+
+const REFUSED = 'config/invalid-cases.json'
+const FILLED_IN = 'config/defaults-from-file'
+const DEFAULTS = 'config/defaults.yaml'
+const ARGS = ['--config=config.yaml', '--write-config-to=out.yaml']
+
+export async function surfaceCases(directory: string): Promise<readonly SurfaceCase[]> {
+  return [...refused(directory), ...filledIn(directory), ...defaults(directory)]
+}
+
+function refused(directory: string): SurfaceCase[] {
+  const path = join(directory, REFUSED)
+  if (!existsSync(path)) return []
+  const { cases } = JSON.parse(readFileSync(path, 'utf8')) as { cases: RecordedConfiguration[] } // the recorder's format
+  return cases.map((recorded) => ({
+    name: `${REFUSED} ${recorded.group}: ${recorded.name}`,
+    run: async () => mismatches(recorded, await runProgram(ARGS, { 'config.yaml': recorded.config })),
+  }))
+}
+
+/** The recorder left FLAG lines and the last line of each log out. */
+function filledIn(directory: string): SurfaceCase[] {
+  const folder = join(directory, FILLED_IN)
+  if (!existsSync(folder)) return []
+  const names = readdirSync(folder).flatMap((file) => (file.endsWith('.in.yaml') ? [file.slice(0, -8)] : []))
+  const read = (file: string) => (existsSync(join(folder, file)) ? readFileSync(join(folder, file), 'utf8') : '')
+  return names.map((name) => ({
+    name: `${FILLED_IN} ${name}`,
+    run: async () => {
+      const ours = await runProgram(ARGS, { 'config.yaml': read(`${name}.in.yaml`) })
+      const stderr = ours.stderr
+        .split('\n')
+        .filter((line) => !/FLAG: --|"?Wrote configuration"/.test(line))
+        .join('\n')
+      const recorded = { exit: 0, stdout: '', stderr: read(`${name}.log`), written: read(`${name}.out.yaml`) }
+      return mismatches(recorded, { ...ours, stderr })
+    },
+  }))
+}
+
+function defaults(directory: string): SurfaceCase[] {
+  const path = join(directory, DEFAULTS)
+  if (!existsSync(path)) return []
+  const run = async (): Promise<readonly string[]> => {
+    const ours = await runProgram(['--write-config-to=out.yaml'], {})
+    return mismatches({ ...ours, exit: 0, written: readFileSync(path, 'utf8') }, ours).filter(
+      (text) => !text.startsWith('std'),
+    )
+  }
+  return [{ name: DEFAULTS, run }]
+}

@@ -1,0 +1,82 @@
+/**
+ * The states of the recorded proxy, brought about in ours: what happened before each group of requests.
+ * What could break: the recorded proxy ran with a syncPeriod of 5 s where its group names a timeout of 10 s.
+ */
+import { ProxyHealth } from '../../src/cli/proxy-health.ts'
+import type { TableHealth } from '../../src/dataplane/table-health.ts'
+import type { Node } from '../../src/service/objects.ts'
+import type { PassReport } from '../../src/sync/reconciler.ts'
+import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
+
+const NODE: Node = { name: 'node0', zone: '', addresses: [], podCidrs: [], taintKeys: [], deleting: false }
+const DONE: PassReport = { applied: 0, failures: [], repairs: [], unreadable: [] }
+const SYNC_PERIOD_MS = 5000
+
+/** What can happen to a proxy. */
+class Story {
+  readonly health: ProxyHealth
+  #nowMs = 0
+  readonly #failing = new Set<IpFamily>()
+
+  constructor() {
+    const now = (): number => this.#nowMs
+    this.health = new ProxyHealth({ nodeName: 'node0', families: IP_FAMILIES, syncPeriodMs: () => SYNC_PERIOD_MS, now })
+    this.health.follow({ tables: () => this.#tables(), rules: [] })
+  }
+
+  *#tables(): Generator<TableHealth> {
+    for (const family of IP_FAMILIES)
+      yield { what: `chains ${family}`, families: [family], wrong: this.#failing.has(family) }
+  }
+
+  node(change: Partial<Node> | undefined): this {
+    const value = change === undefined ? undefined : { ...NODE, ...change }
+    this.health.apply([{ kind: 'nodes', key: 'node0', value }])
+    return this
+  }
+
+  pass(): this {
+    this.health.passBegins()
+    this.health.passed('rules', DONE)
+    this.health.passed('tables', DONE)
+    return this
+  }
+
+  failing(...families: readonly IpFamily[]): this {
+    this.#failing.clear()
+    for (const family of families) this.#failing.add(family)
+    return this.pass()
+  }
+
+  after(seconds: number): this {
+    this.#nowMs += seconds * 1000
+    return this
+  }
+}
+
+const healthy = (): Story => new Story().node({}).pass()
+
+const STORIES: Readonly<Record<string, () => Story>> = {
+  healthy,
+  'node tainted ToBeDeletedByClusterAutoscaler': () =>
+    healthy().node({ taintKeys: ['ToBeDeletedByClusterAutoscaler'] }),
+  'node tainted, no value, PreferNoSchedule': () =>
+    healthy().node({ taintKeys: ['other', 'ToBeDeletedByClusterAutoscaler'] }),
+  'node tainted DeletionCandidateOfClusterAutoscaler': () =>
+    healthy().node({ taintKeys: ['DeletionCandidateOfClusterAutoscaler'] }),
+  'node has a deletionTimestamp': () => healthy().node({ deleting: true }),
+  'node object gone': () => healthy().node(undefined),
+  'node created again': () => healthy().node(undefined).node({}),
+  '5 s after IPv6 syncs began to fail (timeout 10 s)': () => healthy().failing('IPv6').after(5),
+  '14 s after IPv6 syncs began to fail': () => healthy().failing('IPv6').after(9).pass().after(5),
+  'both families fail': () => healthy().failing('IPv6').after(14).failing('IPv4', 'IPv6').after(14).pass(),
+  'recovered at the next periodic sync': () => healthy().failing('IPv4', 'IPv6').after(28).failing(),
+  'before the first sync: Services and slices cannot be listed': () => new Story().node({}).after(2),
+  'the same 13 s later (timeout 10 s)': () => new Story().node({}).after(15),
+  'API server gone for 20 s': () => healthy().after(20),
+}
+
+/** Groups of the other files: nothing is wrong. Undefined: a group that nobody has thought of. */
+export function healthIn(file: string, group: string): ProxyHealth | undefined {
+  return (file === 'health' ? STORIES[group] : healthy)?.().health
+}

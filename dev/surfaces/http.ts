@@ -1,0 +1,191 @@
+/**
+ * The HTTP recordings: each exchange is sent to our own servers, which are in the state that its group names.
+ * What could break: the state is brought about as it was in the recording (a Node that goes, rules that fail, time that
+ * passes), never by setting what the answer shall be.
+ */
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { gunzipSync } from 'node:zlib'
+import { flagTexts } from '../../src/cli/flag-texts.ts'
+import type { ProxyHealth } from '../../src/cli/proxy-health.ts'
+import { healthAnswering, metricsAnswering } from '../../src/cli/servers.ts'
+import { loadConfiguration } from '../../src/config/load.ts'
+import type { KubeProxyConfiguration } from '../../src/config/types.ts'
+import { HealthChecks } from '../../src/serve/health-checks.ts'
+import { HttpListener } from '../../src/serve/http-listener.ts'
+import type { HealthCheck } from '../../src/serve/wanted-health-checks.ts'
+import { silentLog } from '../../src/values/log.ts'
+import { type Answer, compare, type Exchange, send } from './http-exchange.ts'
+import { healthIn } from './http-states.ts'
+import type { SurfaceCase } from './surface-case.ts'
+
+const FILES = ['health', 'metrics-server', 'health-check-node-port'] as const
+
+/** @param directory the folder of all surfaces; ours is `http` in it */
+export async function surfaceCases(directory: string): Promise<readonly SurfaceCase[]> {
+  const cases: SurfaceCase[] = []
+  let configuration: KubeProxyConfiguration | undefined
+  for (const file of FILES) {
+    const exchanges: readonly Exchange[] = JSON.parse(await readFile(join(directory, 'http', `${file}.json`), 'utf8'))
+    for (const exchange of exchanges) {
+      const { group, name, request } = exchange
+      // What the proxy was started with is known from what it showed.
+      if (request.path === '/configz' && (exchange.body ?? '') !== '') configuration = configurationOf(exchange)
+      const shown = configuration
+      cases.push({
+        name: `http/${file}/${group}/${name}`,
+        run: () => replay(exchange, healthIn(file, group), shown ?? configuration),
+      })
+    }
+  }
+  return cases
+}
+
+function configurationOf({ body = '' }: Exchange): KubeProxyConfiguration {
+  const shown: Readonly<Record<string, unknown>> = JSON.parse(body)
+  const result = loadConfiguration(JSON.stringify(shown['kubeproxy.config.k8s.io']), 'configz')
+  if ('errors' in result) throw new Error(JSON.stringify(result.errors))
+  return result.configuration
+}
+
+async function replay(
+  exchange: Exchange,
+  health: ProxyHealth | undefined,
+  configuration: KubeProxyConfiguration | undefined,
+): Promise<readonly string[]> {
+  // Before the process starts there is nothing of ours to ask.
+  if (exchange.group === 'not started') return []
+  if (health === undefined || configuration === undefined) return ['the state of this group is not known']
+  const mode = exchange.group.startsWith('iptables') ? 'iptables' : 'ipvs'
+  const enableProfiling = exchange.group.endsWith('profiling on')
+  const servers = await Servers.open(exchange, health, { ...configuration, mode, enableProfiling })
+  try {
+    return outcome(exchange, await servers.ask(exchange))
+  } catch (error) {
+    const refused = error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED'
+    if (refused && exchange.failure?.includes('Connection refused') === true) return []
+    return [`no answer: ${String(error)}`]
+  } finally {
+    servers.close()
+  }
+}
+
+function outcome(exchange: Exchange, answer: Answer): readonly string[] {
+  if (exchange.failure !== undefined) return [`recorded ${exchange.failure}, ours ${answer.status}`]
+  const mismatches = [...compare(exchange, answer, (text) => withoutOwnFlags(exchange, text))]
+  if (new Map(answer.headers).get('Content-Encoding') === 'gzip' && gunzipSync(answer.body).toString() !== METRICS)
+    mismatches.push('gzip: the page is another one')
+  return mismatches
+}
+
+/** /flagz shows our own flags too, those that kube-proxy does not have. */
+function withoutOwnFlags({ request, body = '' }: Exchange, text: string): string {
+  if (request.path !== '/flagz') return text
+  let rest = text
+  for (const name of Object.keys(flagTexts({})))
+    if (!new RegExp(`^${name}\\b(?!-)|"${name}"`, 'm').test(body))
+      rest = rest.replace(new RegExp(`^${name}: .*\n|"${name}":"[^"]*",?`, 'm'), '')
+  return rest.replace(',}', '}')
+}
+
+/** Long enough to be sent in chunks, even compressed, as every real page is. Pages themselves are compared elsewhere. */
+const METRICS = Array.from({ length: 2000 }, (_, index) => `a{b="${(index * 7919) % 10_007}"} ${index}\n`).join('')
+
+/** Health check ports of the recorded Services: demo/lb-dual answers per family. */
+const CHECKS: readonly Omit<HealthCheck, 'namespace'>[] = [
+  { family: 'IPv4', port: 30900, name: 'lb-with-local', localEndpoints: 2 },
+  { family: 'IPv4', port: 30901, name: 'lb-without-local', localEndpoints: 0 },
+  { family: 'IPv4', port: 30902, name: 'lb-dual', localEndpoints: 0 },
+  { family: 'IPv6', port: 30902, name: 'lb-dual', localEndpoints: 1 },
+]
+
+/** All ports of one proxy, on the loopback addresses, at other numbers. */
+class Servers {
+  readonly #closers: (() => void)[] = []
+  /** Where the recorded ports are. */
+  readonly #ports = new Map<number, number>()
+
+  static async open(exchange: Exchange, health: ProxyHealth, configuration: KubeProxyConfiguration): Promise<Servers> {
+    const servers = new Servers()
+    const options = {
+      configuration: () => configuration,
+      health,
+      metrics: () => ({
+        text: async () => METRICS,
+        slis: async () => exchange.body ?? '',
+        probes: { answered: () => undefined, checked: () => undefined, resetChecks: () => undefined },
+      }),
+      flags: { config: 'DIR/kp-ipvs.yaml', verbosity: 2 },
+      setVerbosity: () => undefined,
+      log: silentLog,
+    }
+    for (const port of [10249, 10256, 30900, 30901, 30902]) servers.#ports.set(port, await freePort())
+    for (const [port, answer] of [
+      [10249, metricsAnswering(options)],
+      [10256, healthAnswering(options)],
+    ] as const)
+      for (const address of ['127.0.0.1', '::1']) {
+        const failed = (error: Error): void => {
+          throw error
+        }
+        const listener = new HttpListener({
+          address,
+          port: servers.#ports.get(port) ?? 0,
+          answer,
+          onFailure: failed,
+          retryMs: () => 1000,
+        })
+        servers.#closers.push(() => listener.close())
+        listener.open()
+      }
+    servers.#openChecks(health)
+    await sleep(5)
+    return servers
+  }
+
+  #openChecks(health: ProxyHealth): void {
+    const checks = new HealthChecks({
+      nodeName: 'node0',
+      isProxyHealthy: () => health.isHealthy,
+      onProblem: () => undefined,
+      log: silentLog,
+    })
+    this.#closers.push(() => checks.close())
+    checks.listenOn({ IPv4: ['127.0.0.1'], IPv6: ['::1'] })
+    checks.update(
+      CHECKS.map(({ family, port, ...check }) => {
+        const at = this.#ports.get(port) ?? 0
+        return { key: `${family} ${at}`, check: { family, port: at, namespace: 'demo', ...check } }
+      }),
+    )
+  }
+
+  ask(exchange: Exchange): Promise<Answer> {
+    const [, host = '', port = ''] = /^(.*):(\d+)$/.exec(exchange.request.host) ?? []
+    return send(host.startsWith('[') ? '::1' : '127.0.0.1', this.#ports.get(Number(port)) ?? 0, exchange)
+  }
+
+  close(): void {
+    for (const close of this.#closers) close()
+  }
+}
+
+/** Below those that the kernel gives to clients; each case has its own, as cases run side by side. */
+let nextPort = 12_000 + (process.pid % 1000) * 10
+
+/** Free on both loopback addresses. */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = nextPort++
+    if ((await isFree(port, '127.0.0.1')) && (await isFree(port, '::1'))) return port
+  }
+}
+
+function isFree(port: number, host: string): Promise<boolean> {
+  const server = createServer()
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(false)).listen(port, host, () => server.close(() => resolve(true)))
+  })
+}

@@ -1,0 +1,100 @@
+/**
+ * The families of /metrics: each that kube-proxy has, its type, words, labels and buckets, against what we write.
+ * What could break: a family that kube-proxy has and we have not must show as a difference, alone or among its kind.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { metricsText, slisText } from '../../src/metrics/pages.ts'
+import { goNumber } from '../../src/metrics/page.ts'
+import { PROXY_IPTABLES } from '../../src/metrics/proxy-families.ts'
+import type { Family } from '../../src/metrics/family.ts'
+import { everythingCounted } from '../../test/support/counted.ts'
+import { bucketsOf, labelsOf, parseMetrics, type ParsedFamily } from '../../test/support/metrics-text.ts'
+import type { SurfaceCase } from './surface-case.ts'
+
+interface Recorded {
+  readonly name: string
+  readonly type: string
+  readonly help: string
+  readonly labels: readonly string[]
+  readonly buckets?: readonly string[]
+  readonly ipvs: boolean
+}
+
+/** Families of libraries, which stand or fall together, by how their names begin. */
+const KINDS: readonly (readonly [kind: string, begin: RegExp])[] = [
+  ['go_*', /^go_/],
+  ['apiserver_* and aggregator_*', /^(apiserver|aggregator)_/],
+  ['metrics about metrics', /^(cardinality_enforcement|disabled_metrics|hidden_metrics|registered_metrics)_/],
+  ['rest_client_transport_* and rest_client_exec_plugin_*', /^rest_client_(transport|exec_plugin)_/],
+]
+
+export async function surfaceCases(directory: string): Promise<readonly SurfaceCase[]> {
+  const folder = join(directory, 'http')
+  if (!existsSync(join(folder, 'metrics.json'))) return []
+  const recorded: readonly Recorded[] = JSON.parse(readFileSync(join(folder, 'metrics.json'), 'utf8')).families
+  const page = parseMetrics(await metricsText(everythingCounted()))
+  const kindOf = ({ name }: Recorded): string | undefined => KINDS.find(([, begin]) => begin.test(name))?.[0]
+  return [
+    ...recorded
+      .filter((family) => kindOf(family) === undefined)
+      .map((family) => ({
+        name: `metrics/${family.name}`,
+        run: async () => (family.ipvs ? differences(family, page.get(family.name)) : later(family, page)),
+      })),
+    ...KINDS.map(([kind]) => ({
+      name: `metrics/${kind}`,
+      run: async () => {
+        const missing = recorded.filter((family) => kindOf(family) === kind && !page.has(family.name))
+        return missing.length === 0 ? [] : [`${missing.length} families are not there`]
+      },
+    })),
+    { name: 'metrics/series in ipvs mode', run: async () => missingSeries(join(folder, 'metrics-ipvs.txt'), page) },
+    {
+      name: 'metrics/slis',
+      run: async () => {
+        const ours = parseMetrics(slisText(everythingCounted().probes))
+        const theirs = parseMetrics(readFileSync(join(folder, 'metrics-slis-ipvs.txt'), 'utf8'))
+        return [...theirs.values()].flatMap((family) =>
+          ours.get(family.name)?.help === family.help ? [] : [family.name],
+        )
+      },
+    },
+  ]
+}
+
+function differences(family: Recorded, ours: ParsedFamily | undefined): string[] {
+  if (ours === undefined) return ['it is not there']
+  return compare(family, { ...ours, labels: labelsOf(ours), buckets: bucketsOf(ours) })
+}
+
+/** A family of iptables mode alone: described, and not on the page of ipvs mode. */
+function later(family: Recorded, page: ReadonlyMap<string, ParsedFamily>): string[] {
+  if (page.has(family.name)) return ['it is there in ipvs mode']
+  const ours: Family | undefined = Object.values(PROXY_IPTABLES).find(({ name }) => name === family.name)
+  if (ours === undefined) return ['it is not there']
+  const buckets = ours.buckets === undefined ? [] : [...ours.buckets, Number.POSITIVE_INFINITY].map(goNumber)
+  return compare(family, { ...ours, buckets })
+}
+
+function compare(theirs: Recorded, ours: Omit<Recorded, 'name' | 'ipvs'>): string[] {
+  const differs = (what: string, a: unknown, b: unknown): string[] =>
+    JSON.stringify(a) === JSON.stringify(b) ? [] : [`${what}: ${JSON.stringify(b)} instead of ${JSON.stringify(a)}`]
+  return [
+    ...differs('type', theirs.type, ours.type),
+    ...differs('help', theirs.help, ours.help),
+    ...differs('labels', theirs.labels, ours.labels),
+    ...differs('buckets', theirs.buckets ?? [], ours.buckets ?? []),
+  ]
+}
+
+/** Series of kube-proxy's own families that its page has and ours has not. */
+function missingSeries(file: string, page: ReadonlyMap<string, ParsedFamily>): string[] {
+  const series = (family: ParsedFamily | undefined): string[] =>
+    (family?.samples ?? []).map(({ name, labels }) => `${name} ${JSON.stringify(Object.fromEntries(labels))}`)
+  const ours = new Set([...page.values()].flatMap(series))
+  return [...parseMetrics(readFileSync(file, 'utf8')).values()]
+    .filter(({ name }) => name.startsWith('kubeproxy_'))
+    .flatMap(series)
+    .filter((one) => !ours.has(one))
+}

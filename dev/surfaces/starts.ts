@@ -1,0 +1,46 @@
+/**
+ * Starts that must fail because there is nothing to connect with, as recorded in `exit/host.txt`.
+ * What could break: the recording names its scenes by title only; what was on the command line is said here.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { mismatches, type Recorded } from './compare.ts'
+import { runProgram } from './program.ts'
+import type { SurfaceCase } from './surface-case.ts'
+
+interface Start {
+  readonly args: readonly string[]
+  readonly files?: Readonly<Record<string, string>>
+}
+
+/** By the title of the scene. */
+const STARTS: Readonly<Record<string, Start>> = {
+  'kubeconfig file missing': { args: ['--kubeconfig=/nonexistent'] },
+  'kubeconfig not YAML': { args: ['--kubeconfig=bad.conf'], files: { 'bad.conf': 'a: [\nb: c\n' } },
+  'kubeconfig empty file': { args: ['--kubeconfig=empty.conf'], files: { 'empty.conf': '' } },
+  'no kubeconfig, no --master, not in a cluster': { args: [] },
+}
+
+export async function surfaceCases(directory: string): Promise<readonly SurfaceCase[]> {
+  const file = join(directory, 'exit/host.txt')
+  if (!existsSync(file)) return []
+  const scenes = scenesOf(readFileSync(file, 'utf8'))
+  return Object.entries(STARTS).flatMap(([title, { args, files = {} }]) => {
+    const recorded = scenes.get(title)
+    if (recorded === undefined) return []
+    const run = async () => mismatches(recorded, await runProgram(['--proxy-mode=ipvs', ...args], files))
+    return { name: `exit/host.txt ${title}`, run }
+  })
+}
+
+/** `== title`, then standard error, then `exit CODE`. */
+function scenesOf(text: string): ReadonlyMap<string, Recorded> {
+  const scenes = new Map<string, Recorded>()
+  for (const scene of text.split(/^== /m).slice(1)) {
+    const [title = '', ...lines] = scene.trimEnd().split('\n')
+    const exit = Number(/^exit (\d+)/.exec(lines.at(-1) ?? '')?.[1] ?? Number.NaN)
+    const stderr = lines.slice(0, -1).map((line) => `${line.replaceAll('DIR/', '')}\n`)
+    scenes.set(title, { exit, stdout: '', stderr: stderr.join('') })
+  }
+  return scenes
+}

@@ -1,0 +1,77 @@
+/**
+ * Follows the configuration file: what can be taken over is, anything else ends the process so that it starts anew.
+ * What could break: a broken file must never end a proxy that works; it is reported, and the old one stays in force.
+ */
+import { changesBetween } from '../config/changes.ts'
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { CodedError } from '../values/errors.ts'
+import type { Log } from '../values/log.ts'
+import { WatchedFile } from './watched-file.ts'
+
+export interface ConfigReloadOptions {
+  readonly path: string
+  /** What is in force now. */
+  readonly configuration: KubeProxyConfiguration
+  /** Reads the file again, with the flags that count beside it. Rejects with what is wrong with it. */
+  readonly read: () => Promise<KubeProxyConfiguration>
+  /** Takes over what changed; `fields` are those of LIVE_FIELDS, never none. */
+  readonly apply: (configuration: KubeProxyConfiguration, fields: readonly string[]) => void
+  /** Only a new process can take this over. */
+  readonly onFatal: (error: CodedError) => void
+  readonly log: Log
+  /** For tests. */
+  readonly pollMs?: number
+}
+
+export class ConfigReload {
+  readonly #options: ConfigReloadOptions
+  readonly #file: WatchedFile
+  #configuration: KubeProxyConfiguration
+
+  constructor(options: ConfigReloadOptions) {
+    const { path, configuration, pollMs } = options
+    this.#options = options
+    this.#configuration = configuration
+    this.#file = new WatchedFile({
+      path,
+      onContent: (error) => this.#changed(error),
+      ...(pollMs === undefined ? {} : { pollMs }),
+    })
+  }
+
+  /** Begins to look. */
+  start(): void {
+    this.#file.start()
+  }
+
+  close(): void {
+    this.#file.close()
+  }
+
+  async #changed(unreadable: Error | undefined): Promise<void> {
+    const { path, read, apply, onFatal, log } = this.#options
+    let next: KubeProxyConfiguration
+    try {
+      if (unreadable !== undefined) throw unreadable
+      next = await read()
+    } catch (error) {
+      log.error('The configuration file is broken; what was read before stays in force', { error, file: path })
+      return
+    }
+    const { live, restart } = changesBetween(this.#configuration, next)
+    if (restart.length > 0) {
+      const fields = restart.join(', ')
+      onFatal(
+        new CodedError(
+          'config-changed',
+          `content of the proxy server's configuration file was updated: a new process has to take over ${fields}`,
+        ),
+      )
+      return
+    }
+    this.#configuration = next
+    if (live.length === 0) return
+    log.info('Configuration file changed', { file: path, fields: live })
+    apply(next, live)
+  }
+}

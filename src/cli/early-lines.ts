@@ -1,0 +1,44 @@
+/**
+ * Log lines of the start, before there is a log: what kube-proxy says while it reads flags and configuration.
+ * What could break: its first lines are text whatever the format is going to be, since the format is not known yet.
+ */
+import { callerOf } from '../serve/log-caller.ts'
+import { formatJson, formatText, type LogLine } from '../serve/log-line.ts'
+import { withoutSecrets } from '../serve/log-secrets.ts'
+import { createLogSink } from '../serve/log-sink.ts'
+import { CodedError } from '../values/errors.ts'
+import type { LogFields } from '../values/log.ts'
+
+export type LogFormat = 'text' | 'json'
+
+export interface EarlyLine {
+  readonly level: 'info' | 'error'
+  readonly message: string
+  readonly fields?: LogFields
+  /** The -v that the line needs; default 0. */
+  readonly verbosity?: number
+  /** Printed as it is, without quotes (klog's Infof). */
+  readonly unstructured?: boolean
+  readonly format: LogFormat
+}
+
+/** What stopped the start after its log format was known. */
+export class SettingsRefused extends CodedError {
+  readonly format: LogFormat
+
+  constructor(code: string, message: string, format: LogFormat) {
+    super(code, message)
+    this.format = format
+  }
+}
+
+export const formatOf = (error: unknown): LogFormat => (error instanceof SettingsRefused ? error.format : 'text')
+
+/** Writes one line to standard error before it returns. */
+export function writeEarlyLine({ format, fields = {}, verbosity = 0, unstructured = false, ...rest }: EarlyLine): void {
+  const line: LogLine = { ...rest, fields, verbosity, unstructured, caller: callerOf(writeEarlyLine), atMs: Date.now() }
+  const text = format === 'json' ? formatJson(line) : formatText(line, process.pid)
+  sink.write(withoutSecrets(text))
+}
+
+const sink = createLogSink(2)

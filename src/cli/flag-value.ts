@@ -1,0 +1,102 @@
+/**
+ * One value of a flag, read as pflag reads it.
+ * What could break: the reasons are Go's own texts, recorded letter by letter.
+ */
+import { quote } from '../values/quote.ts'
+import { parseDuration } from '../config/duration.ts'
+import { splitHostPort } from '../config/host-port.ts'
+import { type Parsed, parseGoBool, parseGoFloat32, parseGoInt32, parseGoLevel } from '../config/go-text.ts'
+import { parseQuantity } from '../config/quantity.ts'
+import type { VmoduleItem } from '../config/types.ts'
+import { parseAddressSloppy } from '../values/address.ts'
+import type { FlagKinds } from './flags.ts'
+import { parseCommaList } from './comma-list.ts'
+import { KUBERNETES_VERSION } from './version.ts'
+
+type Parsers = {
+  readonly [Kind in keyof FlagKinds]: (text: string, before: FlagKinds[Kind] | undefined) => Parsed<FlagKinds[Kind]>
+}
+
+/** The parser of each kind. `before` is what an earlier occurrence of the same flag has given. */
+export const FLAG_PARSERS: Parsers = {
+  boolean: parseGoBool,
+  text: (value) => ({ value }),
+  int32: parseGoInt32,
+  float32: parseGoFloat32,
+  duration: (text) => {
+    const parsed = parseDuration(text)
+    return 'error' in parsed ? parsed : { value: parsed.milliseconds }
+  },
+  texts: (text, before = []) => {
+    const parsed = parseCommaList(text)
+    return 'error' in parsed ? parsed : { value: [...before, ...parsed.value] }
+  },
+  gates: parseGates,
+  ip: (value) =>
+    value === '' || parseAddressSloppy(value) !== undefined
+      ? { value }
+      : { error: `${quote(value)} is not a valid IP address` },
+  ipport: parseAddressPort,
+  level: parseGoLevel,
+  vmodule: parseVmodule,
+  quantity: parseQuantity,
+  version: parseVersion,
+  output: (value) => (value === 'text' || value === 'json' ? { value } : { error: 'must be text or json' }),
+}
+
+function parseGates(
+  text: string,
+  before: Readonly<Record<string, boolean>> | undefined,
+): Parsed<Readonly<Record<string, boolean>>> {
+  const gates = new Map(Object.entries(before ?? {}))
+  for (const pair of text.split(',')) {
+    if (pair === '') continue
+    const equals = pair.indexOf('=')
+    if (equals < 0) return { error: 'malformed pair, expect string=bool' }
+    const name = pair.slice(0, equals).trim()
+    const word = pair.slice(equals + 1).trim()
+    const parsed = parseGoBool(word)
+    if ('error' in parsed) return { error: `invalid value of ${name}: ${word}, err: ${parsed.error}` }
+    gates.set(name, parsed.value)
+  }
+  return { value: Object.fromEntries(gates) }
+}
+
+function parseAddressPort(value: string): Parsed<string> {
+  if (value === '' || parseAddressSloppy(value) !== undefined) return { value }
+  const split = splitHostPort(value)
+  if ('error' in split) return { error: `${quote(value)} is not in a valid format (ip or ip:port): ${split.error}` }
+  const { host, port } = split
+  if (parseAddressSloppy(host) === undefined) return { error: `${quote(host)} is not a valid IP address` }
+  if (!/^\+?\d+$/.test(port) || Number(port) > 65_535) return { error: `${quote(port)} is not a valid number` }
+  return { value }
+}
+
+function parseVmodule(text: string, before: readonly VmoduleItem[] = []): Parsed<readonly VmoduleItem[]> {
+  const items = [...before]
+  for (const item of text.split(',')) {
+    if (item === '') continue
+    const [filePattern = '', level = '', ...more] = item.split('=')
+    if (filePattern === '' || level === '' || more.length > 0)
+      return { error: `${quote(item)} does not have the pattern=N format` }
+    const verbosity = parseGoLevel(level)
+    if ('error' in verbosity) return { error: `parsing verbosity in ${quote(item)}: ${verbosity.error}` }
+    items.push({ filePattern, verbosity: verbosity.value })
+  }
+  return { value: items }
+}
+
+/** `true`, `false`, `raw`, or the release we stand in for, perhaps with more behind it. */
+function parseVersion(text: string): Parsed<string> {
+  if (text === 'raw') return { value: text }
+  if (text.startsWith('v')) {
+    const [numbers = ''] = text.split(/[-+]/)
+    if (!/^v\d+\.\d+\.\d+$/.test(numbers)) return { error: `could not parse ${quote(text)} as version` }
+    if (numbers === KUBERNETES_VERSION) return { value: text }
+    return {
+      error: `version ${quote(text)} must match major/minor/patch of default version ${quote(KUBERNETES_VERSION)}`,
+    }
+  }
+  const parsed = parseGoBool(text)
+  return 'error' in parsed ? parsed : { value: String(parsed.value) }
+}

@@ -1,0 +1,37 @@
+/**
+ * `--init-only`: writes the kernel's settings, which takes more rights than the proxy needs afterwards, and ends.
+ * What could break: no Service is looked at and nothing is asked of the API server, so it works in an init container.
+ */
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { openIpvsKernel } from '../dataplane/ipvs-kernel.ts'
+import { ipFamilies } from '../node/host.ts'
+import { ProblemLog } from '../serve/problem-log.ts'
+import type { Log } from '../values/log.ts'
+import { initializeIptablesNode, initializeNode } from './prepare-node.ts'
+import type { Settings } from './settings.ts'
+
+const DEADLINE_MS = 10_000
+
+/** Resolves to the exit code. Rejects when the kernel has no IPVS, or lacks the scheduler. */
+export async function initializeOnly({ configuration }: Settings, log: Log): Promise<number> {
+  const problems = new ProblemLog(log)
+  log.info(`Using ${configuration.mode} Proxier`)
+  if (configuration.mode === 'iptables') initializeIptablesNode({ configuration, problems, log })
+  else await initializeIpvsNode(configuration, problems, log)
+  for (const ipFamily of ipFamilies()) log.info('System initialized and --init-only specified', { ipFamily })
+  return 0
+}
+
+async function initializeIpvsNode(
+  configuration: KubeProxyConfiguration,
+  problems: ProblemLog,
+  log: Log,
+): Promise<void> {
+  const signal = AbortSignal.timeout(DEADLINE_MS)
+  const kernel = await openIpvsKernel([], signal)
+  try {
+    await initializeNode({ configuration, kernel, problems, log, signal })
+  } finally {
+    kernel.close()
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * How the proxy fares, from the moment the process starts: what passes, rules, audits and the Node say of it.
+ * What could break: it is asked before there is a kernel or a Node; then the Node is not known, and the first pass is due.
+ */
+import type { AuditObserver } from '../dataplane/audits.ts'
+import type { TableHealth } from '../dataplane/table-health.ts'
+import type { HealthState } from '../serve/health-answers.ts'
+import { SyncHealth } from '../serve/sync-health.ts'
+import type { ObjectChange } from '../service/objects.ts'
+import type { PassReport } from '../sync/reconciler.ts'
+import type { IpFamily } from '../values/protocol.ts'
+
+export interface ProxyHealthOptions {
+  readonly nodeName: string
+  /** Families this node has. */
+  readonly families: readonly IpFamily[]
+  /** KubeProxyConfiguration's, as it is now; twice as long may something be wrong. */
+  readonly syncPeriodMs: () => number
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+}
+
+/** What is looked at besides what passes say. */
+export interface FollowedKernel {
+  /** Tables as they stand now. */
+  readonly tables: () => Iterable<TableHealth>
+  /** The loops that write rules, one a family. */
+  readonly rules: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
+}
+
+/** The cluster autoscaler sets it on a Node that it is about to delete: load balancers shall stop using it before (KEP-3836). */
+const TO_BE_DELETED = 'ToBeDeletedByClusterAutoscaler'
+
+export class ProxyHealth {
+  readonly #options: ProxyHealthOptions
+  readonly #sync: SyncHealth
+  #nodeEligible = false
+  #kernel: FollowedKernel | undefined
+
+  constructor(options: ProxyHealthOptions) {
+    this.#options = options
+    const { families, syncPeriodMs, now } = options
+    this.#sync = new SyncHealth({ families, graceMs: () => 2 * syncPeriodMs(), now, clock: Date.now })
+    this.#sync.begin('start')
+  }
+
+  /** Takes the Node in, if it is among these. */
+  apply(changes: readonly ObjectChange[]): void {
+    for (const change of changes) {
+      if (change.kind !== 'nodes' || change.key !== this.#options.nodeName) continue
+      const { value } = change
+      this.#nodeEligible = value !== undefined && !value.deleting && !value.taintKeys.includes(TO_BE_DELETED)
+    }
+  }
+
+  follow(kernel: FollowedKernel): void {
+    this.#kernel = kernel
+  }
+
+  /** A pass begins; it has to end. */
+  passBegins(): void {
+    this.#sync.begin('pass')
+  }
+
+  passed(what: 'tables' | 'rules', { unreadable }: PassReport): void {
+    if (what === 'tables') {
+      this.#sync.end('start')
+      this.#sync.end('pass')
+    }
+    this.#sync.set(`reading ${what}`, unreadable.length > 0)
+    this.#lookAtRules()
+    for (const table of this.#kernel?.tables() ?? []) this.#sync.set(table.what, table.wrong, table.families)
+    this.#sync.looked()
+  }
+
+  /** Whoever hears of audits, and this, which an audit that is over tells that the kernel was looked at. */
+  alsoHears(observer: AuditObserver): AuditObserver {
+    return {
+      ...observer,
+      ended: (audit, durationMs, failed) => {
+        observer.ended(audit, durationMs, failed)
+        if (!failed) this.#sync.looked()
+      },
+    }
+  }
+
+  get isHealthy(): boolean {
+    this.#lookAtRules()
+    return this.#sync.isHealthy
+  }
+
+  get state(): HealthState {
+    this.#lookAtRules()
+    return { nodeEligible: this.#nodeEligible, families: this.#sync.families }
+  }
+
+  /** A process that hangs tells nobody, so this is looked at whenever somebody asks. */
+  #lookAtRules(): void {
+    for (const { family, isPending } of this.#kernel?.rules ?? [])
+      this.#sync.set(`rules ${family}`, isPending, [family])
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * The metrics of the daemon joined to what they are read from, once asked for: tables, connections, frontends.
+ * What could break: this runs at a scrape, in the event loop of the proxy. What grows with the cluster may cost nanoseconds an item.
+ */
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { kernelRelease } from '../node/host.ts'
+import { Metrics } from '../metrics/metrics.ts'
+import { RequestCounts } from '../metrics/request-counts.ts'
+import { ServiceTraffic } from '../metrics/service-traffic.ts'
+import type { Sources } from '../metrics/sources.ts'
+import { SyncCounts } from '../metrics/sync-counts.ts'
+import type { DesiredFrontends } from '../sync/desired-frontends.ts'
+import type { Mode } from './mode.ts'
+import { VERSION } from './version.ts'
+
+export interface ProxyMetricsOptions {
+  readonly configuration: Pick<KubeProxyConfiguration, 'featureGates' | 'kubeIPVS'>
+  readonly mode: Pick<Mode, 'families' | 'sources'>
+  readonly desired: DesiredFrontends
+  /** Requests to the API server, counted by whoever makes them. */
+  readonly requests?: RequestCounts
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+}
+
+export function proxyMetrics(options: ProxyMetricsOptions): Metrics {
+  return new Metrics({
+    sync: new SyncCounts({ families: options.mode.families, wallMs: Date.now }),
+    requests: options.requests ?? new RequestCounts(),
+    sources: sourcesOf(options),
+  })
+}
+
+function sourcesOf(options: ProxyMetricsOptions): Sources {
+  const { configuration, mode, desired, now } = options
+  const { readTraffic, ...kernel } = mode.sources
+  return {
+    ...kernel,
+    version: VERSION,
+    kernelRelease: kernelRelease(),
+    featureGates: configuration.featureGates,
+    serviceCount: () => desired.serviceCount,
+    conflictCount: () => count(desired.losers()),
+    traffic: new ServiceTraffic({
+      limit: readTraffic === undefined ? 0 : configuration.kubeIPVS.serviceMetricsLimit,
+      read: readTraffic ?? (async () => undefined),
+      ownerOf: (key) => desired.get(key)?.service,
+      now,
+    }),
+  }
+}
+
+function count(items: Iterable<unknown>): number {
+  let counted = 0
+  for (const _ of items) counted++
+  return counted
+}

@@ -1,0 +1,98 @@
+/**
+ * The lines of a start that operators and their tools look for, in kube-proxy's words.
+ * What could break: a line is found by its words; kube-proxy's warning that ipvs mode is deprecated is not among them.
+ */
+import { doubtsAbout } from '../config/doubts.ts'
+import { formatDuration } from '../config/duration.ts'
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { CATALOGUE } from '../ipset/catalogue.ts'
+import { kernelRelease } from '../node/host.ts'
+import { familyOf } from '../values/address.ts'
+import { CodedError } from '../values/errors.ts'
+import type { Log } from '../values/log.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { KUBERNETES_VERSION, VERSION } from './version.ts'
+
+/** What is known before the Node is. */
+export function logStart(configuration: KubeProxyConfiguration, families: readonly IpFamily[], log: Log): void {
+  if (configuration.mode === 'ipvs') logIpvsMode(configuration.ipvs, families, log)
+  else logIptablesMode(configuration, families, log)
+  const program = `kube-ipvs/${VERSION}`
+  log.info('Version info', { version: KUBERNETES_VERSION, program, kernel: kernelRelease(), node: process.version })
+}
+
+/** At most an hour passes between two looks of kube-proxy at everything. */
+const FULL_SYNC_MS = 3_600_000
+
+function logIptablesMode(
+  { iptables }: Pick<KubeProxyConfiguration, 'iptables'>,
+  families: readonly IpFamily[],
+  log: Log,
+): void {
+  log.info('Using iptables Proxier')
+  const [syncPeriod, minSyncPeriod] = [iptables.syncPeriodMs, iptables.minSyncPeriodMs].map(formatDuration)
+  const mark = `0x${((1 << iptables.masqueradeBit) >>> 0).toString(16).padStart(8, '0')}`
+  for (const ipFamily of families) {
+    log.verbose(2, 'Using iptables mark for masquerade', { ipFamily, mark })
+    const maxSyncPeriod = formatDuration(FULL_SYNC_MS)
+    log.verbose(2, 'Iptables sync params', { ipFamily, minSyncPeriod, syncPeriod, maxSyncPeriod })
+  }
+}
+
+function logIpvsMode(ipvs: KubeProxyConfiguration['ipvs'], families: readonly IpFamily[], log: Log): void {
+  const { scheduler, syncPeriodMs, minSyncPeriodMs } = ipvs
+  log.info('Using ipvs Proxier')
+  const syncPeriod = formatDuration(syncPeriodMs)
+  for (const ipFamily of families) {
+    if (scheduler === '') log.info('IPVS scheduler not specified, use rr by default', { ipFamily })
+    for (const { family, role, name } of CATALOGUE) {
+      const ipSetName = family === 'IPv6' ? `KUBE-6-${role}` : `KUBE-${role}`
+      if (family === ipFamily && ipSetName !== name)
+        log.info('Ipset name truncated', { ipSetName, truncatedName: name })
+    }
+    const minSyncPeriod = formatDuration(minSyncPeriodMs)
+    log.verbose(2, 'ipvs sync params', { ipFamily, minSyncPeriod, syncPeriod, maxSyncPeriod: syncPeriod })
+  }
+}
+
+export interface FirstSightOfNode {
+  readonly configuration: KubeProxyConfiguration
+  readonly families: readonly IpFamily[]
+  /** In kube-proxy's order; none when they are not known. */
+  readonly nodeIps: readonly string[]
+  readonly podCidrs: readonly string[]
+  readonly log: Log
+}
+
+/** What is known once the Node is. An error when the configuration cannot work on it. */
+export function logNode({ configuration, families, nodeIps, podCidrs, log }: FirstSightOfNode): CodedError | undefined {
+  const primary = primaryFamily(configuration.bindAddress, nodeIps)
+  const isDualStack = families.length === 2
+  const { texts, fatal } = doubtsAbout(configuration, { primary, isDualStack, podCidrs })
+  if (texts.length > 0)
+    log.error('Kube-proxy configuration may be incomplete or incorrect', { error: aggregate(texts) })
+  if (fatal.length > 0)
+    return new CodedError('config-invalid', `kube-proxy configuration is incorrect: ${aggregate(fatal).message}`)
+  if (isDualStack) log.info('kube-proxy running in dual-stack mode', { 'primary ipFamily': primary })
+  else log.info('kube-proxy running in single-stack mode', { ipFamily: families[0] ?? primary })
+  for (const nodeIP of nodeIps) {
+    const family = familyOf(nodeIP)
+    log.verbose(2, 'Record nodeIP and family', { ipFamily: family, nodeIP, family })
+  }
+  return undefined
+}
+
+/** bindAddress decides unless it is unspecified and IPv4, then the node's first IP. */
+function primaryFamily(bindAddress: string, nodeIps: readonly string[]): IpFamily {
+  if (bindAddress !== '' && bindAddress !== '0.0.0.0' && bindAddress !== '::') return familyOf(bindAddress)
+  return familyOf(nodeIps[0] ?? (bindAddress || '0.0.0.0'))
+}
+
+/** Several reasons in one, as Kubernetes prints them. */
+function aggregate(texts: readonly string[]): AggregateError {
+  const [first = ''] = texts
+  return new AggregateError(
+    texts.map((text) => new Error(text)),
+    texts.length === 1 ? first : `[${texts.join(', ')}]`,
+  )
+}

@@ -1,0 +1,32 @@
+/**
+ * `--write-config-to FILE`: the configuration as it would be used, as a file for kube-proxy and for us.
+ * What could break: the file is compared byte for byte with what kube-proxy writes.
+ */
+import { writeFile } from 'node:fs/promises'
+import { toYaml } from '../config/to-yaml.ts'
+import { toV1alpha1 } from '../config/write.ts'
+import { type LogFormat, SettingsRefused, writeEarlyLine } from './early-lines.ts'
+import type { FlagValues } from './flags.ts'
+import { checkSettings } from './settings.ts'
+
+/** Writes the file, over what is there; nothing is started. */
+export async function writeConfiguration(flags: FlagValues, path: string): Promise<number> {
+  const configuration = await checkSettings(flags)
+  const format = configuration.logging.format === 'json' ? 'json' : 'text'
+  const { qps } = configuration.clientConnection
+  if (!Number.isFinite(qps))
+    throw unwritable(`json: unsupported value: ${Number.isNaN(qps) ? 'NaN' : qps > 0 ? '+Inf' : '-Inf'}`, format)
+  try {
+    await writeFile(path, toYaml(toV1alpha1(configuration)))
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message.replace(/^[A-Z]+: (.*), \w+ .*$/, '$1') : String(cause)
+    throw unwritable(`open ${path}: ${reason}`, format)
+  }
+  writeEarlyLine({ level: 'info', message: 'Wrote configuration', fields: { file: path }, format })
+  return 0
+}
+
+function unwritable(reason: string, format: LogFormat): SettingsRefused {
+  writeEarlyLine({ level: 'error', message: 'Error running ProxyServer', fields: { err: reason }, format })
+  return new SettingsRefused('config-unwritable', reason, format)
+}

@@ -1,0 +1,110 @@
+/**
+ * What Go's encoding/json says of a value of the wrong type, made from zod's issues.
+ * What could break: these texts are recorded. Go walks the keys in order, goes on after most mistakes and reports the
+ * first; but a type that reads itself (a duration) ends the walk, and its reason stands alone.
+ */
+import { quote } from '../values/quote.ts'
+import type * as z from 'zod'
+import { parseDuration } from './duration.ts'
+import type { Path } from './document.ts'
+import type { Field } from './field.ts'
+import { parseQuantity } from './quantity.ts'
+
+/** A place in the document and what the types say of it. */
+interface Place {
+  readonly path: Path
+  /** Go's name of the block around it. */
+  readonly struct: string
+  /** Names from the top, as Go joins them. */
+  readonly field: string
+  readonly type: Pick<Field, 'go' | 'reads'>
+}
+
+export interface Decoded {
+  /** The value at a path; undefined when there is none. */
+  valueAt(path: Path): unknown
+  /** A number as it stands in the JSON that Go decodes. */
+  numberAt(path: Path): string
+}
+
+/** The one error that Go reports; undefined when none of the issues is about a type. */
+export function decodeError(
+  issues: readonly z.core.$ZodIssue[],
+  document: Pick<Field, 'go' | 'fields'>,
+  decoded: Decoded,
+): string | undefined {
+  const places = issues
+    .filter(({ code }) => code !== 'unrecognized_keys')
+    .map(({ path }) => placeOf(path, document))
+    .sort((a, b) => compareInOrder(a.path, b.path, decoded))
+  const alone = places.find(({ type }) => type.reads !== undefined)
+  const first = alone ?? places[0]
+  return first === undefined ? undefined : reasonOf(first, decoded)
+}
+
+/** As far as the types go: zod may name a place inside a value that should have been something simple. */
+function placeOf(path: Path, document: Pick<Field, 'go' | 'fields'>): Place {
+  let type: Pick<Field, 'go' | 'reads' | 'fields' | 'item'> = document
+  let struct = ''
+  const names: string[] = []
+  for (const step of path) {
+    const field: Field | undefined = type.item ?? type.fields?.[String(step)]
+    if (field === undefined) break
+    if (type.item === undefined) {
+      struct = type.go.slice(type.go.indexOf('.') + 1)
+      names.push(field.goName ?? String(step))
+    }
+    type = field
+  }
+  return { path, struct, field: names.join('.'), type }
+}
+
+function reasonOf({ path, struct, field, type }: Place, decoded: Decoded): string {
+  const value = decoded.valueAt(path)
+  const found = goTypeOf(value)
+  const mismatch = (shown: string) =>
+    `json: cannot unmarshal ${shown} into Go struct field ${struct}.${field} of type ${type.go}`
+  switch (type.reads) {
+    case 'duration':
+      return found === 'string' || found === 'null' ? reasonOfDuration(String(value ?? '')) : mismatch(found)
+    case 'flushFrequency': {
+      if (found === 'string') return reasonOfDuration(String(value))
+      const raw = found === 'number' ? decoded.numberAt(path) : JSON.stringify(value)
+      const shown = found === 'number' ? `number ${raw}` : found
+      return `invalid duration ${quote(raw)}: json: cannot unmarshal ${shown} into Go value of type time.Duration`
+    }
+    case 'quantity': {
+      const raw = found === 'string' ? String(value).trim() : JSON.stringify(value)
+      const parsed = parseQuantity(raw)
+      return 'error' in parsed ? parsed.error : mismatch(found)
+    }
+    default:
+      return mismatch(found === 'number' && NUMERIC.has(type.go) ? `number ${decoded.numberAt(path)}` : found)
+  }
+}
+
+const NUMERIC: ReadonlySet<string> = new Set(['int32', 'float32', 'v1.VerbosityLevel'])
+
+function reasonOfDuration(text: string): string {
+  const parsed = parseDuration(text)
+  return 'error' in parsed ? parsed.error : `time: invalid duration ${quote(text)}`
+}
+
+/** Go's word for the JSON type of a value. */
+export function goTypeOf(value: unknown): string {
+  if (value === null || value === undefined) return 'null'
+  if (Array.isArray(value)) return 'array'
+  return typeof value === 'boolean' ? 'bool' : typeof value
+}
+
+/** The order in which Go comes by two places: keys as they stand in the document, list items by position. */
+export function compareInOrder(a: Path, b: Path, decoded: Pick<Decoded, 'valueAt'>): number {
+  for (let depth = 0; depth < Math.min(a.length, b.length); depth++) {
+    const [left, right] = [a[depth], b[depth]]
+    if (left === right) continue
+    if (typeof left === 'number' && typeof right === 'number') return left - right
+    const keys = Object.keys(decoded.valueAt(a.slice(0, depth)) ?? {})
+    return keys.indexOf(String(left)) - keys.indexOf(String(right))
+  }
+  return a.length - b.length
+}

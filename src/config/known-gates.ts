@@ -1,0 +1,196 @@
+/**
+ * The feature gates of Kubernetes v1.36, as kube-proxy knows them: what may be set, and what depends on what.
+ * What could break: a gate that is not listed here is refused, as in kube-proxy; a newer release brings another list.
+ */
+
+/** How far a gate has come: alpha ones are off unless said otherwise, of the others `on` tells. */
+export interface Gate {
+  readonly stage: 'alpha' | 'beta' | 'settled' | 'deprecated'
+  readonly on: boolean
+  /** Cannot be set to anything else. */
+  readonly locked: boolean
+}
+
+const LISTS: readonly (readonly [gate: Gate, names: string])[] = [
+  [
+    { stage: 'alpha', on: false, locked: false },
+    `
+  APIServingWithRoutine AllAlpha AllowUnsafeMalformedObjectDeletion CBORServingAndStorage
+  CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ClientsAllowCBOR ClientsPreferCBOR
+  CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook ContainerStopSignals
+  ControllerManagerReleaseLeaderElectionLockOnExit CrossNamespaceVolumeDataSource DRAListTypeAttributes
+  DRANodeAllocatableResources DRAResourcePoolStatus DRAWorkloadResourceClaims EventedPLEG GangScheduling
+  GenericWorkload HPAScaleToZero ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs
+  InPlacePodVerticalScalingExclusiveMemory KubeletInUserNamespace LoggingAlphaOptions
+  ManifestBasedAdmissionControlConfig MemoryQoS MutablePVNodeAffinity NativeHistograms
+  PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodLevelResourceManagers
+  PodLogsQuerySplitStreams PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay RuntimeClassInImageCriApi
+  ShardedListAndWatch StorageCapacityScoring StorageVersionAPI TaintTolerationComparisonOperators
+  TopologyAwareWorkloadScheduling TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport
+  VolumeLimitScaling WindowsCPUAndMemoryAffinity WorkloadAwarePreemption WorkloadWithJob`,
+  ],
+  [
+    { stage: 'beta', on: true, locked: false },
+    `
+  APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AtomicFIFO
+  AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions CRDObservedGenerationTracking
+  ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowTLSCacheGC ComponentFlagz
+  ComponentStatusz ConstrainedImpersonation ContainerCheckpoint ContainerRestartRules ContextualLogging
+  DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
+  DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout
+  DeclarativeValidationBeta DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency EnvFiles
+  ExtendWebSocketsToKubelet GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance
+  HostnameOverride InOrderInformersBatchProcess InPlacePodLevelResourcesVerticalScaling
+  InPlacePodVerticalScalingInitContainers KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
+  KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders ListFromCacheSnapshot LoggingBetaOptions
+  MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge
+  MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs NodeDeclaredFeatures
+  NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching PLEGOnDemandRelist PodDeletionCost
+  PodLevelResources PodReadyToStartContainersCondition PodTopologyLabelsAdmission PortForwardWebsockets
+  PreventStaticPodAPIReferences RelaxedServiceNameValidation ReloadKubeletClientCAFile
+  ReloadKubeletServerCertificateFile RemoteRequestHeaderUID ResourceHealthStatus ResourceHealthStatusMessage
+  RestartAllContainersOnContainerExits RotateKubeletServerCertificate SchedulerAsyncPreemption
+  SchedulerPopFromBackoffQ ServiceAccountNodeAudienceRestriction SizeBasedListCostEstimate
+  StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet
+  StaleControllerConsistencyStatefulSet StatefulSetSemanticRevisionComparison StorageVersionHash
+  StrictIPCIDRValidation StructuredAuthenticationConfigurationEgressSelector
+  StructuredAuthenticationConfigurationJWKSMetrics TokenRequestServiceAccountUIDValidation
+  TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation
+  UnknownVersionInteroperabilityProxy UnlockWhileProcessingFIFO WatchCacheInitializationPostStartHook WatchList
+  WatchListClient WindowsGracefulNodeShutdown`,
+  ],
+  [
+    { stage: 'beta', on: false, locked: false },
+    `
+  AllBeta ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode CoordinatedLeaderElection
+  DRADeviceTaintRules LocalStorageCapacityIsolationFSQuotaMonitoring MaxUnavailableStatefulSet
+  PodCertificateRequest SELinuxMount SchedulerAsyncAPICalls StorageVersionMigrator`,
+  ],
+  [
+    { stage: 'settled', on: true, locked: false },
+    `
+  AllowServiceExternalIPs CustomCPUCFSQuotaPeriod DRAPrioritizedList InformerResourceVersion
+  MutatingAdmissionPolicy`,
+  ],
+  [
+    { stage: 'settled', on: true, locked: true },
+    `
+  APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource AuthorizeNodeWithSelectors
+  AuthorizeWithSelectors BtreeWatchCache CPUManagerPolicyOptions CRDValidationRatcheting
+  CSIServiceAccountTokenSecrets ConsistentListFromCache CustomResourceFieldSelectors DRAAdminAccess
+  DeclarativeValidation DisableAllocatorDualWrite DynamicResourceAllocation ExecProbeTimeout
+  ExternalServiceAccountTokenSigner ImageMaximumGCAge ImageVolume InOrderInformers InPlacePodVerticalScaling
+  JobBackoffLimitPerIndex JobManagedBy JobPodReplacementPolicy JobSuccessPolicy KubeletCgroupDriverFromCRI
+  KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet KubeletTracing
+  LogarithmicScaleDown MatchLabelKeysInPodAffinity MultiCIDRServiceAllocator MutableCSINodeAllocatableCount
+  NFTablesProxyMode NodeInclusionPolicyInPodTopologySpread NodeLogQuery NodeSwap OrderedNamespaceDeletion
+  PodLifecycleSleepAction PodLifecycleSleepActionAllowZero PodObservedGenerationTracking PodSchedulingReadiness
+  PreferSameTrafficDistribution ProcMountType RecoverVolumeExpansionFailure RecursiveReadOnlyMounts
+  RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation ResilientWatchCacheInitialization
+  RetryGenerateName SELinuxChangePolicy SELinuxMountReadWriteOncePod SchedulerQueueingHints
+  SeparateTaintEvictionController ServiceAccountTokenJTI ServiceAccountTokenNodeBinding
+  ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo SidecarContainers
+  StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf StructuredAuthenticationConfiguration
+  SupplementalGroupsPolicy SystemdWatchdog TopologyManagerPolicyOptions UserNamespacesSupport
+  VolumeAttributesClass WinDSR WinOverlay`,
+  ],
+  [
+    { stage: 'deprecated', on: true, locked: false },
+    `
+  DisableCPUQuotaWithExclusiveCPUs KubeletPodResourcesListUseActivePods ServiceCIDRStatusFieldWiping
+  StorageNamespaceIndex`,
+  ],
+  [
+    { stage: 'deprecated', on: false, locked: false },
+    `
+  AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests ChangeContainerStatusOnKubeletRestart
+  DeclarativeValidationTakeover KMSv1 KubeletRegistrationGetOnExistsOnly WindowsHostNetwork`,
+  ],
+  [
+    { stage: 'deprecated', on: false, locked: true },
+    `
+  AllowOverwriteTerminationGracePeriodSeconds GitRepoVolumeDriver SeparateCacheWatchRPC`,
+  ],
+  [
+    { stage: 'deprecated', on: true, locked: true },
+    `
+  AggregatedDiscoveryRemoveBetaType DisableNodeKubeProxyVersion`,
+  ],
+]
+
+/** What must be on for a gate to be on: `gate: needed needed`. */
+const NEEDS = `
+  AuthorizeNodeWithSelectors: AuthorizeWithSelectors
+  ClusterTrustBundleProjection: ClusterTrustBundle
+  DRAAdminAccess: DynamicResourceAllocation
+  DRAConsumableCapacity: DynamicResourceAllocation
+  DRADeviceBindingConditions: DRAResourceClaimDeviceStatus DynamicResourceAllocation
+  DRADeviceTaintRules: DRADeviceTaints
+  DRADeviceTaints: DynamicResourceAllocation
+  DRAExtendedResource: DynamicResourceAllocation
+  DRAListTypeAttributes: DynamicResourceAllocation
+  DRANodeAllocatableResources: DynamicResourceAllocation
+  DRAPartitionableDevices: DynamicResourceAllocation
+  DRAPrioritizedList: DynamicResourceAllocation
+  DRAResourceClaimGranularStatusAuthorization: DRAResourceClaimDeviceStatus DynamicResourceAllocation
+  DRAResourcePoolStatus: DynamicResourceAllocation
+  DRASchedulerFilterTimeout: DynamicResourceAllocation
+  DRAWorkloadResourceClaims: DynamicResourceAllocation GenericWorkload
+  DeclarativeValidationBeta: DeclarativeValidation
+  DeclarativeValidationTakeover: DeclarativeValidation
+  DisableAllocatorDualWrite: MultiCIDRServiceAllocator
+  ExtendWebSocketsToKubelet: NodeDeclaredFeatures
+  GangScheduling: GenericWorkload
+  GracefulNodeShutdownBasedOnPodPriority: GracefulNodeShutdown
+  ImageVolumeWithDigest: ImageVolume
+  InPlacePodLevelResourcesVerticalScaling: InPlacePodVerticalScaling NodeDeclaredFeatures PodLevelResources
+  InPlacePodVerticalScalingExclusiveCPUs: InPlacePodVerticalScaling
+  InPlacePodVerticalScalingExclusiveMemory: InPlacePodVerticalScaling
+  InPlacePodVerticalScalingInitContainers: InPlacePodVerticalScaling NodeDeclaredFeatures
+  MatchLabelKeysInPodTopologySpreadSelectorMerge: MatchLabelKeysInPodTopologySpread
+  PodCertificateRequest: AuthorizeNodeWithSelectors
+  PodLevelResourceManagers: PodLevelResources
+  PodLifecycleSleepActionAllowZero: PodLifecycleSleepAction
+  ProcMountType: UserNamespacesSupport
+  ResourceHealthStatus: DynamicResourceAllocation
+  ResourceHealthStatusMessage: ResourceHealthStatus
+  RestartAllContainersOnContainerExits: ContainerRestartRules NodeDeclaredFeatures
+  ServiceAccountTokenNodeBinding: ServiceAccountTokenNodeBindingValidation
+  StaleControllerConsistencyDaemonSet: AtomicFIFO
+  StaleControllerConsistencyJob: AtomicFIFO
+  StaleControllerConsistencyReplicaSet: AtomicFIFO
+  StaleControllerConsistencyStatefulSet: AtomicFIFO
+  StorageVersionAPI: APIServerIdentity
+  StructuredAuthenticationConfigurationEgressSelector: StructuredAuthenticationConfiguration
+  StructuredAuthenticationConfigurationJWKSMetrics: StructuredAuthenticationConfiguration
+  TopologyAwareWorkloadScheduling: GenericWorkload
+  UnknownVersionInteroperabilityProxy: APIServerIdentity
+  UserNamespacesHostNetworkSupport: NodeDeclaredFeatures UserNamespacesSupport
+  WindowsGracefulNodeShutdown: GracefulNodeShutdown
+  WorkloadAwarePreemption: GangScheduling
+  WorkloadWithJob: GenericWorkload`
+
+let gates: ReadonlyMap<string, Gate> | undefined
+
+/** Every gate by name. The list is taken apart when it is first asked for. */
+export function knownGates(): ReadonlyMap<string, Gate> {
+  gates ??= new Map(
+    LISTS.flatMap(([gate, names]) =>
+      names
+        .trim()
+        .split(/\s+/)
+        .map((name) => [name, gate] as const),
+    ),
+  )
+  return gates
+}
+
+/** Gates with the names of those that they need. */
+export function neededGates(): readonly (readonly [gate: string, needs: readonly string[]])[] {
+  return NEEDS.trim()
+    .split('\n')
+    .map((line) => {
+      const [name = '', needs = ''] = line.trim().split(': ')
+      return [name, needs.split(' ')]
+    })
+}

@@ -1,0 +1,86 @@
+/**
+ * What Go's YAML reader says of a text that is no YAML, made from the `yaml` package's errors.
+ * What could break: the texts are recorded. Go counts lines in two ways: its scanner from 1, its parser from 0.
+ */
+import type { ErrorCode } from 'yaml'
+
+/** An error of the `yaml` package, with the lines (from 1) where it begins and ends. */
+export interface ReaderError {
+  readonly code: ErrorCode
+  readonly message: string
+  readonly line: number
+  readonly endLine: number
+  /** Where it begins in the text. */
+  readonly offset: number
+}
+
+/** `yaml: line 4: did not find expected key`, as kube-proxy's log has it. */
+export function goYamlError(errors: readonly ReaderError[], text: string): string {
+  const [first] = errors
+  if (first === undefined) return 'yaml: unknown problem parsing YAML content'
+  const lines = text.split('\n')
+  const scanner = (line: number, problem: string) => `yaml: line ${line}: ${problem}`
+  const parser = (line: number, problem: string) => (line <= 1 ? `yaml: ${problem}` : scanner(line - 1, problem))
+  const { message, line } = first
+  switch (first.code) {
+    case 'BLOCK_AS_IMPLICIT_KEY':
+      return scanner(lineOfColon(lines, errors), 'mapping values are not allowed in this context')
+    case 'MISSING_CHAR':
+      if (message.includes('quote')) return scanner(lines.length, 'found unexpected end of stream')
+      if (message.includes('map keys')) return scanner(nextContent(lines, line), "could not find expected ':'")
+      return parser(line, 'did not find expected key')
+    case 'MULTILINE_IMPLICIT_KEY':
+      if (errors.some((error) => error.code === 'MISSING_CHAR' && error.message.includes('quote')))
+        return scanner(lines.length, 'found unexpected end of stream')
+      if (errors.some((error) => error.message.includes('block-seq-ind')))
+        return parser(line, 'did not find expected key')
+      return scanner(Math.max(first.endLine, line + 1), "could not find expected ':'")
+    case 'BAD_INDENT':
+      if (/[,[{]$/.test(text.slice(0, first.offset).trimEnd()))
+        return parser(line, 'did not find expected node content')
+      if (message.startsWith('Flow sequence')) return parser(line, "did not find expected ',' or ']'")
+      if (message.startsWith('Flow map')) return parser(line, "did not find expected ',' or '}'")
+      return parser(line, 'did not find expected key')
+    case 'BAD_SCALAR_START':
+      return scanner(line, 'found character that cannot start any token')
+    case 'TAB_AS_INDENT':
+      return scanner(
+        line,
+        endsPlain(lines, line)
+          ? 'found a tab character that violates indentation'
+          : 'found character that cannot start any token',
+      )
+    case 'BAD_DQ_ESCAPE':
+      return scanner(line, 'found unknown escape character')
+    case 'UNEXPECTED_TOKEN':
+      if (message.startsWith('Block scalar header')) return scanner(line, 'did not find expected comment or line break')
+      if (message.includes('block-seq-ind'))
+        return scanner(line, 'block sequence entries are not allowed in this context')
+      if (/Unexpected flow-\w+-end token/.test(message) && !/^[\s}\]]*$/.test(lines[line - 1] ?? ''))
+        return parser(line, 'did not find expected node content')
+      if (message.startsWith('Unexpected ,')) return parser(line, 'did not find expected node content')
+      return parser(line, 'did not find expected key')
+    default:
+      return scanner(line, message)
+  }
+}
+
+/** The line of the colon that is one too many; behind a text of several lines it stands on a later one. */
+function lineOfColon(lines: readonly string[], errors: readonly ReaderError[]): number {
+  const line = errors[0]?.endLine ?? 1
+  if (!errors.some(({ code }) => code === 'MULTILINE_IMPLICIT_KEY')) return line
+  const found = lines.findIndex((text, index) => index >= line && /:(\s|$)/.test(text))
+  return found < 0 ? line : found + 1
+}
+
+/** The line of what comes next after a line, or the one after the last. */
+function nextContent(lines: readonly string[], line: number): number {
+  const found = lines.findIndex((text, index) => index >= line && /^[^#\s]/.test(text.trimStart()))
+  return found < 0 ? lines.length : found + 1
+}
+
+/** Whether a text without quotes ends on the line before, so that the next one might go on with it. */
+function endsPlain(lines: readonly string[], line: number): boolean {
+  const before = lines.slice(0, line - 1).findLast((text) => text.trim() !== '') ?? ''
+  return /[^:\-\]}"'\s]\s*$/.test(before.replace(/\s#.*$/, ''))
+}

@@ -1,0 +1,68 @@
+/**
+ * Which kernel tables cannot be written: not a key that fails, but the table.
+ * What could break: whoever may create Services can make keys that fail, and must not take a node out of service with
+ * them. So a table of Services' things is in trouble only when nothing is in it, or for reasons that no item has.
+ */
+import { CATALOGUE } from '../ipset/catalogue.ts'
+import type { TableSync } from '../sync/table-sync.ts'
+import { CodedError } from '../values/errors.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import type { IpvsDataplane } from './ipvs.ts'
+
+/** A table, or the part of one that is for one family, and whether it is in trouble. */
+export interface TableHealth {
+  readonly what: string
+  readonly families: readonly IpFamily[]
+  readonly wrong: boolean
+}
+
+type Wanted = Pick<TableSync<unknown, unknown>, 'failing' | 'desired' | 'desiredCount'>
+
+/** What goes wrong with a table, whichever key it shows at. A Service cannot bring these about. */
+const FAULTS_OF_TABLES: ReadonlySet<string> = new Set([
+  'EPERM',
+  'ENODEV',
+  'ENOMEM',
+  'ENOBUFS',
+  'netlink-timeout',
+  'netlink-closed',
+  'genl-family-missing',
+])
+
+/** The chains of iptables mode after a pass over rules: most are of Services, and a single one may be a bad one. */
+export function* chainHealth(
+  loops: Iterable<{ readonly family: IpFamily; readonly sync: Wanted & { readonly table: { readonly name: string } } }>,
+): Generator<TableHealth> {
+  for (const { sync, family } of loops) yield { what: sync.table.name, families: [family], wrong: isInTrouble(sync) }
+}
+
+/** Every table of ipvs mode as it stands after a pass. What it costs grows with what fails, not with what is there. */
+export function* tableHealth(dataplane: IpvsDataplane, families: readonly IpFamily[]): Generator<TableHealth> {
+  const { guard } = dataplane
+  // What does not come from Services: each of these is needed by all of them.
+  yield { what: 'device', families, wrong: any(dataplane.device.failing()) }
+  for (const { sync, family } of guard.loops)
+    yield { what: sync.table.name, families: [family], wrong: any(sync.failing()) }
+  const failingSets = new Set(Array.from(guard.sets.failing(), ([name]) => name))
+  for (const family of families) {
+    const wrong = CATALOGUE.some((set) => set.family === family && failingSets.has(set.name))
+    yield { what: `sets ${family}`, families: [family], wrong }
+  }
+  for (const sync of [guard.entries, dataplane.virtualServers, dataplane.addresses])
+    yield { what: sync.table.name, families, wrong: isInTrouble(sync) }
+}
+
+function any(failing: Iterable<unknown>): boolean {
+  for (const _ of failing) return true
+  return false
+}
+
+/** Whether the fault is the table's, or nothing of what is wanted could be written. A single item may be a bad one. */
+function isInTrouble(sync: Wanted): boolean {
+  let failing = 0
+  for (const [key, error] of sync.failing()) {
+    if (error instanceof CodedError && FAULTS_OF_TABLES.has(error.code)) return true
+    if (sync.desired(key) !== undefined) failing++
+  }
+  return failing > 1 && failing === sync.desiredCount
+}

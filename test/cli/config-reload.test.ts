@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { ConfigReload } from '../../src/cli/config-reload.ts'
+import { readConfigurationFile } from '../../src/config/file.ts'
+import { formatConfigurationErrors } from '../../src/config/load.ts'
+import type { KubeProxyConfiguration } from '../../src/config/types.ts'
+import { eventually } from '../support/daemon.ts'
+import { recordingLog } from '../support/recording-log.ts'
+
+const text = (more: object = {}): string =>
+  JSON.stringify({
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode: 'ipvs',
+    ...more,
+  })
+
+async function read(path: string): Promise<KubeProxyConfiguration> {
+  const result = await readConfigurationFile(path)
+  if ('errors' in result) throw new Error(formatConfigurationErrors(result.errors))
+  return result.configuration
+}
+
+/** A folder with a configuration file that is followed, and what came of it. */
+async function followed(t: TestContext, make = (path: string) => writeFileSync(path, text())) {
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-reload-'))
+  const path = join(folder, 'config.conf')
+  make(path)
+  const log = recordingLog()
+  const applied: (readonly string[])[] = []
+  const fatal: string[] = []
+  let reads = 0
+  const reload = new ConfigReload({
+    path,
+    configuration: await read(path),
+    read: () => {
+      reads++
+      return read(path)
+    },
+    apply: (_, fields) => applied.push(fields),
+    onFatal: (error) => fatal.push(error.message),
+    log,
+    pollMs: 10,
+  })
+  reload.start()
+  t.after(() => {
+    reload.close()
+    rmSync(folder, { recursive: true })
+  })
+  await eventually(() => assert.equal(reads, 1))
+  const errors = (): number => log.lines.filter(({ level }) => level === 'error').length
+  return { folder, path, log, applied, fatal, errors, reads: () => reads }
+}
+
+test('ConfigReload takes over what it can after a write in place and a rename', async (t) => {
+  const { folder, path, applied, fatal } = await followed(t)
+  writeFileSync(path, text({ logging: { verbosity: 3 } }))
+  await eventually(() => assert.deepEqual(applied, [['logging.verbosity']]))
+  writeFileSync(join(folder, 'new'), text({ logging: { verbosity: 3 }, nodePortAddresses: ['primary'] }))
+  renameSync(join(folder, 'new'), path)
+  await eventually(() => assert.deepEqual(applied[1], ['nodePortAddresses']))
+  writeFileSync(path, text())
+  await eventually(() => assert.deepEqual(applied[2], ['logging.verbosity', 'nodePortAddresses']))
+  assert.deepEqual(fatal, [])
+})
+
+/** What kubelet does with a ConfigMap: a new folder, and `..data` led to it in one step. */
+function swap(folder: string, version: number, content: string): void {
+  mkdirSync(join(folder, `..${version}`))
+  writeFileSync(join(folder, `..${version}`, 'config.conf'), content)
+  symlinkSync(`..${version}`, join(folder, '..next'))
+  renameSync(join(folder, '..next'), join(folder, '..data'))
+  rmSync(join(folder, `..${version - 1}`), { recursive: true, force: true })
+}
+
+test("ConfigReload sees kubelet's swap of a symbolic link, again and again", async (t) => {
+  const { folder, applied } = await followed(t, (path) => {
+    swap(join(path, '..'), 1, text())
+    symlinkSync('..data/config.conf', path)
+  })
+  swap(folder, 2, text({ oomScoreAdj: 1 }))
+  await eventually(() => assert.equal(applied.length, 1))
+  swap(folder, 3, text({ oomScoreAdj: 2 }))
+  await eventually(() => assert.equal(applied.length, 2))
+})
+
+test('ConfigReload ends the process for any other change and names the fields', async (t) => {
+  const { path, applied, fatal } = await followed(t)
+  writeFileSync(path, text({ logging: { verbosity: 3 }, clusterCIDR: '10.0.0.0/8', ipvs: { scheduler: 'lc' } }))
+  await eventually(() =>
+    assert.deepEqual(fatal, [
+      "content of the proxy server's configuration file was updated: a new process has to take over clusterCIDR, ipvs.scheduler",
+    ]),
+  )
+  assert.deepEqual(applied, [])
+})
+
+test('ConfigReload reports a broken file once, and one that is away, and goes on with the old one', async (t) => {
+  const { path, log, applied, fatal, errors, reads } = await followed(t)
+  writeFileSync(path, 'mode: [')
+  await eventually(() => assert.equal(errors(), 1))
+  // Touched, but no other content.
+  writeFileSync(path, 'mode: [')
+  rmSync(path)
+  await eventually(() => assert.equal(errors(), 2))
+  const before = reads()
+  writeFileSync(path, text())
+  await eventually(() => assert.equal(reads(), before + 1))
+  writeFileSync(path, text({ oomScoreAdj: 5 }))
+  await eventually(() => assert.deepEqual(applied, [['oomScoreAdj']]))
+  assert.equal(errors(), 2)
+  assert.match(log.lines[0]?.message ?? '', /broken; what was read before stays in force/)
+  assert.deepEqual(fatal, [])
+})
+
+test('ConfigReload does nothing for the same content', async (t) => {
+  const { path, log, reads } = await followed(t)
+  writeFileSync(path, text())
+  // Another spelling of the same.
+  writeFileSync(path, `${text()}\n`)
+  await eventually(() => assert.equal(reads(), 2))
+  writeFileSync(path, `${text({ winkernel: { networkName: 'x' } })}\n`)
+  await eventually(() => assert.equal(reads(), 3))
+  assert.deepEqual(log.lines, [])
+})

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { PassLog, type PassLogOptions } from '../../src/cli/pass-log.ts'
+import type { PassReport } from '../../src/sync/reconciler.ts'
+import { recordingLog } from '../support/recording-log.ts'
+
+const QUIET: PassReport = { applied: 0, failures: [], repairs: [], unreadable: [] }
+
+/** A log of passes with a kernel where nothing else is wrong. */
+function passLog() {
+  const log = recordingLog(0)
+  const desired = { losers: () => [] } as unknown as PassLogOptions['desired'] // All that is asked.
+  return { log, passes: new PassLog({ log, desired }) }
+}
+
+test('PassLog names a failed restore as kube-proxy does, with its rules', () => {
+  const { log, passes } = passLog()
+  const failed = { key: 'nat KUBE-SERVICES', attempts: 1, retryAtMs: 0, error: new Error('line 2 failed') }
+  passes.passed(
+    {
+      ...QUIET,
+      failures: [
+        { ...failed, table: 'chains-IPv6', command: 'ip6tables -t nat -N KUBE-SERVICES\nip6tables -t nat -A …' },
+        { ...failed, table: 'virtual-servers', key: '10.96.0.1:80/tcp', command: 'ipvsadm -A -t 10.96.0.1:80 -s rr' },
+      ],
+    },
+    1,
+  )
+  assert.deepEqual(
+    log.lines.map(({ level, message, fields }) => [
+      level,
+      message,
+      fields['error'],
+      fields['ipFamily'],
+      fields['rules'] ?? fields['command'],
+    ]),
+    [
+      [
+        'error',
+        'Failed to execute iptables-restore',
+        'line 2 failed',
+        'IPv6',
+        'ip6tables -t nat -N KUBE-SERVICES\nip6tables -t nat -A …',
+      ],
+      [
+        'error',
+        'An operation failed and will be tried again',
+        'line 2 failed',
+        undefined,
+        'ipvsadm -A -t 10.96.0.1:80 -s rr',
+      ],
+    ],
+  )
+})
+
+test('PassLog bounds the lines of one pass', () => {
+  const { log, passes } = passLog()
+  const failure = {
+    key: 'k',
+    command: 'c',
+    attempts: 1,
+    retryAtMs: 0,
+    error: new Error('x'),
+    table: 'virtual-servers' as const,
+  }
+  passes.passed({ ...QUIET, failures: Array.from({ length: 5000 }, () => failure) }, 1)
+  assert.equal(log.lines.length, 21)
+})

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { test } from 'node:test'
+
+/** A program that never ends by itself after the first signal. */
+const CHILD = `
+import { endSignal } from ${JSON.stringify(new URL('../../src/cli/signals.ts', import.meta.url).href)}
+const signal = endSignal()
+setInterval(() => {}, 1000)
+process.stdout.write('ready ')
+process.stdout.write(await signal + ' ')
+`
+
+for (const [signal, code] of [
+  ['SIGTERM', 143],
+  ['SIGINT', 130],
+  ['SIGHUP', 129],
+] as const)
+  test(`endSignal hears ${signal} once, and ends at once at the second`, async () => {
+    const child = spawn(process.execPath, ['--input-type=module', '-e', CHILD], { stdio: ['ignore', 'pipe', 'pipe'] })
+    let output = ''
+    let errors = ''
+    child.stderr.on('data', (chunk) => (errors += chunk))
+    const saying = async (text: string): Promise<void> => {
+      while (!output.endsWith(`${text} `)) output += String((await once(child.stdout, 'data'))[0])
+    }
+    await saying('ready')
+    // Would open node's debugger.
+    child.kill('SIGUSR1')
+    child.kill(signal)
+    await saying(signal)
+    const exit = once(child, 'exit')
+    child.kill(signal)
+    assert.deepEqual(await exit, [code, null])
+    assert.equal(errors, '')
+  })

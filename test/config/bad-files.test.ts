@@ -1,0 +1,108 @@
+/** Files that are broken, or made to hurt: each gives one error, which is kube-proxy's where it has one, and soon. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { readConfigurationFile } from '../../src/config/file.ts'
+import { loadConfiguration } from '../../src/config/load.ts'
+
+const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
+
+function errorOf(text: string): string {
+  const result = loadConfiguration(text, 'c.yaml')
+  assert.ok('errors' in result, text.slice(0, 100))
+  assert.equal(result.errors.length, 1)
+  return (result.errors[0]?.message ?? '').replace(/^failed complete: failed to decode: /, '')
+}
+
+test('a file that is no YAML is refused in the words of kube-proxy 1.36.3', () => {
+  const rows: readonly (readonly [text: string, error: string])[] = [
+    ['mode: ipvs: x\n', 'line 3: mapping values are not allowed in this context'],
+    ['  a: b\n', 'line 3: mapping values are not allowed in this context'],
+    ['ipvs:\n a: 1\n  b: 2\n', 'line 5: mapping values are not allowed in this context'],
+    ['mode: "ipvs\n', 'line 4: found unexpected end of stream'],
+    ["mode: 'ipvs\n", 'line 4: found unexpected end of stream'],
+    ['ipvs:\n  a: 1\n b: 2\n', 'line 4: did not find expected key'],
+    ['- a\n', 'line 2: did not find expected key'],
+    ['a: "b" c\n', 'line 2: did not find expected key'],
+    ['mode: ipvs\n}\n', 'line 3: did not find expected key'],
+    ['mode ipvs\n', "line 4: could not find expected ':'"],
+    ['key\nmode: ipvs\n', "line 4: could not find expected ':'"],
+    ['a: [1, 2\nb: 3\n', "line 3: did not find expected ',' or ']'"],
+    ['a: {b: 1]\n', "line 2: did not find expected ',' or '}'"],
+    ['a: ]\n', 'line 2: did not find expected node content'],
+    ['a: [,]\n', 'line 2: did not find expected node content'],
+    ['a: @foo\n', 'line 3: found character that cannot start any token'],
+    ['ipvs:\n\tscheduler: rr\n', 'line 4: found character that cannot start any token'],
+    ['\tmode: ipvs\n', 'line 3: found a tab character that violates indentation'],
+    ['a: "\\q"\n', 'line 3: found unknown escape character'],
+    ['a: >x\n', 'line 3: did not find expected comment or line break'],
+    ['a: - b\n', 'line 3: block sequence entries are not allowed in this context'],
+    ['a: *x\n', "unknown anchor 'x' referenced"],
+    ['a: &a [*a]\n', "anchor 'a' value contains itself"],
+    ['<<: 5\n', 'map merge requires map or sequence of maps as the value'],
+    ['a: "\u0007"\n', 'control characters are not allowed'],
+  ]
+  for (const [text, error] of rows) assert.equal(errorOf(HEAD + text), `yaml: ${error}`, text)
+})
+
+test('a file that is no JSON is refused in the words of kube-proxy 1.36.3', () => {
+  const rows: readonly (readonly [text: string, error: string])[] = [
+    ['{', 'unexpected end of JSON input'],
+    ['{"a":1}x', "invalid character 'x' after top-level value"],
+    ['{"a":01}', "invalid character '1' after object key:value pair"],
+    ['{"a":tru}', "invalid character '}' in literal true (expecting 'e')"],
+    ["{'a':1}", String.raw`invalid character '\'' looking for beginning of object key string`],
+    ['{"a":"\\x"}', "invalid character 'x' in string escape code"],
+    ['{"a" 1}', "invalid character '1' after object key"],
+    ['{"a":[1 2]}', "invalid character '2' after array element"],
+    ['{"a":"\t"}', String.raw`invalid character '\t' in string literal`],
+    ['{a: 1}', "invalid character 'a' looking for beginning of object key string"],
+  ]
+  for (const [text, error] of rows)
+    assert.equal(errorOf(text), `couldn't get version/kind; json parse error: ${error}`, text)
+})
+
+test('a file that is made to exhaust memory is refused', () => {
+  const levels = Array.from({ length: 12 }, (_, level) => {
+    const inner = level === 0 ? '"lol"' : `*a${level - 1}`
+    return `a${level}: &a${level} [${Array.from({ length: 10 }, () => inner).join(', ')}]\n`
+  })
+  assert.equal(errorOf(HEAD + levels.join('')), 'yaml: document contains excessive aliasing')
+  assert.match(errorOf(`${HEAD}a: ${'['.repeat(100_000)}\n`), /^yaml: /)
+  assert.match(errorOf(`{"a":${'['.repeat(100_000)}`), /exceeded max depth$/)
+  const large = `${HEAD}${'# a line of a comment that says nothing\n'.repeat(270_000)}`
+  assert.match(errorOf(large), /^there is more than 4194304 bytes of it/)
+})
+
+test('a long file without a kind is not printed whole', () => {
+  const error = errorOf(`mode: ipvs\n# ${'x'.repeat(1_000_000)}\n`)
+  assert.ok(error.startsWith("Object 'Kind' is missing in 'mode: ipvs\n# xxx"))
+  assert.ok(error.length < 5_000)
+})
+
+test('bytes that are no text are refused', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-bytes-'))
+  const path = join(folder, 'c.yaml')
+  const refusal = async (bytes: Uint8Array): Promise<string> => {
+    writeFileSync(path, bytes)
+    const result = await readConfigurationFile(path)
+    assert.ok('errors' in result)
+    assert.equal(result.errors.length, 1)
+    return result.errors[0]?.message ?? ''
+  }
+  try {
+    const decode = 'failed complete: failed to decode: '
+    assert.equal(await refusal(Buffer.from([0x61, 0xff])), `${decode}yaml: invalid leading UTF-8 octet`)
+    assert.equal(await refusal(Buffer.from([0xc3, 0xa4, 0xc3, 0x28])), `${decode}yaml: invalid trailing UTF-8 octet`)
+    const elf = Buffer.from([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, 0, 0, 0])
+    assert.equal(await refusal(elf), `${decode}yaml: control characters are not allowed`)
+    for (const fill of ['a: b\n', 0])
+      assert.match(await refusal(Buffer.alloc(10_000_000, fill)), /there is more than 4194304 bytes of it/)
+    const endless = await readConfigurationFile('/dev/zero')
+    assert.ok('errors' in endless)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})

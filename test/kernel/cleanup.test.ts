@@ -1,0 +1,146 @@
+/** `--cleanup` on a real kernel: what proxies of every mode left goes at the first run, and nothing else does. */
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import {
+  boundAddresses,
+  eventually,
+  resetNode,
+  service,
+  sh,
+  slice,
+  virtualServers,
+  Workbench,
+} from '../support/daemon.ts'
+import { sharedPath } from '../support/shared.ts'
+import { isMet, needs } from './needs.ts'
+
+const suffix = isMet('iptables-nft') ? '' : '-legacy'
+const SAVES = [`iptables${suffix}-save`, `ip6tables${suffix}-save`]
+const CASE = 'oracle/cases/all-kinds/recorded/iptables/1'
+/** What a node has that is none of ours: of kubelet, and of an administrator. */
+const FOREIGN = `*mangle
+:KUBE-IPTABLES-HINT - [0:0]
+:KUBE-KUBELET-CANARY - [0:0]
+COMMIT
+*filter
+:MINE - [0:0]
+-A INPUT -s 192.0.2.0/24 -j MINE
+-A MINE -p tcp -m tcp --dport 22 -j ACCEPT
+COMMIT
+`
+
+let bench: Workbench
+beforeEach(() => {
+  resetNode()
+  bench = new Workbench()
+})
+afterEach(() => bench.close())
+
+/** Rules and chains of both families, without counters. */
+const rules = (): string[] =>
+  SAVES.flatMap((save) =>
+    sh(save)
+      .split('\n')
+      .filter((line) => /^(:|-A)/.test(line))
+      .map((line) => line.replace(/ \[\d+:\d+\]$/, '')),
+  )
+const withoutBuiltIn = (): string[] =>
+  rules().filter((line) => !/^:[A-Z]+ (ACCEPT|-)$/.test(line) || line === ':MINE -')
+
+function restore(text: string, family: 'iptables' | 'ip6tables'): void {
+  const file = `${bench.directory}/rules`
+  writeFileSync(file, text)
+  sh(`${family}${suffix}-restore --noflush < ${file}`)
+}
+
+/** What kube-proxy's iptables mode leaves; its counters of dropped packets are objects of their own and left out. */
+function iptablesModeRan(): void {
+  for (const family of ['iptables', 'ip6tables'] as const) {
+    const text = readFileSync(sharedPath(`${CASE}/${family}.txt`), 'utf8')
+    restore(
+      text
+        .split('\n')
+        .filter((line) => !line.includes('nfacct'))
+        .join('\n'),
+      family,
+    )
+  }
+}
+
+async function ipvsModeRan(): Promise<void> {
+  bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.1']))
+  const daemon = bench.start()
+  await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
+  assert.equal(await bench.stop(daemon), 143)
+}
+
+describe('--cleanup', () => {
+  it('removes what every mode left at the first run and nothing foreign', needs(`shared:${CASE}`), async () => {
+    for (const family of ['iptables', 'ip6tables'] as const)
+      restore(family === 'iptables' ? FOREIGN : FOREIGN.replace('192.0.2.0/24', '2001:db8::/32'), family)
+    const before = rules()
+    await ipvsModeRan()
+    iptablesModeRan()
+    if (isMet('nft')) sh('nft add table ip kube-proxy; nft add table ip6 kube-proxy; nft add table ip mine')
+    sh('ipset create MY-SET hash:ip; ipvsadm -A -f 7 -s wlc')
+    const first = await bench.run('--cleanup')
+    assert.deepEqual([first.code, first.stderr], [0, ''])
+    // Where kubelet is, KUBE-FIREWALL may be its own.
+    const firewall = [':KUBE-FIREWALL -', '-A INPUT -j KUBE-FIREWALL', '-A OUTPUT -j KUBE-FIREWALL']
+    const left = rules().filter((line) => !firewall.includes(line) && !/-A KUBE-FIREWALL .*block incoming/.test(line))
+    assert.deepEqual(
+      left.filter((line) => !before.includes(line) && !/^:[A-Z]+ ACCEPT$/.test(line)),
+      [],
+    )
+    for (const line of before) assert.ok(left.includes(line), `${line} is gone`)
+    assert.deepEqual(virtualServers(), ['-A -f 7 -s wlc'])
+    assert.throws(() => sh('ip link show kube-ipvs0 2>&1'))
+    assert.equal(sh('ipset list -n').trim(), 'MY-SET')
+    if (isMet('nft')) assert.doesNotMatch(sh('nft list tables'), /kube-proxy/)
+    const second = await bench.run('--cleanup')
+    assert.deepEqual([second.code, second.stdout, second.stderr], [0, '', ''])
+  })
+
+  it('removes KUBE-FIREWALL too where there is no kubelet', needs(`shared:${CASE}`), async () => {
+    iptablesModeRan()
+    assert.equal((await bench.run('--cleanup', '--config=')).code, 0)
+    assert.deepEqual(withoutBuiltIn(), [])
+  })
+
+  it('needs no API server and leaves the settings of the kernel', async () => {
+    await ipvsModeRan()
+    const settings = (): string => sh('cat /proc/sys/net/ipv4/vs/conntrack /proc/sys/net/ipv4/ip_forward')
+    assert.equal(settings(), '1\n1\n')
+    assert.equal((await bench.run('--cleanup')).code, 0)
+    assert.equal(settings(), '1\n1\n')
+  })
+
+  it('empties a chain that somebody else leads to, and says so', async () => {
+    await ipvsModeRan()
+    sh(`iptables${suffix} -t nat -N MINE && iptables${suffix} -t nat -A MINE -j KUBE-MARK-MASQ`)
+    const { code, stdout, stderr } = await bench.run('--cleanup')
+    assert.equal(code, 1, `${stdout}${stderr}${rules().join('\n')}`)
+    assert.match(stderr, /KUBE-MARK-MASQ of nat was emptied but could not be deleted/)
+    sh(`iptables${suffix} -t nat -F MINE; iptables${suffix} -t nat -X MINE`)
+    assert.equal((await bench.run('--cleanup')).code, 0)
+    assert.deepEqual(withoutBuiltIn(), [])
+  })
+})
+
+describe('--init-only', () => {
+  it('writes the settings of the kernel and nothing else', async () => {
+    sh(
+      'for name in conntrack expire_nodest_conn expire_quiescent_template; do echo 0 > /proc/sys/net/ipv4/vs/$name; done',
+    )
+    const { code, stderr } = await bench.run('--init-only', '--proxy-mode=ipvs', '-v=2')
+    assert.equal(code, 0)
+    for (const name of ['conntrack', 'expire_nodest_conn', 'expire_quiescent_template'])
+      assert.match(stderr, new RegExp(`"Changed sysctl" name="net/ipv4/vs/${name}" before=0 after=1`))
+    for (const family of ['IPv4', 'IPv6'])
+      assert.match(stderr, new RegExp(`"System initialized and --init-only specified" ipFamily="${family}"`))
+    assert.equal(sh('cat /proc/sys/net/ipv4/vs/conntrack'), '1\n')
+    assert.deepEqual([virtualServers(), sh('ipset list -n'), withoutBuiltIn()], [[], '', []])
+    assert.throws(() => sh('ip link show kube-ipvs0 2>&1'))
+  })
+})

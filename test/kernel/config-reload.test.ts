@@ -1,0 +1,130 @@
+/** The configuration file changes under the whole daemon: every field that is taken over live is seen to work. */
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { LIVE_FIELDS } from '../../src/config/changes.ts'
+import {
+  boundAddresses,
+  eventually,
+  resetNode,
+  service,
+  sh,
+  slice,
+  virtualServers,
+  Workbench,
+} from '../support/daemon.ts'
+
+const NODE_PORT = service('np', {
+  type: 'NodePort',
+  clusterIP: '10.96.0.1',
+  ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 30080 }],
+})
+const SETTING = '/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait'
+
+let bench: Workbench
+beforeEach(resetNode)
+afterEach(() => bench.close())
+
+async function start(more: Readonly<Record<string, unknown>> = {}) {
+  bench = new Workbench({ syncPeriod: '1h' }, { oomScoreAdj: 0, logging: { verbosity: 0 }, ...more })
+  bench.write('np.yaml', NODE_PORT, slice('np', ['10.244.0.1']))
+  const daemon = bench.startQuietly()
+  await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
+  return daemon
+}
+const taken = (field: string) =>
+  eventually(() => assert.match(bench.log, new RegExp(`"Configuration file changed".*"${field}"`)))
+const base = { oomScoreAdj: 0, logging: { verbosity: 0 } }
+const periods = (syncPeriod: string, minSyncPeriod = '0s') => ({ ipvs: { syncPeriod, minSyncPeriod } })
+
+/** For each field: the change, and what can be seen of it. */
+const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
+  'logging.verbosity': async () => {
+    bench.configure({ ...base, ...periods('1h'), logging: { verbosity: 2 } })
+    await taken('logging.verbosity')
+    bench.write('v.yaml', service('v', { clusterIP: '10.96.0.7' }))
+    await eventually(() => assert.match(bench.log, /"Pass done"/))
+  },
+  'logging.vmodule': async () => {
+    bench.configure({ ...base, ...periods('1h'), logging: { vmodule: [{ filePattern: 'pass-log', verbosity: 2 }] } })
+    await taken('logging.vmodule')
+    bench.write('v.yaml', service('v', { clusterIP: '10.96.0.7' }))
+    await eventually(() => assert.match(bench.log, /pass-log\.ts:\d+\] "Pass done"/))
+  },
+  'ipvs.syncPeriod': async () => {
+    sh('ipvsadm -D -t 10.96.0.1:80')
+    bench.configure({ ...base, ...periods('1s') })
+    await taken('ipvs.syncPeriod')
+    // Nothing announces it: only an audit finds it.
+    await eventually(() => assert.ok(virtualServers().includes('-A -t 10.96.0.1:80 -s rr')), 15_000)
+  },
+  'ipvs.minSyncPeriod': async () => {
+    bench.configure({ ...base, ...periods('1h', '30m') })
+    await taken('ipvs.minSyncPeriod')
+    bench.write('a.yaml', service('a', { clusterIP: '10.96.0.8' }))
+    await eventually(() => assert.match(bench.log, /"Manifest read" file="a\.yaml"/))
+    assert.equal(boundAddresses().length, 1)
+    bench.write('b.yaml', service('b', { clusterIP: '10.96.0.9' }))
+    bench.configure({ ...base, ...periods('1h') })
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.8/32', '10.96.0.9/32']))
+  },
+  nodePortAddresses: async () => {
+    const nodePorts = (): string[] => virtualServers().filter((line) => / -t \S+:30080 -s/.test(line))
+    sh('ip address add 198.18.0.1/24 dev eth0')
+    await eventually(() => assert.equal(nodePorts().length, 2))
+    bench.configure({ ...base, ...periods('1h'), nodePortAddresses: ['198.18.0.0/16'] })
+    await taken('nodePortAddresses')
+    await eventually(() => assert.deepEqual(nodePorts(), ['-A -t 198.18.0.1:30080 -s rr']))
+  },
+  'conntrack.': async () => {
+    bench.configure({ ...base, ...periods('1h'), conntrack: { tcpCloseWaitTimeout: '77s' } })
+    await taken('conntrack.tcpCloseWaitTimeout')
+    await eventually(() => assert.equal(readFileSync(SETTING, 'utf8'), '77\n'))
+  },
+  oomScoreAdj: async (processId) => {
+    const score = (): string => readFileSync(`/proc/${processId}/oom_score_adj`, 'utf8').trim()
+    assert.equal(score(), '0')
+    bench.configure({ ...base, ...periods('1h'), oomScoreAdj: 321 })
+    await taken('oomScoreAdj')
+    await eventually(() => assert.equal(score(), '321'))
+  },
+}
+
+describe('a changed configuration file', () => {
+  it('has a test here for every field that is taken over', () => {
+    bench = new Workbench()
+    assert.deepEqual(Object.keys(LIVE).sort(), LIVE_FIELDS.toSorted())
+  })
+
+  for (const [field, check] of Object.entries(LIVE))
+    it(`is taken over live: ${field}`, async () => {
+      const daemon = await start()
+      await check(daemon.pid ?? 0)
+      assert.equal(daemon.exitCode, null)
+    })
+
+  it('ends the process with 1 and the field when only a new process can take it over', async () => {
+    const daemon = await start()
+    bench.configure({ ...base, ipvs: { syncPeriod: '1h', scheduler: 'lc' } })
+    assert.equal(await bench.ended(daemon), 1)
+    await eventually(() =>
+      assert.match(
+        bench.log,
+        /^E.*"Error running ProxyServer" err="content of the proxy server's configuration file was updated: .* ipvs\.scheduler"$/m,
+      ),
+    )
+    assert.ok(virtualServers().includes('-A -t 10.96.0.1:80 -s rr'))
+  })
+
+  it('that is broken is reported once, and the old one stays in force', async () => {
+    const daemon = await start()
+    writeFileSync(bench.configurationFile, 'mode: [')
+    const reports = (): number => bench.log.split('"The configuration file is broken').length - 1
+    await eventually(() => assert.equal(reports(), 1))
+    bench.write('more.yaml', service('more', { clusterIP: '10.96.0.9' }))
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.9/32']))
+    bench.configure({ ...base, ...periods('1h'), oomScoreAdj: 5 })
+    await taken('oomScoreAdj')
+    assert.deepEqual([reports(), daemon.exitCode], [1, null])
+  })
+})

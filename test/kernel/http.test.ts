@@ -1,0 +1,209 @@
+/**
+ * The health port and the metrics port of the running daemon: what probes, load balancers and operators get.
+ * What could break: what is asked is what clients ask, over HTTP, at the ports that kube-proxy has.
+ */
+import assert from 'node:assert/strict'
+import { createServer, type Server } from 'node:net'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { eventually, type Manifest, resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
+import { IptablesPrograms } from '../support/iptables-programs.ts'
+import { parseMetrics, valueOf } from '../support/metrics-text.ts'
+
+let bench: Workbench
+const closers: (() => void)[] = []
+beforeEach(resetNode)
+afterEach(async () => {
+  for (const close of closers.splice(0)) close()
+  await bench.close()
+})
+
+const HEALTHZ = 'http://127.0.0.1:10256/healthz'
+const LIVEZ = 'http://[::1]:10256/livez'
+const METRICS = 'http://127.0.0.1:10249'
+
+async function status(url: string): Promise<number> {
+  return (await fetch(url)).status
+}
+
+async function text(url: string): Promise<string> {
+  return (await fetch(url)).text()
+}
+
+async function both(): Promise<readonly number[]> {
+  return [await status(HEALTHZ), await status(LIVEZ)]
+}
+
+function node(more: Manifest = {}, spec: Manifest = {}): Manifest {
+  return {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name: 'node0', ...more },
+    spec,
+    status: { addresses: [{ type: 'InternalIP', address: '10.0.2.15' }] },
+  }
+}
+
+async function squat(port: number): Promise<Server> {
+  const server = createServer()
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, '::', resolve))
+  closers.push(() => server.close())
+  return server
+}
+
+function begin(ipvs: Manifest = {}, more: Manifest = {}): void {
+  bench = new Workbench(ipvs, more)
+  bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.1']))
+}
+
+describe('health and metrics of the daemon', () => {
+  it('are served where kube-proxy serves them', async () => {
+    begin()
+    bench.start()
+    await eventually(async () => assert.deepEqual(await both(), [200, 200]))
+    const sockets = sh('ss -ltnH')
+      .split('\n')
+      .flatMap((line) => line.trim().split(/\s+/)[3] ?? [])
+    assert.deepEqual(sockets.sort(), ['*:10256', '127.0.0.1:10249'])
+    assert.deepEqual(Object.keys(JSON.parse(await text(HEALTHZ))), [
+      'lastUpdated',
+      'currentTime',
+      'nodeEligible',
+      'healthy',
+      'status',
+    ])
+    assert.equal(await text(`${METRICS}/proxyMode`), 'ipvs')
+    const shown = JSON.parse(await text(`${METRICS}/configz`))
+    assert.equal(shown['kubeproxy.config.k8s.io'].mode, 'ipvs')
+    assert.equal(await status(`${METRICS}/debug/pprof/profile`), 404)
+    const page = await text(`${METRICS}/metrics`)
+    assert.match(page, /^kubeproxy_sync_proxy_rules_duration_seconds_count\{ip_family="IPv4"\} [1-9]/m)
+    assert.match(page, /^kubeproxy_proxy_healthz_total\{code="200"\} [1-9]/m)
+    assert.match(page, /^kubeproxy_proxy_livez_total\{code="200"\} [1-9]/m)
+    await text(`${METRICS}/healthz`)
+    assert.match(await text(`${METRICS}/metrics/slis`), /^kubernetes_healthcheck\{name="ping",type="healthz"\} 1$/m)
+  })
+
+  it('show profiles and change the verbosity of the log where enableProfiling asks for it', async () => {
+    begin({}, { enableProfiling: true })
+    bench.start()
+    await eventually(async () => assert.deepEqual(await both(), [200, 200]))
+    const profile = await fetch(`${METRICS}/debug/pprof/profile?seconds=0.2`)
+    assert.deepEqual([profile.status, profile.headers.get('content-type')], [200, 'application/octet-stream'])
+    const put = await fetch(`${METRICS}/debug/flags/v`, { method: 'PUT', body: '0' })
+    assert.equal(await put.text(), 'successfully set klog.logging.verbosity to 0\n')
+    const before = bench.log
+    bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.7']))
+    await eventually(() => assert.match(sh('ipvsadm -S -n'), /10\.244\.0\.7/))
+    assert.doesNotMatch(bench.log.slice(before.length), /Pass done/)
+  })
+
+  it('show on the page of metrics what was done, refused and asked', async () => {
+    begin({}, { kubeIPVS: { serviceMetricsLimit: 0 } })
+    const programs = new IptablesPrograms()
+    closers.push(() => programs.remove())
+    bench.env = { PATH: programs.path }
+    programs.fail('ip6tables', true)
+    bench.start()
+    await eventually(async () => assert.deepEqual(await both(), [200, 200]))
+    const [ipv4, ipv6] = [{ ip_family: 'IPv4' }, { ip_family: 'IPv6' }]
+    const failures = 'kubeproxy_sync_proxy_rules_iptables_restore_failures_total'
+    await eventually(async () => {
+      const answer = await fetch(`${METRICS}/metrics`)
+      assert.equal(answer.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8; escaping=underscores')
+      const page = parseMetrics(await answer.text())
+      assert.ok((valueOf(page, failures, ipv6) ?? 0) >= 1)
+      assert.equal(valueOf(page, failures, ipv4), 0)
+      assert.ok((valueOf(page, 'kubeipvs_sync_failures_total', { part: 'rules' }) ?? 0) >= 1)
+      assert.equal(valueOf(page, 'kubeipvs_table_entries', { table: 'virtual-servers' }), 1)
+      assert.ok((valueOf(page, 'kubeproxy_proxy_healthz_total', { code: '200' }) ?? 0) >= 1)
+      assert.ok((valueOf(page, 'kubeproxy_sync_proxy_rules_last_timestamp_seconds', ipv4) ?? 0) > 1e9)
+    })
+    programs.fail('ip6tables', false)
+    await eventually(async () => {
+      const page = parseMetrics(await text(`${METRICS}/metrics`))
+      const table = { table: 'chains-IPv6' }
+      const wanted = valueOf(page, 'kubeipvs_table_wanted_entries', table)
+      assert.ok(wanted !== undefined && wanted > 0)
+      assert.equal(valueOf(page, 'kubeipvs_table_entries', table), wanted)
+    }, 30_000)
+    assert.equal(await status(`${METRICS}/healthz`), 200)
+    const slis = parseMetrics(await text(`${METRICS}/metrics/slis`))
+    const check = { name: 'ping', status: 'success', type: 'healthz' }
+    assert.equal(valueOf(slis, 'kubernetes_healthchecks_total', check), 1)
+  })
+
+  it('follow the Node', async () => {
+    begin()
+    bench.start()
+    await eventually(async () => assert.deepEqual(await both(), [200, 200]))
+    bench.write('node.yaml', node({}, { taints: [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }] }))
+    await eventually(async () => assert.deepEqual(await both(), [503, 200]))
+    bench.write('node.yaml', node())
+    await eventually(async () => assert.deepEqual(await both(), [200, 200]))
+    bench.write('node.yaml', node({ deletionTimestamp: '2026-01-01T00:00:00Z' }))
+    await eventually(async () => assert.deepEqual(await both(), [503, 200]))
+    bench.remove('node.yaml')
+    bench.write('other.yaml', node({ name: 'node1' }))
+    await eventually(async () => assert.deepEqual(await both(), [503, 200]))
+  })
+
+  it('say that a family whose rules cannot be written for long is unhealthy, and the other is not', async () => {
+    begin()
+    const programs = new IptablesPrograms()
+    bench.env = { PATH: programs.path }
+    programs.hang('ip6tables', true)
+    bench.start()
+    await eventually(async () => assert.deepEqual(await both(), [503, 503]))
+    const { healthy, nodeEligible, status: families } = JSON.parse(await text(HEALTHZ))
+    assert.deepEqual([healthy, nodeEligible, families.IPv4.healthy, families.IPv6.healthy], [false, true, true, false])
+  })
+
+  it('do not mind a Service whose things cannot be written', async () => {
+    begin({ syncPeriod: '500ms' })
+    // No interface takes an address of a group.
+    const families = { clusterIPs: ['10.96.0.9', 'fd00:10:96::9'], ipFamilies: ['IPv4', 'IPv6'] }
+    bench.write('bad.yaml', service('bad', { ...families, externalIPs: ['ff02::1:5', 'ff02::1:6', 'ff02::1:7'] }))
+    bench.start()
+    await eventually(async () => assert.deepEqual(await both(), [200, 200]))
+    await eventually(() => assert.match(bench.log, /An operation failed/))
+    await new Promise((resolve) => setTimeout(resolve, 2500))
+    assert.deepEqual(await both(), [200, 200])
+  })
+
+  it('wait for ports that somebody else has', async () => {
+    const [health, metrics] = [await squat(10256), await squat(10249)]
+    begin()
+    bench.start()
+    await eventually(() => {
+      assert.match(
+        bench.log,
+        /E.*"Healthz server failed" err="failed to start proxy healthz on 0.0.0.0:10256: listen tcp 0.0.0.0:10256: bind: address already in use"/,
+      )
+      assert.match(
+        bench.log,
+        /E.*"starting metrics server failed" err="listen tcp 127.0.0.1:10249: bind: address already in use"/,
+      )
+    })
+    health.close()
+    metrics.close()
+    await eventually(async () =>
+      assert.deepEqual([...(await both()), await status(`${METRICS}/healthz`)], [200, 200, 200]),
+    )
+  })
+
+  it('end the daemon when a port is taken and bindAddressHardFail is set, before anything is written', async () => {
+    const server = await squat(10256)
+    begin({}, { bindAddressHardFail: true })
+    const child = bench.start()
+    const ended = (): Promise<number | null> => new Promise((resolve) => child.once('exit', resolve))
+    assert.equal(await ended(), 1)
+    await eventually(() =>
+      assert.match(
+        bench.log,
+        /healthz server failed: failed to start proxy healthz on 0.0.0.0:10256: listen tcp 0.0.0.0:10256: bind: address already in use/,
+      ),
+    )
+    assert.equal(sh('ipvsadm -S -n'), '')
+    server.close()
+  })
+})

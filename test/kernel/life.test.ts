@@ -1,0 +1,268 @@
+/** Starts, ends and log lines of the whole daemon: what operators and their tools see of it. */
+import assert from 'node:assert/strict'
+import { createServer } from 'node:net'
+import { writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { makeNode } from '../api-server/generate.ts'
+import { ApiServer } from '../api-server/server.ts'
+import {
+  boundAddresses,
+  eventually,
+  resetNode,
+  service,
+  sh,
+  slice,
+  virtualServers,
+  Workbench,
+} from '../support/daemon.ts'
+
+const WEB = service('web', { clusterIP: '10.96.0.1' })
+const HEADER = /^[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,7}\d+ [\w.-]+\.ts:\d+\] ("|FLAG: )/
+
+let bench: Workbench
+let server: ApiServer
+beforeEach(() => {
+  resetNode()
+  server = new ApiServer()
+  server.store.put('nodes', { ...makeNode('node0', '10.0.2.15'), spec: { podCIDRs: ['10.244.0.0/24'] } })
+  server.store.put('services', WEB)
+  server.store.put('endpointslices', slice('web', ['10.244.0.1']))
+})
+afterEach(async () => {
+  await bench.close()
+  await server.close()
+})
+
+const lines = (): string[] => bench.log.split('\n').filter((line) => line !== '' && !/^(\t| >)/.test(line))
+const messages = (): string[] => lines().flatMap((line) => /\] "((?:[^"\\]|\\.)*)"/.exec(line)?.[1] ?? [])
+
+describe('the end of the daemon', () => {
+  for (const [signal, code] of [
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+    ['SIGHUP', 129],
+  ] as const)
+    it(`comes within a second of ${signal}, with code ${code} and the kernel as it is`, async () => {
+      bench = new Workbench()
+      bench.write('web.yaml', WEB, slice('web', ['10.244.0.1']))
+      const daemon = bench.start()
+      await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
+      const before = [virtualServers(), boundAddresses(), sh('ipset list -n').split('\n').sort()]
+      const startMs = performance.now()
+      assert.equal(await bench.stop(daemon, signal), code)
+      assert.ok(performance.now() - startMs < 1000)
+      assert.deepEqual([virtualServers(), boundAddresses(), sh('ipset list -n').split('\n').sort()], before)
+      await eventually(() =>
+        assert.match(bench.log, new RegExp(`"Stopping; the kernel keeps what it has" signal="${signal}"\\n$`)),
+      )
+    })
+
+  it('comes as fast while the API server hangs', async () => {
+    bench = new Workbench()
+    server.inject({ times: 1000, action: { kind: 'hang' } })
+    const daemon = bench.startOnApi(bench.kubeconfig(await server.listen()))
+    await eventually(() => assert.ok(server.connectionCount > 0))
+    const startMs = performance.now()
+    assert.equal(await bench.stop(daemon), 143)
+    assert.ok(performance.now() - startMs < 1000)
+  })
+})
+
+describe('a start', () => {
+  it('says what it comes to, in the words that people look for', async () => {
+    bench = new Workbench()
+    bench.startOnApi(bench.kubeconfig(await server.listen()))
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
+    for (const line of lines()) assert.match(line, HEADER)
+    const said = messages()
+    for (const message of [
+      'Using ipvs Proxier',
+      'Waiting for caches to sync',
+      'Caches populated',
+      'Caches are synced',
+      'Successfully retrieved NodeIPs',
+      'Setting nf_conntrack_max',
+      'Kube-proxy configuration may be incomplete or incorrect',
+      'kube-proxy running in dual-stack mode',
+      'Ipset name truncated',
+      'ipvs sync params',
+      'Version info',
+    ])
+      assert.ok(said.includes(message), `${message} is missing in\n${bench.log}`)
+    assert.match(bench.log, /"Successfully retrieved NodeIPs" NodeIPs=\["10\.0\.2\.15"\]/)
+    assert.match(bench.log, /"kube-proxy running in dual-stack mode" primary ipFamily="IPv4"/)
+    assert.match(
+      bench.log,
+      /^E.*err="nodePortAddresses is unset; NodePort connections will be accepted on all local IPs\. Consider using `--nodeport-addresses primary`"$/m,
+    )
+    assert.doesNotMatch(bench.log, /deprecated|nftables/)
+  })
+
+  it('logs JSON with the members of kube-proxy', async () => {
+    bench = new Workbench({}, { logging: { format: 'json', verbosity: 2 } })
+    bench.startOnApi(bench.kubeconfig(await server.listen()))
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
+    for (const text of bench.log.trimEnd().split('\n')) {
+      const line = JSON.parse(text) as Record<string, unknown>
+      assert.ok(Number(line['ts']) > 1_700_000_000_000 && Number(line['ts']) < 1e13)
+      assert.match(String(line['caller']), /^[\w-]+\/[\w-]+\.ts:\d+$/)
+      assert.ok('v' in line !== 'err' in line, text)
+      assert.ok(!('level' in line))
+    }
+    const doubt = bench.log.split('\n').find((line) => line.includes('incomplete or incorrect'))
+    assert.equal((JSON.parse(doubt ?? '') as { errCauses: unknown[] }).errCauses.length, 1)
+  })
+
+  it('ends with 1 and the words of kube-proxy when there is nothing to connect with', async () => {
+    bench = new Workbench()
+    const bad = `${bench.directory}/bad.conf`
+    const empty = `${bench.directory}/empty.conf`
+    writeFileSync(bad, 'a: b: c\n  - [')
+    writeFileSync(empty, '')
+    const inCluster =
+      'unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined'
+    for (const [kubeconfig, reason] of [
+      ['/nonexistent', 'stat /nonexistent: no such file or directory'],
+      [bad, `error loading config file \\"${bad}\\": yaml: `],
+      [
+        empty,
+        'invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable',
+      ],
+      ['', inCluster],
+    ] as const) {
+      const { code, stderr } = await bench.run('--proxy-mode=ipvs', `--kubeconfig=${kubeconfig}`)
+      assert.equal(code, 1)
+      assert.ok(stderr.includes(`"Error running ProxyServer" err="${reason}`), stderr)
+      assert.ok(stderr.includes(`"command failed" err="${reason}`), stderr)
+    }
+  })
+
+  it('keeps tokens and keys out of the log at any verbosity', async () => {
+    bench = new Workbench()
+    const token = 'eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl'
+    const body = JSON.stringify({ kind: 'Status', code: 401, reason: 'Unauthorized', message: `bad token ${token}` })
+    server.inject({ times: 6, action: { kind: 'status', status: 401, body } })
+    const user = { token, password: 'c2VjcmV0' }
+    const daemon = bench.startOnApi(bench.kubeconfig(await server.listen(), user), {}, '-v', '10')
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']), 30_000)
+    await bench.stop(daemon)
+    assert.match(bench.log, /"Failed to watch" err="failed to list \*v1\.\w+: 401/)
+    assert.doesNotMatch(bench.log, /eyJ|c2VjcmV0|c2lnbm/)
+  })
+
+  it('prints names as quoted text only, whatever they hold', async () => {
+    bench = new Workbench()
+    const name = 'x\nE1122 00:00:00.000000 1 a.go:1] "forged"\u001b[2J'
+    server.store.put('services', {
+      ...service('odd', { clusterIP: 'nonsense' }),
+      metadata: { name, namespace: 'demo' },
+    })
+    bench.startOnApi(bench.kubeconfig(await server.listen()))
+    await eventually(() => assert.match(bench.log, /forged/))
+    assert.doesNotMatch(bench.log, /^E1122 00:00/m)
+    assert.ok(!bench.log.includes('\u001b'))
+  })
+})
+
+describe('the Node', () => {
+  const start = async (more: Readonly<Record<string, unknown>> = {}) => {
+    bench = new Workbench({}, { nodePortAddresses: ['primary'], ...more })
+    server.store.put(
+      'services',
+      service('np', {
+        type: 'NodePort',
+        clusterIP: '10.96.0.2',
+        ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 30080 }],
+      }),
+    )
+    return bench.startOnApi(bench.kubeconfig(await server.listen()))
+  }
+  const nodePorts = (): string[] => virtualServers().filter((line) => line.includes(':30080 '))
+
+  it('is followed when its address changes, and told of when it goes', async () => {
+    await start()
+    await eventually(() => assert.deepEqual(nodePorts(), ['-A -t 10.0.2.15:30080 -s rr']))
+    sh('ip address add 10.0.2.16/24 dev eth0')
+    server.store.put('nodes', makeNode('node0', '10.0.2.16'))
+    await eventually(() => assert.ok(nodePorts().includes('-A -t 10.0.2.16:30080 -s rr')))
+    assert.match(
+      bench.log,
+      /^I.*"NodeIPs changed for the node" node="node0" newNodeIPs=\["10\.0\.2\.16"\] oldNodeIPs=\["10\.0\.2\.15"\]$/m,
+    )
+    server.store.delete('nodes', 'node0')
+    await eventually(() => assert.match(bench.log, /^I.*"Node is being deleted" node="node0"$/m))
+    assert.ok(nodePorts().includes('-A -t 10.0.2.16:30080 -s rr'))
+  })
+
+  it('ends the process in NodeCIDR mode when its pod CIDRs change', async () => {
+    const daemon = await start({ detectLocalMode: 'NodeCIDR' })
+    await eventually(() => assert.equal(nodePorts().length, 1))
+    server.store.put('nodes', { ...makeNode('node0', '10.0.2.15'), spec: { podCIDRs: ['10.244.7.0/24'] } })
+    assert.equal(await bench.ended(daemon), 1)
+    await eventually(() =>
+      assert.match(
+        bench.log,
+        /"PodCIDRs changed for the node" node="node0" newPodCIDRs=\["10\.244\.7\.0\/24"\] oldPodCIDRs=\["10\.244\.0\.0\/24"\]/,
+      ),
+    )
+    assert.equal(nodePorts().length, 1)
+  })
+
+  it('is waited for in NodeCIDR mode before anything is written', async () => {
+    server.store.delete('nodes', 'node0')
+    await start({ detectLocalMode: 'NodeCIDR' })
+    await eventually(() => assert.ok(messages().filter((message) => message === 'Caches are synced').length === 3))
+    assert.deepEqual(virtualServers(), [])
+    server.store.put('nodes', { ...makeNode('node0', '10.0.2.15'), spec: { podCIDRs: ['10.244.0.0/24'] } })
+    await eventually(() => assert.equal(nodePorts().length, 1))
+  })
+})
+
+describe('Events', () => {
+  it('are those of kube-proxy and no other', async () => {
+    const port = 32_123
+    const taken = createServer().listen(port, '0.0.0.0')
+    try {
+      bench = new Workbench()
+      const local = {
+        type: 'LoadBalancer',
+        clusterIP: '10.96.0.3',
+        externalTrafficPolicy: 'Local',
+        healthCheckNodePort: port,
+        ports: [{ name: 'http', protocol: 'TCP', port: 80, nodePort: 30081 }],
+      }
+      server.store.put('services', service('lb', local))
+      bench.startOnApi(bench.kubeconfig(await server.listen()))
+      await eventually(() => assert.equal(server.events.objects.size, 2))
+      const events = [...server.events.objects.values()] as Record<string, unknown>[]
+      const hostName = sh('hostname').trim()
+      assert.deepEqual(
+        events
+          .map((event) => [event['reason'], event['type'], event['action'], event['reportingInstance'], event['note']])
+          .sort(),
+        [
+          [
+            'FailedToStartServiceHealthcheck',
+            'Warning',
+            'Listen',
+            `kube-proxy-${hostName}`,
+            `node node0 failed to start healthcheck "demo/lb" on port ${port}: listen tcp4 0.0.0.0:${port}: bind: address already in use`,
+          ],
+          ['Starting', 'Normal', 'StartKubeProxy', `kube-proxy-${hostName}`, undefined],
+        ],
+      )
+      assert.deepEqual(events.find((event) => event['reason'] === 'Starting')?.['regarding'], {
+        kind: 'Node',
+        name: 'node0',
+        apiVersion: 'v1',
+      })
+      assert.match(bench.log, /"Opening healthcheck" service="demo\/lb" port=32123/)
+      assert.match(
+        bench.log,
+        /^E.*"Failed to start healthcheck" err=".*bind: address already in use" node="node0" service="demo\/lb" port=32123$/m,
+      )
+    } finally {
+      taken.close()
+    }
+  })
+})

@@ -1,0 +1,200 @@
+/** The proxy on a real kernel: what was done to it, and what it did, is what its metrics say. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { after, before, it } from 'node:test'
+import { defaultConfiguration } from '../../src/config/load.ts'
+import { Proxy } from '../../src/cli/proxy.ts'
+import type { EndpointSlice, Service } from '../../src/service/objects.ts'
+import type { ObjectSink } from '../../src/watch/source.ts'
+import { eventually, resetNode, sh } from '../support/daemon.ts'
+import { SERVICE } from '../support/frontends.ts'
+import { parseMetrics, type ParsedFamily, valueOf } from '../support/metrics-text.ts'
+import { recordingLog } from '../support/recording-log.ts'
+
+const NODE_ADDRESS = '10.0.2.15'
+const VIP = '10.96.0.1'
+const WEB: Service = { ...SERVICE, clusterIps: { IPv4: VIP } }
+const KEY = 'demo/web-1'
+const TABLE = { table: 'virtual-servers' }
+
+let proxy: Proxy
+let sink: ObjectSink
+let server: Server
+const sockets: Socket[] = []
+const log = recordingLog()
+
+function slice(...addresses: string[]): EndpointSlice {
+  const { port } = server.address() as AddressInfo // it listens on TCP
+  return {
+    namespace: 'demo',
+    name: 'web-1',
+    serviceName: 'web',
+    family: 'IPv4',
+    triggeredAtMs: Date.now(),
+    ports: [{ name: 'http', protocol: 'tcp', port }],
+    endpoints: addresses.map((address) => ({
+      address,
+      ready: true,
+      serving: true,
+      terminating: false,
+      nodeName: 'node0',
+    })),
+  }
+}
+
+async function scrape(): Promise<(name: string, labels?: Readonly<Record<string, string>>) => number | undefined> {
+  const families: ReadonlyMap<string, ParsedFamily> = parseMetrics(await proxy.metrics.text())
+  return (name, labels) => valueOf(families, name, labels)
+}
+
+before(async () => {
+  resetNode()
+  server = createServer((socket) => sockets.push(socket.on('data', (data) => socket.write(data))))
+  server.listen(0, NODE_ADDRESS)
+  await once(server, 'listening')
+  const configuration = defaultConfiguration()
+  proxy = await Proxy.start({
+    configuration: { ...configuration, ipvs: { ...configuration.ipvs, syncPeriodMs: 1000, minSyncPeriodMs: 0 } },
+    nodeName: 'node0',
+    drainDeadlineMs: 500,
+    log,
+    openSource: (into) => {
+      sink = into
+      return { close: async () => undefined }
+    },
+  })
+  const node = { name: 'node0', zone: '', addresses: [NODE_ADDRESS], podCidrs: [], taintKeys: [], deleting: false }
+  sink.apply([{ kind: 'nodes', key: 'node0', value: node }])
+  sink.apply([
+    { kind: 'services', key: 'demo/web', value: WEB },
+    { kind: 'endpointslices', key: KEY, value: slice(NODE_ADDRESS) },
+  ])
+  for (const kind of ['nodes', 'services', 'endpointslices'] as const) sink.listed(kind)
+})
+
+after(async () => {
+  for (const socket of sockets) socket.destroy()
+  server.close()
+  await proxy.close()
+})
+
+/** Says something through the Service and waits for the answer. */
+async function ask(text: string): Promise<Socket> {
+  const socket = connect(80, VIP)
+  sockets.push(socket)
+  socket.write(text)
+  const [answer] = await once(socket, 'data')
+  assert.equal(String(answer), text)
+  return socket
+}
+
+it('what the first pass wrote', async () => {
+  await eventually(async () => {
+    const value = await scrape()
+    assert.equal(value('kubeipvs_table_entries', TABLE), 1)
+    assert.equal(value('kubeipvs_table_entries', { table: 'addresses' }), 1)
+  })
+  const value = await scrape()
+  assert.equal(value('kubeipvs_real_servers'), 1)
+  assert.equal(value('kubeipvs_services'), 1)
+  assert.equal(value('kubeipvs_table_wanted_entries', TABLE), 1)
+  assert.equal(value('kubeipvs_set_entries', { set: 'KUBE-CLUSTER-IP' }), 1)
+  assert.equal(value('kubeipvs_set_max_entries', { set: 'KUBE-CLUSTER-IP' }), 65_536)
+  // A virtual server and its real server.
+  assert.equal(value('kubeipvs_operations_total', { direction: 'add', outcome: 'success', ...TABLE }), 2)
+  assert.equal(value('kubeproxy_sync_proxy_rules_service_changes_total'), 1)
+  assert.equal(value('kubeproxy_sync_proxy_rules_endpoint_changes_total'), 1)
+  assert.equal(value('kubeproxy_sync_proxy_rules_endpoint_changes_pending'), 0)
+  assert.equal(value('kubeproxy_network_programming_duration_seconds_count', { ip_family: 'IPv4' }), 1)
+  const syncs = value('kubeproxy_sync_proxy_rules_duration_seconds_count', { ip_family: 'IPv4' }) ?? 0
+  assert.ok(syncs >= 1, String(syncs))
+  const syncedSeconds = value('kubeproxy_sync_proxy_rules_last_timestamp_seconds', { ip_family: 'IPv4' }) ?? 0
+  assert.ok(Math.abs(syncedSeconds - Date.now() / 1000) < 60, String(syncedSeconds))
+  assert.ok((value('kubeipvs_netlink_messages_total', { connection: 'ipvs' }) ?? 0) >= 2)
+  // The folder itself is open while it is read.
+  assert.equal(value('process_open_fds'), readdirSync('/proc/self/fd').length - 1)
+})
+
+it('the traffic that went through', async () => {
+  for (const text of ['one', 'two', 'three']) await ask(text)
+  // The kernel adds up every two seconds, and numbers of a scrape just before are given again for five.
+  await eventually(async () => {
+    const [line = ''] = sh('ipvsadm -Ln --stats --exact')
+      .split('\n')
+      .filter((text) => text.includes(`${VIP}:80`))
+    const [connections, inPackets, outPackets, inBytes, outBytes] = line.trim().split(/\s+/).slice(2).map(Number)
+    assert.equal(connections, 3)
+    const value = await scrape()
+    const service = { namespace: 'demo', service: 'web' }
+    assert.deepEqual(
+      [
+        value('kubeipvs_service_connections_total', service),
+        value('kubeipvs_service_packets_total', { direction: 'in', ...service }),
+        value('kubeipvs_service_packets_total', { direction: 'out', ...service }),
+        value('kubeipvs_service_bytes_total', { direction: 'in', ...service }),
+        value('kubeipvs_service_bytes_total', { direction: 'out', ...service }),
+      ],
+      [connections, inPackets, outPackets, inBytes, outBytes],
+    )
+  })
+})
+
+it('drift, found by an audit', async () => {
+  sh(`ipvsadm -E -t ${VIP}:80 -s lc`)
+  await eventually(async () => {
+    const value = await scrape()
+    assert.equal(value('kubeipvs_drift_repaired_total', TABLE), 1)
+    assert.ok((value('kubeipvs_audit_duration_seconds_count', { audit: 'virtual-servers' }) ?? 0) >= 1)
+    assert.equal(value('kubeipvs_audit_failures_total', { audit: 'virtual-servers' }), 0)
+  })
+  assert.match(sh('ipvsadm -S -n'), new RegExp(`-A -t ${VIP}:80 -s rr`))
+})
+
+it('a Service that claims what another has', async () => {
+  const late = { ...WEB, name: 'late', createdAtMs: Date.now() }
+  sink.apply([{ kind: 'services', key: 'demo/late', value: late }])
+  await eventually(async () => assert.equal((await scrape())('kubeipvs_conflicts'), 1))
+  sink.apply([{ kind: 'services', key: 'demo/late', value: undefined }])
+  await eventually(async () => assert.equal((await scrape())('kubeipvs_conflicts'), 0))
+})
+
+it('a drain, and its end', async () => {
+  sink.apply([{ kind: 'endpointslices', key: KEY, value: slice('10.244.0.1') }])
+  await eventually(async () => assert.equal((await scrape())('kubeipvs_real_servers_draining'), 1), 10_000, 5)
+  await eventually(async () => {
+    const value = await scrape()
+    assert.equal(value('kubeipvs_real_servers_draining'), 0)
+    assert.equal(value('kubeipvs_drains_finished_total', { reason: 'deadline' }), 1)
+    assert.equal(value('kubeipvs_drains_finished_total', { reason: 'idle' }), 0)
+  })
+})
+
+it('a device that was deleted with its addresses', async () => {
+  const other = { ...WEB, name: 'other', clusterIps: { IPv4: '10.96.0.9' } }
+  sh('ip link delete kube-ipvs0')
+  sink.apply([{ kind: 'services', key: 'demo/other', value: other }])
+  await eventually(() => assert.match(sh('ip -4 -o address show dev kube-ipvs0'), /10\.96\.0\.9/))
+  await eventually(async () => {
+    const value = await scrape()
+    assert.equal(value('kubeipvs_table_entries', { table: 'addresses' }), 2)
+    assert.equal(value('kubeipvs_table_wanted_entries', { table: 'addresses' }), 2)
+    assert.ok((value('kubeipvs_drift_repaired_total', { table: 'addresses' }) ?? 0) >= 1)
+  })
+})
+
+it('stale UDP flows that were removed', async () => {
+  const dns: Service = {
+    ...WEB,
+    name: 'dns',
+    clusterIps: { IPv4: '10.96.0.10' },
+    ports: [{ name: 'dns', protocol: 'udp', port: 53, nodePort: 0 }],
+  }
+  sink.apply([{ kind: 'services', key: 'demo/dns', value: dns }])
+  await eventually(async () =>
+    assert.ok(
+      ((await scrape())('kubeproxy_conntrack_reconciler_sync_duration_seconds_count', { ip_family: 'IPv4' }) ?? 0) >= 1,
+    ),
+  )
+})

@@ -1,0 +1,217 @@
+/** What passes and changes make of the counts. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { SyncCounts } from '../../src/metrics/sync-counts.ts'
+import type { EndpointSlice, ObjectChange } from '../../src/service/objects.ts'
+import type { PassReport } from '../../src/sync/reconciler.ts'
+import { frontendOf, SERVICE } from '../support/frontends.ts'
+
+const START_MS = 1_000_000
+const GOOD: PassReport = { applied: 1, failures: [], repairs: [], unreadable: [] }
+const UNREADABLE: PassReport = { ...GOOD, unreadable: [{ table: 'virtual-servers', error: new Error('no') }] }
+const FAILED: PassReport = {
+  ...GOOD,
+  failures: [{ key: 'k', command: 'c', error: new Error('no'), attempts: 1, retryAtMs: 0, table: 'virtual-servers' }],
+}
+
+class Bench {
+  wallMs = START_MS
+  readonly slices = new Map<string, EndpointSlice>()
+  readonly counts = new SyncCounts({ families: ['IPv4', 'IPv6'], wallMs: () => this.wallMs })
+
+  slice(change: Partial<EndpointSlice> | undefined, key = 'demo/web-1'): void {
+    const value: EndpointSlice | undefined = change && {
+      namespace: 'demo',
+      name: 'web-1',
+      serviceName: 'web',
+      family: 'IPv4',
+      triggeredAtMs: 0,
+      ports: [],
+      endpoints: [],
+      ...change,
+    }
+    this.changed({ kind: 'endpointslices', key, value })
+    if (value === undefined) this.slices.delete(key)
+    else this.slices.set(key, value)
+  }
+
+  changed(...changes: ObjectChange[]): void {
+    this.counts.changed(changes, { slice: (key) => this.slices.get(key) })
+  }
+
+  pass(report = GOOD, durationMs = 10): void {
+    this.counts.takenUp()
+    this.counts.passed('tables', report, durationMs)
+  }
+
+  get ipv4() {
+    return this.counts.of.IPv4
+  }
+
+  get ipv6() {
+    return this.counts.of.IPv6
+  }
+}
+
+describe('network programming latency', () => {
+  it('is the time from the trigger to the end of the pass', () => {
+    const bench = new Bench()
+    bench.slice({ triggeredAtMs: START_MS + 1000 })
+    bench.wallMs = START_MS + 4000
+    bench.pass()
+    assert.deepEqual([bench.ipv4.programmingSeconds.count, bench.ipv4.programmingSeconds.sum], [1, 3])
+    bench.pass()
+    assert.equal(bench.ipv4.programmingSeconds.count, 1)
+    assert.equal(bench.ipv6.programmingSeconds.count, 0)
+  })
+
+  it('leaves out what happened before the start, deletions, and changes that nothing triggered', () => {
+    const bench = new Bench()
+    bench.slice({ triggeredAtMs: START_MS })
+    bench.slice({})
+    bench.slice({ triggeredAtMs: START_MS + 1000 })
+    bench.pass()
+    // Somebody put a label on it.
+    bench.slice({ triggeredAtMs: START_MS + 1000 })
+    bench.slice(undefined)
+    bench.pass()
+    assert.equal(bench.ipv4.programmingSeconds.count, 1)
+  })
+
+  it('counts each change of a slice between two passes, and none that came after the pass took changes up', () => {
+    const bench = new Bench()
+    bench.slice({ triggeredAtMs: START_MS + 1 })
+    bench.slice({ triggeredAtMs: START_MS + 2 })
+    bench.counts.takenUp()
+    bench.slice({ triggeredAtMs: START_MS + 3 })
+    bench.counts.passed('tables', GOOD, 1)
+    assert.equal(bench.ipv4.programmingSeconds.count, 2)
+    bench.pass()
+    assert.equal(bench.ipv4.programmingSeconds.count, 3)
+  })
+
+  it('goes on while the kernel is out of reach, in bounded memory', () => {
+    const bench = new Bench()
+    for (let index = 1; index <= 30_000; index++) {
+      bench.slice({ triggeredAtMs: START_MS + index })
+      if (index % 100 === 0) bench.pass(UNREADABLE)
+    }
+    assert.ok(bench.ipv4.underWay.length <= 10_000)
+    bench.wallMs = START_MS + 60_000
+    bench.pass()
+    assert.equal(bench.ipv4.programmingSeconds.count, 10_000)
+    assert.ok(bench.ipv4.programmingSeconds.sum >= 10_000 * 30)
+  })
+
+  it('is never negative when a clock is behind', () => {
+    const bench = new Bench()
+    bench.slice({ triggeredAtMs: START_MS + 60_000 })
+    bench.pass()
+    assert.deepEqual([bench.ipv4.programmingSeconds.count, bench.ipv4.programmingSeconds.sum], [1, 0])
+  })
+})
+
+describe('changes', () => {
+  it('are counted when they come and pend until a pass takes them up', () => {
+    const bench = new Bench()
+    bench.changed({ kind: 'services', key: 'demo/web', value: SERVICE }, { kind: 'nodes', key: 'n', value: undefined })
+    bench.slice({})
+    bench.slice(undefined)
+    const { counts } = bench
+    assert.deepEqual([counts.serviceChanges, counts.servicesPending], [1, 1])
+    assert.deepEqual([counts.sliceChanges, counts.slicesPending], [2, 2])
+    counts.takenUp()
+    bench.slice({})
+    assert.deepEqual([counts.serviceChanges, counts.servicesPending], [1, 0])
+    assert.deepEqual([counts.sliceChanges, counts.slicesPending], [3, 1])
+  })
+
+  it('queue a sync of the families they concern', () => {
+    const bench = new Bench()
+    bench.changed({ kind: 'services', key: 'demo/web', value: SERVICE })
+    assert.deepEqual([bench.ipv4.lastQueuedMs, bench.ipv6.lastQueuedMs], [START_MS, 0])
+    bench.wallMs += 1000
+    bench.slice({ family: 'IPv6' })
+    assert.deepEqual([bench.ipv4.lastQueuedMs, bench.ipv6.lastQueuedMs], [START_MS, START_MS + 1000])
+    bench.wallMs += 1000
+    bench.slice(undefined)
+    assert.equal(bench.ipv4.lastQueuedMs, START_MS + 2000)
+  })
+})
+
+describe('syncs', () => {
+  it('are those of the families whose frontends changed, of both when none did', () => {
+    const bench = new Bench()
+    const { counts } = bench
+    counts.frontend('10.96.0.1:80/tcp', frontendOf())
+    bench.pass(GOOD, 30)
+    assert.deepEqual([bench.ipv4.syncSeconds.count, bench.ipv6.syncSeconds.count], [1, 0])
+    counts.frontend('[fd00::1]:80/tcp', undefined)
+    bench.pass(GOOD, 30)
+    assert.deepEqual([bench.ipv4.syncSeconds.count, bench.ipv6.syncSeconds.count], [1, 1])
+    bench.pass(GOOD, 30)
+    assert.deepEqual([bench.ipv4.syncSeconds.count, bench.ipv6.syncSeconds.count], [2, 2])
+    assert.ok(Math.abs(bench.ipv4.syncSeconds.sum - 0.06) < 1e-9)
+  })
+
+  it('of rules count when they wrote or failed, and a family whose rules fail is not synced', () => {
+    const bench = new Bench()
+    const { counts } = bench
+    counts.passed('IPv4', { ...GOOD, applied: 0 }, 5)
+    assert.equal(bench.ipv4.syncSeconds.count, 0)
+    counts.passed('IPv4', FAILED, 5)
+    assert.deepEqual([bench.ipv4.syncSeconds.count, bench.ipv4.restoreFailures, counts.ruleFailures], [1, 1, 1])
+    bench.wallMs += 5000
+    bench.pass()
+    assert.deepEqual([bench.ipv4.lastSyncedMs, bench.ipv6.lastSyncedMs], [START_MS, START_MS + 5000])
+    counts.passed('IPv4', UNREADABLE, 5)
+    assert.deepEqual([bench.ipv4.restoreFailures, counts.ruleFailures], [1, 2])
+    counts.passed('IPv4', GOOD, 5)
+    assert.equal(bench.ipv4.lastSyncedMs, START_MS + 5000)
+  })
+
+  it('are good when everything could be read; an item that fails counts apart', () => {
+    const bench = new Bench()
+    bench.pass(UNREADABLE)
+    assert.deepEqual([bench.ipv4.lastSyncedMs, bench.counts.tableFailures], [0, 1])
+    bench.pass(FAILED)
+    assert.deepEqual([bench.ipv4.lastSyncedMs, bench.counts.tableFailures], [START_MS, 2])
+  })
+
+  it('are confirmed by an audit that finds nothing, once there was one', () => {
+    const bench = new Bench()
+    bench.counts.looked()
+    assert.equal(bench.ipv4.lastSyncedMs, 0)
+    bench.pass()
+    bench.wallMs += 60_000
+    bench.counts.looked()
+    assert.equal(bench.ipv4.lastSyncedMs, START_MS + 60_000)
+    bench.pass(UNREADABLE)
+    bench.wallMs += 60_000
+    bench.counts.looked()
+    assert.equal(bench.ipv4.lastSyncedMs, START_MS + 60_000)
+  })
+})
+
+describe('Services without a local endpoint', () => {
+  it('are counted once a port, by family and policy, as long as it is so', () => {
+    const { counts } = new Bench()
+    const lost = frontendOf({ noLocalEndpoints: true })
+    const external = { ...lost, kind: 'NodePort' as const }
+    counts.frontend('10.96.0.1:80/tcp', lost)
+    counts.frontend('10.0.0.1:30080/tcp', external)
+    counts.frontend('10.0.0.2:30080/tcp', external)
+    counts.frontend('10.0.0.3:30080/tcp', { ...external, servicePortName: 'demo/web:other' })
+    counts.frontend('10.96.0.2:80/tcp', frontendOf())
+    const seen = (): number[] => [
+      counts.withoutLocalEndpoints('IPv4', 'internal'),
+      counts.withoutLocalEndpoints('IPv4', 'external'),
+      counts.withoutLocalEndpoints('IPv6', 'external'),
+    ]
+    assert.deepEqual(seen(), [1, 2, 0])
+    counts.frontend('10.96.0.1:80/tcp', frontendOf())
+    counts.frontend('10.0.0.1:30080/tcp', undefined)
+    counts.frontend('10.0.0.2:30080/tcp', undefined)
+    assert.deepEqual(seen(), [0, 1, 0])
+  })
+})

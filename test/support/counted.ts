@@ -1,0 +1,69 @@
+/** Everything that /metrics tells, with a value for each sample there can be, each of them different where that matters. */
+import { AuditCounts } from '../../src/metrics/audit-counts.ts'
+import { EventLoopDelay } from '../../src/metrics/event-loop-delay.ts'
+import type { Counted } from '../../src/metrics/pages.ts'
+import { ProbeCounts } from '../../src/metrics/probe-counts.ts'
+import { RequestCounts } from '../../src/metrics/request-counts.ts'
+import { ServiceTraffic } from '../../src/metrics/service-traffic.ts'
+import { SyncCounts } from '../../src/metrics/sync-counts.ts'
+import { noCounts } from '../../src/sync/table-counts.ts'
+import { SERVICE } from './frontends.ts'
+
+/** Wall clock of the counts, in milliseconds since the epoch. */
+export const START_MS = 1_795_190_400_000
+
+export function everythingCounted(): Counted {
+  let wallMs = START_MS
+  const sync = new SyncCounts({ families: ['IPv4', 'IPv6'], wallMs: () => wallMs })
+  wallMs += 60_000
+  const service = { ...SERVICE, clusterIps: { IPv4: '10.96.0.1', IPv6: 'fd00::1' } }
+  sync.changed([{ kind: 'services', key: 'demo/web', value: service }], { slice: () => undefined })
+  sync.takenUp()
+  sync.passed('tables', { applied: 1, failures: [], repairs: [], unreadable: [] }, 12)
+  const requests = new RequestCounts()
+  for (const method of ['GET', 'POST']) {
+    requests.requested(method, '10.9.2.2:16444', 200, 20, method === 'GET' ? 0 : 201)
+    requests.received(method, '10.9.2.2:16444', 445)
+  }
+  requests.requested('GET', '10.9.2.2:16444', undefined, 20, 0)
+  const probes = new ProbeCounts()
+  for (const status of [200, 503]) for (const path of ['healthz', 'livez'] as const) probes.answered(path, status)
+  probes.checked('ping', true)
+  const audits = new AuditCounts()
+  audits.ended('virtual-servers', 20, false)
+  audits.ended('virtual-servers', 0, true)
+  return {
+    sync,
+    requests,
+    probes,
+    audits,
+    delay: new EventLoopDelay(),
+    sources: {
+      version: '1.2.3',
+      kernelRelease: '6.12.0',
+      featureGates: { WatchListClient: false },
+      serviceCount: () => 7,
+      conflictCount: () => 2,
+      tables: [
+        {
+          table: { name: 'virtual-servers' },
+          counts: { ...noCounts(), added: 5, removed: 4, addFailed: 3, removeFailed: 2, repaired: 1, unreadable: 6 },
+          liveCount: 8,
+          desiredCount: 9,
+          waitingCount: 1,
+        },
+      ],
+      setSizes: () => [{ name: 'KUBE-CLUSTER-IP', entries: 3, maxEntries: 65_536 }],
+      realServerCount: () => 11,
+      drainingCount: () => 1,
+      drainsFinished: () => ({ idle: 2, deadline: 1 }),
+      connections: () => [{ name: 'ipvs', messagesSent: 30, datagramsSent: 20, datagramsReceived: 10 }],
+      traffic: new ServiceTraffic({
+        limit: 10,
+        read: async (visit) => visit('10.96.0.1:80/tcp', Float64Array.of(1, 20, 10, 2000, 1000)),
+        ownerOf: () => ({ namespace: 'demo', name: 'web' }),
+        now: () => 0,
+      }),
+    },
+  }
+}

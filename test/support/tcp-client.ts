@@ -1,0 +1,81 @@
+/**
+ * A client that says whatever a test wants over TCP, and ports that are free.
+ * What could break: ports are picked by the kernel and given back before they are used, so each test has its own.
+ */
+import assert from 'node:assert/strict'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** An open connection and everything that has come over it. */
+export class TcpClient {
+  text = ''
+  readonly socket: Socket
+  readonly closed: Promise<void>
+
+  static open(port: number, host = '127.0.0.1'): Promise<TcpClient> {
+    const socket = connect(port, host)
+    return new Promise((resolve, reject) => {
+      socket.once('error', reject)
+      socket.once('connect', () => resolve(new TcpClient(socket)))
+    })
+  }
+
+  private constructor(socket: Socket) {
+    this.socket = socket
+    socket.on('error', () => undefined)
+    socket.on('data', (chunk) => {
+      this.text += chunk.toString('latin1')
+    })
+    this.closed = new Promise((resolve) => socket.once('close', () => resolve()))
+  }
+
+  /** Status codes of the answers so far. */
+  get statuses(): number[] {
+    return [...this.text.matchAll(/HTTP\/1\.[01] (\d{3}) /g)].map((match) => Number(match[1]))
+  }
+}
+
+/** One request on a connection of its own, to the end of the announced body. */
+export async function ask(port: number, request: string, host = '127.0.0.1'): Promise<string> {
+  const client = await TcpClient.open(port, host)
+  client.socket.write(request)
+  await until(() => isWhole(client.text, request.startsWith('HEAD ')))
+  client.socket.destroy()
+  return client.text
+}
+
+export function isWhole(text: string, headOnly: boolean): boolean {
+  const end = text.indexOf('\r\n\r\n')
+  if (/^Transfer-Encoding: chunked\r$/m.test(text)) return headOnly ? end >= 0 : text.endsWith('\r\n0\r\n\r\n')
+  const length = Number(/^Content-Length: (\d+)\r$/m.exec(text)?.[1] ?? 0)
+  return end >= 0 && text.length >= end + 4 + (headOnly ? 0 : length)
+}
+
+export async function until(done: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> {
+  for (const lateMs = performance.now() + limitMs; !(await done()); await sleep(5))
+    assert.ok(performance.now() < lateMs, 'it did not happen')
+}
+
+export const listens = (port: number, host = '127.0.0.1'): Promise<boolean> =>
+  TcpClient.open(port, host).then(
+    (client) => {
+      client.socket.destroy()
+      return true
+    },
+    () => false,
+  )
+
+/** A server that has a port and does nothing with it. */
+export async function listen(port: number, host: string): Promise<Server> {
+  const server = createServer()
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(port, host, resolve))
+  return server
+}
+
+export async function freePort(host = '127.0.0.1'): Promise<number> {
+  const server = await listen(0, host)
+  const address = server.address()
+  assert.ok(typeof address === 'object' && address !== null)
+  await new Promise((resolve) => server.close(resolve))
+  return address.port
+}
