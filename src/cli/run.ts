@@ -91,6 +91,8 @@ async function serve(
     configuration,
     health,
     nodeName,
+    // One pass is over before anybody could have come.
+    ...(flags.once === true ? { nodeWaits: { addressesMs: 0, podCidrsMs: 0 } } : {}),
     drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
     log,
     events,
