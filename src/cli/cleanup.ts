@@ -16,7 +16,7 @@ import { TableSync } from '../sync/table-sync.ts'
 import { type Cidr, parseCidr } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { FlagValues } from './flags.ts'
-import { findLeftovers, type Leftover } from './leftovers.ts'
+import { type Leftover, leftInIptables, leftInNft } from './leftovers.ts'
 import { loadSettings } from './settings.ts'
 
 /** A failing operation is tried this often. */
@@ -64,16 +64,25 @@ export async function cleanup(flags: FlagValues): Promise<number> {
 }
 
 async function removeLeftovers(dryRun: boolean, signal: AbortSignal): Promise<Removal> {
-  const leftovers = await without<readonly Leftover[]>(['iptables-missing'], [], () =>
-    findLeftovers(ipFamilies(), signal),
-  )
   const failures: Failed[] = []
-  for (const { commands, remove } of dryRun ? [] : leftovers)
+  /** One thing that cannot be read or removed keeps nothing else from going. */
+  const attempt = async <T>(command: string, otherwise: T, work: () => Promise<T>): Promise<T> => {
     try {
-      await remove(signal)
+      return await work()
     } catch (error) {
-      failures.push({ command: commands[0] ?? '', error: error instanceof Error ? error : new Error(String(error)) })
+      signal.throwIfAborted()
+      failures.push({ command, error: error instanceof Error ? error : new Error(String(error)) })
+      return otherwise
     }
+  }
+  const inIptables = () =>
+    without<readonly Leftover[]>(['iptables-missing'], [], () => leftInIptables(ipFamilies(), signal))
+  const leftovers = [
+    ...(await attempt('iptables-save', [], inIptables)),
+    ...(await attempt('nft list tables', [], () => leftInNft(signal))),
+  ]
+  for (const { commands, remove } of dryRun ? [] : leftovers)
+    await attempt(commands[0] ?? '', undefined, () => remove(signal))
   return { commands: leftovers.flatMap(({ commands }) => commands), failures }
 }
 

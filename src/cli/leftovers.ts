@@ -18,12 +18,8 @@ export interface Leftover {
   remove(signal: AbortSignal): Promise<void>
 }
 
-/** Looks, and changes nothing. Rejects when the rules cannot be read. */
-export async function findLeftovers(families: readonly IpFamily[], signal: AbortSignal): Promise<readonly Leftover[]> {
-  return [...(await ofIptables(families, signal)), ...(await ofNft(signal))]
-}
-
-async function ofIptables(families: readonly IpFamily[], signal: AbortSignal): Promise<Leftover[]> {
+/** What iptables mode left. Changes nothing. Rejects when the rules cannot be read, with `iptables-missing` and the like. */
+export async function leftInIptables(families: readonly IpFamily[], signal: AbortSignal): Promise<readonly Leftover[]> {
   const iptables = new HostIptables(await chooseBackEnd(families, signal))
   const found: Leftover[] = []
   for (const family of families) {
@@ -41,7 +37,8 @@ async function ofIptables(families: readonly IpFamily[], signal: AbortSignal): P
   return found
 }
 
-async function ofNft(signal: AbortSignal): Promise<Leftover[]> {
+/** What nftables mode left; nothing where the program nft is missing. Changes nothing. */
+export async function leftInNft(signal: AbortSignal): Promise<readonly Leftover[]> {
   const nft = await NftTables.find()
   const tables = (await nft?.list(signal)) ?? []
   return tables.map((table) => ({

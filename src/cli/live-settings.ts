@@ -23,7 +23,7 @@ export function applyLive(
   fields: readonly string[],
   { log, proxy }: LiveSettingsOptions,
 ): void {
-  log.setVerbosity(configuration.logging)
+  if (fields.some((field) => field.startsWith('logging.'))) log.setVerbosity(configuration.logging)
   if (fields.includes('oomScoreAdj')) applyOomScore(configuration.oomScoreAdj, log)
   if (fields.some((field) => field.startsWith('conntrack.')))
     for (const problem of applySysctls(conntrackSettings(configuration.conntrack, processorCount())))

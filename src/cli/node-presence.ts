@@ -12,7 +12,7 @@ import type { Log } from '../values/log.ts'
 
 /** In milliseconds; tests shorten them. */
 export interface NodeWaits {
-  /** From the first list to a Node with addresses. kube-proxy: 30,000. */
+  /** From the first list to a Node with addresses; 0: what is not in the list is not waited for. kube-proxy: 30,000. */
   readonly addressesMs: number
   /** In NodeCIDR mode, from there to the Node and its pod CIDRs. kube-proxy: 300,000. */
   readonly podCidrsMs: number
@@ -73,8 +73,9 @@ export class NodePresence {
   listed(): void {
     this.#isListed = true
     if (this.#node !== undefined) this.#changed(this.#node)
-    if (!this.#isSettled) this.#timer = setTimeout(() => this.#giveUp(), this.#waits.addressesMs)
-    else this.#waitForPodCidrs()
+    if (this.#isSettled) this.#waitForPodCidrs()
+    else if (this.#waits.addressesMs === 0) this.#giveUp()
+    else this.#timer = setTimeout(() => this.#giveUp(), this.#waits.addressesMs)
   }
 
   close(): void {

@@ -32,7 +32,12 @@ export class PassLog {
     for (const { error, command, ...failure } of failures.slice(0, LINES)) {
       const ipFamily = CHAINS.exec(failure.table)?.[1]
       if (ipFamily !== undefined) {
-        log.error('Failed to execute iptables-restore', { error: error.message, ipFamily, rules: command })
+        log.error('Failed to execute iptables-restore', {
+          error: error.message,
+          ipFamily,
+          item: failure.key,
+          rules: command,
+        })
         continue
       }
       const fields = { ...failure, command: firstLine(command), error: error.message }

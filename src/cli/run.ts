@@ -3,6 +3,7 @@
  * What could break: the exit codes are kube-proxy's: 1 for what only a restart can mend, 128 and its number after a
  * signal. The kernel's state stays as it is in every case, and traffic goes on.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
 import { ipFamilies } from '../node/host.ts'
@@ -25,6 +26,8 @@ import { logStart } from './start-log.ts'
 
 /** As long as a stop may take; a container that is stopped has a second to be taken for a quick one. */
 const CLOSE_MS = 800
+/** A first pass that has not come by then waits for something; a new configuration may be what it waits for. */
+const FOLLOW_AFTER_MS = 5000
 
 export async function run(flags: FlagValues): Promise<number> {
   if (flags.cleanup === true) return (await import('./cleanup.ts')).cleanup(flags)
@@ -89,6 +92,8 @@ async function serve(
     configuration,
     health,
     nodeName,
+    // One pass is over before anybody could have come.
+    ...(flags.once === true ? { nodeWaits: { addressesMs: 0, podCidrsMs: 0 } } : {}),
     drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
     log,
     events,
@@ -103,7 +108,9 @@ async function serve(
   if (flags.once !== true) events.record(proxyStarting(nodeName))
   void passes.complete.then(growSparingly)
   if (flags.once !== true && flags.config !== undefined && flags.config !== '')
-    void passes.complete.then(() => followFile(flags, settings, proxy, log))
+    void Promise.race([passes.complete, sleep(FOLLOW_AFTER_MS, undefined, { ref: false })]).then(() =>
+      followFile(flags, settings, proxy, log),
+    )
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
   if (benchFile !== undefined && proxy.connections !== undefined)
     (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
@@ -120,7 +127,7 @@ async function serve(
   return passes.failures === 0 ? 0 : 1
 }
 
-/** Once the first pass is over: a start has better things to do. */
+/** Once the first pass is over, since a start has better things to do, or does not come to one. */
 async function followFile(flags: FlagValues, settings: Settings, proxy: Proxy, log: ProcessLog): Promise<void> {
   const { ConfigReload } = await import('./config-reload.ts')
   const reload = new ConfigReload({

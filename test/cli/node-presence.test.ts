@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import type { DetectLocalMode } from '../../src/config/types.ts'
-import { NodePresence } from '../../src/cli/node-presence.ts'
+import { NodePresence, type NodeWaits } from '../../src/cli/node-presence.ts'
 import type { Node, ObjectChange } from '../../src/service/objects.ts'
 import { recordingLog } from '../support/recording-log.ts'
 
@@ -16,7 +16,7 @@ const NODE: Node = {
 const change = (value: Node | undefined): ObjectChange[] => [{ kind: 'nodes', key: 'node0', value }]
 
 /** A presence on a clock of the test's, and what it did: lines of the log, then calls. */
-function watched(t: TestContext, detectLocalMode: DetectLocalMode = 'ClusterCIDR') {
+function watched(t: TestContext, detectLocalMode: DetectLocalMode = 'ClusterCIDR', waits?: NodeWaits) {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const log = recordingLog()
   const calls: string[] = []
@@ -24,6 +24,7 @@ function watched(t: TestContext, detectLocalMode: DetectLocalMode = 'ClusterCIDR
     nodeName: 'node0',
     detectLocalMode,
     log,
+    ...(waits === undefined ? {} : { waits }),
     onChange: () => calls.push(`hold ${presence.mustHold}, settled ${presence.isSettled}`),
     onFirst: (nodeIps, podCidrs) => calls.push(`first ${nodeIps.join()} ${podCidrs.join()}`),
     onFatal: (error) => calls.push(`fatal ${error.message}`),
@@ -87,6 +88,12 @@ test('NodePresence goes on as soon as the Node comes', (t) => {
   tick(1_000_000)
   assert.equal(said().length, 1)
   assert.deepEqual(calls.slice(-1), ['hold false, settled true'])
+})
+
+test('NodePresence does not wait at all when told so', (t) => {
+  const { presence, calls } = watched(t, 'ClusterCIDR', { addressesMs: 0, podCidrsMs: 0 })
+  presence.listed()
+  assert.deepEqual([presence.isSettled, calls.length], [true, 2])
 })
 
 test('NodePresence in NodeCIDR mode holds until the pod CIDRs come', (t) => {

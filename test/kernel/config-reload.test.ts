@@ -116,6 +116,16 @@ describe('a changed configuration file', () => {
     assert.ok(virtualServers().includes('-A -t 10.96.0.1:80 -s rr'))
   })
 
+  it('ends the process as well while there was no first pass, since it may be what is waited for', async () => {
+    bench = new Workbench()
+    const clientConnection = { kubeconfig: bench.kubeconfig('http://127.0.0.1:1') }
+    const daemon = bench.startOnApi(clientConnection.kubeconfig)
+    await eventually(() => assert.match(bench.log, /"Failed to watch"/))
+    bench.configure({ clientConnection, clusterCIDR: '10.0.0.0/8' })
+    assert.equal(await bench.ended(daemon), 1)
+    await eventually(() => assert.match(bench.log, /was updated: .* clusterCIDR"/))
+  })
+
   it('that is broken is reported once, and the old one stays in force', async () => {
     const daemon = await start()
     writeFileSync(bench.configurationFile, 'mode: [')

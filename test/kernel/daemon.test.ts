@@ -195,6 +195,15 @@ describe('daemon', () => {
     assert.deepEqual(JSON.parse(once.stdout), { operations: 0, failures: 0 })
   })
 
+  it('removes in one pass also where there is no Node to wait for', async () => {
+    bench = new Workbench()
+    bench.remove('node.yaml')
+    sh('ipvsadm -A -t 10.9.9.9:80 -s rr')
+    bench.write('web.yaml', WEB, WEB_SLICE)
+    assert.equal((await bench.command('', '--once')).code, 0)
+    assert.deepEqual(virtualServers(), WEB_TABLE)
+  })
+
   it('survives being killed in the middle', async () => {
     const daemon = await withWeb()
     bench.write(

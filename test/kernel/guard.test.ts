@@ -180,7 +180,9 @@ describe('a rule that is refused', () => {
   it('costs only its chain, is named, and comes when it works', async () => {
     const folder = without('ipt_REJECT', 'xt_REJECT', 'ip6t_REJECT')
     await withWeb()
-    await eventually(() => assert.match(bench.log, /filter KUBE-IPVS-FILTER.* error=".*-j REJECT/))
+    await eventually(() =>
+      assert.match(bench.log, /"Failed to execute iptables-restore" err=".*-j REJECT.*item="filter KUBE-IPVS-FILTER"/),
+    )
     assert.ok(!rules().some((line) => line.startsWith('-A KUBE-IPVS-FILTER')))
     assert.ok(rules().some((line) => line.startsWith('-A KUBE-SERVICES')))
     for (const name of ['ipt_REJECT', 'ip6t_REJECT']) folder.bring(name)
