@@ -23,6 +23,8 @@ import { initializeIptablesNode } from './prepare-node.ts'
 const NODE_PORT_ADDRESSES = { IPv4: ['0.0.0.0'], IPv6: ['::'] } as const
 /** Commands of a script come faster after one another. */
 const SETTLE_MS = 200
+/** kube-proxy writes everything anew after an hour. */
+const FULL_LOOK_MS = 3_600_000
 const LIBERAL_FILE = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal'
 
 export class IptablesMode implements Mode {
@@ -129,14 +131,16 @@ export class IptablesMode implements Mode {
     }
   }
 
-  async audit(_watch: ModeWatch, _observer: AuditObserver, signal: AbortSignal): Promise<void> {
+  audit(_watch: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void> {
     const { log, now, configuration } = this.#options
-    // nf_tables announces every change.
-    if (this.#kernel.iptables.choice.mode !== 'legacy') return
-    await auditForEver({
-      periodMs: configuration().iptables.syncPeriodMs,
+    // nf_tables announces every change, so there a look now and then is for what nobody has thought of.
+    const announces = this.#kernel.iptables.choice.mode === 'nft'
+    const { syncPeriodMs } = configuration().iptables
+    return auditForEver({
+      periodMs: announces ? Math.max(syncPeriodMs, FULL_LOOK_MS) : syncPeriodMs,
       round: async () => {
         for (const family of this.families) this.dataplane.doubtRules(family)
+        observer.ended('rules', 0, false)
       },
       onError: (error) => log.warn('An audit failed', { error }),
       now,

@@ -67,7 +67,7 @@ export class IptablesDataplane implements Dataplane {
     for (const family of families) {
       const table = new IptablesTable(family, iptables, IPTABLES_MODE, iptables.choice.suffix)
       const onMissing = (error: MissingMatchError): void => this.#lacks(error)
-      const loop = new RuleLoop({ table, atOnce: true, now, onPass, onMissing, onError })
+      const loop = new RuleLoop({ table, now, onPass, onMissing, onError })
       this.#families.set(family, { wanted: new WantedServiceChains(this.#settingsOf(family)), loop })
     }
     this.staleFlows = new StaleFlows({

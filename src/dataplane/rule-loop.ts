@@ -13,8 +13,6 @@ import type { IpFamily } from '../values/protocol.ts'
 
 export interface RuleLoopOptions {
   readonly table: IptablesTable
-  /** Chains of Services come and go in one restore (iptables mode). */
-  readonly atOnce?: boolean
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   /** Hears of each pass; missing matches do not count as failures. */
@@ -45,7 +43,8 @@ export class RuleLoop {
     this.#options = options
     this.family = options.table.family
     this.sync = new TableSync(options.table)
-    this.#reconciler = new Reconciler([reconciled(this.sync, { atOnce: options.atOnce === true })])
+    // One process for all that comes and goes: with iptables mode that may be thousands of chains.
+    this.#reconciler = new Reconciler([reconciled(this.sync, { atOnce: true })])
     this.#pacer = new Pacer({ minPeriodMs: () => 0, now: options.now, run: (signal) => this.#run(signal) })
   }
 
