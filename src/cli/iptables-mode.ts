@@ -4,7 +4,7 @@
  * stands for all of them.
  */
 import { readFileSync } from 'node:fs'
-import { IptablesDataplane } from '../dataplane/iptables.ts'
+import { ANY_ADDRESS, IptablesDataplane } from '../dataplane/iptables.ts'
 import { type IptablesKernel, makeCounters, openIptablesKernel, watchAddresses } from '../dataplane/iptables-kernel.ts'
 import { watchRules } from '../dataplane/rule-watch.ts'
 import type { AuditObserver } from '../dataplane/audits.ts'
@@ -19,8 +19,7 @@ import type { NodeView } from './followed-node.ts'
 import type { Mode, ModeOptions, ModeWatch } from './mode.ts'
 import { initializeIptablesNode } from './prepare-node.ts'
 
-/** Every address of the node, as a frontend's address. */
-const NODE_PORT_ADDRESSES = { IPv4: ['0.0.0.0'], IPv6: ['::'] } as const
+const NODE_PORT_ADDRESSES = { IPv4: [ANY_ADDRESS.IPv4], IPv6: [ANY_ADDRESS.IPv6] } as const
 /** Commands of a script come faster after one another. */
 const SETTLE_MS = 200
 /** kube-proxy writes everything anew after an hour. */

@@ -5,7 +5,6 @@
  */
 import { type Frontend, type FrontendKey, frontendKey } from '../service/frontends.ts'
 import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
-import type { Protocol } from '../values/protocol.ts'
 import type { Flow, FlowFilter } from './types.ts'
 
 /** What of a frontend says who may answer its flows. */
@@ -30,8 +29,7 @@ export function keptEndpoints({ endpoints, candidates }: FlowFrontend): Readonly
 export function staleRule(suspects: Suspects): (flow: Flow) => boolean {
   const kept = new Map<FlowFrontend, ReadonlySet<string>>()
   return ({ protocol, original, reply }) => {
-    const own = frontendKey(original.destination, original.destinationPort, protocol)
-    const key = suspects.has(own) ? own : anyAddressKey(original.destination, original.destinationPort, protocol)
+    const key = frontendKey(original.destination, original.destinationPort, protocol)
     if (!suspects.has(key)) return false
     const frontend = suspects.get(key)
     if (frontend === undefined)
@@ -42,13 +40,6 @@ export function staleRule(suspects: Suspects): (flow: Flow) => boolean {
   }
 }
 
-/** The key of a node port that answers at every address (iptables mode). */
-function anyAddressKey(address: string, port: number, protocol: Protocol): FrontendKey {
-  return frontendKey(familyOf(address) === 'IPv4' ? '0.0.0.0' : '::', port, protocol)
-}
-
-const isAnyAddress = (address: string): boolean => address === '0.0.0.0' || address === '::'
-
 /** One filter that lets the flows to every one of these suspects through; they are of one family, and at least one. */
 export function filterFor(suspects: Suspects): FlowFilter {
   let first: { readonly address: string; readonly port: number } | undefined
@@ -57,7 +48,7 @@ export function filterFor(suspects: Suspects): FlowFilter {
   for (const key of suspects.keys()) {
     const { address, port } = parseEndpoint(key.slice(0, key.lastIndexOf('/')))
     first ??= { address, port }
-    sameAddress &&= address === first.address && !isAnyAddress(address)
+    sameAddress &&= address === first.address
     samePort &&= port === first.port
     if (!sameAddress && !samePort) break
   }

@@ -12,11 +12,12 @@ import { IptablesTable } from '../iptables/table.ts'
 import { type ServiceChainSettings, WantedServiceChains } from '../iptables/wanted-service-chains.ts'
 import type { RuleSettings } from '../iptables/wanted-rules.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'
-import type { Frontend, FrontendKey } from '../service/frontends.ts'
+import { type Frontend, type FrontendKey, frontendKey } from '../service/frontends.ts'
 import type { NodePortRanges } from '../service/node-addresses.ts'
 import type { Dataplane } from '../sync/loop.ts'
 import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
-import type { IpFamily } from '../values/protocol.ts'
+import { familyOf, parseEndpoint } from '../values/address.ts'
+import type { IpFamily, Protocol } from '../values/protocol.ts'
 import { RuleLoop } from './rule-loop.ts'
 
 export interface IptablesDataplaneOptions {
@@ -59,6 +60,7 @@ export class IptablesDataplane implements Dataplane {
   readonly staleFlows: StaleFlows
   readonly #options: IptablesDataplaneOptions
   readonly #families = new Map<IpFamily, Family>()
+  #nodePortAddresses: NodePortRanges['addresses'] = { IPv4: [], IPv6: [] }
   #first = true
 
   constructor(options: IptablesDataplaneOptions) {
@@ -90,6 +92,7 @@ export class IptablesDataplane implements Dataplane {
   }
 
   nodeChanged({ zone, podCidrs, nodePorts }: NodeFacts): void {
+    this.#nodePortAddresses = nodePorts.addresses
     const { settings, nodeName } = this.#options
     for (const [family, { wanted }] of this.#families)
       wanted.configure({
@@ -109,7 +112,11 @@ export class IptablesDataplane implements Dataplane {
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
     const family = frontend?.family ?? (key.startsWith('[') ? 'IPv6' : 'IPv4')
     this.#families.get(family)?.wanted.frontend(key, frontend)
-    this.staleFlows.suspect(key, frontend)
+    const { address, port, protocol } = parseFrontendKey(key)
+    if (protocol !== 'udp') return
+    // Flows to a node port go to one of the node's addresses.
+    const addresses = address === ANY_ADDRESS[family] ? this.#nodePortAddresses[family] : [address]
+    for (const one of addresses) this.staleFlows.suspect(frontendKey(one, port, protocol), frontend)
   }
 
   /** Hands on what is wanted; the loops do the work and tell. */
@@ -184,14 +191,25 @@ export class IptablesDataplane implements Dataplane {
     this.#options.onMissing(error)
   }
 
-  /** Whether the kernel has what is wanted of this frontend. */
+  /** Whether the kernel has what is wanted of this frontend, or of the node port at this address. */
   #isSettled(key: FrontendKey): boolean {
-    const family = this.#families.get(key.startsWith('[') ? 'IPv6' : 'IPv4')
-    if (family === undefined) return true
-    const { wanted, loop } = family
-    if (!wanted.isRendered(key) || loop.isPending) return false
-    for (const chain of ['nat KUBE-SERVICES', 'nat KUBE-NODEPORTS', ...wanted.chainsOf(key)])
-      if (loop.sync.desired(chain) !== loop.sync.live(chain)) return false
-    return true
+    const { family, port, protocol } = parseFrontendKey(key)
+    const { wanted, loop } = this.#families.get(family) ?? {}
+    if (wanted === undefined || loop === undefined) return true
+    if (loop.isPending) return false
+    const keys = [key, frontendKey(ANY_ADDRESS[family], port, protocol)]
+    if (!keys.every((one) => wanted.isRendered(one))) return false
+    const chains = ['nat KUBE-SERVICES', 'nat KUBE-NODEPORTS', ...keys.flatMap((one) => [...wanted.chainsOf(one)])]
+    return chains.every((chain) => loop.sync.desired(chain) === loop.sync.live(chain))
   }
+}
+
+/** What stands for every address of the node in the key of a node port. */
+export const ANY_ADDRESS: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0', IPv6: '::' }
+
+/** `10.96.0.1:53/udp` in its parts. */
+function parseFrontendKey(key: FrontendKey) {
+  const slash = key.lastIndexOf('/')
+  const { address, port } = parseEndpoint(key.slice(0, slash))
+  return { address, port, family: familyOf(address), protocol: key.slice(slash + 1) as Protocol } // as frontendKey makes it
 }

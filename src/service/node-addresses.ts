@@ -103,6 +103,8 @@ export function healthCheckAddressesOf(
 export interface NodePortRanges {
   /** The node's addresses inside nodePortAddresses, loopback included, sorted; or every address that is local. */
   readonly places: Readonly<Record<IpFamily, 'all' | readonly string[]>>
+  /** The node's addresses that this comes to now. */
+  readonly addresses: Readonly<Record<IpFamily, readonly string[]>>
   /** Whether 127.0.0.0/8 is among them, which takes the sysctl route_localnet. */
   readonly includesLoopback: boolean
 }
@@ -113,15 +115,19 @@ export function nodePortRangesOf(
   nodeIps: NodeIps,
 ): NodePortRanges {
   const candidates = Array.from(addresses).filter(({ interfaceName }) => interfaceName !== SERVICE_DEVICE)
-  const matching = (family: IpFamily): 'all' | readonly string[] => {
-    const ranges = rangesOf(configured, family, nodeIps)
-    if (ranges === 'all') return 'all'
-    const found = candidates.filter(({ address }) => ranges.some((range) => contains(range, address)))
+  const matching = (family: IpFamily, ranges: readonly Cidr[] | 'all'): readonly string[] => {
+    const found = candidates.filter(
+      ({ address }) =>
+        familyOf(address) === family && (ranges === 'all' || ranges.some((range) => contains(range, address))),
+    )
     return Array.from(new Set(found.map(({ address }) => address))).sort()
   }
   const ipv4 = rangesOf(configured, 'IPv4', nodeIps)
+  const ipv6 = rangesOf(configured, 'IPv6', nodeIps)
+  const addressesOf = { IPv4: matching('IPv4', ipv4), IPv6: matching('IPv6', ipv6) }
   return {
-    places: { IPv4: matching('IPv4'), IPv6: matching('IPv6') },
+    addresses: addressesOf,
+    places: { IPv4: ipv4 === 'all' ? ipv4 : addressesOf.IPv4, IPv6: ipv6 === 'all' ? ipv6 : addressesOf.IPv6 },
     includesLoopback: ipv4 === 'all' || ipv4.some((range) => isLoopback(range.address) || contains(range, '127.0.0.0')),
   }
 }

@@ -9,6 +9,7 @@ import {
   type InterfaceAddress,
   localAddressesOf,
   nodePortAddressesOf,
+  nodePortRangesOf,
 } from '../../src/service/node-addresses.ts'
 import {
   changedFields,
@@ -163,4 +164,43 @@ test('changedFields names the fields whose content differs', () => {
     [{ zone: 'b', nodePortAddresses: { IPv4: ['10.0.0.2'], IPv6: [] } }, READS_ZONE | READS_NODE_PORT_ADDRESSES],
   ]
   for (const [change, expected] of rows) assert.equal(changedFields(context, { ...context, ...change }), expected)
+})
+
+test('nodePortRangesOf has loopback where it is asked for, and says so', () => {
+  const interfaces = [
+    ...on('lo', '127.0.0.1', '::1'),
+    ...on('eth0', '10.0.0.1', 'fd00::1'),
+    ...on('kube-ipvs0', '10.96.0.1'),
+  ]
+  const all = { IPv4: ['10.0.0.1', '127.0.0.1'], IPv6: ['::1', 'fd00::1'] }
+  const rows: [configured: string[], expected: ReturnType<typeof nodePortRangesOf>][] = [
+    [[], { places: { IPv4: 'all', IPv6: 'all' }, addresses: all, includesLoopback: true }],
+    [['0.0.0.0/0', '::/0'], { places: { IPv4: 'all', IPv6: 'all' }, addresses: all, includesLoopback: true }],
+    [
+      ['127.0.0.0/8'],
+      {
+        places: { IPv4: ['127.0.0.1'], IPv6: 'all' },
+        addresses: { IPv4: ['127.0.0.1'], IPv6: all.IPv6 },
+        includesLoopback: true,
+      },
+    ],
+    [
+      ['10.0.0.0/8', 'fd01::/16'],
+      {
+        places: { IPv4: ['10.0.0.1'], IPv6: [] },
+        addresses: { IPv4: ['10.0.0.1'], IPv6: [] },
+        includesLoopback: false,
+      },
+    ],
+    [
+      ['primary'],
+      {
+        places: { IPv4: ['10.0.0.1'], IPv6: [] },
+        addresses: { IPv4: ['10.0.0.1'], IPv6: [] },
+        includesLoopback: false,
+      },
+    ],
+  ]
+  for (const [configured, expected] of rows)
+    assert.deepEqual(nodePortRangesOf(configured, interfaces, { IPv4: '10.0.0.1' }), expected, configured.join())
 })
