@@ -4,7 +4,18 @@
  * What could break: of a key given twice the last one counts, and only the first document of a file is read, as kube-proxy does.
  */
 import { quote } from '../values/quote.ts'
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments, visit } from 'yaml'
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseAllDocuments,
+  type ScalarTag,
+  visit,
+} from 'yaml'
 import { goJsonError } from './go-json.ts'
 import { goYamlError } from './yaml-error.ts'
 
@@ -35,6 +46,15 @@ export const TOO_LONG = `there is more than ${MOST_CHARACTERS} bytes of it, and 
 
 /** Values that go-yaml leaves as text: times, and numbers to base 60 such as `1:30`. */
 const EXTRA_TAGS: ReadonlySet<string> = new Set(['TIME', 'tag:yaml.org,2002:timestamp'])
+
+/** `0o17`, which is YAML 1.2 but a number to Go as well. */
+const OCTAL: ScalarTag = {
+  tag: 'tag:yaml.org,2002:int',
+  default: true,
+  format: 'OCT',
+  test: /^[-+]?0o[0-7][0-7_]*$/,
+  resolve: (text) => Number(text.replace(/[-+_]/g, '')) * (text.startsWith('-') ? -1 : 1),
+}
 
 const CONTROL = /[^\t\n\r\x20-\x7e\x85\xa0-\ufffd\u{10000}-\u{10ffff}]/u
 
@@ -89,8 +109,12 @@ function readFirst(text: string): { document: Document | undefined; lines: LineC
     prettyErrors: false,
     logLevel: 'silent',
     lineCounter: lines,
-    customTags: (tags) =>
-      tags.filter((tag) => typeof tag === 'string' || !(EXTRA_TAGS.has(tag.format ?? '') || EXTRA_TAGS.has(tag.tag))),
+    customTags: (tags) => [
+      ...tags.filter(
+        (tag) => typeof tag === 'string' || !(EXTRA_TAGS.has(tag.format ?? '') || EXTRA_TAGS.has(tag.tag)),
+      ),
+      OCTAL,
+    ],
   })
   const document = Array.isArray(parsed) ? parsed[0] : undefined
   const errors = (document?.errors ?? []).map(({ code, message, pos }) => ({
