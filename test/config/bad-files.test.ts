@@ -50,6 +50,9 @@ test('a file that is no YAML is refused in the words of kube-proxy 1.36.3', () =
 test('a file that is no JSON is refused in the words of kube-proxy 1.36.3', () => {
   const rows: readonly (readonly [text: string, error: string])[] = [
     ['{', 'unexpected end of JSON input'],
+    ['{"a":nu', "invalid character ' ' in literal null (expecting 'l')"],
+    ['{"a":"\\u12', String.raw`invalid character ' ' in \u hexadecimal character escape`],
+    ['{"a":"x', 'unexpected end of JSON input'],
     ['{"a":1}x', "invalid character 'x' after top-level value"],
     ['{"a":01}', "invalid character '1' after object key:value pair"],
     ['{"a":tru}', "invalid character '}' in literal true (expecting 'e')"],
