@@ -147,10 +147,10 @@ function anchorInItself(document: Document): string | undefined {
       found = source
       return visit.BREAK
     },
-    // What is too large for a number is a text to Go.
+    // What is too large for a number is a text to Go, and so is a point alone.
     Scalar: (_, node) => {
       const { value, source } = node
-      if (typeof value === 'number' && !Number.isFinite(value) && source !== undefined && /\d/.test(source))
+      if (typeof value === 'number' && !Number.isFinite(value) && source !== undefined && !/nan|inf/i.test(source))
         node.value = source
     },
   })
