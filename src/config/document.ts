@@ -39,8 +39,8 @@ export interface ConfigurationDocument {
   numberAt(path: Path): string
 }
 
-/** A configuration that a ConfigMap can hold is at most 1 MiB; reading much more would take memory for nothing. */
-export const MOST_CHARACTERS = 4 * 1024 * 1024
+/** A configuration has some 2,000; to read a text takes some hundred times its length of memory. */
+export const MOST_CHARACTERS = 256 * 1024
 
 export const TOO_LONG = `there is more than ${MOST_CHARACTERS} bytes of it, and no configuration is that long`
 
@@ -97,6 +97,9 @@ function readDocument(text: string, isJson: boolean): ConfigurationDocument | { 
     numberAt: (path) => (document === undefined ? '' : numberAt(document, path, isJson)),
   }
 }
+
+/** Of one kind of mistake no more are reported: a line has to end somewhere. */
+export const MOST_REPORTED = 100
 
 /** Aliases may stand for this many values; more were meant to exhaust memory. */
 const MOST_ALIASES = 1_000
@@ -180,6 +183,7 @@ function inOrder(value: unknown): unknown {
 function findDuplicates(document: Document, lines: LineCounter, isJson: boolean): Duplicate[] {
   const duplicates: Duplicate[] = []
   const walk = (node: unknown, path: Path): void => {
+    if (duplicates.length >= MOST_REPORTED) return
     if (isSeq(node)) for (const [index, item] of node.items.entries()) walk(item, [...path, index])
     if (!isMap(node)) return
     const seen = new Set<string>()
@@ -187,7 +191,7 @@ function findDuplicates(document: Document, lines: LineCounter, isJson: boolean)
       const name = isScalar(key) ? String(key.value) : ''
       const inner = [...path, name]
       walk(value, inner)
-      if (seen.has(name)) {
+      if (seen.has(name) && duplicates.length < MOST_REPORTED) {
         const line = lines.linePos(offsetOf(value) ?? offsetOf(key) ?? 0).line
         const text = isJson
           ? `duplicate field ${quote(inner.join('.'))}`

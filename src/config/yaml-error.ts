@@ -67,6 +67,8 @@ export function goYamlError(errors: readonly ReaderError[], text: string): strin
       if (message.startsWith('Unexpected ,')) return parser(line, 'did not find expected node content')
       return parser(line, 'did not find expected key')
     default:
+      // Deep nesting, which the package catches itself.
+      if (message.includes('call stack')) return 'yaml: exceeded max depth of 10000'
       return scanner(line, message)
   }
 }
