@@ -17,7 +17,7 @@ import { type Cidr, parseCidr } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { FlagValues } from './flags.ts'
 import { type Leftover, leftInIptables, leftInNft } from './leftovers.ts'
-import { loadSettings } from './settings.ts'
+import { checkSettings } from './settings.ts'
 
 /** A failing operation is tried this often. */
 const TRIES = 3
@@ -39,7 +39,7 @@ interface Removal {
 }
 
 export async function cleanup(flags: FlagValues): Promise<number> {
-  const { configuration } = await loadSettings(flags)
+  const configuration = await checkSettings(flags)
   const excluded = configuration.ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
   const signal = AbortSignal.timeout(DEADLINE_MS)
   const dryRun = flags.dryRun === true

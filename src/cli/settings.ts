@@ -22,7 +22,7 @@ import type { Log } from '../values/log.ts'
 import type { Events } from '../watch/event-recorder.ts'
 import type { RequestObserver } from '../watch/http-pool.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
-import { type EarlyLine, type LogFormat, SettingsRefused, writeEarlyLine } from './early-lines.ts'
+import { type EarlyLine, type LogFormat, SettingsRefused } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
 import { VERSION } from './version.ts'
 
@@ -50,8 +50,8 @@ export async function loadSettings(flags: FlagValues, say: Say = () => undefined
 }
 
 /** The configuration that kube-proxy would have, in a mode that we may not have; otherwise as `loadSettings`. */
-export async function checkSettings(flags: FlagValues): Promise<UncheckedConfiguration> {
-  return (await check(flags, writeEarlyLine)).configuration
+export async function checkSettings(flags: FlagValues, say: Say = () => undefined): Promise<UncheckedConfiguration> {
+  return (await check(flags, say)).configuration
 }
 
 interface Checked {

@@ -11,7 +11,7 @@ import { checkSettings } from './settings.ts'
 
 /** Writes the file, over what is there; nothing is started. */
 export async function writeConfiguration(flags: FlagValues, path: string): Promise<number> {
-  const configuration = await checkSettings(flags)
+  const configuration = await checkSettings(flags, writeEarlyLine)
   const format = configuration.logging.format === 'json' ? 'json' : 'text'
   const { qps } = configuration.clientConnection
   if (!Number.isFinite(qps))

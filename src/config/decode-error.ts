@@ -33,13 +33,19 @@ export function decodeError(
   document: Pick<Field, 'go' | 'fields'>,
   decoded: Decoded,
 ): string | undefined {
-  const places = issues
-    .filter(({ code }) => code !== 'unrecognized_keys')
-    .map(({ path }) => placeOf(path, document))
-    .sort((a, b) => compareInOrder(a.path, b.path, decoded))
-  const alone = places.find(({ type }) => type.reads !== undefined)
-  const first = alone ?? places[0]
+  let first: Place | undefined
+  for (const { code, path } of issues) {
+    if (code === 'unrecognized_keys') continue
+    const place = placeOf(path, document)
+    if (first === undefined || comesBefore(place, first, decoded)) first = place
+  }
   return first === undefined ? undefined : reasonOf(first, decoded)
+}
+
+/** A type that reads itself goes before all others; among equals the order is that of the document. */
+function comesBefore(a: Place, b: Place, decoded: Decoded): boolean {
+  const alone = (place: Place): boolean => place.type.reads !== undefined
+  return alone(a) === alone(b) ? compareInOrder(a.path, b.path, decoded) < 0 : alone(a)
 }
 
 /** As far as the types go: zod may name a place inside a value that should have been something simple. */

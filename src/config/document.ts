@@ -4,7 +4,18 @@
  * What could break: of a key given twice the last one counts, and only the first document of a file is read, as kube-proxy does.
  */
 import { quote } from '../values/quote.ts'
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseAllDocuments, visit } from 'yaml'
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseAllDocuments,
+  type ScalarTag,
+  visit,
+} from 'yaml'
 import { goJsonError } from './go-json.ts'
 import { goYamlError } from './yaml-error.ts'
 
@@ -28,13 +39,22 @@ export interface ConfigurationDocument {
   numberAt(path: Path): string
 }
 
-/** A configuration that a ConfigMap can hold is at most 1 MiB; reading much more would take memory for nothing. */
-export const MOST_CHARACTERS = 4 * 1024 * 1024
+/** A configuration has some 2,000; to read a text takes some hundred times its length of memory. */
+export const MOST_CHARACTERS = 256 * 1024
 
 export const TOO_LONG = `there is more than ${MOST_CHARACTERS} bytes of it, and no configuration is that long`
 
 /** Values that go-yaml leaves as text: times, and numbers to base 60 such as `1:30`. */
 const EXTRA_TAGS: ReadonlySet<string> = new Set(['TIME', 'tag:yaml.org,2002:timestamp'])
+
+/** `0o17`, which is YAML 1.2 but a number to Go as well. */
+const OCTAL: ScalarTag = {
+  tag: 'tag:yaml.org,2002:int',
+  default: true,
+  format: 'OCT',
+  test: /^[-+]?0o[0-7][0-7_]*$/,
+  resolve: (text) => Number(text.replace(/[-+_]/g, '')) * (text.startsWith('-') ? -1 : 1),
+}
 
 const CONTROL = /[^\t\n\r\x20-\x7e\x85\xa0-\ufffd\u{10000}-\u{10ffff}]/u
 
@@ -78,6 +98,9 @@ function readDocument(text: string, isJson: boolean): ConfigurationDocument | { 
   }
 }
 
+/** Of one kind of mistake no more are reported: a line has to end somewhere. */
+export const MOST_REPORTED = 100
+
 /** Aliases may stand for this many values; more were meant to exhaust memory. */
 const MOST_ALIASES = 1_000
 
@@ -89,8 +112,12 @@ function readFirst(text: string): { document: Document | undefined; lines: LineC
     prettyErrors: false,
     logLevel: 'silent',
     lineCounter: lines,
-    customTags: (tags) =>
-      tags.filter((tag) => typeof tag === 'string' || !(EXTRA_TAGS.has(tag.format ?? '') || EXTRA_TAGS.has(tag.tag))),
+    customTags: (tags) => [
+      ...tags.filter(
+        (tag) => typeof tag === 'string' || !(EXTRA_TAGS.has(tag.format ?? '') || EXTRA_TAGS.has(tag.tag)),
+      ),
+      OCTAL,
+    ],
   })
   const document = Array.isArray(parsed) ? parsed[0] : undefined
   const errors = (document?.errors ?? []).map(({ code, message, pos }) => ({
@@ -123,10 +150,10 @@ function anchorInItself(document: Document): string | undefined {
       found = source
       return visit.BREAK
     },
-    // What is too large for a number is a text to Go.
+    // What is too large for a number is a text to Go, and so is a point alone.
     Scalar: (_, node) => {
       const { value, source } = node
-      if (typeof value === 'number' && !Number.isFinite(value) && source !== undefined && /\d/.test(source))
+      if (typeof value === 'number' && !Number.isFinite(value) && source !== undefined && !/nan|inf/i.test(source))
         node.value = source
     },
   })
@@ -156,6 +183,7 @@ function inOrder(value: unknown): unknown {
 function findDuplicates(document: Document, lines: LineCounter, isJson: boolean): Duplicate[] {
   const duplicates: Duplicate[] = []
   const walk = (node: unknown, path: Path): void => {
+    if (duplicates.length >= MOST_REPORTED) return
     if (isSeq(node)) for (const [index, item] of node.items.entries()) walk(item, [...path, index])
     if (!isMap(node)) return
     const seen = new Set<string>()
@@ -163,7 +191,7 @@ function findDuplicates(document: Document, lines: LineCounter, isJson: boolean)
       const name = isScalar(key) ? String(key.value) : ''
       const inner = [...path, name]
       walk(value, inner)
-      if (seen.has(name)) {
+      if (seen.has(name) && duplicates.length < MOST_REPORTED) {
         const line = lines.linePos(offsetOf(value) ?? offsetOf(key) ?? 0).line
         const text = isJson
           ? `duplicate field ${quote(inner.join('.'))}`

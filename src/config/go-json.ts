@@ -39,7 +39,11 @@ class Scanner {
 
   #fail(context: string): never {
     const code = this.#text.codePointAt(this.#at)
-    if (code === undefined) throw new Unfit('unexpected end of JSON input')
+    if (code === undefined) {
+      // Go reads a space behind the end, which only the middle of a value cannot bear.
+      const middle = /^(?:in (?!string literal)|after decimal point)/.test(context)
+      throw new Unfit(middle ? `invalid character ' ' ${context}` : 'unexpected end of JSON input')
+    }
     // Go looks at bytes: of a letter beyond ASCII it sees the first one.
     const byte = Buffer.from(String.fromCodePoint(code))[0] ?? 0
     const letter = byte === 0x27 ? `'\\''` : byte === 0x22 ? `'"'` : goQuoteLetter(String.fromCharCode(byte))

@@ -8,7 +8,7 @@ import type { Problem } from '../values/errors.ts'
 import { CodedError } from '../values/errors.ts'
 import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
 import { compareInOrder, decodeError } from './decode-error.ts'
-import { type ConfigurationDocument, type Path, parseConfigurationDocument } from './document.ts'
+import { type ConfigurationDocument, MOST_REPORTED, type Path, parseConfigurationDocument } from './document.ts'
 import { fromDocument } from './from-document.ts'
 import { gateError } from './gates.ts'
 import { isInternal, kindError } from './kind.ts'
@@ -72,7 +72,7 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
   return {
     configuration: keepBlockOfMode(completeDefaults(fromDocument(shaped.data))),
     warnings: [
-      ...unknown.map((path) => unknownFieldWarning(path, document, source)),
+      ...unknown.slice(0, MOST_REPORTED).map((path) => unknownFieldWarning(path, document, source)),
       ...document.duplicates.map(({ text }) => ({ code: 'config-duplicate-field', subject: source, message: text })),
     ],
     lenient: strictError(document, unknown),
@@ -135,9 +135,11 @@ function refuse(code: string, subject: string, message: string): Refused {
   return { errors: [{ code, subject, message }] }
 }
 
-/** apimachinery's ToAggregate: each text once, several in brackets. */
+/** apimachinery's ToAggregate: each text once, several in brackets; but not all of very many. */
 function aggregate(violations: readonly RuleViolation[]): string {
-  const lines = [...new Set(violations.map(({ path, reason }) => `${path}: ${reason}`))]
+  const all = [...new Set(violations.map(({ path, reason }) => `${path}: ${reason}`))]
+  const more = all.length - MOST_REPORTED
+  const lines = more > 0 ? [...all.slice(0, MOST_REPORTED), `and ${more} more`] : all
   return lines.length === 1 ? lines.join('') : `[${lines.join(', ')}]`
 }
 
@@ -154,7 +156,7 @@ function unknownFields(issue: z.core.$ZodIssue): Path[] {
 function strictError(document: ConfigurationDocument, unknown: readonly Path[]): string | undefined {
   const { duplicates, isJson, value } = document
   const fields = [
-    ...unknown.map((path) => ({ path, text: `unknown field ${quote(formatPath(path))}` })),
+    ...unknown.slice(0, MOST_REPORTED).map((path) => ({ path, text: `unknown field ${quote(formatPath(path))}` })),
     ...(isJson ? duplicates : []),
   ].sort((a, b) => compareInOrder(a.path, b.path, { valueAt: (path) => valueAt(value, path) }))
   const lines = isJson ? [] : duplicates.map(({ text }) => `\n  ${text}`)

@@ -39,13 +39,15 @@ function listItem(item: unknown, indent: number): string {
 /** A value of one line, or of several that are indented; `column` is where it begins. */
 function scalar(value: unknown, indent: number, column: number): string {
   if (typeof value !== 'string') return String(value)
-  if (/[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]/u.test(value))
-    return doubleQuoted(value)
+  if (SPECIAL.test(value) || value.includes(' \n')) return doubleQuoted(value)
   if (value.includes('\n')) return literal(value, indent)
   if (looksLikeSomethingElse(value)) return doubleQuoted(value)
   if (mayStandPlain(value)) return folded(value, indent, column)
   return `'${folded(value.replaceAll("'", "''"), indent, column + 1)}'`
 }
+
+/** What only double quotes can hold. */
+const SPECIAL = /[^\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]/
 
 /** Numbers to base 60 and times, which go-yaml reads as text and other readers do not. */
 const BASE_60 = /^[-+]?\d[\d_]*(?::[0-5]?\d)+(?:\.[\d_]*)?$/
@@ -54,7 +56,8 @@ const TIME = /^\d{4}-\d\d?-\d\d?(?:(?:[Tt]| +)\d\d?:\d\d?:\d\d?(?:\.\d*)?(?: ?(?
 /** A text that would be read back as a number, a boolean, null or a time. */
 function looksLikeSomethingElse(text: string): boolean {
   if (text === '' || BASE_60.test(text) || TIME.test(text)) return true
-  if (text.trim() !== text || !/^([-+.\d]|[a-zA-Z~]{1,5}$)/.test(text)) return false
+  if (/^[-+]?0o[0-7_]+$/.test(text)) return true
+  if (/^ | $|^---|^\.\.\.|^[-+]?\.$/.test(text) || !/^([-+.\d]|[a-zA-Z~]{1,5}$)/.test(text)) return false
   try {
     const read: unknown = parse(text, { version: '1.1', logLevel: 'silent' })
     return typeof read !== 'string' && (typeof read !== 'object' || read === null)
@@ -65,10 +68,10 @@ function looksLikeSomethingElse(text: string): boolean {
 
 function mayStandPlain(text: string): boolean {
   return (
-    !/^[\s,[\]{}#&*!|>'"%@`]/.test(text) &&
-    !/^[-?:]($|\s)/.test(text) &&
+    !/^[ ,[\]{}#&*!|>'"%@`]/.test(text) &&
+    !/^[-?:]($| )/.test(text) &&
     !/^(---|\.\.\.)/.test(text) &&
-    !/(:(\s|$)|\s#|\s$|\t)/.test(text)
+    !/:( |$)| #| $/.test(text)
   )
 }
 
@@ -123,7 +126,8 @@ const ESCAPES: Readonly<Record<string, string>> = {
 
 function escaped(letter: string): string {
   const code = letter.codePointAt(0) ?? 0
-  if ((code >= 0x20 && code <= 0x7e) || (code >= 0xa0 && code !== 0xfeff)) return letter
+  if ((code >= 0x20 && code <= 0x7e) || (code >= 0xa0 && code <= 0xffff && code !== 0xfeff)) return letter
+  if (code > 0xffff) return `\\U${code.toString(16).toUpperCase().padStart(8, '0')}`
   if (code <= 0xff) return `\\x${code.toString(16).toUpperCase().padStart(2, '0')}`
   return `\\u${code.toString(16).toUpperCase().padStart(4, '0')}`
 }

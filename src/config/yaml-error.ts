@@ -34,14 +34,21 @@ export function goYamlError(errors: readonly ReaderError[], text: string): strin
         return scanner(lines.length, 'found unexpected end of stream')
       if (errors.some((error) => error.message.includes('block-seq-ind')))
         return parser(line, 'did not find expected key')
-      return scanner(Math.max(first.endLine, line + 1), "could not find expected ':'")
+      // The first key of a block may be no key at all, until a colon comes on a later line.
+      return scanner(
+        Math.max(first.endLine, line + 1),
+        beginsBlock(text, first.offset)
+          ? 'mapping values are not allowed in this context'
+          : "could not find expected ':'",
+      )
     case 'BAD_INDENT':
       if (/[,[{]$/.test(text.slice(0, first.offset).trimEnd()))
         return parser(line, 'did not find expected node content')
       if (message.startsWith('Flow sequence')) return parser(line, "did not find expected ',' or ']'")
       if (message.startsWith('Flow map')) return parser(line, "did not find expected ',' or '}'")
-      return parser(line, 'did not find expected key')
+      return parser(nextContent(lines, line - 1), missingIndicator(lines, nextContent(lines, line - 1)))
     case 'BAD_SCALAR_START':
+      if (text[first.offset] === ',') return parser(line, expectedAt(text, first.offset))
       return scanner(line, 'found character that cannot start any token')
     case 'TAB_AS_INDENT':
       return scanner(
@@ -56,11 +63,12 @@ export function goYamlError(errors: readonly ReaderError[], text: string): strin
       if (message.startsWith('Block scalar header')) return scanner(line, 'did not find expected comment or line break')
       if (message.includes('block-seq-ind'))
         return scanner(line, 'block sequence entries are not allowed in this context')
-      if (/Unexpected flow-\w+-end token/.test(message) && !/^[\s}\]]*$/.test(lines[line - 1] ?? ''))
-        return parser(line, 'did not find expected node content')
+      if (/Unexpected flow-\w+-end token/.test(message)) return parser(line, expectedAt(text, first.offset))
       if (message.startsWith('Unexpected ,')) return parser(line, 'did not find expected node content')
       return parser(line, 'did not find expected key')
     default:
+      // Deep nesting, which the package catches itself.
+      if (message.includes('call stack')) return 'yaml: exceeded max depth of 10000'
       return scanner(line, message)
   }
 }
@@ -71,6 +79,32 @@ function lineOfColon(lines: readonly string[], errors: readonly ReaderError[]): 
   if (!errors.some(({ code }) => code === 'MULTILINE_IMPLICIT_KEY')) return line
   const found = lines.findIndex((text, index) => index >= line && /:(\s|$)/.test(text))
   return found < 0 ? line : found + 1
+}
+
+/** What Go expected where a sign stands that only flow style has: a value behind a colon, else a key. */
+function expectedAt(text: string, offset: number): string {
+  const before = text.slice(text.lastIndexOf('\n', offset - 1) + 1, offset).trimEnd()
+  const isValue = before === '' ? beginsBlock(text, offset) : before.endsWith(':')
+  return isValue ? 'did not find expected node content' : 'did not find expected key'
+}
+
+/** Whether no key stands before this place in the same block: the line before it is less indented. */
+function beginsBlock(text: string, offset: number): boolean {
+  const start = text.lastIndexOf('\n', offset - 1) + 1
+  const column = offset - start
+  if (/^\s*-\s/.test(text.slice(start, offset))) return true
+  const lines = text.slice(0, Math.max(0, start - 1)).split('\n')
+  const above = lines.findLast((line) => /^\s*[^#\s]/.test(line) && line.search(/\S/) <= column)
+  return above !== undefined && above.search(/\S/) < column && above.trimEnd().endsWith(':')
+}
+
+/** What Go expected on a line that is less indented than those before: an item, where a list stands in that column. */
+function missingIndicator(lines: readonly string[], line: number): string {
+  const column = (lines[line - 1] ?? '').search(/\S/)
+  const above = lines.slice(0, line - 1).findLast((text) => text.search(/\S/) === column)
+  return above?.trimStart().startsWith('- ') === true
+    ? "did not find expected '-' indicator"
+    : 'did not find expected key'
 }
 
 /** The line of what comes next after a line, or the one after the last. */

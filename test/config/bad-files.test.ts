@@ -50,6 +50,9 @@ test('a file that is no YAML is refused in the words of kube-proxy 1.36.3', () =
 test('a file that is no JSON is refused in the words of kube-proxy 1.36.3', () => {
   const rows: readonly (readonly [text: string, error: string])[] = [
     ['{', 'unexpected end of JSON input'],
+    ['{"a":nu', "invalid character ' ' in literal null (expecting 'l')"],
+    ['{"a":"\\u12', String.raw`invalid character ' ' in \u hexadecimal character escape`],
+    ['{"a":"x', 'unexpected end of JSON input'],
     ['{"a":1}x', "invalid character 'x' after top-level value"],
     ['{"a":01}', "invalid character '1' after object key:value pair"],
     ['{"a":tru}', "invalid character '}' in literal true (expecting 'e')"],
@@ -73,11 +76,27 @@ test('a file that is made to exhaust memory is refused', () => {
   assert.match(errorOf(`${HEAD}a: ${'['.repeat(100_000)}\n`), /^yaml: /)
   assert.match(errorOf(`{"a":${'['.repeat(100_000)}`), /exceeded max depth$/)
   const large = `${HEAD}${'# a line of a comment that says nothing\n'.repeat(270_000)}`
-  assert.match(errorOf(large), /^there is more than 4194304 bytes of it/)
+  assert.match(errorOf(large), /^there is more than 262144 bytes of it/)
+})
+
+test('of very many mistakes a hundred are named', () => {
+  const unknown = loadConfiguration(
+    HEAD + Array.from({ length: 20_000 }, (_, index) => `k${index}: b\n`).join(''),
+    'c.yaml',
+  )
+  assert.ok('warnings' in unknown)
+  assert.equal(unknown.warnings.length, 100)
+  const repeated = loadConfiguration(`${HEAD}mode: ipvs\n${'clusterCIDR: 10.0.0.0/8\n'.repeat(5_000)}`, 'c.yaml')
+  assert.ok('warnings' in repeated)
+  assert.equal(repeated.warnings.length, 100)
+  const error = errorOf(
+    `${HEAD}nodePortAddresses: [${Array.from({ length: 20_000 }, (_, index) => `a${index}`).join()}]\n`,
+  )
+  assert.match(error, /NodePortAddresses\[99\]: Invalid value: "a99": must be a valid CIDR, and 19900 more\]$/)
 })
 
 test('a long file without a kind is not printed whole', () => {
-  const error = errorOf(`mode: ipvs\n# ${'x'.repeat(1_000_000)}\n`)
+  const error = errorOf(`mode: ipvs\n# ${'x'.repeat(200_000)}\n`)
   assert.ok(error.startsWith("Object 'Kind' is missing in 'mode: ipvs\n# xxx"))
   assert.ok(error.length < 5_000)
 })
@@ -99,7 +118,7 @@ test('bytes that are no text are refused', async () => {
     const elf = Buffer.from([0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, 0, 0, 0])
     assert.equal(await refusal(elf), `${decode}yaml: control characters are not allowed`)
     for (const fill of ['a: b\n', 0])
-      assert.match(await refusal(Buffer.alloc(10_000_000, fill)), /there is more than 4194304 bytes of it/)
+      assert.match(await refusal(Buffer.alloc(10_000_000, fill)), /there is more than 262144 bytes of it/)
     const endless = await readConfigurationFile('/dev/zero')
     assert.ok('errors' in endless)
   } finally {
