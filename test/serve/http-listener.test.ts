@@ -251,6 +251,7 @@ describe('HttpListener', () => {
   it('tries a taken port again, and stops when it is closed', async () => {
     const port = await freePort()
     const squatter = await listen(port, '127.0.0.1')
+    closers.push(() => squatter.close())
     const attempts: number[] = []
     let opened = 0
     const listener = new HttpListener({
