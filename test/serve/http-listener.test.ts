@@ -91,6 +91,7 @@ const REFUSED: readonly (readonly [what: string, bytes: string, status: number])
   ['a folded header', 'GET /healthz HTTP/1.1\r\nHost: x\r\nX: y\r\n z\r\n\r\n', 400],
   ['a zero byte in a header', 'GET /healthz HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n', 400],
   ['a long header', `GET /healthz HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+  ['a header of a megabyte', `GET /healthz HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(2 ** 20)}\r\n\r\n`, 431],
   ['many headers', `GET /healthz HTTP/1.1\r\nHost: x\r\n${'X: y\r\n'.repeat(5_000)}\r\n`, 431],
   ['a long path', `GET /${'x'.repeat(1_000_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 431],
   ['an expectation that nobody knows', 'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n', 417],
