@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../../src/values/errors.ts'
-import type { KernelCommand } from './run.ts'
+import type { KernelCommand } from './guest.ts'
 
 /**
  * What runs inside before the command: private /run and /sys, loopback up. The shell stays as the namespace's first

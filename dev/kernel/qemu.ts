@@ -4,7 +4,7 @@
  */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import type { QemuKernel } from './choice.ts'
-import type { Guest } from './run.ts'
+import type { Guest } from './guest.ts'
 
 const memoryMiB = 2048
 const cpus = 2

@@ -8,35 +8,11 @@ import type { Duplex, Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../../src/values/errors.ts'
 import type { KernelChoice } from './choice.ts'
+import type { Guest, KernelCommand } from './guest.ts'
 import { commandScript, makeGuestFolder } from './guest-folder.ts'
 import { runOnHost } from './host.ts'
 import { qemuGuest } from './qemu.ts'
 import { userModeGuest } from './user-mode.ts'
-
-export interface KernelCommand {
-  readonly command: readonly string[]
-  readonly cwd: string
-  readonly env: Readonly<Record<string, string | undefined>>
-  /** The whole run, boot included, in milliseconds. 0 = no limit: only for a session that a person ends. */
-  readonly timeoutMs: number
-  /** Asks the command to end (SIGTERM); it has `graceMs` to do so before everything is killed. */
-  readonly signal: AbortSignal
-  readonly graceMs?: number
-  /** Folders in which changes made on the host must be seen at once. */
-  readonly liveFolders?: readonly string[]
-  /** For the kernel's command line: `ipv6.disable=1`. The host's own kernel takes none. */
-  readonly kernelParameters?: readonly string[]
-  stdout(chunk: Buffer): void
-  stderr(chunk: Buffer): void
-}
-
-/** How one kind of guest is started. File descriptors: 1 and 2 console, 3 stdout, 4 stderr, 5 control. */
-export interface Guest {
-  readonly settings: Parameters<typeof makeGuestFolder>[0]
-  /** Until the guest says it is ready. */
-  readonly bootTimeoutMs: number
-  command(folder: string): { readonly argv: readonly string[]; readonly env: NodeJS.ProcessEnv }
-}
 
 /** Exit code of the command; 124 after the time limit, like timeout(1). Rejects when the kernel does not start. */
 export function runInKernel(choice: KernelChoice, run: KernelCommand): Promise<number> {

@@ -70,6 +70,7 @@ export function openServers(options: ServersOptions): Servers {
       log,
     }),
   ]
+  log.verbose(3, 'Starting healthz HTTP server', { address: healthzBindAddress })
   const opened = ports.map((port) => port.open(bindAddressHardFail))
   return {
     ready: Promise.all(opened).then(() => undefined),

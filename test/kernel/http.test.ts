@@ -3,7 +3,9 @@
  * What could break: what is asked is what clients ask, over HTTP, at the ports that kube-proxy has.
  */
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { eventually, type Manifest, resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
 import { IptablesPrograms } from '../support/iptables-programs.ts'
@@ -168,6 +170,17 @@ describe('health and metrics of the daemon', () => {
     await eventually(() => assert.match(bench.log, /An operation failed/))
     await new Promise((resolve) => setTimeout(resolve, 2500))
     assert.deepEqual(await both(), [200, 200])
+  })
+
+  it('answer while the API server is away: the proxy lives, for a while, but the node gets no traffic', async () => {
+    begin({ syncPeriod: '5s' })
+    const kubeconfig = join(bench.directory, 'nobody.conf')
+    const clusters = [{ name: 'nobody', cluster: { server: 'http://127.0.0.1:1' } }]
+    const contexts = [{ name: 'nobody', context: { cluster: 'nobody', user: '' } }]
+    writeFileSync(kubeconfig, JSON.stringify({ clusters, contexts, users: [], 'current-context': 'nobody' }))
+    bench.startOnApi(kubeconfig)
+    await eventually(async () => assert.deepEqual(await both(), [503, 200]), 9000)
+    await eventually(async () => assert.deepEqual(await both(), [503, 503]))
   })
 
   it('wait for ports that somebody else has', async () => {

@@ -91,6 +91,7 @@ const REFUSED: readonly (readonly [what: string, bytes: string, status: number])
   ['a folded header', 'GET /healthz HTTP/1.1\r\nHost: x\r\nX: y\r\n z\r\n\r\n', 400],
   ['a zero byte in a header', 'GET /healthz HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n', 400],
   ['a long header', `GET /healthz HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+  ['a header of a megabyte', `GET /healthz HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(2 ** 20)}\r\n\r\n`, 431],
   ['many headers', `GET /healthz HTTP/1.1\r\nHost: x\r\n${'X: y\r\n'.repeat(5_000)}\r\n`, 431],
   ['a long path', `GET /${'x'.repeat(1_000_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 431],
   ['an expectation that nobody knows', 'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n', 417],
@@ -251,6 +252,7 @@ describe('HttpListener', () => {
   it('tries a taken port again, and stops when it is closed', async () => {
     const port = await freePort()
     const squatter = await listen(port, '127.0.0.1')
+    closers.push(() => squatter.close())
     const attempts: number[] = []
     let opened = 0
     const listener = new HttpListener({

@@ -199,12 +199,14 @@ describe('openServers', () => {
     const [health, metrics] = [await freePort(), await freePort()]
     const { options, log } = optionsWith({ healthzBindAddress: at(health), metricsBindAddress: at(metrics) })
     const squatter = await listen(metrics, '127.0.0.1')
+    closers.push(() => squatter.close())
     const servers = openServers(options)
     closers.push(() => servers.close())
     await until(() => listens(health))
-    await until(() => log.lines.length > 0)
+    const errors = () => log.lines.filter(({ level }) => level === 'error')
+    await until(() => errors().length > 0)
     assert.deepEqual(
-      log.lines.map(({ level, message, fields }) => [level, message, fields]),
+      errors().map(({ level, message, fields }) => [level, message, fields]),
       [['error', 'starting metrics server failed', { err: `listen tcp ${at(metrics)}: bind: address already in use` }]],
     )
     squatter.close()
@@ -224,12 +226,14 @@ describe('openServers', () => {
       [metrics, `listen tcp ${at(metrics)}: bind: address already in use`],
     ] as const) {
       const squatter = await listen(taken, '127.0.0.1')
+      closers.push(() => squatter.close())
       const { options } = optionsWith({
         healthzBindAddress: at(health),
         metricsBindAddress: at(metrics),
         bindAddressHardFail: true,
       })
       const servers = openServers(options)
+      closers.push(() => servers.close())
       await assert.rejects(servers.ready, { code: 'bind-failed', message })
       servers.close()
       squatter.close()
