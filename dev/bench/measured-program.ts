@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, openSync, closeSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ProbeReading } from '../../src/cli/bench-probe.ts'
+import type { ProbeReading } from '../../src/daemon/bench-probe.ts'
 import { monotonicMs } from './clock.ts'
 
 /** Clock ticks a second in /proc/PID/stat (USER_HZ). */
@@ -96,7 +96,7 @@ function readings(file: string): ProbeReading[] {
   return readFileSync(file, 'utf8')
     .split('\n')
     .slice(0, -1)
-    .map((line) => JSON.parse(line) as ProbeReading) // written by src/cli/bench-probe.ts
+    .map((line) => JSON.parse(line) as ProbeReading) // written by src/daemon/bench-probe.ts
 }
 
 /** Processes (and threads) started on this kernel since it booted. */

@@ -2,7 +2,7 @@
  * The states of the recorded proxy, brought about in ours: what happened before each group of requests.
  * What could break: the recorded proxy ran with a syncPeriod of 5 s where its group names a timeout of 10 s.
  */
-import { ProxyHealth } from '../../src/cli/proxy-health.ts'
+import { ProxyHealth } from '../../src/daemon/proxy-health.ts'
 import type { TableHealth } from '../../src/dataplane/table-health.ts'
 import type { Node } from '../../src/service/objects.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'

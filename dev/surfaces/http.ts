@@ -9,8 +9,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { flagTexts } from '../../src/cli/flag-texts.ts'
-import type { ProxyHealth } from '../../src/cli/proxy-health.ts'
-import { healthAnswering, metricsAnswering } from '../../src/cli/servers.ts'
+import type { ProxyHealth } from '../../src/daemon/proxy-health.ts'
+import { healthAnswering, metricsAnswering } from '../../src/daemon/servers.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 import { HealthChecks } from '../../src/serve/health-checks.ts'
@@ -117,7 +117,7 @@ class Servers {
         slis: async () => exchange.body ?? '',
         probes: { answered: () => undefined, checked: () => undefined, resetChecks: () => undefined },
       }),
-      flags: { config: 'DIR/kp-ipvs.yaml', verbosity: 2 },
+      flags: () => flagTexts({ config: 'DIR/kp-ipvs.yaml', verbosity: 2 }),
       setVerbosity: () => undefined,
       log: silentLog,
     }

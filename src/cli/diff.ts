@@ -4,7 +4,7 @@
  */
 import { silentLog } from '../values/log.ts'
 import type { FlagValues } from './flags.ts'
-import { Proxy } from './proxy.ts'
+import { Proxy } from '../daemon/proxy.ts'
 import { loadSettings, sourcesOf } from './settings.ts'
 import { stderrLog } from './stderr-log.ts'
 

@@ -11,7 +11,7 @@ import type { VmoduleItem } from '../config/types.ts'
 import { parseAddressSloppy } from '../values/address.ts'
 import type { FlagKinds } from './flags.ts'
 import { parseCommaList } from './comma-list.ts'
-import { KUBERNETES_VERSION } from './version.ts'
+import { KUBERNETES_VERSION } from '../daemon/version.ts'
 
 type Parsers = {
   readonly [Kind in keyof FlagKinds]: (text: string, before: FlagKinds[Kind] | undefined) => Parsed<FlagKinds[Kind]>

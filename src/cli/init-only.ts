@@ -7,7 +7,7 @@ import { openIpvsKernel } from '../dataplane/ipvs-kernel.ts'
 import { ipFamilies } from '../node/host.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { Log } from '../values/log.ts'
-import { initializeIptablesNode, initializeNode } from './prepare-node.ts'
+import { initializeIptablesNode, initializeNode } from '../daemon/prepare-node.ts'
 import type { Settings } from './settings.ts'
 
 const DEADLINE_MS = 10_000

@@ -13,16 +13,17 @@ import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { proxyStarting } from '../watch/event-objects.ts'
 import { writeEarlyLine } from './early-lines.ts'
+import { flagTexts } from './flag-texts.ts'
 import type { FlagValues } from './flags.ts'
-import { growFreely, growSparingly } from './heap.ts'
-import { LateServers } from './late-servers.ts'
-import { applyLive, applyOomScore } from './live-settings.ts'
-import { periodsOf } from './mode.ts'
-import { Proxy } from './proxy.ts'
-import { ProxyHealth } from './proxy-health.ts'
+import { growFreely, growSparingly } from '../daemon/heap.ts'
+import { LateServers } from '../daemon/late-servers.ts'
+import { applyLive, applyOomScore } from '../daemon/live-settings.ts'
+import { periodsOf } from '../daemon/mode.ts'
+import { Proxy } from '../daemon/proxy.ts'
+import { ProxyHealth } from '../daemon/proxy-health.ts'
 import { loadSettings, logWarnings, type Settings, sourcesOf } from './settings.ts'
 import { type EndSignal, endSignal, SIGNAL_EXIT_CODE } from './signals.ts'
-import { logStart } from './start-log.ts'
+import { logStart } from '../daemon/start-log.ts'
 
 /** As long as a stop may take; a container that is stopped has a second to be taken for a quick one. */
 const CLOSE_MS = 800
@@ -83,7 +84,7 @@ async function serve(
       configuration: inForce,
       health,
       metrics: () => running.proxy?.metrics,
-      flags,
+      flags: () => flagTexts(flags),
       setVerbosity: (verbosity) => log.setVerbosity({ verbosity, vmodule: inForce().logging.vmodule }),
       log,
       firstPass: passes.complete,
@@ -113,7 +114,7 @@ async function serve(
     )
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
   if (benchFile !== undefined && proxy.connections !== undefined)
-    (await import('./bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
+    (await import('../daemon/bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
   const ended = flags.once === true ? passes.complete.then(() => undefined) : new Promise<never>(() => undefined)
   const received = await Promise.race([ended, signal, proxy.failed])
   const code = received === undefined ? undefined : stopped(received, log)
@@ -129,7 +130,7 @@ async function serve(
 
 /** Once the first pass is over, since a start has better things to do, or does not come to one. */
 async function followFile(flags: FlagValues, settings: Settings, proxy: Proxy, log: ProcessLog): Promise<void> {
-  const { ConfigReload } = await import('./config-reload.ts')
+  const { ConfigReload } = await import('../daemon/config-reload.ts')
   const reload = new ConfigReload({
     path: flags.config ?? '',
     configuration: settings.configuration,

@@ -24,7 +24,7 @@ import type { RequestObserver } from '../watch/http-pool.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import { type EarlyLine, type LogFormat, SettingsRefused } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
-import { VERSION } from './version.ts'
+import { VERSION } from '../daemon/version.ts'
 
 export interface Settings {
   readonly configuration: KubeProxyConfiguration

@@ -13,7 +13,7 @@ import { CodedError } from '../values/errors.ts'
 import type { FlagValues } from './flags.ts'
 import { type SetsStatus, type Status, statusText, type VirtualServerStatus, virtualServerStatus } from './status.ts'
 import { styleFor } from './style.ts'
-import { VERSION } from './version.ts'
+import { VERSION } from '../daemon/version.ts'
 
 export async function showStatus(flags: FlagValues): Promise<number> {
   const signal = AbortSignal.timeout(30_000)

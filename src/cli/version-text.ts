@@ -1,5 +1,5 @@
 /** What `--version` prints. */
-import { KUBERNETES_VERSION, VERSION } from './version.ts'
+import { KUBERNETES_VERSION, VERSION } from '../daemon/version.ts'
 
 /** One line; `raw` also says whose flags and files these are. */
 export function versionText(kind: 'true' | 'raw'): string {

@@ -36,8 +36,10 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/watch': ['src/service', 'src/values'],
   // Composition.
   'src/dataplane': [...BELOW_COMPOSITION, ...PARTS],
-  'src/cli': [...BELOW_COMPOSITION, ...PARTS, 'src/dataplane'],
-  'src/main.ts': [...BELOW_COMPOSITION, ...PARTS, 'src/dataplane', 'src/cli'],
+  'src/daemon': [...BELOW_COMPOSITION, ...PARTS, 'src/dataplane'],
+  // Commands; nothing of the daemon knows the command line.
+  'src/cli': [...BELOW_COMPOSITION, ...PARTS, 'src/dataplane', 'src/daemon'],
+  'src/main.ts': ['src/cli', 'src/values'],
 }
 
 /** Packages and powerful parts of Node, and the only places that may import them. What is not listed nobody may import. */
@@ -48,7 +50,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
   yaml: ['src/config', 'src/watch'],
   zod: ['src/config'],
   // Not a package, but where the version stands.
-  'package.json': ['src/cli'],
+  'package.json': ['src/daemon'],
   'node:child_process': ['src/node'],
   'node:http': ['src/serve', 'src/watch'],
   'node:https': ['src/serve', 'src/watch'],

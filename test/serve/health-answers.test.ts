@@ -1,7 +1,7 @@
 /** /healthz and /livez as values: bodies, paths, times; and the health of the proxy behind them. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { ProxyHealth } from '../../src/cli/proxy-health.ts'
+import { ProxyHealth } from '../../src/daemon/proxy-health.ts'
 import type { TableHealth } from '../../src/dataplane/table-health.ts'
 import { answerHealth, formatTime, type HealthState } from '../../src/serve/health-answers.ts'
 import { SyncHealth } from '../../src/serve/sync-health.ts'

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import { healthAnswering, metricsAnswering } from '../../src/cli/servers.ts'
+import { healthAnswering, metricsAnswering } from '../../src/daemon/servers.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import { formatHealthCheck } from '../../src/serve/health-check-text.ts'
 import { type Answering, type HttpAnswer, textAnswer } from '../../src/serve/http-answer.ts'
@@ -52,7 +52,7 @@ const options = {
     slis: async () => '',
     probes: { answered: () => undefined, checked: () => undefined, resetChecks: () => undefined },
   }),
-  flags: {},
+  flags: () => ({}),
   setVerbosity: () => undefined,
   log: silentLog,
 }

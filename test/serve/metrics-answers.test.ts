@@ -1,8 +1,9 @@
 /** The metrics port over HTTP: what recordings do not hold. Exact answers are replayed in dev/surfaces/http.ts. */
+import { flagTexts } from '../../src/cli/flag-texts.ts'
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { gunzipSync } from 'node:zlib'
-import { healthAnswering, metricsAnswering, openServers, type ServersOptions } from '../../src/cli/servers.ts'
+import { healthAnswering, metricsAnswering, openServers, type ServersOptions } from '../../src/daemon/servers.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 import type { HttpAnswer, HttpRequest } from '../../src/serve/http-answer.ts'
@@ -33,7 +34,7 @@ function optionsWith(more: Partial<KubeProxyConfiguration> = {}) {
         resetChecks: () => heard.push('reset'),
       },
     }),
-    flags: {},
+    flags: () => flagTexts({}),
     setVerbosity: (level) => levels.push(level),
     log,
   }
@@ -120,7 +121,10 @@ describe('the metrics port', () => {
   })
 
   it('shows flags as they are given, by name', async () => {
-    const answer = metricsAnswering({ ...optionsWith().options, flags: { config: '/etc/a: b', verbosity: 4 } })
+    const answer = metricsAnswering({
+      ...optionsWith().options,
+      flags: () => flagTexts({ config: '/etc/a: b', verbosity: 4 }),
+    })
     const text = String((await answer(request('/flagz'))).body)
     assert.match(text, /^config: \/etc\/a: b$/m)
     assert.match(text, /^v: 4$/m)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { EarlySource } from '../../src/cli/early-source.ts'
+import { EarlySource } from '../../src/daemon/early-source.ts'
 import type { ObjectChange } from '../../src/service/objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
 

@@ -13,8 +13,6 @@ import { MetricsAnswers, type ServedMetrics } from '../serve/metrics-answers.ts'
 import { parseAddressSloppy, parseEndpoint } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
-import { flagTexts } from './flag-texts.ts'
-import type { FlagValues } from './flags.ts'
 import { VERSION } from './version.ts'
 
 /** The program's metrics, and what is counted of probes. */
@@ -28,8 +26,8 @@ export interface ServersOptions {
   readonly health: { readonly state: HealthState }
   /** Undefined while the program starts. */
   readonly metrics: () => ProbedMetrics | undefined
-  /** As they were given. */
-  readonly flags: FlagValues
+  /** For /flagz: every flag with its value. */
+  readonly flags: () => Readonly<Record<string, string>>
   /** Changes klog's -v. */
   readonly setVerbosity: (level: number) => void
   readonly log: Log
@@ -101,7 +99,7 @@ export function metricsAnswering({ configuration, metrics, flags, setVerbosity }
       emulates: EMULATES,
       runtime: `node${process.versions.node}`,
       startedMs: performance.timeOrigin,
-      flags: flagTexts(flags),
+      flags: flags(),
     },
     clock: Date.now,
     ...(enableProfiling ? { debug } : {}),

@@ -1,5 +1,5 @@
 /**
- * The start check of this node put together: `run` logs what it finds, `status` prints it.
+ * The start check of this node put together, and what it finds as log lines.
  * What could break: it changes nothing on the node, whatever it finds; what the findings mean is for the caller.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
@@ -11,9 +11,7 @@ import { ipvsSysctls } from '../node/sysctl.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
-import { type Column, formatColumns } from './columns.ts'
 import { KernelQuestions } from './kernel-questions.ts'
-import type { Style, StyleFormat } from './style.ts'
 
 type BackEnd = Pick<IptablesChoice, 'mode' | 'missing'>
 
@@ -58,24 +56,4 @@ export function logFindings(findings: readonly Finding[], log: Log): void {
     if (severity === 'warning') log.warn('This node lacks something', fields)
     else log.error('This node lacks something', fields)
   }
-}
-
-const COLUMNS: readonly Column[] = [
-  { title: 'SEVERITY' },
-  { title: 'MISSING' },
-  { title: 'MODULE' },
-  { title: 'EFFECT' },
-]
-const LOOKS: Readonly<Record<Finding['severity'], StyleFormat>> = { fatal: 'red', error: 'red', warning: 'yellow' }
-
-/** A table of the findings, the worst first; one line when there are none. */
-export function findingsText(findings: readonly Finding[], style: Style): string[] {
-  if (findings.length === 0) return ['The kernel has everything that ipvs mode needs.']
-  const rows = findings.map(({ what, module, effect, severity }) => [
-    { text: severity, paint: (text: string) => style(LOOKS[severity], text) },
-    what,
-    module === '' ? '-' : module,
-    effect,
-  ])
-  return formatColumns(COLUMNS, rows, { paintTitle: (text) => style('dim', text) })
 }

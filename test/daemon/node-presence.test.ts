@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import type { DetectLocalMode } from '../../src/config/types.ts'
-import { NodePresence, type NodeWaits } from '../../src/cli/node-presence.ts'
+import { NodePresence, type NodeWaits } from '../../src/daemon/node-presence.ts'
 import type { Node, ObjectChange } from '../../src/service/objects.ts'
 import { recordingLog } from '../support/recording-log.ts'
 

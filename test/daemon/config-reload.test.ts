@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { ConfigReload } from '../../src/cli/config-reload.ts'
+import { ConfigReload } from '../../src/daemon/config-reload.ts'
 import { readConfigurationFile } from '../../src/config/file.ts'
 import { formatConfigurationErrors } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'

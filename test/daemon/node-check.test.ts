@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { findingsText, logFindings } from '../../src/cli/node-check.ts'
+import { logFindings } from '../../src/daemon/node-check.ts'
 import type { Finding } from '../../src/node/start-check.ts'
 import { recordingLog } from '../support/recording-log.ts'
 
@@ -9,26 +9,6 @@ const FINDINGS: readonly Finding[] = [
   { what: 'sysctl net/ipv4/vs/conntrack', module: '', effect: 'nothing is masqueraded', severity: 'error' },
   { what: 'match ipvs', module: 'xt_ipvs', effect: 'its rule is left out', severity: 'warning' },
 ]
-
-test('findingsText is a table with aligned columns', () => {
-  assert.deepEqual(
-    findingsText(FINDINGS, (_, text) => text),
-    [
-      'SEVERITY  MISSING                       MODULE    EFFECT',
-      'fatal     scheduler mh                  ip_vs_mh  no virtual server can be made',
-      'error     sysctl net/ipv4/vs/conntrack  -         nothing is masqueraded',
-      'warning   match ipvs                    xt_ipvs   its rule is left out',
-    ],
-  )
-  assert.match(
-    findingsText(FINDINGS, (format, text) => `<${String(format)}:${text}>`)[3] ?? '',
-    /^<yellow:warning> +match/,
-  )
-  assert.deepEqual(
-    findingsText([], (_, text) => text),
-    ['The kernel has everything that ipvs mode needs.'],
-  )
-})
 
 test('logFindings writes one line for each, as bad as it is', () => {
   const log = recordingLog()

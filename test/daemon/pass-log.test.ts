@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { PassLog, type PassLogOptions } from '../../src/cli/pass-log.ts'
+import { PassLog, type PassLogOptions } from '../../src/daemon/pass-log.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
 import { recordingLog } from '../support/recording-log.ts'
 
