@@ -5,11 +5,18 @@
  */
 import { readFileSync } from 'node:fs'
 import { ANY_ADDRESS, IptablesDataplane } from '../dataplane/iptables.ts'
-import { type IptablesKernel, makeCounters, openIptablesKernel, watchAddresses } from '../dataplane/iptables-kernel.ts'
+import {
+  countedPackets,
+  type IptablesKernel,
+  makeCounters,
+  openIptablesKernel,
+  watchAddresses,
+} from '../dataplane/iptables-kernel.ts'
 import { watchRules } from '../dataplane/rule-watch.ts'
 import type { AuditObserver } from '../dataplane/audits.ts'
 import { chainHealth, type TableHealth } from '../dataplane/table-health.ts'
 import { IPTABLES_MODE } from '../iptables/layout.ts'
+import { RuleCounts } from '../metrics/rule-counts.ts'
 import type { KernelSources } from '../metrics/sources.ts'
 import { nodePortRangesOf } from '../service/node-addresses.ts'
 import type { NodeContext } from '../service/node-context.ts'
@@ -32,6 +39,8 @@ export class IptablesMode implements Mode {
   readonly #options: ModeOptions
   readonly #kernel: IptablesKernel
   readonly #abort = new AbortController()
+  readonly #counts = { IPv4: new RuleCounts(), IPv6: new RuleCounts() }
+  #hasCounters = false
   #cleaning: Promise<void> | undefined
 
   /** Rejects with `iptables-missing`, which says what to install. */
@@ -51,7 +60,11 @@ export class IptablesMode implements Mode {
       conntrack: kernel.conntrack,
       onFlowsRemoved,
       now,
-      onPass: onRulesPassed,
+      onPass: (report, durationMs, family, full) => {
+        const failed = report.failures.length > 0
+        this.#counts[family].passed({ full, changed: report.applied > 0, failed, durationMs })
+        onRulesPassed(report, durationMs, family)
+      },
       onMissing: ({ code, match, message }) =>
         problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message }]),
       onError: (error) => log.error('Writing rules failed', { error }),
@@ -79,6 +92,15 @@ export class IptablesMode implements Mode {
       drainingCount: () => 0,
       drainsFinished: () => ({ idle: 0, deadline: 0 }),
       connections: () => [{ name: 'rtnetlink', ...rtnetlink.counters }],
+      rules: {
+        families: this.families.map((family) => ({
+          family,
+          counts: this.#counts[family],
+          written: () => this.dataplane.rulesWritten(family),
+          owned: () => this.dataplane.rulesOwned(family),
+        })),
+        packets: async () => (this.#hasCounters ? countedPackets().catch(() => undefined) : undefined),
+      },
     }
   }
 
@@ -106,7 +128,8 @@ export class IptablesMode implements Mode {
     const { mode, reason } = this.#kernel.iptables.choice
     log.info('Using iptables', { backEnd: mode, reason })
     initializeIptablesNode({ configuration: this.#options.configuration(), problems, log })
-    this.dataplane.kernelIs({ hasCounters: await this.#makeCounters(signal), isLiberal: isLiberal() })
+    this.#hasCounters = await this.#makeCounters(signal)
+    this.dataplane.kernelIs({ hasCounters: this.#hasCounters, isLiberal: isLiberal() })
   }
 
   watch({ onNodeAddresses }: ModeWatch): { close(): void } {

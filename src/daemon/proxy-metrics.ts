@@ -10,12 +10,13 @@ import { ServiceTraffic } from '../metrics/service-traffic.ts'
 import type { Sources } from '../metrics/sources.ts'
 import { SyncCounts } from '../metrics/sync-counts.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
+import type { IpFamily } from '../values/protocol.ts'
 import type { Mode } from './mode.ts'
 import { VERSION } from './version.ts'
 
 export interface ProxyMetricsOptions {
   readonly configuration: Pick<KubeProxyConfiguration, 'featureGates' | 'kubeIPVS'>
-  readonly mode: Pick<Mode, 'families' | 'sources'>
+  readonly mode: Pick<Mode, 'families' | 'rules' | 'sources'>
   readonly desired: DesiredFrontends
   /** Requests to the API server, counted by whoever makes them. */
   readonly requests?: RequestCounts
@@ -24,10 +25,16 @@ export interface ProxyMetricsOptions {
 }
 
 export function proxyMetrics(options: ProxyMetricsOptions): Metrics {
+  const { mode } = options
+  const sources = sourcesOf(options)
+  const rulesPending =
+    sources.rules === undefined
+      ? undefined
+      : (family: IpFamily): boolean => mode.rules.some((loop) => loop.family === family && loop.isPending)
   return new Metrics({
-    sync: new SyncCounts({ families: options.mode.families, wallMs: Date.now }),
+    sync: new SyncCounts({ families: mode.families, wallMs: Date.now, rulesPending }),
     requests: options.requests ?? new RequestCounts(),
-    sources: sourcesOf(options),
+    sources,
   })
 }
 

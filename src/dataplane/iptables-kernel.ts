@@ -4,10 +4,11 @@
  */
 import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../native/open.ts'
 import { askXtables } from '../../native/xtables-query.ts'
-import { ensureCounter } from '../iptables/counters.ts'
+import { ensureCounter, readCounters } from '../iptables/counters.ts'
 import { hasExtension } from '../iptables/extensions.ts'
 import { INVALID_COUNTER } from '../iptables/fixed-render.ts'
 import { LOOPBACK_COUNTER } from '../iptables/service-port-render.ts'
+import type { CountedPackets } from '../metrics/rule-counts.ts'
 import { NETLINK_NETFILTER, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../netlink/constants.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { ipFamilies } from '../node/host.ts'
@@ -70,6 +71,20 @@ export async function makeCounters({ iptables, families }: IptablesKernel, signa
       if (!has) return false
     }
     return true
+  } finally {
+    netlink.close()
+  }
+}
+
+/** Packets that rules of iptables mode have counted since the counters were made. */
+export async function countedPackets(): Promise<CountedPackets> {
+  const netlink = openNetlinkConnection(NETLINK_NETFILTER)
+  try {
+    const packets = await readCounters(netlink)
+    return {
+      invalidDropped: packets.get(INVALID_COUNTER) ?? 0,
+      loopbackAccepted: packets.get(LOOPBACK_COUNTER) ?? 0,
+    }
   } finally {
     netlink.close()
   }

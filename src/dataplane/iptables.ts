@@ -10,6 +10,7 @@ import { IPTABLES_MODE } from '../iptables/layout.ts'
 import { localTrafficOf } from '../iptables/local-traffic.ts'
 import { IptablesTable } from '../iptables/table.ts'
 import { type ServiceChainSettings, WantedServiceChains } from '../iptables/wanted-service-chains.ts'
+import type { TableId } from '../iptables/types.ts'
 import type { RuleSettings } from '../iptables/wanted-rules.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'
 import { type Frontend, type FrontendKey, frontendKey } from '../service/frontends.ts'
@@ -18,7 +19,7 @@ import type { Dataplane } from '../sync/loop.ts'
 import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
 import { familyOf, parseEndpoint } from '../values/address.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
-import { RuleLoop } from './rule-loop.ts'
+import { RuleLoop, type RuleLoopOptions } from './rule-loop.ts'
 
 export interface IptablesDataplaneOptions {
   readonly iptables: HostIptables
@@ -30,7 +31,7 @@ export interface IptablesDataplaneOptions {
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
   /** Hears of each pass over the rules of a family. */
-  readonly onPass: (report: PassReport, durationMs: number, family: IpFamily) => void
+  readonly onPass: RuleLoopOptions['onPass']
   readonly onMissing: (error: MissingMatchError) => void
   readonly onError: (error: unknown) => void
 }
@@ -51,6 +52,7 @@ export interface KernelFacts {
 
 interface Family {
   readonly wanted: WantedServiceChains
+  readonly table: IptablesTable
   readonly loop: RuleLoop
 }
 
@@ -70,7 +72,7 @@ export class IptablesDataplane implements Dataplane {
       const table = new IptablesTable(family, iptables, IPTABLES_MODE, iptables.choice.suffix)
       const onMissing = (error: MissingMatchError): void => this.#lacks(error)
       const loop = new RuleLoop({ table, now, onPass, onMissing, onError })
-      this.#families.set(family, { wanted: new WantedServiceChains(this.#settingsOf(family)), loop })
+      this.#families.set(family, { wanted: new WantedServiceChains(this.#settingsOf(family)), table, loop })
     }
     this.staleFlows = new StaleFlows({
       conntrack,
@@ -157,6 +159,21 @@ export class IptablesDataplane implements Dataplane {
 
   get loops(): readonly RuleLoop[] {
     return Array.from(this.#families.values(), ({ loop }) => loop)
+  }
+
+  /** Rules of this family in the last restore, by table. */
+  rulesWritten(family: IpFamily): ReadonlyMap<TableId, number> {
+    return this.#families.get(family)?.table.lastWritten ?? new Map()
+  }
+
+  /** Rules of this family that are ours and in the kernel, by table; jumps to our chains not counted. */
+  rulesOwned(family: IpFamily): ReadonlyMap<TableId, number> {
+    const owned = new Map<TableId, number>()
+    const { sync } = this.#families.get(family)?.loop ?? {}
+    for (const [key, item] of sync?.liveEntries() ?? [])
+      if (item.kind === 'chain' && sync?.desired(key) !== undefined)
+        owned.set(item.table, (owned.get(item.table) ?? 0) + item.rules.length)
+    return owned
   }
 
   /** Stops the loops; the kernel stays as it is. */

@@ -15,8 +15,8 @@ export interface RuleLoopOptions {
   readonly table: IptablesTable
   /** Milliseconds on a clock that never goes back. */
   readonly now: () => number
-  /** Hears of each pass; missing matches do not count as failures. */
-  readonly onPass: (report: PassReport, durationMs: number, family: IpFamily) => void
+  /** Hears of each pass; missing matches do not count as failures. `isFull`: it read all rules first. */
+  readonly onPass: (report: PassReport, durationMs: number, family: IpFamily, isFull: boolean) => void
   /** The kernel turned out to lack a match; the chain was written without its rules. */
   readonly onMissing: (error: MissingMatchError) => void
   /** Something that must not happen happened; the loop goes on. */
@@ -81,6 +81,7 @@ export class RuleLoop {
     const asked = this.#asked
     const startedMs = now()
     const mayRemove = this.#mayRemove
+    const isFull = !this.sync.isKnown
     let readable = false
     try {
       const report = await this.#reconciler.pass({ signal, now, mayRemove })
@@ -93,7 +94,7 @@ export class RuleLoop {
       this.#clean = mayRemove && readable && this.#reconciler.nextDueMs() === undefined
       this.#done = asked
       const { applied, repairs, unreadable } = report
-      onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this.family)
+      onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this.family, isFull)
     } catch (error) {
       if (signal.aborted) return undefined
       this.#done = asked

@@ -10,7 +10,7 @@ import { diffIptables, directionOf, formatIptablesOperation, sameItem, stepIptab
 import { type ChainLayout, IPVS_MODE } from './layout.ts'
 import { RestoreRun } from './restore-run.ts'
 import { foreignReferences, itemsOf, parseSave } from './save-text.ts'
-import type { IptablesItem, IptablesOperation, IptablesPrograms } from './types.ts'
+import type { IptablesItem, IptablesOperation, IptablesPrograms, TableId } from './types.ts'
 
 export class IptablesTable implements KernelTable<IptablesItem, IptablesOperation> {
   readonly name: 'chains-IPv4' | 'chains-IPv6'
@@ -18,6 +18,8 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
   readonly #programs: IptablesPrograms
   readonly #layout: ChainLayout
   readonly #suffix: string
+  /** Rules in the chains of the last restore, by table. */
+  #lastWritten: ReadonlyMap<TableId, number> = new Map()
   /** Rules of others that led into our chains at the last look, by the key of our chain. */
   #inUse: ReadonlyMap<string, string> = new Map()
 
@@ -58,7 +60,12 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
     return found
   }
 
+  get lastWritten(): ReadonlyMap<TableId, number> {
+    return this.#lastWritten
+  }
+
   async apply(ops: readonly IptablesOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
+    this.#lastWritten = rulesOf(ops)
     const { family } = this
     const programs = {
       save: (stop: AbortSignal) => this.#programs.save(family, stop),
@@ -66,4 +73,11 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
     }
     return RestoreRun.run(ops, programs, this.#layout, this.#inUse, signal)
   }
+}
+
+function rulesOf(ops: readonly IptablesOperation[]): ReadonlyMap<TableId, number> {
+  const counts = new Map<TableId, number>()
+  for (const op of ops)
+    if (op.kind === 'write-chain') counts.set(op.table, (counts.get(op.table) ?? 0) + op.rules.length)
+  return counts
 }

@@ -8,7 +8,7 @@ import { writeCounts, writeOwn, writeTraffic } from './own-page.ts'
 import { MetricsPage } from './page.ts'
 import type { ProbeCounts } from './probe-counts.ts'
 import { writeKubernetes, writeProcess } from './process-page.ts'
-import { writeProbes, writeProxy, writeRequests, writeSlis } from './proxy-page.ts'
+import { writeProbes, writeProxy, writeRequests, writeRules, writeSlis } from './proxy-page.ts'
 import type { RequestCounts } from './request-counts.ts'
 import type { Sources } from './sources.ts'
 import type { SyncCounts } from './sync-counts.ts'
@@ -28,9 +28,11 @@ export async function metricsText(metrics: Counted): Promise<string> {
   const page = new MetricsPage()
   // First what takes time, so that all the rest is of one moment.
   await writeTraffic(page, sources.traffic)
+  const packets = await sources.rules?.packets()
   await writeProcess(page)
   writeKubernetes(page, sources.featureGates)
   writeProxy(page, sync)
+  if (sources.rules !== undefined) writeRules(page, sources.rules.families, packets)
   writeProbes(page, probes)
   writeRequests(page, requests)
   writeOwn(page, sources)

@@ -6,8 +6,9 @@ import type { MetricsPage } from './page.ts'
 import type { ProbeCounts } from './probe-counts.ts'
 import { REQUESTS, SLIS } from './process-families.ts'
 import { startTimeSeconds } from './process-page.ts'
-import { PROXY } from './proxy-families.ts'
+import { PROXY, PROXY_IPTABLES } from './proxy-families.ts'
 import type { RequestCounts } from './request-counts.ts'
+import type { CountedPackets, FamilyRules } from './rule-counts.ts'
 import type { SyncCounts } from './sync-counts.ts'
 
 export function writeProxy(page: MetricsPage, sync: SyncCounts): void {
@@ -28,6 +29,30 @@ export function writeProxy(page: MetricsPage, sync: SyncCounts): void {
     for (const policy of ['external', 'internal'] as const)
       page.value(PROXY.syncProxyRulesNoLocalEndpoints, [family, policy], sync.withoutLocalEndpoints(family, policy))
   }
+}
+
+/** Tables that kube-proxy counts the rules of. */
+const RULE_TABLES = ['filter', 'nat'] as const
+
+/** What only iptables mode has. */
+export function writeRules(
+  page: MetricsPage,
+  families: readonly FamilyRules[],
+  packets: CountedPackets | undefined,
+): void {
+  for (const { family, counts, written, owned } of families) {
+    page.histogram(PROXY_IPTABLES.syncFullProxyRulesDuration, [family], counts.fullSeconds)
+    page.histogram(PROXY_IPTABLES.syncPartialProxyRulesDuration, [family], counts.partialSeconds)
+    page.value(PROXY_IPTABLES.syncProxyRulesIptablesPartialRestoreFailures, [family], counts.partialFailures)
+    const [last, all] = [written(), owned()]
+    for (const table of RULE_TABLES) {
+      page.value(PROXY_IPTABLES.syncProxyRulesIptablesLast, [family, table], last.get(table) ?? 0)
+      page.value(PROXY_IPTABLES.syncProxyRulesIptables, [family, table], all.get(table) ?? 0)
+    }
+  }
+  if (packets === undefined) return
+  page.value(PROXY_IPTABLES.iptablesCtStateInvalidDroppedPackets, [], packets.invalidDropped)
+  page.value(PROXY_IPTABLES.iptablesLocalhostNodeportsAcceptedPackets, [], packets.loopbackAccepted)
 }
 
 export function writeProbes(page: MetricsPage, probes: ProbeCounts): void {

@@ -3,6 +3,7 @@
  * What could break: a scrape may come at any time, in the middle of a pass too, and may change nothing.
  */
 import type { TableCounts } from '../sync/table-counts.ts'
+import type { CountedPackets, FamilyRules } from './rule-counts.ts'
 import type { ServiceTraffic, ServiceTrafficOptions } from './service-traffic.ts'
 
 /** A table of the kernel. */
@@ -28,6 +29,13 @@ export interface CountedConnection {
   readonly datagramsReceived: number
 }
 
+/** Where rules are the whole of a sync: iptables mode. */
+export interface RuleSources {
+  readonly families: readonly FamilyRules[]
+  /** Undefined where the kernel has no such counters. */
+  readonly packets: () => Promise<CountedPackets | undefined>
+}
+
 /** What the kernel side of a mode tells. */
 export interface KernelSources {
   readonly tables: readonly CountedTable[]
@@ -38,6 +46,7 @@ export interface KernelSources {
   /** Drains that ended, by reason. */
   readonly drainsFinished: () => { readonly idle: number; readonly deadline: number }
   readonly connections: () => readonly CountedConnection[]
+  readonly rules?: RuleSources
   /** Visits the counters of every virtual server once; absent: there are none. */
   readonly readTraffic?: ServiceTrafficOptions['read']
 }

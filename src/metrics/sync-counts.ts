@@ -27,6 +27,13 @@ export class FamilyCounts {
   /** Trigger times of changes that no pass has taken up yet, and of those that the pass that is on has taken up. */
   arrived: number[] = []
   underWay: number[] = []
+
+  /** What is under way is in the kernel. */
+  programmed(nowMs: number): void {
+    for (const triggeredAtMs of this.underWay)
+      this.programmingSeconds.observe(Math.max(0, nowMs - triggeredAtMs) / 1000)
+    this.underWay.length = 0
+  }
 }
 
 /** Slices by key (`namespace/name`). */
@@ -39,6 +46,8 @@ export interface SyncCountsOptions {
   readonly families: readonly IpFamily[]
   /** Wall clock, in milliseconds since the epoch. */
   readonly wallMs: () => number
+  /** Where rules are the whole of a sync: whether rules of this family are still to be written. */
+  readonly rulesPending?: ((family: IpFamily) => boolean) | undefined
 }
 
 export class SyncCounts {
@@ -52,6 +61,7 @@ export class SyncCounts {
   tableFailures = 0
   ruleFailures = 0
   readonly #wallMs: () => number
+  readonly #rulesPending: SyncCountsOptions['rulesPending']
   readonly #startMs: number
   /** Frontends with policy Local that have endpoints, but none on this node. */
   readonly #withoutLocal = new Map<FrontendKey, Frontend>()
@@ -59,9 +69,10 @@ export class SyncCounts {
   #touchedIPv6 = false
   #tablesFail = false
 
-  constructor({ families, wallMs }: SyncCountsOptions) {
+  constructor({ families, wallMs, rulesPending }: SyncCountsOptions) {
     this.families = families
     this.#wallMs = wallMs
+    this.#rulesPending = rulesPending
     this.#startMs = wallMs()
   }
 
@@ -117,8 +128,15 @@ export class SyncCounts {
 
   /** A pass is over, over the tables or over the rules of a family. */
   passed(what: 'tables' | IpFamily, report: PassReport, durationMs: number): void {
-    if (what === 'tables') this.#tablesPassed(report, durationMs)
-    else this.#rulesPassed(what, report, durationMs)
+    if (what !== 'tables') this.#rulesPassed(what, report, durationMs)
+    else if (this.#rulesPending === undefined) this.#tablesPassed(report, durationMs)
+    else this.#handedOn(this.#rulesPending)
+  }
+
+  /** What asks for no other rule of a family is programmed in it. */
+  #handedOn(rulesPending: (family: IpFamily) => boolean): void {
+    const nowMs = this.#wallMs()
+    for (const family of this.families) if (!rulesPending(family)) this.of[family].programmed(nowMs)
   }
 
   /** It was a sync of the families whose frontends changed; of both when none did. */
@@ -134,9 +152,7 @@ export class SyncCounts {
       // What could not be read now is late until it can.
       if (this.#tablesFail) continue
       if (!counts.rulesFail) counts.lastSyncedMs = nowMs
-      for (const triggeredAtMs of counts.underWay)
-        counts.programmingSeconds.observe(Math.max(0, nowMs - triggeredAtMs) / 1000)
-      counts.underWay.length = 0
+      counts.programmed(nowMs)
     }
     this.#touchedIPv4 = false
     this.#touchedIPv6 = false
@@ -150,7 +166,9 @@ export class SyncCounts {
     if (counts.rulesFail) this.ruleFailures++
     if (failed) counts.restoreFailures++
     if (failed || report.applied > 0) counts.syncSeconds.observe(durationMs / 1000)
-    if (!counts.rulesFail && !this.#tablesFail) counts.lastSyncedMs = this.#wallMs()
+    if (counts.rulesFail || this.#tablesFail) return
+    counts.lastSyncedMs = this.#wallMs()
+    if (this.#rulesPending?.(family) === false) counts.programmed(counts.lastSyncedMs)
   }
 
   /**

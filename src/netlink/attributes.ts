@@ -69,6 +69,11 @@ export class AttributeCursor {
     return this.#view.getUint32(this.offset, false)
   }
 
+  u64be(): bigint {
+    this.#expect(8)
+    return this.#view.getBigUint64(this.offset)
+  }
+
   u64(): bigint {
     this.#expect(8)
     return this.#view.getBigUint64(this.offset, true)

@@ -215,3 +215,28 @@ describe('Services without a local endpoint', () => {
     assert.deepEqual(seen(), [0, 1, 0])
   })
 })
+
+describe('where rules are the whole of a sync', () => {
+  it('programmed is what asks for no rule, at once, and the rest when the rules are in', () => {
+    const pending = { IPv4: true, IPv6: false }
+    let wallMs = START_MS
+    const counts = new SyncCounts({
+      families: ['IPv4', 'IPv6'],
+      wallMs: () => wallMs,
+      rulesPending: (family) => pending[family],
+    })
+    counts.of.IPv4.arrived.push(START_MS)
+    counts.of.IPv6.arrived.push(START_MS)
+    counts.takenUp()
+    counts.passed('tables', { ...GOOD, applied: 0 }, 1)
+    assert.deepEqual([counts.of.IPv4.programmingSeconds.count, counts.of.IPv6.programmingSeconds.count], [0, 1])
+    assert.equal(counts.of.IPv4.syncSeconds.count, 0, 'handing on is no sync')
+    wallMs += 2000
+    counts.passed('IPv4', FAILED, 5)
+    counts.passed('IPv4', GOOD, 5)
+    assert.equal(counts.of.IPv4.programmingSeconds.count, 0, 'more rules are to be written')
+    pending.IPv4 = false
+    counts.passed('IPv4', GOOD, 5)
+    assert.deepEqual([counts.of.IPv4.programmingSeconds.count, counts.of.IPv4.programmingSeconds.sum], [1, 2])
+  })
+})

@@ -1,0 +1,103 @@
+/** iptables mode on a real kernel: what its metrics say of the rules is what iptables-save and the counters say. */
+import assert from 'node:assert/strict'
+import { connect } from 'node:net'
+import { after, before, describe, it } from 'node:test'
+import { defaultConfiguration } from '../../src/config/load.ts'
+import { Proxy } from '../../src/daemon/proxy.ts'
+import type { EndpointSlice, Service } from '../../src/service/objects.ts'
+import type { ObjectSink } from '../../src/watch/source.ts'
+import { eventually, resetNode, sh } from '../support/daemon.ts'
+import { SERVICE } from '../support/frontends.ts'
+import { parseMetrics, valueOf } from '../support/metrics-text.ts'
+import { recordingLog } from '../support/recording-log.ts'
+import { isMet } from './needs.ts'
+
+const SAVE = `iptables${isMet('iptables-nft') ? '' : '-legacy'}-save`
+const NODE_PORT = 30_080
+const WEB: Service = {
+  ...SERVICE,
+  clusterIps: { IPv4: '10.96.0.1' },
+  ports: [{ name: 'http', protocol: 'tcp', port: 80, nodePort: NODE_PORT }],
+}
+const OURS = /^-A KUBE-(?!IPVS)/
+const IPV4 = { ip_family: 'IPv4' }
+
+function slice(...addresses: string[]): EndpointSlice {
+  return {
+    namespace: 'demo',
+    name: 'web-1',
+    serviceName: 'web',
+    family: 'IPv4',
+    triggeredAtMs: Date.now(),
+    ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
+    endpoints: addresses.map((address) => ({ address, ready: true, serving: true, terminating: false, nodeName: 'a' })),
+  }
+}
+
+describe('metrics of iptables mode', () => {
+  let proxy: Proxy
+  let sink: ObjectSink
+  const value = async (name: string, labels?: Readonly<Record<string, string>>): Promise<number | undefined> =>
+    valueOf(parseMetrics(await proxy.metrics.text()), `kubeproxy_${name}`, labels)
+  const saved = (table: string): number =>
+    sh(`${SAVE} -t ${table}`)
+      .split('\n')
+      .filter((line) => OURS.test(line)).length
+
+  before(async () => {
+    resetNode()
+    const configuration = defaultConfiguration('iptables')
+    proxy = await Proxy.start({
+      configuration: { ...configuration, iptables: { ...configuration.iptables, minSyncPeriodMs: 0 } },
+      nodeName: 'node0',
+      drainDeadlineMs: undefined,
+      log: recordingLog(),
+      openSource: (into) => {
+        sink = into
+        return { close: async () => undefined }
+      },
+    })
+    const node = { name: 'node0', zone: '', addresses: ['10.0.2.15'], podCidrs: [], taintKeys: [], deleting: false }
+    sink.apply([{ kind: 'nodes', key: 'node0', value: node }])
+    sink.apply([
+      { kind: 'services', key: 'demo/web', value: WEB },
+      { kind: 'endpointslices', key: 'demo/web-1', value: slice('10.244.0.1') },
+    ])
+    for (const kind of ['nodes', 'services', 'endpointslices'] as const) sink.listed(kind)
+  })
+  after(() => proxy.close())
+
+  it('the first sync is a full one, and its rules are those that are there', async () => {
+    await eventually(async () =>
+      assert.equal(await value('network_programming_duration_seconds_count', IPV4), 1, 'once the rules are in'),
+    )
+    assert.ok(((await value('sync_full_proxy_rules_duration_seconds_count', IPV4)) ?? 0) >= 1)
+    assert.equal(await value('sync_partial_proxy_rules_duration_seconds_count', IPV4), 0)
+    for (const table of ['nat', 'filter']) {
+      assert.ok(saved(table) > 1)
+      assert.equal(await value('sync_proxy_rules_iptables_total', { ...IPV4, table }), saved(table), table)
+    }
+  })
+
+  it('a change is a partial one of few rules', async () => {
+    sink.apply([{ kind: 'endpointslices', key: 'demo/web-1', value: slice('10.244.0.1', '10.244.0.2') }])
+    await eventually(async () => assert.equal(await value('sync_partial_proxy_rules_duration_seconds_count', IPV4), 1))
+    // KUBE-SVC with its mark and two endpoints, and KUBE-SEP of the new one.
+    const written = await value('sync_proxy_rules_iptables_last', { ...IPV4, table: 'nat' })
+    assert.ok(written !== undefined && written >= 4 && written <= 6, String(written))
+    assert.equal(await value('sync_proxy_rules_iptables_last', { ...IPV4, table: 'filter' }), 0)
+    assert.equal(await value('sync_proxy_rules_iptables_total', { ...IPV4, table: 'nat' }), saved('nat'))
+    assert.equal(await value('network_programming_duration_seconds_count', IPV4), 2)
+  })
+
+  it('packets that rules have counted', async () => {
+    assert.equal(await value('iptables_localhost_nodeports_accepted_packets_total'), 0)
+    connect(NODE_PORT, '127.0.0.1')
+      .on('error', () => undefined)
+      .unref()
+    await eventually(async () =>
+      assert.ok(((await value('iptables_localhost_nodeports_accepted_packets_total')) ?? 0) >= 1),
+    )
+    assert.equal(await value('iptables_ct_state_invalid_dropped_packets_total'), 0)
+  })
+})
