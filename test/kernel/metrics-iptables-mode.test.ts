@@ -92,12 +92,11 @@ describe('metrics of iptables mode', () => {
 
   it('packets that rules have counted', async () => {
     assert.equal(await value('iptables_localhost_nodeports_accepted_packets_total'), 0)
-    connect(NODE_PORT, '127.0.0.1')
-      .on('error', () => undefined)
-      .unref()
+    const socket = connect(NODE_PORT, '127.0.0.1').on('error', () => undefined)
     await eventually(async () =>
       assert.ok(((await value('iptables_localhost_nodeports_accepted_packets_total')) ?? 0) >= 1),
     )
+    socket.destroy()
     assert.equal(await value('iptables_ct_state_invalid_dropped_packets_total'), 0)
   })
 })
