@@ -57,7 +57,9 @@ if (!flags.includes('--kernel-only') && hostFiles.length > 0) {
     ended,
   })
 }
-const kernelFiles = files.filter(isKernelTest)
+/** Those that take a minute come first, or the last of them would run alone at the end. */
+const LONGEST = /\/(guard|daemon|config-reload|traffic-scaling|traffic-established)\.test\.ts$/
+const kernelFiles = files.filter(isKernelTest).sort((a, b) => Number(LONGEST.test(b)) - Number(LONGEST.test(a)))
 const skipKernel = process.env['KUBE_IPVS_SKIP_KERNEL'] === '1'
 if (!flags.includes('--host-only') && kernelFiles.length > 0 && !stopped.signal.aborted) {
   const choice = chosenKernel(process.env)

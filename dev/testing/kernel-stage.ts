@@ -17,7 +17,8 @@ process.stdout.write(`${JSON.stringify({ release: release() })}\n`)
 await runStage({
   files: claimed(),
   cwd: process.cwd(),
-  concurrency: Math.min(2, availableParallelism()),
+  // Most of them wait for the kernel or for a timer most of the time. A guest with one processor has another one beside it.
+  concurrency: availableParallelism() === 1 ? 1 : availableParallelism() + 1,
   fileTimeoutMs: 300_000,
   signal: stopped.signal,
   wrap: inNamespaces,
