@@ -18,7 +18,7 @@ await runStage({
   files: claimed(),
   cwd: process.cwd(),
   // Most of them wait for the kernel or for a timer most of the time. A guest with one processor has another one beside it.
-  concurrency: availableParallelism() === 1 ? 1 : availableParallelism() + 1,
+  concurrency: availableParallelism() === 1 ? 1 : 2 * availableParallelism(),
   fileTimeoutMs: 300_000,
   signal: stopped.signal,
   wrap: inNamespaces,
