@@ -6,9 +6,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type GuardKernel, openGuardKernel } from '../dataplane/guard-kernel.ts'
 import { type IpvsKernel, openIpvsKernel } from '../dataplane/ipvs-kernel.ts'
-import { ownedBySets } from '../dataplane/owned-virtual-servers.ts'
+import { readOwned } from '../dataplane/owned-virtual-servers.ts'
 import type { EntryRunOptions } from '../ipset/entry-run.ts'
-import { SERVICE_DEVICE } from '../ipvs/address-diff.ts'
 import { VirtualServerTable } from '../ipvs/table.ts'
 import { ipFamilies } from '../node/host.ts'
 import { Reconciler, type Reconciled, reconciled } from '../sync/reconciler.ts'
@@ -136,10 +135,7 @@ async function virtualServersOf(
   excluded: readonly Cidr[],
   signal: AbortSignal,
 ): Promise<readonly (() => Reconciled)[]> {
-  const device = (await rtnetlink.getLink(SERVICE_DEVICE, { signal }))?.index
-  const addresses = (await rtnetlink.listAddresses({ signal })).filter((it) => it.interfaceIndex !== device)
-  const inSets = await guardKernel.tables(UNHEARD).entries.read('all', signal)
-  const isOwned = ownedBySets(inSets.values(), new Set(addresses.map((it) => it.address)))
+  const isOwned = await readOwned(rtnetlink, guardKernel.tables(UNHEARD).entries, signal)
   const virtualServers = new VirtualServerTable(ipvs, excluded, isOwned)
   return [
     () => reconciled(new TableSync(virtualServers)),

@@ -22,7 +22,7 @@ import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { openIpset } from './guard-kernel.ts'
 import { openIpvsKernel } from './ipvs-kernel.ts'
-import { ownedBySets } from './owned-virtual-servers.ts'
+import { readOwned } from './owned-virtual-servers.ts'
 
 export interface IpvsLeftoversOptions {
   readonly families: readonly IpFamily[]
@@ -79,10 +79,7 @@ async function removeOnce(
   const ipset = await openIpset(signal)
   try {
     const entries = new EntryTable(ipset, { families, onSetLost: () => undefined, onGrown: () => undefined })
-    const device = (await kernel.rtnetlink.getLink(SERVICE_DEVICE, { signal }))?.index
-    const others = (await kernel.rtnetlink.listAddresses({ signal })).filter((it) => it.interfaceIndex !== device)
-    const inSets = await entries.read('all', signal)
-    const isOwned = ownedBySets(inSets.values(), new Set(others.map(({ address }) => address)))
+    const isOwned = await readOwned(kernel.rtnetlink, entries, signal)
     const used = isLate ? new Set<VirtualServerKey>() : await usedServers(kernel.ipvs, isOwned, signal)
     const mayGo = (key: VirtualServerKey): boolean => isOwned(key) && !used.has(key)
     const virtualServers = reconciled(new TableSync(new VirtualServerTable(kernel.ipvs, excluded, mayGo)))

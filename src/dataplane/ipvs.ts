@@ -28,6 +28,7 @@ import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { Dataplane } from '../sync/loop.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../sync/reconciler.ts'
 import { TableSync } from '../sync/table-sync.ts'
+import { familyOf } from '../values/address.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { SetsAndRules } from './sets-and-rules.ts'
@@ -56,6 +57,8 @@ export interface IpvsDataplaneOptions {
 
 /** Looks at draining real servers between two turns of the event loop: a few milliseconds. */
 const LOOKS_PER_TURN = 64
+/** Addresses in one line of the log. */
+const LOGGED_ADDRESSES = 100
 
 export class IpvsDataplane implements Dataplane {
   readonly virtualServers: TableSync<VirtualServer, VirtualServerOperation>
@@ -78,6 +81,7 @@ export class IpvsDataplane implements Dataplane {
     })
     this.device = new TableSync(tables.device)
     this.addresses = new TableSync(tables.addresses)
+    tables.addresses.onUnbound = (addresses) => this.#logUnbound(addresses)
     this.drains = new Drains(options.drainDeadlineMs)
     this.staleFlows = new StaleFlows({
       conntrack,
@@ -92,6 +96,17 @@ export class IpvsDataplane implements Dataplane {
       () => this.#releaseWaiting(),
       this.#ownTables,
     ])
+  }
+
+  /** In the words and the form of kube-proxy. */
+  #logUnbound(unbound: readonly string[]): void {
+    for (const ipFamily of this.#options.families) {
+      const all = unbound.filter((address) => familyOf(address) === ipFamily)
+      const addresses = Object.fromEntries(all.slice(0, LOGGED_ADDRESSES).map((address) => [address, {}]))
+      const more = all.length > LOGGED_ADDRESSES ? { more: all.length - LOGGED_ADDRESSES } : {}
+      if (all.length > 0)
+        this.#options.log.verbose(2, 'Removing addresses', { ipFamily, interface: SERVICE_DEVICE, addresses, ...more })
+    }
   }
 
   get guard(): SetsAndRules {

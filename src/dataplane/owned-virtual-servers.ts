@@ -4,9 +4,12 @@
  * What could break: read the sets before they are destroyed; without them nothing is known to be ours.
  */
 import { setName, type SetRole } from '../ipset/catalogue.ts'
+import type { EntryTable } from '../ipset/entries.ts'
 import type { SetEntry } from '../ipset/types.ts'
+import { SERVICE_DEVICE } from '../ipvs/address-diff.ts'
 import { parseVirtualServerKey } from '../ipvs/key.ts'
 import type { VirtualServerKey } from '../ipvs/types.ts'
+import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 
 const NAMED: readonly SetRole[] = ['CLUSTER-IP', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL', 'LOAD-BALANCER']
@@ -14,6 +17,18 @@ const NODE_PORTS: Readonly<Record<Protocol, SetRole>> = {
   tcp: 'NODE-PORT-TCP',
   udp: 'NODE-PORT-UDP',
   sctp: 'NODE-PORT-SCTP-HASH',
+}
+
+/** Reads the sets and the node's addresses, and tells by them. */
+export async function readOwned(
+  rtnetlink: RtnetlinkConnection,
+  entries: EntryTable,
+  signal: AbortSignal,
+): Promise<(key: VirtualServerKey) => boolean> {
+  const device = (await rtnetlink.getLink(SERVICE_DEVICE, { signal }))?.index
+  const addresses = (await rtnetlink.listAddresses({ signal })).filter((it) => it.interfaceIndex !== device)
+  const inSets = await entries.read('all', signal)
+  return ownedBySets(inSets.values(), new Set(addresses.map(({ address }) => address)))
 }
 
 /** `entries`: everything in our sets. `nodeAddresses`: addresses of all interfaces but kube-ipvs0. */

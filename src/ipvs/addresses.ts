@@ -29,6 +29,8 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
   /** Loopback and link-local addresses that this process has bound for a Service. */
   readonly #unusual = new Set<string>()
   #deviceIndex: number | undefined
+  /** Hears which addresses have just gone. */
+  onUnbound: (addresses: readonly string[]) => void = () => undefined
 
   constructor(rtnetlink: RtnetlinkConnection) {
     this.#rtnetlink = rtnetlink
@@ -69,7 +71,10 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
         }
       },
     }
-    return runInBatches(ops, sink, this.#pace, signal)
+    const results = await runInBatches(ops, sink, this.#pace, signal)
+    const gone = ops.filter((op, index) => op.kind === 'unbind' && results[index] === undefined)
+    if (gone.length > 0) this.onUnbound(gone.map(({ address }) => address))
+    return results
   }
 
   /** Index of the device when it was last looked up; undefined when there was none. */

@@ -107,6 +107,12 @@ describe('daemon', () => {
     await eventually(() => assert.ok(virtualServers().includes('-a -t 10.96.0.1:80 -r 10.244.0.3:8080 -m -w 1')), 1500)
     bench.remove('web.yaml')
     await eventually(() => assert.deepEqual([virtualServers(), boundAddresses()], [[], []]), 1500)
+    await eventually(() =>
+      assert.match(
+        bench.log,
+        /"Removing addresses" ipFamily="IPv4" interface="kube-ipvs0" addresses={"10\.96\.0\.1":{}}/,
+      ),
+    )
   })
 
   it('keeps the last good version of a broken manifest and says where it is broken', async () => {
