@@ -1,8 +1,9 @@
 /** The help of `npm start`, `npm test` and `npm run bench`, shown without installing anything. */
 
-const kernels = `Kernel with IPVS, the first that is there: this machine's own (root, in namespaces of its own), the user-mode
-Linux that KUBE_IPVS_KERNEL names, Debian's user-mode-linux, qemu. Missing packages are installed when you are root;
-else you are told what to type. KUBE_IPVS_KERNEL_KIND=host|named|uml|qemu takes just that one.`
+const kernels = `Kernel with IPVS, the first that can be had: this machine's own (root, in namespaces of its own); the user-mode
+Linux that KUBE_IPVS_KERNEL names; the user-mode Linux that the repository brings along (dev/kernel/image), unpacked
+into ~/.cache/kube-ipvs (KUBE_IPVS_CACHE moves it); Debian's user-mode-linux; qemu. Missing packages are installed when
+you are root; otherwise you are told what to type. KUBE_IPVS_KERNEL_KIND=host|named|image|uml|qemu takes just that one.`
 
 /** @type {Record<string, string>} */
 export const helpFor = {

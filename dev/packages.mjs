@@ -19,6 +19,13 @@ const packageOf = {
   'linux.uml': 'user-mode-linux',
   'qemu-system-x86_64': 'qemu-system-x86',
   'dpkg-deb': 'dpkg',
+  gcc: 'gcc',
+  make: 'make',
+  flex: 'flex',
+  bison: 'bison',
+  bc: 'bc',
+  xz: 'xz-utils',
+  strip: 'binutils',
   '/bin/busybox': 'busybox-static',
 }
 

@@ -1,7 +1,6 @@
 /**
  * Which kernel the kernel tests and the demo run on. Chosen by `dev/bootstrap.mjs` (it installs what the choice
- * needs) and handed on in one environment variable.
- * What could break: the JSON here is written by `dev/kernel/choose.mjs`; both name the same fields.
+ * needs) and handed on in one environment variable, as JSON that `dev/kernel/choose.mjs` writes.
  */
 
 /** `host`: this machine's own kernel, in fresh namespaces. */
@@ -12,6 +11,9 @@ export interface HostKernel {
 export interface UserModeKernel {
   readonly kind: 'uml'
   readonly kernel: string
+  /** Where the guest's memory lies: a file that is mapped executable. */
+  readonly memoryFolder: string
+  readonly memoryMiB: number
   readonly modules?: string
 }
 /** Debian's stock kernel in qemu; `modules` as above, `initialRamdisk` is built by the chooser. */

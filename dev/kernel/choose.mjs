@@ -1,15 +1,19 @@
 /**
  * Chooses the kernel that tests and demo run on, and installs what it needs: the host's own if it has IPVS, the one that
- * KUBE_IPVS_KERNEL names, Debian's user-mode-linux, Debian's stock kernel in qemu.
- * What could break: the result is the JSON that `dev/kernel/choice.ts` describes.
+ * KUBE_IPVS_KERNEL names, the image that the repository holds, Debian's user-mode-linux, Debian's stock kernel in qemu.
+ * The result is the JSON that `dev/kernel/choice.ts` describes.
  */
 import { accessSync, constants, existsSync, readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { cacheFolder } from '../cache.mjs'
 import { ensurePackages, findProgram } from '../packages.mjs'
 import { Unmet, finish, say } from '../progress.mjs'
+import { whyItDoesNotBoot } from './boot-check.mjs'
+import { unpackedImage } from './image.mjs'
+import { GUEST_MEMORY_MIB, memoryFolder } from './memory-folder.mjs'
 import { prepareQemu } from './qemu-files.mjs'
 
-const kinds = ['host', 'named', 'uml', 'qemu']
+const kinds = ['host', 'named', 'image', 'uml', 'qemu']
 
 /** @param {NodeJS.ProcessEnv} env */
 export async function chooseKernel(env) {
@@ -27,12 +31,34 @@ export async function chooseKernel(env) {
       `no kernel with IPVS: on ${process.arch} only the machine's own will do. Please type, as root: modprobe ip_vs\n` +
         'KUBE_IPVS_SKIP_KERNEL=1 npm test runs the tests that need no kernel.',
     )
-  if (may('uml')) {
-    const chosen = await debianUserModeLinux(only === 'uml')
-    if (chosen !== undefined) return chosen
+  cacheFolder(env) // A wrong KUBE_IPVS_CACHE is no reason to go on with a slower kernel.
+  for (const { kind, title, provide, next } of PROVIDERS) {
+    if (!may(kind)) continue
+    try {
+      return await booting(await provide(env))
+    } catch (error) {
+      if (!(error instanceof Unmet) || only === kind) throw error
+      say(`${title} cannot be used: ${error.message}. Going on with ${next}.`)
+    }
   }
-  return prepareQemu()
+  return prepareQemu(env)
 }
+
+/** In the order of their speed, before qemu. */
+const PROVIDERS = [
+  {
+    kind: 'image',
+    title: 'The kernel that the repository brings along',
+    provide: unpackedImage,
+    next: "Debian's user-mode-linux, which may be ten times slower",
+  },
+  {
+    kind: 'uml',
+    title: "Debian's user-mode-linux",
+    provide: debianUserModeLinux,
+    next: "Debian's stock kernel in qemu, which is slower still",
+  },
+]
 
 /** IPVS is in this kernel (or can be loaded), and namespaces with a dummy link in them can be made. */
 async function hostHasIpvs() {
@@ -59,22 +85,34 @@ async function namedKernel(path) {
   }
   // A kernel with everything built in has no modules; Debian's is nothing without them.
   const version = await finish(kernel, ['--version'], { timeoutMs: 10_000 })
-  if (version.code !== 0 || !existsSync(`${debianModules}/${version.output.trim()}`)) return { kind: 'uml', kernel }
-  await ensurePackages(['modprobe'])
-  return { kind: 'uml', kernel, modules: debianModules }
+  const hasModules = version.code === 0 && existsSync(`${debianModules}/${version.output.trim()}`)
+  return withMemory({ kind: 'uml', kernel, ...(hasModules ? { modules: debianModules } : {}) })
 }
 
-/**
- * The package's kernel; undefined when it does not boot here (a container that forbids ptrace), so that qemu gets its turn.
- * @param {boolean} required
- */
-async function debianUserModeLinux(required) {
-  await ensurePackages(['modprobe', 'linux.uml'])
+async function debianUserModeLinux() {
+  await ensurePackages(['linux.uml'])
   const kernel = findProgram('linux.uml')
   const version = await finish(kernel, ['--version'], { timeoutMs: 10_000 })
   if (version.code === 0 && readdirSync(debianModules).includes(version.output.trim()))
     return { kind: 'uml', kernel, modules: debianModules }
-  if (required) throw new Unmet(`${kernel} does not run here:\n${version.output}`)
-  say(`${kernel} does not run here, trying qemu.`)
-  return undefined
+  throw new Unmet(`${kernel} does not run or has no modules (${version.output.trim()})`)
+}
+
+/**
+ * The same kernel once it has shown that it boots.
+ * @param {{ kind: 'uml', kernel: string, modules?: string }} chosen @throws {Unmet}
+ */
+async function booting(chosen) {
+  const ready = await withMemory(chosen)
+  const reason = await whyItDoesNotBoot(ready)
+  if (reason !== undefined) throw new Unmet(reason)
+  return ready
+}
+
+/** @param {{ kind: 'uml', kernel: string, modules?: string }} chosen */
+async function withMemory(chosen) {
+  if (chosen.modules !== undefined) await ensurePackages(['modprobe'])
+  const memory = memoryFolder()
+  if ('missing' in memory) throw new Unmet(memory.missing)
+  return { ...chosen, memoryFolder: memory.folder, memoryMiB: GUEST_MEMORY_MIB }
 }

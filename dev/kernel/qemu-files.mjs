@@ -1,27 +1,31 @@
 /**
- * Debian's stock kernel for qemu, unpacked into `.cache/qemu` (never installed), with a small initial RAM disk that
- * mounts the host's root folder over 9p and hands over to the guest's first process.
- * What could break: modules are put in the RAM disk in the order in which they must be loaded.
+ * Debian's stock kernel for qemu, unpacked into the cache (never installed), with a small initial RAM disk that mounts
+ * the host's root folder over 9p and hands over to the guest's first process. The RAM disk holds its modules in the
+ * order in which they must be loaded.
  */
-import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { existsSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { cacheFolder, unfinishedFolder } from '../cache.mjs'
 import { ensurePackages, findProgram, refreshPackageLists } from '../packages.mjs'
-import { Unmet, finish, projectFolder, say, tail } from '../progress.mjs'
+import { Unmet, finish, say, tail } from '../progress.mjs'
 import { cpio } from './cpio.mjs'
 
-const cache = join(projectFolder, '.cache/qemu')
+const NEEDED_MIB = 800
 const neededAtBoot = ['virtio_pci', 'virtio_console', '9pnet_virtio', '9p']
 
-export async function prepareQemu() {
+/** @param {NodeJS.ProcessEnv} env */
+export async function prepareQemu(env) {
+  const cache = join(cacheFolder(env), 'qemu')
   await ensurePackages(['modprobe', 'qemu-system-x86_64', '/bin/busybox', 'dpkg-deb'])
-  const version = unpackedVersion() ?? (await unpackKernel())
+  const version = unpackedVersion(cache) ?? (await unpackKernel(cache))
   const kernel = join(cache, 'boot', `vmlinuz-${version}`)
   const initialRamdisk = join(cache, `initial-ramdisk-${version}`)
-  writeFileSync(initialRamdisk, await ramdisk(version))
+  if (!existsSync(initialRamdisk)) writeFileSync(initialRamdisk, await ramdisk(cache, version))
   return { kind: 'qemu', kernel, modules: join(cache, 'lib/modules'), initialRamdisk }
 }
 
-function unpackedVersion() {
+/** @param {string} cache */
+function unpackedVersion(cache) {
   try {
     return readdirSync(join(cache, 'lib/modules')).at(0)
   } catch {
@@ -29,11 +33,10 @@ function unpackedVersion() {
   }
 }
 
-async function unpackKernel() {
+/** @param {string} cache */
+async function unpackKernel(cache) {
   say("Fetching Debian's stock kernel for qemu ...")
-  const fresh = `${cache}.new`
-  rmSync(fresh, { recursive: true, force: true })
-  mkdirSync(fresh, { recursive: true })
+  const fresh = unfinishedFolder(dirname(cache), NEEDED_MIB)
   if (process.getuid?.() === 0) await refreshPackageLists()
   const shown = await must('apt-cache', ['depends', 'linux-image-amd64'])
   const name = /Depends: (linux-image-\S+)/.exec(shown)?.[1]
@@ -49,8 +52,8 @@ async function unpackKernel() {
   return version
 }
 
-/** @param {string} version */
-async function ramdisk(version) {
+/** @param {string} cache @param {string} version */
+async function ramdisk(cache, version) {
   const show = ['-d', cache, '-S', version, '--show-depends', '-a', ...neededAtBoot]
   const lines = (await must(findProgram('modprobe'), show)).split('\n')
   const modules = [...new Set(lines.flatMap((line) => /^insmod (\S+)/.exec(line)?.[1] ?? []))]

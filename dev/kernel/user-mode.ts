@@ -1,12 +1,9 @@
 /**
  * A guest that is an ordinary process: user-mode Linux with this machine's root folder as its own (hostfs).
- * What could break: its memory is a file that is mapped executable; a small or noexec /dev/shm (containers) will not do.
  */
-import { readFileSync, statfsSync } from 'node:fs'
 import type { UserModeKernel } from './choice.ts'
 import type { Guest } from './guest.ts'
 
-const memoryMiB = 2048
 const cpus = 2
 
 export function userModeGuest(choice: UserModeKernel, parameters: readonly string[]): Guest {
@@ -20,7 +17,7 @@ export function userModeGuest(choice: UserModeKernel, parameters: readonly strin
     command: (folder) => ({
       argv: [
         choice.kernel,
-        `mem=${memoryMiB}M`,
+        `mem=${choice.memoryMiB}M`,
         `ncpus=${cpus}`,
         'seccomp=auto',
         'root=/dev/root',
@@ -40,23 +37,7 @@ export function userModeGuest(choice: UserModeKernel, parameters: readonly strin
         folder,
       ],
       // HOME: it keeps a folder of its running kernels there.
-      env: { PATH: process.env['PATH'], HOME: folder, TMPDIR: memoryFolder(readFileSync('/proc/mounts', 'utf8')) },
+      env: { PATH: process.env['PATH'], HOME: folder, TMPDIR: choice.memoryFolder },
     }),
   }
-}
-
-/** Where the guest's memory file goes: the first folder on a file system that allows execution and has the room. */
-export function memoryFolder(mounts: string): string {
-  const options = new Map(mounts.split('\n').map((line) => [line.split(' ')[1] ?? '', line.split(' ')[3] ?? '']))
-  for (const folder of ['/dev/shm', '/tmp', '/var/tmp']) {
-    if (options.get(folder)?.split(',').includes('noexec')) continue
-    if (folder === '/dev/shm' && !options.has(folder)) continue
-    try {
-      const { bavail, bsize } = statfsSync(folder)
-      if (bavail * bsize >= memoryMiB * 1024 * 1024) return folder
-    } catch {
-      // not there: try the next
-    }
-  }
-  return '/tmp'
 }

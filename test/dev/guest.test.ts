@@ -4,7 +4,6 @@ import { execFileSync } from 'node:child_process'
 import { describe, it } from 'node:test'
 import { chosenKernel } from '../../dev/kernel/choice.ts'
 import { commandScript } from '../../dev/kernel/guest-folder.ts'
-import { memoryFolder } from '../../dev/kernel/user-mode.ts'
 
 describe('commandScript', () => {
   it('survives every character in arguments, folder and environment', () => {
@@ -21,15 +20,6 @@ describe('commandScript', () => {
   })
   it('passes the exit code on', () => {
     assert.throws(() => execFileSync('bash', ['-c', commandScript(['sh', '-c', 'exit 7'], '/', {})]), { status: 7 })
-  })
-})
-
-describe('memoryFolder', () => {
-  it('avoids a folder that forbids execution', () => {
-    assert.notEqual(memoryFolder('shm /dev/shm tmpfs rw,nosuid,nodev,noexec 0 0\n'), '/dev/shm')
-  })
-  it('avoids a /dev/shm that is no file system of its own', () => {
-    assert.notEqual(memoryFolder('/dev/vda / ext4 rw 0 0\n'), '/dev/shm')
   })
 })
 
