@@ -36,7 +36,7 @@ npm run bench -- --slope               also how memory grows over 10,000 changes
 npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
 
 Cold start, one change, a burst of 10 % of the Services, idle processor time and memory, with the counts of netlink
-messages and processes, beside the floor of raw netlink (../shared/tools/bench/floor.c and gcc). Each measurement is a
+messages and processes, beside the floor of raw netlink (dev/bench/floor.c; it needs gcc). Each measurement is a
 fresh boot. On user-mode Linux the program has one CPU to itself and everything else the other one.
 
 ${kernels}
