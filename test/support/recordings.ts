@@ -1,16 +1,7 @@
-/**
- * Recorded behaviour that lies beside the repository in `../shared`: present on the project's own machines only.
- * What could break: a test that needs it must skip, with the reason, when it is not there.
- */
-import { existsSync } from 'node:fs'
+/** Where the recordings of kube-proxy and of an API server are. `test/recordings/README.md` describes them. */
 import { fileURLToPath } from 'node:url'
 
-/** Absolute path of a file or folder in `../shared`. */
-export function sharedPath(path: string): string {
-  return fileURLToPath(new URL(`../../../shared/${path}`, import.meta.url))
-}
-
-/** For the `skip` option of a test: false when the path is there, else the reason. */
-export function skipWithoutShared(path: string): string | false {
-  return existsSync(sharedPath(path)) ? false : `needs ../shared/${path}`
+/** Absolute path of a file or folder of the recordings, such as `cases` or `surfaces/events.json`. */
+export function recordingPath(path: string): string {
+  return fileURLToPath(new URL(`../recordings/${path}`, import.meta.url))
 }
