@@ -37,20 +37,20 @@ npm run bench -- --slope               also how memory grows over 10,000 changes
 npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
 
 Cold start, one change, a burst of 10 % of the Services, idle processor time and memory, with the counts of netlink
-messages and processes, beside the floor of raw netlink (../shared/tools/bench/floor.c and gcc). Each measurement is a
+messages and processes, beside the floor of raw netlink (dev/bench/floor.c; it needs gcc). Each measurement is a
 fresh boot. On user-mode Linux the program has one CPU to itself and everything else the other one.
 
 ${kernels}
 `,
-  surfaces: `npm run test:surfaces                            every recording in ../shared/oracle/surfaces
+  surfaces: `npm run test:surfaces                            every recording in test/recordings/surfaces
 npm run test:surfaces -- PATTERN...              only cases whose name contains a PATTERN
-npm run test:surfaces -- --cases DIR             the recordings of another folder of the same layout
+npm run test:surfaces -- --cases DIR             the recordings of another folder, which may hold a part of them
 npm run test:surfaces -- --verbose               a line for each case that passes too
 
 Replays command lines, configuration files and requests that kube-proxy was given, and compares exit codes, messages,
 answers and written files. Needs no kernel. Deliberate differences are in test/surfaces/deviations.yaml. The last line is
 "N passed, M failed".`,
-  oracle: `npm run test:oracle                                 every recorded case in ../shared/oracle/cases on a kernel with IPVS
+  oracle: `npm run test:oracle                                 every recorded case in test/recordings/cases on a kernel with IPVS
 npm run test:oracle -- PATTERN...                   only cases whose name contains a PATTERN
 npm run test:oracle -- --cases DIR                  the cases of another folder
 npm run test:oracle -- --compare ipset.txt,...      compares these files instead of those it usually compares

@@ -1,21 +1,21 @@
 /**
  * `npm run test:oracle`: every recorded case of a folder on a real kernel, through the program's API-server source; one line
- * a case and last `N passed, M failed`.
- * What could break: a case that did not come to its end is a failure, and a run without any case is one too.
+ * a case and last `N passed, M failed`. A run without any case fails, and so does a case that did not come to its end.
  */
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { recordingPath } from '../test/support/recordings.ts'
 import { bundle } from './bundle.ts'
 import { CHOICE_VARIABLE, chosenKernel, describeKernel, type KernelChoice } from './kernel/choice.ts'
 import { runInKernel } from './kernel/run.ts'
-import { caseNames, isRecorded } from './oracle/case-file.ts'
+import { chooseCases } from './oracle/case-file.ts'
 import type { GuestTask } from './oracle/guest.ts'
 import { type OracleOptions, parseOracleOptions } from './oracle/options.ts'
 import { type CaseResult, formatCase } from './oracle/result.ts'
 import { endWithParent } from './parent.ts'
 
 const ROOT = join(import.meta.dirname, '..')
-const DEFAULT_CASES = resolve(ROOT, '../shared/oracle/cases')
+const DEFAULT_CASES = recordingPath('cases')
 const RUN_MS = 30 * 60_000
 
 const print = (line: string): boolean => process.stdout.write(`${line}\n`)
@@ -24,19 +24,19 @@ async function main(args: readonly string[]): Promise<number> {
   const options = parseOracleOptions(args)
   if ('error' in options) return fail(options.error, 2)
   const cases = resolve(options.cases ?? DEFAULT_CASES)
-  if (!existsSync(cases)) return fail(`There is no folder ${cases}. Name one with --cases DIR.`, 2)
+  const { mode, patterns } = options
+  const chosen = chooseCases(cases, mode, patterns)
+  if ('error' in chosen) return fail(chosen.error, 1)
   const choice = chosenKernel(process.env)
   if (choice === undefined) return fail(`The oracle needs a kernel with IPVS (${CHOICE_VARIABLE} is empty).`, 1)
   const stopped = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stopped.abort())
   endWithParent(stopped)
   print(`Cases of ${cases} on ${describeKernel(choice)}`)
+  for (const name of chosen.incomplete) print(`The folder holds no ${name}/case.yaml, so that case is left out`)
   const startedMs = performance.now()
-  const { results, trouble } = await runCases(cases, options, choice, stopped.signal)
-  const { mode } = options
-  const expected = caseNames(cases, options.patterns).flatMap((name) =>
-    isRecorded(cases, name, mode) ? `${name} (${mode})` : [],
-  )
+  const { results, trouble } = await runCases(cases, chosen.names, options, choice, stopped.signal)
+  const expected = chosen.names.map((name) => `${name} (${mode})`)
   const seen = new Set(results.map((result) => `${result.name} (${result.mode})`))
   const lost = expected.filter((name) => !seen.has(name))
   for (const name of lost) print(`FAIL ${name}  it was not run to its end`)
@@ -56,6 +56,7 @@ function fail(message: string, code: number): number {
 /** `trouble`: what the run as a whole had to say when it ended badly, else ''. */
 async function runCases(
   cases: string,
+  names: readonly string[],
   options: OracleOptions,
   choice: KernelChoice,
   signal: AbortSignal,
@@ -67,7 +68,7 @@ async function runCases(
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   const directory = mkdtempSync(join(ROOT, '.cache/oracle-'))
   const ownKernel = choice.kind !== 'host'
-  const { patterns, compared, mode, verbose } = options
+  const { compared, mode, verbose } = options
   let partial = ''
   let errors = ''
   try {
@@ -75,7 +76,7 @@ async function runCases(
     const task: GuestTask = {
       cases,
       defaultCases: DEFAULT_CASES,
-      patterns,
+      names,
       entry,
       compared,
       mode,

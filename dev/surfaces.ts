@@ -1,19 +1,21 @@
 /**
  * `npm run test:surfaces`: every recorded command line, file and answer of a folder against the program; one line for each
- * that differs and last `N passed, M failed`.
- * What could break: a run without any case is a failure, and so is a case that did not come to its end.
+ * that differs, one for each that the folder does not hold, and last `N passed, M failed`. A run without any case fails, and so
+ * does a case that did not come to its end.
  */
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { recordingPath } from '../test/support/recordings.ts'
 import { endWithParent } from './parent.ts'
 import { judge, readDeviations } from './surfaces/deviations.ts'
+import { readSurfaces } from './surfaces/folder.ts'
 import type { SurfaceCase } from './surfaces/surface-case.ts'
 
-const DEFAULT_CASES = resolve(import.meta.dirname, '../../shared/oracle/surfaces')
-const GROUPS = join(import.meta.dirname, 'surfaces')
+const DEFAULT_CASES = recordingPath('surfaces')
 const USAGE = 'npm run test:surfaces [-- [--cases DIR] [--verbose] [PATTERN...]]'
+const HINT = 'Name a folder such as test/recordings/surfaces with --cases DIR.'
 const MOST_LINES = 40
 
 const print = (line: string): boolean => process.stdout.write(`${line}\n`)
@@ -23,14 +25,17 @@ async function main(args: readonly string[]): Promise<number> {
   if ('error' in options) return fail(`${options.error}\n${USAGE}`, 2)
   const { cases: given, verbose, patterns } = options
   const directory = resolve(given ?? DEFAULT_CASES)
-  if (!existsSync(directory)) return fail(`There is no folder ${directory}. Name one with --cases DIR.`, 1)
+  if (!existsSync(directory)) return fail(`There is no folder ${directory}. ${HINT}`, 1)
+  const { cases: all, missing } = readSurfaces(directory)
+  if (all.length === 0) return fail(`${directory} holds no recorded surfaces. ${HINT}`, 1)
+  const cases = all.filter(({ name }) => patterns.length === 0 || patterns.some((pattern) => name.includes(pattern)))
+  if (cases.length === 0) return fail(`None of the ${all.length} cases has a name with ${patterns.join(' or ')}.`, 1)
   const stopped = new AbortController()
   endWithParent(stopped)
   stopped.signal.addEventListener('abort', () => process.exit(1))
-  const wanted = (name: string): boolean => patterns.length === 0 || patterns.some((pattern) => name.includes(pattern))
-  const cases = (await allCases(directory)).filter(({ name }) => wanted(name))
   const deviations = new Map(readDeviations().map((deviation) => [deviation.case, deviation]))
   print(`Recordings of ${directory}`)
+  for (const path of missing) print(`The folder holds no cases of ${path}`)
   const startedMs = performance.now()
   const queue = cases.values()
   const counts = { passed: 0, failed: 0, deviating: 0 }
@@ -71,22 +76,6 @@ function fail(message: string, code: number): number {
   return code
 }
 
-/** A file of the folder that is a group: its cases of a folder of recordings, none when that has none of its kind. */
-interface Group {
-  readonly surfaceCases?: (directory: string) => Promise<readonly SurfaceCase[]>
-}
-
-/** Each file of the folder that exports `surfaceCases` is a group. */
-async function allCases(directory: string): Promise<SurfaceCase[]> {
-  const cases: SurfaceCase[] = []
-  for (const file of readdirSync(GROUPS).sort()) {
-    if (!file.endsWith('.ts')) continue
-    const group: Group = await import(join(GROUPS, file))
-    if (group.surfaceCases !== undefined) cases.push(...(await group.surfaceCases(directory)))
-  }
-  return cases
-}
-
 async function outcomeOf(one: SurfaceCase): Promise<readonly string[]> {
   try {
     return await one.run()
@@ -101,4 +90,4 @@ function indented(text: string): string[] {
   return [...lines.slice(0, MOST_LINES).map((line) => `    ${line}`), ...more]
 }
 
-process.exit(await main(process.argv.slice(2)))
+process.exit(await main(process.argv.slice(2)).catch((error: Error) => fail(error.message, 1)))

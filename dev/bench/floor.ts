@@ -1,6 +1,6 @@
 /**
- * The floor: what the kernel alone needs for the same table, written by a C program (KUBE_IPVS_FLOOR names its source).
- * What could break: it may be missing, as may the compiler; then the bench goes on without a floor and says so.
+ * The floor: how long the kernel alone takes for the same tables, which a C program writes: `floor.c` beside this file, or the
+ * source that KUBE_IPVS_FLOOR names. Without a compiler the bench runs without a floor and says so.
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-const DEFAULT_SOURCE = join(import.meta.dirname, '../../../shared/tools/bench/floor.c')
+const DEFAULT_SOURCE = join(import.meta.dirname, 'floor.c')
 
 /** Path of the compiled program in `folder`, or why there is none. */
 export async function compileFloor(

@@ -1,9 +1,9 @@
 /**
- * A recorded case as it lies in its folder: what to do in each step, what the API server served and what kube-proxy left.
- * What could break: a state file that is left out equals that of `base-no-services`, but for those two files that are
- * only there when they say something.
+ * A recorded case as `test/recordings/README.md` describes it: what to do in each step, what the API server served and what
+ * kube-proxy left. A state file that is left out equals that of `base-no-services`, except those files that are only there
+ * when they say something.
  */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import type { Json } from '../../test/api-server/store.ts'
@@ -57,24 +57,42 @@ const OF_THE_OTHER: Readonly<Record<Mode, ReadonlySet<StateFile>>> = {
   iptables: new Set(['ipvs.txt', 'addresses.txt', 'ipset.txt']),
 }
 
-/** Names of the cases of a folder that contain one of the patterns, sorted; all of them without patterns. */
-export function caseNames(folder: string, patterns: readonly string[]): string[] {
+export interface ChosenCases {
+  /** At least one. */
+  readonly names: readonly string[]
+  /** Names of recorded cases without a case.yaml, which cannot be replayed. */
+  readonly incomplete: readonly string[]
+}
+
+/**
+ * The cases of a folder that were recorded in this mode and whose names contain one of the patterns, sorted; `!TEXT` leaves
+ * out names that contain TEXT. The error says, in one sentence, why there is none.
+ */
+export function chooseCases(
+  folder: string,
+  mode: Mode,
+  patterns: readonly string[],
+): ChosenCases | { readonly error: string } {
+  if (!existsSync(folder)) return { error: `There is no folder ${folder}; name one with --cases DIR.` }
+  const found = globSync(`*/recorded/${mode}`, { cwd: folder }).map((path) => path.slice(0, path.indexOf('/')))
+  const incomplete = found.filter((name) => !existsSync(join(folder, name, 'case.yaml'))).sort()
+  const recorded = found.filter((name) => !incomplete.includes(name))
+  if (recorded.length === 0)
+    return {
+      error: `${folder} holds no case that was recorded in ${mode} mode (NAME/case.yaml, NAME/recorded/${mode}/).`,
+    }
   const without = patterns.filter((pattern) => pattern.startsWith('!')).map((pattern) => pattern.slice(1))
   const wanted = patterns.filter((pattern) => !pattern.startsWith('!'))
-  return readdirSync(folder)
-    .filter((name) => existsSync(join(folder, name, 'case.yaml')))
+  const names = recorded
     .filter((name) => wanted.length === 0 || wanted.some((pattern) => name.includes(pattern)))
     .filter((name) => !without.some((pattern) => name.includes(pattern)))
     .sort()
-}
-
-/** Whether a case was recorded in that mode. */
-export function isRecorded(folder: string, name: string, mode: Mode): boolean {
-  return existsSync(join(folder, name, 'recorded', mode))
+  if (names.length > 0) return { names, incomplete }
+  return { error: `None of the ${recorded.length} cases in ${folder} has a name that fits ${patterns.join(' ')}.` }
 }
 
 export function readCase(folder: string, name: string): CaseFile {
-  return parse(readFileSync(join(folder, name, 'case.yaml'), 'utf8')) as CaseFile // the recorder's format, see its README
+  return parse(readFileSync(join(folder, name, 'case.yaml'), 'utf8')) as CaseFile // the recorder's format
 }
 
 export class Recording {

@@ -15,7 +15,7 @@ export interface Deviation {
   /** In which steps, counted from 1. */
   readonly steps: readonly number[]
   readonly file: StateFile
-  /** Row of `../shared/deviations.md`. */
+  /** Row of `docs/deviations.md`. */
   readonly number: number
   /** What we leave instead: the difference from the recording, in the form of `differenceOf`. */
   readonly instead: string

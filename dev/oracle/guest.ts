@@ -3,7 +3,7 @@
  * What could break: stdout carries nothing else.
  */
 import { availableParallelism } from 'node:os'
-import { type CaseFile, caseNames, isRecorded, readCase } from './case-file.ts'
+import { type CaseFile, readCase } from './case-file.ts'
 import { readDeviations } from './deviations.ts'
 import type { Mode, StateFile } from './files.ts'
 import type { CaseResult } from './result.ts'
@@ -14,7 +14,8 @@ import { runCrew } from './workers.ts'
 export interface GuestTask {
   readonly cases: string
   readonly defaultCases: string
-  readonly patterns: readonly string[]
+  /** Names of the cases to run, each recorded in `mode`. */
+  readonly names: readonly string[]
   readonly entry: string
   readonly compared: readonly StateFile[]
   readonly mode: Mode
@@ -34,9 +35,9 @@ const task = JSON.parse(process.argv[2] ?? '') as GuestTask // written by dev/or
 const stopped = new AbortController()
 process.once('SIGTERM', () => stopped.abort())
 
-const tasks = caseNames(task.cases, task.patterns).flatMap((name) => {
+const tasks = task.names.map((name): CaseTask => {
   const ground = task.ownKernel && needsOwnKernel(name, readCase(task.cases, name)) ? 'kernel' : 'fresh'
-  return isRecorded(task.cases, name, task.mode) ? [{ name, mode: task.mode, ground } satisfies CaseTask] : []
+  return { name, mode: task.mode, ground }
 })
 const setting = { ...task, deviations: readDeviations().filter(({ mode = 'ipvs' }) => mode === task.mode) }
 const ended = (result: CaseResult): void => void process.stdout.write(`${JSON.stringify(result)}\n`)

@@ -1,7 +1,7 @@
 /**
- * The README's normalisation: what two dumps of the same state may differ in goes away, and nothing else. Pure.
- * What could break: the order of rules inside a chain is a fact (the first match wins); only the chains named in
- * SORTED_CHAINS are sorted, because the reference writes them in random order.
+ * The normalisation of `test/recordings/README.md`: it removes what two dumps of the same state may differ in, and nothing
+ * else. The order of rules inside a chain stays, because the first match wins; only the chains named in SORTED_CHAINS are
+ * sorted, because kube-proxy writes them in random order. Pure.
  */
 import type { StateFile } from './files.ts'
 

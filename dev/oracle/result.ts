@@ -8,7 +8,7 @@ export interface CaseResult {
   readonly mode: string
   readonly steps: number
   readonly durationMs: number
-  /** Numbers of deviations.md that showed as they should. */
+  /** Rows of docs/deviations.md that showed as they should. */
   readonly deviations: readonly number[]
   /** Empty when it passed. */
   readonly failures: readonly CaseFailure[]

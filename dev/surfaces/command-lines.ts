@@ -1,9 +1,8 @@
 /** Group: command lines (config/flag-cases.json), each in an empty folder with the files of the case. */
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { mismatches, type Recorded } from './compare.ts'
 import { runProgram } from './program.ts'
-import type { SurfaceCase } from './surface-case.ts'
+import type { Recordings } from './surface-case.ts'
 
 interface RecordedCommandLine extends Recorded {
   readonly group: string
@@ -14,12 +13,15 @@ interface RecordedCommandLine extends Recorded {
 
 const FILE = 'config/flag-cases.json'
 
-export async function surfaceCases(directory: string): Promise<readonly SurfaceCase[]> {
-  const path = join(directory, FILE)
-  if (!existsSync(path)) return []
-  const { cases } = JSON.parse(readFileSync(path, 'utf8')) as { cases: RecordedCommandLine[] } // the recorder's format
-  return cases.map((recorded) => ({
-    name: `${FILE} ${recorded.group}: ${recorded.name}`,
-    run: async () => mismatches(recorded, await runProgram(recorded.args, recorded.files)),
-  }))
-}
+export const COMMAND_LINES: readonly Recordings[] = [
+  {
+    path: FILE,
+    read(file) {
+      const { cases } = JSON.parse(readFileSync(file, 'utf8')) as { cases: RecordedCommandLine[] } // the recorder's format
+      return cases.map((recorded) => ({
+        name: `${FILE} ${recorded.group}: ${recorded.name}`,
+        run: async () => mismatches(recorded, await runProgram(recorded.args, recorded.files)),
+      }))
+    },
+  },
+]

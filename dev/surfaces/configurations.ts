@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { mismatches, type Recorded } from './compare.ts'
 import { runProgram } from './program.ts'
-import type { SurfaceCase } from './surface-case.ts'
+import type { Recordings, SurfaceCase } from './surface-case.ts'
 
 interface RecordedConfiguration extends Recorded {
   readonly group: string
@@ -16,14 +16,14 @@ const FILLED_IN = 'config/defaults-from-file'
 const DEFAULTS = 'config/defaults.yaml'
 const ARGS = ['--config=config.yaml', '--write-config-to=out.yaml']
 
-export async function surfaceCases(directory: string): Promise<readonly SurfaceCase[]> {
-  return [...refused(directory), ...filledIn(directory), ...defaults(directory)]
-}
+export const CONFIGURATIONS: readonly Recordings[] = [
+  { path: REFUSED, read: refused },
+  { path: FILLED_IN, read: filledIn },
+  { path: DEFAULTS, read: defaults },
+]
 
-function refused(directory: string): SurfaceCase[] {
-  const path = join(directory, REFUSED)
-  if (!existsSync(path)) return []
-  const { cases } = JSON.parse(readFileSync(path, 'utf8')) as { cases: RecordedConfiguration[] } // the recorder's format
+function refused(file: string): SurfaceCase[] {
+  const { cases } = JSON.parse(readFileSync(file, 'utf8')) as { cases: RecordedConfiguration[] } // the recorder's format
   return cases.map((recorded) => ({
     name: `${REFUSED} ${recorded.group}: ${recorded.name}`,
     run: async () => mismatches(recorded, await runProgram(ARGS, { 'config.yaml': recorded.config })),
@@ -31,9 +31,7 @@ function refused(directory: string): SurfaceCase[] {
 }
 
 /** The recorder left FLAG lines and the last line of each log out. */
-function filledIn(directory: string): SurfaceCase[] {
-  const folder = join(directory, FILLED_IN)
-  if (!existsSync(folder)) return []
+function filledIn(folder: string): SurfaceCase[] {
   const names = readdirSync(folder).flatMap((file) => (file.endsWith('.in.yaml') ? [file.slice(0, -8)] : []))
   const read = (file: string) => (existsSync(join(folder, file)) ? readFileSync(join(folder, file), 'utf8') : '')
   return names.map((name) => ({
@@ -50,12 +48,10 @@ function filledIn(directory: string): SurfaceCase[] {
   }))
 }
 
-function defaults(directory: string): SurfaceCase[] {
-  const path = join(directory, DEFAULTS)
-  if (!existsSync(path)) return []
+function defaults(file: string): SurfaceCase[] {
   const run = async (): Promise<readonly string[]> => {
     const ours = await runProgram(['--write-config-to=out.yaml'], {})
-    return mismatches({ ...ours, exit: 0, written: readFileSync(path, 'utf8') }, ours).filter(
+    return mismatches({ ...ours, exit: 0, written: readFileSync(file, 'utf8') }, ours).filter(
       (text) => !text.startsWith('std'),
     )
   }

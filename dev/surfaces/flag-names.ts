@@ -1,20 +1,19 @@
 /** Group: each flag of kube-proxy's --help exists here, takes a value where it does there, and stands in our --help. */
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { FLAGS, type Flag } from '../../src/cli/flags.ts'
 import { runProgram } from './program.ts'
-import type { SurfaceCase } from './surface-case.ts'
+import type { Recordings, SurfaceCase } from './surface-case.ts'
 
 const FILE = 'config/flags.txt'
 /** `      --bind-address ip      Overrides…`, `  -v, --v Level   number…`; what takes no value has two spaces behind its name. */
 const LINE = /^ {2,6}(?:-(\w), )?--([\w-]+)(\[=\w+\])?(?: (?=\S))?(\S*)/
 
-export async function surfaceCases(directory: string): Promise<readonly SurfaceCase[]> {
-  const path = join(directory, FILE)
-  if (!existsSync(path)) return []
+export const FLAG_NAMES: readonly Recordings[] = [{ path: FILE, read: flagNames }]
+
+function flagNames(file: string): SurfaceCase[] {
   const flags: readonly Flag[] = Object.values(FLAGS)
   let help: Promise<string> | undefined
-  return readFileSync(path, 'utf8')
+  return readFileSync(file, 'utf8')
     .split('\n')
     .flatMap((line) => LINE.exec(line) ?? [])
     .filter((part): part is string => typeof part === 'string' && /^ {2,6}-/.test(part))

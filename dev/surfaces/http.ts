@@ -1,17 +1,16 @@
 /**
- * The HTTP recordings: each exchange is sent to our own servers, which are in the state that its group names.
- * What could break: the state is brought about as it was in the recording (a Node that goes, rules that fail, time that
- * passes), never by setting what the answer shall be.
+ * Group: the HTTP recordings. Each exchange is sent to our own servers in the state that its group names. That state is brought
+ * about as it was in the recording (a Node is removed, rules fail, time passes), never by setting the answer.
  */
-import { readFile } from 'node:fs/promises'
+import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { flagTexts } from '../../src/cli/flag-texts.ts'
 import type { ProxyHealth } from '../../src/daemon/proxy-health.ts'
 import { healthAnswering, metricsAnswering } from '../../src/daemon/servers.ts'
-import { loadConfiguration } from '../../src/config/load.ts'
+import { defaultConfiguration, loadConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 import { HealthChecks } from '../../src/serve/health-checks.ts'
 import { HttpListener } from '../../src/serve/http-listener.ts'
@@ -19,29 +18,35 @@ import type { HealthCheck } from '../../src/serve/wanted-health-checks.ts'
 import { silentLog } from '../../src/values/log.ts'
 import { type Answer, compare, type Exchange, send } from './http-exchange.ts'
 import { healthIn } from './http-states.ts'
-import type { SurfaceCase } from './surface-case.ts'
+import type { Recordings, SurfaceCase } from './surface-case.ts'
 
 const FILES = ['health', 'metrics-server', 'health-check-node-port'] as const
 
-/** @param directory the folder of all surfaces; ours is `http` in it */
-export async function surfaceCases(directory: string): Promise<readonly SurfaceCase[]> {
-  const cases: SurfaceCase[] = []
-  let configuration: KubeProxyConfiguration | undefined
-  for (const file of FILES) {
-    const exchanges: readonly Exchange[] = JSON.parse(await readFile(join(directory, 'http', `${file}.json`), 'utf8'))
-    for (const exchange of exchanges) {
-      const { group, name, request } = exchange
-      // What the proxy was started with is known from what it showed.
-      if (request.path === '/configz' && (exchange.body ?? '') !== '') configuration = configurationOf(exchange)
-      const shown = configuration
-      cases.push({
-        name: `http/${file}/${group}/${name}`,
-        run: () => replay(exchange, healthIn(file, group), shown ?? configuration),
-      })
-    }
-  }
-  return cases
-}
+/** The file in which the recorded proxy shows its configuration. */
+const SHOWING = 'metrics-server'
+
+export const HTTP: readonly Recordings[] = FILES.map((name) => ({
+  path: `http/${name}.json`,
+  read(file) {
+    const showing = join(dirname(file), `${SHOWING}.json`)
+    const last = existsSync(showing) ? exchangesIn(showing).findLast(showsConfiguration) : undefined
+    let configuration = last === undefined ? defaultConfiguration() : configurationOf(last)
+    return exchangesIn(file).map((exchange): SurfaceCase => {
+      const { group } = exchange
+      if (showsConfiguration(exchange)) configuration = configurationOf(exchange)
+      const startedWith = configuration
+      return {
+        name: `http/${name}/${group}/${exchange.name}`,
+        run: () => replay(exchange, healthIn(name, group), startedWith),
+      }
+    })
+  },
+}))
+
+const exchangesIn = (file: string): readonly Exchange[] => JSON.parse(readFileSync(file, 'utf8'))
+
+/** What the proxy was started with is known from what it showed. */
+const showsConfiguration = ({ request, body = '' }: Exchange): boolean => request.path === '/configz' && body !== ''
 
 function configurationOf({ body = '' }: Exchange): KubeProxyConfiguration {
   const shown: Readonly<Record<string, unknown>> = JSON.parse(body)
@@ -53,11 +58,11 @@ function configurationOf({ body = '' }: Exchange): KubeProxyConfiguration {
 async function replay(
   exchange: Exchange,
   health: ProxyHealth | undefined,
-  configuration: KubeProxyConfiguration | undefined,
+  configuration: KubeProxyConfiguration,
 ): Promise<readonly string[]> {
   // Before the process starts there is nothing of ours to ask.
   if (exchange.group === 'not started') return []
-  if (health === undefined || configuration === undefined) return ['the state of this group is not known']
+  if (health === undefined) return ['the state of this group is not known']
   const mode = exchange.group.startsWith('iptables') ? 'iptables' : 'ipvs'
   const enableProfiling = exchange.group.endsWith('profiling on')
   const servers = await Servers.open(exchange, health, { ...configuration, mode, enableProfiling })

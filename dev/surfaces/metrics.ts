@@ -1,16 +1,15 @@
 /**
- * The families of /metrics: each that kube-proxy has, its type, words, labels and buckets, against what we write.
- * What could break: a family that kube-proxy has and we have not must show as a difference, alone or among its kind.
+ * Group: the families of /metrics. Each one that kube-proxy has is compared with ours by type, words, labels and buckets; one
+ * that we do not have is a difference, alone or among its kind.
  */
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { metricsText, slisText } from '../../src/metrics/pages.ts'
 import { goNumber } from '../../src/metrics/page.ts'
 import { PROXY_IPTABLES } from '../../src/metrics/proxy-families.ts'
 import type { Family } from '../../src/metrics/family.ts'
 import { everythingCounted } from '../../test/support/counted.ts'
 import { bucketsOf, labelsOf, parseMetrics, type ParsedFamily } from '../../test/support/metrics-text.ts'
-import type { SurfaceCase } from './surface-case.ts'
+import type { Recordings, SurfaceCase } from './surface-case.ts'
 
 interface Recorded {
   readonly name: string
@@ -29,38 +28,54 @@ const KINDS: readonly (readonly [kind: string, begin: RegExp])[] = [
   ['rest_client_transport_* and rest_client_exec_plugin_*', /^rest_client_(transport|exec_plugin)_/],
 ]
 
-export async function surfaceCases(directory: string): Promise<readonly SurfaceCase[]> {
-  const folder = join(directory, 'http')
-  if (!existsSync(join(folder, 'metrics.json'))) return []
-  const recorded: readonly Recorded[] = JSON.parse(readFileSync(join(folder, 'metrics.json'), 'utf8')).families
-  const page = parseMetrics(await metricsText(everythingCounted()))
+export const METRICS: readonly Recordings[] = [
+  { path: 'http/metrics.json', read: families },
+  {
+    path: 'http/metrics-ipvs.txt',
+    read: (file) => [{ name: 'metrics/series in ipvs mode', run: async () => missingSeries(file, await ourPage()) }],
+  },
+  {
+    path: 'http/metrics-slis-ipvs.txt',
+    read: (file) => [{ name: 'metrics/slis', run: async () => differingSlis(file) }],
+  },
+]
+
+type Page = ReadonlyMap<string, ParsedFamily>
+
+let made: Promise<Page> | undefined
+/** Our own page in ipvs mode, made once. */
+function ourPage(): Promise<Page> {
+  made ??= metricsText(everythingCounted()).then(parseMetrics)
+  return made
+}
+
+function families(file: string): SurfaceCase[] {
+  const recorded: readonly Recorded[] = JSON.parse(readFileSync(file, 'utf8')).families
   const kindOf = ({ name }: Recorded): string | undefined => KINDS.find(([, begin]) => begin.test(name))?.[0]
   return [
     ...recorded
       .filter((family) => kindOf(family) === undefined)
       .map((family) => ({
         name: `metrics/${family.name}`,
-        run: async () => (family.ipvs ? differences(family, page.get(family.name)) : later(family, page)),
+        run: async () =>
+          family.ipvs ? differences(family, (await ourPage()).get(family.name)) : later(family, await ourPage()),
       })),
     ...KINDS.map(([kind]) => ({
       name: `metrics/${kind}`,
       run: async () => {
-        const missing = recorded.filter((family) => kindOf(family) === kind && !page.has(family.name))
+        const ours = await ourPage()
+        const missing = recorded.filter((family) => kindOf(family) === kind && !ours.has(family.name))
         return missing.length === 0 ? [] : [`${missing.length} families are not there`]
       },
     })),
-    { name: 'metrics/series in ipvs mode', run: async () => missingSeries(join(folder, 'metrics-ipvs.txt'), page) },
-    {
-      name: 'metrics/slis',
-      run: async () => {
-        const ours = parseMetrics(slisText(everythingCounted().probes))
-        const theirs = parseMetrics(readFileSync(join(folder, 'metrics-slis-ipvs.txt'), 'utf8'))
-        return [...theirs.values()].flatMap((family) =>
-          ours.get(family.name)?.help === family.help ? [] : [family.name],
-        )
-      },
-    },
   ]
+}
+
+/** Families of /metrics/slis that we do not have, or describe in other words. */
+function differingSlis(file: string): string[] {
+  const ours = parseMetrics(slisText(everythingCounted().probes))
+  const theirs = parseMetrics(readFileSync(file, 'utf8'))
+  return [...theirs.values()].flatMap((family) => (ours.get(family.name)?.help === family.help ? [] : [family.name]))
 }
 
 function differences(family: Recorded, ours: ParsedFamily | undefined): string[] {
@@ -69,7 +84,7 @@ function differences(family: Recorded, ours: ParsedFamily | undefined): string[]
 }
 
 /** A family of iptables mode alone: described, and not on the page of ipvs mode. */
-function later(family: Recorded, page: ReadonlyMap<string, ParsedFamily>): string[] {
+function later(family: Recorded, page: Page): string[] {
   if (page.has(family.name)) return ['it is there in ipvs mode']
   const ours: Family | undefined = Object.values(PROXY_IPTABLES).find(({ name }) => name === family.name)
   if (ours === undefined) return ['it is not there']
@@ -89,7 +104,7 @@ function compare(theirs: Recorded, ours: Omit<Recorded, 'name' | 'ipvs'>): strin
 }
 
 /** Series of kube-proxy's own families that its page has and ours has not. */
-function missingSeries(file: string, page: ReadonlyMap<string, ParsedFamily>): string[] {
+function missingSeries(file: string, page: Page): string[] {
   const series = (family: ParsedFamily | undefined): string[] =>
     (family?.samples ?? []).map(({ name, labels }) => `${name} ${JSON.stringify(Object.fromEntries(labels))}`)
   const ours = new Set([...page.values()].flatMap(series))

@@ -1,12 +1,11 @@
 /**
- * Starts that must fail because there is nothing to connect with, as recorded in `exit/host.txt`.
- * What could break: the recording names its scenes by title only; what was on the command line is said here.
+ * Group: starts that must fail because there is nothing to connect with, as recorded in `exit/host.txt`. The recording names
+ * its scenes by title only; this file says what was on the command line.
  */
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { mismatches, type Recorded } from './compare.ts'
 import { runProgram } from './program.ts'
-import type { SurfaceCase } from './surface-case.ts'
+import type { Recordings, SurfaceCase } from './surface-case.ts'
 
 interface Start {
   readonly args: readonly string[]
@@ -14,18 +13,18 @@ interface Start {
 }
 
 /** By the title of the scene. */
-const STARTS: Readonly<Record<string, Start>> = {
+const SCENES: Readonly<Record<string, Start>> = {
   'kubeconfig file missing': { args: ['--kubeconfig=/nonexistent'] },
   'kubeconfig not YAML': { args: ['--kubeconfig=bad.conf'], files: { 'bad.conf': 'a: [\nb: c\n' } },
   'kubeconfig empty file': { args: ['--kubeconfig=empty.conf'], files: { 'empty.conf': '' } },
   'no kubeconfig, no --master, not in a cluster': { args: [] },
 }
 
-export async function surfaceCases(directory: string): Promise<readonly SurfaceCase[]> {
-  const file = join(directory, 'exit/host.txt')
-  if (!existsSync(file)) return []
+export const STARTS: readonly Recordings[] = [{ path: 'exit/host.txt', read: starts }]
+
+function starts(file: string): SurfaceCase[] {
   const scenes = scenesOf(readFileSync(file, 'utf8'))
-  return Object.entries(STARTS).flatMap(([title, { args, files = {} }]) => {
+  return Object.entries(SCENES).flatMap(([title, { args, files = {} }]) => {
     const recorded = scenes.get(title)
     if (recorded === undefined) return []
     const run = async () => mismatches(recorded, await runProgram(['--proxy-mode=ipvs', ...args], files))

@@ -87,8 +87,7 @@ function readReport(path: string): ReportLine[] {
 }
 
 /** A test that could not run for want of something says so by a skip reason that starts with `needs`. */
-const unmetNeed = (reason: string): string | undefined =>
-  /^needs (.+)$/s.exec(reason)?.[1] ?? (reason.includes('../shared') ? '../shared' : undefined)
+const unmetNeed = (reason: string): string | undefined => /^needs (.+)$/s.exec(reason)?.[1]
 
 export function summarize(
   file: string,

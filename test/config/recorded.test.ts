@@ -6,9 +6,9 @@ import { completeModes } from '../../src/config/complete.ts'
 import { checkConfiguration, decodeConfiguration } from '../../src/config/load.ts'
 import { toYaml } from '../../src/config/to-yaml.ts'
 import { toV1alpha1 } from '../../src/config/write.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 
-const FOLDER = 'oracle/surfaces/config'
+const FOLDER = 'surfaces/config'
 
 interface RecordedCase {
   readonly group: string
@@ -41,11 +41,9 @@ function read(text: string): Read {
   }
 }
 
-test('a configuration is refused, warned of and written as recorded', {
-  skip: skipWithoutShared(`${FOLDER}/invalid-cases.json`),
-}, async (t) => {
+test('a configuration is refused, warned of and written as recorded', async (t) => {
   const recorded: { cases: RecordedCase[] } = JSON.parse(
-    readFileSync(sharedPath(`${FOLDER}/invalid-cases.json`), 'utf8'),
+    readFileSync(recordingPath(`${FOLDER}/invalid-cases.json`), 'utf8'),
   )
   assert.ok(recorded.cases.length > 100)
   for (const { group, name, config, error, warning, written } of recorded.cases)
@@ -58,10 +56,8 @@ test('a configuration is refused, warned of and written as recorded', {
     })
 })
 
-test('a configuration gets the recorded defaults', {
-  skip: skipWithoutShared(`${FOLDER}/defaults-from-file`),
-}, async (t) => {
-  const folder = sharedPath(`${FOLDER}/defaults-from-file`)
+test('a configuration gets the recorded defaults', async (t) => {
+  const folder = recordingPath(`${FOLDER}/defaults-from-file`)
   const names = readdirSync(folder).flatMap((file) =>
     file.endsWith('.in.yaml') ? [file.slice(0, -'.in.yaml'.length)] : [],
   )

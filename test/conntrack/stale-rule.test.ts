@@ -4,7 +4,6 @@ import { describe, it } from 'node:test'
 import { filterFor, keptEndpoints, type Suspects, staleRule } from '../../src/conntrack/stale-rule.ts'
 import type { Flow } from '../../src/conntrack/types.ts'
 import { recorded, walkCase } from '../support/recorded-cases.ts'
-import { skipWithoutShared } from '../support/shared.ts'
 import { endpoint, flowFrontend, flowOf, parseFlow } from './flows.ts'
 
 const SUSPECTS: Suspects = new Map([
@@ -43,9 +42,7 @@ describe('staleRule', () => {
     it(`${what}: ${expected}`, () => assert.equal(isStale(flow), expected))
 
   for (const name of ['conntrack-udp-endpoint-removed', 'conntrack-first-sync'])
-    it(`leaves what kube-proxy left of ${name}, and what is not to an address of ours`, {
-      skip: skipWithoutShared('oracle/cases'),
-    }, () => {
+    it(`leaves what kube-proxy left of ${name}, and what is not to an address of ours`, () => {
       // Both cases make the flows of this step; one makes them before the first start.
       const flows = recorded('conntrack-udp-endpoint-removed', 2, 'conntrack.txt').trim().split('\n')
       // kube-proxy takes every destination for a node port (deviation 29).

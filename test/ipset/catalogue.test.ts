@@ -1,4 +1,4 @@
-/** The catalogue against the table of the behaviour page, written out once more by hand. */
+/** The catalogue against kube-proxy's sets, written out once more by hand. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CATALOGUE, definitionOf, SET_ROLES, type SetRole, setName, temporaryName } from '../../src/ipset/catalogue.ts'

@@ -1,7 +1,4 @@
-/**
- * Services to set entries: section 3.3 of the behaviour page as a table.
- * What could break: rows print every entry, in the order in which it is added.
- */
+/** Services to set entries, as rows: each prints every entry in the order in which it is added. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { definitionOf } from '../../src/ipset/catalogue.ts'

@@ -3,18 +3,18 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { leftoversOf } from '../../src/iptables/leftovers.ts'
 import { parseSave } from '../../src/iptables/save-text.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 
-const CASE = 'oracle/cases/all-kinds/recorded/iptables/1'
+const CASE = 'cases/all-kinds/recorded/iptables/1'
 const names = (commands: readonly string[], option: string): string[] =>
   commands.flatMap((command) => (command.includes(` ${option} `) ? command.split(' ').slice(-1) : []))
 
-test('leftoversOf takes every chain of iptables mode and every jump to one', { skip: skipWithoutShared(CASE) }, () => {
+test('leftoversOf takes every chain of iptables mode and every jump to one', () => {
   for (const [family, file] of [
     ['IPv4', 'iptables.txt'],
     ['IPv6', 'ip6tables.txt'],
   ] as const) {
-    const text = readFileSync(sharedPath(`${CASE}/${file}`), 'utf8')
+    const text = readFileSync(recordingPath(`${CASE}/${file}`), 'utf8')
     const saved = parseSave(text)
     const found = leftoversOf(saved, family, '')
     for (const { table, commands } of found) {

@@ -1,7 +1,7 @@
 /**
  * The recorded cases of iptables mode through parsers, frontends and rendering: every chain of kube-proxy's names must have
- * the recorded rules, but for the steps listed here. The kernel's part is for `npm run test:oracle -- --mode iptables`.
- * What could break: a step that is neither equal nor listed fails, and so does a listed one that turned out equal.
+ * the recorded rules, except in the steps listed here. The kernel's part is for `npm run test:oracle -- --mode iptables`.
+ * A step that is neither equal nor listed fails the test, and so does a listed step that is equal.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -17,9 +17,9 @@ import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
 import { removal } from '../../src/watch/object-parser.ts'
 import { changesOf, nodeOf } from '../support/recorded-cases.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 
-const CASES = sharedPath('oracle/cases')
+const CASES = recordingPath('cases')
 const NODE_NAME = 'node0'
 const FILE: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables.txt', IPv6: 'ip6tables.txt' }
 
@@ -162,8 +162,5 @@ function run(name: string): void {
   }
 }
 
-const skip = skipWithoutShared('oracle/cases')
-if (skip === false) {
-  for (const name of readdirSync(CASES))
-    if (existsSync(`${CASES}/${name}/recorded/iptables`)) test(`iptables mode, case ${name}`, () => run(name))
-} else test('iptables mode, oracle cases', { skip }, () => {})
+for (const name of readdirSync(CASES))
+  if (existsSync(`${CASES}/${name}/recorded/iptables`)) test(`iptables mode, case ${name}`, () => run(name))

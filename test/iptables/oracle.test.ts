@@ -1,7 +1,7 @@
 /**
- * The recorded cases of ../shared/oracle through parsers, frontends, rule builders, table and reconciler, into tables in
- * memory, after what the case does by hand: their text must be what kube-proxy left, but for the steps listed here.
- * What could break: a step that is neither equal nor listed fails, and so does a listed one that turned out equal.
+ * The recorded cases through parsers, frontends, rule builders, table and reconciler, into tables in memory, after what the
+ * case does by hand: their text must be what kube-proxy left, except in the steps listed here.
+ * A step that is neither equal nor listed fails the test, and so does a listed step that is equal.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -19,10 +19,10 @@ import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconcil
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
 import { changesOf, nodeOf, recorded } from '../support/recorded-cases.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 import { MemoryIptables } from './memory-iptables.ts'
 
-const CASES = sharedPath('oracle/cases')
+const CASES = recordingPath('cases')
 const NODE_NAME = 'node0'
 const FILE: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables.txt', IPv6: 'ip6tables.txt' }
 
@@ -151,8 +151,5 @@ async function run(name: string): Promise<void> {
   }
 }
 
-const skip = skipWithoutShared('oracle/cases')
-if (skip === false) {
-  for (const name of readdirSync(CASES))
-    if (existsSync(`${CASES}/${name}/recorded/ipvs`)) test(`IptablesTable oracle case ${name}`, () => run(name))
-} else test('IptablesTable oracle cases', { skip }, () => {})
+for (const name of readdirSync(CASES))
+  if (existsSync(`${CASES}/${name}/recorded/ipvs`)) test(`IptablesTable oracle case ${name}`, () => run(name))

@@ -12,12 +12,12 @@ import {
   virtualServers,
   Workbench,
 } from '../support/daemon.ts'
-import { sharedPath } from '../support/shared.ts'
-import { isMet, needs } from './needs.ts'
+import { recordingPath } from '../support/recordings.ts'
+import { isMet } from './needs.ts'
 
 const suffix = isMet('iptables-nft') ? '' : '-legacy'
 const SAVES = [`iptables${suffix}-save`, `ip6tables${suffix}-save`]
-const CASE = 'oracle/cases/all-kinds/recorded/iptables/1'
+const CASE = 'cases/all-kinds/recorded/iptables/1'
 /** What a node has that is none of ours: of kubelet, and of an administrator. */
 const FOREIGN = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]
@@ -57,7 +57,7 @@ function restore(text: string, family: 'iptables' | 'ip6tables'): void {
 /** What kube-proxy's iptables mode leaves; its counters of dropped packets are objects of their own and left out. */
 function iptablesModeRan(): void {
   for (const family of ['iptables', 'ip6tables'] as const) {
-    const text = readFileSync(sharedPath(`${CASE}/${family}.txt`), 'utf8')
+    const text = readFileSync(recordingPath(`${CASE}/${family}.txt`), 'utf8')
     restore(
       text
         .split('\n')
@@ -76,7 +76,7 @@ async function ipvsModeRan(): Promise<void> {
 }
 
 describe('--cleanup', () => {
-  it('removes what every mode left at the first run and nothing foreign', needs(`shared:${CASE}`), async () => {
+  it('removes what every mode left at the first run and nothing foreign', async () => {
     for (const family of ['iptables', 'ip6tables'] as const)
       restore(family === 'iptables' ? FOREIGN : FOREIGN.replace('192.0.2.0/24', '2001:db8::/32'), family)
     const before = rules()
@@ -102,7 +102,7 @@ describe('--cleanup', () => {
     assert.deepEqual([second.code, second.stdout, second.stderr], [0, '', ''])
   })
 
-  it('removes KUBE-FIREWALL too where there is no kubelet', needs(`shared:${CASE}`), async () => {
+  it('removes KUBE-FIREWALL too where there is no kubelet', async () => {
     iptablesModeRan()
     assert.equal((await bench.run('--cleanup', '--config=')).code, 0)
     assert.deepEqual(withoutBuiltIn(), [])

@@ -20,7 +20,7 @@ import { TableSync } from '../../src/sync/table-sync.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
 import { everything } from '../iptables/wanted.ts'
-import { sharedPath } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 import { needs } from './needs.ts'
 
 const STEM: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables', IPv6: 'ip6tables' }
@@ -257,12 +257,12 @@ for (const mode of ['nft', 'legacy'] as const) {
       }
     })
 
-    it('leaves the text of the recorded clean node', needs('shared:oracle/cases/base-no-services'), async () => {
+    it('leaves the text of the recorded clean node', async () => {
       for (const family of IP_FAMILIES) {
         const bench = new Bench(mode, family)
         await bench.settle({ filled: new Set(family === 'IPv4' ? ['KUBE-CLUSTER-IP'] : []), outFilter: [] })
         const file = `base-no-services/recorded/ipvs/1/${STEM[family]}.txt`
-        assert.equal(savedText(mode, family), readFileSync(sharedPath(`oracle/cases/${file}`), 'utf8'))
+        assert.equal(savedText(mode, family), readFileSync(recordingPath(`cases/${file}`), 'utf8'))
       }
     })
   })

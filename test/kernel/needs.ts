@@ -4,9 +4,7 @@
  * What could break: every probe runs in throw-away namespaces, so that asking leaves nothing in the kernel.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { release } from 'node:os'
-import { join } from 'node:path'
 
 export type Need =
   /** nf_tables with the nft program */
@@ -25,20 +23,14 @@ export type Need =
   | `ipset:${string}`
   /** a release, `kernel>=6.2` */
   | `kernel>=${number}.${number}`
-  /** the folder beside the project, or a path in it: `shared:oracle/api` */
-  | 'shared'
-  | `shared:${string}`
   /** a program in PATH, `program:gcc` */
   | `program:${string}`
 
 /** Options for a test or suite: it is skipped, with the reason, unless everything is here. */
 export function needs(...wanted: readonly Need[]): { readonly skip: string | false } {
   const missing = wanted.filter((need) => !isMet(need))
-  return { skip: missing.length === 0 ? false : `needs ${missing.map(nameOf).join(' and ')}` }
+  return { skip: missing.length === 0 ? false : `needs ${missing.join(' and ')}` }
 }
-
-/** What is beside the project is named by its path, as everywhere. */
-const nameOf = (need: Need): string => need.replace(/^shared:?/, '../shared/').replace(/\/$/, '')
 
 const answers = new Map<Need, boolean>()
 
@@ -59,9 +51,7 @@ function probe(need: Need): boolean {
   if (need.startsWith('ip_vs_')) return succeeds(`ipvsadm -A -t 192.0.2.1:1 -s ${need.slice('ip_vs_'.length)}`)
   if (need.startsWith('ipset:')) return succeeds(`ipset create probe ${need.slice('ipset:'.length)}`)
   if (need.startsWith('program:')) return succeeds(`command -v ${need.slice('program:'.length)}`)
-  if (need.startsWith('kernel>=')) return isAtLeast(release(), need.slice('kernel>='.length))
-  const shared = join(import.meta.dirname, '../../../shared')
-  return existsSync(join(shared, need === 'shared' ? '' : need.slice('shared:'.length)))
+  return isAtLeast(release(), need.slice('kernel>='.length))
 }
 
 const succeeds = (command: string): boolean =>

@@ -10,7 +10,7 @@ import { KUBERNETES, PROCESS, REQUESTS } from '../../src/metrics/process-familie
 import { PROXY, PROXY_IPTABLES } from '../../src/metrics/proxy-families.ts'
 import { everythingCounted } from '../support/counted.ts'
 import { bucketsOf, labelsOf, parseMetrics, type ParsedFamily } from '../support/metrics-text.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 
 interface RecordedFamily {
   readonly name: string
@@ -22,10 +22,9 @@ interface RecordedFamily {
   readonly iptables: boolean
 }
 
-const RECORDED = 'oracle/surfaces/http/metrics.json'
-const skip = skipWithoutShared(RECORDED)
-const recorded: readonly RecordedFamily[] =
-  skip === false ? JSON.parse(readFileSync(sharedPath(RECORDED), 'utf8')).families : []
+const recorded: readonly RecordedFamily[] = JSON.parse(
+  readFileSync(recordingPath('surfaces/http/metrics.json'), 'utf8'),
+).families
 const ofBothModes: readonly Family[] = [PROXY, KUBERNETES, PROCESS, REQUESTS].flatMap((some) => Object.values(some))
 
 let page: ReadonlyMap<string, ParsedFamily>
@@ -34,7 +33,7 @@ before(async () => {
 })
 
 describe('families of kube-proxy', () => {
-  it('are described as kube-proxy describes them', { skip }, () => {
+  it('are described as kube-proxy describes them', () => {
     const rows: [readonly Family[], boolean][] = [
       [ofBothModes, true],
       [Object.values(PROXY_IPTABLES), false],
@@ -48,13 +47,13 @@ describe('families of kube-proxy', () => {
       }
   })
 
-  it('are all there that kube-proxy itself has', { skip }, () => {
+  it('are all there that kube-proxy itself has', () => {
     const named = new Set([...ofBothModes, ...Object.values(PROXY_IPTABLES)].map(({ name }) => name))
     const missing = recorded.filter(({ name }) => /^(kubeproxy|process|kubernetes)_/.test(name) && !named.has(name))
     assert.deepEqual(missing, [])
   })
 
-  it('are on the page with these labels and buckets, as text', { skip }, () => {
+  it('are on the page with these labels and buckets, as text', () => {
     for (const { name, type, help, labels, buckets } of recorded) {
       const family = page.get(name)
       if (family === undefined) continue
@@ -65,10 +64,10 @@ describe('families of kube-proxy', () => {
     for (const { name } of Object.values(PROXY_IPTABLES)) assert.ok(!page.has(name), name)
   })
 
-  it('have the same series for what kube-proxy shows from its first sync on', { skip }, () => {
+  it('have the same series for what kube-proxy shows from its first sync on', () => {
     const seriesOf = (family: ParsedFamily | undefined): string[] =>
       (family?.samples ?? []).map(({ name, labels }) => `${name}${JSON.stringify([...labels])}`).sort()
-    const kubeProxy = parseMetrics(readFileSync(sharedPath('oracle/surfaces/http/metrics-ipvs.txt'), 'utf8'))
+    const kubeProxy = parseMetrics(readFileSync(recordingPath('surfaces/http/metrics-ipvs.txt'), 'utf8'))
     for (const { name } of Object.values(PROXY)) {
       // Codes, and families that had nothing to do there, depend on what happened.
       const there = new Set(seriesOf(page.get(name)))

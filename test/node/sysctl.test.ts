@@ -12,7 +12,7 @@ import { processorCount } from '../../src/node/host.ts'
 import { type KernelSetting, sysctl } from '../../src/node/kernel-setting.ts'
 import { applySysctls, driftedSysctls, ipvsSysctls } from '../../src/node/sysctl.ts'
 import { recorded } from '../support/recorded-cases.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 
 const HASH_SIZE: KernelSetting = {
   path: '/sys/module/nf_conntrack/parameters/hashsize',
@@ -65,8 +65,8 @@ describe('conntrackSettings', () => {
 
   // What each case recorded for its configuration; a larger hash size stays.
   for (const name of ['base-no-services', 'conntrack-config', 'conntrack-config-cap', 'strict-arp'])
-    it(`makes of a fresh kernel what was recorded of ${name}`, { skip: skipWithoutShared('oracle/cases') }, () => {
-      const { config } = parse(readFileSync(sharedPath(`oracle/cases/${name}/case.yaml`), 'utf8'))
+    it(`makes of a fresh kernel what was recorded of ${name}`, () => {
+      const { config } = parse(readFileSync(recordingPath(`cases/${name}/case.yaml`), 'utf8'))
       const loaded = loadConfiguration(
         JSON.stringify({
           apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',

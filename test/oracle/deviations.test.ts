@@ -1,9 +1,10 @@
 /** The data file of deviations, and the verdict on one file of one step. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Deviation, judge, parseDeviations, readDeviations } from '../../dev/oracle/deviations.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 
 const WEIGHT: Deviation = { case: 'x', steps: [1], file: 'ipvs.txt', number: 16, instead: '@ 1\n-w 0\n+w 1\n' }
 
@@ -34,6 +35,30 @@ describe('parseDeviations', () => {
     it(`refuses ${what}`, () => assert.throws(() => parseDeviations(text)))
 })
 
+/** The rows of docs/deviations.md: their numbers, and what kube-ipvs does. */
+const rows = readFileSync(join(import.meta.dirname, '../../docs/deviations.md'), 'utf8')
+  .split('\n')
+  .filter((line) => /^\| \d/.test(line))
+  .map((line) => {
+    const [, numbers = '', , ours = ''] = line.split('|').map((cell) => cell.trim())
+    return { numbers: numbers.split(', ').map(Number), ours }
+  })
+
+describe('docs/deviations.md', () => {
+  it('has every number once, from 1 on', () => {
+    const numbers = rows.flatMap((row) => row.numbers).sort((a, b) => a - b)
+    assert.deepEqual(
+      numbers,
+      numbers.map((_, index) => index + 1),
+    )
+    assert.ok(numbers.length > 50)
+  })
+
+  it('says of every row whether kube-ipvs does the same or differs', () => {
+    for (const { numbers, ours } of rows) assert.match(ours, /^(same\b|differs: [A-Za-z])/, String(numbers))
+  })
+})
+
 describe('deviations.yaml', () => {
   it('names each file of a step once', () => {
     const keys = readDeviations().flatMap(({ case: name, mode = 'ipvs', steps, file }) =>
@@ -42,10 +67,10 @@ describe('deviations.yaml', () => {
     assert.deepEqual(keys, [...new Set(keys)])
   })
 
-  it('names steps that were recorded', { skip: skipWithoutShared('oracle/cases') }, () => {
+  it('names steps that were recorded', () => {
     for (const { case: name, mode = 'ipvs', steps } of readDeviations()) {
       // What is as without Services is left out in iptables mode, a whole step where nothing is left.
-      const folders = ['ipvs', mode].map((one) => sharedPath(`oracle/cases/${name}/recorded/${one}`))
+      const folders = ['ipvs', mode].map((one) => recordingPath(`cases/${name}/recorded/${one}`))
       for (const step of steps)
         assert.ok(
           folders.some((one) => existsSync(`${one}/${step}`)),
@@ -54,12 +79,8 @@ describe('deviations.yaml', () => {
     }
   })
 
-  it('cites numbers where we are to differ', { skip: skipWithoutShared('deviations.md') }, () => {
-    const differs = new Set<number>()
-    for (const line of readFileSync(sharedPath('deviations.md'), 'utf8').split('\n')) {
-      const [, numbers = '', , we = ''] = line.split('|').map((cell) => cell.trim())
-      if (we.startsWith('differ')) for (const number of numbers.split(',')) differs.add(Number(number))
-    }
+  it('cites rows of docs/deviations.md where kube-ipvs differs', () => {
+    const differs = new Set(rows.flatMap(({ numbers, ours }) => (ours.startsWith('differs: ') ? numbers : [])))
     for (const { case: name, number } of readDeviations()) assert.ok(differs.has(number), `${name}: ${number}`)
   })
 })

@@ -1,6 +1,6 @@
-/** The README's normalisation, on dumps as the programs print them and on every recorded file. */
+/** Normalising, on dumps as the programs print them and on every recorded file. */
 import assert from 'node:assert/strict'
-import { existsSync, globSync, readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { describe, it } from 'node:test'
 import { isStateFile, type StateFile } from '../../dev/oracle/files.ts'
@@ -15,7 +15,7 @@ import {
   normaliseRules,
   withoutKernelWide,
 } from '../../dev/oracle/normalise.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 
 describe('normaliseIpvs', () => {
   it('sorts virtual servers as text and keeps their real servers, sorted, behind them', () => {
@@ -217,12 +217,12 @@ const AGAIN: Partial<Readonly<Record<StateFile, (text: string) => string>>> = {
 }
 
 describe('recorded files', () => {
-  it('are what normalising makes of them', { skip: skipWithoutShared('oracle/cases') }, () => {
+  it('are what normalising makes of them', () => {
     let count = 0
-    for (const path of globSync(sharedPath('oracle/cases/*/recorded/ipvs/*/*.txt'))) {
+    for (const path of globSync(recordingPath('cases/*/recorded/ipvs/*/*.txt'))) {
       const file = basename(path)
       const normalise = isStateFile(file) ? AGAIN[file] : undefined
-      if (normalise === undefined || !existsSync(path)) continue
+      if (normalise === undefined) continue
       const text = readFileSync(path, 'utf8')
       assert.equal(normalise(text), text, path)
       count++

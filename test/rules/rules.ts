@@ -1,6 +1,6 @@
 /**
- * Who may import whom, and what pure files may not do: design.md section 3 as data. A new folder or package needs a line here.
- * What could break: paths are those of the repository with `/`; a folder stands for everything below it.
+ * Who may import whom, and what pure files may not do: the layers of ARCHITECTURE.md as data. A new folder or package needs a
+ * line here. Paths are those of the repository with `/`; a folder stands for everything below it.
  */
 
 const PARTS = ['src/conntrack', 'src/ipset', 'src/iptables', 'src/ipvs', 'src/watch']

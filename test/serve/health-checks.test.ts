@@ -12,7 +12,7 @@ import type { HealthCheck } from '../../src/serve/wanted-health-checks.ts'
 import type { Problem } from '../../src/values/errors.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { recordingLog } from '../support/recording-log.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 import { ask, freePort, isWhole, listen as listenOn, listens, TcpClient, until } from '../support/tcp-client.ts'
 
 const closers: (() => void)[] = []
@@ -98,13 +98,13 @@ describe('HealthChecks', () => {
     assert.equal(undated(await ask(port, GET)), head('503 Service Unavailable', 2, 112) + unhealthy)
   })
 
-  it('answers what was recorded', { skip: skipWithoutShared('oracle/surfaces/http') }, async () => {
+  it('answers what was recorded', async () => {
     const { want } = newChecks()
     const port = await freePort()
     want(check(port))
     await until(() => listens(port))
     const recorded: readonly RecordedAnswer[] = JSON.parse(
-      readFileSync(sharedPath('oracle/surfaces/http/health-check-node-port.json'), 'utf8'),
+      readFileSync(recordingPath('surfaces/http/health-check-node-port.json'), 'utf8'),
     )
     let answers = 0
     for (const { name, request, status, reason, headers, body } of recorded) {

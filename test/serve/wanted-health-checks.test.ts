@@ -11,7 +11,6 @@ import type { EndpointSlice, Service, SliceEndpoint } from '../../src/service/ob
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
 import { recordedCases, walkCase } from '../support/recorded-cases.ts'
-import { skipWithoutShared } from '../support/shared.ts'
 
 const NODE: NodeContext = {
   nodeName: 'node0',
@@ -156,7 +155,7 @@ const DIFFERENT: Readonly<Record<string, string>> = {
   'npa-none-match/1': 'deviation 24: kube-proxy does not listen where node ports have no address',
 }
 
-describe('health checks', { skip: skipWithoutShared('oracle/cases') }, () => {
+describe('health checks', () => {
   it('are those of the recordings', () => {
     const different: string[] = []
     let answers = 0

@@ -1,6 +1,6 @@
 /**
- * One Service to its frontends: behaviour cases 1-31 as far as they are this layer's, and the laws of a contribution.
- * What could break: rows print every frontend completely, so a field that is wrong for one kind fails.
+ * One Service to its frontends: kube-proxy's behaviour as rows, and the laws of a contribution. Rows print every frontend
+ * completely, so a field that is wrong for one kind fails.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -86,7 +86,7 @@ interface Row {
 
 const ROWS: readonly Row[] = [
   {
-    title: '1: TCP with a node port, IPv4 only',
+    title: 'TCP with a node port, IPv4 only',
     service: { ports: [{ ...PORT, nodePort: 3001 }] },
     expected: [
       `ClusterIP 10.20.30.41:80/tcp bind Cluster -> ${BOTH}`,
@@ -94,7 +94,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '2: the same as UDP',
+    title: 'the same as UDP',
     service: { ports: [{ name: 'dns', protocol: 'udp', port: 53, nodePort: 3001 }] },
     expected: [
       'ClusterIP 10.20.30.41:53/udp bind Cluster -> 10.180.0.1:5353 10.180.1.1:5353',
@@ -102,13 +102,13 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '3, 12: no endpoints',
+    title: 'no endpoints',
     service: { ports: [{ ...PORT, nodePort: 3001 }] },
     slices: [],
     expected: ['ClusterIP 10.20.30.41:80/tcp bind Cluster ->', 'NodePort 100.101.102.103:3001/tcp Cluster ->'],
   },
   {
-    title: '5: SCTP, external Local',
+    title: 'SCTP, external Local',
     service: {
       ports: [{ name: 'sig', protocol: 'sctp', port: 90, nodePort: 3001 }],
       externalTrafficPolicy: 'Local',
@@ -119,7 +119,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '6: IPv6 only',
+    title: 'IPv6 only',
     service: { clusterIps: { IPv6: '2020::1' }, ports: [{ ...PORT, nodePort: 3001 }] },
     expected: [
       `ClusterIP [2020::1]:80/tcp bind Cluster -> ${SIX}`,
@@ -135,7 +135,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '13: affinity on every kind',
+    title: 'affinity on every kind',
     service: {
       affinityTimeoutSeconds: 10800,
       ports: [{ ...PORT, nodePort: 3001 }],
@@ -150,7 +150,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '20: a VIP or external IP that the node has is not bound',
+    title: 'a VIP or external IP that the node has is not bound',
     service: { externalIps: ['100.101.102.103'], loadBalancerVips: ['203.0.113.10'] },
     node: { localAddresses: new Set(['100.101.102.103', '203.0.113.10']) },
     expected: [
@@ -160,14 +160,14 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '21: external IPs of both families, protocol of the slice differs',
+    title: 'external IPs of both families, protocol of the slice differs',
     service: { externalIps: ['50.60.70.81', '2012::51'] },
     slices: [{ ...SLICE4, ports: [{ name: 'http', protocol: 'udp', port: 80 }] }],
     expected: ['ClusterIP 10.20.30.41:80/tcp bind Cluster ->', 'ExternalIP 50.60.70.81:80/tcp bind Cluster ->'],
     problems: ['address-family spec.externalIPs'],
   },
   {
-    title: '23: external IP, external Local',
+    title: 'external IP, external Local',
     service: { externalIps: ['50.60.70.81'], externalTrafficPolicy: 'Local' },
     expected: [
       `ClusterIP 10.20.30.41:80/tcp bind Cluster -> ${BOTH}`,
@@ -175,18 +175,18 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '24: the port name differs from the slice’s',
+    title: 'the port name differs from the slice’s',
     service: { ports: [{ ...PORT, name: 'web' }] },
     expected: ['ClusterIP 10.20.30.41:80/tcp bind Cluster ->'],
   },
   {
-    title: '60, deviation 5: internal Local without a local endpoint, with a node port',
+    title: 'deviation 5: internal Local without a local endpoint, with a node port',
     service: { ports: [{ ...PORT, nodePort: 3001 }], internalTrafficPolicy: 'Local' },
     node: { nodeName: 'node7' },
     expected: ['ClusterIP 10.20.30.41:80/tcp bind Local ->', `NodePort 100.101.102.103:3001/tcp Cluster -> ${BOTH}`],
   },
   {
-    title: '65, deviation 4: external Local without a local endpoint',
+    title: 'deviation 4: external Local without a local endpoint',
     service: { loadBalancerVips: ['203.0.113.10'], externalTrafficPolicy: 'Local' },
     node: { nodeName: 'node7' },
     expected: [

@@ -53,9 +53,9 @@ test('nodePortAddressesOf', () => {
     ipv6: readonly string[],
     codes: readonly string[],
   ][] = [
-    ['28: nothing configured matches all', [], IPS, ALL4, ALL6, []],
-    ['27: one CIDR', ['192.168.0.0/16'], IPS, ['192.168.1.2'], ALL6, []],
-    ['29: only an IPv4 CIDR leaves IPv6 to match all', ['172.16.0.0/12'], IPS, ['172.17.0.1'], ALL6, []],
+    ['nothing configured matches all', [], IPS, ALL4, ALL6, []],
+    ['one CIDR', ['192.168.0.0/16'], IPS, ['192.168.1.2'], ALL6, []],
+    ['only an IPv4 CIDR leaves IPv6 to match all', ['172.16.0.0/12'], IPS, ['172.17.0.1'], ALL6, []],
     ['only an IPv6 CIDR leaves IPv4 to match all', ['fd00:1::/64'], IPS, ALL4, ['fd00:1::2'], []],
     ['a zero CIDR matches all', ['0.0.0.0/0', '10.0.0.0/8', '::/0'], IPS, ALL4, ALL6, []],
     ['a CIDR that matches nothing', ['198.51.100.0/24'], IPS, [], ALL6, []],
@@ -63,7 +63,7 @@ test('nodePortAddressesOf', () => {
     ['deviation 9: kube-ipvs0 never matches', ['10.96.0.0/12', 'fd00:10:96::/112'], IPS, [], [], []],
     ['deviation 9: not even under a wide CIDR', ['0.0.0.0/1', 'fc00::/7'], IPS, [], ALL6, []],
     ['host bits and leading zeros', ['192.168.01.77/24'], IPS, ['192.168.1.2'], ALL6, []],
-    ['30: primary', ['primary'], IPS, ['192.168.1.2'], ['fd00:1::2'], []],
+    ['primary', ['primary'], IPS, ['192.168.1.2'], ['fd00:1::2'], []],
     [
       'deviation 25: primary without an IPv6 node IP',
       ['primary'],

@@ -1,14 +1,13 @@
 /**
- * The recorded objects of ../shared/oracle through parsers, selection and frontends: the virtual servers and bound
- * addresses must be those that kube-proxy left in the kernel, but for the steps listed here, each with its reason.
- * What could break: a step that is neither equal nor listed fails, and so does a listed one that turned out equal.
+ * The recorded objects through parsers, selection and frontends: the virtual servers and bound addresses must be those that
+ * kube-proxy left in the kernel, except in the steps listed here, each with its reason.
+ * A step that is neither equal nor listed fails the test, and so does a listed step that is equal.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Frontend } from '../../src/service/frontends.ts'
 import { formatEndpoint } from '../../src/values/address.ts'
 import { type RecordedStep, recordedCases, walkCase } from '../support/recorded-cases.ts'
-import { skipWithoutShared } from '../support/shared.ts'
 
 /** Steps (`case/step`) whose recorded table is not what we want from the same objects, and why. */
 const DIFFERENT: Readonly<Record<string, string>> = {
@@ -74,7 +73,4 @@ function check(step: RecordedStep): void {
   else assert.notDeepEqual(ours, theirs, `${step.name} is equal, but listed: ${reason}`)
 }
 
-const skip = skipWithoutShared('oracle/cases')
-if (skip === false)
-  for (const name of recordedCases()) test(`DesiredFrontends oracle case ${name}`, () => walkCase(name, check))
-else test('DesiredFrontends oracle cases', { skip }, () => {})
+for (const name of recordedCases()) test(`DesiredFrontends oracle case ${name}`, () => walkCase(name, check))

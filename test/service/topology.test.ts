@@ -50,7 +50,7 @@ interface Row {
 const ROWS: readonly Row[] = [
   { title: 'no endpoints', endpoints: [] },
   {
-    title: '55: three ready, one not',
+    title: 'three ready, one not',
     endpoints: [
       ['local', 'used'],
       ['remote', 'used'],
@@ -59,7 +59,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '58: internal Local, one local of three',
+    title: 'internal Local, one local of three',
     internal: 'Local',
     endpoints: [
       ['local', 'used-local', 'used'],
@@ -68,7 +68,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '59, 60, deviation 5: internal Local without a local endpoint uses none, externally accessible or not',
+    title: 'deviation 5: internal Local without a local endpoint uses none, externally accessible or not',
     internal: 'Local',
     endpoints: [
       ['remote', 'not-local', 'used'],
@@ -77,7 +77,7 @@ const ROWS: readonly Row[] = [
     noLocal: [true, false],
   },
   {
-    title: '61: external Cluster, some terminating',
+    title: 'external Cluster, some terminating',
     endpoints: [
       ['local', 'used'],
       ['local', 'used'],
@@ -87,7 +87,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '62: the same with external Local',
+    title: 'the same with external Local',
     external: 'Local',
     endpoints: [
       ['local', 'used', 'used-local'],
@@ -98,7 +98,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '63: none ready, so those that serve while they terminate, wherever they are',
+    title: 'none ready, so those that serve while they terminate, wherever they are',
     endpoints: [
       ['local serving', 'used-terminating'],
       ['local serving', 'used-terminating'],
@@ -108,7 +108,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '64: external Local, local ones terminate, a remote one is ready',
+    title: 'external Local, local ones terminate, a remote one is ready',
     external: 'Local',
     endpoints: [
       ['local serving', 'terminating', 'used-terminating'],
@@ -119,7 +119,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '65, deviation 4: external Local without a local endpoint falls back to the cluster list',
+    title: 'deviation 4: external Local without a local endpoint falls back to the cluster list',
     external: 'Local',
     endpoints: [
       ['remote', 'used', 'used-no-local'],
@@ -155,7 +155,7 @@ const ROWS: readonly Row[] = [
     noLocal: [true, true],
   },
   {
-    title: '66: all ready ones have zone hints, some for this zone',
+    title: 'all ready ones have zone hints, some for this zone',
     endpoints: [
       ['remote zone=zone-a', 'used-zone-hint'],
       ['remote zone=zone-b', 'other-zone-hint'],
@@ -164,21 +164,21 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: '67: one ready endpoint without a hint',
+    title: 'one ready endpoint without a hint',
     endpoints: [
       ['remote zone=zone-a', 'used'],
       ['remote', 'used'],
     ],
   },
   {
-    title: '68: hints, but none for this zone',
+    title: 'hints, but none for this zone',
     endpoints: [
       ['remote zone=zone-b', 'used'],
       ['remote zone=zone-c', 'used'],
     ],
   },
   {
-    title: '68: hints, but the node has no zone',
+    title: 'hints, but the node has no zone',
     zone: '',
     endpoints: [
       ['remote zone=zone-b', 'used'],
@@ -191,21 +191,21 @@ const ROWS: readonly Row[] = [
     endpoints: [['remote zone=zone-a', 'used']],
   },
   {
-    title: '69: node hints on all, one for this node',
+    title: 'node hints on all, one for this node',
     endpoints: [
       ['remote node=node0', 'used-node-hint'],
       ['remote node=node1', 'other-node-hint'],
     ],
   },
   {
-    title: '69: node hints go before zone hints',
+    title: 'node hints go before zone hints',
     endpoints: [
       ['remote node=node0 zone=zone-b', 'used-node-hint'],
       ['remote node=node1 zone=zone-a', 'other-node-hint'],
     ],
   },
   {
-    title: '70: node hints but none for this node, zone hints fit',
+    title: 'node hints but none for this node, zone hints fit',
     endpoints: [
       ['remote node=node1 zone=zone-a', 'used-zone-hint'],
       ['remote node=node2 zone=zone-b', 'other-zone-hint'],

@@ -1,7 +1,6 @@
 /**
- * The recorded cases of ../shared/oracle, step by step: objects through the parsers and DesiredFrontends, and what
- * kube-proxy left in the kernel at that step.
- * What could break: a later step arrives as changes to what earlier ones left, as in the daemon; nothing starts afresh.
+ * The recorded cases, step by step: objects through the parsers and DesiredFrontends, and what kube-proxy left in the kernel
+ * at that step. A later step arrives as changes to what earlier steps left, as in the daemon.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -20,9 +19,9 @@ import { createIntern } from '../../src/watch/intern.ts'
 import { parseMetadata } from '../../src/watch/metadata.ts'
 import { parseObject, removal } from '../../src/watch/object-parser.ts'
 import { isSelected } from '../../src/watch/selection.ts'
-import { sharedPath } from './shared.ts'
+import { recordingPath } from './recordings.ts'
 
-const CASES = sharedPath('oracle/cases')
+const CASES = recordingPath('cases')
 const BASE = 'base-no-services'
 const NODE_NAME = 'node0'
 

@@ -13,7 +13,7 @@ import { EventRecorder, type EventRecorderOptions, loggedEvents } from '../../sr
 import type { EventWrite } from '../api-server/events.ts'
 import { ApiServer, type ApiServerOptions } from '../api-server/server.ts'
 import { recordingLog } from '../support/recording-log.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 import { until } from './recording-sink.ts'
 
 const NOTE =
@@ -56,10 +56,8 @@ function normalised({ request, path, object }: EventWrite): string {
 const kinds = (writes: readonly EventWrite[]): string[] => writes.map(({ request, status }) => `${request} ${status}`)
 
 describe('EventRecorder', () => {
-  it('writes what kube-proxy writes, byte for byte, and no third time', {
-    skip: skipWithoutShared('oracle/surfaces/events.json'),
-  }, async (t) => {
-    const recorded = JSON.parse(readFileSync(sharedPath('oracle/surfaces/events.json'), 'utf8')) as {
+  it('writes what kube-proxy writes, byte for byte, and no third time', async (t) => {
+    const recorded = JSON.parse(readFileSync(recordingPath('surfaces/events.json'), 'utf8')) as {
       readonly created: readonly { readonly object: { readonly reason?: string } }[]
     }
     const { events, writes, arrived } = await open(t)

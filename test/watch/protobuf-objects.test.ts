@@ -1,6 +1,6 @@
 /** The API's objects in protobuf against the same objects in JSON. */
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import type { ObjectKind } from '../../src/service/objects.ts'
@@ -8,7 +8,7 @@ import { ApiError, statusError } from '../../src/watch/api-error.ts'
 import { isObject } from '../../src/watch/findings.ts'
 import { makeNode, makeService, makeSlice } from '../api-server/generate.ts'
 import { asObject, type Json } from '../api-server/store.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 import { parse } from './parse.ts'
 import { decode, encode, parseAsProtobuf, readGolden } from './protobuf-cases.ts'
 
@@ -271,10 +271,10 @@ describe('the two encodings', () => {
       )
     })
 
-  it('give the same of every recorded answer of an API server', { skip: skipWithoutShared('oracle/api') }, () => {
+  it('give the same of every recorded answer of an API server', () => {
     let count = 0
-    for (const file of readdirSync(sharedPath('oracle/api')).filter((name) => name.endsWith('.response')))
-      for (const line of readFileSync(sharedPath(`oracle/api/${file}`), 'utf8').split('\n')) {
+    for (const file of readdirSync(recordingPath('api')).filter((name) => name.endsWith('.response')))
+      for (const line of readFileSync(recordingPath(`api/${file}`), 'utf8').split('\n')) {
         const json = line.startsWith('{') ? JSON.parse(line) : {}
         const objects: Json[] = json.items ?? [json.object ?? json]
         for (const object of objects) {
@@ -287,11 +287,11 @@ describe('the two encodings', () => {
     assert.ok(count > 20, String(count))
   })
 
-  it('give the same of every object of the recorded cases', { skip: skipWithoutShared('oracle/cases') }, () => {
-    const cases = sharedPath('oracle/cases')
+  it('give the same of every object of the recorded cases', () => {
+    const cases = recordingPath('cases')
     let count = 0
     for (const path of readdirSync(cases, { recursive: true, encoding: 'utf8' })) {
-      if (!path.endsWith('/objects.json') || !existsSync(`${cases}/${path}`)) continue
+      if (!path.endsWith('/objects.json')) continue
       const lists = JSON.parse(readFileSync(`${cases}/${path}`, 'utf8'))
       for (const [name, kind] of [
         ['services', 'services'],

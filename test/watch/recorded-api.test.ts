@@ -1,7 +1,4 @@
-/**
- * What a real kube-apiserver 1.36.3 answered, byte for byte, through our client, reflector and parsers.
- * What could break: the recordings lie in ../shared; without them these tests say so and are skipped.
- */
+/** What a real kube-apiserver 1.36.3 answered, byte for byte, through our client, reflector and parsers. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -9,13 +6,11 @@ import type { ObjectKind } from '../../src/service/objects.ts'
 import { statusError } from '../../src/watch/api-error.ts'
 import { LineSplitter } from '../../src/watch/line-splitter.ts'
 import { ObjectStore } from '../../src/watch/object-store.ts'
-import { sharedPath, skipWithoutShared } from '../support/shared.ts'
+import { recordingPath } from '../support/recordings.ts'
 import { recordingSink } from './recording-sink.ts'
 
-const skip = skipWithoutShared('oracle/api')
-
 function body(name: string): string {
-  const text = readFileSync(sharedPath(`oracle/api/${name}.response`), 'utf8')
+  const text = readFileSync(recordingPath(`api/${name}.response`), 'utf8')
   return text.startsWith('HTTP/') ? text.slice(text.indexOf('\n\n') + 2) : text
 }
 
@@ -39,7 +34,7 @@ function replay(kind: ObjectKind, names: readonly string[]): ReturnType<typeof r
   return sink
 }
 
-test('ObjectStore takes a recorded streaming list of Services', { skip }, () => {
+test('ObjectStore takes a recorded streaming list of Services', () => {
   const sink = replay('services', ['services-watchlist'])
   assert.deepEqual([...sink.troubles], [])
   assert.deepEqual(sink.calls, ['+ default/kubernetes', '+ default/web-1', '+ default/web-2', '+ default/web-3'])
@@ -62,12 +57,12 @@ test('ObjectStore takes a recorded streaming list of Services', { skip }, () => 
   })
 })
 
-test('ObjectStore takes recorded changes, and a Service that leaves the selection as gone', { skip }, () => {
+test('ObjectStore takes recorded changes, and a Service that leaves the selection as gone', () => {
   const sink = replay('services', ['services-watchlist', 'services-watch-changes'])
   assert.deepEqual(sink.calls.slice(4), ['+ default/web-1', '- default/web-2', '- default/web-3'])
 })
 
-test('ObjectStore takes a recorded streaming list of slices', { skip }, () => {
+test('ObjectStore takes a recorded streaming list of slices', () => {
   const sink = replay('endpointslices', ['slices-watchlist'])
   assert.deepEqual([...sink.troubles], [])
   assert.deepEqual(sink.state.get('endpointslices default/web-1-abc'), {
@@ -94,7 +89,7 @@ test('ObjectStore takes a recorded streaming list of slices', { skip }, () => {
   })
 })
 
-test('statusError reads every recorded refusal', { skip }, () => {
+test('statusError reads every recorded refusal', () => {
   const rows: readonly [string, number, string][] = [
     ['unauthorized', 401, 'Unauthorized'],
     ['proxy-forbidden-secrets', 403, 'Forbidden'],

@@ -1,0 +1,42 @@
+/** The repository stands alone: it names nothing that lies outside, and its recordings are as they were recorded. */
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+
+const ROOT = join(import.meta.dirname, '../..')
+const RECORDINGS = 'test/recordings'
+/** What tools make, or what is not ours. */
+const NOT_OURS = new Set(['.git', '.cache', 'dist', 'node_modules'])
+/** The folder beside the repository that its founders use, put together so that this file does not name it. */
+const BESIDE = ['..', 'shared'].join('/')
+/** A new recording changes it, nothing else does: over each path and content, in order of the paths. */
+const RECORDED = { files: 1858, sha256: '6b824ba022734ed8715a5b44303ce82f705f9b76e13b9a24af151219115d1012' }
+
+/** Paths of all files in a folder of the repository, relative to the repository. */
+function filesIn(folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (NOT_OURS.has(entry.name)) return []
+    return entry.isDirectory() ? filesIn(path) : entry.isFile() ? [path] : []
+  })
+}
+
+const read = (path: string): Buffer => readFileSync(join(ROOT, path))
+
+test('no file names the folder beside the repository', () => {
+  const paths = filesIn('.').filter((path) => !path.startsWith(`${RECORDINGS}/`))
+  assert.ok(paths.includes('.ci/run') && paths.includes('README.md') && paths.includes('src/main.ts'))
+  assert.deepEqual(
+    paths.filter((path) => read(path).includes(BESIDE)),
+    [],
+  )
+})
+
+test('the recordings are byte for byte what was recorded', () => {
+  const paths = filesIn(RECORDINGS).filter((path) => path !== `${RECORDINGS}/README.md`)
+  const hash = createHash('sha256')
+  for (const path of paths.sort()) hash.update(`${path}\n`).update(read(path)).update('\n')
+  assert.deepEqual({ files: paths.length, sha256: hash.digest('hex') }, RECORDED)
+})
