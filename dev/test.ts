@@ -53,6 +53,7 @@ if (!flags.includes('--kernel-only') && hostFiles.length > 0) {
     concurrency: Math.min(4, availableParallelism()),
     fileTimeoutMs: 300_000,
     signal: stopped.signal,
+    env: {},
     wrap: (command) => command,
     ended,
   })

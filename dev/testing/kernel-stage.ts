@@ -21,6 +21,7 @@ await runStage({
   concurrency: availableParallelism() === 1 ? 1 : 2 * availableParallelism(),
   fileTimeoutMs: 300_000,
   signal: stopped.signal,
+  env: {},
   wrap: inNamespaces,
   ended: (result) => process.stdout.write(`${JSON.stringify(result)}\n`),
 })
