@@ -29,8 +29,12 @@ describe('deadlineFactor', () => {
   it('is 1 on a fast kernel', () => assert.equal(deadlineFactor(fast), 1))
   it('follows the slowest of the three', () => {
     assert.equal(deadlineFactor({ ...fast, systemCallUs: 160 }), 16)
-    assert.equal(deadlineFactor({ ...fast, processStartMs: 75 }), 2.5)
+    assert.equal(deadlineFactor({ ...fast, processStartMs: 100 }), 2.5)
     assert.equal(deadlineFactor({ ...fast, wakeUpUs: 6000 }), 1.5)
+  })
+  it('is at least what a person asks for', () => {
+    assert.equal(deadlineFactor(fast, { KUBE_IPVS_DEADLINE_FACTOR: '3' }), 3)
+    assert.equal(deadlineFactor({ ...fast, systemCallUs: 160 }, { KUBE_IPVS_DEADLINE_FACTOR: '3' }), 16)
   })
   it('is never more than 20', () => assert.equal(deadlineFactor({ ...fast, processStartMs: 10_000 }), 20))
 })
