@@ -10,7 +10,8 @@ import { formatHealthCheck } from '../../src/serve/health-check-text.ts'
 import { type Answering, type HttpAnswer, textAnswer } from '../../src/serve/http-answer.ts'
 import { HttpListener, type HttpListenerOptions } from '../../src/serve/http-listener.ts'
 import { silentLog } from '../../src/values/log.ts'
-import { ask, freePort, isWhole, listen, listens, TcpClient, until } from '../support/tcp-client.ts'
+import { until } from '../support/deadline.ts'
+import { ask, freePort, isWhole, listen, listens, TcpClient } from '../support/tcp-client.ts'
 
 const closers: (() => void)[] = []
 afterEach(() => {
@@ -31,7 +32,7 @@ async function open(answer: Answering, more: Partial<HttpListenerOptions> = {}):
   })
   closers.push(() => listener.close())
   listener.open()
-  await until(() => listener.port !== undefined)
+  await until('a port', () => listener.port !== undefined)
   return listener.port ?? 0
 }
 
@@ -117,7 +118,7 @@ for (const [name, answer] of Object.entries(PORTS))
       const hostile = await client(port)
       const inner = 'GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n'
       hostile.socket.write(post(`Content-Length: ${inner.length}`, inner))
-      await until(() => isWhole(hostile.text, false))
+      await until('a whole answer', () => isWhole(hostile.text, false))
       hostile.socket.write(`${GET.slice(0, -2)}Connection: close\r\n\r\n`)
       await hostile.closed
       assert.equal(hostile.statuses.length, 2)
@@ -148,14 +149,14 @@ for (const [name, answer] of Object.entries(PORTS))
       const hostile = await Promise.all(Array.from({ length: 40 }, () => client(port)))
       for (const { socket } of hostile) socket.write('GET /healthz HTTP/1.1\r\nX: ')
       for (let probe = 0; probe < 20; probe++) assert.match(await ask(port, GET), /^HTTP\/1.1 200 /)
-      await until(() => hostile.filter(({ socket }) => socket.destroyed).length >= 32)
+      await until('32 ended connections', () => hostile.filter(({ socket }) => socket.destroyed).length >= 32)
     })
 
     it('throws bodies away, and the connection when there is too much', async () => {
       const port = await open(answer, { limits: SHORT })
       const small = await client(port)
       small.socket.write(post('Transfer-Encoding: chunked', '3\r\nabc\r\n0\r\n\r\n') + GET)
-      await until(() => small.statuses.length === 2)
+      await until('two answers', () => small.statuses.length === 2)
       const announced = await client(port)
       announced.socket.write(post(`Content-Length: ${2 ** 40}`))
       await announced.closed
@@ -192,7 +193,7 @@ describe('HttpListener', () => {
     const deaf = await client(port)
     deaf.socket.pause()
     deaf.socket.write(GET)
-    await until(async () => (await connectionsOf(port)) === 0)
+    await until('no connection', async () => (await connectionsOf(port)) === 0)
   })
 
   it('does not let one client have many answers made at once', async () => {
@@ -223,7 +224,7 @@ describe('HttpListener', () => {
     leaving.socket.write(GET)
     gone = 0
     setTimeout(() => leaving.socket.destroy(), 20)
-    await until(() => gone === 1)
+    await until('the client is gone', () => gone === 1)
   })
 
   it('answers 500 when no answer can be made', async () => {
@@ -268,10 +269,10 @@ describe('HttpListener', () => {
     })
     closers.push(() => listener.close())
     listener.open()
-    await until(() => attempts.length >= 3)
+    await until('three attempts', () => attempts.length >= 3)
     assert.deepEqual(attempts.slice(0, 3), [1, 2, 3])
     squatter.close()
-    await until(() => opened === 1)
+    await until('an open port', () => opened === 1)
     listener.close()
     assert.equal(await listens(port), false)
   })

@@ -9,8 +9,9 @@ import type { ReflectorTimes } from '../../src/watch/reflector.ts'
 import { issueCertificate, makeAuthority } from '../api-server/certificate.ts'
 import { endpointAddress, makeNode, makeService, makeSlice } from '../api-server/generate.ts'
 import { ApiServer, type ApiServerOptions } from '../api-server/server.ts'
+import { until } from '../support/deadline.ts'
 import { recordingLog, type RecordingLog } from '../support/recording-log.ts'
-import { recordingSink, type RecordingSink, until } from './recording-sink.ts'
+import { recordingSink, type RecordingSink } from './recording-sink.ts'
 
 const TIMES: ReflectorTimes = { backoffFirstMs: 10, backoffMaxMs: 100 }
 

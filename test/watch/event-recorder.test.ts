@@ -12,9 +12,9 @@ import { healthCheckFailed, proxyStarting } from '../../src/watch/event-objects.
 import { EventRecorder, type EventRecorderOptions, loggedEvents } from '../../src/watch/event-recorder.ts'
 import type { EventWrite } from '../api-server/events.ts'
 import { ApiServer, type ApiServerOptions } from '../api-server/server.ts'
+import { until } from '../support/deadline.ts'
 import { recordingLog } from '../support/recording-log.ts'
 import { sharedPath, skipWithoutShared } from '../support/shared.ts'
-import { until } from './recording-sink.ts'
 
 const NOTE =
   'node node0 failed to start healthcheck "demo/lb-without-local" on port 30901: listen tcp4 0.0.0.0:30901: bind: address already in use'

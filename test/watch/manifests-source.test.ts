@@ -7,7 +7,8 @@ import { test, type TestContext } from 'node:test'
 import { silentLog } from '../../src/values/log.ts'
 import { openManifestsSource } from '../../src/watch/manifests-source.ts'
 import type { Source } from '../../src/watch/source.ts'
-import { recordingSink, type RecordingSink, until } from './recording-sink.ts'
+import { recordingSink, type RecordingSink } from './recording-sink.ts'
+import { until } from '../support/deadline.ts'
 
 const POLL_MS = 60
 

@@ -6,7 +6,8 @@ import { selectionOf } from '../../src/watch/selection.ts'
 import { ApiServer, type ApiServerOptions, type SeenRequest } from '../api-server/server.ts'
 import type { Json } from '../api-server/store.ts'
 import { JSON_WIRE, PROTOBUF_WIRE, type Wire } from '../api-server/wire.ts'
-import { recordingSink, type RecordingSink, until } from './recording-sink.ts'
+import { recordingSink, type RecordingSink } from './recording-sink.ts'
+import { until } from '../support/deadline.ts'
 
 export interface Fixture {
   readonly server: ApiServer

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { statusJson } from '../api-server/server.ts'
-import { until } from './recording-sink.ts'
 import { inBothEncodings, service } from './reflector-fixture.ts'
+import { until } from '../support/deadline.ts'
 
 inBothEncodings('Reflector delivers a streaming list, marks its end and follows changes', async (open) => {
   const f = await open()
