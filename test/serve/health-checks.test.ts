@@ -6,7 +6,6 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:net'
 import { afterEach, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { HealthChecks } from '../../src/serve/health-checks.ts'
 import type { HealthCheck } from '../../src/serve/wanted-health-checks.ts'
 import type { Problem } from '../../src/values/errors.ts'
@@ -185,10 +184,12 @@ describe('HealthChecks', () => {
 
   it('closes a port that was to be opened in the same moment', async () => {
     const { want, unwant } = newChecks()
-    const port = await freePort()
+    const [port, later] = [await freePort(), await freePort()]
     want(check(port))
     unwant(check(port))
-    await sleep(50)
+    want(check(later))
+    // Ports are opened in the order in which they are wanted.
+    await until('the later port', () => listens(later))
     assert.equal(await listens(port), false)
   })
 
@@ -244,16 +245,19 @@ describe('HealthChecks', () => {
     assert.equal(await listens(port), false)
   })
 
-  it('stops trying when the port is not wanted any more', async () => {
+  it('stops trying when the port is not wanted any more', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
     const { want, unwant, problems } = newChecks()
-    const port = await freePort()
+    const [port, later] = [await freePort(), await freePort()]
     const squatter = await listen(port, '127.0.0.1')
     want(check(port))
     await until('a problem', () => problems.size > 0)
     unwant(check(port))
     assert.equal(problems.size, 0)
     await new Promise((resolve) => squatter.close(resolve))
-    await sleep(700)
+    t.mock.timers.tick(60_000)
+    want(check(later))
+    await until('the later port', () => listens(later))
     assert.equal(await listens(port), false)
   })
 

@@ -200,7 +200,8 @@ describe('profiles', () => {
 describe('openServers', () => {
   const at = (port: number): string => `127.0.0.1:${port}`
 
-  it('serves both ports, and waits for one that is taken', async () => {
+  it('serves both ports, and waits for one that is taken', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
     const [health, metrics] = [await freePort(), await freePort()]
     const { options, log } = optionsWith({ healthzBindAddress: at(health), metricsBindAddress: at(metrics) })
     const squatter = await listen(metrics, '127.0.0.1')
@@ -215,6 +216,7 @@ describe('openServers', () => {
       [['error', 'starting metrics server failed', { err: `listen tcp ${at(metrics)}: bind: address already in use` }]],
     )
     squatter.close()
+    t.mock.timers.tick(5000)
     await servers.ready
     assert.match(await ask(metrics, 'GET /proxyMode HTTP/1.1\r\nHost: x\r\n\r\n'), /\r\n\r\nipvs$/)
     servers.close()
