@@ -7,6 +7,9 @@ import { DEADLINE_FACTOR_VARIABLE } from '../../dev/kernel/calibrate.ts'
 
 const factor = Math.max(1, Number(process.env[DEADLINE_FACTOR_VARIABLE] ?? 1))
 
+/** Taken before any test may put another one in its place. */
+const now = performance.now.bind(performance)
+
 /** So long here, in milliseconds, where a fast kernel is given this long. */
 export const deadline = (milliseconds: number): number => milliseconds * factor
 
@@ -20,8 +23,8 @@ export async function until(
   deadlineMs = DEADLINE_MS,
   pauseMs = 5,
 ): Promise<void> {
-  for (const lateMs = performance.now() + deadline(deadlineMs); !(await isSo()); await sleep(pauseMs))
-    if (performance.now() > lateMs) throw new Error(`not within ${deadline(deadlineMs)} ms: ${what}`)
+  for (const lateMs = now() + deadline(deadlineMs); !(await isSo()); await sleep(pauseMs))
+    if (now() > lateMs) throw new Error(`not within ${deadline(deadlineMs)} ms: ${what}`)
 }
 
 /** Waits until `check` stops throwing; rejects with its last error after the deadline, which is for a fast kernel. */
@@ -30,12 +33,12 @@ export async function eventually(
   deadlineMs = DEADLINE_MS,
   pauseMs = 50,
 ): Promise<void> {
-  const lateMs = performance.now() + deadline(deadlineMs)
+  const lateMs = now() + deadline(deadlineMs)
   for (;;) {
     try {
       return await check()
     } catch (error) {
-      if (performance.now() > lateMs) throw error
+      if (now() > lateMs) throw error
       await sleep(pauseMs)
     }
   }
