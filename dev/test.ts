@@ -50,9 +50,9 @@ const ended = (result: FileResult): void => {
 
 const isKernelTest = (file: string): boolean => file.startsWith('test/kernel/')
 const files = longestFirst(
-  globSync('test/**/*.test.ts', { cwd: project })
-    .filter((file) => !file.startsWith('test/bench/'))
-    .filter((file) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern))),
+  globSync('test/**/*.test.ts', { cwd: project }).filter(
+    (file) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern)),
+  ),
   readDurations(durationsFile),
   project,
 )
