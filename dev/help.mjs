@@ -24,6 +24,9 @@ npm test -- --host-only                only the tests that need no kernel
 npm test -- --kernel-only              only the tests in test/kernel
 
 The last line is "N passed, M failed, K skipped"; what tests needed and did not find is listed before it.
+Each kernel is measured first, and deadlines and time limits are multiplied by what that comes to (1 on a fast kernel; at
+least KUBE_IPVS_DEADLINE_FACTOR). On a slow kernel no further file begins after nine minutes, unless files are named or
+CI=true; the last lines list the files that were left out and the command that runs them.
 KUBE_IPVS_SKIP_KERNEL=1 leaves the kernel tests out where no kernel can be had (and says so).
 
 ${kernels}

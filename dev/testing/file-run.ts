@@ -1,12 +1,12 @@
 /**
- * Runs one test file in a process of its own and counts what came of it.
- * What could break: a file that dies, hangs or holds no test at all must count as a failure, never as nothing.
+ * Runs one test file in a process of its own and counts what came of it. A file that dies, hangs or holds no test at all
+ * counts as a failure, which names the tests that had not ended.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ReportLine } from './report.ts'
+import { type ReportLine, unfinished } from './report.ts'
 import type { Failure, FileResult } from './result.ts'
 
 const outputTail = 20_000
@@ -16,6 +16,8 @@ export interface FileRun {
   readonly cwd: string
   readonly timeoutMs: number
   readonly signal: AbortSignal
+  /** Added to the environment of this process. */
+  readonly env: Readonly<Record<string, string>>
   /** What stands before the command: namespaces to run in, or nothing. */
   wrap(command: readonly string[]): readonly string[]
 }
@@ -41,7 +43,13 @@ function runProcess(run: FileRun, report: string): Promise<{ ending: string | un
   return new Promise((resolve) => {
     let output = ''
     let stopped: string | undefined
-    const child = spawn(program, args, { cwd: run.cwd, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    const child = spawn(program, args, {
+      cwd: run.cwd,
+      // Under `node --test` this variable would take the place of our reporter.
+      env: { ...process.env, ...run.env, NODE_TEST_CONTEXT: undefined },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    })
     const stop = (why: string) => (): void => {
       stopped = why
       try {
@@ -96,20 +104,28 @@ export function summarize(
   output: string,
   durationMs: number,
 ): FileResult {
-  const skips = lines.filter((line) => line.verdict === 'skipped').map((line) => line.text)
+  const verdicts = lines.filter((line) => 'verdict' in line)
+  const skips = verdicts.filter((line) => line.verdict === 'skipped').map((line) => line.text)
   const unmet = skips.flatMap((reason) => unmetNeed(reason) ?? [])
-  const failures: Failure[] = lines.flatMap(({ verdict, name, text }) => (verdict === 'failed' ? [{ name, text }] : []))
-  if (ending !== undefined && failures.length === 0) failures.push({ name: '(the file)', text: ending })
-  else if (ending !== undefined && !/^ended with exit code 1$/.test(ending))
-    failures.push({ name: '(the file)', text: ending })
-  if (lines.length === 0 && ending === undefined) failures.push({ name: '(the file)', text: 'it holds no test' })
+  const failures: Failure[] = verdicts.flatMap(({ verdict, name, text }) =>
+    verdict === 'failed' ? [{ name, text }] : [],
+  )
+  // A file with a failure ends with exit code 1, which says nothing more.
+  if (ending !== undefined && (failures.length === 0 || ending !== 'ended with exit code 1'))
+    failures.push({ name: '(the file)', text: [ending, ...unfinishedText(lines)].join('\n') })
+  if (verdicts.length === 0 && ending === undefined) failures.push({ name: '(the file)', text: 'it holds no test' })
   return {
     file,
-    passed: lines.filter((line) => line.verdict === 'passed').length,
+    passed: verdicts.filter((line) => line.verdict === 'passed').length,
     failures,
     skipped: skips.length - unmet.length,
     unmet,
     output,
     durationMs,
   }
+}
+
+function unfinishedText(lines: readonly ReportLine[]): string[] {
+  const { running, waiting } = unfinished(lines)
+  return [...running.map((name) => `had not ended: ${name}`), ...waiting.map((name) => `had not begun: ${name}`)]
 }

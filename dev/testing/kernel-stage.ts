@@ -1,33 +1,62 @@
 /**
- * Runs on the test kernel: each file in namespaces of its own. Arguments: a folder for claims, then the files. Prints
- * the kernel's release, then one line of JSON for each file.
- * What could break: stdout carries nothing else. Several guests may share the files: whoever makes a file's folder first
- * runs it.
+ * Runs on the test kernel: each file in namespaces of its own. Takes a KernelStageTask as JSON and prints one line of JSON
+ * for each KernelStageMessage, and nothing else. Several guests may share the files: the one that makes a file's folder
+ * first runs it.
  */
 import { mkdirSync } from 'node:fs'
-import { availableParallelism, release } from 'node:os'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
+import { type Calibration, calibrate, DEADLINE_FACTOR_VARIABLE, deadlineFactor } from '../kernel/calibrate.ts'
 import { inNamespaces } from '../kernel/host.ts'
+import { limitsFor } from './limits.ts'
+import type { FileResult } from './result.ts'
 import { runStage } from './stage.ts'
 
-const [claims = '', ...files] = process.argv.slice(2)
+export interface KernelStageTask {
+  /** A folder that all guests see. */
+  readonly claims: string
+  /** In the order for a fast kernel: the longest first. */
+  readonly files: readonly string[]
+  /** See `limitsFor`. */
+  readonly mayLeaveOut: boolean
+}
+
+export type KernelStageMessage =
+  | { readonly kind: 'kernel'; readonly calibration: Calibration }
+  | { readonly kind: 'begun'; readonly file: string }
+  | { readonly kind: 'ended'; readonly result: FileResult }
+
+const { claims, files, mayLeaveOut } = JSON.parse(process.argv[2] ?? '') as KernelStageTask // written by kernel-run.ts
+const tell = (message: KernelStageMessage): void => void process.stdout.write(`${JSON.stringify(message)}\n`)
 const stopped = new AbortController()
 process.once('SIGTERM', () => stopped.abort())
-process.stdout.write(`${JSON.stringify({ release: release() })}\n`)
+
+const calibration = calibrate()
+tell({ kind: 'kernel', calibration })
+const factor = deadlineFactor(calibration, process.env)
+const { fileMs, beginWithinMs } = limitsFor(factor, mayLeaveOut)
 await runStage({
   files: claimed(),
   cwd: process.cwd(),
   // Most of them wait for the kernel or for a timer most of the time. A guest with one processor has another one beside it.
   concurrency: availableParallelism() === 1 ? 1 : 2 * availableParallelism(),
-  fileTimeoutMs: 300_000,
+  fileTimeoutMs: fileMs,
   signal: stopped.signal,
+  env: { [DEADLINE_FACTOR_VARIABLE]: String(factor) },
   wrap: inNamespaces,
-  ended: (result) => process.stdout.write(`${JSON.stringify(result)}\n`),
+  ended: (result) => tell({ kind: 'ended', result }),
 })
 
 /** The files that nobody else has claimed, each claimed when it is asked for. */
 function* claimed(): Generator<string> {
-  for (const [index, file] of files.entries()) if (claim(String(index))) yield file
+  // Where not all of them may get their turn, the shortest go first, so that as many as possible do.
+  const order = beginWithinMs === undefined ? files : files.toReversed()
+  for (const file of order) {
+    if (beginWithinMs !== undefined && performance.now() > beginWithinMs) return
+    if (!claim(file.replaceAll('/', '-'))) continue
+    tell({ kind: 'begun', file })
+    yield file
+  }
 }
 
 function claim(name: string): boolean {

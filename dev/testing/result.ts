@@ -1,6 +1,6 @@
 /**
- * What one test file amounts to, and the sum over many.
- * What could break: it crosses from the guest to the host as one line of JSON, so it holds plain values only.
+ * What one test file amounts to, and the sum over many. A result crosses from the guest to the host as one line of JSON, so
+ * it holds plain values only.
  */
 
 export interface Failure {
@@ -20,6 +20,16 @@ export interface FileResult {
   /** What the file printed (its end), shown when it failed. */
   readonly output: string
   readonly durationMs: number
+}
+
+/** A file of which at least one test has not run, for want of something. */
+export function notRun(file: string, need: string): FileResult {
+  return { file, passed: 0, failures: [], skipped: 0, unmet: [need], output: '', durationMs: 0 }
+}
+
+/** A file, or a whole stage, that came to no end of its own. */
+export function failedRun(file: string, text: string): FileResult {
+  return { ...notRun(file, ''), unmet: [], failures: [{ name: '(run)', text }] }
 }
 
 export interface Totals {
@@ -50,6 +60,15 @@ export function formatTotals({ passed, failed, skipped, unmet }: Totals): string
   const needs = [...unmet].sort(([a], [b]) => (a < b ? -1 : 1)).map(([need, times]) => `${need} (${times})`)
   const line = `needs not met: ${plural(count, 'test')}`
   return [count === 0 ? line : `${line}: ${needs.join(', ')}`, `${passed} passed, ${failed} failed, ${skipped} skipped`]
+}
+
+/** What a run says before its last lines when it has left files out because the kernel is slow. */
+export function formatLeftOut(files: readonly string[]): string[] {
+  if (files.length === 0) return []
+  return [
+    `NOT EVERYTHING WAS RUN: this kernel is slow, and ${plural(files.length, 'file')} would have taken too long. To run the rest:`,
+    `  npm test -- --kernel-only ${files.join(' ')}`,
+  ]
 }
 
 /** One line for a file that has run. */

@@ -12,6 +12,8 @@ export interface Stage {
   readonly concurrency: number
   readonly fileTimeoutMs: number
   readonly signal: AbortSignal
+  /** Added to the environment of each file. */
+  readonly env: Readonly<Record<string, string>>
   wrap(command: readonly string[]): readonly string[]
   ended(result: FileResult): void
 }
@@ -20,8 +22,8 @@ export async function runStage(stage: Stage): Promise<void> {
   const waiting = stage.files[Symbol.iterator]()
   const worker = async (): Promise<void> => {
     for (let next = waiting.next(); next.done !== true && !stage.signal.aborted; next = waiting.next()) {
-      const { cwd, signal, fileTimeoutMs: timeoutMs, wrap } = stage
-      stage.ended(await runTestFile({ file: next.value, cwd, timeoutMs, signal, wrap }))
+      const { cwd, signal, fileTimeoutMs: timeoutMs, env, wrap } = stage
+      stage.ended(await runTestFile({ file: next.value, cwd, timeoutMs, signal, env, wrap }))
     }
   }
   await Promise.all(Array.from({ length: stage.concurrency }, worker))

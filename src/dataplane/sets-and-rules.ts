@@ -182,7 +182,12 @@ export class SetsAndRules {
       .every((entry) => !FIREWALLS.has(entry.set) || this.entries.live(entryKey(entry)) !== undefined)
   }
 
-  /** Whether the answers of `mayCome` may be others than at the last call. */
+  /** Whether the answers of `mayCome` may differ from those before the last call of `takeChanged`. */
+  get hasChanged(): boolean {
+    return this.#changed
+  }
+
+  /** Returns `hasChanged`, which is false from then on until something changes. */
   takeChanged(): boolean {
     const changed = this.#changed
     this.#changed = false

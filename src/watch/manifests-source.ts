@@ -23,6 +23,8 @@ export interface ManifestsSourceOptions {
   readonly pollMs?: number
   /** How long a change has to stay as it is before it counts; default 50. */
   readonly settleMs?: number
+  /** Hears of the end of each look at the folder (tests). */
+  readonly onLook?: () => void
 }
 
 /** Starts reading and following a folder. Never fails: a folder that cannot be read is a problem until it can. */
@@ -89,7 +91,8 @@ class ManifestsSource implements Source {
       this.#announced = false
       this.#looking = this.#look().finally(() => {
         this.#looking = undefined
-        const { pollMs = 500 } = this.#options
+        const { pollMs = 500, onLook } = this.#options
+        onLook?.()
         this.#lookIn(this.#announced ? ANNOUNCED_MS : this.#unsettled.size > 0 ? this.#settleMs : pollMs)
       })
     }, delayMs)

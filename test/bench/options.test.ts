@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type BenchOptions, parseBenchOptions } from '../../dev/bench/options.ts'
+import { NODE_FLAGS } from '../../dev/node-flags.ts'
 
 const DEFAULTS: BenchOptions = {
   sizes: [100, 1_000, 10_000],
@@ -10,7 +11,7 @@ const DEFAULTS: BenchOptions = {
   changes: 200,
   idleSeconds: 60,
   slope: false,
-  nodeFlags: ['--max-semi-space-size=8', '--v8-pool-size=1'],
+  nodeFlags: NODE_FLAGS,
 }
 
 describe('parseBenchOptions', () => {

@@ -7,7 +7,7 @@ import { ConfigReload } from '../../src/daemon/config-reload.ts'
 import { readConfigurationFile } from '../../src/config/file.ts'
 import { formatConfigurationErrors } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
-import { eventually } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 import { recordingLog } from '../support/recording-log.ts'
 
 const text = (more: object = {}): string =>

@@ -12,9 +12,9 @@ import { ProblemLog } from '../../src/serve/problem-log.ts'
 import { ApiClient } from '../../src/watch/api-client.ts'
 import { EventRecorder } from '../../src/watch/event-recorder.ts'
 import { ApiServer } from '../api-server/server.ts'
+import { until } from '../support/deadline.ts'
 import { frontendOf, SERVICE } from '../support/frontends.ts'
 import { recordingLog } from '../support/recording-log.ts'
-import { until } from '../watch/recording-sink.ts'
 
 async function listen(t: TestContext): Promise<{ readonly server: Server; readonly port: number }> {
   const server = createServer().listen(0, '127.0.0.1')

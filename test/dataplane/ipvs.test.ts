@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import type { IpvsDataplane } from '../../src/dataplane/ipvs.ts'
 import type { Frontend } from '../../src/service/frontends.ts'
 import { frontendOf } from '../support/frontends.ts'
-import { MemoryWorld, rulesWritten } from '../support/memory-world.ts'
+import { MemoryWorld, rulesWritten, someTurns } from '../support/memory-world.ts'
 
 const signal = new AbortController().signal
 const KEY = '10.96.0.1:80/tcp'
@@ -125,5 +125,26 @@ describe('IpvsDataplane', () => {
     const bound = memory.journal.indexOf('ip address add 10.97.0.0/32 dev kube-ipvs0')
     const lastServer = memory.journal.indexOf('ipvsadm -A -t 10.97.1.193:80 -s rr')
     assert.ok(bound > 0 && bound < lastServer, `${bound} ${lastServer}`)
+  })
+
+  it('begins with what it was told first when the rules are there in the middle of a pass', async () => {
+    const { memory, dataplane, pass } = await running()
+    const { promise: written, resolve: write } = Promise.withResolvers<void>()
+    memory.hanging.IPv4 = written
+    for (let index = 0; index < 2000; index++) {
+      const one = frontendOf({ address: `10.97.${index >> 8}.${index & 255}` })
+      dataplane.frontend(one.key, one)
+    }
+    const first = dataplane.pass({ signal, mayRemove: true })
+    while (dataplane.virtualServers.waitingCount === 0) await someTurns(1)
+    assert.ok(dataplane.virtualServers.waitingCount < 2000, 'the pass is not over')
+    write()
+    await first
+    await pass()
+    assert.equal(memory.virtualServers.kernel.size, 2000)
+    const made = memory.journal.filter((command) => command.startsWith('ipvsadm -A'))
+    assert.equal(made[0], 'ipvsadm -A -t 10.97.0.0:80 -s rr')
+    const bound = memory.journal.filter((command) => command.startsWith('ip address add'))
+    assert.equal(bound[0], 'ip address add 10.97.0.0/32 dev kube-ipvs0')
   })
 })

@@ -14,7 +14,8 @@ after(() => rmSync(folder, { recursive: true }))
 async function run(source: string, timeoutMs = 20_000): Promise<FileResult> {
   const file = join(folder, 'sample.test.mjs')
   writeFileSync(file, `import { describe, it, test, before } from 'node:test'\n${source}`)
-  return runTestFile({ file, cwd: folder, timeoutMs, signal: new AbortController().signal, wrap: (command) => command })
+  const signal = new AbortController().signal
+  return runTestFile({ file, cwd: folder, timeoutMs, signal, env: {}, wrap: (command) => command })
 }
 
 interface Row {
@@ -82,6 +83,20 @@ describe('runTestFile', () => {
       )
       assert.deepEqual([...result.unmet].sort(), [...unmet].sort())
     })
+
+  it('names the tests that had not ended when the time limit was reached', async () => {
+    const hangs = `describe('s', () => { it('a', () => {}); it('b', () => new Promise((done) => setTimeout(done, 1e6))); it('c', () => {}) })`
+    const result = await run(`${hangs}; describe('t', () => it('d', () => {}))`, 1500)
+    assert.equal(result.passed, 1)
+    assert.deepEqual(result.failures, [
+      {
+        name: '(the file)',
+        text: ['did not end within 1.5 s', 'had not ended: s > b', 'had not begun: t', 'had not begun: s > c'].join(
+          '\n',
+        ),
+      },
+    ])
+  })
 
   it('keeps the reason of a failure and what the file printed', async () => {
     const result = await run(`test('bad', () => { console.log('was here'); throw new Error('the reason') })`)

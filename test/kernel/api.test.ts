@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { makeNode } from '../api-server/generate.ts'
 import { ApiServer } from '../api-server/server.ts'
 import { JSON_WIRE, PROTOBUF_WIRE } from '../api-server/wire.ts'
-import { boundAddresses, eventually, resetNode, service, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { boundAddresses, resetNode, service, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 
 const WEB_TABLE = ['-A -t 10.96.0.1:80 -s rr', '-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1']
 let server: ApiServer

@@ -2,16 +2,8 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import {
-  boundAddresses,
-  eventually,
-  resetNode,
-  service,
-  sh,
-  slice,
-  virtualServers,
-  Workbench,
-} from '../support/daemon.ts'
+import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 import { recordingPath } from '../support/recordings.ts'
 import { isMet } from './needs.ts'
 

@@ -11,7 +11,8 @@ import { after, before, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makeNode } from '../api-server/generate.ts'
 import { ApiServer } from '../api-server/server.ts'
-import { eventually, type Manifest, resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
+import { type Manifest, resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 
 const SERVICES = 2000
 const CLIENT = '198.18.0.2'

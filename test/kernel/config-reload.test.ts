@@ -3,16 +3,8 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { LIVE_FIELDS } from '../../src/config/changes.ts'
-import {
-  boundAddresses,
-  eventually,
-  resetNode,
-  service,
-  sh,
-  slice,
-  virtualServers,
-  Workbench,
-} from '../support/daemon.ts'
+import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 
 const NODE_PORT = service('np', {
   type: 'NodePort',

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import {
   boundAddresses,
-  eventually,
   kubeLines,
   resetNode,
   service,
@@ -13,6 +12,7 @@ import {
   Workbench,
 } from '../support/daemon.ts'
 import { isMet } from './needs.ts'
+import { eventually } from '../support/deadline.ts'
 
 const WEB = service('web', { clusterIP: '10.96.0.1' })
 const WEB_SLICE = slice('web', ['10.244.0.1', '10.244.0.2'])

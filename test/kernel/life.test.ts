@@ -5,16 +5,8 @@ import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { makeNode } from '../api-server/generate.ts'
 import { ApiServer } from '../api-server/server.ts'
-import {
-  boundAddresses,
-  eventually,
-  resetNode,
-  service,
-  sh,
-  slice,
-  virtualServers,
-  Workbench,
-} from '../support/daemon.ts'
+import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 
 const WEB = service('web', { clusterIP: '10.96.0.1' })
 const HEADER = /^[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,7}\d+ [\w.-]+\.ts:\d+\] ("|FLAG: )/

@@ -32,20 +32,13 @@ import {
 import type { RtnetlinkConnection } from '../../src/netlink/rtnetlink.ts'
 import type { RtnetlinkEvent } from '../../src/netlink/rtnetlink-events.ts'
 import { errorMessage } from '../netlink/wire.ts'
+import { until } from '../support/deadline.ts'
 
 const NAME = 'nltest0'
 
 function ip(...args: string[]): unknown {
   const text = execFileSync('ip', ['-j', ...args], { encoding: 'utf8' })
   return text.trim() === '' ? [] : JSON.parse(text)
-}
-
-async function until(condition: () => boolean, what: string): Promise<void> {
-  const deadline = Date.now() + 5000
-  while (!condition()) {
-    if (Date.now() > deadline) assert.fail(`not within 5 s: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
 }
 
 describe('rtnetlink on a real kernel', () => {
@@ -234,9 +227,8 @@ describe('rtnetlink on a real kernel', () => {
       ip('addr', 'add', '10.99.0.1/32', 'dev', 'nltest1')
       ip('addr', 'add', 'fd99::1/128', 'dev', 'nltest1')
       ip('link', 'del', 'nltest1')
-      await until(
-        () => events.some((event) => event.kind === 'link' && event.change === 'deleted'),
-        'the deletion of nltest1',
+      await until('the deletion of nltest1', () =>
+        events.some((event) => event.kind === 'link' && event.change === 'deleted'),
       )
       const added = events.find((event) => event.kind === 'link')
       assert.ok(added?.kind === 'link' && added.change === 'new' && added.link.name === 'nltest1')
@@ -273,7 +265,7 @@ describe('rtnetlink on a real kernel', () => {
       batch.reset()
       encodeAddAddress(batch, { address: '10.96.1.2', prefixLength: 32, interfaceIndex: index })
       await others.transact(batch)
-      await until(() => events.length > 0, 'the address of the other socket')
+      await until('the address of the other socket', () => events.length > 0)
       const seen = events.flatMap((event) => (event.kind === 'address' ? [event.address.address] : []))
       assert.deepEqual(seen, ['10.96.1.2'])
     } finally {
@@ -303,7 +295,7 @@ describe('rtnetlink on a real kernel', () => {
           pending.push(rtnetlink.transact(batch))
         }
         await Promise.all(pending)
-        await until(() => events.some(({ kind }) => kind === 'overrun'), 'an overrun event')
+        await until('an overrun event', () => events.some(({ kind }) => kind === 'overrun'))
         assert.equal(events.filter(({ kind }) => kind === 'overrun').length, 1)
         assert.equal(events.at(-1)?.kind, 'overrun')
         const overrun = events.at(-1)
@@ -314,7 +306,7 @@ describe('rtnetlink on a real kernel', () => {
         encodeAddAddress(batch, { address: '10.101.0.1', prefixLength: 32, interfaceIndex: index })
         encodeDeleteAddress(batch, { address: '10.101.0.1', prefixLength: 32, interfaceIndex: index })
         await rtnetlink.transact(batch)
-        await until(() => events.length === 2, 'events after the overrun')
+        await until('events after the overrun', () => events.length === 2)
       }
     } finally {
       subscription.close()

@@ -8,7 +8,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ADDRESSES, Cluster, clientAddress } from '../support/cluster.ts'
-import { eventually, virtualServers, type Workbench } from '../support/daemon.ts'
+import { virtualServers, type Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 import {
   bothFamilies,
   everyKind,

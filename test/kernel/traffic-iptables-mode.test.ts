@@ -7,7 +7,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { ADDRESSES, type Addresses, Cluster, type From, NODE, REFUSAL_MS } from '../support/cluster.ts'
-import { eventually, sh, type Workbench } from '../support/daemon.ts'
+import { sh, type Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 import {
   bothFamilies,
   everyKind,

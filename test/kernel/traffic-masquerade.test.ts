@@ -6,7 +6,8 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { Cluster, type From } from '../support/cluster.ts'
-import { eventually, type Workbench } from '../support/daemon.ts'
+import { type Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend } from '../support/every-kind.ts'
 
 const clusterCIDR = '10.244.0.0/16,fd00:10:244::/47'

@@ -6,7 +6,8 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { Cluster, type From, type Outcome } from '../support/cluster.ts'
-import { eventually, type Manifest, type Workbench } from '../support/daemon.ts'
+import { type Manifest, type Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
 
 /** What happens to a Service of which pods a and c are the endpoints, and who answers then. */

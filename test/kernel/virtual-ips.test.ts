@@ -1,16 +1,8 @@
 /** kubeIPVS.allowedVirtualIPs on a real kernel: what is refused is in no table, and comes when it is allowed. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import {
-  boundAddresses,
-  eventually,
-  resetNode,
-  service,
-  sh,
-  slice,
-  virtualServers,
-  Workbench,
-} from '../support/daemon.ts'
+import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 
 const REFUSED = ['8.8.8.8', '10.96.0.10', '203.0.114.1']
 const DNS = service(

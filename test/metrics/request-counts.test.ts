@@ -81,15 +81,17 @@ test('RequestCounts counts lists, what is written, refusals and silence', async 
 })
 
 test('RequestCounts counts a watch once it goes on, and not what is given up', async (t) => {
+  let breakOff: () => void = () => undefined
   const { client, counted } = await open(t, (request, response) => {
     // One that hangs, and watches that go on and break.
     if (request.url?.endsWith('hang') === true) return
     response.writeHead(200, JSON_TYPE)
     response.write('{"type":"BOOKMARK","object":{}}\n')
-    setTimeout(() => request.socket.destroy(), 20)
+    breakOff = () => request.socket.destroy()
   })
   const watch = async (): Promise<void> => {
-    for await (const _ of client.watch('/api/v1/services', {}, { signal: NEVER, inactivityMs: () => 5000 }));
+    for await (const events of client.watch('/api/v1/services', {}, { signal: NEVER, inactivityMs: () => 60_000 }))
+      if (events.length > 0) breakOff()
   }
   await assert.rejects(watch(), { code: 'api-reset' })
   await assert.rejects(watch(), { code: 'api-reset' })

@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { ignoreFilter, NetlinkSocket } from '../../native/netlink-socket.ts'
 import { openNetlinkConnection } from '../../native/open.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
@@ -75,7 +76,9 @@ describe('NetlinkSocket', () => {
         socket.onReadable(undefined)
         assert.equal(calls, round)
         socket.send(batch.seal(9, true))
-        await new Promise((resolve) => setTimeout(resolve, 5))
+        // The answer is there when `send` returns; between two turns the event loop looks at all sockets.
+        await turn()
+        await turn()
         assert.equal(calls, round)
         while (socket.receive() !== undefined);
       }

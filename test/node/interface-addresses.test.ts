@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { afterEach, beforeEach, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, it, type TestContext } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { InterfaceAddress as Listed } from '../../src/netlink/address-codec.ts'
 import type { RtnetlinkConnection } from '../../src/netlink/rtnetlink.ts'
 import { InterfaceAddresses } from '../../src/node/interface-addresses.ts'
@@ -51,6 +51,13 @@ beforeEach(() => {
 })
 afterEach(() => addresses.close())
 
+/** Moves the clock, and lets the reads happen that are due. */
+async function pass(t: TestContext, milliseconds: number): Promise<void> {
+  nowMs += milliseconds
+  t.mock.timers.tick(milliseconds)
+  for (let turns = 0; turns < 3; turns++) await turn()
+}
+
 describe('InterfaceAddresses', () => {
   it('leaves the addresses of kube-ipvs0 out', async () => {
     await addresses.read()
@@ -83,24 +90,29 @@ describe('InterfaceAddresses', () => {
     assert.equal(seen.length, 1)
   })
 
-  it('makes one read of many announcements', async () => {
+  it('makes one read of many announcements', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
     await addresses.read()
     for (let index = 0; index < 100; index++) addresses.changed()
-    while (reads < 2) await sleep(5)
-    await sleep(40)
+    await pass(t, 9)
+    assert.equal(reads, 1)
+    await pass(t, 1)
+    assert.equal(reads, 2)
+    await pass(t, 60_000)
     assert.equal(reads, 2)
   })
 
-  it('reports a failing read and goes on', async () => {
+  it('reports a failing read and goes on', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
     await addresses.read()
     failing = true
     addresses.changed()
-    while (errors.length === 0) await sleep(5)
+    await pass(t, 10)
     assert.equal(errors.length, 1)
     failing = false
     kernel.push(listed(1, '10.0.0.3'))
     addresses.changed()
-    while (seen.length < 2) await sleep(5)
+    await pass(t, 10)
     assert.deepEqual(seen.at(-1), ['eth0 10.0.0.1', 'eth0 10.0.0.3'])
   })
 })

@@ -6,14 +6,14 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:net'
 import { afterEach, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { HealthChecks } from '../../src/serve/health-checks.ts'
 import type { HealthCheck } from '../../src/serve/wanted-health-checks.ts'
 import type { Problem } from '../../src/values/errors.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
+import { until } from '../support/deadline.ts'
 import { recordingLog } from '../support/recording-log.ts'
 import { recordingPath } from '../support/recordings.ts'
-import { ask, freePort, isWhole, listen as listenOn, listens, TcpClient, until } from '../support/tcp-client.ts'
+import { ask, freePort, isWhole, listen as listenOn, listens, TcpClient } from '../support/tcp-client.ts'
 
 const closers: (() => void)[] = []
 afterEach(() => {
@@ -63,7 +63,7 @@ describe('HealthChecks', () => {
     const { healthy, want } = newChecks()
     const port = await freePort()
     want(check(port))
-    await until(() => listens(port))
+    await until('an open port', () => listens(port))
     const body =
       '{\n\t"service": {\n\t\t"namespace": "demo",\n\t\t"name": "web"\n\t},\n\t"localEndpoints": 2,\n\t"serviceProxyHealthy": true\n}'
     const head = (status: string, weight: number, length: number): string =>
@@ -102,7 +102,7 @@ describe('HealthChecks', () => {
     const { want } = newChecks()
     const port = await freePort()
     want(check(port))
-    await until(() => listens(port))
+    await until('an open port', () => listens(port))
     const recorded: readonly RecordedAnswer[] = JSON.parse(
       readFileSync(recordingPath('surfaces/http/health-check-node-port.json'), 'utf8'),
     )
@@ -124,11 +124,11 @@ describe('HealthChecks', () => {
     const { want } = newChecks()
     const port = await freePort()
     want(check(port))
-    await until(() => listens(port))
+    await until('an open port', () => listens(port))
     const client = await TcpClient.open(port)
     for (const count of [1, 2, 3]) {
       client.socket.write(GET)
-      await until(() => client.text.split('HTTP/1.1 200 OK').length === count + 1)
+      await until(`answer ${count}`, () => client.text.split('HTTP/1.1 200 OK').length === count + 1)
     }
     client.socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
     await client.closed
@@ -143,7 +143,7 @@ describe('HealthChecks', () => {
     const { want } = newChecks()
     const port = await freePort()
     want(check(port))
-    await until(() => listens(port))
+    await until('an open port', () => listens(port))
     for (const [request, status] of [
       ['hello\r\n\r\n', 400],
       ['GET / HTTP/1.1\r\n\r\n', 400],
@@ -161,16 +161,16 @@ describe('HealthChecks', () => {
     const { want, unwant, log } = newChecks()
     const port = await freePort()
     want(check(port))
-    await until(() => listens(port))
+    await until('an open port', () => listens(port))
     const idle = await TcpClient.open(port)
     idle.socket.write(GET)
-    await until(() => isWhole(idle.text, false))
+    await until('a whole answer', () => isWhole(idle.text, false))
     const silent = await TcpClient.open(port)
     unwant(check(port))
     await Promise.all([idle.closed, silent.closed])
     assert.equal(await listens(port), false)
     want(check(port))
-    await until(() => listens(port))
+    await until('an open port', () => listens(port))
     const fields = { service: 'demo/web', port, ipFamily: 'IPv4' }
     assert.deepEqual(
       log.lines.map(({ message, fields: { service, ...rest } }) => [message, { service: String(service), ...rest }]),
@@ -184,10 +184,12 @@ describe('HealthChecks', () => {
 
   it('closes a port that was to be opened in the same moment', async () => {
     const { want, unwant } = newChecks()
-    const port = await freePort()
+    const [port, later] = [await freePort(), await freePort()]
     want(check(port))
     unwant(check(port))
-    await sleep(50)
+    want(check(later))
+    // Ports are opened in the order in which they are wanted.
+    await until('the later port', () => listens(later))
     assert.equal(await listens(port), false)
   })
 
@@ -196,15 +198,18 @@ describe('HealthChecks', () => {
     const port = await freePort('0.0.0.0')
     want(check(port))
     want(check(port, { family: 'IPv6', localEndpoints: 0 }))
-    await until(async () => (await listens(port)) && (await listens(port, '::1')))
+    await until('a port in each family', async () => (await listens(port)) && (await listens(port, '::1')))
     assert.match(await ask(port, GET), /^HTTP\/1.1 200 /)
     assert.match(await ask(port, GET, '::1'), /^HTTP\/1.1 503 /)
     checks.listenOn({ IPv4: ['127.0.0.2', '127.0.0.3'], IPv6: ['::'] })
-    await until(async () => (await listens(port, '127.0.0.2')) && (await listens(port, '127.0.0.3')))
+    await until(
+      'a port at each address',
+      async () => (await listens(port, '127.0.0.2')) && (await listens(port, '127.0.0.3')),
+    )
     assert.equal(await listens(port), false)
     assert.match(await ask(port, GET, '::1'), /^HTTP\/1.1 503 /)
     checks.listenOn({ IPv4: ['0.0.0.0'], IPv6: ['::1'] })
-    await until(async () => (await listens(port)) && (await listens(port, '::1')))
+    await until('a port in each family', async () => (await listens(port)) && (await listens(port, '::1')))
   })
 
   it('reports a port that somebody else has, tries again, and disturbs no other', async () => {
@@ -213,8 +218,8 @@ describe('HealthChecks', () => {
     const squatter = await listen(port, '127.0.0.1')
     want(check(port, { name: 'late' }))
     want(check(other))
-    await until(() => listens(other))
-    await until(() => problems.size > 0)
+    await until('the other port', () => listens(other))
+    await until('a problem', () => problems.size > 0)
     const socket = `127.0.0.1:${port}`
     assert.deepEqual(
       [...problems],
@@ -231,22 +236,28 @@ describe('HealthChecks', () => {
       ],
     )
     squatter.close()
-    await until(async () => problems.size === 0 && (await ask(port, GET)).includes('"late"'))
+    await until(
+      'the port once it is free',
+      async () => problems.size === 0 && (await ask(port, GET)).includes('"late"'),
+    )
     assert.match(await ask(other, GET), /"web"/)
     unwant(check(port))
     assert.equal(await listens(port), false)
   })
 
-  it('stops trying when the port is not wanted any more', async () => {
+  it('stops trying when the port is not wanted any more', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
     const { want, unwant, problems } = newChecks()
-    const port = await freePort()
+    const [port, later] = [await freePort(), await freePort()]
     const squatter = await listen(port, '127.0.0.1')
     want(check(port))
-    await until(() => problems.size > 0)
+    await until('a problem', () => problems.size > 0)
     unwant(check(port))
     assert.equal(problems.size, 0)
     await new Promise((resolve) => squatter.close(resolve))
-    await sleep(700)
+    t.mock.timers.tick(60_000)
+    want(check(later))
+    await until('the later port', () => listens(later))
     assert.equal(await listens(port), false)
   })
 
@@ -254,15 +265,15 @@ describe('HealthChecks', () => {
     const { want } = newChecks()
     const port = await freePort()
     want(check(port))
-    await until(() => listens(port))
+    await until('an open port', () => listens(port))
     const idle = await Promise.all(Array.from({ length: 64 }, () => TcpClient.open(port)))
     for (const client of idle) client.socket.write(GET)
-    await until(() => idle.every((client) => isWhole(client.text, false)))
+    await until('an answer to each', () => idle.every((client) => isWhole(client.text, false)))
     // The one that has been of no use for longest makes room.
     assert.match(await ask(port, GET), /^HTTP\/1.1 200 /)
     await idle[0]?.closed
     idle[1]?.socket.write(GET)
-    await until(() => idle[1]?.text.split('HTTP/1.1 200').length === 3)
+    await until('an answer to the second', () => idle[1]?.text.split('HTTP/1.1 200').length === 3)
   })
 })
 

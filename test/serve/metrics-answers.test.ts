@@ -8,8 +8,9 @@ import { defaultConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 import type { HttpAnswer, HttpRequest } from '../../src/serve/http-answer.ts'
 import { takeProfile } from '../../src/serve/profiles.ts'
+import { until } from '../support/deadline.ts'
 import { recordingLog } from '../support/recording-log.ts'
-import { ask, freePort, listen, listens, until } from '../support/tcp-client.ts'
+import { ask, freePort, listen, listens } from '../support/tcp-client.ts'
 
 const closers: (() => void)[] = []
 afterEach(() => {
@@ -199,21 +200,23 @@ describe('profiles', () => {
 describe('openServers', () => {
   const at = (port: number): string => `127.0.0.1:${port}`
 
-  it('serves both ports, and waits for one that is taken', async () => {
+  it('serves both ports, and waits for one that is taken', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
     const [health, metrics] = [await freePort(), await freePort()]
     const { options, log } = optionsWith({ healthzBindAddress: at(health), metricsBindAddress: at(metrics) })
     const squatter = await listen(metrics, '127.0.0.1')
     closers.push(() => squatter.close())
     const servers = openServers(options)
     closers.push(() => servers.close())
-    await until(() => listens(health))
+    await until('the health port', () => listens(health))
     const errors = () => log.lines.filter(({ level }) => level === 'error')
-    await until(() => errors().length > 0)
+    await until('an error', () => errors().length > 0)
     assert.deepEqual(
       errors().map(({ level, message, fields }) => [level, message, fields]),
       [['error', 'starting metrics server failed', { err: `listen tcp ${at(metrics)}: bind: address already in use` }]],
     )
     squatter.close()
+    t.mock.timers.tick(5000)
     await servers.ready
     assert.match(await ask(metrics, 'GET /proxyMode HTTP/1.1\r\nHost: x\r\n\r\n'), /\r\n\r\nipvs$/)
     servers.close()

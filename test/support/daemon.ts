@@ -6,7 +6,6 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 
 /** The program under test: the bundle where the test runner has made one, since it starts in a fraction of the time. */
 const MAIN = process.env['KUBE_IPVS_PROGRAM'] ?? new URL('../../src/main.ts', import.meta.url).pathname
@@ -191,19 +190,6 @@ export function boundAddresses(): string[] {
     .flatMap((line) => / inet6? (\S+)/.exec(line)?.[1] ?? [])
     .filter((address) => !address.startsWith('fe80:'))
     .sort()
-}
-
-/** Waits until `check` stops throwing; throws its last error after the deadline. */
-export async function eventually(check: () => void | Promise<void>, deadlineMs = 10_000, pauseMs = 50): Promise<void> {
-  const lateMs = performance.now() + deadlineMs
-  for (;;) {
-    try {
-      return await check()
-    } catch (error) {
-      if (performance.now() > lateMs) throw error
-      await sleep(pauseMs)
-    }
-  }
 }
 
 /** Makes this network namespace look like a node: eth0 with 10.0.2.15, and nothing of a proxy in any table. */

@@ -6,9 +6,10 @@
 import assert from 'node:assert/strict'
 import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
 import { ADDRESSES, NODE, type Pod, POD_PORT } from './cluster.ts'
-import { boundAddresses, eventually, type Manifest, service, slice, virtualServers, Workbench } from './daemon.ts'
+import { boundAddresses, type Manifest, service, slice, virtualServers, Workbench } from './daemon.ts'
 import { needs } from '../kernel/needs.ts'
 import type { Place } from './net-namespace.ts'
+import { eventually } from './deadline.ts'
 
 export const KINDS = ['ClusterIP', 'NodePort', 'ExternalIP', 'LoadBalancer'] as const
 export type Kind = (typeof KINDS)[number]

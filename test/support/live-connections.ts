@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict'
 import type { Socket } from 'node:net'
 import type { Cluster, From } from './cluster.ts'
-import { eventually } from './daemon.ts'
 import type { Place } from './net-namespace.ts'
+import { eventually } from './deadline.ts'
 
 const PAUSE_MS = 200
 

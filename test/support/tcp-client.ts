@@ -2,9 +2,8 @@
  * A client that says whatever a test wants over TCP, and ports that are free.
  * What could break: a port is free when it is looked at; who uses it later may find somebody else there.
  */
-import assert from 'node:assert/strict'
 import { connect, createServer, type Server, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { until } from './deadline.ts'
 
 /** An open connection and everything that has come over it. */
 export class TcpClient {
@@ -39,7 +38,7 @@ export class TcpClient {
 export async function ask(port: number, request: string, host = '127.0.0.1'): Promise<string> {
   const client = await TcpClient.open(port, host)
   client.socket.write(request)
-  await until(() => isWhole(client.text, request.startsWith('HEAD ')))
+  await until('a whole answer', () => isWhole(client.text, request.startsWith('HEAD ')))
   client.socket.destroy()
   return client.text
 }
@@ -49,11 +48,6 @@ export function isWhole(text: string, headOnly: boolean): boolean {
   if (/^Transfer-Encoding: chunked\r$/m.test(text)) return headOnly ? end >= 0 : text.endsWith('\r\n0\r\n\r\n')
   const length = Number(/^Content-Length: (\d+)\r$/m.exec(text)?.[1] ?? 0)
   return end >= 0 && text.length >= end + 4 + (headOnly ? 0 : length)
-}
-
-export async function until(done: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> {
-  for (const lateMs = performance.now() + limitMs; !(await done()); await sleep(5))
-    assert.ok(performance.now() < lateMs, 'it did not happen')
 }
 
 export const listens = (port: number, host = '127.0.0.1'): Promise<boolean> =>

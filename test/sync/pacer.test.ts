@@ -1,27 +1,44 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
-import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
-import { Pacer } from '../../src/sync/pacer.ts'
+import { once } from 'node:events'
+import { describe, it, type TestContext } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { Pacer, type PacerOptions } from '../../src/sync/pacer.ts'
 
-const now = () => performance.now()
+/** A pacer on a clock that stands still unless the test moves it. */
+function pacerOn(t: TestContext, options: Omit<PacerOptions, 'now'>) {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let nowMs = 1000
+  const now = (): number => nowMs
+  const pacer = new Pacer({ ...options, now })
+  t.after(() => pacer.close())
+  /** Lets everything happen that happens by itself. */
+  const settled = async (): Promise<void> => {
+    for (let turns = 0; turns < 10; turns++) await turn()
+  }
+  const pass = async (milliseconds: number): Promise<void> => {
+    nowMs += milliseconds
+    t.mock.timers.tick(milliseconds)
+    await settled()
+  }
+  return { pacer, now, settled, pass }
+}
 
 describe('Pacer', () => {
-  it('makes one run of all requests of one turn', async () => {
+  it('makes one run of all requests of one turn', async (t) => {
     let runs = 0
-    const pacer = new Pacer({ minPeriodMs: () => 0, now, run: async () => void runs++ })
+    const { pacer, settled, pass } = pacerOn(t, { minPeriodMs: () => 0, run: async () => void runs++ })
     for (let index = 0; index < 10; index++) pacer.request()
-    while (runs === 0) await sleep(5)
-    await sleep(20)
+    await settled()
     assert.equal(runs, 1)
-    await pacer.close()
+    await pass(60_000)
+    assert.equal(runs, 1)
   })
 
-  it('makes one more run of requests that come while a run is on, and never two at a time', async () => {
+  it('makes one more run of requests that come while a run is on, and never two at a time', async (t) => {
     let runs = 0
     let running = 0
-    const pacer = new Pacer({
+    const { pacer, settled, pass } = pacerOn(t, {
       minPeriodMs: () => 0,
-      now,
       run: async () => {
         assert.equal(++running, 1)
         runs++
@@ -32,75 +49,85 @@ describe('Pacer', () => {
       },
     })
     pacer.request()
-    while (runs < 2) await sleep(5)
-    await sleep(20)
+    await settled()
     assert.equal(runs, 2)
-    await pacer.close()
+    await pass(60_000)
+    assert.equal(runs, 2)
   })
 
-  it('keeps the least period between runs', async () => {
-    const starts: number[] = []
-    const pacer = new Pacer({ minPeriodMs: () => 60, now, run: async () => void starts.push(now()) })
-    pacer.request()
-    while (starts.length === 0) await sleep(5)
-    pacer.request()
-    while (starts.length < 2) await sleep(5)
-    assert.ok((starts[1] ?? 0) - (starts[0] ?? 0) >= 58)
-    await pacer.close()
-  })
-
-  it('runs again when the run says so', async () => {
+  it('keeps the least period between runs', async (t) => {
     let runs = 0
-    const pacer = new Pacer({ minPeriodMs: () => 0, now, run: async () => (++runs < 3 ? now() + 5 : undefined) })
+    const { pacer, settled, pass } = pacerOn(t, { minPeriodMs: () => 60, run: async () => void runs++ })
     pacer.request()
-    while (runs < 3) await sleep(5)
-    await sleep(20)
-    assert.equal(runs, 3)
-    await pacer.close()
+    await settled()
+    assert.equal(runs, 1, 'the first run waits for nothing')
+    pacer.request()
+    await pass(59)
+    assert.equal(runs, 1)
+    await pass(1)
+    assert.equal(runs, 2)
   })
 
-  it('runs at once when it is resumed, whatever the period', async () => {
-    const runs: number[] = []
+  it('runs again when the run says so', async (t) => {
+    let runs = 0
+    const { pacer, now, settled, pass } = pacerOn(t, {
+      minPeriodMs: () => 0,
+      run: async () => (++runs < 3 ? now() + 5 : undefined),
+    })
+    pacer.request()
+    await settled()
+    assert.equal(runs, 1)
+    await pass(4)
+    assert.equal(runs, 1)
+    await pass(1)
+    assert.equal(runs, 2)
+    await pass(5)
+    assert.equal(runs, 3)
+    await pass(60_000)
+    assert.equal(runs, 3)
+  })
+
+  it('runs at once when it is resumed, whatever the period', async (t) => {
+    let runs = 0
     let resume = true
-    const pacer = new Pacer({
+    const { pacer, settled, pass } = pacerOn(t, {
       minPeriodMs: () => 60_000,
-      now,
       run: async () => {
-        runs.push(now())
+        runs++
         if (resume) pacer.resume()
         resume = false
         return undefined
       },
     })
     pacer.request()
-    while (runs.length < 2) await sleep(5)
+    await settled()
+    assert.equal(runs, 2)
     pacer.request()
-    await sleep(30)
-    assert.equal(runs.length, 2, 'a request waits')
+    await pass(59_999)
+    assert.equal(runs, 2, 'a request waits')
     pacer.resume()
-    while (runs.length < 3) await sleep(5)
-    await pacer.close()
+    await settled()
+    assert.equal(runs, 3)
   })
 
-  it('aborts the run that is on when it is closed, and starts no other', async () => {
+  it('aborts the run that is on when it is closed, and starts no other', async (t) => {
     let aborted = false
     let runs = 0
-    const pacer = new Pacer({
+    const { pacer, settled, pass } = pacerOn(t, {
       minPeriodMs: () => 0,
-      now,
       run: async (signal) => {
         runs++
-        await sleep(10_000, undefined, { signal }).catch(() => {
-          aborted = true
-        })
+        await once(signal, 'abort')
+        aborted = true
         return undefined
       },
     })
     pacer.request()
-    while (runs === 0) await sleep(5)
+    await settled()
+    assert.deepEqual([aborted, runs], [false, 1])
     await pacer.close()
     pacer.request()
-    await sleep(20)
+    await pass(60_000)
     assert.deepEqual([aborted, runs], [true, 1])
   })
 })

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { setFlagsFromString } from 'node:v8'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'node:test'
 import { runInNewContext } from 'node:vm'
 import { ApiError } from '../../src/watch/api-error.ts'
@@ -11,6 +10,7 @@ import { Reflector } from '../../src/watch/reflector.ts'
 import { selectionOf } from '../../src/watch/selection.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
 import { ApiServer } from '../api-server/server.ts'
+import { until } from '../support/deadline.ts'
 import { recordingLog } from '../support/recording-log.ts'
 
 const NOWHERE: ObjectSink = { apply: () => undefined, listed: () => undefined, problems: () => undefined }
@@ -86,7 +86,7 @@ test('openApiSource does not grow while the API server is away', async () => {
   const times = { backoffFirstMs: 1, backoffMaxMs: 1 }
   const source = openApiSource({ access, nodeName: 'node0', sink: NOWHERE, log, times })
   const usedAfter = async (count: number): Promise<number> => {
-    while (requests < count) await sleep(5)
+    await until(`${count} requests`, () => requests >= count, 60_000)
     collect()
     return process.memoryUsage().heapUsed
   }

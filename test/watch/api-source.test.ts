@@ -2,15 +2,15 @@ import assert from 'node:assert/strict'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { test, type TestContext } from 'node:test'
-import { openApiSource } from '../../src/watch/api-source.ts'
+import { type ApiSourceOptions, openApiSource } from '../../src/watch/api-source.ts'
 import type { ReflectorTimes } from '../../src/watch/reflector.ts'
 import { issueCertificate, makeAuthority } from '../api-server/certificate.ts'
 import { endpointAddress, makeNode, makeService, makeSlice } from '../api-server/generate.ts'
 import { ApiServer, type ApiServerOptions } from '../api-server/server.ts'
+import { until } from '../support/deadline.ts'
 import { recordingLog, type RecordingLog } from '../support/recording-log.ts'
-import { recordingSink, type RecordingSink, until } from './recording-sink.ts'
+import { recordingSink, type RecordingSink } from './recording-sink.ts'
 
 const TIMES: ReflectorTimes = { backoffFirstMs: 10, backoffMaxMs: 100 }
 
@@ -19,7 +19,9 @@ interface Opened {
   readonly log: RecordingLog
 }
 
-function open(t: TestContext, options: { kubeconfig?: string; master?: string }): Opened {
+type Options = Pick<ApiSourceOptions, 'kubeconfig' | 'master' | 'observer'>
+
+function open(t: TestContext, options: Options): Opened {
   const sink = recordingSink()
   const log = recordingLog()
   const source = openApiSource({ ...options, nodeName: 'node0', version: '1.2.3', sink, log, times: TIMES })
@@ -136,9 +138,10 @@ test('openApiSource says at once when nobody answers, once for each kind, and ge
   await server.listen()
   const { url } = server
   await server.close()
-  const opened = open(t, { master: url })
-  await until('errors', () => opened.log.lines.length >= 3)
-  await sleep(200)
+  let requests = 0
+  const observer = { requested: () => requests++, received: () => undefined }
+  const opened = open(t, { master: url, observer })
+  await until('four tries of each kind', () => requests >= 12)
   assert.deepEqual(opened.log.lines.map(({ level, fields }) => `${level} ${fields['code']} ${fields['type']}`).sort(), [
     'error api-unreachable *v1.EndpointSlice',
     'error api-unreachable *v1.Node',

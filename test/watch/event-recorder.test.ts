@@ -1,24 +1,26 @@
 /**
  * Events over real HTTP: what arrives compared with what kube-proxy 1.36.3 sent, and what becomes of them when the server
- * refuses them, is away or loses them.
- * What could break: names and times differ from run to run, so they are checked for their form and then replaced.
+ * refuses them, is away or loses them. Names and times differ from run to run, so they are checked for their form and then
+ * replaced.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it, type TestContext } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as turn } from 'node:timers/promises'
 import { ApiClient } from '../../src/watch/api-client.ts'
 import { healthCheckFailed, proxyStarting } from '../../src/watch/event-objects.ts'
 import { EventRecorder, type EventRecorderOptions, loggedEvents } from '../../src/watch/event-recorder.ts'
 import type { EventWrite } from '../api-server/events.ts'
 import { ApiServer, type ApiServerOptions } from '../api-server/server.ts'
+import { until } from '../support/deadline.ts'
 import { recordingLog } from '../support/recording-log.ts'
 import { recordingPath } from '../support/recordings.ts'
-import { until } from './recording-sink.ts'
 
 const NOTE =
   'node node0 failed to start healthcheck "demo/lb-without-local" on port 30901: listen tcp4 0.0.0.0:30901: bind: address already in use'
 const STARTING = proxyStarting('node0')
+/** Events are sent one by one in their order: when this one has arrived, so has everything before it. */
+const LAST = proxyStarting('last')
 const FAILED = healthCheckFailed({ namespace: 'demo', name: 'lb-without-local' }, NOTE)
 
 async function open(t: TestContext, more: Partial<EventRecorderOptions> = {}, serverOptions: ApiServerOptions = {}) {
@@ -33,7 +35,7 @@ async function open(t: TestContext, more: Partial<EventRecorderOptions> = {}, se
     },
   }
   const log = recordingLog(2)
-  const client = new ApiClient({ access, userAgent: 'test', contentType: 'application/json', headersTimeoutMs: 300 })
+  const client = new ApiClient({ access, userAgent: 'test', contentType: 'application/json', headersTimeoutMs: 10_000 })
   const events = new EventRecorder({ client, hostName: 's0', log, retryMs: 10, ...more })
   t.after(async () => {
     await events.close()
@@ -43,7 +45,9 @@ async function open(t: TestContext, more: Partial<EventRecorderOptions> = {}, se
   const arrived = (count: number): Promise<void> => until(`${count} writes`, () => writes.length >= count)
   const failures = (): unknown[] =>
     log.lines.filter(({ message }) => message === 'Cannot write an event').map(({ fields }) => fields['reason'])
-  return { server, events, writes, arrived, failures, credentials }
+  const retries = (): unknown[] =>
+    log.lines.filter(({ message }) => message === 'Cannot write an event').map(({ fields }) => fields['retryMs'])
+  return { server, events, writes, arrived, failures, retries, credentials }
 }
 
 /** As the recording has them. */
@@ -67,41 +71,48 @@ describe('EventRecorder', () => {
     events.record(FAILED)
     await arrived(3)
     for (let time = 0; time < 5; time++) events.record(FAILED)
-    await sleep(100)
+    events.record(LAST)
+    await arrived(4)
     const wanted = recorded.created.filter(({ object }) => object.reason !== 'IPVSDeprecation')
     assert.deepEqual(
-      writes.map(normalised),
+      writes.slice(0, -1).map(normalised),
       wanted.map((request) => JSON.stringify(request)),
     )
   })
 
   it('tries again while the server is away or fails, and disturbs nothing', async (t) => {
-    const { server, events, writes, arrived, failures } = await open(t)
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const { server, events, writes, failures } = await open(t)
     server.inject({ verb: 'create', action: { kind: 'status', status: 500 } })
     server.inject({ verb: 'create', action: { kind: 'reset' } })
     server.inject({ verb: 'create', action: { kind: 'hang' } })
     server.inject({ verb: 'create', action: { kind: 'status', status: 429, headers: { 'retry-after': '0' } } })
     events.record(STARTING)
-    await arrived(1)
+    await until('a write', () => {
+      t.mock.timers.tick(100)
+      return writes.length === 1
+    })
     assert.deepEqual(kinds(writes), ['create 201'])
     assert.equal(failures().length, 4)
   })
 
   it('gives up what the server does not want, and after twelve tries', async (t) => {
-    const { server, events, writes, failures } = await open(t)
+    t.mock.method(Math, 'random', () => 0)
+    const { server, events, writes, failures, retries } = await open(t)
     server.inject({ verb: 'create', action: { kind: 'status', status: 403 } })
     events.record(STARTING)
     await until('refused', () => failures().length === 1)
     server.inject({ verb: 'create', times: 12, action: { kind: 'status', status: 503 } })
     events.record(FAILED)
     await until('given up', () => failures().length === 13)
-    await sleep(50)
+    assert.deepEqual(retries(), [undefined, ...Array.from({ length: 11 }, () => 10), undefined])
     assert.equal(server.requests.length, 13)
     assert.equal(writes.length, 0)
     // The next time it is there after all.
     events.record(FAILED)
     await until('written', () => writes.length === 2)
     assert.deepEqual(kinds(writes), ['patch 404', 'create 201'])
+    assert.equal(server.requests.length, 15)
     assert.match(JSON.stringify(writes.at(1)?.object), /"eventTime":"[^"]+","series":\{"count":2,/)
   })
 
@@ -112,9 +123,10 @@ describe('EventRecorder', () => {
     events.record(FAILED)
     events.record(FAILED)
     await arrived(5)
-    await sleep(50)
+    events.record(LAST)
+    await arrived(6)
     const about = (reason: string): string[] =>
-      kinds(writes.filter(({ object }) => JSON.stringify(object).includes(reason)))
+      kinds(writes.slice(0, -1).filter(({ object }) => JSON.stringify(object).includes(reason)))
     assert.deepEqual(about('"Starting"'), ['create 201', 'create 409'])
     assert.deepEqual(about('"FailedToStart'), ['create 201', 'create 409'])
     assert.deepEqual(about('{"series"'), ['patch 200'])
@@ -131,11 +143,22 @@ describe('EventRecorder', () => {
   })
 
   it('keeps to the rate of the configuration', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
     const { events, writes } = await open(t, { qps: 0.001, burst: 3 })
     for (let index = 0; index < 5; index++) events.record(proxyStarting(`node${index}`))
-    await until('burst', () => writes.length === 3)
-    await sleep(100)
+    await until('burst', () => {
+      t.mock.timers.tick(1)
+      return writes.length === 3
+    })
+    // The next one may be sent 1,000 s after the first; meanwhile the last answer arrives.
+    for (let turns = 0; turns < 10; turns++) await turn()
+    t.mock.timers.tick(900_000)
+    for (let turns = 0; turns < 10; turns++) await turn()
     assert.equal(writes.length, 3)
+    await until('the fourth', () => {
+      t.mock.timers.tick(100_000)
+      return writes.length === 4
+    })
   })
 
   it('stops at once, whatever is under way', async (t) => {
@@ -144,8 +167,10 @@ describe('EventRecorder', () => {
     events.record(STARTING)
     await until('asked', () => server.requests.length === 1)
     await events.close()
+    t.mock.timers.enable({ apis: ['setTimeout'] })
     events.record(FAILED)
-    await sleep(50)
+    t.mock.timers.tick(60_000)
+    await turn()
     assert.deepEqual([server.requests.length, writes.length], [1, 0])
   })
 })

@@ -20,13 +20,13 @@ async function listen(t: TestContext, server: Server | TcpServer): Promise<numbe
 }
 
 function poolFor(t: TestContext, server: string, options: Partial<HttpPoolOptions> = {}): HttpPool {
-  const pool = new HttpPool({ server: new URL(server), tls: {}, connectTimeoutMs: 1000, ...options })
+  const pool = new HttpPool({ server: new URL(server), tls: {}, connectTimeoutMs: 30_000, ...options })
   t.after(() => pool.close())
   return pool
 }
 
 const get = (pool: HttpPool, path = '/x', signal = NEVER): Promise<IncomingMessage> =>
-  pool.request({ method: 'GET', path, headers: { 'user-agent': 'test' }, signal, headersTimeoutMs: 1000 })
+  pool.request({ method: 'GET', path, headers: { 'user-agent': 'test' }, signal, headersTimeoutMs: 30_000 })
 
 async function textOf(response: IncomingMessage): Promise<string> {
   let text = ''
@@ -72,15 +72,17 @@ test('HttpPool gives up on a server that says nothing, and on one that does not 
 })
 
 test('HttpPool lets an answer go on after it was retired, and breaks it when closed', async (t) => {
+  let goOn: () => void = () => undefined
   const server = createServer((_request, response) => {
     response.write('first')
-    setTimeout(() => response.write('second'), 20)
+    goOn = () => response.write('second')
   })
   const pool = poolFor(t, `http://127.0.0.1:${await listen(t, server)}`)
   const response = await get(pool)
   const chunks = response[Symbol.asyncIterator]()
   assert.equal(String((await chunks.next()).value), 'first')
   pool.retire()
+  goOn()
   assert.equal(String((await chunks.next()).value), 'second')
   assert.equal(pool.isIdle, false)
   pool.close()

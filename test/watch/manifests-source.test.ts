@@ -2,20 +2,23 @@ import assert from 'node:assert/strict'
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { test, type TestContext } from 'node:test'
 import { silentLog } from '../../src/values/log.ts'
 import { openManifestsSource } from '../../src/watch/manifests-source.ts'
 import type { Source } from '../../src/watch/source.ts'
-import { recordingSink, type RecordingSink, until } from './recording-sink.ts'
+import { recordingSink, type RecordingSink } from './recording-sink.ts'
+import { until } from '../support/deadline.ts'
 
 const POLL_MS = 60
+const SETTLE_MS = 30
 
 interface Folder {
   readonly path: string
   readonly sink: RecordingSink
   write(name: string, text: string): Promise<void>
-  open(settleMs?: number): Source
+  open(): Source
+  /** Waits until the folder has been read twice more: at least once from beginning to end. */
+  looked(): Promise<void>
   /** Waits until the sink has these Services, as `name:port`. */
   has(...services: readonly string[]): Promise<void>
   listed(): Promise<void>
@@ -29,11 +32,13 @@ spec: {clusterIP: 10.96.0.10, ports: [{port: ${port}}]}
 `
 }
 
-async function manifestsFolder(t: TestContext): Promise<Folder> {
+/** A folder of its own, or one that is there. */
+async function manifestsFolder(t: TestContext, there?: string): Promise<Folder> {
   const parent = await mkdtemp(join(tmpdir(), 'kube-ipvs-manifests-'))
-  const path = join(parent, 'manifests')
-  await mkdir(path)
+  const path = there ?? join(parent, 'manifests')
+  await mkdir(path, { recursive: true })
   const sink = recordingSink()
+  let looks = 0
   t.after(() => rm(parent, { recursive: true }))
   const services = (): string[] =>
     [...sink.state.values()].map((value) => {
@@ -44,20 +49,25 @@ async function manifestsFolder(t: TestContext): Promise<Folder> {
     path,
     sink,
     write: (name, text) => writeFile(join(path, name), text),
-    open(settleMs = 30) {
+    open() {
       const source = openManifestsSource({
         directory: path,
         nodeName: 'node0',
         sink,
         log: silentLog,
         pollMs: POLL_MS,
-        settleMs,
+        settleMs: SETTLE_MS,
+        onLook: () => looks++,
       })
       t.after(() => source.close())
       return source
     },
     async has(...wanted) {
       await until(`services ${wanted.join()}`, () => services().toSorted().join() === wanted.toSorted().join())
+    },
+    looked: () => {
+      const enough = looks + 2
+      return until('two looks', () => looks >= enough)
     },
     listed: () => until('listed', () => sink.calls.includes('listed endpointslices')),
   }
@@ -166,23 +176,27 @@ test('openManifestsSource takes an object from the first file by name and report
 test('openManifestsSource does not take a file that is being written for an empty one', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', service('a'))
-  // Longer than any pause that a busy machine puts between two of the writes below.
-  f.open(1000)
+  f.open()
   await f.has('a:80')
-  for (let round = 0; round < 20; round++) {
+  // A clock that stands still: what is seen has been so for less than it takes to count.
+  const stopped = t.mock.method(performance, 'now', () => 1_000_000)
+  for (let round = 0; round < 3; round++) {
     await f.write('a.yaml', '')
-    await sleep(3)
+    await f.looked()
     await f.write('a.yaml', service('a'))
+    await f.looked()
     await rename(join(f.path, 'a.yaml'), join(f.path, 'a.bak'))
-    await sleep(3)
+    await f.looked()
     await f.write('a.yaml', service('a'))
-    await sleep(round)
+    await f.looked()
   }
-  await sleep(200)
-  assert.deepEqual(
-    f.sink.calls.filter((call) => call.includes('default/a')),
-    ['+ default/a'],
-  )
+  const calls = (): string[] => f.sink.calls.filter((call) => call.includes('default/a'))
+  assert.deepEqual(calls(), ['+ default/a'])
+  await f.write('a.yaml', '')
+  stopped.mock.restore()
+  // What stays empty is empty.
+  await until('an empty file', () => calls().length === 2)
+  assert.deepEqual(calls(), ['+ default/a', '- default/a'])
 })
 
 test('openManifestsSource never takes a folder that is away for an empty one', async (t) => {
@@ -197,7 +211,8 @@ test('openManifestsSource never takes a folder that is away for an empty one', a
   assert.equal(f.sink.troubles.size, 0)
   await rename(f.path, `${f.path}.away`)
   await until('problem', () => f.sink.troubles.has(f.path))
-  await sleep(3 * POLL_MS)
+  await f.looked()
+  await f.looked()
   await f.has('a:80')
   await rename(`${f.path}.away`, f.path)
   await f.write('a.yaml', service('a', 81))
@@ -212,6 +227,9 @@ test('openManifestsSource makes no call to its sink after close', async (t) => {
   await source.close()
   const calls = f.sink.calls.length
   await f.write('a.yaml', service('a', 81))
-  await sleep(3 * POLL_MS)
+  // Another source on the same folder has had the time to see it.
+  const other = await manifestsFolder(t, f.path)
+  other.open()
+  await other.has('a:81')
   assert.equal(f.sink.calls.length, calls)
 })

@@ -1,8 +1,4 @@
-/**
- * A sink for tests: the state its changes amount to, and every call in order.
- * What could break: `until` looks after each call and every few milliseconds; its deadline is what fails a test that hangs.
- */
-import { setTimeout as sleep } from 'node:timers/promises'
+/** A sink for tests: the state its changes amount to, and every call in order. */
 import type { ObjectChange, ObjectKind } from '../../src/service/objects.ts'
 import type { Problem } from '../../src/values/errors.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
@@ -39,14 +35,5 @@ export function recordingSink(): RecordingSink {
       if (problems.length === 0) troubles.delete(subject)
       else troubles.set(subject, briefly(problems))
     },
-  }
-}
-
-/** Waits until something is so; rejects after `deadlineMs`. */
-export async function until(what: string, isSo: () => boolean, deadlineMs = 10_000): Promise<void> {
-  const end = performance.now() + deadlineMs
-  while (!isSo()) {
-    if (performance.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what}`)
-    await sleep(5)
   }
 }

@@ -6,7 +6,11 @@ import { selectionOf } from '../../src/watch/selection.ts'
 import { ApiServer, type ApiServerOptions, type SeenRequest } from '../api-server/server.ts'
 import type { Json } from '../api-server/store.ts'
 import { JSON_WIRE, PROTOBUF_WIRE, type Wire } from '../api-server/wire.ts'
-import { recordingSink, type RecordingSink, until } from './recording-sink.ts'
+import { recordingSink, type RecordingSink } from './recording-sink.ts'
+import { until } from '../support/deadline.ts'
+
+/** The longest wait for the headers of an answer. */
+export const HEADERS_MS = 30_000
 
 export interface Fixture {
   readonly server: ApiServer
@@ -16,6 +20,8 @@ export interface Fixture {
   /** `code` or `code status`, `!` in front where a stream broke that was healthy. */
   readonly failures: string[]
   readonly waits: number[]
+  /** How many events have come, bookmarks included. */
+  events(): number
   start(): void
   close(): Promise<void>
   /** Waits until the sink has these Services and no other. */
@@ -32,18 +38,25 @@ export function service(name: string, marker = 80, more: Json = {}): Json {
   }
 }
 
-type Open = (times?: ReflectorTimes, options?: ApiServerOptions) => Promise<Fixture>
+/** What is not as usual. */
+interface Setting extends ReflectorTimes {
+  /** Takes the place of the pause before the next try. */
+  readonly wait?: (milliseconds: number, signal: AbortSignal) => Promise<void>
+}
+
+type Open = (setting?: Setting, options?: ApiServerOptions) => Promise<Fixture>
 
 /** A test that runs twice, with a fixture that speaks protobuf and one that speaks JSON. */
-export function inBothEncodings(name: string, run: (open: Open) => Promise<void>): void {
+export function inBothEncodings(name: string, run: (open: Open, t: TestContext) => Promise<void>): void {
   for (const wire of [PROTOBUF_WIRE, JSON_WIRE])
-    test(`${name} (${wire.contentType})`, (t) => run((times, options) => reflectorFixture(t, wire, times, options)))
+    test(`${name} (${wire.contentType})`, (t) =>
+      run((setting, options) => reflectorFixture(t, wire, setting, options), t))
 }
 
 async function reflectorFixture(
   t: TestContext,
   wire: Wire,
-  times: ReflectorTimes = {},
+  { wait, ...times }: Setting = {},
   options: ApiServerOptions = {},
 ): Promise<Fixture> {
   const server = new ApiServer({ bookmarkMs: 50, ...options })
@@ -52,18 +65,30 @@ async function reflectorFixture(
     access: { access: async () => ({ server: url, headers: {}, tls: {} }), invalidate: () => {} },
     userAgent: 'kube-ipvs/test',
     contentType: wire.contentType,
-    headersTimeoutMs: 2000,
+    headersTimeoutMs: HEADERS_MS,
   })
   const sink = recordingSink()
   const failures: string[] = []
   const waits: number[] = []
+  let eventCount = 0
+  const counted: Pick<ApiClient, 'list' | 'watch' | 'invalidateCredentials'> = {
+    list: (...args) => client.list(...args),
+    invalidateCredentials: () => client.invalidateCredentials(),
+    async *watch(...args) {
+      for await (const events of client.watch(...args)) {
+        eventCount += events.length
+        yield events
+      }
+    },
+  }
   const reflector = new Reflector({
     kind: 'services',
     selection: selectionOf('services', 'node0'),
-    client,
+    client: counted,
     sink,
     now: () => performance.now(),
     random: () => 0,
+    ...(wait === undefined ? {} : { wait }),
     times: { backoffFirstMs: 10, backoffMaxMs: 80, healthyMs: 10_000, ...times },
     onFailure(error, retryMs, healthy) {
       const status = 'status' in error && error.status !== 0 ? ` ${String(error.status)}` : ''
@@ -83,6 +108,7 @@ async function reflectorFixture(
     sink,
     failures,
     waits,
+    events: () => eventCount,
     start: () => reflector.start(),
     close: () => reflector.close(),
     async has(...names) {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { once } from 'node:events'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { statusJson } from '../api-server/server.ts'
-import { until } from './recording-sink.ts'
-import { inBothEncodings, service } from './reflector-fixture.ts'
+import { HEADERS_MS, inBothEncodings, service } from './reflector-fixture.ts'
+import { deadline, until } from '../support/deadline.ts'
 
 inBothEncodings('Reflector delivers a streaming list, marks its end and follows changes', async (open) => {
   const f = await open()
@@ -147,14 +148,20 @@ for (const [name, retryAfter, longest] of [
   ['a date', () => new Date(Date.now() + 100_000).toUTCString(), 100_000],
 ] as const)
   inBothEncodings(`Reflector leaves the server alone for the Retry-After of a 429, given as ${name}`, async (open) => {
-    const f = await open()
+    const waited: number[] = []
+    const wait = async (milliseconds: number, signal: AbortSignal): Promise<void> => {
+      waited.push(milliseconds)
+      await once(signal, 'abort')
+    }
+    const f = await open({ wait })
     f.server.inject({ action: { kind: 'status', status: 429, headers: { 'retry-after': retryAfter() } } })
     f.start()
-    await until('failure', () => f.waits.length === 1)
+    await until('a pause', () => waited.length === 1)
     assert.deepEqual(f.failures, ['api-status 429'])
-    const [waitMs = 0] = f.waits
-    assert.ok(waitMs > longest - 3000 && waitMs <= longest && waitMs >= 1000, String(waitMs))
-    await sleep(100)
+    const [waitMs = 0] = waited
+    // A date has whole seconds, and the answer has taken its time.
+    assert.ok(waitMs > longest - deadline(10_000) && waitMs <= longest && waitMs >= 1000, String(waitMs))
+    assert.deepEqual(f.waits, waited)
     assert.equal(f.server.requests.length, 1)
   })
 
@@ -180,7 +187,7 @@ inBothEncodings('Reflector meets every kind of failure with a growing pause, and
 })
 
 inBothEncodings('Reflector does not hammer a server that answers one event and then an error', async (open) => {
-  const f = await open({ backoffFirstMs: 40, backoffMaxMs: 10_000 })
+  const f = await open({ backoffFirstMs: 40, backoffMaxMs: 400, wait: () => nextTurn() })
   f.server.store.put('services', service('a'))
   f.start()
   await until('listed', () => f.sink.calls.includes('listed services'))
@@ -190,46 +197,63 @@ inBothEncodings('Reflector does not hammer a server that answers one event and t
     action: { kind: 'line', line: `{"type":"ERROR","object":${statusJson(500, '', '')}}` },
   })
   f.server.resetConnections()
-  await sleep(500)
-  // 40 + 80 + 160 + 320
-  assert.ok(f.server.requests.length <= 6, String(f.server.requests.length))
+  await until('seven pauses', () => f.waits.length >= 7)
+  assert.deepEqual(f.waits.slice(0, 7), [40, 80, 160, 320, 400, 400, 400])
 })
 
-inBothEncodings('Reflector finds a half-open connection by its silence', async (open) => {
-  const f = await open({ inactivityMs: 200 })
+inBothEncodings('Reflector finds a half-open connection by its silence', async (open, t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const f = await open({ inactivityMs: 60_000 })
   f.server.store.put('services', service('a'))
   f.start()
   await f.has('a')
   await until('listed', () => f.sink.calls.includes('listed services'))
   f.server.freezeWatches()
   f.server.store.put('services', service('b'))
+  await until('a failure', () => {
+    t.mock.timers.tick(10_000)
+    return f.failures.length > 0
+  })
   await f.has('a', 'b')
-  assert.equal(f.failures[0], 'api-silent')
+  assert.deepEqual(f.failures, ['api-silent'])
 })
 
-inBothEncodings('Reflector keeps a quiet watch as long as bookmarks come', async (open) => {
-  const f = await open({ inactivityMs: 250 })
+inBothEncodings('Reflector keeps a quiet watch as long as bookmarks come', async (open, t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const f = await open({ inactivityMs: 60_000 })
   f.start()
   await until('listed', () => f.sink.calls.includes('listed services'))
-  await sleep(700)
+  for (let round = 0; round < 5; round++) {
+    const before = f.events()
+    await until('a bookmark', () => f.events() > before)
+    t.mock.timers.tick(59_000)
+  }
   assert.deepEqual(f.asked(), ['stream'])
+  assert.deepEqual(f.failures, [])
 })
 
-inBothEncodings('Reflector lists anew after a watch that brought nothing at all', async (open) => {
-  const f = await open({ inactivityMs: 100 })
+inBothEncodings('Reflector lists again after a watch that brought nothing at all', async (open, t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const f = await open({ inactivityMs: 60_000 })
   f.start()
   await until('listed', () => f.sink.calls.includes('listed services'))
   f.server.inject({ verb: 'watch', action: { kind: 'stall', afterBytes: 0 } })
   f.server.resetConnections()
-  await until('list', () => f.server.requests.length === 3)
+  await until('list', () => {
+    if (f.server.requests.length === 2) t.mock.timers.tick(1000)
+    return f.server.requests.length === 3
+  })
   assert.deepEqual(f.asked(), ['stream', 'watch', 'stream'])
 })
 
-inBothEncodings('Reflector survives headers that never come', async (open) => {
-  const f = await open({})
+inBothEncodings('Reflector survives headers that never come', async (open, t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const f = await open()
   f.server.store.put('services', service('a'))
   f.server.inject({ action: { kind: 'hang' } })
   f.start()
+  await until('a request', () => f.server.requests.length === 1)
+  t.mock.timers.tick(HEADERS_MS)
   await f.has('a')
   assert.deepEqual(f.failures, ['!api-silent'])
 })
@@ -281,6 +305,8 @@ inBothEncodings('Reflector makes no call to its sink after close', async (open) 
   const calls = f.sink.calls.length
   assert.ok(calls < 3000, String(calls))
   f.server.store.put('services', service('late'))
-  await sleep(50)
+  // Nothing can arrive on a connection that is gone.
+  await until('no connection', () => f.server.connectionCount === 0)
+  await nextTurn()
   assert.equal(f.sink.calls.length, calls)
 })

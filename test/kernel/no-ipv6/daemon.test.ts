@@ -4,7 +4,6 @@ import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import {
   boundAddresses,
-  eventually,
   kubeLines,
   resetNode,
   service,
@@ -14,6 +13,7 @@ import {
   Workbench,
 } from '../../support/daemon.ts'
 import { isMet } from '../needs.ts'
+import { eventually } from '../../support/deadline.ts'
 
 const suffix = isMet('iptables-nft') ? '' : '-legacy'
 

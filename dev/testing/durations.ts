@@ -1,0 +1,42 @@
+/** How long each test file took when it last ran: the longest go first, so that none of them runs alone at the end. */
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { FileResult } from './result.ts'
+
+/** Milliseconds by file. */
+export type Durations = Readonly<Record<string, number>>
+
+/** Nothing when there is no record, or none that can be read. */
+export function readDurations(path: string): Durations {
+  try {
+    const record: unknown = JSON.parse(readFileSync(path, 'utf8'))
+    if (record === null || typeof record !== 'object') return {}
+    return Object.fromEntries(Object.entries(record).filter(([, value]) => typeof value === 'number'))
+  } catch {
+    return {}
+  }
+}
+
+/** Keeps what is known of files that did not run this time. */
+export function recordDurations(path: string, results: readonly FileResult[]): void {
+  const ran = results.filter(({ durationMs }) => durationMs > 0)
+  const entries = ran.map(({ file, durationMs }) => [file, Math.round(durationMs)] as const)
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, JSON.stringify({ ...readDurations(path), ...Object.fromEntries(entries) }, undefined, 1))
+}
+
+/** The longest first; those of which nothing is known come before all others, the largest first. */
+export function longestFirst(files: readonly string[], durations: Durations, cwd: string): string[] {
+  const durationOf = (file: string): number => durations[file] ?? Number.POSITIVE_INFINITY
+  const sizeOf = (file: string): number => statSync(join(cwd, file)).size
+  return files.toSorted((a, b) => {
+    const [first, second] = [durationOf(a), durationOf(b)]
+    return first === second ? sizeOf(b) - sizeOf(a) : second - first
+  })
+}
+
+/** `slowest: test/kernel/guard.test.ts 58 s, ...` */
+export function formatSlowest(results: readonly FileResult[], count: number): string {
+  const slowest = results.toSorted((a, b) => b.durationMs - a.durationMs).slice(0, count)
+  return `slowest: ${slowest.map(({ file, durationMs }) => `${file} ${(durationMs / 1000).toFixed(0)} s`).join(', ')}`
+}

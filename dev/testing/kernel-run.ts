@@ -1,0 +1,144 @@
+/**
+ * Runs test files on the chosen kernel: boots as many guests as the files need, takes in what each tells, and accounts for
+ * every file, whether it ended, was stopped, was not begun or was left out.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { deadlineFactor, formatCalibration } from '../kernel/calibrate.ts'
+import type { KernelChoice } from '../kernel/choice.ts'
+import { runInKernel } from '../kernel/run.ts'
+import type { KernelStageMessage, KernelStageTask } from './kernel-stage.ts'
+import { limitsFor } from './limits.ts'
+import { type FileResult, failedRun, notRun } from './result.ts'
+
+export interface KernelRun {
+  readonly choice: KernelChoice
+  /** The longest first. */
+  readonly files: readonly string[]
+  readonly cwd: string
+  readonly env: NodeJS.ProcessEnv
+  /** See `limitsFor`. */
+  readonly mayLeaveOut: boolean
+  readonly signal: AbortSignal
+  /** A line for people. */
+  print(line: string): void
+  ended(result: FileResult): void
+}
+
+/** These need a guest of their own: one that was told to have no IPv6. */
+const isWithoutIpv6 = (file: string): boolean => file.startsWith('test/kernel/no-ipv6/')
+/** For the last results of a stage that is stopped. */
+const GRACE_MS = 60_000
+
+/** Returns the files that were left out because the kernel is slow. */
+export async function runOnKernel(run: KernelRun): Promise<readonly string[]> {
+  const { choice, files } = run
+  const withoutIpv6 = files.filter(isWithoutIpv6)
+  const others = files.filter((file) => !isWithoutIpv6(file))
+  if (choice.kind === 'host') for (const file of withoutIpv6) run.ended(notRun(file, 'a kernel without IPv6'))
+  // A guest with one processor leaves the others of this machine idle: two of them share the work.
+  const guests = choice.kind === 'uml' && choice.modules !== undefined ? Math.min(2, availableParallelism()) : 1
+  const boots: Boot[] = [
+    ...Array.from({ length: guests }, () => ({ files: others, kernelParameters: [] })),
+    ...(choice.kind === 'host' ? [] : [{ files: withoutIpv6, kernelParameters: ['ipv6.disable=1'] }]),
+  ].filter((boot) => boot.files.length > 0)
+  const claims = mkdtempSync(join(tmpdir(), 'kube-ipvs-claims-'))
+  try {
+    const states = await Promise.all(boots.map((boot) => runGuest(run, boot, claims)))
+    return account(run, choice.kind === 'host' ? others : files, states)
+  } finally {
+    rmSync(claims, { recursive: true })
+  }
+}
+
+interface Boot {
+  readonly files: readonly string[]
+  readonly kernelParameters: readonly string[]
+}
+
+/** What came of one guest. */
+export interface GuestState {
+  readonly begun: Set<string>
+  readonly ended: Set<string>
+  /** It stopped because the time for beginning files was over, or might have: see `limitsFor`. */
+  mayHaveLeftOut: boolean
+  /** Why it did not do its work; undefined when it did. */
+  trouble: string | undefined
+}
+
+/** Boots the kernel once and runs there the files that no other guest has claimed. */
+async function runGuest(run: KernelRun, { files, kernelParameters }: Boot, claims: string): Promise<GuestState> {
+  const { mayLeaveOut, cwd, env, choice, signal } = run
+  const state: GuestState = { begun: new Set(), ended: new Set(), mayHaveLeftOut: false, trouble: undefined }
+  const late = new AbortController()
+  let limit: NodeJS.Timeout | undefined
+  const receive = (message: KernelStageMessage): void => {
+    switch (message.kind) {
+      case 'kernel': {
+        const factor = deadlineFactor(message.calibration, env)
+        const { stageMs, beginWithinMs } = limitsFor(factor, mayLeaveOut)
+        run.print(`${formatCalibration(message.calibration)}; deadlines x ${factor}`)
+        state.mayHaveLeftOut = beginWithinMs !== undefined
+        limit = setTimeout(() => {
+          state.trouble = `the files did not end within ${Math.round(stageMs / 60_000)} minutes`
+          late.abort()
+        }, stageMs)
+        return
+      }
+      case 'begun':
+        state.begun.add(message.file)
+        return
+      case 'ended':
+        state.ended.add(message.result.file)
+        run.ended(message.result)
+    }
+  }
+  let partial = ''
+  let errors = ''
+  try {
+    const task: KernelStageTask = { claims, files, mayLeaveOut }
+    const code = await runInKernel(choice, {
+      command: [process.execPath, 'dev/testing/kernel-stage.ts', JSON.stringify(task)],
+      cwd,
+      env,
+      kernelParameters,
+      // The limit above begins when the guest says how fast it is; this one is for a guest that never does.
+      timeoutMs: limitsFor(Number.POSITIVE_INFINITY, false).stageMs,
+      graceMs: GRACE_MS,
+      signal: AbortSignal.any([signal, late.signal]),
+      stdout: (chunk) => {
+        const lines = (partial + chunk.toString()).split('\n')
+        partial = lines.pop() ?? ''
+        for (const line of lines) receive(JSON.parse(line) as KernelStageMessage) // written by kernel-stage.ts
+      },
+      stderr: (chunk) => {
+        errors = (errors + chunk.toString()).slice(-10_000)
+      },
+    })
+    if (code !== 0) state.trouble ??= `the run on the kernel ended with exit code ${code}\n${errors}`
+  } catch (error) {
+    state.trouble ??= error instanceof Error ? error.message : String(error)
+  } finally {
+    clearTimeout(limit)
+  }
+  if (state.trouble !== undefined) run.ended(failedRun('(kernel tests)', state.trouble))
+  return state
+}
+
+/** Every file has ended, was left out, or is a failure. Returns those left out. */
+export function account(
+  { signal, ended }: Pick<KernelRun, 'signal' | 'ended'>,
+  files: readonly string[],
+  guests: readonly GuestState[],
+): string[] {
+  const missing = files.filter((file) => !guests.some((guest) => guest.ended.has(file)))
+  const begun = (file: string): boolean => guests.some((guest) => guest.begun.has(file))
+  const isWhole = !signal.aborted && guests.every(({ trouble }) => trouble === undefined)
+  const mayBeLeftOut = isWhole && guests.some(({ mayHaveLeftOut }) => mayHaveLeftOut)
+  const leftOut = mayBeLeftOut ? missing.filter((file) => !begun(file)) : []
+  for (const file of missing)
+    if (leftOut.includes(file)) ended(notRun(file, 'more time on this slow kernel'))
+    else ended(failedRun(file, begun(file) ? 'it was begun and did not end' : 'it was not begun'))
+  return leftOut
+}

@@ -1,0 +1,33 @@
+/** How long test files and stages may take, in proportion to how fast the kernel is that they run on. */
+
+export interface Limits {
+  /** For one file. */
+  readonly fileMs: number
+  /** For all files of a stage. */
+  readonly stageMs: number
+  /** When to begin no further file, from the start of the stage: only on a slow kernel, see `limitsFor`. */
+  readonly beginWithinMs: number | undefined
+}
+
+const MINUTE_MS = 60_000
+/** On a fast kernel: three times what the slowest file and the slowest stage take. */
+const FILE_MS = 3 * MINUTE_MS
+const STAGE_MS = 10 * MINUTE_MS
+/** Nobody waits longer for a file that hangs, and CI ends a run after 90 minutes. */
+const LONGEST_FILE_MS = 20 * MINUTE_MS
+const LONGEST_STAGE_MS = 70 * MINUTE_MS
+/** From this deadline factor on all files could take longer than people wait: on a fast kernel they take four minutes. */
+export const SLOW_FACTOR = 2
+const BEGIN_WITHIN_MS = 9 * MINUTE_MS
+
+/**
+ * @param factor see `deadlineFactor`
+ * @param mayLeaveOut whether files may be left out on a slow kernel: not in CI, and not when somebody named the files
+ */
+export function limitsFor(factor: number, mayLeaveOut: boolean): Limits {
+  return {
+    fileMs: Math.min(FILE_MS * factor, LONGEST_FILE_MS),
+    stageMs: Math.min(STAGE_MS * factor, LONGEST_STAGE_MS),
+    beginWithinMs: mayLeaveOut && factor >= SLOW_FACTOR ? BEGIN_WITHIN_MS : undefined,
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * How long tests wait. Deadlines are written for a fast kernel; the runner measures the one that is there and hands over by
+ * what they are multiplied. A test waits for a condition, never for a time.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { DEADLINE_FACTOR_VARIABLE } from '../../dev/kernel/calibrate.ts'
+
+const factor = Math.max(1, Number(process.env[DEADLINE_FACTOR_VARIABLE] ?? 1))
+
+/** Taken before any test may put another one in its place. */
+const now = performance.now.bind(performance)
+
+/** So long here, in milliseconds, where a fast kernel is given this long. */
+export const deadline = (milliseconds: number): number => milliseconds * factor
+
+/** Unless a test says otherwise. Long, because the tests share their processors with others. */
+const DEADLINE_MS = 15_000
+
+/** Waits until something is so; rejects with `what` after the deadline, which is for a fast kernel. */
+export async function until(
+  what: string,
+  isSo: () => boolean | Promise<boolean>,
+  deadlineMs = DEADLINE_MS,
+  pauseMs = 5,
+): Promise<void> {
+  for (const lateMs = now() + deadline(deadlineMs); !(await isSo()); await sleep(pauseMs))
+    if (now() > lateMs) throw new Error(`not within ${deadline(deadlineMs)} ms: ${what}`)
+}
+
+/** Waits until `check` stops throwing; rejects with its last error after the deadline, which is for a fast kernel. */
+export async function eventually(
+  check: () => void | Promise<void>,
+  deadlineMs = DEADLINE_MS,
+  pauseMs = 50,
+): Promise<void> {
+  const lateMs = now() + deadline(deadlineMs)
+  for (;;) {
+    try {
+      return await check()
+    } catch (error) {
+      if (now() > lateMs) throw error
+      await sleep(pauseMs)
+    }
+  }
+}
