@@ -208,6 +208,7 @@ describe('Reconciler', () => {
     assert.equal(report.unreadable.length, 1)
     assert.equal(world.table.kernel.size, 1)
     world.table.failRead = false
+    world.nowMs += 1000
     await world.pass()
     assert.equal(world.table.kernel.size, 0)
   })
