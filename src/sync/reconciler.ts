@@ -167,9 +167,10 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     }
     if (atOnce || !step.ops.some(isGoing)) coming.push(step)
     else {
+      const { desired } = step
       const rest = step.ops.filter((op) => !isGoing(op))
-      if (rest.length > 0) coming.push({ key, ops: rest })
-      going.set(key, { key, ops: step.ops.filter(isGoing) })
+      if (rest.length > 0) coming.push({ key, ops: rest, desired })
+      going.set(key, { key, ops: step.ops.filter(isGoing), desired })
     }
     return step.ops.length
   }
@@ -188,9 +189,8 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       return keys > 0
     },
     async remove(pass) {
-      // A key that failed on the way in, or that is wanted otherwise by now, is planned anew: never take away on an old plan.
       const steps = Array.from(going.values())
-        .filter((step) => sync.isCurrent(step.key))
+        .filter((step) => sync.mayRemove(step))
         .toReversed()
       going.clear()
       for (const slice of slicesOf(steps)) {
