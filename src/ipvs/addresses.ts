@@ -1,7 +1,6 @@
 /**
- * The addresses on kube-ipvs0 behind the contract of every kernel table. Key: the address.
- * What could break: IPv6 link-local and loopback addresses on the device are nobody's business, unless a Service of this
- * process wanted one.
+ * The addresses on kube-ipvs0 behind the contract of every kernel table. Key: the address. IPv6 link-local and loopback
+ * addresses on the device are left alone, unless a Service of this process wanted one.
  */
 import { encodeAddAddress, encodeDeleteAddress } from '../netlink/address-codec.ts'
 import { BatchPace } from '../netlink/batch-pace.ts'
@@ -15,8 +14,11 @@ import {
   type AddressOperation,
   type BoundAddress,
   diffAddress,
+  directionOfAddress,
   formatAddressOperation,
   isNeverOurs,
+  isSameAddress,
+  liveAddresses,
   SERVICE_DEVICE,
   stepAddress,
 } from './address-diff.ts'
@@ -38,9 +40,9 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
 
   readonly diff = (_key: string, desired: BoundAddress | undefined, live: BoundAddress | undefined) =>
     diffAddress(desired, live)
-  readonly equal = (a: BoundAddress, b: BoundAddress) => a.prefixLength === b.prefixLength
-  readonly step = (_live: BoundAddress | undefined, op: AddressOperation) => stepAddress(op)
-  readonly direction = (op: AddressOperation) => (op.kind === 'bind' ? 'add' : 'remove')
+  readonly equal = isSameAddress
+  readonly step = stepAddress
+  readonly direction = directionOfAddress
   readonly format = formatAddressOperation
 
   isOurs(address: string): boolean {
@@ -51,11 +53,9 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
     const index = await this.#lookUpDevice(signal)
     if (index === undefined) return new Map()
     const listed = await this.#rtnetlink.listAddresses({ interfaceIndex: index, signal })
-    const wanted = keys === 'all' ? undefined : new Set(keys)
-    const found = new Map<string, BoundAddress>()
-    for (const { address, prefixLength } of listed)
-      if (wanted?.has(address) ?? true) found.set(address, { address, prefixLength })
-    return found
+    if (keys === 'all') return liveAddresses(listed)
+    const wanted = new Set(keys)
+    return liveAddresses(listed.filter(({ address }) => wanted.has(address)))
   }
 
   async apply(ops: readonly AddressOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
@@ -71,10 +71,14 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
         }
       },
     }
-    const results = await runInBatches(ops, sink, this.#pace, signal)
-    const gone = ops.filter((op, index) => op.kind === 'unbind' && results[index] === undefined)
+    const outcomes = (await runInBatches(ops, sink, this.#pace, signal)).map((outcome, index) =>
+      ops[index]?.kind === 'unbind' && isGone(outcome) ? undefined : outcome,
+    )
+    const gone = ops.filter(
+      (op, index) => op.kind === 'unbind' && op.replaced !== true && outcomes[index] === undefined,
+    )
     if (gone.length > 0) this.onUnbound(gone.map(({ address }) => address))
-    return results
+    return outcomes
   }
 
   /** Index of the device when it was last looked up; undefined when there was none. */
@@ -100,13 +104,18 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
   }
 
   #encode(op: AddressOperation, interfaceIndex: number): void {
-    const { address, prefixLength } = op
+    const { address, prefixLength, peer } = op
     switch (op.kind) {
       case 'bind':
         if (isNeverOurs(address)) this.#unusual.add(address)
-        return encodeAddAddress(this.#batch, { address, prefixLength, interfaceIndex })
+        return encodeAddAddress(this.#batch, { address, prefixLength, interfaceIndex, peer })
       case 'unbind':
-        return encodeDeleteAddress(this.#batch, { address, prefixLength, interfaceIndex })
+        return encodeDeleteAddress(this.#batch, { address, prefixLength, interfaceIndex, peer })
     }
   }
+}
+
+/** With a primary IPv4 address the kernel deletes the other ones of its subnet, too, unless promote_secondaries is set. */
+function isGone(outcome: Error | undefined): boolean {
+  return outcome instanceof CodedError && outcome.code === 'EADDRNOTAVAIL'
 }

@@ -86,3 +86,47 @@ describe('IPVS services of other protocols', () => {
     assert.equal(virtualServers().length, 3)
   })
 })
+
+describe('addresses of kube-ipvs0 that are no host addresses', () => {
+  const services = ['10.96.0.1', '10.96.0.2', '10.96.0.3', 'fd00:10:96::1', 'fd00:10:96::2']
+  const right = services.map((address) => `${address}/${address.includes(':') ? 128 : 32}`).toSorted()
+  const writeServices = (): void =>
+    services.forEach((clusterIP, index) => {
+      const ipFamilies = [clusterIP.includes(':') ? 'IPv6' : 'IPv4']
+      bench.write(`s${index}.yaml`, service(`s${index}`, { clusterIP, ipFamilies }))
+    })
+
+  it('are replaced at a start, those of one subnet too, of which the kernel deletes all with the first', async () => {
+    sh(`ip link add kube-ipvs0 type dummy
+      for address in 10.96.0.1/24 10.96.0.2/24 10.96.0.9/24 fd00:10:96::1/64 fd00:10:96::9/64; do ip address add $address dev kube-ipvs0; done
+      ip address add 10.96.0.3 peer 10.96.0.77/32 dev kube-ipvs0
+      ip address add 10.96.0.8 peer 10.96.0.78/32 dev kube-ipvs0
+      ip address add fd00:10:96::2 peer fd00:10:96::77/128 dev kube-ipvs0`)
+    writeServices()
+    const preview = (await bench.command('diff')).stdout.split('\n').filter((line) => line.startsWith('ip address'))
+    assert.ok(preview.includes('ip address add 10.96.0.1/32 dev kube-ipvs0'), preview.join('\n'))
+    assert.ok(preview.includes('ip address delete 10.96.0.8 peer 10.96.0.78/32 dev kube-ipvs0'), preview.join('\n'))
+    assert.equal((await bench.command('', '--once')).code, 0)
+    assert.deepEqual(boundAddresses(), right)
+    assert.equal((await bench.command('diff')).code, 0)
+  })
+
+  it('are replaced as soon as somebody makes them', async () => {
+    writeServices()
+    bench.start()
+    await eventually(() => assert.deepEqual(boundAddresses(), right))
+    const changes = [
+      'ip address delete 10.96.0.1/32 dev kube-ipvs0; ip address add 10.96.0.1/24 dev kube-ipvs0',
+      'ip address add 10.96.0.2/16 dev kube-ipvs0',
+      'ip address add 10.96.0.3 peer 10.5.5.5/32 dev kube-ipvs0',
+      'ip address delete fd00:10:96::1/128 dev kube-ipvs0; ip address add fd00:10:96::1/64 dev kube-ipvs0',
+      'ip address delete fd00:10:96::2/128 dev kube-ipvs0; ip address add fd00:10:96::2 peer fd00::5/128 dev kube-ipvs0',
+    ]
+    for (const change of changes) {
+      sh(change)
+      await eventually(() => assert.deepEqual(boundAddresses(), right, change), 3000)
+    }
+    assert.doesNotMatch(bench.log, /failed and will be tried again/)
+    assert.doesNotMatch(bench.log, /"Removing addresses"/)
+  })
+})
