@@ -69,12 +69,16 @@ export function liveAddresses(listed: Iterable<Binding & { readonly address: str
 
 /** Whether an address is on the device in just this way. */
 export function hasBinding(live: BoundAddress | undefined, binding: Binding): boolean {
-  return live?.bindings.some((it) => compareBindings(it, binding) === 0) ?? false
+  return live?.bindings.some((it) => isSameBinding(it, binding)) ?? false
 }
 
 export function isSameAddress(a: BoundAddress, b: BoundAddress): boolean {
   if (a.bindings === b.bindings) return true
   return a.bindings.length === b.bindings.length && a.bindings.every((binding) => hasBinding(b, binding))
+}
+
+export function isSameBinding(a: Binding, b: Binding): boolean {
+  return compareBindings(a, b) === 0
 }
 
 function compareBindings(a: Binding, b: Binding): number {
@@ -132,7 +136,7 @@ export function stepAddress(live: BoundAddress | undefined, op: AddressOperation
   const { kind, address, prefixLength, peer } = op
   const binding = { prefixLength, peer }
   if (kind === 'bind') return withBinding(live, address, binding)
-  const bindings = live?.bindings.filter((it) => compareBindings(it, binding) !== 0) ?? []
+  const bindings = live?.bindings.filter((it) => !isSameBinding(it, binding)) ?? []
   return bindings.length === 0 ? undefined : { address, bindings }
 }
 

@@ -12,12 +12,14 @@ import type { KernelTable } from '../sync/table.ts'
 import { CodedError } from '../values/errors.ts'
 import {
   type AddressOperation,
+  type Binding,
   type BoundAddress,
   diffAddress,
   directionOfAddress,
   formatAddressOperation,
   isNeverOurs,
   isSameAddress,
+  isSameBinding,
   liveAddresses,
   SERVICE_DEVICE,
   stepAddress,
@@ -31,8 +33,13 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
   /** Loopback and link-local addresses that this process has bound for a Service. */
   readonly #unusual = new Set<string>()
   #deviceIndex: number | undefined
+  /** Operations that are being applied, and how many of them have been sent. */
+  #underWay: readonly AddressOperation[] = []
+  #sent = 0
   /** Hears which addresses have just gone. */
   onUnbound: (addresses: readonly string[]) => void = () => undefined
+  /** The device was to be changed and is not there. */
+  onDeviceMissing: () => void = () => undefined
 
   constructor(rtnetlink: RtnetlinkConnection) {
     this.#rtnetlink = rtnetlink
@@ -60,7 +67,10 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
 
   async apply(ops: readonly AddressOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
     const index = await this.#device(signal)
-    if (index instanceof Error) return ops.map(() => index)
+    if (index instanceof Error) {
+      if (isDeviceMissing(index)) this.onDeviceMissing()
+      return ops.map(() => index)
+    }
     const sink = {
       encode: (op: AddressOperation): void => this.#encode(op, index),
       commit: async (): Promise<readonly Outcome[]> => {
@@ -71,7 +81,12 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
         }
       },
     }
-    const outcomes = (await runInBatches(ops, sink, this.#pace, signal)).map((outcome, index) =>
+    this.#underWay = ops
+    this.#sent = 0
+    const results = await runInBatches(ops, sink, this.#pace, signal).finally(() => {
+      this.#underWay = []
+    })
+    const outcomes = results.map((outcome, index) =>
       ops[index]?.kind === 'unbind' && isGone(outcome) ? undefined : outcome,
     )
     const gone = ops.filter(
@@ -84,6 +99,18 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
   /** Index of the device when it was last looked up; undefined when there was none. */
   get deviceIndex(): number | undefined {
     return this.#deviceIndex
+  }
+
+  /**
+   * Whether an address will be bound in just this way when the operations under way are over, as far as they have been
+   * sent; undefined when they are not about it. Until they are over, no mirror knows of them.
+   */
+  isBoundSoon(binding: Binding & { readonly address: string }): boolean | undefined {
+    for (let index = Math.min(this.#sent, this.#underWay.length) - 1; index >= 0; index--) {
+      const op = this.#underWay[index]
+      if (op?.address === binding.address && isSameBinding(op, binding)) return op.kind === 'bind'
+    }
+    return undefined
   }
 
   async #lookUpDevice(signal: AbortSignal): Promise<number | undefined> {
@@ -105,6 +132,7 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
 
   #encode(op: AddressOperation, interfaceIndex: number): void {
     const { address, prefixLength, peer } = op
+    this.#sent++
     switch (op.kind) {
       case 'bind':
         if (isNeverOurs(address)) this.#unusual.add(address)
@@ -113,6 +141,10 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
         return encodeDeleteAddress(this.#batch, { address, prefixLength, interfaceIndex, peer })
     }
   }
+}
+
+function isDeviceMissing(error: Error): boolean {
+  return error instanceof CodedError && error.code === 'device-missing'
 }
 
 /** With a primary IPv4 address the kernel deletes the other ones of its subnet, too, unless promote_secondaries is set. */

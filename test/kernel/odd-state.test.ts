@@ -1,6 +1,12 @@
 /** States of the kernel that Services never make, but administrators, other programs and refusals do. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { openRtnetlink } from '../../native/open.ts'
+import { auditAddresses } from '../../src/ipvs/address-audit.ts'
+import { AddressTable } from '../../src/ipvs/addresses.ts'
+import { DeviceTable } from '../../src/ipvs/device.ts'
+import { CpuBudget } from '../../src/sync/cpu-budget.ts'
+import { TableSync } from '../../src/sync/table-sync.ts'
 import {
   boundAddresses,
   eventually,
@@ -14,6 +20,7 @@ import {
 import { addRawDestination, addRawService, hasRawService } from '../support/raw-ipvs.ts'
 
 const WEB = service('web', { clusterIP: '10.96.0.1' })
+const signal = new AbortController().signal
 const TCP = 6
 const ESP = 50
 
@@ -128,5 +135,54 @@ describe('addresses of kube-ipvs0 that are no host addresses', () => {
     }
     assert.doesNotMatch(bench.log, /failed and will be tried again/)
     assert.doesNotMatch(bench.log, /"Removing addresses"/)
+  })
+})
+
+describe('the device kube-ipvs0', () => {
+  it('that was given another name is made again, with all of its addresses', async () => {
+    bench.write('web.yaml', WEB, service('other', { clusterIP: '10.96.0.2' }))
+    bench.start()
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.2/32']))
+    sh('ip link set kube-ipvs0 name other0')
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.2/32']), 3000)
+    bench.write('more.yaml', service('more', { clusterIP: '10.96.0.3' }))
+    await eventually(() => assert.equal(boundAddresses().length, 3), 3000)
+    sh('ip link delete other0')
+    await eventually(() => assert.equal(boundAddresses().length, 3))
+  })
+})
+
+describe('auditAddresses', () => {
+  it('finds what was changed on a real device without an announcement', async () => {
+    sh(`ip link add kube-ipvs0 type dummy
+      for address in 10.96.0.1/32 10.96.0.2/32 10.96.0.3/32 fd00::1/128; do ip address add $address dev kube-ipvs0; done`)
+    const rtnetlink = openRtnetlink()
+    const [device, addresses] = [new TableSync(new DeviceTable(rtnetlink)), new TableSync(new AddressTable(rtnetlink))]
+    const doubts: string[] = []
+    const audit = () =>
+      auditAddresses({
+        rtnetlink,
+        device,
+        addresses: {
+          live: (address) => addresses.live(address),
+          liveEntries: () => addresses.liveEntries(),
+          doubt: (keys) => void doubts.push(...keys),
+        },
+        budget: new CpuBudget({ share: 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
+        cpuMs: () => 0,
+        onDoubt: () => undefined,
+        signal,
+      })
+    try {
+      for (const sync of [device, addresses]) await sync.read(0, signal)
+      await audit()
+      assert.deepEqual(doubts, [])
+      sh(`ip address delete 10.96.0.1/32 dev kube-ipvs0; ip address add 10.96.0.2/24 dev kube-ipvs0
+        ip address add 10.96.0.4/32 dev kube-ipvs0; ip address delete fd00::1/128 dev kube-ipvs0`)
+      await audit()
+      assert.deepEqual(doubts.toSorted(), ['10.96.0.1', '10.96.0.2', '10.96.0.4', 'fd00::1'])
+    } finally {
+      rtnetlink.close()
+    }
   })
 })
