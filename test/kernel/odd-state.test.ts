@@ -44,7 +44,7 @@ describe('an endpoint that the kernel refuses', () => {
     bench.start()
     await eventually(() => assert.deepEqual(realServers(), ['10.244.0.1 1']))
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
-    await eventually(() => assert.match(bench.log, /failed.*239\.1\.1\.1.*EINVAL/))
+    await eventually(() => assert.match(bench.log, /failed.*EINVAL.*239\.1\.1\.1/))
   })
 
   it('keeps no removed endpoint in service once another one is usable, and drains end beside it', async () => {
@@ -52,7 +52,7 @@ describe('an endpoint that the kernel refuses', () => {
     bench.start()
     await eventually(() => assert.deepEqual(realServers(), ['10.244.0.1 1', '10.244.0.2 1']))
     bench.write('web.yaml', WEB, slice('web', ['239.1.1.1']))
-    await eventually(() => assert.match(bench.log, /failed.*239\.1\.1\.1.*EINVAL/))
+    await eventually(() => assert.match(bench.log, /failed.*EINVAL.*239\.1\.1\.1/))
     assert.deepEqual(realServers(), ['10.244.0.1 1', '10.244.0.2 1'], 'nothing else could serve')
     bench.write('web.yaml', WEB, slice('web', ['239.1.1.1', '10.244.0.3']))
     await eventually(() => assert.deepEqual(realServers(), ['10.244.0.3 1']))
