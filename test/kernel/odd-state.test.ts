@@ -3,8 +3,11 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { openRtnetlink } from '../../native/open.ts'
 import { auditAddresses } from '../../src/ipvs/address-audit.ts'
+import type { Binding } from '../../src/ipvs/address-diff.ts'
 import { AddressTable } from '../../src/ipvs/addresses.ts'
 import { DeviceTable } from '../../src/ipvs/device.ts'
+import { encodeAddAddress, encodeDeleteAddress } from '../../src/netlink/address-codec.ts'
+import { MessageBatch } from '../../src/netlink/batch.ts'
 import { CpuBudget } from '../../src/sync/cpu-budget.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import {
@@ -94,6 +97,20 @@ describe('IPVS services of other protocols', () => {
   })
 })
 
+/** Deletes a host address of kube-ipvs0 and adds it in another way, in one datagram: nobody is faster. */
+async function rebind(address: string, to: Binding): Promise<void> {
+  const rtnetlink = openRtnetlink()
+  try {
+    const interfaceIndex = (await rtnetlink.getLink('kube-ipvs0'))?.index ?? 0
+    const batch = new MessageBatch(256)
+    encodeDeleteAddress(batch, { address, prefixLength: address.includes(':') ? 128 : 32, interfaceIndex })
+    encodeAddAddress(batch, { address, ...to, interfaceIndex })
+    assert.deepEqual(await rtnetlink.transact(batch), [undefined, undefined])
+  } finally {
+    rtnetlink.close()
+  }
+}
+
 describe('addresses of kube-ipvs0 that are no host addresses', () => {
   const services = ['10.96.0.1', '10.96.0.2', '10.96.0.3', 'fd00:10:96::1', 'fd00:10:96::2']
   const right = services.map((address) => `${address}/${address.includes(':') ? 128 : 32}`).toSorted()
@@ -122,16 +139,18 @@ describe('addresses of kube-ipvs0 that are no host addresses', () => {
     writeServices()
     bench.start()
     await eventually(() => assert.deepEqual(boundAddresses(), right))
-    const changes = [
-      'ip address delete 10.96.0.1/32 dev kube-ipvs0; ip address add 10.96.0.1/24 dev kube-ipvs0',
-      'ip address add 10.96.0.2/16 dev kube-ipvs0',
-      'ip address add 10.96.0.3 peer 10.5.5.5/32 dev kube-ipvs0',
-      'ip address delete fd00:10:96::1/128 dev kube-ipvs0; ip address add fd00:10:96::1/64 dev kube-ipvs0',
-      'ip address delete fd00:10:96::2/128 dev kube-ipvs0; ip address add fd00:10:96::2 peer fd00::5/128 dev kube-ipvs0',
+    const changes: readonly (() => unknown)[] = [
+      () => rebind('10.96.0.1', { prefixLength: 24 }),
+      () => sh('ip address add 10.96.0.2/16 dev kube-ipvs0'),
+      () => sh('ip address add 10.96.0.3 peer 10.5.5.5/32 dev kube-ipvs0'),
+      () => rebind('fd00:10:96::1', { prefixLength: 64 }),
+      () => rebind('fd00:10:96::2', { prefixLength: 128, peer: 'fd00::5' }),
     ]
-    for (const change of changes) {
-      sh(change)
-      await eventually(() => assert.deepEqual(boundAddresses(), right, change), 3000)
+    for (const [index, change] of changes.entries()) {
+      await change()
+      await eventually(() => assert.deepEqual(boundAddresses(), right, `change ${index}`), 3000)
+      const repairs = bench.log.split('Repaired what was changed from outside').length - 1
+      assert.equal(repairs, index + 1)
     }
     assert.doesNotMatch(bench.log, /failed and will be tried again/)
     assert.doesNotMatch(bench.log, /"Removing addresses"/)
