@@ -88,9 +88,9 @@ export class IpvsMode implements Mode {
   }
 
   get connections(): ProbedKernel {
-    const { ipvs, auditIpvs, rtnetlink } = this.kernel.ipvs
+    const { ipvs, auditIpvs, rtnetlink, auditRtnetlink } = this.kernel.ipvs
     const { ipset, auditIpset } = this.kernel.guard
-    return { ipvs, auditIpvs, rtnetlink, ipset, auditIpset }
+    return { ipvs, auditIpvs, rtnetlink, auditRtnetlink, ipset, auditIpset }
   }
 
   contextOf(context: NodeContext): NodeContext {

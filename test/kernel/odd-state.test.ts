@@ -120,20 +120,24 @@ describe('addresses of kube-ipvs0 that are no host addresses', () => {
       bench.write(`s${index}.yaml`, service(`s${index}`, { clusterIP, ipFamilies }))
     })
 
-  it('are replaced at a start, those of one subnet too, of which the kernel deletes all with the first', async () => {
-    sh(`ip link add kube-ipvs0 type dummy
-      for address in 10.96.0.1/24 10.96.0.2/24 10.96.0.9/24 fd00:10:96::1/64 fd00:10:96::9/64; do ip address add $address dev kube-ipvs0; done
+  for (const promotes of [0, 1])
+    it(`are replaced at a start, those of one subnet too (promote_secondaries ${promotes})`, async () => {
+      // Without promote_secondaries the kernel deletes all addresses of a subnet with the first of them.
+      sh(`sysctl -qw net.ipv4.conf.all.promote_secondaries=${promotes}; ip link add kube-ipvs0 type dummy
+      for address in 10.96.0.1/24 10.96.0.2/24 10.96.0.9/24 fd00:10:96::1/64 fd00:10:96::9/64 224.0.0.5/32 255.255.255.255/32
+        do ip address add $address dev kube-ipvs0; done
+      ip address add 10.96.0.10/32 label kube-ipvs0:x dev kube-ipvs0
       ip address add 10.96.0.3 peer 10.96.0.77/32 dev kube-ipvs0
       ip address add 10.96.0.8 peer 10.96.0.78/32 dev kube-ipvs0
       ip address add fd00:10:96::2 peer fd00:10:96::77/128 dev kube-ipvs0`)
-    writeServices()
-    const preview = (await bench.command('diff')).stdout.split('\n').filter((line) => line.startsWith('ip address'))
-    assert.ok(preview.includes('ip address add 10.96.0.1/32 dev kube-ipvs0'), preview.join('\n'))
-    assert.ok(preview.includes('ip address delete 10.96.0.8 peer 10.96.0.78/32 dev kube-ipvs0'), preview.join('\n'))
-    assert.equal((await bench.command('', '--once')).code, 0)
-    assert.deepEqual(boundAddresses(), right)
-    assert.equal((await bench.command('diff')).code, 0)
-  })
+      writeServices()
+      const preview = (await bench.command('diff')).stdout.split('\n').filter((line) => line.startsWith('ip address'))
+      assert.ok(preview.includes('ip address add 10.96.0.1/32 dev kube-ipvs0'), preview.join('\n'))
+      assert.ok(preview.includes('ip address delete 10.96.0.8 peer 10.96.0.78/32 dev kube-ipvs0'), preview.join('\n'))
+      assert.equal((await bench.command('', '--once')).code, 0)
+      assert.deepEqual(boundAddresses(), right)
+      assert.equal((await bench.command('diff')).code, 0)
+    })
 
   it('are replaced as soon as somebody makes them', async () => {
     writeServices()
@@ -157,6 +161,18 @@ describe('addresses of kube-ipvs0 that are no host addresses', () => {
     assert.doesNotMatch(bench.log, /failed and will be tried again/)
     assert.doesNotMatch(bench.log, /"Removing addresses"/)
   })
+
+  it('come back when they were given a lifetime and it ends', async () => {
+    writeServices()
+    bench.start()
+    await eventually(() => assert.deepEqual(boundAddresses(), right))
+    for (const address of ['10.96.0.1/32', 'fd00:10:96::1/128'])
+      sh(`ip address change ${address} dev kube-ipvs0 valid_lft 1 preferred_lft 1`)
+    for (const address of ['10.96.0.1/32', 'fd00:10:96::1/128'])
+      await eventually(() => assert.ok(bench.log.includes(`ip address add ${address} dev kube-ipvs0`), address), 15_000)
+    await eventually(() => assert.deepEqual(boundAddresses(), right))
+    assert.ok(!sh('ip address show dev kube-ipvs0').includes('sec'), 'no address has a lifetime')
+  })
 })
 
 describe('the device kube-ipvs0', () => {
@@ -170,6 +186,19 @@ describe('the device kube-ipvs0', () => {
     await eventually(() => assert.equal(boundAddresses().length, 3), 3000)
     sh('ip link delete other0')
     await eventually(() => assert.equal(boundAddresses().length, 3))
+  })
+
+  it('that was moved to another network namespace is made again', async () => {
+    bench.write('web.yaml', WEB)
+    bench.start()
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
+    sh('ip netns add odd-state && ip link set kube-ipvs0 netns odd-state')
+    try {
+      await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']), 3000)
+    } finally {
+      sh('ip netns delete odd-state')
+    }
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
   })
 })
 
