@@ -188,6 +188,22 @@ describe('the device kube-ipvs0', () => {
     await eventually(() => assert.equal(boundAddresses().length, 3))
   })
 
+  it('is not the link that has its name as an alternative one: that one keeps its addresses', async () => {
+    sh('ip link property add dev eth0 altname kube-ipvs0')
+    try {
+      bench.write('web.yaml', WEB)
+      bench.start()
+      await eventually(() => assert.match(bench.log, /failed and will be tried again.*alternative name/))
+      assert.match(sh('ip -o address show dev eth0'), /inet 10\.0\.2\.15\/24/)
+      assert.doesNotMatch(sh('ip -o address show dev eth0'), /10\.96\.0\.1/)
+      assert.equal((await bench.command('status')).code, 0)
+    } finally {
+      sh('ip link property del dev eth0 altname kube-ipvs0')
+    }
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']), 15_000)
+    assert.match(sh('ip -o address show dev eth0'), /inet 10\.0\.2\.15\/24/)
+  })
+
   it('that was moved to another network namespace is made again', async () => {
     bench.write('web.yaml', WEB)
     bench.start()
