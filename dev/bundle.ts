@@ -1,9 +1,9 @@
 /**
- * Builds the program as the image holds it: `dist/kube-ipvs.mjs` and the chunks of what is loaded on demand.
- * What could break: koffi stays outside (it finds its native part beside its own files), so `node_modules/koffi` goes
- * into the image too.
+ * Builds the program as the image holds it: `dist/kube-ipvs.mjs` and the chunks of what is loaded on demand. koffi stays
+ * outside the bundle, because it looks for its binary in a package of its own, `@koromix/koffi-linux-x64` or `-arm64`: an
+ * image needs both packages in a `node_modules` beside the program (`copyNative`).
  */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { build, type Plugin } from 'esbuild'
@@ -120,7 +120,25 @@ function writeLogLines(path: string): void {
   if (Object.keys(places).length > 0) writeFileSync(`${path}.lines`, JSON.stringify(places))
 }
 
+/** What of koffi a running program reads; the rest are its sources and documentation. */
+const KOFFI_FILES = ['package.json', 'LICENSE.txt', 'index.js', 'index.cjs', 'src']
+
+/**
+ * Copies what the bundle does not hold into `node_modules` of a directory: koffi and its binary for this architecture.
+ * Throws when npm has left the binary out (it is an optional dependency).
+ */
+export function copyNative(directory: string, arch: string = process.arch): void {
+  const binary = `@koromix/koffi-linux-${arch}`
+  const from = join(ROOT, 'node_modules')
+  const to = join(directory, 'node_modules')
+  if (!existsSync(join(from, binary)))
+    throw new Error(`the package ${binary} is not installed: run npm ci on that architecture`)
+  cpSync(join(from, binary), join(to, binary), { recursive: true })
+  for (const file of KOFFI_FILES) cpSync(join(from, 'koffi', file), join(to, 'koffi', file), { recursive: true })
+}
+
 if (import.meta.main) {
   const { entry, bytes } = await bundle()
+  copyNative(dirname(entry))
   process.stdout.write(`${entry}: ${(bytes / 1024).toFixed(0)} KiB with its chunks\n`)
 }

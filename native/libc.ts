@@ -1,6 +1,8 @@
 /**
- * The C library's socket calls through koffi, bound when the first socket is opened and not before.
- * What could break: koffi reads errno of the last call, so `errno()` must come directly after the call that failed.
+ * The C library's socket calls through koffi, bound when the first socket is opened and not before. `errno()` is the
+ * thread's errno at the moment it is called, which koffi does not save, so it has to come directly after the call that
+ * failed. Should the engine make a failing call of its own in between, the error has a wrong name: whatever was sent then
+ * counts as failed and is read again, as after any other error.
  */
 import { createRequire } from 'node:module'
 import { endianness } from 'node:os'

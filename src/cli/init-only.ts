@@ -16,7 +16,8 @@ const DEADLINE_MS = 10_000
 export async function initializeOnly({ configuration }: Settings, log: Log): Promise<number> {
   const problems = new ProblemLog(log)
   log.info(`Using ${configuration.mode} Proxier`)
-  if (configuration.mode === 'iptables') initializeIptablesNode({ configuration, problems, log })
+  // As kube-proxy: the proxy that starts afterwards may lack the right to do it.
+  if (configuration.mode === 'iptables') initializeIptablesNode({ configuration, problems, log })?.()
   else await initializeIpvsNode(configuration, problems, log)
   for (const ipFamily of ipFamilies()) log.info('System initialized and --init-only specified', { ipFamily })
   return 0

@@ -30,6 +30,7 @@ export async function showStatus(flags: FlagValues): Promise<number> {
 
 async function readStatus({ ipvs, rtnetlink }: IpvsKernel, signal: AbortSignal): Promise<Status> {
   const services = await ipvs.listServices({ signal })
+  const { unknownServices: unknownVirtualServers } = ipvs
   const virtualServers: VirtualServerStatus[] = []
   for (const service of services)
     if (service.kind === 'address')
@@ -55,6 +56,7 @@ async function readStatus({ ipvs, rtnetlink }: IpvsKernel, signal: AbortSignal):
     timeoutsSeconds: { tcp: timeouts.tcpSeconds, tcpFin: timeouts.tcpFinSeconds, udp: timeouts.udpSeconds },
     virtualServers: virtualServers.sort((a, b) => (a.key < b.key ? -1 : 1)),
     fwmarkVirtualServers: services.filter((service) => service.kind === 'fwmark').length,
+    unknownVirtualServers,
   }
 }
 

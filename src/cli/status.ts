@@ -46,6 +46,8 @@ export interface Status {
   readonly virtualServers: readonly VirtualServerStatus[]
   /** Virtual servers by firewall mark: never ours. */
   readonly fwmarkVirtualServers: number
+  /** Virtual servers of protocols that no Service has: never ours. */
+  readonly unknownVirtualServers: number
 }
 
 /** Our sets of both families. */
@@ -136,10 +138,7 @@ function summary(status: Status, style: Style): string[] {
         ? 'kube-ipvs0 does not exist'
         : `kube-ipvs0 (${device.kind === '' ? 'no kind' : device.kind}), ${device.addresses.length} addresses`,
     ],
-    [
-      'virtual servers',
-      `${virtualServers.length}${status.fwmarkVirtualServers === 0 ? '' : ` and ${status.fwmarkVirtualServers} by firewall mark`}`,
-    ],
+    ['virtual servers', virtualServersText(status)],
     ['real servers', `${realServers}${draining === 0 ? '' : `, ${draining} draining`}`],
     ['iptables', `${status.iptables.backEnd ?? 'none'}: ${status.iptables.reason}`],
     ['sets', setsText(status.sets)],
@@ -151,6 +150,14 @@ function summary(status: Status, style: Style): string[] {
     [{ title: '' }, { title: '' }],
     rows.map(([name, value]) => [{ text: name, paint: (text: string) => style('dim', text) }, value]),
   )
+}
+
+function virtualServersText({ virtualServers, fwmarkVirtualServers, unknownVirtualServers }: Status): string {
+  const others = [
+    ...(fwmarkVirtualServers === 0 ? [] : [`${fwmarkVirtualServers} by firewall mark`]),
+    ...(unknownVirtualServers === 0 ? [] : [`${unknownVirtualServers} of other protocols`]),
+  ]
+  return [virtualServers.length, ...others].join(' and ')
 }
 
 function setsText(sets: SetsStatus | null): string {

@@ -1,22 +1,22 @@
 /**
- * Which flows are stale: those to a UDP frontend that are answered by somebody who no longer should. Pure.
- * What could break: address and port are compared, of the frontend as of the endpoint (kube-proxy compares addresses
- * alone); and an endpoint that still serves keeps its flows whatever policy, topology or its end say, as in kube-proxy.
+ * Which flows are stale: those to a UDP frontend that are answered by somebody who no longer should. Pure. As in
+ * kube-proxy, address and port are compared, and only an endpoint that serves keeps its flows: it does whatever policy,
+ * topology or its end say, and an endpoint that is ready without serving does not. Unlike in kube-proxy 1.36, a port
+ * without any serving endpoint keeps no flow.
  */
 import { type Frontend, type FrontendKey, frontendKey } from '../service/frontends.ts'
 import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
 import type { Flow, FlowFilter } from './types.ts'
 
 /** What of a frontend says who may answer its flows. */
-export type FlowFrontend = Pick<Frontend, 'endpoints' | 'candidates'>
+export type FlowFrontend = Pick<Frontend, 'candidates'>
 
 /** UDP frontends whose flows may be stale, as they are now; undefined: it is no more. */
 export type Suspects = ReadonlyMap<FrontendKey, FlowFrontend | undefined>
 
-/** Who may go on answering flows to a frontend, as `ip:port`: its real servers, and every endpoint that serves. */
-export function keptEndpoints({ endpoints, candidates }: FlowFrontend): ReadonlySet<string> {
+/** Who may go on answering flows to a frontend, as `ip:port`: every endpoint that serves. */
+export function keptEndpoints({ candidates }: FlowFrontend): ReadonlySet<string> {
   const kept = new Set<string>()
-  for (const { address, port } of endpoints) kept.add(formatEndpoint(address, port))
   for (const { address, port, source } of candidates) if (source.serving) kept.add(formatEndpoint(address, port))
   return kept
 }

@@ -13,6 +13,7 @@ export interface ProbedKernel {
   readonly ipvs: { readonly counters: Readonly<NetlinkCounters> }
   readonly auditIpvs: { readonly counters: Readonly<NetlinkCounters> }
   readonly rtnetlink: { readonly counters: Readonly<NetlinkCounters> }
+  readonly auditRtnetlink: { readonly counters: Readonly<NetlinkCounters> }
   readonly ipset: { readonly counters: Readonly<NetlinkCounters> }
   readonly auditIpset: { readonly counters: Readonly<NetlinkCounters> }
 }
@@ -55,19 +56,17 @@ export function startBenchProbe(file: string, kernel: ProbedKernel): void {
   write(null)
 }
 
-function readingOf({
-  ipvs,
-  auditIpvs,
-  rtnetlink,
-  ipset,
-  auditIpset,
-}: ProbedKernel): Omit<ProbeReading, 'eventLoopMaxMs'> {
+function readingOf(kernel: ProbedKernel): Omit<ProbeReading, 'eventLoopMaxMs'> {
   const { heapUsed, external } = process.memoryUsage()
+  const changes = [kernel.ipvs, kernel.rtnetlink, kernel.ipset]
+  const audits = [kernel.auditIpvs, kernel.auditRtnetlink, kernel.auditIpset]
+  const sum = (of: typeof changes, counter: 'messagesSent' | 'datagramsSent'): number =>
+    of.reduce((total, { counters }) => total + counters[counter], 0)
   return {
-    messages: ipvs.counters.messagesSent + rtnetlink.counters.messagesSent + ipset.counters.messagesSent,
-    datagrams: ipvs.counters.datagramsSent + rtnetlink.counters.datagramsSent + ipset.counters.datagramsSent,
-    auditMessages: auditIpvs.counters.messagesSent + auditIpset.counters.messagesSent,
-    auditDatagrams: auditIpvs.counters.datagramsSent + auditIpset.counters.datagramsSent,
+    messages: sum(changes, 'messagesSent'),
+    datagrams: sum(changes, 'datagramsSent'),
+    auditMessages: sum(audits, 'messagesSent'),
+    auditDatagrams: sum(audits, 'datagramsSent'),
     heapUsedMiB: heapUsed / MIB,
     externalMiB: external / MIB,
   }

@@ -42,6 +42,8 @@ export class IptablesMode implements Mode {
   readonly #counts = { IPv4: new RuleCounts(), IPv6: new RuleCounts() }
   #hasCounters = false
   #cleaning: Promise<void> | undefined
+  /** Lets node ports answer at 127.0.0.0/8; undefined when that is done, or not to be done. */
+  #openLocalnet: (() => void) | undefined
 
   /** Rejects with `iptables-missing`, which says what to install. */
   static async open(options: ModeOptions): Promise<IptablesMode> {
@@ -63,6 +65,7 @@ export class IptablesMode implements Mode {
       onPass: (report, durationMs, family, full) => {
         const failed = report.failures.length > 0
         this.#counts[family].passed({ full, changed: report.applied > 0, failed, durationMs })
+        this.#openLocalnetOnceGuarded()
         onRulesPassed(report, durationMs, family)
       },
       onMissing: ({ code, match, message }) =>
@@ -127,7 +130,7 @@ export class IptablesMode implements Mode {
     const { problems, log } = this.#options
     const { mode, reason } = this.#kernel.iptables.choice
     log.info('Using iptables', { backEnd: mode, reason })
-    initializeIptablesNode({ configuration: this.#options.configuration(), problems, log })
+    this.#openLocalnet = initializeIptablesNode({ configuration: this.#options.configuration(), problems, log })
     this.#hasCounters = await this.#makeCounters(signal)
     this.dataplane.kernelIs({ hasCounters: this.#hasCounters, isLiberal: isLiberal() })
   }
@@ -181,6 +184,12 @@ export class IptablesMode implements Mode {
     await this.dataplane.close()
     await this.#cleaning
     this.#kernel.close()
+  }
+
+  #openLocalnetOnceGuarded(): void {
+    if (this.#openLocalnet === undefined || !this.dataplane.guardsLoopback) return
+    this.#openLocalnet()
+    this.#openLocalnet = undefined
   }
 
   async #removeLeftovers(): Promise<void> {

@@ -23,6 +23,7 @@ export class IpvsMode implements Mode {
   readonly dataplane: IpvsDataplane
   readonly #options: ModeOptions
   readonly #guard: SetsAndRules
+  #hasNamedUnknown = false
 
   /** Rejects with `module-missing` and the like when ipvs mode cannot work here. */
   static async open(options: ModeOptions): Promise<IpvsMode> {
@@ -87,9 +88,9 @@ export class IpvsMode implements Mode {
   }
 
   get connections(): ProbedKernel {
-    const { ipvs, auditIpvs, rtnetlink } = this.kernel.ipvs
+    const { ipvs, auditIpvs, rtnetlink, auditRtnetlink } = this.kernel.ipvs
     const { ipset, auditIpset } = this.kernel.guard
-    return { ipvs, auditIpvs, rtnetlink, ipset, auditIpset }
+    return { ipvs, auditIpvs, rtnetlink, auditRtnetlink, ipset, auditIpset }
   }
 
   contextOf(context: NodeContext): NodeContext {
@@ -128,6 +129,7 @@ export class IpvsMode implements Mode {
 
   passed(report: PassReport): void {
     this.#reportDevice()
+    this.#nameUnknown()
     if (report.failures.length === 0 && report.unreadable.length === 0 && !this.isPending) this.#guard.allowRemovals()
   }
 
@@ -150,6 +152,15 @@ export class IpvsMode implements Mode {
     const wrong = kind !== undefined && kind !== DEVICE_KIND
     const problems = wrong ? [{ code: 'device-kind', subject: SERVICE_DEVICE, message }] : []
     this.#options.problems.report('device', SERVICE_DEVICE, problems)
+  }
+
+  /** The kernel takes IPVS services of any protocol; what Services cannot be is left alone, which is worth a word. */
+  #nameUnknown(): void {
+    const { ipvs, auditIpvs } = this.kernel.ipvs
+    const services = Math.max(ipvs.unknownServices, auditIpvs.unknownServices)
+    if (services === 0 || this.#hasNamedUnknown) return
+    this.#hasNamedUnknown = true
+    this.#options.log.info('Leaving IPVS services of other protocols than TCP, UDP and SCTP alone', { services })
   }
 
   #reportLeftOut({ code, match, message }: MissingMatchError, leftOut: readonly string[]): void {

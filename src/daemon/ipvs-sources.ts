@@ -12,7 +12,7 @@ const TURN_MS = 4
 
 export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSources {
   const { guard, virtualServers, device, addresses, drains } = dataplane
-  const { ipvs, auditIpvs, rtnetlink } = kernel.ipvs
+  const { ipvs, auditIpvs, rtnetlink, auditRtnetlink } = kernel.ipvs
   const { ipset, auditIpset } = kernel.guard
   return {
     tables: [guard.sets, guard.entries, ...guard.loops.map(({ sync }) => sync), virtualServers, device, addresses],
@@ -24,6 +24,7 @@ export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSou
       connection('ipvs', ipvs),
       connection('ipvs-audit', auditIpvs),
       connection('rtnetlink', rtnetlink),
+      connection('rtnetlink-audit', auditRtnetlink),
       connection('ipset', ipset),
       connection('ipset-audit', auditIpset),
     ],

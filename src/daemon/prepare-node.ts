@@ -54,14 +54,18 @@ export async function initializeNode(options: NodeInitialization): Promise<void>
 
 type Reports = Pick<NodeInitialization, 'configuration' | 'problems' | 'log'>
 
-/** The same in iptables mode, which asks nothing of the kernel. */
-export function initializeIptablesNode(options: Reports): void {
+/**
+ * The same in iptables mode, which asks nothing of the kernel. Returns what lets node ports answer at 127.0.0.0/8, where
+ * they do: until the rule is written that guards these addresses, others in the node's network could reach what
+ * listens there (CVE-2020-8558), so it is to be called after that.
+ */
+export function initializeIptablesNode(options: Reports): (() => void) | undefined {
   const { configuration, log } = options
   setConntrack(options)
   const { includesLoopback } = nodePortRangesOf(configuration.nodePortAddresses, [], {})
-  if (!configuration.iptables.localhostNodePorts || !includesLoopback) return
+  if (!configuration.iptables.localhostNodePorts || !includesLoopback) return undefined
   log.info(LOCALNET, { ipFamily: 'IPv4' })
-  setSysctls(iptablesSysctls(true), options)
+  return () => setSysctls(iptablesSysctls(true), options)
 }
 
 const LOCALNET =

@@ -18,6 +18,7 @@ export interface ProxyMetricsOptions {
   readonly configuration: Pick<KubeProxyConfiguration, 'featureGates' | 'kubeIPVS'>
   readonly mode: Pick<Mode, 'families' | 'rules' | 'sources'>
   readonly desired: DesiredFrontends
+  readonly nodeName: string
   /** Requests to the API server, counted by whoever makes them. */
   readonly requests?: RequestCounts
   /** Milliseconds on a clock that never goes back. */
@@ -25,14 +26,14 @@ export interface ProxyMetricsOptions {
 }
 
 export function proxyMetrics(options: ProxyMetricsOptions): Metrics {
-  const { mode } = options
+  const { mode, nodeName } = options
   const sources = sourcesOf(options)
   const rulesPending =
     sources.rules === undefined
       ? undefined
       : (family: IpFamily): boolean => mode.rules.some((loop) => loop.family === family && loop.isPending)
   return new Metrics({
-    sync: new SyncCounts({ families: mode.families, wallMs: Date.now, rulesPending }),
+    sync: new SyncCounts({ families: mode.families, wallMs: Date.now, nodeName, rulesPending }),
     requests: options.requests ?? new RequestCounts(),
     sources,
   })

@@ -1,9 +1,11 @@
 /**
- * Looks after what announces no change: virtual servers, sets, and the rules of legacy iptables.
- * What could break: all of it together stays below a share of one core; a look says where to read again, never what to do.
+ * Audits what announces no change (virtual servers, sets, the rules of legacy iptables), and now and then the addresses,
+ * of which an announcement may have been lost. All of it together stays below a share of one core; an audit says where to
+ * read again, never what to do.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditSets } from '../ipset/audit.ts'
+import { auditAddresses } from '../ipvs/address-audit.ts'
 import { auditVirtualServers } from '../ipvs/audit.ts'
 import { auditForEver } from '../sync/audit.ts'
 import { CpuBudget } from '../sync/cpu-budget.ts'
@@ -16,7 +18,9 @@ import type { IpvsKernel } from './ipvs-kernel.ts'
 const CPU_SHARE = 0.003
 /** Large sets are listed once in so many rounds; in the others their entries are only counted. */
 const THOROUGH_ROUNDS = 10
-/** What a small table needs goes at once. */
+/** Addresses are listed at most this often. */
+const ADDRESS_PERIOD_MS = 300_000
+/** What a small table needs is spent at once. */
 const CREDIT_MS = 20
 
 /** Hears of audits, for whoever counts them. */
@@ -36,7 +40,8 @@ export interface IpvsAuditOptions {
   readonly periodMs: number
   /** A pass should look at what is doubted now. */
   readonly onDoubt: () => void
-  readonly onError: (error: unknown) => void
+  /** An audit failed; until one of its next rounds works, what others change in that table is not noticed. */
+  readonly onError: (error: unknown, audit: string) => void
   readonly observer?: AuditObserver | undefined
   readonly now: () => number
   readonly signal: AbortSignal
@@ -52,8 +57,14 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
     sleep: (ms, abort) => sleep(ms, undefined, { signal: abort }),
   })
   const { guard } = dataplane
-  const every = (audit: string, round: (abort: AbortSignal) => Promise<void>): Promise<void> =>
-    auditForEver({ periodMs, round: observed(audit, round, options), onError, now, signal })
+  const every = (audit: string, round: (abort: AbortSignal) => Promise<void>, atLeastMs = 0): Promise<void> =>
+    auditForEver({
+      periodMs: Math.max(periodMs, atLeastMs),
+      round: observed(audit, round, options),
+      onError: (error) => onError(error, audit),
+      now,
+      signal,
+    })
   let rounds = 0
   // Each at its own pace: a large table of virtual servers takes many minutes.
   await Promise.all([
@@ -80,6 +91,20 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
         onDoubt,
         signal: abort,
       }),
+    ),
+    every(
+      'addresses',
+      (abort) =>
+        auditAddresses({
+          rtnetlink: kernel.auditRtnetlink,
+          device: dataplane.device,
+          addresses: dataplane.addresses,
+          budget,
+          cpuMs,
+          onDoubt,
+          signal: abort,
+        }),
+      ADDRESS_PERIOD_MS,
     ),
     every('rules', async () => {
       if (guardKernel.iptables.choice.mode === 'legacy') for (const family of families) guard.doubtRules(family)

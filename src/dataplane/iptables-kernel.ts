@@ -16,6 +16,7 @@ import { HostIptables } from '../node/iptables-programs.ts'
 import { runProgram } from '../node/programs.ts'
 import { isLinkLocal, isLoopback } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import { keepListening } from './announcements.ts'
 import { chooseBackEnd } from './iptables-back-end.ts'
 import { LateConntrack } from './late-conntrack.ts'
 
@@ -90,41 +91,30 @@ export async function countedPackets(): Promise<CountedPackets> {
   }
 }
 
-/** After a failure of the socket itself. */
-const REOPEN_MS = 1000
-
 /** Listens to changes of the node's addresses until closed. */
 export function watchAddresses(onChange: () => void, onError: (error: unknown) => void): { close(): void } {
-  let timer: NodeJS.Timeout | undefined
   const groups = [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR]
-  const open = (): { close(): void } =>
-    openRtnetlinkEvents({ groups }, (event) => {
-      switch (event.kind) {
-        case 'link':
-          return event.change === 'deleted' ? onChange() : undefined
-        case 'address': {
-          const { address } = event.address
-          // Each new pod brings a link-local address; such a one never counts for the node.
-          return isLoopback(address) || (address.includes(':') && isLinkLocal(address)) ? undefined : onChange()
+  return keepListening({
+    open: (onFailed) =>
+      openRtnetlinkEvents({ groups }, (event) => {
+        switch (event.kind) {
+          case 'link':
+            return event.change === 'deleted' ? onChange() : undefined
+          case 'address': {
+            const { address } = event.address
+            // Each new pod brings a link-local address; such a one never counts for the node.
+            return isLoopback(address) || (address.includes(':') && isLinkLocal(address)) ? undefined : onChange()
+          }
+          case 'route':
+            return
+          case 'overrun':
+            onError(event.cause)
+            return onChange()
+          case 'failed':
+            return onFailed(event.cause)
         }
-        case 'route':
-          return
-        case 'overrun':
-          onError(event.cause)
-          return onChange()
-        case 'failed':
-          onError(event.cause)
-          timer = setTimeout(() => {
-            events = open()
-            onChange()
-          }, REOPEN_MS)
-      }
-    })
-  let events = open()
-  return {
-    close() {
-      clearTimeout(timer)
-      events.close()
-    },
-  }
+      }),
+    onLost: onChange,
+    onError,
+  })
 }

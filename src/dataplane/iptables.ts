@@ -6,7 +6,7 @@
 import type { FlowTable } from '../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../conntrack/stale-flows.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
-import { IPTABLES_MODE } from '../iptables/layout.ts'
+import { IPTABLES_MODE, LOOPBACK_GUARD } from '../iptables/layout.ts'
 import { localTrafficOf } from '../iptables/local-traffic.ts'
 import { IptablesTable } from '../iptables/table.ts'
 import { type ServiceChainSettings, WantedServiceChains } from '../iptables/wanted-service-chains.ts'
@@ -155,6 +155,15 @@ export class IptablesDataplane implements Dataplane {
   /** Whether everything that is wanted is in the kernel, and what nothing wants was allowed to go. */
   get isComplete(): boolean {
     return !this.#first && this.loops.every((loop) => !loop.isPending && loop.isClean)
+  }
+
+  /** Whether the kernel has the rule that drops packets from outside to 127.0.0.0/8, and all that leads to it. */
+  get guardsLoopback(): boolean {
+    const { sync } = this.#families.get('IPv4')?.loop ?? {}
+    return LOOPBACK_GUARD.every((key) => {
+      const wanted = sync?.desired(key)
+      return wanted !== undefined && wanted === sync?.live(key)
+    })
   }
 
   get loops(): readonly RuleLoop[] {

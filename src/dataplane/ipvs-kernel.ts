@@ -1,28 +1,25 @@
-/**
- * The kernel side of ipvs mode: opens the connections and tables, checks what the kernel has, and listens to it.
- * What could break: announcements of the kernel only say which keys to read again; nothing is concluded from them.
- */
-import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../native/open.ts'
+/** The kernel side of ipvs mode: opens the connections and tables, and checks what the kernel has. */
+import { openNetlinkConnection, openRtnetlink } from '../../native/open.ts'
 import type { FlowTable } from '../conntrack/connection.ts'
-import { isNeverOurs, SERVICE_DEVICE } from '../ipvs/address-diff.ts'
 import { AddressTable } from '../ipvs/addresses.ts'
 import { IpvsConnection } from '../ipvs/connection.ts'
 import { DeviceTable } from '../ipvs/device.ts'
 import { VirtualServerTable } from '../ipvs/table.ts'
 import type { VirtualServerFields } from '../ipvs/types.ts'
-import { NETLINK_GENERIC, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../netlink/constants.ts'
+import { NETLINK_GENERIC } from '../netlink/constants.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
-import type { RtnetlinkEvent } from '../netlink/rtnetlink-events.ts'
 import type { Cidr } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
-import type { IpvsDataplane, IpvsTables } from './ipvs.ts'
+import type { IpvsTables } from './ipvs.ts'
 import { LateConntrack } from './late-conntrack.ts'
 
 export interface IpvsKernel {
   readonly ipvs: IpvsConnection
-  /** Its own connection: a list never holds a change up. */
+  /** Its own connection: a change never waits for a list of the audit. */
   readonly auditIpvs: IpvsConnection
   readonly rtnetlink: RtnetlinkConnection
+  /** Its own connection, as `auditIpvs`. */
+  readonly auditRtnetlink: RtnetlinkConnection
   readonly conntrack: FlowTable
   readonly tables: IpvsTables
   close(): void
@@ -33,11 +30,13 @@ export async function openIpvsKernel(excluded: readonly Cidr[], signal: AbortSig
   const ipvs = await openIpvs(signal)
   const auditIpvs = await openIpvs(signal)
   const rtnetlink = openRtnetlink()
+  const auditRtnetlink = openRtnetlink()
   const conntrack = new LateConntrack()
   return {
     ipvs,
     auditIpvs,
     rtnetlink,
+    auditRtnetlink,
     conntrack,
     tables: {
       virtualServers: new VirtualServerTable(ipvs, excluded),
@@ -48,6 +47,7 @@ export async function openIpvsKernel(excluded: readonly Cidr[], signal: AbortSig
       ipvs.close()
       auditIpvs.close()
       rtnetlink.close()
+      auditRtnetlink.close()
       conntrack.close()
     },
   }
@@ -97,74 +97,4 @@ export async function checkScheduler(ipvs: IpvsConnection, scheduler: string, si
   batch.deleteService(PROBE)
   const [deleted] = await batch.commit({ signal })
   if (deleted !== undefined) throw deleted
-}
-
-export interface KernelWatchOptions {
-  readonly kernel: IpvsKernel
-  readonly dataplane: IpvsDataplane
-  /** A pass should look at what is doubted now. */
-  readonly onDoubt: () => void
-  /** Addresses of other interfaces may have changed. */
-  readonly onNodeAddresses: () => void
-  readonly onError: (error: unknown) => void
-}
-
-/** After a failure of the socket itself. */
-const REOPEN_MS = 1000
-
-/** Listens to changes of links and addresses until closed. */
-export function watchKernel(options: KernelWatchOptions): { close(): void } {
-  const { kernel, dataplane, onDoubt, onNodeAddresses, onError } = options
-  const { addresses } = kernel.tables
-  let timer: NodeJS.Timeout | undefined
-  const doubtEverything = (cause: unknown): void => {
-    onError(cause)
-    onNodeAddresses()
-    doubtDevice()
-  }
-  const doubtDevice = (): void => {
-    dataplane.device.doubt([SERVICE_DEVICE])
-    dataplane.addresses.doubt('all')
-    onDoubt()
-  }
-  const listener = (event: RtnetlinkEvent): void => {
-    switch (event.kind) {
-      case 'link':
-        if (event.link.name !== SERVICE_DEVICE) {
-          if (event.change === 'deleted') onNodeAddresses()
-        } else if (event.change === 'deleted' || event.link.index !== addresses.deviceIndex) doubtDevice()
-        return
-      case 'address': {
-        const { address, interfaceIndex } = event.address
-        if (interfaceIndex !== addresses.deviceIndex) {
-          // Each new pod brings a link-local address; such a one never counts for the node.
-          if (!isNeverOurs(address)) onNodeAddresses()
-          return
-        }
-        // Our own changes come back for IPv6; they agree with the mirror.
-        if ((dataplane.addresses.live(address) !== undefined) === (event.change === 'new')) return
-        dataplane.addresses.doubt([address])
-        return onDoubt()
-      }
-      case 'route':
-        return
-      case 'overrun':
-        return doubtEverything(event.cause)
-      case 'failed':
-        timer = setTimeout(() => {
-          events = open()
-        }, REOPEN_MS)
-        return doubtEverything(event.cause)
-    }
-  }
-  const groups = [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR]
-  const open = (): { close(): void } =>
-    openRtnetlinkEvents({ groups, ignorePortIds: [kernel.rtnetlink.portId] }, listener)
-  let events = open()
-  return {
-    close() {
-      clearTimeout(timer)
-      events.close()
-    },
-  }
 }

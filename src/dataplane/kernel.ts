@@ -11,7 +11,8 @@ import type { IpFamily } from '../values/protocol.ts'
 import { type AuditObserver, auditIpvsMode } from './audits.ts'
 import { type GuardKernel, openGuardKernel } from './guard-kernel.ts'
 import type { IpvsDataplane } from './ipvs.ts'
-import { type IpvsKernel, openIpvsKernel, watchKernel } from './ipvs-kernel.ts'
+import { type IpvsKernel, openIpvsKernel } from './ipvs-kernel.ts'
+import { watchKernel } from './kernel-watch.ts'
 import { watchRules } from './rule-watch.ts'
 
 /** Opening loads modules, which may take a while on a slow disk. */
@@ -99,7 +100,7 @@ export function audit({ kernel, dataplane, log, ...options }: KernelFollowOption
     periodMs: options.auditPeriodMs,
     onDoubt: options.onDoubt,
     observer: options.auditObserver,
-    onError: (error) => log.warn('An audit failed', { error }),
+    onError: (error, name) => log.warn('An audit failed', { audit: name, error }),
     now: options.now,
     signal: options.signal,
   })

@@ -23,9 +23,8 @@ export interface RuleLoopOptions {
   readonly onError: (error: unknown) => void
 }
 
-/** First and longest wait after the rules could not be read. */
-const RETRY_FIRST_MS = 1000
-const RETRY_LAST_MS = 30_000
+/** After a failure nobody foresaw. */
+const UNEXPECTED_RETRY_MS = 1000
 
 export class RuleLoop {
   readonly family: IpFamily
@@ -37,7 +36,6 @@ export class RuleLoop {
   #clean = false
   #asked = 0
   #done = 0
-  #unreadable = 0
 
   constructor(options: RuleLoopOptions) {
     this.#options = options
@@ -82,7 +80,6 @@ export class RuleLoop {
     const startedMs = now()
     const mayRemove = this.#mayRemove
     const isFull = !this.sync.isKnown
-    let readable = false
     try {
       const report = await this.#reconciler.pass({ signal, now, mayRemove })
       const failures = report.failures.filter(({ error }) => {
@@ -90,18 +87,16 @@ export class RuleLoop {
         return !(error instanceof MissingMatchError)
       })
       if (failures.length > 0) this.sync.forget()
-      readable = report.unreadable.length === 0
-      this.#clean = mayRemove && readable && this.#reconciler.nextDueMs() === undefined
+      this.#clean = mayRemove && this.#reconciler.nextDueMs() === undefined
       this.#done = asked
       const { applied, repairs, unreadable } = report
       onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this.family, isFull)
+      return this.#reconciler.nextDueMs()
     } catch (error) {
       if (signal.aborted) return undefined
       this.#done = asked
       onError(error)
+      return now() + UNEXPECTED_RETRY_MS
     }
-    this.#unreadable = readable ? 0 : this.#unreadable + 1
-    if (readable) return this.#reconciler.nextDueMs()
-    return now() + Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** (this.#unreadable - 1))
   }
 }

@@ -6,10 +6,11 @@ import { openNetlinkGroups } from '../../native/open.ts'
 import type { ChainLayout } from '../iptables/layout.ts'
 import { LookThrottle } from '../iptables/look-throttle.ts'
 import { NFNLGRP_NFTABLES } from '../iptables/nft-codec.ts'
-import { type NftEvent, NftEvents } from '../iptables/nft-events.ts'
+import { NftEvents } from '../iptables/nft-events.ts'
 import { NETLINK_NETFILTER } from '../netlink/constants.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
+import { keepListening } from './announcements.ts'
 
 export interface RuleWatchOptions {
   readonly iptables: HostIptables
@@ -25,8 +26,6 @@ export interface RuleWatchOptions {
   readonly onError: (error: unknown) => void
 }
 
-/** After a failure of the socket itself. */
-const REOPEN_MS = 1000
 const SETTLE_LONGEST_MS = 2000
 
 /** Listens to changes of rules until closed; with legacy iptables there is nothing to hear. */
@@ -36,7 +35,6 @@ export function watchRules({ iptables, layout, settleMs = 0, doubtRules, onError
   if (iptables.choice.mode === 'legacy') return { close: () => undefined }
   const throttle = new LookThrottle()
   let lookTimer: NodeJS.Timeout | undefined
-  let reopenTimer: NodeJS.Timeout | undefined
   const look = (...families: readonly IpFamily[]): void => {
     for (const family of families) throttle.request(family)
     clearTimeout(lookTimer)
@@ -63,32 +61,31 @@ export function watchRules({ iptables, layout, settleMs = 0, doubtRules, onError
       Math.max(0, waitMs),
     )
   }
-  const listener = (event: NftEvent): void => {
-    switch (event.kind) {
-      case 'changed':
-        return settle(event.change.family)
-      case 'overrun':
-        return look(...IP_FAMILIES)
-      case 'failed':
-        onError(event.cause)
-        reopenTimer = setTimeout(() => {
-          events = open()
-          look(...IP_FAMILIES)
-        }, REOPEN_MS)
-    }
-  }
-  const open = (): NftEvents => {
+  const open = (onFailed: (cause: unknown) => void): NftEvents => {
     const transport = openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES])
-    const opened = new NftEvents(transport, layout, (portId) => iptables.isOwn(portId), listener)
+    const opened = new NftEvents(
+      transport,
+      layout,
+      (portId) => iptables.isOwn(portId),
+      (event) => {
+        switch (event.kind) {
+          case 'changed':
+            return settle(event.change.family)
+          case 'overrun':
+            return look(...IP_FAMILIES)
+          case 'failed':
+            return onFailed(event.cause)
+        }
+      },
+    )
     opened.start()
     return opened
   }
-  let events = open()
+  const events = keepListening({ open, onLost: () => look(...IP_FAMILIES), onError })
   return {
     close() {
       clearTimeout(settleTimer)
       clearTimeout(lookTimer)
-      clearTimeout(reopenTimer)
       events.close()
     },
   }

@@ -1,7 +1,7 @@
 /**
- * Which kernel tables cannot be written: not a key that fails, but the table.
- * What could break: whoever may create Services can make keys that fail, and must not take a node out of service with
- * them. So a table of Services' things is in trouble only when nothing is in it, or for reasons that no item has.
+ * Which kernel tables cannot be written: not a key that fails, but the table. Whoever may create Services can make keys
+ * that fail, and must not take a node out of service with them. So a table of Services' things is in trouble only when
+ * nothing is in it, or for reasons that no item has.
  */
 import { CATALOGUE } from '../ipset/catalogue.ts'
 import type { TableSync } from '../sync/table-sync.ts'
@@ -18,15 +18,23 @@ export interface TableHealth {
 
 type Wanted = Pick<TableSync<unknown, unknown>, 'failing' | 'desired' | 'desiredCount'>
 
-/** What goes wrong with a table, whichever key it shows at. A Service cannot bring these about. */
+/**
+ * What goes wrong with a table, whichever key it shows at: rights, memory, a module or device that is gone, answers of the
+ * kernel that are lost or make no sense. A Service cannot bring these about, as it can EINVAL (an address that the kernel
+ * refuses) or EPROTONOSUPPORT (SCTP where IPVS was built without).
+ */
 const FAULTS_OF_TABLES: ReadonlySet<string> = new Set([
   'EPERM',
   'ENODEV',
   'ENOMEM',
   'ENOBUFS',
   'netlink-timeout',
+  'netlink-overrun',
+  'netlink-truncated',
+  'netlink-malformed',
   'netlink-closed',
   'genl-family-missing',
+  'device-missing',
 ])
 
 /** The chains of iptables mode after a pass over rules: most are of Services, and a single one may be a bad one. */

@@ -154,25 +154,28 @@ export function decodeVersions(message: ReceivedMessage, command: 'PROTOCOL' | '
 }
 
 /**
- * Reads the header of a set out of a LIST message. undefined: the message goes on with the entries of the set that the
- * one before it began.
+ * Reads the header of a set out of a LIST message; undefined when the message continues the entries of the set before it,
+ * and for a set whose name is not wanted, of which nothing else is looked at: it may be of any type.
  */
-export function decodeHeader(message: ReceivedMessage): ListedSet | undefined {
+export function decodeHeader(
+  message: ReceivedMessage,
+  isWanted: (name: string) => boolean = () => true,
+): ListedSet | undefined {
   const attributes = ipsetAttributes(message, 'LIST')
   let name: string | undefined
   let type: string | undefined
   let family: IpFamily | undefined
-  let data: DecodedParameters | undefined
+  let data: AttributeCursor | undefined
   while (attributes.next()) {
     if (attributes.type === IPSET_ATTR.SETNAME) name = attributes.string()
     else if (attributes.type === IPSET_ATTR.TYPENAME) type = attributes.string()
     else if (attributes.type === IPSET_ATTR.FAMILY) family = familyOfNumber(attributes.u8())
-    else if (attributes.type === IPSET_ATTR.DATA) data = decodeParameters(attributes.nested())
+    else if (attributes.type === IPSET_ATTR.DATA) data = attributes.nested()
   }
   if (name === undefined) throw netlinkError('netlink-malformed', 'a listed set without a name')
-  if (type === undefined) return undefined
+  if (type === undefined || !isWanted(name)) return undefined
   if (data === undefined) throw netlinkError('netlink-malformed', `the set ${name} without its parameters`)
-  return { name, type, family, ...data }
+  return { name, type, family, ...decodeParameters(data) }
 }
 
 type DecodedParameters = Omit<ListedSet, 'name' | 'type' | 'family'>

@@ -20,7 +20,7 @@ import {
 import { IPSET_PROTOCOL } from './codec-constants.ts'
 import { decodeEntries } from './codec-entry.ts'
 import { codeOf, ipsetError, named } from './errors.ts'
-import { parametersOf, sameKind } from './set-diff.ts'
+import { familyOfSet, parametersOf, sameKind } from './set-diff.ts'
 import type { ListedSet, SetEntry, SetParameters } from './types.ts'
 
 export class IpsetConnection {
@@ -83,11 +83,11 @@ export class IpsetConnection {
     }
   }
 
-  /** All sets of the network namespace, whoever made them, without their entries. */
+  /** Our sets of the network namespace without their entries, and what an interrupted replacement left of them. */
   listSets(options: DumpOptions = {}): Promise<ListedSet[]> {
     return this.#netlink.dump(
       one((batch) => encodeList(batch, undefined, true)),
-      decodeHeader,
+      (message) => decodeHeader(message, (name) => familyOfSet(name) !== undefined),
       options,
     )
   }
@@ -96,7 +96,7 @@ export class IpsetConnection {
   async getSet(name: SetName, options: DumpOptions = {}): Promise<ListedSet | undefined> {
     const request = one((batch) => encodeList(batch, name, true))
     try {
-      const [set] = await this.#netlink.dump(request, decodeHeader, options)
+      const [set] = await this.#netlink.dump(request, (message) => decodeHeader(message), options)
       return set
     } catch (error) {
       if (codeOf(error) === 'ENOENT') return undefined

@@ -2,7 +2,7 @@
  * Which chains and jumps each mode has, in which order they are written, and what either leaves for the other to remove.
  * What could break: KUBE-FIREWALL is kubelet's as well, so it is written in iptables mode and never removed.
  */
-import { CHAINS, type JumpPlace, JUMPS, TABLES } from './chain-names.ts'
+import { CHAINS, chainKey, jumpKey, type JumpPlace, JUMPS, TABLES } from './chain-names.ts'
 import type { TableId } from './types.ts'
 
 export interface ChainLayout {
@@ -72,6 +72,12 @@ export const IPTABLES_JUMPS: readonly JumpPlace[] = [
   { table: 'nat', from: 'POSTROUTING', to: 'KUBE-POSTROUTING', comment: 'kubernetes postrouting rules' },
   { table: 'filter', from: 'INPUT', to: SHARED_CHAIN, comment: '' },
   { table: 'filter', from: 'OUTPUT', to: SHARED_CHAIN, comment: '' },
+]
+
+/** Keys of what keeps packets from outside away from 127.0.0.0/8 (CVE-2020-8558), where node ports answer there. */
+export const LOOPBACK_GUARD: readonly string[] = [
+  chainKey('filter', SHARED_CHAIN),
+  ...IPTABLES_JUMPS.filter(({ to }) => to === SHARED_CHAIN).map((jump) => jumpKey(jump)),
 ]
 
 function layoutOf(

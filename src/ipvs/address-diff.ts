@@ -1,9 +1,11 @@
 /**
- * The device kube-ipvs0 and the addresses on it, as items and operations. Pure.
- * What could break: an address that is already there with another prefix length counts as bound and is left as it is,
- * and a link of that name of another kind is accepted, both as in kube-proxy.
+ * The device kube-ipvs0 and the addresses on it, as items and operations. Pure. An address belongs there as a host
+ * address (/32, /128); one with another prefix length or with a peer is replaced. A link of that name of another kind is
+ * accepted, as in kube-proxy.
  */
+import type { Direction } from '../sync/table.ts'
 import { familyOf, isLinkLocal, isLoopback } from '../values/address.ts'
+import type { IpFamily } from '../values/protocol.ts'
 
 /** Name of the link that carries the Services' addresses; other programs know it by this name. */
 export const SERVICE_DEVICE = 'kube-ipvs0'
@@ -19,18 +21,75 @@ export interface DeviceOperation {
   readonly kind: 'create-device' | 'delete-device'
 }
 
+/** One way in which an address is on the device. The kernel tells two of one address apart by these. */
+export interface Binding {
+  readonly prefixLength: number
+  /** The address at the other end, when it was given one (`ip address add ADDRESS peer PEER/PREFIX`). */
+  readonly peer?: string | undefined
+}
+
+/** An address on the device. */
 export interface BoundAddress {
   readonly address: string
-  readonly prefixLength: number
+  /** At least one, in the order of `compareBindings`. Linux allows only one for an IPv6 address on a link. */
+  readonly bindings: readonly Binding[]
 }
 
-export interface AddressOperation extends BoundAddress {
+export interface AddressOperation extends Binding {
   readonly kind: 'bind' | 'unbind'
+  readonly address: string
+  /** The address stays: this binding makes way for the host address. */
+  readonly replaced?: true
 }
 
-/** A host address: 32 bits for IPv4, 128 for IPv6. */
+const HOST_BINDING: Readonly<Record<IpFamily, Binding>> = { IPv4: { prefixLength: 32 }, IPv6: { prefixLength: 128 } }
+const HOST_BINDINGS: Readonly<Record<IpFamily, readonly Binding[]>> = {
+  IPv4: [HOST_BINDING.IPv4],
+  IPv6: [HOST_BINDING.IPv6],
+}
+
+/** A host address: 32 bits for IPv4, 128 for IPv6, and no peer. */
 export function hostAddress(address: string): BoundAddress {
-  return { address, prefixLength: familyOf(address) === 'IPv4' ? 32 : 128 }
+  return { address, bindings: HOST_BINDINGS[familyOf(address)] }
+}
+
+/** What is on the device, by address, as a list of the kernel says. */
+export function liveAddresses(listed: Iterable<Binding & { readonly address: string }>): Map<string, BoundAddress> {
+  const found = new Map<string, BoundAddress>()
+  for (const { address, prefixLength, peer } of listed) {
+    const before = found.get(address)
+    const host = HOST_BINDING[familyOf(address)]
+    // Almost every address is a host address, and there may be many thousands.
+    if (before === undefined && peer === undefined && prefixLength === host.prefixLength)
+      found.set(address, hostAddress(address))
+    else found.set(address, withBinding(before, address, { prefixLength, peer }))
+  }
+  return found
+}
+
+/** Whether an address is on the device in just this way. */
+export function hasBinding(live: BoundAddress | undefined, binding: Binding): boolean {
+  return live?.bindings.some((it) => isSameBinding(it, binding)) ?? false
+}
+
+export function isSameAddress(a: BoundAddress, b: BoundAddress): boolean {
+  if (a.bindings === b.bindings) return true
+  return a.bindings.length === b.bindings.length && a.bindings.every((binding) => hasBinding(b, binding))
+}
+
+export function isSameBinding(a: Binding, b: Binding): boolean {
+  return compareBindings(a, b) === 0
+}
+
+function compareBindings(a: Binding, b: Binding): number {
+  if (a.prefixLength !== b.prefixLength) return a.prefixLength - b.prefixLength
+  const [left, right] = [a.peer ?? '', b.peer ?? '']
+  return left === right ? 0 : left < right ? -1 : 1
+}
+
+function withBinding(live: BoundAddress | undefined, address: string, binding: Binding): BoundAddress {
+  if (live === undefined) return { address, bindings: [binding] }
+  return hasBinding(live, binding) ? live : { address, bindings: [...live.bindings, binding].sort(compareBindings) }
 }
 
 export function diffDevice(desired: Device | undefined, live: Device | undefined): readonly DeviceOperation[] {
@@ -47,20 +106,43 @@ export function formatDeviceOperation(op: DeviceOperation): string {
   }
 }
 
+/**
+ * Operations that leave an address on the device as a host address, or not at all. Of IPv4 the host address comes before
+ * the others go, so that connections to it never fail; of IPv6 it takes the place of the other one, in one datagram.
+ */
 export function diffAddress(
   desired: BoundAddress | undefined,
   live: BoundAddress | undefined,
 ): readonly AddressOperation[] {
-  if (desired !== undefined) return live === undefined ? [{ kind: 'bind', ...desired }] : []
-  return live === undefined ? [] : [{ kind: 'unbind', ...live }]
+  if (desired === live) return []
+  const ops: AddressOperation[] = []
+  for (const binding of live?.bindings ?? [])
+    if (desired === undefined) ops.push({ kind: 'unbind', address: live?.address ?? '', ...binding })
+    else if (!hasBinding(desired, binding))
+      ops.push({ kind: 'unbind', address: desired.address, ...binding, replaced: true })
+  if (desired === undefined) return ops
+  const missing = desired.bindings.filter((binding) => !hasBinding(live, binding))
+  const binds = missing.map((binding): AddressOperation => ({ kind: 'bind', address: desired.address, ...binding }))
+  return familyOf(desired.address) === 'IPv4' ? [...binds, ...ops] : [...ops, ...binds]
 }
 
-export function stepAddress(op: AddressOperation): BoundAddress | undefined {
-  return op.kind === 'bind' ? { address: op.address, prefixLength: op.prefixLength } : undefined
+/** An IPv6 binding that makes way has to be gone before the host address can be added. */
+export function directionOfAddress({ kind, address, replaced }: AddressOperation): Direction {
+  return kind === 'bind' || (replaced === true && familyOf(address) === 'IPv6') ? 'add' : 'remove'
 }
 
-export function formatAddressOperation(op: AddressOperation): string {
-  return `ip address ${op.kind === 'bind' ? 'add' : 'delete'} ${op.address}/${op.prefixLength} dev ${SERVICE_DEVICE}`
+/** What one successful operation makes of an address. */
+export function stepAddress(live: BoundAddress | undefined, op: AddressOperation): BoundAddress | undefined {
+  const { kind, address, prefixLength, peer } = op
+  const binding = { prefixLength, peer }
+  if (kind === 'bind') return withBinding(live, address, binding)
+  const bindings = live?.bindings.filter((it) => !isSameBinding(it, binding)) ?? []
+  return bindings.length === 0 ? undefined : { address, bindings }
+}
+
+export function formatAddressOperation({ kind, address, prefixLength, peer }: AddressOperation): string {
+  const place = peer === undefined ? `${address}/${prefixLength}` : `${address} peer ${peer}/${prefixLength}`
+  return `ip address ${kind === 'bind' ? 'add' : 'delete'} ${place} dev ${SERVICE_DEVICE}`
 }
 
 /** Addresses that the kernel or somebody else may have put on the device for reasons of their own. */

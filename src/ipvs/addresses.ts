@@ -1,7 +1,6 @@
 /**
- * The addresses on kube-ipvs0 behind the contract of every kernel table. Key: the address.
- * What could break: IPv6 link-local and loopback addresses on the device are nobody's business, unless a Service of this
- * process wanted one.
+ * The addresses on kube-ipvs0 behind the contract of every kernel table. Key: the address. IPv6 link-local and loopback
+ * addresses on the device are left alone, unless a Service of this process wanted one.
  */
 import { encodeAddAddress, encodeDeleteAddress } from '../netlink/address-codec.ts'
 import { BatchPace } from '../netlink/batch-pace.ts'
@@ -13,10 +12,15 @@ import type { KernelTable } from '../sync/table.ts'
 import { CodedError } from '../values/errors.ts'
 import {
   type AddressOperation,
+  type Binding,
   type BoundAddress,
   diffAddress,
+  directionOfAddress,
   formatAddressOperation,
   isNeverOurs,
+  isSameAddress,
+  isSameBinding,
+  liveAddresses,
   SERVICE_DEVICE,
   stepAddress,
 } from './address-diff.ts'
@@ -29,8 +33,13 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
   /** Loopback and link-local addresses that this process has bound for a Service. */
   readonly #unusual = new Set<string>()
   #deviceIndex: number | undefined
+  /** Operations that are being applied, and how many of them have been sent. */
+  #underWay: readonly AddressOperation[] = []
+  #sent = 0
   /** Hears which addresses have just gone. */
   onUnbound: (addresses: readonly string[]) => void = () => undefined
+  /** The device was to be changed and is not there. */
+  onDeviceMissing: () => void = () => undefined
 
   constructor(rtnetlink: RtnetlinkConnection) {
     this.#rtnetlink = rtnetlink
@@ -38,9 +47,9 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
 
   readonly diff = (_key: string, desired: BoundAddress | undefined, live: BoundAddress | undefined) =>
     diffAddress(desired, live)
-  readonly equal = (a: BoundAddress, b: BoundAddress) => a.prefixLength === b.prefixLength
-  readonly step = (_live: BoundAddress | undefined, op: AddressOperation) => stepAddress(op)
-  readonly direction = (op: AddressOperation) => (op.kind === 'bind' ? 'add' : 'remove')
+  readonly equal = isSameAddress
+  readonly step = stepAddress
+  readonly direction = directionOfAddress
   readonly format = formatAddressOperation
 
   isOurs(address: string): boolean {
@@ -51,16 +60,17 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
     const index = await this.#lookUpDevice(signal)
     if (index === undefined) return new Map()
     const listed = await this.#rtnetlink.listAddresses({ interfaceIndex: index, signal })
-    const wanted = keys === 'all' ? undefined : new Set(keys)
-    const found = new Map<string, BoundAddress>()
-    for (const { address, prefixLength } of listed)
-      if (wanted?.has(address) ?? true) found.set(address, { address, prefixLength })
-    return found
+    if (keys === 'all') return liveAddresses(listed)
+    const wanted = new Set(keys)
+    return liveAddresses(listed.filter(({ address }) => wanted.has(address)))
   }
 
   async apply(ops: readonly AddressOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
     const index = await this.#device(signal)
-    if (index instanceof Error) return ops.map(() => index)
+    if (index instanceof Error) {
+      if (isDeviceMissing(index)) this.onDeviceMissing()
+      return ops.map(() => index)
+    }
     const sink = {
       encode: (op: AddressOperation): void => this.#encode(op, index),
       commit: async (): Promise<readonly Outcome[]> => {
@@ -71,15 +81,36 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
         }
       },
     }
-    const results = await runInBatches(ops, sink, this.#pace, signal)
-    const gone = ops.filter((op, index) => op.kind === 'unbind' && results[index] === undefined)
+    this.#underWay = ops
+    this.#sent = 0
+    const results = await runInBatches(ops, sink, this.#pace, signal).finally(() => {
+      this.#underWay = []
+    })
+    const outcomes = results.map((outcome, index) =>
+      ops[index]?.kind === 'unbind' && isGone(outcome) ? undefined : outcome,
+    )
+    const gone = ops.filter(
+      (op, index) => op.kind === 'unbind' && op.replaced !== true && outcomes[index] === undefined,
+    )
     if (gone.length > 0) this.onUnbound(gone.map(({ address }) => address))
-    return results
+    return outcomes
   }
 
   /** Index of the device when it was last looked up; undefined when there was none. */
   get deviceIndex(): number | undefined {
     return this.#deviceIndex
+  }
+
+  /**
+   * Whether an address will be bound in just this way when the operations under way are over, as far as they have been
+   * sent; undefined when they are not about it. Until they are over, no mirror knows of them.
+   */
+  isBoundSoon(binding: Binding & { readonly address: string }): boolean | undefined {
+    for (let index = Math.min(this.#sent, this.#underWay.length) - 1; index >= 0; index--) {
+      const op = this.#underWay[index]
+      if (op?.address === binding.address && isSameBinding(op, binding)) return op.kind === 'bind'
+    }
+    return undefined
   }
 
   async #lookUpDevice(signal: AbortSignal): Promise<number | undefined> {
@@ -100,13 +131,23 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
   }
 
   #encode(op: AddressOperation, interfaceIndex: number): void {
-    const { address, prefixLength } = op
+    const { address, prefixLength, peer } = op
+    this.#sent++
     switch (op.kind) {
       case 'bind':
         if (isNeverOurs(address)) this.#unusual.add(address)
-        return encodeAddAddress(this.#batch, { address, prefixLength, interfaceIndex })
+        return encodeAddAddress(this.#batch, { address, prefixLength, interfaceIndex, peer })
       case 'unbind':
-        return encodeDeleteAddress(this.#batch, { address, prefixLength, interfaceIndex })
+        return encodeDeleteAddress(this.#batch, { address, prefixLength, interfaceIndex, peer })
     }
   }
+}
+
+function isDeviceMissing(error: Error): boolean {
+  return error instanceof CodedError && error.code === 'device-missing'
+}
+
+/** With a primary IPv4 address the kernel deletes the other ones of its subnet, too, unless promote_secondaries is set. */
+function isGone(outcome: Error | undefined): boolean {
+  return outcome instanceof CodedError && outcome.code === 'EADDRNOTAVAIL'
 }

@@ -18,7 +18,7 @@ import type { ForwardingMethod, ListedDestination, RealServer, Statistics } from
 /** A destination as a dump lists it, without its counters of packets and bytes. */
 export type DecodedDestination = Omit<ListedDestination, 'statistics'>
 
-/** IP_VS_CONN_F_MASQ, _LOCALNODE, _TUNNEL, _DROUTE, _BYPASS of linux/ip_vs.h, by number. */
+/** IP_VS_CONN_F_MASQ, _LOCALNODE, _TUNNEL, _DROUTE, _BYPASS of linux/ip_vs.h, by number. The kernel takes 5 to 7 as well. */
 const FORWARDING: readonly ForwardingMethod[] = ['masquerade', 'local', 'tunnel', 'route', 'bypass']
 const FORWARDING_NUMBER: Readonly<Record<ForwardingMethod, number>> = {
   masquerade: 0,
@@ -26,6 +26,8 @@ const FORWARDING_NUMBER: Readonly<Record<ForwardingMethod, number>> = {
   tunnel: 2,
   route: 3,
   bypass: 4,
+  // Only written when a real server that somebody else made drains or is edited.
+  unknown: 0,
 }
 /** IP_VS_CONN_F_FWD_MASK */
 const FORWARDING_MASK = 0x7
@@ -49,12 +51,12 @@ export function encodeDestination(batch: MessageBatch, server: RealServer): void
 }
 
 /**
- * Reads a NEW_DEST message (a line of a dump).
+ * Reads a NEW_DEST message (a line of a dump); undefined for a destination of an address family that we do not know.
  * @param serviceFamily family of the service, for kernels that do not send the destination's own
  */
-export function decodeDestination(message: ReceivedMessage, serviceFamily: IpFamily): DecodedDestination {
+export function decodeDestination(message: ReceivedMessage, serviceFamily: IpFamily): DecodedDestination | undefined {
   const attributes = destinationAttributes(message)
-  let family = serviceFamily
+  let family: IpFamily | undefined = serviceFamily
   let addressAt = -1
   let port = -1
   let forwarding = -1
@@ -99,17 +101,17 @@ export function decodeDestination(message: ReceivedMessage, serviceFamily: IpFam
         break
     }
   }
-  const method = FORWARDING[forwarding]
-  if (addressAt < 0 || port < 0 || weight < 0 || upperThreshold < 0 || lowerThreshold < 0 || method === undefined)
+  if (addressAt < 0 || port < 0 || weight < 0 || upperThreshold < 0 || lowerThreshold < 0 || forwarding < 0)
     throw netlinkError('netlink-malformed', 'IPVS destination message that lacks a field')
   if (activeConnections < 0 || inactiveConnections < 0 || persistentConnections < 0)
     throw netlinkError('netlink-malformed', 'IPVS destination message without connection counts')
+  if (family === undefined) return undefined
   return {
     realServer: {
       address: readAddress(attributes.bytes, addressAt, family),
       port,
       weight,
-      forwarding: method,
+      forwarding: FORWARDING[forwarding] ?? 'unknown',
       upperThreshold,
       lowerThreshold,
     },

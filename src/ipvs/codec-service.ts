@@ -69,11 +69,14 @@ export function encodeService(batch: MessageBatch, fields: ServiceFields): void 
   batch.endNest(nest)
 }
 
-/** Reads a NEW_SERVICE message (a dump's line, the answer to GET_SERVICE). */
-export function decodeService(message: ReceivedMessage): DecodedService {
+/**
+ * Reads a NEW_SERVICE message (a dump's line, the answer to GET_SERVICE); undefined for a service of a protocol or address
+ * family that no Service of Kubernetes has. The kernel takes any protocol number over generic netlink.
+ */
+export function decodeService(message: ReceivedMessage): DecodedService | undefined {
   const attributes = serviceAttributes(message)
-  let family: IpFamily | undefined
-  let protocol: Protocol | undefined
+  let familyNumber = -1
+  let protocolNumber = -1
   let addressAt = -1
   let port = -1
   let fwmark = 0
@@ -86,10 +89,10 @@ export function decodeService(message: ReceivedMessage): DecodedService {
   while (attributes.next()) {
     switch (attributes.type) {
       case IPVS_SVC_ATTR.AF:
-        family = familyOfNumber(attributes.u16())
+        familyNumber = attributes.u16()
         break
       case IPVS_SVC_ATTR.PROTOCOL:
-        protocol = protocolOfNumber(attributes.u16())
+        protocolNumber = attributes.u16()
         break
       case IPVS_SVC_ATTR.ADDR:
         attributes.expect(ADDRESS_BYTES)
@@ -108,7 +111,8 @@ export function decodeService(message: ReceivedMessage): DecodedService {
         persistenceEngine = interned(attributes.string())
         break
       case IPVS_SVC_ATTR.FLAGS:
-        flags = (attributes.firstU32(8) & ~FLAG_HASHED) >>> 0
+        // struct ip_vs_flags: the flags, then a mask.
+        flags = (attributes.u32() & ~FLAG_HASHED) >>> 0
         break
       case IPVS_SVC_ATTR.TIMEOUT:
         timeoutSeconds = attributes.u32()
@@ -119,12 +123,15 @@ export function decodeService(message: ReceivedMessage): DecodedService {
         break
     }
   }
-  if (family === undefined || scheduler === undefined || flags < 0 || timeoutSeconds < 0 || netmask < 0)
-    throw incomplete()
+  if (familyNumber < 0 || scheduler === undefined || flags < 0 || timeoutSeconds < 0 || netmask < 0) throw incomplete()
+  const family = familyOfNumber(familyNumber)
+  if (family === undefined) return undefined
   if (family === 'IPv4') netmask = netmaskBigEndian
   if (fwmark !== 0)
     return { kind: 'fwmark', fields: { family, fwmark, scheduler, flags, timeoutSeconds, netmask, persistenceEngine } }
-  if (protocol === undefined || addressAt < 0 || port < 0) throw incomplete()
+  if (protocolNumber < 0 || addressAt < 0 || port < 0) throw incomplete()
+  const protocol = protocolOfNumber(protocolNumber)
+  if (protocol === undefined) return undefined
   const address = readAddress(attributes.bytes, addressAt, family)
   return {
     kind: 'address',
@@ -141,14 +148,14 @@ export function decodeServiceStatistics(message: ReceivedMessage): Statistics {
 export function decodeServiceTraffic(message: ReceivedMessage, traffic: Float64Array): VirtualServerKey | undefined {
   if (!readTraffic(serviceAttributes(message), IPVS_SVC_ATTR.STATS, IPVS_SVC_ATTR.STATS64, traffic)) return undefined
   const service = decodeService(message)
-  return service.kind === 'address' ? virtualServerKey(service.fields) : undefined
+  return service?.kind === 'address' ? virtualServerKey(service.fields) : undefined
 }
 
-/** AF_INET or AF_INET6 as the kernel writes it. */
-export function familyOfNumber(number: number): IpFamily {
+/** AF_INET or AF_INET6 as the kernel writes it; undefined for any other number. */
+export function familyOfNumber(number: number): IpFamily | undefined {
   if (number === FAMILY_NUMBER.IPv4) return 'IPv4'
   if (number === FAMILY_NUMBER.IPv6) return 'IPv6'
-  throw netlinkError('netlink-malformed', `IPVS address family ${number}`)
+  return undefined
 }
 
 function putId(batch: MessageBatch, id: ServiceId): void {
@@ -168,11 +175,11 @@ function serviceAttributes(message: ReceivedMessage): AttributeCursor {
   throw netlinkError('netlink-malformed', 'IPVS service message without a service')
 }
 
-function protocolOfNumber(number: number): Protocol {
+function protocolOfNumber(number: number): Protocol | undefined {
   if (number === PROTOCOL_NUMBER.tcp) return 'tcp'
   if (number === PROTOCOL_NUMBER.udp) return 'udp'
   if (number === PROTOCOL_NUMBER.sctp) return 'sctp'
-  throw netlinkError('netlink-malformed', `IPVS service with protocol ${number}`)
+  return undefined
 }
 
 function checkedName(name: string): string {

@@ -55,7 +55,7 @@ export function readTraffic(
       // IPVS_STATS_ATTR_CONNS is 1 and is written first.
       const index = counters.type - IPVS_STATS_ATTR.CONNS
       if (index < 0 || index >= TRAFFIC_FIELDS) continue
-      const value = counters.length === 8 ? Number(counters.u64()) : counters.u32()
+      const value = counters.length >= 8 ? Number(counters.u64()) : counters.u32()
       if (index === 0 && value === 0) return false
       traffic[index] = value
     }
@@ -81,7 +81,7 @@ function decodeCounters(attributes: AttributeCursor): Statistics {
   while (attributes.next()) {
     const field = FIELDS.get(attributes.type)
     if (field === undefined) continue
-    counters[field] = attributes.length === 8 ? attributes.u64() : BigInt(attributes.u32())
+    counters[field] = attributes.length >= 8 ? attributes.u64() : BigInt(attributes.u32())
     found++
   }
   if (found < FIELDS.size)

@@ -37,6 +37,7 @@ import type { ListedDestination, ListedService, VirtualServerKey } from './types
 export class IpvsConnection {
   readonly #netlink: NetlinkConnection
   #familyId: number
+  #unknownServices = 0
   /** Requests are small and one at a time leaves the connection, but several may be encoded before: one buffer each. */
   readonly #spare: MessageBatch[] = []
 
@@ -66,9 +67,27 @@ export class IpvsConnection {
   /**
    * All services without their counters. The kernel lists them in parts and forgets its place when services come or go
    * in between, without saying so: one may be missing or be there twice. A difference has to be confirmed by `getService`.
+   * Services that are none of ours to know are left out and counted (`unknownServices`).
    */
-  listServices(options: DumpOptions = {}): Promise<DecodedService[]> {
-    return this.#dump('GET_SERVICE', undefined, decodeService, options)
+  async listServices(options: DumpOptions = {}): Promise<DecodedService[]> {
+    let unknown = 0
+    const decode = (message: ReceivedMessage): DecodedService | undefined => {
+      const service = decodeService(message)
+      if (service === undefined) unknown++
+      return service
+    }
+    const onRestart = (): void => {
+      unknown = 0
+      options.onRestart?.()
+    }
+    const services = await this.#dump('GET_SERVICE', undefined, decode, { ...options, onRestart })
+    this.#unknownServices = unknown
+    return services
+  }
+
+  /** Services that the last `listServices` left out, because no Service has their protocol or address family. */
+  get unknownServices(): number {
+    return this.#unknownServices
   }
 
   /** All services with their counters. */
@@ -99,10 +118,10 @@ export class IpvsConnection {
 
   /** The destinations of a service with all counters. Empty, too, when there is no such service. */
   listDestinationsWithStatistics(id: ServiceId, options: DumpOptions = {}): Promise<ListedDestination[]> {
-    const decode = (message: ReceivedMessage): ListedDestination => ({
-      ...decodeDestination(message, id.family),
-      statistics: decodeDestinationStatistics(message),
-    })
+    const decode = (message: ReceivedMessage): ListedDestination | undefined => {
+      const destination = decodeDestination(message, id.family)
+      return destination && { ...destination, statistics: decodeDestinationStatistics(message) }
+    }
     return this.#dump('GET_DEST', id, decode, options)
   }
 
@@ -246,8 +265,9 @@ export class IpvsConnection {
   }
 }
 
-function decodeListedService(message: ReceivedMessage): ListedService {
+function decodeListedService(message: ReceivedMessage): ListedService | undefined {
   const service = decodeService(message)
+  if (service === undefined) return undefined
   const statistics = decodeServiceStatistics(message)
   if (service.kind === 'address') return { kind: 'address', fields: service.fields, statistics }
   const { fwmark, family, scheduler } = service.fields

@@ -1,7 +1,6 @@
 /**
- * The link kube-ipvs0 behind the contract of every kernel table: one key, its name.
- * What could break: the device is never set up and never configured; other programs (Calico, MetalLB) know it as it is,
- * and its addresses have their local routes all the same.
+ * The link kube-ipvs0 behind the contract of every kernel table: one key, its name. The device is never set up and never
+ * configured; other programs (Calico, MetalLB) know it as it is, and its addresses have their local routes all the same.
  */
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { KernelTable } from '../sync/table.ts'
@@ -61,13 +60,18 @@ export class DeviceTable implements KernelTable<Device, DeviceOperation> {
   }
 }
 
-/** EOPNOTSUPP is how the kernel says that it has no dummy devices. */
+/** EOPNOTSUPP is how the kernel says that it has no dummy devices, EEXIST that somebody was faster, or that a link has the name as an alternative one. */
 function deviceError(error: unknown): Error {
-  if (error instanceof CodedError && error.code === 'EOPNOTSUPP')
-    return new CodedError(
-      'module-missing',
-      `the kernel has no dummy devices: load the module "dummy" (modprobe dummy)`,
-      { cause: error },
-    )
-  return error instanceof Error ? error : new Error(String(error))
+  const cause = error instanceof Error ? error : new Error(String(error))
+  switch (error instanceof CodedError ? error.code : undefined) {
+    case 'EOPNOTSUPP':
+      return new CodedError('module-missing', NO_DUMMY, { cause })
+    case 'EEXIST':
+      return new CodedError('device-name-taken', NAME_TAKEN, { cause })
+    default:
+      return cause
+  }
 }
+
+const NO_DUMMY = 'the kernel has no dummy devices: load the module "dummy" (modprobe dummy)'
+const NAME_TAKEN = `the name ${SERVICE_DEVICE} is taken; where no link has it, it is an alternative name of one: ip link property del dev LINK altname ${SERVICE_DEVICE}`

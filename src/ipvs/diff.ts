@@ -137,6 +137,21 @@ function stepRealServers(live: readonly RealServer[], op: RealServerOperation): 
   return op.kind === 'delete-real-server' ? live.toSpliced(low, replaced) : live.toSpliced(low, replaced, op.realServer)
 }
 
+/**
+ * Whether a virtual server serves as well as before once these removals have run: a usable real server (weight above 0) is
+ * left, or none of them takes a usable one away.
+ */
+export function servesWithout(live: VirtualServer | undefined, removals: readonly VirtualServerOperation[]): boolean {
+  const after = removals.reduce(stepVirtualServer, live)
+  if (after === undefined) return false
+  const left = usableCount(after)
+  return left > 0 || left === usableCount(live)
+}
+
+function usableCount(server: VirtualServer | undefined): number {
+  return server?.realServers.filter(({ weight }) => weight > 0).length ?? 0
+}
+
 /** Keys of real servers that are only there until their connections end: unwanted, TCP, weight 0. */
 export function drainingRealServers(
   desired: VirtualServer | undefined,

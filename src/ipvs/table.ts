@@ -11,7 +11,7 @@ import { type Cidr, contains } from '../values/cidr.ts'
 import type { IpvsBatch } from './batch.ts'
 import type { DecodedDestination } from './codec-destination.ts'
 import type { IpvsConnection } from './connection.ts'
-import { diffVirtualServer, sameVirtualServer, stepVirtualServer } from './diff.ts'
+import { diffVirtualServer, sameVirtualServer, servesWithout, stepVirtualServer } from './diff.ts'
 import type { Connections } from './drains.ts'
 import { compareRealServers, parseVirtualServerKey, realServerKey, virtualServerKey } from './key.ts'
 import { directionOf, type VirtualServerOperation } from './operation.ts'
@@ -55,6 +55,7 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
   readonly equal = sameVirtualServer
   readonly step = stepVirtualServer
   readonly direction = directionOf
+  readonly canSpare = servesWithout
   readonly format = formatOperation
 
   isOurs(key: VirtualServerKey, live: VirtualServer): boolean {

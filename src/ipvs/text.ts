@@ -25,6 +25,8 @@ const FORWARDING_OPTION: Readonly<Record<ForwardingMethod, string>> = {
   // ipvsadm has no option of its own for these two; the kernel makes them out of -g for an address of the node.
   local: '-g',
   bypass: '-g',
+  // It is written as masquerading.
+  unknown: '-m',
 }
 const COMMAND: Readonly<Record<VirtualServerOperation['kind'], string>> = {
   'add-virtual-server': '-A',

@@ -10,8 +10,8 @@ export type VirtualServerKey = string
 /** `10.244.0.5:8080`, IPv6 in brackets: identity of a real server inside its virtual server. */
 export type RealServerKey = string
 
-/** IP_VS_CONN_F_FWD_MASK of linux/ip_vs.h: masquerade 0, local 1, tunnel 2, route 3, bypass 4. */
-export type ForwardingMethod = 'masquerade' | 'local' | 'tunnel' | 'route' | 'bypass'
+/** IP_VS_CONN_F_FWD_MASK of linux/ip_vs.h: masquerade 0, local 1, tunnel 2, route 3, bypass 4; unknown for the rest. */
+export type ForwardingMethod = 'masquerade' | 'local' | 'tunnel' | 'route' | 'bypass' | 'unknown'
 
 export interface RealServer {
   readonly address: string

@@ -100,14 +100,14 @@ export const OWN = {
   auditDuration: {
     name: 'kubeipvs_audit_duration_seconds',
     type: 'histogram',
-    help: 'How long it took to compare all virtual servers or all sets with what they shall be, pauses included.',
+    help: 'How long it took to compare all virtual servers, sets or addresses with what they should be, pauses included.',
     labels: ['audit'],
     buckets: AUDIT_SECONDS,
   },
   auditFailures: {
     name: 'kubeipvs_audit_failures_total',
     type: 'counter',
-    help: 'Audits that could not be ended.',
+    help: 'Audits that failed. What others change in the table of an audit that keeps failing is not noticed; /healthz stays good.',
     labels: ['audit'],
   },
   netlinkMessages: {

@@ -1,10 +1,11 @@
 /**
  * Counts what the loop does, as kube-proxy counts its syncs: changes that come, passes, how long a change took to reach the kernel.
- * What could break: `changed` and `frontend` run at every change. They may not cost more than a few numbers, whatever the cluster's
- * size, and leave nothing behind.
+ * `changed` and `frontend` run at every change, so they cost no more than a few numbers, whatever the cluster's size, and leave
+ * nothing behind.
  */
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { EndpointSlice, ObjectChange } from '../service/objects.ts'
+import { lacksLocalEndpoints } from '../service/topology.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import { PROGRAMMING_SECONDS, SYNC_SECONDS } from './buckets.ts'
@@ -46,7 +47,8 @@ export interface SyncCountsOptions {
   readonly families: readonly IpFamily[]
   /** Wall clock, in milliseconds since the epoch. */
   readonly wallMs: () => number
-  /** Where rules are the whole of a sync: whether rules of this family are still to be written. */
+  readonly nodeName: string
+  /** Where rules are the whole of a sync (iptables mode): whether rules of this family are still to be written. */
   readonly rulesPending?: ((family: IpFamily) => boolean) | undefined
 }
 
@@ -61,17 +63,19 @@ export class SyncCounts {
   tableFailures = 0
   ruleFailures = 0
   readonly #wallMs: () => number
+  readonly #nodeName: string
   readonly #rulesPending: SyncCountsOptions['rulesPending']
   readonly #startMs: number
-  /** Frontends with policy Local that have endpoints, but none on this node. */
+  /** Frontends of Services with a policy Local that have endpoints, but none on this node. */
   readonly #withoutLocal = new Map<FrontendKey, Frontend>()
   #touchedIPv4 = false
   #touchedIPv6 = false
   #tablesFail = false
 
-  constructor({ families, wallMs, rulesPending }: SyncCountsOptions) {
+  constructor({ families, wallMs, nodeName, rulesPending }: SyncCountsOptions) {
     this.families = families
     this.#wallMs = wallMs
+    this.#nodeName = nodeName
     this.#rulesPending = rulesPending
     this.#startMs = wallMs()
   }
@@ -106,7 +110,7 @@ export class SyncCounts {
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
     if (key.startsWith('[')) this.#touchedIPv6 = true
     else this.#touchedIPv4 = true
-    if (frontend?.noLocalEndpoints === true) this.#withoutLocal.set(key, frontend)
+    if (frontend !== undefined && this.#isWithoutLocal(frontend)) this.#withoutLocal.set(key, frontend)
     else if (this.#withoutLocal.size > 0) this.#withoutLocal.delete(key)
   }
 
@@ -190,13 +194,32 @@ export class SyncCounts {
     this.of[family].conntrackSeconds.observe(durationMs / 1000)
   }
 
-  /** Service ports of a family with this policy Local and no endpoint on this node. */
+  /**
+   * What of a family has this policy Local and no endpoint on this node: Services in ipvs mode, ports of Services in iptables
+   * mode, as in kube-proxy.
+   */
   withoutLocalEndpoints(family: IpFamily, policy: 'internal' | 'external'): number {
     const names = new Set<string>()
-    for (const frontend of this.#withoutLocal.values())
-      if (frontend.family === family && (frontend.kind === 'ClusterIP') === (policy === 'internal'))
-        names.add(frontend.servicePortName)
+    for (const frontend of this.#withoutLocal.values()) {
+      const { service, servicePortName } = frontend
+      const isLocal =
+        (policy === 'internal' ? service.internalTrafficPolicy : service.externalTrafficPolicy) === 'Local'
+      if (frontend.family === family && isLocal)
+        names.add(this.#writesRules ? servicePortName : `${service.namespace}/${service.name}`)
+    }
     return names.size
+  }
+
+  /** In iptables mode kube-proxy looks at the port, whatever addresses it has; in ipvs mode at each virtual server. */
+  #isWithoutLocal(frontend: Frontend): boolean {
+    if (frontend.noLocalEndpoints) return true
+    if (!this.#writesRules || frontend.kind !== 'ClusterIP') return false
+    const { service, candidates } = frontend
+    return service.externalTrafficPolicy === 'Local' && lacksLocalEndpoints(candidates, this.#nodeName)
+  }
+
+  get #writesRules(): boolean {
+    return this.#rulesPending !== undefined
   }
 }
 

@@ -36,11 +36,13 @@ export interface InterfaceAddress {
   readonly scope: number
   /** IFA_F_*, all 32 bits */
   readonly flags: number
+  /** The other end's address (IFA_ADDRESS) where it differs from the own one: the prefix length is then that one's. */
+  readonly peer?: string
 }
 
-/** What adding an address needs; scope and flags default to 0. */
+/** What adding or deleting an address needs; scope and flags default to 0. */
 export type NewInterfaceAddress = Pick<InterfaceAddress, 'address' | 'prefixLength' | 'interfaceIndex'> &
-  Partial<Pick<InterfaceAddress, 'scope' | 'flags'>>
+  Partial<Pick<InterfaceAddress, 'scope' | 'flags'>> & { readonly peer?: string | undefined }
 
 /** RTM_NEWADDR; EEXIST when the interface has it, ENODEV when there is no such interface. */
 export function encodeAddAddress(batch: MessageBatch, address: NewInterfaceAddress): void {
@@ -94,7 +96,10 @@ export function decodeAddress(message: ReceivedMessage): InterfaceAddress | unde
   const at = localAt >= 0 ? localAt : peerAt
   if (at < 0 || prefixLength > length * 8 || interfaceIndex === 0)
     throw netlinkError('netlink-malformed', 'address message that lacks a field')
-  return { family, address: readAddress(bytes, at, family), prefixLength, interfaceIndex, scope, flags }
+  const address = readAddress(bytes, at, family)
+  const peer = peerAt < 0 ? address : readAddress(bytes, peerAt, family)
+  const common = { family, address, prefixLength, interfaceIndex, scope, flags }
+  return peer === address ? common : { ...common, peer }
 }
 
 /** AF_INET or AF_INET6; undefined for others. */
@@ -104,7 +109,7 @@ export function knownFamily(number: number): IpFamily | undefined {
   return undefined
 }
 
-/** struct ifaddrmsg: family, prefix length, 8 flags, scope, index at +4; then the address, as local and as "peer". */
+/** struct ifaddrmsg: family, prefix length, 8 flags, scope, index at +4; then the address, and its peer or itself again. */
 function beginAddress(
   batch: MessageBatch,
   type: number,
@@ -120,5 +125,5 @@ function beginAddress(
   batch.setU8(at + 3, address.scope ?? RT_SCOPE_UNIVERSE)
   batch.setU32(at + 4, address.interfaceIndex)
   batch.written(IFA_LOCAL, length, writeAddress, address.address)
-  batch.written(IFA_ADDRESS, length, writeAddress, address.address)
+  batch.written(IFA_ADDRESS, length, writeAddress, address.peer ?? address.address)
 }

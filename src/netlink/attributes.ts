@@ -1,7 +1,8 @@
 /**
  * Reads attributes (struct nlattr) with every bound checked: what does not fit is `netlink-malformed`, what is not
- * known is the caller's to skip, as the kernel's own rules for attributes say.
- * What could break: `next` must always move forward, or a crafted reply would loop for ever.
+ * known is the caller's to skip, and a number or address at the front of a longer payload is read (a newer kernel may
+ * lengthen an attribute), as the kernel's own rules for attributes say. `next` always moves forward, so that a crafted
+ * reply ends.
  */
 import { NLA_HDRLEN, NLA_TYPE_MASK } from './constants.ts'
 import { netlinkError } from './errors.ts'
@@ -79,12 +80,6 @@ export class AttributeCursor {
     return this.#view.getBigUint64(this.offset, true)
   }
 
-  /** First 32-bit word of an attribute of `length` bytes (struct ip_vs_flags). */
-  firstU32(length: number): number {
-    this.#expect(length)
-    return this.#view.getUint32(this.offset, true)
-  }
-
   /** Text up to its NUL, or to the end of the attribute when there is none. */
   string(): string {
     let end = this.offset
@@ -98,13 +93,13 @@ export class AttributeCursor {
     return new AttributeCursor(this.bytes, this.offset, this.offset + this.length, this.#view)
   }
 
-  /** Checks the payload's exact length. */
+  /** Checks that the payload has at least this many bytes. */
   expect(length: number): void {
     this.#expect(length)
   }
 
   #expect(length: number): void {
-    if (this.length !== length) throw malformed(`attribute ${this.type} has ${this.length} bytes instead of ${length}`)
+    if (this.length < length) throw malformed(`attribute ${this.type} has ${this.length} bytes instead of ${length}`)
   }
 }
 

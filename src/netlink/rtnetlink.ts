@@ -39,14 +39,18 @@ export class RtnetlinkConnection {
     return this.#netlink.dump(one(encodeDumpLinks), decodeLink, options)
   }
 
-  /** The interface of that name; undefined when there is none. */
+  /**
+   * The interface of that name; undefined when there is none. The kernel also finds an interface by its alternative names
+   * (`ip link property add`, Linux 5.5), which do not count here.
+   */
   async getLink(name: string, options: CallOptions = {}): Promise<Link | undefined> {
     try {
-      return await this.#netlink.request(
+      const link = await this.#netlink.request(
         one((batch) => encodeGetLink(batch, name)),
         decodeLink,
         options,
       )
+      return link.name === name ? link : undefined
     } catch (error) {
       if (error instanceof KernelError && error.code === 'ENODEV') return undefined
       throw error

@@ -69,6 +69,10 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
     }
     const env = { ...process.env, PATH: searchPath(process.env['PATH']).join(':'), LC_ALL: 'C' }
     const child = spawn(program, [...args], { env, stdio: 'pipe' })
+    if (!hasPipes(child)) {
+      child.once('error', (error) => reject(startError(program, error)))
+      return
+    }
     const output = new Chunks()
     const errors = new Chunks()
     const stop = (error: unknown): void => {
@@ -109,6 +113,11 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
     if (child.pid !== undefined) call.onStart?.(child.pid)
     child.stdin.end(call.input ?? '')
   })
+}
+
+/** Without file descriptors to spare (EMFILE, ENFILE) Node makes no pipes, whatever its types say, and tells why later. */
+function hasPipes(child: { readonly stdin: unknown }): boolean {
+  return child.stdin !== undefined
 }
 
 function startError(program: string, error: NodeJS.ErrnoException): CodedError {

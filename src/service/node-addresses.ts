@@ -76,9 +76,9 @@ const ANY_ADDRESS: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0', IPv6:
 
 /**
  * The addresses that health check ports listen on, sorted: the node's addresses inside nodePortAddresses, loopback
- * included, or the one that stands for all addresses of the family. It is that one, too, when nothing matches: the port is
- * open in the firewall anyway, and a load balancer that asks in vain would take the whole node out (kube-proxy has no
- * listener then).
+ * included, or the one that stands for all addresses of the family. When nothing matches it is the node's IP alone, if that
+ * is known and on an interface: a load balancer that asks it in vain would take the whole node out (kube-proxy has no
+ * listener then), and the operator wanted to open no other address.
  */
 export function healthCheckAddressesOf(
   configured: readonly string[],
@@ -94,7 +94,8 @@ export function healthCheckAddressesOf(
     if (ranges === 'all') return [ANY_ADDRESS[family]]
     const found = new Set<string>()
     for (const { address } of candidates) if (ranges.some((range) => contains(range, address))) found.add(address)
-    return found.size === 0 ? [ANY_ADDRESS[family]] : Array.from(found).sort()
+    if (found.size > 0) return Array.from(found).sort()
+    return candidates.some(({ address }) => address === nodeIps[family]) ? [nodeIps[family] ?? ''] : []
   }
   return { IPv4: matching('IPv4'), IPv6: matching('IPv6') }
 }

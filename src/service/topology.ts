@@ -199,6 +199,17 @@ function selectLocal(candidates: readonly Endpoint[], node: NodePlace): Selectio
   return finish(candidates, verdicts, false, 0)
 }
 
+/** Whether no endpoint of this node can be used and some endpoint elsewhere can: what policy Local makes a difference for. */
+export function lacksLocalEndpoints(candidates: readonly Endpoint[], nodeName: string): boolean {
+  let someUsable = false
+  for (const { source } of candidates) {
+    if (!source.ready && !servesWhileTerminating(source)) continue
+    if (isLocalTo(source, nodeName)) return false
+    someUsable = true
+  }
+  return someUsable
+}
+
 /** Nothing at all: policy Local for internal traffic, and no endpoint of this node can be used. */
 function selectNone(candidates: readonly Endpoint[]): Selection {
   let usable = false

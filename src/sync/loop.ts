@@ -44,8 +44,6 @@ export interface LoopOptions {
 
 /** Owners worked out between two looks at the event loop: some milliseconds. */
 const SLICE_OWNERS = 100
-/** When a table could not be read, it is tried again after this long. */
-const UNREADABLE_RETRY_MS = 1000
 /** After a failure nobody foresaw. */
 const UNEXPECTED_RETRY_MS = 1000
 
@@ -118,9 +116,7 @@ export class SyncLoop {
       onWorkedOut()
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
       onPass(report, now() - startedMs)
-      const nextMs = dataplane.nextDueMs()
-      if (report.unreadable.length === 0) return nextMs
-      return Math.min(nextMs ?? Number.POSITIVE_INFINITY, now() + UNREADABLE_RETRY_MS)
+      return dataplane.nextDueMs()
     } catch (error) {
       if (signal.aborted) return undefined
       this.#options.onError(error)

@@ -4,6 +4,7 @@
  * addresses); what goes, goes the other way round, after everything that comes.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { CarefulRead } from './careful-read.ts'
 import type { Failure, Repair, Step } from './step.ts'
 import type { Direction, KernelTable, TableName } from './table.ts'
 import type { TableCounts } from './table-counts.ts'
@@ -42,13 +43,18 @@ const CHUNK_KEYS = 25
 export interface Reconciled {
   readonly name: TableName
   readonly counts: TableCounts
-  read(nowMs: number, signal: AbortSignal): Promise<void>
+  /**
+   * Reads what is not known. Resolves to why the table cannot be read now: then it is tried again only after a while, and
+   * its keys wait. Rejects when aborted.
+   */
+  read(nowMs: number, signal: AbortSignal): Promise<Error | undefined>
   /** Plans a slice of the due keys and runs what comes; what goes is kept for `remove`. False when nothing was due. */
   bring(pass: Pass): Promise<boolean>
   remove(pass: Pass): Promise<void>
   /** The plan as commands, without running anything. Call after `read`. */
   preview(mayRemove: boolean, now: number): { readonly coming: readonly string[]; readonly going: readonly string[] }
   allowRemovals(): void
+  /** When something is due: the next try of a table that could not be read, else the first of its keys. */
   nextDueMs(): number | undefined
 }
 
@@ -105,6 +111,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
   const directionOf = (step: Step<Item, Op>): Direction => (step.ops.some(isGoing) ? 'remove' : 'add')
   /** What goes, by key: a key that is planned again in the same pass is wanted otherwise by then. */
   const going = new Map<string, Step<Item, Op>>()
+  const reading = new CarefulRead(sync)
 
   async function run(steps: readonly Step<Item, Op>[], direction: Direction | undefined, pass: Pass): Promise<void> {
     if (steps.length === 0) return
@@ -160,9 +167,10 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     }
     if (atOnce || !step.ops.some(isGoing)) coming.push(step)
     else {
+      const { desired } = step
       const rest = step.ops.filter((op) => !isGoing(op))
-      if (rest.length > 0) coming.push({ key, ops: rest })
-      going.set(key, { key, ops: step.ops.filter(isGoing) })
+      if (rest.length > 0) coming.push({ key, ops: rest, desired })
+      going.set(key, { key, ops: step.ops.filter(isGoing), desired })
     }
     return step.ops.length
   }
@@ -172,7 +180,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     counts,
     async read(nowMs, signal) {
       going.clear()
-      await sync.read(nowMs, signal)
+      return reading.read(nowMs, signal)
     },
     async bring(pass) {
       const { coming, keys, isFull } = planSlice(pass)
@@ -181,9 +189,8 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       return keys > 0
     },
     async remove(pass) {
-      // A key that failed on the way in, or that is wanted otherwise by now, is planned anew: never take away on an old plan.
       const steps = Array.from(going.values())
-        .filter((step) => sync.isCurrent(step.key))
+        .filter((step) => sync.mayRemove(step))
         .toReversed()
       going.clear()
       for (const slice of slicesOf(steps)) {
@@ -202,7 +209,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       return { coming, going: gone.toReversed().flat() }
     },
     allowRemovals: () => sync.allowRemovals(),
-    nextDueMs: () => sync.nextDueMs(),
+    nextDueMs: () => reading.retryAtMs ?? sync.nextDueMs(),
   }
 }
 
@@ -229,14 +236,9 @@ export class Reconciler {
     this.#allowRemovals(options.mayRemove)
     const readable = new Set<Reconciled>()
     for (const table of this.#tables) {
-      try {
-        await table.read(options.now(), options.signal)
-        readable.add(table)
-      } catch (error) {
-        options.signal.throwIfAborted()
-        table.counts.unreadable++
-        pass.unreadable.push({ table: table.name, error: error instanceof Error ? error : new Error(String(error)) })
-      }
+      const error = await table.read(options.now(), options.signal)
+      if (error === undefined) readable.add(table)
+      else pass.unreadable.push({ table: table.name, error })
     }
     for (const stage of this.#stages) {
       if (typeof stage === 'function') stage()
@@ -253,7 +255,10 @@ export class Reconciler {
   /** What a pass would do, as commands in the order in which they would run. Rejects when a table cannot be read. */
   async preview(options: Pick<PassOptions, 'signal' | 'mayRemove' | 'now'>): Promise<string[]> {
     this.#allowRemovals(options.mayRemove)
-    for (const table of this.#tables) await table.read(options.now(), options.signal)
+    for (const table of this.#tables) {
+      const error = await table.read(options.now(), options.signal)
+      if (error !== undefined) throw error
+    }
     const plans = this.#tables.map((table) => table.preview(options.mayRemove, options.now()))
     return [...plans.flatMap((plan) => plan.coming), ...plans.toReversed().flatMap((plan) => plan.going)]
   }
@@ -263,7 +268,7 @@ export class Reconciler {
     this.#mayRemove = mayRemove
   }
 
-  /** When the next delayed key is due, in milliseconds of the pass clock; undefined when nothing waits. */
+  /** When the next delayed key or table is due, in milliseconds of the pass clock; undefined when nothing waits. */
   nextDueMs(): number | undefined {
     let next: number | undefined
     for (const table of this.#tables) {

@@ -7,6 +7,8 @@
 export interface Step<Item, Op> {
   readonly key: string
   readonly ops: readonly Op[]
+  /** What was wanted when it was planned; undefined: nothing. */
+  readonly desired: Item | undefined
   /** What all of it together makes of the live item; undefined where that has to be followed operation by operation. */
   readonly result?: Item
 }

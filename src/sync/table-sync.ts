@@ -4,6 +4,7 @@
  * What could break: the mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
  * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
  */
+import { Repairs } from './repairs.ts'
 import { allDone, type Failure, type Repair, type Step } from './step.ts'
 import type { KernelTable } from './table.ts'
 import { noCounts } from './table-counts.ts'
@@ -11,9 +12,6 @@ import { noCounts } from './table-counts.ts'
 /** First and longest wait before a failed key is tried again, in milliseconds. */
 const RETRY_FIRST_MS = 500
 const RETRY_LAST_MS = 30_000
-/** A key that was repaired this often within REPAIR_WINDOW_MS is repaired more and more slowly. */
-const REPAIRS_FREE = 3
-const REPAIR_WINDOW_MS = 60_000
 
 const NO_FAILURES: readonly Failure[] = []
 
@@ -40,9 +38,7 @@ export class TableSync<Item, Op> {
   /** Keys that were doubted from outside: a difference in one of them is drift. */
   readonly #suspected = new Set<string>()
   readonly #delays = new Map<string, Delay>()
-  readonly #repairs = new Map<string, { readonly count: number; readonly lastMs: number }>()
-  /** Repairs that wait for their turn. */
-  readonly #postponed = new Set<string>()
+  readonly #repairs = new Repairs()
   /** Items that nothing wants and that may not be removed yet. */
   readonly #kept = new Set<string>()
   /** Items that may not be made yet. */
@@ -120,8 +116,10 @@ export class TableSync<Item, Op> {
     this.#kept.clear()
   }
 
-  /** Looks at a key again without reading it: something outside the table decides more about it now (an idle drain). */
+  /** Looks at a key again now: something outside the table decides more about it (an idle drain). A key that failed is retried at once. */
   touch(key: string): void {
+    const delay = this.#delays.get(key)
+    if (delay?.error !== undefined) this.#delays.set(key, { ...delay, notBeforeMs: Number.NEGATIVE_INFINITY })
     this.#dirty.add(key)
   }
 
@@ -185,7 +183,7 @@ export class TableSync<Item, Op> {
     const ops = this.table.diff(key, desired, live, idle)
     if (ops.length === 0) return undefined
     // What is made from nothing is just what is wanted: at a cold start that saves a copy for each operation.
-    return live === undefined && desired !== undefined ? { key, ops, result: desired } : { key, ops }
+    return live === undefined && desired !== undefined ? { key, ops, desired, result: desired } : { key, ops, desired }
   }
 
   /**
@@ -195,21 +193,16 @@ export class TableSync<Item, Op> {
   admit(step: Step<Item, Op>, nowMs: number): { readonly now: boolean; readonly repair?: Repair } {
     const { key } = step
     if (!this.#suspected.has(key)) return { now: true }
-    const before = this.#repairs.get(key)
-    const record =
-      before === undefined || nowMs - before.lastMs > REPAIR_WINDOW_MS ? { count: 0, lastMs: nowMs } : before
-    if (record.count >= REPAIRS_FREE && !this.#postponed.delete(key)) {
-      this.#postponed.add(key)
+    const admitted = this.#repairs.admit(key, nowMs)
+    if ('waitMs' in admitted) {
       this.#dirty.add(key)
-      const waitMs = Math.min(RETRY_LAST_MS, 1000 * 2 ** (record.count - REPAIRS_FREE))
-      this.#delays.set(key, { notBeforeMs: nowMs + waitMs, attempts: 0 })
+      this.#delays.set(key, { notBeforeMs: nowMs + admitted.waitMs, attempts: 0 })
       return { now: false }
     }
     this.#suspected.delete(key)
-    this.#repairs.set(key, { count: record.count + 1, lastMs: nowMs })
     return {
       now: true,
-      repair: { key, commands: step.ops.map((op) => this.table.format(op)), times: record.count + 1 },
+      repair: { key, commands: step.ops.map((op) => this.table.format(op)), times: admitted.times },
     }
   }
 
@@ -219,7 +212,10 @@ export class TableSync<Item, Op> {
     this.#onExamined(key)
   }
 
-  /** Takes the outcomes of a step's operations, which begin at `from`, into the mirror. Returns the failures. */
+  /**
+   * Takes the outcomes of a step's operations, which begin at `from`, into the mirror. Returns the failures; their key is
+   * read again before anything more is decided about it.
+   */
   settle(
     step: Step<Item, Op>,
     outcomes: readonly (Error | undefined)[],
@@ -234,7 +230,10 @@ export class TableSync<Item, Op> {
     }
     const failures: Failure[] = []
     let live = this.#live.get(key)
-    const attempts = (this.#delays.get(key)?.attempts ?? 0) + 1
+    const before = this.#delays.get(key)
+    // A key that failed already in this pass is not counted again.
+    const isRepeated = before !== undefined && before.notBeforeMs > nowMs
+    const attempts = (before?.attempts ?? 0) + (isRepeated ? 0 : 1)
     const retryAtMs = nowMs + Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** (attempts - 1))
     ops.forEach((op, index) => {
       const error = outcomes[from + index]
@@ -245,9 +244,7 @@ export class TableSync<Item, Op> {
       this.#unread.add(key)
       this.#dirty.add(key)
       for (const { error } of failures) this.#delays.set(key, { notBeforeMs: retryAtMs, attempts, error })
-      return failures
-    }
-    this.#delays.delete(key)
+    } else if (!isRepeated) this.#delays.delete(key)
     this.#remember(key, live)
     return failures
   }
@@ -283,9 +280,15 @@ export class TableSync<Item, Op> {
     for (const [key, { error }] of this.#delays) if (error !== undefined) yield [key, error]
   }
 
-  /** Whether a plan made for this key earlier in the pass still holds: nothing failed, nobody wants or suspects anything else. */
-  isCurrent(key: string): boolean {
-    return !this.#allUnread && !this.#dirty.has(key) && !this.#unread.has(key)
+  /**
+   * Whether removals that were planned earlier in the pass may still run: nobody wants or suspects anything else by now,
+   * and if something of their key failed, what is left does without them.
+   */
+  mayRemove({ key, ops, desired }: Step<Item, Op>): boolean {
+    if (this.#allUnread || this.#suspected.has(key) || this.#desired.get(key) !== desired) return false
+    if (!this.#dirty.has(key) && !this.#unread.has(key)) return true
+    const hasFailed = this.#delays.get(key)?.error !== undefined
+    return hasFailed && this.table.canSpare?.(this.#live.get(key), ops) === true
   }
 
   /** When the next delayed key is due; undefined when nothing waits. */

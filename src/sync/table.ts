@@ -31,6 +31,11 @@ export interface KernelTable<Item, Op> {
   apply(ops: readonly Op[], signal: AbortSignal): Promise<readonly (Error | undefined)[]>
   /** Whether a pass may remove this live item that nothing wants. */
   isOurs(key: string, live: Item): boolean
+  /**
+   * Whether these removals of one key may run although something else of that key failed: what is left of `live` does its
+   * work without them. Absent: never, because the failure may have been their replacement. Pure.
+   */
+  canSpare?(live: Item | undefined, removals: readonly Op[]): boolean
   /** The operation as the command an operator would type. */
   format(op: Op): string
 }

@@ -16,9 +16,9 @@ export function endpoint(place: string, more: Partial<SliceEndpoint> = {}): Endp
   }
 }
 
-/** A frontend with these endpoints; the ready ones are its real servers. */
+/** A frontend with these endpoints. */
 export function flowFrontend(...candidates: readonly Endpoint[]): FlowFrontend {
-  return { candidates, endpoints: candidates.filter(({ source }) => source.ready) }
+  return { candidates }
 }
 
 /** A UDP flow of some client to `to`, answered by `from`, both `ip:port`. */

@@ -13,6 +13,9 @@ const SUSPECTS: Suspects = new Map([
       endpoint('10.244.0.53:5353'),
       endpoint('10.244.1.53:5353', { ready: false, terminating: true }),
       endpoint('10.244.2.53:5353', { ready: false, serving: false }),
+      // Services that publish addresses that are not ready have such endpoints.
+      endpoint('10.244.3.53:5353', { serving: false }),
+      endpoint('10.244.4.53:5353', { serving: false, terminating: true }),
     ),
   ],
   ['10.96.0.11:53/udp', flowFrontend()],
@@ -26,6 +29,8 @@ describe('staleRule', () => {
     ['to a real server', flowOf('10.96.0.10:53', '10.244.0.53:5353'), false],
     ['to an endpoint that serves until its end', flowOf('10.96.0.10:53', '10.244.1.53:5353'), false],
     ['to an endpoint that no longer serves', flowOf('10.96.0.10:53', '10.244.2.53:5353'), true],
+    ['to a real server that is ready and does not serve', flowOf('10.96.0.10:53', '10.244.3.53:5353'), true],
+    ['to one that is at its end', flowOf('10.96.0.10:53', '10.244.4.53:5353'), true],
     ['to an endpoint that is gone', flowOf('10.96.0.10:53', '10.244.9.9:5353'), true],
     ['to another port of an endpoint', flowOf('10.96.0.10:53', '10.244.0.53:5354'), true],
     ['to nobody, from before there were endpoints', flowOf('10.96.0.10:53', '10.96.0.10:53'), true],
@@ -61,9 +66,13 @@ describe('staleRule', () => {
 })
 
 describe('keptEndpoints', () => {
-  it('has a real server that does not serve, too', () => {
-    const odd = flowFrontend(endpoint('10.244.0.1:1', { serving: false }))
-    assert.deepEqual([...keptEndpoints(odd)], ['10.244.0.1:1'])
+  it('has every endpoint that serves, and no other', () => {
+    const frontend = flowFrontend(
+      endpoint('10.244.0.1:1', { serving: false }),
+      endpoint('10.244.0.2:1', { ready: false, terminating: true }),
+      endpoint('10.244.0.3:1'),
+    )
+    assert.deepEqual([...keptEndpoints(frontend)], ['10.244.0.2:1', '10.244.0.3:1'])
   })
 })
 

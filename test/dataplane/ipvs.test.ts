@@ -100,6 +100,31 @@ describe('IpvsDataplane', () => {
     assert.deepEqual([...memory.addresses.kernel.keys()], ['10.96.0.1'])
   })
 
+  it('serves a new Service of which the kernel refuses one endpoint', async () => {
+    const { memory, dataplane, pass } = await running()
+    memory.fails = (command) => command.includes('239.1.1.1')
+    dataplane.frontend(KEY, frontendOf({}, ['1.1.1.1', '239.1.1.1']))
+    await pass()
+    assert.deepEqual(weights(memory), ['1.1.1.1 1'])
+    assert.deepEqual([...memory.addresses.kernel.keys()], ['10.96.0.1'])
+  })
+
+  it('drains and deletes removed endpoints although the kernel refuses another one', async () => {
+    const { memory, dataplane, pass } = await running()
+    memory.fails = (command) => command.startsWith('ipvsadm') && command.includes('239.1.1.1')
+    dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
+    await pass()
+    dataplane.frontend(KEY, frontend('2.2.2.2', '239.1.1.1'))
+    await pass()
+    assert.deepEqual(weights(memory), ['1.1.1.1 0', '2.2.2.2 1'])
+    memory.connections.set('1.1.1.1:8080', { active: 0, inactive: 1 })
+    for (; memory.nowMs < 100_000; memory.nowMs = dataplane.nextDueMs() ?? Number.POSITIVE_INFINITY) await pass()
+    assert.deepEqual(weights(memory), ['1.1.1.1 0', '2.2.2.2 1'])
+    memory.connections.set('1.1.1.1:8080', { active: 0, inactive: 0 })
+    for (; memory.nowMs < 200_000; memory.nowMs = dataplane.nextDueMs() ?? Number.POSITIVE_INFINITY) await pass()
+    assert.deepEqual(weights(memory), ['2.2.2.2 1'])
+  })
+
   it('keeps addresses that are bound already when it starts', async () => {
     const { dataplane, pass, memory } = await running()
     // More than a slice of keys: the addresses are looked at before all virtual servers are.

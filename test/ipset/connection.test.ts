@@ -69,6 +69,20 @@ describe('IpsetConnection', () => {
     )
     await assert.rejects(ipset.listSets(), { code: 'netlink-malformed' })
   })
+
+  it('listSets looks at nothing but the name of a set that is not ours', async () => {
+    // PROTOCOL, SETNAME, TYPENAME x, REVISION, FAMILY, DATA with MAXELEM of one byte.
+    const header = (name: string): string => {
+      const padded = `${Buffer.from(name).toString('hex')}00`.padEnd(Math.ceil((name.length + 1) / 4) * 8, '0')
+      const length = (name.length + 5).toString(16).padStart(2, '0')
+      return `02000000 05000100 07000000 ${length}000200 ${padded} 06000300 78000000 05000400 00000000 05000500 02000000`
+    }
+    const listed = (name: string) => message(LIST, 2, 2, hex(`${header(name)} 0c000780 05001340 01000000`))
+    const foreign = await open(kernel((type) => (type === LIST ? [listed('other'), doneMessage(0, 2)] : 0)))
+    assert.deepEqual(await foreign.listSets(), [])
+    const ours = await open(kernel((type) => (type === LIST ? [listed('KUBE-IPVS-IPS'), doneMessage(0, 2)] : 0)))
+    await assert.rejects(ours.listSets(), { code: 'netlink-malformed' })
+  })
 })
 
 describe('EntryTable', () => {

@@ -80,6 +80,30 @@ describe('IpvsConnection', () => {
     assert.deepEqual(await ipvs.listDestinations(ID), [])
   })
 
+  it('listServices counts what it leaves out', async () => {
+    const listed = (protocol: string, sequence: number) =>
+      message(
+        0x17,
+        2,
+        sequence,
+        hex(`01010000 54000180 06000100 02000000 0600 0200 ${protocol} 14000300 0a600001 00000000 00000000 00000000
+             06000400 01bb0000 07000600 72720000 0c000700 00000000 ffffffff 08000800 00000000 08000900 ffffffff`),
+      )
+    let protocols = ['06000000', '32000000', '33000000']
+    const { transport, netlink } = kernel()
+    const ipvs = await IpvsConnection.open(netlink)
+    transport.answer = (datagram) =>
+      requests(datagram).flatMap(({ sequence }) => [
+        ...protocols.map((protocol) => listed(protocol, sequence)),
+        doneMessage(0, sequence),
+      ])
+    assert.equal((await ipvs.listServices()).length, 1)
+    assert.equal(ipvs.unknownServices, 2)
+    protocols = ['06000000']
+    assert.equal((await ipvs.listServices()).length, 1)
+    assert.equal(ipvs.unknownServices, 0)
+  })
+
   it('everything rejects with genl-family-missing when the family has gone, and works when it is back', async () => {
     const { family, netlink } = kernel()
     const ipvs = await IpvsConnection.open(netlink)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { SyncCounts } from '../../src/metrics/sync-counts.ts'
-import type { EndpointSlice, ObjectChange } from '../../src/service/objects.ts'
+import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
 import { frontendOf, SERVICE } from '../support/frontends.ts'
 
@@ -17,7 +17,7 @@ const FAILED: PassReport = {
 class Bench {
   wallMs = START_MS
   readonly slices = new Map<string, EndpointSlice>()
-  readonly counts = new SyncCounts({ families: ['IPv4', 'IPv6'], wallMs: () => this.wallMs })
+  readonly counts = new SyncCounts({ families: ['IPv4', 'IPv6'], wallMs: () => this.wallMs, nodeName: 'node0' })
 
   slice(change: Partial<EndpointSlice> | undefined, key = 'demo/web-1'): void {
     const value: EndpointSlice | undefined = change && {
@@ -194,25 +194,51 @@ describe('syncs', () => {
 })
 
 describe('Services without a local endpoint', () => {
-  it('are counted once a port, by family and policy, as long as it is so', () => {
+  const local: Service = { ...SERVICE, internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' }
+  const seen = (counts: SyncCounts): number[] => [
+    counts.withoutLocalEndpoints('IPv4', 'internal'),
+    counts.withoutLocalEndpoints('IPv4', 'external'),
+    counts.withoutLocalEndpoints('IPv6', 'external'),
+  ]
+
+  it('are counted once a Service in ipvs mode, by family and policy, as long as it is so', () => {
     const { counts } = new Bench()
-    const lost = frontendOf({ noLocalEndpoints: true })
-    const external = { ...lost, kind: 'NodePort' as const }
-    counts.frontend('10.96.0.1:80/tcp', lost)
-    counts.frontend('10.0.0.1:30080/tcp', external)
-    counts.frontend('10.0.0.2:30080/tcp', external)
-    counts.frontend('10.0.0.3:30080/tcp', { ...external, servicePortName: 'demo/web:other' })
-    counts.frontend('10.96.0.2:80/tcp', frontendOf())
-    const seen = (): number[] => [
-      counts.withoutLocalEndpoints('IPv4', 'internal'),
-      counts.withoutLocalEndpoints('IPv4', 'external'),
-      counts.withoutLocalEndpoints('IPv6', 'external'),
-    ]
-    assert.deepEqual(seen(), [1, 2, 0])
+    const external: Service = { ...SERVICE, externalTrafficPolicy: 'Local' }
+    const nodePort = frontendOf({ noLocalEndpoints: true, kind: 'NodePort', service: external })
+    counts.frontend('10.0.0.1:30080/tcp', nodePort)
+    counts.frontend('10.0.0.2:30080/tcp', nodePort)
+    counts.frontend('10.0.0.2:30081/tcp', { ...nodePort, servicePortName: 'demo/web:other' })
+    counts.frontend('10.0.0.3:30082/tcp', { ...nodePort, service: { ...external, name: 'other' } })
+    assert.deepEqual(seen(counts), [0, 2, 0])
+    // kube-proxy counts whatever policy of a Service is Local while one of its frontends falls back.
+    counts.frontend('10.96.0.1:80/tcp', frontendOf({ noLocalEndpoints: true, service: { ...local, name: 'third' } }))
+    counts.frontend('10.96.0.2:80/tcp', frontendOf({ service: local }))
+    assert.deepEqual(seen(counts), [1, 3, 0])
     counts.frontend('10.96.0.1:80/tcp', frontendOf())
     counts.frontend('10.0.0.1:30080/tcp', undefined)
     counts.frontend('10.0.0.2:30080/tcp', undefined)
-    assert.deepEqual(seen(), [0, 1, 0])
+    counts.frontend('10.0.0.2:30081/tcp', undefined)
+    assert.deepEqual(seen(counts), [0, 1, 0])
+  })
+
+  it('are counted once a port in iptables mode, also where no address is external yet', () => {
+    const options = { families: ['IPv4', 'IPv6'] as const, wallMs: () => 0, nodeName: 'node0' }
+    const counts = new SyncCounts({ ...options, rulesPending: () => false })
+    const elsewhere = ['10.244.1.1', '10.244.1.2']
+    const clusterIp = (service: Service, noLocalEndpoints: boolean) =>
+      frontendOf({ service, noLocalEndpoints }, elsewhere)
+    const external: Service = { ...SERVICE, externalTrafficPolicy: 'Local' }
+    counts.frontend('10.96.0.1:80/tcp', clusterIp(external, false))
+    counts.frontend('10.96.0.1:81/tcp', { ...clusterIp(external, false), servicePortName: 'demo/web:other' })
+    assert.deepEqual(seen(counts), [0, 2, 0])
+    counts.frontend('10.96.0.2:80/tcp', { ...clusterIp(local, true), servicePortName: 'demo/local:http' })
+    assert.deepEqual(seen(counts), [1, 3, 0])
+    const here = frontendOf({ service: external }, elsewhere).candidates.map((one, index) =>
+      index === 0 ? { ...one, source: { ...one.source, nodeName: 'node0' } } : one,
+    )
+    counts.frontend('10.96.0.1:80/tcp', { ...clusterIp(external, false), candidates: here })
+    counts.frontend('10.96.0.1:81/tcp', { ...clusterIp(external, false), candidates: [] })
+    assert.deepEqual(seen(counts), [1, 1, 0])
   })
 })
 
@@ -223,6 +249,7 @@ describe('where rules are the whole of a sync', () => {
     const counts = new SyncCounts({
       families: ['IPv4', 'IPv6'],
       wallMs: () => wallMs,
+      nodeName: 'node0',
       rulesPending: (family) => pending[family],
     })
     counts.of.IPv4.arrived.push(START_MS)

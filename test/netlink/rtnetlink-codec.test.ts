@@ -94,6 +94,11 @@ describe('rtnetlink requests', () => {
       '28000000 1500 0100 00000000 00000000  02200000 05000000  0800 0200 0a600001  0800 0100 0a600001',
     ],
     [
+      'encodeDeleteAddress with a peer',
+      (b) => encodeDeleteAddress(b, { address: '10.96.0.1', prefixLength: 24, interfaceIndex: 5, peer: '10.9.0.2' }),
+      '28000000 1500 0100 00000000 00000000  02180000 05000000  0800 0200 0a600001  0800 0100 0a090002',
+    ],
+    [
       'encodeDumpAddresses',
       (b) => encodeDumpAddresses(b, 5),
       '18000000 1600 0103 00000000 00000000  00000000 05000000',
@@ -151,7 +156,15 @@ const ADDRESSES: readonly (readonly [string, object])[] = [
   ],
   [
     '50000000 14002200 03000000 49000000 02208000 05000000 08000100 0a090002 08000200 0a090001 09000300 63617030 00000000 08000800 80000000 14000600 ffffffff ffffffff ae000000 ae000000',
-    { family: 'IPv4', address: '10.9.0.1', prefixLength: 32, interfaceIndex: 5, scope: 0, flags: 0x80 },
+    {
+      family: 'IPv4',
+      address: '10.9.0.1',
+      prefixLength: 32,
+      interfaceIndex: 5,
+      scope: 0,
+      flags: 0x80,
+      peer: '10.9.0.2',
+    },
   ],
   [
     '48000000 14002200 03000000 49000000 0a808000 05000000 14000100 fd000000 00000000 00000000 0000000a 14000600 ffffffff ffffffff b1000000 b1000000 08000800 80000000',

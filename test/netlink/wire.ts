@@ -84,15 +84,15 @@ export class FakeTransport implements Transport {
   readonly queue: Reply[] = []
   closed = false
   listener: (() => void) | undefined
-  #answer: (datagram: Uint8Array) => Iterable<Reply>
+  answer: (datagram: Uint8Array) => Iterable<Reply>
 
   constructor(answer: (datagram: Uint8Array) => Iterable<Reply> = () => []) {
-    this.#answer = answer
+    this.answer = answer
   }
 
   send(bytes: Uint8Array): void {
     this.sent.push(bytes.slice())
-    this.queue.push(...this.#answer(bytes))
+    this.queue.push(...this.answer(bytes))
   }
 
   receive(): Uint8Array | undefined {

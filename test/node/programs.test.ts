@@ -1,5 +1,6 @@
 /** Programs of the host: input and output as text, exit codes, deadline, abort, what is missing. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { after, test } from 'node:test'
@@ -53,6 +54,20 @@ test('runProgram stops with the reason of an abort, before and after the start',
   assert.equal(pids.length, 1)
   stopped.abort(reason)
   await assert.rejects(run, reason)
+})
+
+test('runProgram names the reason when the process has no file descriptors left', () => {
+  // A process of its own, which takes every descriptor that it may have.
+  const script = `
+    import { openSync } from 'node:fs'
+    import { runProgram } from ${JSON.stringify(new URL('../../src/node/programs.ts', import.meta.url).href)}
+    console.log('')
+    try { for (;;) openSync('/dev/null') } catch {}
+    const call = { program: '/bin/true', args: [], signal: new AbortController().signal }
+    await runProgram(call).then(() => console.log('it ran'), (error) => console.log(error.code, error.message))`
+  const command = 'ulimit -n 60 && exec "$0" --input-type=module -e "$1"'
+  const output = execFileSync('sh', ['-c', command, process.execPath, script], { encoding: 'utf8' })
+  assert.match(output, /^program-failed \/bin\/true cannot be started: .*EMFILE/m)
 })
 
 test('runProgram says when there is no such program, or it cannot be run', async () => {

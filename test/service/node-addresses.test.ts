@@ -112,13 +112,14 @@ test('healthCheckAddressesOf', () => {
     ['only an IPv6 CIDR leaves IPv4 at all', ['fd00:1::/64'], IPS, '0.0.0.0', 'fd00:1::2'],
     ['loopback counts, once', ['127.0.0.0/8', '::1/128'], IPS, '127.0.0.1', '::1'],
     ['primary', ['primary'], IPS, '192.168.1.2', 'fd00:1::2'],
-    ['primary without an IPv6 address', ['primary'], { IPv4: '192.168.1.2' }, '192.168.1.2', '::'],
-    ['deviation 24: nothing matches', ['198.51.100.0/24', '2001:db8::/64'], IPS, '0.0.0.0', '::'],
-    ['kube-ipvs0 never matches', ['10.96.0.0/12', 'fd00:10:96::/112'], IPS, '0.0.0.0', '::'],
-    ['an IPv6 link-local address never matches', ['fe80::/10'], IPS, '0.0.0.0', '::'],
+    ['primary without an IPv6 address', ['primary'], { IPv4: '192.168.1.2' }, '192.168.1.2', ''],
+    ['deviation 24: nothing matches', ['198.51.100.0/24', '2001:db8::/64'], IPS, '192.168.1.2', 'fd00:1::2'],
+    ['nothing matches, and the node IP is on no interface', ['198.51.100.0/24'], { IPv4: '203.0.113.9' }, '', '::'],
+    ['kube-ipvs0 never matches', ['10.96.0.0/12', 'fd00:10:96::/112'], IPS, '192.168.1.2', 'fd00:1::2'],
+    ['an IPv6 link-local address never matches', ['fe80::/10'], IPS, '0.0.0.0', 'fd00:1::2'],
   ]
   for (const [title, configured, ips, ipv4, ipv6] of rows) {
-    const expected = { IPv4: ipv4.split(' '), IPv6: ipv6.split(' ') }
+    const expected = { IPv4: ipv4.split(' ').filter(Boolean), IPv6: ipv6.split(' ').filter(Boolean) }
     assert.deepEqual(healthCheckAddressesOf(configured, INTERFACES, ips), expected, title)
     assert.deepEqual(healthCheckAddressesOf(configured, INTERFACES.toReversed(), ips), expected, title)
   }

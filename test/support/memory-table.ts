@@ -2,7 +2,7 @@
  * A kernel table in memory, with the same pure half as the real virtual-server table: it fails when told to, and it
  * can be changed behind the reconciler's back.
  */
-import { diffVirtualServer, sameVirtualServer, stepVirtualServer } from '../../src/ipvs/diff.ts'
+import { diffVirtualServer, sameVirtualServer, servesWithout, stepVirtualServer } from '../../src/ipvs/diff.ts'
 import { directionOf, type VirtualServerOperation } from '../../src/ipvs/operation.ts'
 import { formatOperation } from '../../src/ipvs/text.ts'
 import type { VirtualServer } from '../../src/ipvs/types.ts'
@@ -34,6 +34,7 @@ export class MemoryTable implements KernelTable<VirtualServer, VirtualServerOper
   equal = sameVirtualServer
   step = stepVirtualServer
   direction = directionOf
+  canSpare = servesWithout
   format = formatOperation
 
   async apply(ops: readonly VirtualServerOperation[]): Promise<readonly (Error | undefined)[]> {

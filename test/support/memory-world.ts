@@ -36,6 +36,7 @@ function inMemory<Item, Op>(
     direction: real.direction.bind(real),
     format: real.format.bind(real),
     isOurs: real.isOurs.bind(real),
+    canSpare: (live, removals) => real.canSpare?.(live, removals) ?? false,
     kernel,
     async read(keys) {
       const wanted = keys === 'all' ? [...kernel.keys()] : keys

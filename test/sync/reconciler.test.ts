@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { drainingRealServers } from '../../src/ipvs/diff.ts'
+import { drainingRealServers, sameRealServer } from '../../src/ipvs/diff.ts'
 import { realServerKey, virtualServerKey } from '../../src/ipvs/key.ts'
 import type { VirtualServerOperation } from '../../src/ipvs/operation.ts'
 import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
@@ -116,6 +116,49 @@ describe('Reconciler', () => {
     assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [real('1.1.1.1')])
   })
 
+  it('takes removed real servers away although another one is refused, as soon as a usable one is there', async () => {
+    const world = new World().want(virtual('10.0.0.1', real('1.1.1.1'), real('1.1.1.2')))
+    await world.pass()
+    world.table.fails = (op) => op.kind === 'add-real-server' && op.realServer.address === '239.1.1.1'
+    world.want(virtual('10.0.0.1', real('1.1.1.3'), real('239.1.1.1')))
+    const [failure] = (await world.pass()).failures
+    assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [
+      real('1.1.1.1', 0),
+      real('1.1.1.2', 0),
+      real('1.1.1.3'),
+    ])
+    assert.equal(world.reconciler.nextDueMs(), failure?.retryAtMs, 'the refused one is still retried')
+    world.nowMs = failure?.retryAtMs ?? 0
+    assert.equal((await world.pass()).failures[0]?.attempts, 2)
+  })
+
+  it('keeps a removed real server while the only other one has no weight in the kernel', async () => {
+    const world = new World().want(virtual('10.0.0.1', real('1.1.1.1')))
+    await world.pass()
+    world.table.kernel.set(KEY, virtual('10.0.0.1', real('1.1.1.1'), real('2.2.2.2', 0)))
+    world.sync.doubt([KEY])
+    world.table.fails = (op) => op.kind === 'edit-real-server' && op.realServer.address === '2.2.2.2'
+    world.want(virtual('10.0.0.1', real('2.2.2.2')))
+    await world.pass()
+    assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [real('1.1.1.1'), real('2.2.2.2', 0)])
+  })
+
+  it('does not take away on an old plan when a key is wanted otherwise while its operations fail', async () => {
+    const world = new World().want(virtual('10.0.0.1', real('1.1.1.1'), real('1.1.1.2')))
+    await world.pass()
+    world.table.fails = (op) => {
+      if (op.kind !== 'add-real-server') return false
+      world.want(virtual('10.0.0.1', real('1.1.1.1'), real('1.1.1.3')))
+      return op.realServer.address === '239.1.1.1'
+    }
+    world.want(virtual('10.0.0.1', real('1.1.1.2'), real('1.1.1.3'), real('239.1.1.1')))
+    await world.pass()
+    assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [real('1.1.1.1'), real('1.1.1.2'), real('1.1.1.3')])
+    world.nowMs += 500
+    await world.pass()
+    assert.deepEqual(world.settled().get(KEY)?.realServers, [real('1.1.1.1'), real('1.1.1.3')])
+  })
+
   it('does not take away what was planned to go and is wanted again in the same pass', async () => {
     const world = new World().want(virtual('10.0.0.1'))
     await world.pass()
@@ -208,6 +251,7 @@ describe('Reconciler', () => {
     assert.equal(report.unreadable.length, 1)
     assert.equal(world.table.kernel.size, 1)
     world.table.failRead = false
+    world.nowMs += 1000
     await world.pass()
     assert.equal(world.table.kernel.size, 0)
   })
@@ -233,6 +277,45 @@ describe('Reconciler', () => {
     await world.pass()
     assert.deepEqual(previewed, world.table.applied)
     assert.equal(previewed.length, 3)
+  })
+
+  it('reaches all of the desired state but what the kernel refuses, and takes no last usable real server for it', async () => {
+    const change = fc.record({
+      server: wantedVirtualServer,
+      refused: fc.uniqueArray(fc.constantFrom<string>('10.244.0.1', '10.244.0.2', '10.244.0.10', 'fd00:10:244::1')),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(change, { minLength: 1, maxLength: 8 }), async (changes) => {
+        const world = new World()
+        const usable = (key: string) =>
+          world.table.kernel.get(key)?.realServers.filter(({ weight }) => weight > 0) ?? []
+        for (const { server, refused } of changes) {
+          const key = virtualServerKey(server)
+          const accepted = server.realServers.filter(({ address }) => !refused.includes(address))
+          let serves = usable(key).length > 0
+          // Asked before each operation, so this sees what the one before it left.
+          world.table.fails = (op) => {
+            if (server.realServers.length > 0) assert.ok(!serves || usable(key).length > 0)
+            serves = usable(key).length > 0
+            const writes = (op.kind === 'add-real-server' || op.kind === 'edit-real-server') && op.realServer.weight > 0
+            return writes && refused.includes(op.realServer.address)
+          }
+          world.want(server)
+          for (let passes = 0; passes < 3; passes++, world.nowMs += 60_000) await world.pass()
+          if (server.realServers.length > 0) assert.ok(!serves || usable(key).length > 0)
+          if (accepted.length === 0) continue
+          const wanted = new Set(server.realServers.map(realServerKey))
+          for (const one of usable(key)) assert.ok(wanted.has(realServerKey(one)))
+          for (const one of accepted)
+            assert.ok(
+              world.table.kernel
+                .get(key)
+                ?.realServers.some((it) => realServerKey(it) === realServerKey(one) && sameRealServer(it, one)),
+            )
+        }
+      }),
+      { numRuns: 300 },
+    )
   })
 
   it('reaches the desired state from any state after any sequence of failures', async () => {

@@ -1,0 +1,45 @@
+/**
+ * Reads a table that may be unreadable for a while: after a failure the next try waits, longer each time, whatever asks
+ * for a pass in the meantime.
+ */
+import type { TableCounts } from './table-counts.ts'
+
+/** First and longest wait before a table that could not be read is read again, in milliseconds. */
+const FIRST_WAIT_MS = 1000
+const LAST_WAIT_MS = 30_000
+
+/** A table as far as reading goes. */
+export interface Readable {
+  readonly counts: Pick<TableCounts, 'unreadable'>
+  read(nowMs: number, signal: AbortSignal): Promise<void>
+}
+
+export class CarefulRead {
+  readonly #table: Readable
+  #failure: { readonly error: Error; readonly tries: number; readonly retryAtMs: number } | undefined
+
+  constructor(table: Readable) {
+    this.#table = table
+  }
+
+  /** Resolves to why the table cannot be read; undefined when it was read. Rejects when aborted. */
+  async read(nowMs: number, signal: AbortSignal): Promise<Error | undefined> {
+    if (this.#failure !== undefined && nowMs < this.#failure.retryAtMs) return this.#failure.error
+    try {
+      await this.#table.read(nowMs, signal)
+      this.#failure = undefined
+    } catch (thrown) {
+      signal.throwIfAborted()
+      this.#table.counts.unreadable++
+      const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+      const tries = (this.#failure?.tries ?? 0) + 1
+      this.#failure = { error, tries, retryAtMs: nowMs + Math.min(LAST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1)) }
+    }
+    return this.#failure?.error
+  }
+
+  /** When the table is read again, in milliseconds of the clock given to `read`; undefined while it is readable. */
+  get retryAtMs(): number | undefined {
+    return this.#failure?.retryAtMs
+  }
+}

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { auditAddresses } from '../../src/ipvs/address-audit.ts'
+import { type Binding, type Device, hostAddress, liveAddresses, SERVICE_DEVICE } from '../../src/ipvs/address-diff.ts'
+import type { InterfaceAddress } from '../../src/netlink/address-codec.ts'
+import type { Link } from '../../src/netlink/link-codec.ts'
+import { CpuBudget } from '../../src/sync/cpu-budget.ts'
+
+type Listed = Binding & { readonly address: string }
+const DUMMY: Device = { kind: 'dummy' }
+const LINK: Link = { index: 5, name: SERVICE_DEVICE, kind: 'dummy', flags: 0, mtu: 1500, operState: 'down' }
+const MANY = Array.from({ length: 1000 }, (_, index) => `10.96.${index >> 8}.${index & 255}`)
+
+/** What an audit doubts when the kernel has these addresses and the mirror those; a link undefined: there is none. */
+async function doubted(kernel: readonly Listed[], mirror: readonly string[], link: Link | undefined, device = true) {
+  const live = new Map(mirror.map((address) => [address, hostAddress(address)]))
+  const doubts: string[] = []
+  let passes = 0
+  await auditAddresses({
+    rtnetlink: {
+      getLink: async () => link,
+      listAddresses: async () => [...kernel] as unknown as InterfaceAddress[],
+    },
+    device: {
+      live: () => (device ? DUMMY : undefined),
+      doubt: (keys) => void doubts.push(...keys),
+    },
+    addresses: {
+      live: (address) => live.get(address),
+      liveEntries: () => live.entries(),
+      doubt: (keys) => void doubts.push(...(keys === 'all' ? ['all'] : keys)),
+    },
+    budget: new CpuBudget({ share: 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
+    cpuMs: () => 0,
+    onDoubt: () => passes++,
+    signal: new AbortController().signal,
+  })
+  assert.equal(passes, doubts.length > 0 ? 1 : 0)
+  return doubts
+}
+
+const host = (address: string): Listed => ({ address, prefixLength: 32 })
+
+describe('auditAddresses', () => {
+  it('doubts nothing when kernel and mirror agree', async () => {
+    assert.deepEqual(await doubted(MANY.map(host), MANY, LINK), [])
+    assert.deepEqual(await doubted([], [], undefined, false), [])
+    assert.equal(liveAddresses(MANY.map(host)).size, MANY.length)
+  })
+
+  const rows: readonly [what: string, kernel: readonly Listed[], mirror: readonly string[]][] = [
+    ['an address that has gone', [], ['10.9.9.9']],
+    ['an address that is new', [host('10.9.9.9')], []],
+    ['another prefix length', [{ address: '10.9.9.9', prefixLength: 24 }], ['10.9.9.9']],
+    ['a peer', [{ address: '10.9.9.9', prefixLength: 32, peer: '10.5.5.5' }], ['10.9.9.9']],
+    ['a second prefix length', [host('10.9.9.9'), { address: '10.9.9.9', prefixLength: 24 }], ['10.9.9.9']],
+  ]
+  for (const [what, kernel, mirror] of rows)
+    it(`doubts just the address of ${what}`, async () => {
+      assert.deepEqual(await doubted([...MANY.map(host), ...kernel], [...MANY, ...mirror], LINK), ['10.9.9.9'])
+    })
+
+  it('doubts everything when the device is gone, new or of another kind', async () => {
+    const everything = [SERVICE_DEVICE, 'all']
+    assert.deepEqual(await doubted([], MANY, undefined), everything)
+    assert.deepEqual(await doubted([], MANY, { ...LINK, kind: 'bridge' }), everything)
+    assert.deepEqual(await doubted([], [], LINK, false), everything)
+  })
+})

@@ -1,0 +1,51 @@
+/** iptables mode and 127.0.0.0/8 on a real kernel: it is opened to node ports only behind its guard (CVE-2020-8558). */
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { eventually, resetNode, sh, Workbench } from '../support/daemon.ts'
+import { IptablesPrograms } from '../support/iptables-programs.ts'
+import { isMet } from './needs.ts'
+
+const SYSCTL = '/proc/sys/net/ipv4/conf/all/route_localnet'
+const SAVE = `iptables${isMet('iptables-nft') ? '' : '-legacy'}-save`
+const routesLocalnet = (): boolean => readFileSync(SYSCTL, 'utf8').trim() === '1'
+const isGuarded = (): boolean => {
+  const saved = sh(`${SAVE} -t filter`)
+  const jumps = saved.split('\n').filter((line) => /^-A (INPUT|OUTPUT) -j KUBE-FIREWALL/.test(line))
+  return jumps.length === 2 && /-A KUBE-FIREWALL ! -s 127\.0\.0\.0\/8 -d 127\.0\.0\.0\/8 .*-j DROP/.test(saved)
+}
+
+let bench: Workbench
+let programs: IptablesPrograms
+beforeEach(() => {
+  resetNode()
+  writeFileSync(SYSCTL, '0')
+  bench = new Workbench({}, { mode: 'iptables', iptables: { minSyncPeriod: '0s', syncPeriod: '1s' } })
+  programs = new IptablesPrograms()
+  bench.env = { PATH: programs.path }
+})
+afterEach(async () => {
+  await bench.close()
+  programs.remove()
+})
+
+describe('route_localnet', () => {
+  it('is not set while the rules of iptables mode cannot be written, and set after them', async () => {
+    programs.fail('iptables', true)
+    bench.start()
+    await eventually(() => assert.match(bench.log, /Failed to execute iptables-restore.*refused/))
+    assert.deepEqual([isGuarded(), routesLocalnet()], [false, false])
+    programs.fail('iptables', false)
+    await eventually(() => assert.deepEqual([isGuarded(), routesLocalnet()], [true, true]))
+    assert.match(bench.log, /"Changed sysctl" name="net\/ipv4\/conf\/all\/route_localnet" before=0 after=1/)
+  })
+
+  it('is set by a restart that finds all rules in place', async () => {
+    const daemon = bench.start()
+    await eventually(() => assert.deepEqual([isGuarded(), routesLocalnet()], [true, true]))
+    await bench.stop(daemon)
+    writeFileSync(SYSCTL, '0')
+    bench.start()
+    await eventually(() => assert.equal(routesLocalnet(), true))
+  })
+})

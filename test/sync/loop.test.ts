@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { describe, it, mock } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { VirtualServerOperation } from '../../src/ipvs/operation.ts'
+import type { VirtualServer } from '../../src/ipvs/types.ts'
+import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
+import { SyncLoop } from '../../src/sync/loop.ts'
+import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconciler.ts'
+import { TableSync } from '../../src/sync/table-sync.ts'
+import { MemoryTable } from '../support/memory-table.ts'
+import { makeVirtualServer } from '../support/virtual-servers.ts'
+
+const NODE = {
+  nodeName: 'node0',
+  zone: undefined,
+  nodeIps: {},
+  localAddresses: new Set<string>(),
+  nodePortAddresses: { IPv4: [], IPv6: [] },
+}
+
+describe('SyncLoop', () => {
+  it('waits longer and longer before it reads an unreadable table again, and never spins', async () => {
+    const timers = mock.timers
+    timers.enable({ apis: ['setTimeout'] })
+    let nowMs = 0
+    const [broken, whole] = [new MemoryTable(), new MemoryTable()]
+    broken.failRead = true
+    const syncs = [broken, whole].map((table) => new TableSync<VirtualServer, VirtualServerOperation>(table))
+    const reconciler = new Reconciler(syncs.map((sync) => reconciled(sync)))
+    const reports: PassReport[] = []
+    const loop = new SyncLoop({
+      dataplane: {
+        frontend: () => undefined,
+        pass: (options) => reconciler.pass({ ...options, now: () => nowMs }),
+        nextDueMs: () => reconciler.nextDueMs(),
+      },
+      desired: new DesiredFrontends(NODE),
+      minSyncPeriodMs: () => 0,
+      now: () => nowMs,
+      onFrontend: () => undefined,
+      onWorkedOut: () => undefined,
+      onPass: (report) => void reports.push(report),
+      onProblems: () => undefined,
+      onError: (error) => assert.fail(String(error)),
+    })
+    try {
+      for (const [index, sync] of syncs.entries())
+        sync.want('10.96.0.1:80/tcp', makeVirtualServer('10.96.0.1', [], { port: 80 + index }))
+      loop.open(true)
+      const turns = async () => {
+        for (let count = 0; count < 20; count++) await turn()
+      }
+      await turns()
+      for (; nowMs < 60_000; nowMs += 500, timers.tick(500)) await turns()
+      // At 0, 1, 3, 7, 15 and 31 seconds.
+      assert.equal(reports.length, 6)
+      assert.equal(broken.reads, 6)
+      assert.equal(whole.kernel.size, 1, 'the other table is written all the same')
+      // A change of the other table makes a pass, in which the unreadable one stays unreadable without being read.
+      syncs[1]?.want('10.96.0.2:80/tcp', makeVirtualServer('10.96.0.2'))
+      loop.request()
+      await turns()
+      assert.equal(whole.kernel.size, 2)
+      assert.deepEqual([reports.length, broken.reads], [7, 6])
+      assert.equal(reports.at(-1)?.unreadable.length, 1)
+      broken.failRead = false
+      for (; nowMs < 90_000; nowMs += 500, timers.tick(500)) await turns()
+      assert.equal(broken.kernel.size, 1)
+      assert.deepEqual(reports.at(-1)?.unreadable, [])
+    } finally {
+      await loop.close()
+      timers.reset()
+    }
+  })
+})
