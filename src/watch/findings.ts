@@ -3,6 +3,7 @@
  * What could break: an object that is all nonsense must not make all its fields into problems: the list is capped.
  */
 import type { Problem } from '../values/errors.ts'
+import { isDnsLabel } from './names.ts'
 
 export type JsonObject = { readonly [name: string]: unknown }
 
@@ -16,6 +17,7 @@ export interface Parsed<T> {
 export type FindingCode =
   | 'invalid-field'
   | 'missing-field'
+  | 'invalid-name'
   | 'invalid-address'
   | 'wrong-family'
   | 'invalid-port'
@@ -106,6 +108,14 @@ export function booleanAt(parent: JsonObject, name: string, absent: boolean, at:
   if (typeof value === 'boolean') return value
   findings.add('invalid-field', pathOf(at, name), `must be true or false, not ${describe(value)}`)
   return absent
+}
+
+/** The name of a port: '' when absent or null, a finding and undefined when it is not a DNS label (ValidateDNS1123Label). */
+export function portNameAt(parent: JsonObject, at: string, findings: Findings): string | undefined {
+  const name = textAt(parent, 'name', at, findings)
+  if (name === '' || isDnsLabel(name)) return name
+  findings.add('invalid-name', pathOf(at, 'name'), `${describe(name)} is not a DNS label`)
+  return undefined
 }
 
 /** A port from 1 to 65535; 0 when absent, null or 0, a finding and 0 when it is no port. */

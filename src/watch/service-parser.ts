@@ -7,7 +7,7 @@ import type { Service, ServicePort, TrafficPolicy } from '../service/objects.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { formatCidr, parseCidr } from '../values/cidr.ts'
 import { parseProtocol, type IpFamily } from '../values/protocol.ts'
-import { arrayAt, describe, isObject, objectAt, portAt, textAt } from './findings.ts'
+import { arrayAt, describe, isObject, objectAt, portAt, portNameAt, textAt } from './findings.ts'
 import { Findings, type JsonObject, type Parsed } from './findings.ts'
 import type { Intern } from './intern.ts'
 import { subjectOf, timestampMs, type Metadata } from './metadata.ts'
@@ -123,12 +123,9 @@ function parsePort(item: unknown, field: string, intern: Intern, findings: Findi
       findings.add('invalid-port', `${field}.port`, `must be a number from 1 to 65535, not ${describe(item['port'])}`)
     return undefined
   }
-  return {
-    name: intern(textAt(item, 'name', field, findings)),
-    protocol,
-    port,
-    nodePort: portAt(item, 'nodePort', field, findings),
-  }
+  const name = portNameAt(item, field, findings)
+  if (name === undefined) return undefined
+  return { name: intern(name), protocol, port, nodePort: portAt(item, 'nodePort', field, findings) }
 }
 
 /** Valid addresses in order, each once. Empty texts are dropped silently, as kube-proxy does. */

@@ -6,7 +6,7 @@
 import type { EndpointSlice, SliceEndpoint, SlicePort } from '../service/objects.ts'
 import { familyOf } from '../values/address.ts'
 import { parseProtocol, type IpFamily } from '../values/protocol.ts'
-import { arrayAt, booleanAt, describe, isObject, objectAt, portAt, textAt } from './findings.ts'
+import { arrayAt, booleanAt, describe, isObject, objectAt, portAt, portNameAt, textAt } from './findings.ts'
 import { Findings, type JsonObject, type Parsed } from './findings.ts'
 import type { Intern } from './intern.ts'
 import { subjectOf, timestampMs, type Metadata } from './metadata.ts'
@@ -75,7 +75,8 @@ function parsePort(item: unknown, index: number, intern: Intern, findings: Findi
     findings.add('unknown-protocol', `${field}.protocol`, `${describe(protocolText)} is not TCP, UDP or SCTP`)
     return undefined
   }
-  return { name: intern(textAt(item, 'name', field, findings)), protocol, port }
+  const name = portNameAt(item, field, findings)
+  return name === undefined ? undefined : { name: intern(name), protocol, port }
 }
 
 /** Where the members of an endpoint are, for messages. */
