@@ -13,6 +13,12 @@ export interface Parsed<T> {
   readonly problems: readonly Problem[]
 }
 
+/**
+ * Where an object was found. The API server has validated its objects, and what it let through is taken as kube-proxy takes it;
+ * in a manifest the parsers check what the API server would have refused and what opens the node to others.
+ */
+export type Origin = 'api' | 'manifest'
+
 /** Codes of the problems that parsers report. Stable. */
 export type FindingCode =
   | 'invalid-field'

@@ -110,7 +110,7 @@ class ManifestsSource implements Source {
     this.#report(directory, [])
     this.#seen = withoutText(files)
     const changed = [...new Set([...this.#files.keys(), ...files.keys()])].filter((name) => this.#settles(name, files))
-    for (const name of changed) this.#accept(name, files.get(name))
+    for (const name of changed) await this.#accept(name, files.get(name))
     if (changed.length > 0 || !this.#listed) this.#deliver()
     if (this.#listed) return
     this.#listed = true
@@ -132,7 +132,7 @@ class ManifestsSource implements Source {
     return !this.#listed
   }
 
-  #accept(name: string, state: FileState | undefined): void {
+  async #accept(name: string, state: FileState | undefined): Promise<void> {
     const text = this.#unsettled.get(name)?.text ?? ''
     const before = this.#files.get(name)
     this.#unsettled.delete(name)
@@ -144,7 +144,7 @@ class ManifestsSource implements Source {
     }
     const parsed =
       state.error === ''
-        ? parseManifestFile(name, text, nodeName, this.#intern)
+        ? await parseManifestFile(name, text, nodeName, this.#intern)
         : { objects: [], problems: [{ code: 'unreadable-file', subject: name, message: state.error }] }
     const good = parsed.problems.length === 0
     const keep = !good && before?.good === true

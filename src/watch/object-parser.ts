@@ -5,7 +5,7 @@
  */
 import type { ObjectChange, ObjectKind } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
-import { isObject } from './findings.ts'
+import { isObject, type Origin } from './findings.ts'
 import type { Intern } from './intern.ts'
 import { type Metadata, subjectOf, wrongName } from './metadata.ts'
 import { parseNode } from './node-parser.ts'
@@ -20,7 +20,13 @@ export interface ParsedObject {
 }
 
 /** Parses an object whose metadata is known. Never throws, whatever `json` is. */
-export function parseObject(kind: ObjectKind, json: unknown, metadata: Metadata, intern: Intern): ParsedObject {
+export function parseObject(
+  kind: ObjectKind,
+  json: unknown,
+  metadata: Metadata,
+  intern: Intern,
+  origin: Origin = 'api',
+): ParsedObject {
   const object = isObject(json) ? json : {}
   const { key } = metadata
   const wrong = wrongName(kind, metadata)
@@ -28,11 +34,11 @@ export function parseObject(kind: ObjectKind, json: unknown, metadata: Metadata,
     return { change: removal(kind, key), problems: [{ code: 'invalid-name', subject: subjectOf(kind, key), ...wrong }] }
   switch (kind) {
     case 'services': {
-      const { value, problems } = parseService(object, metadata, intern)
+      const { value, problems } = parseService(object, metadata, intern, origin)
       return { change: { kind, key, value }, problems }
     }
     case 'endpointslices': {
-      const { value, problems } = parseSlice(object, metadata, intern)
+      const { value, problems } = parseSlice(object, metadata, intern, origin)
       return { change: { kind, key, value }, problems }
     }
     case 'nodes': {
