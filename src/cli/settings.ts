@@ -113,6 +113,8 @@ async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
 export interface Sources {
   readonly openSource: (sink: ObjectSink) => Source
   readonly openEvents: () => Events
+  /** Whether there has to be a Node object: a folder of manifests may do without. */
+  readonly needsNode: boolean
   /** Set when Services may not have any externalIPs and load-balancer addresses they like. */
   readonly virtualIps: KeptAddresses | undefined
 }
@@ -133,6 +135,7 @@ export async function sourcesOf(
     return {
       openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log }),
       openEvents: () => loggedEvents(log),
+      needsNode: false,
       virtualIps: await virtualIpsOf(configuration, undefined, log),
     }
   }
@@ -149,6 +152,7 @@ export async function sourcesOf(
   return {
     virtualIps: await virtualIpsOf(configuration, async () => (await access.access()).server, log),
     openSource: (sink) => openApiSource({ ...options, sink }),
+    needsNode: true,
     openEvents: () => {
       const client = new ApiClient({
         access,

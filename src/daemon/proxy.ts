@@ -191,6 +191,8 @@ export class Proxy {
       desired: this.#desired,
       dataplane: this.#mode.dataplane,
       deadlineMs,
+      onWait: (awaited) =>
+        this.#options.log.info('Waiting for the first lists', { awaited, timeout: `${deadlineMs / 1000}s` }),
       signal: this.#abort.signal,
     })
   }
