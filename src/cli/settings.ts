@@ -24,6 +24,7 @@ import type { RequestObserver } from '../watch/http-pool.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import { type EarlyLine, type LogFormat, SettingsRefused } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
+import { execPluginRunner } from '../daemon/exec-plugin.ts'
 import { VERSION } from '../daemon/version.ts'
 
 export interface Settings {
@@ -144,7 +145,7 @@ export async function sourcesOf(
   const { KubeAccess } = await import('../watch/kube-config.ts')
   const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
   const master = flags.master ?? ''
-  const access = new KubeAccess({ kubeconfig, master })
+  const access = new KubeAccess({ kubeconfig, master, runPlugin: execPluginRunner() })
   if (kubeconfig === '' && master === '')
     log.info('Neither kubeconfig file nor master URL was specified, falling back to in-cluster config')
   await access.check()

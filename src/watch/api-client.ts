@@ -12,7 +12,8 @@ import { acceptHeader, encodingOf, JSON_TYPE, PROTOBUF_TYPE } from './encodings.
 import { isObject } from './findings.ts'
 import { sharedLookup } from './host-lookup.ts'
 import { HttpPool, type RequestObserver } from './http-pool.ts'
-import { type Access, tlsFingerprint } from './kube-config.ts'
+import type { Access } from './kube-config.ts'
+import { tlsFingerprint } from './tls-material.ts'
 
 /** Where requests get their credentials from. */
 export interface AccessProvider {

@@ -11,7 +11,7 @@ import type { TLSSocket } from 'node:tls'
 import { ApiError } from './api-error.ts'
 import { sharedLookup } from './host-lookup.ts'
 import { hostOf, openTunnel, portOf, proxyHeaders } from './http-tunnel.ts'
-import type { TlsMaterial } from './kube-config.ts'
+import type { TlsMaterial } from './tls-material.ts'
 
 /** Hears of requests, for whoever counts them. `host` is the server's, with its port. */
 export interface RequestObserver {
@@ -76,7 +76,7 @@ export class HttpPool {
     this.#peer = isTls ? server : (proxy ?? server)
     const shared = { keepAlive: true, keepAliveMsecs: TCP_KEEP_ALIVE_MS }
     if (this.#peer.protocol === 'http:') this.#agent = new HttpAgent(shared)
-    else this.#agent = new HttpsAgent(isTls ? { ...shared, ...tls } : shared)
+    else this.#agent = new HttpsAgent({ ...shared, rejectUnauthorized: true, ...(isTls ? tls : {}) })
     if (isTls && proxy !== undefined) this.#tunnelThrough(proxy)
   }
 
@@ -170,7 +170,7 @@ export class HttpPool {
         {
           proxy,
           target: this.host,
-          tls: { host, ...servername, ...tls, ALPNProtocols: ['http/1.1'] },
+          tls: { host, ...servername, rejectUnauthorized: true, ...tls, ALPNProtocols: ['http/1.1'] },
           lookup: this.#lookup,
           keepAliveMs: TCP_KEEP_ALIVE_MS,
         },

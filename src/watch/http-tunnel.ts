@@ -42,6 +42,8 @@ export function openTunnel(
     path: target,
     headers: { host: target, connection: 'keep-alive', ...proxyHeaders(proxy) },
     lookup,
+    // Whatever the environment says; plain http ignores it.
+    rejectUnauthorized: true,
   })
   asking.on('error', failed)
   asking.once('connect', (response, socket) => {

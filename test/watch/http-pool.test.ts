@@ -241,3 +241,22 @@ test('HttpPool asks for a name again after a look-up failed', async (t) => {
   for (const each of [pool, pool, tunnel]) await assert.rejects(get(each), { code: 'ENOTFOUND' })
   assert.equal(lookups, 3)
 })
+
+test('HttpPool verifies the server whatever the environment says', async (t) => {
+  const server = createTlsServer(issueCertificate(makeAuthority('ca'), 'server'), answer)
+  const port = await listen(t, server)
+  const proxyUrl = `http://127.0.0.1:${await listen(t, connectProxy())}`
+  const before = process.env['NODE_TLS_REJECT_UNAUTHORIZED']
+  process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0'
+  t.after(() => {
+    if (before === undefined) delete process.env['NODE_TLS_REJECT_UNAUTHORIZED']
+    else process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = before
+  })
+  for (const options of [{}, { proxyUrl }]) {
+    await assert.rejects(get(poolFor(t, `https://127.0.0.1:${port}`, options)), {
+      code: /UNABLE_TO_VERIFY|SELF_SIGNED/,
+    })
+    const careless = poolFor(t, `https://127.0.0.1:${port}`, { ...options, tls: { rejectUnauthorized: false } })
+    assert.equal(await textOf(await get(careless)), 'GET /x')
+  }
+})
