@@ -66,7 +66,7 @@ async function serve(
   const { configuration, nodeName } = settings
   const passes = new Passes()
   const requests = new RequestCounts()
-  const { openSource, openEvents, virtualIps } = await sourcesOf(flags, settings, log, requests)
+  const { openSource, openEvents, needsNode, virtualIps } = await sourcesOf(flags, settings, log, requests)
   applyOomScore(configuration.oomScoreAdj, log)
   logStart(configuration, ipFamilies(), log)
   const events = openEvents()
@@ -75,6 +75,7 @@ async function serve(
   const inForce = (): KubeProxyConfiguration => running.proxy?.configuration ?? configuration
   const health = new ProxyHealth({
     nodeName,
+    needsNode,
     families: ipFamilies(),
     syncPeriodMs: () => periodsOf(inForce()).syncPeriodMs,
     now: () => performance.now(),
@@ -93,6 +94,7 @@ async function serve(
     configuration,
     health,
     nodeName,
+    needsNode,
     // One pass is over before anybody could have come.
     ...(flags.once === true ? { nodeWaits: { addressesMs: 0, podCidrsMs: 0 } } : {}),
     drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,

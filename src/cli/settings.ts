@@ -24,6 +24,7 @@ import type { RequestObserver } from '../watch/http-pool.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import { type EarlyLine, type LogFormat, SettingsRefused } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
+import { execPluginRunner } from '../daemon/exec-plugin.ts'
 import { VERSION } from '../daemon/version.ts'
 
 export interface Settings {
@@ -113,6 +114,8 @@ async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
 export interface Sources {
   readonly openSource: (sink: ObjectSink) => Source
   readonly openEvents: () => Events
+  /** Whether there has to be a Node object: a folder of manifests may do without. */
+  readonly needsNode: boolean
   /** Set when Services may not have any externalIPs and load-balancer addresses they like. */
   readonly virtualIps: KeptAddresses | undefined
 }
@@ -133,6 +136,7 @@ export async function sourcesOf(
     return {
       openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log }),
       openEvents: () => loggedEvents(log),
+      needsNode: false,
       virtualIps: await virtualIpsOf(configuration, undefined, log),
     }
   }
@@ -141,7 +145,7 @@ export async function sourcesOf(
   const { KubeAccess } = await import('../watch/kube-config.ts')
   const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
   const master = flags.master ?? ''
-  const access = new KubeAccess({ kubeconfig, master })
+  const access = new KubeAccess({ kubeconfig, master, runPlugin: execPluginRunner() })
   if (kubeconfig === '' && master === '')
     log.info('Neither kubeconfig file nor master URL was specified, falling back to in-cluster config')
   await access.check()
@@ -149,6 +153,7 @@ export async function sourcesOf(
   return {
     virtualIps: await virtualIpsOf(configuration, async () => (await access.access()).server, log),
     openSource: (sink) => openApiSource({ ...options, sink }),
+    needsNode: true,
     openEvents: () => {
       const client = new ApiClient({
         access,

@@ -1,13 +1,14 @@
 /**
  * Waits until every source has listed once. The Node is waited for as long as kube-proxy does and no longer: what does
- * not depend on it goes on without.
- * What could break: while the Node is unknown nothing may be removed.
+ * not depend on it goes on without. While the Node is unknown nothing may be removed.
  */
 import type { ObjectKind } from '../service/objects.ts'
 
 export interface FirstListsOptions {
   /** The Node has listed; comes before `onComplete`. */
   readonly onNode: () => void
+  /** Everything but the Node has listed, which is waited for so long from now on. */
+  readonly onNodeAwaited?: (timeoutMs: number) => void
   /** Everything has listed, or (`mayRemove` false) everything but the Node; called at most once each, in that order at last. */
   readonly onComplete: (mayRemove: boolean) => void
 }
@@ -35,8 +36,10 @@ export class FirstLists {
     if (this.#awaited.size === 0) {
       clearTimeout(this.#nodeTimer)
       this.#options.onComplete(true)
-    } else if (this.#awaited.size === 1 && this.#awaited.has('nodes'))
+    } else if (this.#awaited.size === 1 && this.#awaited.has('nodes')) {
+      this.#options.onNodeAwaited?.(NODE_WAIT_MS)
       this.#nodeTimer = setTimeout(() => this.#options.onComplete(false), NODE_WAIT_MS)
+    }
   }
 
   close(): void {

@@ -1,8 +1,8 @@
 /**
- * The Node object of this proxy as operators see it: how long it is waited for, what is said when it comes, changes or
- * goes, and when the process must end because of it.
- * What could break: nothing may be removed while the Node is unknown, but not for ever: after the wait the proxy goes on
- * as kube-proxy does, so that a wrong --hostname-override leaves no old Service behind.
+ * The Node object of this proxy as operators see it: how long it is waited for, what is said when it appears, changes or is
+ * deleted, and when the process must end because of it.
+ * Nothing may be removed while the Node is awaited. After the wait the proxy goes on as kube-proxy does, so that a wrong
+ * --hostname-override leaves no old Service behind.
  */
 import type { DetectLocalMode } from '../config/types.ts'
 import type { Node, ObjectChange } from '../service/objects.ts'
@@ -23,6 +23,8 @@ export interface NodePresenceOptions {
   readonly detectLocalMode: DetectLocalMode
   readonly log: Log
   readonly waits?: NodeWaits
+  /** False: a source without an API server, where nobody makes the Node; it counts if it is there. Default true. */
+  readonly needsNode?: boolean | undefined
   /** `isSettled` or `mustHold` is another one now. */
   readonly onChange: () => void
   /** The Node is known, with these IPs, or was waited for in vain (none). Called once. */
@@ -73,9 +75,14 @@ export class NodePresence {
   listed(): void {
     this.#isListed = true
     if (this.#node !== undefined) this.#changed(this.#node)
-    if (this.#isSettled) this.#waitForPodCidrs()
+    if (this.#isSettled) return
+    if (this.#options.needsNode === false) this.#goOn()
     else if (this.#waits.addressesMs === 0) this.#giveUp()
-    else this.#timer = setTimeout(() => this.#giveUp(), this.#waits.addressesMs)
+    else {
+      const { log, nodeName } = this.#options
+      log.info(`Waiting for node to ${this.#missing}`, { node: nodeName, timeout: seconds(this.#waits.addressesMs) })
+      this.#timer = setTimeout(() => this.#giveUp(), this.#waits.addressesMs)
+    }
   }
 
   close(): void {
@@ -111,11 +118,23 @@ export class NodePresence {
     }
   }
 
+  /** What the Node has to do before its addresses are known. */
+  get #missing(): string {
+    return this.#node === undefined ? 'exist' : 'be assigned IPs'
+  }
+
+  /** Nobody will make the Node, or give it addresses. */
+  #goOn(): void {
+    const { log, nodeName } = this.#options
+    const what = this.#node === undefined ? 'Node object of this name' : 'addresses of the Node'
+    log.info(`The manifests have no ${what}; going on without`, { node: nodeName })
+    this.#settle()
+  }
+
   /** From now on as kube-proxy goes on, which takes 127.0.0.1 for the node's address then. */
   #giveUp(): void {
     const { log, nodeName } = this.#options
-    const what = this.#node === undefined ? 'exist' : 'be assigned IPs'
-    log.error(`Timed out waiting for node to ${what}`, { node: nodeName })
+    log.error(`Timed out waiting for node to ${this.#missing}`, { node: nodeName })
     if (!this.mustHold)
       log.info("Can't determine this node's IP; if the name is wrong, please set the --hostname-override flag", {
         node: nodeName,
@@ -135,12 +154,20 @@ export class NodePresence {
   #waitForPodCidrs(): void {
     clearTimeout(this.#timer)
     if (!this.mustHold) return
-    const { nodeName, onFatal } = this.#options
-    this.#timer = setTimeout(() => {
-      const text = this.#node === undefined ? `node "${nodeName}" to exist` : `PodCIDR allocation on node "${nodeName}"`
-      onFatal(new CodedError('node-timeout', `timeout waiting for ${text}`))
-    }, this.#waits.podCidrsMs)
+    const { nodeName, log, onFatal } = this.#options
+    const awaited = (): string =>
+      this.#node === undefined ? `node "${nodeName}" to exist` : `PodCIDR allocation on node "${nodeName}"`
+    log.info(`Waiting for ${awaited()}; nothing is written before`, { timeout: seconds(this.#waits.podCidrsMs) })
+    this.#timer = setTimeout(
+      () => onFatal(new CodedError('node-timeout', `timeout waiting for ${awaited()}`)),
+      this.#waits.podCidrsMs,
+    )
   }
+}
+
+/** `30s` */
+function seconds(milliseconds: number): string {
+  return `${milliseconds / 1000}s`
 }
 
 /** The node's IPs as kube-proxy counts them: the first, and the first of the other family. */

@@ -1,8 +1,6 @@
 /**
  * When passes may begin, and when they may remove: once every source has listed and this Node is known, or was waited
- * for as long as kube-proxy does.
- * What could break: before that nothing may be removed; and without pod CIDRs, where they tell local traffic, nothing may
- * be written at all.
+ * for as long as kube-proxy does. Without pod CIDRs, where they tell local traffic, nothing may be written at all.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { ObjectChange, ObjectKind } from '../service/objects.ts'
@@ -22,6 +20,8 @@ export interface OpeningOptions {
   readonly log: Log
   /** How long the Node is waited for, where that is not as long as kube-proxy does. */
   readonly nodeWaits?: NodeWaits
+  /** False where nobody makes the Node object. Default true. */
+  readonly needsNode?: boolean | undefined
   /** The Node has listed; comes before `open`. */
   readonly onNode: () => void
   /** Passes may run from now on; `mayRemove` false: what nothing wants stays. Called again when that changes. */
@@ -38,13 +38,19 @@ export class Opening {
   #listed: boolean | undefined
 
   constructor(options: OpeningOptions) {
-    const { configuration, nodeName, families, log, nodeWaits, onNode, onFatal } = options
+    const { configuration, nodeName, families, log, nodeWaits, needsNode, onNode, onFatal } = options
     this.#options = options
-    this.#lists = new FirstLists({ onNode, onComplete: (withNode) => this.#complete(withNode) })
+    this.#lists = new FirstLists({
+      onNode,
+      onNodeAwaited: (timeoutMs) =>
+        log.info('Waiting for the list of Nodes', { node: nodeName, timeout: `${timeoutMs / 1000}s` }),
+      onComplete: (withNode) => this.#complete(withNode),
+    })
     this.#presence = new NodePresence({
       nodeName,
       detectLocalMode: configuration.detectLocalMode,
       log,
+      needsNode,
       ...(nodeWaits === undefined ? {} : { waits: nodeWaits }),
       onChange: () => this.#openIfReady(),
       onFirst: (nodeIps, podCidrs) => {

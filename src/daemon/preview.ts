@@ -2,6 +2,7 @@
  * What a pass would change, without changing anything: the sources list once into frontends that no loop ever applies.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ObjectKind } from '../service/objects.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { CodedError } from '../values/errors.ts'
 import { FirstLists } from './first-lists.ts'
@@ -14,16 +15,27 @@ export interface PreviewOptions {
   readonly dataplane: ModeDataplane
   /** As long as the sources may take to list. */
   readonly deadlineMs: number
+  /** Some kinds are still missing after a moment that everybody notices; called once. */
+  readonly onWait: (awaited: readonly ObjectKind[]) => void
   readonly signal: AbortSignal
 }
 
+/** After so long a wait is worth a word, in milliseconds. */
+const NOTICED_MS = 500
+
 /** The commands, in the order of a pass. Rejects with `source-timeout` when the sources have not listed in time. */
-export async function preview({ open, desired, dataplane, deadlineMs, signal }: PreviewOptions): Promise<string[]> {
+export async function preview(options: PreviewOptions): Promise<string[]> {
+  const { open, desired, dataplane, deadlineMs, onWait, signal } = options
   const lists = new FirstLists({ onNode: () => undefined, onComplete: () => undefined })
   try {
     open(lists)
     const lateMs = performance.now() + deadlineMs
+    let noticedMs = performance.now() + NOTICED_MS
     while (lists.awaited.size > 0) {
+      if (performance.now() > noticedMs) {
+        noticedMs = Number.POSITIVE_INFINITY
+        onWait([...lists.awaited])
+      }
       if (performance.now() > lateMs)
         throw new CodedError(
           'source-timeout',

@@ -1,6 +1,6 @@
 /**
  * How the proxy fares, from the moment the process starts: what passes, rules, audits and the Node say of it.
- * What could break: it is asked before there is a kernel or a Node; then the Node is not known, and the first pass is due.
+ * It is asked before there is a kernel or a Node; then the Node is not known, and the first pass is due.
  */
 import type { AuditObserver } from '../dataplane/audits.ts'
 import type { TableHealth } from '../dataplane/table-health.ts'
@@ -12,6 +12,8 @@ import type { IpFamily } from '../values/protocol.ts'
 
 export interface ProxyHealthOptions {
   readonly nodeName: string
+  /** False where nobody makes the Node object: without one the node is eligible. Default true. */
+  readonly needsNode?: boolean
   /** Families this node has. */
   readonly families: readonly IpFamily[]
   /** KubeProxyConfiguration's, as it is now; twice as long may something be wrong. */
@@ -28,28 +30,30 @@ export interface FollowedKernel {
   readonly rules: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
 }
 
-/** The cluster autoscaler sets it on a Node that it is about to delete: load balancers shall stop using it before (KEP-3836). */
+/** The cluster autoscaler sets it on a Node that it is about to delete: load balancers have to stop using it before (KEP-3836). */
 const TO_BE_DELETED = 'ToBeDeletedByClusterAutoscaler'
 
 export class ProxyHealth {
   readonly #options: ProxyHealthOptions
   readonly #sync: SyncHealth
-  #nodeEligible = false
+  #nodeEligible: boolean
   #kernel: FollowedKernel | undefined
 
   constructor(options: ProxyHealthOptions) {
     this.#options = options
-    const { families, syncPeriodMs, now } = options
+    const { families, syncPeriodMs, now, needsNode = true } = options
+    this.#nodeEligible = !needsNode
     this.#sync = new SyncHealth({ families, graceMs: () => 2 * syncPeriodMs(), now, clock: Date.now })
     this.#sync.begin('start')
   }
 
-  /** Takes the Node in, if it is among these. */
+  /** Takes the Node in, if it is among these. One that is deleted stays what it was last, as in kube-proxy. */
   apply(changes: readonly ObjectChange[]): void {
-    for (const change of changes) {
-      if (change.kind !== 'nodes' || change.key !== this.#options.nodeName) continue
-      const { value } = change
-      this.#nodeEligible = value !== undefined && !value.deleting && !value.taintKeys.includes(TO_BE_DELETED)
+    const { nodeName, needsNode = true } = this.#options
+    for (const { kind, key, value } of changes) {
+      if (kind !== 'nodes' || key !== nodeName) continue
+      if (value !== undefined) this.#nodeEligible = !value.deleting && !value.taintKeys.includes(TO_BE_DELETED)
+      else if (!needsNode) this.#nodeEligible = true
     }
   }
 

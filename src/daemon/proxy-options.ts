@@ -22,6 +22,8 @@ export interface ProxyOptions {
   readonly openSource: (sink: ObjectSink) => Source
   /** How long the Node is waited for, where that is not as long as kube-proxy does. */
   readonly nodeWaits?: NodeWaits
+  /** False for a source that may have no Node object, which then counts only if it is there. Default true. */
+  readonly needsNode?: boolean
   /** Hears of each pass; `complete` when nothing is under way that another pass waits for. */
   readonly onPass?: (report: PassReport, complete: boolean) => void
   /** Requests to the API server, counted by whoever makes them. */

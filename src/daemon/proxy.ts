@@ -1,6 +1,6 @@
 /**
  * The whole proxy put together: sources, node, frontends, dataplane, kernel.
- * What could break: the order of starting. The lists come while the kernel is looked at, the node's addresses are known
+ * The order of starting matters. The lists come while the kernel is looked at, the node's addresses are known
  * before the first frontend is made, and nothing is written before every source has listed.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
@@ -13,6 +13,7 @@ import type { PassReport } from '../sync/reconciler.ts'
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink } from '../watch/source.ts'
+import { AuditRounds } from './audit-rounds.ts'
 import type { ProbedKernel } from './bench-probe.ts'
 import { EarlySource } from './early-source.ts'
 import { FollowedNode, type NodeView } from './followed-node.ts'
@@ -45,7 +46,7 @@ export class Proxy {
   /** As it is in force; `reconfigure` changes it. */
   configuration: KubeProxyConfiguration
   readonly metrics: Metrics
-  #audits = new AbortController()
+  readonly #audits: AuditRounds
   #fail: (error: CodedError) => void = () => undefined
   /** Rejects when only a new process can help. */
   readonly failed: Promise<never> = new Promise((_, reject) => {
@@ -133,6 +134,11 @@ export class Proxy {
       onProblems: (owner, problems) => this.#problems.report('service', owner, problems),
       onError: (error) => log.error('A pass failed', { error }),
     })
+    this.#audits = new AuditRounds(
+      (signal) => mode.audit(this.#watch, this.#health.alsoHears(this.metrics.auditObserver), signal),
+      this.#abort.signal,
+    )
+    this.#closers.push(() => this.#audits.close())
     this.#opening = new Opening({
       ...options,
       families,
@@ -167,7 +173,8 @@ export class Proxy {
   reconfigure(configuration: KubeProxyConfiguration): void {
     this.configuration = configuration
     this.#node.tell()
-    this.#startAudits()
+    // With the period of now.
+    this.#audits.start()
   }
 
   /** Stops everything; the kernel stays as it is. */
@@ -191,6 +198,8 @@ export class Proxy {
       desired: this.#desired,
       dataplane: this.#mode.dataplane,
       deadlineMs,
+      onWait: (awaited) =>
+        this.#options.log.info('Waiting for the first lists', { awaited, timeout: `${deadlineMs / 1000}s` }),
       signal: this.#abort.signal,
     })
   }
@@ -203,16 +212,7 @@ export class Proxy {
     logWaiting(log)
     const source = openSource(this.#sink(this.#opening))
     this.#closers.push(() => source.close())
-    this.#startAudits()
-  }
-
-  /** Starts them anew, with the period of now. */
-  #startAudits(): void {
-    this.#audits.abort()
-    this.#audits = new AbortController()
-    const signal = AbortSignal.any([this.#abort.signal, this.#audits.signal])
-    const audits = this.#mode.audit(this.#watch, this.#health.alsoHears(this.metrics.auditObserver), signal)
-    this.#closers.push(() => audits)
+    this.#audits.start()
   }
 
   get #watch(): ModeWatch {

@@ -123,14 +123,25 @@ export class IptablesDataplane implements Dataplane {
 
   /** Hands on what is wanted; the loops do the work and tell. */
   async pass({ mayRemove }: { readonly mayRemove: boolean }): Promise<PassReport> {
+    const failures: PassReport['failures'][number][] = []
     for (const { wanted, loop } of this.#families.values()) {
       const changes = wanted.changes()
       for (const { key, item } of changes) loop.sync.want(key, item)
       if (changes.length > 0 || this.#first) loop.request()
       if (mayRemove) loop.allowRemovals()
+      // Nothing but a change of the Service helps, and that renders its rules again.
+      for (const [key, error] of wanted.takeRefused())
+        failures.push({
+          table: loop.sync.table.name,
+          key,
+          command: '',
+          error,
+          attempts: 1,
+          retryAtMs: Number.POSITIVE_INFINITY,
+        })
     }
     this.#first = false
-    return NOTHING_DONE
+    return failures.length === 0 ? NOTHING_DONE : { ...NOTHING_DONE, failures }
   }
 
   /** What a pass would do, as commands. */

@@ -1,6 +1,4 @@
-/**
- * Errors of this room. What could break: codes are stable; composition acts on `iptables-match-missing` alone.
- */
+/** Errors of this folder. Codes are stable; composition acts on `iptables-match-missing` alone. */
 import { CodedError } from '../values/errors.ts'
 import type { OptionalMatch } from './types.ts'
 
@@ -11,6 +9,8 @@ export type IptablesErrorCode =
   | 'iptables-not-tried'
   /** Somebody held /run/xtables.lock for too long. */
   | 'iptables-locked'
+  /** A rule would hold a control character, which could end its line; it was not tried. */
+  | 'iptables-unprintable'
   /** Another program's rule leads into the chain, so it was emptied and is still there. */
   | 'iptables-chain-in-use'
 

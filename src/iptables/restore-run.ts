@@ -55,7 +55,13 @@ export class RestoreRun {
     signal: AbortSignal,
   ): Promise<readonly (Error | undefined)[]> {
     const run = new RestoreRun(programs, layout, signal, ops.length)
-    await run.#attempt(ops.map((op, index) => startingTask(op, index, inUse)))
+    const tasks = ops.map((op, index) => startingTask(op, index, inUse))
+    const isSafe = ({ op }: Task): boolean => rulesOf(op).every(isOneLine)
+    run.#settle(
+      tasks.filter((task) => !isSafe(task)),
+      iptablesError('iptables-unprintable', 'a rule holds a control character that could end its line'),
+    )
+    await run.#attempt(tasks.filter(isSafe))
     return run.#outcomes
   }
 
@@ -150,6 +156,23 @@ export class RestoreRun {
 
   #settle(tasks: readonly Task[], error?: Error): void {
     for (const task of tasks) this.#outcomes[task.index] = error ?? task.shortfall
+  }
+}
+
+/** Whether iptables-restore reads this as one line: a line feed ends it, and a zero cuts it off. */
+function isOneLine(rule: string): boolean {
+  return !rule.includes('\n') && !rule.includes('\0')
+}
+
+function rulesOf(op: IptablesOperation): readonly string[] {
+  switch (op.kind) {
+    case 'write-chain':
+      return op.rules
+    case 'delete-chain':
+      return []
+    case 'insert-jump':
+    case 'delete-jump':
+      return [op.rule]
   }
 }
 

@@ -1,12 +1,23 @@
 /**
  * One rule as text: its words, and a form in which two spellings of the same rule are equal.
- * What could break: the order of matches in a rule means nothing to any match we use, so it is ignored; with a match
- * that counts (limit, recent) that would be wrong.
+ * The order of matches in a rule means nothing to any match we use, so it is ignored; with a match that counts (limit,
+ * recent) that would be wrong.
  */
 import { PROTOCOL_NUMBER } from '../values/protocol.ts'
+import { iptablesError } from './errors.ts'
 
-/** A word as iptables-save writes it: in double quotes unless it has only letters, digits, `_` and `-`. */
+/**
+ * A word as iptables-save writes it: in double quotes unless it has only letters, digits, `_` and `-`. Throws
+ * `iptables-unprintable` for control characters: iptables-restore ends a quoted word with its line, without an error, and
+ * executes the next line as a rule.
+ */
 export function quoteWord(word: string): string {
+  if (/\p{Cc}/u.test(word))
+    throw iptablesError('iptables-unprintable', `a word of a rule holds a control character: ${JSON.stringify(word)}`)
+  return quoted(word)
+}
+
+function quoted(word: string): string {
   return /^[\w-]+$/.test(word) ? word : `"${word.replace(/["\\']/g, '\\$&')}"`
 }
 
@@ -93,7 +104,7 @@ function sameSpelling(name: string, value: string): string {
 }
 
 function formatOption({ negated, name, values }: Option): string {
-  const spelled = values.map((value) => quoteWord(sameSpelling(name, value)))
+  const spelled = values.map((value) => quoted(sameSpelling(name, value)))
   return `${negated ? '! ' : ''}${[name, ...spelled].join(' ')}`
 }
 

@@ -1,17 +1,17 @@
 /**
  * The chains and jumps of iptables mode of one family, kept up to date one frontend at a time: only Service ports that
  * changed are rendered, and a chain that all Services share is put together again only when one of its rules changed.
- * What could break: only what differs from the last time is handed on, so every item must go to the table that got the
- * ones before.
+ * Only what differs from the last time is handed on, so every item must go to the table that got the ones before.
  */
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { NodePlace } from '../service/topology.ts'
+import { CodedError } from '../values/errors.ts'
 import { chainKey, jumpKey } from './chain-names.ts'
 import { sameItem } from './diff.ts'
 import { type FixedInput, type NodePortPlaces, nodePortJumps, renderFixedChains } from './fixed-render.ts'
 import { jumpRule } from './jump-text.ts'
 import { FIXED_CHAINS, IPTABLES_JUMPS } from './layout.ts'
-import { factsOf } from './service-port.ts'
+import { factsOf, type ServicePortFacts } from './service-port.ts'
 import {
   renderServicePort,
   type ServicePortRules,
@@ -59,6 +59,8 @@ export class WantedServiceChains {
   #sorted: readonly string[] | undefined
   /** What was handed on of the fixed chains and jumps. */
   readonly #fixed = new Map<string, IptablesItem>()
+  /** Since `takeRefused` was called last. */
+  readonly #refused = new Map<string, CodedError>()
   #fixedDirty = true
   #endpoints = 0
 
@@ -120,6 +122,13 @@ export class WantedServiceChains {
     return changes
   }
 
+  /** Ports that were left out of `changes`, by name and protocol, because their rules cannot be written; each told once. */
+  takeRefused(): ReadonlyMap<string, CodedError> {
+    const refused = new Map(this.#refused)
+    this.#refused.clear()
+    return refused
+  }
+
   /** Whether the chains of this frontend's port are rendered as it is now. */
   isRendered(key: FrontendKey): boolean {
     const port = this.#portOf.get(key)
@@ -151,17 +160,9 @@ export class WantedServiceChains {
   #renderPort(name: string, changes: ChainChange[]): void {
     const port = this.#ports.get(name)
     if (port === undefined) return
-    const { place, family, localhostNodePorts } = this.#settings
-    const facts = factsOf(port.frontends.values(), place)
+    const facts = factsOf(port.frontends.values(), this.#settings.place)
     const before = port.rules ?? NO_RULES
-    const now =
-      facts === undefined
-        ? NO_RULES
-        : renderServicePort(facts, {
-            ...this.#settings,
-            countsLoopback: this.#settings.countsLoopback && localhostNodePorts && family === 'IPv4',
-            withComments: this.#endpoints <= LARGE_CLUSTER_ENDPOINTS,
-          })
+    const now = facts === undefined ? NO_RULES : this.#rulesOf(name, facts)
     for (const [chain, rules] of now.chains) {
       const old = before.chains.get(chain)
       if (old === undefined || !sameTexts(old, rules)) changes.push(itemOf('nat', chain, rules))
@@ -174,6 +175,22 @@ export class WantedServiceChains {
     else {
       this.#ports.delete(name)
       this.#sorted = undefined
+    }
+  }
+
+  /** No rules for a port whose rules cannot be written: it must not keep the others from theirs. */
+  #rulesOf(name: string, facts: ServicePortFacts): ServicePortRules {
+    const { family, countsLoopback, localhostNodePorts } = this.#settings
+    try {
+      return renderServicePort(facts, {
+        ...this.#settings,
+        countsLoopback: countsLoopback && localhostNodePorts && family === 'IPv4',
+        withComments: this.#endpoints <= LARGE_CLUSTER_ENDPOINTS,
+      })
+    } catch (error) {
+      if (!(error instanceof CodedError)) throw error
+      this.#refused.set(name, error)
+      return NO_RULES
     }
   }
 

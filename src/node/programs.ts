@@ -1,9 +1,9 @@
 /**
  * Runs programs of the host: by argv without a shell, with input and output as text, ended at a deadline.
- * What could break: a process that does not die (it hangs in the kernel) must not keep the caller waiting; so the wait
- * ends with the deadline, not with the process.
+ * A process that does not die (it hangs in the kernel) must not keep the caller waiting, so the wait ends with the
+ * deadline, not with the process.
  */
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:fs'
 import { access } from 'node:fs/promises'
 import { CodedError } from '../values/errors.ts'
@@ -30,6 +30,10 @@ export interface ProgramCall {
   /** Default 10 s. */
   readonly deadlineMs?: number
   readonly signal: AbortSignal
+  /** Its whole environment. Default: ours, with the folders of `searchPath` and without translations. */
+  readonly env?: NodeJS.ProcessEnv
+  /** What it started is killed with it, at the deadline, at an abort and when this process exits. Default false. */
+  readonly withDescendants?: boolean
   /** Hears the process id at once, which is the port id of its first netlink socket. */
   readonly onStart?: (processId: number) => void
 }
@@ -67,16 +71,19 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
       reject(signal.reason)
       return
     }
-    const env = { ...process.env, PATH: searchPath(process.env['PATH']).join(':'), LC_ALL: 'C' }
-    const child = spawn(program, [...args], { env, stdio: 'pipe' })
+    const { withDescendants = false } = call
+    const env = call.env ?? { ...process.env, PATH: searchPath(process.env['PATH']).join(':'), LC_ALL: 'C' }
+    const child = spawn(program, [...args], { env, stdio: 'pipe', detached: withDescendants })
     if (!hasPipes(child)) {
       child.once('error', (error) => reject(startError(program, error)))
       return
     }
+    const kill = (): void => killAll(child, withDescendants)
+    if (withDescendants) process.once('exit', kill)
     const output = new Chunks()
     const errors = new Chunks()
     const stop = (error: unknown): void => {
-      child.kill('SIGKILL')
+      kill()
       // Neither pipes nor process may keep the event loop alive if it does not die.
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy()
       child.unref()
@@ -93,6 +100,7 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
     const finish = (settle: () => void): void => {
       clearTimeout(timer)
       signal.removeEventListener('abort', onAbort)
+      process.off('exit', kill)
       settle()
     }
     child.once('error', (error) => finish(() => reject(startError(program, error))))
@@ -118,6 +126,19 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
 /** Without file descriptors to spare (EMFILE, ENFILE) Node makes no pipes, whatever its types say, and tells why later. */
 function hasPipes(child: { readonly stdin: unknown }): boolean {
   return child.stdin !== undefined
+}
+
+/** A process that leads a group of its own is killed with its group. */
+function killAll(child: ChildProcess, withDescendants: boolean): void {
+  if (!withDescendants || child.pid === undefined) {
+    child.kill('SIGKILL')
+    return
+  }
+  try {
+    process.kill(-child.pid, 'SIGKILL')
+  } catch {
+    // All of them have ended.
+  }
 }
 
 function startError(program: string, error: NodeJS.ErrnoException): CodedError {

@@ -10,8 +10,10 @@ import { CodedError } from '../values/errors.ts'
 import { ApiError, parseRetryAfter, statusError } from './api-error.ts'
 import { acceptHeader, encodingOf, JSON_TYPE, PROTOBUF_TYPE } from './encodings.ts'
 import { isObject } from './findings.ts'
+import { sharedLookup } from './host-lookup.ts'
 import { HttpPool, type RequestObserver } from './http-pool.ts'
-import { type Access, tlsFingerprint } from './kube-config.ts'
+import type { Access } from './kube-config.ts'
+import { tlsFingerprint } from './tls-material.ts'
 
 /** Where requests get their credentials from. */
 export interface AccessProvider {
@@ -75,6 +77,7 @@ export class ApiClient {
   readonly #options: ApiClientOptions
   readonly #pools = new Set<HttpPool>()
   #current: { readonly fingerprint: string; readonly pool: HttpPool } | undefined
+  readonly #lookup = sharedLookup()
   #accept: string
 
   constructor(options: ApiClientOptions) {
@@ -230,6 +233,7 @@ export class ApiClient {
       tls: access.tls,
       connectTimeoutMs: this.#options.connectTimeoutMs ?? 10_000,
       observer: this.#options.observer,
+      lookup: this.#lookup,
       ...(proxyUrl === undefined ? {} : { proxyUrl }),
     })
     // Streams of the one before end within ten minutes; it is forgotten at the next change after that.

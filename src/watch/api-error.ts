@@ -8,13 +8,15 @@ import { isObject } from './findings.ts'
 /**
  * `api-status`: the server answered with an error (a Status object, as HTTP status or inside a watch).
  * `api-unreachable`: no connection. `api-reset`: the connection broke. `api-silent`: nothing came for too long.
- * `api-bad-response`: what came is not what was asked for. `api-body-too-large`, `api-line-too-long`: bounds.
+ * `api-ended`: a watch ended soon, in order. `api-bad-response`: the answer is not what was asked for.
+ * `api-body-too-large`, `api-line-too-long`: bounds.
  */
 export type ApiErrorCode =
   | 'api-status'
   | 'api-unreachable'
   | 'api-reset'
   | 'api-silent'
+  | 'api-ended'
   | 'api-bad-response'
   | 'api-body-too-large'
 

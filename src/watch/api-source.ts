@@ -53,7 +53,7 @@ export function openApiSource(options: ApiSourceOptions): Source {
         random: Math.random,
         times,
         onFailure(error, retryMs, healthy) {
-          if (healthy) log.info('Watch starts anew', { kind, reason: error.message, code: error.code, retryMs })
+          if (healthy) log.info('Watching again', { kind, reason: error.message, code: error.code, retryMs })
           else outage.failed(kind, error, retryMs)
         },
         onHealthy: () => outage.recovered(kind),

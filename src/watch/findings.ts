@@ -3,6 +3,7 @@
  * What could break: an object that is all nonsense must not make all its fields into problems: the list is capped.
  */
 import type { Problem } from '../values/errors.ts'
+import { isDnsLabel } from './names.ts'
 
 export type JsonObject = { readonly [name: string]: unknown }
 
@@ -12,10 +13,17 @@ export interface Parsed<T> {
   readonly problems: readonly Problem[]
 }
 
+/**
+ * Where an object was found. The API server has validated its objects, and what it let through is taken as kube-proxy takes it;
+ * in a manifest the parsers check what the API server would have refused and what opens the node to others.
+ */
+export type Origin = 'api' | 'manifest'
+
 /** Codes of the problems that parsers report. Stable. */
 export type FindingCode =
   | 'invalid-field'
   | 'missing-field'
+  | 'invalid-name'
   | 'invalid-address'
   | 'wrong-family'
   | 'invalid-port'
@@ -106,6 +114,14 @@ export function booleanAt(parent: JsonObject, name: string, absent: boolean, at:
   if (typeof value === 'boolean') return value
   findings.add('invalid-field', pathOf(at, name), `must be true or false, not ${describe(value)}`)
   return absent
+}
+
+/** The name of a port: '' when absent or null, a finding and undefined when it is not a DNS label (ValidateDNS1123Label). */
+export function portNameAt(parent: JsonObject, at: string, findings: Findings): string | undefined {
+  const name = textAt(parent, 'name', at, findings)
+  if (name === '' || isDnsLabel(name)) return name
+  findings.add('invalid-name', pathOf(at, 'name'), `${describe(name)} is not a DNS label`)
+  return undefined
 }
 
 /** A port from 1 to 65535; 0 when absent, null or 0, a finding and 0 when it is no port. */

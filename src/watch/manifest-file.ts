@@ -1,13 +1,14 @@
 /**
  * One file of manifests, YAML 1.1 or JSON, to the objects it holds and what is wrong with it, each problem with its line.
- * What could break: it has to name the line of a wrong field, so it goes on with the parsed tree and not just its values.
+ * It has to name the line of a wrong field, so it works on the parsed tree and not just on its values.
  */
-import { type Document, LineCounter, parseAllDocuments } from 'yaml'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Composer, type Document, LineCounter, Parser } from 'yaml'
 import type { ObjectChange, ObjectKind } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
 import { describe, isObject, type JsonObject } from './findings.ts'
 import type { Intern } from './intern.ts'
-import { parseMetadata } from './metadata.ts'
+import { parseMetadata, subjectOf } from './metadata.ts'
 import { parseObject } from './object-parser.ts'
 import { isSelected } from './selection.ts'
 
@@ -41,8 +42,16 @@ const LISTS: Readonly<Record<string, string>> = {
 
 type Path = readonly (string | number)[]
 
-/** Parses a file. `name` is what problems call it. Never throws. */
-export function parseManifestFile(name: string, text: string, nodeName: string, intern: Intern): ManifestFile {
+/** Time with the event loop to ourselves after which the next document has to wait, in milliseconds. */
+const TURN_MS = 8
+
+/** Parses a file, document by document with turns of the event loop between. `name` is what problems call it. Never rejects. */
+export async function parseManifestFile(
+  name: string,
+  text: string,
+  nodeName: string,
+  intern: Intern,
+): Promise<ManifestFile> {
   const objects = new Map<string, ManifestObject>()
   const problems: Problem[] = []
   const lines = new LineCounter()
@@ -58,19 +67,22 @@ export function parseManifestFile(name: string, text: string, nodeName: string, 
       return
     }
     const { apiVersion, kind } = json
-    const type =
-      apiVersion === undefined && kind === undefined ? inheritedType : `${String(apiVersion)} ${String(kind)}`
+    let type = inheritedType
+    if (apiVersion !== undefined || kind !== undefined) {
+      // Not turned into text: a map of YAML may have a `toString` that is no function.
+      if (typeof kind !== 'string') {
+        report('missing-field', lineOf([]), `must be text, not ${describe(kind)}`, 'kind')
+        return
+      }
+      if (typeof apiVersion !== 'string') {
+        report('missing-field', lineOf([]), `must be text, not ${describe(apiVersion)}`, 'apiVersion')
+        return
+      }
+      type = `${apiVersion} ${kind}`
+    }
     const itemType = LISTS[type]
     if (itemType !== undefined) {
       takeItems(document, path, json, itemType)
-      return
-    }
-    if (typeof kind !== 'string' && type !== inheritedType) {
-      report('missing-field', lineOf([]), `must be text, not ${describe(kind)}`, 'kind')
-      return
-    }
-    if (typeof apiVersion !== 'string' && type !== inheritedType) {
-      report('missing-field', lineOf([]), `must be text, not ${describe(apiVersion)}`, 'apiVersion')
       return
     }
     const objectKind = KINDS[type]
@@ -81,7 +93,7 @@ export function parseManifestFile(name: string, text: string, nodeName: string, 
       return
     }
     if (!isSelected(objectKind, metadata, json, nodeName)) return
-    const parsed = parseObject(objectKind, json, metadata, intern)
+    const parsed = parseObject(objectKind, json, metadata, intern, 'manifest')
     for (const problem of parsed.problems)
       report(problem.code, lineOf(fieldPath(problem.field ?? '')), problem.message, problem.field)
     if (objectKind === 'services' && lacksClusterIp(json))
@@ -90,7 +102,10 @@ export function parseManifestFile(name: string, text: string, nodeName: string, 
     const identity = `${objectKind} ${metadata.key}`
     const earlier = objects.get(identity)
     if (earlier === undefined) objects.set(identity, { change: parsed.change, line: lineOf([]) })
-    else report('duplicate-object', lineOf([]), `${String(kind)} ${metadata.key} is on line ${earlier.line} already`)
+    else {
+      const subject = subjectOf(objectKind, metadata.key)
+      report('duplicate-object', lineOf([]), `${subject} is on line ${earlier.line} already`)
+    }
   }
 
   const takeItems = (document: Document, path: Path, json: JsonObject, itemType: string): void => {
@@ -103,28 +118,43 @@ export function parseManifestFile(name: string, text: string, nodeName: string, 
     for (const [index, item] of items.entries()) takeObject(document, [...path, 'items', index], item, itemType)
   }
 
-  for (const document of parseDocuments(text, lines)) {
+  const takeDocument = (document: Document): void => {
     const [error] = document.errors
     if (error !== undefined) {
       report('invalid-yaml', lineAt(error.pos[0]), error.message)
-      continue
+      return
     }
     let json: unknown
     try {
       json = document.toJS()
     } catch (reason) {
       // Aliases that would unfold without end.
-      report('invalid-yaml', lineAt(offsetOf(document, [])), reason instanceof Error ? reason.message : String(reason))
-      continue
+      report('invalid-yaml', lineAt(offsetOf(document, [])), messageOf(reason))
+      return
     }
     if (json !== null && json !== undefined) takeObject(document, [], json, '')
+  }
+
+  let turnMs = performance.now()
+  let line = 1
+  try {
+    const composer = new Composer({ version: '1.1', logLevel: 'silent' })
+    for (const document of composer.compose(new Parser(lines.addNewLine).parse(text))) {
+      line = lineAt(offsetOf(document, []))
+      takeDocument(document)
+      if (performance.now() - turnMs < TURN_MS) continue
+      await nextTurn()
+      turnMs = performance.now()
+    }
+  } catch (reason) {
+    // Nothing that a file holds is known to lead here. If something does, it costs this file alone.
+    report('invalid-manifest', line, `cannot be read: ${messageOf(reason)}`)
   }
   return { objects: [...objects.values()], problems }
 }
 
-function parseDocuments(text: string, lineCounter: LineCounter): readonly Document[] {
-  const documents = parseAllDocuments(text, { version: '1.1', lineCounter, prettyErrors: false, logLevel: 'silent' })
-  return Array.isArray(documents) ? documents : []
+function messageOf(reason: unknown): string {
+  return reason instanceof Error ? reason.message : 'something was thrown that is no error'
 }
 
 /** A Service that would get a cluster IP from an API server. Whoever wants none writes None. */

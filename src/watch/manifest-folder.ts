@@ -1,6 +1,6 @@
 /**
  * Reads a folder of manifests: which files it holds and what is in those that may have changed.
- * What could break: small files are read at every look, because a file system may show attributes that are out of date.
+ * Small files are read at every look, because a file system may show attributes that are out of date.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile, stat } from 'node:fs/promises'
@@ -18,23 +18,29 @@ export interface FileState {
   readonly error: string
 }
 
+/** A folder as it was at one look. */
+export interface FolderState {
+  /** Another one means another folder behind the same path: something was mounted or unmounted, or a link was switched. */
+  readonly identity: string
+  /** By name, sorted. Hidden files and folders are left out. */
+  readonly files: ReadonlyMap<string, FileState>
+}
+
 /** Above this size a file is read again only when its attributes changed. */
 const SMALL_BYTES = 256 * 1024
-/** A file above this size is not read at all. */
-const MAX_BYTES = 64 * 1024 * 1024
+/** A file above this size is not read at all: parsing takes seconds a MiB, and the API server takes no larger objects. */
+const MAX_BYTES = 2 * 1024 * 1024
 
-/** Files of a folder by name, sorted. Rejects when the folder cannot be read. Hidden files and folders are left out. */
-export async function readFolder(
-  directory: string,
-  before: ReadonlyMap<string, FileState>,
-): Promise<Map<string, FileState>> {
+/** Rejects when the folder cannot be read. @param before files of the look before, by name */
+export async function readFolder(directory: string, before: ReadonlyMap<string, FileState>): Promise<FolderState> {
+  const { dev, ino } = await stat(directory)
   const names = (await readdir(directory)).filter((name) => /^[^.].*\.(ya?ml|json)$/i.test(name)).toSorted()
   const files = new Map<string, FileState>()
   for (const name of names) {
     const state = await readState(join(directory, name), before.get(name))
     if (state !== undefined) files.set(name, state)
   }
-  return files
+  return { identity: `${dev} ${ino}`, files }
 }
 
 /** Undefined when it is gone by now, or no file. */

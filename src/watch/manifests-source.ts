@@ -1,7 +1,8 @@
 /**
  * A folder of manifests as a source of objects: the embedded default of `npm start`, and the standalone mode.
- * What could break: a file that is being written is seen empty or not at all for a moment, so every change is looked at
- * twice before it counts; and a folder that cannot be read must never look like an empty one.
+ * A file that is being written is seen empty or not at all for a moment, so every change is looked at twice before it counts.
+ * A folder that cannot be read, or another and empty one behind the same path (a file system that is no longer mounted),
+ * must never look like one whose files were removed.
  */
 import { type FSWatcher, watch } from 'node:fs'
 import type { ObjectChange, ObjectKind } from '../service/objects.ts'
@@ -9,7 +10,7 @@ import type { Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { createIntern } from './intern.ts'
 import { type ManifestObject, parseManifestFile } from './manifest-file.ts'
-import { type FileState, readFolder } from './manifest-folder.ts'
+import { type FileState, type FolderState, readFolder } from './manifest-folder.ts'
 import { removal } from './object-parser.ts'
 import type { ObjectSink, Source } from './source.ts'
 
@@ -58,6 +59,10 @@ class ManifestsSource implements Source {
   /** Problems the sink has, as text, by file. */
   readonly #reported = new Map<string, string>()
   #seen: ReadonlyMap<string, FileState> = new Map()
+  /** Of the folder when it last held a file. */
+  #identity = ''
+  /** Something has to be delivered that no changed file asks for: the last delivery failed. */
+  #mustDeliver = false
   #listed = false
   #closed = false
   #announced = false
@@ -89,7 +94,7 @@ class ManifestsSource implements Source {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
       this.#announced = false
-      this.#looking = this.#look().finally(() => {
+      this.#looking = this.#lookSafely().finally(() => {
         this.#looking = undefined
         const { pollMs = 500, onLook } = this.#options
         onLook?.()
@@ -98,26 +103,50 @@ class ManifestsSource implements Source {
     }, delayMs)
   }
 
+  /** A look that fails for a reason that nobody thought of is reported and leaves everything as it is until the next one. */
+  async #lookSafely(): Promise<void> {
+    const { directory, log } = this.#options
+    try {
+      await this.#look()
+    } catch (error) {
+      log.error('Looking at the manifests failed; what they said before stays in force', { directory, error })
+      const message = error instanceof Error ? error.message : 'something was thrown that is no error'
+      this.#report(directory, [{ code: 'manifests-failed', subject: directory, message }])
+    }
+  }
+
   async #look(): Promise<void> {
     const { directory } = this.#options
     this.#follow()
-    let files: Map<string, FileState>
+    let folder: FolderState
     try {
-      files = await readFolder(directory, this.#seen)
+      folder = await readFolder(directory, this.#seen)
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error)
       this.#report(directory, [{ code: 'unreadable-folder', subject: directory, message }])
       return
     }
     if (this.#closed) return
-    this.#report(directory, [])
+    const { identity, files } = folder
+    if (files.size === 0 && this.#files.size > 0 && identity !== this.#identity) {
+      const message =
+        'another folder is there now, and it is empty: what was read before stays in force until a file is there'
+      this.#report(directory, [{ code: 'empty-folder', subject: directory, message }])
+      return
+    }
+    if (files.size > 0) this.#identity = identity
     this.#seen = withoutText(files)
     const changed = [...new Set([...this.#files.keys(), ...files.keys()])].filter((name) => this.#settles(name, files))
-    for (const name of changed) this.#accept(name, files.get(name))
-    if (changed.length > 0 || !this.#listed) this.#deliver()
+    for (const name of changed) await this.#accept(name, files.get(name))
+    if (changed.length > 0 || !this.#listed || this.#mustDeliver) {
+      this.#mustDeliver = true
+      this.#deliver()
+      this.#mustDeliver = false
+    }
+    this.#report(directory, [])
     if (this.#listed) return
-    this.#listed = true
     for (const kind of KINDS) this.#options.sink.listed(kind)
+    this.#listed = true
   }
 
   /** Whether a file is another one than the one in force, and was so at the look before as well. */
@@ -135,20 +164,22 @@ class ManifestsSource implements Source {
     return !this.#listed
   }
 
-  #accept(name: string, state: FileState | undefined): void {
+  async #accept(name: string, state: FileState | undefined): Promise<void> {
     const text = this.#unsettled.get(name)?.text ?? ''
     const before = this.#files.get(name)
-    this.#unsettled.delete(name)
     const { log, nodeName } = this.#options
     if (state === undefined) {
+      this.#unsettled.delete(name)
       this.#files.delete(name)
       log.info('Manifest is gone', { file: name })
       return
     }
     const parsed =
       state.error === ''
-        ? parseManifestFile(name, text, nodeName, this.#intern)
+        ? await parseManifestFile(name, text, nodeName, this.#intern)
         : { objects: [], problems: [{ code: 'unreadable-file', subject: name, message: state.error }] }
+    // Not before: the text is read only once.
+    this.#unsettled.delete(name)
     const good = parsed.problems.length === 0
     const keep = !good && before?.good === true
     const objects = keep ? before.objects : parsed.objects
@@ -185,8 +216,8 @@ class ManifestsSource implements Source {
       if (!wanted.has(identity)) changes.push(removal(change.kind, change.key))
     for (const [identity, object] of wanted)
       if (!isSame(object, this.#delivered.get(identity))) changes.push(object.change)
+    if (changes.length > 0 && !this.#closed) this.#options.sink.apply(changes)
     this.#delivered = wanted
-    if (changes.length > 0) this.#options.sink.apply(changes)
   }
 
   #report(subject: string, problems: readonly Problem[]): void {

@@ -1,10 +1,11 @@
 /**
  * The metadata every object has: what identifies it and what tells one version of it from another.
- * What could break: a resourceVersion is compared for equality only; its order means nothing to a client.
+ * A resourceVersion is compared for equality only; its order means nothing to a client.
  */
 import type { ObjectKind } from '../service/objects.ts'
-import { isObject, type JsonObject } from './findings.ts'
+import { describe, isObject, type JsonObject } from './findings.ts'
 import type { Intern } from './intern.ts'
+import { isDnsLabel, isDnsSubdomain } from './names.ts'
 
 /** A resource version in the smallest form that still compares: a number where the text is one, as it is in practice. */
 export type ResourceVersion = string | number
@@ -54,6 +55,18 @@ export function parseMetadata(kind: ObjectKind, json: unknown, intern: Intern): 
   if (kind === 'nodes') return { ...shared, namespace: '', key: shared.name }
   const inNamespace = typeof namespace === 'string' && namespace !== '' ? intern(namespace) : 'default'
   return { ...shared, namespace: inNamespace, key: `${inNamespace}/${name}` }
+}
+
+/** Which field of the metadata is a name that no API server would have taken, and why; undefined for none. */
+export function wrongName(
+  kind: ObjectKind,
+  { namespace, name }: Pick<Metadata, 'namespace' | 'name'>,
+): { readonly field: string; readonly message: string } | undefined {
+  if (kind !== 'nodes' && !isDnsLabel(namespace))
+    return { field: 'metadata.namespace', message: `${describe(namespace)} is not a DNS label` }
+  if (kind === 'services' ? isDnsLabel(name) : isDnsSubdomain(name)) return undefined
+  const what = kind === 'services' ? 'DNS label' : 'DNS subdomain'
+  return { field: 'metadata.name', message: `${describe(name)} is not a ${what}` }
 }
 
 /** '' when it is absent or no text. */

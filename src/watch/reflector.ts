@@ -14,6 +14,7 @@ import { pageQuery, streamingListQuery, watchQuery, wholeListQuery } from './lis
 import { ObjectStore } from './object-store.ts'
 import type { Selection } from './selection.ts'
 import type { ObjectSink } from './source.ts'
+import { WatchEnds } from './watch-end.ts'
 import { applyEvents } from './watch-events.ts'
 
 /** How long things take; all in milliseconds, all with a default. Tests shorten them. */
@@ -22,7 +23,7 @@ export interface ReflectorTimes {
   readonly inactivityMs?: number
   /** The same while a streaming list is on: a server that ignores `sendInitialEvents` never ends it. Default 30,000. */
   readonly initialInactivityMs?: number
-  /** A watch that lived so long was healthy: the next failure starts with the shortest pause. Default 30,000. */
+  /** A watch that lived so long was healthy, whatever ended it. Default 30,000. */
   readonly healthyMs?: number
   /** First and longest pause. Defaults 800 and 30,000. */
   readonly backoffFirstMs?: number
@@ -41,7 +42,7 @@ export interface ReflectorOptions {
   readonly times?: ReflectorTimes
   /** Waits before the next try, until aborted; never rejects. Tests have a clock of their own. */
   readonly wait?: (milliseconds: number, signal: AbortSignal) => Promise<void>
-  /** A try failed; the next one comes in `retryMs`. `healthy`: a stream broke that had been well, nothing to worry about. */
+  /** A try failed; the next one follows in `retryMs`. `healthy`: a stream ended that had been well, nothing to worry about. */
   readonly onFailure: (error: CodedError, retryMs: number, healthy: boolean) => void
   /** The server answers: a list is complete or a watch goes on. */
   readonly onHealthy: () => void
@@ -60,7 +61,8 @@ export class Reflector {
   readonly #backoff: Backoff
   readonly #abort = new AbortController()
   #running: Promise<void> | undefined
-  readonly #times: Required<Pick<ReflectorTimes, 'inactivityMs' | 'initialInactivityMs' | 'healthyMs'>>
+  readonly #times: Required<Pick<ReflectorTimes, 'inactivityMs' | 'initialInactivityMs'>>
+  readonly #ends: WatchEnds
   /** Where a watch goes on; '' when a list has to come first. */
   #version = ''
   /** The next list is a paged one, because the server refused the last streaming list. */
@@ -68,8 +70,10 @@ export class Reflector {
   #listed = false
   /** The request that is on, or failed last, is a streaming list that is not complete. */
   #streamingList = false
-  /** When the server let the watch go on that is on; undefined before it does. */
+  /** When the server let the present watch go on; undefined before it does. */
   #aliveSinceMs: number | undefined
+  /** Where the present watch began. */
+  #versionBefore = ''
   #turnStartMs: number
 
   constructor(options: ReflectorOptions) {
@@ -78,8 +82,8 @@ export class Reflector {
     this.#times = {
       inactivityMs: times.inactivityMs ?? 150_000,
       initialInactivityMs: times.initialInactivityMs ?? 30_000,
-      healthyMs: times.healthyMs ?? 30_000,
     }
+    this.#ends = new WatchEnds(times.healthyMs ?? 30_000)
     this.#backoff = new Backoff({
       random,
       ...(times.backoffFirstMs === undefined ? {} : { firstMs: times.backoffFirstMs }),
@@ -133,20 +137,22 @@ export class Reflector {
     return this.#stream(false)
   }
 
-  /** Waits as long as the failure asks for: not at all after a watch that was healthy. */
-  async #pause(failure: CodedError | undefined): Promise<void> {
+  /** Waits as long as the end of the last request asks for: not at all after a watch that was well. */
+  async #pause(ended: CodedError | undefined): Promise<void> {
     const { client, onFailure } = this.#options
-    const healthy = this.#livedMs() >= this.#times.healthyMs
-    if (healthy) this.#backoff.reset()
-    const api = failure instanceof ApiError ? failure : undefined
+    const livedMs = this.#aliveSinceMs === undefined ? undefined : this.#livedMs()
+    const progressed = this.#version !== this.#versionBefore
+    const { isWell, failure } = this.#ends.judge({ failure: ended, livedMs, progressed })
+    if (isWell) this.#backoff.reset()
+    const api = ended instanceof ApiError ? ended : undefined
     if (api?.isExpired === true) this.#version = ''
     if (api?.status === 401) client.invalidateCredentials()
     const asked = Math.min(api?.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS)
     // A server that refuses streaming lists is asked the other way at once, but not again and again.
     const otherWay = this.#streamingList && api !== undefined && refusesStreaming(api)
     if (otherWay) this.#pagedNext = true
-    const waitMs = asked === 0 && (healthy || otherWay) ? 0 : Math.max(this.#backoff.next(), asked)
-    if (failure !== undefined) onFailure(failure, waitMs, healthy || otherWay)
+    const waitMs = asked === 0 && (isWell || otherWay) ? 0 : Math.max(this.#backoff.next(), asked)
+    if (failure !== undefined) onFailure(failure, waitMs, isWell || otherWay)
     if (waitMs > 0) await (this.#options.wait ?? rest)(waitMs, this.#abort.signal)
   }
 
@@ -158,6 +164,7 @@ export class Reflector {
       ? streamingListQuery(selection, timeoutSeconds)
       : watchQuery(selection, timeoutSeconds, this.#version)
     this.#streamingList = initial
+    this.#versionBefore = this.#version
     if (initial) this.#store.beginList()
     let silent = true
     const inactivityMs = (): number =>

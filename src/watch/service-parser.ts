@@ -1,14 +1,14 @@
 /**
  * A Service of the API server or of a manifest, unknown JSON, to the value the rest of the program knows.
- * What could break: one wrong field costs only itself, never the object, unless nothing is left of it; and nothing of the
+ * One wrong field costs only itself, never the object, unless nothing is left of it; and nothing of the
  * JSON may stay alive in the value.
  */
 import type { Service, ServicePort, TrafficPolicy } from '../service/objects.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { formatCidr, parseCidr } from '../values/cidr.ts'
 import { parseProtocol, type IpFamily } from '../values/protocol.ts'
-import { arrayAt, describe, isObject, objectAt, portAt, textAt } from './findings.ts'
-import { Findings, type JsonObject, type Parsed } from './findings.ts'
+import { arrayAt, describe, isObject, objectAt, portAt, portNameAt, textAt } from './findings.ts'
+import { Findings, type JsonObject, type Origin, type Parsed } from './findings.ts'
 import type { Intern } from './intern.ts'
 import { subjectOf, timestampMs, type Metadata } from './metadata.ts'
 
@@ -17,16 +17,24 @@ const DEFAULT_AFFINITY_SECONDS = 10_800
 /** Longest timeout that API validation allows (MaxClientIPServiceAffinitySeconds): a day. */
 const MAX_AFFINITY_SECONDS = 86_400
 
+const SOURCE_RANGES = 'spec.loadBalancerSourceRanges'
+
 /** Shared by all Services that have none: an array of their own would cost 16 bytes each. */
 const NONE: readonly string[] = []
 
 /** `value` is undefined for a Service without a cluster IP (headless, ExternalName, none assigned) or without a usable port. */
-export function parseService(json: JsonObject, metadata: Metadata, intern: Intern): Parsed<Service> {
+export function parseService(json: JsonObject, metadata: Metadata, intern: Intern, origin: Origin): Parsed<Service> {
   const findings = new Findings(subjectOf('services', metadata.key))
-  return { value: serviceOf(json, metadata, intern, findings), problems: findings.problems }
+  return { value: serviceOf(json, metadata, intern, findings, origin), problems: findings.problems }
 }
 
-function serviceOf(json: JsonObject, metadata: Metadata, intern: Intern, findings: Findings): Service | undefined {
+function serviceOf(
+  json: JsonObject,
+  metadata: Metadata,
+  intern: Intern,
+  findings: Findings,
+  origin: Origin,
+): Service | undefined {
   const spec = objectAt(json, 'spec', '', findings)
   if (spec === undefined || spec['type'] === 'ExternalName') return undefined
   const clusterIps = parseClusterIps(spec, findings)
@@ -41,6 +49,8 @@ function serviceOf(json: JsonObject, metadata: Metadata, intern: Intern, finding
     type === 'NodePort' ||
     ((type === 'ClusterIP' || type === '') && rawExternalIps.length > 0)
   const externalTrafficPolicy = hasExternalPolicy ? external : 'Cluster'
+  const { ranges: sourceRanges, areRead } = parseSourceRanges(spec, findings)
+  const vips = parseVips(json, findings)
   const healthCheckNodePort = portAt(spec, 'healthCheckNodePort', 'spec', findings)
   return {
     namespace: metadata.namespace,
@@ -49,8 +59,8 @@ function serviceOf(json: JsonObject, metadata: Metadata, intern: Intern, finding
     clusterIps,
     ports,
     externalIps: parseAddresses(rawExternalIps, 'spec.externalIPs', findings),
-    loadBalancerVips: parseVips(json, findings),
-    sourceRanges: parseSourceRanges(spec, findings),
+    loadBalancerVips: origin === 'api' || areRead ? vips : guardedVips(vips, sourceRanges, findings),
+    sourceRanges,
     internalTrafficPolicy: parsePolicy(spec, 'internalTrafficPolicy', findings),
     externalTrafficPolicy,
     affinityTimeoutSeconds: parseAffinity(spec, findings),
@@ -123,12 +133,9 @@ function parsePort(item: unknown, field: string, intern: Intern, findings: Findi
       findings.add('invalid-port', `${field}.port`, `must be a number from 1 to 65535, not ${describe(item['port'])}`)
     return undefined
   }
-  return {
-    name: intern(textAt(item, 'name', field, findings)),
-    protocol,
-    port,
-    nodePort: portAt(item, 'nodePort', field, findings),
-  }
+  const name = portNameAt(item, field, findings)
+  if (name === undefined) return undefined
+  return { name: intern(name), protocol, port, nodePort: portAt(item, 'nodePort', field, findings) }
 }
 
 /** Valid addresses in order, each once. Empty texts are dropped silently, as kube-proxy does. */
@@ -170,17 +177,44 @@ function parseVips(json: JsonObject, findings: Findings): readonly string[] {
   return vips.size === 0 ? NONE : [...vips]
 }
 
-function parseSourceRanges(spec: JsonObject, findings: Findings): readonly string[] {
-  const path = 'spec.loadBalancerSourceRanges'
+interface SourceRanges {
+  readonly ranges: readonly string[]
+  /** Every one that is given could be read. */
+  readonly areRead: boolean
+}
+
+const NO_RANGES: SourceRanges = { ranges: NONE, areRead: true }
+
+function parseSourceRanges(spec: JsonObject, findings: Findings): SourceRanges {
   const items = arrayAt(spec, 'loadBalancerSourceRanges', 'spec', findings)
-  if (items.length === 0) return NONE
+  if (items.length === 0) {
+    const given = spec['loadBalancerSourceRanges'] ?? items
+    return Array.isArray(given) ? NO_RANGES : { ranges: NONE, areRead: false }
+  }
   const ranges = new Set<string>()
+  let areRead = true
   for (const [index, item] of items.entries()) {
     const range = typeof item === 'string' ? parseCidr(item.trim()) : undefined
-    if (range === undefined) findings.add('invalid-range', `${path}[${index}]`, `${describe(item)} is not a CIDR`)
-    else ranges.add(formatCidr(range))
+    if (range !== undefined) ranges.add(formatCidr(range))
+    else {
+      areRead = false
+      findings.add('invalid-range', `${SOURCE_RANGES}[${index}]`, `${describe(item)} is not a CIDR`)
+    }
   }
-  return ranges.size === 0 ? NONE : [...ranges]
+  return { ranges: ranges.size === 0 ? NONE : [...ranges], areRead }
+}
+
+/**
+ * The VIPs that a range of their family guards, where some range could not be read. kube-proxy ignores such a range, since the
+ * API server lets none pass; in a manifest a typing error must not open to everybody what was meant for a few.
+ */
+function guardedVips(vips: readonly string[], ranges: readonly string[], findings: Findings): readonly string[] {
+  const families = new Set(ranges.map(familyOf))
+  const open = vips.filter((vip) => !families.has(familyOf(vip)))
+  if (open.length === 0) return vips
+  const message = `leave no range for ${open.join(', ')}: left out, since everybody could connect`
+  findings.add('invalid-range', SOURCE_RANGES, message)
+  return vips.filter((vip) => !open.includes(vip))
 }
 
 function parsePolicy(

@@ -1,13 +1,14 @@
 /**
  * An EndpointSlice of the API server or of a manifest, unknown JSON, to the value the rest of the program knows.
- * What could break: absent and null conditions mean ready, serving, not terminating; and only the first address of an
+ * Absent and null conditions mean ready, serving, not terminating; and only the first address of an
  * endpoint counts.
  */
 import type { EndpointSlice, SliceEndpoint, SlicePort } from '../service/objects.ts'
 import { familyOf } from '../values/address.ts'
 import { parseProtocol, type IpFamily } from '../values/protocol.ts'
-import { arrayAt, booleanAt, describe, isObject, objectAt, portAt, textAt } from './findings.ts'
-import { Findings, type JsonObject, type Parsed } from './findings.ts'
+import { specialAddress } from '../values/special-address.ts'
+import { arrayAt, booleanAt, describe, isObject, objectAt, portAt, portNameAt, textAt } from './findings.ts'
+import { Findings, type JsonObject, type Origin, type Parsed } from './findings.ts'
 import type { Intern } from './intern.ts'
 import { subjectOf, timestampMs, type Metadata } from './metadata.ts'
 import { addressOf } from './service-parser.ts'
@@ -22,12 +23,23 @@ export const LAST_CHANGE_TRIGGER_TIME = 'endpoints.kubernetes.io/last-change-tri
 const NO_CONDITIONS: JsonObject = {}
 
 /** `value` is undefined for a slice of host names or of an unknown kind, and for one that names no Service. */
-export function parseSlice(json: JsonObject, metadata: Metadata, intern: Intern): Parsed<EndpointSlice> {
+export function parseSlice(
+  json: JsonObject,
+  metadata: Metadata,
+  intern: Intern,
+  origin: Origin,
+): Parsed<EndpointSlice> {
   const findings = new Findings(subjectOf('endpointslices', metadata.key))
-  return { value: sliceOf(json, metadata, intern, findings), problems: findings.problems }
+  return { value: sliceOf(json, metadata, intern, findings, origin), problems: findings.problems }
 }
 
-function sliceOf(json: JsonObject, metadata: Metadata, intern: Intern, findings: Findings): EndpointSlice | undefined {
+function sliceOf(
+  json: JsonObject,
+  metadata: Metadata,
+  intern: Intern,
+  findings: Findings,
+  origin: Origin,
+): EndpointSlice | undefined {
   const addressType = json['addressType']
   if (addressType !== 'IPv4' && addressType !== 'IPv6') {
     if (addressType !== 'FQDN')
@@ -49,7 +61,7 @@ function sliceOf(json: JsonObject, metadata: Metadata, intern: Intern, findings:
     triggeredAtMs: triggeredAtMs(metadata.json['annotations']),
     ports: ports.map((item, index) => parsePort(item, index, intern, findings)).filter((port) => port !== undefined),
     endpoints: endpoints
-      .map((item, index) => parseEndpoint(item, index, addressType, intern, findings))
+      .map((item, index) => parseEndpoint(item, index, addressType, intern, findings, origin))
       .filter((endpoint) => endpoint !== undefined),
   }
 }
@@ -75,7 +87,8 @@ function parsePort(item: unknown, index: number, intern: Intern, findings: Findi
     findings.add('unknown-protocol', `${field}.protocol`, `${describe(protocolText)} is not TCP, UDP or SCTP`)
     return undefined
   }
-  return { name: intern(textAt(item, 'name', field, findings)), protocol, port }
+  const name = portNameAt(item, field, findings)
+  return name === undefined ? undefined : { name: intern(name), protocol, port }
 }
 
 /** Where the members of an endpoint are, for messages. */
@@ -104,6 +117,7 @@ function parseEndpoint(
   family: IpFamily,
   intern: Intern,
   findings: Findings,
+  origin: Origin,
 ): SliceEndpoint | undefined {
   const paths = endpointPaths(index)
   const { field } = paths
@@ -119,6 +133,12 @@ function parseEndpoint(
   }
   if (familyOf(address) !== family) {
     findings.add('wrong-family', `${field}.addresses[0]`, `${describe(first)} is not of family ${family}`)
+    return undefined
+  }
+  // The API server refuses most of these (ValidateEndpointIP, CVE-2021-25737), the kernel the rest.
+  const special = origin === 'manifest' ? specialAddress(address) : undefined
+  if (special !== undefined) {
+    findings.add('invalid-address', `${field}.addresses[0]`, `${address} is ${special} and cannot be an endpoint`)
     return undefined
   }
   const conditions = objectAt(item, 'conditions', field, findings) ?? NO_CONDITIONS

@@ -16,7 +16,12 @@ const NODE: Node = {
 const change = (value: Node | undefined): ObjectChange[] => [{ kind: 'nodes', key: 'node0', value }]
 
 /** A presence on a clock of the test's, and what it did: lines of the log, then calls. */
-function watched(t: TestContext, detectLocalMode: DetectLocalMode = 'ClusterCIDR', waits?: NodeWaits) {
+function watched(
+  t: TestContext,
+  detectLocalMode: DetectLocalMode = 'ClusterCIDR',
+  waits?: NodeWaits,
+  needsNode?: boolean,
+) {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const log = recordingLog()
   const calls: string[] = []
@@ -24,6 +29,7 @@ function watched(t: TestContext, detectLocalMode: DetectLocalMode = 'ClusterCIDR
     nodeName: 'node0',
     detectLocalMode,
     log,
+    needsNode,
     ...(waits === undefined ? {} : { waits }),
     onChange: () => calls.push(`hold ${presence.mustHold}, settled ${presence.isSettled}`),
     onFirst: (nodeIps, podCidrs) => calls.push(`first ${nodeIps.join()} ${podCidrs.join()}`),
@@ -65,10 +71,12 @@ for (const [what, there, message] of [
     const { presence, calls, said, tick } = watched(t)
     if (there !== undefined) presence.apply(change(there))
     presence.listed()
+    const waiting = ['info', message.replace('Timed out waiting', 'Waiting'), { node: 'node0', timeout: '30s' }]
+    assert.deepEqual(said(), [waiting])
     tick(29_999)
-    assert.deepEqual([said(), presence.isSettled, presence.mustHold], [[], false, false])
+    assert.deepEqual([said().length, presence.isSettled, presence.mustHold], [1, false, false])
     tick(1)
-    assert.deepEqual(said()[0], ['error', message, { node: 'node0' }])
+    assert.deepEqual(said()[1], ['error', message, { node: 'node0' }])
     assert.deepEqual(calls.slice(-1), ['hold false, settled true'])
     tick(1_000_000)
     presence.apply(change(NODE))
@@ -86,7 +94,47 @@ test('NodePresence goes on as soon as the Node comes', (t) => {
   tick(20_000)
   presence.apply(change(NODE))
   tick(1_000_000)
-  assert.equal(said().length, 1)
+  assert.equal(said().length, 2)
+  assert.deepEqual(calls.slice(-1), ['hold false, settled true'])
+})
+
+for (const [what, there, message] of [
+  ['a Node object', undefined, 'The manifests have no Node object of this name; going on without'],
+  [
+    'addresses of the Node',
+    { ...NODE, addresses: [], podCidrs: [] },
+    'The manifests have no addresses of the Node; going on without',
+  ],
+] as const)
+  test(`NodePresence needs no ${what} where nobody makes one, and follows a Node that appears later`, (t) => {
+    const { presence, calls, said, tick } = watched(t, 'ClusterCIDR', undefined, false)
+    if (there !== undefined) presence.apply(change(there))
+    presence.listed()
+    assert.deepEqual(said(), [['info', message, { node: 'node0' }]])
+    assert.deepEqual(calls, ['first  ', 'hold false, settled true'])
+    tick(1_000_000)
+    presence.apply(change(NODE))
+    assert.deepEqual(said().at(-1), [
+      'info',
+      'NodeIPs changed for the node',
+      { node: 'node0', newNodeIPs: ['10.9.2.15', 'fd00:9:2::15'], oldNodeIPs: null },
+    ])
+    assert.equal(calls.length, 2)
+  })
+
+test('NodePresence waits for pod CIDRs in NodeCIDR mode, also where nobody makes a Node, and says so at once', (t) => {
+  const { presence, calls, said, tick } = watched(t, 'NodeCIDR', undefined, false)
+  presence.listed()
+  assert.deepEqual(said().at(-1), [
+    'info',
+    'Waiting for node "node0" to exist; nothing is written before',
+    { timeout: '300s' },
+  ])
+  assert.equal(said().length, 2)
+  tick(299_999)
+  assert.equal(presence.mustHold, true)
+  presence.apply(change(NODE))
+  tick(1_000_000)
   assert.deepEqual(calls.slice(-1), ['hold false, settled true'])
 })
 

@@ -165,6 +165,31 @@ describe('WantedServiceChains', () => {
     assert.deepEqual(world.changed(), ['filter KUBE-SERVICES'])
   })
 
+  it('leaves a port out whose name could end a line, reports it once, and keeps the others', () => {
+    const world = new World()
+    const bad = [{ name: 'x\n-I INPUT -j ACCEPT\n#', protocol: 'tcp', port: 80, nodePort: 30_080 }] as const
+    world.service('a', { ports: bad })
+    world.service('bb')
+    for (const name of ['a', 'bb']) world.slice(name, ['10.244.1.1'])
+    const changes = world.changes()
+    assert.ok(changes.some(({ key }) => key === `nat KUBE-SVC-${hash('bb')}`))
+    const rules = changes.flatMap(({ item }) => (item?.kind === 'chain' ? item.rules : []))
+    assert.deepEqual(
+      rules.filter((rule) => rule.includes('INPUT') || rule.includes('30080')),
+      [],
+    )
+    assert.deepEqual(
+      [...world.wanted.takeRefused()].map(([port, { code }]) => [port, code]),
+      [[`demo/a:${bad[0].name} tcp`, 'iptables-unprintable']],
+    )
+    assert.deepEqual(world.changed(), [])
+    assert.equal(world.wanted.takeRefused().size, 0)
+    world.service('a')
+    world.slice('a', ['10.244.1.1'])
+    assert.ok(world.changed().includes(`nat KUBE-SVC-${hash('a')}`))
+    assert.equal(world.wanted.takeRefused().size, 0)
+  })
+
   it('follows a policy that changes where the addresses stay', () => {
     const world = new World()
     const ports = [{ name: '', protocol: 'tcp', port: 80, nodePort: 30_080 }] as const

@@ -335,3 +335,19 @@ function rotate(rules: string[] | undefined): void {
   const first = rules?.shift()
   if (first !== undefined) rules?.push(first)
 }
+
+test('IptablesTable never hands a rule on that could end its line, and writes the others', async () => {
+  const bench = await settled()
+  const bad = {
+    kind: 'chain',
+    table: 'nat',
+    chain: 'KUBE-POSTROUTING',
+    rules: ['-m comment --comment "a\n-I INPUT -j X'],
+  } as const
+  bench.sync.want('nat KUBE-POSTROUTING', bad)
+  bench.sync.want('nat KUBE-MARK-MASQ', { ...bad, chain: 'KUBE-MARK-MASQ', rules: ['-j MARK --set-xmark 0x1/0x1'] })
+  const report = await bench.pass()
+  assert.deepEqual(codes(report), ['nat KUBE-POSTROUTING: iptables-unprintable'])
+  assert.match(bench.memory.inputs.at(-1) ?? '', /-A KUBE-MARK-MASQ -j MARK --set-xmark 0x1\/0x1/)
+  assert.doesNotMatch(bench.memory.inputs.join(''), /INPUT -j X/)
+})

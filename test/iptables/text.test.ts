@@ -24,6 +24,18 @@ test('wordsOf reads what quoteWord wrote', () => {
   )
 })
 
+test('quoteWord refuses every control character, and comparing rules none', () => {
+  for (let code = 0; code < 0x80; code++) {
+    const word = `a${String.fromCharCode(code)}b`
+    if (code >= 0x20 && code !== 0x7f) assert.doesNotThrow(() => quoteWord(word))
+    else {
+      assert.throws(() => quoteWord(word), { code: 'iptables-unprintable' })
+      assert.equal(sameRule(`-m comment --comment "${word}" -j X`, `-m comment --comment "${word}" -j X`), true)
+      assert.doesNotThrow(() => canonicalRule(`-m comment --comment "${word}" -j X`))
+    }
+  }
+})
+
 test('sameRule sees through spelling and order, and through nothing else', () => {
   const rows: readonly (readonly [a: string, b: string, same: boolean])[] = [
     ['-s 10.0.0.1/32 -j DROP', '-s 10.0.0.1 -j DROP', true],

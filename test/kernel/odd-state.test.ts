@@ -10,16 +10,8 @@ import { encodeAddAddress, encodeDeleteAddress } from '../../src/netlink/address
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import { CpuBudget } from '../../src/sync/cpu-budget.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
-import {
-  boundAddresses,
-  eventually,
-  resetNode,
-  service,
-  sh,
-  slice,
-  virtualServers,
-  Workbench,
-} from '../support/daemon.ts'
+import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 import { addRawDestination, addRawService, hasRawService } from '../support/raw-ipvs.ts'
 
 const WEB = service('web', { clusterIP: '10.96.0.1' })

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { eventually, resetNode, sh, Workbench } from '../support/daemon.ts'
+import { resetNode, sh, Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 import { IptablesPrograms } from '../support/iptables-programs.ts'
 import { isMet } from './needs.ts'
 

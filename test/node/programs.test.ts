@@ -1,10 +1,11 @@
 /** Programs of the host: input and output as text, exit codes, deadline, abort, what is missing. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { after, test } from 'node:test'
 import { findProgram, runProgram, searchPath } from '../../src/node/programs.ts'
+import { until } from '../support/deadline.ts'
 
 const folder = mkdtempSync(`${tmpdir()}/programs-`)
 after(() => rmSync(folder, { recursive: true }))
@@ -15,6 +16,15 @@ function script(name: string, body: string): string {
   writeFileSync(file, `#!/bin/sh\n${body}\n`)
   chmodSync(file, 0o755)
   return file
+}
+
+/** Whether a process is there and is no zombie that nobody has waited for. */
+function isRunning(processId: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${processId}/status`, 'utf8'))
+  } catch {
+    return false
+  }
 }
 
 test('runProgram passes arguments and input as they are, without a shell', async () => {
@@ -42,6 +52,40 @@ test('runProgram kills what does not end, also when a child of it holds its outp
     message: `${program} did not end within 0.2 s and was killed`,
   })
   assert.ok(performance.now() - started < 10_000)
+})
+
+test('runProgram kills what a program started together with it, when it gives up and when this process exits', async () => {
+  const program = script('parent', `sleep 300 & echo $! >"${folder}/child"; wait`)
+  const childOf = (): number => Number(readFileSync(`${folder}/child`, 'utf8'))
+  const stopped = new AbortController()
+  const reason = new Error('we stop')
+  const run = runProgram({ program, args: [], withDescendants: true, signal: stopped.signal })
+  await until('the child runs', () => existsSync(`${folder}/child`) && childOf() > 0)
+  stopped.abort(reason)
+  await assert.rejects(run, reason)
+  await until('the child has ended', () => !isRunning(childOf()))
+  rmSync(`${folder}/child`)
+  const source = `
+    const { runProgram } = await import(${JSON.stringify(new URL('../../src/node/programs.ts', import.meta.url).href)})
+    const { existsSync } = await import('node:fs')
+    const signal = new AbortController().signal
+    runProgram({ program: ${JSON.stringify(program)}, args: [], deadlineMs: 60_000, withDescendants: true, signal }).catch(() => {})
+    while (!existsSync(${JSON.stringify(`${folder}/child`)})) await new Promise(setImmediate)
+    process.exit(0)`
+  const { exitCode } = await runProgram({
+    program: process.execPath,
+    args: ['--input-type=module', '-e', source],
+    signal,
+  })
+  assert.equal(exitCode, 0)
+  await until('the child has ended', () => !isRunning(childOf()))
+})
+
+test('runProgram gives a program the environment that it is told to, and nothing else', async () => {
+  const program = script('environment', '/usr/bin/env')
+  const { output } = await runProgram({ program, args: [], env: { ONLY: 'this' }, signal })
+  assert.match(output, /^ONLY=this$/m)
+  assert.doesNotMatch(output, /^LC_ALL=/m)
 })
 
 test('runProgram stops with the reason of an abort, before and after the start', async () => {

@@ -67,7 +67,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/\w+\/([\w-]+-)?codec(-[\w-]+)?\.ts$/,
   /^src\/sync\/(desired-frontends|owned-map|plan|table)\.ts$/,
   /^src\/netlink\/(attributes|batch|constants|errors|message)\.ts$/,
-  /^src\/watch\/([\w-]+-parser|api-error|event-objects|event-series|findings|intern|metadata|protobuf(-\w+)?|selection|source)\.ts$/,
+  /^src\/watch\/([\w-]+-parser|api-error|event-objects|event-series|findings|intern|metadata|names|protobuf(-\w+)?|selection|source)\.ts$/,
   /^src\/conntrack\/stale-rule\.ts$/,
   /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
   /^src\/iptables\/(chain-names|errors|layout|local-traffic|look-throttle|out-filter|service-chain-names|service-port|wanted-rules|wanted-service-chains)\.ts$/,

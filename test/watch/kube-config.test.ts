@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { CodedError } from '../../src/values/errors.ts'
+import { execPluginRunner } from '../../src/daemon/exec-plugin.ts'
 import { KubeAccess } from '../../src/watch/kube-config.ts'
 import { issueCertificate, makeAuthority } from '../api-server/certificate.ts'
 
@@ -39,12 +40,16 @@ test('KubeAccess gives each way to log in its header', async (t) => {
   const exec = {
     apiVersion: 'client.authentication.k8s.io/v1',
     command: '/bin/sh',
-    args: ['-c', `echo '{"status":{"token":"from-exec"}}'`],
+    args: [
+      '-c',
+      `echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"from-exec"}}'`,
+    ],
   }
   const rows: [object, object][] = [
     [{ token: 'abc' }, { authorization: 'Bearer abc' }],
     [{ username: 'a', password: 'b' }, { authorization: `Basic ${Buffer.from('a:b').toString('base64')}` }],
     [{ exec }, { authorization: 'Bearer from-exec' }],
+    [{ exec, token: 'abc' }, { authorization: 'Bearer abc' }],
     [
       { token: 'abc', as: 'other' },
       { authorization: 'Bearer abc', 'impersonate-user': 'other' },
@@ -53,7 +58,8 @@ test('KubeAccess gives each way to log in its header', async (t) => {
   ]
   for (const [user, headers] of rows) {
     await writeFile(path, kubeconfig({}, user))
-    assert.deepEqual((await new KubeAccess({ kubeconfig: path }).access()).headers, headers)
+    const access = new KubeAccess({ kubeconfig: path, runPlugin: execPluginRunner() })
+    assert.deepEqual((await access.access()).headers, headers)
   }
 })
 
@@ -131,6 +137,8 @@ test('KubeAccess names file and field, and no secret', async (t) => {
   const { cert } = makeAuthority('ca')
   const other = issueCertificate(makeAuthority('x'), 'other')
   const base64 = (text: string): string => Buffer.from(text).toString('base64')
+  const plugin = (change: object): string =>
+    kubeconfig({}, { exec: { apiVersion: 'client.authentication.k8s.io/v1', command: '/bin/sh', ...change } })
   const rows: [string, RegExp][] = [
     ['[]', /must hold one object/],
     ['{clusters: []}', /current-context/],
@@ -150,11 +158,39 @@ test('KubeAccess names file and field, and no secret', async (t) => {
       /client-certificate and client-key: /,
     ],
     [kubeconfig({}, { tokenFile: 'no-such-token' }), /user "u": .*no-such-token/],
-    [kubeconfig({}, { exec: { command: '/bin/sh', args: ['-c', `echo ${secret}`] } }), /user "u": is not valid JSON/],
+    [plugin({ args: ['-c', `echo ${secret}`] }), /user "u": exec: decoding stdout: .* is not valid JSON/],
+    [plugin({ args: ['-c', `echo '"${secret}"'`] }), /user "u": exec: decoding stdout: it is no ExecCredential/],
+    [plugin({ args: ['-c', 'echo problem >&2; exit 3'] }), /executable \/bin\/sh failed with exit code 3: problem$/],
+    [plugin({ command: 'no-such-plugin' }), /exec: executable no-such-plugin not found$/],
+    [
+      plugin({ command: './no-such-plugin', installHint: 'Get it.' }),
+      /executable .*\/no-such-plugin not found: Get it\.$/,
+    ],
+    [plugin({ command: '' }), /command must be specified/],
+    [plugin({ apiVersion: undefined }), /exec plugin: invalid apiVersion nothing/],
+    [plugin({ apiVersion: 'client.authentication.k8s.io/v1alpha1' }), /exec plugin: invalid apiVersion/],
+    [plugin({ interactiveMode: 'Always' }), /standard input is not a terminal/],
+    [plugin({ interactiveMode: 'Sometimes' }), /invalid interactiveMode: "Sometimes"/],
+    [plugin({ args: 'x' }), /exec: args must be a list/],
+    [plugin({ env: [{ value: 'x' }] }), /env variable name must be specified/],
+    [kubeconfig({}, { 'auth-provider': { name: 'gcp' } }), /The gcp auth plugin has been removed/],
+    [kubeconfig({}, { 'auth-provider': { name: 'azure' } }), /The azure auth plugin has been removed/],
+    [
+      kubeconfig({}, { 'auth-provider': { name: 'x', config: { exec: { command: 'true' } } } }),
+      /no Auth Provider found/,
+    ],
+    [
+      kubeconfig({ 'insecure-skip-tls-verify': true, 'certificate-authority-data': base64(cert) }, {}),
+      /specifying a root certificates file with the insecure flag is not allowed/,
+    ],
+    [
+      kubeconfig({ 'insecure-skip-tls-verify': true, 'certificate-authority': 'ca.crt' }, {}),
+      /specifying a root certificates file with the insecure flag is not allowed/,
+    ],
   ]
   for (const [text, reason] of rows) {
     await writeFile(path, text)
-    await assert.rejects(new KubeAccess({ kubeconfig: path }).access(), (error) => {
+    await assert.rejects(new KubeAccess({ kubeconfig: path, runPlugin: execPluginRunner() }).access(), (error) => {
       assert.ok(error instanceof CodedError)
       assert.equal(error.code, 'kubeconfig')
       assert.match(error.message, reason)
@@ -229,6 +265,10 @@ test('KubeAccess finds the service account of a pod', async (t) => {
   })
   const access = await new KubeAccess({ serviceAccountRoot: root }).access()
   assert.equal(access.server, 'https://[fd00::1]:443')
+  for (const port of ['80', '8080', '8001']) {
+    process.env['KUBERNETES_SERVICE_PORT'] = port
+    assert.equal((await new KubeAccess({ serviceAccountRoot: root }).access()).server, `https://[fd00::1]:${port}`)
+  }
   assert.deepEqual(access.headers, { authorization: 'Bearer pod-token' })
   assert.equal(String(access.tls.ca), cert)
 })

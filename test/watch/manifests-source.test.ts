@@ -219,6 +219,72 @@ test('openManifestsSource never takes a folder that is away for an empty one', a
   await f.has('a:81')
 })
 
+test('openManifestsSource keeps what it read when another and empty folder takes the place of the first', async (t) => {
+  const f = await manifestsFolder(t)
+  await f.write('a.yaml', service('a'))
+  f.open()
+  await f.has('a:80')
+  // As an unmounted file system leaves it.
+  await rename(f.path, `${f.path}.away`)
+  await mkdir(f.path)
+  await until('problem', () => f.sink.troubles.get(f.path)?.[0] === ': empty-folder')
+  await f.has('a:80')
+  await f.write('b.yaml', service('b'))
+  await f.has('b:80')
+  assert.equal(f.sink.troubles.size, 0)
+})
+
+test('openManifestsSource takes everything away when the files of its folder are removed', async (t) => {
+  const f = await manifestsFolder(t)
+  await f.write('a.yaml', service('a'))
+  await f.write('b.yaml', service('b'))
+  f.open()
+  await f.has('a:80', 'b:80')
+  for (const name of ['a.yaml', 'b.yaml']) await rm(join(f.path, name))
+  await f.has()
+  assert.equal(f.sink.troubles.size, 0)
+})
+
+test('openManifestsSource refuses a file of more than 2 MiB and keeps its last good version', async (t) => {
+  const f = await manifestsFolder(t)
+  await f.write('a.yaml', service('a'))
+  f.open()
+  await f.has('a:80')
+  await f.write('a.yaml', `${service('a', 81)}${'#'.repeat(2 * 1024 * 1024)}`)
+  await until('problem', () => f.sink.troubles.get('a.yaml')?.[0] === ': unreadable-file')
+  await f.has('a:80')
+  await f.write('a.yaml', service('a', 81))
+  await f.has('a:81')
+})
+
+test('openManifestsSource goes on after a look that failed, and delivers what that one did not', async (t) => {
+  const f = await manifestsFolder(t)
+  await f.write('a.yaml', service('a'))
+  let failures = 2
+  const { apply } = f.sink
+  f.sink.apply = (changes) => {
+    if (failures-- > 0) throw new Error('a mistake')
+    apply(changes)
+  }
+  f.open()
+  await until('problem', () => f.sink.troubles.get(f.path)?.[0] === ': manifests-failed')
+  await f.has('a:80')
+  await f.listed()
+  await f.write('a.yaml', service('a', 81))
+  await f.has('a:81')
+  assert.equal(f.sink.troubles.size, 0)
+})
+
+test('openManifestsSource survives a manifest that cannot be turned into text', async (t) => {
+  const f = await manifestsFolder(t)
+  await f.write('a.yaml', service('a'))
+  await f.write('b.yaml', 'apiVersion: {toString: 1, valueOf: 1}\n')
+  f.open()
+  await f.has('a:80')
+  await f.listed()
+  assert.deepEqual(f.sink.troubles.get('b.yaml'), ['kind: missing-field'])
+})
+
 test('openManifestsSource makes no call to its sink after close', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', service('a'))

@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { test } from 'node:test'
+import { AuditRounds } from '../../src/daemon/audit-rounds.ts'
+
+test('AuditRounds keeps nothing of rounds that have ended, however often audits begin again', async () => {
+  const abort = new AbortController()
+  let begun = 0
+  const rounds = new AuditRounds(async (signal) => {
+    begun++
+    if (!signal.aborted) await once(signal, 'abort')
+  }, abort.signal)
+  for (let reload = 0; reload < 100; reload++) {
+    rounds.start()
+    await new Promise(setImmediate)
+  }
+  assert.deepEqual([begun, rounds.unfinished], [100, 1])
+  await rounds.close()
+  assert.equal(rounds.unfinished, 0)
+})
+
+test('AuditRounds waits at its end for every round that is under way', async () => {
+  const ends: (() => void)[] = []
+  const rounds = new AuditRounds(() => new Promise((resolve) => ends.push(resolve)), new AbortController().signal)
+  rounds.start()
+  rounds.start()
+  let isClosed = false
+  const closing = rounds.close().then(() => {
+    isClosed = true
+  })
+  ends[1]?.()
+  await new Promise(setImmediate)
+  assert.equal(isClosed, false)
+  ends[0]?.()
+  await closing
+})
+
+test('AuditRounds stops with its signal', async () => {
+  const abort = new AbortController()
+  const rounds = new AuditRounds(async (signal) => void (await once(signal, 'abort')), abort.signal)
+  rounds.start()
+  abort.abort()
+  await new Promise(setImmediate)
+  assert.equal(rounds.unfinished, 0)
+})

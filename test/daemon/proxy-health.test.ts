@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ProxyHealth } from '../../src/daemon/proxy-health.ts'
+import type { Node, ObjectChange } from '../../src/service/objects.ts'
+
+const NODE: Node = { name: 'node0', zone: '', addresses: [], podCidrs: [], taintKeys: [], deleting: false }
+const TAINTED: Node = { ...NODE, taintKeys: ['ToBeDeletedByClusterAutoscaler'] }
+const DELETING: Node = { ...NODE, deleting: true }
+const change = (value: Node | undefined, key = 'node0'): ObjectChange[] => [{ kind: 'nodes', key, value }]
+
+/** Whether the node is eligible at first and after each of these changes. */
+function eligible(needsNode: boolean | undefined, ...nodes: readonly (Node | undefined)[]): boolean[] {
+  const health = new ProxyHealth({
+    nodeName: 'node0',
+    ...(needsNode === undefined ? {} : { needsNode }),
+    families: ['IPv4'],
+    syncPeriodMs: () => 30_000,
+    now: () => 0,
+  })
+  const states = [health.state.nodeEligible]
+  for (const node of nodes) {
+    health.apply(change(node))
+    health.apply(change(DELETING, 'another'))
+    states.push(health.state.nodeEligible)
+  }
+  return states
+}
+
+test('ProxyHealth has an eligible node while the Node is there and neither tainted nor being deleted', () => {
+  assert.deepEqual(eligible(undefined, NODE, TAINTED, NODE, DELETING), [false, true, false, true, false])
+})
+
+test('ProxyHealth keeps what the Node was last when its object is deleted', () => {
+  assert.deepEqual(eligible(undefined, NODE, undefined, NODE), [false, true, true, true])
+  assert.deepEqual(eligible(undefined, DELETING, undefined), [false, false, false])
+})
+
+test('ProxyHealth has an eligible node without a Node object where nobody makes one, and heeds one that is there', () => {
+  assert.deepEqual(eligible(false, TAINTED, undefined, NODE), [true, false, true, true])
+})
