@@ -5,7 +5,8 @@ import { ApiError } from '../../src/watch/api-error.ts'
 import { Reflector } from '../../src/watch/reflector.ts'
 import { selectionOf } from '../../src/watch/selection.ts'
 import { type WatchEnd, WatchEnds } from '../../src/watch/watch-end.ts'
-import { recordingSink, until } from './recording-sink.ts'
+import { until } from '../support/deadline.ts'
+import { recordingSink } from './recording-sink.ts'
 
 const reset = new ApiError('api-reset', 'aborted')
 const gone = new ApiError('api-status', '410', { status: 410 })
