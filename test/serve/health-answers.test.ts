@@ -167,7 +167,7 @@ describe('ProxyHealth', () => {
     )
   })
 
-  it('knows the Node by its name alone', () => {
+  it('knows the Node by its name alone and keeps its last state when its object is deleted', () => {
     const { health } = newHealth()
     const seen = (key: string, value: Node | undefined): boolean => {
       health.apply([{ kind: 'nodes', key, value }])
@@ -181,6 +181,8 @@ describe('ProxyHealth', () => {
     assert.equal(seen('node0', NODE), true)
     assert.equal(seen('node0', { ...NODE, deleting: true }), false)
     assert.equal(seen('node0', NODE), true)
+    assert.equal(seen('node0', undefined), true)
+    assert.equal(seen('node0', { ...NODE, deleting: true }), false)
     assert.equal(seen('node0', undefined), false)
   })
 })
