@@ -7,6 +7,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { release } from 'node:os'
 import { join } from 'node:path'
+import { deadline } from '../support/deadline.ts'
 
 export type Need =
   /** nf_tables with the nft program */
@@ -65,7 +66,7 @@ function probe(need: Need): boolean {
 }
 
 const succeeds = (command: string): boolean =>
-  spawnSync('unshare', ['--net', 'sh', '-c', command], { stdio: 'ignore', timeout: 30_000 }).status === 0
+  spawnSync('unshare', ['--net', 'sh', '-c', command], { stdio: 'ignore', timeout: deadline(30_000) }).status === 0
 
 /** `6.12.3-amd64` is at least `6.2`. */
 export function isAtLeast(kernel: string, wanted: string): boolean {
