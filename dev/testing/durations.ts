@@ -17,12 +17,16 @@ export function readDurations(path: string): Durations {
   }
 }
 
-/** Keeps what is known of files that did not run this time. */
+/** Keeps what is known of files that did not run this time. Where nothing can be written, the next run does without. */
 export function recordDurations(path: string, results: readonly FileResult[]): void {
   const ran = results.filter(({ durationMs }) => durationMs > 0)
   const entries = ran.map(({ file, durationMs }) => [file, Math.round(durationMs)] as const)
-  mkdirSync(dirname(path), { recursive: true })
-  writeFileSync(path, JSON.stringify({ ...readDurations(path), ...Object.fromEntries(entries) }, undefined, 1))
+  try {
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, JSON.stringify({ ...readDurations(path), ...Object.fromEntries(entries) }, undefined, 1))
+  } catch {
+    // a project that this user may not write to
+  }
 }
 
 /** The longest first; those of which nothing is known come before all others, the largest first. */

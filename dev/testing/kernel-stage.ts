@@ -53,7 +53,7 @@ function* claimed(): Generator<string> {
   const order = beginWithinMs === undefined ? files : files.toReversed()
   for (const file of order) {
     if (beginWithinMs !== undefined && performance.now() > beginWithinMs) return
-    if (!claim(file.replaceAll('/', '-'))) continue
+    if (!claim(encodeURIComponent(file))) continue
     tell({ kind: 'begun', file })
     yield file
   }

@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { makeNode } from '../api-server/generate.ts'
 import { ApiServer } from '../api-server/server.ts'
 import { JSON_WIRE, PROTOBUF_WIRE } from '../api-server/wire.ts'
-import { boundAddresses, resetNode, service, slice, virtualServers, Workbench } from '../support/daemon.ts'
-import { eventually } from '../support/deadline.ts'
+import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { eventually, until } from '../support/deadline.ts'
 
 const WEB_TABLE = ['-A -t 10.96.0.1:80 -s rr', '-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1']
 let server: ApiServer
@@ -70,10 +69,14 @@ describe('daemon on the API server', () => {
     await start()
     await tableIs(WEB_TABLE)
     server.inject({ times: 1000, action: { kind: 'status', status: 503 } })
+    const before = server.requests.length
     server.resetConnections()
     server.store.put('endpointslices', slice('web', ['10.244.0.9']))
-    await sleep(2000)
+    await until('a refused request of each kind', () => server.requests.length >= before + 3)
     assert.deepEqual(virtualServers(), WEB_TABLE.toSorted())
+    // The table is not only left alone: it is kept.
+    sh('ipvsadm -d -t 10.96.0.1:80 -r 10.244.0.1:8080')
+    await tableIs(WEB_TABLE)
     server.faults.length = 0
     await eventually(
       () => assert.ok(virtualServers().includes('-a -t 10.96.0.1:80 -r 10.244.0.9:8080 -m -w 1')),
@@ -87,8 +90,10 @@ describe('daemon on the API server', () => {
     await bench.stop(daemon)
     server.inject({ kind: 'endpointslices', times: 1000, action: { kind: 'status', status: 500 } })
     server.store.delete('services', 'demo/web')
+    const refused = (): number => server.requests.filter(({ kind }) => kind === 'endpointslices').length
+    const before = refused()
     await start()
-    await sleep(3000)
+    await until('two refused requests', () => refused() >= before + 2)
     assert.deepEqual([virtualServers(), boundAddresses()], [WEB_TABLE.toSorted(), ['10.96.0.1/32']])
     server.faults.length = 0
     await tableIs([], 40_000)

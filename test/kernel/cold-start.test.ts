@@ -6,9 +6,9 @@
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
 import { after, before, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { makeNode } from '../api-server/generate.ts'
 import { ApiServer } from '../api-server/server.ts'
 import { type Manifest, resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
@@ -80,8 +80,10 @@ class Namespace {
   }
 
   async close(): Promise<void> {
-    for (const child of this.#children) child.kill('SIGKILL')
-    await sleep(50)
+    const running = this.#children.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null)
+    const gone = running.map((child) => once(child, 'exit'))
+    for (const child of running) child.kill('SIGKILL')
+    await Promise.all(gone)
     sh(`ip netns delete ${this.name}`)
   }
 }

@@ -14,14 +14,16 @@ import { missingForNft } from '../../src/iptables/nft-missing.ts'
 import { renderIpvsRules } from '../../src/iptables/render.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import { NETLINK_NETFILTER } from '../../src/netlink/constants.ts'
+import type { Transport } from '../../src/netlink/transport.ts'
 import { HostIptables } from '../../src/node/iptables-programs.ts'
 import { Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
 import { everything } from '../iptables/wanted.ts'
+import { deadline, until } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
 
-const signal = AbortSignal.timeout(60_000)
+const signal = AbortSignal.timeout(deadline(60_000))
 
 async function missing(): Promise<string | undefined> {
   const netlink = openNetlinkConnection(NETLINK_NETFILTER)
@@ -39,13 +41,38 @@ function sh(command: string): void {
   assert.equal(status, 0, `${command}\n${stderr}`)
 }
 
+/** Nobody's table: its announcement comes after all that were made before. */
+const FENCE = 'fence-of-this-test'
+
+/** A transport that counts the announcements of the fence. */
+function fenced(transport: Transport): { readonly transport: Transport; count(): number } {
+  let count = 0
+  return {
+    count: () => count,
+    transport: {
+      portId: transport.portId,
+      send: (bytes) => transport.send(bytes),
+      receive() {
+        const datagram = transport.receive()
+        if (datagram !== undefined && Buffer.from(datagram).includes(FENCE)) count++
+        return datagram
+      },
+      onReadable: (listener, background) => transport.onReadable(listener, background),
+      close: () => transport.close(),
+    },
+  }
+}
+
 describe('NftEvents on a real kernel', needs('iptables-nft'), () => {
   const seen: NftEvent[] = []
-  /** Events of the next quarter second. */
+  let fences = (): number => 0
+  /** Events of everything that `change` does. */
   async function eventsAfter(change: () => Promise<void> | void): Promise<readonly string[]> {
     seen.length = 0
     await change()
-    await new Promise((resolve) => setTimeout(resolve, 250))
+    const before = fences()
+    sh(`nft add table inet ${FENCE} && nft delete table inet ${FENCE}`)
+    await until('the announcement of the fence', () => fences() >= before + 2)
     return seen.map((event) => (event.kind === 'changed' ? `${event.change.family} ${event.change.table}` : event.kind))
   }
 
@@ -54,8 +81,10 @@ describe('NftEvents on a real kernel', needs('iptables-nft'), () => {
     const choice = await choiceHere()
     assert.equal(choice.mode, 'nft')
     const host = new HostIptables(choice)
+    const { transport, count } = fenced(openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES]))
+    fences = count
     const events = new NftEvents(
-      openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES]),
+      transport,
       IPVS_MODE,
       (portId) => host.isOwn(portId),
       (event) => seen.push(event),

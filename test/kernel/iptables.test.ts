@@ -4,7 +4,7 @@
  * What could break: each test begins and ends with clean tables of its back end.
  */
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { after, before, beforeEach, describe, it } from 'node:test'
@@ -20,6 +20,8 @@ import { TableSync } from '../../src/sync/table-sync.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
 import { everything } from '../iptables/wanted.ts'
+import { deadline } from '../support/deadline.ts'
+import { holdLock } from '../support/iptables-programs.ts'
 import { recordingPath } from '../support/recordings.ts'
 import { needs } from './needs.ts'
 
@@ -92,11 +94,12 @@ class Bench {
     for (const key of this.sync.desiredKeys()) this.sync.want(key, undefined)
   }
 
-  async pass(): Promise<PassReport & { readonly starts: number }> {
+  /** @param laterMs how much later than now it is for the pass */
+  async pass(laterMs = 0): Promise<PassReport & { readonly starts: number }> {
     const before = this.programs.starts
     const report = await this.#reconciler.pass({
-      signal: AbortSignal.timeout(30_000),
-      now: () => performance.now(),
+      signal: AbortSignal.timeout(deadline(30_000)),
+      now: () => performance.now() + laterMs,
       mayRemove: true,
     })
     return { ...report, applied: report.applied, starts: this.programs.starts - before }
@@ -270,9 +273,8 @@ for (const mode of ['nft', 'legacy'] as const) {
 
 describe('IptablesTable on legacy with a held lock', needs('legacy-iptables', 'program:flock'), () => {
   it('says that the lock is held, and writes when it is free', async () => {
-    const holder = spawn('flock', ['/run/xtables.lock', 'sleep', '7'])
+    const holder = await holdLock('/run/xtables.lock')
     try {
-      await new Promise((resolve) => setTimeout(resolve, 300))
       const bench = new Bench('legacy', 'IPv4')
       bench.want()
       const report = await bench.pass()
@@ -281,10 +283,10 @@ describe('IptablesTable on legacy with a held lock', needs('legacy-iptables', 'p
         codes(report).every((text) => text.endsWith(': iptables-locked')),
         codes(report)[0],
       )
-      await new Promise((resolve) => setTimeout(resolve, 3000))
-      assert.deepEqual(codes(await bench.pass()), [])
+      await holder.release()
+      assert.deepEqual(codes(await bench.pass(60_000)), [])
     } finally {
-      holder.kill()
+      await holder.release()
       clean('legacy')
     }
   })

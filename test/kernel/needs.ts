@@ -5,6 +5,7 @@
  */
 import { spawnSync } from 'node:child_process'
 import { release } from 'node:os'
+import { deadline } from '../support/deadline.ts'
 
 export type Need =
   /** nf_tables with the nft program */
@@ -55,7 +56,7 @@ function probe(need: Need): boolean {
 }
 
 const succeeds = (command: string): boolean =>
-  spawnSync('unshare', ['--net', 'sh', '-c', command], { stdio: 'ignore', timeout: 30_000 }).status === 0
+  spawnSync('unshare', ['--net', 'sh', '-c', command], { stdio: 'ignore', timeout: deadline(30_000) }).status === 0
 
 /** `6.12.3-amd64` is at least `6.2`. */
 export function isAtLeast(kernel: string, wanted: string): boolean {

@@ -19,9 +19,10 @@ import { hasSubsystem } from '../../src/netlink/nfnetlink.ts'
 import { needsOf, type Question } from '../../src/node/needs.ts'
 import { IP_FAMILIES } from '../../src/values/protocol.ts'
 import { sh } from '../support/daemon.ts'
+import { deadline } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
 
-const signal = AbortSignal.timeout(120_000)
+const signal = AbortSignal.timeout(deadline(120_000))
 
 function configuration(scheduler = ''): KubeProxyConfiguration {
   const configuration = defaultConfiguration()

@@ -1,15 +1,16 @@
 /**
  * Session affinity: a client address keeps its endpoint at each frontend until the timeout or the endpoint is over; without
- * it endpoints take turns.
- * What could break: the kernel keeps who has an affinity while one of its connections is remembered: for datagrams that
- * time is set to a second here.
+ * it endpoints take turns. The kernel keeps an affinity while one of its connections is remembered: for datagrams that time
+ * is set to a second here.
  */
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { ADDRESSES, Cluster, clientAddress } from '../support/cluster.ts'
 import { virtualServers, type Workbench } from '../support/daemon.ts'
-import { eventually } from '../support/deadline.ts'
+import { eventually, until } from '../support/deadline.ts'
+import type { Place } from '../support/net-namespace.ts'
 import {
   bothFamilies,
   everyKind,
@@ -31,6 +32,17 @@ const affinity = (timeoutSeconds: number): Readonly<Record<string, unknown>> => 
   sessionAffinity: 'ClientIP',
   sessionAffinityConfig: { clientIP: { timeoutSeconds } },
 })
+
+/** Whether the kernel holds the affinity of a client at a virtual server: a connection from port 0. */
+async function remembers({ protocol, address, port }: Place): Promise<boolean> {
+  const at = `${address.includes(':') ? `[${address}]` : address}:${port}`
+  // The servers and clients of the other tests are in this process: nothing here may hold it.
+  const { stdout } = await promisify(execFile)('ipvsadm', ['-L', '-n', '-c'])
+  return stdout.split('\n').some((line) => {
+    const [name = '', , , from = '', to = ''] = line.trim().split(/\s+/)
+    return name.toLowerCase() === protocol && from.endsWith(':0') && to === at
+  })
+}
 
 describe('session affinity', { concurrency: 1000 }, () => {
   let cluster: Cluster
@@ -79,7 +91,9 @@ describe('session affinity', { concurrency: 1000 }, () => {
       inBothFamilies(async (family) => {
         const ask = (number: number) => cluster.askInTurn('client', frontend(number, kind, family, 'udp'), 2)
         const [short, long] = [await ask(SHORT), await ask(LONG)]
-        await sleep(SHORT_SECONDS * 1000 + 2500)
+        const isOver = async (): Promise<boolean> => !(await remembers(frontend(SHORT, kind, family, 'udp')))
+        await until('the end of the affinity', isOver, undefined, 500)
+        assert.ok(await remembers(frontend(LONG, kind, family, 'udp')))
         const [shortAgain, longAgain] = [await ask(SHORT), await ask(LONG)]
         assert.equal(short[0], short[1], family)
         assert.equal(shortAgain[0], shortAgain[1], family)

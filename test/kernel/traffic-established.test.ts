@@ -1,17 +1,15 @@
 /**
  * Established connections of a Service that does not change, at every kind of frontend and in both families, exchange data
- * all the time: nothing that happens to other Services or to the daemon ends one or makes it fall silent.
- * What could break: a kill in the middle of a pass is one that leaves some of many virtual servers, so there are many.
+ * all the time: nothing that happens to other Services or to the daemon ends one or makes it fall silent. A kill in the
+ * middle of a pass is one that leaves some of many virtual servers, so there are many.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster } from '../support/cluster.ts'
-import { boundAddresses, service, slice, virtualServers, type Workbench } from '../support/daemon.ts'
-import { eventually } from '../support/deadline.ts'
+import { boundAddresses, service, sh, slice, virtualServers, type Workbench } from '../support/daemon.ts'
+import { eventually, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
 import { LiveConnections } from '../support/live-connections.ts'
 
@@ -74,9 +72,11 @@ describe('established connections', () => {
   })
 
   it('outlive a second daemon beside the first, and the end of either', async () => {
+    const starts = (): number => bench.log.split('"Caches are synced"').length
+    const before = starts()
     const second = bench.start()
-    await passIsDone()
-    await sleep(2000)
+    await until('the objects of the second daemon', () => starts() > before)
+    for (let passes = 0; passes < 3; passes++) await passIsDone()
     await live.check()
     await bench.stop(daemon)
     await passIsDone()
@@ -139,9 +139,16 @@ describe('established connections', () => {
     await eventually(() => assert.equal(bound(), OTHERS), 30_000)
 
     const monitor = spawn('ip', ['monitor', 'address'], { stdio: ['ignore', 'pipe', 'inherit'] })
-    await sleep(200)
+    let announced = ''
+    monitor.stdout.on('data', (chunk) => {
+      announced += chunk
+    })
+    await until('the first announcement', () => {
+      sh('ip address replace 192.0.2.200/32 dev lo; ip address delete 192.0.2.200/32 dev lo')
+      return announced !== ''
+    })
     bench.remove('others.yaml')
-    await once(monitor.stdout, 'data')
+    await until('the first removal', () => / 10\.100\./.test(announced), undefined, 1)
     const leftOver = await kill()
     monitor.kill()
     assert.ok(leftOver > 0 && leftOver < 2 * OTHERS, `left on the way out: ${leftOver}`)

@@ -113,7 +113,7 @@ for (const [backEnd, need] of [
     })
 
     for (const protocol of ['tcp', 'udp', 'sctp'] as const)
-      describe(protocol, NEEDS_OF[protocol], () => {
+      describe(protocol, { ...NEEDS_OF[protocol], concurrency: true }, () => {
         for (const kind of KINDS)
           for (const [from, expected] of ROWS[kind === 'ClusterIP' ? 'ClusterIP' : 'external'])
             it(`${kind} from ${from}`, () =>

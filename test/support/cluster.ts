@@ -17,6 +17,7 @@ import type { Server, Socket } from 'node:net'
 import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
 import { familyOf } from '../../src/values/address.ts'
 import { sh } from './daemon.ts'
+import { deadline } from './deadline.ts'
 import { exchange, listenStream, listenUdp, openStream } from './exchange.ts'
 import { inside, leave, type Namespace, type Place } from './net-namespace.ts'
 
@@ -62,7 +63,7 @@ export const clientAddress = (index: number): Addresses => ({
 })
 
 /**
- * As long as a refusal may take to be seen: the first may come while the socket is still inside `connect`, and TCP sends
+ * As long as a refusal may take to be seen on a fast kernel: the first may come while the socket is still inside `connect`, and TCP sends
  * again after one second, SCTP after three.
  */
 export const REFUSAL_MS = 4000
@@ -71,7 +72,7 @@ export interface Asked {
   /** Default: that of who asks. */
   readonly address?: string
   readonly port?: number
-  /** How long to wait for an answer; default 2 s. */
+  /** How long to wait for an answer on a fast kernel; default 10 s. */
   readonly withinMs?: number
 }
 
@@ -173,13 +174,13 @@ export class Cluster {
     return `${host} ${who} ${port}`
   }
 
-  async ask(from: From, to: Place, { address, port, withinMs = 2000 }: Asked = {}): Promise<Outcome> {
+  async ask(from: From, to: Place, { address, port, withinMs = 10_000 }: Asked = {}): Promise<Outcome> {
     const answer = await exchange({
       namespace: this.#namespaceOf(from),
       to,
       address: address ?? ownAddress(from, to),
       port: port ?? this.#nextPort(to),
-      withinMs,
+      withinMs: deadline(withinMs),
     })
     if (typeof answer === 'string') return answer === 'ECONNREFUSED' ? 'refused' : answer
     if (to.protocol === 'ping') return 'echo'

@@ -35,11 +35,13 @@ export async function eventually(
 ): Promise<void> {
   const lateMs = now() + deadline(deadlineMs)
   for (;;) {
+    const startedMs = now()
     try {
       return await check()
     } catch (error) {
       if (now() > lateMs) throw error
-      await sleep(pauseMs)
+      // Half of the time at most goes into looking: what is waited for, and other tests, need the processor too.
+      await sleep(Math.max(pauseMs, now() - startedMs))
     }
   }
 }

@@ -1,10 +1,11 @@
 /**
- * Connections and datagrams between network namespaces: one question and its answer, connections that stay, servers.
- * What could break: a connection ends with a reset, because after a FIN the kernel would count it for two minutes.
+ * Connections and datagrams between network namespaces: one question and its answer, connections that stay, servers. A
+ * connection ends with a reset, because after a FIN the kernel would count it for two minutes.
  */
 import { createSocket, type Socket as UdpSocket } from 'node:dgram'
 import { createServer, type Server, Socket } from 'node:net'
 import { familyOf } from '../../src/values/address.ts'
+import { deadline } from './deadline.ts'
 import {
   boundSocket,
   closeSocket,
@@ -56,7 +57,7 @@ export async function exchange({ namespace, to, address, port, withinMs }: Quest
 /** An established connection. Throws with the failure in its message. */
 export async function openStream(namespace: Namespace, address: string, to: Place, port: number): Promise<Socket> {
   const fd = openSocket(namespace, to, address, port)
-  const failure = typeof fd === 'number' ? await connected(fd, 5000) : fd
+  const failure = typeof fd === 'number' ? await connected(fd, deadline(5000)) : fd
   if (failure !== undefined || typeof fd !== 'number') throw new Error(`${to.address} ${to.port}: ${failure}`)
   return streamOf(fd)
 }
@@ -87,7 +88,8 @@ async function connected(fd: number, withinMs: number): Promise<Failure | undefi
 
 function answerOf(socket: Socket, withinMs: number): Promise<string> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, withinMs, 'nothing')
+    // As in `watch`: what has come by then counts.
+    const timer = setTimeout(() => setImmediate(resolve, 'nothing'), withinMs)
     const end = (text: string): void => {
       clearTimeout(timer)
       resolve(text)

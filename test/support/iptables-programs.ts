@@ -1,8 +1,10 @@
 /**
- * The programs of iptables between the daemon and the real ones: counted, and made to hang or to fail; and their libraries without
- * some.
- * What could break: the real program takes over the process (exec), so that announcements carry the id that was started.
+ * The programs of iptables between the daemon and the real ones: counted, and made to hang or to fail; their libraries without
+ * some; and their lock, held. The real program takes over the process (exec), so that announcements carry the id that was
+ * started.
  */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chmodSync,
   existsSync,
@@ -100,6 +102,21 @@ export class IptablesLibraries {
 
   #link(file: string): void {
     symlinkSync(join(this.#real, file), join(this.folder, file))
+  }
+}
+
+/** Holds a lock file as iptables would, from when this resolves until it is released. */
+export async function holdLock(path: string): Promise<{ release(): Promise<void> }> {
+  // One process, so that the lock ends with it.
+  const script = 'exec 9>"$0" && flock 9 && echo held && exec sleep 600'
+  const holder = spawn('sh', ['-c', script, path], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const gone = once(holder, 'exit')
+  await once(holder.stdout, 'data')
+  return {
+    async release() {
+      holder.kill('SIGKILL')
+      await gone
+    },
   }
 }
 

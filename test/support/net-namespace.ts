@@ -144,7 +144,10 @@ export function receive(fd: number): Uint8Array | ErrorName | undefined {
 
 export const closeSocket = (fd: number): number => c.close(fd)
 
-/** Calls `look` whenever the socket has something until it gives an answer; undefined when time is over. */
+/**
+ * Calls `look` whenever the socket has something until it gives an answer; undefined when time is over. What has come by
+ * then counts even if the event loop was held: it looks at sockets once more after the timer.
+ */
 export function watch<T>(
   fd: number,
   events: { readonly readable?: boolean; readonly writable?: boolean },
@@ -152,13 +155,16 @@ export function watch<T>(
   look: () => T | undefined,
 ): Promise<T | undefined> {
   return new Promise((resolve) => {
+    let isOver = false
     const end = (result: T | undefined): void => {
+      if (isOver) return
+      isOver = true
       clearTimeout(timer)
       handle.stop()
       handle.close()
       resolve(result)
     }
-    const timer = setTimeout(end, withinMs, undefined)
+    const timer = setTimeout(() => setImmediate(end, undefined), withinMs)
     const onEvent = (): void => {
       const result = look()
       if (result !== undefined) return end(result)
