@@ -244,7 +244,7 @@ export function slice(
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: {
-      name: `${serviceName}-${more['addressType'] ?? 'IPv4'}`,
+      name: `${serviceName}-${String(more['addressType'] ?? 'IPv4').toLowerCase()}`,
       namespace: 'demo',
       labels: { 'kubernetes.io/service-name': serviceName },
     },
