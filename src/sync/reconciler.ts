@@ -37,6 +37,12 @@ const SLICE_KEYS = 200
 const SLICE_OPS = 300
 /** Keys that are taken at once until a slice is full. */
 const CHUNK_KEYS = 25
+/**
+ * Keys that failed before are tried again after all others, this many at once. When so many have not worked again, the rest
+ * waits for RETRY_PAUSE_MS at least: the kernel may refuse very many, and every change waits for the pass that tries them.
+ */
+const RETRY_KEYS = 25
+const RETRY_PAUSE_MS = 250
 
 /** A table and the state kept for it, whatever its item and operation types. */
 export interface Reconciled {
@@ -47,7 +53,7 @@ export interface Reconciled {
   bring(pass: Pass): Promise<boolean>
   remove(pass: Pass): Promise<void>
   /** The plan as commands, without running anything. Call after `read`. */
-  preview(mayRemove: boolean, now: number): { readonly coming: readonly string[]; readonly going: readonly string[] }
+  preview(mayRemove: boolean): { readonly coming: readonly string[]; readonly going: readonly string[] }
   allowRemovals(): void
   nextDueMs(): number | undefined
 }
@@ -105,23 +111,52 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
   const directionOf = (step: Step<Item, Op>): Direction => (step.ops.some(isGoing) ? 'remove' : 'add')
   /** What goes, by key: a key that is planned again in the same pass is wanted otherwise by then. */
   const going = new Map<string, Step<Item, Op>>()
+  /** How many keys may fail again before this pass tries no more of them. */
+  let retriesLeft = RETRY_KEYS
+  /** No key is tried again before this time. */
+  let retryAtMs = Number.NEGATIVE_INFINITY
 
-  async function run(steps: readonly Step<Item, Op>[], direction: Direction | undefined, pass: Pass): Promise<void> {
-    if (steps.length === 0) return
+  /** Returns how many steps did not work. */
+  async function run(steps: readonly Step<Item, Op>[], direction: Direction | undefined, pass: Pass): Promise<number> {
+    if (steps.length === 0) return 0
     const outcomes = await table.apply(
       steps.flatMap((step) => step.ops),
       pass.options.signal,
     )
     const nowMs = pass.options.now()
     let next = 0
+    let failed = 0
     for (const step of steps) {
       const count = step.ops.length
       const failures = sync.settle(step, outcomes, next, nowMs)
+      if (failures.length > 0) failed++
       next += count
       countOperations(counts, direction ?? directionOf(step), count, failures.length)
       pass.applied += count - failures.length
       for (const failure of failures) pass.failures.push({ ...failure, table: table.name })
     }
+    return failed
+  }
+
+  /** Tries a slice of the keys again that failed before; false when none may be tried now. */
+  async function retry(pass: Pass): Promise<boolean> {
+    const { now, signal } = pass.options
+    if (atOnce || retriesLeft <= 0 || now() < retryAtMs) return false
+    if (sync.takeRetries(now(), RETRY_KEYS) === 0) return false
+    try {
+      await sync.read(signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      counts.unreadable++
+      pass.unreadable.push({ table: table.name, error: error instanceof Error ? error : new Error(String(error)) })
+      return false
+    }
+    const { coming, keys } = planSlice(pass)
+    const failed = await run(coming, 'add', pass)
+    retriesLeft -= keys - coming.length + failed
+    if (retriesLeft <= 0) retryAtMs = now() + RETRY_PAUSE_MS
+    await nextTurn()
+    return true
   }
 
   /** Plans one slice. `keys` 0: nothing was due; `isFull`: there may be more. */
@@ -135,7 +170,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     let keys = 0
     let ops = 0
     while (atOnce || (keys < SLICE_KEYS && ops < SLICE_OPS)) {
-      const due = sync.takeDue(nowMs, CHUNK_KEYS)
+      const due = sync.takeDue(CHUNK_KEYS)
       if (due.length === 0) return { coming, keys, isFull: false }
       keys += due.length
       for (const key of due) ops += planKey(key, nowMs, pass, coming)
@@ -172,13 +207,15 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     counts,
     async read(nowMs, signal) {
       going.clear()
-      await sync.read(nowMs, signal)
+      retriesLeft = RETRY_KEYS
+      if (atOnce) sync.takeRetries(nowMs, Number.POSITIVE_INFINITY)
+      await sync.read(signal)
     },
     async bring(pass) {
       const { coming, keys, isFull } = planSlice(pass)
       await run(coming, atOnce ? undefined : 'add', pass)
       if (isFull) await nextTurn()
-      return keys > 0
+      return keys > 0 || retry(pass)
     },
     async remove(pass) {
       // A key that failed on the way in, or that is wanted otherwise by now, is planned anew: never take away on an old plan.
@@ -191,10 +228,10 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
         if (slice.at(-1) !== steps.at(-1)) await nextTurn()
       }
     },
-    preview(mayRemove, now) {
+    preview(mayRemove) {
       const coming: string[] = []
       const gone: string[][] = []
-      for (const key of sync.takeDue(now, Number.POSITIVE_INFINITY)) {
+      for (const key of sync.takeDue(Number.POSITIVE_INFINITY)) {
         const ops = sync.plan(key, mayRemove)?.ops ?? []
         coming.push(...ops.filter((op) => !isGoing(op)).map((op) => table.format(op)))
         gone.push(ops.filter(isGoing).map((op) => table.format(op)))
@@ -202,7 +239,11 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       return { coming, going: gone.toReversed().flat() }
     },
     allowRemovals: () => sync.allowRemovals(),
-    nextDueMs: () => sync.nextDueMs(),
+    nextDueMs() {
+      const next = sync.nextDueMs()
+      // What may be worked on now is never kept waiting.
+      return next === undefined || next === 0 ? next : Math.max(next, retryAtMs)
+    },
   }
 }
 
@@ -254,7 +295,7 @@ export class Reconciler {
   async preview(options: Pick<PassOptions, 'signal' | 'mayRemove' | 'now'>): Promise<string[]> {
     this.#allowRemovals(options.mayRemove)
     for (const table of this.#tables) await table.read(options.now(), options.signal)
-    const plans = this.#tables.map((table) => table.preview(options.mayRemove, options.now()))
+    const plans = this.#tables.map((table) => table.preview(options.mayRemove))
     return [...plans.flatMap((plan) => plan.coming), ...plans.toReversed().flatMap((plan) => plan.going)]
   }
 

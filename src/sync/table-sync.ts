@@ -4,6 +4,7 @@
  * What could break: the mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
  * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
  */
+import { DelayedKeys } from './delayed-keys.ts'
 import { allDone, type Failure, type Repair, type Step } from './step.ts'
 import type { KernelTable } from './table.ts'
 import { noCounts } from './table-counts.ts'
@@ -17,9 +18,6 @@ const REPAIR_WINDOW_MS = 60_000
 
 const NO_FAILURES: readonly Failure[] = []
 
-/** `error` is absent when a repair waits for its turn. */
-type Delay = { readonly notBeforeMs: number; readonly attempts: number; readonly error?: Error }
-
 export interface TableSyncOptions<Item> {
   /** Hears of every key that was written or found to need nothing, so that others can derive from it what is due. */
   readonly onExamined?: (key: string) => void
@@ -32,14 +30,17 @@ export class TableSync<Item, Op> {
   readonly counts = noCounts()
   readonly #desired = new Map<string, Item>()
   readonly #live = new Map<string, Item>()
-  /** Keys that may differ. */
+  /** Keys that may differ and may be worked on now. */
   readonly #dirty = new Set<string>()
-  /** Keys whose live item is not known. */
+  /** Keys whose live item is not known; `read` marks them dirty. */
   readonly #unread = new Set<string>()
+  /** Keys that wait for their next try. They are in neither of the sets above, and are read again before that try. */
+  readonly #delayed = new DelayedKeys()
   #allUnread = true
   /** Keys that were doubted from outside: a difference in one of them is drift. */
   readonly #suspected = new Set<string>()
-  readonly #delays = new Map<string, Delay>()
+  /** Keys whose last operations failed, how many times in a row, and why. */
+  readonly #failed = new Map<string, { readonly attempts: number; readonly error: Error }>()
   readonly #repairs = new Map<string, { readonly count: number; readonly lastMs: number }>()
   /** Repairs that wait for their turn. */
   readonly #postponed = new Set<string>()
@@ -62,7 +63,8 @@ export class TableSync<Item, Op> {
     else this.#desired.set(key, item)
     this.#dirty.add(key)
     this.#waiting.delete(key)
-    this.#delays.delete(key)
+    this.#failed.delete(key)
+    if (this.#delayed.delete(key)) this.#unread.add(key)
   }
 
   desired(key: string): Item | undefined {
@@ -99,8 +101,7 @@ export class TableSync<Item, Op> {
     }
     for (const key of keys) {
       this.#suspected.add(key)
-      this.#unread.add(key)
-      this.#dirty.add(key)
+      if (!this.#delayed.has(key)) this.#unread.add(key)
     }
   }
 
@@ -116,37 +117,45 @@ export class TableSync<Item, Op> {
 
   /** From now on items that nothing wants may go: those that were kept are looked at again. */
   allowRemovals(): void {
-    for (const key of this.#kept) this.#dirty.add(key)
+    for (const key of this.#kept) this.touch(key)
     this.#kept.clear()
   }
 
   /** Looks at a key again without reading it: something outside the table decides more about it now (an idle drain). */
   touch(key: string): void {
-    this.#dirty.add(key)
+    if (!this.#delayed.has(key)) this.#dirty.add(key)
   }
 
-  /** Reads what is not known; a key that waits for its next try is read only then. Rejects when the kernel cannot be read; then nothing is changed here. */
-  async read(nowMs: number, signal: AbortSignal): Promise<void> {
+  /**
+   * Lets up to `limit` keys whose wait is over be tried again, and returns how many they are. Call `read` after it.
+   */
+  takeRetries(nowMs: number, limit: number): number {
+    const due = this.#delayed.takeDue(nowMs, limit)
+    for (const key of due) this.#unread.add(key)
+    return due.length
+  }
+
+  /** Reads what is not known. Rejects when the kernel cannot be read; then nothing is changed here. */
+  async read(signal: AbortSignal): Promise<void> {
     if (this.#allUnread) {
       const all = await this.table.read('all', signal)
-      for (const key of this.#live.keys()) this.#dirty.add(key)
-      for (const key of this.#desired.keys()) this.#dirty.add(key)
+      for (const key of this.#live.keys()) this.touch(key)
+      for (const key of this.#desired.keys()) this.touch(key)
       this.#live.clear()
       for (const [key, item] of all) this.#adopt(key, item)
       this.#allUnread = false
       this.#unread.clear()
       return
     }
-    const keys: string[] = []
-    for (const key of this.#unread) if ((this.#delays.get(key)?.notBeforeMs ?? 0) <= nowMs) keys.push(key)
-    if (keys.length === 0) return
+    if (this.#unread.size === 0) return
+    const keys = Array.from(this.#unread)
     const found = await this.table.read(keys, signal)
     for (const key of keys) {
       this.#unread.delete(key)
       const item = found.get(key)
       if (item === undefined) {
         this.#live.delete(key)
-        this.#dirty.add(key)
+        this.touch(key)
       } else this.#adopt(key, item)
     }
   }
@@ -155,15 +164,14 @@ export class TableSync<Item, Op> {
   #adopt(key: string, item: Item): void {
     const wanted = this.#desired.get(key)
     this.#live.set(key, wanted !== undefined && this.table.equal(wanted, item) ? wanted : item)
-    this.#dirty.add(key)
+    this.touch(key)
   }
 
   /** Keys that may need work and may be worked on now, taken off the list. Call after `read`. */
-  takeDue(nowMs: number, limit: number): string[] {
+  takeDue(limit: number): string[] {
     const due: string[] = []
     for (const key of this.#dirty) {
-      const delay = this.#delays.get(key)
-      if (this.#unread.has(key) || (delay !== undefined && delay.notBeforeMs > nowMs)) continue
+      if (this.#unread.has(key)) continue
       due.push(key)
       if (due.length >= limit) break
     }
@@ -200,9 +208,7 @@ export class TableSync<Item, Op> {
       before === undefined || nowMs - before.lastMs > REPAIR_WINDOW_MS ? { count: 0, lastMs: nowMs } : before
     if (record.count >= REPAIRS_FREE && !this.#postponed.delete(key)) {
       this.#postponed.add(key)
-      this.#dirty.add(key)
-      const waitMs = Math.min(RETRY_LAST_MS, 1000 * 2 ** (record.count - REPAIRS_FREE))
-      this.#delays.set(key, { notBeforeMs: nowMs + waitMs, attempts: 0 })
+      this.#delay(key, nowMs, Math.min(RETRY_LAST_MS, 1000 * 2 ** (record.count - REPAIRS_FREE)))
       return { now: false }
     }
     this.#suspected.delete(key)
@@ -216,6 +222,7 @@ export class TableSync<Item, Op> {
   /** Nothing has to be done to this key now: if it was doubted, it was right all the time. */
   leave(key: string): void {
     this.#suspected.delete(key)
+    this.#failed.delete(key)
     this.#onExamined(key)
   }
 
@@ -228,28 +235,40 @@ export class TableSync<Item, Op> {
   ): readonly Failure[] {
     const { key, ops, result } = step
     if (result !== undefined && allDone(outcomes, from, ops.length)) {
-      this.#delays.delete(key)
+      this.#worked(key)
       this.#remember(key, result)
       return NO_FAILURES
     }
     const failures: Failure[] = []
     let live = this.#live.get(key)
-    const attempts = (this.#delays.get(key)?.attempts ?? 0) + 1
-    const retryAtMs = nowMs + Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** (attempts - 1))
+    const attempts = (this.#failed.get(key)?.attempts ?? 0) + 1
+    const waitMs = Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** (attempts - 1))
+    const retryAtMs = nowMs + waitMs
     ops.forEach((op, index) => {
       const error = outcomes[from + index]
       if (error === undefined) live = this.table.step(live, op)
       else failures.push({ key, command: this.table.format(op), error, attempts, retryAtMs })
     })
-    if (failures.length > 0) {
-      this.#unread.add(key)
-      this.#dirty.add(key)
-      for (const { error } of failures) this.#delays.set(key, { notBeforeMs: retryAtMs, attempts, error })
+    const error = failures.at(-1)?.error
+    if (error !== undefined) {
+      this.#failed.set(key, { attempts, error })
+      this.#delay(key, nowMs, waitMs)
       return failures
     }
-    this.#delays.delete(key)
+    this.#worked(key)
     this.#remember(key, live)
     return failures
+  }
+
+  /** A failure earlier in the pass still counts. */
+  #worked(key: string): void {
+    if (!this.#delayed.has(key)) this.#failed.delete(key)
+  }
+
+  #delay(key: string, nowMs: number, waitMs: number): void {
+    this.#dirty.delete(key)
+    this.#unread.delete(key)
+    this.#delayed.add(key, nowMs, waitMs)
   }
 
   #remember(key: string, live: Item | undefined): void {
@@ -269,7 +288,7 @@ export class TableSync<Item, Op> {
 
   /** Items that wait for `mayCome` are asked about again at the next pass. */
   release(): void {
-    for (const key of this.#waiting) this.#dirty.add(key)
+    for (const key of this.#waiting) this.touch(key)
     this.#waiting.clear()
   }
 
@@ -280,18 +299,16 @@ export class TableSync<Item, Op> {
 
   /** Keys whose last operations failed, and why. */
   *failing(): Generator<readonly [key: string, error: Error], void, undefined> {
-    for (const [key, { error }] of this.#delays) if (error !== undefined) yield [key, error]
+    for (const [key, { error }] of this.#failed) yield [key, error]
   }
 
   /** Whether a plan made for this key earlier in the pass still holds: nothing failed, nobody wants or suspects anything else. */
   isCurrent(key: string): boolean {
-    return !this.#allUnread && !this.#dirty.has(key) && !this.#unread.has(key)
+    return !this.#allUnread && !this.#dirty.has(key) && !this.#unread.has(key) && !this.#delayed.has(key)
   }
 
-  /** When the next delayed key is due; undefined when nothing waits. */
+  /** When something is due: 0 for a key that may be worked on now, else the end of the next wait; undefined for nothing. */
   nextDueMs(): number | undefined {
-    let next = Number.POSITIVE_INFINITY
-    for (const key of this.#dirty) next = Math.min(next, this.#delays.get(key)?.notBeforeMs ?? 0)
-    return next === Number.POSITIVE_INFINITY ? undefined : next
+    return this.#dirty.size > 0 || this.#unread.size > 0 ? 0 : this.#delayed.nextMs()
   }
 }

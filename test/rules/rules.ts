@@ -97,4 +97,4 @@ export const FORBIDDEN: Readonly<Record<string, RegExp>> = {
 }
 
 /** Lines of the longest file. */
-export const MAX_LINES = 300
+export const MAX_LINES = 400
