@@ -4,7 +4,7 @@
  * this node use the cluster list where clients from outside use the local one.
  */
 import type { Endpoint } from '../service/endpoints.ts'
-import type { Frontend } from '../service/frontends.ts'
+import type { Frontend, FrontendRole } from '../service/frontends.ts'
 import type { TrafficPolicy } from '../service/objects.ts'
 import type { Firewall } from '../service/source-ranges.ts'
 import { type NodePlace, selectEndpoints } from '../service/topology.ts'
@@ -51,13 +51,13 @@ export function factsOf(frontends: Iterable<Frontend>, node: NodePlace): Service
   const newest = all.at(-1)
   if (newest === undefined) return undefined
   const { service, family, servicePortName: name, protocol, candidates } = newest
-  const of = (kind: Frontend['kind']): readonly Frontend[] => all.filter((frontend) => frontend.kind === kind)
-  const addressesOf = (kind: Frontend['kind']): string[] => of(kind).map(({ address }) => address)
+  const of = (role: FrontendRole): readonly Frontend[] => all.filter(({ roles }) => roles.includes(role))
+  const addressesOf = (role: FrontendRole): string[] => of(role).map(({ address }) => address)
   const [clusterIp] = of('ClusterIP')
   const [vip] = of('LoadBalancerVip')
   const [nodePort] = of('NodePort')
   const { internalTrafficPolicy: internal, externalTrafficPolicy: external } = service
-  const isExternal = all.length > (clusterIp === undefined ? 0 : 1)
+  const isExternal = all.some(({ roles }) => roles.length > 1 || roles[0] !== 'ClusterIP')
   const usesCluster = internal === 'Cluster' || isExternal
   const usesLocal = internal === 'Local' || (external === 'Local' && isExternal)
   return {

@@ -194,10 +194,15 @@ export class SyncCounts {
   withoutLocalEndpoints(family: IpFamily, policy: 'internal' | 'external'): number {
     const names = new Set<string>()
     for (const frontend of this.#withoutLocal.values())
-      if (frontend.family === family && (frontend.kind === 'ClusterIP') === (policy === 'internal'))
+      if (frontend.family === family && isInternal(frontend) === (policy === 'internal'))
         names.add(frontend.servicePortName)
     return names.size
   }
+}
+
+/** Whether the internal policy chose its endpoints: an address with an external role beside is under the external one. */
+function isInternal({ roles }: Frontend): boolean {
+  return roles.length === 1 && roles[0] === 'ClusterIP'
 }
 
 /** Whether a change is one for this family; of what is gone nobody knows. */

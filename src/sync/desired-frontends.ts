@@ -3,13 +3,8 @@
  * (Services) that changed.
  * What could break: nothing here may cost more than the owners that are dirty; the number of Services must not matter.
  */
-import {
-  type Contribution,
-  contributionOf,
-  type Frontend,
-  type FrontendKey,
-  sameFrontend,
-} from '../service/frontends.ts'
+import { type Contribution, contributionOf } from '../service/contribution.ts'
+import { type Frontend, type FrontendKey, sameFrontend } from '../service/frontends.ts'
 import { changedFields, type NodeContext } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'

@@ -175,6 +175,60 @@ describe('WantedServiceChains', () => {
     assert.deepEqual(world.changed(), ['filter KUBE-EXTERNAL-SERVICES', `nat KUBE-EXT-${hash('a')}`])
   })
 
+  describe('with one address as VIP and as external IP', () => {
+    const VIP = '203.0.113.7'
+    const both: Partial<Service> = {
+      externalIps: [VIP],
+      loadBalancerVips: [VIP],
+      sourceRanges: ['10.0.2.0/24'],
+      externalTrafficPolicy: 'Local',
+    }
+    const rulesOf = (changes: readonly ChainChange[], key: string): readonly string[] => {
+      const item = changes.find((change) => change.key === key)?.item
+      return (item?.kind === 'chain' ? item.rules : []).filter((rule) => rule.includes('demo/a'))
+    }
+    const at = (text: string): string => `-d ${VIP}/32 -p tcp -m comment --comment "demo/a ${text}" -m tcp --dport 80`
+
+    it('has the rules of both roles, the external IP first', () => {
+      const world = new World()
+      world.service('a', both)
+      world.slice('a', ['10.244.1.1'])
+      const changes = world.changes()
+      assert.deepEqual(rulesOf(changes, 'nat KUBE-SERVICES').slice(1), [
+        `${at('external IP')} -j KUBE-EXT-${hash('a')}`,
+        `${at('loadbalancer IP')} -j KUBE-FW-${hash('a')}`,
+      ])
+      assert.deepEqual(rulesOf(changes, 'filter KUBE-PROXY-FIREWALL'), [
+        `${at(`traffic not accepted by KUBE-FW-${hash('a')}`)} -j DROP`,
+      ])
+      assert.deepEqual(rulesOf(changes, `nat KUBE-FW-${hash('a')}`), [
+        `-s 10.0.2.0/24 -m comment --comment "demo/a loadbalancer IP" -j KUBE-EXT-${hash('a')}`,
+        `-s ${VIP}/32 -m comment --comment "demo/a loadbalancer IP" -j KUBE-EXT-${hash('a')}`,
+        '-m comment --comment "other traffic to demo/a will be dropped by KUBE-PROXY-FIREWALL"',
+      ])
+      const dropped = `${at('has no local endpoints')} -j DROP`
+      assert.deepEqual(rulesOf(changes, 'filter KUBE-EXTERNAL-SERVICES'), [dropped, dropped])
+    })
+
+    it('refuses in both roles where there are no endpoints', () => {
+      const world = new World()
+      world.service('a', both)
+      const refused = `${at('has no endpoints')} -j REJECT --reject-with icmp-port-unreachable`
+      assert.deepEqual(rulesOf(world.changes(), 'filter KUBE-EXTERNAL-SERVICES'), [refused, refused])
+    })
+
+    it('loses the rules of the role that it loses', () => {
+      const world = new World()
+      world.service('a', both)
+      world.slice('a', ['10.244.1.1'])
+      world.changes()
+      world.service('a', { ...both, externalIps: [] })
+      assert.deepEqual(rulesOf(world.changes(), 'nat KUBE-SERVICES').slice(1), [
+        `${at('loadbalancer IP')} -j KUBE-FW-${hash('a')}`,
+      ])
+    })
+  })
+
   it('leaves the comments of endpoints out where there are many', () => {
     const world = new World()
     world.service('a')

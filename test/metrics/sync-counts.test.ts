@@ -197,7 +197,7 @@ describe('Services without a local endpoint', () => {
   it('are counted once a port, by family and policy, as long as it is so', () => {
     const { counts } = new Bench()
     const lost = frontendOf({ noLocalEndpoints: true })
-    const external = { ...lost, kind: 'NodePort' as const }
+    const external = { ...lost, roles: ['NodePort'] as const }
     counts.frontend('10.96.0.1:80/tcp', lost)
     counts.frontend('10.0.0.1:30080/tcp', external)
     counts.frontend('10.0.0.2:30080/tcp', external)

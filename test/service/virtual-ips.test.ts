@@ -1,7 +1,7 @@
 /** externalIPs and load-balancer addresses that a rule does not permit: reported by field, and no frontend of theirs. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { contributionOf } from '../../src/service/frontends.ts'
+import { contributionOf } from '../../src/service/contribution.ts'
 import { changedFields, type NodeContext, READS_NODE_IPS, READS_VIRTUAL_IPS } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service } from '../../src/service/objects.ts'
 import { KeptAddresses } from '../../src/service/virtual-ips.ts'
