@@ -65,6 +65,18 @@ export function servicePortName(service: Service, port: ServicePort): string {
   return `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`
 }
 
+const RANK: Readonly<Record<FrontendRole, number>> = { ClusterIP: 0, NodePort: 0, LoadBalancerVip: 1, ExternalIP: 2 }
+
+/**
+ * How good the claim of a frontend on its key is, by its best role, lower first. The API server allots cluster IPs and node ports,
+ * and each to one Service only; VIPs are written by controllers; external IPs by anybody who may write a Service.
+ */
+export function claimRank({ roles }: Frontend): number {
+  let best = RANK.ExternalIP
+  for (const role of roles) best = Math.min(best, RANK[role])
+  return best
+}
+
 function sameRoles(a: readonly FrontendRole[], b: readonly FrontendRole[]): boolean {
   return a === b || (a.length === b.length && a.every((role, index) => role === b[index]))
 }

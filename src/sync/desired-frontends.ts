@@ -4,7 +4,7 @@
  * What could break: nothing here may cost more than the owners that are dirty; the number of Services must not matter.
  */
 import { type Contribution, contributionOf } from '../service/contribution.ts'
-import { type Frontend, type FrontendKey, sameFrontend } from '../service/frontends.ts'
+import { claimRank, type Frontend, type FrontendKey, sameFrontend } from '../service/frontends.ts'
 import { changedFields, type NodeContext } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
@@ -25,7 +25,9 @@ export class DesiredFrontends {
   /** Slices by owner, then by their own key. An owner with one slice holds the slice itself. */
   readonly #slices = new Map<string, EndpointSlice | Map<string, EndpointSlice>>()
   readonly #sliceOwners = new Map<string, string>()
-  readonly #owned = new OwnedMap<FrontendKey, Frontend>()
+  readonly #owned = new OwnedMap<FrontendKey, Frontend>(sameFrontend)
+  /** What each owner claims. */
+  readonly #claimed = new Map<string, readonly FrontendKey[]>()
   readonly #dirty = new Set<string>()
   /** READS_* bits of each owner. */
   readonly #reads = new Map<string, number>()
@@ -96,9 +98,14 @@ export class DesiredFrontends {
     return this.#owned.get(key)
   }
 
-  /** Claims that lost their address and port to another Service. */
-  losers(): Generator<Loss<FrontendKey>, void, undefined> {
-    return this.#owned.losers()
+  /** Claims that lost their address and port to another Service: how many there are. */
+  get lossCount(): number {
+    return this.#owned.lossCount
+  }
+
+  /** Claims that lost since the last call; of very many just some. */
+  takeNewLosses(): readonly Loss<FrontendKey>[] {
+    return this.#owned.takeNewLosses()
   }
 
   get serviceCount(): number {
@@ -155,8 +162,14 @@ export class DesiredFrontends {
       service === undefined ? undefined : contributionOf(service, this.#slicesOf(owner), this.#context)
     if (contribution === undefined) this.#reads.delete(owner)
     else this.#reads.set(owner, contribution.reads)
-    const changed = this.#owned.set(owner, service?.createdAtMs ?? 0, contribution?.frontends, sameFrontend)
-    for (const key of changed) listener.frontend(key, this.#owned.get(key))
+    const since = service?.createdAtMs ?? 0
+    const tell = (key: FrontendKey): void => listener.frontend(key, this.#owned.get(key))
+    for (const [key, value] of contribution?.frontends ?? [])
+      if (this.#owned.claim(key, { owner, rank: claimRank(value), since, value })) tell(key)
+    for (const key of this.#claimed.get(owner) ?? [])
+      if (contribution?.frontends.has(key) !== true && this.#owned.withdraw(key, owner)) tell(key)
+    if (contribution === undefined) this.#claimed.delete(owner)
+    else this.#claimed.set(owner, Array.from(contribution.frontends.keys()))
     this.#report(owner, contribution?.problems ?? [], listener)
   }
 

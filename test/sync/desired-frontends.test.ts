@@ -100,10 +100,72 @@ describe('DesiredFrontends', () => {
     const younger = put(service('a', { createdAtMs: 2 }))
     const { desired, seen, flush } = world(younger, older)
     assert.equal(seen.frontends.get('10.96.0.1:80/tcp'), 'demo/z ')
-    assert.deepEqual([...desired.losers()], [{ key: '10.96.0.1:80/tcp', winner: 'demo/z', loser: 'demo/a' }])
+    assert.deepEqual(desired.takeNewLosses(), [{ key: '10.96.0.1:80/tcp', winner: 'demo/z', loser: 'demo/a' }])
+    assert.equal(desired.lossCount, 1)
     desired.apply({ kind: 'services', key: 'demo/z', value: undefined })
     flush()
     assert.equal(seen.frontends.get('10.96.0.1:80/tcp'), 'demo/a ')
+  })
+
+  describe('ranks claims by role before age', () => {
+    const KEY = '203.0.113.7:80/tcp'
+    const at = '203.0.113.7'
+    const claims: readonly (readonly [role: string, change: Partial<Service>])[] = [
+      ['a cluster IP', { clusterIps: { IPv4: at } }],
+      ['a load-balancer VIP', { loadBalancerVips: [at] }],
+      ['an external IP', { externalIps: [at] }],
+    ]
+    for (const [better, one] of claims) {
+      for (const [worse, other] of claims.slice(claims.findIndex(([role]) => role === better) + 1)) {
+        it(`${better} of a younger Service before ${worse} of an older one`, () => {
+          const { seen } = world(
+            put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, ...other })),
+            put(service('young', { clusterIps: { IPv4: '10.96.0.3' }, createdAtMs: 2, ...one })),
+          )
+          assert.equal(seen.frontends.get(KEY), 'demo/young ')
+        })
+      }
+    }
+
+    it('a node port of a younger Service before an external IP of an older one', () => {
+      const ports = [{ name: '', protocol: 'tcp', port: 30080, nodePort: 0 }] as const
+      const { seen } = world(
+        put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, ports, externalIps: ['10.0.2.15'] })),
+        put(service('young', { createdAtMs: 2, ports: [{ ...ports[0], port: 80, nodePort: 30080 }] })),
+      )
+      assert.equal(seen.frontends.get('10.0.2.15:30080/tcp'), 'demo/young ')
+      assert.equal(seen.frontends.get('10.96.0.2:30080/tcp'), 'demo/old ', 'what it loses is one address alone')
+    })
+
+    it('an address in two roles by the better one', () => {
+      const { seen } = world(
+        put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, externalIps: [at] })),
+        put(
+          service('young', {
+            clusterIps: { IPv4: '10.96.0.3' },
+            createdAtMs: 2,
+            externalIps: [at],
+            loadBalancerVips: [at],
+          }),
+        ),
+      )
+      assert.equal(seen.frontends.get(KEY), 'demo/young ')
+    })
+
+    it('follows a claim that becomes better', () => {
+      const young = service('young', { clusterIps: { IPv4: '10.96.0.3' }, createdAtMs: 2, externalIps: [at] })
+      const { desired, seen, flush } = world(
+        put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, externalIps: [at] })),
+        put(young),
+      )
+      assert.equal(seen.frontends.get(KEY), 'demo/old ')
+      desired.apply(put({ ...young, loadBalancerVips: [at] }))
+      flush()
+      assert.equal(seen.frontends.get(KEY), 'demo/young ')
+      desired.apply(put(young))
+      flush()
+      assert.equal(seen.frontends.get(KEY), 'demo/old ')
+    })
   })
 
   it('marks just the owners that read a field of the context that changed', () => {
