@@ -82,7 +82,9 @@ export function factsOf(frontends: Iterable<Frontend>, node: NodePlace): Service
 
 /** Frontends come in the order in which they changed; the Service has an order of its own. */
 function inOrder(addresses: readonly string[], order: readonly string[]): readonly string[] {
-  return addresses.length < 2 ? addresses : addresses.toSorted((a, b) => order.indexOf(a) - order.indexOf(b))
+  if (addresses.length < 2) return addresses
+  const wanted = new Set(addresses)
+  return Array.from(new Set(order)).filter((address) => wanted.has(address))
 }
 
 function named(endpoints: readonly Endpoint[]): readonly NamedEndpoint[] {

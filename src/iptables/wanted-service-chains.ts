@@ -87,9 +87,10 @@ export class WantedServiceChains {
     const before = this.#portOf.get(key)
     const now = frontend === undefined ? undefined : `${frontend.servicePortName} ${frontend.protocol}`
     if (before !== undefined && before !== now) {
-      this.#ports.get(before)?.frontends.delete(key)
+      const left = this.#ports.get(before)
+      left?.frontends.delete(key)
       this.#portOf.delete(key)
-      this.#touch(before)
+      this.#touch(before, left === undefined || left.frontends.size === 0 ? 0 : left.endpoints)
     }
     if (frontend === undefined || now === undefined) return
     this.#portOf.set(key, now)
@@ -102,7 +103,7 @@ export class WantedServiceChains {
       this.#ports.set(now, { frontends: new Map([[key, frontend]]), endpoints: 0, rules: undefined })
       this.#sorted = undefined
     }
-    this.#touch(now)
+    this.#touch(now, frontend.candidates.length)
   }
 
   /** Chains and jumps that are wanted otherwise than at the last call; all of them at the first one. */
@@ -138,12 +139,11 @@ export class WantedServiceChains {
     return this.#endpoints
   }
 
-  #touch(name: string): void {
+  /** @param endpoints how many candidates the port has now */
+  #touch(name: string, endpoints: number): void {
     this.#dirty.add(name)
     const port = this.#ports.get(name)
     if (port === undefined) return
-    let endpoints = 0
-    for (const { candidates } of port.frontends.values()) endpoints = candidates.length
     this.#endpoints += endpoints - port.endpoints
     port.endpoints = endpoints
   }

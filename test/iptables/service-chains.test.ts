@@ -5,6 +5,7 @@ import { IPTABLES_MODE, IPVS_MODE } from '../../src/iptables/layout.ts'
 import { itemsOf, parseSave } from '../../src/iptables/save-text.ts'
 import { chainHash, endpointChain } from '../../src/iptables/service-chain-names.ts'
 import { type ChainChange, WantedServiceChains } from '../../src/iptables/wanted-service-chains.ts'
+import { contributionOf } from '../../src/service/contribution.ts'
 import type { EndpointSlice, Service, SliceEndpoint } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 
@@ -227,6 +228,25 @@ describe('WantedServiceChains', () => {
         `${at('loadbalancer IP')} -j KUBE-FW-${hash('a')}`,
       ])
     })
+  })
+
+  it('looks at a bounded number of frontends for each one that comes', () => {
+    const { wanted } = new World()
+    let looks = 0
+    const service = serviceOf('a', {
+      externalIps: Array.from({ length: 2000 }, (_, n) => `198.18.${n >> 8}.${n & 255}`),
+    })
+    for (const frontend of contributionOf(service, [], CONTEXT).frontends.values())
+      wanted.frontend(
+        frontend.key,
+        Object.defineProperty({ ...frontend }, 'candidates', {
+          get: () => {
+            looks++
+            return frontend.candidates
+          },
+        }),
+      )
+    assert.ok(looks < 5000, `${looks} looks for ${2001} frontends`)
   })
 
   it('leaves the comments of endpoints out where there are many', () => {
