@@ -4,6 +4,7 @@
  */
 import { familyOf } from '../values/address.ts'
 import type { Problem } from '../values/errors.ts'
+import { ProblemList } from '../values/problem-list.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import { type Endpoint, type EndpointOffers, endpointsOf, localReadyEndpoints, offersOf } from './endpoints.ts'
 import {
@@ -46,47 +47,106 @@ export function contributionOf(service: Service, slices: readonly EndpointSlice[
   }
 }
 
+/** Frontends a Service may have on this node (kubeIPVS.maxFrontendsPerService). */
+export const MAX_FRONTENDS = 10_000
+/** Real servers it may have for each of them. */
+const REAL_SERVERS_EACH = 100
+
 /**
  * Makes the frontends of a Service one by one, in the order of FRONTEND_ROLES: what the cluster allots comes before what anybody
- * may write into a Service.
+ * may write into a Service, so that a Service with more of them than it may have keeps the former.
  */
 export function* frontendsOf(
   service: Service,
   slices: readonly EndpointSlice[],
   node: NodeContext,
 ): Generator<Frontend, Contribution, void> {
-  const problems: Problem[] = []
+  const limit = node.maxFrontends ?? MAX_FRONTENDS
+  const problems = new ProblemList()
   const frontends = new Map<FrontendKey, Frontend>()
-  const families = familiesOf(service, offersOf(slices), node, problems)
-  const ports = new Map<IpFamily, Map<ServicePort, PortParts>>(families.map(({ family }) => [family, new Map()]))
+  const families = familiesOf(service, offersOf(slices), node, limit, problems)
+  const parts = new Map<FamilyParts, Map<ServicePort, PortParts>>(families.map((family) => [family, new Map()]))
+  const left = { places: limit, sourceRanges: limit, realServers: limit * REAL_SERVERS_EACH }
+  let reads = readsOf(service, families, node)
+  let tooLarge = 0
+  for (const { role, family, port, address } of placesOf(service, families)) {
+    // Also where nothing is made: the work ends with this number.
+    if (left.places-- <= 0) break
+    let ofPort = parts.get(family)?.get(port)
+    if (ofPort === undefined) {
+      ofPort = partsOf(service, port, family, node)
+      parts.get(family)?.set(port, ofPort)
+      reads |= ofPort.reads
+    }
+    const frontend = makeFrontend(ofPort, role, address, node)
+    const before = frontends.get(frontend.key)
+    const ranges = frontend.firewall?.ranges.length ?? 0
+    if (before !== undefined) {
+      if (before.servicePortName !== frontend.servicePortName) problems.add(conflict(before, frontend))
+    } else if (ranges > left.sourceRanges || frontend.endpoints.length > left.realServers) tooLarge++
+    else {
+      left.sourceRanges -= ranges
+      left.realServers -= frontend.endpoints.length
+      frontends.set(frontend.key, frontend)
+      yield frontend
+    }
+  }
+  reportOtherFamilies(service, problems)
+  for (const problem of sourceRangeProblems(service)) problems.add(problem)
+  const all = left.places < 0 ? countPlaces(service, families) : limit - left.places
+  const leftOut = Math.max(0, all - limit) + tooLarge
+  return {
+    frontends,
+    problems: leftOut === 0 ? problems.problems : [tooMany(service, leftOut, all, limit), ...problems.problems],
+    reads,
+  }
+}
+
+/** READS_* bits but those of the ports. */
+function readsOf(service: Service, families: readonly FamilyParts[], node: NodeContext): number {
   let reads = READS_LOCAL_ADDRESSES
   if (node.virtualIps !== undefined && service.externalIps.length + service.loadBalancerVips.length > 0)
     reads |= READS_VIRTUAL_IPS | READS_NODE_IPS
   if (families.some(({ firewall }) => firewall !== undefined)) reads |= READS_NODE_IPS
   if (service.ports.some(({ nodePort }) => nodePort !== 0)) reads |= READS_NODE_PORT_ADDRESSES
-  for (const role of FRONTEND_ROLES) {
-    for (const family of families) {
-      for (const port of service.ports) {
-        for (const address of addressesOf(role, port, family)) {
-          let parts = ports.get(family.family)?.get(port)
-          if (parts === undefined) {
-            parts = partsOf(service, port, family, node)
-            ports.get(family.family)?.set(port, parts)
-            reads |= parts.reads
-          }
-          const frontend = makeFrontend(parts, role, address, node)
-          const before = frontends.get(frontend.key)
-          if (before === undefined) {
-            frontends.set(frontend.key, frontend)
-            yield frontend
-          } else if (before.servicePortName !== frontend.servicePortName) problems.push(conflict(before, frontend))
-        }
-      }
+  return reads
+}
+
+function tooMany({ namespace, name }: Service, leftOut: number, all: number, limit: number): Problem {
+  const message =
+    `${leftOut} of ${all} frontends are left out: a Service may have ${limit} on a node, with as many source ranges and ` +
+    `${limit * REAL_SERVERS_EACH} real servers at all of them together (kubeIPVS.maxFrontendsPerService)`
+  return { code: 'too-many-frontends', subject: `service ${namespace}/${name}`, field: 'spec', message }
+}
+
+/** Where a Service has a frontend, unless two of its ports meet there. */
+interface FrontendPlace {
+  /** The first of its roles. */
+  readonly role: FrontendRole
+  readonly family: FamilyParts
+  readonly port: ServicePort
+  readonly address: string
+}
+
+function* placesOf(service: Service, families: readonly FamilyParts[]): Generator<FrontendPlace, void, void> {
+  for (const role of FRONTEND_ROLES)
+    for (const family of families)
+      for (const port of service.ports)
+        for (const address of addressesOf(role, port, family)) yield { role, family, port, address }
+}
+
+/** How many places there are, without going through them. */
+function countPlaces(service: Service, families: readonly FamilyParts[]): number {
+  let count = 0
+  for (const { clusterIp, vips, externalIps, nodeAddresses, ignored } of families) {
+    const addresses = new Set([clusterIp, ...vips, ...externalIps])
+    const shared = nodeAddresses.filter((address) => addresses.has(address)).length
+    for (const port of service.ports) {
+      count += addresses.size + ignored
+      if (port.nodePort !== 0) count += nodeAddresses.length - (isBothPorts(port) ? shared : 0)
     }
   }
-  reportOtherFamilies(service, problems)
-  if (service.sourceRanges.length > 0) problems.push(...sourceRangeProblems(service))
-  return { frontends, problems, reads }
+  return count
 }
 
 /** What all frontends of one Service and family have in common. */
@@ -96,6 +156,8 @@ interface FamilyParts {
   /** Each address once; those that are the cluster IP too, or VIPs among the external ones, are in both roles there. */
   readonly vips: ReadonlySet<string>
   readonly externalIps: ReadonlySet<string>
+  /** Addresses beyond the number that a Service could have with a single port. */
+  readonly ignored: number
   readonly nodeAddresses: readonly string[]
   readonly offers: EndpointOffers
   readonly localReady: number
@@ -108,21 +170,27 @@ function familiesOf(
   service: Service,
   offers: EndpointOffers,
   node: NodeContext,
-  problems: Problem[],
+  limit: number,
+  problems: ProblemList,
 ): readonly FamilyParts[] {
-  const externalIps = permittedAddresses(service, EXTERNAL_IPS, service.externalIps, node, problems)
-  const vips = permittedAddresses(service, LOAD_BALANCER, service.loadBalancerVips, node, problems)
+  const permitted = (field: string, addresses: readonly string[]): readonly string[] =>
+    permittedAddresses(service, field, addresses.slice(0, limit), node, problems)
+  const externalIps = permitted(EXTERNAL_IPS, service.externalIps)
+  const vips = permitted(LOAD_BALANCER, service.loadBalancerVips)
+  const ignored = [...service.externalIps.slice(limit), ...service.loadBalancerVips.slice(limit)]
   return IP_FAMILIES.flatMap((family) => {
     const clusterIp = service.clusterIps[family]
     if (clusterIp === undefined) return []
+    const isOwn = (address: string): boolean => familyOf(address) === family
     const ofFamily = (all: readonly string[]): ReadonlySet<string> =>
-      all.length === 0 ? NO_ADDRESSES : new Set(all.filter((address) => familyOf(address) === family))
+      all.length === 0 ? NO_ADDRESSES : new Set(all.filter(isOwn))
     const ownVips = ofFamily(vips)
     return {
       family,
       clusterIp,
       vips: ownVips,
       externalIps: ofFamily(externalIps),
+      ignored: ignored.filter(isOwn).length,
       nodeAddresses: node.nodePortAddresses[family],
       offers,
       localReady: service.healthCheckNodePort === 0 ? 0 : localReadyEndpoints(offers, family, node.nodeName),
@@ -237,13 +305,13 @@ function conflict(winner: Frontend, loser: Frontend): Problem {
 }
 
 /** An address of a family in which the Service has no cluster IP is not proxied, as in kube-proxy. */
-function reportOtherFamilies(service: Service, problems: Problem[]): void {
+function reportOtherFamilies(service: Service, problems: ProblemList): void {
   const report = (field: string, addresses: readonly string[]): void => {
     for (const address of addresses) {
       const family = familyOf(address)
       if (service.clusterIps[family] !== undefined) continue
       const message = `${address} is left out: the Service has no ${family} cluster IP`
-      problems.push({ code: 'address-family', subject: `service ${service.namespace}/${service.name}`, field, message })
+      problems.add({ code: 'address-family', subject: `service ${service.namespace}/${service.name}`, field, message })
     }
   }
   report(EXTERNAL_IPS, service.externalIps)

@@ -23,6 +23,8 @@ export interface NodeContext {
   readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
   /** What externalIPs and load-balancer addresses must keep to; absent: nothing. */
   readonly virtualIps?: VirtualIpRule
+  /** Frontends a Service may have; absent: MAX_FRONTENDS. The same for the life of the process. */
+  readonly maxFrontends?: number
 }
 
 export const READS_ZONE = 1
@@ -30,6 +32,7 @@ export const READS_NODE_IPS = 2
 export const READS_LOCAL_ADDRESSES = 4
 export const READS_NODE_PORT_ADDRESSES = 8
 export const READS_VIRTUAL_IPS = 16
+export const READS_ALL = 31
 
 /**
  * Node IP of each family: the first of the Node's addresses (InternalIP before ExternalIP, the order of Node.addresses).

@@ -5,7 +5,7 @@
  * the node itself lives by.
  */
 import { type Cidr, contains } from '../values/cidr.ts'
-import type { Problem } from '../values/errors.ts'
+import type { ProblemList } from '../values/problem-list.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { EndpointSlice, ObjectChange, Service } from './objects.ts'
 
@@ -30,7 +30,7 @@ export function permittedAddresses(
   field: string,
   addresses: readonly string[],
   node: Node,
-  problems: Problem[],
+  problems: ProblemList,
 ): readonly string[] {
   const rule = node.virtualIps
   if (rule === undefined || addresses.length === 0) return addresses
@@ -38,7 +38,7 @@ export function permittedAddresses(
     const reason = refusalOf(address, rule, node)
     if (reason === undefined) return true
     const subject = `service ${service.namespace}/${service.name}`
-    problems.push({ code: 'virtual-ip-refused', subject, field, message: `${address} is refused: ${reason}` })
+    problems.add({ code: 'virtual-ip-refused', subject, field, message: `${address} is refused: ${reason}` })
     return false
   })
 }

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { contributionOf } from '../../src/service/contribution.ts'
-import type { Frontend } from '../../src/service/frontends.ts'
+import { FRONTEND_ROLES, type Frontend, type FrontendRole } from '../../src/service/frontends.ts'
 import {
   changedFields,
   type NodeContext,
@@ -317,6 +317,112 @@ test('contributionOf copes with 1,000 ports and with 1,000 endpoints', () => {
   assert.equal(counts.filter((count) => count === 1000).length, 10)
   assert.equal(counts.filter((count) => count === 0).length, 1990)
 })
+
+function numbered(prefix: string, count: number): readonly string[] {
+  return Array.from({ length: count }, (_, index) => `${prefix}.${index >> 8}.${index & 255}`)
+}
+function manyPorts(count: number): readonly ServicePort[] {
+  return Array.from({ length: count }, (_, index) => ({ ...PORT, name: `p${index}`, port: 1000 + index }))
+}
+const countOf = (frontends: Iterable<Frontend>, role: FrontendRole): number =>
+  Array.from(frontends).filter(({ roles }) => roles.includes(role)).length
+
+test('contributionOf leaves out what is more than a Service may have, external IPs first, and says how much', () => {
+  const ports = manyPorts(200).map((port) => ({ ...port, nodePort: port.port + 29_000 }))
+  const service: Service = {
+    ...SERVICE,
+    ports,
+    externalIps: numbered('198.18', 1000),
+    loadBalancerVips: numbered('203.0', 10),
+  }
+  const { frontends, problems } = contributionOf(service, SLICES, NODE)
+  assert.equal(frontends.size, 10_000)
+  assert.deepEqual(
+    FRONTEND_ROLES.map((role) => countOf(frontends.values(), role)),
+    [200, 200, 2000, 7600],
+  )
+  assert.deepEqual(problems, [
+    {
+      code: 'too-many-frontends',
+      subject: 'service demo/web',
+      field: 'spec',
+      message:
+        '192400 of 202400 frontends are left out: a Service may have 10000 on a node, with as many source ranges and ' +
+        '1000000 real servers at all of them together (kubeIPVS.maxFrontendsPerService)',
+    },
+  ])
+  const few = contributionOf(service, SLICES, { ...NODE, maxFrontends: 250 })
+  assert.deepEqual(
+    FRONTEND_ROLES.map((role) => countOf(few.frontends.values(), role)),
+    [200, 50, 0, 0],
+  )
+  const exact = { ...service, ports: ports.slice(0, 1), externalIps: numbered('198.18', 9988) }
+  const { frontends: all, problems: none } = contributionOf(exact, SLICES, NODE)
+  assert.deepEqual([all.size, none], [10_000, []])
+})
+
+test('contributionOf counts an address and port in two roles once', () => {
+  const service: Service = {
+    ...SERVICE,
+    ports: [{ ...PORT, nodePort: 80 }, ...manyPorts(1)],
+    externalIps: [...numbered('198.18', 28), '100.101.102.103', '10.20.30.41', '198.18.0.1'],
+    loadBalancerVips: ['198.18.0.1'],
+  }
+  assert.equal(contributionOf(service, SLICES, NODE).frontends.size, 60)
+  const messageAt = (maxFrontends: number): string =>
+    contributionOf(service, SLICES, { ...NODE, maxFrontends }).problems[0]?.message ?? ''
+  assert.match(messageAt(59), /^1 of 60 frontends/)
+  assert.match(messageAt(31), /^29 of 60 frontends/)
+  assert.match(messageAt(3), /^\d+ of 6\d frontends/, 'addresses beyond the third are not compared')
+})
+
+test('contributionOf serves no load-balancer address without all of its source ranges', () => {
+  const vips = numbered('203.0', 100)
+  const service: Service = {
+    ...SERVICE,
+    ports: manyPorts(3),
+    loadBalancerVips: vips,
+    externalIps: [...vips, '198.18.0.1'],
+    sourceRanges: numbered('192.168', 100).map((address) => `${address}/32`),
+  }
+  const { frontends, problems } = contributionOf(service, SLICES, NODE)
+  const served = Array.from(frontends.values()).filter(({ roles }) => roles.includes('LoadBalancerVip'))
+  assert.equal(served.length, 100)
+  for (const { firewall, roles } of served) {
+    assert.equal(firewall?.ranges.length, 100)
+    assert.deepEqual(roles, ['LoadBalancerVip', 'ExternalIP'])
+  }
+  assert.equal(countOf(frontends.values(), 'ClusterIP'), 3)
+  assert.deepEqual(
+    Array.from(frontends.values(), ({ address, roles }) => (roles.join() === 'ExternalIP' ? address : '')).filter(
+      Boolean,
+    ),
+    ['198.18.0.1', '198.18.0.1', '198.18.0.1'],
+  )
+  assert.match(problems[0]?.message ?? '', /^200 of 306 frontends are left out/)
+})
+
+test('contributionOf bounds the real servers of all frontends together', () => {
+  const wide: EndpointSlice = {
+    ...SLICE4,
+    ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
+    endpoints: numbered('10.1', 1000).map((address) => endpoint(address, 'node1')),
+  }
+  const service = { ...SERVICE, externalIps: numbered('198.18', 99) }
+  const { frontends, problems } = contributionOf(service, [wide], { ...NODE, maxFrontends: 100 })
+  assert.equal(frontends.size, 10)
+  assert.match(problems[0]?.message ?? '', /^90 of 100 frontends are left out/)
+})
+
+test('contributionOf names a few of many problems and says how many there are', () => {
+  const { problems } = contributionOf({ ...SERVICE, externalIps: manyIpv6(5000) }, SLICES, NODE)
+  assert.equal(problems.length, 20)
+  assert.equal(problems.at(-1)?.message, 'and 4981 more problems')
+})
+
+function manyIpv6(count: number): readonly string[] {
+  return Array.from({ length: count }, (_, index) => `2001:db8::${(index + 1).toString(16)}`)
+}
 
 const addresses = fc.uniqueArray(
   fc.constantFrom('203.0.113.1', '203.0.113.2', '100.101.102.103', '2012::51', '10.20.30.41'),

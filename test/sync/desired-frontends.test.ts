@@ -197,6 +197,117 @@ describe('DesiredFrontends', () => {
     assert.equal(desired.isDirty, true)
   })
 
+  describe('with a Service of very many frontends', () => {
+    const large = (externalIps: number, ports = 2): Service =>
+      service('large', {
+        ports: Array.from({ length: ports }, (_, index) => ({
+          name: `p${index}`,
+          protocol: 'tcp',
+          port: 1000 + index,
+          nodePort: 0,
+        })),
+        externalIps: Array.from({ length: externalIps }, (_, index) => `198.18.${index >> 8}.${index & 255}`),
+      })
+
+    it('does a bounded share of it at once, and the rest when it is resumed', () => {
+      const { desired, seen } = world()
+      desired.apply(put(large(1000)))
+      assert.equal(desired.flush(seen, 500), 0)
+      assert.equal(seen.events.length, 250)
+      const portions: number[] = []
+      for (let left = 1; left > 0; ) {
+        seen.events.length = 0
+        left = desired.resume(seen, 100)
+        portions.push(seen.events.length)
+      }
+      assert.ok(Math.max(...portions) <= 100)
+      assert.equal(seen.frontends.size, 2002)
+      assert.equal(desired.isDirty, false)
+    })
+
+    it('withdraws what it no longer wants in portions too', () => {
+      const { desired, seen, flush } = world(put(large(1000)))
+      flush()
+      for (const change of [put(large(0)), { kind: 'services', key: 'demo/large', value: undefined }] as const) {
+        desired.apply(change)
+        seen.events.length = 0
+        desired.flush(seen, 500)
+        assert.ok(seen.events.length <= 250)
+        while (desired.resume(seen, 100) > 0);
+        assert.equal(seen.frontends.size, change.value === undefined ? 0 : 2)
+      }
+    })
+
+    it('works others out while it goes on', () => {
+      const { desired, seen } = world()
+      desired.apply(put(large(1000)))
+      desired.flush(seen, 500)
+      desired.apply(put(service('a')))
+      desired.apply(put(large(900)))
+      seen.events.length = 0
+      assert.equal(desired.flush(seen, 500), 0, 'what is under way is not begun again')
+      assert.deepEqual(seen.events, ['10.96.0.1:80/tcp'])
+      while (desired.resume(seen, 100) > 0);
+      assert.equal(seen.frontends.size, 2003)
+      assert.equal(desired.isDirty, true)
+      desired.flush(seen, 500)
+      while (desired.resume(seen, 100) > 0);
+      assert.equal(seen.frontends.size, 1803)
+    })
+
+    it('gives several of them their turn', () => {
+      const { desired, seen } = world()
+      const other = { ...large(1000), name: 'other', clusterIps: { IPv4: '10.96.0.2' }, externalIps: ['198.18.0.1'] }
+      desired.apply(put(large(1000)))
+      desired.apply(put({ ...other, ports: large(0, 600).ports }))
+      desired.flush(seen, 1000)
+      seen.events.length = 0
+      desired.resume(seen, 500)
+      const owners = new Set(seen.events.map((key) => seen.frontends.get(key)?.replace(/:.*/, '')))
+      assert.deepEqual([...owners].sort(), ['demo/large', 'demo/other'])
+    })
+
+    it('notices a change of the node while it goes on', () => {
+      const { desired, seen } = world()
+      desired.apply(put(large(1000)))
+      desired.flush(seen, 500)
+      desired.setContext({ ...node, localAddresses: new Set(['198.18.0.0']) })
+      while (desired.resume(seen, 100) > 0);
+      assert.equal(desired.isDirty, true)
+    })
+
+    it('comes to the same in any portions, whatever changes meanwhile', () => {
+      const change = fc.oneof(
+        fc
+          .record({ externalIps: fc.integer({ min: 0, max: 400 }), ports: fc.constantFrom(1, 2) })
+          .map(({ externalIps, ports }) => put(large(externalIps, ports))),
+        fc.constant<ObjectChange>({ kind: 'services', key: 'demo/large', value: undefined }),
+        fc.constantFrom('10.244.0.1', '10.244.0.2').map((address) => putSlice(slice('s', 'large', address))),
+        fc.boolean().map((older) => put(service('a', { createdAtMs: older ? -1 : 1, externalIps: ['198.18.0.7'] }))),
+      )
+      const step = fc.record({ change, units: fc.integer({ min: 1, max: 300 }) })
+      fc.assert(
+        fc.property(fc.array(step, { maxLength: 8 }), (steps) => {
+          const { desired, seen } = world()
+          const latest = new Map<string, ObjectChange>()
+          for (const { change: one, units } of steps) {
+            desired.apply(one)
+            latest.set(`${one.kind} ${one.key}`, one)
+            desired.flush(seen, units)
+            desired.resume(seen, units)
+          }
+          while (desired.isDirty) {
+            desired.flush(seen, 100)
+            desired.resume(seen, 100)
+          }
+          const expected = world(...latest.values()).seen.frontends
+          assert.deepEqual(new Map([...seen.frontends].sort()), new Map([...expected].sort()))
+        }),
+        { numRuns: 50 },
+      )
+    })
+  })
+
   it('comes to the same whatever the order of changes', () => {
     const services = fc.uniqueArray(
       fc.record({
