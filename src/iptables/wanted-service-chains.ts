@@ -27,6 +27,8 @@ export interface ServiceChainSettings extends FixedInput, Pick<ServicePortSettin
   readonly countsLoopback: boolean
   readonly nodePortPlaces: NodePortPlaces
   readonly place: NodePlace
+  /** False: externalIPs of Services mean nothing (feature gate AllowServiceExternalIPs). */
+  readonly usesExternalIps: boolean
 }
 
 export interface ChainChange {
@@ -151,8 +153,8 @@ export class WantedServiceChains {
   #renderPort(name: string, changes: ChainChange[]): void {
     const port = this.#ports.get(name)
     if (port === undefined) return
-    const { place, family, localhostNodePorts } = this.#settings
-    const facts = factsOf(port.frontends.values(), place)
+    const { place, family, localhostNodePorts, usesExternalIps } = this.#settings
+    const facts = factsOf(port.frontends.values(), place, usesExternalIps)
     const before = port.rules ?? NO_RULES
     const now =
       facts === undefined

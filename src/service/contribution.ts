@@ -25,7 +25,7 @@ import {
 import type { EndpointSlice, Service, ServicePort } from './objects.ts'
 import { type Firewall, firewallOf, sourceRangeProblems } from './source-ranges.ts'
 import { type PortSelections, selectEndpoints } from './topology.ts'
-import { permittedAddresses } from './virtual-ips.ts'
+import { permittedExternalIps, permittedVips } from './virtual-ips.ts'
 
 /** All that one Service wants of this node. */
 export interface Contribution {
@@ -34,9 +34,6 @@ export interface Contribution {
   /** READS_* bits of the context's fields that took part. */
   readonly reads: number
 }
-
-const EXTERNAL_IPS = 'spec.externalIPs'
-const LOAD_BALANCER = 'status.loadBalancer.ingress'
 
 /** The frontends of a Service. `slices` are that Service's own, in any order. */
 export function contributionOf(service: Service, slices: readonly EndpointSlice[], node: NodeContext): Contribution {
@@ -47,9 +44,7 @@ export function contributionOf(service: Service, slices: readonly EndpointSlice[
   }
 }
 
-/** Frontends a Service may have on this node (kubeIPVS.maxFrontendsPerService). */
-export const MAX_FRONTENDS = 10_000
-/** Real servers it may have for each of them. */
+/** Real servers that a Service may have for each frontend that it may have (kubeIPVS.maxFrontendsPerService). */
 const REAL_SERVERS_EACH = 100
 
 /**
@@ -61,7 +56,7 @@ export function* frontendsOf(
   slices: readonly EndpointSlice[],
   node: NodeContext,
 ): Generator<Frontend, Contribution, void> {
-  const limit = node.maxFrontends ?? MAX_FRONTENDS
+  const limit = node.maxFrontends ?? Number.POSITIVE_INFINITY
   const problems = new ProblemList()
   const frontends = new Map<FrontendKey, Frontend>()
   const families = familiesOf(service, offersOf(slices), node, limit, problems)
@@ -93,8 +88,8 @@ export function* frontendsOf(
   }
   reportOtherFamilies(service, problems)
   for (const problem of sourceRangeProblems(service)) problems.add(problem)
-  const all = left.places < 0 ? countPlaces(service, families) : limit - left.places
-  const leftOut = Math.max(0, all - limit) + tooLarge
+  const all = left.places < 0 ? countPlaces(service, families) : frontends.size + tooLarge
+  const leftOut = (left.places < 0 ? all - limit : 0) + tooLarge
   return {
     frontends,
     problems: leftOut === 0 ? problems.problems : [tooMany(service, leftOut, all, limit), ...problems.problems],
@@ -173,10 +168,8 @@ function familiesOf(
   limit: number,
   problems: ProblemList,
 ): readonly FamilyParts[] {
-  const permitted = (field: string, addresses: readonly string[]): readonly string[] =>
-    permittedAddresses(service, field, addresses.slice(0, limit), node, problems)
-  const externalIps = permitted(EXTERNAL_IPS, service.externalIps)
-  const vips = permitted(LOAD_BALANCER, service.loadBalancerVips)
+  const vips = permittedVips(service, service.loadBalancerVips.slice(0, limit), node, problems)
+  const externalIps = permittedExternalIps(service, service.externalIps.slice(0, limit), vips, node, problems)
   const ignored = [...service.externalIps.slice(limit), ...service.loadBalancerVips.slice(limit)]
   return IP_FAMILIES.flatMap((family) => {
     const clusterIp = service.clusterIps[family]
@@ -314,6 +307,6 @@ function reportOtherFamilies(service: Service, problems: ProblemList): void {
       problems.add({ code: 'address-family', subject: `service ${service.namespace}/${service.name}`, field, message })
     }
   }
-  report(EXTERNAL_IPS, service.externalIps)
-  report(LOAD_BALANCER, service.loadBalancerVips)
+  report('spec.externalIPs', service.externalIps)
+  report('status.loadBalancer.ingress', service.loadBalancerVips)
 }

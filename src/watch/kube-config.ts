@@ -97,6 +97,11 @@ export class KubeAccess {
       await requireFile(`${serviceAccountRoot}${TOKEN_FILE}`, 'open', TOKEN_FILE)
   }
 
+  /** URL of the API server, without a look at credentials. Rejects with a CodedError. */
+  async server(): Promise<string> {
+    return (await this.#current()).getCurrentCluster()?.server ?? ''
+  }
+
   /** The server did not accept our credentials: whatever is cached of them is read or fetched anew for the next request. */
   invalidate(): void {
     this.#loaded = undefined

@@ -102,7 +102,7 @@ function sliceOf(
 
 /** The chains of a node with IPv4 alone, fed with objects. */
 class World {
-  readonly #desired = new DesiredFrontends(CONTEXT)
+  readonly #desired: DesiredFrontends
   readonly wanted = new WantedServiceChains({
     family: 'IPv4',
     masqueradeAll: false,
@@ -115,7 +115,13 @@ class World {
     localTraffic: undefined,
     nodePortPlaces: 'all',
     place: { nodeName: 'node0', zone: '' },
+    usesExternalIps: true,
   })
+
+  constructor(usesExternalIps = true) {
+    this.#desired = new DesiredFrontends({ ...CONTEXT, usesExternalIps })
+    this.wanted.configure({ usesExternalIps })
+  }
 
   service(name: string, change?: Partial<Service> | 'gone'): void {
     const value = change === 'gone' ? undefined : serviceOf(name, change)
@@ -228,6 +234,16 @@ describe('WantedServiceChains', () => {
         `${at('loadbalancer IP')} -j KUBE-FW-${hash('a')}`,
       ])
     })
+  })
+
+  it('has no rule for external IPs without them, but the chain that kube-proxy makes for them', () => {
+    const world = new World(false)
+    world.service('a', { externalIps: ['203.0.113.7'] })
+    world.slice('a', ['10.244.1.1'])
+    const changes = world.changes()
+    assert.ok(!JSON.stringify(changes).includes('203.0.113.7'))
+    const chains = changes.flatMap(({ key }) => (key.includes(hash('a')) ? [key] : []))
+    assert.deepEqual(chains.sort(), [`nat KUBE-EXT-${hash('a')}`, `nat KUBE-SVC-${hash('a')}`])
   })
 
   it('looks at a bounded number of frontends for each one that comes', () => {

@@ -324,6 +324,7 @@ function numbered(prefix: string, count: number): readonly string[] {
 function manyPorts(count: number): readonly ServicePort[] {
   return Array.from({ length: count }, (_, index) => ({ ...PORT, name: `p${index}`, port: 1000 + index }))
 }
+const LIMITED: NodeContext = { ...NODE, maxFrontends: 10_000 }
 const countOf = (frontends: Iterable<Frontend>, role: FrontendRole): number =>
   Array.from(frontends).filter(({ roles }) => roles.includes(role)).length
 
@@ -335,7 +336,7 @@ test('contributionOf leaves out what is more than a Service may have, external I
     externalIps: numbered('198.18', 1000),
     loadBalancerVips: numbered('203.0', 10),
   }
-  const { frontends, problems } = contributionOf(service, SLICES, NODE)
+  const { frontends, problems } = contributionOf(service, SLICES, LIMITED)
   assert.equal(frontends.size, 10_000)
   assert.deepEqual(
     FRONTEND_ROLES.map((role) => countOf(frontends.values(), role)),
@@ -357,7 +358,7 @@ test('contributionOf leaves out what is more than a Service may have, external I
     [200, 50, 0, 0],
   )
   const exact = { ...service, ports: ports.slice(0, 1), externalIps: numbered('198.18', 9988) }
-  const { frontends: all, problems: none } = contributionOf(exact, SLICES, NODE)
+  const { frontends: all, problems: none } = contributionOf(exact, SLICES, LIMITED)
   assert.deepEqual([all.size, none], [10_000, []])
 })
 
@@ -385,7 +386,7 @@ test('contributionOf serves no load-balancer address without all of its source r
     externalIps: [...vips, '198.18.0.1'],
     sourceRanges: numbered('192.168', 100).map((address) => `${address}/32`),
   }
-  const { frontends, problems } = contributionOf(service, SLICES, NODE)
+  const { frontends, problems } = contributionOf(service, SLICES, LIMITED)
   const served = Array.from(frontends.values()).filter(({ roles }) => roles.includes('LoadBalancerVip'))
   assert.equal(served.length, 100)
   for (const { firewall, roles } of served) {
