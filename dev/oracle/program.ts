@@ -49,7 +49,8 @@ export class Program {
   }
 
   start(): void {
-    const child = this.#spawn(['--config', this.#configFile, '-v', '2'])
+    // kube-proxy takes every externalIP, which here is an option (row 55): with it everything recorded can be compared.
+    const child = this.#spawn(['--config', this.#configFile, '-v', '2', '--allow-protected-external-ips'])
     this.#child = child
     this.#ended = endOf(child)
   }

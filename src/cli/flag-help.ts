@@ -137,10 +137,24 @@ export const FLAG_HELP: Readonly<Record<FlagKey, FlagHelp>> = {
     'Remove a draining real server after this time (30s, 10m) even if it still has connections. As kubeIPVS.drainDeadline.',
     '0s, no deadline',
   ),
-  allowedVirtualIps: own(
+  allowedExternalIps: own(
     'CIDR,...',
-    'Ranges that externalIPs and load-balancer addresses may lie in; an empty list allows none. As kubeIPVS.allowedVirtualIPs.',
+    'Ranges that externalIPs may lie in; an empty list allows none. As kubeIPVS.allowedExternalIPs.',
     'anywhere',
+  ),
+  allowedLoadBalancerIps: own(
+    'CIDR,...',
+    'Ranges that load-balancer addresses may lie in; an empty list allows none. As kubeIPVS.allowedLoadBalancerIPs.',
+    'anywhere',
+  ),
+  allowProtectedExternalIps: own(
+    '',
+    'Take externalIPs that are addresses of this node, its gateways, the API server or the resolvers. As kubeIPVS.allowProtectedExternalIPs.',
+  ),
+  maxFrontendsPerService: own(
+    'N',
+    'Addresses and ports that a Service may have on a node; what is more is left out. As kubeIPVS.maxFrontendsPerService.',
+    '10000',
   ),
   serviceMetricsLimit: own(
     'N',

@@ -16,7 +16,7 @@ import {
 } from '../config/load.ts'
 import { configurationFromFlags, nameError, nodeName, withFlagsBesideFile } from '../config/overrides.ts'
 import type { KubeProxyConfiguration, UncheckedConfiguration } from '../config/types.ts'
-import type { KeptAddresses } from '../service/virtual-ips.ts'
+import type { VirtualIpGuard } from '../service/virtual-ips.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { Events } from '../watch/event-recorder.ts'
@@ -116,8 +116,8 @@ export interface Sources {
   readonly openEvents: () => Events
   /** Whether there has to be a Node object: a folder of manifests may do without. */
   readonly needsNode: boolean
-  /** Set when Services may not have any externalIPs and load-balancer addresses they like. */
-  readonly virtualIps: KeptAddresses | undefined
+  /** Which externalIPs and load-balancer addresses Services may have. */
+  readonly virtualIps: VirtualIpGuard
 }
 
 /** The manifests folder or the API server that the flags and the configuration name; nothing is opened yet. */
@@ -130,6 +130,7 @@ export async function sourcesOf(
   const { nodeName: node, configuration } = settings
   const { manifests } = flags
   const { EventRecorder, loggedEvents } = await import('../watch/event-recorder.ts')
+  const { virtualIpGuard } = await import('./virtual-ip-settings.ts')
   if (manifests !== undefined) {
     await requireFolder(manifests)
     const { openManifestsSource } = await import('../watch/manifests-source.ts')
@@ -137,7 +138,7 @@ export async function sourcesOf(
       openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log }),
       openEvents: () => loggedEvents(log),
       needsNode: false,
-      virtualIps: await virtualIpsOf(configuration, undefined, log),
+      virtualIps: await virtualIpGuard(configuration.kubeIPVS, undefined, log),
     }
   }
   const { ApiClient } = await import('../watch/api-client.ts')
@@ -151,7 +152,7 @@ export async function sourcesOf(
   await access.check()
   const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log, observer }
   return {
-    virtualIps: await virtualIpsOf(configuration, async () => (await access.access()).server, log),
+    virtualIps: await virtualIpGuard(configuration.kubeIPVS, await access.server(), log),
     openSource: (sink) => openApiSource({ ...options, sink }),
     needsNode: true,
     openEvents: () => {
@@ -164,18 +165,6 @@ export async function sourcesOf(
       return new EventRecorder({ client, hostName: hostname(), qps, burst, log })
     },
   }
-}
-
-/** The rule for externalIPs and load-balancer addresses, when there is one. */
-async function virtualIpsOf(
-  { kubeIPVS }: KubeProxyConfiguration,
-  server: (() => Promise<string>) | undefined,
-  log: Log,
-): Promise<KeptAddresses | undefined> {
-  const ranges = kubeIPVS.allowedVirtualIPs
-  if (ranges === undefined) return undefined
-  const { keptAddresses } = await import('./virtual-ip-settings.ts')
-  return keptAddresses(ranges, await server?.(), log)
 }
 
 /** Later the source waits for a folder to come back; at a start a wrong name is most likely a mistake. */

@@ -6,6 +6,11 @@ import { knownGates, neededGates } from './known-gates.ts'
 
 type Gates = Readonly<Record<string, boolean>>
 
+/** Whether a gate is on: as set by its name, or by AllAlpha and AllBeta, or by its default. */
+export function gate({ featureGates }: { readonly featureGates: Gates }, name: string): boolean {
+  return gateIsOn(featureGates, name)
+}
+
 const ALL: Readonly<Record<string, string>> = { AllAlpha: 'alpha', AllBeta: 'beta' }
 
 /** The first thing wrong with the gates; undefined when they can be set. */

@@ -4,7 +4,7 @@
  * What could break: each field has a flag of its own too (src/cli/flags.ts), which counts beside --config.
  */
 import * as z from 'zod'
-import { block, duration, type Field, int32, texts } from './field.ts'
+import { block, duration, type Field, flag, int32, texts } from './field.ts'
 
 /** As `texts`, but knows "not given" from an empty list. */
 const optionalTexts = (notes: Parameters<typeof texts>[0]) => ({
@@ -15,6 +15,9 @@ const optionalTexts = (notes: Parameters<typeof texts>[0]) => ({
     .transform((list) => list ?? undefined),
 })
 
+/** More than any Service needs; a single one with more would make all others wait. */
+export const MAX_FRONTENDS = 10_000
+
 /** With five numbers each, the page of metrics stays as long as kube-proxy's. */
 export const SERVICE_METRICS_LIMIT = 100
 
@@ -24,12 +27,25 @@ export const kubeIpvs = block('KubeIPVSConfiguration', 'What only kube-ipvs know
     default: '0s',
     rule: '0 or more',
   }),
-  allowedVirtualIPs: optionalTexts({
-    doc:
-      'Ranges that externalIPs and load-balancer addresses of Services may lie in; others are refused, and so are ' +
-      'addresses of the node, of the API server and of its resolvers (CVE-2020-8554). Absent: everything is allowed. ' +
-      'An empty list: nothing is.',
+  allowedExternalIPs: optionalTexts({
+    doc: 'Ranges that externalIPs of Services may lie in; others are refused (CVE-2020-8554). Absent: all. Empty: none.',
     rule: 'CIDRs',
+  }),
+  allowedLoadBalancerIPs: optionalTexts({
+    doc: 'Ranges that load-balancer addresses of Services may lie in; others are refused. Absent: all. Empty: none.',
+    rule: 'CIDRs',
+  }),
+  allowProtectedExternalIPs: flag({
+    doc:
+      'Whether an externalIP may be an address of this node, of its default gateways, of the API server or of the ' +
+      'resolvers. false: it is refused, whatever allowedExternalIPs says.',
+  }),
+  maxFrontendsPerService: int32(MAX_FRONTENDS, {
+    doc:
+      'Frontends (address, port and protocol) that a Service may have on a node, and as many source ranges at its ' +
+      'load-balancer addresses, and a hundred times as many real servers. What is more is left out and reported.',
+    unit: 'frontends',
+    rule: '1 or more',
   }),
   serviceMetricsLimit: int32(SERVICE_METRICS_LIMIT, {
     doc:

@@ -66,7 +66,10 @@ interface LoggingFlags {
 
 interface OwnFlags {
   readonly drainDeadline?: number
-  readonly allowedVirtualIps?: readonly string[]
+  readonly allowedExternalIps?: readonly string[]
+  readonly allowedLoadBalancerIps?: readonly string[]
+  readonly allowProtectedExternalIps?: boolean
+  readonly maxFrontendsPerService?: number
   readonly serviceMetricsLimit?: number
 }
 
@@ -194,7 +197,10 @@ export function withFlagsBesideFile(
     kubeIPVS: {
       ...kubeIPVS,
       drainDeadlineMs: flags.drainDeadline ?? kubeIPVS.drainDeadlineMs,
-      allowedVirtualIPs: flags.allowedVirtualIps ?? kubeIPVS.allowedVirtualIPs,
+      allowedExternalIPs: flags.allowedExternalIps ?? kubeIPVS.allowedExternalIPs,
+      allowedLoadBalancerIPs: flags.allowedLoadBalancerIps ?? kubeIPVS.allowedLoadBalancerIPs,
+      allowProtectedExternalIPs: flags.allowProtectedExternalIps ?? kubeIPVS.allowProtectedExternalIPs,
+      maxFrontendsPerService: flags.maxFrontendsPerService ?? kubeIPVS.maxFrontendsPerService,
       serviceMetricsLimit: flags.serviceMetricsLimit ?? kubeIPVS.serviceMetricsLimit,
     },
   }

@@ -102,8 +102,14 @@ export interface LoggingSettings {
 export interface KubeIpvsSettings {
   /** A draining real server goes after this time at the latest; 0 = when its connections have ended. */
   readonly drainDeadlineMs: number
-  /** Where externalIPs and load-balancer addresses may lie; undefined = anywhere. As written: host bits may be set. */
-  readonly allowedVirtualIPs: readonly string[] | undefined
+  /** Where externalIPs may lie; undefined = anywhere. As written: host bits may be set. */
+  readonly allowedExternalIPs: readonly string[] | undefined
+  /** Where load-balancer addresses may lie, likewise. */
+  readonly allowedLoadBalancerIPs: readonly string[] | undefined
+  /** Whether an externalIP may be an address that this node lives by: its own, its gateways', the API server's, the resolvers'. */
+  readonly allowProtectedExternalIPs: boolean
+  /** Frontends a Service may have, at least 1. */
+  readonly maxFrontendsPerService: number
   /** Services that get metrics of their traffic of their own; 0 = none. */
   readonly serviceMetricsLimit: number
 }

@@ -196,15 +196,20 @@ function clusterCidrRules(cidrs: readonly string[]): RuleViolation[] {
 }
 
 function ownRules(own: UncheckedConfiguration['kubeIPVS']): RuleViolation[] {
-  const { drainDeadlineMs, allowedVirtualIPs = [], serviceMetricsLimit } = own
+  const { drainDeadlineMs, allowedExternalIPs = [], allowedLoadBalancerIPs = [] } = own
+  const { maxFrontendsPerService, serviceMetricsLimit } = own
   const path = 'kubeIPVS'
+  const ranges = (name: string, cidrs: readonly string[]): RuleViolation[] =>
+    cidrs.flatMap((cidr, index) =>
+      parseCidr(cidr) === undefined ? [invalid(`${path}.${name}[${index}]`, cidr, 'must be a valid CIDR')] : [],
+    )
   return [
     ...notNegativeDuration(`${path}.drainDeadline`, drainDeadlineMs),
     ...notNegative(`${path}.serviceMetricsLimit`, serviceMetricsLimit),
-    ...allowedVirtualIPs.flatMap((cidr, index) =>
-      parseCidr(cidr) === undefined
-        ? [invalid(`${path}.allowedVirtualIPs[${index}]`, cidr, 'must be a valid CIDR')]
-        : [],
-    ),
+    ...(maxFrontendsPerService < 1
+      ? [invalid(`${path}.maxFrontendsPerService`, maxFrontendsPerService, 'must be greater than 0')]
+      : []),
+    ...ranges('allowedExternalIPs', allowedExternalIPs),
+    ...ranges('allowedLoadBalancerIPs', allowedLoadBalancerIPs),
   ]
 }

@@ -4,7 +4,7 @@
  */
 import { formatDuration } from './duration.ts'
 import { GIVEN_EMPTY } from './field.ts'
-import { SERVICE_METRICS_LIMIT } from './kube-ipvs.ts'
+import { MAX_FRONTENDS, SERVICE_METRICS_LIMIT } from './kube-ipvs.ts'
 import type { UncheckedConfiguration } from './types.ts'
 
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1'
@@ -33,9 +33,13 @@ export function toV1alpha1(configuration: UncheckedConfiguration): Readonly<Reco
 
 /** Only what was set: kube-proxy would warn of the block. */
 function writeOwn(own: UncheckedConfiguration['kubeIPVS']): Record<string, unknown> {
-  const { drainDeadlineMs, allowedVirtualIPs, serviceMetricsLimit } = own
+  const { drainDeadlineMs, allowedExternalIPs, allowedLoadBalancerIPs, allowProtectedExternalIPs } = own
+  const { maxFrontendsPerService, serviceMetricsLimit } = own
   return {
-    ...(allowedVirtualIPs === undefined ? {} : { allowedVirtualIPs }),
+    ...(allowedExternalIPs === undefined ? {} : { allowedExternalIPs }),
+    ...(allowedLoadBalancerIPs === undefined ? {} : { allowedLoadBalancerIPs }),
+    ...(allowProtectedExternalIPs ? { allowProtectedExternalIPs } : {}),
+    ...(maxFrontendsPerService === MAX_FRONTENDS ? {} : { maxFrontendsPerService }),
     ...(drainDeadlineMs === 0 ? {} : { drainDeadline: formatDuration(drainDeadlineMs) }),
     ...(serviceMetricsLimit === SERVICE_METRICS_LIMIT ? {} : { serviceMetricsLimit }),
   }

@@ -2,6 +2,7 @@
  * This node as the proxy sees it: the Node object, the host's addresses and the configuration, followed as they change.
  * What could break: nobody may hear of a context before the first Node and the first addresses were taken in.
  */
+import { gate } from '../config/gates.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { InterfaceAddresses } from '../node/interface-addresses.ts'
@@ -9,7 +10,8 @@ import type { InterfaceAddress } from '../service/node-addresses.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import { NodeState } from '../service/node-state.ts'
 import type { ObjectChange } from '../service/objects.ts'
-import type { KeptAddresses } from '../service/virtual-ips.ts'
+import type { VirtualIpGuard } from '../service/virtual-ips.ts'
+import { Pacer } from '../sync/pacer.ts'
 import type { Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 
@@ -30,7 +32,7 @@ export interface FollowedNodeOptions {
   readonly rtnetlink: RtnetlinkConnection
   readonly log: Log
   /** Absent: Services may have any externalIPs and load-balancer addresses. */
-  readonly virtualIps?: KeptAddresses | undefined
+  readonly virtualIps?: VirtualIpGuard
   /** Hears of the node whenever something about it may have changed. */
   readonly onChange: (node: NodeView) => void
   /** Milliseconds on a clock that never goes back. */
@@ -38,29 +40,41 @@ export interface FollowedNodeOptions {
   readonly signal: AbortSignal
 }
 
+/** Least time between two reads of the routes, which may be very many. */
+const GATEWAYS_PERIOD_MS = 1000
+
 export class FollowedNode {
-  readonly #onChange: (node: NodeView) => void
+  readonly #options: FollowedNodeOptions
   readonly #state: NodeState
   readonly #addresses: InterfaceAddresses
-  readonly #virtualIps: KeptAddresses | undefined
+  readonly #gateways: Pacer
 
   constructor(options: FollowedNodeOptions) {
-    const { configuration, nodeName, rtnetlink, log, onChange, now, signal } = options
-    const { bindAddress } = configuration()
-    this.#onChange = onChange
+    const { configuration, nodeName, rtnetlink, log, now, signal, virtualIps } = options
+    const { bindAddress, kubeIPVS } = configuration()
+    this.#options = options
     this.#state = new NodeState({
       nodeName,
       bindAddress,
       nodePortAddresses: () => configuration().nodePortAddresses,
+      maxFrontends: kubeIPVS.maxFrontendsPerService,
+      usesExternalIps: gate(configuration(), 'AllowServiceExternalIPs'),
     })
-    this.#virtualIps = options.virtualIps
-    if (this.#virtualIps !== undefined) this.#state.setVirtualIps(this.#virtualIps.rule)
+    if (virtualIps !== undefined) this.#state.setVirtualIps(virtualIps.rule)
     this.#addresses = new InterfaceAddresses({
       rtnetlink,
       now,
       onChange: () => this.tell(),
       onError: (error) => log.warn('Cannot read the addresses of this node', { error }),
       signal,
+    })
+    this.#gateways = new Pacer({
+      minPeriodMs: () => GATEWAYS_PERIOD_MS,
+      now,
+      run: async (abort) => {
+        if (await this.#readGateways(abort)) this.tell()
+        return undefined
+      },
     })
   }
 
@@ -72,34 +86,53 @@ export class FollowedNode {
 
   /** Takes the Node object in, if it is among these, and what no Service may take the addresses of. */
   apply(changes: readonly ObjectChange[]): void {
+    const { virtualIps } = this.#options
     let seen = false
     for (const change of changes) {
       if (change.kind === 'nodes') {
         this.#state.setNode(change.value)
         seen = true
-      } else if (this.#virtualIps?.apply(change) === true) {
-        this.#state.setVirtualIps(this.#virtualIps.rule)
+      } else if (virtualIps?.apply(change) === true) {
+        this.#state.setVirtualIps(virtualIps.rule)
         seen = true
       }
     }
     if (seen) this.tell()
   }
 
-  /** Reads the host's addresses. Rejects when the kernel cannot be read. */
-  readAddresses(): Promise<void> {
-    return this.#addresses.read()
+  /** Reads the host's addresses and gateways. Rejects when the addresses cannot be read. */
+  async readAddresses(): Promise<void> {
+    await this.#readGateways(this.#options.signal)
+    await this.#addresses.read()
   }
 
-  /** The kernel announced a change of addresses or links. */
+  /** The kernel announced a change of addresses or links. A gateway rarely changes without one. */
   addressesChanged(): void {
     this.#addresses.changed()
+    this.#gateways.request()
   }
 
   tell(): void {
-    this.#onChange(this.view)
+    this.#options.onChange(this.view)
   }
 
   close(): void {
     this.#addresses.close()
+    void this.#gateways.close()
+  }
+
+  /** Reads the default gateways where they matter; those that cannot be read stay as they were. Whether they changed. */
+  async #readGateways(signal: AbortSignal): Promise<boolean> {
+    const { rtnetlink, log, virtualIps } = this.#options
+    if (virtualIps?.rule.protected === undefined) return false
+    try {
+      const gateways = await rtnetlink.listDefaultGateways({ signal })
+      if (!virtualIps.protect('the default gateways of this node', gateways)) return false
+      this.#state.setVirtualIps(virtualIps.rule)
+      return true
+    } catch (error) {
+      if (!signal.aborted) log.warn('Cannot read the default gateways of this node', { error })
+      return false
+    }
   }
 }

@@ -15,6 +15,7 @@ import {
 import { watchRules } from '../dataplane/rule-watch.ts'
 import type { AuditObserver } from '../dataplane/audits.ts'
 import { chainHealth, type TableHealth } from '../dataplane/table-health.ts'
+import { loopbackRefusal } from '../iptables/fixed-render.ts'
 import { IPTABLES_MODE } from '../iptables/layout.ts'
 import { RuleCounts } from '../metrics/rule-counts.ts'
 import type { KernelSources } from '../metrics/sources.ts'
@@ -40,6 +41,8 @@ export class IptablesMode implements Mode {
   readonly #kernel: IptablesKernel
   readonly #abort = new AbortController()
   readonly #counts = { IPv4: new RuleCounts(), IPv6: new RuleCounts() }
+  /** Loopback addresses that were said to have no node ports. */
+  readonly #refused = new Set<string>()
   #hasCounters = false
   #cleaning: Promise<void> | undefined
   /** Lets node ports answer at 127.0.0.0/8; undefined when that is done, or not to be done. */
@@ -123,6 +126,7 @@ export class IptablesMode implements Mode {
   nodeChanged({ context, addresses, podCidrs }: NodeView): void {
     const { nodePortAddresses } = this.#options.configuration()
     const nodePorts = nodePortRangesOf(nodePortAddresses, addresses, context.nodeIps)
+    for (const places of Object.values(nodePorts.places)) if (places !== 'all') this.#reportLoopback(places)
     this.dataplane.nodeChanged({ zone: context.zone, podCidrs, nodePorts })
   }
 
@@ -171,6 +175,17 @@ export class IptablesMode implements Mode {
       now,
       signal,
     })
+  }
+
+  /** As kube-proxy says it, but once for each address. */
+  #reportLoopback(places: readonly string[]): void {
+    const { log, configuration } = this.#options
+    for (const address of places) {
+      const reason = loopbackRefusal(address, configuration().iptables.localhostNodePorts)
+      if (reason === undefined || this.#refused.has(address)) continue
+      this.#refused.add(address)
+      log.error(reason, { address })
+    }
   }
 
   /** What ipvs mode left goes once all rules are in. */

@@ -8,19 +8,18 @@ import type { Log } from '../values/log.ts'
 
 export interface PassLogOptions {
   readonly log: Log
-  readonly desired: DesiredFrontends
+  readonly desired: Pick<DesiredFrontends, 'lossCount' | 'takeNewLosses'>
 }
 
 /** Tables of rules. */
 const CHAINS = /^chains-(IPv[46])$/
-/** Failures and repairs of one pass that get a line each. */
+/** Failures, repairs and conflicts of one pass that get a line each. */
 const LINES = 20
 /** A key that was repaired this often within a minute has somebody else writing it. */
 const SECOND_PROXY = 3
 
 export class PassLog {
   readonly #options: PassLogOptions
-  #lost: ReadonlySet<string> = new Set()
 
   constructor(options: PassLogOptions) {
     this.#options = options
@@ -54,23 +53,16 @@ export class PassLog {
     if (Math.max(failures.length, repairs.length) > LINES)
       log.warn('More of the same', { failures: failures.length, repairs: repairs.length })
     if (applied > 0) log.verbose(2, 'Pass done', { operations: applied, milliseconds: Math.round(durationMs) })
-    this.#reportLosers()
+    this.#reportLosses()
   }
 
-  /** Services that lost an address and port to an older one: said once. */
-  #reportLosers(): void {
-    const lost = new Set<string>()
-    for (const { key, winner, loser } of this.#options.desired.losers()) {
-      const text = `${loser} ${key} ${winner}`
-      lost.add(text)
-      if (!this.#lost.has(text))
-        this.#options.log.warn('Two Services claim one address and port; the older one has it', {
-          frontend: key,
-          winner,
-          loser,
-        })
-    }
-    this.#lost = lost
+  /** Claims that lost since the last pass. */
+  #reportLosses(): void {
+    const { desired, log } = this.#options
+    const losses = desired.takeNewLosses()
+    for (const { key, winner, loser } of losses.slice(0, LINES))
+      log.warn('Two Services claim one address and port', { frontend: key, winner, loser })
+    if (losses.length > LINES) log.warn('More of the same', { conflicts: desired.lossCount })
   }
 }
 

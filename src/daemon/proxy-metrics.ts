@@ -48,7 +48,7 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
     kernelRelease: kernelRelease(),
     featureGates: configuration.featureGates,
     serviceCount: () => desired.serviceCount,
-    conflictCount: () => count(desired.losers()),
+    conflictCount: () => desired.lossCount,
     traffic: new ServiceTraffic({
       limit: readTraffic === undefined ? 0 : configuration.kubeIPVS.serviceMetricsLimit,
       read: readTraffic ?? (async () => undefined),
@@ -56,10 +56,4 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
       now,
     }),
   }
-}
-
-function count(items: Iterable<unknown>): number {
-  let counted = 0
-  for (const _ of items) counted++
-  return counted
 }

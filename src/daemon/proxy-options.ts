@@ -1,7 +1,7 @@
 /** What the proxy is made of and whom it tells: everything that differs between the daemon, one pass and a preview. */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { RequestCounts } from '../metrics/request-counts.ts'
-import type { KeptAddresses } from '../service/virtual-ips.ts'
+import type { VirtualIpGuard } from '../service/virtual-ips.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
 import type { Events } from '../watch/event-recorder.ts'
@@ -15,7 +15,8 @@ export interface ProxyOptions {
   readonly drainDeadlineMs: number | undefined
   readonly log: Log
   readonly events?: Events
-  readonly virtualIps?: KeptAddresses | undefined
+  /** Absent: Services may have any externalIPs and load-balancer addresses. */
+  readonly virtualIps?: VirtualIpGuard
   /** Hears how this proxy fares; absent: nobody asks but health checks of Services. */
   readonly health?: ProxyHealth
   /** Opens the source of objects on this sink. */

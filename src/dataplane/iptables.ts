@@ -3,6 +3,8 @@
  * What could break: a change is one restore of just the chains that differ; a family whose programs hang or fail holds
  * nothing else up.
  */
+import { gate } from '../config/gates.ts'
+import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { FlowTable } from '../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../conntrack/stale-flows.ts'
 import type { MissingMatchError } from '../iptables/errors.ts'
@@ -23,7 +25,8 @@ import { RuleLoop, type RuleLoopOptions } from './rule-loop.ts'
 
 export interface IptablesDataplaneOptions {
   readonly iptables: HostIptables
-  readonly settings: RuleSettings & { readonly iptables: { readonly localhostNodePorts: boolean } }
+  readonly settings: RuleSettings &
+    Pick<KubeProxyConfiguration, 'featureGates'> & { readonly iptables: { readonly localhostNodePorts: boolean } }
   readonly families: readonly IpFamily[]
   readonly nodeName: string
   readonly conntrack: FlowTable
@@ -215,6 +218,7 @@ export class IptablesDataplane implements Dataplane {
       localTraffic: localTrafficOf(settings, [], family),
       nodePortPlaces: 'all',
       place: { nodeName, zone: undefined },
+      usesExternalIps: gate(settings, 'AllowServiceExternalIPs'),
     }
   }
 

@@ -3,7 +3,6 @@
  * What could break: the order of the tables. Virtual servers come before the addresses that bring them traffic, and
  * addresses go before the virtual servers behind them.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   type AddressOperation,
   type BoundAddress,
@@ -55,8 +54,8 @@ export interface IpvsDataplaneOptions {
   readonly log: Log
 }
 
-/** Looks at draining real servers between two turns of the event loop: a few milliseconds. */
-const LOOKS_PER_TURN = 64
+/** Virtual servers with draining real servers that one pass looks at, a few milliseconds; the rest wait for the next pass. */
+const LOOKS_PER_PASS = 64
 /** Addresses in one line of the log. */
 const LOGGED_ADDRESSES = 100
 
@@ -197,9 +196,7 @@ export class IpvsDataplane implements Dataplane {
   /** Real servers whose drain is over, by virtual server. A look that fails is made again later. */
   async #lookAtDrains(signal: AbortSignal): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
     const idle = new Map<string, ReadonlySet<string>>()
-    let looks = 0
-    for (const key of this.drains.takeDue(this.#options.now())) {
-      if (++looks % LOOKS_PER_TURN === 0) await nextTurn()
+    for (const key of this.drains.takeDue(this.#options.now(), LOOKS_PER_PASS)) {
       try {
         const over = this.drains.finished(
           key,

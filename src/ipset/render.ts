@@ -1,7 +1,6 @@
 /**
- * Which set entries a winning frontend contributes.
- * What could break: entries stand in the order in which they may be added (SET_ROLES), and what a frontend contributes
- * depends on it and the node's name alone. Several frontends may contribute one entry.
+ * Which set entries a winning frontend contributes: those of each of its roles. They stand in the order in which they may be
+ * added (SET_ROLES), and depend on the frontend and the node's name alone. Several frontends may contribute one entry.
  */
 import { isLocalTo } from '../service/endpoints.ts'
 import type { Frontend } from '../service/frontends.ts'
@@ -27,25 +26,19 @@ export function entriesOfFrontend(frontend: Frontend, nodeName: string): readonl
   }
   const local = frontend.policy === 'Local'
   const here = formatEntry({ address, protocol, port })
-  switch (frontend.kind) {
-    case 'LoadBalancerVip':
-      putFirewall(frontend, here, put)
-      if (local) put('LOAD-BALANCER-LOCAL', here)
-      put('LOAD-BALANCER', here)
-      break
-    case 'ExternalIP':
-      put(local ? 'EXTERNAL-IP-LOCAL' : 'EXTERNAL-IP', here)
-      break
-    case 'ClusterIP':
-      put('CLUSTER-IP', here)
-      break
-    case 'NodePort': {
-      const roles = NODE_PORT_ROLES[protocol]
-      const entry = protocol === 'sctp' ? here : formatEntry({ port })
-      if (local) put(roles.local, entry)
-      put(roles.all, entry)
-      break
-    }
+  const { roles } = frontend
+  if (roles.includes('LoadBalancerVip')) {
+    putFirewall(frontend, here, put)
+    if (local) put('LOAD-BALANCER-LOCAL', here)
+    put('LOAD-BALANCER', here)
+  }
+  if (roles.includes('ExternalIP')) put(local ? 'EXTERNAL-IP-LOCAL' : 'EXTERNAL-IP', here)
+  if (roles.includes('ClusterIP')) put('CLUSTER-IP', here)
+  if (roles.includes('NodePort')) {
+    const sets = NODE_PORT_ROLES[protocol]
+    const entry = protocol === 'sctp' ? here : formatEntry({ port })
+    if (local) put(sets.local, entry)
+    put(sets.all, entry)
   }
   if (service.healthCheckNodePort !== 0)
     put('HEALTH-CHECK-NODE-PORT', formatEntry({ port: service.healthCheckNodePort }))

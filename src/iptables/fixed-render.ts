@@ -1,7 +1,8 @@
 /**
- * The chains of iptables mode that do not depend on Services, and the rules that end the shared ones. Pure.
- * What could break: the rule for node ports is the last one of its chain, or addresses of Services never get their turn.
+ * The chains of iptables mode that do not depend on Services, and the rules that end the shared ones. Pure. The rule for node ports
+ * is the last one of its chain, or it would take what is for addresses of Services.
  */
+import { familyOf, isLoopback } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { quoteWord } from './rule-text.ts'
 
@@ -71,5 +72,16 @@ export function nodePortJumps(
   const excludesLoopback = family === 'IPv6' || !localhostNodePorts
   if (places === 'all')
     return [`${excludesLoopback ? `! -d ${loopback} ` : ''}${comment} -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS`]
-  return places.map((address) => `-d ${address}/${family === 'IPv4' ? 32 : 128} ${comment} -j KUBE-NODEPORTS`)
+  return places
+    .filter((address) => loopbackRefusal(address, localhostNodePorts) === undefined)
+    .map((address) => `-d ${address}/${family === 'IPv4' ? 32 : 128} ${comment} -j KUBE-NODEPORTS`)
+}
+
+/** Why node ports do not answer at an address inside nodePortAddresses, in kube-proxy's words; undefined where they do. */
+export function loopbackRefusal(address: string, localhostNodePorts: boolean): string | undefined {
+  if (!isLoopback(address)) return undefined
+  if (familyOf(address) === 'IPv6')
+    return '--nodeport-addresses includes localhost but localhost NodePorts are not supported on IPv6'
+  if (localhostNodePorts) return undefined
+  return '--nodeport-addresses includes localhost but --iptables-localhost-nodeports=false was passed'
 }

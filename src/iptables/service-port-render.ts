@@ -62,7 +62,6 @@ export function renderServicePort(port: ServicePortFacts, settings: ServicePortS
   const hasInternal = hasAny && (port.internalPolicy === 'Cluster' || port.local.length > 0)
   const hasExternal = hasAny && (port.externalPolicy === 'Cluster' || port.local.length > 0)
   const usesFirewall = hasAny && port.firewall !== undefined && port.vips.length > 0
-  const isExternal = port.externalIps.length > 0 || port.vips.length > 0 || port.nodePort !== 0
 
   if (port.clusterIp !== undefined) {
     const to = words.to(port.clusterIp)
@@ -115,7 +114,7 @@ export function renderServicePort(port: ServicePortFacts, settings: ServicePortS
     ])
   if (port.local.length > 0 || (internalChain === local && masquerade.length > 0))
     chains.set(local, [...(internalChain === local ? masquerade : []), ...balance(port, port.local, chainOf, settings)])
-  if (hasAny && isExternal) {
+  if (hasAny && port.isExternal) {
     const last = hasExternal ? [`-j ${port.externalPolicy === 'Local' ? local : cluster}`] : []
     chains.set(external, [...externalRules(port, cluster, settings), ...last])
   }

@@ -4,11 +4,11 @@
  * this node use the cluster list where clients from outside use the local one.
  */
 import type { Endpoint } from '../service/endpoints.ts'
-import type { Frontend } from '../service/frontends.ts'
+import type { Frontend, FrontendRole } from '../service/frontends.ts'
 import type { TrafficPolicy } from '../service/objects.ts'
 import type { Firewall } from '../service/source-ranges.ts'
 import { type NodePlace, selectEndpoints } from '../service/topology.ts'
-import { formatEndpoint } from '../values/address.ts'
+import { familyOf, formatEndpoint } from '../values/address.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 
 /** An endpoint as `ip:port`, IPv6 in brackets, beside its address. */
@@ -27,6 +27,8 @@ export interface ServicePortFacts {
   readonly clusterIp: string | undefined
   readonly externalIps: readonly string[]
   readonly vips: readonly string[]
+  /** Whether the port has an address beside its cluster IP. */
+  readonly isExternal: boolean
   /** 0 when there is none, as are the next two. */
   readonly nodePort: number
   readonly healthCheckNodePort: number
@@ -46,18 +48,25 @@ export interface ServicePortFacts {
  * `frontends`: all winning ones of the port and family, the one that changed last at the end: only those are told that differ
  * for ipvs mode, and the others hold the Service as it was before.
  */
-export function factsOf(frontends: Iterable<Frontend>, node: NodePlace): ServicePortFacts | undefined {
+export function factsOf(
+  frontends: Iterable<Frontend>,
+  node: NodePlace,
+  usesExternalIps: boolean,
+): ServicePortFacts | undefined {
   const all = Array.from(frontends)
   const newest = all.at(-1)
   if (newest === undefined) return undefined
   const { service, family, servicePortName: name, protocol, candidates } = newest
-  const of = (kind: Frontend['kind']): readonly Frontend[] => all.filter((frontend) => frontend.kind === kind)
-  const addressesOf = (kind: Frontend['kind']): string[] => of(kind).map(({ address }) => address)
+  const of = (role: FrontendRole): readonly Frontend[] => all.filter(({ roles }) => roles.includes(role))
+  const addressesOf = (role: FrontendRole): string[] => of(role).map(({ address }) => address)
   const [clusterIp] = of('ClusterIP')
   const [vip] = of('LoadBalancerVip')
   const [nodePort] = of('NodePort')
   const { internalTrafficPolicy: internal, externalTrafficPolicy: external } = service
-  const isExternal = all.length > (clusterIp === undefined ? 0 : 1)
+  const isExternal =
+    all.some(({ roles }) => roles.length > 1 || roles[0] !== 'ClusterIP') ||
+    // kube-proxy makes the chain for them all the same, and nothing leads to it.
+    (!usesExternalIps && service.externalIps.some((address) => familyOf(address) === family))
   const usesCluster = internal === 'Cluster' || isExternal
   const usesLocal = internal === 'Local' || (external === 'Local' && isExternal)
   return {
@@ -68,6 +77,7 @@ export function factsOf(frontends: Iterable<Frontend>, node: NodePlace): Service
     clusterIp: clusterIp?.address,
     externalIps: inOrder(addressesOf('ExternalIP'), service.externalIps),
     vips: inOrder(addressesOf('LoadBalancerVip'), service.loadBalancerVips),
+    isExternal,
     nodePort: nodePort?.port ?? 0,
     healthCheckNodePort: service.healthCheckNodePort,
     affinityTimeoutSeconds: service.affinityTimeoutSeconds,
@@ -82,7 +92,9 @@ export function factsOf(frontends: Iterable<Frontend>, node: NodePlace): Service
 
 /** Frontends come in the order in which they changed; the Service has an order of its own. */
 function inOrder(addresses: readonly string[], order: readonly string[]): readonly string[] {
-  return addresses.length < 2 ? addresses : addresses.toSorted((a, b) => order.indexOf(a) - order.indexOf(b))
+  if (addresses.length < 2) return addresses
+  const wanted = new Set(addresses)
+  return Array.from(new Set(order)).filter((address) => wanted.has(address))
 }
 
 function named(endpoints: readonly Endpoint[]): readonly NamedEndpoint[] {

@@ -27,6 +27,8 @@ export interface ServiceChainSettings extends FixedInput, Pick<ServicePortSettin
   readonly countsLoopback: boolean
   readonly nodePortPlaces: NodePortPlaces
   readonly place: NodePlace
+  /** False: externalIPs of Services mean nothing (feature gate AllowServiceExternalIPs). */
+  readonly usesExternalIps: boolean
 }
 
 export interface ChainChange {
@@ -89,9 +91,10 @@ export class WantedServiceChains {
     const before = this.#portOf.get(key)
     const now = frontend === undefined ? undefined : `${frontend.servicePortName} ${frontend.protocol}`
     if (before !== undefined && before !== now) {
-      this.#ports.get(before)?.frontends.delete(key)
+      const left = this.#ports.get(before)
+      left?.frontends.delete(key)
       this.#portOf.delete(key)
-      this.#touch(before)
+      this.#touch(before, left === undefined || left.frontends.size === 0 ? 0 : left.endpoints)
     }
     if (frontend === undefined || now === undefined) return
     this.#portOf.set(key, now)
@@ -104,7 +107,7 @@ export class WantedServiceChains {
       this.#ports.set(now, { frontends: new Map([[key, frontend]]), endpoints: 0, rules: undefined })
       this.#sorted = undefined
     }
-    this.#touch(now)
+    this.#touch(now, frontend.candidates.length)
   }
 
   /** Chains and jumps that are wanted otherwise than at the last call; all of them at the first one. */
@@ -147,12 +150,11 @@ export class WantedServiceChains {
     return this.#endpoints
   }
 
-  #touch(name: string): void {
+  /** @param endpoints how many candidates the port has now */
+  #touch(name: string, endpoints: number): void {
     this.#dirty.add(name)
     const port = this.#ports.get(name)
     if (port === undefined) return
-    let endpoints = 0
-    for (const { candidates } of port.frontends.values()) endpoints = candidates.length
     this.#endpoints += endpoints - port.endpoints
     port.endpoints = endpoints
   }
@@ -160,7 +162,7 @@ export class WantedServiceChains {
   #renderPort(name: string, changes: ChainChange[]): void {
     const port = this.#ports.get(name)
     if (port === undefined) return
-    const facts = factsOf(port.frontends.values(), this.#settings.place)
+    const facts = factsOf(port.frontends.values(), this.#settings.place, this.#settings.usesExternalIps)
     const before = port.rules ?? NO_RULES
     const now = facts === undefined ? NO_RULES : this.#rulesOf(name, facts)
     for (const [chain, rules] of now.chains) {

@@ -1,8 +1,9 @@
 /**
  * When to look at real servers that drain (weight 0, unwanted): first after a second, then more and more slowly.
- * What could break: weight 0 in the kernel is the only state. This schedule is derived from it and may be lost at any
- * time; a restart finds the drains again, and counts a deadline from then.
+ * Weight 0 in the kernel is the only state. This schedule is derived from it and may be lost at any time; a restart finds
+ * the drains again, and counts a deadline from then.
  */
+import { DelayedKeys } from '../sync/delayed-keys.ts'
 import type { RealServerKey, VirtualServerKey } from './types.ts'
 
 const FIRST_LOOK_MS = 1000
@@ -15,6 +16,7 @@ interface Drain {
 interface Schedule {
   readonly servers: Map<RealServerKey, Drain>
   nextLookMs: number
+  /** From the last look, or from the beginning, to the next one. */
   intervalMs: number
 }
 
@@ -28,6 +30,7 @@ export class Drains {
   /** Drains found to be over since the start, by reason. */
   readonly ended = { idle: 0, deadline: 0 }
   readonly #schedules = new Map<VirtualServerKey, Schedule>()
+  readonly #looks = new DelayedKeys()
   readonly #deadlineMs: number | undefined
 
   /** `deadlineMs`: how long connections may keep a drain alive; undefined = for ever (kube-proxy's way). */
@@ -37,7 +40,7 @@ export class Drains {
 
   /** Nothing of this virtual server drains any more. */
   forget(key: VirtualServerKey): void {
-    this.#schedules.delete(key)
+    if (this.#schedules.delete(key)) this.#looks.delete(key)
   }
 
   /** The real servers of this virtual server that drain now, at least one. */
@@ -50,21 +53,33 @@ export class Drains {
       isNew ||= known === undefined
       servers.set(server, known ?? { sinceMs: nowMs })
     }
-    const intervalMs = isNew || before === undefined ? FIRST_LOOK_MS : before.intervalMs
-    const nextLookMs = before === undefined ? nowMs + intervalMs : Math.min(before.nextLookMs, nowMs + intervalMs)
-    this.#schedules.set(key, { servers, nextLookMs, intervalMs })
+    const schedule: Schedule = {
+      servers,
+      intervalMs: isNew || before === undefined ? FIRST_LOOK_MS : before.intervalMs,
+      nextLookMs: before?.nextLookMs ?? Number.POSITIVE_INFINITY,
+    }
+    this.#schedules.set(key, schedule)
+    if (nowMs + schedule.intervalMs < schedule.nextLookMs) this.#lookLater(key, schedule, nowMs)
   }
 
-  /** Virtual servers whose drains have to be looked at now; each gets a later time for its next look. */
-  takeDue(nowMs: number): VirtualServerKey[] {
-    const due: VirtualServerKey[] = []
-    for (const [key, schedule] of this.#schedules) {
-      if (schedule.nextLookMs > nowMs) continue
-      due.push(key)
+  /**
+   * Up to `limit` virtual servers whose drains have to be looked at now, those that are due longest first; each gets a later time
+   * for its next look.
+   */
+  takeDue(nowMs: number, limit: number): readonly VirtualServerKey[] {
+    const due = this.#looks.takeDue(nowMs, limit)
+    for (const key of due) {
+      const schedule = this.#schedules.get(key)
+      if (schedule === undefined) continue
       schedule.intervalMs = Math.min(LAST_LOOK_MS, schedule.intervalMs * 2)
-      schedule.nextLookMs = nowMs + schedule.intervalMs
+      this.#lookLater(key, schedule, nowMs)
     }
     return due
+  }
+
+  #lookLater(key: VirtualServerKey, schedule: Schedule, nowMs: number): void {
+    schedule.nextLookMs = nowMs + schedule.intervalMs
+    this.#looks.add(key, nowMs, schedule.intervalMs)
   }
 
   /** Which drains of a virtual server are over: no connections left, or the deadline has passed. */
@@ -90,9 +105,6 @@ export class Drains {
   }
 
   nextDueMs(): number | undefined {
-    let next: number | undefined
-    for (const { nextLookMs } of this.#schedules.values())
-      if (next === undefined || nextLookMs < next) next = nextLookMs
-    return next
+    return this.#looks.nextMs()
   }
 }

@@ -22,7 +22,7 @@ export const OWN = {
   conflicts: {
     name: 'kubeipvs_conflicts',
     type: 'gauge',
-    help: 'Claims of a Service to an address and port that an older Service has.',
+    help: 'Claims of a Service to an address and port that another Service has.',
     labels: [],
   },
   operations: {

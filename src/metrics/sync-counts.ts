@@ -213,7 +213,7 @@ export class SyncCounts {
   /** In iptables mode kube-proxy looks at the port, whatever addresses it has; in ipvs mode at each virtual server. */
   #isWithoutLocal(frontend: Frontend): boolean {
     if (frontend.noLocalEndpoints) return true
-    if (!this.#writesRules || frontend.kind !== 'ClusterIP') return false
+    if (!this.#writesRules || !frontend.roles.includes('ClusterIP')) return false
     const { service, candidates } = frontend
     return service.externalTrafficPolicy === 'Local' && lacksLocalEndpoints(candidates, this.#nodeName)
   }

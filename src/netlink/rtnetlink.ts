@@ -6,6 +6,7 @@ import { decodeAddress, encodeDumpAddresses, type InterfaceAddress } from './add
 import { MessageBatch } from './batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from './connection.ts'
 import { KernelError } from './errors.ts'
+import { decodeDefaultGateways } from './gateway-codec.ts'
 import {
   decodeLink,
   encodeCreateDummy,
@@ -108,6 +109,16 @@ export class RtnetlinkConnection {
       decodeRoute,
       options,
     )
+  }
+
+  /** Gateways of the default routes of both families in all tables, each once. */
+  async listDefaultGateways(options: DumpOptions = {}): Promise<readonly string[]> {
+    const found = await this.#netlink.dump(
+      one((batch) => encodeDumpRoutes(batch)),
+      decodeDefaultGateways,
+      options,
+    )
+    return Array.from(new Set(found.flat()))
   }
 
   /** Sends changes of links, addresses and routes, encoded by the caller; see NetlinkConnection.transact. */

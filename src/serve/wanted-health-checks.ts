@@ -35,7 +35,9 @@ export class WantedHealthChecks {
   readonly #owners = new Map<FrontendKey, Owner>()
   readonly #frontends = new Map<Owner, Map<FrontendKey, Frontend>>()
   readonly #dirty = new Set<Owner>()
-  readonly #checks = new OwnedMap<HealthCheckKey, HealthCheck>()
+  readonly #checks = new OwnedMap<HealthCheckKey, HealthCheck>(sameCount)
+  /** The key that each owner claims. */
+  readonly #claimed = new Map<Owner, HealthCheckKey>()
 
   /** @param families those that the kernel has; frontends of others are left out */
   constructor(families: readonly IpFamily[]) {
@@ -81,14 +83,24 @@ export class WantedHealthChecks {
     this.#dirty.add(owner)
   }
 
+  /** Keys whose check is another one now. */
   #flush(owner: Owner): readonly HealthCheckKey[] {
+    const changed: HealthCheckKey[] = []
+    const before = this.#claimed.get(owner)
     // The port and the count are the Service's, so any of its frontends tells them.
-    for (const { family, service, localReadyEndpoints } of this.#frontends.get(owner)?.values() ?? []) {
-      const { namespace, name, createdAtMs, healthCheckNodePort: port } = service
-      const check = { family, port, namespace, name, localEndpoints: localReadyEndpoints }
-      return this.#checks.set(owner, createdAtMs, new Map([[`${family} ${port}`, check]]), sameCount)
+    const [frontend] = this.#frontends.get(owner)?.values() ?? []
+    const key = frontend === undefined ? undefined : `${frontend.family} ${frontend.service.healthCheckNodePort}`
+    if (before !== undefined && before !== key) {
+      this.#claimed.delete(owner)
+      if (this.#checks.withdraw(before, owner)) changed.push(before)
     }
-    return this.#checks.set(owner, 0, undefined, sameCount)
+    if (frontend === undefined || key === undefined) return changed
+    const { family, service, localReadyEndpoints: localEndpoints } = frontend
+    const { namespace, name, createdAtMs, healthCheckNodePort: port } = service
+    this.#claimed.set(owner, key)
+    const value = { family, port, namespace, name, localEndpoints }
+    if (this.#checks.claim(key, { owner, rank: 0, since: createdAtMs, value })) changed.push(key)
+    return changed
   }
 }
 

@@ -1,45 +1,41 @@
 /**
- * Turns one Service into what this node must answer for: a frontend for every address, port and protocol.
- * What could break: everything here depends on the Service, its slices and the fields of the context named in `reads`,
- * and on nothing else; and `sameFrontend` must compare every field that a table renders.
+ * What this node must answer for, one frontend for each address, port and protocol. `contribution.ts` makes them.
+ * `sameFrontend` compares every field that a table renders: a table that renders more needs it added there.
  */
-import { familyOf, formatEndpoint } from '../values/address.ts'
-import type { Problem } from '../values/errors.ts'
-import { IP_FAMILIES, type IpFamily, type Protocol } from '../values/protocol.ts'
-import { type Endpoint, endpointsOf, localReadyEndpoints, offersOf } from './endpoints.ts'
-import {
-  type NodeContext,
-  READS_LOCAL_ADDRESSES,
-  READS_NODE_IPS,
-  READS_NODE_PORT_ADDRESSES,
-  READS_VIRTUAL_IPS,
-} from './node-context.ts'
-import type { EndpointSlice, Service, ServicePort, SliceEndpoint, TrafficPolicy } from './objects.ts'
-import { type Firewall, firewallOf, sameFirewall, sourceRangeProblems } from './source-ranges.ts'
-import { type PortSelections, type Selection, selectEndpoints, type Verdict } from './topology.ts'
-import { permittedAddresses } from './virtual-ips.ts'
+import { formatEndpoint } from '../values/address.ts'
+import type { IpFamily, Protocol } from '../values/protocol.ts'
+import type { Endpoint } from './endpoints.ts'
+import type { Service, ServicePort, SliceEndpoint, TrafficPolicy } from './objects.ts'
+import { type Firewall, sameFirewall } from './source-ranges.ts'
+import type { Verdict } from './topology.ts'
 
 /** `10.96.0.1:443/tcp`, IPv6 in brackets: what clients connect to. */
 export type FrontendKey = string
 
-export type FrontendKind = 'ClusterIP' | 'ExternalIP' | 'LoadBalancerVip' | 'NodePort'
+/** What an address can be to its Service, in the order in which a frontend names its roles. */
+export const FRONTEND_ROLES = ['ClusterIP', 'NodePort', 'LoadBalancerVip', 'ExternalIP'] as const
+export type FrontendRole = (typeof FRONTEND_ROLES)[number]
 
 /** One address, port and protocol that this node answers for. */
 export interface Frontend {
   readonly key: FrontendKey
-  readonly kind: FrontendKind
+  /**
+   * Everything the address is to the Service port, at least one role, in the order of FRONTEND_ROLES: an address that is in
+   * `status.loadBalancer.ingress` and in `spec.externalIPs` is both, as in kube-proxy.
+   */
+  readonly roles: readonly FrontendRole[]
   readonly family: IpFamily
   readonly address: string
-  /** The Service's port; the node port when kind is NodePort. */
+  /** The Service's port; the node port when the address is nothing but a node port's. */
   readonly port: number
   readonly protocol: Protocol
   /** `namespace/name:port`, or `namespace/name` when the port has no name. */
   readonly servicePortName: string
   /** Seconds; 0 when there is no affinity. */
   readonly affinityTimeoutSeconds: number
-  /** Whether the address belongs on kube-ipvs0: never a node port's, never an address the node itself has. */
+  /** Whether the address belongs on kube-ipvs0: not for a node port alone, and never an address that the node itself has. */
   readonly bind: boolean
-  /** The policy that chose the endpoints: internal for a ClusterIP, external for all others. */
+  /** The policy that chose the endpoints: internal for what is only a ClusterIP, external for all others. */
   readonly policy: TrafficPolicy
   /** Endpoints in use, sorted by address text and port. One array for all frontends of a port where they are equal. */
   readonly endpoints: readonly Endpoint[]
@@ -59,22 +55,6 @@ export interface Frontend {
   readonly service: Service
 }
 
-/** All that one Service wants of this node. */
-export interface Contribution {
-  readonly frontends: ReadonlyMap<FrontendKey, Frontend>
-  readonly problems: readonly Problem[]
-  /** READS_* bits of the context's fields that took part. */
-  readonly reads: number
-}
-
-/** Among the frontends of one Service at one key the first kind of this order stays. */
-const KIND_ORDER: Readonly<Record<FrontendKind, number>> = {
-  ClusterIP: 0,
-  ExternalIP: 1,
-  LoadBalancerVip: 2,
-  NodePort: 3,
-}
-
 /** `10.96.0.1:443/tcp` */
 export function frontendKey(address: string, port: number, protocol: Protocol): FrontendKey {
   return `${formatEndpoint(address, port)}/${protocol}`
@@ -85,116 +65,20 @@ export function servicePortName(service: Service, port: ServicePort): string {
   return `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`
 }
 
-const EXTERNAL_IPS = 'spec.externalIPs'
-const LOAD_BALANCER = 'status.loadBalancer.ingress'
+const RANK: Readonly<Record<FrontendRole, number>> = { ClusterIP: 0, NodePort: 0, LoadBalancerVip: 1, ExternalIP: 2 }
 
-/** The frontends of a Service. `slices` are that Service's own, in any order. */
-export function contributionOf(service: Service, slices: readonly EndpointSlice[], node: NodeContext): Contribution {
-  const offers = offersOf(slices)
-  const found = new Map<FrontendKey, Frontend>()
-  const problems: Problem[] = []
-  let reads = READS_LOCAL_ADDRESSES
-  const permitted = (field: string, addresses: readonly string[]): readonly string[] =>
-    permittedAddresses(service, field, addresses, node, problems)
-  const allExternalIps = permitted(EXTERNAL_IPS, service.externalIps)
-  const allVips = permitted(LOAD_BALANCER, service.loadBalancerVips)
-  if (node.virtualIps !== undefined && service.externalIps.length + service.loadBalancerVips.length > 0)
-    reads |= READS_VIRTUAL_IPS | READS_NODE_IPS
-  for (const family of IP_FAMILIES) {
-    const clusterIp = service.clusterIps[family]
-    if (clusterIp === undefined) continue
-    const ofFamily = (address: string): boolean => familyOf(address) === family
-    const externalIps = allExternalIps.filter(ofFamily)
-    const vips = allVips.filter(ofFamily)
-    const localReady = service.healthCheckNodePort === 0 ? 0 : localReadyEndpoints(offers, family, node.nodeName)
-    const firewall = vips.length === 0 ? undefined : firewallOf(service, family, node.nodeIps)
-    if (firewall !== undefined) reads |= READS_NODE_IPS
-    for (const port of service.ports) {
-      const candidates = endpointsOf(offers, family, port.protocol, port.name, node.nodeName)
-      const chosen = selectEndpoints(service.internalTrafficPolicy, service.externalTrafficPolicy, candidates, node)
-      const nodeAddresses = port.nodePort === 0 ? [] : node.nodePortAddresses[family]
-      if (port.nodePort !== 0) reads |= READS_NODE_PORT_ADDRESSES
-      const external = externalIps.length + vips.length + nodeAddresses.length > 0
-      reads |= chosen.internal.reads | (external ? chosen.external.reads : 0)
-      const name = servicePortName(service, port)
-      const shared = { service, port, family, candidates, chosen, localReady, firewall, name }
-      place(found, problems, makeFrontend(shared, 'ClusterIP', clusterIp, node))
-      for (const address of externalIps) place(found, problems, makeFrontend(shared, 'ExternalIP', address, node))
-      for (const address of vips) place(found, problems, makeFrontend(shared, 'LoadBalancerVip', address, node))
-      for (const address of nodeAddresses) place(found, problems, makeFrontend(shared, 'NodePort', address, node))
-    }
-  }
-  reportOtherFamilies(service, problems)
-  if (service.sourceRanges.length > 0) problems.push(...sourceRangeProblems(service))
-  return { frontends: found, problems, reads }
+/**
+ * How good the claim of a frontend on its key is, by its best role, lower first. The API server allots cluster IPs and node ports,
+ * and each to one Service only; VIPs are written by controllers; external IPs by anybody who may write a Service.
+ */
+export function claimRank({ roles }: Frontend): number {
+  let best = RANK.ExternalIP
+  for (const role of roles) best = Math.min(best, RANK[role])
+  return best
 }
 
-/** What all frontends of one Service port and family have in common. */
-interface PortParts {
-  readonly service: Service
-  readonly port: ServicePort
-  readonly family: IpFamily
-  readonly candidates: readonly Endpoint[]
-  readonly chosen: PortSelections
-  readonly localReady: number
-  readonly firewall: Firewall | undefined
-  readonly name: string
-}
-
-function makeFrontend(parts: PortParts, kind: FrontendKind, address: string, node: NodeContext): Frontend {
-  const { service, port, family, candidates, name } = parts
-  const selection: Selection = kind === 'ClusterIP' ? parts.chosen.internal : parts.chosen.external
-  const number = kind === 'NodePort' ? port.nodePort : port.port
-  return {
-    key: frontendKey(address, number, port.protocol),
-    kind,
-    family,
-    address,
-    port: number,
-    protocol: port.protocol,
-    servicePortName: name,
-    affinityTimeoutSeconds: service.affinityTimeoutSeconds,
-    bind: kind !== 'NodePort' && !node.localAddresses.has(address),
-    policy: kind === 'ClusterIP' ? service.internalTrafficPolicy : service.externalTrafficPolicy,
-    endpoints: selection.endpoints,
-    candidates,
-    verdicts: selection.verdicts,
-    noLocalEndpoints: selection.noLocalEndpoints,
-    localReadyEndpoints: parts.localReady,
-    firewall: kind === 'LoadBalancerVip' ? parts.firewall : undefined,
-    service,
-  }
-}
-
-/** Keeps one frontend a key. Two ports of the Service that meet at one are reported; one address listed twice is not. */
-function place(found: Map<FrontendKey, Frontend>, problems: Problem[], frontend: Frontend): void {
-  const before = found.get(frontend.key)
-  const replaces = before === undefined || KIND_ORDER[frontend.kind] < KIND_ORDER[before.kind]
-  if (before !== undefined && before.servicePortName !== frontend.servicePortName) {
-    const [winner, loser] = replaces ? [frontend, before] : [before, frontend]
-    const { namespace, name } = frontend.service
-    problems.push({
-      code: 'frontend-conflict',
-      subject: `service ${namespace}/${name}`,
-      field: 'spec.ports',
-      message: `${loser.servicePortName} (${loser.kind}) and ${winner.servicePortName} (${winner.kind}) both want ${frontend.key}; the latter has it`,
-    })
-  }
-  if (replaces) found.set(frontend.key, frontend)
-}
-
-/** An address of a family in which the Service has no cluster IP is not proxied, as in kube-proxy. */
-function reportOtherFamilies(service: Service, problems: Problem[]): void {
-  const report = (field: string, addresses: readonly string[]): void => {
-    for (const address of addresses) {
-      const family = familyOf(address)
-      if (service.clusterIps[family] !== undefined) continue
-      const message = `${address} is left out: the Service has no ${family} cluster IP`
-      problems.push({ code: 'address-family', subject: `service ${service.namespace}/${service.name}`, field, message })
-    }
-  }
-  report(EXTERNAL_IPS, service.externalIps)
-  report(LOAD_BALANCER, service.loadBalancerVips)
+function sameRoles(a: readonly FrontendRole[], b: readonly FrontendRole[]): boolean {
+  return a === b || (a.length === b.length && a.every((role, index) => role === b[index]))
 }
 
 function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
@@ -236,7 +120,7 @@ export function sameFrontend(a: Frontend, b: Frontend): boolean {
   return (
     a === b ||
     (a.key === b.key &&
-      a.kind === b.kind &&
+      sameRoles(a.roles, b.roles) &&
       a.localReadyEndpoints === b.localReadyEndpoints &&
       a.service.healthCheckNodePort === b.service.healthCheckNodePort &&
       a.servicePortName === b.servicePortName &&

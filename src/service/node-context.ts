@@ -23,6 +23,10 @@ export interface NodeContext {
   readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
   /** What externalIPs and load-balancer addresses must keep to; absent: nothing. */
   readonly virtualIps?: VirtualIpRule
+  /** Frontends a Service may have; absent: any number. This and the next one are the same for the life of the process. */
+  readonly maxFrontends?: number
+  /** False: externalIPs of Services mean nothing (feature gate AllowServiceExternalIPs, KEP-5707). */
+  readonly usesExternalIps?: boolean
 }
 
 export const READS_ZONE = 1
@@ -30,6 +34,7 @@ export const READS_NODE_IPS = 2
 export const READS_LOCAL_ADDRESSES = 4
 export const READS_NODE_PORT_ADDRESSES = 8
 export const READS_VIRTUAL_IPS = 16
+export const READS_ALL = 31
 
 /**
  * Node IP of each family: the first of the Node's addresses (InternalIP before ExternalIP, the order of Node.addresses).

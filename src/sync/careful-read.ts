@@ -11,7 +11,7 @@ const LAST_WAIT_MS = 30_000
 /** A table as far as reading goes. */
 export interface Readable {
   readonly counts: Pick<TableCounts, 'unreadable'>
-  read(nowMs: number, signal: AbortSignal): Promise<void>
+  read(signal: AbortSignal): Promise<void>
 }
 
 export class CarefulRead {
@@ -26,7 +26,7 @@ export class CarefulRead {
   async read(nowMs: number, signal: AbortSignal): Promise<Error | undefined> {
     if (this.#failure !== undefined && nowMs < this.#failure.retryAtMs) return this.#failure.error
     try {
-      await this.#table.read(nowMs, signal)
+      await this.#table.read(signal)
       this.#failure = undefined
     } catch (thrown) {
       signal.throwIfAborted()

@@ -1,19 +1,14 @@
 /**
  * From objects to winning frontends: keeps Services, slices and the node context, and works out again just the owners
- * (Services) that changed.
- * What could break: nothing here may cost more than the owners that are dirty; the number of Services must not matter.
+ * (Services) that changed. Nothing here may cost more than the owners that are dirty; the number of Services must not matter.
  */
-import {
-  type Contribution,
-  contributionOf,
-  type Frontend,
-  type FrontendKey,
-  sameFrontend,
-} from '../service/frontends.ts'
-import { changedFields, type NodeContext } from '../service/node-context.ts'
+import { frontendsOf } from '../service/contribution.ts'
+import { type Frontend, type FrontendKey, sameFrontend } from '../service/frontends.ts'
+import { changedFields, type NodeContext, READS_ALL } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
 import { type Loss, OwnedMap } from './owned-map.ts'
+import { OwnerWork } from './owner-work.ts'
 
 /** Hears what a flush changed. */
 export interface FrontendListener {
@@ -24,14 +19,23 @@ export interface FrontendListener {
 }
 
 const NO_SLICES: readonly EndpointSlice[] = []
+const NO_KEYS: readonly FrontendKey[] = []
+const NO_PROBLEMS: readonly Problem[] = []
+
+/** Units of work (see OwnerWork) that an owner gets at once. Nearly every Service needs less. */
+const OWNER_UNITS = 250
 
 export class DesiredFrontends {
   readonly #services = new Map<string, Service>()
   /** Slices by owner, then by their own key. An owner with one slice holds the slice itself. */
   readonly #slices = new Map<string, EndpointSlice | Map<string, EndpointSlice>>()
   readonly #sliceOwners = new Map<string, string>()
-  readonly #owned = new OwnedMap<FrontendKey, Frontend>()
+  readonly #owned = new OwnedMap<FrontendKey, Frontend>(sameFrontend)
+  /** What each owner claims. */
+  readonly #claimed = new Map<string, readonly FrontendKey[]>()
   readonly #dirty = new Set<string>()
+  /** Owners whose work takes more than OWNER_UNITS and is not done yet. One that is dirty again waits for the end of it. */
+  readonly #large = new Map<string, OwnerWork>()
   /** READS_* bits of each owner. */
   readonly #reads = new Map<string, number>()
   readonly #troubled = new Set<string>()
@@ -65,29 +69,44 @@ export class DesiredFrontends {
     for (const [owner, reads] of this.#reads) if ((reads & changed) !== 0) this.#dirty.add(owner)
   }
 
-  /** Works out up to `limit` dirty owners; returns how many are left. */
-  flush(listener: FrontendListener, limit: number): number {
-    let left = limit
+  /**
+   * Works dirty owners out for about `units` and returns how many are left to begin with. Of an owner that needs more than a small
+   * share only that is done, and `resume` does the rest; without a limit on the units everything is done.
+   */
+  flush(listener: FrontendListener, units: number): number {
+    const share = units === Number.POSITIVE_INFINITY ? units : OWNER_UNITS
+    let left = units
+    let waiting = 0
     for (const owner of this.#dirty) {
-      if (left-- <= 0) break
-      this.#dirty.delete(owner)
-      this.#flushOwner(owner, listener)
+      if (left <= 0) break
+      if (this.#large.has(owner)) waiting++
+      else left -= 1 + this.#begin(owner, share, listener)
     }
-    return this.#dirty.size
+    return left <= 0 ? this.#dirty.size : this.#dirty.size - waiting
+  }
+
+  /** Goes on for about `units` with the owners that `flush` could not finish, each in turn; returns how many are left. */
+  resume(listener: FrontendListener, units: number): number {
+    let left = units
+    for (const [owner, work] of this.#large) {
+      if (left <= 0) break
+      // One that is not done goes to the end of the queue.
+      this.#large.delete(owner)
+      left -= this.#run(work, Math.min(left, OWNER_UNITS), listener)
+    }
+    return this.#large.size
   }
 
   /** Works out the owners that the rest of the cluster needs first: the API server's Service and the cluster's DNS. */
   flushFirst(listener: FrontendListener): void {
     for (const owner of this.#dirty) {
       const service = this.#services.get(owner)
-      if (service === undefined || !comesFirst(service)) continue
-      this.#dirty.delete(owner)
-      this.#flushOwner(owner, listener)
+      if (service !== undefined && comesFirst(service)) this.#begin(owner, OWNER_UNITS, listener)
     }
   }
 
   get isDirty(): boolean {
-    return this.#dirty.size > 0
+    return this.#dirty.size + this.#large.size > 0
   }
 
   /** The slice of this key (`namespace/name`) as it was last given. */
@@ -101,9 +120,14 @@ export class DesiredFrontends {
     return this.#owned.get(key)
   }
 
-  /** Claims that lost their address and port to another Service. */
-  losers(): Generator<Loss<FrontendKey>, void, undefined> {
-    return this.#owned.losers()
+  /** Claims that lost their address and port to another Service: how many there are. */
+  get lossCount(): number {
+    return this.#owned.lossCount
+  }
+
+  /** Claims that lost since the last call; of very many just some. */
+  takeNewLosses(): readonly Loss<FrontendKey>[] {
+    return this.#owned.takeNewLosses()
   }
 
   get serviceCount(): number {
@@ -154,15 +178,39 @@ export class DesiredFrontends {
     return there instanceof Map ? [...there.values()] : [there]
   }
 
-  #flushOwner(owner: string, listener: FrontendListener): void {
+  /** Returns the units of work that it took. */
+  #begin(owner: string, units: number, listener: FrontendListener): number {
+    this.#dirty.delete(owner)
     const service = this.#services.get(owner)
-    const contribution: Contribution | undefined =
-      service === undefined ? undefined : contributionOf(service, this.#slicesOf(owner), this.#context)
-    if (contribution === undefined) this.#reads.delete(owner)
-    else this.#reads.set(owner, contribution.reads)
-    const changed = this.#owned.set(owner, service?.createdAtMs ?? 0, contribution?.frontends, sameFrontend)
-    for (const key of changed) listener.frontend(key, this.#owned.get(key))
-    this.#report(owner, contribution?.problems ?? [], listener)
+    const work = new OwnerWork({
+      owner,
+      since: service?.createdAtMs ?? 0,
+      making: service === undefined ? undefined : frontendsOf(service, this.#slicesOf(owner), this.#context),
+      claimed: this.#claimed.get(owner) ?? NO_KEYS,
+      owned: this.#owned,
+    })
+    return this.#run(work, units, listener)
+  }
+
+  #run(work: OwnerWork, units: number, listener: FrontendListener): number {
+    const { owner } = work
+    const done = work.run(units, (key) => listener.frontend(key, this.#owned.get(key)))
+    if (!work.isDone) {
+      // What it is going to read is not known yet.
+      this.#reads.set(owner, READS_ALL)
+      this.#large.set(owner, work)
+      return done
+    }
+    const { contribution } = work
+    if (contribution === undefined) {
+      this.#reads.delete(owner)
+      this.#claimed.delete(owner)
+    } else {
+      this.#reads.set(owner, contribution.reads)
+      this.#claimed.set(owner, Array.from(contribution.frontends.keys()))
+    }
+    this.#report(owner, contribution?.problems ?? NO_PROBLEMS, listener)
+    return done
   }
 
   #report(owner: string, problems: readonly Problem[], listener: FrontendListener): void {

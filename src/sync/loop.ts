@@ -1,7 +1,6 @@
 /**
  * The daemon's loop: objects in, passes out. It waits for the first complete lists, works dirty owners out in slices
- * and runs one pass at a time.
- * What could break: nothing is written before every source has listed once, because what is missing from half a list
+ * and runs one pass at a time. Nothing is written before every source has listed once, because what is missing from half a list
  * would look unwanted.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -42,8 +41,12 @@ export interface LoopOptions {
   readonly onError: (error: unknown) => void
 }
 
-/** Owners worked out between two looks at the event loop: some milliseconds. */
-const SLICE_OWNERS = 100
+/** Units of work on Services (see OwnerWork) between two turns of the event loop: some milliseconds. */
+const TURN_UNITS = 500
+/**
+ * Units of work on large Services in one round, after all others: what they come to is in the pass that other changes wait for.
+ */
+const LARGE_UNITS = 200
 /** After a failure nobody foresaw. */
 const UNEXPECTED_RETRY_MS = 1000
 
@@ -111,8 +114,12 @@ export class SyncLoop {
     try {
       // What is worked out first is first in every table.
       if (this.#first) desired.flushFirst(this.#listener)
-      this.#first = false
-      while (desired.flush(this.#listener, SLICE_OWNERS) > 0) await nextTurn()
+      while (desired.flush(this.#listener, TURN_UNITS) > 0) await nextTurn()
+      if (this.#first) {
+        // What is missing would look unwanted, and an earlier process may have made it.
+        while (desired.resume(this.#listener, TURN_UNITS) > 0) await nextTurn()
+        this.#first = false
+      } else if (desired.resume(this.#listener, LARGE_UNITS) > 0) this.#pacer.resume()
       onWorkedOut()
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
       onPass(report, now() - startedMs)

@@ -1,21 +1,18 @@
 /**
- * Who holds which key: for each key its claimants in a fixed order, of which the first wins everywhere.
- * What could break: the order (rank, then owner's name) must be total and depend on nothing else, or two passes choose
- * differently; and `set` may cost only as much as the owner's own keys.
+ * Who holds which key: for each key the claims on it in a fixed order, of which the first wins everywhere. The order (rank, then
+ * age, then the owner's name) is total and depends on nothing else, or two passes would choose differently.
  *
  *     winners   key -> claim                one claim a key, the common case
- *     others    key -> claim, claim, …      only keys that several owners want, in order
- *     records   owner -> rank, its keys
+ *     others    key -> claim, claim, …      only keys that several owners claim, in order
  */
 
-interface OwnerRecord<Key> {
+/** What one owner wants at one key. */
+export interface Claim<Value> {
   readonly owner: string
+  /** How good the claim is, whoever makes it: the lowest rank wins. */
   readonly rank: number
-  readonly keys: readonly Key[]
-}
-
-interface Claim<Key, Value> {
-  readonly record: OwnerRecord<Key>
+  /** Among claims of one rank the lowest wins: a creation time, so that the oldest does. */
+  readonly since: number
   readonly value: Value
 }
 
@@ -26,72 +23,61 @@ export interface Loss<Key> {
   readonly loser: string
 }
 
-function comesBefore<Key>(a: OwnerRecord<Key>, b: OwnerRecord<Key>): boolean {
-  return a.rank !== b.rank ? a.rank < b.rank : a.owner < b.owner
+/** New losses that are kept until somebody asks for them; of those beyond only the number is known. */
+const LOSSES_KEPT = 100
+
+function comesBefore(a: Claim<unknown>, b: Claim<unknown>): boolean {
+  if (a.rank !== b.rank) return a.rank < b.rank
+  return a.since !== b.since ? a.since < b.since : a.owner < b.owner
 }
 
-/** Index of the first claim that does not come before `record`: where it is, or belongs. */
-function positionOf<Key, Value>(claims: readonly Claim<Key, Value>[], record: OwnerRecord<Key>): number {
+/** Index of the first claim that does not come before this one: where it belongs. */
+function positionOf(claims: readonly Claim<unknown>[], wanted: Claim<unknown>): number {
   let low = 0
   let high = claims.length
   while (low < high) {
     const middle = (low + high) >>> 1
     const claim = claims[middle]
-    if (claim !== undefined && comesBefore(claim.record, record)) low = middle + 1
+    if (claim !== undefined && comesBefore(claim, wanted)) low = middle + 1
     else high = middle
   }
   return low
 }
 
-/** Keys claimed by owners. The lowest rank wins (a creation time: the oldest), then the first name in code unit order. */
+/** Keys claimed by owners, one claim of an owner at a key. What an operation costs does not depend on the number of keys. */
 export class OwnedMap<Key, Value> {
-  readonly #winners = new Map<Key, Claim<Key, Value>>()
-  readonly #others = new Map<Key, Claim<Key, Value>[]>()
-  readonly #records = new Map<string, OwnerRecord<Key>>()
+  readonly #winners = new Map<Key, Claim<Value>>()
+  readonly #others = new Map<Key, Claim<Value>[]>()
+  readonly #same: (a: Value, b: Value) => boolean
+  #lossCount = 0
+  #newLosses: { readonly key: Key; readonly loser: string }[] = []
 
-  /**
-   * Replaces all that `owner` claims; undefined or an empty map takes everything back. Returns the keys whose winner or
-   * whose winning value changed (by `same`), each once. The new values are kept even where they are the same.
-   */
-  set(
-    owner: string,
-    rank: number,
-    contribution: ReadonlyMap<Key, Value> | undefined,
-    same: (a: Value, b: Value) => boolean,
-  ): readonly Key[] {
-    const old = this.#records.get(owner)
-    const wanted = contribution !== undefined && contribution.size > 0 ? contribution : undefined
-    const changed: Key[] = []
-    const note = (key: Key, before: Claim<Key, Value> | undefined): void => {
-      const after = this.#winners.get(key)
-      if (before === after) return
-      if (before?.record.owner !== after?.record.owner) changed.push(key)
-      else if (before !== undefined && after !== undefined && !same(before.value, after.value)) changed.push(key)
+  /** @param same whether two values are equal to whoever hears of changes */
+  constructor(same: (a: Value, b: Value) => boolean) {
+    this.#same = same
+  }
+
+  /** Makes a claim, in place of the owner's earlier one at this key. Returns whether the winner or its value changed. */
+  claim(key: Key, claim: Claim<Value>): boolean {
+    const before = this.#winners.get(key)
+    if (before?.owner === claim.owner && (!this.#others.has(key) || isAtSamePlace(before, claim))) {
+      this.#winners.set(key, claim)
+      return !this.#same(before.value, claim.value)
     }
-    for (const key of old?.keys ?? []) {
-      if (old === undefined || wanted?.has(key) === true) continue
-      const before = this.#winners.get(key)
-      this.#withdraw(key, old)
-      note(key, before)
-    }
-    if (wanted === undefined) {
-      this.#records.delete(owner)
-      return changed
-    }
-    const record: OwnerRecord<Key> = { owner, rank, keys: Array.from(wanted.keys()) }
-    this.#records.set(owner, record)
-    for (const [key, value] of wanted) {
-      const before = this.#winners.get(key)
-      if (old !== undefined && before?.record === old && (rank === old.rank || !this.#others.has(key))) {
-        // It wins as before: no need to look at the others, and the map keeps its slot.
-        this.#winners.set(key, { record, value })
-      } else {
-        if (old !== undefined) this.#withdraw(key, old)
-        this.#claim(key, { record, value })
-      }
-      note(key, before)
-    }
-    return changed
+    const hadLost = this.#remove(key, claim.owner) && before?.owner !== claim.owner
+    this.#insert(key, claim)
+    const after = this.#winners.get(key)
+    if (after?.owner !== claim.owner && !hadLost) this.#note(key, claim.owner)
+    if (after?.owner === claim.owner && before !== undefined && before.owner !== claim.owner)
+      this.#note(key, before.owner)
+    return this.#differs(before, after)
+  }
+
+  /** Takes the owner's claim at this key back, if there is one. Returns whether the winner or its value changed. */
+  withdraw(key: Key, owner: string): boolean {
+    const before = this.#winners.get(key)
+    this.#remove(key, owner)
+    return this.#differs(before, this.#winners.get(key))
   }
 
   /** The winning value. */
@@ -101,7 +87,7 @@ export class OwnedMap<Key, Value> {
 
   /** The owner that has the key. */
   winner(key: Key): string | undefined {
-    return this.#winners.get(key)?.record.owner
+    return this.#winners.get(key)?.owner
   }
 
   /** How many keys are claimed by anyone. */
@@ -114,14 +100,9 @@ export class OwnedMap<Key, Value> {
     return this.#winners.keys()
   }
 
-  /** All owners that claim something, in no particular order. */
-  get owners(): IterableIterator<string> {
-    return this.#records.keys()
-  }
-
-  /** The keys that the owner claims, won or not; none for an unknown owner. */
-  keysOf(owner: string): readonly Key[] {
-    return this.#records.get(owner)?.keys ?? []
+  /** How many claims do not count. */
+  get lossCount(): number {
+    return this.#lossCount
   }
 
   /** Every claim that lost, keys in no particular order, the losers of one key in theirs. Costs as much as there are. */
@@ -129,36 +110,75 @@ export class OwnedMap<Key, Value> {
     for (const [key, claims] of this.#others) {
       const winner = this.winner(key)
       if (winner === undefined) continue
-      for (const { record } of claims) yield { key, winner, loser: record.owner }
+      for (const { owner } of claims) yield { key, winner, loser: owner }
     }
   }
 
-  #claim(key: Key, claim: Claim<Key, Value>): void {
+  /** Claims that lost since the last call and still do, each once; at most LOSSES_KEPT of them. */
+  takeNewLosses(): readonly Loss<Key>[] {
+    const noted = this.#newLosses
+    if (noted.length === 0) return []
+    this.#newLosses = []
+    const seen = new Set<string>()
+    return noted.flatMap(({ key, loser }) => {
+      const winner = this.winner(key)
+      const text = `${loser} ${key}`
+      if (winner === undefined || seen.has(text) || !this.#isLoser(key, loser)) return []
+      seen.add(text)
+      return { key, winner, loser }
+    })
+  }
+
+  #note(key: Key, loser: string): void {
+    if (this.#newLosses.length < LOSSES_KEPT) this.#newLosses.push({ key, loser })
+  }
+
+  #isLoser(key: Key, owner: string): boolean {
+    return this.#others.get(key)?.some((claim) => claim.owner === owner) === true
+  }
+
+  #differs(before: Claim<Value> | undefined, after: Claim<Value> | undefined): boolean {
+    if (before === after) return false
+    if (before === undefined || after === undefined || before.owner !== after.owner) return true
+    return !this.#same(before.value, after.value)
+  }
+
+  #insert(key: Key, claim: Claim<Value>): void {
     const winner = this.#winners.get(key)
     if (winner === undefined) {
       this.#winners.set(key, claim)
       return
     }
     let loser = claim
-    if (comesBefore(claim.record, winner.record)) {
+    if (comesBefore(claim, winner)) {
       this.#winners.set(key, claim)
       loser = winner
     }
+    this.#lossCount++
     const others = this.#others.get(key)
     if (others === undefined) this.#others.set(key, [loser])
-    else others.splice(positionOf(others, loser.record), 0, loser)
+    else others.splice(positionOf(others, loser), 0, loser)
   }
 
-  #withdraw(key: Key, record: OwnerRecord<Key>): void {
+  /** Returns whether there was a claim of this owner. */
+  #remove(key: Key, owner: string): boolean {
     const others = this.#others.get(key)
-    if (this.#winners.get(key)?.record === record) {
+    if (this.#winners.get(key)?.owner === owner) {
       const next = others?.shift()
       if (next === undefined) this.#winners.delete(key)
       else this.#winners.set(key, next)
-    } else if (others !== undefined) {
-      const position = positionOf(others, record)
-      if (others[position]?.record === record) others.splice(position, 1)
+      if (next !== undefined) this.#lossCount--
+    } else {
+      const position = others?.findIndex((claim) => claim.owner === owner) ?? -1
+      if (position < 0) return false
+      others?.splice(position, 1)
+      this.#lossCount--
     }
     if (others?.length === 0) this.#others.delete(key)
+    return true
   }
+}
+
+function isAtSamePlace(a: Claim<unknown>, b: Claim<unknown>): boolean {
+  return a.rank === b.rank && a.since === b.since
 }

@@ -38,6 +38,12 @@ const SLICE_KEYS = 200
 const SLICE_OPS = 300
 /** Keys that are taken at once until a slice is full. */
 const CHUNK_KEYS = 25
+/**
+ * Keys that failed before are tried again after all others, this many at once. When so many have not worked again, the rest
+ * waits for RETRY_PAUSE_MS at least: the kernel may refuse very many, and every change waits for the pass that tries them.
+ */
+const RETRY_KEYS = 25
+const RETRY_PAUSE_MS = 250
 
 /** A table and the state kept for it, whatever its item and operation types. */
 export interface Reconciled {
@@ -52,7 +58,7 @@ export interface Reconciled {
   bring(pass: Pass): Promise<boolean>
   remove(pass: Pass): Promise<void>
   /** The plan as commands, without running anything. Call after `read`. */
-  preview(mayRemove: boolean, now: number): { readonly coming: readonly string[]; readonly going: readonly string[] }
+  preview(mayRemove: boolean): { readonly coming: readonly string[]; readonly going: readonly string[] }
   allowRemovals(): void
   /** When something is due: the next try of a table that could not be read, else the first of its keys. */
   nextDueMs(): number | undefined
@@ -112,23 +118,49 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
   /** What goes, by key: a key that is planned again in the same pass is wanted otherwise by then. */
   const going = new Map<string, Step<Item, Op>>()
   const reading = new CarefulRead(sync)
+  /** How many keys may fail again before this pass tries no more of them. */
+  let retriesLeft = RETRY_KEYS
+  /** No key is tried again before this time. */
+  let retryAtMs = Number.NEGATIVE_INFINITY
 
-  async function run(steps: readonly Step<Item, Op>[], direction: Direction | undefined, pass: Pass): Promise<void> {
-    if (steps.length === 0) return
+  /** Returns how many steps did not work. */
+  async function run(steps: readonly Step<Item, Op>[], direction: Direction | undefined, pass: Pass): Promise<number> {
+    if (steps.length === 0) return 0
     const outcomes = await table.apply(
       steps.flatMap((step) => step.ops),
       pass.options.signal,
     )
     const nowMs = pass.options.now()
     let next = 0
+    let failed = 0
     for (const step of steps) {
       const count = step.ops.length
       const failures = sync.settle(step, outcomes, next, nowMs)
+      if (failures.length > 0) failed++
       next += count
       countOperations(counts, direction ?? directionOf(step), count, failures.length)
       pass.applied += count - failures.length
       for (const failure of failures) pass.failures.push({ ...failure, table: table.name })
     }
+    return failed
+  }
+
+  /** Tries a slice of the keys again that failed before; false when none may be tried now. */
+  async function retry(pass: Pass): Promise<boolean> {
+    const { now, signal } = pass.options
+    if (atOnce || retriesLeft <= 0 || now() < retryAtMs) return false
+    if (sync.takeRetries(now(), RETRY_KEYS) === 0) return false
+    const error = await reading.read(now(), signal)
+    if (error !== undefined) {
+      pass.unreadable.push({ table: table.name, error })
+      return false
+    }
+    const { coming, keys } = planSlice(pass)
+    const failed = await run(coming, 'add', pass)
+    retriesLeft -= keys - coming.length + failed
+    if (retriesLeft <= 0) retryAtMs = now() + RETRY_PAUSE_MS
+    await nextTurn()
+    return true
   }
 
   /** Plans one slice. `keys` 0: nothing was due; `isFull`: there may be more. */
@@ -142,7 +174,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     let keys = 0
     let ops = 0
     while (atOnce || (keys < SLICE_KEYS && ops < SLICE_OPS)) {
-      const due = sync.takeDue(nowMs, CHUNK_KEYS)
+      const due = sync.takeDue(CHUNK_KEYS)
       if (due.length === 0) return { coming, keys, isFull: false }
       keys += due.length
       for (const key of due) ops += planKey(key, nowMs, pass, coming)
@@ -180,13 +212,15 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     counts,
     async read(nowMs, signal) {
       going.clear()
+      retriesLeft = RETRY_KEYS
+      if (atOnce) sync.takeRetries(nowMs, Number.POSITIVE_INFINITY)
       return reading.read(nowMs, signal)
     },
     async bring(pass) {
       const { coming, keys, isFull } = planSlice(pass)
       await run(coming, atOnce ? undefined : 'add', pass)
       if (isFull) await nextTurn()
-      return keys > 0
+      return keys > 0 || retry(pass)
     },
     async remove(pass) {
       const steps = Array.from(going.values())
@@ -198,10 +232,10 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
         if (slice.at(-1) !== steps.at(-1)) await nextTurn()
       }
     },
-    preview(mayRemove, now) {
+    preview(mayRemove) {
       const coming: string[] = []
       const gone: string[][] = []
-      for (const key of sync.takeDue(now, Number.POSITIVE_INFINITY)) {
+      for (const key of sync.takeDue(Number.POSITIVE_INFINITY)) {
         const ops = sync.plan(key, mayRemove)?.ops ?? []
         coming.push(...ops.filter((op) => !isGoing(op)).map((op) => table.format(op)))
         gone.push(ops.filter(isGoing).map((op) => table.format(op)))
@@ -209,7 +243,12 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       return { coming, going: gone.toReversed().flat() }
     },
     allowRemovals: () => sync.allowRemovals(),
-    nextDueMs: () => reading.retryAtMs ?? sync.nextDueMs(),
+    nextDueMs() {
+      if (reading.retryAtMs !== undefined) return reading.retryAtMs
+      const next = sync.nextDueMs()
+      // What may be worked on now is never kept waiting.
+      return next === undefined || next === 0 ? next : Math.max(next, retryAtMs)
+    },
   }
 }
 
@@ -259,7 +298,7 @@ export class Reconciler {
       const error = await table.read(options.now(), options.signal)
       if (error !== undefined) throw error
     }
-    const plans = this.#tables.map((table) => table.preview(options.mayRemove, options.now()))
+    const plans = this.#tables.map((table) => table.preview(options.mayRemove))
     return [...plans.flatMap((plan) => plan.coming), ...plans.toReversed().flatMap((plan) => plan.going)]
   }
 

@@ -4,6 +4,7 @@
  * What could break: the mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
  * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
  */
+import { DelayedKeys } from './delayed-keys.ts'
 import { Repairs } from './repairs.ts'
 import { allDone, type Failure, type Repair, type Step } from './step.ts'
 import type { KernelTable } from './table.ts'
@@ -14,9 +15,6 @@ const RETRY_FIRST_MS = 500
 const RETRY_LAST_MS = 30_000
 
 const NO_FAILURES: readonly Failure[] = []
-
-/** `error` is absent when a repair waits for its turn. */
-type Delay = { readonly notBeforeMs: number; readonly attempts: number; readonly error?: Error }
 
 export interface TableSyncOptions<Item> {
   /** Hears of every key that was written or found to need nothing, so that others can derive from it what is due. */
@@ -30,14 +28,17 @@ export class TableSync<Item, Op> {
   readonly counts = noCounts()
   readonly #desired = new Map<string, Item>()
   readonly #live = new Map<string, Item>()
-  /** Keys that may differ. */
+  /** Keys that may differ and may be worked on now. */
   readonly #dirty = new Set<string>()
-  /** Keys whose live item is not known. */
+  /** Keys whose live item is not known; `read` marks them dirty. */
   readonly #unread = new Set<string>()
+  /** Keys that wait for their next try. They are in neither of the sets above, and are read again before that try. */
+  readonly #delayed = new DelayedKeys()
   #allUnread = true
   /** Keys that were doubted from outside: a difference in one of them is drift. */
   readonly #suspected = new Set<string>()
-  readonly #delays = new Map<string, Delay>()
+  /** Keys whose last operations failed, how many times in a row, and why. */
+  readonly #failed = new Map<string, { readonly attempts: number; readonly error: Error }>()
   readonly #repairs = new Repairs()
   /** Items that nothing wants and that may not be removed yet. */
   readonly #kept = new Set<string>()
@@ -58,7 +59,8 @@ export class TableSync<Item, Op> {
     else this.#desired.set(key, item)
     this.#dirty.add(key)
     this.#waiting.delete(key)
-    this.#delays.delete(key)
+    this.#failed.delete(key)
+    if (this.#delayed.delete(key)) this.#unread.add(key)
   }
 
   desired(key: string): Item | undefined {
@@ -95,8 +97,7 @@ export class TableSync<Item, Op> {
     }
     for (const key of keys) {
       this.#suspected.add(key)
-      this.#unread.add(key)
-      this.#dirty.add(key)
+      if (!this.#delayed.has(key)) this.#unread.add(key)
     }
   }
 
@@ -112,39 +113,51 @@ export class TableSync<Item, Op> {
 
   /** From now on items that nothing wants may go: those that were kept are looked at again. */
   allowRemovals(): void {
-    for (const key of this.#kept) this.#dirty.add(key)
+    for (const key of this.#kept) this.#markDirty(key)
     this.#kept.clear()
   }
 
   /** Looks at a key again now: something outside the table decides more about it (an idle drain). A key that failed is retried at once. */
   touch(key: string): void {
-    const delay = this.#delays.get(key)
-    if (delay?.error !== undefined) this.#delays.set(key, { ...delay, notBeforeMs: Number.NEGATIVE_INFINITY })
-    this.#dirty.add(key)
+    if (this.#failed.has(key) && this.#delayed.delete(key)) this.#unread.add(key)
+    else this.#markDirty(key)
   }
 
-  /** Reads what is not known; a key that waits for its next try is read only then. Rejects when the kernel cannot be read; then nothing is changed here. */
-  async read(nowMs: number, signal: AbortSignal): Promise<void> {
+  /** A key that waits for its next try stays where it is. */
+  #markDirty(key: string): void {
+    if (!this.#delayed.has(key)) this.#dirty.add(key)
+  }
+
+  /**
+   * Lets up to `limit` keys whose wait is over be tried again, and returns how many they are. Call `read` after it.
+   */
+  takeRetries(nowMs: number, limit: number): number {
+    const due = this.#delayed.takeDue(nowMs, limit)
+    for (const key of due) this.#unread.add(key)
+    return due.length
+  }
+
+  /** Reads what is not known. Rejects when the kernel cannot be read; then nothing is changed here. */
+  async read(signal: AbortSignal): Promise<void> {
     if (this.#allUnread) {
       const all = await this.table.read('all', signal)
-      for (const key of this.#live.keys()) this.#dirty.add(key)
-      for (const key of this.#desired.keys()) this.#dirty.add(key)
+      for (const key of this.#live.keys()) this.#markDirty(key)
+      for (const key of this.#desired.keys()) this.#markDirty(key)
       this.#live.clear()
       for (const [key, item] of all) this.#adopt(key, item)
       this.#allUnread = false
       this.#unread.clear()
       return
     }
-    const keys: string[] = []
-    for (const key of this.#unread) if ((this.#delays.get(key)?.notBeforeMs ?? 0) <= nowMs) keys.push(key)
-    if (keys.length === 0) return
+    if (this.#unread.size === 0) return
+    const keys = Array.from(this.#unread)
     const found = await this.table.read(keys, signal)
     for (const key of keys) {
       this.#unread.delete(key)
       const item = found.get(key)
       if (item === undefined) {
         this.#live.delete(key)
-        this.#dirty.add(key)
+        this.#markDirty(key)
       } else this.#adopt(key, item)
     }
   }
@@ -153,15 +166,14 @@ export class TableSync<Item, Op> {
   #adopt(key: string, item: Item): void {
     const wanted = this.#desired.get(key)
     this.#live.set(key, wanted !== undefined && this.table.equal(wanted, item) ? wanted : item)
-    this.#dirty.add(key)
+    this.#markDirty(key)
   }
 
   /** Keys that may need work and may be worked on now, taken off the list. Call after `read`. */
-  takeDue(nowMs: number, limit: number): string[] {
+  takeDue(limit: number): string[] {
     const due: string[] = []
     for (const key of this.#dirty) {
-      const delay = this.#delays.get(key)
-      if (this.#unread.has(key) || (delay !== undefined && delay.notBeforeMs > nowMs)) continue
+      if (this.#unread.has(key)) continue
       due.push(key)
       if (due.length >= limit) break
     }
@@ -195,8 +207,7 @@ export class TableSync<Item, Op> {
     if (!this.#suspected.has(key)) return { now: true }
     const admitted = this.#repairs.admit(key, nowMs)
     if ('waitMs' in admitted) {
-      this.#dirty.add(key)
-      this.#delays.set(key, { notBeforeMs: nowMs + admitted.waitMs, attempts: 0 })
+      this.#delay(key, nowMs, admitted.waitMs)
       return { now: false }
     }
     this.#suspected.delete(key)
@@ -209,6 +220,7 @@ export class TableSync<Item, Op> {
   /** Nothing has to be done to this key now: if it was doubted, it was right all the time. */
   leave(key: string): void {
     this.#suspected.delete(key)
+    this.#failed.delete(key)
     this.#onExamined(key)
   }
 
@@ -224,29 +236,40 @@ export class TableSync<Item, Op> {
   ): readonly Failure[] {
     const { key, ops, result } = step
     if (result !== undefined && allDone(outcomes, from, ops.length)) {
-      this.#delays.delete(key)
+      this.#worked(key)
       this.#remember(key, result)
       return NO_FAILURES
     }
     const failures: Failure[] = []
     let live = this.#live.get(key)
-    const before = this.#delays.get(key)
     // A key that failed already in this pass is not counted again.
-    const isRepeated = before !== undefined && before.notBeforeMs > nowMs
-    const attempts = (before?.attempts ?? 0) + (isRepeated ? 0 : 1)
-    const retryAtMs = nowMs + Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** (attempts - 1))
+    const isRepeated = this.#delayed.has(key)
+    const attempts = Math.max(1, (this.#failed.get(key)?.attempts ?? 0) + (isRepeated ? 0 : 1))
+    const waitMs = Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** (attempts - 1))
+    const retryAtMs = nowMs + waitMs
     ops.forEach((op, index) => {
       const error = outcomes[from + index]
       if (error === undefined) live = this.table.step(live, op)
       else failures.push({ key, command: this.table.format(op), error, attempts, retryAtMs })
     })
-    if (failures.length > 0) {
-      this.#unread.add(key)
-      this.#dirty.add(key)
-      for (const { error } of failures) this.#delays.set(key, { notBeforeMs: retryAtMs, attempts, error })
-    } else if (!isRepeated) this.#delays.delete(key)
+    const error = failures.at(-1)?.error
+    if (error !== undefined) {
+      this.#failed.set(key, { attempts, error })
+      this.#delay(key, nowMs, waitMs)
+    } else this.#worked(key)
     this.#remember(key, live)
     return failures
+  }
+
+  /** A failure earlier in the pass still counts. */
+  #worked(key: string): void {
+    if (!this.#delayed.has(key)) this.#failed.delete(key)
+  }
+
+  #delay(key: string, nowMs: number, waitMs: number): void {
+    this.#dirty.delete(key)
+    this.#unread.delete(key)
+    this.#delayed.add(key, nowMs, waitMs)
   }
 
   #remember(key: string, live: Item | undefined): void {
@@ -266,7 +289,7 @@ export class TableSync<Item, Op> {
 
   /** Items that wait for `mayCome` are asked about again at the next pass. */
   release(): void {
-    for (const key of this.#waiting) this.#dirty.add(key)
+    for (const key of this.#waiting) this.#markDirty(key)
     this.#waiting.clear()
   }
 
@@ -277,7 +300,7 @@ export class TableSync<Item, Op> {
 
   /** Keys whose last operations failed, and why. */
   *failing(): Generator<readonly [key: string, error: Error], void, undefined> {
-    for (const [key, { error }] of this.#delays) if (error !== undefined) yield [key, error]
+    for (const [key, { error }] of this.#failed) yield [key, error]
   }
 
   /**
@@ -286,15 +309,12 @@ export class TableSync<Item, Op> {
    */
   mayRemove({ key, ops, desired }: Step<Item, Op>): boolean {
     if (this.#allUnread || this.#suspected.has(key) || this.#desired.get(key) !== desired) return false
-    if (!this.#dirty.has(key) && !this.#unread.has(key)) return true
-    const hasFailed = this.#delays.get(key)?.error !== undefined
-    return hasFailed && this.table.canSpare?.(this.#live.get(key), ops) === true
+    if (!this.#dirty.has(key) && !this.#unread.has(key) && !this.#delayed.has(key)) return true
+    return this.#failed.has(key) && this.table.canSpare?.(this.#live.get(key), ops) === true
   }
 
-  /** When the next delayed key is due; undefined when nothing waits. */
+  /** When something is due: 0 for a key that may be worked on now, else the end of the next wait; undefined for nothing. */
   nextDueMs(): number | undefined {
-    let next = Number.POSITIVE_INFINITY
-    for (const key of this.#dirty) next = Math.min(next, this.#delays.get(key)?.notBeforeMs ?? 0)
-    return next === Number.POSITIVE_INFINITY ? undefined : next
+    return this.#dirty.size > 0 || this.#unread.size > 0 ? 0 : this.#delayed.nextMs()
   }
 }

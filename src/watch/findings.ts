@@ -1,8 +1,6 @@
-/**
- * What a parser finds wrong with one object, gathered while it goes on parsing, and the shapes of unknown JSON.
- * What could break: an object that is all nonsense must not make all its fields into problems: the list is capped.
- */
+/** What a parser finds wrong with one object, gathered while it goes on parsing, and the shapes of unknown JSON. */
 import type { Problem } from '../values/errors.ts'
+import { ProblemList } from '../values/problem-list.ts'
 import { isDnsLabel } from './names.ts'
 
 export type JsonObject = { readonly [name: string]: unknown }
@@ -32,38 +30,25 @@ export type FindingCode =
   | 'invalid-range'
 
 const NO_PROBLEMS: readonly Problem[] = []
-/** Problems kept of one object; the last one says how many more there are. */
-const MAX_PROBLEMS = 20
 /** Letters of a wrong value that a message repeats. */
 const MAX_QUOTED = 60
 
 /** The problems of the object that `subject` names. */
 export class Findings {
   readonly #subject: string
-  #problems: Problem[] | undefined
-  #dropped = 0
+  #list: ProblemList | undefined
 
   constructor(subject: string) {
     this.#subject = subject
   }
 
   get problems(): readonly Problem[] {
-    return this.#problems ?? NO_PROBLEMS
+    return this.#list?.problems ?? NO_PROBLEMS
   }
 
   add(code: FindingCode, field: string, message: string): void {
-    const subject = this.#subject
-    this.#problems ??= []
-    if (this.#problems.length < MAX_PROBLEMS) {
-      this.#problems.push({ code, subject, field, message })
-      return
-    }
-    this.#dropped++
-    this.#problems[MAX_PROBLEMS - 1] = {
-      code: 'more-problems',
-      subject,
-      message: `and ${this.#dropped + 1} more problems`,
-    }
+    this.#list ??= new ProblemList()
+    this.#list.add({ code, subject: this.#subject, field, message })
   }
 }
 

@@ -86,6 +86,11 @@ export class KubeAccess {
       await requireFile(`${serviceAccountRoot}${TOKEN_FILE}`, 'open', TOKEN_FILE)
   }
 
+  /** URL of the API server, without a look at credentials. Rejects with a CodedError. */
+  async server(): Promise<string> {
+    return (await this.#current()).config.getCurrentCluster()?.server ?? ''
+  }
+
   /** The server did not accept our credentials: whatever is cached of them is read or fetched again for the next request. */
   invalidate(): void {
     this.#loaded = undefined

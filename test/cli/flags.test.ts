@@ -36,7 +36,14 @@ test('parseCommandLine reads flags as pflag does', () => {
       'run',
       { nodeportAddresses: ['10.0.0.0/8', '11.0.0.0/8', 'a,b'] },
     ],
-    [['--allowed-virtual-ips='], 'run', { allowedVirtualIps: [] }],
+    [['--allowed-external-ips='], 'run', { allowedExternalIps: [] }],
+    [
+      ['--allowed-load-balancer-ips=10.0.0.0/8,fd00::/8'],
+      'run',
+      { allowedLoadBalancerIps: ['10.0.0.0/8', 'fd00::/8'] },
+    ],
+    [['--allow-protected-external-ips'], 'run', { allowProtectedExternalIps: true }],
+    [['--max-frontends-per-service=20'], 'run', { maxFrontendsPerService: 20 }],
     [['--feature-gates=A=true, B = 0', '--feature-gates=A=f'], 'run', { featureGates: { A: false, B: false } }],
     [
       ['--vmodule=a=1,b*=2'],

@@ -62,8 +62,8 @@ test('loadConfiguration warns with line, field and what was probably meant', () 
       'config-unknown-field c.yaml:3 kubeIPVS.drainDedline: unknown field, ignored (did you mean drainDeadline?)',
     ],
     [
-      `${HEAD}kubeIPVS: {drainDeadline: -5s, allowedVirtualIPs: [foo], serviceMetricsLimit: -1}\n`,
-      'config-invalid c.yaml -: failed validate: [KubeProxyConfiguration.kubeIPVS.drainDeadline: Invalid value: "-5s": must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.serviceMetricsLimit: Invalid value: -1: must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.allowedVirtualIPs[0]: Invalid value: "foo": must be a valid CIDR]',
+      `${HEAD}kubeIPVS: {drainDeadline: -5s, allowedExternalIPs: [foo], allowedLoadBalancerIPs: [1.2.3.4], maxFrontendsPerService: 0, serviceMetricsLimit: -1}\n`,
+      'config-invalid c.yaml -: failed validate: [KubeProxyConfiguration.kubeIPVS.drainDeadline: Invalid value: "-5s": must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.serviceMetricsLimit: Invalid value: -1: must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.maxFrontendsPerService: Invalid value: 0: must be greater than 0, KubeProxyConfiguration.kubeIPVS.allowedExternalIPs[0]: Invalid value: "foo": must be a valid CIDR, KubeProxyConfiguration.kubeIPVS.allowedLoadBalancerIPs[0]: Invalid value: "1.2.3.4": must be a valid CIDR]',
     ],
     [
       `${HEAD}kubeIPVS: {drainDeadline: 5}\n`,
@@ -143,14 +143,22 @@ test('flags make a configuration, and few of them change a file', () => {
     kubeconfig: '/k',
     hostnameOverride: ' Node-A ',
     verbosity: 3,
-    allowedVirtualIps: [],
+    allowedExternalIps: [],
+    maxFrontendsPerService: 5,
   })
   const { mode, clientConnection, hostnameOverride, logging, kubeIPVS, ipvs } = flags
   assert.deepEqual(
     [mode, clientConnection.kubeconfig, hostnameOverride, logging.verbosity, ipvs.minSyncPeriodMs],
     ['ipvs', '/k', 'node-a', 3, 1_000],
   )
-  assert.deepEqual(kubeIPVS, { drainDeadlineMs: 0, allowedVirtualIPs: [], serviceMetricsLimit: 100 })
+  assert.deepEqual(kubeIPVS, {
+    drainDeadlineMs: 0,
+    allowedExternalIPs: [],
+    allowedLoadBalancerIPs: undefined,
+    allowProtectedExternalIPs: false,
+    maxFrontendsPerService: 5,
+    serviceMetricsLimit: 100,
+  })
 
   const over = withFlagsBesideFile(flags, {
     proxyMode: 'iptables',
@@ -193,8 +201,11 @@ test('kubeIPVS is written back only when something of it was set', () => {
   assert.equal(written('mode: ipvs\n'), undefined)
   assert.equal(written('kubeIPVS: {drainDeadline: 0s, serviceMetricsLimit: 100}\n'), undefined)
   assert.deepEqual(written('kubeIPVS: {serviceMetricsLimit: 0}\n'), { serviceMetricsLimit: 0 })
-  assert.deepEqual(written('kubeIPVS: {drainDeadline: 90s, allowedVirtualIPs: []}\n'), {
-    allowedVirtualIPs: [],
+  assert.equal(written('kubeIPVS: {allowProtectedExternalIPs: false, maxFrontendsPerService: 10000}\n'), undefined)
+  const own = { allowProtectedExternalIPs: true, allowedLoadBalancerIPs: ['10.0.0.0/8'], maxFrontendsPerService: 5 }
+  assert.deepEqual(written(`kubeIPVS: ${JSON.stringify(own)}\n`), own)
+  assert.deepEqual(written('kubeIPVS: {drainDeadline: 90s, allowedExternalIPs: []}\n'), {
+    allowedExternalIPs: [],
     drainDeadline: '1m30s',
   })
 })

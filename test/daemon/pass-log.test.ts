@@ -1,16 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { PassLog, type PassLogOptions } from '../../src/daemon/pass-log.ts'
+import { PassLog } from '../../src/daemon/pass-log.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
 import { recordingLog } from '../support/recording-log.ts'
 
 const QUIET: PassReport = { applied: 0, failures: [], repairs: [], unreadable: [] }
 
-/** A log of passes with a kernel where nothing else is wrong. */
-function passLog() {
+/** A log of passes with a kernel where nothing else is wrong. @param conflicts new ones at each pass */
+function passLog(conflicts = 0) {
   const log = recordingLog(0)
-  const desired = { losers: () => [] } as unknown as PassLogOptions['desired'] // All that is asked.
-  return { log, passes: new PassLog({ log, desired }) }
+  const losses = Array.from({ length: conflicts }, (_, index) => ({
+    key: `k${index}`,
+    winner: 'demo/a',
+    loser: 'demo/b',
+  }))
+  return { log, passes: new PassLog({ log, desired: { lossCount: 10_000, takeNewLosses: () => losses } }) }
 }
 
 test('PassLog names a failed restore as kube-proxy does, with its rules', () => {
@@ -65,4 +69,12 @@ test('PassLog bounds the lines of one pass', () => {
   }
   passes.passed({ ...QUIET, failures: Array.from({ length: 5000 }, () => failure) }, 1)
   assert.equal(log.lines.length, 21)
+})
+
+test('PassLog names a few of many conflicts in one pass and says how many there are', () => {
+  const { log, passes } = passLog(100)
+  passes.passed(QUIET, 1)
+  assert.equal(log.lines.length, 21)
+  assert.deepEqual(log.lines[0]?.fields, { frontend: 'k0', winner: 'demo/a', loser: 'demo/b' })
+  assert.deepEqual(log.lines.at(-1)?.fields, { conflicts: 10_000 })
 })

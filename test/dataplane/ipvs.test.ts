@@ -52,6 +52,31 @@ describe('IpvsDataplane', () => {
     assert.equal(dataplane.nextDueMs(), undefined)
   })
 
+  it('looks at a bounded number of draining virtual servers in one pass', async () => {
+    const { memory, dataplane, pass } = await running()
+    const keys = Array.from({ length: 200 }, (_, index) => `10.96.1.${index}:80/tcp`)
+    const at = (key: string, ...addresses: string[]): Frontend =>
+      frontendOf({ bind: false, key, address: key.replace(/:.*/, '') }, addresses)
+    for (const addresses of [['1.1.1.1', '2.2.2.2'], ['2.2.2.2']]) {
+      for (const key of keys) dataplane.frontend(key, at(key, ...addresses))
+      await pass()
+    }
+    let looks = 0
+    memory.connectionsOf = () => {
+      looks++
+      return new Map([['1.1.1.1:8080', { active: 0, inactive: 0 }]])
+    }
+    memory.nowMs = 1000
+    const perPass: number[] = []
+    while ((dataplane.nextDueMs() ?? Number.POSITIVE_INFINITY) <= memory.nowMs) {
+      looks = 0
+      await pass()
+      perPass.push(looks)
+    }
+    assert.deepEqual(perPass, [64, 64, 64, 8])
+    assert.equal(dataplane.drains.count, 0)
+  })
+
   it('finds a drain that an earlier process began, also when it read the table before it knew what is wanted', async () => {
     const { memory, dataplane, pass } = await running()
     dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))

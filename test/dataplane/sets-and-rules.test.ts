@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import type { IpvsDataplane } from '../../src/dataplane/ipvs.ts'
-import { contributionOf, type Frontend } from '../../src/service/frontends.ts'
+import { contributionOf } from '../../src/service/contribution.ts'
+import type { Frontend } from '../../src/service/frontends.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
@@ -19,9 +20,9 @@ assert.ok(RANGE !== undefined)
 const web = frontendOf({}, POD)
 const web6 = frontendOf({ address: 'fd00:10:96::1' }, ['fd00:10:244:1::1'])
 const other = frontendOf({ address: '10.96.0.2' }, POD)
-const external = frontendOf({ kind: 'ExternalIP', address: '198.51.100.7' }, POD)
+const external = frontendOf({ roles: ['ExternalIP'], address: '198.51.100.7' }, POD)
 const guarded = frontendOf(
-  { kind: 'LoadBalancerVip', address: VIP, firewall: { ranges: [RANGE], allowsNode: false } },
+  { roles: ['LoadBalancerVip'], address: VIP, firewall: { ranges: [RANGE], allowsNode: false } },
   POD,
 )
 
@@ -150,7 +151,7 @@ describe('SetsAndRules later', () => {
     assert.deepEqual(restores(await node.want(other).settle()), [])
     const first = await node.want(external).settle()
     assertOrder(first, /^ipset add KUBE-EXTERNAL-IP /, /^iptables-restore IPv4/, /^ipvsadm -A -t 198\.51\.100\.7:80/)
-    const moved = frontendOf({ kind: 'ExternalIP', address: '198.51.100.7' }, ['10.244.1.9'])
+    const moved = frontendOf({ roles: ['ExternalIP'], address: '198.51.100.7' }, ['10.244.1.9'])
     assert.deepEqual(restores(await node.want(moved).settle()), [])
     assert.deepEqual(restores(await node.unwant(other).settle()), [])
     assertOrder(

@@ -5,7 +5,7 @@ import { definitionOf } from '../../src/ipset/catalogue.ts'
 import { parseEntry } from '../../src/ipset/entry-text.ts'
 import { entriesOfFrontend } from '../../src/ipset/render.ts'
 import { entryKey } from '../../src/ipset/types.ts'
-import { contributionOf } from '../../src/service/frontends.ts'
+import { contributionOf } from '../../src/service/contribution.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, ServicePort } from '../../src/service/objects.ts'
 
@@ -145,6 +145,43 @@ const ROWS: readonly (readonly [string, Service, string, readonly string[]])[] =
       `KUBE-LOAD-BALANCER ${VIP},tcp:80`,
       `KUBE-IPVS-IPS ${VIP}`,
     ],
+  ],
+  [
+    'a VIP with source ranges that is an external IP too',
+    loadBalancer({ externalIps: [VIP], sourceRanges: ['10.0.2.0/24'] }),
+    VIP_KEY,
+    [
+      `KUBE-LOAD-BALANCER-SOURCE-IP ${VIP},tcp:80,${VIP}`,
+      `KUBE-LOAD-BALANCER-SOURCE-CIDR ${VIP},tcp:80,10.0.2.0/24`,
+      `KUBE-LOAD-BALANCER-FW ${VIP},tcp:80`,
+      `KUBE-LOAD-BALANCER ${VIP},tcp:80`,
+      `KUBE-EXTERNAL-IP ${VIP},tcp:80`,
+      `KUBE-IPVS-IPS ${VIP}`,
+    ],
+  ],
+  [
+    'a VIP with policy Local and a health check port that is an external IP too',
+    loadBalancer({ externalIps: [VIP], ...local, healthCheckNodePort: 32001 }),
+    VIP_KEY,
+    [
+      `KUBE-LOAD-BALANCER-LOCAL ${VIP},tcp:80`,
+      `KUBE-LOAD-BALANCER ${VIP},tcp:80`,
+      `KUBE-EXTERNAL-IP-LOCAL ${VIP},tcp:80`,
+      'KUBE-HEALTH-CHECK-NODE-PORT 32001',
+      `KUBE-IPVS-IPS ${VIP}`,
+    ],
+  ],
+  [
+    'an external IP that the node has itself, at a node port that is the port',
+    service({ externalIps: ['10.0.2.15'], ports: [{ ...PORT, port: 30080, nodePort: 30080 }], ...local }),
+    '10.0.2.15:30080/tcp',
+    ['KUBE-EXTERNAL-IP-LOCAL 10.0.2.15,tcp:30080', 'KUBE-NODE-PORT-LOCAL-TCP 30080', 'KUBE-NODE-PORT-TCP 30080'],
+  ],
+  [
+    'a ClusterIP that is an external IP too',
+    service({ externalIps: ['10.96.0.1'] }),
+    '10.96.0.1:80/tcp',
+    ['KUBE-EXTERNAL-IP 10.96.0.1,tcp:80', 'KUBE-CLUSTER-IP 10.96.0.1,tcp:80', 'KUBE-IPVS-IPS 10.96.0.1'],
   ],
   [
     'a VIP with ranges of the other family only',

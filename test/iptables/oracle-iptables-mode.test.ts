@@ -81,6 +81,7 @@ function wantedOf(family: IpFamily, config: Configuration): WantedServiceChains 
     masqueradeBit,
     randomFully: true,
     localhostNodePorts: true,
+    usesExternalIps: true,
     dropsInvalid: config.conntrack?.tcpBeLiberal !== true,
     countsInvalid: true,
     countsLoopback: true,

@@ -5,6 +5,7 @@ import { IPTABLES_MODE, IPVS_MODE } from '../../src/iptables/layout.ts'
 import { itemsOf, parseSave } from '../../src/iptables/save-text.ts'
 import { chainHash, endpointChain } from '../../src/iptables/service-chain-names.ts'
 import { type ChainChange, WantedServiceChains } from '../../src/iptables/wanted-service-chains.ts'
+import { contributionOf } from '../../src/service/contribution.ts'
 import type { EndpointSlice, Service, SliceEndpoint } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 
@@ -101,7 +102,7 @@ function sliceOf(
 
 /** The chains of a node with IPv4 alone, fed with objects. */
 class World {
-  readonly #desired = new DesiredFrontends(CONTEXT)
+  readonly #desired: DesiredFrontends
   readonly wanted = new WantedServiceChains({
     family: 'IPv4',
     masqueradeAll: false,
@@ -114,7 +115,13 @@ class World {
     localTraffic: undefined,
     nodePortPlaces: 'all',
     place: { nodeName: 'node0', zone: '' },
+    usesExternalIps: true,
   })
+
+  constructor(usesExternalIps = true) {
+    this.#desired = new DesiredFrontends({ ...CONTEXT, usesExternalIps })
+    this.wanted.configure({ usesExternalIps })
+  }
 
   service(name: string, change?: Partial<Service> | 'gone'): void {
     const value = change === 'gone' ? undefined : serviceOf(name, change)
@@ -198,6 +205,89 @@ describe('WantedServiceChains', () => {
     world.changes()
     world.service('a', { ports, externalTrafficPolicy: 'Local' })
     assert.deepEqual(world.changed(), ['filter KUBE-EXTERNAL-SERVICES', `nat KUBE-EXT-${hash('a')}`])
+  })
+
+  describe('with one address as VIP and as external IP', () => {
+    const VIP = '203.0.113.7'
+    const both: Partial<Service> = {
+      externalIps: [VIP],
+      loadBalancerVips: [VIP],
+      sourceRanges: ['10.0.2.0/24'],
+      externalTrafficPolicy: 'Local',
+    }
+    const rulesOf = (changes: readonly ChainChange[], key: string): readonly string[] => {
+      const item = changes.find((change) => change.key === key)?.item
+      return (item?.kind === 'chain' ? item.rules : []).filter((rule) => rule.includes('demo/a'))
+    }
+    const at = (text: string): string => `-d ${VIP}/32 -p tcp -m comment --comment "demo/a ${text}" -m tcp --dport 80`
+
+    it('has the rules of both roles, the external IP first', () => {
+      const world = new World()
+      world.service('a', both)
+      world.slice('a', ['10.244.1.1'])
+      const changes = world.changes()
+      assert.deepEqual(rulesOf(changes, 'nat KUBE-SERVICES').slice(1), [
+        `${at('external IP')} -j KUBE-EXT-${hash('a')}`,
+        `${at('loadbalancer IP')} -j KUBE-FW-${hash('a')}`,
+      ])
+      assert.deepEqual(rulesOf(changes, 'filter KUBE-PROXY-FIREWALL'), [
+        `${at(`traffic not accepted by KUBE-FW-${hash('a')}`)} -j DROP`,
+      ])
+      assert.deepEqual(rulesOf(changes, `nat KUBE-FW-${hash('a')}`), [
+        `-s 10.0.2.0/24 -m comment --comment "demo/a loadbalancer IP" -j KUBE-EXT-${hash('a')}`,
+        `-s ${VIP}/32 -m comment --comment "demo/a loadbalancer IP" -j KUBE-EXT-${hash('a')}`,
+        '-m comment --comment "other traffic to demo/a will be dropped by KUBE-PROXY-FIREWALL"',
+      ])
+      const dropped = `${at('has no local endpoints')} -j DROP`
+      assert.deepEqual(rulesOf(changes, 'filter KUBE-EXTERNAL-SERVICES'), [dropped, dropped])
+    })
+
+    it('refuses in both roles where there are no endpoints', () => {
+      const world = new World()
+      world.service('a', both)
+      const refused = `${at('has no endpoints')} -j REJECT --reject-with icmp-port-unreachable`
+      assert.deepEqual(rulesOf(world.changes(), 'filter KUBE-EXTERNAL-SERVICES'), [refused, refused])
+    })
+
+    it('loses the rules of the role that it loses', () => {
+      const world = new World()
+      world.service('a', both)
+      world.slice('a', ['10.244.1.1'])
+      world.changes()
+      world.service('a', { ...both, externalIps: [] })
+      assert.deepEqual(rulesOf(world.changes(), 'nat KUBE-SERVICES').slice(1), [
+        `${at('loadbalancer IP')} -j KUBE-FW-${hash('a')}`,
+      ])
+    })
+  })
+
+  it('has no rule for external IPs without them, but the chain that kube-proxy makes for them', () => {
+    const world = new World(false)
+    world.service('a', { externalIps: ['203.0.113.7'] })
+    world.slice('a', ['10.244.1.1'])
+    const changes = world.changes()
+    assert.ok(!JSON.stringify(changes).includes('203.0.113.7'))
+    const chains = changes.flatMap(({ key }) => (key.includes(hash('a')) ? [key] : []))
+    assert.deepEqual(chains.sort(), [`nat KUBE-EXT-${hash('a')}`, `nat KUBE-SVC-${hash('a')}`])
+  })
+
+  it('looks at a bounded number of frontends for each one that comes', () => {
+    const { wanted } = new World()
+    let looks = 0
+    const service = serviceOf('a', {
+      externalIps: Array.from({ length: 2000 }, (_, n) => `198.18.${n >> 8}.${n & 255}`),
+    })
+    for (const frontend of contributionOf(service, [], CONTEXT).frontends.values())
+      wanted.frontend(
+        frontend.key,
+        Object.defineProperty({ ...frontend }, 'candidates', {
+          get: () => {
+            looks++
+            return frontend.candidates
+          },
+        }),
+      )
+    assert.ok(looks < 5000, `${looks} looks for ${2001} frontends`)
   })
 
   it('leaves the comments of endpoints out where there are many', () => {

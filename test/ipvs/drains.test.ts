@@ -11,16 +11,25 @@ describe('Drains', () => {
     const drains = new Drains()
     drains.observe(KEY, ['a'], 0)
     const looks: number[] = []
-    for (let nowMs = 0; nowMs <= 120_000; nowMs += 500) if (drains.takeDue(nowMs).length > 0) looks.push(nowMs)
+    for (let nowMs = 0; nowMs <= 120_000; nowMs += 500) if (drains.takeDue(nowMs, 1).length > 0) looks.push(nowMs)
     assert.deepEqual(looks, [1000, 3000, 7000, 15_000, 31_000, 61_000, 91_000])
   })
 
   it('are looked at soon again when another real server joins', () => {
     const drains = new Drains()
     drains.observe(KEY, ['a'], 0)
-    for (let nowMs = 0; nowMs <= 40_000; nowMs += 500) drains.takeDue(nowMs)
+    for (let nowMs = 0; nowMs <= 40_000; nowMs += 500) drains.takeDue(nowMs, 1)
     drains.observe(KEY, ['a', 'b'], 40_000)
     assert.equal(drains.nextDueMs(), 41_000)
+  })
+
+  it('are looked at a few at once, each in turn', () => {
+    const drains = new Drains()
+    for (let index = 0; index < 100; index++) drains.observe(`10.96.0.${index}:80/tcp`, ['a'], 0)
+    const looked = new Set<string>()
+    for (let passes = 0; passes < 4; passes++) for (const key of drains.takeDue(1000 + passes, 25)) looked.add(key)
+    assert.equal(looked.size, 100)
+    assert.equal(drains.nextDueMs(), 3000)
   })
 
   it('are over when no connection is left, active or inactive', () => {
@@ -52,6 +61,6 @@ describe('Drains', () => {
     const drains = new Drains()
     drains.observe(KEY, ['a'], 0)
     drains.forget(KEY)
-    assert.deepEqual([drains.count, drains.nextDueMs(), drains.takeDue(10_000)], [0, undefined, []])
+    assert.deepEqual([drains.count, drains.nextDueMs(), drains.takeDue(10_000, 1)], [0, undefined, []])
   })
 })

@@ -41,8 +41,10 @@ async function withWeb(ipvs: Readonly<Record<string, unknown>> = {}) {
 }
 
 describe('daemon', () => {
+  const anyExternalIp = { kubeIPVS: { allowProtectedExternalIPs: true } }
+
   it('writes every kind of frontend, in both families', async () => {
-    bench = new Workbench()
+    bench = new Workbench({}, anyExternalIp)
     bench.write(
       'all.yaml',
       service(
@@ -246,7 +248,7 @@ describe('daemon', () => {
   })
 
   it('follows addresses of the node: node ports and own external IPs', async () => {
-    bench = new Workbench()
+    bench = new Workbench({}, anyExternalIp)
     bench.write(
       'np.yaml',
       service('np', {

@@ -232,7 +232,7 @@ describe('auditAddresses', () => {
         signal,
       })
     try {
-      for (const sync of [device, addresses]) await sync.read(0, signal)
+      for (const sync of [device, addresses]) await sync.read(signal)
       await audit()
       assert.deepEqual(doubts, [])
       sh(`ip address delete 10.96.0.1/32 dev kube-ipvs0; ip address add 10.96.0.2/24 dev kube-ipvs0

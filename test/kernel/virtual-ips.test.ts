@@ -1,4 +1,4 @@
-/** kubeIPVS.allowedVirtualIPs on a real kernel: what is refused is in no table, and comes when it is allowed. */
+/** Which externalIPs and load-balancer addresses a Service may have, on a real kernel: what is refused is in no table. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
@@ -33,9 +33,13 @@ let bench: Workbench
 beforeEach(resetNode)
 afterEach(() => bench.close())
 
-describe('allowedVirtualIPs', () => {
-  it('keeps what it refuses out of every table and names the field', async () => {
-    bench = new Workbench({}, { kubeIPVS: { allowedVirtualIPs: ['203.0.113.0/24', '10.96.0.0/16'] } })
+describe('allowedExternalIPs and allowedLoadBalancerIPs', () => {
+  it('keep what they refuse out of every table and name the field', async () => {
+    const kubeIPVS = {
+      allowedExternalIPs: ['203.0.113.0/24', '10.96.0.0/16'],
+      allowedLoadBalancerIPs: ['203.0.113.0/24'],
+    }
+    bench = new Workbench({}, { kubeIPVS })
     bench.write('web.yaml', DNS, WEB, slice('web', ['10.244.0.1']))
     const daemon = bench.start()
     await eventually(() => assert.deepEqual(served().toSorted(), SERVERS.toSorted()))
@@ -46,21 +50,63 @@ describe('allowedVirtualIPs', () => {
     for (const address of REFUSED) assert.ok(bench.log.includes(`${address} is refused`), bench.log)
     assert.match(
       bench.log,
-      /field="spec\.externalIPs"[^\n]*8\.8\.8\.8 is refused: kubeIPVS\.allowedVirtualIPs does not/,
+      /field="spec\.externalIPs"[^\n]*8\.8\.8\.8 is refused: it is in no range of kubeIPVS\.allowedExternalIPs/,
     )
     assert.match(bench.log, /field="status\.loadBalancer\.ingress"[^\n]*203\.0\.114\.1 is refused/)
     await bench.stop(daemon)
   })
 
-  it('counts as a flag beside the file too, and takes away what it no longer allows', async () => {
+  it('count as flags beside the file too, and take away what they no longer allow', async () => {
     bench = new Workbench()
     bench.write('web.yaml', DNS, WEB, slice('web', ['10.244.0.1']))
-    const free = bench.start()
+    const free = bench.start('--allow-protected-external-ips')
     await eventually(() => assert.equal(served().length, 7))
     await bench.stop(free)
-    const bound = bench.start('--allowed-virtual-ips=203.0.113.0/24', '--allowed-virtual-ips=203.0.114.0/24')
+    const bound = bench.start(
+      '--allowed-external-ips=203.0.113.0/24',
+      '--allowed-load-balancer-ips=203.0.113.0/24,203.0.114.0/24',
+    )
     await eventually(() => assert.deepEqual(served().toSorted(), [...SERVERS, '203.0.114.1:80'].toSorted()))
     await eventually(() => assert.ok(!boundAddresses().includes('8.8.8.8/32')))
     await bench.stop(bound)
+  })
+})
+
+describe('externalIPs that the node lives by', () => {
+  const NODE_IP = '10.0.2.15'
+  const GATEWAY = '10.0.2.2'
+  const at = (...externalIPs: string[]) => service('ext', { clusterIP: '10.96.0.1', externalIPs })
+
+  it('are refused without any option: its own addresses, its gateway, the addresses of DNS', async () => {
+    sh(`ip route replace default via ${GATEWAY} dev eth0`)
+    bench = new Workbench()
+    bench.write('ext.yaml', DNS, at(NODE_IP, GATEWAY, '10.96.0.10', '203.0.113.5'), slice('ext', ['10.244.0.1']))
+    bench.start()
+    await eventually(() => assert.deepEqual(served().toSorted(), ['10.96.0.10:53', '10.96.0.1:80', '203.0.113.5:80']))
+    for (const [address, owner] of [
+      [NODE_IP, 'this node'],
+      [GATEWAY, 'the default gateways of this node'],
+      ['10.96.0.10', 'the resolvers of this cluster'],
+    ])
+      assert.ok(bench.log.includes(`${address} is refused: it is an address of ${owner}`), bench.log)
+  })
+
+  it('are followed: an address that the node gets is refused from then on, a gateway that it has no more is not', async () => {
+    sh('ip route replace default via 10.0.2.3 dev eth0')
+    bench = new Workbench()
+    bench.write('ext.yaml', at('198.18.0.1', '10.0.2.3'), slice('ext', ['10.244.0.1']))
+    bench.start()
+    await eventually(() => assert.deepEqual(served().toSorted(), ['10.96.0.1:80', '198.18.0.1:80']))
+    sh(`ip route replace default via ${GATEWAY} dev eth0; ip address add 198.18.0.1/24 dev eth0`)
+    await eventually(() => assert.deepEqual(served().toSorted(), ['10.0.2.3:80', '10.96.0.1:80']))
+  })
+
+  it('are no matter of load-balancer addresses: a VIP that this node holds is served inside its list', async () => {
+    sh('ip address add 203.0.113.6/32 dev eth0')
+    bench = new Workbench({}, { kubeIPVS: { allowedLoadBalancerIPs: ['203.0.113.0/24'], allowedExternalIPs: [] } })
+    bench.write('web.yaml', WEB, slice('web', ['10.244.0.1']))
+    bench.start()
+    await eventually(() => assert.deepEqual(served().toSorted(), ['10.96.0.1:80', '203.0.113.6:80']))
+    assert.deepEqual(boundAddresses(), ['10.96.0.1/32'])
   })
 })

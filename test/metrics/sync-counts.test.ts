@@ -204,7 +204,7 @@ describe('Services without a local endpoint', () => {
   it('are counted once a Service in ipvs mode, by family and policy, as long as it is so', () => {
     const { counts } = new Bench()
     const external: Service = { ...SERVICE, externalTrafficPolicy: 'Local' }
-    const nodePort = frontendOf({ noLocalEndpoints: true, kind: 'NodePort', service: external })
+    const nodePort = frontendOf({ noLocalEndpoints: true, roles: ['NodePort'], service: external })
     counts.frontend('10.0.0.1:30080/tcp', nodePort)
     counts.frontend('10.0.0.2:30080/tcp', nodePort)
     counts.frontend('10.0.0.2:30081/tcp', { ...nodePort, servicePortName: 'demo/web:other' })

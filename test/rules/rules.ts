@@ -65,7 +65,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/(?!cli\/)\w+\/(types|render|diff|text|key|operation)\.ts$/,
   /^src\/(?!cli\/)\w+\/[\w-]+-(render|diff|text)\.ts$/,
   /^src\/\w+\/([\w-]+-)?codec(-[\w-]+)?\.ts$/,
-  /^src\/sync\/(desired-frontends|owned-map|plan|table)\.ts$/,
+  /^src\/sync\/(delayed-keys|desired-frontends|owned-map|owner-work|plan|table)\.ts$/,
   /^src\/netlink\/(attributes|batch|constants|errors|message)\.ts$/,
   /^src\/watch\/([\w-]+-parser|api-error|event-objects|event-series|findings|intern|metadata|names|protobuf(-\w+)?|selection|source)\.ts$/,
   /^src\/conntrack\/stale-rule\.ts$/,
@@ -97,4 +97,4 @@ export const FORBIDDEN: Readonly<Record<string, RegExp>> = {
 }
 
 /** Lines of the longest file. */
-export const MAX_LINES = 300
+export const MAX_LINES = 400

@@ -1,7 +1,7 @@
 /** Which VIPs a Service's source ranges guard, and what is reported about them. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
-import { contributionOf } from '../../src/service/frontends.ts'
+import { contributionOf } from '../../src/service/contribution.ts'
 import { type NodeContext, READS_NODE_IPS } from '../../src/service/node-context.ts'
 import type { Service } from '../../src/service/objects.ts'
 import { firewallOf, sameFirewall, sourceRangeProblems } from '../../src/service/source-ranges.ts'
@@ -77,7 +77,7 @@ test('contributionOf guards VIPs alone, and reads the node IPs only for them', (
   const { frontends, reads } = contributionOf(service(['192.0.2.0/24']), [], NODE)
   const guarded = [...frontends.values()].filter(({ firewall }) => firewall !== undefined)
   assert.deepEqual(
-    guarded.map(({ kind, family }) => `${kind} ${family}`),
+    guarded.map(({ roles, family }) => `${roles.join('+')} ${family}`),
     ['LoadBalancerVip IPv4'],
   )
   assert.notEqual(reads & READS_NODE_IPS, 0)

@@ -1,10 +1,10 @@
 /** externalIPs and load-balancer addresses that a rule does not permit: reported by field, and no frontend of theirs. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { contributionOf } from '../../src/service/frontends.ts'
+import { contributionOf } from '../../src/service/contribution.ts'
 import { changedFields, type NodeContext, READS_NODE_IPS, READS_VIRTUAL_IPS } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service } from '../../src/service/objects.ts'
-import { KeptAddresses } from '../../src/service/virtual-ips.ts'
+import { VirtualIpGuard } from '../../src/service/virtual-ips.ts'
 import { parseCidr } from '../../src/values/cidr.ts'
 
 const SERVICE: Service = {
@@ -22,14 +22,22 @@ const SERVICE: Service = {
   healthCheckNodePort: 0,
 }
 
-function kept(ranges: readonly string[], fixed: Readonly<Record<string, string>> = {}): KeptAddresses {
-  return new KeptAddresses(
-    ranges.flatMap((range) => parseCidr(range) ?? []),
-    new Map(Object.entries(fixed)),
+type Lists = { readonly [list in 'externalIps' | 'loadBalancerIps']?: readonly string[] }
+
+/** A guard with these lists; `fixed`: protected addresses by owner. */
+function guard({ externalIps, loadBalancerIps }: Lists = {}, fixed: Readonly<Record<string, string>> = {}) {
+  const ranges = (texts: readonly string[] | undefined) => texts?.flatMap((range) => parseCidr(range) ?? [])
+  const made = new VirtualIpGuard(
+    { externalIps: ranges(externalIps), loadBalancerIps: ranges(loadBalancerIps) } as ConstructorParameters<
+      typeof VirtualIpGuard
+    >[0],
+    false,
   )
+  for (const [address, owner] of Object.entries(fixed)) made.protect(owner, [address])
+  return made
 }
 
-function nodeWith(rule: KeptAddresses | undefined): NodeContext {
+function nodeWith(rule: VirtualIpGuard | undefined): NodeContext {
   return {
     nodeName: 'node0',
     zone: undefined,
@@ -41,63 +49,110 @@ function nodeWith(rule: KeptAddresses | undefined): NodeContext {
 }
 
 /** Keys of the frontends, and the problems as `field: message`. */
-function outcome(service: Partial<Service>, rule: KeptAddresses | undefined) {
-  const { frontends, problems, reads } = contributionOf({ ...SERVICE, ...service }, [], nodeWith(rule))
-  return { keys: [...frontends.keys()], problems: problems.map(({ field, message }) => `${field}: ${message}`), reads }
+function outcome(service: Partial<Service>, rule: VirtualIpGuard | undefined, node: Partial<NodeContext> = {}) {
+  const context = { ...nodeWith(rule), ...node }
+  const { frontends, problems, reads } = contributionOf({ ...SERVICE, ...service }, [], context)
+  const keys = Array.from(frontends.values(), ({ key, roles }) =>
+    ALWAYS.includes(key) ? [] : `${roles.join('+')} ${key}`,
+  )
+  return { keys: keys.flat().sort(), problems: problems.map(({ field, message }) => `${field}: ${message}`), reads }
 }
 
 const ALWAYS = ['10.96.0.7:80/tcp', '192.0.2.1:30080/tcp', '[fd00:96::7]:80/tcp']
+const external = (address: string): string => `ExternalIP ${address}:80/tcp`
+const vip = (address: string): string => `LoadBalancerVip ${address}:80/tcp`
 
 test('without a rule every address is served', () => {
   const { keys, problems, reads } = outcome({ externalIps: ['8.8.8.8'], loadBalancerVips: ['192.0.2.9'] }, undefined)
-  assert.deepEqual(keys.toSorted(), [...ALWAYS, '192.0.2.9:80/tcp', '8.8.8.8:80/tcp'].toSorted())
+  assert.deepEqual(keys, [external('8.8.8.8'), vip('192.0.2.9')])
   assert.deepEqual(problems, [])
   assert.equal(reads & READS_VIRTUAL_IPS, 0)
 })
 
-test('with a rule an address outside the ranges leaves no frontend and is reported by its field', () => {
+test('an address outside the ranges of its field leaves no frontend and is reported by that field', () => {
   const service = {
-    externalIps: ['203.0.113.5', '8.8.8.8', 'fd00:bad::1'],
-    loadBalancerVips: ['203.0.113.6', '203.0.114.1', 'fd00:113::1'],
+    externalIps: ['203.0.113.5', '8.8.8.8', '203.0.114.2', 'fd00:bad::1'],
+    loadBalancerVips: ['203.0.114.6', '203.0.113.1', 'fd00:113::1'],
   }
-  const { keys, problems, reads } = outcome(service, kept(['203.0.113.0/24', 'fd00:113::/64']))
-  assert.deepEqual(
-    keys.toSorted(),
-    [...ALWAYS, '203.0.113.5:80/tcp', '203.0.113.6:80/tcp', '[fd00:113::1]:80/tcp'].toSorted(),
-  )
+  const lists = { externalIps: ['203.0.113.0/24'], loadBalancerIps: ['203.0.114.0/24', 'fd00:113::/64'] }
+  const { keys, problems, reads } = outcome(service, guard(lists))
+  assert.deepEqual(keys, [external('203.0.113.5'), vip('203.0.114.6'), 'LoadBalancerVip [fd00:113::1]:80/tcp'])
   assert.deepEqual(problems, [
-    'spec.externalIPs: 8.8.8.8 is refused: kubeIPVS.allowedVirtualIPs does not allow it',
-    'spec.externalIPs: fd00:bad::1 is refused: kubeIPVS.allowedVirtualIPs does not allow it',
-    'status.loadBalancer.ingress: 203.0.114.1 is refused: kubeIPVS.allowedVirtualIPs does not allow it',
+    'status.loadBalancer.ingress: 203.0.113.1 is refused: it is in no range of kubeIPVS.allowedLoadBalancerIPs',
+    'spec.externalIPs: 8.8.8.8 is refused: it is in no range of kubeIPVS.allowedExternalIPs',
+    'spec.externalIPs: 203.0.114.2 is refused: it is in no range of kubeIPVS.allowedExternalIPs',
+    'spec.externalIPs: fd00:bad::1 is refused: it is in no range of kubeIPVS.allowedExternalIPs',
   ])
   assert.equal(reads & READS_VIRTUAL_IPS, READS_VIRTUAL_IPS)
   assert.equal(reads & READS_NODE_IPS, READS_NODE_IPS)
 })
 
-test('an empty list allows nothing, and ClusterIPs and node ports are not asked', () => {
-  const { keys, problems } = outcome({ externalIps: ['203.0.113.5'] }, kept([]))
-  assert.deepEqual(keys.toSorted(), ALWAYS.toSorted())
+test('an empty list allows nothing of its field and everything of the other, and no ClusterIP and node port is asked', () => {
+  const service = { externalIps: ['203.0.113.5'], loadBalancerVips: ['203.0.113.6'] }
+  assert.deepEqual(outcome(service, guard({ externalIps: [] })).keys, [vip('203.0.113.6')])
+  assert.deepEqual(outcome(service, guard({ loadBalancerIps: [] })).keys, [external('203.0.113.5')])
+})
+
+const LIVES_BY = { '198.51.100.53': 'the resolvers of this node', '198.51.100.1': 'the API server' }
+const HINT = ', which kubeIPVS.allowProtectedExternalIPs would allow'
+
+test('an externalIP that the node lives by is refused, inside the ranges and without any', () => {
+  const externalIps = ['192.0.2.1', '192.0.2.9', '198.51.100.53', '198.51.100.1', '203.0.113.5']
+  for (const lists of [{}, { externalIps: ['0.0.0.0/0'] }]) {
+    const { keys, problems } = outcome({ externalIps }, guard(lists, LIVES_BY))
+    assert.deepEqual(keys, [external('203.0.113.5')])
+    assert.deepEqual(problems, [
+      `spec.externalIPs: 192.0.2.1 is refused: it is an address of this node${HINT}`,
+      `spec.externalIPs: 192.0.2.9 is refused: it is an address of this node${HINT}`,
+      `spec.externalIPs: 198.51.100.53 is refused: it is an address of the resolvers of this node${HINT}`,
+      `spec.externalIPs: 198.51.100.1 is refused: it is an address of the API server${HINT}`,
+    ])
+  }
+})
+
+test('a load-balancer address may be what the node has or lives by: a controller put it there', () => {
+  const loadBalancerVips = ['192.0.2.9', '198.51.100.53', '198.51.100.1']
+  const { keys, problems } = outcome({ loadBalancerVips }, guard({}, LIVES_BY))
+  assert.deepEqual(keys, loadBalancerVips.map(vip).sort())
+  assert.deepEqual(problems, [])
+})
+
+test('an externalIP that the Service has as its VIP or cluster IP takes nothing from anybody', () => {
+  const both = { externalIps: ['192.0.2.9', '10.96.0.7'], loadBalancerVips: ['192.0.2.9'] }
+  const { keys, problems } = outcome(both, guard({}, { '10.96.0.7': 'the resolvers of this cluster' }))
+  assert.deepEqual(keys, ['LoadBalancerVip+ExternalIP 192.0.2.9:80/tcp'])
+  assert.deepEqual(problems, [])
+  const refused = outcome(both, guard({ loadBalancerIps: [] }))
+  assert.deepEqual(refused.keys, [])
+  assert.equal(refused.problems.length, 2)
+})
+
+test('protected addresses are taken where the configuration says so, and the lists still count', () => {
+  const allows = new VirtualIpGuard({ externalIps: [{ family: 'IPv4', address: '192.0.2.0', prefixLength: 24 }] }, true)
+  assert.equal(allows.protect('the API server', ['192.0.2.7']), false)
+  const { keys, problems } = outcome({ externalIps: ['192.0.2.1', '192.0.2.7', '198.51.100.1'] }, allows)
+  assert.deepEqual(keys, [external('192.0.2.1'), external('192.0.2.7')])
   assert.equal(problems.length, 1)
 })
 
-test('what the node lives by is refused inside the ranges too', () => {
-  const rule = kept(['0.0.0.0/0', '::/0'], {
-    '198.51.100.53': 'the resolvers of this node',
-    '198.51.100.1': 'the API server',
-  })
-  const externalIps = ['192.0.2.1', '192.0.2.9', '198.51.100.53', '198.51.100.1', '203.0.113.5']
-  const { keys, problems } = outcome({ externalIps }, rule)
-  assert.deepEqual(keys.toSorted(), [...ALWAYS, '203.0.113.5:80/tcp'].toSorted())
-  assert.deepEqual(problems, [
-    'spec.externalIPs: 192.0.2.1 is refused: it is an address of this node',
-    'spec.externalIPs: 192.0.2.9 is refused: it is an address of this node',
-    'spec.externalIPs: 198.51.100.53 is refused: it is an address of the resolvers of this node',
-    'spec.externalIPs: 198.51.100.1 is refused: it is an address of the API server',
-  ])
+test('without externalIPs (AllowServiceExternalIPs: false) none is served and nothing is said', () => {
+  const service = { externalIps: ['203.0.113.5', '203.0.113.6'], loadBalancerVips: ['203.0.113.6'] }
+  const { keys, problems } = outcome(service, guard(), { usesExternalIps: false })
+  assert.deepEqual(keys, [vip('203.0.113.6')])
+  assert.deepEqual(problems, [])
+})
+
+test('addresses that are protected are replaced by owner', () => {
+  const rule = guard()
+  assert.equal(rule.protect('the default gateways of this node', ['192.0.2.254']), true)
+  assert.equal(rule.protect('the default gateways of this node', ['192.0.2.254']), false)
+  assert.equal(outcome({ externalIps: ['192.0.2.254'] }, rule).problems.length, 1)
+  assert.equal(rule.protect('the default gateways of this node', []), true)
+  assert.equal(outcome({ externalIps: ['192.0.2.254'] }, rule).problems.length, 0)
 })
 
 test('the addresses of the API server and of DNS in the cluster are followed', () => {
-  const rule = kept(['0.0.0.0/0'])
+  const rule = guard()
   const kubernetes: Service = {
     ...SERVICE,
     namespace: 'default',
@@ -111,9 +166,9 @@ test('the addresses of the API server and of DNS in the cluster are followed', (
     clusterIps: { IPv4: '10.96.0.10' },
     ports: [{ name: 'dns', protocol: 'udp', port: 53, nodePort: 0 }],
   }
-  const slice = (address: string): EndpointSlice => ({
+  const slice = (address: string, name = 'kubernetes'): EndpointSlice => ({
     namespace: 'default',
-    name: 'kubernetes',
+    name,
     serviceName: 'kubernetes',
     family: 'IPv4',
     ports: [],
@@ -133,6 +188,8 @@ test('the addresses of the API server and of DNS in the cluster are followed', (
   assert.equal(rule.apply({ kind: 'services', key: 'demo/web', value: SERVICE }), false)
   assert.equal(rule.apply({ kind: 'endpointslices', key: 'default/kubernetes', value: slice('172.18.0.2') }), true)
   assert.deepEqual(refused(), ['10.96.0.1', '10.96.0.10', '172.18.0.2'])
+  const squatting = slice('172.18.0.3', 'squatter')
+  assert.equal(rule.apply({ kind: 'endpointslices', key: 'default/squatter', value: squatting }), false)
   assert.equal(rule.apply({ kind: 'endpointslices', key: 'default/kubernetes', value: slice('172.18.0.3') }), true)
   assert.deepEqual(refused(), ['10.96.0.1', '10.96.0.10', '172.18.0.3'])
   assert.equal(rule.apply({ kind: 'services', key: 'kube-system/kube-dns', value: undefined }), true)

@@ -28,7 +28,7 @@ export function frontendOf(change: Partial<Frontend> = {}, endpoints: readonly s
   })
   return {
     key: frontendKey(address, port, protocol),
-    kind: 'ClusterIP',
+    roles: ['ClusterIP'],
     family: familyOf(address),
     address,
     port,

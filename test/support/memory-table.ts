@@ -13,6 +13,8 @@ export class MemoryTable implements KernelTable<VirtualServer, VirtualServerOper
   readonly kernel = new Map<string, VirtualServer>()
   readonly applied: string[] = []
   reads = 0
+  /** Keys that were read one by one. */
+  readKeys = 0
   /** Decides whether the next operation fails, before it does anything. */
   fails: (op: VirtualServerOperation) => boolean = () => false
   failRead = false
@@ -20,6 +22,7 @@ export class MemoryTable implements KernelTable<VirtualServer, VirtualServerOper
 
   async read(keys: readonly string[] | 'all'): Promise<Map<string, VirtualServer>> {
     this.reads++
+    if (keys !== 'all') this.readKeys += keys.length
     if (this.failRead) throw new Error('the table cannot be read')
     const wanted = keys === 'all' ? [...this.kernel.keys()] : keys
     return new Map(

@@ -85,6 +85,8 @@ export class MemoryWorld {
   readonly hanging: { [family in IpFamily]?: Promise<void> } = {}
   /** Connections of real servers, by their keys. */
   readonly connections = new Map<string, { active: number; inactive: number }>()
+  /** Those of one virtual server, as the kernel counts them. */
+  connectionsOf: () => ReadonlyMap<string, { active: number; inactive: number }> = () => this.connections
   nowMs = 0
   readonly problems: string[] = []
 
@@ -131,7 +133,7 @@ export class MemoryWorld {
       ...options,
     })
     const tables = {
-      virtualServers: Object.assign(this.virtualServers, { connections: async () => this.connections }),
+      virtualServers: Object.assign(this.virtualServers, { connections: async () => this.connectionsOf() }),
       device: this.device,
       addresses: this.addresses,
     } as unknown as IpvsTables

@@ -100,10 +100,72 @@ describe('DesiredFrontends', () => {
     const younger = put(service('a', { createdAtMs: 2 }))
     const { desired, seen, flush } = world(younger, older)
     assert.equal(seen.frontends.get('10.96.0.1:80/tcp'), 'demo/z ')
-    assert.deepEqual([...desired.losers()], [{ key: '10.96.0.1:80/tcp', winner: 'demo/z', loser: 'demo/a' }])
+    assert.deepEqual(desired.takeNewLosses(), [{ key: '10.96.0.1:80/tcp', winner: 'demo/z', loser: 'demo/a' }])
+    assert.equal(desired.lossCount, 1)
     desired.apply({ kind: 'services', key: 'demo/z', value: undefined })
     flush()
     assert.equal(seen.frontends.get('10.96.0.1:80/tcp'), 'demo/a ')
+  })
+
+  describe('ranks claims by role before age', () => {
+    const KEY = '203.0.113.7:80/tcp'
+    const at = '203.0.113.7'
+    const claims: readonly (readonly [role: string, change: Partial<Service>])[] = [
+      ['a cluster IP', { clusterIps: { IPv4: at } }],
+      ['a load-balancer VIP', { loadBalancerVips: [at] }],
+      ['an external IP', { externalIps: [at] }],
+    ]
+    for (const [better, one] of claims) {
+      for (const [worse, other] of claims.slice(claims.findIndex(([role]) => role === better) + 1)) {
+        it(`${better} of a younger Service before ${worse} of an older one`, () => {
+          const { seen } = world(
+            put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, ...other })),
+            put(service('young', { clusterIps: { IPv4: '10.96.0.3' }, createdAtMs: 2, ...one })),
+          )
+          assert.equal(seen.frontends.get(KEY), 'demo/young ')
+        })
+      }
+    }
+
+    it('a node port of a younger Service before an external IP of an older one', () => {
+      const ports = [{ name: '', protocol: 'tcp', port: 30080, nodePort: 0 }] as const
+      const { seen } = world(
+        put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, ports, externalIps: ['10.0.2.15'] })),
+        put(service('young', { createdAtMs: 2, ports: [{ ...ports[0], port: 80, nodePort: 30080 }] })),
+      )
+      assert.equal(seen.frontends.get('10.0.2.15:30080/tcp'), 'demo/young ')
+      assert.equal(seen.frontends.get('10.96.0.2:30080/tcp'), 'demo/old ', 'what it loses is one address alone')
+    })
+
+    it('an address in two roles by the better one', () => {
+      const { seen } = world(
+        put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, externalIps: [at] })),
+        put(
+          service('young', {
+            clusterIps: { IPv4: '10.96.0.3' },
+            createdAtMs: 2,
+            externalIps: [at],
+            loadBalancerVips: [at],
+          }),
+        ),
+      )
+      assert.equal(seen.frontends.get(KEY), 'demo/young ')
+    })
+
+    it('follows a claim that becomes better', () => {
+      const young = service('young', { clusterIps: { IPv4: '10.96.0.3' }, createdAtMs: 2, externalIps: [at] })
+      const { desired, seen, flush } = world(
+        put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, externalIps: [at] })),
+        put(young),
+      )
+      assert.equal(seen.frontends.get(KEY), 'demo/old ')
+      desired.apply(put({ ...young, loadBalancerVips: [at] }))
+      flush()
+      assert.equal(seen.frontends.get(KEY), 'demo/young ')
+      desired.apply(put(young))
+      flush()
+      assert.equal(seen.frontends.get(KEY), 'demo/old ')
+    })
   })
 
   it('marks just the owners that read a field of the context that changed', () => {
@@ -133,6 +195,117 @@ describe('DesiredFrontends', () => {
     desired.flushFirst(seen)
     assert.deepEqual(seen.events.toSorted(), ['10.96.0.10:53/udp', '10.96.0.9:80/tcp'])
     assert.equal(desired.isDirty, true)
+  })
+
+  describe('with a Service of very many frontends', () => {
+    const large = (externalIps: number, ports = 2): Service =>
+      service('large', {
+        ports: Array.from({ length: ports }, (_, index) => ({
+          name: `p${index}`,
+          protocol: 'tcp',
+          port: 1000 + index,
+          nodePort: 0,
+        })),
+        externalIps: Array.from({ length: externalIps }, (_, index) => `198.18.${index >> 8}.${index & 255}`),
+      })
+
+    it('does a bounded share of it at once, and the rest when it is resumed', () => {
+      const { desired, seen } = world()
+      desired.apply(put(large(1000)))
+      assert.equal(desired.flush(seen, 500), 0)
+      assert.equal(seen.events.length, 250)
+      const portions: number[] = []
+      for (let left = 1; left > 0; ) {
+        seen.events.length = 0
+        left = desired.resume(seen, 100)
+        portions.push(seen.events.length)
+      }
+      assert.ok(Math.max(...portions) <= 100)
+      assert.equal(seen.frontends.size, 2002)
+      assert.equal(desired.isDirty, false)
+    })
+
+    it('withdraws what it no longer wants in portions too', () => {
+      const { desired, seen, flush } = world(put(large(1000)))
+      flush()
+      for (const change of [put(large(0)), { kind: 'services', key: 'demo/large', value: undefined }] as const) {
+        desired.apply(change)
+        seen.events.length = 0
+        desired.flush(seen, 500)
+        assert.ok(seen.events.length <= 250)
+        while (desired.resume(seen, 100) > 0);
+        assert.equal(seen.frontends.size, change.value === undefined ? 0 : 2)
+      }
+    })
+
+    it('works others out while it goes on', () => {
+      const { desired, seen } = world()
+      desired.apply(put(large(1000)))
+      desired.flush(seen, 500)
+      desired.apply(put(service('a')))
+      desired.apply(put(large(900)))
+      seen.events.length = 0
+      assert.equal(desired.flush(seen, 500), 0, 'what is under way is not begun again')
+      assert.deepEqual(seen.events, ['10.96.0.1:80/tcp'])
+      while (desired.resume(seen, 100) > 0);
+      assert.equal(seen.frontends.size, 2003)
+      assert.equal(desired.isDirty, true)
+      desired.flush(seen, 500)
+      while (desired.resume(seen, 100) > 0);
+      assert.equal(seen.frontends.size, 1803)
+    })
+
+    it('gives several of them their turn', () => {
+      const { desired, seen } = world()
+      const other = { ...large(1000), name: 'other', clusterIps: { IPv4: '10.96.0.2' }, externalIps: ['198.18.0.1'] }
+      desired.apply(put(large(1000)))
+      desired.apply(put({ ...other, ports: large(0, 600).ports }))
+      desired.flush(seen, 1000)
+      seen.events.length = 0
+      desired.resume(seen, 500)
+      const owners = new Set(seen.events.map((key) => seen.frontends.get(key)?.replace(/:.*/, '')))
+      assert.deepEqual([...owners].sort(), ['demo/large', 'demo/other'])
+    })
+
+    it('notices a change of the node while it goes on', () => {
+      const { desired, seen } = world()
+      desired.apply(put(large(1000)))
+      desired.flush(seen, 500)
+      desired.setContext({ ...node, localAddresses: new Set(['198.18.0.0']) })
+      while (desired.resume(seen, 100) > 0);
+      assert.equal(desired.isDirty, true)
+    })
+
+    it('comes to the same in any portions, whatever changes meanwhile', () => {
+      const change = fc.oneof(
+        fc
+          .record({ externalIps: fc.integer({ min: 0, max: 400 }), ports: fc.constantFrom(1, 2) })
+          .map(({ externalIps, ports }) => put(large(externalIps, ports))),
+        fc.constant<ObjectChange>({ kind: 'services', key: 'demo/large', value: undefined }),
+        fc.constantFrom('10.244.0.1', '10.244.0.2').map((address) => putSlice(slice('s', 'large', address))),
+        fc.boolean().map((older) => put(service('a', { createdAtMs: older ? -1 : 1, externalIps: ['198.18.0.7'] }))),
+      )
+      const step = fc.record({ change, units: fc.integer({ min: 1, max: 300 }) })
+      fc.assert(
+        fc.property(fc.array(step, { maxLength: 8 }), (steps) => {
+          const { desired, seen } = world()
+          const latest = new Map<string, ObjectChange>()
+          for (const { change: one, units } of steps) {
+            desired.apply(one)
+            latest.set(`${one.kind} ${one.key}`, one)
+            desired.flush(seen, units)
+            desired.resume(seen, units)
+          }
+          while (desired.isDirty) {
+            desired.flush(seen, 100)
+            desired.resume(seen, 100)
+          }
+          const expected = world(...latest.values()).seen.frontends
+          assert.deepEqual(new Map([...seen.frontends].sort()), new Map([...expected].sort()))
+        }),
+        { numRuns: 50 },
+      )
+    })
   })
 
   it('comes to the same whatever the order of changes', () => {

@@ -1,54 +1,64 @@
 /**
- * OwnedMap held against a naive model that keeps every claim in a flat list and sorts.
- * What could break: the model is the specification; make it simpler, never cleverer.
+ * OwnedMap held against a naive model that keeps every claim in a flat list and sorts. The model is the specification: make it
+ * simpler, never cleverer.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { OwnedMap } from '../../src/sync/owned-map.ts'
+import { type Claim, OwnedMap } from '../../src/sync/owned-map.ts'
 
 const same = (a: number, b: number): boolean => a === b
+const mapOf = (): OwnedMap<string, number> => new OwnedMap<string, number>(same)
+const claimOf = (owner: string, value: number, rank = 0, since = 0): Claim<number> => ({ owner, rank, since, value })
 
 interface Command {
+  readonly key: string
   readonly owner: string
-  readonly rank: number
-  readonly keys: ReadonlyMap<string, number> | undefined
+  /** undefined: the owner takes its claim back. */
+  readonly claim: Claim<number> | undefined
 }
 
-const contribution = fc
-  .array(fc.tuple(fc.constantFrom('k1', 'k2', 'k3', 'k4', 'k5'), fc.nat(2)), { maxLength: 6 })
-  .map((entries) => new Map(entries))
+const command: fc.Arbitrary<Command> = fc
+  .record({
+    key: fc.constantFrom('k1', 'k2'),
+    owner: fc.constantFrom('ns/a', 'ns/b', 'ns/c', 'ns/d'),
+    rank: fc.nat(2),
+    since: fc.nat(2),
+    value: fc.nat(2),
+    takesBack: fc.integer({ min: 0, max: 3 }).map((n) => n === 0),
+  })
+  .map(({ key, owner, rank, since, value, takesBack }) => ({
+    key,
+    owner,
+    claim: takesBack ? undefined : { owner, rank, since, value },
+  }))
 
-const command: fc.Arbitrary<Command> = fc.record({
-  owner: fc.constantFrom('ns/a', 'ns/b', 'ns/c', 'ns/d'),
-  rank: fc.nat(2),
-  keys: fc.option(contribution, { nil: undefined, freq: 6 }),
-})
-
-/** Claimants of each key in order, from the last command of each owner. */
-function model(commands: readonly Command[]): Map<string, { owner: string; value: number }[]> {
-  const latest = new Map(commands.map((one) => [one.owner, one]))
-  const claims = new Map<string, { owner: string; value: number }[]>()
-  const ordered = [...latest.values()].sort((a, b) => a.rank - b.rank || (a.owner < b.owner ? -1 : 1))
-  for (const { owner, keys } of ordered) {
-    for (const [key, value] of keys ?? []) claims.set(key, [...(claims.get(key) ?? []), { owner, value }])
-  }
+/** The claims of each key in order, from the last command of each owner there. */
+function model(commands: readonly Command[]): Map<string, readonly Claim<number>[]> {
+  const latest = new Map(commands.map((one) => [`${one.key} ${one.owner}`, one]))
+  const claims = new Map<string, Claim<number>[]>()
+  for (const { key, claim } of latest.values())
+    if (claim !== undefined) claims.set(key, [...(claims.get(key) ?? []), claim])
+  for (const list of claims.values())
+    list.sort((a, b) => a.rank - b.rank || a.since - b.since || (a.owner < b.owner ? -1 : 1))
   return claims
 }
 
-test('OwnedMap follows the naive model through any sequence and names exactly the keys that changed', () => {
+function run(map: OwnedMap<string, number>, { key, owner, claim }: Command): boolean {
+  return claim === undefined ? map.withdraw(key, owner) : map.claim(key, claim)
+}
+
+const byText = (a: unknown, b: unknown): number => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)
+
+test('OwnedMap follows the naive model through any sequence and tells when the winner or its value changes', () => {
   fc.assert(
     fc.property(fc.array(command, { maxLength: 30 }), (commands) => {
-      const map = new OwnedMap<string, number>()
-      for (const [index, { owner, rank, keys }] of commands.entries()) {
-        const before = model(commands.slice(0, index))
+      const map = mapOf()
+      for (const [index, one] of commands.entries()) {
+        const before = model(commands.slice(0, index)).get(one.key)?.[0]
         const after = model(commands.slice(0, index + 1))
-        const changed = map.set(owner, rank, keys, same)
-        const expected = ['k1', 'k2', 'k3', 'k4', 'k5'].filter((key) => {
-          const [was, is] = [before.get(key)?.[0], after.get(key)?.[0]]
-          return was?.owner !== is?.owner || was?.value !== is?.value
-        })
-        assert.deepEqual([...changed].sort(), expected)
+        const now = after.get(one.key)?.[0]
+        assert.equal(run(map, one), before?.owner !== now?.owner || before?.value !== now?.value)
         assert.equal(map.size, after.size)
         assert.deepEqual([...map.keys()].sort(), [...after.keys()].sort())
         for (const [key, [first]] of after) {
@@ -58,26 +68,49 @@ test('OwnedMap follows the naive model through any sequence and names exactly th
         const losses = [...after].flatMap(([key, [first, ...rest]]) =>
           rest.map((loser) => ({ key, winner: first?.owner, loser: loser.owner })),
         )
-        const byKey = (a: { key: string }, b: { key: string }): number => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0)
-        assert.deepEqual([...map.losers()].sort(byKey), losses.sort(byKey))
-        const owners = new Set([...after.values()].flat().map((claim) => claim.owner))
-        assert.deepEqual([...map.owners].sort(), [...owners].sort())
-        assert.deepEqual([...map.keysOf(owner)].sort(), [...(keys?.keys() ?? [])].sort())
+        assert.deepEqual([...map.losers()].sort(byText), losses.sort(byText))
+        assert.equal(map.lossCount, losses.length)
       }
     }),
-    { numRuns: 500 },
+    { numRuns: 1000 },
   )
 })
 
-test('OwnedMap ends the same whatever the order of its owners', () => {
-  const owners = fc.uniqueArray(command, { selector: (one) => one.owner, maxLength: 4 })
+test('OwnedMap tells each new loss once and none that is over', () => {
+  fc.assert(
+    fc.property(fc.array(fc.tuple(command, fc.boolean()), { maxLength: 30 }), (steps) => {
+      const map = mapOf()
+      const commands: Command[] = []
+      /** Losers, by key, that were told and have lost ever since. */
+      let told = new Set<string>()
+      const losersNow = (): Set<string> =>
+        new Set([...model(commands)].flatMap(([key, [, ...rest]]) => rest.map(({ owner }) => `${key} ${owner}`)))
+      for (const [one, asks] of steps) {
+        run(map, one)
+        commands.push(one)
+        const losing = losersNow()
+        told = new Set([...told].filter((loss) => losing.has(loss)))
+        if (!asks) continue
+        const losses = map.takeNewLosses().map(({ key, loser }) => `${key} ${loser}`)
+        assert.equal(new Set(losses).size, losses.length)
+        for (const loss of losses) assert.ok(losing.has(loss) && !told.has(loss), loss)
+        told = new Set([...told, ...losses])
+        assert.deepEqual([...told].sort(), [...losing].sort())
+      }
+    }),
+    { numRuns: 1000 },
+  )
+})
+
+test('OwnedMap ends the same whatever the order of claims', () => {
+  const claims = fc.uniqueArray(command, { selector: ({ key, owner }) => `${key} ${owner}`, maxLength: 8 })
   fc.assert(
     fc.property(
-      owners.chain((list) => fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length }))),
+      claims.chain((list) => fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length }))),
       ([list, shuffled]) => {
         const winners = [list, shuffled].map((order) => {
-          const map = new OwnedMap<string, number>()
-          for (const { owner, rank, keys } of order) map.set(owner, rank, keys, same)
+          const map = mapOf()
+          for (const one of order) run(map, one)
           return [...map.keys()].sort().map((key) => [key, map.winner(key), map.get(key)])
         })
         assert.deepEqual(winners[0], winners[1])
@@ -86,35 +119,49 @@ test('OwnedMap ends the same whatever the order of its owners', () => {
   )
 })
 
-test('OwnedMap.set keeps a new value that is the same without naming its key', () => {
-  const map = new OwnedMap<string, { n: number; note: string }>()
-  const sameN = (a: { n: number }, b: { n: number }): boolean => a.n === b.n
-  assert.deepEqual(map.set('ns/a', 0, new Map([['k', { n: 1, note: 'old' }]]), sameN), ['k'])
-  assert.deepEqual(map.set('ns/a', 0, new Map([['k', { n: 1, note: 'new' }]]), sameN), [])
+test('OwnedMap keeps a new value that is the same without telling', () => {
+  const map = new OwnedMap<string, { n: number; note: string }>((a, b) => a.n === b.n)
+  assert.equal(map.claim('k', { owner: 'ns/a', rank: 0, since: 0, value: { n: 1, note: 'old' } }), true)
+  assert.equal(map.claim('k', { owner: 'ns/a', rank: 0, since: 0, value: { n: 1, note: 'new' } }), false)
   assert.equal(map.get('k')?.note, 'new')
 })
 
-test('OwnedMap gives a key to the older owner, and back when that one goes', () => {
-  const map = new OwnedMap<string, number>()
-  assert.deepEqual(map.set('ns/young', 200, new Map([['k', 2]]), same), ['k'])
-  assert.deepEqual(map.set('ns/old', 100, new Map([['k', 1]]), same), ['k'])
+test('OwnedMap keeps the older owner when two claim one key, and gives the key back when that one leaves', () => {
+  const map = mapOf()
+  assert.equal(map.claim('k', claimOf('ns/young', 2, 0, 200)), true)
+  assert.equal(map.claim('k', claimOf('ns/old', 1, 0, 100)), true)
   assert.equal(map.winner('k'), 'ns/old')
-  assert.deepEqual([...map.losers()], [{ key: 'k', winner: 'ns/old', loser: 'ns/young' }])
-  assert.deepEqual(map.set('ns/young', 200, new Map([['k', 3]]), same), [], 'a loser changes nothing')
-  assert.deepEqual(map.set('ns/old', 100, undefined, same), ['k'])
+  assert.deepEqual(map.takeNewLosses(), [{ key: 'k', winner: 'ns/old', loser: 'ns/young' }])
+  assert.equal(map.claim('k', claimOf('ns/young', 3, 0, 200)), false, 'a loser changes nothing')
+  assert.equal(map.withdraw('k', 'ns/old'), true)
   assert.equal(map.get('k'), 3)
-  assert.deepEqual([...map.losers()], [])
+  assert.deepEqual(map.takeNewLosses(), [])
 })
 
-test('OwnedMap.set costs as much as the owner, not as the map', () => {
-  const calls = { same: 0 }
-  const counting = (a: number, b: number): boolean => {
-    calls.same++
+test('OwnedMap ranks a claim before its age', () => {
+  const map = mapOf()
+  map.claim('k', claimOf('ns/old', 1, 2, 100))
+  assert.equal(map.claim('k', claimOf('ns/young', 2, 0, 200)), true)
+  assert.equal(map.winner('k'), 'ns/young')
+})
+
+test('OwnedMap keeps a bounded number of new losses and counts all', () => {
+  const map = mapOf()
+  for (let index = 0; index < 5000; index++) map.claim(`k${index}`, claimOf('ns/old', 1, 0, 100))
+  for (let index = 0; index < 5000; index++) map.claim(`k${index}`, claimOf('ns/young', 1, 0, 200))
+  assert.equal(map.lossCount, 5000)
+  assert.equal(map.takeNewLosses().length, 100)
+  assert.deepEqual(map.takeNewLosses(), [])
+})
+
+test('OwnedMap.claim costs as much as the claims at its key, not as the map', () => {
+  let calls = 0
+  const map = new OwnedMap<string, number>((a, b) => {
+    calls++
     return a === b
-  }
-  const map = new OwnedMap<string, number>()
-  for (let index = 0; index < 20_000; index++) map.set(`ns/${index}`, 0, new Map([[`k${index}`, 1]]), counting)
-  calls.same = 0
-  assert.deepEqual(map.set('ns/7', 0, new Map([['k7', 2]]), counting), ['k7'])
-  assert.equal(calls.same, 1)
+  })
+  for (let index = 0; index < 20_000; index++) map.claim(`k${index}`, claimOf(`ns/${index}`, 1))
+  calls = 0
+  assert.equal(map.claim('k7', claimOf('ns/7', 2)), true)
+  assert.equal(calls, 1)
 })

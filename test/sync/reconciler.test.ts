@@ -244,6 +244,61 @@ describe('Reconciler', () => {
     assert.equal(world.table.kernel.size, 2)
   })
 
+  describe('with many keys that the kernel refuses', () => {
+    const refused = (key: string): boolean => key.startsWith('10.9.')
+    const world = async (count: number): Promise<World & { readonly tries: string[] }> => {
+      const made = Object.assign(new World(), { tries: [] as string[] })
+      for (let index = 0; index < count; index++) made.want(virtual(`10.9.${index >> 8}.${index & 255}`))
+      made.table.fails = (op) => made.tries.push(op.key) > 0 && refused(op.key)
+      await made.pass()
+      assert.equal(made.tries.length, count)
+      made.tries.length = 0
+      made.nowMs += 60_000
+      return made
+    }
+
+    it('tries a bounded number of them again in one pass, after what never failed', async () => {
+      const hostile = await world(1000)
+      const reads = hostile.table.readKeys
+      hostile.want(virtual('10.0.0.1'))
+      await hostile.pass()
+      assert.equal(hostile.tries[0], KEY)
+      assert.equal(hostile.tries.length, 26)
+      assert.equal(hostile.table.readKeys - reads, 25)
+    })
+
+    it('lets no pass try more of them before a pause is over', async () => {
+      const hostile = await world(1000)
+      await hostile.pass()
+      const dueMs = hostile.reconciler.nextDueMs() ?? 0
+      assert.equal(dueMs, hostile.nowMs + 250)
+      hostile.tries.length = 0
+      hostile.want(virtual('10.0.0.1'))
+      await hostile.pass()
+      assert.deepEqual(hostile.tries, [KEY])
+      hostile.nowMs = dueMs
+      await hostile.pass()
+      assert.equal(hostile.tries.length, 26)
+    })
+
+    it('tries each of them again in turn', async () => {
+      const hostile = await world(100)
+      for (let passes = 0; passes < 4; passes++) {
+        await hostile.pass()
+        hostile.nowMs += 250
+      }
+      assert.equal(new Set(hostile.tries).size, 100)
+    })
+
+    it('goes on in the same pass while they work', async () => {
+      const hostile = await world(1000)
+      hostile.table.fails = () => false
+      await hostile.pass()
+      assert.equal(hostile.table.kernel.size, 1000)
+      assert.equal(hostile.reconciler.nextDueMs(), undefined)
+    })
+  })
+
   it('keeps everything when the table cannot be read', async () => {
     const world = new World().put(virtual('10.0.0.9'))
     world.table.failRead = true

@@ -1,0 +1,71 @@
+/**
+ * Keys that wait until a given time. Keys with the same length of wait stand in one queue, which is in order by itself because
+ * the clock never goes back; so nothing here costs more than the few lengths of wait that there are.
+ */
+
+export class DelayedKeys {
+  /** When each key is due, and the queue it stands in. */
+  readonly #keys = new Map<string, { readonly atMs: number; readonly waitMs: number }>()
+  readonly #queues = new Map<number, Set<string>>()
+
+  get size(): number {
+    return this.#keys.size
+  }
+
+  has(key: string): boolean {
+    return this.#keys.has(key)
+  }
+
+  /** Makes a key wait `waitMs` milliseconds from now on, whatever it waited for before. */
+  add(key: string, nowMs: number, waitMs: number): void {
+    this.delete(key)
+    this.#keys.set(key, { atMs: nowMs + waitMs, waitMs })
+    const queue = this.#queues.get(waitMs)
+    if (queue === undefined) this.#queues.set(waitMs, new Set([key]))
+    else queue.add(key)
+  }
+
+  /** Returns whether the key was waiting. */
+  delete(key: string): boolean {
+    const waitMs = this.#keys.get(key)?.waitMs
+    if (waitMs === undefined) return false
+    this.#keys.delete(key)
+    const queue = this.#queues.get(waitMs)
+    queue?.delete(key)
+    if (queue?.size === 0) this.#queues.delete(waitMs)
+    return true
+  }
+
+  /** Removes up to `limit` keys that are due and returns them, the one that was due first at the front. */
+  takeDue(nowMs: number, limit: number): readonly string[] {
+    const due: { readonly key: string; readonly atMs: number }[] = []
+    for (const queue of this.#queues.values()) {
+      let left = limit
+      for (const key of queue) {
+        const atMs = this.#atMs(key)
+        if (atMs > nowMs || left-- <= 0) break
+        due.push({ key, atMs })
+      }
+    }
+    const taken = due.sort((a, b) => a.atMs - b.atMs).slice(0, limit)
+    for (const { key } of taken) this.delete(key)
+    return taken.map(({ key }) => key)
+  }
+
+  /** When the next key is due; undefined when none waits. */
+  nextMs(): number | undefined {
+    let next: number | undefined
+    for (const queue of this.#queues.values()) {
+      for (const key of queue) {
+        const atMs = this.#atMs(key)
+        if (next === undefined || atMs < next) next = atMs
+        break
+      }
+    }
+    return next
+  }
+
+  #atMs(key: string): number {
+    return this.#keys.get(key)?.atMs ?? 0
+  }
+}

@@ -1,0 +1,111 @@
+/** What a Service of very many frontends does to the rounds of the loop: how much of it is in each, counted and not timed. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { NodeContext } from '../../src/service/node-context.ts'
+import type { Service } from '../../src/service/objects.ts'
+import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
+import { SyncLoop } from '../../src/sync/loop.ts'
+import { SERVICE } from '../support/frontends.ts'
+
+const CONTEXT: NodeContext = {
+  nodeName: 'node0',
+  zone: '',
+  nodeIps: {},
+  localAddresses: new Set(),
+  nodePortAddresses: { IPv4: [], IPv6: [] },
+}
+const FRONTENDS = 5001
+const large = (port: number): Service => ({
+  ...SERVICE,
+  name: 'large',
+  clusterIps: { IPv4: '10.96.9.9' },
+  ports: [{ name: '', protocol: 'tcp', port, nodePort: 0 }],
+  externalIps: Array.from({ length: FRONTENDS - 1 }, (_, index) => `198.18.${index >> 8}.${index & 255}`),
+})
+
+/** A loop over a dataplane that only remembers what came before each pass. */
+class World {
+  readonly passes: string[][] = []
+  #told: string[] = []
+  #onPass: () => void = () => undefined
+  #minSyncPeriodMs: number
+  readonly loop = new SyncLoop({
+    dataplane: {
+      frontend: (key) => void this.#told.push(key),
+      pass: async () => {
+        this.passes.push(this.#told)
+        this.#told = []
+        return { applied: 0, failures: [], repairs: [], unreadable: [] }
+      },
+      nextDueMs: () => undefined,
+    },
+    desired: new DesiredFrontends(CONTEXT),
+    minSyncPeriodMs: () => this.#minSyncPeriodMs,
+    now: () => performance.now(),
+    onFrontend: () => undefined,
+    onWorkedOut: () => undefined,
+    onPass: () => this.#onPass(),
+    onProblems: () => undefined,
+    onError: assert.ifError,
+  })
+
+  /** @param minSyncPeriodMs default: longer than a test may take, because it is no matter of large Services */
+  constructor(minSyncPeriodMs = 3_600_000) {
+    this.#minSyncPeriodMs = minSyncPeriodMs
+  }
+
+  put(service: Service): void {
+    this.loop.apply([{ kind: 'services', key: `${service.namespace}/${service.name}`, value: service }])
+  }
+
+  /** Resolves after the first pass that `isIt`. */
+  async pass(isIt: () => boolean): Promise<void> {
+    while (!isIt())
+      await new Promise<void>((resolve) => {
+        this.#onPass = resolve
+      })
+  }
+}
+
+test('SyncLoop has all frontends of all Services before its first pass', async () => {
+  const world = new World()
+  world.put(large(80))
+  world.loop.open(true)
+  await world.pass(() => world.passes.length > 0)
+  assert.equal(world.passes[0]?.length, FRONTENDS)
+  await world.loop.close()
+})
+
+test('SyncLoop takes a bounded part of a large Service into each later pass, and other changes into the next one', async () => {
+  const world = new World()
+  world.loop.open(true)
+  world.loop.resume()
+  await world.pass(() => world.passes.length > 0)
+  world.put(large(80))
+  world.loop.resume()
+  const told = (): number => world.passes.reduce((sum, keys) => sum + keys.length, 0)
+  await world.pass(() => told() > 1000)
+  assert.ok(told() < FRONTENDS / 2)
+  world.put(SERVICE)
+  const before = world.passes.length
+  await world.pass(() => world.passes.flat().includes('10.96.0.1:80/tcp'))
+  assert.ok(world.passes.length - before <= 2, `it waited for ${world.passes.length - before} passes`)
+  await world.pass(() => told() === FRONTENDS + 1)
+  const sizes = world.passes.slice(1).map((keys) => keys.length)
+  assert.ok(Math.max(...sizes) <= 450, `${sizes}`)
+  await world.loop.close()
+})
+
+test('SyncLoop comes to a pass although a large Service changes all the time', async () => {
+  const world = new World(0)
+  world.put(large(80))
+  world.loop.open(true)
+  let port = 81
+  const changing = setInterval(() => world.put(large(port++)), 1)
+  try {
+    await world.pass(() => world.passes.length > 10)
+  } finally {
+    clearInterval(changing)
+  }
+  await world.loop.close()
+})
