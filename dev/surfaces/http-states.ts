@@ -65,9 +65,9 @@ const STORIES: Readonly<Record<string, () => Story>> = {
   'node tainted DeletionCandidateOfClusterAutoscaler': () =>
     healthy().node({ taintKeys: ['DeletionCandidateOfClusterAutoscaler'] }),
   'node has a deletionTimestamp': () => healthy().node({ deleting: true }),
-  // The recorder marked the Node as being deleted first; without that its last state would be an eligible one.
+  // Recorded after the one before: the Node stays what it was last.
   'node object gone': () => healthy().node({ deleting: true }).node(undefined),
-  'node created again': () => healthy().node(undefined).node({}),
+  'node created again': () => healthy().node({ deleting: true }).node(undefined).node({}),
   '5 s after IPv6 syncs began to fail (timeout 10 s)': () => healthy().failing('IPv6').after(5),
   '14 s after IPv6 syncs began to fail': () => healthy().failing('IPv6').after(9).pass().after(5),
   'both families fail': () => healthy().failing('IPv6').after(14).failing('IPv4', 'IPv6').after(14).pass(),
