@@ -135,8 +135,7 @@ async function runToEnd(
   const code = await runInKernel(choice, {
     command,
     cwd: ROOT,
-    // User-mode Linux 7.2 loses io_uring completions and crashes on unmapping them; libuv uses them where it may.
-    env: choice.kind === 'uml' ? { ...process.env, UV_USE_IO_URING: '0' } : process.env,
+    env: process.env,
     timeoutMs,
     signal,
     stdout: (chunk) => {

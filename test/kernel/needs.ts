@@ -7,6 +7,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { release } from 'node:os'
 import { join } from 'node:path'
+import { chosenKernel } from '../../dev/kernel/choice.ts'
 
 export type Need =
   /** nf_tables with the nft program */
@@ -28,6 +29,8 @@ export type Need =
   /** the folder beside the project, or a path in it: `shared:oracle/api` */
   | 'shared'
   | `shared:${string}`
+  /** a kernel of its own, in a guest; not this machine's */
+  | 'guest'
   /** a program in PATH, `program:gcc` */
   | `program:${string}`
 
@@ -58,6 +61,7 @@ function probe(need: Need): boolean {
   if (need === 'sctp-sockets') return succeeds(`perl -e 'exit !socket(S, 2, 1, 132)'`)
   if (need.startsWith('ip_vs_')) return succeeds(`ipvsadm -A -t 192.0.2.1:1 -s ${need.slice('ip_vs_'.length)}`)
   if (need.startsWith('ipset:')) return succeeds(`ipset create probe ${need.slice('ipset:'.length)}`)
+  if (need === 'guest') return chosenKernel(process.env)?.kind !== 'host'
   if (need.startsWith('program:')) return succeeds(`command -v ${need.slice('program:'.length)}`)
   if (need.startsWith('kernel>=')) return isAtLeast(release(), need.slice('kernel>='.length))
   const shared = join(import.meta.dirname, '../../../shared')
