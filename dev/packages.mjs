@@ -6,7 +6,7 @@ import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
 import { Unmet, finish, say, tail } from './progress.mjs'
 
-/** Program (or absolute path) to Debian package. */
+/** Program (or absolute path, of any file) to Debian package. */
 const packageOf = {
   ip: 'iproute2',
   ipvsadm: 'ipvsadm',
@@ -20,6 +20,9 @@ const packageOf = {
   'qemu-system-x86_64': 'qemu-system-x86',
   'dpkg-deb': 'dpkg',
   '/bin/busybox': 'busybox-static',
+  gcc: 'gcc',
+  '/usr/include/stdio.h': 'libc6-dev',
+  strace: 'strace',
 }
 
 /** @param {string} program */
@@ -28,7 +31,7 @@ export function findProgram(program) {
   const candidates = program.startsWith('/') ? [program] : folders.map((folder) => join(folder, program))
   return candidates.find((path) => {
     try {
-      accessSync(path, constants.X_OK)
+      accessSync(path, program.startsWith('/') ? constants.R_OK : constants.X_OK)
       return true
     } catch {
       return false
