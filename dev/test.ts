@@ -40,7 +40,6 @@ const ended = (result: FileResult): void => {
 const isWithoutIpv6 = (file: string): boolean => file.startsWith('test/kernel/no-ipv6/')
 const isKernelTest = (file: string): boolean => file.startsWith('test/kernel/')
 const files = globSync('test/**/*.test.ts', { cwd: project })
-  .filter((file) => !file.startsWith('test/bench/'))
   .filter((file) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern)))
   .sort()
 const startedAt = performance.now()
