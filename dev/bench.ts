@@ -1,33 +1,48 @@
 /**
- * `npm run bench`: for each size boots the kernel twice, once for the floor and once for the program, and prints a table
- * or one JSON object a line. Progress goes to stderr.
- * What could break: deleted destinations slow the kernel down for two minutes, so nothing is measured in a used kernel.
+ * `npm run bench`: measures the programs at each size, in fresh boots, and prints a report or one JSON object a line. Progress goes to
+ * stderr.
  */
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { accessSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { loadavg, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
+import { boot, type BootOptions } from './bench/boot.ts'
+import { type Calibration, medianCalibration, parseCalibration } from './bench/calibration.ts'
+import { formatComparison } from './bench/compare.ts'
+import { compile } from './bench/compile.ts'
 import { compileFloor, parseFloor } from './bench/floor.ts'
-import type { GuestTask } from './bench/guest.ts'
-import type { Measured } from './bench/measure.ts'
+import type { GuestTask, GuestWork } from './bench/guest.ts'
+import { IPTABLES_PROBE, probeReason } from './bench/iptables-probe.ts'
+import { type Disturbance, takeProcessor } from './bench/machine.ts'
 import { type BenchOptions, parseBenchOptions } from './bench/options.ts'
-import { type BenchResult, formatJson, formatResults } from './bench/result.ts'
+import { appendRun, commitOf, readRuns, type Run } from './bench/record.ts'
+import { COLOURED, formatMachine, formatReport, formatTrust, PLAIN } from './bench/report.ts'
+import { formatJson, type Measured, type Mode, type Repetitions, type Subject, summarise } from './bench/result.ts'
+import { percentile } from './bench/statistics.ts'
+import { reasonsAgainst } from './bench/trust.ts'
 import { bundle } from './bundle.ts'
 import { CHOICE_VARIABLE, chosenKernel, describeKernel, type KernelChoice } from './kernel/choice.ts'
-import { runInKernel } from './kernel/run.ts'
 
 const ROOT = join(import.meta.dirname, '..')
-/** Processes that want to run before we start any. */
-const BUSY_LOAD = 0.5
 const FLOOR_TIMEOUT_MS = 300_000
+const PROBE_TIMEOUT_MS = 60_000
+/** A short floor is noisy: it is written several times in a boot, each time in a network namespace of its own. */
+const FLOORS_IN_A_BOOT = 5
+const SHORT_FLOOR_SERVICES = 2_000
 
 const say = (text: string): void => {
   process.stderr.write(`${text}\n`)
 }
 
 async function main(args: readonly string[]): Promise<number> {
-  const options = parseBenchOptions(args)
+  const kubeProxy = process.env['KUBE_PROXY'] || undefined
+  const options = parseBenchOptions(args, kubeProxy !== undefined)
   if ('error' in options) {
-    say(options.error)
+    say(`${options.error}; npm run bench -- --help tells which options there are`)
+    return 2
+  }
+  if (options.compare !== undefined) return compareLastTwo(options.compare)
+  if (kubeProxy !== undefined && !isExecutable(kubeProxy)) {
+    say(`KUBE_PROXY names ${kubeProxy}, which is not there or not executable.`)
     return 2
   }
   const choice = chosenKernel(process.env)
@@ -35,9 +50,6 @@ async function main(args: readonly string[]): Promise<number> {
     say(`The bench needs a kernel with IPVS (${CHOICE_VARIABLE} is empty): run it as npm run bench.`)
     return 1
   }
-  say(`Kernel: ${describeKernel(choice)}`)
-  const [load = 0] = loadavg()
-  if (load > BUSY_LOAD) say(`Other work runs on this machine (load ${load.toFixed(1)}): all times will be too long.`)
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => abort.abort())
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-bench-'))
@@ -45,7 +57,8 @@ async function main(args: readonly string[]): Promise<number> {
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   const bundled = mkdtempSync(join(ROOT, '.cache/bench-'))
   try {
-    await runSizes(options, choice, { folder, bundled }, abort.signal)
+    const bench = new Bench({ options, choice, folder, bundled, kubeProxy, signal: abort.signal })
+    print(await bench.run())
     return 0
   } catch (error) {
     if (abort.signal.aborted) return 130
@@ -56,99 +69,253 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-async function runSizes(
-  options: BenchOptions,
-  choice: KernelChoice,
-  { folder, bundled }: { readonly folder: string; readonly bundled: string },
-  signal: AbortSignal,
-): Promise<void> {
-  const floor = await compileFloor(folder, process.env)
-  if ('missing' in floor) say(`No floor: ${floor.missing}`)
-  const entry =
-    options.proxy === undefined
-      ? (await bundle({ directory: bundled, minify: options.profile === undefined })).entry
-      : ''
-  const results: BenchResult[] = []
-  for (const services of options.sizes) {
-    const floorMs =
-      'missing' in floor ? null : await runFloor(floor.program, services, options.endpoints, choice, signal)
-    say(`  ${services} x ${options.endpoints}: floor ${floorMs?.toFixed(1) ?? 'not measured'} ms`)
-    const own = mkdtempSync(join(folder, 'size-'))
-    const measured = await runMeasurement(taskOf(options, services, own, entry), choice, signal)
-    const result = { ...measured, floorMs, floorRatio: ratio(measured.coldStartMs, floorMs) }
-    results.push(result)
-    if (options.output === 'json') process.stdout.write(`${formatJson(result)}\n`)
-  }
-  if (options.output === 'text') process.stdout.write(`${formatResults(results)}\n`)
-}
-
-function taskOf(options: BenchOptions, services: number, folder: string, entry: string): GuestTask {
-  const { endpoints, changes, idleSeconds, slope, nodeFlags, proxy, profile } = options
-  return {
-    services,
-    endpoints,
-    changes,
-    idleSeconds,
-    slope,
-    nodeFlags,
-    folder,
-    entry,
-    ...(proxy === undefined ? {} : { proxy }),
-    ...(profile === undefined ? {} : { profile }),
+/** 0 when they agree, 1 when not. */
+function compareLastTwo(file: string): number {
+  try {
+    const [before, after] = readRuns(file).slice(-2)
+    if (before === undefined || after === undefined) {
+      say(`${file} holds fewer than two runs`)
+      return 2
+    }
+    const { text, agree } = formatComparison(before, after)
+    process.stdout.write(`${text}\n`)
+    return agree ? 0 : 1
+  } catch (error) {
+    say(error instanceof Error ? error.message : String(error))
+    return 2
   }
 }
 
-async function runFloor(
-  program: string,
-  services: number,
-  endpoints: number,
-  choice: KernelChoice,
-  signal: AbortSignal,
-): Promise<number | null> {
-  const { code, stdout } = await runToEnd(
-    [program, String(services), String(endpoints)],
-    FLOOR_TIMEOUT_MS,
-    choice,
-    signal,
-  )
-  if (code !== 0) say(`the floor program ended with code ${code}`)
-  return parseFloor(stdout)
+function print(run: Run): void {
+  const { output, jsonFile } = run.options
+  if (output === 'json') {
+    for (const result of run.results) process.stdout.write(`${formatJson(result)}\n`)
+    say(`${formatMachine(run, PLAIN)}\n\n${formatTrust(run, PLAIN)}`)
+  } else {
+    const coloured = process.stdout.isTTY && !process.env['NO_COLOR']
+    process.stdout.write(`${formatReport(run, coloured ? COLOURED : PLAIN)}\n`)
+  }
+  if (jsonFile !== undefined) appendRun(jsonFile, run)
 }
 
-async function runMeasurement(task: GuestTask, choice: KernelChoice, signal: AbortSignal): Promise<Measured> {
-  const command = [process.execPath, join(ROOT, 'dev/bench/guest.ts'), JSON.stringify(task)]
-  const timeoutMs = 1_200_000 + task.idleSeconds * 1000 + (task.slope ? 3_600_000 : 0)
-  const { code, stdout } = await runToEnd(command, timeoutMs, choice, signal)
-  if (code !== 0) throw new Error(`the measurement of ${task.services} Services ended with code ${code}`)
-  return JSON.parse(stdout) as Measured // written by bench/guest.ts
+interface BenchSetting {
+  readonly options: BenchOptions
+  readonly choice: KernelChoice
+  /** For what the host and the guest write. */
+  readonly folder: string
+  /** For the bundle. */
+  readonly bundled: string
+  readonly kubeProxy: string | undefined
+  readonly signal: AbortSignal
 }
 
-/** Its stderr is ours. */
-async function runToEnd(
-  command: readonly string[],
-  timeoutMs: number,
-  choice: KernelChoice,
-  signal: AbortSignal,
-): Promise<{ readonly code: number; readonly stdout: string }> {
-  signal.throwIfAborted()
-  let stdout = ''
-  const code = await runInKernel(choice, {
-    command,
-    cwd: ROOT,
-    // User-mode Linux 7.2 loses io_uring completions and crashes on unmapping them; libuv uses them where it may.
-    env: choice.kind === 'uml' ? { ...process.env, UV_USE_IO_URING: '0' } : process.env,
-    timeoutMs,
-    signal,
-    stdout: (chunk) => {
-      stdout += chunk.toString()
-    },
-    stderr: (chunk) => process.stderr.write(chunk),
-  })
-  signal.throwIfAborted()
-  return { code, stdout }
+class Bench {
+  readonly #setting: BenchSetting
+  readonly #disturbances: Disturbance[] = []
+  readonly #calibrations: Calibration[] = []
+  #release: string | null = null
+  #boots: BootOptions
+
+  constructor(setting: BenchSetting) {
+    this.#setting = setting
+    this.#boots = { choice: setting.choice, cwd: ROOT, signal: setting.signal }
+  }
+
+  async run(): Promise<Run> {
+    const { options, choice, folder, kubeProxy } = this.#setting
+    const at = new Date().toISOString()
+    const average = loadavg()
+    const modes = await this.#possibleModes()
+    const calibrate = await compile(join(import.meta.dirname, 'bench/calibrate.c'), folder)
+    if ('missing' in calibrate) say(`No calibration: ${calibrate.missing}`)
+    const floor = modes.includes('ipvs') ? await compileFloor(folder, process.env) : { missing: '' }
+    if ('missing' in floor && floor.missing !== '') say(`No floor: ${floor.missing}`)
+    const programs = {
+      'kube-ipvs': options.proxy === undefined ? await this.#bundle() : '',
+      'kube-proxy': kubeProxy === undefined ? '' : resolve(kubeProxy),
+      other: options.proxy ?? '',
+    }
+    const freeCalibration =
+      'missing' in calibrate || options.native ? undefined : await this.#calibrateFree(calibrate.program)
+    const machine = await takeProcessor()
+    this.#boots = { ...this.#boots, processor: machine.processor }
+    say(
+      `Kernel: ${describeKernel(choice)}; everything is kept on processor ${machine.processor} of ${machine.processors}`,
+    )
+    const scripts = {
+      calibrate: 'missing' in calibrate ? undefined : calibrate.program,
+      floor: 'missing' in floor ? undefined : floor.program,
+    }
+    const results = []
+    for (const services of options.sizes) results.push(...(await this.#size(services, modes, programs, scripts)))
+    const reasons = reasonsAgainst({
+      disturbances: this.#disturbances,
+      calibrations: this.#calibrations,
+      results,
+    })
+    return {
+      at,
+      commit: commitOf(ROOT),
+      kernel: { kind: options.native ? 'native' : choice.kind, release: this.#release },
+      machine,
+      load: { average, ...medianDisturbance(this.#disturbances) },
+      calibration: medianCalibration(this.#calibrations) ?? null,
+      freeCalibration: freeCalibration ?? null,
+      trusted: reasons.length === 0,
+      reasons,
+      options,
+      results,
+    }
+  }
+
+  /** Those that were asked for, without iptables mode where the kernel cannot have it; rejects when nothing is left. */
+  async #possibleModes(): Promise<readonly Mode[]> {
+    const { modes, native } = this.#setting.options
+    if (!modes.includes('iptables')) return modes
+    const probe = ['unshare', '--net', 'sh', '-c', IPTABLES_PROBE]
+    const { code, stdout } = await boot(probe, PROBE_TIMEOUT_MS, this.#boots)
+    if (code === 0) return modes
+    const where = native ? "this machine's own kernel" : 'this kernel'
+    const problem = `${where} does not take the rules of iptables mode: ${probeReason(stdout)}.`
+    const rest = modes.filter((mode) => mode !== 'iptables')
+    if (rest.length === 0) throw new Error(`${problem[0]?.toUpperCase()}${problem.slice(1)}`)
+    say(`iptables mode is not measured: ${problem}`)
+    return rest
+  }
+
+  /** Repetitions of all subjects take turns, so that what slows the machine down for a while slows all of them down. */
+  async #size(
+    services: number,
+    modes: readonly Mode[],
+    programs: Readonly<Record<Subject['program'], string>>,
+    scripts: { readonly calibrate: string | undefined; readonly floor: string | undefined },
+  ): Promise<ReturnType<typeof summarise>[]> {
+    const { options, kubeProxy } = this.#setting
+    const subjects = subjectsOf(modes, options.proxy !== undefined, kubeProxy !== undefined)
+    const floors: number[] = []
+    const measured = new Map<Subject, Measured[]>(subjects.map((subject) => [subject, []]))
+    for (let repeat = 0; repeat < options.repeats; repeat++) {
+      floors.push(...(await this.#floor(services, scripts)))
+      for (const subject of subjects) {
+        const task = this.#task(subject, services, programs[subject.program], repeat === 0 ? 'whole' : 'repeated')
+        measured.get(subject)?.push(await this.#measure(task))
+      }
+    }
+    for (const subject of subjects) {
+      const counts = await this.#count(this.#task(subject, services, programs[subject.program], 'counted'))
+      const [first, ...rest] = measured.get(subject) ?? []
+      if (first !== undefined) measured.set(subject, [{ ...first, ...counts }, ...rest])
+    }
+    const repetitionsOf = (subject: Subject): Repetitions => ({ ...subject, measured: measured.get(subject) ?? [] })
+    return subjects.map((subject) => {
+      const other = subjects.find((one) => one.program === 'kube-proxy' && one.mode === subject.mode)
+      return summarise(
+        repetitionsOf(subject),
+        subject.mode === 'ipvs' ? floors : [],
+        other === undefined || other === subject ? undefined : repetitionsOf(other),
+      )
+    })
+  }
+
+  #task(subject: Subject, services: number, command: string, work: GuestWork): GuestTask {
+    const { endpoints, changes, idleSeconds, slope, nodeFlags, profile } = this.#setting.options
+    const folder = mkdtempSync(join(this.#setting.folder, 'boot-'))
+    return {
+      ...subject,
+      services,
+      endpoints,
+      changes,
+      idleSeconds,
+      slope,
+      nodeFlags,
+      folder,
+      command,
+      work,
+      ...(profile === undefined ? {} : { profile }),
+    }
+  }
+
+  async #bundle(): Promise<string> {
+    const { options, bundled } = this.#setting
+    return (await bundle({ directory: bundled, minify: options.profile === undefined })).entry
+  }
+
+  async #calibrateFree(program: string): Promise<Calibration | undefined> {
+    return parseCalibration((await boot([program], FLOOR_TIMEOUT_MS, this.#boots)).stdout)
+  }
+
+  /** Calibrates and writes the floor; the times of the floors in milliseconds. */
+  async #floor(
+    services: number,
+    { calibrate, floor }: { readonly calibrate: string | undefined; readonly floor: string | undefined },
+  ): Promise<number[]> {
+    const { endpoints } = this.#setting.options
+    const times = floor === undefined ? 0 : services <= SHORT_FLOOR_SERVICES ? FLOORS_IN_A_BOOT : 1
+    const script = [
+      'uname -r',
+      ...(calibrate === undefined ? [] : [calibrate]),
+      ...Array.from(
+        { length: times },
+        () => `unshare --net sh -c 'ip link set lo up && exec ${floor} ${services} ${endpoints}' || exit; sleep 0.2`,
+      ),
+    ]
+    const { code, stdout, disturbance } = await boot(['sh', '-c', script.join('\n')], FLOOR_TIMEOUT_MS, this.#boots)
+    if (code !== 0) throw new Error(`the floor of ${services} Services ended with code ${code}`)
+    if (disturbance !== undefined) this.#disturbances.push(disturbance)
+    this.#release = stdout.split('\n', 1)[0] ?? null
+    const calibration = parseCalibration(stdout)
+    if (calibration !== undefined) this.#calibrations.push(calibration)
+    const floors = stdout.split('\n').flatMap((line) => parseFloor(line) ?? [])
+    if (floors.length > 0) say(`  ${services} x ${endpoints}, floor: ${floors.map((ms) => ms.toFixed(1)).join(' ')} ms`)
+    return floors
+  }
+
+  async #measure(task: GuestTask): Promise<Measured> {
+    const timeoutMs = 1_800_000 + task.idleSeconds * 1000 + (task.slope ? 3_600_000 : 0)
+    const { code, stdout, disturbance } = await boot(commandOf(task), timeoutMs, this.#boots)
+    if (code !== 0)
+      throw new Error(
+        `the measurement of ${task.program} in ${task.mode} mode at ${task.services} Services ended with code ${code}`,
+      )
+    if (disturbance !== undefined) this.#disturbances.push(disturbance)
+    return JSON.parse(stdout) as Measured // written by bench/guest.ts
+  }
+
+  /** Nothing where strace does not work: the counts stay null. */
+  async #count(task: GuestTask): Promise<Measured> {
+    const { code, stdout } = await boot(commandOf(task), 1_800_000, this.#boots)
+    if (code === 0) return JSON.parse(stdout) as Measured // written by bench/guest.ts
+    say(`System calls of ${task.program} in ${task.mode} mode were not counted at ${task.services} Services.`)
+    return {}
+  }
 }
 
-const ratio = (coldStartMs: number | null, floorMs: number | null): number | null =>
-  coldStartMs === null || floorMs === null ? null : coldStartMs / floorMs
+const commandOf = (task: GuestTask): string[] => [
+  process.execPath,
+  join(ROOT, 'dev/bench/guest.ts'),
+  JSON.stringify(task),
+]
+
+/** In each mode our own program (or the one that --proxy names), and kube-proxy beside it. */
+function subjectsOf(modes: readonly Mode[], isOther: boolean, withKubeProxy: boolean): Subject[] {
+  return modes.flatMap((mode: Mode): Subject[] => [
+    { program: isOther ? 'other' : 'kube-ipvs', mode },
+    ...(withKubeProxy ? [{ program: 'kube-proxy', mode } as const] : []),
+  ])
+}
+
+function medianDisturbance(all: readonly Disturbance[]): Disturbance {
+  const median = (pick: (one: Disturbance) => number): number => percentile(all.map(pick), 0.5) ?? 0
+  return { othersPercent: median((one) => one.othersPercent), stealPercent: median((one) => one.stealPercent) }
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
 
 process.exit(await main(process.argv.slice(2)))

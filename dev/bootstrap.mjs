@@ -16,7 +16,10 @@ import { Unmet, projectFolder, say } from './progress.mjs'
 const programs = {
   demo: { file: 'dev/demo.ts', tools: ['ip', 'iptables'] },
   test: { file: 'dev/test.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
-  bench: { file: 'dev/bench.ts', tools: ['ip', 'ipvsadm', 'iptables'] },
+  bench: {
+    file: 'dev/bench.ts',
+    tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'gcc', '/usr/include/stdio.h', 'strace'],
+  },
   surfaces: { file: 'dev/surfaces.ts', tools: [] },
   oracle: { file: 'dev/oracle.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
 }
@@ -37,12 +40,14 @@ try {
 /** @param {{ file: string, tools: string[] }} program */
 async function run(program) {
   await ensureDependencies()
-  const hostOnly = name === 'surfaces' || (name === 'test' && args.includes('--host-only'))
+  const comparesOnly = name === 'bench' && args.some((arg) => /^--compare(=|$)/.test(arg))
+  const hostOnly = name === 'surfaces' || comparesOnly || (name === 'test' && args.includes('--host-only'))
+  const native = name === 'bench' && args.includes('--native')
   const wantsKernel = process.env.KUBE_IPVS_SKIP_KERNEL !== '1' && !hostOnly
   let chosen = ''
   if (wantsKernel) {
     await ensurePackages(program.tools)
-    chosen = JSON.stringify(await chooseKernel(process.env))
+    chosen = JSON.stringify(native ? { kind: 'host' } : await chooseKernel(process.env))
   }
   const node = join(projectFolder, 'node_modules/.bin/node')
   const child = spawn(node, [join(projectFolder, program.file), ...args], {

@@ -33,15 +33,30 @@ ${kernels}
 `,
   bench: `npm run bench                          100, 1,000 and 10,000 Services with 5 endpoints each, as a table
 npm run bench -- --services N          one size (again for more); --endpoints M
-npm run bench -- --output json         one JSON object a line for each size
-npm run bench -- --proxy 'COMMAND'     another proxy on the same API server and kernel; {kubeconfig} and {config} in
-                                       COMMAND stand for the paths it needs
+npm run bench -- --mode MODE           ipvs (default) or iptables; again for both
+KUBE_PROXY=PATH npm run bench          also that kube-proxy, beside ours, in both modes, with the ratios
+npm run bench -- --native              iptables mode in a network namespace of this machine's own kernel, no guest
+npm run bench -- --repeats N           fresh boots for each program (default 3); medians, with the least and the most
+npm run bench -- --output json         one JSON object a line for each size, program and mode
+npm run bench -- --json-file FILE      also appends one object for the whole run: commit, kernel, calibration, results
+npm run bench -- --compare FILE        measures nothing: do the ratios of the last two runs in FILE agree within 10 %?
+npm run bench -- --proxy 'COMMAND'     another proxy in our place; {kubeconfig} and {config} in COMMAND stand for the
+                                       paths that it needs
 npm run bench -- --slope               also how memory grows over 10,000 changes
 npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
 
-Cold start, one change, a burst of 10 % of the Services, idle processor time and memory, with the counts of netlink
-messages and processes, beside the floor of raw netlink (dev/bench/floor.c; it needs gcc). Each measurement is a
-fresh boot. On user-mode Linux the program has one CPU to itself and everything else the other one.
+Cold start, one change, a burst of 10 % of the Services, processor time at rest and memory; beside the times what no
+machine changes: system calls, page faults, context switches, netlink messages and datagrams, processes, bytes read from
+the API server. In ipvs mode also the floor, raw netlink from C (dev/bench/floor.c).
+
+How it is measured: each measurement is a fresh boot. Guest, API server, program and the bench's own looks share one
+processor of this machine, the one that was idlest at the start, and the guest has one processor. A wake-up on another
+core costs a different time on every machine, and a system call of user-mode Linux contains two; on one core they are
+context switches. Cold start, changes and burst are repeated, the programs taking turns; rest and memory are measured in
+the first boot. System calls are counted by strace in a boot of its own that is not timed. Processor time and page
+faults include children that have ended. The calibration tells what ordinary things cost in the guest. The bench says
+so when the machine was too busy for its figures to be compared. In iptables mode both programs have a minSyncPeriod
+of 1 s, for which a single change waits.
 
 ${kernels}
 `,

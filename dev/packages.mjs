@@ -6,7 +6,7 @@ import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
 import { Unmet, finish, say, tail } from './progress.mjs'
 
-/** Program (or absolute path) to Debian package. */
+/** Program (or absolute path, of any file) to Debian package. */
 const packageOf = {
   ip: 'iproute2',
   ipvsadm: 'ipvsadm',
@@ -27,6 +27,9 @@ const packageOf = {
   xz: 'xz-utils',
   strip: 'binutils',
   '/bin/busybox': 'busybox-static',
+  gcc: 'gcc',
+  '/usr/include/stdio.h': 'libc6-dev',
+  strace: 'strace',
 }
 
 /** @param {string} program */
@@ -35,7 +38,7 @@ export function findProgram(program) {
   const candidates = program.startsWith('/') ? [program] : folders.map((folder) => join(folder, program))
   return candidates.find((path) => {
     try {
-      accessSync(path, constants.X_OK)
+      accessSync(path, program.startsWith('/') ? constants.R_OK : constants.X_OK)
       return true
     } catch {
       return false

@@ -1,24 +1,23 @@
 /**
- * The tests' API server in a process of its own, and the changes that the bench makes through it.
- * What could break: addresses are worked out here as that process does, from the number of changes so far; nobody else
- * may change anything in it.
+ * The tests' API server in a process of its own, and the changes that the bench makes through it. Addresses are worked out here
+ * as that process does, from the number of changes so far, so nobody else may change anything in it.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
-import { clusterIpOf, endpointAddress } from '../../test/api-server/generate.ts'
-import type { Expected } from './kernel-view.ts'
+import { clusterIpOf, endpointAddress, namespaceOf, serviceName } from '../../test/api-server/generate.ts'
+import { costOf } from './program-cost.ts'
+import type { Expected } from './table-view.ts'
 
 const MAIN = join(import.meta.dirname, '../../test/api-server/main.ts')
 const READY_MS = 120_000
-const SERVICE_PORT = 80
 const ENDPOINT_PORT = 8080
 
 /** Objects were written; `atMs` is when, as `monotonicMs` tells it. */
 export interface Written {
   readonly atMs: number
-  /** The virtual servers concerned as they shall be. */
+  /** The Services concerned as the table must have them. */
   readonly expected: readonly Expected[]
 }
 
@@ -66,22 +65,33 @@ export class ApiServer {
     return Array.from({ length: this.#services }, (_, service) => this.#fresh(service))
   }
 
+  /** Bytes it has written to its clients so far. */
+  async bytesSent(): Promise<number> {
+    const { bytesSent = 0 } = await this.#ask('GET', '/counts')
+    return bytesSent
+  }
+
+  /** Its own processor time so far, in milliseconds. */
+  cpuMs(): number {
+    return costOf(this.#child.pid ?? 0).cpuMs
+  }
+
   /** Replaces one endpoint of one Service; the Services get their turn in an order that jumps about. */
   async change(): Promise<Written & { readonly added: string }> {
     this.#turn = (this.#turn + 7919) % this.#services
-    const { atNs, addresses = [] } = await this.#post(`/endpoints?service=${this.#turn}`)
+    const { atNs, addresses = [] } = await this.#ask('POST', `/endpoints?service=${this.#turn}`)
     this.#generation++
     const added = addresses[this.#generation % addresses.length]
     return {
       atMs: Number(atNs) / 1e6,
-      expected: [virtualServer(this.#turn, addresses)],
+      expected: [expectedOf(this.#turn, addresses)],
       added: `${added}:${ENDPOINT_PORT}`,
     }
   }
 
   /** Replaces every endpoint of so many percent of the Services, in one go. */
   async burst(percent: number): Promise<Written> {
-    const { atNs } = await this.#post(`/replace?percent=${percent}`)
+    const { atNs } = await this.#ask('POST', `/replace?percent=${percent}`)
     this.#generation++
     const step = Math.max(1, Math.round(100 / percent))
     const expected: Expected[] = []
@@ -98,7 +108,7 @@ export class ApiServer {
   }
 
   #fresh(service: number): Expected {
-    return virtualServer(
+    return expectedOf(
       service,
       Array.from({ length: this.#endpoints }, (_, endpoint) =>
         endpointAddress(service, endpoint, this.#endpoints, this.#generation),
@@ -106,8 +116,8 @@ export class ApiServer {
     )
   }
 
-  async #post(path: string): Promise<{ readonly atNs: string; readonly addresses?: string[] }> {
-    const sent = request(`${this.#control}${path}`, { method: 'POST', agent: this.#agent }).end()
+  async #ask(method: 'GET' | 'POST', path: string): Promise<Answer> {
+    const sent = request(`${this.#control}${path}`, { method, agent: this.#agent }).end()
     const [response] = await once(sent, 'response')
     let text = ''
     for await (const chunk of response) text += chunk
@@ -115,10 +125,18 @@ export class ApiServer {
   }
 }
 
-function virtualServer(service: number, addresses: readonly string[]): Expected {
+interface Answer {
+  /** Of a change. */
+  readonly atNs?: string
+  readonly addresses?: string[]
+  /** Of the counts. */
+  readonly bytesSent?: number
+}
+
+function expectedOf(service: number, addresses: readonly string[]): Expected {
   return {
+    port: `${namespaceOf(service)}/${serviceName(service)}:http`,
     address: clusterIpOf(service),
-    port: SERVICE_PORT,
-    realServers: new Set(addresses.map((address) => `${address}:${ENDPOINT_PORT}`)),
+    endpoints: new Set(addresses.map((address) => `${address}:${ENDPOINT_PORT}`)),
   }
 }

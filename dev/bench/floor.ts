@@ -2,28 +2,14 @@
  * The floor: how long the kernel alone takes for the same tables, which a C program writes: `floor.c` beside this file, or the
  * source that KUBE_IPVS_FLOOR names. Without a compiler the bench runs without a floor and says so.
  */
-import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
+import { compile } from './compile.ts'
 
-const run = promisify(execFile)
 const DEFAULT_SOURCE = join(import.meta.dirname, 'floor.c')
 
 /** Path of the compiled program in `folder`, or why there is none. */
-export async function compileFloor(
-  folder: string,
-  env: NodeJS.ProcessEnv,
-): Promise<{ readonly program: string } | { readonly missing: string }> {
-  const source = resolve(env['KUBE_IPVS_FLOOR'] ?? DEFAULT_SOURCE)
-  if (!existsSync(source)) return { missing: `${source} is not there` }
-  const program = join(folder, 'floor')
-  try {
-    await run('gcc', ['-O2', '-w', '-o', program, source], { timeout: 60_000 })
-    return { program }
-  } catch (error) {
-    return { missing: `gcc does not compile ${source}: ${error instanceof Error ? error.message : String(error)}` }
-  }
+export function compileFloor(folder: string, env: NodeJS.ProcessEnv): ReturnType<typeof compile> {
+  return compile(resolve(env['KUBE_IPVS_FLOOR'] ?? DEFAULT_SOURCE), folder)
 }
 
 /** The total in what the program prints, in milliseconds: virtual servers, real servers, addresses and one set. */

@@ -1,68 +1,74 @@
 /**
- * The part of the bench that runs in the test kernel: API server, the program measured, and this process that looks on.
- * Prints one line of JSON (Measured) on stdout.
- * What could break: the guest sees the host's files, so what is written here goes into the folder that the host deletes.
+ * The part of the bench that runs in the measured kernel: API server, the program measured, and this process that looks on.
+ * Prints one line of JSON (Measured) on stdout. A guest sees the host's files, so all that is written here goes into the folder
+ * that the host deletes.
  */
 import { execFileSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ApiServer } from './api-server.ts'
-import { KernelView } from './kernel-view.ts'
+import { IptablesTable } from './iptables-table.ts'
+import { IpvsTable } from './ipvs-table.ts'
 import { MeasuredProgram } from './measured-program.ts'
-import { measure } from './measure.ts'
+import { countSystemCalls, measure, type MeasureOptions } from './measure.ts'
 import type { BenchOptions } from './options.ts'
+import type { Mode, Subject } from './result.ts'
+import { TableView } from './table-view.ts'
+
+/** What is done in one boot: everything, what is repeated in fresh boots, or counting without timing. */
+export type GuestWork = 'whole' | 'repeated' | 'counted'
 
 /** What the host hands over, as one argument of JSON. */
 export interface GuestTask
-  extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope' | 'nodeFlags' | 'proxy' | 'profile'> {
+  extends Subject,
+    Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope' | 'nodeFlags' | 'profile'> {
+  readonly work: GuestWork
   readonly services: number
   /** For configuration, logs and readings. */
   readonly folder: string
-  /** The bundle's entry. */
-  readonly entry: string
+  /** The bundle's entry, kube-proxy's path, or the command line that --proxy names. */
+  readonly command: string
 }
 
 const NODE_NAME = 'node0'
 /** As the API server's Node object has it. */
 const NODE_ADDRESS = '172.18.0.2'
+/** Loopback will do where the kernel has no dummy links (a machine's own, for iptables mode). */
+const ADD_ADDRESS = `
+ip link add eth0 type dummy 2>/dev/null && ip link set eth0 up && ip address add ${NODE_ADDRESS}/24 dev eth0 ||
+  ip address add ${NODE_ADDRESS}/32 dev lo`
 
 async function main(task: GuestTask): Promise<void> {
   const { services, endpoints, folder } = task
-  const say = (text: string): void => {
-    process.stderr.write(`  ${services} x ${endpoints}: ${text}\n`)
-  }
-  execFileSync('sh', [
-    '-ec',
-    `ip link add eth0 type dummy; ip link set eth0 up; ip address add ${NODE_ADDRESS}/24 dev eth0`,
-  ])
-  const pin = pinning()
-  if (pin) execFileSync('taskset', ['-a', '-c', '-p', '0', String(process.pid)], { stdio: 'ignore' })
+  execFileSync('sh', ['-ec', ADD_ADDRESS])
   const api = await ApiServer.start(services, endpoints, NODE_NAME)
-  const kernel = await KernelView.open()
+  const table = new TableView(task.mode === 'ipvs' ? await IpvsTable.open() : new IptablesTable())
   try {
-    const paths = writeConfiguration(folder, api.url)
-    const start = (): MeasuredProgram =>
-      new MeasuredProgram({
-        command: [...(pin ? ['taskset', '-c', '1'] : []), ...commandOf(task, paths)],
-        logFile: join(folder, 'program.log'),
-        ...(task.proxy === undefined ? { probeFile: join(folder, 'readings') } : {}),
-      })
-    const { program, result } = await measure({ ...task, api, kernel, start, say })
+    const command = commandOf(task, writeConfiguration(folder, task.mode, api.url))
+    const options: MeasureOptions = {
+      ...task,
+      whole: task.work === 'whole',
+      api,
+      table,
+      start: (stopped) =>
+        new MeasuredProgram({
+          command,
+          stopped,
+          logFile: join(folder, 'program.log'),
+          // iptables mode has no netlink connections to count.
+          ...(task.program === 'kube-ipvs' && task.mode === 'ipvs' ? { probeFile: join(folder, 'readings') } : {}),
+        }),
+      say: (text) =>
+        process.stderr.write(`  ${services} x ${endpoints}, ${task.program} in ${task.mode} mode: ${text}\n`),
+    }
+    const { program, result } =
+      task.work === 'counted' ? await countSystemCalls(options, join(folder, 'system-calls')) : await measure(options)
     await program.stop()
     process.stdout.write(`${JSON.stringify(result)}\n`)
   } finally {
-    kernel.close()
+    table.close()
     await api.stop()
   }
-}
-
-/**
- * User-mode Linux runs one thread of a process at a time, and the others spin for their turn on the other processor: they
- * take it from whoever could use it. So the program measured gets one processor for itself and all the rest the other.
- */
-function pinning(): boolean {
-  return availableParallelism() > 1 && readFileSync('/proc/cpuinfo', 'utf8').includes('User Mode Linux')
 }
 
 interface ConfigurationPaths {
@@ -71,14 +77,22 @@ interface ConfigurationPaths {
 }
 
 function commandOf(task: GuestTask, { kubeconfig, config }: ConfigurationPaths): string[] {
-  if (task.proxy !== undefined)
-    return ['sh', '-c', `exec ${task.proxy.replaceAll('{kubeconfig}', kubeconfig).replaceAll('{config}', config)}`]
-  const profile =
-    task.profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${task.profile}`, '--cpu-prof-interval=200']
-  return [process.execPath, ...task.nodeFlags, ...profile, task.entry, '--config', config]
+  const { command, profile } = task
+  switch (task.program) {
+    case 'kube-ipvs': {
+      const profiling =
+        profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`, '--cpu-prof-interval=200']
+      return [process.execPath, ...task.nodeFlags, ...profiling, command, '--config', config]
+    }
+    case 'kube-proxy':
+      return [command, `--config=${config}`]
+    case 'other':
+      return ['sh', '-c', `exec ${command.replaceAll('{kubeconfig}', kubeconfig).replaceAll('{config}', config)}`]
+  }
 }
 
-function writeConfiguration(folder: string, url: string): ConfigurationPaths {
+/** The same for every program. */
+function writeConfiguration(folder: string, mode: Mode, url: string): ConfigurationPaths {
   const paths = { kubeconfig: join(folder, 'kubeconfig'), config: join(folder, 'config.yaml') }
   const kubeconfig = {
     apiVersion: 'v1',
@@ -91,9 +105,11 @@ function writeConfiguration(folder: string, url: string): ConfigurationPaths {
   const config = {
     apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
     kind: 'KubeProxyConfiguration',
-    mode: 'ipvs',
+    mode,
     hostnameOverride: NODE_NAME,
     clientConnection: { kubeconfig: paths.kubeconfig },
+    // A network namespace of the machine's own kernel cannot set these.
+    conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
   }
   // JSON is YAML.
   writeFileSync(paths.kubeconfig, JSON.stringify(kubeconfig))

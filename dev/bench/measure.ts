@@ -1,27 +1,32 @@
 /**
- * One measurement of one size: cold start, single changes, a burst, idle, then the event loop, in this order.
- * What could break: each phase starts from a settled table; drains of the phase before are waited for.
+ * One measurement of one size in one boot: cold start, single changes, a burst; in a whole one also idle time, the event loop and,
+ * when it is asked for, growth. Each phase starts from a settled table; drains of the phase before are waited for.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/daemon/bench-probe.ts'
 import type { ApiServer } from './api-server.ts'
 import { monotonicMs } from './clock.ts'
-import type { KernelView } from './kernel-view.ts'
-import { type MeasuredProgram, processesStarted } from './measured-program.ts'
+import type { MeasuredProgram } from './measured-program.ts'
 import type { BenchOptions } from './options.ts'
-import type { BenchResult } from './result.ts'
+import { type ProgramCost, processesBetween, processNumber } from './program-cost.ts'
+import type { Measured } from './result.ts'
 import { percentile, slope } from './statistics.ts'
+import { startCounting } from './system-calls.ts'
+import type { TableView } from './table-view.ts'
 
 export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'> {
   readonly services: number
+  /** Also what needs a rest: idle time, memory after it, the event loop. */
+  readonly whole: boolean
   readonly api: ApiServer
-  readonly kernel: KernelView
-  readonly start: () => MeasuredProgram
+  readonly table: TableView
+  readonly start: (stopped: boolean) => MeasuredProgram
   readonly say: (text: string) => void
 }
 
-/** As long as the table may take to be complete. */
+/** As long as the table may take to be complete, and under strace. */
 const COLD_START_MS = 600_000
+const COUNTED_COLD_START_MS = 900_000
 const CHANGE_MS = 60_000
 const BURST_MS = 120_000
 /** As long as all single changes may take together, for slow programs. */
@@ -30,59 +35,45 @@ const CHANGES_MS = 60_000
 const SETTLE_MS = 4_000
 const BETWEEN_CHANGES_MS = 20
 const BURST_PERCENT = 10
+/** Changes while system calls are counted. */
+const COUNTED_CHANGES = 50
 /** Changes while the event loop is watched, and the rest after them, in which an audit starts (syncPeriod is 30 s). */
 const WATCHED_CHANGES = 50
 const WATCHED_REST_MS = 35_000
 const SLOPE_CHANGES = 10_000
 const SLOPE_FROM = 2_000
 
-export type Measured = Omit<BenchResult, 'floorMs' | 'floorRatio'>
-
-/** The program is started here and still runs afterwards. */
+/** The program is started here, and ended when something fails. */
 export async function measure(
   options: MeasureOptions,
 ): Promise<{ readonly program: MeasuredProgram; readonly result: Measured }> {
-  const { services, endpoints, api, kernel, say } = options
-  const expected = api.expected()
-  const before = processesStarted()
-  const program = options.start()
+  const { services, endpoints, api, say } = options
+  const before = await readOutside(api)
+  const program = options.start(false)
   try {
-    const complete = await kernel.whenComplete(expected, program.startedMs + COLD_START_MS, () => program.isAlive)
-    if (!program.isAlive) throw new Error(`the program ended:\n${program.logTail}`)
-    if (complete === undefined) throw new Error(`no complete table in ${COLD_START_MS / 1000} s`)
-    const coldStartMs = complete - program.startedMs
-    say(`cold start ${coldStartMs.toFixed(0)} ms, peak ${program.memory().peakRssMiB.toFixed(0)} MiB`)
-    const coldStartProcesses = processesStarted() - before
+    const completeMs = await tableComplete(options, program, program.startedMs + COLD_START_MS)
+    const after = { own: program.cost(), ...(await readOutside(api)) }
+    const coldStartMs = completeMs - program.startedMs
+    say(
+      `cold start ${coldStartMs.toFixed(0)} ms, ${after.own.cpuMs} ms of processor time, peak ${program.memory().peakRssMiB.toFixed(0)} MiB`,
+    )
     await sleep(SETTLE_MS)
-    const [changes, cold] = await changePhase(options, program)
-    const [burstMs, burst] = await burstPhase(options, program)
-    const idle = await idlePhase(options, program)
-    const memory = program.memory()
-    const eventLoopMaxMs = await watchedPhase(options, program)
-    const rssSlopeMiB = options.slope ? await slopePhase(options, program) : null
+    const changes = await changePhase(options, program)
+    const burst = await burstPhase(options, program)
     const result: Measured = {
       services,
       endpoints,
       coldStartMs,
-      changeP50Ms: percentile(changes.timesMs, 0.5),
-      changeP99Ms: percentile(changes.timesMs, 0.99),
-      burstMs,
-      idleCpuPercent: idle.cpuPercent,
-      ...memory,
-      messagesPerChange: per(changes.cost.messages, changes.timesMs.length),
-      processesPerChange: per(changes.cost.processes, changes.timesMs.length),
-      eventLoopMaxMs,
-      datagramsPerChange: per(changes.cost.datagrams, changes.timesMs.length),
-      coldStartMessages: cold?.messages ?? null,
-      coldStartDatagrams: cold?.datagrams ?? null,
-      coldStartProcesses,
-      burstMessages: burst.messages,
-      burstDatagrams: burst.datagrams,
-      burstProcesses: burst.processes,
-      idleMessages: idle.cost.auditMessages,
-      idleProcesses: idle.cost.processes,
-      rssSlopeMiB,
-      changes: changes.timesMs.length,
+      coldStartCpuMs: after.own.cpuMs,
+      coldStartApiCpuMs: after.apiCpuMs - before.apiCpuMs,
+      coldStartMinorFaults: after.own.minorFaults,
+      coldStartMajorFaults: after.own.majorFaults,
+      coldStartContextSwitches: after.own.contextSwitches,
+      coldStartApiBytes: after.apiBytes - before.apiBytes,
+      coldStartProcesses: processesBetween(before.processNumber, after.processNumber),
+      ...changes,
+      ...burst,
+      ...(options.whole ? await restPhases(options, program) : {}),
     }
     return { program, result }
   } catch (error) {
@@ -91,117 +82,182 @@ export async function measure(
   }
 }
 
-/** What a phase cost; null where the program does not tell. */
-interface Cost {
-  readonly messages: number | null
-  readonly datagrams: number | null
-  readonly auditMessages: number | null
-  readonly processes: number
+/** System calls of a cold start and of single changes, nothing timed. `file` takes what strace writes. */
+export async function countSystemCalls(
+  options: MeasureOptions,
+  file: string,
+): Promise<{ readonly program: MeasuredProgram; readonly result: Measured }> {
+  const { api, table, say } = options
+  const program = options.start(true)
+  try {
+    const stopCold = await startCounting(program.pid, file)
+    program.go()
+    await tableComplete(options, program, program.startedMs + COUNTED_COLD_START_MS)
+    const coldStartSystemCalls = await stopCold()
+    await sleep(SETTLE_MS)
+    const stopChanges = await startCounting(program.pid, file)
+    const changes = Math.min(options.changes, COUNTED_CHANGES)
+    for (let index = 0; index < changes; index++)
+      await table.whenAdded(await api.change(), monotonicMs() + 10 * CHANGE_MS)
+    await sleep(SETTLE_MS)
+    const changeCalls = await stopChanges()
+    say(`${coldStartSystemCalls ?? 'no'} system calls at the start, ${changeCalls ?? 'none'} for ${changes} changes`)
+    return { program, result: { coldStartSystemCalls, systemCallsPerChange: per(changeCalls, changes) } }
+  } catch (error) {
+    await program.stop()
+    throw error
+  }
+}
+
+async function tableComplete(
+  { api, table }: MeasureOptions,
+  program: MeasuredProgram,
+  deadlineMs: number,
+): Promise<number> {
+  const complete = await table.whenComplete(api.expected(), deadlineMs, () => program.isAlive)
+  if (!program.isAlive) throw new Error(`the program ended:\n${program.logTail}`)
+  if (complete === undefined)
+    throw new Error(
+      `no complete table after ${((deadlineMs - program.startedMs) / 1000).toFixed(0)} s:\n${program.logTail}`,
+    )
+  return complete
+}
+
+/** What only a program with a probe tells, and what can be seen from outside. */
+interface Reading {
+  readonly own: ProgramCost
+  readonly probe: ProbeReading | undefined
+  readonly processNumber: number
+  readonly apiBytes: number
+  readonly apiCpuMs: number
+}
+
+async function readOutside(api: ApiServer): Promise<Pick<Reading, 'processNumber' | 'apiBytes' | 'apiCpuMs'>> {
+  return { processNumber: processNumber(), apiBytes: await api.bytesSent(), apiCpuMs: api.cpuMs() }
+}
+
+async function read(program: MeasuredProgram, api: ApiServer): Promise<Reading> {
+  // Two signals: the first starts to watch the event loop, the second stops that again.
+  await program.probe()
+  const probe = await program.probe()
+  return { own: program.cost(), probe, ...(await readOutside(api)) }
+}
+
+/** Runs `work`, waits until its drains are over, and tells what was read before and after. */
+async function reading<T>(
+  { api }: MeasureOptions,
+  program: MeasuredProgram,
+  work: () => Promise<T>,
+): Promise<[T, Reading, Reading]> {
+  const before = await read(program, api)
+  const result = await work()
+  await sleep(SETTLE_MS)
+  return [result, before, await read(program, api)]
 }
 
 const per = (amount: number | null, changes: number): number | null =>
   amount === null || changes === 0 ? null : amount / changes
 
-/** Runs `work`, waits until its drains are over, and tells what both together cost. */
-async function costing<T>(
-  program: MeasuredProgram,
-  work: () => Promise<T>,
-): Promise<[T, Cost, ProbeReading | undefined]> {
-  const before = await readCounters(program)
-  const processes = processesStarted()
-  const result = await work()
-  await sleep(SETTLE_MS)
-  const started = processesStarted() - processes
-  const after = await readCounters(program)
-  if (before === undefined || after === undefined)
-    return [result, { messages: null, datagrams: null, auditMessages: null, processes: started }, before]
-  return [
-    result,
-    {
-      messages: after.messages - before.messages,
-      datagrams: after.datagrams - before.datagrams,
-      auditMessages: after.auditMessages - before.auditMessages,
-      processes: started,
-    },
-    before,
-  ]
+/** A counter of the probe between two readings; null where there is no probe. */
+function counted(before: Reading, after: Reading, counter: 'messages' | 'datagrams' | 'auditMessages'): number | null {
+  return before.probe === undefined || after.probe === undefined ? null : after.probe[counter] - before.probe[counter]
 }
 
-/** Two signals: the first starts to watch the event loop, the second stops that again. */
-async function readCounters(program: MeasuredProgram): Promise<ProbeReading | undefined> {
-  await program.probe()
-  return program.probe()
-}
-
-async function changePhase(
-  { api, kernel, changes, say }: MeasureOptions,
-  program: MeasuredProgram,
-): Promise<[{ readonly timesMs: readonly number[]; readonly cost: Cost }, ProbeReading | undefined]> {
+async function changePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  const { api, table, changes, say } = options
   const timesMs: number[] = []
-  const [, cost, cold] = await costing(program, async () => {
+  const [, before, after] = await reading(options, program, async () => {
     const endMs = monotonicMs() + CHANGES_MS
     for (let index = 0; index < changes && monotonicMs() < endMs; index++) {
       const change = await api.change()
-      const doneMs = await kernel.whenAdded(change, change.atMs + CHANGE_MS)
+      const doneMs = await table.whenAdded(change, change.atMs + CHANGE_MS)
       if (doneMs === undefined) throw new Error(`a change did not reach the kernel in ${CHANGE_MS / 1000} s`)
       timesMs.push(doneMs - change.atMs)
       await sleep(BETWEEN_CHANGES_MS)
     }
   })
-  say(
-    `${timesMs.length} changes, p50 ${percentile(timesMs, 0.5)?.toFixed(2)} ms, p99 ${percentile(timesMs, 0.99)?.toFixed(2)} ms`,
-  )
-  return [{ timesMs, cost }, cold]
+  const [changeP50Ms, changeP99Ms] = [percentile(timesMs, 0.5), percentile(timesMs, 0.99)]
+  say(`${timesMs.length} changes, p50 ${changeP50Ms?.toFixed(2)} ms, p99 ${changeP99Ms?.toFixed(2)} ms`)
+  const each = (amount: number | null): number | null => per(amount, timesMs.length)
+  return {
+    // The probe's counters start with the process, so its first reading is that of the cold start.
+    coldStartMessages: before.probe?.messages ?? null,
+    coldStartDatagrams: before.probe?.datagrams ?? null,
+    changes: timesMs.length,
+    changeP50Ms,
+    changeP99Ms,
+    messagesPerChange: each(counted(before, after, 'messages')),
+    datagramsPerChange: each(counted(before, after, 'datagrams')),
+    processesPerChange: each(processesBetween(before.processNumber, after.processNumber)),
+    cpuMsPerChange: each(after.own.cpuMs - before.own.cpuMs),
+    minorFaultsPerChange: each(after.own.minorFaults - before.own.minorFaults),
+    contextSwitchesPerChange: each(after.own.contextSwitches - before.own.contextSwitches),
+    apiBytesPerChange: each(after.apiBytes - before.apiBytes),
+  }
 }
 
-async function burstPhase(
-  { api, kernel, say }: MeasureOptions,
-  program: MeasuredProgram,
-): Promise<[number | null, Cost]> {
-  const [burstMs, cost] = await costing(program, async () => {
+async function burstPhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  const { api, table, say } = options
+  const [burstMs, before, after] = await reading(options, program, async () => {
     const { atMs, expected } = await api.burst(BURST_PERCENT)
-    const doneMs = await kernel.whenComplete(expected, atMs + BURST_MS, () => program.isAlive)
+    const doneMs = await table.whenComplete(expected, atMs + BURST_MS, () => program.isAlive)
     return doneMs === undefined ? null : doneMs - atMs
   })
   say(`burst ${burstMs?.toFixed(0) ?? 'not complete in time'} ms`)
-  return [burstMs, cost]
+  return {
+    burstMs,
+    burstMessages: counted(before, after, 'messages'),
+    burstDatagrams: counted(before, after, 'datagrams'),
+    burstProcesses: processesBetween(before.processNumber, after.processNumber),
+    burstCpuMs: after.own.cpuMs - before.own.cpuMs,
+  }
 }
 
-async function idlePhase(
-  { idleSeconds, say }: MeasureOptions,
-  program: MeasuredProgram,
-): Promise<{ readonly cpuPercent: number; readonly cost: Cost }> {
+async function restPhases(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  const idle = await idlePhase(options, program)
+  const memory = program.memory()
+  const eventLoopMaxMs = await watchedPhase(options, program)
+  const rssSlopeMiB = options.slope ? await slopePhase(options, program) : null
+  return { ...idle, ...memory, eventLoopMaxMs, rssSlopeMiB }
+}
+
+async function idlePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  const { idleSeconds, say } = options
   await sleep(SETTLE_MS)
-  const [cpuPercent, cost] = await costing(program, async () => {
-    const cpuMs = program.cpuMs()
+  const [idleCpuPercent, before, after] = await reading(options, program, async () => {
+    const { cpuMs } = program.cost()
     const startedMs = monotonicMs()
     await sleep(idleSeconds * 1000)
-    return ((program.cpuMs() - cpuMs) / (monotonicMs() - startedMs)) * 100
+    return ((program.cost().cpuMs - cpuMs) / (monotonicMs() - startedMs)) * 100
   })
-  say(`idle ${cpuPercent.toFixed(2)} % of a core, ${program.memory().rssMiB.toFixed(0)} MiB`)
-  return { cpuPercent, cost }
+  say(`idle ${idleCpuPercent.toFixed(2)} % of a processor, ${program.memory().rssMiB.toFixed(0)} MiB`)
+  return {
+    idleCpuPercent,
+    idleMessages: counted(before, after, 'auditMessages'),
+    idleProcesses: processesBetween(before.processNumber, after.processNumber),
+  }
 }
 
 /** Changes, a burst and an audit again, this time with an eye on the event loop. */
-async function watchedPhase({ api, kernel, say }: MeasureOptions, program: MeasuredProgram): Promise<number | null> {
+async function watchedPhase({ api, table, say }: MeasureOptions, program: MeasuredProgram): Promise<number | null> {
   if ((await program.probe()) === undefined) return null
   for (let index = 0; index < WATCHED_CHANGES; index++) {
     await api.change()
     await sleep(BETWEEN_CHANGES_MS)
   }
   const { atMs, expected } = await api.burst(BURST_PERCENT)
-  await kernel.whenComplete(expected, atMs + BURST_MS, () => program.isAlive)
+  await table.whenComplete(expected, atMs + BURST_MS, () => program.isAlive)
   await sleep(WATCHED_REST_MS)
   const maxMs = (await program.probe())?.eventLoopMaxMs ?? null
   say(`event loop held for at most ${maxMs?.toFixed(1)} ms`)
   return maxMs
 }
 
-async function slopePhase({ api, kernel, say }: MeasureOptions, program: MeasuredProgram): Promise<number | null> {
+async function slopePhase({ api, table, say }: MeasureOptions, program: MeasuredProgram): Promise<number | null> {
   const points: [number, number][] = []
   for (let index = 1; index <= SLOPE_CHANGES; index++) {
     const change = await api.change()
-    if (index % 50 === 0) await kernel.whenAdded(change, monotonicMs() + CHANGE_MS)
+    if (index % 50 === 0) await table.whenAdded(change, monotonicMs() + CHANGE_MS)
     if (index >= SLOPE_FROM && index % 100 === 0) points.push([index, program.memory().rssMiB])
     if (index % 1000 === 0) say(`${index} changes, ${program.memory().rssMiB.toFixed(1)} MiB`)
   }

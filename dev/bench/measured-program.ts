@@ -1,22 +1,25 @@
 /**
- * The program that is measured, as a child process: its times, its memory, and what it says of itself when it can.
- * What could break: another proxy has no probe; everything it could tell is null then.
+ * The program that is measured, as a child process: its cost, its memory, and what it says of itself when it has a probe
+ * (another proxy has none).
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, openSync, closeSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/daemon/bench-probe.ts'
 import { monotonicMs } from './clock.ts'
-
-/** Clock ticks a second in /proc/PID/stat (USER_HZ). */
-const TICKS = 100
+import { costOf, memoryOf, type ProgramCost, type ProgramMemory } from './program-cost.ts'
 
 export interface ProgramOptions {
   readonly command: readonly string[]
   /** Where it writes readings; absent when it has no probe. */
   readonly probeFile?: string
   readonly logFile: string
+  /** It stops before its first instruction until `go` is called. Default false. */
+  readonly stopped?: boolean
 }
+
+/** Stops itself, and becomes the program once it is told to go on. */
+const STOPPED = ['sh', '-c', 'kill -STOP $$; exec "$@"', 'sh']
 
 export class MeasuredProgram {
   readonly startedMs: number
@@ -26,7 +29,7 @@ export class MeasuredProgram {
 
   constructor(options: ProgramOptions) {
     this.#options = options
-    const [program = '', ...args] = options.command
+    const [program = '', ...args] = [...(options.stopped === true ? STOPPED : []), ...options.command]
     const log = openSync(options.logFile, 'w')
     this.startedMs = monotonicMs()
     this.#child = spawn(program, args, {
@@ -49,19 +52,21 @@ export class MeasuredProgram {
     return readFileSync(this.#options.logFile, 'utf8').trimEnd().split('\n').slice(-15).join('\n')
   }
 
-  /** User and system time so far, in milliseconds, all threads. */
-  cpuMs(): number {
-    const fields = this.#proc('stat')
-      .replace(/^.*\) /s, '')
-      .split(' ')
-    return ((Number(fields[11]) + Number(fields[12])) * 1000) / TICKS
+  get pid(): number {
+    return this.#child.pid ?? 0
   }
 
-  /** VmRSS and VmHWM */
-  memory(): { readonly rssMiB: number; readonly peakRssMiB: number } {
-    const status = this.#proc('status')
-    const mib = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1]) / 1024
-    return { rssMiB: mib('VmRSS'), peakRssMiB: mib('VmHWM') }
+  /** Lets a program run that was started stopped. */
+  go(): void {
+    this.#child.kill('SIGCONT')
+  }
+
+  cost(): ProgramCost {
+    return costOf(this.pid)
+  }
+
+  memory(): ProgramMemory {
+    return memoryOf(this.pid)
   }
 
   /** A new reading of the probe; undefined when the program has none. It also starts or stops watching the event loop. */
@@ -85,10 +90,6 @@ export class MeasuredProgram {
     this.#child.kill('SIGKILL')
     await this.#ended
   }
-
-  #proc(file: string): string {
-    return readFileSync(`/proc/${this.#child.pid}/${file}`, 'utf8')
-  }
 }
 
 function readings(file: string): ProbeReading[] {
@@ -97,9 +98,4 @@ function readings(file: string): ProbeReading[] {
     .split('\n')
     .slice(0, -1)
     .map((line) => JSON.parse(line) as ProbeReading) // written by src/daemon/bench-probe.ts
-}
-
-/** Processes (and threads) started on this kernel since it booted. */
-export function processesStarted(): number {
-  return Number(/^processes (\d+)/m.exec(readFileSync('/proc/stat', 'utf8'))?.[1])
 }

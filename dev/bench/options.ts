@@ -1,16 +1,24 @@
-/**
- * The command line of `npm run bench`.
- * What could break: the guest gets the same options as JSON, so they are plain values.
- */
+/** The command line of `npm run bench`. The guest gets the same options as JSON, so they are plain values. */
 import { parseArgs } from 'node:util'
 import { NODE_FLAGS } from '../node-flags.ts'
+import type { Mode } from './result.ts'
 
 export interface BenchOptions {
   /** Numbers of Services, one measurement each. */
   readonly sizes: readonly number[]
   /** Endpoints of each Service. */
   readonly endpoints: number
+  /** Modes that are measured, one after the other. */
+  readonly modes: readonly Mode[]
+  /** How often each program is started in a fresh boot. */
+  readonly repeats: number
+  /** In a network namespace of this machine's own kernel instead of a guest; iptables mode only. */
+  readonly native: boolean
   readonly output: 'text' | 'json'
+  /** File that takes one more line of JSON for this run; absent: none does. */
+  readonly jsonFile?: string
+  /** Such a file whose last two runs are compared, and nothing is measured. */
+  readonly compare?: string
   /** Command line of another proxy, with `{kubeconfig}` and `{config}` for paths; absent: this project's bundle. */
   readonly proxy?: string
   /** Endpoint changes that are timed, at most. */
@@ -28,15 +36,23 @@ export interface BenchOptions {
 export const DEFAULT_SIZES: readonly number[] = [100, 1_000, 10_000]
 const MAX_SERVICES = 200_000
 
-/** The options, or one line that says what is wrong. */
-export function parseBenchOptions(args: readonly string[]): BenchOptions | { readonly error: string } {
+/** The options, or one line that says what is wrong. @param withKubeProxy KUBE_PROXY names a program to measure beside ours */
+export function parseBenchOptions(
+  args: readonly string[],
+  withKubeProxy = false,
+): BenchOptions | { readonly error: string } {
   try {
     const { values } = parseArgs({
       args: [...args],
       options: {
         services: { type: 'string', multiple: true },
         endpoints: { type: 'string', default: '5' },
+        mode: { type: 'string', multiple: true },
+        repeats: { type: 'string', default: '3' },
+        native: { type: 'boolean', default: false },
         output: { type: 'string', short: 'o', default: 'text' },
+        'json-file': { type: 'string' },
+        compare: { type: 'string' },
         proxy: { type: 'string' },
         changes: { type: 'string', default: '200' },
         'idle-seconds': { type: 'string', default: '60' },
@@ -46,17 +62,25 @@ export function parseBenchOptions(args: readonly string[]): BenchOptions | { rea
       },
     })
     if (values.output !== 'text' && values.output !== 'json') return { error: '--output is text or json' }
+    const modes = values.mode?.flatMap((text) => text.split(',')).map(mode)
+    if (values.native && modes?.includes('ipvs') === true)
+      return { error: "--native measures iptables mode only: ipvs mode would need IPVS in this machine's own kernel" }
     const sizes = values.services
       ?.flatMap((text) => text.split(','))
       .map((text) => whole('services', text, MAX_SERVICES))
     return {
       sizes: sizes ?? DEFAULT_SIZES,
       endpoints: whole('endpoints', values.endpoints, 1000),
+      modes: modes ?? (values.native ? ['iptables'] : withKubeProxy ? ['ipvs', 'iptables'] : ['ipvs']),
+      repeats: whole('repeats', values.repeats, 100),
+      native: values.native,
       output: values.output,
       changes: whole('changes', values.changes, 100_000),
       idleSeconds: whole('idle-seconds', values['idle-seconds'], 86_400),
       slope: values.slope,
       nodeFlags: values['node-flags'].split(' ').filter((flag) => flag !== ''),
+      ...(values['json-file'] === undefined ? {} : { jsonFile: values['json-file'] }),
+      ...(values.compare === undefined ? {} : { compare: values.compare }),
       ...(values.proxy === undefined ? {} : { proxy: values.proxy }),
       ...(values.profile === undefined ? {} : { profile: values.profile }),
     }
@@ -69,4 +93,9 @@ function whole(name: string, text: string, max: number): number {
   const value = /^\d+$/.test(text) ? Number(text) : 0
   if (value < 1 || value > max) throw new Error(`--${name} is a whole number from 1 to ${max}, not "${text}"`)
   return value
+}
+
+function mode(text: string): Mode {
+  if (text !== 'ipvs' && text !== 'iptables') throw new Error(`--mode is ipvs or iptables, not "${text}"`)
+  return text
 }

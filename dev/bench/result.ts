@@ -1,136 +1,221 @@
 /**
- * What one size of the bench gives, and how it is printed.
- * What could break: the first thirteen fields, their names and their order are promised; new ones go to the end.
+ * What a measurement of one size gives, and what it makes with its repetitions. The first thirteen fields of a result, their names
+ * and their order are promised to those who read the JSON; new ones go to the end.
  */
-import { rounded } from './statistics.ts'
+import { percentile, rounded } from './statistics.ts'
 
-/** null: not measured, because this kernel or this program does not let it be seen. */
-export interface BenchResult {
-  readonly services: number
-  readonly endpoints: number
-  /** Process start to complete table. */
-  readonly coldStartMs: number | null
-  /** The same table written by a C program that does nothing else. */
-  readonly floorMs: number | null
-  /** API write to kernel. */
-  readonly changeP50Ms: number | null
-  readonly changeP99Ms: number | null
-  /** Every endpoint of 10 % of the Services replaced at once: API write to complete table. */
-  readonly burstMs: number | null
-  /** Percent of one core. */
-  readonly idleCpuPercent: number | null
-  readonly rssMiB: number | null
-  readonly peakRssMiB: number | null
-  /** Netlink messages sent, the audit's not counted. */
-  readonly messagesPerChange: number | null
-  readonly processesPerChange: number | null
-  /** Longest time the event loop was held during changes, a burst and an audit. */
-  readonly eventLoopMaxMs: number | null
+export type Mode = 'ipvs' | 'iptables'
 
-  /** coldStartMs / floorMs */
-  readonly floorRatio: number | null
-  readonly datagramsPerChange: number | null
-  readonly coldStartMessages: number | null
-  readonly coldStartDatagrams: number | null
-  readonly coldStartProcesses: number | null
-  readonly burstMessages: number | null
-  readonly burstDatagrams: number | null
-  readonly burstProcesses: number | null
-  /** Of the audit's own connection, over the idle measurement. */
-  readonly idleMessages: number | null
-  readonly idleProcesses: number | null
-  /** Growth of RSS over the changes from the 2,000th to the 10,000th; null without --slope. */
-  readonly rssSlopeMiB: number | null
-  /** Changes that were timed. */
-  readonly changes: number
+/** A program in one of its modes. `other`: the one that --proxy names. */
+export interface Subject {
+  readonly program: 'kube-ipvs' | 'kube-proxy' | 'other'
+  readonly mode: Mode
 }
 
-type Column = keyof BenchResult
+/**
+ * Every number of a result with the digits that are printed after its point, the promised ones first. null in a result: not
+ * measured, because this kernel or this program does not let it be seen.
+ */
+const DIGITS = {
+  services: 0,
+  endpoints: 0,
+  /** Process start to complete table. */
+  coldStartMs: 0,
+  /** The same table written by a C program that does nothing else. */
+  floorMs: 1,
+  /** API write to kernel. */
+  changeP50Ms: 2,
+  changeP99Ms: 2,
+  /** Every endpoint of 10 % of the Services replaced at once: API write to complete table. */
+  burstMs: 0,
+  /** Percent of one processor, the program and its ended children. */
+  idleCpuPercent: 2,
+  /** After the idle measurement. */
+  rssMiB: 1,
+  peakRssMiB: 1,
+  /** Netlink messages sent, the audit's not counted. */
+  messagesPerChange: 2,
+  /** Processes and threads that anybody started on this kernel meanwhile. */
+  processesPerChange: 2,
+  /** Longest time the event loop was held during changes, a burst and an audit. */
+  eventLoopMaxMs: 1,
 
-/** Every field, the promised ones first. */
-export const FIELDS = [
-  'services',
-  'endpoints',
+  /** coldStartMs / floorMs */
+  floorRatio: 2,
+  datagramsPerChange: 2,
+  coldStartMessages: 0,
+  coldStartDatagrams: 0,
+  coldStartProcesses: 0,
+  burstMessages: 0,
+  burstDatagrams: 0,
+  burstProcesses: 0,
+  /** Of the audit's own connection, over the idle measurement. */
+  idleMessages: 0,
+  idleProcesses: 0,
+  /** Growth of RSS over the changes from the 2,000th to the 10,000th; null without --slope. */
+  rssSlopeMiB: 2,
+  /** Changes that were timed. */
+  changes: 0,
+
+  /** The program's own processor time until the table was complete, its ended children's included. */
+  coldStartCpuMs: 0,
+  /** The API server's processor time meanwhile: it runs on the same processor. */
+  coldStartApiCpuMs: 0,
+  /** Counted by strace in a cold start that is not timed, children included. */
+  coldStartSystemCalls: 0,
+  coldStartMinorFaults: 0,
+  coldStartMajorFaults: 0,
+  coldStartContextSwitches: 0,
+  /** Bytes that the API server wrote to the program. */
+  coldStartApiBytes: 0,
+  cpuMsPerChange: 2,
+  systemCallsPerChange: 1,
+  minorFaultsPerChange: 1,
+  contextSwitchesPerChange: 1,
+  apiBytesPerChange: 0,
+  burstCpuMs: 0,
+  rssAnonMiB: 1,
+  rssFileMiB: 1,
+  /** Pss: pages that other processes use too count in part. */
+  pssMiB: 1,
+} as const satisfies Readonly<Record<string, number>>
+
+export type Field = keyof typeof DIGITS
+export type Numbers = Readonly<Record<Field, number | null>>
+
+/** Every field in its order. */
+export const FIELDS = Object.keys(DIGITS) as readonly Field[] // the keys of the literal above
+
+export const digitsOf = (field: Field): number => DIGITS[field]
+
+/** One boot's numbers: what was not measured in it is absent. */
+export type Measured = Partial<Numbers>
+
+/** The least and the most of the repetitions. */
+export type Range = readonly [least: number, most: number]
+
+/** The median of each number over the repetitions. */
+export interface BenchResult extends Subject {
+  readonly numbers: Numbers
+  /** Of each number that was measured more than once. */
+  readonly spread: Readonly<Partial<Record<Field, Range>>>
+  /** kube-proxy's number divided by this program's, the median over the repetitions; null unless both were measured. */
+  readonly kubeProxyRatio: Readonly<Partial<Record<Field, number>>> | null
+  /** The least and the most of those ratios. */
+  readonly kubeProxyRatioSpread: Readonly<Partial<Record<Field, Range>>> | null
+  /** How often it was started for a measurement. */
+  readonly repeats: number
+}
+
+/** A program's repetitions, in the order in which they were measured. */
+export interface Repetitions extends Subject {
+  readonly measured: readonly Measured[]
+}
+
+/** What makes sense as a ratio of two programs. */
+export const COMPARED: readonly Field[] = [
   'coldStartMs',
-  'floorMs',
   'changeP50Ms',
   'changeP99Ms',
   'burstMs',
   'idleCpuPercent',
   'rssMiB',
+  'rssAnonMiB',
+  'rssFileMiB',
+  'pssMiB',
   'peakRssMiB',
-  'messagesPerChange',
-  'processesPerChange',
-  'eventLoopMaxMs',
-  'floorRatio',
-  'datagramsPerChange',
-  'coldStartMessages',
-  'coldStartDatagrams',
+  'coldStartCpuMs',
+  'coldStartSystemCalls',
+  'coldStartMinorFaults',
+  'coldStartContextSwitches',
   'coldStartProcesses',
-  'burstMessages',
-  'burstDatagrams',
-  'burstProcesses',
-  'idleMessages',
-  'idleProcesses',
-  'rssSlopeMiB',
-  'changes',
-] as const satisfies readonly Column[]
-
-/** Digits after the point; what is not named has none. */
-const DIGITS: Partial<Record<Column, number>> = {
-  coldStartMs: 0,
-  floorMs: 1,
-  changeP50Ms: 2,
-  changeP99Ms: 2,
-  burstMs: 0,
-  idleCpuPercent: 2,
-  rssMiB: 1,
-  peakRssMiB: 1,
-  messagesPerChange: 2,
-  processesPerChange: 2,
-  eventLoopMaxMs: 1,
-  floorRatio: 2,
-  datagramsPerChange: 2,
-  rssSlopeMiB: 2,
-}
-
-/** The table's columns: the field and its heading. */
-const COLUMNS: readonly (readonly [Column, string])[] = [
-  ['services', 'services'],
-  ['endpoints', 'endpoints'],
-  ['coldStartMs', 'cold ms'],
-  ['floorMs', 'floor ms'],
-  ['floorRatio', 'ratio'],
-  ['changeP50Ms', 'p50 ms'],
-  ['changeP99Ms', 'p99 ms'],
-  ['burstMs', 'burst ms'],
-  ['idleCpuPercent', 'idle %'],
-  ['rssMiB', 'RSS MiB'],
-  ['peakRssMiB', 'peak MiB'],
-  ['messagesPerChange', 'msg/change'],
-  ['datagramsPerChange', 'dgram/change'],
-  ['processesPerChange', 'proc/change'],
-  ['eventLoopMaxMs', 'loop ms'],
+  'coldStartApiBytes',
+  'cpuMsPerChange',
+  'systemCallsPerChange',
+  'minorFaultsPerChange',
+  'contextSwitchesPerChange',
+  'apiBytesPerChange',
+  'burstCpuMs',
 ]
 
-/** One line of JSON: the fields in the order that is promised, with numbers short enough to read. */
-export function formatJson(result: BenchResult): string {
-  return JSON.stringify(Object.fromEntries(FIELDS.map((name) => [name, rounded(result[name], DIGITS[name] ?? 0)])))
+/** @param floors of the same size, one a repetition @param kubeProxy in the same mode, when it was measured beside this one */
+export function summarise(
+  own: Repetitions,
+  floors: readonly number[],
+  kubeProxy: Repetitions | undefined,
+): BenchResult {
+  const floorMs = percentile(floors, 0.5)
+  // The floor is short and noisy, so each cold start is held against the median of all floors.
+  const measured = own.measured.map((one) =>
+    floorMs === null || one.coldStartMs === undefined || one.coldStartMs === null
+      ? one
+      : { ...one, floorRatio: one.coldStartMs / floorMs },
+  )
+  const valuesOf = (field: Field): readonly number[] =>
+    field === 'floorMs' ? floors : measured.map((one) => one[field] ?? null).filter((value) => value !== null)
+  const spread: Partial<Record<Field, Range>> = {}
+  for (const field of FIELDS) {
+    const values = valuesOf(field)
+    if (values.length > 1) spread[field] = rangeOf(values)
+  }
+  const ratios = kubeProxy === undefined ? null : ratiosOf(own, kubeProxy)
+  return {
+    program: own.program,
+    mode: own.mode,
+    numbers: Object.fromEntries(FIELDS.map((field) => [field, percentile(valuesOf(field), 0.5)])) as Numbers, // of every field
+    spread,
+    kubeProxyRatio: ratios?.median ?? null,
+    kubeProxyRatioSpread: ratios?.spread ?? null,
+    repeats: own.measured.length,
+  }
 }
 
-/** One aligned table, without a line break at its end. */
-export function formatResults(results: readonly BenchResult[]): string {
-  const columns = results.some((result) => result.rssSlopeMiB !== null)
-    ? [...COLUMNS, ['rssSlopeMiB', 'slope MiB'] as const]
-    : COLUMNS
-  const rows = [
-    columns.map(([, heading]) => heading),
-    ...results.map((result) => columns.map(([name]) => cell(result[name], DIGITS[name] ?? 0))),
-  ]
-  const widths = columns.map((_, index) => Math.max(...rows.map((row) => row[index]?.length ?? 0)))
-  return rows.map((row) => row.map((text, index) => text.padStart(widths[index] ?? 0)).join('  ')).join('\n')
+/** Repetitions stand beside each other: what slows the machine down for a while slows both down. */
+function ratiosOf(
+  own: Repetitions,
+  kubeProxy: Repetitions,
+): { readonly median: Partial<Record<Field, number>>; readonly spread: Partial<Record<Field, Range>> } {
+  const median: Partial<Record<Field, number>> = {}
+  const spread: Partial<Record<Field, Range>> = {}
+  for (const field of COMPARED) {
+    const ratios = own.measured.flatMap((one, index) => {
+      const ours = one[field] ?? null
+      const theirs = kubeProxy.measured[index]?.[field] ?? null
+      return ours === null || theirs === null || ours === 0 ? [] : [theirs / ours]
+    })
+    const middle = percentile(ratios, 0.5)
+    if (middle !== null) median[field] = middle
+    if (ratios.length > 1) spread[field] = rangeOf(ratios)
+  }
+  return { median, spread }
 }
 
-function cell(value: number | null, digits: number): string {
-  return value === null ? '-' : value.toFixed(digits)
+const rangeOf = (values: readonly number[]): Range => [Math.min(...values), Math.max(...values)]
+
+/** A result as one plain object: the numbers in the order that is promised and short enough to read, then the rest. */
+export function plainResult({ numbers, ...rest }: BenchResult): Record<string, unknown> {
+  const short = (ranges: BenchResult['spread'] | null, digits?: number): Record<string, unknown> | null =>
+    ranges &&
+    Object.fromEntries(
+      FIELDS.flatMap((field) => {
+        const range = ranges[field]
+        return range === undefined
+          ? []
+          : [[field, range.map((value) => rounded(value, digits ?? Math.max(1, digitsOf(field))))]]
+      }),
+    )
+  return {
+    ...Object.fromEntries(FIELDS.map((field) => [field, rounded(numbers[field], digitsOf(field))])),
+    program: rest.program,
+    mode: rest.mode,
+    repeats: rest.repeats,
+    spread: short(rest.spread),
+    kubeProxyRatio:
+      rest.kubeProxyRatio &&
+      Object.fromEntries(Object.entries(rest.kubeProxyRatio).map(([field, ratio]) => [field, rounded(ratio, 3)])),
+    kubeProxyRatioSpread: short(rest.kubeProxyRatioSpread, 3),
+  }
 }
+
+/** One line of JSON. */
+export const formatJson = (result: BenchResult): string => JSON.stringify(plainResult(result))

@@ -16,9 +16,22 @@ export interface KernelCommand {
   readonly liveFolders?: readonly string[]
   /** For the kernel's command line: `ipv6.disable=1`. The host's own kernel takes none. */
   readonly kernelParameters?: readonly string[]
+  /**
+   * Number of the one processor of this machine that everything runs on; a guest has one processor then. Absent: a guest has two,
+   * and they run where this machine's scheduler puts them.
+   */
+  readonly processor?: number
   stdout(chunk: Buffer): void
   stderr(chunk: Buffer): void
 }
+
+/** The start of a command line that keeps what follows, and all that it starts, on one processor. */
+export function onProcessor(processor: number | undefined): readonly string[] {
+  return processor === undefined ? [] : ['taskset', '--cpu-list', String(processor)]
+}
+
+/** How many processors a guest has: see `KernelCommand.processor`. */
+export const guestProcessors = (processor: number | undefined): number => (processor === undefined ? 2 : 1)
 
 /** How one kind of guest is started. File descriptors: 1 and 2 console, 3 stdout, 4 stderr, 5 control. */
 export interface Guest {

@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../../src/values/errors.ts'
-import type { KernelCommand } from './guest.ts'
+import { type KernelCommand, onProcessor } from './guest.ts'
 
 /**
  * What runs inside before the command: private /run and /sys, loopback up. The shell stays as the namespace's first
@@ -22,12 +22,16 @@ export function inNamespaces(command: readonly string[]): string[] {
 }
 
 export async function runOnHost(run: KernelCommand): Promise<number> {
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', '--', ...inNamespaces(run.command)], {
-    detached: true,
-    cwd: run.cwd,
-    env: run.env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+  const child = spawn(
+    'setpriv',
+    ['--pdeathsig', 'KILL', '--', ...onProcessor(run.processor), ...inNamespaces(run.command)],
+    {
+      detached: true,
+      cwd: run.cwd,
+      env: run.env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  )
   child.stdout.on('data', (chunk: Buffer) => run.stdout(chunk))
   child.stderr.on('data', (chunk: Buffer) => run.stderr(chunk))
   const ended = new Promise<number>((resolve, reject) => {

@@ -4,12 +4,18 @@
  */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import type { QemuKernel } from './choice.ts'
-import type { Guest } from './guest.ts'
+import { type Guest, guestProcessors, type KernelCommand, onProcessor } from './guest.ts'
 
 const memoryMiB = 2048
-const cpus = 2
 
-export function qemuGuest(choice: QemuKernel, liveFolders: readonly string[], parameters: readonly string[]): Guest {
+export function qemuGuest(
+  choice: QemuKernel,
+  {
+    liveFolders = [],
+    kernelParameters = [],
+    processor,
+  }: Pick<KernelCommand, 'liveFolders' | 'kernelParameters' | 'processor'>,
+): Guest {
   const port = (name: string, descriptor: number): string[] => [
     '-chardev',
     `socket,id=${name},fd=${descriptor}`,
@@ -25,14 +31,17 @@ export function qemuGuest(choice: QemuKernel, liveFolders: readonly string[], pa
     bootTimeoutMs: 300_000,
     command: (folder) => ({
       argv: [
-        ...`qemu-system-x86_64 -machine q35 ${acceleration()} -cpu max -smp ${cpus} -m ${memoryMiB}`.split(' '),
+        ...onProcessor(processor),
+        ...`qemu-system-x86_64 -machine q35 ${acceleration()} -cpu max -smp ${guestProcessors(processor)} -m ${memoryMiB}`.split(
+          ' ',
+        ),
         ...'-nodefaults -display none -no-reboot -serial stdio -nic none'.split(' '),
         '-kernel',
         choice.kernel,
         '-initrd',
         choice.initialRamdisk,
         '-append',
-        `console=ttyS0 quiet panic=-1 mitigations=off ${parameters.join(' ')} guest=${folder}`,
+        `console=ttyS0 quiet panic=-1 mitigations=off ${kernelParameters.join(' ')} guest=${folder}`,
         ...'-fsdev local,id=root,path=/,security_model=none,multidevs=remap'.split(' '),
         ...'-device virtio-9p-pci,fsdev=root,mount_tag=hostroot -device virtio-serial-pci'.split(' '),
         ...port('stdout', 3),

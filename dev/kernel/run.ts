@@ -20,9 +20,9 @@ export function runInKernel(choice: KernelChoice, run: KernelCommand): Promise<n
     case 'host':
       return runOnHost(run)
     case 'uml':
-      return runGuest(userModeGuest(choice, run.kernelParameters ?? []), run)
+      return runGuest(userModeGuest(choice, run), run)
     case 'qemu':
-      return runGuest(qemuGuest(choice, run.liveFolders ?? [], run.kernelParameters ?? []), run)
+      return runGuest(qemuGuest(choice, run), run)
   }
 }
 

@@ -2,11 +2,12 @@
  * A guest that is an ordinary process: user-mode Linux with this machine's root folder as its own (hostfs).
  */
 import type { UserModeKernel } from './choice.ts'
-import type { Guest } from './guest.ts'
+import { type Guest, guestProcessors, type KernelCommand, onProcessor } from './guest.ts'
 
-const cpus = 2
-
-export function userModeGuest(choice: UserModeKernel, parameters: readonly string[]): Guest {
+export function userModeGuest(
+  choice: UserModeKernel,
+  { kernelParameters = [], processor }: Pick<KernelCommand, 'kernelParameters' | 'processor'>,
+): Guest {
   return {
     settings: {
       channels: { stdout: '/dev/ttyS0', stderr: '/dev/ttyS1', control: '/dev/ttyS2' },
@@ -16,16 +17,17 @@ export function userModeGuest(choice: UserModeKernel, parameters: readonly strin
     bootTimeoutMs: 60_000,
     command: (folder) => ({
       argv: [
+        ...onProcessor(processor),
         choice.kernel,
         `mem=${choice.memoryMiB}M`,
-        `ncpus=${cpus}`,
+        `ncpus=${guestProcessors(processor)}`,
         'seccomp=auto',
         'root=/dev/root',
         'rootfstype=hostfs',
         'rootflags=/',
         'rw',
         'quiet',
-        ...parameters,
+        ...kernelParameters,
         'con=null',
         'con0=null,fd:1',
         'ssl0=null,fd:3',

@@ -32,23 +32,26 @@ export class EventStore {
   async write(request: IncomingMessage, path: string): Promise<{ status: number; reason: string; object: object }> {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
-    const object = JSON.parse(Buffer.concat(chunks).toString()) as object
     const verb = EventStore.verbOf(request, path) ?? 'create'
+    const type = request.headers['content-type']
+    // A real one takes protobuf too.
+    if (type !== (verb === 'patch' ? 'application/strategic-merge-patch+json' : 'application/json')) {
+      this.writes.push({ request: verb, path, headers: request.headers, object: {}, status: 415 })
+      return { status: 415, reason: 'UnsupportedMediaType', object: {} }
+    }
+    const object = JSON.parse(Buffer.concat(chunks).toString()) as object
     const [, namespace = '', inPath = ''] = PATH.exec(path) ?? []
     const { metadata } = object as { metadata?: { name?: string; namespace?: string } }
     const key = `${namespace}/${verb === 'patch' ? inPath : metadata?.name}`
     const before = this.objects.get(key)
-    const type = request.headers['content-type']
     const outcome =
-      type !== (verb === 'patch' ? 'application/strategic-merge-patch+json' : 'application/json')
-        ? { status: 415, reason: 'UnsupportedMediaType' }
-        : verb === 'create' && metadata?.namespace !== namespace
-          ? { status: 400, reason: 'BadRequest' }
-          : verb === 'create' && before !== undefined
-            ? { status: 409, reason: 'AlreadyExists' }
-            : verb === 'patch' && before === undefined
-              ? { status: 404, reason: 'NotFound' }
-              : { status: verb === 'create' ? 201 : 200, reason: '' }
+      verb === 'create' && metadata?.namespace !== namespace
+        ? { status: 400, reason: 'BadRequest' }
+        : verb === 'create' && before !== undefined
+          ? { status: 409, reason: 'AlreadyExists' }
+          : verb === 'patch' && before === undefined
+            ? { status: 404, reason: 'NotFound' }
+            : { status: verb === 'create' ? 201 : 200, reason: '' }
     if (outcome.reason === '') this.objects.set(key, { ...before, ...object })
     this.writes.push({ request: verb, path, headers: request.headers, object, status: outcome.status })
     return { ...outcome, object: this.objects.get(key) ?? {} }

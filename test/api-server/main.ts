@@ -2,7 +2,7 @@
  * The tests' API server as a process of its own, for the bench:
  *   node test/api-server/main.ts --services N --endpoints M --port P --control-port Q [--node NAME]
  * Prints one JSON line with its URLs when it is ready. The control port takes
- *   GET  /counts                                   objects, watches, connections, requests, version
+ *   GET  /counts                                   objects, watches, connections, requests, bytes sent, version
  *   POST /endpoints?service=I[&endpoints=K]        replaces one endpoint of Service I, or gives it K new ones
  *   POST /replace?percent=K                        replaces every endpoint of K percent of the Services
  * and answers with `atNs`, CLOCK_MONOTONIC when the change began to be sent.
@@ -94,6 +94,7 @@ const control = createServer((request, response) => {
           watches: server.watchCount,
           connections: server.connectionCount,
           requests: server.requests.length,
+          bytesSent: server.bytesSent,
           version: store.version,
         })
       case 'POST /endpoints':

@@ -72,6 +72,7 @@ export class ApiServer {
   readonly #options: ApiServerOptions
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
+  #closedBytes = 0
   readonly #watches = new Set<{ readonly body: Body; readonly kind: ObjectKind }>()
   readonly #snapshots = new Map<string, { readonly items: readonly Stored[]; readonly version: number }>()
 
@@ -93,7 +94,10 @@ export class ApiServer {
           )
     this.#server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket)
-      socket.on('close', () => this.#sockets.delete(socket))
+      socket.on('close', () => {
+        this.#sockets.delete(socket)
+        this.#closedBytes += socket.bytesWritten
+      })
       socket.on('error', () => {})
     })
     this.#server.on('tlsClientError', () => {})
@@ -118,6 +122,11 @@ export class ApiServer {
   /** TCP connections that are on. */
   get connectionCount(): number {
     return this.#sockets.size
+  }
+
+  /** Bytes written to all connections so far, headers of HTTP included. */
+  get bytesSent(): number {
+    return [...this.#sockets].reduce((sum, socket) => sum + socket.bytesWritten, this.#closedBytes)
   }
 
   /** The next request that it fits goes wrong. */

@@ -7,6 +7,9 @@ import { NODE_FLAGS } from '../../dev/node-flags.ts'
 const DEFAULTS: BenchOptions = {
   sizes: [100, 1_000, 10_000],
   endpoints: 5,
+  modes: ['ipvs'],
+  repeats: 3,
+  native: false,
   output: 'text',
   changes: 200,
   idleSeconds: 60,
@@ -25,10 +28,21 @@ describe('parseBenchOptions', () => {
     ['--proxy /bin/p:--config={config}', { proxy: '/bin/p:--config={config}' }],
     ['--idle-seconds 5 --changes 10', { idleSeconds: 5, changes: 10 }],
     ['--profile /tmp/p', { profile: '/tmp/p' }],
+    ['--mode iptables', { modes: ['iptables'] }],
+    ['--mode iptables,ipvs --repeats 5', { modes: ['iptables', 'ipvs'], repeats: 5 }],
+    ['--native', { native: true, modes: ['iptables'] }],
+    ['--json-file runs.json', { jsonFile: 'runs.json' }],
+    ['--compare runs.json', { compare: 'runs.json' }],
   ]
   for (const [line, expected] of accepted)
     it(`takes "${line}"`, () =>
       assert.deepEqual(parseBenchOptions(line.split(' ').filter(Boolean)), { ...DEFAULTS, ...expected }))
+
+  it('measures both modes when there is a kube-proxy to measure beside ours, unless told otherwise', () => {
+    assert.deepEqual(parseBenchOptions([], true), { ...DEFAULTS, modes: ['ipvs', 'iptables'] })
+    assert.deepEqual(parseBenchOptions(['--mode', 'ipvs'], true), DEFAULTS)
+    assert.deepEqual(parseBenchOptions(['--native'], true), { ...DEFAULTS, native: true, modes: ['iptables'] })
+  })
 
   it('takes flags for node as one word', () =>
     assert.deepEqual(parseBenchOptions(['--node-flags=--max-lazy --single-threaded']), {
@@ -43,6 +57,9 @@ describe('parseBenchOptions', () => {
     ['--services 999999999', /--services is a whole number/],
     ['--endpoints 0', /--endpoints is a whole number/],
     ['--output yaml', /--output is text or json/],
+    ['--mode nftables', /--mode is ipvs or iptables, not "nftables"/],
+    ['--native --mode ipvs', /--native measures iptables mode only/],
+    ['--repeats 0', /--repeats is a whole number/],
     ['--size 5', /--size/],
     ['stray', /stray/],
   ]

@@ -1,42 +1,74 @@
-/** What the bench prints, and the numbers behind it. */
+/** What the repetitions of a measurement make together, and the numbers behind it. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseFloor } from '../../dev/bench/floor.ts'
-import { parseTable, sample } from '../../dev/bench/kernel-view.ts'
-import { type BenchResult, formatJson, formatResults } from '../../dev/bench/result.ts'
+import { parseTable } from '../../dev/bench/ipvs-table.ts'
+import { FIELDS, formatJson, type Measured, type Repetitions, summarise } from '../../dev/bench/result.ts'
 import { percentile, slope } from '../../dev/bench/statistics.ts'
+import { sample } from '../../dev/bench/table-view.ts'
 
-const RESULT: BenchResult = {
-  changes: 200,
+const BOOT: Measured = {
   services: 1_000,
   endpoints: 5,
   coldStartMs: 987.654,
-  floorMs: 40.04,
   changeP50Ms: 2.3456,
   changeP99Ms: 10,
   burstMs: 30.5,
-  idleCpuPercent: 0.1234,
-  rssMiB: 99.99,
-  peakRssMiB: 110,
   messagesPerChange: 4.001,
   processesPerChange: 0,
-  eventLoopMaxMs: null,
-  floorRatio: 24.667,
-  datagramsPerChange: 4,
-  coldStartMessages: 7_012,
-  coldStartDatagrams: 60,
-  coldStartProcesses: 12,
-  burstMessages: 1_000,
-  burstDatagrams: 20,
-  burstProcesses: 0,
-  idleMessages: 2_000,
-  idleProcesses: 0,
-  rssSlopeMiB: null,
+}
+const WHOLE: Measured = { ...BOOT, idleCpuPercent: 0.1234, rssMiB: 99.99, peakRssMiB: 110, eventLoopMaxMs: null }
+
+function repetitions(program: Repetitions['program'], coldStarts: readonly number[]): Repetitions {
+  return {
+    program,
+    mode: 'ipvs',
+    measured: coldStarts.map((coldStartMs, index) => ({ ...(index === 0 ? WHOLE : BOOT), coldStartMs })),
+  }
 }
 
+describe('summarise', () => {
+  it('takes the median of each number, with the least and the most where it was measured more than once', () => {
+    const { numbers, spread, repeats } = summarise(repetitions('kube-ipvs', [300, 100, 200]), [10, 11, 30], undefined)
+    assert.equal(numbers.coldStartMs, 200)
+    assert.deepEqual(spread.coldStartMs, [100, 300])
+    assert.equal(numbers.rssMiB, 99.99)
+    assert.equal(spread.rssMiB, undefined)
+    assert.equal(repeats, 3)
+  })
+
+  it('holds each cold start against the median of all floors', () => {
+    const { numbers, spread } = summarise(repetitions('kube-ipvs', [300, 100, 200]), [10, 11, 30], undefined)
+    assert.equal(numbers.floorMs, 11)
+    assert.equal(numbers.floorRatio, 200 / 11)
+    assert.deepEqual(spread.floorRatio, [100 / 11, 300 / 11])
+  })
+
+  it('leaves what was not measured null', () => {
+    const { numbers, kubeProxyRatio } = summarise(repetitions('kube-ipvs', [300]), [], undefined)
+    assert.equal(numbers.floorMs, null)
+    assert.equal(numbers.floorRatio, null)
+    assert.equal(numbers.eventLoopMaxMs, null)
+    assert.equal(kubeProxyRatio, null)
+  })
+
+  it('divides the repetitions of kube-proxy by those beside them, and takes the median of the ratios', () => {
+    // A slow moment of the machine was in the second repetition of both.
+    const ours = repetitions('kube-ipvs', [100, 1000, 110])
+    const theirs = repetitions('kube-proxy', [400, 4100, 450])
+    const { kubeProxyRatio, kubeProxyRatioSpread } = summarise(ours, [], theirs)
+    assert.equal(kubeProxyRatio?.coldStartMs, 450 / 110)
+    assert.deepEqual(kubeProxyRatioSpread?.coldStartMs, [4, 4.1])
+    assert.equal(kubeProxyRatio?.rssMiB, 1)
+    assert.equal(kubeProxyRatioSpread?.rssMiB, undefined)
+    assert.equal(kubeProxyRatio?.coldStartCpuMs, undefined)
+  })
+})
+
 describe('formatJson', () => {
+  const line = formatJson(summarise(repetitions('kube-ipvs', [987.654]), [40.04], undefined))
+
   it('is one line with the promised fields first, in their order', () => {
-    const line = formatJson(RESULT)
     assert.equal(
       line.slice(0, line.indexOf(',"floorRatio"')),
       '{"services":1000,"endpoints":5,"coldStartMs":988,"floorMs":40,"changeP50Ms":2.35,"changeP99Ms":10,"burstMs":31,"idleCpuPercent":0.12,"rssMiB":100,"peakRssMiB":110,"messagesPerChange":4,"processesPerChange":0,"eventLoopMaxMs":null',
@@ -44,20 +76,11 @@ describe('formatJson', () => {
     assert.doesNotMatch(line, /\n/)
   })
 
-  it('leaves no field out', () =>
-    assert.deepEqual(Object.keys(JSON.parse(formatJson(RESULT))).sort(), Object.keys(RESULT).sort()))
-})
-
-describe('formatResults', () => {
-  it('aligns its columns and shows what was not measured as a dash', () => {
-    const lines = formatResults([RESULT, { ...RESULT, services: 10_000, floorMs: null, floorRatio: null }]).split('\n')
-    assert.equal(new Set(lines.map((line) => line.length)).size, 1)
-    assert.deepEqual(lines[2]?.trim().split(/\s+/).slice(0, 5), ['10000', '5', '988', '-', '-'])
-  })
-
-  it('has a column for the slope only when it was measured', () => {
-    assert.doesNotMatch(formatResults([RESULT]), /slope/)
-    assert.match(formatResults([{ ...RESULT, rssSlopeMiB: 0.25 }]), /slope MiB\n.* 0\.25$/)
+  it('leaves no field out and says which program in which mode it is about', () => {
+    const object = JSON.parse(line) as Record<string, unknown>
+    for (const field of FIELDS) assert.ok(field in object, field)
+    assert.equal(object['program'], 'kube-ipvs')
+    assert.equal(object['mode'], 'ipvs')
   })
 })
 

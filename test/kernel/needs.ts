@@ -5,6 +5,7 @@
  */
 import { spawnSync } from 'node:child_process'
 import { release } from 'node:os'
+import { chosenKernel } from '../../dev/kernel/choice.ts'
 import { deadline } from '../support/deadline.ts'
 
 export type Need =
@@ -24,6 +25,8 @@ export type Need =
   | `ipset:${string}`
   /** a release, `kernel>=6.2` */
   | `kernel>=${number}.${number}`
+  /** a kernel of its own, in a guest; not this machine's */
+  | 'guest'
   /** a program in PATH, `program:gcc` */
   | `program:${string}`
 
@@ -51,6 +54,7 @@ function probe(need: Need): boolean {
   if (need === 'sctp-sockets') return succeeds(`perl -e 'exit !socket(S, 2, 1, 132)'`)
   if (need.startsWith('ip_vs_')) return succeeds(`ipvsadm -A -t 192.0.2.1:1 -s ${need.slice('ip_vs_'.length)}`)
   if (need.startsWith('ipset:')) return succeeds(`ipset create probe ${need.slice('ipset:'.length)}`)
+  if (need === 'guest') return chosenKernel(process.env)?.kind !== 'host'
   if (need.startsWith('program:')) return succeeds(`command -v ${need.slice('program:'.length)}`)
   return isAtLeast(release(), need.slice('kernel>='.length))
 }

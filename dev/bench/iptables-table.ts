@@ -1,0 +1,84 @@
+/**
+ * What iptables mode writes: the chains of each Service port in the table nat. nf_tables is asked for the rules of one chain at a
+ * time, which costs the same whatever else there is; iptables-save would read all of them. Both programs name chains alike, after
+ * the Service port and after the endpoint, so the names in a chain's rules tell where it leads.
+ */
+import { openNetlinkConnection } from '../../native/open.ts'
+import { chainHash, endpointChain, serviceChain } from '../../src/iptables/service-chain-names.ts'
+import { MessageBatch } from '../../src/netlink/batch.ts'
+import type { NetlinkConnection } from '../../src/netlink/connection.ts'
+import { NETLINK_NETFILTER, NLM_F_DUMP } from '../../src/netlink/constants.ts'
+import { KernelError } from '../../src/netlink/errors.ts'
+import type { ReceivedMessage } from '../../src/netlink/message.ts'
+import { FAMILY_NUMBER } from '../../src/values/protocol.ts'
+import { type Expected, sameSet, type SeenTable } from './table-view.ts'
+
+// linux/netfilter/nfnetlink.h and nf_tables.h
+const NFNL_SUBSYS_NFTABLES = 10
+const NFGENMSG_BYTES = 4
+const NFT_MSG_GETRULE = 7
+const NFTA_RULE_TABLE = 1
+const NFTA_RULE_CHAIN = 2
+
+/** Whose rules lead to the Services' own chains. */
+const SERVICES_CHAIN = 'KUBE-SERVICES'
+
+export class IptablesTable implements SeenTable {
+  readonly #netlink: NetlinkConnection = openNetlinkConnection(NETLINK_NETFILTER, { timeoutMs: 60_000 })
+
+  close(): void {
+    this.#netlink.close()
+  }
+
+  async isThere({ port, endpoints }: Expected): Promise<boolean> {
+    const wanted = new Set([...endpoints].map((endpoint) => endpointChain(portText(port), endpoint)))
+    return sameSet(await this.#jumps(chainOf(port), 'KUBE-SEP-'), wanted)
+  }
+
+  async hasEndpoint({ port }: Expected, endpoint: string): Promise<boolean> {
+    return (await this.#jumps(chainOf(port), 'KUBE-SEP-')).has(endpointChain(portText(port), endpoint))
+  }
+
+  async missing(all: readonly Expected[]): Promise<Expected[]> {
+    const led = await this.#jumps(SERVICES_CHAIN, 'KUBE-SVC-')
+    const missing: Expected[] = []
+    for (const expected of all)
+      if (!led.has(chainOf(expected.port)) || !(await this.isThere(expected))) missing.push(expected)
+    return missing
+  }
+
+  /** Names of the chains with this prefix that the rules of a chain jump to; none when the chain is not there. */
+  async #jumps(chain: string, prefix: string): Promise<Set<string>> {
+    const request = new MessageBatch(256)
+    const at = request
+      .begin((NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETRULE, NLM_F_DUMP, 'NFT_MSG_GETRULE')
+      .header(NFGENMSG_BYTES)
+    request.setU8(at, FAMILY_NUMBER.IPv4)
+    request.string(NFTA_RULE_TABLE, 'nat')
+    request.string(NFTA_RULE_CHAIN, chain)
+    request.end()
+    try {
+      return new Set(await this.#netlink.dump(request, (message) => jumpIn(message, prefix)))
+    } catch (error) {
+      // The table or the chain is not there yet, or is just being written.
+      if (error instanceof KernelError && error.code === 'ENOENT') return new Set()
+      if (isInterrupted(error)) return new Set()
+      throw error
+    }
+  }
+}
+
+/** The name that starts with the prefix, in a rule as the kernel tells it; a rule has one jump at most. */
+function jumpIn({ bytes, start, end }: ReceivedMessage, prefix: string): string | undefined {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1')
+  const at = text.indexOf(prefix)
+  return at === -1 ? undefined : text.slice(at, text.indexOf('\0', at))
+}
+
+function isInterrupted(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'netlink-dump-interrupted'
+}
+
+/** What the names of chains are made from. */
+const portText = (port: string): string => `${port}tcp`
+const chainOf = (port: string): string => serviceChain('SVC', chainHash(portText(port)))

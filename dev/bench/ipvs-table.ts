@@ -1,0 +1,100 @@
+/** What ipvs mode writes: virtual servers with their real servers, and the addresses that this node then has. */
+import { createSocket } from 'node:dgram'
+import { readFileSync } from 'node:fs'
+import { openNetlinkConnection, openRtnetlink } from '../../native/open.ts'
+import { IpvsConnection } from '../../src/ipvs/connection.ts'
+import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
+import { type Expected, sameSet, SERVICE_PORT, type SeenTable } from './table-view.ts'
+
+export class IpvsTable implements SeenTable {
+  readonly #ipvs: IpvsConnection
+  readonly #rtnetlink = openRtnetlink()
+
+  static async open(): Promise<IpvsTable> {
+    return new IpvsTable(await IpvsConnection.open(openNetlinkConnection(NETLINK_GENERIC)))
+  }
+
+  private constructor(ipvs: IpvsConnection) {
+    this.#ipvs = ipvs
+  }
+
+  close(): void {
+    this.#ipvs.close()
+    this.#rtnetlink.close()
+  }
+
+  async isThere(expected: Expected): Promise<boolean> {
+    return sameSet(await this.#realServers(expected), expected.endpoints) && (await isBound(expected.address))
+  }
+
+  async hasEndpoint(expected: Expected, endpoint: string): Promise<boolean> {
+    return (await this.#realServers(expected)).has(endpoint)
+  }
+
+  async missing(all: readonly Expected[]): Promise<Expected[]> {
+    const addresses = new Set((await this.#rtnetlink.listAddresses()).map(({ address }) => address))
+    const table = parseTable(readFileSync('/proc/net/ip_vs', 'latin1'))
+    return all.filter(({ address, endpoints }) => {
+      const there = table.get(`${hexAddress(address)}:${hexPort(SERVICE_PORT)}`)
+      if (there === undefined || !addresses.has(address) || there.size !== endpoints.size) return true
+      for (const endpoint of endpoints) {
+        const [host = '', port] = endpoint.split(':')
+        if (!there.has(`${hexAddress(host)}:${hexPort(Number(port))}`)) return true
+      }
+      return false
+    })
+  }
+
+  /** Real servers that take new connections; empty, too, when the virtual server is not there. */
+  async #realServers({ address }: Expected): Promise<Set<string>> {
+    const destinations = await this.#ipvs.listDestinations({
+      family: 'IPv4',
+      address,
+      port: SERVICE_PORT,
+      protocol: 'tcp',
+    })
+    return new Set(
+      destinations
+        .filter(({ realServer }) => realServer.weight > 0)
+        .map(({ realServer }) => `${realServer.address}:${realServer.port}`),
+    )
+  }
+}
+
+/** Real servers with a weight by virtual server, both as the kernel prints them (`0A600001:0050`). */
+export function parseTable(text: string): Map<string, Set<string>> {
+  const table = new Map<string, Set<string>>()
+  let current: Set<string> | undefined
+  for (const line of text.split('\n')) {
+    const [first, key = '', , weight] = line.trim().split(/\s+/)
+    if (first === '->') {
+      if (Number(weight) > 0) current?.add(key)
+    } else {
+      current = first === 'TCP' ? new Set() : undefined
+      if (current !== undefined) table.set(key, current)
+    }
+  }
+  return table
+}
+
+const hexPort = (port: number): string => port.toString(16).toUpperCase().padStart(4, '0')
+const hexAddress = (address: string): string =>
+  address
+    .split('.')
+    .map((part) => Number(part).toString(16).toUpperCase().padStart(2, '0'))
+    .join('')
+
+/** Whether this machine has the address: only then can a socket be bound to it. */
+function isBound(address: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createSocket('udp4')
+    socket.once('error', () => {
+      socket.close()
+      resolve(false)
+    })
+    socket.bind({ port: 0, address, exclusive: true }, () => {
+      socket.close()
+      resolve(true)
+    })
+  })
+}

@@ -1,0 +1,242 @@
+/** A run as people read it: 120 columns at most, units beside every number, a dash for what was not measured. */
+import type { Calibration } from './calibration.ts'
+import { alignColumns } from './columns.ts'
+import type { Run } from './record.ts'
+import { type BenchResult, digitsOf, type Field, type Mode } from './result.ts'
+
+/** How to show what matters; plain text where there is no terminal. */
+export interface Style {
+  heading(text: string): string
+  warning(text: string): string
+}
+
+export const PLAIN: Style = { heading: (text) => text, warning: (text) => text }
+export const COLOURED: Style = {
+  heading: (text) => `\u001b[1m${text}\u001b[0m`,
+  warning: (text) => `\u001b[33m${text}\u001b[0m`,
+}
+
+/** `divisor`: what the number is divided by for its unit. */
+type Row = readonly [field: Field, label: string, unit: string, divisor?: number]
+
+const SECTIONS: readonly (readonly [title: string, rows: readonly Row[]])[] = [
+  [
+    'By the clock',
+    [
+      ['coldStartMs', 'cold start, until the table is complete', 'ms'],
+      ['floorMs', 'floor: raw netlink from C', 'ms'],
+      ['floorRatio', 'cold start / floor', ''],
+      ['changeP50Ms', 'one change, API to kernel, median', 'ms'],
+      ['changeP99Ms', 'one change, 99th percentile', 'ms'],
+      ['burstMs', 'burst, all endpoints of 10 % of Services', 'ms'],
+      ['eventLoopMaxMs', 'event loop held for at most', 'ms'],
+    ],
+  ],
+  [
+    'Cold start: what it took',
+    [
+      ['coldStartCpuMs', 'processor time of the program', 'ms'],
+      ['coldStartApiCpuMs', 'processor time of the API server', 'ms'],
+      ['coldStartSystemCalls', 'system calls', ''],
+      ['coldStartMinorFaults', 'page faults', ''],
+      ['coldStartMajorFaults', 'page faults that read from a disk', ''],
+      ['coldStartContextSwitches', 'context switches', ''],
+      ['coldStartMessages', 'netlink messages', ''],
+      ['coldStartDatagrams', 'netlink datagrams', ''],
+      ['coldStartProcesses', 'processes and threads started', ''],
+      ['coldStartApiBytes', 'read from the API server', 'KiB', 1024],
+    ],
+  ],
+  [
+    'One change: what it took',
+    [
+      ['cpuMsPerChange', 'processor time of the program', 'ms'],
+      ['systemCallsPerChange', 'system calls', ''],
+      ['minorFaultsPerChange', 'page faults', ''],
+      ['contextSwitchesPerChange', 'context switches', ''],
+      ['messagesPerChange', 'netlink messages', ''],
+      ['datagramsPerChange', 'netlink datagrams', ''],
+      ['processesPerChange', 'processes and threads started', ''],
+      ['apiBytesPerChange', 'read from the API server', 'B'],
+    ],
+  ],
+  [
+    'Burst: what it took',
+    [
+      ['burstCpuMs', 'processor time of the program', 'ms'],
+      ['burstMessages', 'netlink messages', ''],
+      ['burstDatagrams', 'netlink datagrams', ''],
+      ['burstProcesses', 'processes and threads started', ''],
+    ],
+  ],
+  [
+    'At rest',
+    [
+      ['idleCpuPercent', 'processor time', '%'],
+      ['idleMessages', 'netlink messages of the audit', ''],
+      ['idleProcesses', 'processes and threads started', ''],
+      ['rssMiB', 'memory (RSS)', 'MiB'],
+      ['rssAnonMiB', '  anonymous', 'MiB'],
+      ['rssFileMiB', '  backed by files', 'MiB'],
+      ['pssMiB', 'memory, shared pages in part (PSS)', 'MiB'],
+      ['peakRssMiB', 'most memory so far (peak RSS)', 'MiB'],
+      ['rssSlopeMiB', 'growth over 8,000 changes', 'MiB'],
+    ],
+  ],
+]
+
+/** Fields whose least and most are shown in two lines below. */
+const WITH_RANGE: ReadonlySet<Field> = new Set<Field>(['coldStartMs', 'floorRatio'])
+
+/** The whole run, without a line break at its end. */
+export function formatReport(run: Run, style: Style): string {
+  const sizes = [...new Set(run.results.map((result) => result.numbers.services))]
+  return [
+    formatMachine(run, style),
+    ...sizes.map((services) =>
+      formatSize(
+        run.results.filter((result) => result.numbers.services === services),
+        style,
+      ),
+    ),
+    formatTrust(run, style),
+  ].join('\n\n')
+}
+
+/** What was measured on, and what it costs there to do ordinary things. */
+export function formatMachine(run: Run, style: Style): string {
+  const { machine, kernel, load, commit } = run
+  const place = `kept on processor ${machine.processor} of ${machine.processors} (${machine.model})`
+  const lines = [
+    ['Commit', commit === null ? 'unknown' : `${commit.hash}${commit.changed ? ', with changes' : ''}`],
+    ['Kernel', `${KINDS[kernel.kind]} ${kernel.release ?? ''}, everything ${place}`],
+    [
+      'Load',
+      `other work took ${load.othersPercent.toFixed(1)} % of that processor, the hypervisor ${load.stealPercent.toFixed(1)} %; ` +
+        `load average before the run ${load.average.map((one) => one.toFixed(2)).join(' ')}`,
+    ],
+  ].map(([name = '', text = '']) => `${name.padEnd(8)}${text}`)
+  return [...lines, '', ...formatCalibrations(run, style)].join('\n')
+}
+
+const KINDS: Readonly<Record<Run['kernel']['kind'], string>> = {
+  host: "this machine's own kernel",
+  native: "this machine's own kernel",
+  uml: 'user-mode Linux',
+  qemu: 'qemu with Linux',
+}
+
+function formatCalibrations({ calibration, freeCalibration }: Run, style: Style): string[] {
+  const [heading = '', ...lines] = alignColumns([
+    ['Calibration', 'system call', 'page fault', 'process start', 'wake-up', 'on another processor', 'arithmetic'],
+    ...calibrationRow('  as measured, on one processor', calibration),
+    ...calibrationRow('  free to move between two', freeCalibration),
+  ])
+  return [style.heading(heading), ...(lines.length > 0 ? lines : ['  not measured'])]
+}
+
+function calibrationRow(name: string, calibration: Calibration | null): string[][] {
+  if (calibration === null) return []
+  const { systemCallUs, pageFaultUs, processStartUs, wakeUpUs, wakeUpAcrossUs, arithmeticUs } = calibration
+  return [
+    [name, ...[systemCallUs, pageFaultUs, processStartUs, wakeUpUs, wakeUpAcrossUs, arithmeticUs].map(formatDuration)],
+  ]
+}
+
+/** Three digits that mean something, and the unit. */
+export function formatDuration(us: number | null): string {
+  if (us === null) return '-'
+  const [value, unit] = us >= 1000 ? [us / 1000, 'ms'] : [us, 'µs']
+  return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)} ${unit}`
+}
+
+/** Programs beside each other, those of one mode together and kube-proxy's ratio after them. */
+export function formatSize(results: readonly BenchResult[], style: Style): string {
+  const [first] = results
+  if (first === undefined) return ''
+  const columns = columnsOf(results)
+  const title = `${grouped(first.numbers.services ?? 0, 0)} Services with ${first.numbers.endpoints} endpoints each`
+  const rows: string[][] = [
+    [title, '', ...columns.map((column) => column.mode)],
+    ['', '', ...columns.map((column) => column.name)],
+  ]
+  const headings = new Set([0, 1])
+  for (const [section, fields] of SECTIONS) {
+    const present = fields.filter(([field]) => columns.some((column) => column.value(field) !== null))
+    if (present.length === 0) continue
+    headings.add(rows.length)
+    rows.push([section])
+    for (const [field, label, unit, divisor = 1] of present) {
+      rows.push([`  ${label}`, unit, ...columns.map((column) => column.cell(field, divisor))])
+      if (!WITH_RANGE.has(field) || columns.every((column) => column.range(field) === undefined)) continue
+      for (const [index, name] of ['least', 'most'].entries())
+        rows.push([`    ${name}`, unit, ...columns.map((column) => column.range(field)?.[index] ?? '')])
+    }
+  }
+  return alignColumns(rows)
+    .map((line, index) => (headings.has(index) ? style.heading(line.trimEnd()) : line))
+    .join('\n')
+}
+
+interface Column {
+  readonly mode: string
+  readonly name: string
+  value(field: Field): number | null
+  cell(field: Field, divisor: number): string
+  /** The least and the most; undefined where it was measured once. */
+  range(field: Field): readonly string[] | undefined
+}
+
+function columnsOf(results: readonly BenchResult[]): Column[] {
+  const modes = [...new Set(results.map((result) => result.mode))]
+  return modes.flatMap((mode) => {
+    const inMode = results.filter((result) => result.mode === mode)
+    return [
+      ...inMode.map((result) => resultColumn(result)),
+      ...inMode.filter((result) => result.kubeProxyRatio !== null).map((result) => ratioColumn(result, mode)),
+    ]
+  })
+}
+
+function resultColumn({ numbers, spread, mode, program }: BenchResult): Column {
+  return {
+    mode,
+    name: program,
+    value: (field) => numbers[field],
+    cell: (field, divisor) => {
+      const value = numbers[field]
+      return value === null ? '-' : grouped(value / divisor, digitsOf(field))
+    },
+    range: (field) => spread[field]?.map((value) => grouped(value, digitsOf(field))),
+  }
+}
+
+function ratioColumn({ kubeProxyRatio, kubeProxyRatioSpread }: BenchResult, mode: Mode): Column {
+  return {
+    mode,
+    name: 'ratio',
+    value: (field) => kubeProxyRatio?.[field] ?? null,
+    cell: (field) => {
+      const ratio = kubeProxyRatio?.[field]
+      return ratio === undefined ? '' : formatRatio(ratio)
+    },
+    range: (field) => kubeProxyRatioSpread?.[field]?.map(formatRatio),
+  }
+}
+
+/** How many times as much kube-proxy takes. */
+const formatRatio = (ratio: number): string => `${grouped(ratio, ratio >= 100 ? 0 : ratio >= 10 ? 1 : 2)}x`
+
+/** `12,345.6` */
+function grouped(value: number, digits: number): string {
+  return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
+}
+
+/** The last lines: whether another run would give the same. */
+export function formatTrust({ trusted, reasons }: Run, style: Style): string {
+  if (trusted) return 'The machine was quiet enough: another run gives the same ratios within 10 %.'
+  return [
+    style.warning('The machine was too busy: results are not comparable.'),
+    ...reasons.map((reason) => style.warning(`- ${reason}`)),
+  ].join('\n')
+}

@@ -1,0 +1,116 @@
+/**
+ * Sees from outside, in the same kernel, whether a table is complete, with next to no load: it looks at a few Services until
+ * those are there, then at everything, and so on with what was missing. The API server of the bench makes only IPv4 and TCP.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { monotonicMs } from './clock.ts'
+
+/** A Service port as the kernel must have it. */
+export interface Expected {
+  /** `bench-0/service-1:http` */
+  readonly port: string
+  /** Its ClusterIP; the port is SERVICE_PORT. */
+  readonly address: string
+  /** Exactly these take new connections: `10.244.0.1:8080`. */
+  readonly endpoints: ReadonlySet<string>
+}
+
+/** The port of every Service. */
+export const SERVICE_PORT = 80
+
+/** What a mode writes to the kernel, as somebody else reads it. */
+export interface SeenTable {
+  isThere(expected: Expected): Promise<boolean>
+  hasEndpoint(expected: Expected, endpoint: string): Promise<boolean>
+  /** Those that are not there, found by reading everything. */
+  missing(all: readonly Expected[]): Promise<Expected[]>
+  close(): void
+}
+
+/** Services looked at in one round before everything is. */
+const SAMPLES = 48
+/**
+ * Between two looks: at least this, and so many times what a look takes. All runs on one processor, so looking must cost little
+ * of it.
+ */
+const SHORTEST_PAUSE_MS = 2
+const PAUSE_FACTOR = 25
+/** Between two looks at the one endpoint that is about to appear, as above. */
+const POLL_MS = 0.3
+const POLL_FACTOR = 3
+
+export class TableView {
+  readonly #table: SeenTable
+
+  constructor(table: SeenTable) {
+    this.#table = table
+  }
+
+  close(): void {
+    this.#table.close()
+  }
+
+  /**
+   * Resolves to the time (monotonicMs) at which everything expected was there, or undefined when it was not by
+   * `deadlineMs`. The time is that of the last look that had been waited for: what is found at once after it counts
+   * as having been there.
+   */
+  async whenComplete(all: readonly Expected[], deadlineMs: number, alive: () => boolean): Promise<number | undefined> {
+    let missing = all
+    for (;;) {
+      // The last first: most programs come to it last, and then the others need no waiting.
+      const pending = sample(missing, SAMPLES)
+      let atMs = monotonicMs()
+      let waited = false
+      for (let expected = pending.at(-1); expected !== undefined; expected = pending.at(-1)) {
+        const lookedMs = monotonicMs()
+        if (await this.#table.isThere(expected)) {
+          pending.pop()
+          if (waited) atMs = lookedMs
+          waited = false
+          continue
+        }
+        if (monotonicMs() > deadlineMs || !alive()) return undefined
+        waited = true
+        await sleep(Math.max(SHORTEST_PAUSE_MS, (monotonicMs() - lookedMs) * PAUSE_FACTOR))
+      }
+      missing = await this.#table.missing(all)
+      if (missing.length === 0) return atMs
+    }
+  }
+
+  /** Resolves to the time at which the added endpoint took connections, or undefined. Nothing else runs in this process meanwhile. */
+  async whenAdded(
+    change: { readonly expected: readonly Expected[]; readonly added: string },
+    deadlineMs: number,
+  ): Promise<number | undefined> {
+    const [expected] = change.expected
+    if (expected === undefined) return undefined
+    for (;;) {
+      const lookedMs = monotonicMs()
+      if (await this.#table.hasEndpoint(expected, change.added)) return monotonicMs()
+      const nowMs = monotonicMs()
+      if (nowMs > deadlineMs) return undefined
+      pause(Math.max(POLL_MS, (nowMs - lookedMs) * POLL_FACTOR))
+    }
+  }
+}
+
+const pauseCell = new Int32Array(new SharedArrayBuffer(4))
+/** A timer of node waits at least a whole millisecond. */
+function pause(ms: number): void {
+  Atomics.wait(pauseCell, 0, 0, ms)
+}
+
+/** Up to `count` items evenly over the list, the last one among them. */
+export function sample<T>(items: readonly T[], count: number): T[] {
+  if (items.length <= count) return [...items]
+  const step = items.length / count
+  return Array.from(
+    { length: count },
+    (_, index) => items[Math.min(items.length - 1, Math.ceil((index + 1) * step) - 1)],
+  ).filter((item) => item !== undefined)
+}
+
+export const sameSet = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean =>
+  a.size === b.size && [...a].every((item) => b.has(item))

@@ -1,0 +1,159 @@
+/** What the bench reads from the kernel and from other programs. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { medianCalibration, parseCalibration } from '../../dev/bench/calibration.ts'
+import {
+  childTicks,
+  disturbanceBetween,
+  idlestProcessor,
+  parseProcessorList,
+  parseProcessorTicks,
+} from '../../dev/bench/machine.ts'
+import { probeReason } from '../../dev/bench/iptables-probe.ts'
+import { parseCost, parseMemory, parseProcessNumber, processesBetween } from '../../dev/bench/program-cost.ts'
+import { parseCallCount } from '../../dev/bench/system-calls.ts'
+
+describe('parseCalibration', () => {
+  const line = 'systemCall=3.456 pageFault=8.542 processStart=2015.0 arithmetic=2203.4 wakeUp=8.86 wakeUpAcross='
+
+  it('takes each figure in microseconds', () =>
+    assert.deepEqual(parseCalibration(`7.2.13\n${line}71.20\n`), {
+      systemCallUs: 3.456,
+      pageFaultUs: 8.542,
+      processStartUs: 2015,
+      arithmeticUs: 2203.4,
+      wakeUpUs: 8.86,
+      wakeUpAcrossUs: 71.2,
+    }))
+  it('has no wake-up on another processor where there is one', () =>
+    assert.equal(parseCalibration(`${line}-\n`)?.wakeUpAcrossUs, null))
+  it('is nothing when a figure is missing', () => assert.equal(parseCalibration('systemCall=3.4'), undefined))
+
+  it('gives the median of several boots, figure by figure', () => {
+    const one = parseCalibration(`${line}-`)
+    assert.ok(one)
+    const all = [one, { ...one, systemCallUs: 9 }, { ...one, pageFaultUs: 1 }]
+    assert.deepEqual(medianCalibration(all), one)
+    assert.equal(medianCalibration([]), undefined)
+  })
+})
+
+describe('parseProcessorTicks', () => {
+  const stat = `cpu  10 1 20 300 40 5 6 7 8 0
+cpu0 4 0 10 150 20 2 3 3 4 0
+cpu1 6 1 10 150 20 3 3 4 4 0
+intr 12345
+`
+  it('counts each processor, and what the hypervisor took apart', () =>
+    assert.deepEqual(
+      parseProcessorTicks(stat),
+      new Map([
+        [0, { total: 192, busy: 19, steal: 3 }],
+        [1, { total: 197, busy: 23, steal: 4 }],
+      ]),
+    ))
+})
+
+describe('parseProcessorList', () => {
+  it('takes single ones and ranges', () => assert.deepEqual(parseProcessorList('0-2,5\n'), [0, 1, 2, 5]))
+  it('is empty for nothing', () => assert.deepEqual(parseProcessorList('\n'), []))
+})
+
+describe('idlestProcessor', () => {
+  const rest = { total: 100, busy: 10, steal: 0 }
+  const before = new Map([0, 1, 2].map((processor) => [processor, rest]))
+  const after = (...busy: number[]): Map<number, typeof rest> =>
+    new Map(busy.map((more, processor) => [processor, { total: 200, busy: 10 + more, steal: 0 }]))
+
+  it('is the one that did least', () => assert.equal(idlestProcessor(before, after(50, 3, 60), [0, 1, 2]), 1))
+  it('is the last of those that did equally little', () =>
+    assert.equal(idlestProcessor(before, after(0, 0, 60), [0, 1, 2]), 1))
+  it('is one that this process may use', () => assert.equal(idlestProcessor(before, after(50, 3, 60), [0, 2]), 0))
+  it('is none when none is allowed', () => assert.equal(idlestProcessor(before, before, []), undefined))
+})
+
+describe('disturbanceBetween', () => {
+  const look = (
+    busy: number,
+    steal: number,
+    total: number,
+    ownTicks: number,
+  ): Parameters<typeof disturbanceBetween>[0] => ({
+    ticks: { total, busy, steal },
+    ownTicks,
+  })
+  it('is what was neither idle nor the bench, and what the hypervisor took', () =>
+    assert.deepEqual(disturbanceBetween(look(100, 0, 1000, 50), look(600, 20, 2000, 500)), {
+      othersPercent: 5,
+      stealPercent: 2,
+    }))
+  it('is never less than nothing', () =>
+    assert.equal(disturbanceBetween(look(0, 0, 0, 0), look(10, 0, 100, 12)).othersPercent, 0))
+})
+
+describe('childTicks', () => {
+  it('adds user and system time of children that have ended, whatever the name of the program', () =>
+    assert.equal(childTicks('42 (a) b) S 1 42 42 0 -1 0 5 6 7 8 9 10 11 12 20 0 1 0 100'), 23))
+})
+
+describe('parseCost', () => {
+  const stat = '42 (a) b (c) S 1 42 42 0 -1 0 500 60 7 8 30 20 5 6 20 0 1 0 100'
+  const threads = [
+    'voluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t2\n',
+    'Name:\tlibuv-worker\nvoluntary_ctxt_switches:\t100\nnonvoluntary_ctxt_switches:\t0\n',
+    '', // it ended between two looks
+  ]
+  it('adds children that have ended, and the switches of all threads', () =>
+    assert.deepEqual(parseCost(stat, threads), {
+      cpuMs: 610,
+      minorFaults: 560,
+      majorFaults: 15,
+      contextSwitches: 112,
+    }))
+})
+
+describe('parseMemory', () => {
+  const status = 'VmHWM:\t   81920 kB\nVmRSS:\t   71680 kB\nRssAnon:\t   26624 kB\nRssFile:\t   45056 kB\n'
+  it('tells anonymous and file-backed memory apart', () =>
+    assert.deepEqual(parseMemory(status, 'Pss:                2048 kB\nPss_Anon: 1 kB\n'), {
+      rssMiB: 70,
+      rssAnonMiB: 26,
+      rssFileMiB: 44,
+      peakRssMiB: 80,
+      pssMiB: 2,
+    }))
+  it('has no PSS where the kernel tells none', () => assert.equal(parseMemory(status, '').pssMiB, null))
+})
+
+describe('processesBetween', () => {
+  it('counts from the last field of /proc/loadavg', () =>
+    assert.equal(parseProcessNumber('4.45 4.75 4.56 6/226 25261\n'), 25261))
+  it('is the difference of two numbers', () => assert.equal(processesBetween(100, 142), 42))
+  it('goes on when the numbers have started again', () => assert.ok(processesBetween(32_000, 500) > 1_000))
+})
+
+describe('parseCallCount', () => {
+  it('adds the calls of each name, with and without errors, and not the sum below', () =>
+    assert.equal(
+      parseCallCount(`% time     seconds  usecs/call     calls    errors syscall
+------ ----------- ----------- --------- --------- ----------------
+ 99.59   27.370000       33378       820        29 futex
+  0.41    0.110000         110      1000           read
+  0.00    0.000000           0         3           io_uring_setup
+------ ----------- ----------- --------- --------- ----------------
+100.00   27.480000       15073      1823        29 total
+`),
+      1823,
+    ))
+  it('is 0 for an empty table', () => assert.equal(parseCallCount(''), 0))
+})
+
+describe('probeReason', () => {
+  it('is the first line that says something, without its full stop', () =>
+    assert.equal(
+      probeReason("# Warning: iptables-legacy tables present\n\niptables: Couldn't load match `statistic'.\nTry -h.\n"),
+      "iptables: Couldn't load match `statistic'",
+    ))
+  it('names namespaces when nothing was said', () =>
+    assert.equal(probeReason(''), 'its network namespaces cannot be used'))
+})
