@@ -54,7 +54,10 @@ export const FLAG_HELP: Readonly<Record<FlagKey, FlagHelp>> = {
   cleanup: general('', 'Remove what a proxy of any mode left on this node, then exit.'),
   initOnly: general('', 'Do what needs full root privileges, then exit; NET_ADMIN is enough for a start after it.'),
   hostnameOverride: general('NAME', 'Name of the Node object of this machine.', 'the host name'),
-  featureGates: general('NAME=BOOL,...', 'Feature gates of Kubernetes. Only those of logging have an effect here.'),
+  featureGates: general(
+    'NAME=BOOL,...',
+    'Feature gates of Kubernetes. Those with an effect here: AllowServiceExternalIPs, LoggingAlphaOptions, LoggingBetaOptions.',
+  ),
   oomScoreAdj: general('N', 'How unwilling the kernel is to end this process, -1000 to 1000.', '-999'),
   help: general('', 'Print this text and exit.'),
   version: general('', 'Print the version and exit; --version=raw prints more.'),

@@ -137,7 +137,9 @@ const winkernel = block('v1alpha1.KubeProxyWinkernelConfiguration', 'Windows. No
 const fields = {
   apiVersion: text({ doc: 'kubeproxy.config.k8s.io/v1alpha1' }),
   kind: text({ doc: 'KubeProxyConfiguration' }),
-  featureGates: gates({ doc: 'Checked as in Kubernetes. Only those of logging have an effect here.' }),
+  featureGates: gates({
+    doc: 'Checked as in Kubernetes. Those with an effect here: AllowServiceExternalIPs, LoggingAlphaOptions, LoggingBetaOptions.',
+  }),
   clientConnection,
   logging,
   hostnameOverride: text({ doc: 'Name of the Node object of this machine. Empty: the host name.' }),
