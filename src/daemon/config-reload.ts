@@ -1,6 +1,7 @@
 /**
- * Follows the configuration file: what can be taken over is, anything else ends the process so that it starts anew.
- * What could break: a broken file must never end a proxy that works; it is reported, and the old one stays in force.
+ * Follows the configuration file: the proxy takes over what it can, any other change ends the process, which reads the new
+ * file when it is started again. A broken file must never end a proxy that works: it is reported, and the old one stays in
+ * force.
  */
 import { changesBetween } from '../config/changes.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'

@@ -24,7 +24,7 @@ import { auditForEver } from '../sync/audit.ts'
 import { parseCidr } from '../values/cidr.ts'
 import type { NodeView } from './followed-node.ts'
 import type { Mode, ModeOptions, ModeWatch } from './mode.ts'
-import { initializeIptablesNode } from './prepare-node.ts'
+import { initializeIptablesNode, routeLocalnet } from './prepare-node.ts'
 
 const NODE_PORT_ADDRESSES = { IPv4: [ANY_ADDRESS.IPv4], IPv6: [ANY_ADDRESS.IPv6] } as const
 /** Commands of a script come faster after one another. */
@@ -121,6 +121,12 @@ export class IptablesMode implements Mode {
     const { nodePortAddresses } = this.#options.configuration()
     const nodePorts = nodePortRangesOf(nodePortAddresses, addresses, context.nodeIps)
     this.dataplane.nodeChanged({ zone: context.zone, podCidrs, nodePorts })
+  }
+
+  /** nodePortAddresses may name loopback addresses now. */
+  reconfigured(): void {
+    const { configuration, problems, log } = this.#options
+    routeLocalnet({ configuration: configuration(), problems, log })
   }
 
   async prepare(signal: AbortSignal): Promise<void> {

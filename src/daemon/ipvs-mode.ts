@@ -100,6 +100,10 @@ export class IpvsMode implements Mode {
     this.#guard.podCidrs(podCidrs)
   }
 
+  reconfigured(): void {
+    // Everything that is live here is asked for when it is needed.
+  }
+
   async prepare(signal: AbortSignal): Promise<void> {
     const { problems, log } = this.#options
     const iptables = this.kernel.guard.iptables.choice

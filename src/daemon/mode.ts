@@ -64,6 +64,8 @@ export interface Mode {
   /** The node as frontends are made for in this mode. */
   contextOf(context: NodeContext): NodeContext
   nodeChanged(node: NodeView): void
+  /** The configuration changed in fields that are live in this mode; `nodeChanged` and a new `audit` follow. */
+  reconfigured(): void
   /** Settings of the kernel, and what it lacks. Rejects when the mode cannot work here, or when aborted. */
   prepare(signal: AbortSignal): Promise<void>
   /** Hears every announcement from the moment this returns, and begins to read. */

@@ -56,8 +56,13 @@ type Reports = Pick<NodeInitialization, 'configuration' | 'problems' | 'log'>
 
 /** The same in iptables mode, which asks nothing of the kernel. */
 export function initializeIptablesNode(options: Reports): void {
-  const { configuration, log } = options
   setConntrack(options)
+  routeLocalnet(options)
+}
+
+/** Lets packets of local clients of node ports leave 127.0.0.0/8 where the configuration wants that; never forbids it again. */
+export function routeLocalnet(options: Reports): void {
+  const { configuration, log } = options
   const { includesLoopback } = nodePortRangesOf(configuration.nodePortAddresses, [], {})
   if (!configuration.iptables.localhostNodePorts || !includesLoopback) return
   log.info(LOCALNET, { ipFamily: 'IPv4' })

@@ -163,9 +163,10 @@ export class Proxy {
     this.#fail(error)
   }
 
-  /** Takes a configuration over that differs in LIVE_FIELDS only. */
+  /** Takes a configuration over that differs only in the LIVE_FIELDS of its mode. */
   reconfigure(configuration: KubeProxyConfiguration): void {
     this.configuration = configuration
+    this.#mode.reconfigured()
     this.#node.tell()
     this.#startAudits()
   }
