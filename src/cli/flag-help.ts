@@ -89,7 +89,11 @@ export const FLAG_HELP: Readonly<Record<FlagKey, FlagHelp>> = {
     'The node IP of its family, and what decides the primary family; nothing is bound to it.',
     '0.0.0.0',
   ),
-  nodeportAddresses: local('CIDR,...', 'Addresses of the node that node ports answer on, or the word primary.', 'all'),
+  nodeportAddresses: local(
+    'CIDR,...',
+    'Addresses of the node that node ports answer on: ranges, and the words primary (those of the Node object), localhost (in iptables mode only), all.',
+    'all',
+  ),
   clusterCidr: local('CIDR[,CIDR]', 'Addresses of Pods, for --detect-local-mode=ClusterCIDR.'),
   detectLocalMode: local('MODE', 'ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix.', 'ClusterCIDR'),
   podBridgeInterface: local('NAME', 'The bridge of the Pods, for BridgeInterface.'),
@@ -115,7 +119,7 @@ export const FLAG_HELP: Readonly<Record<FlagKey, FlagHelp>> = {
   metricsBindAddress: servers('IP[:PORT]', 'Where /metrics is served.', '127.0.0.1:10249'),
   bindAddressHardFail: servers('', 'A port that cannot be opened ends the process.'),
   profiling: servers('', 'Serve profiles beside /metrics.'),
-  showHiddenMetrics: servers('VERSION', 'No effect here; empty or 1.35.'),
+  showHiddenMetrics: servers('VERSION', 'No effect here; empty, 1.35 or a later release.'),
   healthzPort: servers('N', 'Deprecated: use --healthz-bind-address. 0 switches it off.'),
   metricsPort: servers('N', 'Deprecated: use --metrics-bind-address.'),
 

@@ -54,6 +54,12 @@ test('loadConfiguration warns with line, field and what was probably meant', () 
       'config-no-effect c.yaml -: without effect here: featureGates.WatchList, winkernel',
     ],
     [`${HEAD}mode: ipvs\nfeatureGates: {KubeProxyIPVS: true}\n`, 'none'],
+    [`${HEAD}nodePortAddresses: [primary, localhost, 10.0.0.0/8]\n`, 'none'],
+    [`${HEAD}nodePortAddresses: [all]\n`, 'none'],
+    [
+      `${HEAD}showHiddenMetricsForVersion: '1.36'\n`,
+      'config-no-effect c.yaml -: without effect here: showHiddenMetricsForVersion',
+    ],
     [
       `${HEAD}mode: ipvs\nfeatureGates: {KubeProxyIPVS: false}\n`,
       'config-no-effect c.yaml -: without effect here: featureGates.KubeProxyIPVS',
@@ -187,6 +193,14 @@ test('flags are refused as kube-proxy refuses them', () => {
   assert.equal(nameError({ hostnameOverride: '  ' }), 'empty hostname-override is invalid')
   const rows: readonly (readonly [flags: ConfigurationFlags, message: string])[] = [
     [{ loggingFormat: 'xml' }, 'initialize logging: logging.format: Invalid value: "xml": Unsupported log format'],
+    [
+      { nodeportAddresses: ['primary', 'localhost', 'primary'] },
+      'failed validate: KubeProxyConfiguration.NodePortAddresses[2]: Duplicate value: "primary"',
+    ],
+    [
+      { nodeportAddresses: ['Localhost'] },
+      'failed validate: KubeProxyConfiguration.NodePortAddresses[0]: Invalid value: "Localhost": must be a valid CIDR',
+    ],
     [
       { featureGates: { NFTablesProxyMode: false, Nope: true } },
       'failed complete: cannot set feature gate NFTablesProxyMode to false, feature is locked to true',
