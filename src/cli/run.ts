@@ -6,7 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
-import { ipFamilies } from '../node/host.ts'
+import { kernelFamilies } from '../node/families.ts'
 import { openLog, type ProcessLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import { CodedError } from '../values/errors.ts'
@@ -68,14 +68,15 @@ async function serve(
   const requests = new RequestCounts()
   const { openSource, openEvents, virtualIps } = await sourcesOf(flags, settings, log, requests)
   applyOomScore(configuration.oomScoreAdj, log)
-  logStart(configuration, ipFamilies(), log)
+  const { families } = kernelFamilies()
+  logStart(configuration, families, log)
   const events = openEvents()
   const servers = new LateServers()
   const running: { proxy?: Proxy } = {}
   const inForce = (): KubeProxyConfiguration => running.proxy?.configuration ?? configuration
   const health = new ProxyHealth({
     nodeName,
-    families: ipFamilies(),
+    families,
     syncPeriodMs: () => periodsOf(inForce()).syncPeriodMs,
     now: () => performance.now(),
   })

@@ -60,7 +60,7 @@ async function readStatus({ ipvs, rtnetlink }: IpvsKernel, signal: AbortSignal):
 
 async function readIptables(signal: AbortSignal): Promise<Status['iptables']> {
   try {
-    const { mode, reason } = await chooseBackEnd(ipFamilies(), signal)
+    const { mode, reason } = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
     return { backEnd: mode, reason }
   } catch (error) {
     if (!(error instanceof CodedError)) throw error

@@ -18,6 +18,7 @@ import { chainHealth, type TableHealth } from '../dataplane/table-health.ts'
 import { IPTABLES_MODE } from '../iptables/layout.ts'
 import { RuleCounts } from '../metrics/rule-counts.ts'
 import type { KernelSources } from '../metrics/sources.ts'
+import { ipFamilies } from '../node/host.ts'
 import { nodePortRangesOf } from '../service/node-addresses.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import { auditForEver } from '../sync/audit.ts'
@@ -73,6 +74,10 @@ export class IptablesMode implements Mode {
 
   get families() {
     return this.#kernel.families
+  }
+
+  get support() {
+    return this.#kernel.support
   }
 
   get rtnetlink() {
@@ -195,7 +200,7 @@ export class IptablesMode implements Mode {
     const { hasIpvsLeftovers, removeIpvsLeftovers } = await import('../dataplane/ipvs-leftovers.ts')
     if (!(await hasIpvsLeftovers(this.rtnetlink, signal).catch(() => false))) return
     const excluded = configuration().ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
-    await removeIpvsLeftovers({ families: this.families, excluded, drainDeadlineMs, now, log, signal })
+    await removeIpvsLeftovers({ families: ipFamilies(), excluded, drainDeadlineMs, now, log, signal })
   }
 
   async #makeCounters(signal: AbortSignal): Promise<boolean> {

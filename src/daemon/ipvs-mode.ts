@@ -66,6 +66,10 @@ export class IpvsMode implements Mode {
     return this.kernel.families
   }
 
+  get support() {
+    return this.kernel.guard.support
+  }
+
   get rtnetlink() {
     return this.kernel.ipvs.rtnetlink
   }
@@ -113,6 +117,7 @@ export class IpvsMode implements Mode {
       kernel: this.kernel.ipvs,
       guard: this.#guard,
       iptables,
+      families: this.families,
       problems,
       log,
       signal,

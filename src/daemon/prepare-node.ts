@@ -15,6 +15,7 @@ import { applySysctls, iptablesSysctls, ipvsSysctls, type SettingListener } from
 import type { ProblemLog } from '../serve/problem-log.ts'
 import { nodePortRangesOf } from '../service/node-addresses.ts'
 import type { Log } from '../values/log.ts'
+import type { IpFamily } from '../values/protocol.ts'
 import { checkNode, logFindings } from './node-check.ts'
 
 export interface NodeInitialization {
@@ -28,6 +29,8 @@ export interface NodeInitialization {
 export interface NodePreparation extends NodeInitialization {
   readonly guard: SetsAndRules
   readonly iptables: IptablesChoice
+  /** Families that are served. */
+  readonly families: readonly IpFamily[]
 }
 
 const SYSCTLS = '/proc/sys/'
@@ -107,9 +110,16 @@ async function setTimeouts({ configuration, kernel, log, signal }: NodeInitializ
 }
 
 /** Names what the kernel lacks; rules that need a match which is not there are left out from the start. */
-async function checkForMissing({ configuration, guard, iptables, log, signal }: NodePreparation): Promise<void> {
+async function checkForMissing({
+  configuration,
+  families,
+  guard,
+  iptables,
+  log,
+  signal,
+}: NodePreparation): Promise<void> {
   try {
-    const { findings, missingMatches } = await checkNode({ configuration, iptables, signal })
+    const { findings, missingMatches } = await checkNode({ configuration, families, iptables, signal })
     logFindings(findings, log)
     for (const match of OPTIONAL_MATCHES) if (missingMatches.has(match)) guard.lacks(match)
   } catch (error) {

@@ -105,7 +105,7 @@ export class Proxy {
     this.#flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
     const syncPeriodMs = (): number => periodsOf(this.configuration).syncPeriodMs
     this.#health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
-    this.#health.follow({ tables: () => mode.tableHealth(), rules: mode.rules })
+    this.#health.follow({ families, tables: () => mode.tableHealth(), rules: mode.rules })
     this.#healthChecks = new HealthCheckPorts({
       ...options,
       families,
@@ -135,7 +135,7 @@ export class Proxy {
     })
     this.#opening = new Opening({
       ...options,
-      families,
+      support: mode.support,
       onNode: () => this.#node.tell(),
       open: (mayRemove) => this.#loop.open(mayRemove),
       onFatal: (error) => this.fail(error),
@@ -247,7 +247,7 @@ export class Proxy {
   #passed(what: 'tables' | IpFamily, report: PassReport, durationMs: number, complete: boolean): void {
     this.metrics.sync.passed(what, report, durationMs)
     this.#passLog.passed(report, durationMs)
-    this.#health.passed(what === 'tables' ? 'tables' : 'rules', report)
+    this.#health.passed(what, report)
     this.#healthChecks.passed()
     this.#flows.passed()
     this.#options.onPass?.(report, complete)
