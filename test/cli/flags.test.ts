@@ -21,6 +21,8 @@ test('parseCommandLine reads flags as pflag does', () => {
     [['--once=false'], 'run', { once: false }],
     [['--once=T', '--help=0'], 'run', { once: true, help: false }],
     [['-v', '2'], 'run', { verbosity: 2 }],
+    [['help'], 'run', { help: true }],
+    [['help', 'diff'], 'diff', { help: true }],
     [['-v2'], 'run', { verbosity: 2 }],
     [['-v=2'], 'run', { verbosity: 2 }],
     [['--v=4'], 'run', { verbosity: 4 }],
@@ -117,7 +119,9 @@ test('parseCommandLine names one mistake in the words of kube-proxy', () => {
     [['status', 'foo'], 1, '"kube-ipvs status" does not take any arguments, got ["foo"]'],
     [['diff', '--nope'], 2, 'unknown flag: --nope'],
     [['--nope', 'diff'], 1, 'unknown flag: --nope'],
-    [['diff', '--dry-run'], 2, '--dry-run is a flag of cleanup, not of diff'],
+    [['diff', '--dry-run'], 2, '--dry-run is a flag of kube-ipvs cleanup, not of kube-ipvs diff'],
+    [['--dry-run'], 1, '--dry-run is a flag of kube-ipvs cleanup, not of kube-ipvs'],
+    [['help', 'nothing'], 1, '"kube-ipvs" does not take any arguments, got ["help" "nothing"]'],
     [['diff', '--output=yaml'], 2, 'invalid argument "yaml" for "-o, --output" flag: must be text or json'],
     [['--help', '--nope'], 1, 'unknown flag: --nope'],
   ]
@@ -141,7 +145,15 @@ test('usageErrorText shows the way and then the mistake', () => {
     `${usage}  Did you mean --proxy-mode?\n\nError: unknown shorthand flag: 'p' in -proxy-mode=ipvs\n`,
   )
   assert.equal(textOf(['--nothing-of-the-kind']), `${usage}\nError: unknown flag: --nothing-of-the-kind\n`)
+  assert.equal(textOf(['--nope']), `${usage}\nError: unknown flag: --nope\n`)
   assert.equal(textOf(['foo']), 'Error: "kube-ipvs" does not take any arguments, got ["foo"]\n')
+  assert.equal(
+    textOf(['stauts', '-o', 'json']),
+    'Did you mean kube-ipvs status?\n\nError: "kube-ipvs" does not take any arguments, got ["stauts"]\n',
+  )
+  assert.match(textOf(['clean']), /^Did you mean kube-ipvs cleanup\?\n/)
+  assert.match(textOf(['version']), /^Did you mean kube-ipvs --version\?\n/)
+  assert.equal(textOf(['status', 'diff']), 'Error: "kube-ipvs status" does not take any arguments, got ["diff"]\n')
 })
 
 test('parseCommandLine says of each deprecated flag what to use, each time', () => {
