@@ -1,6 +1,6 @@
 /**
- * Process entry: reads the command line, runs the command, sets the exit code.
- * What could break: an error reaches the user as one line that says what is wrong; a stack is for -v 4 only.
+ * Process entry: reads the command line, runs the command, sets the exit code. An error reaches the user as one line that
+ * says what is wrong; only a mistake of ours brings its stack.
  */
 import { CodedError } from './values/errors.ts'
 import { type CommandLine, parseCommandLine, USAGE_EXIT_CODE } from './cli/command-line.ts'
@@ -30,7 +30,9 @@ async function main(argv: readonly string[]): Promise<number> {
   const { command, flags } = line
   if (flags.help === true) {
     const { helpText } = await import('./cli/help.ts')
-    process.stdout.write(helpText(command))
+    const { styleFor } = await import('./cli/style.ts')
+    const { stdout } = process
+    stdout.write(helpText(command, { columns: stdout.columns, style: styleFor(stdout, process.env) }))
     return 0
   }
   if (flags.version === 'true' || flags.version === 'raw') {
