@@ -47,14 +47,15 @@ async function runCommand({ command, flags }: CommandLine): Promise<number> {
   try {
     return await RUN[command](flags)
   } catch (error) {
-    const text =
-      error instanceof CodedError || !(error instanceof Error)
-        ? String(error instanceof Error ? error.message : error)
-        : (error.stack ?? error.message)
+    const { errorText, nextStep } = await import('./cli/error-text.ts')
+    const { stderr } = process
     if (command === 'run') {
       const { formatOf, writeEarlyLine } = await import('./cli/early-lines.ts')
-      writeEarlyLine({ level: 'error', message: 'command failed', fields: { err: text }, format: formatOf(error) })
-    } else process.stderr.write(`kube-ipvs ${command}: ${text}\n`)
+      const err = error instanceof CodedError ? error.message : errorText(error, flags)
+      writeEarlyLine({ level: 'error', message: 'command failed', fields: { err }, format: formatOf(error) })
+    } else stderr.write(`kube-ipvs ${command}: ${errorText(error, flags)}\n`)
+    const step = nextStep(error)
+    if (step !== undefined && (command !== 'run' || stderr.isTTY)) stderr.write(`${step}\n`)
     return USAGE_EXIT_CODE[command]
   }
 }

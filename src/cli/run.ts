@@ -13,6 +13,7 @@ import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { proxyStarting } from '../watch/event-objects.ts'
 import { writeEarlyLine } from './early-lines.ts'
+import { NEEDS_RIGHTS, nextStep } from './error-text.ts'
 import { flagTexts } from './flag-texts.ts'
 import type { FlagValues } from './flags.ts'
 import { growFreely, growSparingly } from '../daemon/heap.ts'
@@ -50,6 +51,8 @@ export async function run(flags: FlagValues): Promise<number> {
     const reason = reasonOf(error, log)
     log.error('Error running ProxyServer', { error: reason })
     log.error('command failed', { error: reason })
+    const step = process.stderr.isTTY ? nextStep(error) : undefined
+    if (step !== undefined) process.stderr.write(`${step}\n`)
     return 1
   } finally {
     log.close()
@@ -151,6 +154,7 @@ function stopped(signal: EndSignal, log: Log): number {
 /** What ends the process, in kube-proxy's words where it has some; a mistake of ours with its stack. */
 function reasonOf(error: unknown, log: Log): unknown {
   if (!(error instanceof CodedError)) return error instanceof Error ? (error.stack ?? error) : error
+  if (error.code === 'EPERM') log.error(NEEDS_RIGHTS, { error })
   if (error.code !== 'ipvs-missing') return error
   log.error('The kernel lacks what ipvs mode needs', { error })
   return "can't use the IPVS proxier: ipvs not supported"

@@ -184,7 +184,8 @@ function summary(status: Status, style: Style): string[] {
   if (hasIpvs) rows.push(['sets', setsText(status.sets)])
   if (rules !== null) {
     const services = new Set(rules.map(({ service }) => service)).size
-    rows.push(['rules', `${services} Service ports at ${rules.length} addresses; names are comments of the rules`])
+    const what = `${services} Service port${services === 1 ? '' : 's'}, ${rules.length} address${rules.length === 1 ? '' : 'es'}`
+    rows.push(['rules', `${what}; names are comments of the rules`])
   }
   if (status.ipv6Forwarding === false)
     rows.push(['ipv6 forwarding', 'off: connections from outside to IPv6 addresses of Services time out'])

@@ -140,7 +140,7 @@ export function formatConfigurationErrors(errors: readonly Problem[]): string {
 
 /** kube-proxy has one mode more than we have. */
 function modeError(mode: string): string {
-  return `kube-ipvs has the modes ipvs and iptables, not ${mode}: set mode: ipvs, or run kube-proxy itself for ${mode}`
+  return `kube-ipvs has the modes ipvs and iptables, not ${mode}: set one of them, or run kube-proxy itself for ${mode}`
 }
 
 function undecodable(source: string, error: string): Refused {

@@ -107,7 +107,7 @@ test('statusText of iptables mode shows what the rules serve, and nothing of IPV
     'mode       iptables, by what is in the kernel; no proxy answers at 127.0.0.1:10249',
     'kernel     6.12.0, no IPVS',
     'iptables   nft: the kernel has no legacy tables',
-    'rules      2 Service ports at 2 addresses; names are comments of the rules',
+    'rules      2 Service ports, 2 addresses; names are comments of the rules',
     '',
     'ADDRESS            SERVICE        KIND        ENDPOINT',
     '10.96.0.1:80/tcp   demo/web:http  cluster IP  10.244.0.1:8080',

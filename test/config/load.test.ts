@@ -78,7 +78,7 @@ test('loadConfiguration warns with line, field and what was probably meant', () 
     ],
     [
       `${HEAD}mode: nftables\n`,
-      'config-mode c.yaml -: kube-ipvs has the modes ipvs and iptables, not nftables: set mode: ipvs, or run kube-proxy itself for nftables',
+      'config-mode c.yaml -: kube-ipvs has the modes ipvs and iptables, not nftables: set one of them, or run kube-proxy itself for nftables',
     ],
     [
       `${HEAD}kubeIPVS: {drainDedline: 5s}\n`,
