@@ -59,7 +59,7 @@ export class ConfigReload {
       log.error('The configuration file is broken; what was read before stays in force', { error, file: path })
       return
     }
-    const { live, restart } = changesBetween(this.#configuration, next)
+    const { live, restart, withoutEffect } = changesBetween(this.#configuration, next)
     if (restart.length > 0) {
       const fields = restart.join(', ')
       onFatal(
@@ -71,6 +71,8 @@ export class ConfigReload {
       return
     }
     this.#configuration = next
+    if (withoutEffect.length > 0)
+      log.info('Configuration file changed in fields without effect here', { file: path, fields: withoutEffect })
     if (live.length === 0) return
     log.info('Configuration file changed', { file: path, fields: live })
     apply(next, live)

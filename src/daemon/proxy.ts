@@ -46,6 +46,7 @@ export class Proxy {
   configuration: KubeProxyConfiguration
   readonly metrics: Metrics
   #audits = new AbortController()
+  #auditing: Promise<void> = Promise.resolve()
   #fail: (error: CodedError) => void = () => undefined
   /** Rejects when only a new process can help. */
   readonly failed: Promise<never> = new Promise((_, reject) => {
@@ -90,6 +91,7 @@ export class Proxy {
     this.#mode = mode
     this.#problems = problems
     this.#closers.push(() => mode.close())
+    this.#closers.push(() => this.#auditing)
     this.#node = new FollowedNode({
       ...options,
       configuration: () => this.configuration,
@@ -207,13 +209,14 @@ export class Proxy {
     this.#startAudits()
   }
 
-  /** Starts them anew, with the period of now. */
+  /** Starts audits with the period that is in force now, instead of those that run. */
   #startAudits(): void {
     this.#audits.abort()
     this.#audits = new AbortController()
     const signal = AbortSignal.any([this.#abort.signal, this.#audits.signal])
+    const before = this.#auditing
     const audits = this.#mode.audit(this.#watch, this.#health.alsoHears(this.metrics.auditObserver), signal)
-    this.#closers.push(() => audits)
+    this.#auditing = before.then(() => audits)
   }
 
   get #watch(): ModeWatch {
