@@ -27,7 +27,6 @@ const packageOf = {
   xz: 'xz-utils',
   strip: 'binutils',
   '/bin/busybox': 'busybox-static',
-  gcc: 'gcc',
   '/usr/include/stdio.h': 'libc6-dev',
   strace: 'strace',
 }

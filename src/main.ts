@@ -1,6 +1,6 @@
 /**
- * Process entry: reads the command line, runs the command, sets the exit code.
- * What could break: an error reaches the user as one line that says what is wrong; a stack is for -v 4 only.
+ * Process entry: reads the command line, runs the command, sets the exit code. An error reaches the user as one line that
+ * says what is wrong; only a mistake of ours brings its stack.
  */
 import { CodedError } from './values/errors.ts'
 import { type CommandLine, parseCommandLine, USAGE_EXIT_CODE } from './cli/command-line.ts'
@@ -30,7 +30,9 @@ async function main(argv: readonly string[]): Promise<number> {
   const { command, flags } = line
   if (flags.help === true) {
     const { helpText } = await import('./cli/help.ts')
-    process.stdout.write(helpText(command))
+    const { styleFor } = await import('./cli/style.ts')
+    const { stdout } = process
+    stdout.write(helpText(command, { columns: stdout.columns, style: styleFor(stdout, process.env) }))
     return 0
   }
   if (flags.version === 'true' || flags.version === 'raw') {
@@ -45,14 +47,15 @@ async function runCommand({ command, flags }: CommandLine): Promise<number> {
   try {
     return await RUN[command](flags)
   } catch (error) {
-    const text =
-      error instanceof CodedError || !(error instanceof Error)
-        ? String(error instanceof Error ? error.message : error)
-        : (error.stack ?? error.message)
+    const { errorText, nextStep } = await import('./cli/error-text.ts')
+    const { stderr } = process
     if (command === 'run') {
       const { formatOf, writeEarlyLine } = await import('./cli/early-lines.ts')
-      writeEarlyLine({ level: 'error', message: 'command failed', fields: { err: text }, format: formatOf(error) })
-    } else process.stderr.write(`kube-ipvs ${command}: ${text}\n`)
+      const err = error instanceof CodedError ? error.message : errorText(error, flags)
+      writeEarlyLine({ level: 'error', message: 'command failed', fields: { err }, format: formatOf(error) })
+    } else stderr.write(`kube-ipvs ${command}: ${errorText(error, flags)}\n`)
+    const step = nextStep(error)
+    if (step !== undefined && (command !== 'run' || stderr.isTTY)) stderr.write(`${step}\n`)
     return USAGE_EXIT_CODE[command]
   }
 }

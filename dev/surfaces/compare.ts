@@ -24,11 +24,13 @@ const USAGE = /^Usage:\n[^]*?\n\n(?=Error: )/m
 export function mismatches(recorded: Recorded, ours: Outcome): readonly string[] {
   const found: string[] = []
   if (ours.exit !== recorded.exit) found.push(`exit code ${ours.exit}, not ${recorded.exit}`)
-  const texts = [
+  const texts: (readonly [what: string, recorded: string, ours: string])[] = [
     ['stdout', recorded.stdout, named(ours.stdout)],
     ['stderr', linesOf(recorded.stderr), linesOf(named(ours.stderr).replace(USAGE, '<usage>\n\n'))],
-    ['written', recorded.written ?? '', ours.written ?? ''],
-  ] as const
+  ]
+  const [wasWritten, written] = [recorded.written ?? undefined, ours.written]
+  if (wasWritten !== undefined && written !== undefined) texts.push(['written', wasWritten, written])
+  else if (wasWritten !== written) found.push(written === undefined ? 'written: no file' : 'written: a file, not none')
   for (const [what, expected, left] of texts) {
     const difference = differenceOf(expected, left)
     if (difference !== '') found.push(`${what}:\n${difference}`)

@@ -21,7 +21,7 @@ class Story {
   constructor() {
     const now = (): number => this.#nowMs
     this.health = new ProxyHealth({ nodeName: 'node0', families: IP_FAMILIES, syncPeriodMs: () => SYNC_PERIOD_MS, now })
-    this.health.follow({ tables: () => this.#tables(), rules: [] })
+    this.health.follow({ families: IP_FAMILIES, tables: () => this.#tables(), rules: [] })
   }
 
   *#tables(): Generator<TableHealth> {
@@ -37,7 +37,7 @@ class Story {
 
   pass(): this {
     this.health.passBegins()
-    this.health.passed('rules', DONE)
+    this.health.passed('IPv4', DONE)
     this.health.passed('tables', DONE)
     return this
   }

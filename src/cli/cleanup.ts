@@ -4,10 +4,9 @@
  * leave alone; and of the virtual servers only those go that the sets name.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type GuardKernel, openGuardKernel } from '../dataplane/guard-kernel.ts'
+import { type LeftGuard, openLeftGuard } from '../dataplane/guard-kernel.ts'
 import { type IpvsKernel, openIpvsKernel } from '../dataplane/ipvs-kernel.ts'
 import { readOwned } from '../dataplane/owned-virtual-servers.ts'
-import type { EntryRunOptions } from '../ipset/entry-run.ts'
 import { VirtualServerTable } from '../ipvs/table.ts'
 import { ipFamilies } from '../node/host.ts'
 import { Reconciler, type Reconciled, reconciled } from '../sync/reconciler.ts'
@@ -22,7 +21,6 @@ import { checkSettings } from './settings.ts'
 const TRIES = 3
 const DEADLINE_MS = 60_000
 
-const UNHEARD: EntryRunOptions = { onSetLost: () => undefined, onGrown: () => undefined }
 const now = (): number => performance.now()
 
 /** Something that could not be removed, by its first command. */
@@ -87,23 +85,21 @@ async function removeLeftovers(dryRun: boolean, signal: AbortSignal): Promise<Re
 
 /** On a kernel that has no IPVS, or no ipset, that part of it left nothing either. */
 async function removeIpvsMode(excluded: readonly Cidr[], dryRun: boolean, signal: AbortSignal): Promise<Removal> {
-  const guardKernel = await without(['ipset-missing', 'iptables-missing'], undefined, () =>
-    openGuardKernel(ipFamilies(), signal),
-  )
-  if (guardKernel === undefined) return { commands: [], failures: [] }
+  const guard = await without(['ipset-missing'], undefined, () => openLeftGuard(ipFamilies(), signal))
+  if (guard === undefined) return { commands: [], failures: [] }
   const kernel = await without(['ipvs-missing'], undefined, () => openIpvsKernel(excluded, signal))
   try {
-    const tables = kernel === undefined ? [] : await virtualServersOf(kernel, guardKernel, excluded, signal)
+    const tables = kernel === undefined ? [] : await virtualServersOf(kernel, guard, excluded, signal)
     const nothing = () =>
       nothingWanted(
-        guardKernel,
+        guard,
         tables.map((open) => open()),
       )
     const commands = await nothing().preview({ signal, mayRemove: true, now })
     return { commands, failures: dryRun ? [] : await removeAll(nothing(), signal) }
   } finally {
     kernel?.close()
-    guardKernel.close()
+    guard.close()
   }
 }
 
@@ -118,8 +114,8 @@ async function without<T>(codes: readonly string[], otherwise: T, work: () => Pr
 }
 
 /** Everything a pass writes, one table after the other, with nothing wanted in any. */
-function nothingWanted(guardKernel: GuardKernel, virtualServers: readonly Reconciled[]): Reconciler {
-  const { sets, entries, chains } = guardKernel.tables(UNHEARD)
+function nothingWanted(guard: LeftGuard, virtualServers: readonly Reconciled[]): Reconciler {
+  const { sets, entries, chains } = guard.tables()
   return new Reconciler([
     reconciled(new TableSync(sets)),
     reconciled(new TableSync(entries)),
@@ -131,11 +127,11 @@ function nothingWanted(guardKernel: GuardKernel, virtualServers: readonly Reconc
 /** Of the virtual servers only those go that the sets know: read before the sets are destroyed. */
 async function virtualServersOf(
   { ipvs, rtnetlink, tables }: IpvsKernel,
-  guardKernel: GuardKernel,
+  guard: LeftGuard,
   excluded: readonly Cidr[],
   signal: AbortSignal,
 ): Promise<readonly (() => Reconciled)[]> {
-  const isOwned = await readOwned(rtnetlink, guardKernel.tables(UNHEARD).entries, signal)
+  const isOwned = await readOwned(rtnetlink, guard.tables().entries, signal)
   const virtualServers = new VirtualServerTable(ipvs, excluded, isOwned)
   return [
     () => reconciled(new TableSync(virtualServers)),

@@ -1,7 +1,8 @@
 /**
- * The command line, read by the rules of pflag (kube-proxy's flag library): `--once=false`, `-v4`, `--proxy_mode ipvs`.
- * What could break: a boolean never takes the next argument, any other flag always does, even one that starts with a dash.
+ * The command line, read by the rules of pflag (kube-proxy's flag library): `--once=false`, `-v4`, `--proxy_mode ipvs`. A
+ * boolean never takes the next argument; any other flag always does, even one that starts with a dash.
  */
+import { nearest } from '../values/nearest.ts'
 import { quote } from '../values/quote.ts'
 import { goQuoteLetter, goQuoteList, type Parsed } from '../config/go-text.ts'
 import { FLAG_PARSERS } from './flag-value.ts'
@@ -20,8 +21,8 @@ export interface UsageError {
   /** Of a kind with what kube-proxy says, which does not show its usage for every mistake. */
   readonly message: string
   readonly showUsage: boolean
-  /** The word that was not understood and those that are, for "did you mean". */
-  readonly misspelt?: { readonly word: string; readonly known: readonly string[] }
+  /** What was probably meant, as one would type it: `--once`, `kube-ipvs status`. */
+  readonly suggestion?: string
   readonly notices: readonly string[]
   readonly exitCode: number
 }
@@ -35,11 +36,11 @@ interface Entry {
 }
 
 class Mistake extends Error {
-  readonly misspelt: UsageError['misspelt']
+  readonly suggestion: string | undefined
 
-  constructor(message: string, misspelt?: UsageError['misspelt']) {
+  constructor(message: string, suggestion?: string) {
     super(message)
-    this.misspelt = misspelt
+    this.suggestion = suggestion
   }
 }
 
@@ -54,30 +55,57 @@ export function parseCommandLine(argv: readonly string[]): CommandLine | { reado
     mistake = error
   }
   const { words, values, notices, given } = reader
+  const about = mistake === undefined ? helpAbout(words) : undefined
+  if (about !== undefined) return { command: about, flags: { help: true }, notices }
   const named = COMMANDS.find((name) => name === words[0])
   const command = named ?? 'run'
-  const fail = ({ message, misspelt }: Mistake, showUsage: boolean) => ({
+  const fail = ({ message, suggestion }: Mistake, showUsage: boolean) => ({
     error: {
       command,
       message,
       showUsage,
-      ...(misspelt === undefined ? {} : { misspelt }),
+      ...(suggestion === undefined ? {} : { suggestion }),
       notices,
       exitCode: USAGE_EXIT_CODE[command],
     },
   })
   if (mistake !== undefined) return fail(mistake, true)
   for (const { flag } of given)
-    if (!flag.commands.includes(command))
-      return fail(new Mistake(`--${flag.name} is a flag of ${flag.commands.join(', ')}, not of ${command}`), true)
+    if (!flag.commands.includes(command)) {
+      const owners = flag.commands.map(programOf).join(', ')
+      return fail(new Mistake(`--${flag.name} is a flag of ${owners}, not of ${programOf(command)}`), true)
+    }
   const flags = values as FlagValues // Each value was made by the parser of its own flag.
   const rest = [...(named === undefined ? words : words.slice(1)), ...reader.afterDashes]
   // Help goes before what is wrong with the other words, as in cobra; empty words come from unset variables.
   if (flags.help !== true && rest.some((word) => word !== '')) {
     const program = named === undefined ? 'kube-ipvs' : `kube-ipvs ${named}`
-    return fail(new Mistake(`${quote(program)} does not take any arguments, got ${goQuoteList(rest)}`), false)
+    const message = `${quote(program)} does not take any arguments, got ${goQuoteList(rest)}`
+    return fail(new Mistake(message, named === undefined ? nearestCommand(words[0]) : undefined), false)
   }
   return { command, flags, notices }
+}
+
+/** What one types to run a command. */
+export function programOf(command: CommandName): string {
+  return command === 'run' ? 'kube-ipvs' : `kube-ipvs ${command}`
+}
+
+/** `help` and `help COMMAND` are the same as --help. */
+function helpAbout([first, second, ...more]: readonly string[]): CommandName | undefined {
+  if (first !== 'help' || more.length > 0) return undefined
+  return second === undefined ? 'run' : COMMANDS.find((name) => name === second)
+}
+
+function nearestCommand(word: string | undefined): string | undefined {
+  const guess = word === undefined ? undefined : nearest(word, [...COMMANDS, 'help', 'version'])
+  if (guess === 'version') return 'kube-ipvs --version'
+  return guess === undefined ? undefined : `kube-ipvs ${guess}`
+}
+
+function nearestFlag(name: string): string | undefined {
+  const guess = nearest(name, NAMES)
+  return guess === undefined ? undefined : `--${guess}`
 }
 
 /** One walk through the arguments; what it has found by the time of a mistake stays readable. */
@@ -113,8 +141,7 @@ class ArgumentReader {
     const name = argument.slice(2, equals < 0 ? undefined : equals)
     if (name === '' || name.startsWith('-')) throw new Mistake(`bad flag syntax: ${argument}`)
     const entry = BY_NAME.get(name.replaceAll('_', '-'))
-    if (entry === undefined)
-      throw new Mistake(`unknown flag: --${name}`, { word: `--${name}`, known: NAMES.map((known) => `--${known}`) })
+    if (entry === undefined) throw new Mistake(`unknown flag: --${name}`, nearestFlag(name))
     const value = equals < 0 ? this.#valueOf(entry.flag, `--${name}`) : argument.slice(equals + 1)
     this.#set(entry, value)
   }
@@ -126,10 +153,10 @@ class ArgumentReader {
       const letter = rest[0] ?? ''
       const entry = BY_LETTER.get(letter)
       if (entry === undefined)
-        throw new Mistake(`unknown shorthand flag: ${goQuoteLetter(letter)} in -${rest}`, {
-          word: rest.length > 1 ? `--${rest.replace(/=[^]*$/, '')}` : '',
-          known: NAMES.map((known) => `--${known}`),
-        })
+        throw new Mistake(
+          `unknown shorthand flag: ${goQuoteLetter(letter)} in -${rest}`,
+          rest.length > 1 ? nearestFlag(rest.replace(/=[^]*$/, '')) : undefined,
+        )
       const text = rest.slice(1)
       rest = ''
       if (text.startsWith('=') && text.length > 1) this.#set(entry, text.slice(1))

@@ -12,7 +12,7 @@ import type { LogFields } from '../values/log.ts'
 export type LogFormat = 'text' | 'json'
 
 export interface EarlyLine {
-  readonly level: 'info' | 'error'
+  readonly level: 'info' | 'warn' | 'error'
   readonly message: string
   readonly fields?: LogFields
   /** The -v that the line needs; default 0. */

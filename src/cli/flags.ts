@@ -46,7 +46,8 @@ export interface Flag {
 const RUN = ['run'] as const
 /** Those that need a configuration. */
 const CONFIGURED = ['run', 'diff'] as const
-const FILE = ['run', 'diff', 'cleanup'] as const
+/** Those that ask Services of somebody. */
+const LISTING = ['run', 'diff', 'status'] as const
 const ALL = COMMANDS
 
 const insteadOf = (name: string) =>
@@ -54,16 +55,16 @@ const insteadOf = (name: string) =>
 
 /** Keys are the names in `FlagValues`. */
 export const FLAGS = {
-  config: { name: 'config', kind: 'text', commands: FILE },
+  config: { name: 'config', kind: 'text', commands: ALL },
   writeConfigTo: { name: 'write-config-to', kind: 'text', commands: RUN },
   cleanup: { name: 'cleanup', kind: 'boolean', commands: RUN },
   initOnly: { name: 'init-only', kind: 'boolean', commands: RUN },
-  hostnameOverride: { name: 'hostname-override', kind: 'text', commands: CONFIGURED },
+  hostnameOverride: { name: 'hostname-override', kind: 'text', commands: LISTING },
   featureGates: { name: 'feature-gates', kind: 'gates', commands: CONFIGURED },
   oomScoreAdj: { name: 'oom-score-adj', kind: 'int32', commands: CONFIGURED },
 
-  master: { name: 'master', kind: 'text', commands: CONFIGURED },
-  kubeconfig: { name: 'kubeconfig', kind: 'text', commands: CONFIGURED },
+  master: { name: 'master', kind: 'text', commands: LISTING },
+  kubeconfig: { name: 'kubeconfig', kind: 'text', commands: LISTING },
   kubeApiContentType: { name: 'kube-api-content-type', kind: 'text', commands: CONFIGURED },
   kubeApiQps: { name: 'kube-api-qps', kind: 'float32', commands: CONFIGURED },
   kubeApiBurst: { name: 'kube-api-burst', kind: 'int32', commands: CONFIGURED },
@@ -100,7 +101,7 @@ export const FLAGS = {
   conntrackUdpStream: { name: 'conntrack-udp-timeout-stream', kind: 'duration', commands: CONFIGURED },
 
   healthzBindAddress: { name: 'healthz-bind-address', kind: 'ipport', commands: CONFIGURED },
-  metricsBindAddress: { name: 'metrics-bind-address', kind: 'ipport', commands: CONFIGURED },
+  metricsBindAddress: { name: 'metrics-bind-address', kind: 'ipport', commands: LISTING },
   bindAddressHardFail: { name: 'bind-address-hard-fail', kind: 'boolean', commands: CONFIGURED },
   profiling: { name: 'profiling', kind: 'boolean', commands: CONFIGURED },
   showHiddenMetrics: { name: 'show-hidden-metrics-for-version', kind: 'text', commands: CONFIGURED },
@@ -128,7 +129,7 @@ export const FLAGS = {
   bootIdFile: { name: 'boot-id-file', kind: 'text', commands: RUN },
   machineIdFile: { name: 'machine-id-file', kind: 'text', commands: RUN },
 
-  manifests: { name: 'manifests', kind: 'text', commands: CONFIGURED, own: true },
+  manifests: { name: 'manifests', kind: 'text', commands: LISTING, own: true },
   once: { name: 'once', kind: 'boolean', commands: RUN, own: true },
   drainDeadline: { name: 'drain-deadline', kind: 'duration', commands: CONFIGURED, own: true },
   allowedExternalIps: { name: 'allowed-external-ips', kind: 'texts', commands: CONFIGURED, own: true },

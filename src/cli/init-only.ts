@@ -4,7 +4,7 @@
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { openIpvsKernel } from '../dataplane/ipvs-kernel.ts'
-import { ipFamilies } from '../node/host.ts'
+import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { Log } from '../values/log.ts'
 import { initializeIptablesNode, initializeNode } from '../daemon/prepare-node.ts'
@@ -19,7 +19,8 @@ export async function initializeOnly({ configuration }: Settings, log: Log): Pro
   // As kube-proxy: the proxy that starts afterwards may lack the right to do it.
   if (configuration.mode === 'iptables') initializeIptablesNode({ configuration, problems, log })?.()
   else await initializeIpvsNode(configuration, problems, log)
-  for (const ipFamily of ipFamilies()) log.info('System initialized and --init-only specified', { ipFamily })
+  for (const ipFamily of kernelFamilies().families)
+    log.info('System initialized and --init-only specified', { ipFamily })
   return 0
 }
 

@@ -23,6 +23,8 @@ export async function leftInIptables(families: readonly IpFamily[], signal: Abor
   const iptables = new HostIptables(await chooseBackEnd(families, signal))
   const found: Leftover[] = []
   for (const family of families) {
+    // A family without programs has no rules that could be reached.
+    if (iptables.choice.programs[family] === undefined) continue
     const saved = parseSave(await iptables.save(family, signal))
     for (const { table, restore, commands } of leftoversOf(saved, family, iptables.choice.suffix))
       found.push({

@@ -6,13 +6,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
-import { ipFamilies } from '../node/host.ts'
+import { kernelFamilies } from '../node/families.ts'
 import { openLog, type ProcessLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { proxyStarting } from '../watch/event-objects.ts'
 import { writeEarlyLine } from './early-lines.ts'
+import { NEEDS_RIGHTS, nextStep } from './error-text.ts'
 import { flagTexts } from './flag-texts.ts'
 import type { FlagValues } from './flags.ts'
 import { growFreely, growSparingly } from '../daemon/heap.ts'
@@ -50,6 +51,8 @@ export async function run(flags: FlagValues): Promise<number> {
     const reason = reasonOf(error, log)
     log.error('Error running ProxyServer', { error: reason })
     log.error('command failed', { error: reason })
+    const step = process.stderr.isTTY ? nextStep(error) : undefined
+    if (step !== undefined) process.stderr.write(`${step}\n`)
     return 1
   } finally {
     log.close()
@@ -68,7 +71,8 @@ async function serve(
   const requests = new RequestCounts()
   const { openSource, openEvents, needsNode, virtualIps } = await sourcesOf(flags, settings, log, requests)
   applyOomScore(configuration.oomScoreAdj, log)
-  logStart(configuration, ipFamilies(), log)
+  const { families } = kernelFamilies()
+  logStart(configuration, families, log)
   const events = openEvents()
   const servers = new LateServers()
   const running: { proxy?: Proxy } = {}
@@ -76,7 +80,7 @@ async function serve(
   const health = new ProxyHealth({
     nodeName,
     needsNode,
-    families: ipFamilies(),
+    families,
     syncPeriodMs: () => periodsOf(inForce()).syncPeriodMs,
     now: () => performance.now(),
   })
@@ -152,6 +156,7 @@ function stopped(signal: EndSignal, log: Log): number {
 /** What ends the process, in kube-proxy's words where it has some; a mistake of ours with its stack. */
 function reasonOf(error: unknown, log: Log): unknown {
   if (!(error instanceof CodedError)) return error instanceof Error ? (error.stack ?? error) : error
+  if (error.code === 'EPERM') log.error(NEEDS_RIGHTS, { error })
   if (error.code !== 'ipvs-missing') return error
   log.error('The kernel lacks what ipvs mode needs', { error })
   return "can't use the IPVS proxier: ipvs not supported"

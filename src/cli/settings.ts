@@ -132,7 +132,7 @@ export async function sourcesOf(
   const { EventRecorder, loggedEvents } = await import('../watch/event-recorder.ts')
   const { virtualIpGuard } = await import('./virtual-ip-settings.ts')
   if (manifests !== undefined) {
-    await requireFolder(manifests)
+    await requireFolder(manifests, log)
     const { openManifestsSource } = await import('../watch/manifests-source.ts')
     return {
       openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log }),
@@ -168,16 +168,21 @@ export async function sourcesOf(
 }
 
 /** Later the source waits for a folder to come back; at a start a wrong name is most likely a mistake. */
-async function requireFolder(directory: string): Promise<void> {
+async function requireFolder(directory: string, log: Log): Promise<void> {
   try {
-    await readdir(directory)
+    const files = await readdir(directory)
+    if (!files.some((file) => MANIFEST.test(file)))
+      log.warn('The folder of --manifests has no YAML or JSON file: no Service is wanted', { folder: directory })
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause)
+    // `ENOENT: no such file or directory, scandir '/x'`
+    const reason = cause instanceof Error ? cause.message.replace(/^[A-Z]+: (.*), \w+ .*$/, '$1') : String(cause)
     throw new CodedError('manifests-unreadable', `--manifests: cannot read the folder ${directory}: ${reason}`, {
       cause,
     })
   }
 }
+
+const MANIFEST = /\.(ya?ml|json)$/
 
 /** One line for each warning about the configuration. */
 export function logWarnings(warnings: readonly Problem[], log: Log): void {

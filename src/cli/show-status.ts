@@ -1,72 +1,184 @@
 /**
- * Reads what `kube-ipvs status` shows, and prints it.
- * What could break: nothing here may change the kernel, not even by loading a module that is not there.
+ * Reads what `kube-ipvs status` shows, and prints it. Nothing here changes the kernel. Only names of Services are asked of
+ * anybody else, and only when flags say of whom.
  */
 import { readFile } from 'node:fs/promises'
+import { openRtnetlink } from '../../native/open.ts'
 import { openIpset } from '../dataplane/guard-kernel.ts'
 import { chooseBackEnd } from '../dataplane/iptables-back-end.ts'
-import { openIpvsKernel, type IpvsKernel } from '../dataplane/ipvs-kernel.ts'
-import { SERVICE_DEVICE } from '../ipvs/address-diff.ts'
-import { definitionOf, MAX_ELEMENTS } from '../ipset/catalogue.ts'
-import { ipFamilies, kernelRelease } from '../node/host.ts'
-import { CodedError } from '../values/errors.ts'
-import type { FlagValues } from './flags.ts'
-import { type SetsStatus, type Status, statusText, type VirtualServerStatus, virtualServerStatus } from './status.ts'
-import { styleFor } from './style.ts'
+import { type IpvsKernel, openIpvsKernel } from '../dataplane/ipvs-kernel.ts'
 import { VERSION } from '../daemon/version.ts'
+import { definitionOf, MAX_ELEMENTS } from '../ipset/catalogue.ts'
+import { isOfIptablesMode, type SavedFrontend, savedFrontends } from '../iptables/saved-frontends.ts'
+import { parseSave } from '../iptables/save-text.ts'
+import { SERVICE_DEVICE } from '../ipvs/address-diff.ts'
+import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
+import { ipFamilies, kernelRelease } from '../node/host.ts'
+import { HostIptables } from '../node/iptables-programs.ts'
+import { CodedError } from '../values/errors.ts'
+import { silentLog } from '../values/log.ts'
+import type { FlagValues } from './flags.ts'
+import { runningMode } from './running-mode.ts'
+import { loadSettings, type Settings, sourcesOf } from './settings.ts'
+import {
+  type IpvsStatus,
+  type SetsStatus,
+  type Status,
+  statusText,
+  type VirtualServerStatus,
+  virtualServerStatus,
+} from './status.ts'
+import { stderrLog } from './stderr-log.ts'
+import { styleFor } from './style.ts'
+
+const DEADLINE_MS = 30_000
+/** As long as Services may take to list; names are not worth a longer wait. */
+const LIST_MS = 10_000
 
 export async function showStatus(flags: FlagValues): Promise<number> {
-  const signal = AbortSignal.timeout(30_000)
-  const kernel = await openIpvsKernel([], signal)
+  const signal = AbortSignal.timeout(DEADLINE_MS)
+  const settings = await loadSettings(flags)
+  const rtnetlink = openRtnetlink()
   try {
-    const status = await readStatus(kernel, signal)
+    const status = await readStatus(flags, settings, rtnetlink, signal)
     if (flags.output === 'json') process.stdout.write(`${JSON.stringify(status)}\n`)
     else process.stdout.write(`${statusText(status, styleFor(process.stdout, process.env)).join('\n')}\n`)
     return 0
   } finally {
-    kernel.close()
+    rtnetlink.close()
   }
 }
 
-async function readStatus({ ipvs, rtnetlink }: IpvsKernel, signal: AbortSignal): Promise<Status> {
-  const services = await ipvs.listServices({ signal })
-  const { unknownServices: unknownVirtualServers } = ipvs
-  const virtualServers: VirtualServerStatus[] = []
-  for (const service of services)
-    if (service.kind === 'address')
-      virtualServers.push(virtualServerStatus(service.fields, await ipvs.listDestinations(service.fields, { signal })))
-  const [info, timeouts, link] = [
-    await ipvs.info({ signal }),
-    await ipvs.getTimeouts({ signal }),
-    await rtnetlink.getLink(SERVICE_DEVICE, { signal }),
-  ]
+async function readStatus(
+  flags: FlagValues,
+  settings: Settings,
+  rtnetlink: RtnetlinkConnection,
+  signal: AbortSignal,
+): Promise<Status> {
+  const { metricsBindAddress } = settings.configuration
+  const running = await runningMode(metricsBindAddress)
+  const link = await rtnetlink.getLink(SERVICE_DEVICE, { signal })
   const addresses = link === undefined ? [] : await rtnetlink.listAddresses({ interfaceIndex: link.index, signal })
+  const ipvs = await readIpvs(signal)
+  const names =
+    ipvs === null || ipvs.virtualServers.length === 0 ? undefined : await readNames(flags, settings, rtnetlink, signal)
+  const { iptables, frontends } = await readIptables(signal)
   return {
-    mode: 'ipvs',
+    mode: running ?? modeOf(link !== undefined, frontends !== null),
+    proxy: { address: metricsBindAddress, answers: running !== undefined },
     version: VERSION,
     kernel: kernelRelease(),
-    ipvsVersion: info.version,
     device:
       link === undefined
         ? null
         : { kind: link.kind, addresses: addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`) },
     ipv6Forwarding: await readFlag('/proc/sys/net/ipv6/conf/all/forwarding'),
-    iptables: await readIptables(signal),
+    iptables,
     sets: await readSets(signal),
-    timeoutsSeconds: { tcp: timeouts.tcpSeconds, tcpFin: timeouts.tcpFinSeconds, udp: timeouts.udpSeconds },
-    virtualServers: virtualServers.sort((a, b) => (a.key < b.key ? -1 : 1)),
-    fwmarkVirtualServers: services.filter((service) => service.kind === 'fwmark').length,
-    unknownVirtualServers,
+    ipvs: ipvs === null || names === undefined ? ipvs : { ...ipvs, ...named(ipvs.virtualServers, names) },
+    rules: frontends,
   }
 }
 
-async function readIptables(signal: AbortSignal): Promise<Status['iptables']> {
+/** By what the kernel has: of both only while one mode takes over from the other. */
+function modeOf(hasDevice: boolean, hasRules: boolean): 'ipvs' | 'iptables' | null {
+  if (hasDevice === hasRules) return null
+  return hasDevice ? 'ipvs' : 'iptables'
+}
+
+async function readIpvs(signal: AbortSignal): Promise<IpvsStatus | null> {
+  let kernel: IpvsKernel
   try {
-    const { mode, reason } = await chooseBackEnd(ipFamilies(), signal)
-    return { backEnd: mode, reason }
+    kernel = await openIpvsKernel([], signal)
+  } catch (error) {
+    if (error instanceof CodedError && error.code === 'ipvs-missing') return null
+    throw error
+  }
+  const { ipvs } = kernel
+  try {
+    const services = await ipvs.listServices({ signal })
+    const virtualServers: VirtualServerStatus[] = []
+    for (const service of services)
+      if (service.kind === 'address')
+        virtualServers.push(
+          virtualServerStatus(service.fields, await ipvs.listDestinations(service.fields, { signal })),
+        )
+    const [info, timeouts] = [await ipvs.info({ signal }), await ipvs.getTimeouts({ signal })]
+    return {
+      version: info.version,
+      timeoutsSeconds: { tcp: timeouts.tcpSeconds, tcpFin: timeouts.tcpFinSeconds, udp: timeouts.udpSeconds },
+      virtualServers: virtualServers.sort((a, b) => (a.key < b.key ? -1 : 1)),
+      fwmarkVirtualServers: services.filter((service) => service.kind === 'fwmark').length,
+      unknownVirtualServers: ipvs.unknownServices,
+    }
+  } finally {
+    kernel.close()
+  }
+}
+
+interface Names {
+  readonly source: string
+  readonly byKey: ReadonlyMap<string, string>
+}
+
+/** Names of Services, where flags say whom to ask; a source that does not answer is said, and is no failure. */
+async function readNames(
+  flags: FlagValues,
+  settings: Settings,
+  rtnetlink: RtnetlinkConnection,
+  signal: AbortSignal,
+): Promise<Names | undefined> {
+  const { kubeconfig } = settings.configuration.clientConnection
+  const { manifests, config, master } = flags
+  const isGiven = manifests !== undefined || [config, master, kubeconfig].some((one) => (one ?? '') !== '')
+  if (!isGiven) return undefined
+  const source = manifests === undefined ? 'the API server' : `the manifests in ${manifests}`
+  try {
+    const { openSource } = await sourcesOf(flags, settings, silentLog)
+    const { frontendNames } = await import('../daemon/frontend-names.ts')
+    const byKey = await frontendNames({
+      ...settings,
+      rtnetlink,
+      openSource,
+      deadlineMs: LIST_MS,
+      log: silentLog,
+      signal,
+    })
+    return { source, byKey }
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
-    return { backEnd: null, reason: error.message }
+    stderrLog.warn(`kube-ipvs status: no names of Services: ${source} cannot be read: ${error.message}`)
+    return undefined
+  }
+}
+
+function named(virtualServers: readonly VirtualServerStatus[], { source, byKey }: Names) {
+  return {
+    namesFrom: source,
+    virtualServers: virtualServers.map((virtual) => ({ ...virtual, service: byKey.get(virtual.key) ?? null })),
+  }
+}
+
+interface IptablesRead {
+  readonly iptables: Status['iptables']
+  /** What rules of iptables mode serve; null where there are none. */
+  readonly frontends: readonly SavedFrontend[] | null
+}
+
+async function readIptables(signal: AbortSignal): Promise<IptablesRead> {
+  try {
+    const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
+    const iptables = new HostIptables(choice)
+    let frontends: readonly SavedFrontend[] | null = null
+    for (const family of ipFamilies()) {
+      if (choice.unusable[family] !== undefined) continue
+      const saved = parseSave(await iptables.save(family, signal))
+      if (isOfIptablesMode(saved)) frontends = [...(frontends ?? []), ...savedFrontends(saved, family)]
+    }
+    return { iptables: { backEnd: choice.mode, reason: choice.reason }, frontends }
+  } catch (error) {
+    if (!(error instanceof CodedError)) throw error
+    return { iptables: { backEnd: null, reason: error.message }, frontends: null }
   }
 }
 

@@ -1,17 +1,14 @@
 /**
- * What a command line that makes no sense gets on standard error: how to call the program, then the mistake, last, where
- * it is seen.
- * What could break: the last line is kube-proxy's own, letter by letter.
+ * What a command line that makes no sense gets on standard error: how to call the program, what was probably meant, and
+ * last, where it is seen, the mistake in the words of kube-proxy.
  */
-import { nearest } from '../values/nearest.ts'
-import type { UsageError } from './command-line.ts'
+import { programOf, type UsageError } from './command-line.ts'
 
 /** kube-proxy prints all of its help here; it fills a screen, so we name the way to it. */
-export function usageErrorText({ command, message, showUsage, misspelt }: UsageError): string {
+export function usageErrorText({ command, message, showUsage, suggestion }: UsageError): string {
   const error = `Error: ${message}\n`
-  if (!showUsage) return error
-  const program = command === 'run' ? 'kube-ipvs' : `kube-ipvs ${command}`
-  const guess = misspelt === undefined ? undefined : nearest(misspelt.word, misspelt.known)
-  const hint = guess === undefined ? '' : `  Did you mean ${guess}?\n`
-  return `Usage:\n  ${program} [flags]\n  ${program} --help lists the flags.\n${hint}\n${error}`
+  const hint = suggestion === undefined ? '' : `Did you mean ${suggestion}?\n`
+  if (!showUsage) return hint === '' ? error : `${hint}\n${error}`
+  const program = programOf(command)
+  return `Usage:\n  ${program} [flags]\n  ${program} --help lists the flags.\n${hint === '' ? '' : `  ${hint}`}\n${error}`
 }

@@ -3,8 +3,10 @@
  * What could break: the file is compared byte for byte with what kube-proxy writes.
  */
 import { writeFile } from 'node:fs/promises'
+import { unknownGateWarnings } from '../config/load.ts'
 import { toYaml } from '../config/to-yaml.ts'
 import { toV1alpha1 } from '../config/write.ts'
+import { formatProblem } from '../values/errors.ts'
 import { type LogFormat, SettingsRefused, writeEarlyLine } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
 import { checkSettings } from './settings.ts'
@@ -13,6 +15,9 @@ import { checkSettings } from './settings.ts'
 export async function writeConfiguration(flags: FlagValues, path: string): Promise<number> {
   const configuration = await checkSettings(flags, writeEarlyLine)
   const format = configuration.logging.format === 'json' ? 'json' : 'text'
+  // The daemon logs these beside other warnings; a file that is only checked has no other place for them.
+  for (const warning of unknownGateWarnings(configuration, flags.config || 'command line'))
+    writeEarlyLine({ level: 'warn', message: 'Configuration', fields: { warning: formatProblem(warning) }, format })
   const { qps } = configuration.clientConnection
   if (!Number.isFinite(qps))
     throw unwritable(`json: unsupported value: ${Number.isNaN(qps) ? 'NaN' : qps > 0 ? '+Inf' : '-Inf'}`, format)

@@ -1,75 +1,102 @@
 /**
  * What kube-proxy says of a configuration that is valid but does not fit the cluster or leaves node ports wide open, in
- * its words (checkBadConfig and checkBadIPConfig of cmd/kube-proxy/app/server.go). Pure.
- * What could break: people grep for these texts; only what cannot work at all is fatal.
+ * its words (checkBadConfig and checkBadIPConfig of cmd/kube-proxy/app/server.go). Pure. People grep for these texts.
  */
-import { familyOf } from '../values/address.ts'
+import { NODE_PORT_WORDS } from '../service/node-addresses.ts'
+import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { parseCidr } from '../values/cidr.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import { splitHostPort } from './host-port.ts'
 import type { KubeProxyConfiguration } from './types.ts'
 
 /** What the configuration is held against. */
 export interface ClusterShape {
   /** Family of the node's first IP. */
   readonly primary: IpFamily
-  /** Whether the kernel has both families. */
+  /** Whether both families are served. */
   readonly isDualStack: boolean
   readonly podCidrs: readonly string[]
 }
 
-export interface Doubts {
-  readonly texts: readonly string[]
-  /** What ends the process; empty when it may go on. */
-  readonly fatal: readonly string[]
-}
-
-/** Everything doubtful, in kube-proxy's order. */
-export function doubtsAbout(configuration: KubeProxyConfiguration, cluster: ClusterShape): Doubts {
-  const { nodePortAddresses, ipvs, detectLocalMode } = configuration
-  const { primary, isDualStack, podCidrs } = cluster
-  const clusterCidrs = configuration.clusterCIDR === '' ? [] : configuration.clusterCIDR.split(',')
-  const isDual = [clusterCidrs, nodePortAddresses, ipvs.excludeCIDRs, podCidrs].some(
-    (cidrs) => familiesOf(cidrs).size === 2,
-  )
-  const other = primary === 'IPv4' ? 'IPv6' : 'IPv4'
-  const kind = isDualStack ? `${primary}-primary` : `${primary}-only`
-  const isBad = (cidrs: readonly string[]): boolean => {
-    const families = familiesOf(cidrs)
-    return families.size === 1 && families.has(other)
-  }
-  const clusterText = isBad(clusterCidrs)
-    ? [`cluster is ${kind} but clusterCIDRs contains only ${other} addresses`]
-    : []
-  const podText = isBad(podCidrs) ? [`cluster is ${kind} but node.spec.podCIDRs contains only ${other} addresses`] : []
-  const excludeText = isBad(ipvs.excludeCIDRs)
-    ? [`cluster is ${kind} but ipvs.excludeCIDRs contains only ${other} addresses`]
-    : []
-  return {
-    texts: [...nodePortTexts(nodePortAddresses, primary, other, isDual), ...clusterText, ...podText, ...excludeText],
-    fatal: [
-      ...(detectLocalMode === 'ClusterCIDR' && !isDualStack ? clusterText : []),
-      ...(detectLocalMode === 'NodeCIDR' ? podText : []),
-    ],
-  }
-}
-
-function nodePortTexts(addresses: readonly string[], primary: IpFamily, other: IpFamily, isDual: boolean): string[] {
-  if (addresses.length === 0)
+/** What is doubtful about fields that are not of one family. */
+export function nodePortDoubts(configuration: KubeProxyConfiguration, cluster: ClusterShape): readonly string[] {
+  const { nodePortAddresses, ipvs } = configuration
+  const { primary, podCidrs } = cluster
+  if (nodePortAddresses.length === 0)
     return [
       'nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. Consider using `--nodeport-addresses primary`',
     ]
-  if (addresses.includes('primary')) return []
-  const families = familiesOf(addresses)
+  // Each of the words stands for addresses of both families.
+  if (nodePortAddresses.some((text) => NODE_PORT_WORDS.includes(text))) return []
+  const families = familiesOf(nodePortAddresses)
+  const other = otherFamily(primary)
   const open = 'NodePort connections will be accepted on all local'
   if (!families.has(primary))
     return [
       `cluster appears to be ${primary}-primary but nodePortAddresses contains only ${other} addresses; ${open} ${primary} IPs`,
     ]
+  const isDual = [clusterCidrsOf(configuration), nodePortAddresses, ipvs.excludeCIDRs, podCidrs].some(
+    (cidrs) => familiesOf(cidrs).size === 2,
+  )
   return isDual && families.size === 1
     ? [
         `cluster appears to be dual-stack but nodePortAddresses contains only ${primary} addresses; ${open} ${other} IPs`,
       ]
     : []
+}
+
+export interface FamilyDoubts {
+  /** In kube-proxy's order. */
+  readonly texts: readonly string[]
+  /** Whether one of them ends the process. */
+  readonly isFatal: boolean
+}
+
+/** Fields whose addresses are all of a family that does not fit. */
+export function familyDoubts(configuration: KubeProxyConfiguration, cluster: ClusterShape): FamilyDoubts {
+  const { ipvs, detectLocalMode, healthzBindAddress, metricsBindAddress } = configuration
+  const { primary, isDualStack, podCidrs } = cluster
+  const other = otherFamily(primary)
+  const kind = isDualStack ? `${primary}-primary` : `${primary}-only`
+  const onlyOther = (cidrs: readonly string[], what: string): string[] => {
+    const families = familiesOf(cidrs)
+    return families.size === 1 && families.has(other)
+      ? [`cluster is ${kind} but ${what} contains only ${other} addresses`]
+      : []
+  }
+  const isOther = (bindAddress: string, what: string): string[] =>
+    boundFamily(bindAddress) === other ? [`cluster is ${kind} but ${what} is ${other}`] : []
+  const clusterText = onlyOther(clusterCidrsOf(configuration), 'clusterCIDRs')
+  const podText = onlyOther(podCidrs, 'node.spec.podCIDRs')
+  // These only matter where the other family is not served at all.
+  const singleStack = isDualStack
+    ? []
+    : [
+        ...onlyOther(ipvs.excludeCIDRs, 'ipvs.excludeCIDRs'),
+        ...isOther(healthzBindAddress, 'healthzBindAddress'),
+        ...isOther(metricsBindAddress, 'metricsBindAddress'),
+      ]
+  return {
+    texts: [...clusterText, ...podText, ...singleStack],
+    isFatal:
+      (detectLocalMode === 'ClusterCIDR' && !isDualStack && clusterText.length > 0) ||
+      (detectLocalMode === 'NodeCIDR' && podText.length > 0),
+  }
+}
+
+function otherFamily(family: IpFamily): IpFamily {
+  return family === 'IPv4' ? 'IPv6' : 'IPv4'
+}
+
+function clusterCidrsOf({ clusterCIDR }: KubeProxyConfiguration): readonly string[] {
+  return clusterCIDR === '' ? [] : clusterCIDR.split(',')
+}
+
+/** The family that `IP:port` is bound to; undefined for none and for every address (0.0.0.0, ::). */
+function boundFamily(bindAddress: string): IpFamily | undefined {
+  const split = splitHostPort(bindAddress)
+  const address = 'error' in split ? undefined : parseAddressSloppy(split.host)
+  return address === undefined || address === '0.0.0.0' || address === '::' ? undefined : familyOf(address)
 }
 
 function familiesOf(cidrs: readonly string[]): ReadonlySet<IpFamily> {

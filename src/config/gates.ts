@@ -1,25 +1,32 @@
 /**
  * What the feature gates of a configuration amount to (component-base featuregate).
- * What could break: an unknown gate stops the start, as in kube-proxy; nothing but logging looks at one here.
+ * A gate that no release we know has is a warning, where kube-proxy ends the start: its configuration file may be of a newer
+ * release than this program.
  */
+import { nearest } from '../values/nearest.ts'
 import { knownGates, neededGates } from './known-gates.ts'
 
 type Gates = Readonly<Record<string, boolean>>
 
+/** The gates that something in this program asks for; any other is accepted without effect. */
+export const GATES_WITH_EFFECT = ['LoggingAlphaOptions', 'LoggingBetaOptions', 'AllowServiceExternalIPs'] as const
+
+export type GateName = (typeof GATES_WITH_EFFECT)[number]
+
 /** Whether a gate is on: as set by its name, or by AllAlpha and AllBeta, or by its default. */
-export function gate({ featureGates }: { readonly featureGates: Gates }, name: string): boolean {
+export function gate({ featureGates }: { readonly featureGates: Gates }, name: GateName): boolean {
   return gateIsOn(featureGates, name)
 }
 
 const ALL: Readonly<Record<string, string>> = { AllAlpha: 'alpha', AllBeta: 'beta' }
+/** Keeps kube-proxy's ipvs mode from v1.40 on, and is to be removed with it (KEP-5495). */
+const IPVS_GATE = 'KubeProxyIPVS'
 
 /** The first thing wrong with the gates; undefined when they can be set. */
 export function gateError(gates: Gates): string | undefined {
   const names = Object.entries(gates)
   if (names.length === 0) return undefined
   const known = knownGates()
-  const unknown = names.find(([name]) => !known.has(name))
-  if (unknown !== undefined) return `unrecognized feature gate: ${unknown[0]}`
   const errors = names.flatMap(([name, value]) => {
     const gate = known.get(name)
     return gate?.locked === true && gate.on !== value
@@ -34,31 +41,57 @@ export function gateError(gates: Gates): string | undefined {
   return missing.length === 0 ? undefined : aggregate(missing)
 }
 
-/** Whether a gate is on: as set, or as AllAlpha and AllBeta say, or by itself. */
-export function gateIsOn(gates: Gates, name: string): boolean {
+/** Gates that are in no list of ours, each with the name that was probably meant. */
+export function unknownGates(gates: Gates): readonly { readonly name: string; readonly guess: string | undefined }[] {
+  const names = Object.keys(gates)
+  if (names.length === 0) return []
+  const known = knownGates()
+  return names
+    .filter((name) => !known.has(name))
+    .map((name) => ({ name, guess: nearest(name, Array.from(known.keys())) }))
+}
+
+/**
+ * Gates whose value changes nothing here. The switches of all gates of a stage are not among them, and neither is
+ * KubeProxyIPVS: true, which asks for the mode that this program always has.
+ */
+export function gatesWithoutEffect(gates: Gates): readonly string[] {
+  const effective: readonly string[] = GATES_WITH_EFFECT
+  return Object.entries(gates).flatMap(([name, value]) => {
+    if (effective.includes(name) || name in ALL || (name === IPVS_GATE && value)) return []
+    return knownGates().has(name) ? [name] : []
+  })
+}
+
+function gateIsOn(gates: Gates, name: string): boolean {
   return effectiveGates(gates)[name] ?? knownGates().get(name)?.on ?? false
 }
 
-/** Every gate that was set, by name or by AllAlpha and AllBeta, in order of name. */
+/** Every known gate that was set, by name or by AllAlpha and AllBeta, in order of name. */
 export function effectiveGates(gates: Gates): Gates {
-  const set = new Map(Object.entries(gates))
+  const names = Object.entries(gates)
+  if (names.length === 0) return {}
+  const known = knownGates()
+  const set = new Map(names.filter(([name]) => known.has(name)))
   for (const [all, stage] of Object.entries(ALL)) {
     const value = gates[all]
     if (value === undefined) continue
-    for (const [name, gate] of knownGates())
-      if (gate.stage === stage && !(name in ALL) && !set.has(name)) set.set(name, value)
+    for (const [name, gate] of known) if (gate.stage === stage && !(name in ALL) && !set.has(name)) set.set(name, value)
   }
   return Object.fromEntries([...set].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** Gates that were set although they will go: what Kubernetes says of each when it is set. */
+/**
+ * Gates that were set although Kubernetes is going to remove them: what it says of each. Nothing of the gate that keeps
+ * ipvs mode, which stays here.
+ */
 export function gateNotices(
   gates: Gates,
 ): readonly { readonly message: string; readonly gate: string; readonly value: boolean }[] {
   return Object.entries(gates).flatMap(([gate, value]) => {
     const stage = knownGates().get(gate)?.stage
     const word = stage === 'settled' ? 'GA' : stage
-    if (word !== 'GA' && word !== 'deprecated') return []
+    if ((word !== 'GA' && word !== 'deprecated') || gate === IPVS_GATE) return []
     return [{ message: `Warning: setting ${word} feature gate. It will be removed in a future release.`, gate, value }]
   })
 }

@@ -1,6 +1,8 @@
 /**
- * The feature gates of Kubernetes v1.36, as kube-proxy knows them: what may be set, and what depends on what.
- * What could break: a gate that is not listed here is refused, as in kube-proxy; a newer release brings another list.
+ * The feature gates of Kubernetes, as kube-proxy registers them: what may be set, and what depends on what.
+ * The lists hold v1.36.3's gates as that release has them, then the gates that v1.37.1 adds (pkg/features, with those of
+ * component-base, apiserver, client-go, controller-manager and apiextensions). A gate of both keeps its state of v1.36.3, whose
+ * messages are recorded; gates that only v1.36 has stay, so that a file of either release is accepted.
  */
 
 /** How far a gate has come: alpha ones are off unless said otherwise, of the others `on` tells. */
@@ -118,19 +120,50 @@ const LISTS: readonly (readonly [gate: Gate, names: string])[] = [
   ],
 ]
 
+/** Those that v1.37 adds. */
+const ADDED_IN_1_37: typeof LISTS = [
+  [
+    { stage: 'alpha', on: false, locked: false },
+    `
+  APIServerWebhookAuthenticationToken AtomicWriteVolumeUserFields CompositePodGroup
+  ConsistentListFromCacheSkipTimeoutFallback DRADerivedAttributes DRADeviceCompatibilityGroups
+  DRAOptionalNodeOperations DRAPartitionableDevicesType DefaultPodSysctls EmptyDirVolumeMode EvictionRequestAPI
+  GRPCContainerProbeTLS H2CContainerProbe InPlacePodVerticalScalingMemoryBackedVolumes
+  InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath KubeProxyNFTablesLocalhostNodePorts
+  KubeletAllocatedPodsEndpoint NodeLifecycleConditions PodGroupPreemptionPolicy SchedulerPreQueueingHints
+  StatefulSetRecreateStrategy VolumeBindMountOptions`,
+  ],
+  [
+    { stage: 'beta', on: true, locked: false },
+    `
+  EtcdRangeStream ExcludeAdmissionWebhookVirtualResources HPAGeneration HPAOptimizedSelectorStore
+  HugepageAwareEviction NFTablesNetlink NodeControllerLeaseCircuitBreaker PodLevelResourcesFixDefaulting
+  PodLevelResourcesFixKubeletQOSClass StaleControllerConsistencyHPA WatchListCompression
+  WebhookRoundTripLoadBalancing`,
+  ],
+  [{ stage: 'beta', on: false, locked: false }, 'DRAFractionalCapacityRange'],
+  [{ stage: 'deprecated', on: true, locked: false }, 'KubeProxyIPVS'],
+]
+
 /** What must be on for a gate to be on: `gate: needed needed`. */
 const NEEDS = `
   AuthorizeNodeWithSelectors: AuthorizeWithSelectors
   ClusterTrustBundleProjection: ClusterTrustBundle
+  CompositePodGroup: GenericWorkload TopologyAwareWorkloadScheduling
   DRAAdminAccess: DynamicResourceAllocation
   DRAConsumableCapacity: DynamicResourceAllocation
+  DRADerivedAttributes: DynamicResourceAllocation
   DRADeviceBindingConditions: DRAResourceClaimDeviceStatus DynamicResourceAllocation
+  DRADeviceCompatibilityGroups: DRAPartitionableDevices DynamicResourceAllocation
   DRADeviceTaintRules: DRADeviceTaints
   DRADeviceTaints: DynamicResourceAllocation
   DRAExtendedResource: DynamicResourceAllocation
+  DRAFractionalCapacityRange: DRAConsumableCapacity
   DRAListTypeAttributes: DynamicResourceAllocation
   DRANodeAllocatableResources: DynamicResourceAllocation
+  DRAOptionalNodeOperations: DynamicResourceAllocation NodeDeclaredFeatures
   DRAPartitionableDevices: DynamicResourceAllocation
+  DRAPartitionableDevicesType: DRAPartitionableDevices DRAResourcePoolStatus DynamicResourceAllocation
   DRAPrioritizedList: DynamicResourceAllocation
   DRAResourceClaimGranularStatusAuthorization: DRAResourceClaimDeviceStatus DynamicResourceAllocation
   DRAResourcePoolStatus: DynamicResourceAllocation
@@ -142,14 +175,22 @@ const NEEDS = `
   ExtendWebSocketsToKubelet: NodeDeclaredFeatures
   GangScheduling: GenericWorkload
   GracefulNodeShutdownBasedOnPodPriority: GracefulNodeShutdown
+  H2CContainerProbe: NodeDeclaredFeatures
   ImageVolumeWithDigest: ImageVolume
   InPlacePodLevelResourcesVerticalScaling: InPlacePodVerticalScaling NodeDeclaredFeatures PodLevelResources
   InPlacePodVerticalScalingExclusiveCPUs: InPlacePodVerticalScaling
   InPlacePodVerticalScalingExclusiveMemory: InPlacePodVerticalScaling
   InPlacePodVerticalScalingInitContainers: InPlacePodVerticalScaling NodeDeclaredFeatures
+  InPlacePodVerticalScalingMemoryBackedVolumes: InPlacePodVerticalScaling NodeDeclaredFeatures
+  InPlacePodVerticalScalingSchedulerPreemption: InPlacePodVerticalScaling
+  KubeletAllocatedPodsEndpoint: InPlacePodVerticalScaling
   MatchLabelKeysInPodTopologySpreadSelectorMerge: MatchLabelKeysInPodTopologySpread
+  NodeControllerLeaseCircuitBreaker: AtomicFIFO
   PodCertificateRequest: AuthorizeNodeWithSelectors
+  PodGroupPreemptionPolicy: GenericWorkload
   PodLevelResourceManagers: PodLevelResources
+  PodLevelResourcesFixDefaulting: PodLevelResources
+  PodLevelResourcesFixKubeletQOSClass: PodLevelResources
   PodLifecycleSleepActionAllowZero: PodLifecycleSleepAction
   ProcMountType: UserNamespacesSupport
   ResourceHealthStatus: DynamicResourceAllocation
@@ -157,6 +198,7 @@ const NEEDS = `
   RestartAllContainersOnContainerExits: ContainerRestartRules NodeDeclaredFeatures
   ServiceAccountTokenNodeBinding: ServiceAccountTokenNodeBindingValidation
   StaleControllerConsistencyDaemonSet: AtomicFIFO
+  StaleControllerConsistencyHPA: AtomicFIFO
   StaleControllerConsistencyJob: AtomicFIFO
   StaleControllerConsistencyReplicaSet: AtomicFIFO
   StaleControllerConsistencyStatefulSet: AtomicFIFO
@@ -175,7 +217,7 @@ let gates: ReadonlyMap<string, Gate> | undefined
 /** Every gate by name. The list is taken apart when it is first asked for. */
 export function knownGates(): ReadonlyMap<string, Gate> {
   gates ??= new Map(
-    LISTS.flatMap(([gate, names]) =>
+    [...LISTS, ...ADDED_IN_1_37].flatMap(([gate, names]) =>
       names
         .trim()
         .split(/\s+/)

@@ -10,7 +10,7 @@ import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
 import { compareInOrder, decodeError } from './decode-error.ts'
 import { type ConfigurationDocument, MOST_REPORTED, type Path, parseConfigurationDocument } from './document.ts'
 import { fromDocument } from './from-document.ts'
-import { gateError } from './gates.ts'
+import { gateError, unknownGates } from './gates.ts'
 import { isInternal, kindError } from './kind.ts'
 import { validateLogging } from './logging.ts'
 import { ineffectiveFields } from './no-effect.ts'
@@ -23,7 +23,7 @@ import { API_VERSION, KIND } from './write.ts'
 /**
  * One problem is why there is no configuration; its message is what kube-proxy says, stage first. Codes: `config-decode`,
  * `config-gates`, `config-logging`, `config-invalid`, `config-unreadable`; of warnings `config-unknown-field`,
- * `config-duplicate-field`, `config-no-effect`.
+ * `config-duplicate-field`, `config-unknown-gate`, `config-no-effect`.
  */
 export interface Refused {
   readonly errors: readonly Problem[]
@@ -111,10 +111,26 @@ export function checkConfiguration(configuration: UncheckedConfiguration, source
   const violations = validateConfiguration(configuration)
   if (violations.length > 0) return refuse('config-invalid', source, `failed validate: ${aggregate(violations)}`)
   if (!hasKnownWords(configuration)) return refuse('config-mode', source, modeError(configuration.mode))
+  return {
+    configuration,
+    warnings: [...unknownGateWarnings(configuration, source), ...noEffect(configuration, source)],
+  }
+}
+
+/** A warning for each gate that no release we know has. */
+export function unknownGateWarnings({ featureGates }: UncheckedConfiguration, source: string): readonly Problem[] {
+  return unknownGates(featureGates).map(({ name, guess }) => ({
+    code: 'config-unknown-gate',
+    subject: source,
+    field: `featureGates.${name}`,
+    message: `unknown feature gate, ignored${guess === undefined ? '' : ` (did you mean ${guess}?)`}`,
+  }))
+}
+
+function noEffect(configuration: KubeProxyConfiguration, source: string): readonly Problem[] {
   const fields = ineffectiveFields(configuration)
-  if (fields.length === 0) return { configuration, warnings: [] }
   const message = `without effect here: ${fields.join(', ')}`
-  return { configuration, warnings: [{ code: 'config-no-effect', subject: source, message }] }
+  return fields.length === 0 ? [] : [{ code: 'config-no-effect', subject: source, message }]
 }
 
 /** All errors as one text. */
@@ -124,7 +140,7 @@ export function formatConfigurationErrors(errors: readonly Problem[]): string {
 
 /** kube-proxy has one mode more than we have. */
 function modeError(mode: string): string {
-  return `kube-ipvs has the modes ipvs and iptables, not ${mode}: set mode: ipvs, or run kube-proxy itself for ${mode}`
+  return `kube-ipvs has the modes ipvs and iptables, not ${mode}: set one of them, or run kube-proxy itself for ${mode}`
 }
 
 function undecodable(source: string, error: string): Refused {

@@ -4,7 +4,7 @@
  */
 import { quote } from '../values/quote.ts'
 import { formatDuration } from './duration.ts'
-import { gateIsOn } from './gates.ts'
+import { gate } from './gates.ts'
 import { isZeroQuantity } from './quantity.ts'
 import type { UncheckedConfiguration } from './types.ts'
 import type { RuleViolation } from './validate.ts'
@@ -12,7 +12,8 @@ import type { RuleViolation } from './validate.ts'
 const MOST_VERBOSE = 0x7fff_ffff
 
 /** Everything wrong with the logging block, in component-base's order and words. */
-export function validateLogging({ featureGates, logging }: UncheckedConfiguration): readonly RuleViolation[] {
+export function validateLogging(configuration: UncheckedConfiguration): readonly RuleViolation[] {
+  const { logging } = configuration
   const { format, flushFrequencyMs, vmodule, verbosity } = logging
   const violations: RuleViolation[] = []
   const add = (field: string, reason: string) => violations.push({ path: `logging.${field}`, reason })
@@ -23,7 +24,7 @@ export function validateLogging({ featureGates, logging }: UncheckedConfiguratio
     add('flushFrequency', `Invalid value: ${text}: Must be greater than zero`)
   }
   if (format !== 'text' && format !== 'json') add('format', `Invalid value: ${quote(format)}: Unsupported log format`)
-  else if (format === 'json' && !gateIsOn(featureGates, 'LoggingBetaOptions'))
+  else if (format === 'json' && !gate(configuration, 'LoggingBetaOptions'))
     add('format', 'Forbidden: Log format json is disabled, see LoggingBetaOptions feature')
   if (verbosity > MOST_VERBOSE) add('verbosity', `Invalid value: ${verbosity}: Must be <= ${MOST_VERBOSE}`)
   if (format !== '' && format !== 'text' && vmodule.length > 0)
@@ -37,7 +38,7 @@ export function validateLogging({ featureGates, logging }: UncheckedConfiguratio
     }
     if (item.verbosity > MOST_VERBOSE) add(path, `Invalid value: ${item.verbosity}: Must be <= ${MOST_VERBOSE}`)
   }
-  if (!gateIsOn(featureGates, 'LoggingAlphaOptions')) {
+  if (!gate(configuration, 'LoggingAlphaOptions')) {
     const disabled = 'Forbidden: Feature LoggingAlphaOptions is disabled'
     for (const name of ['text', 'json'] as const) {
       const options = logging.options[name]

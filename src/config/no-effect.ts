@@ -3,15 +3,14 @@
  * What could break: a field that gets a meaning must leave this list; kubeadm writes most fields with their defaults, which
  * is no reason to speak of them.
  */
+import { gatesWithoutEffect } from './gates.ts'
 import type { UncheckedConfiguration } from './types.ts'
 
 /** Names of the fields that were given a value of their own for nothing; empty when there are none. */
 export function ineffectiveFields(configuration: UncheckedConfiguration): readonly string[] {
   const { logging, nftables, winkernel } = configuration
   const given: readonly (readonly [field: string, given: boolean])[] = [
-    ...Object.keys(configuration.featureGates)
-      .filter((name) => !GATES_WITH_EFFECT.has(name))
-      .map((name) => [`featureGates.${name}`, true] as const),
+    ...gatesWithoutEffect(configuration.featureGates).map((name) => [`featureGates.${name}`, true] as const),
     ['configSyncPeriod', configuration.configSyncPeriodMs !== 15 * 60_000],
     ['logging.flushFrequency', logging.flushFrequencyMs !== 5_000],
     [
@@ -25,10 +24,3 @@ export function ineffectiveFields(configuration: UncheckedConfiguration): readon
   ]
   return given.flatMap(([field, isGiven]) => (isGiven ? [field] : []))
 }
-
-const GATES_WITH_EFFECT: ReadonlySet<string> = new Set([
-  'LoggingAlphaOptions',
-  'LoggingBetaOptions',
-  'AllAlpha',
-  'AllBeta',
-])

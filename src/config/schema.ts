@@ -137,7 +137,9 @@ const winkernel = block('v1alpha1.KubeProxyWinkernelConfiguration', 'Windows. No
 const fields = {
   apiVersion: text({ doc: 'kubeproxy.config.k8s.io/v1alpha1' }),
   kind: text({ doc: 'KubeProxyConfiguration' }),
-  featureGates: gates({ doc: 'Checked as in Kubernetes. Only those of logging have an effect here.' }),
+  featureGates: gates({
+    doc: 'Checked as in Kubernetes. Those with an effect here: AllowServiceExternalIPs, LoggingAlphaOptions, LoggingBetaOptions.',
+  }),
   clientConnection,
   logging,
   hostnameOverride: text({ doc: 'Name of the Node object of this machine. Empty: the host name.' }),
@@ -158,7 +160,10 @@ const fields = {
   }),
   bindAddressHardFail: flag({ doc: 'A port that cannot be opened ends the process.' }),
   enableProfiling: flag({ doc: 'Serve profiles beside /metrics.' }),
-  showHiddenMetricsForVersion: text({ doc: 'No effect here: no metric is hidden.', rule: 'empty or 1.35' }),
+  showHiddenMetricsForVersion: text({
+    doc: 'No effect here: no metric is hidden.',
+    rule: 'empty, 1.35 or a later release',
+  }),
   mode: text(
     { doc: 'ipvs or iptables. Empty: iptables.', default: 'iptables', rule: 'ipvs or iptables' },
     'v1alpha1.ProxyMode',
@@ -181,8 +186,8 @@ const fields = {
   }),
   clusterCIDR: text({ doc: 'Addresses of Pods: one CIDR, or one of each family.', rule: 'CIDRs, in mode ClusterCIDR' }),
   nodePortAddresses: texts({
-    doc: 'Addresses of the node that node ports answer on. Empty: all. The word primary: those of the Node object.',
-    rule: 'CIDRs, or the single word primary',
+    doc: 'Addresses of the node that node ports answer on. Empty: all. primary: those of the Node object. localhost: 127.0.0.0/8 and ::1, in iptables mode only. all: every address.',
+    rule: 'CIDRs, and the words primary, localhost, all',
   }),
   oomScoreAdj: int32(-999, { doc: 'How unwilling the kernel is to end this process.', rule: '-1000 to 1000' }),
   conntrack,

@@ -138,7 +138,7 @@ export interface KubeProxyConfiguration {
   readonly detectLocal: { readonly bridgeInterface: string; readonly interfaceNamePrefix: string }
   /** One CIDR, or one of each family separated by a comma; '' = not known. */
   readonly clusterCIDR: string
-  /** CIDRs (host bits may be set), or the single word `primary`. Empty = every address of the node. */
+  /** CIDRs (host bits may be set) and the words `primary`, `localhost`, `all`. Empty = every address of the node. */
   readonly nodePortAddresses: readonly string[]
   readonly oomScoreAdj: number
   readonly conntrack: ConntrackSettings

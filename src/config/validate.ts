@@ -6,6 +6,7 @@ import { quote } from '../values/quote.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { parseCidr } from '../values/cidr.ts'
 import { formatDuration } from './duration.ts'
+import { NODE_PORT_WORDS } from '../service/node-addresses.ts'
 import { splitHostPort } from './host-port.ts'
 import type { UncheckedConfiguration } from './types.ts'
 
@@ -19,8 +20,9 @@ const ROOT = 'KubeProxyConfiguration'
 /** The modes of kube-proxy on Linux; which of them we have is said when one is started. */
 const MODES: readonly string[] = ['iptables', 'ipvs', 'nftables']
 const LOCAL_MODES = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix', '']
-/** The only release whose hidden metrics can be shown: the one before the release whose behaviour we follow. */
+/** The release before the one whose behaviour we follow. Newer kube-proxies take the release before theirs. */
 const PREVIOUS_MINOR = '1.35'
+const NEWER_MINOR = /^1\.(3[6-9]|[4-9]\d)$/
 const CIDR_PAIR =
   'must be a either a single CIDR or dual-stack pair of CIDRs (e.g. [10.100.0.0/16, fde4:8dba:82e1::/48]'
 const CIDR_BLOCK = 'must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)'
@@ -137,7 +139,7 @@ function hostPort(path: string, text: string): RuleViolation[] {
 }
 
 function hiddenMetrics(version: string): RuleViolation[] {
-  if (version === '' || version === PREVIOUS_MINOR) return []
+  if (version === '' || version === PREVIOUS_MINOR || NEWER_MINOR.test(version)) return []
   const name = 'showHiddenMetricsForVersion'
   const inner = `must be omitted or have the value '${PREVIOUS_MINOR}'; only the previous minor version is allowed`
   return [
@@ -150,16 +152,14 @@ function hiddenMetrics(version: string): RuleViolation[] {
 }
 
 function nodePortAddressRules(addresses: readonly string[]): RuleViolation[] {
-  const violations: RuleViolation[] = []
-  for (const [index, address] of addresses.entries()) {
+  return addresses.flatMap((address, index) => {
     const path = `NodePortAddresses[${index}]`
-    if (address === 'primary') {
-      if (addresses.length > 1) violations.push(invalid(path, address, "can't use both 'primary' and CIDRs"))
-      break
-    }
-    if (parseCidr(address) === undefined) violations.push(invalid(path, address, 'must be a valid CIDR'))
-  }
-  return violations
+    if (NODE_PORT_WORDS.includes(address))
+      return addresses.indexOf(address) === index
+        ? []
+        : [{ path: `${ROOT}.${path}`, reason: `Duplicate value: ${quote(address)}` }]
+    return parseCidr(address) === undefined ? [invalid(path, address, 'must be a valid CIDR')] : []
+  })
 }
 
 function localTrafficRules(configuration: UncheckedConfiguration): RuleViolation[] {

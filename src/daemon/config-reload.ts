@@ -1,6 +1,7 @@
 /**
- * Follows the configuration file: what can be taken over is, anything else ends the process so that it starts anew.
- * What could break: a broken file must never end a proxy that works; it is reported, and the old one stays in force.
+ * Follows the configuration file: the proxy takes over what it can, any other change ends the process, which reads the new
+ * file when it is started again. A broken file must never end a proxy that works: it is reported, and the old one stays in
+ * force.
  */
 import { changesBetween } from '../config/changes.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
@@ -58,7 +59,7 @@ export class ConfigReload {
       log.error('The configuration file is broken; what was read before stays in force', { error, file: path })
       return
     }
-    const { live, restart } = changesBetween(this.#configuration, next)
+    const { live, restart, withoutEffect } = changesBetween(this.#configuration, next)
     if (restart.length > 0) {
       const fields = restart.join(', ')
       onFatal(
@@ -70,6 +71,8 @@ export class ConfigReload {
       return
     }
     this.#configuration = next
+    if (withoutEffect.length > 0)
+      log.info('Configuration file changed in fields without effect here', { file: path, fields: withoutEffect })
     if (live.length === 0) return
     log.info('Configuration file changed', { file: path, fields: live })
     apply(next, live)

@@ -19,13 +19,14 @@ import { loopbackRefusal } from '../iptables/fixed-render.ts'
 import { IPTABLES_MODE } from '../iptables/layout.ts'
 import { RuleCounts } from '../metrics/rule-counts.ts'
 import type { KernelSources } from '../metrics/sources.ts'
+import { ipFamilies } from '../node/host.ts'
 import { nodePortRangesOf } from '../service/node-addresses.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import { auditForEver } from '../sync/audit.ts'
 import { parseCidr } from '../values/cidr.ts'
 import type { NodeView } from './followed-node.ts'
 import type { Mode, ModeOptions, ModeWatch } from './mode.ts'
-import { initializeIptablesNode } from './prepare-node.ts'
+import { initializeIptablesNode, routeLocalnet } from './prepare-node.ts'
 
 const NODE_PORT_ADDRESSES = { IPv4: [ANY_ADDRESS.IPv4], IPv6: [ANY_ADDRESS.IPv6] } as const
 /** Commands of a script come faster after one another. */
@@ -81,6 +82,10 @@ export class IptablesMode implements Mode {
     return this.#kernel.families
   }
 
+  get support() {
+    return this.#kernel.support
+  }
+
   get rtnetlink() {
     return this.#kernel.rtnetlink
   }
@@ -128,6 +133,13 @@ export class IptablesMode implements Mode {
     const nodePorts = nodePortRangesOf(nodePortAddresses, addresses, context.nodeIps)
     for (const places of Object.values(nodePorts.places)) if (places !== 'all') this.#reportLoopback(places)
     this.dataplane.nodeChanged({ zone: context.zone, podCidrs, nodePorts })
+  }
+
+  /** nodePortAddresses may name loopback addresses now. */
+  reconfigured(): void {
+    const { configuration, problems, log } = this.#options
+    this.#openLocalnet = routeLocalnet({ configuration: configuration(), problems, log })
+    this.#openLocalnetOnceGuarded()
   }
 
   async prepare(signal: AbortSignal): Promise<void> {
@@ -213,7 +225,7 @@ export class IptablesMode implements Mode {
     const { hasIpvsLeftovers, removeIpvsLeftovers } = await import('../dataplane/ipvs-leftovers.ts')
     if (!(await hasIpvsLeftovers(this.rtnetlink, signal).catch(() => false))) return
     const excluded = configuration().ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
-    await removeIpvsLeftovers({ families: this.families, excluded, drainDeadlineMs, now, log, signal })
+    await removeIpvsLeftovers({ families: ipFamilies(), excluded, drainDeadlineMs, now, log, signal })
   }
 
   async #makeCounters(signal: AbortSignal): Promise<boolean> {

@@ -67,6 +67,10 @@ export class IpvsMode implements Mode {
     return this.kernel.families
   }
 
+  get support() {
+    return this.kernel.guard.support
+  }
+
   get rtnetlink() {
     return this.kernel.ipvs.rtnetlink
   }
@@ -101,6 +105,10 @@ export class IpvsMode implements Mode {
     this.#guard.podCidrs(podCidrs)
   }
 
+  reconfigured(): void {
+    // Everything that is live here is asked for when it is needed.
+  }
+
   async prepare(signal: AbortSignal): Promise<void> {
     const { problems, log } = this.#options
     const iptables = this.kernel.guard.iptables.choice
@@ -110,6 +118,7 @@ export class IpvsMode implements Mode {
       kernel: this.kernel.ipvs,
       guard: this.#guard,
       iptables,
+      families: this.families,
       problems,
       log,
       signal,

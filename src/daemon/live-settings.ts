@@ -1,6 +1,6 @@
 /**
- * Takes over what may change while the proxy runs (LIVE_FIELDS of config/changes), each field where it counts.
- * What could break: a field that is listed there and not taken over here would be silently ignored.
+ * Takes over what may change while the proxy runs (LIVE_FIELDS of config/changes), each field where it counts. A field
+ * that is listed there and not taken over here would be silently ignored: test/kernel/config-reload has a test for each.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { conntrackSettings } from '../node/conntrack-settings.ts'

@@ -8,6 +8,7 @@ import type { AuditObserver } from '../dataplane/audits.ts'
 import type { TableHealth } from '../dataplane/table-health.ts'
 import type { KernelSources } from '../metrics/sources.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
+import type { FamilySupport } from '../node/families.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import type { Dataplane } from '../sync/loop.ts'
@@ -48,8 +49,10 @@ export interface ModeWatch {
 
 export interface Mode {
   readonly dataplane: ModeDataplane
-  /** Families the kernel has. */
+  /** Families that are served. */
   readonly families: readonly IpFamily[]
+  /** The same, with why another one is not. */
+  readonly support: FamilySupport
   readonly rtnetlink: RtnetlinkConnection
   /** Loops that write rules beside the passes. */
   readonly rules: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
@@ -64,6 +67,8 @@ export interface Mode {
   /** The node as frontends are made for in this mode. */
   contextOf(context: NodeContext): NodeContext
   nodeChanged(node: NodeView): void
+  /** The configuration changed in fields that are live in this mode; `nodeChanged` and a new `audit` follow. */
+  reconfigured(): void
   /** Settings of the kernel, and what it lacks. Rejects when the mode cannot work here, or when aborted. */
   prepare(signal: AbortSignal): Promise<void>
   /** Hears every announcement from the moment this returns, and begins to read. */

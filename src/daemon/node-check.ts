@@ -1,22 +1,24 @@
 /**
- * The start check of this node put together, and what it finds as log lines.
- * What could break: it changes nothing on the node, whatever it finds; what the findings mean is for the caller.
+ * The start check of this node put together, and what it finds as log lines. It changes nothing on the node, whatever it
+ * finds; what the findings mean is for the caller.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { chooseBackEnd } from '../dataplane/iptables-back-end.ts'
-import { hasIpv6 } from '../node/host.ts'
+import { kernelFamilies } from '../node/families.ts'
 import type { IptablesChoice } from '../node/iptables-choice.ts'
 import { checkStart, type Finding, type StartCheck } from '../node/start-check.ts'
 import { ipvsSysctls } from '../node/sysctl.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
-import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
+import type { IpFamily } from '../values/protocol.ts'
 import { KernelQuestions } from './kernel-questions.ts'
 
-type BackEnd = Pick<IptablesChoice, 'mode' | 'missing'>
+type BackEnd = Pick<IptablesChoice, 'mode' | 'unusable'>
 
 export interface NodeCheckOptions {
   readonly configuration: KubeProxyConfiguration
+  /** Families that are served; without any, those that the kernel allows. */
+  readonly families?: readonly IpFamily[]
   /** Back end of iptables where it has been chosen; else it is chosen here, which may start iptables-save. */
   readonly iptables?: BackEnd
   readonly signal: AbortSignal
@@ -25,9 +27,9 @@ export interface NodeCheckOptions {
 /** Asks kernel and node for everything that ipvs mode needs. Rejects with `native-unavailable` or when aborted. */
 export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> {
   const { configuration, signal } = options
-  const families = hasIpv6() ? IP_FAMILIES : (['IPv4'] as const)
+  const families = options.families ?? kernelFamilies().families
   const iptables = options.iptables ?? (await chosenBackEnd(families, signal))
-  const tried = iptables?.mode === 'nft' && iptables.missing === undefined ? families : []
+  const tried = iptables?.mode === 'nft' ? families.filter((family) => iptables.unusable[family] === undefined) : []
   const questions = new KernelQuestions(iptables?.mode, tried, signal)
   try {
     const scheduler = configuration.ipvs.scheduler || 'rr'

@@ -3,10 +3,10 @@
  * for as long as kube-proxy does. Without pod CIDRs, where they tell local traffic, nothing may be written at all.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
+import type { FamilySupport } from '../node/families.ts'
 import type { ObjectChange, ObjectKind } from '../service/objects.ts'
 import type { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
-import type { IpFamily } from '../values/protocol.ts'
 import { FirstLists } from './first-lists.ts'
 import { logListed } from './list-log.ts'
 import { NodePresence, type NodeWaits } from './node-presence.ts'
@@ -15,8 +15,7 @@ import { logNode } from './start-log.ts'
 export interface OpeningOptions {
   readonly configuration: KubeProxyConfiguration
   readonly nodeName: string
-  /** Families of the kernel. */
-  readonly families: readonly IpFamily[]
+  readonly support: FamilySupport
   readonly log: Log
   /** How long the Node is waited for, where that is not as long as kube-proxy does. */
   readonly nodeWaits?: NodeWaits
@@ -38,7 +37,7 @@ export class Opening {
   #listed: boolean | undefined
 
   constructor(options: OpeningOptions) {
-    const { configuration, nodeName, families, log, nodeWaits, needsNode, onNode, onFatal } = options
+    const { configuration, nodeName, support, log, nodeWaits, needsNode, onNode, onFatal } = options
     this.#options = options
     this.#lists = new FirstLists({
       onNode,
@@ -54,7 +53,7 @@ export class Opening {
       ...(nodeWaits === undefined ? {} : { waits: nodeWaits }),
       onChange: () => this.#openIfReady(),
       onFirst: (nodeIps, podCidrs) => {
-        const error = logNode({ configuration, families, nodeIps, podCidrs, log })
+        const error = logNode({ configuration, support, nodeIps, podCidrs, log })
         if (error !== undefined) onFatal(error)
       },
       onFatal,

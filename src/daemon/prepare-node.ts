@@ -15,6 +15,7 @@ import { applySysctls, iptablesSysctls, ipvsSysctls, type SettingListener } from
 import type { ProblemLog } from '../serve/problem-log.ts'
 import { nodePortRangesOf } from '../service/node-addresses.ts'
 import type { Log } from '../values/log.ts'
+import type { IpFamily } from '../values/protocol.ts'
 import { checkNode, logFindings } from './node-check.ts'
 
 export interface NodeInitialization {
@@ -28,6 +29,8 @@ export interface NodeInitialization {
 export interface NodePreparation extends NodeInitialization {
   readonly guard: SetsAndRules
   readonly iptables: IptablesChoice
+  /** Families that are served. */
+  readonly families: readonly IpFamily[]
 }
 
 const SYSCTLS = '/proc/sys/'
@@ -54,14 +57,19 @@ export async function initializeNode(options: NodeInitialization): Promise<void>
 
 type Reports = Pick<NodeInitialization, 'configuration' | 'problems' | 'log'>
 
-/**
- * The same in iptables mode, which asks nothing of the kernel. Returns what lets node ports answer at 127.0.0.0/8, where
- * they do: until the rule is written that guards these addresses, others in the node's network could reach what
- * listens there (CVE-2020-8558), so it is to be called after that.
- */
+/** The same in iptables mode, which asks nothing of the kernel. Returns what `routeLocalnet` returns. */
 export function initializeIptablesNode(options: Reports): (() => void) | undefined {
-  const { configuration, log } = options
   setConntrack(options)
+  return routeLocalnet(options)
+}
+
+/**
+ * Returns what lets node ports answer at 127.0.0.0/8, where the configuration wants that. Until the rule is written that
+ * guards these addresses, others in the node's network could reach what listens there (CVE-2020-8558), so the caller runs it
+ * after that. Nothing forbids it again.
+ */
+export function routeLocalnet(options: Reports): (() => void) | undefined {
+  const { configuration, log } = options
   const { includesLoopback } = nodePortRangesOf(configuration.nodePortAddresses, [], {})
   if (!configuration.iptables.localhostNodePorts || !includesLoopback) return undefined
   log.info(LOCALNET, { ipFamily: 'IPv4' })
@@ -106,9 +114,16 @@ async function setTimeouts({ configuration, kernel, log, signal }: NodeInitializ
 }
 
 /** Names what the kernel lacks; rules that need a match which is not there are left out from the start. */
-async function checkForMissing({ configuration, guard, iptables, log, signal }: NodePreparation): Promise<void> {
+async function checkForMissing({
+  configuration,
+  families,
+  guard,
+  iptables,
+  log,
+  signal,
+}: NodePreparation): Promise<void> {
   try {
-    const { findings, missingMatches } = await checkNode({ configuration, iptables, signal })
+    const { findings, missingMatches } = await checkNode({ configuration, families, iptables, signal })
     logFindings(findings, log)
     for (const match of OPTIONAL_MATCHES) if (missingMatches.has(match)) guard.lacks(match)
   } catch (error) {

@@ -14,7 +14,7 @@ export interface ProxyHealthOptions {
   readonly nodeName: string
   /** False where nobody makes the Node object: without one the node is eligible. Default true. */
   readonly needsNode?: boolean
-  /** Families this node has. */
+  /** Families that the kernel allows: those that are served, until that is known better. */
   readonly families: readonly IpFamily[]
   /** KubeProxyConfiguration's, as it is now; twice as long may something be wrong. */
   readonly syncPeriodMs: () => number
@@ -24,6 +24,8 @@ export interface ProxyHealthOptions {
 
 /** What is looked at besides what passes say. */
 export interface FollowedKernel {
+  /** Families that are served; nothing is said of others. */
+  readonly families: readonly IpFamily[]
   /** Tables as they stand now. */
   readonly tables: () => Iterable<TableHealth>
   /** The loops that write rules, one a family. */
@@ -41,8 +43,9 @@ export class ProxyHealth {
 
   constructor(options: ProxyHealthOptions) {
     this.#options = options
-    const { families, syncPeriodMs, now, needsNode = true } = options
+    const { syncPeriodMs, now, needsNode = true } = options
     this.#nodeEligible = !needsNode
+    const families = (): readonly IpFamily[] => this.#kernel?.families ?? options.families
     this.#sync = new SyncHealth({ families, graceMs: () => 2 * syncPeriodMs(), now, clock: Date.now })
     this.#sync.begin('start')
   }
@@ -66,12 +69,15 @@ export class ProxyHealth {
     this.#sync.begin('pass')
   }
 
-  passed(what: 'tables' | 'rules', { unreadable }: PassReport): void {
+  /** A pass is over: over the tables of all families, or over the rules of one. */
+  passed(what: 'tables' | IpFamily, { unreadable }: PassReport): void {
     if (what === 'tables') {
       this.#sync.end('start')
       this.#sync.end('pass')
     }
-    this.#sync.set(`reading ${what}`, unreadable.length > 0)
+    const isUnreadable = unreadable.length > 0
+    if (what === 'tables') this.#sync.set('reading tables', isUnreadable)
+    else this.#sync.set(`reading rules ${what}`, isUnreadable, [what])
     this.#lookAtRules()
     for (const table of this.#kernel?.tables() ?? []) this.#sync.set(table.what, table.wrong, table.families)
     this.#sync.looked()

@@ -106,7 +106,7 @@ export class Proxy {
     this.#flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
     const syncPeriodMs = (): number => periodsOf(this.configuration).syncPeriodMs
     this.#health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
-    this.#health.follow({ tables: () => mode.tableHealth(), rules: mode.rules })
+    this.#health.follow({ families, tables: () => mode.tableHealth(), rules: mode.rules })
     this.#healthChecks = new HealthCheckPorts({
       ...options,
       families,
@@ -141,7 +141,7 @@ export class Proxy {
     this.#closers.push(() => this.#audits.close())
     this.#opening = new Opening({
       ...options,
-      families,
+      support: mode.support,
       onNode: () => this.#node.tell(),
       open: (mayRemove) => this.#loop.open(mayRemove),
       onFatal: (error) => this.fail(error),
@@ -169,9 +169,10 @@ export class Proxy {
     this.#fail(error)
   }
 
-  /** Takes a configuration over that differs in LIVE_FIELDS only. */
+  /** Takes a configuration over that differs only in the LIVE_FIELDS of its mode. */
   reconfigure(configuration: KubeProxyConfiguration): void {
     this.configuration = configuration
+    this.#mode.reconfigured()
     this.#node.tell()
     // With the period of now.
     this.#audits.start()
@@ -246,7 +247,7 @@ export class Proxy {
   #passed(what: 'tables' | IpFamily, report: PassReport, durationMs: number, complete: boolean): void {
     this.metrics.sync.passed(what, report, durationMs)
     this.#passLog.passed(report, durationMs)
-    this.#health.passed(what === 'tables' ? 'tables' : 'rules', report)
+    this.#health.passed(what, report)
     this.#healthChecks.passed()
     this.#flows.passed()
     this.#options.onPass?.(report, complete)

@@ -1,13 +1,14 @@
 /**
- * The lines of a start that operators and their tools look for, in kube-proxy's words.
- * What could break: a line is found by its words; kube-proxy's warning that ipvs mode is deprecated is not among them.
+ * The lines of a start that operators and their tools look for, in kube-proxy's words. kube-proxy's warning that ipvs mode is
+ * deprecated is not among them.
  */
-import { doubtsAbout } from '../config/doubts.ts'
+import { familyDoubts, nodePortDoubts } from '../config/doubts.ts'
 import { formatDuration } from '../config/duration.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { CATALOGUE } from '../ipset/catalogue.ts'
+import type { FamilyLack, FamilySupport } from '../node/families.ts'
 import { kernelRelease } from '../node/host.ts'
-import { familyOf } from '../values/address.ts'
+import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -57,24 +58,28 @@ function logIpvsMode(ipvs: KubeProxyConfiguration['ipvs'], families: readonly Ip
 
 export interface FirstSightOfNode {
   readonly configuration: KubeProxyConfiguration
-  readonly families: readonly IpFamily[]
+  readonly support: FamilySupport
   /** In kube-proxy's order; none when they are not known. */
   readonly nodeIps: readonly string[]
   readonly podCidrs: readonly string[]
   readonly log: Log
 }
 
-/** What is known once the Node is. An error when the configuration cannot work on it. */
-export function logNode({ configuration, families, nodeIps, podCidrs, log }: FirstSightOfNode): CodedError | undefined {
+/** What is known once the Node is. An error when the configuration cannot work on it, or the node has not its primary family. */
+export function logNode({ configuration, support, nodeIps, podCidrs, log }: FirstSightOfNode): CodedError | undefined {
+  const { families } = support
   const primary = primaryFamily(configuration.bindAddress, nodeIps)
-  const isDualStack = families.length === 2
-  const { texts, fatal } = doubtsAbout(configuration, { primary, isDualStack, podCidrs })
-  if (texts.length > 0)
-    log.error('Kube-proxy configuration may be incomplete or incorrect', { error: aggregate(texts) })
-  if (fatal.length > 0)
-    return new CodedError('config-invalid', `kube-proxy configuration is incorrect: ${aggregate(fatal).message}`)
-  if (isDualStack) log.info('kube-proxy running in dual-stack mode', { 'primary ipFamily': primary })
-  else log.info('kube-proxy running in single-stack mode', { ipFamily: families[0] ?? primary })
+  const cluster = { primary, isDualStack: families.length === 2, podCidrs }
+  logDoubts(nodePortDoubts(configuration, cluster), log)
+  for (const lack of support.lacks) logLack(lack, log)
+  if (!families.includes(primary))
+    return new CodedError('family-unsupported', `no support for primary IP family "${primary}"`)
+  if (cluster.isDualStack) log.info('kube-proxy running in dual-stack mode', { 'primary ipFamily': primary })
+  else log.info('kube-proxy running in single-stack mode', { ipFamily: primary })
+  const { texts, isFatal } = familyDoubts(configuration, cluster)
+  if (isFatal)
+    return new CodedError('config-invalid', `kube-proxy configuration is incorrect: ${aggregate(texts).message}`)
+  logDoubts(texts, log)
   for (const nodeIP of nodeIps) {
     const family = familyOf(nodeIP)
     log.verbose(2, 'Record nodeIP and family', { ipFamily: family, nodeIP, family })
@@ -82,10 +87,29 @@ export function logNode({ configuration, families, nodeIps, podCidrs, log }: Fir
   return undefined
 }
 
-/** bindAddress decides unless it is unspecified and IPv4, then the node's first IP. */
+function logDoubts(texts: readonly string[], log: Log): void {
+  if (texts.length > 0)
+    log.error('Kube-proxy configuration may be incomplete or incorrect', { error: aggregate(texts) })
+}
+
+/** Why a family is not served. */
+function logLack(lack: FamilyLack, log: Log): void {
+  const { family: ipFamily } = lack
+  switch (lack.why) {
+    case 'iptables':
+      return log.info('No iptables support for family', { ipFamily, error: lack.reason })
+    case 'disabled':
+      return log.info('Kernel support disabled for family', { ipFamily })
+    case 'kernel':
+      return log.info('No kernel support for family', { ipFamily })
+  }
+}
+
+/** That of bindAddress unless it is unspecified, then that of the node's first IP, then IPv4. */
 function primaryFamily(bindAddress: string, nodeIps: readonly string[]): IpFamily {
-  if (bindAddress !== '' && bindAddress !== '0.0.0.0' && bindAddress !== '::') return familyOf(bindAddress)
-  return familyOf(nodeIps[0] ?? (bindAddress || '0.0.0.0'))
+  const address = parseAddressSloppy(bindAddress)
+  if (address !== undefined && address !== '0.0.0.0' && address !== '::') return familyOf(address)
+  return familyOf(nodeIps[0] ?? '0.0.0.0')
 }
 
 /** Several reasons in one, as Kubernetes prints them. */

@@ -11,7 +11,7 @@ import { LOOPBACK_COUNTER } from '../iptables/service-port-render.ts'
 import type { CountedPackets } from '../metrics/rule-counts.ts'
 import { NETLINK_NETFILTER, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../netlink/constants.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
-import { ipFamilies } from '../node/host.ts'
+import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../node/families.ts'
 import { HostIptables } from '../node/iptables-programs.ts'
 import { runProgram } from '../node/programs.ts'
 import { isLinkLocal, isLoopback } from '../values/address.ts'
@@ -24,8 +24,9 @@ export interface IptablesKernel {
   readonly iptables: HostIptables
   readonly rtnetlink: RtnetlinkConnection
   readonly conntrack: LateConntrack
-  /** Families the kernel has. */
+  /** Families that are served. */
   readonly families: readonly IpFamily[]
+  readonly support: FamilySupport
   close(): void
 }
 
@@ -34,10 +35,11 @@ const OPEN_MS = 10_000
 /** As long as a save or restore of all Services may take. */
 const PROCESS_MS = 60_000
 
-/** Changes nothing. Rejects with `iptables-missing`, which says what to install. */
+/** Changes nothing. Rejects with `iptables-missing`, which says what to install, when the rules of no family can be written. */
 export async function openIptablesKernel(): Promise<IptablesKernel> {
-  const families = ipFamilies()
-  const choice = await chooseBackEnd(families, AbortSignal.timeout(OPEN_MS))
+  const kernel = kernelFamilies()
+  const choice = await chooseBackEnd(kernel.families, AbortSignal.timeout(OPEN_MS))
+  const support = familiesWithIptables(kernel, choice.unusable)
   const iptables = new HostIptables(choice, runProgram, PROCESS_MS)
   const rtnetlink = openRtnetlink()
   const conntrack = new LateConntrack()
@@ -45,7 +47,8 @@ export async function openIptablesKernel(): Promise<IptablesKernel> {
     iptables,
     rtnetlink,
     conntrack,
-    families,
+    families: support.families,
+    support,
     close() {
       rtnetlink.close()
       conntrack.close()

@@ -4,7 +4,7 @@
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { IPVS_MODE } from '../iptables/layout.ts'
-import { ipFamilies } from '../node/host.ts'
+import { kernelFamilies } from '../node/families.ts'
 import { parseCidr } from '../values/cidr.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -22,7 +22,7 @@ export interface Kernel {
   readonly ipvs: IpvsKernel
   /** Sets and rules. */
   readonly guard: GuardKernel
-  /** Families the kernel has. */
+  /** Families that are served. */
   readonly families: readonly IpFamily[]
   close(): void
 }
@@ -31,14 +31,13 @@ export interface Kernel {
 export async function openKernel({ ipvs: { excludeCIDRs } }: KubeProxyConfiguration): Promise<Kernel> {
   const excluded = excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
   const signal = AbortSignal.timeout(OPEN_MS)
-  const families = ipFamilies()
   const ipvs = await openIpvsKernel(excluded, signal)
   try {
-    const guard = await openGuardKernel(families, signal)
+    const guard = await openGuardKernel(kernelFamilies(), signal)
     return {
       ipvs,
       guard,
-      families,
+      families: guard.support.families,
       close: () => {
         guard.close()
         ipvs.close()

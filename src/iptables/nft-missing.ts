@@ -5,21 +5,28 @@
  */
 import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { hasSubsystem } from '../netlink/nfnetlink.ts'
-import type { IpFamily } from '../values/protocol.ts'
+import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 import { hasNftCompat } from './extensions.ts'
 import { nftFamilies } from './nft-trial.ts'
 
-/**
- * The first part that is missing, `nf_tables for IPv6`; undefined when rules of all these families can be written.
- * `netlink` is of NETLINK_NETFILTER. Rejects when the kernel cannot be asked (EPERM).
- */
+/** `netlink` is of NETLINK_NETFILTER. Rejects when the kernel cannot be asked (EPERM). */
 export async function missingForNft(
   netlink: NetlinkConnection,
   families: readonly IpFamily[],
   options: CallOptions = {},
-): Promise<string | undefined> {
-  if (!(await hasSubsystem(netlink, 'nf_tables', options))) return 'nf_tables'
+): Promise<UnusableFamilies> {
+  if (!(await hasSubsystem(netlink, 'nf_tables', options))) return everywhere(families, NO_NF_TABLES)
   const supported = await nftFamilies(netlink, families, options)
-  for (const family of families) if (!supported.includes(family)) return `nf_tables for ${family}`
-  return (await hasNftCompat(netlink, options)) ? undefined : 'nft_compat'
+  if (supported.length > 0 && !(await hasNftCompat(netlink, options)))
+    return everywhere(families, 'the kernel has no nft_compat')
+  return Object.fromEntries(
+    families.filter((family) => !supported.includes(family)).map((family) => [family, `${NO_NF_TABLES} for ${family}`]),
+  )
+}
+
+const NO_NF_TABLES = 'the kernel has no nf_tables'
+
+/** The same in every family. */
+export function everywhere(families: readonly IpFamily[], reason: string): UnusableFamilies {
+  return Object.fromEntries(families.map((family) => [family, reason]))
 }

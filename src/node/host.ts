@@ -1,7 +1,4 @@
-/**
- * What the program says about its host.
- * What could break: nothing is decided from a kernel release; what a kernel offers is found out by asking it.
- */
+/** What the program says about its host. Nothing is decided from a kernel release: the kernel is asked what it offers. */
 import { existsSync, readFileSync } from 'node:fs'
 import { availableParallelism, release } from 'node:os'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
@@ -11,14 +8,9 @@ export function kernelRelease(): string {
   return release()
 }
 
-/** Whether the kernel has IPv6 (and it was not switched off with ipv6.disable=1): kube-proxy's own test. */
-export function hasIpv6(): boolean {
-  return existsSync('/proc/net/if_inet6')
-}
-
-/** The families that the kernel has. */
+/** The families that the kernel has, whether they are served (`families.ts`) or not: what an earlier proxy left is of these. */
 export function ipFamilies(): readonly IpFamily[] {
-  return hasIpv6() ? IP_FAMILIES : ['IPv4']
+  return existsSync('/proc/net/if_inet6') ? IP_FAMILIES : ['IPv4']
 }
 
 /**

@@ -1,12 +1,13 @@
 /**
- * Which back end of iptables the node uses, nft or legacy: rules in the other one would be rules nobody sees.
- * What could break: looking must not make anything. The legacy programs create the tables they are asked for, so they are
- * only started when the kernel says that there are tables; and in the usual case no program is started at all. That a
- * program prints its rules does not mean that its back end works.
+ * Which back end of iptables the node uses, nft or legacy (rules in the other one would be rules that nobody sees), and
+ * for which families it works. Looking makes nothing: the legacy programs create the tables they are asked for, so they
+ * are only started when the kernel says that there are tables; and in the usual case no program is started at all. That
+ * a program prints its rules does not mean that its back end works.
  */
 import { readFile, realpath } from 'node:fs/promises'
 import { CodedError } from '../values/errors.ts'
-import type { IpFamily } from '../values/protocol.ts'
+import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
+import { missingForLegacy, tableNamesFile } from './legacy-tables.ts'
 import { findProgram, type RunProgram, runProgram, searchPath } from './programs.ts'
 
 export type IptablesMode = 'nft' | 'legacy'
@@ -21,11 +22,11 @@ export interface IptablesChoice {
   readonly mode: IptablesMode
   /** Why, for the log and for status. */
   readonly reason: string
-  /** What the kernel lacks for it, `nf_tables for IPv6`; undefined when nothing, or for legacy, which was not tried. */
-  readonly missing: string | undefined
+  /** Families whose rules cannot be written. */
+  readonly unusable: UnusableFamilies
   /** What people type after `iptables` and `ip6tables` to reach this back end: '' where plain iptables is it. */
   readonly suffix: '' | '-nft' | '-legacy'
-  /** Programs of each family that has them; a family without is no less wanted, its tables just cannot be written. */
+  /** Programs of each family that has them; one without is unusable. */
   readonly programs: { readonly [family in IpFamily]?: FamilyPrograms }
   /** `1.8.9`; undefined when it was not asked for, because the program's name says that it is 1.8.0 or later. */
   readonly version: string | undefined
@@ -40,8 +41,10 @@ export interface IptablesChoice {
 export interface ChoiceOptions {
   readonly families: readonly IpFamily[]
   readonly signal: AbortSignal
-  /** What this kernel lacks for the rules of nft; undefined when nothing. Asked only where nft would be chosen. */
-  readonly missingForNft: () => Promise<string | undefined>
+  /** What this kernel lacks for the rules of nft, `the kernel has no nf_tables for IPv6`. Asked only where nft may be chosen. */
+  readonly missingForNft: () => Promise<UnusableFamilies>
+  /** Whether a module that iptables-legacy would load may be loaded to see whether there is one. */
+  readonly mayLoadModules: boolean
   /** Default: PATH and the system's folders. */
   readonly folders?: readonly string[]
   readonly run?: RunProgram
@@ -50,7 +53,6 @@ export interface ChoiceOptions {
 }
 
 const STEM: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables', IPv6: 'ip6tables' }
-const NAMES_FILE: Readonly<Record<IpFamily, string>> = { IPv4: 'ip_tables_names', IPv6: 'ip6_tables_names' }
 /** Chains that kubelet makes in the table mangle of the back end it uses (KEP-3178), to be found by others. */
 const KUBELET_CHAIN = /^:(KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /m
 const INSTALL =
@@ -65,7 +67,7 @@ interface Plain {
 
 /** Decides for both families together. Rejects with CodedError `iptables-missing` when no program is there at all. */
 export async function chooseIptables(options: ChoiceOptions): Promise<IptablesChoice> {
-  const folders = options.folders ?? searchPath(process.env['PATH'])
+  const { folders } = hostOf(options)
   const found = await findPrograms(options.families, folders)
   if (Object.keys(found.plain).length + Object.keys(found.nft).length + Object.keys(found.legacy).length === 0) {
     const names = options.families.map((family) => `${STEM[family]}-save`).join(' and ')
@@ -74,7 +76,7 @@ export async function chooseIptables(options: ChoiceOptions): Promise<IptablesCh
   const plain = await plainMode(options, found.plain, folders)
   const decision = await decide(options, found, plain)
   // Programs without a back end in their name serve only the back end they stand for.
-  const own = plain.mode === decision.mode ? { ...found.plain, ...found[decision.mode] } : found[decision.mode]
+  const own = programsOf(found, decision.mode, plain)
   const suffix = plain.mode === decision.mode ? '' : (`-${decision.mode}` as const)
   const recent = isRecent(plain.version)
   return { ...decision, suffix, programs: own, version: plain.version, randomFully: recent, waits: recent }
@@ -111,22 +113,66 @@ async function plainMode(options: ChoiceOptions, plain: Found['plain'], folders:
   return { mode, version: version ?? '0', source: `iptables --version says ${output.trim()}` }
 }
 
-type Decision = Pick<IptablesChoice, 'mode' | 'reason' | 'missing' | 'saved'>
-type Use = Omit<Decision, 'missing'>
+type Decision = Pick<IptablesChoice, 'mode' | 'reason' | 'unusable' | 'saved'>
+type Use = Omit<Decision, 'unusable'>
 
-/** The back end in use; legacy instead of an nft that the kernel does not have. */
+/** The back end in use; the other one where it works for more families. */
 async function decide(options: ChoiceOptions, found: Found, plain: Plain): Promise<Decision> {
-  const hasNft = Object.keys(found.nft).length > 0 || plain.mode === 'nft'
-  const hasLegacy = Object.keys(found.legacy).length > 0 || plain.mode === 'legacy'
-  const none = { missing: undefined, saved: {} }
-  if (!hasNft) return { mode: 'legacy', reason: `only the programs of legacy are there (${plain.source})`, ...none }
-  const use: Use = hasLegacy
-    ? await decideByUse(options, found, plain)
-    : { mode: 'nft', reason: `only the programs of nft are there (${plain.source})`, saved: {} }
-  const missing = use.mode === 'nft' ? await options.missingForNft() : undefined
-  if (missing === undefined) return { ...use, missing }
-  if (hasLegacy) return { mode: 'legacy', reason: `the kernel has no ${missing}`, ...none }
-  return { ...use, missing, reason: `${use.reason}, but the kernel has no ${missing}: no rule can be written` }
+  const has = (mode: IptablesMode): boolean => Object.keys(found[mode]).length > 0 || plain.mode === mode
+  const use = await decideAmong(options, found, plain, has)
+  const unusable = await unusableFamilies(use.mode, options, found, plain)
+  const [reason] = Object.values(unusable)
+  if (reason === undefined) return { ...use, unusable }
+  const other = use.mode === 'nft' ? 'legacy' : 'nft'
+  if (has(other)) {
+    const there = await unusableFamilies(other, options, found, plain)
+    if (Object.keys(there).length < Object.keys(unusable).length)
+      return { mode: other, reason, unusable: there, saved: {} }
+  }
+  return { ...use, unusable, reason: `${use.reason}, but ${reason}` }
+}
+
+async function decideAmong(
+  options: ChoiceOptions,
+  found: Found,
+  plain: Plain,
+  has: (mode: IptablesMode) => boolean,
+): Promise<Use> {
+  if (has('nft') && has('legacy')) return decideByUse(options, found, plain)
+  const mode = has('nft') ? 'nft' : 'legacy'
+  return { mode, reason: `only the programs of ${mode} are there (${plain.source})`, saved: {} }
+}
+
+/** What keeps a back end from working: its programs first, then the kernel. */
+async function unusableFamilies(
+  mode: IptablesMode,
+  options: ChoiceOptions,
+  found: Found,
+  plain: Plain,
+): Promise<UnusableFamilies> {
+  const programs = programsOf(found, mode, plain)
+  const missing =
+    mode === 'nft' ? await options.missingForNft() : await missingForLegacy({ ...options, ...hostOf(options) })
+  const unusable: { [family in IpFamily]?: string } = {}
+  for (const family of options.families) {
+    const reason = programs[family] === undefined ? missingPrograms(family, mode) : missing[family]
+    if (reason !== undefined) unusable[family] = reason
+  }
+  return unusable
+}
+
+/** What to say where a family has no programs. */
+export function missingPrograms(family: IpFamily, mode: IptablesMode): string {
+  const stem = STEM[family]
+  return `no ${stem}-save and ${stem}-restore of ${mode} are there: install the package iptables for ${family}`
+}
+
+function hostOf({ folders, run, procNet }: ChoiceOptions) {
+  return {
+    folders: folders ?? searchPath(process.env['PATH']),
+    run: run ?? runProgram,
+    procNet: procNet ?? '/proc/net',
+  }
 }
 
 async function decideByUse(options: ChoiceOptions, found: Found, plain: Plain): Promise<Use> {
@@ -150,9 +196,10 @@ function programsOf(found: Found, mode: IptablesMode, plain: Plain): Found['plai
 }
 
 /** Tables that the legacy back end has in this network namespace; reading this makes none. */
-async function legacyTables({ families, procNet = '/proc/net' }: ChoiceOptions): Promise<readonly string[]> {
+async function legacyTables(options: ChoiceOptions): Promise<readonly string[]> {
+  const { procNet } = hostOf(options)
   const texts = await Promise.all(
-    families.map((family) => readFile(`${procNet}/${NAMES_FILE[family]}`, 'utf8').catch(() => '')),
+    options.families.map((family) => readFile(tableNamesFile(family, procNet), 'utf8').catch(() => '')),
   )
   return texts.flatMap((text) => text.split('\n').filter((line) => line !== ''))
 }

@@ -4,7 +4,7 @@
  */
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import type { FamilyPrograms, IptablesChoice } from './iptables-choice.ts'
+import { type FamilyPrograms, type IptablesChoice, missingPrograms } from './iptables-choice.ts'
 import { type RunProgram, runProgram } from './programs.ts'
 
 /** Seconds that iptables-restore waits for /run/xtables.lock, which only legacy takes. Less than the deadline. */
@@ -85,8 +85,6 @@ export class HostIptables {
   #programs(family: IpFamily): FamilyPrograms {
     const programs = this.choice.programs[family]
     if (programs !== undefined) return programs
-    const names = family === 'IPv4' ? 'iptables-save and iptables-restore' : 'ip6tables-save and ip6tables-restore'
-    const message = `no ${names} of ${this.choice.mode} are there: install the package iptables for ${family}`
-    throw new CodedError('iptables-missing', message)
+    throw new CodedError('iptables-missing', missingPrograms(family, this.choice.mode))
   }
 }

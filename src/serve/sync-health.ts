@@ -1,14 +1,14 @@
 /**
- * Whether this proxy does its work, family by family: what /healthz, /livez and the health checks of Services say.
- * What could break: one item that fails must not make a node unhealthy, and tenants must not be able to; a table that
- * cannot be read or written at all, work that never ends and lists that never come must, after a while.
+ * Whether this proxy does its work, family by family: what /healthz, /livez and the health checks of Services say. One
+ * item that fails must not make a node unhealthy, and tenants must not be able to; a table that cannot be read or written
+ * at all, work that never ends and lists that never come must, after a while.
  */
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import type { FamilyHealth } from './health-answers.ts'
 
 export interface SyncHealthOptions {
-  /** Families this node has. */
-  readonly families: readonly IpFamily[]
+  /** Families that are served now. */
+  readonly families: () => readonly IpFamily[]
   /** How long something may be wrong (kube-proxy: 2 x syncPeriod). */
   readonly graceMs: () => number
   /** Milliseconds on a clock that never goes back. */
@@ -19,7 +19,8 @@ export interface SyncHealthOptions {
 
 interface Trouble {
   readonly sinceMs: number
-  readonly families: readonly IpFamily[]
+  /** undefined: all of them. */
+  readonly families: readonly IpFamily[] | undefined
 }
 
 export class SyncHealth {
@@ -29,15 +30,14 @@ export class SyncHealth {
 
   constructor(options: SyncHealthOptions) {
     this.#options = options
-    for (const family of IP_FAMILIES)
-      if (options.families.includes(family)) this.#updatedMs.set(family, options.clock())
+    for (const family of IP_FAMILIES) this.#updatedMs.set(family, options.clock())
   }
 
   /**
    * Something is wrong, or is due and not done, since now unless it was before: `pass`, `table sets`. It counts when it
    * lasts. Without families it is about all of them.
    */
-  begin(what: string, families: readonly IpFamily[] = this.#options.families): void {
+  begin(what: string, families?: readonly IpFamily[]): void {
     if (!this.#troubles.has(what)) this.#troubles.set(what, { sinceMs: this.#options.now(), families })
   }
 
@@ -56,7 +56,7 @@ export class SyncHealth {
     const atMs = this.#options.clock()
     for (const family of this.#updatedMs.keys()) {
       let wrong = false
-      for (const { families } of this.#troubles.values()) if (families.includes(family)) wrong = true
+      for (const trouble of this.#troubles.values()) if (isAbout(trouble, family)) wrong = true
       if (!wrong) this.#updatedMs.set(family, atMs)
     }
   }
@@ -65,21 +65,26 @@ export class SyncHealth {
   get families(): ReadonlyMap<IpFamily, FamilyHealth> {
     const nowMs = this.#options.now()
     const states = new Map<IpFamily, FamilyHealth>()
+    const served = this.#options.families()
     for (const [family, lastUpdatedMs] of this.#updatedMs)
-      states.set(family, { lastUpdatedMs, healthy: !this.#isLate(family, nowMs) })
+      if (served.includes(family)) states.set(family, { lastUpdatedMs, healthy: !this.#isLate(family, nowMs) })
     return states
   }
 
   /** Whether all families are well. */
   get isHealthy(): boolean {
     const nowMs = this.#options.now()
-    return !this.#options.families.some((family) => this.#isLate(family, nowMs))
+    return !this.#options.families().some((family) => this.#isLate(family, nowMs))
   }
 
   #isLate(family: IpFamily, nowMs: number): boolean {
     const graceMs = this.#options.graceMs()
-    for (const { sinceMs, families } of this.#troubles.values())
-      if (nowMs - sinceMs >= graceMs && families.includes(family)) return true
+    for (const trouble of this.#troubles.values())
+      if (nowMs - trouble.sinceMs >= graceMs && isAbout(trouble, family)) return true
     return false
   }
+}
+
+function isAbout({ families }: Trouble, family: IpFamily): boolean {
+  return families === undefined || families.includes(family)
 }

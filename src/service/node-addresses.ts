@@ -1,13 +1,18 @@
 /**
- * Which of the node's addresses are its own, and at which of them node ports answer.
- * What could break: addresses on kube-ipvs0 are Services' addresses, never the node's; one that slipped in here would be
- * taken off the device again, or would get node ports.
+ * Which of the node's addresses are its own, and at which of them node ports answer. Addresses on kube-ipvs0 are those of
+ * Services, never the node's: if one were taken for the node's here, it would be removed from the device, or get node ports.
  */
 import { familyOf, isLinkLocal, isLoopback } from '../values/address.ts'
 import { type Cidr, contains, parseCidr } from '../values/cidr.ts'
 import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import type { NodeIps } from './node-context.ts'
+
+/**
+ * Words of nodePortAddresses, which may stand beside CIDRs (kube-proxy 1.37): the node's IPs of the Node object; 127.0.0.0/8 and
+ * ::1/128; every address.
+ */
+export const NODE_PORT_WORDS: readonly string[] = ['primary', 'localhost', 'all']
 
 /** The device that carries the Services' addresses. */
 const SERVICE_DEVICE = 'kube-ipvs0'
@@ -39,9 +44,10 @@ export function localAddressesOf(addresses: Iterable<InterfaceAddress>): Readonl
 }
 
 /**
- * The addresses at which node ports answer, sorted. `configured` is nodePortAddresses of KubeProxyConfiguration: CIDRs,
- * or `primary` for the node's IPs; a family without a CIDR of its own, or with one of length 0, matches all of the node's
- * own addresses. With `primary` a family whose node IP is unknown matches none (kube-proxy: all), and that is a problem.
+ * The addresses at which node ports answer, sorted. `configured` is nodePortAddresses of KubeProxyConfiguration: CIDRs and
+ * NODE_PORT_WORDS. A family without a CIDR of its own, or with one of length 0, matches all of the node's own addresses.
+ * `primary` adds nothing in a family whose node IP is unknown (kube-proxy without another CIDR of it: all of them), and that
+ * is a problem when nothing else is named. Loopback addresses never match.
  */
 export function nodePortAddressesOf(
   configured: readonly string[],
@@ -51,12 +57,16 @@ export function nodePortAddressesOf(
   const candidates = Array.from(addresses).filter(({ interfaceName }) => interfaceName !== SERVICE_DEVICE)
   const problems: Problem[] = []
   for (const [index, text] of configured.entries()) {
-    if (text !== 'primary' && parseCidr(text) === undefined)
+    if (!NODE_PORT_WORDS.includes(text) && parseCidr(text) === undefined)
       problems.push(problem('node-port-cidr', `[${index}]`, `${JSON.stringify(text)} is no CIDR`))
   }
   const matching = (family: IpFamily): readonly string[] => {
     const ranges = rangesOf(configured, family, nodeIps)
-    if (ranges.length === 0)
+    if (
+      ranges !== 'all' &&
+      ranges.every(({ address }) => isLoopback(address)) &&
+      primaryIs(configured, family, nodeIps) === 'unknown'
+    )
       problems.push(
         problem('node-port-primary', '', `no ${family} address of this node is known, so no ${family} node ports`),
       )
@@ -133,15 +143,28 @@ export function nodePortRangesOf(
   }
 }
 
-/** The ranges of one family that nodePortAddresses name; none when `primary` names an address that is not known. */
+/** What the word localhost stands for. */
+const LOOPBACK: Readonly<Record<IpFamily, Cidr>> = {
+  IPv4: { family: 'IPv4', address: '127.0.0.0', prefixLength: 8 },
+  IPv6: { family: 'IPv6', address: '::1', prefixLength: 128 },
+}
+
+/** The ranges of one family that nodePortAddresses name; none when there is only `primary`, and it is not known. */
 function rangesOf(configured: readonly string[], family: IpFamily, nodeIps: NodeIps): readonly Cidr[] | 'all' {
   const ranges = configured.flatMap((text) => parseCidr(text) ?? []).filter((cidr) => cidr.family === family)
-  if (configured.includes('primary')) {
-    const address = nodeIps[family]
-    if (address === undefined || isLoopback(address)) return []
-    ranges.push({ family, address, prefixLength: family === 'IPv4' ? 32 : 128 })
-  }
-  return ranges.length === 0 || ranges.some(({ prefixLength }) => prefixLength === 0) ? 'all' : ranges
+  if (configured.includes('all') || ranges.some(({ prefixLength }) => prefixLength === 0)) return 'all'
+  if (configured.includes('localhost')) ranges.push(LOOPBACK[family])
+  const primary = primaryIs(configured, family, nodeIps)
+  if (primary === undefined) return ranges.length === 0 ? 'all' : ranges
+  if (primary !== 'unknown') ranges.push({ family, address: primary, prefixLength: family === 'IPv4' ? 32 : 128 })
+  return ranges
+}
+
+/** The address that `primary` stands for; undefined where nodePortAddresses do not have the word. */
+function primaryIs(configured: readonly string[], family: IpFamily, nodeIps: NodeIps): string | undefined {
+  if (!configured.includes('primary')) return undefined
+  const address = nodeIps[family]
+  return address === undefined || isLoopback(address) ? 'unknown' : address
 }
 
 function problem(code: string, field: string, message: string): Problem {

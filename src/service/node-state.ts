@@ -13,7 +13,7 @@ export interface NodeSettings {
   readonly nodeName: string
   /** Canonical; '' = none. */
   readonly bindAddress: string
-  /** As it is in force now: CIDRs or `primary`; empty = every address of the node. */
+  /** As it is in force now: CIDRs and NODE_PORT_WORDS; empty = every address of the node. */
   readonly nodePortAddresses: () => readonly string[]
   /** Frontends a Service may have. */
   readonly maxFrontends: number

@@ -9,6 +9,9 @@ export type IpFamily = 'IPv4' | 'IPv6'
 /** Both families, in the order in which they are handled and printed. */
 export const IP_FAMILIES: readonly IpFamily[] = ['IPv4', 'IPv6']
 
+/** Families for which something does not work, each with the reason. */
+export type UnusableFamilies = { readonly [family in IpFamily]?: string }
+
 /** IANA protocol numbers (IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP of linux/in.h). */
 export const PROTOCOL_NUMBER: Readonly<Record<Protocol, number>> = { tcp: 6, udp: 17, sctp: 132 }
 

@@ -4,7 +4,9 @@ import fc from 'fast-check'
 import { type CommandLine, type UsageError, parseCommandLine } from '../../src/cli/command-line.ts'
 import { FLAG_HELP } from '../../src/cli/flag-help.ts'
 import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey, type FlagValues } from '../../src/cli/flags.ts'
-import { COMMAND_HELP, helpText } from '../../src/cli/help.ts'
+import { COMMAND_HELP } from '../../src/cli/command-help.ts'
+import { helpText } from '../../src/cli/help.ts'
+import type { Style } from '../../src/cli/style.ts'
 import { usageErrorText } from '../../src/cli/usage-error.ts'
 
 const ALL: readonly Flag[] = Object.values(FLAGS)
@@ -21,6 +23,8 @@ test('parseCommandLine reads flags as pflag does', () => {
     [['--once=false'], 'run', { once: false }],
     [['--once=T', '--help=0'], 'run', { once: true, help: false }],
     [['-v', '2'], 'run', { verbosity: 2 }],
+    [['help'], 'run', { help: true }],
+    [['help', 'diff'], 'diff', { help: true }],
     [['-v2'], 'run', { verbosity: 2 }],
     [['-v=2'], 'run', { verbosity: 2 }],
     [['--v=4'], 'run', { verbosity: 4 }],
@@ -124,7 +128,9 @@ test('parseCommandLine names one mistake in the words of kube-proxy', () => {
     [['status', 'foo'], 1, '"kube-ipvs status" does not take any arguments, got ["foo"]'],
     [['diff', '--nope'], 2, 'unknown flag: --nope'],
     [['--nope', 'diff'], 1, 'unknown flag: --nope'],
-    [['diff', '--dry-run'], 2, '--dry-run is a flag of cleanup, not of diff'],
+    [['diff', '--dry-run'], 2, '--dry-run is a flag of kube-ipvs cleanup, not of kube-ipvs diff'],
+    [['--dry-run'], 1, '--dry-run is a flag of kube-ipvs cleanup, not of kube-ipvs'],
+    [['help', 'nothing'], 1, '"kube-ipvs" does not take any arguments, got ["help" "nothing"]'],
     [['diff', '--output=yaml'], 2, 'invalid argument "yaml" for "-o, --output" flag: must be text or json'],
     [['--help', '--nope'], 1, 'unknown flag: --nope'],
   ]
@@ -148,7 +154,15 @@ test('usageErrorText shows the way and then the mistake', () => {
     `${usage}  Did you mean --proxy-mode?\n\nError: unknown shorthand flag: 'p' in -proxy-mode=ipvs\n`,
   )
   assert.equal(textOf(['--nothing-of-the-kind']), `${usage}\nError: unknown flag: --nothing-of-the-kind\n`)
+  assert.equal(textOf(['--nope']), `${usage}\nError: unknown flag: --nope\n`)
   assert.equal(textOf(['foo']), 'Error: "kube-ipvs" does not take any arguments, got ["foo"]\n')
+  assert.equal(
+    textOf(['stauts', '-o', 'json']),
+    'Did you mean kube-ipvs status?\n\nError: "kube-ipvs" does not take any arguments, got ["stauts"]\n',
+  )
+  assert.match(textOf(['clean']), /^Did you mean kube-ipvs cleanup\?\n/)
+  assert.match(textOf(['version']), /^Did you mean kube-ipvs --version\?\n/)
+  assert.equal(textOf(['status', 'diff']), 'Error: "kube-ipvs status" does not take any arguments, got ["diff"]\n')
 })
 
 test('parseCommandLine says of each deprecated flag what to use, each time', () => {
@@ -189,15 +203,27 @@ test('FLAGS names each flag once and each command offers help and output', () =>
   }
 })
 
+const plain: Style = (_, text) => text
+
 test('helpText teaches its command', () => {
   for (const command of COMMANDS) {
-    const text = helpText(command)
+    const text = helpText(command, { style: plain })
     for (const flag of ALL)
       if (flag.commands.includes(command)) assert.ok(text.includes(`--${flag.name}`), `${command} ${flag.name}`)
       else assert.ok(mentions(command, flag) || !text.includes(`--${flag.name} `), `${command} ${flag.name}`)
     assert.ok(COMMAND_HELP[command].examples.length >= 2)
-    assert.match(text, /\nUsage:\n {2}kube-ipvs[^]*\nFlags(: \w+)?:\n[^]*\nExamples:\n[^]*\nExit codes:\n {2}0 /)
-    for (const line of text.split('\n')) assert.ok(line.length <= 100, line)
+    assert.match(
+      text,
+      /\nUsage:\n {2}kube-ipvs[^]*\nExamples:\n[^]*\nFlags( to begin with)?:\n {6}--config FILE [^]*\nExit codes:\n {2}0 /,
+    )
+    for (const [columns, longest] of [
+      [undefined, 100],
+      [200, 100],
+      [90, 90],
+      [40, 80],
+    ] as const)
+      for (const line of helpText(command, { columns, style: plain }).split('\n'))
+        assert.ok(line.length <= longest && line === line.trimEnd(), line)
     for (const [example] of COMMAND_HELP[command].examples) {
       const parsed = parseCommandLine(example.split(' ').slice(1))
       assert.ok(!('error' in parsed) && parsed.command === command, example)
@@ -205,11 +231,25 @@ test('helpText teaches its command', () => {
   }
 })
 
-/** A flag that another one's help speaks of. */
+test('helpText paints headings and nothing that is measured', () => {
+  const painted = helpText('run', { style: (format, text) => `<${String(format)}>${text}</>` })
+  assert.equal(painted.replace(/<\w+>|<\/>/g, ''), helpText('run', { style: plain }))
+  assert.match(painted, /^<bold>Flags to begin with<\/>:$/m)
+})
+
+test('helpText of cleanup says what each mode left is removed, and what is not', () => {
+  const text = helpText('cleanup', { style: plain })
+  for (const word of ['ipvs mode', 'iptables mode', 'nftables mode', 'kubelet', 'excludeCIDRs'])
+    assert.ok(text.includes(word), word)
+})
+
+/** A flag that another one's help speaks of, or the text about the command. */
 function mentions(command: CommandName, flag: Flag): boolean {
+  if (COMMAND_HELP[command].description.some((text) => text.includes(`--${flag.name}`))) return true
   const keys = Object.keys(FLAG_HELP) as FlagKey[] // Object.keys forgets whose they are.
   return keys.some((key) => {
     const other: Flag = FLAGS[key]
-    return other.commands.includes(command) && FLAG_HELP[key].help.includes(`--${flag.name}`)
+    const text = FLAG_HELP[key].about?.[command] ?? FLAG_HELP[key].help
+    return other.commands.includes(command) && text.includes(`--${flag.name}`)
   })
 }

@@ -4,37 +4,70 @@ import { changesBetween } from '../../src/config/changes.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 
-function configured(more: object = {}): KubeProxyConfiguration {
-  const header = { apiVersion: 'kubeproxy.config.k8s.io/v1alpha1', kind: 'KubeProxyConfiguration', mode: 'ipvs' }
+function configured(more: object, mode: string): KubeProxyConfiguration {
+  const header = { apiVersion: 'kubeproxy.config.k8s.io/v1alpha1', kind: 'KubeProxyConfiguration', mode }
   const result = loadConfiguration(JSON.stringify({ ...header, ...more }), 'test')
   if ('errors' in result) throw new Error(JSON.stringify(result.errors))
   return result.configuration
 }
 
-test('changesBetween tells what can be taken over and what takes a new process', () => {
-  const rows: readonly (readonly [
-    after: object,
-    kind: 'live' | 'restart' | 'withoutEffect',
-    fields: readonly string[],
-  ])[] = [
-    [{ logging: { verbosity: 4 } }, 'live', ['logging.verbosity']],
-    [{ logging: { vmodule: [{ filePattern: 'x', verbosity: 1 }] } }, 'live', ['logging.vmodule']],
-    [{ logging: { format: 'json' } }, 'restart', ['logging.format']],
+type Row = readonly [after: object, kind: 'live' | 'restart' | 'withoutEffect', fields: readonly string[]]
+
+const IN_BOTH: readonly Row[] = [
+  [{ logging: { verbosity: 4 } }, 'live', ['logging.verbosity']],
+  [{ logging: { vmodule: [{ filePattern: 'x', verbosity: 1 }] } }, 'live', ['logging.vmodule']],
+  [{ logging: { format: 'json' } }, 'restart', ['logging.format']],
+  [{ nodePortAddresses: ['primary'] }, 'live', ['nodePortAddresses']],
+  [{ conntrack: { maxPerCore: 1, min: 2 } }, 'live', ['conntrack.maxPerCore', 'conntrack.min']],
+  [{ oomScoreAdj: 7 }, 'live', ['oomScoreAdj']],
+  [{ clusterCIDR: '10.0.0.0/8' }, 'restart', ['clusterCIDR']],
+  [{ hostnameOverride: 'x' }, 'restart', ['hostnameOverride']],
+  [{ iptables: { masqueradeAll: true } }, 'restart', ['iptables.masqueradeAll']],
+  [{ iptables: { masqueradeBit: 15 } }, 'restart', ['iptables.masqueradeBit']],
+  [{ ipvs: { excludeCIDRs: ['10.0.0.0/8'] } }, 'restart', ['ipvs.excludeCIDRs']],
+  [{ winkernel: { networkName: 'x' } }, 'withoutEffect', ['winkernel.networkName']],
+  [{ showHiddenMetricsForVersion: '1.35' }, 'withoutEffect', ['showHiddenMetricsForVersion']],
+  [{ featureGates: { WatchList: false } }, 'withoutEffect', ['featureGates.WatchList']],
+  [{ featureGates: { AllowServiceExternalIPs: false } }, 'restart', ['featureGates.AllowServiceExternalIPs']],
+  [{ featureGates: { AllBeta: false } }, 'restart', ['featureGates.AllBeta']],
+  [{ clientConnection: { qps: 99 } }, 'restart', ['clientConnection.qps']],
+]
+
+const IN_MODE: Readonly<Record<'ipvs' | 'iptables', readonly Row[]>> = {
+  ipvs: [
     [{ ipvs: { syncPeriod: '1m', minSyncPeriod: '1s' } }, 'live', ['ipvs.minSyncPeriod', 'ipvs.syncPeriod']],
     [{ ipvs: { scheduler: 'lc' } }, 'restart', ['ipvs.scheduler']],
-    [{ nodePortAddresses: ['primary'] }, 'live', ['nodePortAddresses']],
-    [{ conntrack: { maxPerCore: 1, min: 2 } }, 'live', ['conntrack.maxPerCore', 'conntrack.min']],
-    [{ oomScoreAdj: 7 }, 'live', ['oomScoreAdj']],
-    [{ clusterCIDR: '10.0.0.0/8' }, 'restart', ['clusterCIDR']],
-    [{ hostnameOverride: 'x' }, 'restart', ['hostnameOverride']],
-    [{ iptables: { syncPeriod: '7s', localhostNodePorts: false } }, 'withoutEffect', ['iptables.localhostNodePorts']],
-    [{ winkernel: { networkName: 'x' } }, 'withoutEffect', ['winkernel.networkName']],
-    [{ clientConnection: { qps: 99 } }, 'restart', ['clientConnection.qps']],
     [{ ipvs: { syncPeriod: '30s' } }, 'live', []],
-  ]
-  for (const [after, kind, fields] of rows) {
-    const expected = { live: [], restart: [], withoutEffect: [], [kind]: fields }
-    assert.deepEqual(changesBetween(configured(), configured(after)), expected, JSON.stringify(after))
-    assert.deepEqual(changesBetween(configured(after), configured()), expected, `${JSON.stringify(after)} taken back`)
-  }
+    [{ iptables: { syncPeriod: '7s', localhostNodePorts: false } }, 'withoutEffect', ['iptables.localhostNodePorts']],
+    [{ conntrack: { tcpBeLiberal: true } }, 'live', ['conntrack.tcpBeLiberal']],
+  ],
+  iptables: [
+    [
+      { iptables: { syncPeriod: '1m', minSyncPeriod: '2s' } },
+      'live',
+      ['iptables.minSyncPeriod', 'iptables.syncPeriod'],
+    ],
+    [{ iptables: { localhostNodePorts: false } }, 'restart', ['iptables.localhostNodePorts']],
+    [
+      { ipvs: { syncPeriod: '7s', scheduler: 'lc', strictARP: true } },
+      'withoutEffect',
+      ['ipvs.scheduler', 'ipvs.strictARP'],
+    ],
+    [{ ipvs: { tcpTimeout: '1s', udpTimeout: '1s' } }, 'withoutEffect', ['ipvs.tcpTimeout', 'ipvs.udpTimeout']],
+    [{ conntrack: { tcpBeLiberal: true } }, 'restart', ['conntrack.tcpBeLiberal']],
+  ],
+}
+
+for (const mode of ['ipvs', 'iptables'] as const)
+  test(`changesBetween tells what a proxy in ${mode} mode takes over and what takes a new process`, () => {
+    for (const [after, kind, fields] of [...IN_BOTH, ...IN_MODE[mode]]) {
+      const expected = { live: [], restart: [], withoutEffect: [], [kind]: fields }
+      const [without, withIt] = [configured({}, mode), configured(after, mode)]
+      assert.deepEqual(changesBetween(without, withIt), expected, JSON.stringify(after))
+      assert.deepEqual(changesBetween(withIt, without), expected, `${JSON.stringify(after)} taken back`)
+    }
+  })
+
+test('changesBetween takes a new process for another mode', () => {
+  assert.ok(changesBetween(configured({}, 'ipvs'), configured({}, 'iptables')).restart.includes('mode'))
 })

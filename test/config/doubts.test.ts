@@ -1,47 +1,86 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type ClusterShape, doubtsAbout } from '../../src/config/doubts.ts'
+import { type ClusterShape, familyDoubts, nodePortDoubts } from '../../src/config/doubts.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 
-const UNSET =
-  'nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. Consider using `--nodeport-addresses primary`'
-const ONE_FAMILY =
-  'cluster appears to be dual-stack but nodePortAddresses contains only IPv4 addresses; NodePort connections will be accepted on all local IPv6 IPs'
-const OTHER_FAMILY =
-  'cluster appears to be IPv4-primary but nodePortAddresses contains only IPv6 addresses; NodePort connections will be accepted on all local IPv4 IPs'
-const CLUSTER = 'cluster is IPv4-only but clusterCIDRs contains only IPv6 addresses'
-const POD = 'cluster is IPv4-primary but node.spec.podCIDRs contains only IPv6 addresses'
-const EXCLUDED = 'cluster is IPv4-primary but ipvs.excludeCIDRs contains only IPv6 addresses'
 const DUAL = { clusterCIDR: '10.244.0.0/16,fd00:10:244::/56' }
-const quiet = { nodePortAddresses: ['primary'] }
 const withDefaults = defaultConfiguration()
+const shape = (cluster: Partial<ClusterShape>): ClusterShape => ({
+  primary: 'IPv4',
+  isDualStack: true,
+  podCidrs: [],
+  ...cluster,
+})
 
-test('doubtsAbout has the words of kube-proxy', () => {
+test('nodePortDoubts has the words of kube-proxy', () => {
+  const unset =
+    'nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. Consider using `--nodeport-addresses primary`'
+  const oneFamily =
+    'cluster appears to be dual-stack but nodePortAddresses contains only IPv4 addresses; NodePort connections will be accepted on all local IPv6 IPs'
+  const otherFamily =
+    'cluster appears to be IPv4-primary but nodePortAddresses contains only IPv6 addresses; NodePort connections will be accepted on all local IPv4 IPs'
+  const rows: readonly (readonly [
+    configuration: Partial<KubeProxyConfiguration>,
+    cluster: Partial<ClusterShape>,
+    text: string | undefined,
+  ])[] = [
+    [{}, {}, unset],
+    [{ nodePortAddresses: ['primary'] }, {}, undefined],
+    [{ ...DUAL, nodePortAddresses: ['localhost'] }, {}, undefined],
+    [{ ...DUAL, nodePortAddresses: ['10.0.0.0/8', 'all'] }, {}, undefined],
+    [{ ...DUAL, nodePortAddresses: ['10.0.0.0/8'] }, {}, oneFamily],
+    [{ nodePortAddresses: ['10.0.0.0/8'] }, { podCidrs: ['10.244.0.0/24', 'fd00::/64'] }, oneFamily],
+    [{ nodePortAddresses: ['10.0.0.0/8'] }, {}, undefined],
+    [{ ...DUAL, nodePortAddresses: ['fd00::/8'] }, {}, otherFamily],
+    [{ ...DUAL, nodePortAddresses: ['10.0.0.0/8', 'fd00::/8'] }, {}, undefined],
+  ]
+  for (const [configuration, cluster, text] of rows)
+    assert.deepEqual(
+      nodePortDoubts({ ...withDefaults, ...configuration }, shape(cluster)),
+      text === undefined ? [] : [text],
+      JSON.stringify(configuration),
+    )
+})
+
+test('familyDoubts has the words of kube-proxy, and says what ends the process', () => {
+  const single = { isDualStack: false }
+  const clusterOnly = 'cluster is IPv4-only but clusterCIDRs contains only IPv6 addresses'
+  const pod = 'cluster is IPv4-primary but node.spec.podCIDRs contains only IPv6 addresses'
+  const excluded = { ipvs: { ...withDefaults.ipvs, excludeCIDRs: ['fd00::/64'] } }
   const rows: readonly (readonly [
     configuration: Partial<KubeProxyConfiguration>,
     cluster: Partial<ClusterShape>,
     texts: readonly string[],
-    fatal: readonly string[],
+    isFatal: boolean,
   ])[] = [
-    [{}, {}, [UNSET], []],
-    [quiet, {}, [], []],
-    [{ ...DUAL, nodePortAddresses: ['10.0.0.0/8'] }, {}, [ONE_FAMILY], []],
-    [{ nodePortAddresses: ['10.0.0.0/8'] }, {}, [], []],
-    [{ ...DUAL, nodePortAddresses: ['fd00::/8'] }, {}, [OTHER_FAMILY], []],
-    [{ ...DUAL, nodePortAddresses: ['10.0.0.0/8', 'fd00::/8'] }, {}, [], []],
-    [{ ...quiet, clusterCIDR: 'fd00::/48' }, { isDualStack: false }, [CLUSTER], [CLUSTER]],
-    [{ ...quiet, clusterCIDR: 'fd00::/48', detectLocalMode: 'NodeCIDR' }, { isDualStack: false }, [CLUSTER], []],
-    [quiet, { podCidrs: ['fd00::/64'] }, [POD], []],
-    [{ ...quiet, detectLocalMode: 'NodeCIDR' }, { podCidrs: ['fd00::/64'] }, [POD], [POD]],
-    [{ ...quiet, ipvs: { ...withDefaults.ipvs, excludeCIDRs: ['fd00::/64'] } }, {}, [EXCLUDED], []],
+    [{}, {}, [], false],
+    [{ clusterCIDR: 'fd00::/48' }, single, [clusterOnly], true],
+    [{ clusterCIDR: 'fd00::/48', detectLocalMode: 'NodeCIDR' }, single, [clusterOnly], false],
+    [
+      { clusterCIDR: 'fd00::/48' },
+      {},
+      ['cluster is IPv4-primary but clusterCIDRs contains only IPv6 addresses'],
+      false,
+    ],
+    [{}, { podCidrs: ['fd00::/64'] }, [pod], false],
+    [{ detectLocalMode: 'NodeCIDR' }, { podCidrs: ['fd00::/64'] }, [pod], true],
+    [excluded, {}, [], false],
+    [excluded, single, ['cluster is IPv4-only but ipvs.excludeCIDRs contains only IPv6 addresses'], false],
+    [{ healthzBindAddress: '[::1]:10256' }, {}, [], false],
+    [{ healthzBindAddress: '[::]:10256', metricsBindAddress: '' }, single, [], false],
+    [
+      { healthzBindAddress: '[::1]:10256', metricsBindAddress: '[::1]:10249' },
+      single,
+      ['cluster is IPv4-only but healthzBindAddress is IPv6', 'cluster is IPv4-only but metricsBindAddress is IPv6'],
+      false,
+    ],
+    [{}, { primary: 'IPv6', isDualStack: false }, ['cluster is IPv6-only but metricsBindAddress is IPv4'], false],
   ]
-  for (const [configuration, cluster, texts, fatal] of rows)
+  for (const [configuration, cluster, texts, isFatal] of rows)
     assert.deepEqual(
-      doubtsAbout(
-        { ...withDefaults, ...configuration },
-        { primary: 'IPv4', isDualStack: true, podCidrs: [], ...cluster },
-      ),
-      { texts, fatal },
+      familyDoubts({ ...withDefaults, ...configuration }, shape(cluster)),
+      { texts, isFatal },
+      JSON.stringify(configuration),
     )
 })

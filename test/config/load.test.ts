@@ -53,9 +53,32 @@ test('loadConfiguration warns with line, field and what was probably meant', () 
       `${HEAD}featureGates: {WatchList: true}\nwinkernel: {networkName: a}\nnftables: {masqueradeBit: 14}\n`,
       'config-no-effect c.yaml -: without effect here: featureGates.WatchList, winkernel',
     ],
+    [`${HEAD}mode: ipvs\nfeatureGates: {KubeProxyIPVS: true}\n`, 'none'],
+    [`${HEAD}nodePortAddresses: [primary, localhost, 10.0.0.0/8]\n`, 'none'],
+    [`${HEAD}nodePortAddresses: [all]\n`, 'none'],
+    [
+      `${HEAD}showHiddenMetricsForVersion: '1.36'\n`,
+      'config-no-effect c.yaml -: without effect here: showHiddenMetricsForVersion',
+    ],
+    [
+      `${HEAD}mode: ipvs\nfeatureGates: {KubeProxyIPVS: false}\n`,
+      'config-no-effect c.yaml -: without effect here: featureGates.KubeProxyIPVS',
+    ],
+    [
+      `${HEAD}featureGates: {NFTablesNetlink: false}\n`,
+      'config-no-effect c.yaml -: without effect here: featureGates.NFTablesNetlink',
+    ],
+    [
+      `${HEAD}featureGates: {KubeProxyIpv: true}\n`,
+      'config-unknown-gate c.yaml featureGates.KubeProxyIpv: unknown feature gate, ignored (did you mean KubeProxyIPVS?)',
+    ],
+    [
+      `${HEAD}featureGates: {OfTheNextRelease: false}\n`,
+      'config-unknown-gate c.yaml featureGates.OfTheNextRelease: unknown feature gate, ignored',
+    ],
     [
       `${HEAD}mode: nftables\n`,
-      'config-mode c.yaml -: kube-ipvs has the modes ipvs and iptables, not nftables: set mode: ipvs, or run kube-proxy itself for nftables',
+      'config-mode c.yaml -: kube-ipvs has the modes ipvs and iptables, not nftables: set one of them, or run kube-proxy itself for nftables',
     ],
     [
       `${HEAD}kubeIPVS: {drainDedline: 5s}\n`,
@@ -178,7 +201,18 @@ test('flags are refused as kube-proxy refuses them', () => {
   assert.equal(nameError({ hostnameOverride: '  ' }), 'empty hostname-override is invalid')
   const rows: readonly (readonly [flags: ConfigurationFlags, message: string])[] = [
     [{ loggingFormat: 'xml' }, 'initialize logging: logging.format: Invalid value: "xml": Unsupported log format'],
-    [{ featureGates: { Nope: true } }, 'failed complete: unrecognized feature gate: Nope'],
+    [
+      { nodeportAddresses: ['primary', 'localhost', 'primary'] },
+      'failed validate: KubeProxyConfiguration.NodePortAddresses[2]: Duplicate value: "primary"',
+    ],
+    [
+      { nodeportAddresses: ['Localhost'] },
+      'failed validate: KubeProxyConfiguration.NodePortAddresses[0]: Invalid value: "Localhost": must be a valid CIDR',
+    ],
+    [
+      { featureGates: { NFTablesProxyMode: false, Nope: true } },
+      'failed complete: cannot set feature gate NFTablesProxyMode to false, feature is locked to true',
+    ],
     [
       { metricsPort: 0 },
       'failed validate: KubeProxyConfiguration.MetricsBindAddress: Invalid value: "": must be IP:port',

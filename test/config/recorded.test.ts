@@ -6,6 +6,7 @@ import { completeModes } from '../../src/config/complete.ts'
 import { checkConfiguration, decodeConfiguration } from '../../src/config/load.ts'
 import { toYaml } from '../../src/config/to-yaml.ts'
 import { toV1alpha1 } from '../../src/config/write.ts'
+import { readDeviations } from '../../dev/surfaces/deviations.ts'
 import { recordingPath } from '../support/recordings.ts'
 
 const FOLDER = 'surfaces/config'
@@ -46,13 +47,17 @@ test('a configuration is refused, warned of and written as recorded', async (t) 
     readFileSync(recordingPath(`${FOLDER}/invalid-cases.json`), 'utf8'),
   )
   assert.ok(recorded.cases.length > 100)
+  // What these do instead is for `npm run test:surfaces`.
+  const deviating = new Set(readDeviations().map((deviation) => deviation.case))
   for (const { group, name, config, error, warning, written } of recorded.cases)
     await t.test(`${group}: ${name}`, () => {
-      assert.deepEqual(read(config), {
+      const expected = {
         error,
         ...(warning === undefined ? {} : { warning }),
         ...(written === undefined ? {} : { written }),
-      })
+      }
+      if (deviating.has(`config/invalid-cases.json ${group}: ${name}`)) assert.notDeepEqual(read(config), expected)
+      else assert.deepEqual(read(config), expected)
     })
 })
 

@@ -98,6 +98,16 @@ test('ConfigReload ends the process for any other change and names the fields', 
   assert.deepEqual(applied, [])
 })
 
+test('ConfigReload says what has no effect in the mode, and goes on', async (t) => {
+  const { path, log, applied, fatal } = await followed(t)
+  writeFileSync(path, text({ iptables: { localhostNodePorts: false } }))
+  await eventually(() => {
+    const line = log.lines.find(({ message }) => message === 'Configuration file changed in fields without effect here')
+    assert.deepEqual(line?.fields['fields'], ['iptables.localhostNodePorts'])
+  })
+  assert.deepEqual([applied, fatal], [[], []])
+})
+
 test('ConfigReload reports a broken file once, and one that is away, and goes on with the old one', async (t) => {
   const { path, log, applied, fatal, errors, reads } = await followed(t)
   writeFileSync(path, 'mode: [')

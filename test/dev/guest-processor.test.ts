@@ -6,7 +6,10 @@ import { qemuGuest } from '../../dev/kernel/qemu.ts'
 import { userModeGuest } from '../../dev/kernel/user-mode.ts'
 
 const userMode = (processor?: number): readonly string[] =>
-  userModeGuest({ kind: 'uml', kernel: '/linux' }, processor === undefined ? {} : { processor }).command('/folder').argv
+  userModeGuest(
+    { memoryFolder: '/dev/shm', memoryMiB: 512, kind: 'uml', kernel: '/linux' },
+    processor === undefined ? {} : { processor },
+  ).command('/folder').argv
 const qemu = (processor?: number): readonly string[] =>
   qemuGuest(
     { kind: 'qemu', kernel: '/vmlinuz', modules: '/modules', initialRamdisk: '/initrd' },

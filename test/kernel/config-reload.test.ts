@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { LIVE_FIELDS } from '../../src/config/changes.ts'
 import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
+import { needs } from './needs.ts'
 
 const NODE_PORT = service('np', {
   type: 'NodePort',
@@ -17,13 +18,31 @@ let bench: Workbench
 beforeEach(resetNode)
 afterEach(() => bench.close())
 
-async function start(more: Readonly<Record<string, unknown>> = {}) {
-  bench = new Workbench({ syncPeriod: '1h' }, { oomScoreAdj: 0, logging: { verbosity: 0 }, ...more })
+async function start() {
+  bench = new Workbench({ syncPeriod: '1h' }, { oomScoreAdj: 0, logging: { verbosity: 0 } })
   bench.write('np.yaml', NODE_PORT, slice('np', ['10.244.0.1']))
   const daemon = bench.startQuietly()
   await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
   return daemon
 }
+
+/** The same in iptables mode, whose rules are legacy ones: nothing announces a change of those. */
+async function startIptables() {
+  sh('iptables-legacy -t mangle -N KUBE-KUBELET-CANARY')
+  bench = new Workbench({}, iptablesMode({}))
+  bench.write('np.yaml', NODE_PORT, slice('np', ['10.244.0.1']))
+  const daemon = bench.startQuietly()
+  await eventually(() => assert.match(rules(), / 10\.96\.0\.1\/32 /))
+  return daemon
+}
+const iptablesMode = (iptables: object, more: object = {}): Readonly<Record<string, unknown>> => ({
+  ...base,
+  mode: 'iptables',
+  nodePortAddresses: ['10.0.2.0/24'],
+  iptables: { syncPeriod: '1h', ...iptables },
+  ...more,
+})
+const rules = (): string => sh('iptables-legacy-save')
 const taken = (field: string) =>
   eventually(() => assert.match(bench.log, new RegExp(`"Configuration file changed".*"${field}"`)))
 const base = { oomScoreAdj: 0, logging: { verbosity: 0 } }
@@ -68,7 +87,7 @@ const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
     await taken('nodePortAddresses')
     await eventually(() => assert.deepEqual(nodePorts(), ['-A -t 198.18.0.1:30080 -s rr']))
   },
-  'conntrack.': async () => {
+  conntrack: async () => {
     bench.configure({ ...base, ...periods('1h'), conntrack: { tcpCloseWaitTimeout: '77s' } })
     await taken('conntrack.tcpCloseWaitTimeout')
     await eventually(() => assert.equal(readFileSync(SETTING, 'utf8'), '77\n'))
@@ -82,11 +101,65 @@ const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
   },
 }
 
+/** What is live in iptables mode only, or otherwise seen there. */
+const LIVE_IN_IPTABLES: Readonly<Record<string, () => Promise<void>>> = {
+  'iptables.syncPeriod': async () => {
+    sh('iptables-legacy -t nat -F KUBE-SERVICES')
+    bench.configure(iptablesMode({ syncPeriod: '1s' }))
+    await taken('iptables.syncPeriod')
+    // Only an audit finds it.
+    await eventually(() => assert.match(rules(), /-A KUBE-SERVICES -d 10\.96\.0\.1\/32 /), 15_000)
+  },
+  'iptables.minSyncPeriod': async () => {
+    bench.configure(iptablesMode({ minSyncPeriod: '30m' }))
+    await taken('iptables.minSyncPeriod')
+    bench.write('a.yaml', service('a', { clusterIP: '10.96.0.8' }))
+    await eventually(() => assert.match(bench.log, /"Manifest read" file="a\.yaml"/))
+    assert.doesNotMatch(rules(), /10\.96\.0\.8/)
+    bench.write('b.yaml', service('b', { clusterIP: '10.96.0.9' }))
+    bench.configure(iptablesMode({}))
+    await eventually(() => assert.match(rules(), /10\.96\.0\.8[^]*10\.96\.0\.9/))
+  },
+  nodePortAddresses: async () => {
+    const localnet = (): string => readFileSync('/proc/sys/net/ipv4/conf/all/route_localnet', 'utf8')
+    assert.equal(localnet(), '0\n')
+    bench.configure(iptablesMode({}, { nodePortAddresses: ['10.0.2.0/24', '127.0.0.0/8'] }))
+    await taken('nodePortAddresses')
+    await eventually(() => assert.match(rules(), /-A KUBE-SERVICES -d 127\.0\.0\.1\/32 .*-j KUBE-NODEPORTS/))
+    assert.equal(localnet(), '1\n')
+  },
+}
+
 describe('a changed configuration file', () => {
-  it('has a test here for every field that is taken over', () => {
+  it('has a test here for every field that is taken over in one of the modes', () => {
     bench = new Workbench()
-    assert.deepEqual(Object.keys(LIVE).sort(), LIVE_FIELDS.toSorted())
+    // The settings of conntrack have one way; most of them cannot be written in a network namespace.
+    const groups = (fields: readonly string[]): string[] => [
+      ...new Set(fields.map((field) => (field.startsWith('conntrack.') ? 'conntrack' : field))),
+    ]
+    assert.deepEqual(Object.keys(LIVE).sort(), groups(LIVE_FIELDS.ipvs).sort())
+    const checked = [...Object.keys(LIVE), ...Object.keys(LIVE_IN_IPTABLES)]
+    for (const field of groups(LIVE_FIELDS.iptables)) assert.ok(checked.includes(field), field)
   })
+
+  for (const [field, check] of Object.entries(LIVE_IN_IPTABLES))
+    it(`is taken over live in iptables mode: ${field}`, needs('legacy-iptables'), async () => {
+      const daemon = await startIptables()
+      await check()
+      assert.equal(daemon.exitCode, null)
+    })
+
+  it(
+    'that changes what only ipvs mode has leaves a proxy in iptables mode alone',
+    needs('legacy-iptables'),
+    async () => {
+      const daemon = await startIptables()
+      bench.configure(iptablesMode({}, { ipvs: { scheduler: 'lc', strictARP: true }, oomScoreAdj: 5 }))
+      await taken('oomScoreAdj')
+      assert.equal(daemon.exitCode, null)
+      assert.doesNotMatch(bench.log, /"Configuration file changed".* fields=.*ipvs/)
+    },
+  )
 
   for (const [field, check] of Object.entries(LIVE))
     it(`is taken over live: ${field}`, async () => {

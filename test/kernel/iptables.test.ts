@@ -41,7 +41,7 @@ function programsOf(mode: IptablesMode): HostIptables {
   return new HostIptables({
     mode,
     reason: 'the test says so',
-    missing: undefined,
+    unusable: {},
     suffix: '',
     programs: { IPv4: programs('IPv4'), IPv6: programs('IPv6') },
     version: undefined,

@@ -1,6 +1,6 @@
 /**
- * Which back end is chosen, on made-up hosts: folders with programs, what they print, what the kernel has.
- * What could break: a choice that starts a program it need not start, or one of legacy where there are no legacy tables.
+ * Which back end is chosen, on made-up hosts: folders with programs, what they print, what the kernel has. A choice must
+ * not start a program that it need not start, and none of legacy where there are no legacy tables.
  */
 import assert from 'node:assert/strict'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -10,6 +10,7 @@ import { chooseIptables, type IptablesChoice } from '../../src/node/iptables-cho
 import { HostIptables } from '../../src/node/iptables-programs.ts'
 import type { ProgramCall, ProgramResult } from '../../src/node/programs.ts'
 import { CodedError } from '../../src/values/errors.ts'
+import type { IpFamily, UnusableFamilies } from '../../src/values/protocol.ts'
 
 const root = mkdtempSync(`${tmpdir()}/iptables-`)
 after(() => rmSync(root, { recursive: true }))
@@ -23,8 +24,13 @@ interface Host {
   readonly version?: string
   /** Tables that the kernel has in legacy. */
   readonly legacyTables?: readonly string[]
-  /** What the kernel lacks for nft. */
-  readonly lacks?: string
+  /** What the kernel lacks for nft, in both families or in these. */
+  readonly lacks?: string | UnusableFamilies
+  /** Families that the kernel has no legacy tables for. */
+  readonly withoutLegacy?: readonly IpFamily[]
+  /** Families without programs. */
+  readonly withoutPrograms?: readonly IpFamily[]
+  readonly modprobe?: true
   /** Output of the -save programs by name; a missing one fails. */
   readonly saves?: Readonly<Record<string, string>>
 }
@@ -40,15 +46,26 @@ async function choose(host: Host): Promise<Chosen> {
   const procNet = `${folder}/net`
   mkdirSync(procNet, { recursive: true })
   const tables = (host.legacyTables ?? []).map((name) => `${name}\n`).join('')
-  writeFileSync(`${procNet}/ip_tables_names`, tables)
+  for (const [family, name] of [
+    ['IPv4', 'ip_tables_names'],
+    ['IPv6', 'ip6_tables_names'],
+  ] as const)
+    if (!host.withoutLegacy?.includes(family)) writeFileSync(`${procNet}/${name}`, family === 'IPv4' ? tables : '')
+  const stems = (['iptables', 'ip6tables'] as const).filter(
+    (stem) => !host.withoutPrograms?.includes(stem === 'iptables' ? 'IPv4' : 'IPv6'),
+  )
+  if (host.modprobe) {
+    writeFileSync(`${folder}/modprobe`, '')
+    chmodSync(`${folder}/modprobe`, 0o755)
+  }
   if (host.plain !== undefined) {
     writeFileSync(`${folder}/${host.plain}`, '')
     chmodSync(`${folder}/${host.plain}`, 0o755)
-    for (const stem of ['iptables', 'ip6tables'])
+    for (const stem of stems)
       for (const end of ['', '-save', '-restore']) symlinkSync(host.plain, `${folder}/${stem}${end}`)
   }
   for (const mode of host.modes ?? [])
-    for (const stem of ['iptables', 'ip6tables'])
+    for (const stem of stems)
       for (const end of ['save', 'restore']) {
         writeFileSync(`${folder}/${stem}-${mode}-${end}`, '')
         chmodSync(`${folder}/${stem}-${mode}-${end}`, 0o755)
@@ -62,8 +79,18 @@ async function choose(host: Host): Promise<Chosen> {
     return output === undefined ? { exitCode: 1, output: '', errorText: 'no' } : { exitCode: 0, output, errorText: '' }
   }
   const families = ['IPv4', 'IPv6'] as const
-  const missingForNft = async (): Promise<string | undefined> => host.lacks
-  const choice = await chooseIptables({ families, signal, missingForNft, folders: [folder], run, procNet })
+  const { lacks = {} } = host
+  const missingForNft = async (): Promise<UnusableFamilies> =>
+    typeof lacks === 'string' ? { IPv4: lacks, IPv6: lacks } : lacks
+  const choice = await chooseIptables({
+    families,
+    signal,
+    missingForNft,
+    mayLoadModules: true,
+    folders: [folder],
+    run,
+    procNet,
+  })
   return { choice, started: started.sort() }
 }
 
@@ -114,14 +141,33 @@ test('chooseIptables takes the back end that the node uses', async () => {
       /1 rules in nft, 1 in legacy; iptables is xtables-nft-multi/,
       all,
     ],
-    [{ ...both, lacks: 'nf_tables for IPv4' }, 'legacy', /^the kernel has no nf_tables for IPv4$/, []],
+    [{ ...both, lacks: { IPv4: 'no nf_tables for IPv4' } }, 'legacy', /^no nf_tables for IPv4$/, []],
     [
-      { ...both, lacks: 'nft_compat', legacyTables: ['filter'], saves: { 'iptables-nft-save': RULE } },
+      {
+        ...both,
+        lacks: 'the kernel has no nft_compat',
+        legacyTables: ['filter'],
+        saves: { 'iptables-nft-save': RULE },
+      },
       'legacy',
       /^the kernel has no nft_compat$/,
       all,
     ],
-    [{ plain: 'xtables-nft-multi', lacks: 'nf_tables' }, 'nft', /but the kernel has no nf_tables: no rule can/, []],
+    [{ plain: 'xtables-nft-multi', lacks: 'no nf_tables' }, 'nft', /xtables-nft-multi\), but no nf_tables$/, []],
+    // Neither back end has IPv6: the one that is in use stays.
+    [
+      { ...both, lacks: { IPv6: 'no nf_tables for IPv6' }, withoutLegacy: ['IPv6'] },
+      'nft',
+      /, but no nf_tables for IPv6$/,
+      [],
+    ],
+    // The kernel has no legacy tables at all, whatever plain iptables is.
+    [
+      { ...both, plain: 'xtables-legacy-multi', withoutLegacy: ['IPv4', 'IPv6'], modprobe: true },
+      'nft',
+      /^the kernel has no ip_tables$/,
+      [...nftSaves, 'modprobe', 'modprobe'],
+    ],
     [{ modes: ['legacy'] }, 'legacy', /only the programs of legacy are there \(there is no plain iptables\)/, []],
     [{ plain: 'xtables-nft-multi' }, 'nft', /only the programs of nft/, []],
     [{ plain: 'xtables-multi', version: 'iptables v1.6.1' }, 'legacy', /only the programs of legacy/, ['iptables']],
@@ -159,6 +205,30 @@ test('chooseIptables knows what a version can do', async () => {
     assert.deepEqual([choice.randomFully, choice.waits], [recent, recent], version)
   }
   assert.equal((await choose({ plain: 'xtables-legacy-multi' })).choice.randomFully, true)
+})
+
+test('chooseIptables says why the rules of a family cannot be written', async () => {
+  const no6 =
+    /^no ip6tables-save and ip6tables-restore of (nft|legacy) are there: install the package iptables for IPv6$/
+  const rows: readonly (readonly [host: Host, IPv4: RegExp | undefined, IPv6: RegExp | undefined])[] = [
+    [both, undefined, undefined],
+    [{ ...both, withoutPrograms: ['IPv6'] }, undefined, no6],
+    [{ plain: 'xtables-nft-multi', withoutPrograms: ['IPv6'] }, undefined, no6],
+    [{ modes: ['legacy'], withoutPrograms: ['IPv4'] }, /^no iptables-save .* of legacy/, undefined],
+    [{ ...both, lacks: { IPv6: 'no nf_tables for IPv6' } }, undefined, undefined],
+    [{ plain: 'xtables-nft-multi', lacks: { IPv6: 'no nf_tables for IPv6' } }, undefined, /^no nf_tables for IPv6$/],
+    [{ modes: ['legacy'], withoutLegacy: ['IPv6'] }, undefined, /^the kernel has no ip6_tables$/],
+    [{ modes: ['legacy'], withoutLegacy: ['IPv6'], modprobe: true }, undefined, /^the kernel has no ip6_tables$/],
+    [{ plain: 'xtables-nft-multi', lacks: 'no nf_tables' }, /^no nf_tables$/, /^no nf_tables$/],
+  ]
+  for (const [host, ...expected] of rows) {
+    const { unusable } = (await choose(host)).choice
+    for (const [index, family] of (['IPv4', 'IPv6'] as const).entries()) {
+      const pattern = expected[index]
+      if (pattern === undefined) assert.equal(unusable[family], undefined, JSON.stringify(host))
+      else assert.match(unusable[family] ?? 'usable', pattern, JSON.stringify(host))
+    }
+  }
 })
 
 test('chooseIptables without any program says what to install', async () => {

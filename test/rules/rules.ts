@@ -20,7 +20,7 @@ const BELOW_COMPOSITION = [
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/values': [],
   'src/service': ['src/values'],
-  'src/config': ['src/values'],
+  'src/config': ['src/service/node-addresses.ts', 'src/values'],
   'src/netlink': ['src/values'],
   native: ['src/netlink', 'src/values'],
   'src/node': ['src/config/types.ts', 'src/ipset/catalogue.ts', 'src/netlink', 'src/service', 'src/values'],

@@ -95,7 +95,12 @@ describe('answerHealth', () => {
 describe('SyncHealth', () => {
   it('counts what lasts, for its families only, and ends with it', () => {
     let nowMs = 0
-    const health = new SyncHealth({ families: BOTH, graceMs: () => 100, now: () => nowMs, clock: () => 1000 + nowMs })
+    const health = new SyncHealth({
+      families: () => BOTH,
+      graceMs: () => 100,
+      now: () => nowMs,
+      clock: () => 1000 + nowMs,
+    })
     const well = (): unknown => BOTH.map((family) => health.families.get(family)?.healthy)
     health.begin('sets IPv6', ['IPv6'])
     nowMs = 99
@@ -115,9 +120,19 @@ describe('SyncHealth', () => {
     assert.deepEqual([well(), health.isHealthy], [[false, false], false])
   })
 
-  it('knows only the families that the node has', () => {
-    const health = new SyncHealth({ families: ['IPv4'], graceMs: () => 100, now: () => 0, clock: () => 0 })
+  it('knows only the families that are served, from when that is known', () => {
+    let families: readonly IpFamily[] = BOTH
+    let nowMs = 0
+    const health = new SyncHealth({ families: () => families, graceMs: () => 100, now: () => nowMs, clock: () => 0 })
+    health.begin('start')
+    health.begin('sets IPv6', ['IPv6'])
+    assert.deepEqual([...health.families.keys()], BOTH)
+    families = ['IPv4']
+    nowMs = 100
     assert.deepEqual([...health.families.keys()], ['IPv4'])
+    assert.equal(health.isHealthy, false)
+    health.end('start')
+    assert.equal(health.isHealthy, true)
   })
 })
 
@@ -130,7 +145,7 @@ describe('ProxyHealth', () => {
     const time = { ms: 0 }
     const health = new ProxyHealth({ nodeName: 'node0', families: BOTH, syncPeriodMs: () => 50, now: () => time.ms })
     const kernel = { tables: [] as TableHealth[], rules: [] as { family: IpFamily; isPending: boolean }[] }
-    health.follow({ tables: () => kernel.tables, rules: kernel.rules })
+    health.follow({ families: BOTH, tables: () => kernel.tables, rules: kernel.rules })
     return { time, health, kernel }
   }
 
@@ -140,10 +155,24 @@ describe('ProxyHealth', () => {
     assert.equal(health.isHealthy, true)
     time.ms = 100
     assert.equal(health.isHealthy, false)
-    health.passed('rules', DONE)
+    health.passed('IPv4', DONE)
     assert.equal(health.isHealthy, false)
     health.passed('tables', DONE)
     assert.equal(health.isHealthy, true)
+  })
+
+  it('names the family whose rules cannot be read, whatever passes over the other one say', () => {
+    const { time, health } = newHealth()
+    const well = (): unknown => Array.from(health.state.families.values(), ({ healthy }) => healthy)
+    health.passed('tables', DONE)
+    health.passed('IPv6', UNREADABLE)
+    time.ms = 50
+    health.passed('IPv4', DONE)
+    health.passed('IPv6', UNREADABLE)
+    time.ms = 100
+    assert.deepEqual(well(), [true, false])
+    health.passed('IPv6', DONE)
+    assert.deepEqual(well(), [true, true])
   })
 
   it('minds a pass that does not end, tables that cannot be read, and processes that hang', () => {
@@ -155,7 +184,7 @@ describe('ProxyHealth', () => {
     health.passed('tables', UNREADABLE)
     assert.equal(health.isHealthy, true)
     time.ms = 200
-    health.passed('rules', DONE)
+    health.passed('IPv4', DONE)
     assert.equal(health.isHealthy, false)
     health.passed('tables', DONE)
     kernel.rules.push({ family: 'IPv6', isPending: true })

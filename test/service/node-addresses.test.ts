@@ -89,6 +89,20 @@ test('nodePortAddressesOf', () => {
       ['node-port-primary'],
     ],
     ['primary with an IP that no interface has', ['primary'], { IPv4: '192.0.2.1', IPv6: 'fd00:1::2' }, [], ALL6, []],
+    ['all matches all', ['all', '10.0.0.0/8'], IPS, ALL4, ALL6, []],
+    ['all counts where primary is unknown', ['primary', 'all'], {}, ALL4, ALL6, []],
+    ['localhost matches nothing here', ['localhost'], IPS, [], [], []],
+    ['primary and localhost', ['primary', 'localhost'], IPS, ['192.168.1.2'], ['fd00:1::2'], []],
+    [
+      'primary and localhost without an IPv6 node IP',
+      ['localhost', 'primary'],
+      { IPv4: '192.168.1.2' },
+      ['192.168.1.2'],
+      [],
+      ['node-port-primary'],
+    ],
+    ['primary and a CIDR', ['primary', '172.16.0.0/12'], IPS, ['172.17.0.1', '192.168.1.2'], ['fd00:1::2'], []],
+    ['a CIDR counts where primary is unknown', ['primary', '172.16.0.0/12', 'fd00::/8'], {}, ['172.17.0.1'], ALL6, []],
     ['what is no CIDR is reported', ['10.0.0.0/99', '172.17.0.0/16'], IPS, ['172.17.0.1'], ALL6, ['node-port-cidr']],
   ]
   for (const [title, configured, ips, ipv4, ipv6, codes] of rows) {
@@ -113,6 +127,8 @@ test('healthCheckAddressesOf', () => {
     ['loopback counts, once', ['127.0.0.0/8', '::1/128'], IPS, '127.0.0.1', '::1'],
     ['primary', ['primary'], IPS, '192.168.1.2', 'fd00:1::2'],
     ['primary without an IPv6 address', ['primary'], { IPv4: '192.168.1.2' }, '192.168.1.2', ''],
+    ['primary and localhost', ['primary', 'localhost'], IPS, '127.0.0.1 192.168.1.2', '::1 fd00:1::2'],
+    ['all', ['all', 'primary'], IPS, '0.0.0.0', '::'],
     ['deviation 24: nothing matches', ['198.51.100.0/24', '2001:db8::/64'], IPS, '192.168.1.2', 'fd00:1::2'],
     ['nothing matches, and the node IP is on no interface', ['198.51.100.0/24'], { IPv4: '203.0.113.9' }, '', '::'],
     ['kube-ipvs0 never matches', ['10.96.0.0/12', 'fd00:10:96::/112'], IPS, '192.168.1.2', 'fd00:1::2'],
@@ -201,6 +217,15 @@ test('nodePortRangesOf has loopback where it is asked for, and says so', () => {
         includesLoopback: false,
       },
     ],
+    [
+      ['primary', 'localhost'],
+      {
+        places: { IPv4: ['10.0.0.1', '127.0.0.1'], IPv6: ['::1'] },
+        addresses: { IPv4: ['10.0.0.1', '127.0.0.1'], IPv6: ['::1'] },
+        includesLoopback: true,
+      },
+    ],
+    [['localhost', 'all'], { places: { IPv4: 'all', IPv6: 'all' }, addresses: all, includesLoopback: true }],
   ]
   for (const [configured, expected] of rows)
     assert.deepEqual(nodePortRangesOf(configured, interfaces, { IPv4: '10.0.0.1' }), expected, configured.join())

@@ -58,6 +58,11 @@ describe('daemon on a kernel without IPv6', () => {
     assert.equal(sets.filter((name) => name.startsWith('KUBE-')).length, 17)
   })
 
+  it('says once that IPv6 is not served', async () => {
+    await eventually(() => assert.match(bench.log, /"kube-proxy running in single-stack mode" ipFamily="IPv4"/))
+    assert.equal(bench.log.split('"No kernel support for family" ipFamily="IPv6"').length, 2)
+  })
+
   it('tries nothing of IPv6, and has nothing left to do', async () => {
     assert.doesNotMatch(bench.log, /^[EW].*IPv6/m)
     const { code, stdout } = await bench.command('diff')

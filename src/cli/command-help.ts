@@ -1,0 +1,107 @@
+/** What `--help` says of each command. Exit codes are a promise to scripts; this table is where they are written down. */
+import type { CommandName } from './flags.ts'
+
+export interface CommandHelp {
+  /** One line for the list of commands. */
+  readonly summary: string
+  readonly usage: readonly string[]
+  /** Paragraphs. */
+  readonly description: readonly string[]
+  /** A titled list that belongs to the description. */
+  readonly details?: { readonly title: string; readonly rows: readonly (readonly [term: string, text: string])[] }
+  readonly examples: readonly (readonly [command: string, what: string])[]
+  readonly exitCodes: readonly (readonly [code: string, meaning: string])[]
+}
+
+export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
+  run: {
+    summary: 'program the Services of this node (the daemon; no command needed)',
+    usage: ['kube-ipvs [flags]', 'kube-ipvs COMMAND [flags]'],
+    description: [
+      'Watches Services and EndpointSlices and programs them into the kernel of this node: as virtual servers of IPVS (ipvs mode) ' +
+        'or as iptables rules (iptables mode). What is right already it leaves alone, so a restart disturbs no connection; what ' +
+        'somebody else changes it repairs.',
+      'It reads the flags and the configuration file of kube-proxy. It needs root, or the capability NET_ADMIN in the network ' +
+        'namespace of the host.',
+    ],
+    examples: [
+      ['kube-ipvs --config=/var/lib/kube-proxy/config.conf', 'as kubeadm starts its proxy'],
+      ['kube-ipvs --proxy-mode=ipvs --kubeconfig=/etc/kubernetes/kubelet.conf', 'without a configuration file'],
+      ['kube-ipvs --manifests ./examples', 'from a folder, without a cluster; edits count at once'],
+      ['kube-ipvs --manifests ./examples --once -v 2', 'one pass, with a log line for each change'],
+    ],
+    exitCodes: [
+      ['0', 'after --once, --write-config-to, --init-only, --cleanup, --help or --version'],
+      ['1', 'wrong flags or configuration, or a failure that only a new process can mend'],
+      ['143', 'ended by SIGTERM (130: SIGINT, 129: SIGHUP); the kernel keeps what it has and traffic goes on'],
+    ],
+  },
+  status: {
+    summary: 'show what the kernel has: virtual servers, or what the rules serve',
+    usage: ['kube-ipvs status [flags]'],
+    description: [
+      'Shows the mode this node is in, the virtual servers of ipvs mode with their real servers, weights and connections, and ' +
+        'the addresses that rules of iptables mode serve. It reads the kernel and changes nothing; a proxy need not run.',
+      'The mode is what the running proxy answers at its metrics address, or else what is in the kernel. Rules of iptables ' +
+        'mode name their Service in a comment. Virtual servers have no names: with --config, --kubeconfig or --manifests the Services ' +
+        'are listed, and their names shown.',
+    ],
+    examples: [
+      ['kube-ipvs status', 'summary and table'],
+      ['kube-ipvs status --config=/var/lib/kube-proxy/config.conf', 'with the names of Services'],
+      ['kube-ipvs status --output json', 'the same for a program'],
+    ],
+    exitCodes: [
+      ['0', 'shown'],
+      ['1', 'wrong flags, or the kernel cannot be read'],
+    ],
+  },
+  diff: {
+    summary: 'show what a pass would change, and change nothing',
+    usage: ['kube-ipvs diff [flags]'],
+    description: [
+      'Compares what Services and EndpointSlices ask for with what the kernel has, and prints each difference as the command ' +
+        'that an operator would type to remove it. It takes the flags of the daemon and its mode. A drain that is under way is no difference.',
+    ],
+    examples: [
+      ['kube-ipvs diff --config=/var/lib/kube-proxy/config.conf', 'against the cluster'],
+      ['kube-ipvs diff --manifests ./examples', 'against a folder of manifests'],
+    ],
+    exitCodes: [
+      ['0', 'nothing differs'],
+      ['1', 'something differs'],
+      ['2', 'wrong flags, or one of the two sides cannot be read'],
+    ],
+  },
+  cleanup: {
+    summary: 'remove what a proxy of any mode left on this node',
+    usage: ['kube-ipvs cleanup [flags]'],
+    description: [
+      'Removes what kube-ipvs or kube-proxy left, whichever modes ran. Stop the proxy first, or it makes everything again. ' +
+        'Connections through virtual servers end with them.',
+    ],
+    details: {
+      title: 'What is removed',
+      rows: [
+        [
+          'ipvs mode',
+          'virtual servers that the sets KUBE-* name, the sets, the chains KUBE-* with the jumps into them, and the device kube-ipvs0 with its addresses',
+        ],
+        ['iptables mode', 'the chains KUBE-* of Services and endpoints, the shared ones, and the jumps into them'],
+        ['nftables mode', 'the tables named kube-proxy, where the program nft is there'],
+        [
+          'not',
+          'virtual servers by firewall mark, those that no set names, and those inside ipvs.excludeCIDRs of --config; chains of kubelet, with KUBE-FIREWALL where kubelet runs; settings of the kernel, counters of nfacct',
+        ],
+      ],
+    },
+    examples: [
+      ['kube-ipvs cleanup --dry-run', 'the commands, not run'],
+      ['kube-ipvs cleanup', 'run'],
+    ],
+    exitCodes: [
+      ['0', 'all removed, or there was nothing'],
+      ['1', 'wrong flags, or something could not be removed'],
+    ],
+  },
+}

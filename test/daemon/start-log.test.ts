@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defaultConfiguration } from '../../src/config/load.ts'
+import type { KubeProxyConfiguration } from '../../src/config/types.ts'
+import { logNode } from '../../src/daemon/start-log.ts'
+import type { FamilySupport } from '../../src/node/families.ts'
+import { recordingLog } from '../support/recording-log.ts'
+
+const BOTH: FamilySupport = { families: ['IPv4', 'IPv6'], lacks: [] }
+const DISABLED: FamilySupport = { families: ['IPv4'], lacks: [{ family: 'IPv6', why: 'disabled' }] }
+const NO_KERNEL: FamilySupport = { families: ['IPv4'], lacks: [{ family: 'IPv6', why: 'kernel' }] }
+const NO_IPTABLES: FamilySupport = { families: ['IPv6'], lacks: [{ family: 'IPv4', why: 'iptables', reason: 'none' }] }
+
+/** What is logged without verbosity, and the error. */
+function look(support: FamilySupport, nodeIps: readonly string[], more: Partial<KubeProxyConfiguration> = {}) {
+  const log = recordingLog(0)
+  const configuration = { ...defaultConfiguration(), nodePortAddresses: ['primary'], ...more }
+  const error = logNode({ configuration, support, nodeIps, podCidrs: [], log })
+  const lines = log.lines.map(({ message, fields }) => [message, ...Object.values(fields).map(String)].join(' '))
+  return { lines, error: error?.message }
+}
+
+test('logNode says once which families are served and why another one is not', () => {
+  const rows: readonly (readonly [support: FamilySupport, nodeIps: readonly string[], lines: readonly string[]])[] = [
+    [BOTH, ['10.0.0.1'], ['kube-proxy running in dual-stack mode IPv4']],
+    [BOTH, ['fd00::1', '10.0.0.1'], ['kube-proxy running in dual-stack mode IPv6']],
+    [
+      DISABLED,
+      ['10.0.0.1'],
+      ['Kernel support disabled for family IPv6', 'kube-proxy running in single-stack mode IPv4'],
+    ],
+    [NO_KERNEL, [], ['No kernel support for family IPv6', 'kube-proxy running in single-stack mode IPv4']],
+    [
+      NO_IPTABLES,
+      ['fd00::1'],
+      [
+        'No iptables support for family IPv4 none',
+        'kube-proxy running in single-stack mode IPv6',
+        'Kube-proxy configuration may be incomplete or incorrect AggregateError: cluster is IPv6-only but metricsBindAddress is IPv4',
+      ],
+    ],
+  ]
+  for (const [support, nodeIps, lines] of rows) assert.deepEqual(look(support, nodeIps), { lines, error: undefined })
+})
+
+test('logNode ends the start where the primary family is not served', () => {
+  const rows: readonly (readonly [
+    support: FamilySupport,
+    nodeIps: readonly string[],
+    bindAddress: string,
+    family: string,
+  ])[] = [
+    [DISABLED, ['fd00::1', '10.0.0.1'], '0.0.0.0', 'IPv6'],
+    [NO_KERNEL, ['10.0.0.1'], 'fd00::1', 'IPv6'],
+    [NO_IPTABLES, ['10.0.0.1'], '::', 'IPv4'],
+    // Without any address the family is IPv4, whatever bindAddress leaves open.
+    [NO_IPTABLES, [], '::', 'IPv4'],
+    [NO_IPTABLES, [], '', 'IPv4'],
+  ]
+  for (const [support, nodeIps, bindAddress, family] of rows)
+    assert.equal(
+      look(support, nodeIps, { bindAddress }).error,
+      `no support for primary IP family "${family}"`,
+      `${bindAddress} ${nodeIps.join()}`,
+    )
+  assert.equal(look(DISABLED, ['fd00::1'], { bindAddress: '10.0.0.1' }).error, undefined)
+})
+
+test('logNode says what is doubtful, and ends the start where kube-proxy does', () => {
+  const doubtful = look(BOTH, ['10.0.0.1'], { nodePortAddresses: [], clusterCIDR: 'fd00::/48' })
+  assert.deepEqual(
+    doubtful.lines.map((line) => line.replace(/^(Kube-proxy configuration may be \w+).*: (\w+).*/, '$1: $2')),
+    [
+      'Kube-proxy configuration may be incomplete: nodePortAddresses',
+      'kube-proxy running in dual-stack mode IPv4',
+      'Kube-proxy configuration may be incomplete: cluster',
+    ],
+  )
+  assert.equal(
+    look(DISABLED, ['10.0.0.1'], { clusterCIDR: 'fd00::/48' }).error,
+    'kube-proxy configuration is incorrect: cluster is IPv4-only but clusterCIDRs contains only IPv6 addresses',
+  )
+})
