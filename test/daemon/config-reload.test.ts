@@ -132,7 +132,8 @@ test('ConfigReload does nothing for the same content', async (t) => {
   // Another spelling of the same.
   writeFileSync(path, `${text()}\n`)
   await eventually(() => assert.equal(reads(), 2))
+  // The first line is of the change that means nothing here: the others left none.
   writeFileSync(path, `${text({ winkernel: { networkName: 'x' } })}\n`)
-  await eventually(() => assert.equal(reads(), 3))
-  assert.deepEqual(log.lines, [])
+  await eventually(() => assert.equal(log.lines.length, 1))
+  assert.deepEqual(log.lines[0]?.fields['fields'], ['winkernel.networkName'])
 })
