@@ -38,8 +38,8 @@ const { fileMs, beginWithinMs } = limitsFor(factor, mayLeaveOut)
 await runStage({
   files: claimed(),
   cwd: process.cwd(),
-  // Most of them wait for the kernel or for a timer most of the time. A guest with one processor has another one beside it.
-  concurrency: availableParallelism() === 1 ? 1 : 2 * availableParallelism(),
+  // Most of them wait for the kernel or for a timer most of the time.
+  concurrency: 2 * availableParallelism(),
   fileTimeoutMs: fileMs,
   signal: stopped.signal,
   env: { [DEADLINE_FACTOR_VARIABLE]: String(factor) },
