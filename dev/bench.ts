@@ -25,9 +25,13 @@ import { CHOICE_VARIABLE, chosenKernel, describeKernel, type KernelChoice } from
 const ROOT = join(import.meta.dirname, '..')
 const FLOOR_TIMEOUT_MS = 300_000
 const PROBE_TIMEOUT_MS = 60_000
-/** A short floor is noisy: it is written several times in a boot, each time in a network namespace of its own. */
+/**
+ * Up to this many Services a cold start and a floor are short, and a wait of the kernel more or less shows in them, so both are
+ * measured more often: cold starts in fresh boots, floors in network namespaces of their own in one boot.
+ */
+const SHORT_SERVICES = 2_000
+const COLD_STARTS_A_REPEAT = 3
 const FLOORS_IN_A_BOOT = 5
-const SHORT_FLOOR_SERVICES = 2_000
 
 const say = (text: string): void => {
   process.stderr.write(`${text}\n`)
@@ -137,8 +141,8 @@ class Bench {
     }
     const freeCalibration =
       'missing' in calibrate || options.native ? undefined : await this.#calibrateFree(calibrate.program)
-    const machine = await takeProcessor()
-    this.#boots = { ...this.#boots, processor: machine.processor }
+    const machine = await takeProcessor(choice.kind !== 'host')
+    this.#boots = { ...this.#boots, processor: { number: machine.processor, realTime: machine.realTime } }
     say(
       `Kernel: ${describeKernel(choice)}; everything is kept on processor ${machine.processor} of ${machine.processors}`,
     )
@@ -149,6 +153,7 @@ class Bench {
     const results = []
     for (const services of options.sizes) results.push(...(await this.#size(services, modes, programs, scripts)))
     const reasons = reasonsAgainst({
+      realTime: machine.realTime,
       disturbances: this.#disturbances,
       calibrations: this.#calibrations,
       results,
@@ -200,6 +205,12 @@ class Bench {
         const task = this.#task(subject, services, programs[subject.program], repeat === 0 ? 'whole' : 'repeated')
         measured.get(subject)?.push(await this.#measure(task))
       }
+      const coldStarts = services <= SHORT_SERVICES ? COLD_STARTS_A_REPEAT - 1 : 0
+      for (let index = 0; index < coldStarts; index++)
+        for (const subject of subjects)
+          measured
+            .get(subject)
+            ?.push(await this.#measure(this.#task(subject, services, programs[subject.program], 'cold')))
     }
     for (const subject of subjects) {
       const counts = await this.#count(this.#task(subject, services, programs[subject.program], 'counted'))
@@ -250,7 +261,7 @@ class Bench {
     { calibrate, floor }: { readonly calibrate: string | undefined; readonly floor: string | undefined },
   ): Promise<number[]> {
     const { endpoints } = this.#setting.options
-    const times = floor === undefined ? 0 : services <= SHORT_FLOOR_SERVICES ? FLOORS_IN_A_BOOT : 1
+    const times = floor === undefined ? 0 : services <= SHORT_SERVICES ? FLOORS_IN_A_BOOT : 1
     const script = [
       'uname -r',
       ...(calibrate === undefined ? [] : [calibrate]),

@@ -36,7 +36,7 @@ npm run bench -- --services N          one size (again for more); --endpoints M
 npm run bench -- --mode MODE           ipvs (default) or iptables; again for both
 KUBE_PROXY=PATH npm run bench          also that kube-proxy, beside ours, in both modes, with the ratios
 npm run bench -- --native              iptables mode in a network namespace of this machine's own kernel, no guest
-npm run bench -- --repeats N           fresh boots for each program (default 3); medians, with the least and the most
+npm run bench -- --repeats N           fresh boots of each program (default 3); medians, with the least and the most
 npm run bench -- --output json         one JSON object a line for each size, program and mode
 npm run bench -- --json-file FILE      also appends one object for the whole run: commit, kernel, calibration, results
 npm run bench -- --compare FILE        measures nothing: do the ratios of the last two runs in FILE agree within 10 %?
@@ -52,11 +52,12 @@ the API server. In ipvs mode also the floor, raw netlink from C (dev/bench/floor
 How it is measured: each measurement is a fresh boot. Guest, API server, program and the bench's own looks share one
 processor of this machine, the one that was idlest at the start, and the guest has one processor. A wake-up on another
 core costs a different time on every machine, and a system call of user-mode Linux contains two; on one core they are
-context switches. Cold start, changes and burst are repeated, the programs taking turns; rest and memory are measured in
-the first boot. System calls are counted by strace in a boot of its own that is not timed. Processor time and page
-faults include children that have ended. The calibration tells what ordinary things cost in the guest. The bench says
-so when the machine was too busy for its figures to be compared. In iptables mode both programs have a minSyncPeriod
-of 1 s, for which a single change waits.
+context switches. The guest goes before other work on it, where root allows that. Cold start, changes and burst are
+repeated, the programs taking turns (short cold starts more often); rest and memory are measured in the first boot.
+System calls are counted by strace in a boot of its own that is not timed. Processor time and page faults include
+children that have ended. The calibration tells what ordinary things cost in the guest. The bench says so when the
+machine was too busy for its figures to be compared. In iptables mode both programs have a minSyncPeriod of 1 s, for
+which a single change waits.
 
 ${kernels}
 `,

@@ -15,8 +15,8 @@ import type { BenchOptions } from './options.ts'
 import type { Mode, Subject } from './result.ts'
 import { TableView } from './table-view.ts'
 
-/** What is done in one boot: everything, what is repeated in fresh boots, or counting without timing. */
-export type GuestWork = 'whole' | 'repeated' | 'counted'
+/** What is done in one boot: everything, what is repeated in fresh boots, a cold start alone, or counting without timing. */
+export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted'
 
 /** What the host hands over, as one argument of JSON. */
 export interface GuestTask
@@ -47,7 +47,6 @@ async function main(task: GuestTask): Promise<void> {
     const command = commandOf(task, writeConfiguration(folder, task.mode, api.url))
     const options: MeasureOptions = {
       ...task,
-      whole: task.work === 'whole',
       api,
       table,
       start: (stopped) =>

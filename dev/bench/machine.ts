@@ -2,7 +2,7 @@
  * The machine under the measurement: which of its processors is the idlest, and how much of it other work takes meanwhile.
  * A guest sees nothing of that, so the bench looks at it from outside.
  */
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -29,6 +29,8 @@ export interface Machine {
   readonly model: string
   /** The one that is measured on. */
   readonly processor: number
+  /** Whether the guest goes before other work on it: only root may ask for that. */
+  readonly realTime: boolean
 }
 
 /** As long as the processors are watched before one is chosen. */
@@ -77,8 +79,11 @@ export function idlestProcessor(
   return allowed.toSorted((a, b) => rank(a) - rank(b) || b - a)[0]
 }
 
-/** Chooses the processor to measure on and keeps this process, with all its threads, away from it where there is another. */
-export async function takeProcessor(): Promise<Machine> {
+/**
+ * Chooses the processor to measure on and keeps this process, with all its threads, away from it where there is another.
+ * @param inGuest what is measured runs in a guest, which may go before other work as a whole
+ */
+export async function takeProcessor(inGuest: boolean): Promise<Machine> {
   const allowed = parseProcessorList(/^Cpus_allowed_list:\s*(.*)$/m.exec(readText('/proc/self/status'))?.[1] ?? '0')
   const before = parseProcessorTicks(readText('/proc/stat'))
   await sleep(WATCHED_MS)
@@ -89,7 +94,8 @@ export async function takeProcessor(): Promise<Machine> {
       stdio: 'ignore',
     })
   const all = cpus()
-  return { processors: all.length, model: all[0]?.model.trim() ?? 'unknown', processor }
+  const realTime = inGuest && spawnSync('chrt', ['--rr', '1', 'true'], { stdio: 'ignore' }).status === 0
+  return { processors: all.length, model: all[0]?.model.trim() ?? 'unknown', processor, realTime }
 }
 
 /** A look at the processor and at what this process's ended children have used. */

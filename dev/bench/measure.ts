@@ -1,12 +1,13 @@
 /**
- * One measurement of one size in one boot: cold start, single changes, a burst; in a whole one also idle time, the event loop and,
- * when it is asked for, growth. Each phase starts from a settled table; drains of the phase before are waited for.
+ * One measurement of one size in one boot: a cold start; unless that is all, single changes and a burst; in a whole one also idle time,
+ * the event loop and, when it is asked for, growth. Each phase starts from a settled table; drains of the phase before are waited for.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/daemon/bench-probe.ts'
 import type { ApiServer } from './api-server.ts'
 import { monotonicMs } from './clock.ts'
 import type { MeasuredProgram } from './measured-program.ts'
+import type { GuestWork } from './guest.ts'
 import type { BenchOptions } from './options.ts'
 import { type ProgramCost, processesBetween, processNumber } from './program-cost.ts'
 import type { Measured } from './result.ts'
@@ -16,8 +17,7 @@ import type { TableView } from './table-view.ts'
 
 export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'> {
   readonly services: number
-  /** Also what needs a rest: idle time, memory after it, the event loop. */
-  readonly whole: boolean
+  readonly work: GuestWork
   readonly api: ApiServer
   readonly table: TableView
   readonly start: (stopped: boolean) => MeasuredProgram
@@ -57,10 +57,7 @@ export async function measure(
     say(
       `cold start ${coldStartMs.toFixed(0)} ms, ${after.own.cpuMs} ms of processor time, peak ${program.memory().peakRssMiB.toFixed(0)} MiB`,
     )
-    await sleep(SETTLE_MS)
-    const changes = await changePhase(options, program)
-    const burst = await burstPhase(options, program)
-    const result: Measured = {
+    const cold: Measured = {
       services,
       endpoints,
       coldStartMs,
@@ -71,11 +68,13 @@ export async function measure(
       coldStartContextSwitches: after.own.contextSwitches,
       coldStartApiBytes: after.apiBytes - before.apiBytes,
       coldStartProcesses: processesBetween(before.processNumber, after.processNumber),
-      ...changes,
-      ...burst,
-      ...(options.whole ? await restPhases(options, program) : {}),
     }
-    return { program, result }
+    if (options.work === 'cold') return { program, result: cold }
+    await sleep(SETTLE_MS)
+    const changes = await changePhase(options, program)
+    const burst = await burstPhase(options, program)
+    const rest = options.work === 'whole' ? await restPhases(options, program) : {}
+    return { program, result: { ...cold, ...changes, ...burst, ...rest } }
   } catch (error) {
     await program.stop()
     throw error

@@ -106,7 +106,7 @@ export function formatReport(run: Run, style: Style): string {
 /** What was measured on, and what it costs there to do ordinary things. */
 export function formatMachine(run: Run, style: Style): string {
   const { machine, kernel, load, commit } = run
-  const place = `kept on processor ${machine.processor} of ${machine.processors} (${machine.model})`
+  const place = `kept on processor ${machine.processor} of ${machine.processors} (${machine.model})${machine.realTime ? ', before other work' : ''}`
   const lines = [
     ['Commit', commit === null ? 'unknown' : `${commit.hash}${commit.changed ? ', with changes' : ''}`],
     ['Kernel', `${KINDS[kernel.kind]} ${kernel.release ?? ''}, everything ${place}`],

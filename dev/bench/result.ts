@@ -2,7 +2,7 @@
  * What a measurement of one size gives, and what it makes with its repetitions. The first thirteen fields of a result, their names
  * and their order are promised to those who read the JSON; new ones go to the end.
  */
-import { percentile, rounded } from './statistics.ts'
+import { medianUncertainty, percentile, rounded } from './statistics.ts'
 
 export type Mode = 'ipvs' | 'iptables'
 
@@ -103,8 +103,10 @@ export interface BenchResult extends Subject {
   readonly kubeProxyRatio: Readonly<Partial<Record<Field, number>>> | null
   /** The least and the most of those ratios. */
   readonly kubeProxyRatioSpread: Readonly<Partial<Record<Field, Range>>> | null
+  /** How far the medians of the ratios of cold starts are to be trusted: see `medianUncertainty`. */
+  readonly uncertainty: { readonly floorRatio: number | null; readonly kubeProxyColdStart: number | null }
   /** How often it was started for a measurement. */
-  readonly repeats: number
+  readonly coldStarts: number
 }
 
 /** A program's repetitions, in the order in which they were measured. */
@@ -166,28 +168,37 @@ export function summarise(
     spread,
     kubeProxyRatio: ratios?.median ?? null,
     kubeProxyRatioSpread: ratios?.spread ?? null,
-    repeats: own.measured.length,
+    uncertainty: {
+      floorRatio: medianUncertainty(valuesOf('floorRatio')),
+      kubeProxyColdStart: ratios === null ? null : medianUncertainty(ratios.coldStarts),
+    },
+    coldStarts: own.measured.length,
   }
 }
 
+interface Ratios {
+  readonly median: Readonly<Partial<Record<Field, number>>>
+  readonly spread: Readonly<Partial<Record<Field, Range>>>
+  readonly coldStarts: readonly number[]
+}
+
 /** Repetitions stand beside each other: what slows the machine down for a while slows both down. */
-function ratiosOf(
-  own: Repetitions,
-  kubeProxy: Repetitions,
-): { readonly median: Partial<Record<Field, number>>; readonly spread: Partial<Record<Field, Range>> } {
+function ratiosOf(own: Repetitions, kubeProxy: Repetitions): Ratios {
   const median: Partial<Record<Field, number>> = {}
   const spread: Partial<Record<Field, Range>> = {}
-  for (const field of COMPARED) {
-    const ratios = own.measured.flatMap((one, index) => {
+  const ratiosIn = (field: Field): readonly number[] =>
+    own.measured.flatMap((one, index) => {
       const ours = one[field] ?? null
       const theirs = kubeProxy.measured[index]?.[field] ?? null
       return ours === null || theirs === null || ours === 0 ? [] : [theirs / ours]
     })
+  for (const field of COMPARED) {
+    const ratios = ratiosIn(field)
     const middle = percentile(ratios, 0.5)
     if (middle !== null) median[field] = middle
     if (ratios.length > 1) spread[field] = rangeOf(ratios)
   }
-  return { median, spread }
+  return { median, spread, coldStarts: ratiosIn('coldStartMs') }
 }
 
 const rangeOf = (values: readonly number[]): Range => [Math.min(...values), Math.max(...values)]
@@ -208,7 +219,11 @@ export function plainResult({ numbers, ...rest }: BenchResult): Record<string, u
     ...Object.fromEntries(FIELDS.map((field) => [field, rounded(numbers[field], digitsOf(field))])),
     program: rest.program,
     mode: rest.mode,
-    repeats: rest.repeats,
+    coldStarts: rest.coldStarts,
+    uncertainty: {
+      floorRatio: rounded(rest.uncertainty.floorRatio, 3),
+      kubeProxyColdStart: rounded(rest.uncertainty.kubeProxyColdStart, 3),
+    },
     spread: short(rest.spread),
     kubeProxyRatio:
       rest.kubeProxyRatio &&

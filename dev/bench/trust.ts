@@ -10,12 +10,14 @@ import { percentile } from './statistics.ts'
 /** The share by which medians of ratios of two runs may differ. */
 export const AGREEMENT = 0.1
 
-/** Percent of the measured processor that others may take, in the median boot. */
+/** Percent of the measured processor that others may take, in the median boot, unless the guest goes before them. */
 const MOST_TAKEN_PERCENT = 3
 /** The most by the least, of the cost of a system call or of arithmetic in the boots of one run. */
 const MOST_CALIBRATION_FACTOR = 1.35
 
 export interface Observed {
+  /** The guest went before other work: what others took it did not want. */
+  readonly realTime: boolean
   /** One for each boot. */
   readonly disturbances: readonly Disturbance[]
   readonly calibrations: readonly Calibration[]
@@ -23,7 +25,7 @@ export interface Observed {
 }
 
 /** Why the run is not to be trusted, in whole clauses; none when it is. */
-export function reasonsAgainst({ disturbances, calibrations, results }: Observed): string[] {
+export function reasonsAgainst({ realTime, disturbances, calibrations, results }: Observed): string[] {
   const reasons: string[] = []
   const others = percentile(
     disturbances.map((one) => one.othersPercent),
@@ -33,7 +35,7 @@ export function reasonsAgainst({ disturbances, calibrations, results }: Observed
     disturbances.map((one) => one.stealPercent),
     0.5,
   )
-  if (others !== null && others > MOST_TAKEN_PERCENT)
+  if (!realTime && others !== null && others > MOST_TAKEN_PERCENT)
     reasons.push(`other work took ${others.toFixed(1)} % of the processor that was measured on`)
   if (steal !== null && steal > MOST_TAKEN_PERCENT)
     reasons.push(`the hypervisor took ${steal.toFixed(1)} % of the processor that was measured on`)
@@ -52,16 +54,18 @@ const CALIBRATED: readonly (readonly [name: string, pick: (one: Calibration) => 
 ]
 
 /** Ratios whose repetitions lie so far apart that their median may well be another one the next time. */
-function unsteady({ numbers, spread, kubeProxyRatio, kubeProxyRatioSpread, program, mode }: BenchResult): string[] {
-  const of = `at ${numbers.services} Services in ${mode} mode`
-  const ratios: readonly (readonly [name: string, median: number | null | undefined, range: Range | undefined])[] = [
-    [`the cold start of ${program} by the floor`, numbers.floorRatio, spread.floorRatio],
-    ['the cold start of kube-proxy by ours', kubeProxyRatio?.coldStartMs, kubeProxyRatioSpread?.coldStartMs],
+function unsteady({ numbers, spread, uncertainty, kubeProxyRatioSpread, program, mode }: BenchResult): string[] {
+  const ratios: readonly (readonly [name: string, uncertainty: number | null, range: Range | undefined])[] = [
+    [`the cold start of ${program} by the floor`, uncertainty.floorRatio, spread.floorRatio],
+    ['the cold start of kube-proxy by ours', uncertainty.kubeProxyColdStart, kubeProxyRatioSpread?.coldStartMs],
   ]
-  return ratios.flatMap(([name, median, range]) =>
-    median === null || median === undefined || range === undefined || range[1] - range[0] <= 2 * AGREEMENT * median
+  return ratios.flatMap(([name, share, range]) =>
+    share === null || range === undefined || share <= AGREEMENT
       ? []
-      : [`${name} was from ${range[0].toFixed(1)} to ${range[1].toFixed(1)} ${of}`],
+      : [
+          `${name} is uncertain by ${(share * 100).toFixed(0)} % (from ${range[0].toFixed(1)} to ${range[1].toFixed(1)}) ` +
+            `at ${numbers.services} Services in ${mode} mode`,
+        ],
   )
 }
 

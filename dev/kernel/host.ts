@@ -24,7 +24,13 @@ export function inNamespaces(command: readonly string[]): string[] {
 export async function runOnHost(run: KernelCommand): Promise<number> {
   const child = spawn(
     'setpriv',
-    ['--pdeathsig', 'KILL', '--', ...onProcessor(run.processor), ...inNamespaces(run.command)],
+    [
+      '--pdeathsig',
+      'KILL',
+      '--',
+      ...onProcessor(run.processor && { ...run.processor, realTime: false }),
+      ...inNamespaces(run.command),
+    ],
     {
       detached: true,
       cwd: run.cwd,

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import { parseFloor } from '../../dev/bench/floor.ts'
 import { parseTable } from '../../dev/bench/ipvs-table.ts'
 import { FIELDS, formatJson, type Measured, type Repetitions, summarise } from '../../dev/bench/result.ts'
-import { percentile, slope } from '../../dev/bench/statistics.ts'
+import { medianUncertainty, percentile, slope } from '../../dev/bench/statistics.ts'
 import { sample } from '../../dev/bench/table-view.ts'
 
 const BOOT: Measured = {
@@ -29,12 +29,16 @@ function repetitions(program: Repetitions['program'], coldStarts: readonly numbe
 
 describe('summarise', () => {
   it('takes the median of each number, with the least and the most where it was measured more than once', () => {
-    const { numbers, spread, repeats } = summarise(repetitions('kube-ipvs', [300, 100, 200]), [10, 11, 30], undefined)
+    const { numbers, spread, coldStarts } = summarise(
+      repetitions('kube-ipvs', [300, 100, 200]),
+      [10, 11, 30],
+      undefined,
+    )
     assert.equal(numbers.coldStartMs, 200)
     assert.deepEqual(spread.coldStartMs, [100, 300])
     assert.equal(numbers.rssMiB, 99.99)
     assert.equal(spread.rssMiB, undefined)
-    assert.equal(repeats, 3)
+    assert.equal(coldStarts, 3)
   })
 
   it('holds each cold start against the median of all floors', () => {
@@ -97,6 +101,20 @@ describe('percentile', () => {
   for (const [samples, share, expected] of rows)
     it(`of ${samples.length} samples at ${share} is ${expected}`, () =>
       assert.equal(percentile(samples, share), expected))
+})
+
+describe('medianUncertainty', () => {
+  it('is the smaller the closer the samples are, and the more of them there are', () => {
+    const wide = medianUncertainty([90, 100, 110]) ?? 0
+    const close = medianUncertainty([99, 100, 101]) ?? 0
+    const many = medianUncertainty([90, 100, 110, 90, 100, 110, 90, 100, 110]) ?? 0
+    assert.ok(wide > 0.2 && wide < 0.22, String(wide))
+    assert.ok(close < 0.022, String(close))
+    assert.ok(many < wide / 1.7, String(many))
+  })
+  it('ignores a single sample far away when there are many', () =>
+    assert.ok((medianUncertainty([100, 101, 102, 103, 104, 105, 106, 107, 900]) ?? 1) < 0.04))
+  it('is unknown with fewer than three', () => assert.equal(medianUncertainty([1, 2]), null))
 })
 
 describe('slope', () => {

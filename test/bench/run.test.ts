@@ -55,7 +55,7 @@ function runOf({ coldStartMs = 2_000, floors = [500], modes = ['ipvs'], reasons 
     at: '2026-11-22T10:46:36.000Z',
     commit: { hash: '0123456789abcdef0123456789abcdef01234567', changed: true },
     kernel: { kind: 'uml', release: '7.2.13' },
-    machine: { processors: 2, model: 'AMD EPYC', processor: 1 },
+    machine: { processors: 2, model: 'AMD EPYC', processor: 1, realTime: true },
     load: { average: [0.1, 0.2, 0.3], ...QUIET },
     calibration: CALIBRATION,
     freeCalibration: { ...CALIBRATION, wakeUpAcrossUs: 71.2 },
@@ -119,7 +119,12 @@ describe('formatDuration', () => {
 })
 
 describe('reasonsAgainst', () => {
-  const quiet = { disturbances: [QUIET], calibrations: [CALIBRATION, CALIBRATION], results: runOf().results }
+  const quiet = {
+    realTime: false,
+    disturbances: [QUIET],
+    calibrations: [CALIBRATION, CALIBRATION],
+    results: runOf().results,
+  }
 
   it('are none on a quiet machine', () => assert.deepEqual(reasonsAgainst(quiet), []))
 
@@ -132,6 +137,11 @@ describe('reasonsAgainst', () => {
     assert.deepEqual(reasonsAgainst({ ...quiet, disturbances: [busy, QUIET, QUIET] }), [])
   })
 
+  it('do not name other work where the guest goes before it', () => {
+    const busy = { othersPercent: 80, stealPercent: 0 }
+    assert.deepEqual(reasonsAgainst({ ...quiet, realTime: true, disturbances: [busy] }), [])
+  })
+
   it('name a calibration that changed from boot to boot', () => {
     const slow = { ...CALIBRATION, systemCallUs: 12 }
     assert.deepEqual(reasonsAgainst({ ...quiet, calibrations: [CALIBRATION, slow] }), [
@@ -139,11 +149,11 @@ describe('reasonsAgainst', () => {
     ])
   })
 
-  it('name ratios whose repetitions lie more than a tenth around their median', () => {
+  it('name ratios whose median is uncertain by more than a tenth', () => {
     const measured = [1_000, 1_300, 1_100].map((coldStartMs) => ({ ...MEASURED, coldStartMs }))
     const results = [summarise({ program: 'kube-ipvs', mode: 'ipvs', measured }, [100], undefined)]
     assert.deepEqual(reasonsAgainst({ ...quiet, results }), [
-      'the cold start of kube-ipvs by the floor was from 10.0 to 13.0 at 10000 Services in ipvs mode',
+      'the cold start of kube-ipvs by the floor is uncertain by 29 % (from 10.0 to 13.0) at 10000 Services in ipvs mode',
     ])
   })
 })

@@ -1,16 +1,16 @@
 /** A guest that is kept on one processor of this machine has one processor. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { onProcessor } from '../../dev/kernel/guest.ts'
+import { type OneProcessor, onProcessor } from '../../dev/kernel/guest.ts'
 import { qemuGuest } from '../../dev/kernel/qemu.ts'
 import { userModeGuest } from '../../dev/kernel/user-mode.ts'
 
-const userMode = (processor?: number): readonly string[] =>
-  userModeGuest(
-    { memoryFolder: '/dev/shm', memoryMiB: 512, kind: 'uml', kernel: '/linux' },
-    processor === undefined ? {} : { processor },
-  ).command('/folder').argv
-const qemu = (processor?: number): readonly string[] =>
+const THIRD = { number: 3, realTime: false }
+const KERNEL = { kind: 'uml', kernel: '/linux', memoryFolder: '/dev/shm', memoryMiB: 512 } as const
+
+const userMode = (processor?: OneProcessor): readonly string[] =>
+  userModeGuest(KERNEL, processor === undefined ? {} : { processor }).command('/folder').argv
+const qemu = (processor?: OneProcessor): readonly string[] =>
   qemuGuest(
     { kind: 'qemu', kernel: '/vmlinuz', modules: '/modules', initialRamdisk: '/initrd' },
     processor === undefined ? {} : { processor },
@@ -18,10 +18,10 @@ const qemu = (processor?: number): readonly string[] =>
 
 describe('a guest on one processor', () => {
   it('starts through taskset, which what it starts inherits, and has one processor', () => {
-    assert.deepEqual(userMode(3).slice(0, 4), ['taskset', '--cpu-list', '3', '/linux'])
-    assert.ok(userMode(3).includes('ncpus=1'))
-    assert.deepEqual(qemu(3).slice(0, 4), ['taskset', '--cpu-list', '3', 'qemu-system-x86_64'])
-    assert.match(qemu(3).join(' '), /-smp 1 /)
+    assert.deepEqual(userMode(THIRD).slice(0, 4), ['taskset', '--cpu-list', '3', '/linux'])
+    assert.ok(userMode(THIRD).includes('ncpus=1'))
+    assert.deepEqual(qemu(THIRD).slice(0, 4), ['taskset', '--cpu-list', '3', 'qemu-system-x86_64'])
+    assert.match(qemu(THIRD).join(' '), /-smp 1 /)
   })
   it('has two processors and may run anywhere when nothing is asked for', () => {
     assert.equal(userMode()[0], '/linux')
@@ -34,6 +34,8 @@ describe('a guest on one processor', () => {
 describe('onProcessor', () => {
   it('is nothing without a processor, and keeps processor 0', () => {
     assert.deepEqual(onProcessor(undefined), [])
-    assert.deepEqual(onProcessor(0), ['taskset', '--cpu-list', '0'])
+    assert.deepEqual(onProcessor({ number: 0, realTime: false }), ['taskset', '--cpu-list', '0'])
   })
+  it('goes before everything else on its processor when it is told to', () =>
+    assert.deepEqual(onProcessor({ number: 1, realTime: true }), ['taskset', '--cpu-list', '1', 'chrt', '--rr', '1']))
 })

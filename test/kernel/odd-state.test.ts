@@ -90,15 +90,20 @@ describe('IPVS services of other protocols', () => {
   })
 })
 
-/** Deletes a host address of kube-ipvs0 and adds it in another way, in one datagram: nobody is faster. */
+/**
+ * Deletes a host address of kube-ipvs0 and adds it in another way, in one datagram. The daemon may still add its own between
+ * the two messages (EEXIST); then it is done once more.
+ */
 async function rebind(address: string, to: Binding): Promise<void> {
   const rtnetlink = openRtnetlink()
   try {
     const interfaceIndex = (await rtnetlink.getLink('kube-ipvs0'))?.index ?? 0
-    const batch = new MessageBatch(256)
-    encodeDeleteAddress(batch, { address, prefixLength: address.includes(':') ? 128 : 32, interfaceIndex })
-    encodeAddAddress(batch, { address, ...to, interfaceIndex })
-    assert.deepEqual(await rtnetlink.transact(batch), [undefined, undefined])
+    await eventually(async () => {
+      const batch = new MessageBatch(256)
+      encodeDeleteAddress(batch, { address, prefixLength: address.includes(':') ? 128 : 32, interfaceIndex })
+      encodeAddAddress(batch, { address, ...to, interfaceIndex })
+      assert.deepEqual(await rtnetlink.transact(batch), [undefined, undefined])
+    })
   } finally {
     rtnetlink.close()
   }
@@ -143,13 +148,12 @@ describe('addresses of kube-ipvs0 that are no host addresses', () => {
       () => rebind('fd00:10:96::1', { prefixLength: 64 }),
       () => rebind('fd00:10:96::2', { prefixLength: 128, peer: 'fd00::5' }),
     ]
+    const repairs = (): number => bench.log.split('Repaired what was changed from outside').length - 1
     for (const [index, change] of changes.entries()) {
+      const before = repairs()
       await change()
-      await eventually(() => {
-        const repairs = bench.log.split('Repaired what was changed from outside').length - 1
-        assert.equal(repairs, index + 1)
-      }, 3000)
-      assert.deepEqual(boundAddresses(), right, `change ${index}`)
+      await eventually(() => assert.ok(repairs() > before, `change ${index}`))
+      await eventually(() => assert.deepEqual(boundAddresses(), right, `change ${index}`))
     }
     assert.doesNotMatch(bench.log, /failed and will be tried again/)
     assert.doesNotMatch(bench.log, /"Removing addresses"/)
@@ -174,9 +178,9 @@ describe('the device kube-ipvs0', () => {
     bench.start()
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.2/32']))
     sh('ip link set kube-ipvs0 name other0')
-    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.2/32']), 3000)
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.2/32']))
     bench.write('more.yaml', service('more', { clusterIP: '10.96.0.3' }))
-    await eventually(() => assert.equal(boundAddresses().length, 3), 3000)
+    await eventually(() => assert.equal(boundAddresses().length, 3))
     sh('ip link delete other0')
     await eventually(() => assert.equal(boundAddresses().length, 3))
   })
@@ -203,7 +207,7 @@ describe('the device kube-ipvs0', () => {
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
     sh('ip netns add odd-state && ip link set kube-ipvs0 netns odd-state')
     try {
-      await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']), 3000)
+      await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
     } finally {
       sh('ip netns delete odd-state')
     }
