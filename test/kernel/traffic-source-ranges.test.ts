@@ -29,6 +29,11 @@ const SERVICES: Readonly<Record<string, readonly [readonly string[], Readonly<Re
   'of everybody': [['10.0.2.200/32', 'fd00:10:0:2::200/128', '0.0.0.0/0', '::/0']],
   'of IPv4 only': [['10.0.2.200/32']],
   'of nobody here': [['203.0.113.0/24', 'fd00:203::/64']],
+  // The ninth: its VIPs are external IPs too.
+  'of one client, VIPs in both roles': [
+    single(ADDRESSES.client),
+    { externalIPs: ['192.0.2.9', 'fd00:192::9', '198.51.100.9', 'fd00:198::9'] },
+  ],
 }
 const numberOf = (name: string): number => Object.keys(SERVICES).indexOf(name) + 1
 
@@ -77,6 +82,11 @@ const ROWS: readonly Row[] = [
   { ranges: 'of IPv4 only', from: 'node', expected: { IPv4: 'nothing', IPv6: 'a node' } },
   { ranges: 'of nobody here', from: 'client', expected: NOTHING },
   { ranges: 'of nobody here', from: 'node', expected: NOTHING },
+  { ranges: 'of one client, VIPs in both roles', from: 'client', expected: MASQUERADED },
+  { ranges: 'of one client, VIPs in both roles', from: 'other', expected: NOTHING },
+  { ranges: 'of one client, VIPs in both roles', from: 'b', expected: NOTHING },
+  { ranges: 'of one client, VIPs in both roles', from: 'node', expected: NOTHING },
+  { ranges: 'of one client, VIPs in both roles', from: 'other', kind: 'ExternalIP', expected: MASQUERADED },
 ]
 
 describe('source ranges', { concurrency: 1000 }, () => {
