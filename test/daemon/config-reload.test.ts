@@ -132,7 +132,7 @@ test('ConfigReload does nothing for the same content', async (t) => {
   // Another spelling of the same.
   writeFileSync(path, `${text()}\n`)
   await eventually(() => assert.equal(reads(), 2))
-  writeFileSync(path, `${text({ winkernel: { networkName: 'x' } })}\n`)
+  writeFileSync(path, `${text()}\n\n`)
   await eventually(() => assert.equal(reads(), 3))
   assert.deepEqual(log.lines, [])
 })
