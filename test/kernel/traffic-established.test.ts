@@ -17,6 +17,8 @@ const FROM = ['client', 'b', 'node'] as const
 /** Connections from each to each frontend: two endpoints take turns. */
 const EACH = 2
 const OTHERS = 1000
+/** How often a kill in the middle of a pass is tried. */
+const ATTEMPTS = 5
 /** Where the other Services are in the output of the kernel: 10.100.x.y:80. */
 const OTHER = /^TCP {2}0A64/gm
 
@@ -122,6 +124,25 @@ describe('established connections', () => {
       daemon = bench.start()
       return left
     }
+    const killWhileRemoving = async (): Promise<number> => {
+      const monitor = spawn('ip', ['monitor', 'address'], { stdio: ['ignore', 'pipe', 'inherit'] })
+      let announced = ''
+      monitor.stdout.on('data', (chunk) => {
+        announced += chunk
+      })
+      try {
+        await until('the first announcement', () => {
+          sh('ip address replace 192.0.2.200/32 dev lo; ip address delete 192.0.2.200/32 dev lo')
+          return announced !== ''
+        })
+        bench.remove('others.yaml')
+        await until('the first removal', () => / 10\.100\./.test(announced), undefined, 1)
+        return await kill()
+      } finally {
+        monitor.kill()
+      }
+    }
+    const isPart = (count: number): boolean => count > 0 && count < 2 * OTHERS
     const manifests = Array.from({ length: OTHERS }, (_, index) => {
       const clusterIP = `10.100.${index >> 8}.${index & 255}`
       return [service(`other-${index}`, { clusterIP }), slice(`other-${index}`, ['10.244.0.1', '10.244.0.2'])]
@@ -136,22 +157,14 @@ describe('established connections', () => {
       left.some((count) => count < 2 * OTHERS),
       `left on the way in: ${left.join(', ')}`,
     )
-    await eventually(() => assert.equal(bound(), OTHERS), 30_000)
-
-    const monitor = spawn('ip', ['monitor', 'address'], { stdio: ['ignore', 'pipe', 'inherit'] })
-    let announced = ''
-    monitor.stdout.on('data', (chunk) => {
-      announced += chunk
-    })
-    await until('the first announcement', () => {
-      sh('ip address replace 192.0.2.200/32 dev lo; ip address delete 192.0.2.200/32 dev lo')
-      return announced !== ''
-    })
-    bench.remove('others.yaml')
-    await until('the first removal', () => / 10\.100\./.test(announced), undefined, 1)
-    const leftOver = await kill()
-    monitor.kill()
-    assert.ok(leftOver > 0 && leftOver < 2 * OTHERS, `left on the way out: ${leftOver}`)
+    const leftOver: number[] = []
+    // Where a whole pass fits between two looks of this process, the kill comes too late, and the next one may not.
+    for (let attempt = 0; attempt < ATTEMPTS && !leftOver.some(isPart); attempt++) {
+      bench.write('others.yaml', ...manifests.flat())
+      await eventually(() => assert.equal(bound(), OTHERS), 30_000)
+      leftOver.push(await killWhileRemoving())
+    }
+    assert.ok(leftOver.some(isPart), `left on the way out: ${leftOver.join(', ')}`)
     await eventually(() => assert.equal(virtual(), 0), 30_000)
     await settled(1, 2)
     await live.check()
