@@ -1,7 +1,4 @@
-/**
- * Runs a list of test files, a few at a time, and tells of each as it ends.
- * What could break: results come in the order in which files end, not in that of the list.
- */
+/** Runs a list of test files, a few at a time, and tells of each as it ends: in that order, not in that of the list. */
 import { runTestFile } from './file-run.ts'
 import type { FileResult } from './result.ts'
 

@@ -1,7 +1,6 @@
 /**
- * Health check ports at addresses of a node: which sockets there are, what a client elsewhere gets, addresses that come
- * late.
- * What could break: the listeners run in this process, so nothing here may block while a client waits for an answer.
+ * Health check ports at addresses of a node: which sockets there are, what a client elsewhere gets, addresses that are added
+ * late. The listeners run in this process, so nothing here may block while a client waits for an answer.
  */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'

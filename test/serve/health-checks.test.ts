@@ -1,6 +1,6 @@
 /**
- * Health check ports over real loopback TCP: answers to the byte, ports that come and go, ports that others have.
- * What could break: each test has ports of its own.
+ * Health check ports over real loopback TCP: answers to the byte, ports that open and close, ports that others have. Each
+ * test has ports of its own.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

@@ -65,7 +65,7 @@ for (const streamingList of ['forbidden', 'storage', 'ignored'] as const)
     assert.equal(f.waits[0], 0)
   })
 
-inBothEncodings('Reflector starts a paged list anew in one piece when its continue token expires', async (open) => {
+inBothEncodings('Reflector asks for a paged list again in one piece when its continue token expires', async (open) => {
   const f = await open()
   f.server.streamingList = 'forbidden'
   f.server.continueTokensExpire = true
@@ -105,7 +105,7 @@ inBothEncodings('Reflector goes on at once after a watch that was healthy', asyn
 
 for (const how of ['in the stream', 'as a status'] as const)
   inBothEncodings(
-    `Reflector lists anew after 410 ${how}, and the list arrives as the changes it amounts to`,
+    `Reflector lists again after 410 ${how}, and the list arrives as the changes it amounts to`,
     async (open) => {
       const f = await open({ backoffFirstMs: 100 })
       for (const name of ['stays', 'changes', 'goes']) f.server.store.put('services', service(name))
