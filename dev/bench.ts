@@ -3,36 +3,18 @@
  * stderr.
  */
 import { accessSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { loadavg, tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { boot, type BootOptions } from './bench/boot.ts'
-import { type Calibration, medianCalibration, parseCalibration } from './bench/calibration.ts'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Bench } from './bench/bench.ts'
 import { formatComparison } from './bench/compare.ts'
-import { compile } from './bench/compile.ts'
-import { compileFloor, parseFloor } from './bench/floor.ts'
-import type { GuestTask, GuestWork } from './bench/guest.ts'
-import { IPTABLES_PROBE, probeReason } from './bench/iptables-probe.ts'
-import { type Disturbance, takeProcessor } from './bench/machine.ts'
-import { type BenchOptions, parseBenchOptions } from './bench/options.ts'
-import { appendRun, commitOf, readRuns, type Run } from './bench/record.ts'
+import { parseBenchOptions } from './bench/options.ts'
+import { appendRun, readRuns, type Run } from './bench/record.ts'
 import { COLOURED, formatMachine, formatReport, formatTrust, PLAIN } from './bench/report.ts'
-import { formatJson, type Measured, type Mode, type Repetitions, type Subject, summarise } from './bench/result.ts'
-import { percentile } from './bench/statistics.ts'
-import { reasonsAgainst } from './bench/trust.ts'
-import { bundle } from './bundle.ts'
-import { CHOICE_VARIABLE, chosenKernel, describeKernel, type KernelChoice } from './kernel/choice.ts'
+import { type BenchResult, formatJson } from './bench/result.ts'
+import { CHOICE_VARIABLE, chosenKernel } from './kernel/choice.ts'
+import { endWithParent } from './parent.ts'
 
 const ROOT = join(import.meta.dirname, '..')
-const FLOOR_TIMEOUT_MS = 300_000
-const PROBE_TIMEOUT_MS = 60_000
-/**
- * Up to this many Services a cold start and a floor are short, and a wait of the kernel more or less shows in them, so both are
- * measured more often: cold starts in fresh boots, floors in network namespaces of their own in one boot.
- */
-const SHORT_SERVICES = 2_000
-const COLD_STARTS_A_REPEAT = 3
-const FLOORS_IN_A_BOOT = 5
-
 const say = (text: string): void => {
   process.stderr.write(`${text}\n`)
 }
@@ -56,12 +38,16 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => abort.abort())
+  endWithParent(abort)
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-bench-'))
   // Inside the repository: the bundle finds koffi in its node_modules.
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   const bundled = mkdtempSync(join(ROOT, '.cache/bench-'))
   try {
-    const bench = new Bench({ options, choice, folder, bundled, kubeProxy, signal: abort.signal })
+    const onSize = (results: readonly BenchResult[]): void => {
+      if (options.output === 'json') for (const result of results) process.stdout.write(`${formatJson(result)}\n`)
+    }
+    const bench = new Bench({ options, choice, folder, bundled, kubeProxy, signal: abort.signal, onSize })
     print(await bench.run())
     return 0
   } catch (error) {
@@ -90,234 +76,16 @@ function compareLastTwo(file: string): number {
   }
 }
 
+/** Each size has been printed already as a line of JSON where that was asked for. */
 function print(run: Run): void {
   const { output, jsonFile } = run.options
   if (output === 'json') {
-    for (const result of run.results) process.stdout.write(`${formatJson(result)}\n`)
     say(`${formatMachine(run, PLAIN)}\n\n${formatTrust(run, PLAIN)}`)
   } else {
     const coloured = process.stdout.isTTY && !process.env['NO_COLOR']
     process.stdout.write(`${formatReport(run, coloured ? COLOURED : PLAIN)}\n`)
   }
   if (jsonFile !== undefined) appendRun(jsonFile, run)
-}
-
-interface BenchSetting {
-  readonly options: BenchOptions
-  readonly choice: KernelChoice
-  /** For what the host and the guest write. */
-  readonly folder: string
-  /** For the bundle. */
-  readonly bundled: string
-  readonly kubeProxy: string | undefined
-  readonly signal: AbortSignal
-}
-
-class Bench {
-  readonly #setting: BenchSetting
-  readonly #disturbances: Disturbance[] = []
-  readonly #calibrations: Calibration[] = []
-  #release: string | null = null
-  #boots: BootOptions
-
-  constructor(setting: BenchSetting) {
-    this.#setting = setting
-    this.#boots = { choice: setting.choice, cwd: ROOT, signal: setting.signal }
-  }
-
-  async run(): Promise<Run> {
-    const { options, choice, folder, kubeProxy } = this.#setting
-    const at = new Date().toISOString()
-    const average = loadavg()
-    const modes = await this.#possibleModes()
-    const calibrate = await compile(join(import.meta.dirname, 'bench/calibrate.c'), folder)
-    if ('missing' in calibrate) say(`No calibration: ${calibrate.missing}`)
-    const floor = modes.includes('ipvs') ? await compileFloor(folder, process.env) : { missing: '' }
-    if ('missing' in floor && floor.missing !== '') say(`No floor: ${floor.missing}`)
-    const programs = {
-      'kube-ipvs': options.proxy === undefined ? await this.#bundle() : '',
-      'kube-proxy': kubeProxy === undefined ? '' : resolve(kubeProxy),
-      other: options.proxy ?? '',
-    }
-    const freeCalibration =
-      'missing' in calibrate || options.native ? undefined : await this.#calibrateFree(calibrate.program)
-    const machine = await takeProcessor(choice.kind !== 'host')
-    this.#boots = { ...this.#boots, processor: { number: machine.processor, realTime: machine.realTime } }
-    say(
-      `Kernel: ${describeKernel(choice)}; everything is kept on processor ${machine.processor} of ${machine.processors}`,
-    )
-    const scripts = {
-      calibrate: 'missing' in calibrate ? undefined : calibrate.program,
-      floor: 'missing' in floor ? undefined : floor.program,
-    }
-    const results = []
-    for (const services of options.sizes) results.push(...(await this.#size(services, modes, programs, scripts)))
-    const reasons = reasonsAgainst({
-      realTime: machine.realTime,
-      disturbances: this.#disturbances,
-      calibrations: this.#calibrations,
-      results,
-    })
-    return {
-      at,
-      commit: commitOf(ROOT),
-      kernel: { kind: options.native ? 'native' : choice.kind, release: this.#release },
-      machine,
-      load: { average, ...medianDisturbance(this.#disturbances) },
-      calibration: medianCalibration(this.#calibrations) ?? null,
-      freeCalibration: freeCalibration ?? null,
-      trusted: reasons.length === 0,
-      reasons,
-      options,
-      results,
-    }
-  }
-
-  /** Those that were asked for, without iptables mode where the kernel cannot have it; rejects when nothing is left. */
-  async #possibleModes(): Promise<readonly Mode[]> {
-    const { modes, native } = this.#setting.options
-    if (!modes.includes('iptables')) return modes
-    const probe = ['unshare', '--net', 'sh', '-c', IPTABLES_PROBE]
-    const { code, stdout } = await boot(probe, PROBE_TIMEOUT_MS, this.#boots)
-    if (code === 0) return modes
-    const where = native ? "this machine's own kernel" : 'this kernel'
-    const problem = `${where} does not take the rules of iptables mode: ${probeReason(stdout)}.`
-    const rest = modes.filter((mode) => mode !== 'iptables')
-    if (rest.length === 0) throw new Error(`${problem[0]?.toUpperCase()}${problem.slice(1)}`)
-    say(`iptables mode is not measured: ${problem}`)
-    return rest
-  }
-
-  /** Repetitions of all subjects take turns, so that what slows the machine down for a while slows all of them down. */
-  async #size(
-    services: number,
-    modes: readonly Mode[],
-    programs: Readonly<Record<Subject['program'], string>>,
-    scripts: { readonly calibrate: string | undefined; readonly floor: string | undefined },
-  ): Promise<ReturnType<typeof summarise>[]> {
-    const { options, kubeProxy } = this.#setting
-    const subjects = subjectsOf(modes, options.proxy !== undefined, kubeProxy !== undefined)
-    const floors: number[] = []
-    const measured = new Map<Subject, Measured[]>(subjects.map((subject) => [subject, []]))
-    for (let repeat = 0; repeat < options.repeats; repeat++) {
-      floors.push(...(await this.#floor(services, scripts)))
-      for (const subject of subjects) {
-        const task = this.#task(subject, services, programs[subject.program], repeat === 0 ? 'whole' : 'repeated')
-        measured.get(subject)?.push(await this.#measure(task))
-      }
-      const coldStarts = services <= SHORT_SERVICES ? COLD_STARTS_A_REPEAT - 1 : 0
-      for (let index = 0; index < coldStarts; index++)
-        for (const subject of subjects)
-          measured
-            .get(subject)
-            ?.push(await this.#measure(this.#task(subject, services, programs[subject.program], 'cold')))
-    }
-    for (const subject of subjects) {
-      const counts = await this.#count(this.#task(subject, services, programs[subject.program], 'counted'))
-      const [first, ...rest] = measured.get(subject) ?? []
-      if (first !== undefined) measured.set(subject, [{ ...first, ...counts }, ...rest])
-    }
-    const repetitionsOf = (subject: Subject): Repetitions => ({ ...subject, measured: measured.get(subject) ?? [] })
-    return subjects.map((subject) => {
-      const other = subjects.find((one) => one.program === 'kube-proxy' && one.mode === subject.mode)
-      return summarise(
-        repetitionsOf(subject),
-        subject.mode === 'ipvs' ? floors : [],
-        other === undefined || other === subject ? undefined : repetitionsOf(other),
-      )
-    })
-  }
-
-  #task(subject: Subject, services: number, command: string, work: GuestWork): GuestTask {
-    const { endpoints, changes, idleSeconds, slope, nodeFlags, profile } = this.#setting.options
-    const folder = mkdtempSync(join(this.#setting.folder, 'boot-'))
-    return {
-      ...subject,
-      services,
-      endpoints,
-      changes,
-      idleSeconds,
-      slope,
-      nodeFlags,
-      folder,
-      command,
-      work,
-      ...(profile === undefined ? {} : { profile }),
-    }
-  }
-
-  async #bundle(): Promise<string> {
-    const { options, bundled } = this.#setting
-    return (await bundle({ directory: bundled, minify: options.profile === undefined })).entry
-  }
-
-  async #calibrateFree(program: string): Promise<Calibration | undefined> {
-    return parseCalibration((await boot([program], FLOOR_TIMEOUT_MS, this.#boots)).stdout)
-  }
-
-  /** Calibrates and writes the floor; the times of the floors in milliseconds. */
-  async #floor(
-    services: number,
-    { calibrate, floor }: { readonly calibrate: string | undefined; readonly floor: string | undefined },
-  ): Promise<number[]> {
-    const { endpoints } = this.#setting.options
-    const times = floor === undefined ? 0 : services <= SHORT_SERVICES ? FLOORS_IN_A_BOOT : 1
-    const script = [
-      'uname -r',
-      ...(calibrate === undefined ? [] : [calibrate]),
-      ...Array.from(
-        { length: times },
-        () => `unshare --net sh -c 'ip link set lo up && exec ${floor} ${services} ${endpoints}' || exit; sleep 0.2`,
-      ),
-    ]
-    const { code, stdout, disturbance } = await boot(['sh', '-c', script.join('\n')], FLOOR_TIMEOUT_MS, this.#boots)
-    if (code !== 0) throw new Error(`the floor of ${services} Services ended with code ${code}`)
-    if (disturbance !== undefined) this.#disturbances.push(disturbance)
-    this.#release = stdout.split('\n', 1)[0] ?? null
-    const calibration = parseCalibration(stdout)
-    if (calibration !== undefined) this.#calibrations.push(calibration)
-    const floors = stdout.split('\n').flatMap((line) => parseFloor(line) ?? [])
-    if (floors.length > 0) say(`  ${services} x ${endpoints}, floor: ${floors.map((ms) => ms.toFixed(1)).join(' ')} ms`)
-    return floors
-  }
-
-  async #measure(task: GuestTask): Promise<Measured> {
-    const timeoutMs = 1_800_000 + task.idleSeconds * 1000 + (task.slope ? 3_600_000 : 0)
-    const { code, stdout, disturbance } = await boot(commandOf(task), timeoutMs, this.#boots)
-    if (code !== 0)
-      throw new Error(
-        `the measurement of ${task.program} in ${task.mode} mode at ${task.services} Services ended with code ${code}`,
-      )
-    if (disturbance !== undefined) this.#disturbances.push(disturbance)
-    return JSON.parse(stdout) as Measured // written by bench/guest.ts
-  }
-
-  /** Nothing where strace does not work: the counts stay null. */
-  async #count(task: GuestTask): Promise<Measured> {
-    const { code, stdout } = await boot(commandOf(task), 1_800_000, this.#boots)
-    if (code === 0) return JSON.parse(stdout) as Measured // written by bench/guest.ts
-    say(`System calls of ${task.program} in ${task.mode} mode were not counted at ${task.services} Services.`)
-    return {}
-  }
-}
-
-const commandOf = (task: GuestTask): string[] => [
-  process.execPath,
-  join(ROOT, 'dev/bench/guest.ts'),
-  JSON.stringify(task),
-]
-
-/** In each mode our own program (or the one that --proxy names), and kube-proxy beside it. */
-function subjectsOf(modes: readonly Mode[], isOther: boolean, withKubeProxy: boolean): Subject[] {
-  return modes.flatMap((mode: Mode): Subject[] => [
-    { program: isOther ? 'other' : 'kube-ipvs', mode },
-    ...(withKubeProxy ? [{ program: 'kube-proxy', mode } as const] : []),
-  ])
-}
-
-function medianDisturbance(all: readonly Disturbance[]): Disturbance {
-  const median = (pick: (one: Disturbance) => number): number => percentile(all.map(pick), 0.5) ?? 0
-  return { othersPercent: median((one) => one.othersPercent), stealPercent: median((one) => one.stealPercent) }
 }
 
 function isExecutable(path: string): boolean {

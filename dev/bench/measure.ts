@@ -27,9 +27,10 @@ export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'change
 /** As long as the table may take to be complete, and under strace. */
 const COLD_START_MS = 600_000
 const COUNTED_COLD_START_MS = 900_000
-const CHANGE_MS = 60_000
-const BURST_MS = 120_000
-/** As long as all single changes may take together, for slow programs. */
+/** As long as one change or burst may take: kube-proxy goes through all Services for each. */
+const CHANGE_MS = 600_000
+const BURST_MS = 600_000
+/** After so long no further change is made. */
 const CHANGES_MS = 60_000
 /** Until drains are over and everything rests. */
 const SETTLE_MS = 4_000
@@ -95,9 +96,9 @@ export async function countSystemCalls(
     const coldStartSystemCalls = await stopCold()
     await sleep(SETTLE_MS)
     const stopChanges = await startCounting(program.pid, file)
-    const changes = Math.min(options.changes, COUNTED_CHANGES)
-    for (let index = 0; index < changes; index++)
-      await table.whenAdded(await api.change(), monotonicMs() + 10 * CHANGE_MS)
+    let changes = 0
+    for (const endMs = monotonicMs() + CHANGES_MS; changes < COUNTED_CHANGES && monotonicMs() < endMs; changes++)
+      if ((await table.whenAdded(await api.change(), monotonicMs() + CHANGE_MS)) === undefined) break
     await sleep(SETTLE_MS)
     const changeCalls = await stopChanges()
     say(`${coldStartSystemCalls ?? 'no'} system calls at the start, ${changeCalls ?? 'none'} for ${changes} changes`)
