@@ -2,7 +2,6 @@
  * A whole run: the boots of all sizes, programs and repetitions one after the other, and what they make together. Repetitions of the
  * programs take turns, so that what slows the machine down for a while slows all of them down.
  */
-import { mkdtempSync } from 'node:fs'
 import { loadavg } from 'node:os'
 import { join, resolve } from 'node:path'
 import { bundle } from '../bundle.ts'
@@ -38,7 +37,7 @@ const say = (text: string): void => {
 export interface BenchSetting {
   readonly options: BenchOptions
   readonly choice: KernelChoice
-  /** For what the host and the guest write. */
+  /** For compiled programs. */
   readonly folder: string
   /** For the bundle. */
   readonly bundled: string
@@ -169,7 +168,6 @@ export class Bench {
 
   #task(subject: Subject, services: number, command: string, work: GuestWork): GuestTask {
     const { endpoints, changes, idleSeconds, slope, nodeFlags, profile } = this.#setting.options
-    const folder = mkdtempSync(join(this.#setting.folder, 'boot-'))
     return {
       ...subject,
       services,
@@ -178,7 +176,6 @@ export class Bench {
       idleSeconds,
       slope,
       nodeFlags,
-      folder,
       command,
       work,
       ...(profile === undefined ? {} : { profile }),

@@ -1,10 +1,10 @@
 /**
  * The part of the bench that runs in the measured kernel: API server, the program measured, and this process that looks on.
- * Prints one line of JSON (Measured) on stdout. A guest sees the host's files, so all that is written here goes into the folder
- * that the host deletes.
+ * Prints one line of JSON (Measured) on stdout. All that is written goes into memory of the guest: its other files are the host's,
+ * and a log line that waits for the host's disk shows in every time.
  */
 import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ApiServer } from './api-server.ts'
 import { IptablesTable } from './iptables-table.ts'
@@ -24,8 +24,6 @@ export interface GuestTask
     Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope' | 'nodeFlags' | 'profile'> {
   readonly work: GuestWork
   readonly services: number
-  /** For configuration, logs and readings. */
-  readonly folder: string
   /** The bundle's entry, kube-proxy's path, or the command line that --proxy names. */
   readonly command: string
 }
@@ -39,7 +37,8 @@ ip link add eth0 type dummy 2>/dev/null && ip link set eth0 up && ip address add
   ip address add ${NODE_ADDRESS}/32 dev lo`
 
 async function main(task: GuestTask): Promise<void> {
-  const { services, endpoints, folder } = task
+  const { services, endpoints } = task
+  const folder = mkdtempSync('/run/kube-ipvs-bench-')
   execFileSync('sh', ['-ec', ADD_ADDRESS])
   const api = await ApiServer.start(services, endpoints, NODE_NAME)
   const table = new TableView(task.mode === 'ipvs' ? await IpvsTable.open() : new IptablesTable())

@@ -96,8 +96,9 @@ export async function countSystemCalls(
     const coldStartSystemCalls = await stopCold()
     await sleep(SETTLE_MS)
     const stopChanges = await startCounting(program.pid, file)
+    const most = Math.min(options.changes, COUNTED_CHANGES)
     let changes = 0
-    for (const endMs = monotonicMs() + CHANGES_MS; changes < COUNTED_CHANGES && monotonicMs() < endMs; changes++)
+    for (const endMs = monotonicMs() + CHANGES_MS; changes < most && monotonicMs() < endMs; changes++)
       if ((await table.whenAdded(await api.change(), monotonicMs() + CHANGE_MS)) === undefined) break
     await sleep(SETTLE_MS)
     const changeCalls = await stopChanges()

@@ -38,6 +38,9 @@ const PAUSE_FACTOR = 25
 /** Between two looks at the one endpoint that is about to appear, as above. */
 const POLL_MS = 0.3
 const POLL_FACTOR = 3
+/** After so long there is no hurry any more. */
+const SLOW_MS = 500
+const SLOW_POLL_MS = 5
 
 export class TableView {
   readonly #table: SeenTable
@@ -79,19 +82,24 @@ export class TableView {
     }
   }
 
-  /** Resolves to the time at which the added endpoint took connections, or undefined. Nothing else runs in this process meanwhile. */
+  /**
+   * Resolves to the time at which the added endpoint took connections, or undefined. Nothing else runs in this process in the first
+   * half second.
+   */
   async whenAdded(
     change: { readonly expected: readonly Expected[]; readonly added: string },
     deadlineMs: number,
   ): Promise<number | undefined> {
     const [expected] = change.expected
     if (expected === undefined) return undefined
+    const slowMs = monotonicMs() + SLOW_MS
     for (;;) {
       const lookedMs = monotonicMs()
       if (await this.#table.hasEndpoint(expected, change.added)) return monotonicMs()
       const nowMs = monotonicMs()
       if (nowMs > deadlineMs) return undefined
-      pause(Math.max(POLL_MS, (nowMs - lookedMs) * POLL_FACTOR))
+      if (nowMs > slowMs) await sleep(SLOW_POLL_MS)
+      else pause(Math.max(POLL_MS, (nowMs - lookedMs) * POLL_FACTOR))
     }
   }
 }

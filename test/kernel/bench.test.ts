@@ -1,0 +1,99 @@
+/** The part of the bench that runs in the measured kernel, at a size that takes seconds. */
+import assert from 'node:assert/strict'
+import { execFile, execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { promisify } from 'node:util'
+import type { GuestTask } from '../../dev/bench/guest.ts'
+import { IptablesTable } from '../../dev/bench/iptables-table.ts'
+import type { Measured } from '../../dev/bench/result.ts'
+import type { Expected } from '../../dev/bench/table-view.ts'
+import { NODE_FLAGS } from '../../dev/node-flags.ts'
+import { needs } from './needs.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const run = promisify(execFile)
+
+async function measured(task: Pick<GuestTask, 'mode' | 'work'>): Promise<Measured> {
+  const whole: GuestTask = {
+    program: 'kube-ipvs',
+    services: 20,
+    endpoints: 2,
+    changes: 2,
+    idleSeconds: 1,
+    slope: false,
+    nodeFlags: NODE_FLAGS,
+    command: process.env['KUBE_IPVS_PROGRAM'] ?? join(ROOT, 'src/main.ts'),
+    ...task,
+  }
+  // A network namespace of its own stands for the fresh boot.
+  const { stdout } = await run('unshare', [
+    ...['--net', '--', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh'],
+    ...[process.execPath, join(ROOT, 'dev/bench/guest.ts'), JSON.stringify(whole)],
+  ])
+  return JSON.parse(stdout) as Measured // what guest.ts prints
+}
+
+function assertColdStart(result: Measured): void {
+  assert.equal(result.services, 20)
+  assert.ok((result.coldStartMs ?? 0) > 0)
+  assert.ok((result.coldStartCpuMs ?? 0) > 0)
+  assert.ok((result.coldStartMinorFaults ?? 0) > 1_000)
+  assert.ok((result.coldStartContextSwitches ?? 0) > 0)
+  assert.ok((result.coldStartProcesses ?? 0) > 0)
+  // Twenty Services with as many EndpointSlices, in protobuf.
+  assert.ok((result.coldStartApiBytes ?? 0) > 20_000, String(result.coldStartApiBytes))
+}
+
+describe('the bench in its guest', { concurrency: true }, () => {
+  it('times a cold start in ipvs mode and counts what it took', async () => {
+    const result = await measured({ mode: 'ipvs', work: 'repeated' })
+    assertColdStart(result)
+    assert.equal(result.changes, 2)
+    assert.equal(result.messagesPerChange, 4)
+    assert.ok((result.apiBytesPerChange ?? 0) > 500)
+  })
+
+  it('times a cold start in iptables mode', needs('iptables-nft'), async () =>
+    assertColdStart(await measured({ mode: 'iptables', work: 'cold' })),
+  )
+
+  it('counts the system calls of a start and of a change', needs('program:strace'), async () => {
+    const { coldStartSystemCalls, systemCallsPerChange } = await measured({ mode: 'ipvs', work: 'counted' })
+    assert.ok((coldStartSystemCalls ?? 0) > 1_000, String(coldStartSystemCalls))
+    assert.ok((systemCallsPerChange ?? 0) > 0, String(systemCallsPerChange))
+  })
+})
+
+describe('IptablesTable', needs('iptables-nft'), () => {
+  // The first 16 letters of base32 of the SHA-256 of 'bench-0/service-0:httptcp', and of that with the endpoint at its end.
+  const SERVICE = 'KUBE-SVC-SCO22T3NUTFLXREX'
+  const expected: Expected = {
+    port: 'bench-0/service-0:http',
+    address: '10.96.0.10',
+    endpoints: new Set(['10.128.0.0:8080']),
+  }
+
+  it('finds a Service port once its chain leads to exactly its endpoints and KUBE-SERVICES leads to it', async () => {
+    const table = new IptablesTable()
+    try {
+      assert.equal(await table.isThere(expected), false)
+      assert.deepEqual(await table.missing([expected]), [expected])
+      const restore = (rules: string): Buffer =>
+        execFileSync('iptables-nft-restore', ['--noflush'], { input: `*nat\n${rules}\nCOMMIT\n` })
+      restore(`:${SERVICE} - [0:0]
+:KUBE-SEP-DL3LIKEASCTWTRVV - [0:0]
+-A ${SERVICE} -m comment --comment "bench-0/service-0:http -> 10.128.0.0:8080" -j KUBE-SEP-DL3LIKEASCTWTRVV`)
+      assert.equal(await table.isThere(expected), true)
+      assert.equal(await table.hasEndpoint(expected, '10.128.0.0:8080'), true)
+      assert.equal(await table.hasEndpoint(expected, '10.128.0.1:8080'), false)
+      assert.deepEqual(await table.missing([expected]), [expected])
+      restore(`:KUBE-SERVICES - [0:0]
+-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "bench-0/service-0:http cluster IP" -m tcp --dport 80 -j ${SERVICE}`)
+      assert.deepEqual(await table.missing([expected]), [])
+      assert.equal(await table.isThere({ ...expected, endpoints: new Set() }), false)
+    } finally {
+      table.close()
+    }
+  })
+})
