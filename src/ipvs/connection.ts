@@ -9,19 +9,7 @@ import { KernelError } from '../netlink/errors.ts'
 import { resolveFamily } from '../netlink/generic.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { IpvsBatch } from './batch.ts'
-import {
-  beginIpvs,
-  type DaemonState,
-  decodeDaemon,
-  decodeInfo,
-  decodeTimeouts,
-  encodeDaemon,
-  encodeDaemonState,
-  encodeTimeouts,
-  type IpvsInfo,
-  type SyncDaemon,
-  type Timeouts,
-} from './codec.ts'
+import { beginIpvs, decodeInfo, decodeTimeouts, encodeTimeouts, type IpvsInfo, type Timeouts } from './codec.ts'
 import { IPVS_GENL_NAME, type IpvsCommand } from './codec-constants.ts'
 import { type DecodedDestination, decodeDestination, decodeDestinationStatistics } from './codec-destination.ts'
 import {
@@ -166,19 +154,6 @@ export class IpvsConnection {
   /** Deletes every service of this network namespace, also those that are not ours. */
   flush(options: CallOptions = {}): Promise<void> {
     return this.#command('FLUSH', () => undefined, options)
-  }
-
-  /** The synchronisation daemons that run: none, one or both. */
-  listDaemons(options: DumpOptions = {}): Promise<SyncDaemon[]> {
-    return this.#dump('GET_DAEMON', undefined, decodeDaemon, options)
-  }
-
-  startDaemon(daemon: SyncDaemon, options: CallOptions = {}): Promise<void> {
-    return this.#command('NEW_DAEMON', (batch) => encodeDaemon(batch, daemon), options)
-  }
-
-  stopDaemon(state: DaemonState, options: CallOptions = {}): Promise<void> {
-    return this.#command('DEL_DAEMON', (batch) => encodeDaemonState(batch, state), options)
   }
 
   /** Closes the netlink connection; calls that run or wait reject with `netlink-closed`. */

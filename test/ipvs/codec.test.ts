@@ -4,15 +4,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import {
-  beginIpvs,
-  decodeDaemon,
-  decodeInfo,
-  decodeTimeouts,
-  encodeDaemon,
-  encodeDaemonState,
-  encodeTimeouts,
-} from '../../src/ipvs/codec.ts'
+import { beginIpvs, decodeInfo, decodeTimeouts, encodeTimeouts } from '../../src/ipvs/codec.ts'
 import {
   decodeDestination,
   decodeDestinationStatistics,
@@ -118,37 +110,6 @@ describe('IPVS requests', () => {
       (b) => (beginIpvs(b, FAMILY_ID, 'DEL_DEST'), encodeServiceId(b, DNS6), encodeDestinationId(b, SERVER6)),
       `6c000000 1700 0100 00000000 00000000  07010000  3000 0180 ${ID6}
        2800 0280 0600 0b00 0a000000  1400 0100 fd010000 00000000 00000000 00000005  0600 0200 14e90000`,
-    ],
-    [
-      'NEW_DAEMON with every attribute',
-      (b) => (
-        beginIpvs(b, FAMILY_ID, 'NEW_DAEMON'),
-        encodeDaemon(b, {
-          state: 'backup',
-          interfaceName: 'lo',
-          syncId: 5,
-          maxPayloadBytes: 1400,
-          group: '224.0.0.82',
-          port: 8849,
-          ttl: 3,
-        })
-      ),
-      `50000000 1700 0100 00000000 00000000  09010000  3c00 0380 0800 0100 02000000  0700 0200 6c6f0000  0800 0300 05000000
-       0600 0400 78050000  0800 0500 e0000052  0600 0700 91220000  0500 0800 03000000`,
-    ],
-    [
-      'NEW_DAEMON with an IPv6 group',
-      (b) => (
-        beginIpvs(b, FAMILY_ID, 'NEW_DAEMON'),
-        encodeDaemon(b, { state: 'master', interfaceName: 'lo', syncId: 0, group: 'ff02::1' })
-      ),
-      `44000000 1700 0100 00000000 00000000  09010000  3000 0380 0800 0100 01000000  0700 0200 6c6f0000  0800 0300 00000000
-       1400 0600 ff020000 00000000 00000000 00000001`,
-    ],
-    [
-      'DEL_DAEMON',
-      (b) => (beginIpvs(b, FAMILY_ID, 'DEL_DAEMON'), encodeDaemonState(b, 'master')),
-      '20000000 1700 0100 00000000 00000000  0a010000  0c00 0380 0800 0100 01000000',
     ],
     [
       'SET_CONFIG',
@@ -309,7 +270,7 @@ describe('IPVS replies', () => {
     })
   })
 
-  it('decodeInfo, decodeTimeouts and decodeDaemon read what Linux 7.2 answers', () => {
+  it('decodeInfo and decodeTimeouts read what Linux 7.2 answers', () => {
     assert.deepEqual(
       decodeInfo(onlyMessage(hex('24000000 17000000 07000000 49000000 0e010000 08000100 01020100 08000200 00010000'))),
       {
@@ -329,17 +290,6 @@ describe('IPVS replies', () => {
         udpSeconds: 300,
       },
     )
-    const daemon =
-      '50000000 17000200 06000000 49000000 09010000 3c000300 08000100 01000000 07000200 6c6f0000 08000300 05000000 06000400 c0050000 06000700 90220000 05000800 01000000 08000500 e0000051'
-    assert.deepEqual(decodeDaemon(onlyMessage(hex(daemon))), {
-      state: 'master',
-      interfaceName: 'lo',
-      syncId: 5,
-      maxPayloadBytes: 1472,
-      port: 8848,
-      ttl: 1,
-      group: '224.0.0.81',
-    })
   })
 
   const refused: readonly (readonly [string, () => unknown])[] = [
@@ -347,10 +297,6 @@ describe('IPVS replies', () => {
     ['no service', () => decodeService(reply(1, 2, ...SERVICE4))],
     ['no destination', () => decodeDestination(reply(5, 1, ...DESTINATION4), 'IPv4')],
     ['an address of 4 bytes', () => decodeDestination(reply(5, 2, '0800 0100 0af40005', ...DESTINATION4), 'IPv4')],
-    [
-      'an unknown daemon state',
-      () => decodeDaemon(reply(9, 3, '0800 0100 03000000 0500 0200 00000000 0800 0300 00000000')),
-    ],
     ...SERVICE4.map(
       (_, skip) =>
         [
@@ -421,7 +367,6 @@ describe('IPVS replies', () => {
           decodeServiceStatistics,
           (m: ReceivedMessage) => decodeDestination(m, 'IPv6'),
           decodeDestinationStatistics,
-          decodeDaemon,
           decodeInfo,
           decodeTimeouts,
         ]

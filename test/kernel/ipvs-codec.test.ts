@@ -302,31 +302,6 @@ describe('IPVS on a real kernel', () => {
     await assert.rejects(ipvs.zero(service('IPv6', 'udp')), { code: 'ESRCH' })
   })
 
-  it('sync daemons are started, listed with every attribute and stopped', async () => {
-    const master = {
-      state: 'master',
-      interfaceName: 'lo',
-      syncId: 5,
-      maxPayloadBytes: 1400,
-      group: '224.0.0.82',
-      port: 8849,
-      ttl: 3,
-    } as const
-    await ipvs.startDaemon(master)
-    try {
-      assert.deepEqual(await ipvs.listDaemons(), [master])
-      assert.match(
-        ipvsadm('-L', '--daemon')[0] ?? '',
-        /^master sync daemon \(mcast=lo, syncid=5, maxlen=1400, group=224\.0\.0\.82, port=8849, ttl=3\)$/,
-      )
-      await assert.rejects(ipvs.startDaemon(master), { code: 'EEXIST' })
-    } finally {
-      await ipvs.stopDaemon('master')
-    }
-    assert.deepEqual(await ipvs.listDaemons(), [])
-    await assert.rejects(ipvs.stopDaemon('backup'), { code: 'ESRCH' })
-  })
-
   it('flush deletes everything', async () => {
     const batch = ipvs.batch()
     for (const [fields] of ALL_SERVICES) batch.addService(fields)
