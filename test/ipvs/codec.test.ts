@@ -5,15 +5,10 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { beginIpvs, decodeInfo, decodeTimeouts, encodeTimeouts } from '../../src/ipvs/codec.ts'
-import {
-  decodeDestination,
-  decodeDestinationStatistics,
-  encodeDestination,
-  encodeDestinationId,
-} from '../../src/ipvs/codec-destination.ts'
+import { decodeDestination, encodeDestination, encodeDestinationId } from '../../src/ipvs/codec-destination.ts'
 import {
   decodeService,
-  decodeServiceStatistics,
+  decodeServiceTraffic,
   encodeService,
   encodeServiceId,
   type ServiceFields,
@@ -179,18 +174,7 @@ const DESTINATION4 = [
   '0800 0700 0b000000  0800 0800 0c000000  0800 0900 0d000000',
 ]
 const COUNTS = { activeConnections: 11, inactiveConnections: 12, persistentConnections: 13 }
-const COUNTERS64 = {
-  connections: 1n,
-  inPackets: 2n,
-  outPackets: 3n,
-  inBytes: 0x1_0000_0004n,
-  outBytes: 5n,
-  connectionsPerSecond: 6n,
-  inPacketsPerSecond: 7n,
-  outPacketsPerSecond: 8n,
-  inBytesPerSecond: 9n,
-  outBytesPerSecond: 10n,
-}
+const TRAFFIC64 = [1, 2, 3, 0x1_0000_0004, 5]
 
 /** The same attributes, each with eight more bytes, as hexadecimal text. */
 function lengthened(attributes: Uint8Array): string {
@@ -208,6 +192,13 @@ function lengthened(attributes: Uint8Array): string {
 }
 
 const stats = (text: string, type: string): string => `${(hex(text).length + 4).toString(16)}00 ${type}00 ${text}`
+
+/** The key and the counters that decodeServiceTraffic reads of a reply. */
+function trafficOf(message: ReceivedMessage): readonly [string | undefined, readonly number[]] {
+  const traffic = new Float64Array(5)
+  const key = decodeServiceTraffic(message, traffic)
+  return [key, Array.from(traffic)]
+}
 
 describe('IPVS replies', () => {
   it('decodeService reads IPv4 without the flag that is the kernel’s own', () => {
@@ -250,24 +241,19 @@ describe('IPVS replies', () => {
       assert.equal(decodeDestination(reply(5, 2, ...bytes), 'IPv4')?.realServer.forwarding, forwarding)
     })
 
-  it('statistics are the 64-bit ones when they are there', () => {
+  it('decodeServiceTraffic reads the 64-bit counters when they are there', () => {
     const both = [stats(STATS, '0a'), stats(STATS64, '0c')]
-    assert.deepEqual(decodeServiceStatistics(reply(1, 1, ...SERVICE4, ...both)), COUNTERS64)
-    assert.deepEqual(decodeDestinationStatistics(reply(5, 2, ...DESTINATION4, ...both)), COUNTERS64)
+    assert.deepEqual(trafficOf(reply(1, 1, ...SERVICE4, ...both)), ['10.96.0.1:443/tcp', TRAFFIC64])
   })
 
-  it('statistics are the 32-bit ones otherwise', () => {
-    assert.deepEqual(
-      new Set(Object.values(decodeServiceStatistics(reply(1, 1, ...SERVICE4, stats(STATS, '0a'))))),
-      new Set([7n]),
-    )
+  it('decodeServiceTraffic reads the 32-bit counters otherwise', () => {
+    assert.deepEqual(trafficOf(reply(1, 1, ...SERVICE4, stats(STATS, '0a'))), ['10.96.0.1:443/tcp', [7, 7, 7, 7, 7]])
   })
 
-  it('statistics that are missing or incomplete are refused', () => {
-    assert.throws(() => decodeServiceStatistics(reply(1, 1, ...SERVICE4)), { code: 'netlink-malformed' })
-    assert.throws(() => decodeServiceStatistics(reply(1, 1, ...SERVICE4, stats(STATS64.slice(0, 60), '0c'))), {
-      code: 'netlink-malformed',
-    })
+  it('decodeServiceTraffic names no key of a service that has had no connection', () => {
+    const none = STATS64.replace('0c00 0100 01000000', '0c00 0100 00000000')
+    const [key] = trafficOf(reply(1, 1, ...SERVICE4, stats(none, '0c')))
+    assert.equal(key, undefined)
   })
 
   it('decodeInfo and decodeTimeouts read what Linux 7.2 answers', () => {
@@ -330,8 +316,8 @@ describe('IPVS replies', () => {
     assert.deepEqual(decodeService(reply(1, 1, ...longer(SERVICE6))), { kind: 'address', fields: DNS6 })
     const destination = decodeDestination(reply(5, 2, ...longer(DESTINATION4)), 'IPv4')
     assert.deepEqual(destination, { realServer: SERVER4, ...COUNTS })
-    const statistics = decodeServiceStatistics(reply(1, 1, stats(lengthened(hex(STATS64)), '0c')))
-    assert.deepEqual(statistics, COUNTERS64)
+    const [, traffic] = trafficOf(reply(1, 1, ...SERVICE4, stats(lengthened(hex(STATS64)), '0c')))
+    assert.deepEqual(traffic, TRAFFIC64)
   })
 
   it('a reply whose payload is cut at any byte is whole or refused', () => {
@@ -340,7 +326,6 @@ describe('IPVS replies', () => {
       [reply(1, 1, ...SERVICE6), decodeService],
       [reply(1, 1, ...MARK), decodeService],
       [reply(5, 2, ...DESTINATION4), (each) => decodeDestination(each, 'IPv4')],
-      [reply(1, 1, ...SERVICE4, stats(STATS64, '0c')), decodeServiceStatistics],
     ]
     for (const [whole, decode] of replies)
       for (let length = 16; length < whole.bytes.length; length++)
@@ -364,9 +349,8 @@ describe('IPVS replies', () => {
         const each = onlyMessage(message(FAMILY_ID, 2, 1, new Uint8Array([command, 1, 0, 0, ...bytes])))
         const decoders = [
           decodeService,
-          decodeServiceStatistics,
+          trafficOf,
           (m: ReceivedMessage) => decodeDestination(m, 'IPv6'),
-          decodeDestinationStatistics,
           decodeInfo,
           decodeTimeouts,
         ]

@@ -286,22 +286,6 @@ describe('IPVS on a real kernel', () => {
     assert.match(ipvsadm('-L', '-n')[0] ?? '', new RegExp(`version ${version.replaceAll('.', '\\.')} `))
   })
 
-  it('statistics are read and zeroed', async () => {
-    const id = service('IPv4', 'udp')
-    const batch = ipvs.batch()
-    batch.addService(id)
-    batch.addDestination(id, server('10.244.0.1'))
-    await batch.commit()
-    const [listed] = await ipvs.listServicesWithStatistics()
-    assert.ok(listed?.kind === 'address')
-    assert.equal(listed.statistics.inBytes, 0n)
-    const [destination] = await ipvs.listDestinationsWithStatistics(id)
-    assert.equal(Object.keys(destination?.statistics ?? {}).length, 10)
-    await ipvs.zero(id)
-    await ipvs.zero()
-    await assert.rejects(ipvs.zero(service('IPv6', 'udp')), { code: 'ESRCH' })
-  })
-
   it('flush deletes everything', async () => {
     const batch = ipvs.batch()
     for (const [fields] of ALL_SERVICES) batch.addService(fields)
