@@ -1,8 +1,8 @@
 /**
  * Kernel settings under /proc/sys (and the one of conntrack under /sys): what ipvs mode needs, and how settings are written. A
  * setting that does not exist, or that may not be written, is reported and never fatal; settings are written once, at the start,
- * and what is changed by hand later stays (as in kube-proxy); IPv6 forwarding is never
- * written, because that switches router advertisements off.
+ * and what is changed by hand later stays (as in kube-proxy); IPv6 forwarding is never written, because that
+ * switches router advertisements off.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { Problem } from '../values/errors.ts'
