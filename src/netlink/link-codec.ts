@@ -50,15 +50,6 @@ export function encodeCreateDummy(batch: MessageBatch, name: string): void {
   batch.end()
 }
 
-/** RTM_NEWLINK that sets or clears IFF_UP of an existing interface. */
-export function encodeSetLinkUp(batch: MessageBatch, index: number, up: boolean): void {
-  const at = beginLink(batch, RTM_NEWLINK, 0, 'RTM_NEWLINK')
-  batch.setU32(at + 4, index)
-  batch.setU32(at + 8, up ? IFF_UP : 0)
-  batch.setU32(at + 12, IFF_UP)
-  batch.end()
-}
-
 /** RTM_DELLINK; ENODEV when there is none. */
 export function encodeDeleteLink(batch: MessageBatch, index: number): void {
   const at = beginLink(batch, RTM_DELLINK, 0, 'RTM_DELLINK')
