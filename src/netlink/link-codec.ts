@@ -20,9 +20,6 @@ const IFINFOMSG_BYTES = 16
 /** IFNAMSIZ without the NUL. */
 const MAX_NAME_BYTES = 15
 
-/** IFF_UP of linux/if.h */
-export const IFF_UP = 0x1
-
 /** IFLA_OPERSTATE (RFC 2863): IF_OPER_* of linux/if.h, in the order of their numbers. */
 const OPER_STATES = ['unknown', 'not-present', 'down', 'lower-layer-down', 'testing', 'dormant', 'up'] as const
 export type OperState = (typeof OPER_STATES)[number]

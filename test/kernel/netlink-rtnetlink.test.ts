@@ -19,7 +19,7 @@ import {
   RTNLGRP_LINK,
 } from '../../src/netlink/constants.ts'
 import { KernelError } from '../../src/netlink/errors.ts'
-import { encodeCreateDummy, IFF_UP } from '../../src/netlink/link-codec.ts'
+import { encodeCreateDummy } from '../../src/netlink/link-codec.ts'
 import {
   encodeAddRoute,
   encodeDeleteRoute,
@@ -35,6 +35,8 @@ import { errorMessage } from '../netlink/wire.ts'
 import { until } from '../support/deadline.ts'
 
 const NAME = 'nltest0'
+/** IFF_UP of linux/if.h */
+const IFF_UP = 0x1
 
 function ip(...args: string[]): unknown {
   const text = execFileSync('ip', ['-j', ...args], { encoding: 'utf8' })
