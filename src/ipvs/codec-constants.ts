@@ -20,7 +20,6 @@ export const IPVS_CMD = {
   SET_INFO: 14,
   GET_INFO: 15,
   ZERO: 16,
-  FLUSH: 17,
 } as const
 
 export type IpvsCommand = keyof typeof IPVS_CMD

@@ -55,7 +55,6 @@ const OPERATION: Readonly<Record<IpvsCommand, string>> = {
   SET_INFO: 'IPVS_CMD_SET_INFO',
   GET_INFO: 'IPVS_CMD_GET_INFO',
   ZERO: 'IPVS_CMD_ZERO',
-  FLUSH: 'IPVS_CMD_FLUSH',
 }
 
 /** Attributes of SET_CONFIG. */

@@ -131,11 +131,6 @@ export class IpvsConnection {
     return this.#request('GET_INFO', undefined, decodeInfo, options)
   }
 
-  /** Deletes every service of this network namespace, also those that are not ours. */
-  flush(options: CallOptions = {}): Promise<void> {
-    return this.#command('FLUSH', () => undefined, options)
-  }
-
   /** Closes the netlink connection; calls that run or wait reject with `netlink-closed`. */
   close(): void {
     this.#netlink.close()

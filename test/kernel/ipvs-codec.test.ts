@@ -99,9 +99,9 @@ describe('IPVS on a real kernel', () => {
 
   before(async () => {
     ipvs = await IpvsConnection.open(openNetlinkConnection(NETLINK_GENERIC))
-    await ipvs.flush()
+    ipvsadm('-C')
   })
-  afterEach(() => ipvs.flush())
+  afterEach(() => void ipvsadm('-C'))
   after(() => ipvs.close())
 
   it('addService writes every field as ipvsadm shows it, and listServices reads it back', async () => {
@@ -283,14 +283,6 @@ describe('IPVS on a real kernel', () => {
   it('info tells the version that ipvsadm prints', async () => {
     const { version } = await ipvs.info()
     assert.match(ipvsadm('-L', '-n')[0] ?? '', new RegExp(`version ${version.replaceAll('.', '\\.')} `))
-  })
-
-  it('flush deletes everything', async () => {
-    const batch = ipvs.batch()
-    for (const [fields] of ALL_SERVICES) batch.addService(fields)
-    await batch.commit()
-    await ipvs.flush()
-    assert.deepEqual(await ipvs.listServices(), [])
   })
 
   it('lists thousands of services over many datagrams', async () => {
