@@ -1,24 +1,11 @@
 /**
- * The configuration file on disk.
- * What could break: a file that cannot be read is an error like any other of the configuration, never an exception.
+ * The configuration file on disk. A file that cannot be read is an error like any other of the configuration, never an exception.
  */
 import { open } from 'node:fs/promises'
 import { MOST_CHARACTERS, TOO_LONG } from './document.ts'
-import {
-  type ConfigurationResult,
-  type DecodedConfiguration,
-  decodeConfiguration,
-  loadConfiguration,
-  type Refused,
-} from './load.ts'
+import { type DecodedConfiguration, decodeConfiguration, type Refused } from './load.ts'
 
-/** Reads and checks the file; all that can go wrong with it comes back as problems that name it. */
-export async function readConfigurationFile(path: string, signal?: AbortSignal): Promise<ConfigurationResult> {
-  const text = await readText(path, signal)
-  return typeof text === 'string' ? loadConfiguration(text, path) : text
-}
-
-/** Reads the file; flags may still change what is in it. */
+/** Reads the file, which flags may still change; all that can go wrong with it comes back as problems that name it. */
 export async function decodeConfigurationFile(path: string): Promise<DecodedConfiguration | Refused> {
   const text = await readText(path)
   return typeof text === 'string' ? decodeConfiguration(text, path) : text
@@ -35,13 +22,11 @@ const REASONS: Readonly<Record<string, readonly [operation: string, reason: stri
 }
 
 /** The text of a file; devices and the like end somewhere. */
-async function readText(path: string, signal?: AbortSignal): Promise<string | Refused> {
+async function readText(path: string): Promise<string | Refused> {
   let bytes: Buffer
   try {
     bytes = await readBounded(path)
-    signal?.throwIfAborted()
   } catch (cause) {
-    if (signal?.aborted === true) throw cause
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
     const [operation, reason] = REASONS[code] ?? ['open', cause instanceof Error ? cause.message : String(cause)]
     const message = `failed complete: ${operation} ${path}: ${reason}`

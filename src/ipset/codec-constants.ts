@@ -18,7 +18,6 @@ export const IPSET_CMD = {
   PROTOCOL: 1,
   CREATE: 2,
   DESTROY: 3,
-  FLUSH: 4,
   RENAME: 5,
   SWAP: 6,
   LIST: 7,

@@ -44,7 +44,6 @@ const OPERATION: Readonly<Record<IpsetCommand, string>> = {
   PROTOCOL: 'IPSET_CMD_PROTOCOL',
   CREATE: 'IPSET_CMD_CREATE',
   DESTROY: 'IPSET_CMD_DESTROY',
-  FLUSH: 'IPSET_CMD_FLUSH',
   RENAME: 'IPSET_CMD_RENAME',
   SWAP: 'IPSET_CMD_SWAP',
   LIST: 'IPSET_CMD_LIST',
@@ -88,9 +87,9 @@ export function encodeCreate(
   batch.end()
 }
 
-/** IPSET_CMD_DESTROY (IPSET_ERR_BUSY while something refers to it; none there is success) or IPSET_CMD_FLUSH (none there is ENOENT). */
-export function encodeSetCommand(batch: MessageBatch, command: 'DESTROY' | 'FLUSH', name: SetName): void {
-  beginIpset(batch, command, undefined)
+/** IPSET_CMD_DESTROY: IPSET_ERR_BUSY while something refers to the set; success when there is none. */
+export function encodeDestroy(batch: MessageBatch, name: SetName): void {
+  beginIpset(batch, 'DESTROY', undefined)
   batch.string(IPSET_ATTR.SETNAME, name)
   batch.end()
 }

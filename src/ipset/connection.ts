@@ -13,7 +13,7 @@ import {
   encodeList,
   encodePair,
   encodeProtocol,
-  encodeSetCommand,
+  encodeDestroy,
   encodeType,
   type Versions,
 } from './codec.ts'
@@ -143,17 +143,8 @@ export class IpsetConnection {
   /** IPSET_CMD_DESTROY; IPSET_ERR_BUSY while a rule refers to the set. None of that name is success. */
   destroy(name: SetName, options: CallOptions = {}): Promise<void> {
     return this.#command(
-      one((batch) => encodeSetCommand(batch, 'DESTROY', name)),
+      one((batch) => encodeDestroy(batch, name)),
       `ipset destroy ${name}`,
-      options,
-    )
-  }
-
-  /** IPSET_CMD_FLUSH */
-  flush(name: SetName, options: CallOptions = {}): Promise<void> {
-    return this.#command(
-      one((batch) => encodeSetCommand(batch, 'FLUSH', name)),
-      `ipset flush ${name}`,
       options,
     )
   }

@@ -64,6 +64,7 @@ export class WantedServiceChains {
   /** Since `takeRefused` was called last. */
   readonly #refused = new Map<string, CodedError>()
   #fixedDirty = true
+  /** Candidates of all ports together. */
   #endpoints = 0
 
   constructor(settings: ServiceChainSettings) {
@@ -143,11 +144,6 @@ export class WantedServiceChains {
     const rules = this.#ports.get(this.#portOf.get(key) ?? '')?.rules
     for (const chain of rules?.chains.keys() ?? []) yield chainKey('nat', chain)
     for (const chain of rules?.shared.keys() ?? []) yield chain
-  }
-
-  /** Rules wanted at the moment. */
-  get endpointCount(): number {
-    return this.#endpoints
   }
 
   /** @param endpoints how many candidates the port has now */

@@ -1,9 +1,8 @@
 /**
- * Changes of services and destinations, encoded as they are added and sent together: the hot path of every sync.
- * What could break: at most 200 changes fit (MAX_BATCH_MESSAGES); look at `full` before adding. A commit empties the
- * batch also when it rejects.
+ * Changes of services and destinations, encoded as they are added and sent together: the hot path of every sync. A
+ * commit sends at most 200 of them (MAX_BATCH_MESSAGES), and it empties the batch also when it rejects.
  */
-import { MAX_BATCH_MESSAGES, MessageBatch } from '../netlink/batch.ts'
+import { MessageBatch } from '../netlink/batch.ts'
 import type { CallOptions, Outcome } from '../netlink/connection.ts'
 import { beginIpvs } from './codec.ts'
 import type { IpvsCommand } from './codec-constants.ts'
@@ -25,15 +24,6 @@ export class IpvsBatch {
   ) {
     this.#familyId = familyId
     this.#transact = transact
-  }
-
-  /** Changes in it, 0 to 200. */
-  get count(): number {
-    return this.#messages.count
-  }
-
-  get full(): boolean {
-    return this.#messages.count >= MAX_BATCH_MESSAGES
   }
 
   /** IPVS_CMD_NEW_SERVICE; EEXIST when it is there. An unknown scheduler is ENOENT. */

@@ -15,15 +15,11 @@ export const IPVS_CMD = {
   SET_DEST: 6,
   DEL_DEST: 7,
   GET_DEST: 8,
-  NEW_DAEMON: 9,
-  DEL_DAEMON: 10,
-  GET_DAEMON: 11,
   SET_CONFIG: 12,
   GET_CONFIG: 13,
   SET_INFO: 14,
   GET_INFO: 15,
   ZERO: 16,
-  FLUSH: 17,
 } as const
 
 export type IpvsCommand = keyof typeof IPVS_CMD
@@ -32,7 +28,6 @@ export type IpvsCommand = keyof typeof IPVS_CMD
 export const IPVS_CMD_ATTR = {
   SERVICE: 1,
   DEST: 2,
-  DAEMON: 3,
   TIMEOUT_TCP: 4,
   TIMEOUT_TCP_FIN: 5,
   TIMEOUT_UDP: 6,
@@ -71,18 +66,6 @@ export const IPVS_DEST_ATTR = {
   TUN_TYPE: 13,
   TUN_PORT: 14,
   TUN_FLAGS: 15,
-} as const
-
-/** Inside IPVS_CMD_ATTR_DAEMON (IPVS_DAEMON_ATTR_*). */
-export const IPVS_DAEMON_ATTR = {
-  STATE: 1,
-  MCAST_IFN: 2,
-  SYNC_ID: 3,
-  SYNC_MAXLEN: 4,
-  MCAST_GROUP: 5,
-  MCAST_GROUP6: 6,
-  MCAST_PORT: 7,
-  MCAST_TTL: 8,
 } as const
 
 /** Inside the STATS and STATS64 attributes (IPVS_STATS_ATTR_*). */

@@ -12,11 +12,15 @@ import { familyOf, readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
 import { ADDRESS_BYTES, IPVS_CMD, IPVS_CMD_ATTR, IPVS_DEST_ATTR } from './codec-constants.ts'
 import { familyOfNumber } from './codec-service.ts'
-import { decodeStatistics } from './codec-statistics.ts'
-import type { ForwardingMethod, ListedDestination, RealServer, Statistics } from './types.ts'
+import type { ForwardingMethod, RealServer } from './types.ts'
 
 /** A destination as a dump lists it, without its counters of packets and bytes. */
-export type DecodedDestination = Omit<ListedDestination, 'statistics'>
+export interface DecodedDestination {
+  readonly realServer: RealServer
+  readonly activeConnections: number
+  readonly inactiveConnections: number
+  readonly persistentConnections: number
+}
 
 /** IP_VS_CONN_F_MASQ, _LOCALNODE, _TUNNEL, _DROUTE, _BYPASS of linux/ip_vs.h, by number. The kernel takes 5 to 7 as well. */
 const FORWARDING: readonly ForwardingMethod[] = ['masquerade', 'local', 'tunnel', 'route', 'bypass']
@@ -119,11 +123,6 @@ export function decodeDestination(message: ReceivedMessage, serviceFamily: IpFam
     inactiveConnections,
     persistentConnections,
   }
-}
-
-/** Reads the counters of a NEW_DEST message. */
-export function decodeDestinationStatistics(message: ReceivedMessage): Statistics {
-  return decodeStatistics(destinationAttributes(message), IPVS_DEST_ATTR.STATS, IPVS_DEST_ATTR.STATS64)
 }
 
 function putId(batch: MessageBatch, id: Pick<RealServer, 'address' | 'port'>): void {

@@ -12,15 +12,9 @@ import type { ReceivedMessage } from '../netlink/message.ts'
 import { readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, type IpFamily, PROTOCOL_NUMBER, type Protocol } from '../values/protocol.ts'
 import { ADDRESS_BYTES, IPVS_CMD, IPVS_CMD_ATTR, IPVS_SVC_ATTR } from './codec-constants.ts'
-import { decodeStatistics, readTraffic } from './codec-statistics.ts'
+import { readTraffic } from './codec-statistics.ts'
 import { virtualServerKey } from './key.ts'
-import {
-  FLAG_HASHED,
-  type Statistics,
-  type VirtualServerFields,
-  type VirtualServerId,
-  type VirtualServerKey,
-} from './types.ts'
+import { FLAG_HASHED, type VirtualServerFields, type VirtualServerId, type VirtualServerKey } from './types.ts'
 
 /** Identity of a virtual server that takes the packets with a firewall mark instead of an address. */
 export interface FwmarkId {
@@ -137,11 +131,6 @@ export function decodeService(message: ReceivedMessage): DecodedService | undefi
     kind: 'address',
     fields: { family, address, port, protocol, scheduler, flags, timeoutSeconds, netmask, persistenceEngine },
   }
-}
-
-/** Reads the counters of a NEW_SERVICE message. */
-export function decodeServiceStatistics(message: ReceivedMessage): Statistics {
-  return decodeStatistics(serviceAttributes(message), IPVS_SVC_ATTR.STATS, IPVS_SVC_ATTR.STATS64)
 }
 
 /** Reads what `readTraffic` reads of a NEW_SERVICE message; the key is worked out only where there was traffic. */

@@ -1,40 +1,11 @@
 /**
- * Counters of services and destinations: the nested STATS64 attribute (kernel 4.1), else the 32-bit STATS.
- * What could break: in STATS the byte counters are 64 bit already, everything else is 32 bit.
+ * Counters of services: the nested STATS64 attribute (kernel 4.1), else STATS, in which the byte counters have 64 bits already
+ * and everything else has 32.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
-import { netlinkError } from '../netlink/errors.ts'
 import { IPVS_STATS_ATTR } from './codec-constants.ts'
-import type { Statistics } from './types.ts'
 
-const FIELDS: ReadonlyMap<number, keyof Statistics> = new Map<number, keyof Statistics>([
-  [IPVS_STATS_ATTR.CONNS, 'connections'],
-  [IPVS_STATS_ATTR.INPKTS, 'inPackets'],
-  [IPVS_STATS_ATTR.OUTPKTS, 'outPackets'],
-  [IPVS_STATS_ATTR.INBYTES, 'inBytes'],
-  [IPVS_STATS_ATTR.OUTBYTES, 'outBytes'],
-  [IPVS_STATS_ATTR.CPS, 'connectionsPerSecond'],
-  [IPVS_STATS_ATTR.INPPS, 'inPacketsPerSecond'],
-  [IPVS_STATS_ATTR.OUTPPS, 'outPacketsPerSecond'],
-  [IPVS_STATS_ATTR.INBPS, 'inBytesPerSecond'],
-  [IPVS_STATS_ATTR.OUTBPS, 'outBytesPerSecond'],
-])
-
-/**
- * Reads the counters of the service or destination whose attributes `attributes` walks.
- * @param stats and @param stats64 the types of its two nested attributes
- */
-export function decodeStatistics(attributes: AttributeCursor, stats: number, stats64: number): Statistics {
-  let narrow: Statistics | undefined
-  while (attributes.next()) {
-    if (attributes.type === stats64) return decodeCounters(attributes.nested())
-    if (attributes.type === stats) narrow = decodeCounters(attributes.nested())
-  }
-  if (narrow === undefined) throw netlinkError('netlink-malformed', 'IPVS reply without statistics')
-  return narrow
-}
-
-/** The first five of FIELDS: those that only grow. */
+/** The counters that only grow: IPVS_STATS_ATTR.CONNS and the four after it. The others are rates. */
 const TRAFFIC_FIELDS = 5
 
 /**
@@ -62,29 +33,4 @@ export function readTraffic(
     if (is64) return true
   }
   return true
-}
-
-function decodeCounters(attributes: AttributeCursor): Statistics {
-  const counters: { -readonly [field in keyof Statistics]: Statistics[field] } = {
-    connections: 0n,
-    inPackets: 0n,
-    outPackets: 0n,
-    inBytes: 0n,
-    outBytes: 0n,
-    connectionsPerSecond: 0n,
-    inPacketsPerSecond: 0n,
-    outPacketsPerSecond: 0n,
-    inBytesPerSecond: 0n,
-    outBytesPerSecond: 0n,
-  }
-  let found = 0
-  while (attributes.next()) {
-    const field = FIELDS.get(attributes.type)
-    if (field === undefined) continue
-    counters[field] = attributes.length >= 8 ? attributes.u64() : BigInt(attributes.u32())
-    found++
-  }
-  if (found < FIELDS.size)
-    throw netlinkError('netlink-malformed', `IPVS statistics with ${found} of ${FIELDS.size} counters`)
-  return counters
 }

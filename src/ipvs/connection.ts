@@ -9,30 +9,17 @@ import { KernelError } from '../netlink/errors.ts'
 import { resolveFamily } from '../netlink/generic.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { IpvsBatch } from './batch.ts'
-import {
-  beginIpvs,
-  type DaemonState,
-  decodeDaemon,
-  decodeInfo,
-  decodeTimeouts,
-  encodeDaemon,
-  encodeDaemonState,
-  encodeTimeouts,
-  type IpvsInfo,
-  type SyncDaemon,
-  type Timeouts,
-} from './codec.ts'
+import { beginIpvs, decodeInfo, decodeTimeouts, encodeTimeouts, type IpvsInfo, type Timeouts } from './codec.ts'
 import { IPVS_GENL_NAME, type IpvsCommand } from './codec-constants.ts'
-import { type DecodedDestination, decodeDestination, decodeDestinationStatistics } from './codec-destination.ts'
+import { type DecodedDestination, decodeDestination } from './codec-destination.ts'
 import {
   type DecodedService,
   decodeService,
-  decodeServiceStatistics,
   decodeServiceTraffic,
   encodeServiceId,
   type ServiceId,
 } from './codec-service.ts'
-import type { ListedDestination, ListedService, VirtualServerKey } from './types.ts'
+import type { VirtualServerKey } from './types.ts'
 
 export class IpvsConnection {
   readonly #netlink: NetlinkConnection
@@ -90,11 +77,6 @@ export class IpvsConnection {
     return this.#unknownServices
   }
 
-  /** All services with their counters. */
-  listServicesWithStatistics(options: DumpOptions = {}): Promise<ListedService[]> {
-    return this.#dump('GET_SERVICE', undefined, decodeListedService, options)
-  }
-
   /**
    * Calls `visit` for each virtual server that has had connections, with connections, packets in and out, bytes in and out. The
    * numbers are overwritten by the next. As with every list, one may be missing or come twice.
@@ -114,15 +96,6 @@ export class IpvsConnection {
   /** The destinations of a service, without packet and byte counters. Empty, too, when there is no such service. */
   listDestinations(id: ServiceId, options: DumpOptions = {}): Promise<DecodedDestination[]> {
     return this.#dump('GET_DEST', id, (message) => decodeDestination(message, id.family), options)
-  }
-
-  /** The destinations of a service with all counters. Empty, too, when there is no such service. */
-  listDestinationsWithStatistics(id: ServiceId, options: DumpOptions = {}): Promise<ListedDestination[]> {
-    const decode = (message: ReceivedMessage): ListedDestination | undefined => {
-      const destination = decodeDestination(message, id.family)
-      return destination && { ...destination, statistics: decodeDestinationStatistics(message) }
-    }
-    return this.#dump('GET_DEST', id, decode, options)
   }
 
   /** One service; undefined when there is none (ESRCH). */
@@ -156,29 +129,6 @@ export class IpvsConnection {
   /** Version and size of the connection table. */
   info(options: CallOptions = {}): Promise<IpvsInfo> {
     return this.#request('GET_INFO', undefined, decodeInfo, options)
-  }
-
-  /** Sets the counters of one service and its destinations to zero, or all counters. */
-  zero(id?: ServiceId, options: CallOptions = {}): Promise<void> {
-    return this.#command('ZERO', (batch) => (id === undefined ? undefined : encodeServiceId(batch, id)), options)
-  }
-
-  /** Deletes every service of this network namespace, also those that are not ours. */
-  flush(options: CallOptions = {}): Promise<void> {
-    return this.#command('FLUSH', () => undefined, options)
-  }
-
-  /** The synchronisation daemons that run: none, one or both. */
-  listDaemons(options: DumpOptions = {}): Promise<SyncDaemon[]> {
-    return this.#dump('GET_DAEMON', undefined, decodeDaemon, options)
-  }
-
-  startDaemon(daemon: SyncDaemon, options: CallOptions = {}): Promise<void> {
-    return this.#command('NEW_DAEMON', (batch) => encodeDaemon(batch, daemon), options)
-  }
-
-  stopDaemon(state: DaemonState, options: CallOptions = {}): Promise<void> {
-    return this.#command('DEL_DAEMON', (batch) => encodeDaemonState(batch, state), options)
   }
 
   /** Closes the netlink connection; calls that run or wait reject with `netlink-closed`. */
@@ -263,13 +213,4 @@ export class IpvsConnection {
       this.#spare.push(batch)
     }
   }
-}
-
-function decodeListedService(message: ReceivedMessage): ListedService | undefined {
-  const service = decodeService(message)
-  if (service === undefined) return undefined
-  const statistics = decodeServiceStatistics(message)
-  if (service.kind === 'address') return { kind: 'address', fields: service.fields, statistics }
-  const { fwmark, family, scheduler } = service.fields
-  return { kind: 'fwmark', fwmark, family, scheduler, statistics }
 }

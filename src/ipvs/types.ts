@@ -59,41 +59,7 @@ export const FLAG_SCHED_2 = 0x10
 /** IP_VS_SVC_F_SCHED3 */
 export const FLAG_SCHED_3 = 0x20
 
-/** Counters of a virtual or real server. 64 bit in kernels since 4.1 (IPVS_*_ATTR_STATS64); rates per second. */
-export interface Statistics {
-  readonly connections: bigint
-  readonly inPackets: bigint
-  readonly outPackets: bigint
-  readonly inBytes: bigint
-  readonly outBytes: bigint
-  readonly connectionsPerSecond: bigint
-  readonly inPacketsPerSecond: bigint
-  readonly outPacketsPerSecond: bigint
-  readonly inBytesPerSecond: bigint
-  readonly outBytesPerSecond: bigint
-}
-
 /** What identifies a virtual server on the wire. */
 export type VirtualServerId = Pick<VirtualServer, 'family' | 'address' | 'port' | 'protocol'>
 /** A virtual server without its real servers: what one IPVS service message carries. */
 export type VirtualServerFields = Omit<VirtualServer, 'realServers'>
-
-/** A service as a dump lists it. `fwmark` services have no address. */
-export type ListedService =
-  | { readonly kind: 'address'; readonly fields: VirtualServerFields; readonly statistics: Statistics }
-  | {
-      readonly kind: 'fwmark'
-      readonly fwmark: number
-      readonly family: IpFamily
-      readonly scheduler: string
-      readonly statistics: Statistics
-    }
-
-/** A destination as a dump lists it: the real server and what only the kernel knows of it. */
-export interface ListedDestination {
-  readonly realServer: RealServer
-  readonly activeConnections: number
-  readonly inactiveConnections: number
-  readonly persistentConnections: number
-  readonly statistics: Statistics
-}

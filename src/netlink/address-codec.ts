@@ -17,12 +17,9 @@ const IFADDRMSG_BYTES = 8
 
 /** IFA_F_NODAD of linux/if_addr.h: no duplicate address detection, usable at once. */
 export const IFA_F_NODAD = 0x02
-/** IFA_F_NOPREFIXROUTE of linux/if_addr.h */
-export const IFA_F_NOPREFIXROUTE = 0x200
 
-/** RT_SCOPE_UNIVERSE, RT_SCOPE_LINK, RT_SCOPE_HOST of linux/rtnetlink.h */
+/** RT_SCOPE_UNIVERSE and RT_SCOPE_HOST of linux/rtnetlink.h */
 export const RT_SCOPE_UNIVERSE = 0
-export const RT_SCOPE_LINK = 253
 export const RT_SCOPE_HOST = 254
 
 /** An address of an interface. */

@@ -88,10 +88,6 @@ export class MessageBatch {
     this.#view.setUint8(at, value)
   }
 
-  setU16(at: number, value: number): void {
-    this.#view.setUint16(at, value, true)
-  }
-
   setU32(at: number, value: number): void {
     this.#view.setUint32(at, value, true)
   }

@@ -16,10 +16,8 @@ export const NLMSG_DONE = 3
 export const NLMSG_OVERRUN = 4
 
 export const NLM_F_REQUEST = 0x1
-export const NLM_F_MULTI = 0x2
 export const NLM_F_ACK = 0x4
 export const NLM_F_DUMP_INTR = 0x10
-export const NLM_F_REPLACE = 0x100
 export const NLM_F_EXCL = 0x200
 export const NLM_F_CREATE = 0x400
 export const NLM_F_DUMP = 0x300
@@ -43,7 +41,6 @@ export const CTRL_CMD_NEWFAMILY = 1
 export const CTRL_CMD_GETFAMILY = 3
 export const CTRL_ATTR_FAMILY_ID = 1
 export const CTRL_ATTR_FAMILY_NAME = 2
-export const CTRL_ATTR_VERSION = 3
 
 // linux/rtnetlink.h: message types
 export const RTM_NEWLINK = 16
@@ -61,4 +58,3 @@ export const RTNLGRP_LINK = 1
 export const RTNLGRP_IPV4_IFADDR = 5
 export const RTNLGRP_IPV4_ROUTE = 7
 export const RTNLGRP_IPV6_IFADDR = 9
-export const RTNLGRP_IPV6_ROUTE = 11

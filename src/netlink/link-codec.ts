@@ -20,9 +20,6 @@ const IFINFOMSG_BYTES = 16
 /** IFNAMSIZ without the NUL. */
 const MAX_NAME_BYTES = 15
 
-/** IFF_UP of linux/if.h */
-export const IFF_UP = 0x1
-
 /** IFLA_OPERSTATE (RFC 2863): IF_OPER_* of linux/if.h, in the order of their numbers. */
 const OPER_STATES = ['unknown', 'not-present', 'down', 'lower-layer-down', 'testing', 'dormant', 'up'] as const
 export type OperState = (typeof OPER_STATES)[number]
@@ -47,15 +44,6 @@ export function encodeCreateDummy(batch: MessageBatch, name: string): void {
   const nest = batch.nest(IFLA_LINKINFO)
   batch.string(IFLA_INFO_KIND, 'dummy')
   batch.endNest(nest)
-  batch.end()
-}
-
-/** RTM_NEWLINK that sets or clears IFF_UP of an existing interface. */
-export function encodeSetLinkUp(batch: MessageBatch, index: number, up: boolean): void {
-  const at = beginLink(batch, RTM_NEWLINK, 0, 'RTM_NEWLINK')
-  batch.setU32(at + 4, index)
-  batch.setU32(at + 8, up ? IFF_UP : 0)
-  batch.setU32(at + 12, IFF_UP)
   batch.end()
 }
 

@@ -20,17 +20,12 @@ const RTMSG_BYTES = 12
 const RT_TABLE_COMPAT = 252
 const RTM_F_CLONED = 0x200
 
-/** RT_TABLE_MAIN and RT_TABLE_LOCAL of linux/rtnetlink.h */
-export const RT_TABLE_MAIN = 254
+/** RT_TABLE_LOCAL of linux/rtnetlink.h */
 export const RT_TABLE_LOCAL = 255
-/** RTN_UNICAST, RTN_LOCAL, RTN_BROADCAST, RTN_BLACKHOLE of linux/rtnetlink.h */
+/** RTN_UNICAST and RTN_LOCAL of linux/rtnetlink.h */
 export const RTN_UNICAST = 1
 export const RTN_LOCAL = 2
-export const RTN_BROADCAST = 3
-export const RTN_BLACKHOLE = 6
-/** RTPROT_KERNEL, RTPROT_BOOT, RTPROT_STATIC of linux/rtnetlink.h */
-export const RTPROT_KERNEL = 2
-export const RTPROT_BOOT = 3
+/** RTPROT_STATIC of linux/rtnetlink.h */
 export const RTPROT_STATIC = 4
 
 /** A route. Paths of a multipath route (RTA_MULTIPATH) and metrics are not read. */

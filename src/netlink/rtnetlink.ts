@@ -13,7 +13,6 @@ import {
   encodeDeleteLink,
   encodeDumpLinks,
   encodeGetLink,
-  encodeSetLinkUp,
   type Link,
 } from './link-codec.ts'
 import { decodeRoute, encodeDumpRoutes, type Route } from './route-codec.ts'
@@ -62,13 +61,6 @@ export class RtnetlinkConnection {
   createDummy(name: string, options: CallOptions = {}): Promise<void> {
     return this.#command(
       one((batch) => encodeCreateDummy(batch, name)),
-      options,
-    )
-  }
-
-  setLinkUp(index: number, up: boolean, options: CallOptions = {}): Promise<void> {
-    return this.#command(
-      one((batch) => encodeSetLinkUp(batch, index, up)),
       options,
     )
   }

@@ -1,9 +1,8 @@
 /**
- * Kernel settings under /proc/sys (and the one of conntrack under /sys): what ipvs mode needs, how settings are written,
- * and which of them somebody has changed since.
- * What could break: a setting that does not exist, or that may not be written, is reported and never fatal; settings are
- * written once, at the start, and what is changed by hand later stays (as in kube-proxy); IPv6 forwarding is never
- * written, because that switches router advertisements off.
+ * Kernel settings under /proc/sys (and the one of conntrack under /sys): what ipvs mode needs, and how settings are written. A
+ * setting that does not exist, or that may not be written, is reported and never fatal; settings are written once, at the start,
+ * and what is changed by hand later stays (as in kube-proxy); IPv6 forwarding is never written, because that
+ * switches router advertisements off.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { Problem } from '../values/errors.ts'
@@ -55,21 +54,7 @@ export function applySysctls(
       }
       return []
     } catch (error) {
-      return problem(setting, 'sysctl', `cannot set it to ${setting.value}: ${reasonOf(error)}`)
-    }
-  })
-}
-
-/** One problem for each setting that is not as it was set, for people: nothing is written again. */
-export function driftedSysctls(settings: readonly KernelSetting[], root = ''): Problem[] {
-  return settings.flatMap((setting) => {
-    try {
-      const now = read(setting, root)
-      if (holds(setting, now)) return []
-      const wanted = setting.rule === 'exact' ? setting.value : `${setting.value} or more`
-      return problem(setting, 'sysctl-changed', `is ${now}, was set to ${wanted}`)
-    } catch (error) {
-      return problem(setting, 'sysctl-changed', reasonOf(error))
+      return problem(setting, `cannot set it to ${setting.value}: ${reasonOf(error)}`)
     }
   })
 }
@@ -82,8 +67,8 @@ function read({ path }: KernelSetting, root: string): number {
   return Number(readFileSync(root + path, 'utf8'))
 }
 
-function problem({ path }: KernelSetting, code: string, message: string): Problem {
-  return { code, subject: 'sysctl', field: path.replace('/proc/sys/', ''), message }
+function problem({ path }: KernelSetting, message: string): Problem {
+  return { code: 'sysctl', subject: 'sysctl', field: path.replace('/proc/sys/', ''), message }
 }
 
 function reasonOf(error: unknown): string {

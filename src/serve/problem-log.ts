@@ -1,6 +1,6 @@
 /**
- * Problems with objects as log lines: each said once when it appears and once when it is gone.
- * What could break: it holds only what is wrong now, so its size is that of the trouble, not of the cluster.
+ * Problems with objects as log lines: each said once when it appears and once when it is gone. Only what is
+ * wrong now is kept, so the size is that of the trouble, not of the cluster.
  */
 import { formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
@@ -31,10 +31,5 @@ export class ProblemLog {
     }
     if (before.size > 0 && problems.length === 0)
       this.#log.info('Problems with an object are gone', { object: subject })
-  }
-
-  /** Everything that is wrong now. */
-  *current(): Generator<Problem, void, undefined> {
-    for (const problems of this.#open.values()) yield* problems
   }
 }

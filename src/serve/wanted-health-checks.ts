@@ -4,7 +4,7 @@
  * by key; and like an address and port, a port that two Services claim belongs to the older one.
  */
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
-import { type Loss, OwnedMap } from '../sync/owned-map.ts'
+import { OwnedMap } from '../sync/owned-map.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
 /** `IPv4 32001`: each family has a listener of its own, with its own count. */
@@ -63,11 +63,6 @@ export class WantedHealthChecks {
     for (const owner of this.#dirty) for (const key of this.#flush(owner)) changed.add(key)
     this.#dirty.clear()
     return Array.from(changed, (key) => ({ key, check: this.#checks.get(key) }))
-  }
-
-  /** Services (`IPv4 demo/web`) whose port belongs to an older one. */
-  losers(): Generator<Loss<HealthCheckKey>, void, undefined> {
-    return this.#checks.losers()
   }
 
   #ownerOf({ family, service }: Frontend): Owner | undefined {

@@ -35,21 +35,13 @@ export interface Contribution {
   readonly reads: number
 }
 
-/** The frontends of a Service. `slices` are that Service's own, in any order. */
-export function contributionOf(service: Service, slices: readonly EndpointSlice[], node: NodeContext): Contribution {
-  const making = frontendsOf(service, slices, node)
-  for (;;) {
-    const step = making.next()
-    if (step.done === true) return step.value
-  }
-}
-
 /** Real servers that a Service may have for each frontend that it may have (kubeIPVS.maxFrontendsPerService). */
 const REAL_SERVERS_EACH = 100
 
 /**
  * Makes the frontends of a Service one by one, in the order of FRONTEND_ROLES: what the cluster allots comes before what anybody
- * may write into a Service, so that a Service with more of them than it may have keeps the former.
+ * may write into a Service, so that a Service with more of them than it may have keeps the former. `slices` are that
+ * Service's own, in any order.
  */
 export function* frontendsOf(
   service: Service,

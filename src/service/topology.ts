@@ -11,36 +11,24 @@ import { type Endpoint, isLocalTo } from './endpoints.ts'
 import { READS_ZONE } from './node-context.ts'
 import type { SliceEndpoint, TrafficPolicy } from './objects.ts'
 
-/** Why an endpoint is used or not. Stable: part of `explain` and of `--output json`. */
+/** Why an endpoint is used or not. */
 export type Verdict =
   | 'used'
   | 'used-local'
   | 'used-node-hint'
   | 'used-zone-hint'
+  /** The traffic policy is Local, but no endpoint of this node can be used. */
   | 'used-no-local'
+  /** It still serves, and no ready endpoint is left. */
   | 'used-terminating'
   | 'not-ready'
+  /** It terminates and no longer serves. */
   | 'not-serving'
+  /** It still serves, but there are ready endpoints. */
   | 'terminating'
   | 'not-local'
   | 'other-node-hint'
   | 'other-zone-hint'
-
-/** Each verdict in words, for a person who asks why. */
-export const VERDICT_TEXT: Readonly<Record<Verdict, string>> = {
-  used: 'ready',
-  'used-local': 'ready, and on this node as the traffic policy wants',
-  'used-node-hint': 'ready, and hinted for this node',
-  'used-zone-hint': 'ready, and hinted for this zone',
-  'used-no-local': 'ready; the traffic policy is Local, but no endpoint of this node can be used',
-  'used-terminating': 'terminating but still serving, and no ready endpoint is left',
-  'not-ready': 'not ready',
-  'not-serving': 'terminating and no longer serving',
-  terminating: 'terminating, and there are ready endpoints',
-  'not-local': 'on another node, and the traffic policy is Local',
-  'other-node-hint': 'hinted for other nodes',
-  'other-zone-hint': 'hinted for other zones',
-}
 
 /** Whether an endpoint with this verdict gets traffic. */
 export function isUsed(verdict: Verdict): boolean {

@@ -8,10 +8,6 @@ export class DelayedKeys {
   readonly #keys = new Map<string, { readonly atMs: number; readonly waitMs: number }>()
   readonly #queues = new Map<number, Set<string>>()
 
-  get size(): number {
-    return this.#keys.size
-  }
-
   has(key: string): boolean {
     return this.#keys.has(key)
   }

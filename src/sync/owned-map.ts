@@ -90,28 +90,9 @@ export class OwnedMap<Key, Value> {
     return this.#winners.get(key)?.owner
   }
 
-  /** How many keys are claimed by anyone. */
-  get size(): number {
-    return this.#winners.size
-  }
-
-  /** All keys that are claimed by anyone, in no particular order. */
-  keys(): IterableIterator<Key> {
-    return this.#winners.keys()
-  }
-
   /** How many claims do not count. */
   get lossCount(): number {
     return this.#lossCount
-  }
-
-  /** Every claim that lost, keys in no particular order, the losers of one key in theirs. Costs as much as there are. */
-  *losers(): Generator<Loss<Key>, void, undefined> {
-    for (const [key, claims] of this.#others) {
-      const winner = this.winner(key)
-      if (winner === undefined) continue
-      for (const { owner } of claims) yield { key, winner, loser: owner }
-    }
   }
 
   /** Claims that lost since the last call and still do, each once; at most LOSSES_KEPT of them. */

@@ -26,11 +26,6 @@ export class ObjectStore {
     this.#sink = sink
   }
 
-  /** Objects known, those that we do not proxy included. */
-  get size(): number {
-    return this.#versions.size
-  }
-
   /** A list starts: what it does not bring is gone when it ends. A list that broke off is forgotten. */
   beginList(): void {
     this.#listed = new Set()

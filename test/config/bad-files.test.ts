@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { readConfigurationFile } from '../../src/config/file.ts'
+import { decodeConfigurationFile } from '../../src/config/file.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
@@ -106,7 +106,7 @@ test('bytes that are no text are refused', async () => {
   const path = join(folder, 'c.yaml')
   const refusal = async (bytes: Uint8Array): Promise<string> => {
     writeFileSync(path, bytes)
-    const result = await readConfigurationFile(path)
+    const result = await decodeConfigurationFile(path)
     assert.ok('errors' in result)
     assert.equal(result.errors.length, 1)
     return result.errors[0]?.message ?? ''
@@ -119,7 +119,7 @@ test('bytes that are no text are refused', async () => {
     assert.equal(await refusal(elf), `${decode}yaml: control characters are not allowed`)
     for (const fill of ['a: b\n', 0])
       assert.match(await refusal(Buffer.alloc(10_000_000, fill)), /there is more than 262144 bytes of it/)
-    const endless = await readConfigurationFile('/dev/zero')
+    const endless = await decodeConfigurationFile('/dev/zero')
     assert.ok('errors' in endless)
   } finally {
     rmSync(folder, { recursive: true })

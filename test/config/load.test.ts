@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { completeModes } from '../../src/config/complete.ts'
-import { readConfigurationFile } from '../../src/config/file.ts'
+import { decodeConfigurationFile } from '../../src/config/file.ts'
 import {
   checkConfiguration,
   decodeConfiguration,
@@ -244,18 +244,18 @@ test('kubeIPVS is written back only when something of it was set', () => {
   })
 })
 
-test('readConfigurationFile reports a file that cannot be read', async () => {
+test('decodeConfigurationFile reports a file that cannot be read', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-config-'))
   try {
     const path = join(folder, 'c.yaml')
-    const missing = await readConfigurationFile(path)
+    const missing = await decodeConfigurationFile(path)
     assert.ok('errors' in missing)
     assert.deepEqual([missing.errors[0]?.code, missing.errors[0]?.subject], ['config-unreadable', path])
-    const directory = await readConfigurationFile(folder)
+    const directory = await decodeConfigurationFile(folder)
     assert.ok('errors' in directory)
     assert.equal(directory.errors[0]?.message, `failed complete: read ${folder}: is a directory`)
     writeFileSync(path, `${HEAD}mode: ipvs\n`)
-    assert.ok('configuration' in (await readConfigurationFile(path)))
+    assert.ok('configuration' in (await decodeConfigurationFile(path)))
   } finally {
     rmSync(folder, { recursive: true })
   }

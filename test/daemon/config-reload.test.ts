@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { ConfigReload } from '../../src/daemon/config-reload.ts'
-import { readConfigurationFile } from '../../src/config/file.ts'
-import { formatConfigurationErrors } from '../../src/config/load.ts'
+import { formatConfigurationErrors, loadConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 import { eventually } from '../support/deadline.ts'
 import { recordingLog } from '../support/recording-log.ts'
@@ -19,7 +19,7 @@ const text = (more: object = {}): string =>
   })
 
 async function read(path: string): Promise<KubeProxyConfiguration> {
-  const result = await readConfigurationFile(path)
+  const result = loadConfiguration(await readFile(path, 'utf8'), path)
   if ('errors' in result) throw new Error(formatConfigurationErrors(result.errors))
   return result.configuration
 }

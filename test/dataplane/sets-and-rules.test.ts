@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import type { IpvsDataplane } from '../../src/dataplane/ipvs.ts'
-import { contributionOf } from '../../src/service/contribution.ts'
 import type { Frontend } from '../../src/service/frontends.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
 import { parseCidr } from '../../src/values/cidr.ts'
+import { contributionOf } from '../support/contribution.ts'
 import { frontendOf, SERVICE } from '../support/frontends.ts'
 import { MemoryWorld, rulesWritten, someTurns } from '../support/memory-world.ts'
 

@@ -13,7 +13,7 @@ import {
   encodeList,
   encodePair,
   encodeProtocol,
-  encodeSetCommand,
+  encodeDestroy,
   encodeType,
 } from '../../src/ipset/codec.ts'
 import { decodeEntries, encodeEntries, MAX_ENTRIES } from '../../src/ipset/codec-entry.ts'
@@ -120,15 +120,11 @@ describe('requests', () => {
     assert.equal(batch.count, 1)
   })
 
-  it('encodeSetCommand, encodePair, encodeList, encodeType', () => {
+  it('encodeDestroy, encodePair, encodeList, encodeType', () => {
     const x = '06000200 78000000'
     assert.equal(
-      encoded((batch) => encodeSetCommand(batch, 'DESTROY', 'x')),
+      encoded((batch) => encodeDestroy(batch, 'x')),
       plain(`03060100 00000000 ${PROTOCOL} ${x}`),
-    )
-    assert.equal(
-      encoded((batch) => encodeSetCommand(batch, 'FLUSH', 'x')),
-      plain(`04060100 00000000 ${PROTOCOL} ${x}`),
     )
     const pair = `${x} 06000300 79000000`
     assert.equal(

@@ -5,9 +5,9 @@ import { definitionOf } from '../../src/ipset/catalogue.ts'
 import { parseEntry } from '../../src/ipset/entry-text.ts'
 import { entriesOfFrontend } from '../../src/ipset/render.ts'
 import { entryKey } from '../../src/ipset/types.ts'
-import { contributionOf } from '../../src/service/contribution.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, ServicePort } from '../../src/service/objects.ts'
+import { contributionOf } from '../support/contribution.ts'
 
 const PORT: ServicePort = { name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }
 const NODE: NodeContext = {

@@ -5,9 +5,9 @@ import { IPTABLES_MODE, IPVS_MODE } from '../../src/iptables/layout.ts'
 import { itemsOf, parseSave } from '../../src/iptables/save-text.ts'
 import { chainHash, endpointChain } from '../../src/iptables/service-chain-names.ts'
 import { type ChainChange, WantedServiceChains } from '../../src/iptables/wanted-service-chains.ts'
-import { contributionOf } from '../../src/service/contribution.ts'
 import type { EndpointSlice, Service, SliceEndpoint } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
+import { contributionOf } from '../support/contribution.ts'
 
 test('chains are named as kube-proxy names them', () => {
   // Test vectors of kube-proxy's own tests.

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { localTrafficOf } from '../../src/iptables/local-traffic.ts'
 import { type RuleChange, type RuleSettings, WantedRules } from '../../src/iptables/wanted-rules.ts'
-import { contributionOf } from '../../src/service/contribution.ts'
 import type { Frontend } from '../../src/service/frontends.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import type { Service } from '../../src/service/objects.ts'
+import { contributionOf } from '../support/contribution.ts'
 
 const SETTINGS: RuleSettings = {
   detectLocalMode: 'ClusterCIDR',

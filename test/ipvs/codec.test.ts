@@ -4,24 +4,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import {
-  beginIpvs,
-  decodeDaemon,
-  decodeInfo,
-  decodeTimeouts,
-  encodeDaemon,
-  encodeDaemonState,
-  encodeTimeouts,
-} from '../../src/ipvs/codec.ts'
-import {
-  decodeDestination,
-  decodeDestinationStatistics,
-  encodeDestination,
-  encodeDestinationId,
-} from '../../src/ipvs/codec-destination.ts'
+import { beginIpvs, decodeInfo, decodeTimeouts, encodeTimeouts } from '../../src/ipvs/codec.ts'
+import { decodeDestination, encodeDestination, encodeDestinationId } from '../../src/ipvs/codec-destination.ts'
 import {
   decodeService,
-  decodeServiceStatistics,
+  decodeServiceTraffic,
   encodeService,
   encodeServiceId,
   type ServiceFields,
@@ -120,37 +107,6 @@ describe('IPVS requests', () => {
        2800 0280 0600 0b00 0a000000  1400 0100 fd010000 00000000 00000000 00000005  0600 0200 14e90000`,
     ],
     [
-      'NEW_DAEMON with every attribute',
-      (b) => (
-        beginIpvs(b, FAMILY_ID, 'NEW_DAEMON'),
-        encodeDaemon(b, {
-          state: 'backup',
-          interfaceName: 'lo',
-          syncId: 5,
-          maxPayloadBytes: 1400,
-          group: '224.0.0.82',
-          port: 8849,
-          ttl: 3,
-        })
-      ),
-      `50000000 1700 0100 00000000 00000000  09010000  3c00 0380 0800 0100 02000000  0700 0200 6c6f0000  0800 0300 05000000
-       0600 0400 78050000  0800 0500 e0000052  0600 0700 91220000  0500 0800 03000000`,
-    ],
-    [
-      'NEW_DAEMON with an IPv6 group',
-      (b) => (
-        beginIpvs(b, FAMILY_ID, 'NEW_DAEMON'),
-        encodeDaemon(b, { state: 'master', interfaceName: 'lo', syncId: 0, group: 'ff02::1' })
-      ),
-      `44000000 1700 0100 00000000 00000000  09010000  3000 0380 0800 0100 01000000  0700 0200 6c6f0000  0800 0300 00000000
-       1400 0600 ff020000 00000000 00000000 00000001`,
-    ],
-    [
-      'DEL_DAEMON',
-      (b) => (beginIpvs(b, FAMILY_ID, 'DEL_DAEMON'), encodeDaemonState(b, 'master')),
-      '20000000 1700 0100 00000000 00000000  0a010000  0c00 0380 0800 0100 01000000',
-    ],
-    [
       'SET_CONFIG',
       (b) => (
         beginIpvs(b, FAMILY_ID, 'SET_CONFIG'),
@@ -158,7 +114,6 @@ describe('IPVS requests', () => {
       ),
       '2c000000 1700 0100 00000000 00000000  0c010000  0800 0400 84030000  0800 0500 78000000  0800 0600 2c010000',
     ],
-    ['FLUSH', (b) => beginIpvs(b, FAMILY_ID, 'FLUSH'), '14000000 1700 0100 00000000 00000000  11010000'],
   ]
   for (const [name, encode, expected] of rows)
     it(`${name} has the bytes of the header`, () => {
@@ -218,18 +173,7 @@ const DESTINATION4 = [
   '0800 0700 0b000000  0800 0800 0c000000  0800 0900 0d000000',
 ]
 const COUNTS = { activeConnections: 11, inactiveConnections: 12, persistentConnections: 13 }
-const COUNTERS64 = {
-  connections: 1n,
-  inPackets: 2n,
-  outPackets: 3n,
-  inBytes: 0x1_0000_0004n,
-  outBytes: 5n,
-  connectionsPerSecond: 6n,
-  inPacketsPerSecond: 7n,
-  outPacketsPerSecond: 8n,
-  inBytesPerSecond: 9n,
-  outBytesPerSecond: 10n,
-}
+const TRAFFIC64 = [1, 2, 3, 0x1_0000_0004, 5]
 
 /** The same attributes, each with eight more bytes, as hexadecimal text. */
 function lengthened(attributes: Uint8Array): string {
@@ -247,6 +191,13 @@ function lengthened(attributes: Uint8Array): string {
 }
 
 const stats = (text: string, type: string): string => `${(hex(text).length + 4).toString(16)}00 ${type}00 ${text}`
+
+/** The key and the counters that decodeServiceTraffic reads of a reply. */
+function trafficOf(message: ReceivedMessage): readonly [string | undefined, readonly number[]] {
+  const traffic = new Float64Array(5)
+  const key = decodeServiceTraffic(message, traffic)
+  return [key, Array.from(traffic)]
+}
 
 describe('IPVS replies', () => {
   it('decodeService reads IPv4 without the flag that is the kernel’s own', () => {
@@ -289,27 +240,22 @@ describe('IPVS replies', () => {
       assert.equal(decodeDestination(reply(5, 2, ...bytes), 'IPv4')?.realServer.forwarding, forwarding)
     })
 
-  it('statistics are the 64-bit ones when they are there', () => {
+  it('decodeServiceTraffic reads the 64-bit counters when they are there', () => {
     const both = [stats(STATS, '0a'), stats(STATS64, '0c')]
-    assert.deepEqual(decodeServiceStatistics(reply(1, 1, ...SERVICE4, ...both)), COUNTERS64)
-    assert.deepEqual(decodeDestinationStatistics(reply(5, 2, ...DESTINATION4, ...both)), COUNTERS64)
+    assert.deepEqual(trafficOf(reply(1, 1, ...SERVICE4, ...both)), ['10.96.0.1:443/tcp', TRAFFIC64])
   })
 
-  it('statistics are the 32-bit ones otherwise', () => {
-    assert.deepEqual(
-      new Set(Object.values(decodeServiceStatistics(reply(1, 1, ...SERVICE4, stats(STATS, '0a'))))),
-      new Set([7n]),
-    )
+  it('decodeServiceTraffic reads the 32-bit counters otherwise', () => {
+    assert.deepEqual(trafficOf(reply(1, 1, ...SERVICE4, stats(STATS, '0a'))), ['10.96.0.1:443/tcp', [7, 7, 7, 7, 7]])
   })
 
-  it('statistics that are missing or incomplete are refused', () => {
-    assert.throws(() => decodeServiceStatistics(reply(1, 1, ...SERVICE4)), { code: 'netlink-malformed' })
-    assert.throws(() => decodeServiceStatistics(reply(1, 1, ...SERVICE4, stats(STATS64.slice(0, 60), '0c'))), {
-      code: 'netlink-malformed',
-    })
+  it('decodeServiceTraffic names no key of a service that has had no connection', () => {
+    const none = STATS64.replace('0c00 0100 01000000', '0c00 0100 00000000')
+    const [key] = trafficOf(reply(1, 1, ...SERVICE4, stats(none, '0c')))
+    assert.equal(key, undefined)
   })
 
-  it('decodeInfo, decodeTimeouts and decodeDaemon read what Linux 7.2 answers', () => {
+  it('decodeInfo and decodeTimeouts read what Linux 7.2 answers', () => {
     assert.deepEqual(
       decodeInfo(onlyMessage(hex('24000000 17000000 07000000 49000000 0e010000 08000100 01020100 08000200 00010000'))),
       {
@@ -329,17 +275,6 @@ describe('IPVS replies', () => {
         udpSeconds: 300,
       },
     )
-    const daemon =
-      '50000000 17000200 06000000 49000000 09010000 3c000300 08000100 01000000 07000200 6c6f0000 08000300 05000000 06000400 c0050000 06000700 90220000 05000800 01000000 08000500 e0000051'
-    assert.deepEqual(decodeDaemon(onlyMessage(hex(daemon))), {
-      state: 'master',
-      interfaceName: 'lo',
-      syncId: 5,
-      maxPayloadBytes: 1472,
-      port: 8848,
-      ttl: 1,
-      group: '224.0.0.81',
-    })
   })
 
   const refused: readonly (readonly [string, () => unknown])[] = [
@@ -347,10 +282,6 @@ describe('IPVS replies', () => {
     ['no service', () => decodeService(reply(1, 2, ...SERVICE4))],
     ['no destination', () => decodeDestination(reply(5, 1, ...DESTINATION4), 'IPv4')],
     ['an address of 4 bytes', () => decodeDestination(reply(5, 2, '0800 0100 0af40005', ...DESTINATION4), 'IPv4')],
-    [
-      'an unknown daemon state',
-      () => decodeDaemon(reply(9, 3, '0800 0100 03000000 0500 0200 00000000 0800 0300 00000000')),
-    ],
     ...SERVICE4.map(
       (_, skip) =>
         [
@@ -384,8 +315,8 @@ describe('IPVS replies', () => {
     assert.deepEqual(decodeService(reply(1, 1, ...longer(SERVICE6))), { kind: 'address', fields: DNS6 })
     const destination = decodeDestination(reply(5, 2, ...longer(DESTINATION4)), 'IPv4')
     assert.deepEqual(destination, { realServer: SERVER4, ...COUNTS })
-    const statistics = decodeServiceStatistics(reply(1, 1, stats(lengthened(hex(STATS64)), '0c')))
-    assert.deepEqual(statistics, COUNTERS64)
+    const [, traffic] = trafficOf(reply(1, 1, ...SERVICE4, stats(lengthened(hex(STATS64)), '0c')))
+    assert.deepEqual(traffic, TRAFFIC64)
   })
 
   it('a reply whose payload is cut at any byte is whole or refused', () => {
@@ -394,7 +325,6 @@ describe('IPVS replies', () => {
       [reply(1, 1, ...SERVICE6), decodeService],
       [reply(1, 1, ...MARK), decodeService],
       [reply(5, 2, ...DESTINATION4), (each) => decodeDestination(each, 'IPv4')],
-      [reply(1, 1, ...SERVICE4, stats(STATS64, '0c')), decodeServiceStatistics],
     ]
     for (const [whole, decode] of replies)
       for (let length = 16; length < whole.bytes.length; length++)
@@ -418,10 +348,8 @@ describe('IPVS replies', () => {
         const each = onlyMessage(message(FAMILY_ID, 2, 1, new Uint8Array([command, 1, 0, 0, ...bytes])))
         const decoders = [
           decodeService,
-          decodeServiceStatistics,
+          trafficOf,
           (m: ReceivedMessage) => decodeDestination(m, 'IPv6'),
-          decodeDestinationStatistics,
-          decodeDaemon,
           decodeInfo,
           decodeTimeouts,
         ]

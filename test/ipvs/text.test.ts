@@ -3,8 +3,9 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { diffVirtualServer } from '../../src/ipvs/diff.ts'
 import { virtualServerKey } from '../../src/ipvs/key.ts'
-import { formatOperation, parseOperation } from '../../src/ipvs/text.ts'
+import { formatOperation } from '../../src/ipvs/text.ts'
 import { liveVirtualServer, wantedVirtualServer } from '../support/virtual-servers.ts'
+import { parseOperation } from './parse-operation.ts'
 
 describe('formatOperation', () => {
   it('spells every part as ipvsadm does', () => {

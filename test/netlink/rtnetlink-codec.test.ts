@@ -17,7 +17,6 @@ import {
   encodeDeleteLink,
   encodeDumpLinks,
   encodeGetLink,
-  encodeSetLinkUp,
 } from '../../src/netlink/link-codec.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
 import {
@@ -50,16 +49,6 @@ describe('rtnetlink requests', () => {
       (b) => encodeCreateDummy(b, 'kube-ipvs0'),
       `40000000 1000 0106 00000000 00000000  00000000 00000000 00000000 00000000
        0f00 0300 6b7562652d6970767330 00 00  1000 1280  0a00 0100 64756d6d79 00 0000`,
-    ],
-    [
-      'encodeSetLinkUp up',
-      (b) => encodeSetLinkUp(b, 5, true),
-      '20000000 1000 0100 00000000 00000000  00000000 05000000 01000000 01000000',
-    ],
-    [
-      'encodeSetLinkUp down',
-      (b) => encodeSetLinkUp(b, 5, false),
-      '20000000 1000 0100 00000000 00000000  00000000 05000000 00000000 01000000',
     ],
     [
       'encodeDeleteLink',

@@ -10,7 +10,7 @@ import type { ConntrackSettings } from '../../src/config/types.ts'
 import { conntrackLimit, conntrackSettings } from '../../src/node/conntrack-settings.ts'
 import { processorCount } from '../../src/node/host.ts'
 import { type KernelSetting, sysctl } from '../../src/node/kernel-setting.ts'
-import { applySysctls, driftedSysctls, ipvsSysctls } from '../../src/node/sysctl.ts'
+import { applySysctls, ipvsSysctls } from '../../src/node/sysctl.ts'
 import { recorded } from '../support/recorded-cases.ts'
 import { recordingPath } from '../support/recordings.ts'
 
@@ -172,25 +172,6 @@ describe('settings', () => {
   it('that cannot be written are reported with the reason', () => {
     mkdirSync(root + forward.path, { recursive: true })
     assert.match(applySysctls([forward], root)[0]?.message ?? '', /^cannot set it to 1: EISDIR/)
-  })
-
-  it('that somebody has changed are named, and stay', () => {
-    const closeWait = sysctl('net/netfilter/nf_conntrack_tcp_timeout_close_wait', 3600)
-    file(forward.path, '0\n')
-    file(closeWait.path, '3600\n')
-    file(HASH_SIZE.path, '1024\n')
-    const missing = sysctl('net/ipv4/vs/conntrack', 1)
-    assert.deepEqual(
-      driftedSysctls([forward, closeWait, HASH_SIZE, missing], root).map(
-        ({ field, message }) => `${field}: ${message}`,
-      ),
-      [
-        'net/ipv4/ip_forward: is 0, was set to 1',
-        `${HASH_SIZE.path}: is 1024, was set to 32768 or more`,
-        'net/ipv4/vs/conntrack: this kernel does not have it, or its module is not loaded',
-      ],
-    )
-    assert.equal(value(forward.path), '0')
   })
 
   it('count on the processors that are online', () => {

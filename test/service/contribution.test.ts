@@ -5,7 +5,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { contributionOf } from '../../src/service/contribution.ts'
 import { FRONTEND_ROLES, type Frontend, type FrontendRole } from '../../src/service/frontends.ts'
 import {
   changedFields,
@@ -15,6 +14,7 @@ import {
 } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, ServicePort, SliceEndpoint } from '../../src/service/objects.ts'
 import { formatEndpoint } from '../../src/values/address.ts'
+import { contributionOf } from '../support/contribution.ts'
 
 const PORT: ServicePort = { name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }
 const SERVICE: Service = {
@@ -265,7 +265,7 @@ const ROWS: readonly Row[] = [
 ]
 
 for (const row of ROWS) {
-  test(`contributionOf ${row.title}`, () => {
+  test(`frontendsOf ${row.title}`, () => {
     const { frontends, problems } = contributionOf({ ...SERVICE, ...row.service }, row.slices ?? SLICES, {
       ...NODE,
       ...row.node,
@@ -280,7 +280,7 @@ for (const row of ROWS) {
   })
 }
 
-test('contributionOf names the Service port', () => {
+test('frontendsOf names the Service port', () => {
   const ports = [PORT, { ...PORT, name: '', port: 81 }]
   const { frontends } = contributionOf({ ...SERVICE, ports }, SLICES, NODE)
   assert.deepEqual(
@@ -289,7 +289,7 @@ test('contributionOf names the Service port', () => {
   )
 })
 
-test('contributionOf shares arrays among the frontends of a port', () => {
+test('frontendsOf shares arrays among the frontends of a port', () => {
   const service: Service = { ...SERVICE, ports: [{ ...PORT, nodePort: 3001 }], externalIps: ['50.60.70.81'] }
   const [first, ...rest] = contributionOf(service, SLICES, NODE).frontends.values()
   assert.ok(first)
@@ -303,7 +303,7 @@ test('contributionOf shares arrays among the frontends of a port', () => {
   }
 })
 
-test('contributionOf copes with 1,000 ports and with 1,000 endpoints', () => {
+test('frontendsOf copes with 1,000 ports and with 1,000 endpoints', () => {
   const numbers = Array.from({ length: 1000 }, (_, index) => index + 1)
   const ports = numbers.map((port) => ({ ...PORT, name: `p${port}`, port, nodePort: 30_000 + port }))
   const wide: EndpointSlice = {
@@ -328,7 +328,7 @@ const LIMITED: NodeContext = { ...NODE, maxFrontends: 10_000 }
 const countOf = (frontends: Iterable<Frontend>, role: FrontendRole): number =>
   Array.from(frontends).filter(({ roles }) => roles.includes(role)).length
 
-test('contributionOf leaves out what is more than a Service may have, external IPs first, and says how much', () => {
+test('frontendsOf leaves out what is more than a Service may have, external IPs first, and says how much', () => {
   const ports = manyPorts(200).map((port) => ({ ...port, nodePort: port.port + 29_000 }))
   const service: Service = {
     ...SERVICE,
@@ -362,7 +362,7 @@ test('contributionOf leaves out what is more than a Service may have, external I
   assert.deepEqual([all.size, none], [10_000, []])
 })
 
-test('contributionOf counts an address and port in two roles once', () => {
+test('frontendsOf counts an address and port in two roles once', () => {
   const service: Service = {
     ...SERVICE,
     ports: [{ ...PORT, nodePort: 80 }, ...manyPorts(1)],
@@ -377,7 +377,7 @@ test('contributionOf counts an address and port in two roles once', () => {
   assert.match(messageAt(3), /^\d+ of 6\d frontends/, 'addresses beyond the third are not compared')
 })
 
-test('contributionOf serves no load-balancer address without all of its source ranges', () => {
+test('frontendsOf serves no load-balancer address without all of its source ranges', () => {
   const vips = numbered('203.0', 100)
   const service: Service = {
     ...SERVICE,
@@ -403,7 +403,7 @@ test('contributionOf serves no load-balancer address without all of its source r
   assert.match(problems[0]?.message ?? '', /^200 of 306 frontends are left out/)
 })
 
-test('contributionOf bounds the real servers of all frontends together', () => {
+test('frontendsOf bounds the real servers of all frontends together', () => {
   const wide: EndpointSlice = {
     ...SLICE4,
     ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
@@ -415,7 +415,7 @@ test('contributionOf bounds the real servers of all frontends together', () => {
   assert.match(problems[0]?.message ?? '', /^90 of 100 frontends are left out/)
 })
 
-test('contributionOf names a few of many problems and says how many there are', () => {
+test('frontendsOf names a few of many problems and says how many there are', () => {
   const { problems } = contributionOf({ ...SERVICE, externalIps: manyIpv6(5000) }, SLICES, NODE)
   assert.equal(problems.length, 20)
   assert.equal(problems.at(-1)?.message, 'and 4981 more problems')
@@ -478,7 +478,7 @@ const anyNode: fc.Arbitrary<NodeContext> = fc
   })
   .map((fields) => ({ ...NODE, ...fields }))
 
-test('contributionOf changes only with what it says it read', () => {
+test('frontendsOf changes only with what it says it read', () => {
   let unread = 0
   const field = fc.constantFrom('zone' as const, 'localAddresses' as const, 'nodePortAddresses' as const)
   fc.assert(
@@ -495,7 +495,7 @@ test('contributionOf changes only with what it says it read', () => {
   assert.ok(unread > 100, `only ${unread} runs changed a field that was not read`)
 })
 
-test('contributionOf reads node port addresses and the zone only where they matter', () => {
+test('frontendsOf reads node port addresses and the zone only where they matter', () => {
   const plain = contributionOf(SERVICE, SLICES, NODE).reads
   assert.equal(plain & (READS_NODE_PORT_ADDRESSES | READS_ZONE), 0)
   const withNodePort = { ...SERVICE, ports: [{ ...PORT, nodePort: 3001 }] }
@@ -504,7 +504,7 @@ test('contributionOf reads node port addresses and the zone only where they matt
   assert.notEqual(contributionOf(SERVICE, [hinted], NODE).reads & READS_ZONE, 0)
 })
 
-test('contributionOf does not depend on the order of slices and never binds an address of the node', () => {
+test('frontendsOf does not depend on the order of slices and never binds an address of the node', () => {
   fc.assert(
     fc.property(anyService, anySlices, anyNode, (service, slices, node) => {
       const one = contributionOf(service, slices, node)
@@ -522,7 +522,7 @@ test('contributionOf does not depend on the order of slices and never binds an a
   )
 })
 
-test('contributionOf does not depend on the order of the Service’s addresses', () => {
+test('frontendsOf does not depend on the order of the Service’s addresses', () => {
   fc.assert(
     fc.property(anyService, anySlices, anyNode, (service, slices, node) => {
       const turned: Service = {

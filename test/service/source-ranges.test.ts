@@ -1,12 +1,12 @@
 /** Which VIPs a Service's source ranges guard, and what is reported about them. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
-import { contributionOf } from '../../src/service/contribution.ts'
 import { type NodeContext, READS_NODE_IPS } from '../../src/service/node-context.ts'
 import type { Service } from '../../src/service/objects.ts'
 import { firewallOf, sameFirewall, sourceRangeProblems } from '../../src/service/source-ranges.ts'
 import { formatCidr } from '../../src/values/cidr.ts'
 import { IP_FAMILIES } from '../../src/values/protocol.ts'
+import { contributionOf } from '../support/contribution.ts'
 
 const NODE: NodeContext = {
   nodeName: 'node0',
@@ -73,7 +73,7 @@ test('sameFirewall compares ranges and whether the node may connect', () => {
   assert.ok(!sameFirewall(of(['10.0.0.0/8']), undefined))
 })
 
-test('contributionOf guards VIPs alone, and reads the node IPs only for them', () => {
+test('frontendsOf guards VIPs alone, and reads the node IPs only for them', () => {
   const { frontends, reads } = contributionOf(service(['192.0.2.0/24']), [], NODE)
   const guarded = [...frontends.values()].filter(({ firewall }) => firewall !== undefined)
   assert.deepEqual(

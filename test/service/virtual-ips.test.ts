@@ -1,11 +1,11 @@
 /** externalIPs and load-balancer addresses that a rule does not permit: reported by field, and no frontend of theirs. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { contributionOf } from '../../src/service/contribution.ts'
 import { changedFields, type NodeContext, READS_NODE_IPS, READS_VIRTUAL_IPS } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service } from '../../src/service/objects.ts'
 import { VirtualIpGuard } from '../../src/service/virtual-ips.ts'
 import { parseCidr } from '../../src/values/cidr.ts'
+import { contributionOf } from '../support/contribution.ts'
 
 const SERVICE: Service = {
   namespace: 'demo',
