@@ -134,7 +134,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
     it('serves IPv4 where there is no ip6tables, and is healthy', async () => {
       hidePrograms('ip6tables')
       begin(mode)
-      bench.start()
+      const daemon = bench.start()
       await eventually(() => assert.ok(serves(mode, 'IPv4')))
       await staysLive(['IPv4'])
       assert.match(bench.log, /"No iptables support for family" err="no ip6tables-save and .*" ipFamily="IPv6"/)
@@ -144,6 +144,8 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       if (mode === 'ipvs') assert.ok(!serves(mode, 'IPv6'))
       const diff = await bench.command('diff')
       assert.equal(diff.code, 0, diff.stdout + diff.stderr)
+      // A daemon that runs would put back what the cleanup removes.
+      await bench.stop(daemon)
       const cleanup = await bench.command('cleanup')
       assert.equal(cleanup.code, 0, cleanup.stdout + cleanup.stderr)
     })
