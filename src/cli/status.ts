@@ -120,7 +120,7 @@ const REAL_SERVER_COLUMNS: readonly Column[] = [
 ]
 
 /** The table of virtual servers alone: a line for each real server, the virtual server named on its first. */
-export function virtualServerTable(virtualServers: readonly VirtualServerStatus[], style: Style): string[] {
+function virtualServerTable(virtualServers: readonly VirtualServerStatus[], style: Style): string[] {
   const dim = (text: string): string => style('dim', text)
   const yellow = (text: string): string => style('yellow', text)
   const hasNames = virtualServers.some(({ service }) => service !== undefined)
@@ -154,7 +154,7 @@ export function virtualServerTable(virtualServers: readonly VirtualServerStatus[
 }
 
 /** What iptables mode serves: a line for each endpoint, Service and address named on the first. */
-export function ruleTable(rules: readonly SavedFrontend[], style: Style): string[] {
+function ruleTable(rules: readonly SavedFrontend[], style: Style): string[] {
   const yellow = (text: string): string => style('yellow', text)
   const rows = rules.flatMap(({ service, key, kind, endpoints, without }): (readonly Cell[])[] => {
     const name = [{ text: key, paint: (text: string) => style('bold', text) }, service, kind]

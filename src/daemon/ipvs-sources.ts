@@ -32,10 +32,7 @@ export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSou
   }
 }
 
-export function connection(
-  name: string,
-  { counters }: { readonly counters: Readonly<NetlinkCounters> },
-): CountedConnection {
+function connection(name: string, { counters }: { readonly counters: Readonly<NetlinkCounters> }): CountedConnection {
   return { name, ...counters }
 }
 

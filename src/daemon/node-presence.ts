@@ -171,7 +171,7 @@ function seconds(milliseconds: number): string {
 }
 
 /** The node's IPs as kube-proxy counts them: the first, and the first of the other family. */
-export function firstOfEachFamily(addresses: readonly string[]): readonly string[] {
+function firstOfEachFamily(addresses: readonly string[]): readonly string[] {
   const [first] = addresses
   if (first === undefined) return []
   const second = addresses.find((address) => familyOf(address) !== familyOf(first))

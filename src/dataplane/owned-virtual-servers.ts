@@ -32,7 +32,7 @@ export async function readOwned(
 }
 
 /** `entries`: everything in our sets. `nodeAddresses`: addresses of all interfaces but kube-ipvs0. */
-export function ownedBySets(
+function ownedBySets(
   entries: Iterable<SetEntry>,
   nodeAddresses: ReadonlySet<string>,
 ): (key: VirtualServerKey) => boolean {

@@ -55,7 +55,7 @@ export function encodeEntries(
 }
 
 /** The parts of an entry; throws `ipset-entry-invalid` for a text that is none of this set. */
-export function partsOf(set: SetDefinition, text: string): EntryParts {
+function partsOf(set: SetDefinition, text: string): EntryParts {
   const parts = parseEntry(set.type, set.family, text)
   if (parts === undefined)
     throw ipsetError('ipset-entry-invalid', `${JSON.stringify(text)} is no ${set.family} entry of type ${set.type}`)

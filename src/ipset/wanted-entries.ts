@@ -80,7 +80,7 @@ function rankOf(change: EntryChange): number {
 }
 
 /** Whether two contributions are equal, in the same order. */
-export function sameEntries(a: readonly SetEntry[], b: readonly SetEntry[]): boolean {
+function sameEntries(a: readonly SetEntry[], b: readonly SetEntry[]): boolean {
   if (a === b) return true
   if (a.length !== b.length) return false
   return a.every((entry, index) => entry.set === b[index]?.set && entry.entry === b[index]?.entry)

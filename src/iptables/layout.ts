@@ -35,7 +35,7 @@ export function ownChains(layout: ChainLayout, table: TableId, chains: Iterable<
 
 /** Shared by kubelet: both write the same chain, and neither may take it away. */
 const SHARED_CHAIN = 'KUBE-FIREWALL'
-export const CANARY_CHAIN = 'KUBE-PROXY-CANARY'
+const CANARY_CHAIN = 'KUBE-PROXY-CANARY'
 
 /** Chains of iptables mode that are there whatever Services there are. */
 export const FIXED_CHAINS = {

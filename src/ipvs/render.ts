@@ -14,7 +14,7 @@ const WEIGHT = 1
  * the hashed server is quiescent (IP_VS_SVC_F_SCHED_SH_FALLBACK, IP_VS_SVC_F_SCHED_MH_FALLBACK). `mh` also hashes the
  * source port, as kube-proxy has it (IP_VS_SVC_F_SCHED_MH_PORT).
  */
-export function schedulerFlags(scheduler: string): number {
+function schedulerFlags(scheduler: string): number {
   switch (scheduler) {
     case 'sh':
       return FLAG_SCHED_1

@@ -7,7 +7,7 @@ import { REQUEST_BYTES, REQUEST_SECONDS } from './buckets.ts'
 import { Histogram } from './histogram.ts'
 
 /** What is counted of one method on one server. */
-export class EndpointCounts {
+class EndpointCounts {
   readonly host: string
   readonly method: string
   readonly seconds = new Histogram(REQUEST_SECONDS)

@@ -10,7 +10,7 @@ export const IN_PACKETS = 1
 export const OUT_PACKETS = 2
 export const IN_BYTES = 3
 export const OUT_BYTES = 4
-export const COUNTERS = 5
+const COUNTERS = 5
 
 /** Gets the key of a virtual server that has had connections, and its counters, which are overwritten afterwards. */
 export type TrafficVisitor = (key: string, counters: Float64Array) => void

@@ -15,7 +15,7 @@ import { Histogram } from './histogram.ts'
 const MAX_TRIGGERS = 10_000
 
 /** The counts of one family of addresses. Times are wall clock, in milliseconds since the epoch; 0: not yet. */
-export class FamilyCounts {
+class FamilyCounts {
   readonly syncSeconds = new Histogram(SYNC_SECONDS)
   readonly programmingSeconds = new Histogram(PROGRAMMING_SECONDS)
   readonly conntrackSeconds = new Histogram(SYNC_SECONDS)

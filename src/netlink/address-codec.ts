@@ -19,7 +19,7 @@ const IFADDRMSG_BYTES = 8
 export const IFA_F_NODAD = 0x02
 
 /** RT_SCOPE_UNIVERSE and RT_SCOPE_HOST of linux/rtnetlink.h */
-export const RT_SCOPE_UNIVERSE = 0
+const RT_SCOPE_UNIVERSE = 0
 export const RT_SCOPE_HOST = 254
 
 /** An address of an interface. */

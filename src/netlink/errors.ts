@@ -37,7 +37,7 @@ const ENOTSUPP = 524
 let names: Map<number, string> | undefined
 
 /** Symbolic name of a positive errno: `ENOENT`; `errno-4103` for one that errno.h does not know. */
-export function errnoName(errno: number): string {
+function errnoName(errno: number): string {
   if (names === undefined) {
     // Some numbers have two names: the one the kernel uses stays.
     names = new Map([

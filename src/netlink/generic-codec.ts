@@ -31,7 +31,7 @@ export function beginGeneric(
 }
 
 /** The command of a received generic netlink message. */
-export function genericCommand(message: ReceivedMessage): number {
+function genericCommand(message: ReceivedMessage): number {
   const command = message.end - message.start < GENL_HDRLEN ? undefined : message.bytes[message.start]
   if (command === undefined)
     throw netlinkError('netlink-malformed', `generic netlink message of ${message.end - message.start} bytes`)

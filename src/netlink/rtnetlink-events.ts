@@ -94,7 +94,7 @@ export class RtnetlinkEvents {
 }
 
 /** Reads a notification; undefined for one that is not about links, addresses or routes of IPv4 and IPv6. */
-export function decodeEvent(message: ReceivedMessage): RtnetlinkEvent | undefined {
+function decodeEvent(message: ReceivedMessage): RtnetlinkEvent | undefined {
   switch (message.type) {
     case RTM_NEWLINK:
     case RTM_DELLINK:

@@ -23,13 +23,13 @@ export interface HealthState {
 export type HealthPath = '/healthz' | '/livez'
 
 /** Whether every family is well: what /livez and the health check ports of Services say. */
-export function isLive({ families }: HealthState): boolean {
+function isLive({ families }: HealthState): boolean {
   for (const { healthy } of families.values()) if (!healthy) return false
   return true
 }
 
 /** @param nowMs time of the request, in milliseconds since the epoch */
-export function formatHealth(path: HealthPath, state: HealthState, nowMs: number): HttpAnswer {
+function formatHealth(path: HealthPath, state: HealthState, nowMs: number): HttpAnswer {
   const healthy = isLive(state)
   const ok = healthy && (path === '/livez' || state.nodeEligible)
   const updates = Array.from(state.families.values(), ({ lastUpdatedMs }) => lastUpdatedMs)

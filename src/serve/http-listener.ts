@@ -43,7 +43,7 @@ export interface HttpLimits {
   readonly pipelined: number
 }
 
-export const HTTP_LIMITS: HttpLimits = {
+const HTTP_LIMITS: HttpLimits = {
   headerBytes: 16_384,
   headersMs: 10_000,
   requestMs: 15_000,

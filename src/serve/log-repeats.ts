@@ -11,7 +11,7 @@ export interface RepeatLimits {
   readonly capacity: number
 }
 
-export const REPEAT_LIMITS: RepeatLimits = { perWindow: 20, windowMs: 60_000, capacity: 256 }
+const REPEAT_LIMITS: RepeatLimits = { perWindow: 20, windowMs: 60_000, capacity: 256 }
 
 /** How many lines of one kind were held back in a window that is over. */
 export interface RepeatSummary {

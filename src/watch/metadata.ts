@@ -70,7 +70,7 @@ export function wrongName(
 }
 
 /** '' when it is absent or no text. */
-export function compactResourceVersion(resourceVersion: unknown): ResourceVersion {
+function compactResourceVersion(resourceVersion: unknown): ResourceVersion {
   if (typeof resourceVersion !== 'string') return ''
   const number = Number(resourceVersion)
   return Number.isSafeInteger(number) && String(number) === resourceVersion ? number : resourceVersion

@@ -8,9 +8,9 @@ import { isObject } from './findings.ts'
 import type { Metadata } from './metadata.ts'
 
 /** LabelServiceProxyName of the service proxy's well-known labels: another proxy serves this Service. */
-export const LABEL_PROXY_NAME = 'service.kubernetes.io/service-proxy-name'
+const LABEL_PROXY_NAME = 'service.kubernetes.io/service-proxy-name'
 /** IsHeadlessService: set by the slice controllers on slices of headless Services. */
-export const LABEL_HEADLESS = 'service.kubernetes.io/headless'
+const LABEL_HEADLESS = 'service.kubernetes.io/headless'
 
 /** The part of a list or watch request that names objects. */
 export interface Selection {
