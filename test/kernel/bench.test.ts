@@ -28,8 +28,15 @@ async function measured(task: Pick<GuestTask, 'mode' | 'work'>): Promise<Measure
   }
   // A network namespace of its own stands for the fresh boot.
   const { stdout } = await run('unshare', [
-    ...['--net', '--', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh'],
-    ...[process.execPath, join(ROOT, 'dev/bench/guest.ts'), JSON.stringify(whole)],
+    '--net',
+    '--',
+    'sh',
+    '-c',
+    'ip link set lo up && exec "$@"',
+    'sh',
+    process.execPath,
+    join(ROOT, 'dev/bench/guest.ts'),
+    JSON.stringify(whole),
   ])
   return JSON.parse(stdout) as Measured // what guest.ts prints
 }
