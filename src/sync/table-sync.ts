@@ -5,6 +5,7 @@
  * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
  */
 import { DelayedKeys } from './delayed-keys.ts'
+import { FailedKeys } from './failed-keys.ts'
 import { Repairs } from './repairs.ts'
 import { allDone, type Failure, type Repair, type Step } from './step.ts'
 import type { KernelTable } from './table.ts'
@@ -37,8 +38,7 @@ export class TableSync<Item, Op> {
   #allUnread = true
   /** Keys that were doubted from outside: a difference in one of them is drift. */
   readonly #suspected = new Set<string>()
-  /** Keys whose last operations failed, how many times in a row, and why. */
-  readonly #failed = new Map<string, { readonly attempts: number; readonly error: Error }>()
+  readonly #failed = new FailedKeys()
   readonly #repairs = new Repairs()
   /** Items that nothing wants and that may not be removed yet. */
   readonly #kept = new Set<string>()
@@ -254,7 +254,7 @@ export class TableSync<Item, Op> {
     })
     const error = failures.at(-1)?.error
     if (error !== undefined) {
-      this.#failed.set(key, { attempts, error })
+      this.#failed.set(key, { attempts, error, isWanted: this.#desired.has(key) })
       this.#delay(key, nowMs, waitMs)
     } else this.#worked(key)
     this.#remember(key, live)
@@ -300,7 +300,16 @@ export class TableSync<Item, Op> {
 
   /** Keys whose last operations failed, and why. */
   *failing(): Generator<readonly [key: string, error: Error], void, undefined> {
-    for (const [key, { error }] of this.#failed) yield [key, error]
+    for (const [key, { error }] of this.#failed.entries()) yield [key, error]
+  }
+
+  /**
+   * Whether the table is in trouble, and not only items: something failed for a reason that no item has, or nothing of what
+   * is wanted could be written. A single item may be a bad one.
+   */
+  get isInTrouble(): boolean {
+    const { faultsOfTable, wanted } = this.#failed
+    return faultsOfTable > 0 || (wanted > 1 && wanted === this.#desired.size)
   }
 
   /**
