@@ -32,6 +32,7 @@ npm run bench -- --services N          one size (again for more); --endpoints M
 npm run bench -- --output json         one JSON object a line for each size
 npm run bench -- --proxy 'COMMAND'     another proxy on the same API server and kernel; {kubeconfig} and {config} in
                                        COMMAND stand for the paths it needs
+npm run bench -- --hostile             how long a change takes beside objects that are meant to stall a node
 npm run bench -- --slope               also how memory grows over 10,000 changes
 npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
 

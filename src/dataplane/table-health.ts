@@ -5,7 +5,6 @@
  */
 import { CATALOGUE } from '../ipset/catalogue.ts'
 import type { TableSync } from '../sync/table-sync.ts'
-import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { IpvsDataplane } from './ipvs.ts'
 
@@ -16,7 +15,7 @@ export interface TableHealth {
   readonly wrong: boolean
 }
 
-type Wanted = Pick<TableSync<unknown, unknown>, 'failing' | 'desired' | 'desiredCount'>
+type Wanted = Pick<TableSync<unknown, unknown>, 'failing' | 'failures' | 'desiredCount'>
 
 /** What goes wrong with a table, whichever key it shows at. A Service cannot bring these about. */
 const FAULTS_OF_TABLES: ReadonlySet<string> = new Set([
@@ -36,7 +35,7 @@ export function* chainHealth(
   for (const { sync, family } of loops) yield { what: sync.table.name, families: [family], wrong: isInTrouble(sync) }
 }
 
-/** Every table of ipvs mode as it stands after a pass. What it costs grows with what fails, not with what is there. */
+/** Every table of ipvs mode as it stands after a pass. It costs the same whatever is there and whatever fails. */
 export function* tableHealth(dataplane: IpvsDataplane, families: readonly IpFamily[]): Generator<TableHealth> {
   const { guard } = dataplane
   // What does not come from Services: each of these is needed by all of them.
@@ -58,11 +57,7 @@ function any(failing: Iterable<unknown>): boolean {
 }
 
 /** Whether the fault is the table's, or nothing of what is wanted could be written. A single item may be a bad one. */
-function isInTrouble(sync: Wanted): boolean {
-  let failing = 0
-  for (const [key, error] of sync.failing()) {
-    if (error instanceof CodedError && FAULTS_OF_TABLES.has(error.code)) return true
-    if (sync.desired(key) !== undefined) failing++
-  }
-  return failing > 1 && failing === sync.desiredCount
+function isInTrouble({ failures, desiredCount }: Wanted): boolean {
+  for (const code of failures.codes) if (FAULTS_OF_TABLES.has(code)) return true
+  return failures.wantedCount > 1 && failures.wantedCount === desiredCount
 }

@@ -5,6 +5,7 @@
  * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
  */
 import { DelayedKeys } from './delayed-keys.ts'
+import { FailedKeys } from './failed-keys.ts'
 import { allDone, type Failure, type Repair, type Step } from './step.ts'
 import type { KernelTable } from './table.ts'
 import { noCounts } from './table-counts.ts'
@@ -39,8 +40,7 @@ export class TableSync<Item, Op> {
   #allUnread = true
   /** Keys that were doubted from outside: a difference in one of them is drift. */
   readonly #suspected = new Set<string>()
-  /** Keys whose last operations failed, how many times in a row, and why. */
-  readonly #failed = new Map<string, { readonly attempts: number; readonly error: Error }>()
+  readonly #failed = new FailedKeys()
   readonly #repairs = new Map<string, { readonly count: number; readonly lastMs: number }>()
   /** Repairs that wait for their turn. */
   readonly #postponed = new Set<string>()
@@ -117,12 +117,17 @@ export class TableSync<Item, Op> {
 
   /** From now on items that nothing wants may go: those that were kept are looked at again. */
   allowRemovals(): void {
-    for (const key of this.#kept) this.touch(key)
+    for (const key of this.#kept) this.#mark(key)
     this.#kept.clear()
   }
 
   /** Looks at a key again without reading it: something outside the table decides more about it now (an idle drain). */
   touch(key: string): void {
+    this.#mark(key)
+  }
+
+  /** The key may differ; one that waits for its next try goes on waiting. */
+  #mark(key: string): void {
     if (!this.#delayed.has(key)) this.#dirty.add(key)
   }
 
@@ -139,8 +144,8 @@ export class TableSync<Item, Op> {
   async read(signal: AbortSignal): Promise<void> {
     if (this.#allUnread) {
       const all = await this.table.read('all', signal)
-      for (const key of this.#live.keys()) this.touch(key)
-      for (const key of this.#desired.keys()) this.touch(key)
+      for (const key of this.#live.keys()) this.#mark(key)
+      for (const key of this.#desired.keys()) this.#mark(key)
       this.#live.clear()
       for (const [key, item] of all) this.#adopt(key, item)
       this.#allUnread = false
@@ -155,7 +160,7 @@ export class TableSync<Item, Op> {
       const item = found.get(key)
       if (item === undefined) {
         this.#live.delete(key)
-        this.touch(key)
+        this.#mark(key)
       } else this.#adopt(key, item)
     }
   }
@@ -164,7 +169,7 @@ export class TableSync<Item, Op> {
   #adopt(key: string, item: Item): void {
     const wanted = this.#desired.get(key)
     this.#live.set(key, wanted !== undefined && this.table.equal(wanted, item) ? wanted : item)
-    this.touch(key)
+    this.#mark(key)
   }
 
   /** Keys that may need work and may be worked on now, taken off the list. Call after `read`. */
@@ -251,7 +256,7 @@ export class TableSync<Item, Op> {
     })
     const error = failures.at(-1)?.error
     if (error !== undefined) {
-      this.#failed.set(key, { attempts, error })
+      this.#failed.set(key, { attempts, error, isWanted: this.#desired.has(key) })
       this.#delay(key, nowMs, waitMs)
       return failures
     }
@@ -288,7 +293,7 @@ export class TableSync<Item, Op> {
 
   /** Items that wait for `mayCome` are asked about again at the next pass. */
   release(): void {
-    for (const key of this.#waiting) this.touch(key)
+    for (const key of this.#waiting) this.#mark(key)
     this.#waiting.clear()
   }
 
@@ -299,7 +304,12 @@ export class TableSync<Item, Op> {
 
   /** Keys whose last operations failed, and why. */
   *failing(): Generator<readonly [key: string, error: Error], void, undefined> {
-    for (const [key, { error }] of this.#failed) yield [key, error]
+    for (const [key, { error }] of this.#failed.entries()) yield [key, error]
+  }
+
+  /** Numbers of the keys whose last operations failed. */
+  get failures(): Pick<FailedKeys, 'wantedCount' | 'codes'> {
+    return this.#failed
   }
 
   /** Whether a plan made for this key earlier in the pass still holds: nothing failed, nobody wants or suspects anything else. */
