@@ -42,6 +42,7 @@ npm run bench -- --json-file FILE      also appends one object for the whole run
 npm run bench -- --compare FILE        measures nothing: do the ratios of the last two runs in FILE agree within 10 %?
 npm run bench -- --proxy 'COMMAND'     another proxy in our place; {kubeconfig} and {config} in COMMAND stand for the
                                        paths that it needs
+npm run bench -- --hostile             how long a change takes beside objects that are meant to stall a node
 npm run bench -- --slope               also how memory grows over 10,000 changes
 npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
 

@@ -1,44 +1,31 @@
 /**
- * Keys of a table whose last operations failed. What a look at all of them would find is counted as they come and are removed,
- * because a tenant can make ten thousand keys fail and health is asked after every pass.
+ * Keys whose last operations failed, with numbers of them that cost nothing to ask for: there may be very many, and health is
+ * looked at after every pass.
  */
 import { CodedError } from '../values/errors.ts'
 
 export interface FailedKey {
-  /** How many times in a row, from 1. */
+  /** How many times in a row. */
   readonly attempts: number
   readonly error: Error
-  /** False for a key that is to be removed. */
+  /** Whether an item is wanted at the key, or none. */
   readonly isWanted: boolean
 }
 
-/**
- * What goes wrong with a table, whichever key it shows at: rights, memory, a module or device that is gone, answers of the
- * kernel that are lost or make no sense. A Service cannot bring these about, as it can EINVAL (an address that the kernel
- * refuses) or EPROTONOSUPPORT (SCTP where IPVS was built without).
- */
-const FAULTS_OF_TABLES: ReadonlySet<string> = new Set([
-  'EPERM',
-  'ENODEV',
-  'ENOMEM',
-  'ENOBUFS',
-  'netlink-timeout',
-  'netlink-overrun',
-  'netlink-truncated',
-  'netlink-malformed',
-  'netlink-closed',
-  'genl-family-missing',
-  'device-missing',
-])
-
-const isFaultOfTable = (error: Error): boolean => error instanceof CodedError && FAULTS_OF_TABLES.has(error.code)
-
 export class FailedKeys {
   readonly #keys = new Map<string, FailedKey>()
-  /** Of them, how many are wanted. */
-  wanted = 0
-  /** Of them, how many failed for a reason that no item has. */
-  faultsOfTable = 0
+  readonly #codes = new Map<string, number>()
+  #wanted = 0
+
+  /** Of those where an item is wanted. */
+  get wantedCount(): number {
+    return this.#wanted
+  }
+
+  /** The code of every error that some key has; an error without one does not count. */
+  get codes(): Iterable<string> {
+    return this.#codes.keys()
+  }
 
   get(key: string): FailedKey | undefined {
     return this.#keys.get(key)
@@ -51,19 +38,25 @@ export class FailedKeys {
   set(key: string, failed: FailedKey): void {
     this.delete(key)
     this.#keys.set(key, failed)
-    if (failed.isWanted) this.wanted++
-    if (isFaultOfTable(failed.error)) this.faultsOfTable++
+    this.#count(failed, 1)
   }
 
   delete(key: string): void {
     const failed = this.#keys.get(key)
     if (failed === undefined) return
     this.#keys.delete(key)
-    if (failed.isWanted) this.wanted--
-    if (isFaultOfTable(failed.error)) this.faultsOfTable--
+    this.#count(failed, -1)
   }
 
-  entries(): IterableIterator<[key: string, failed: FailedKey]> {
+  entries(): IterableIterator<[string, FailedKey]> {
     return this.#keys.entries()
+  }
+
+  #count({ error, isWanted }: FailedKey, step: 1 | -1): void {
+    if (isWanted) this.#wanted += step
+    if (!(error instanceof CodedError)) return
+    const count = (this.#codes.get(error.code) ?? 0) + step
+    if (count === 0) this.#codes.delete(error.code)
+    else this.#codes.set(error.code, count)
   }
 }

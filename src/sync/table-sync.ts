@@ -303,13 +303,9 @@ export class TableSync<Item, Op> {
     for (const [key, { error }] of this.#failed.entries()) yield [key, error]
   }
 
-  /**
-   * Whether the table is in trouble, and not only items: something failed for a reason that no item has, or nothing of what
-   * is wanted could be written. A single item may be a bad one.
-   */
-  get isInTrouble(): boolean {
-    const { faultsOfTable, wanted } = this.#failed
-    return faultsOfTable > 0 || (wanted > 1 && wanted === this.#desired.size)
+  /** Numbers of the keys whose last operations failed. */
+  get failures(): Pick<FailedKeys, 'wantedCount' | 'codes'> {
+    return this.#failed
   }
 
   /**
