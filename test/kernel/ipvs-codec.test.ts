@@ -21,6 +21,7 @@ import { MAX_BATCH_MESSAGES } from '../../src/netlink/batch.ts'
 import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
 import { resolveFamily } from '../../src/netlink/generic.ts'
 import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
+import { eventually } from '../support/deadline.ts'
 
 function ipvsadm(...args: string[]): string[] {
   return execFileSync('ipvsadm', args, { encoding: 'utf8', maxBuffer: 64 << 20 })
@@ -295,12 +296,15 @@ describe('IPVS on a real kernel', () => {
       if (i % MAX_BATCH_MESSAGES === MAX_BATCH_MESSAGES - 1)
         assert.ok((await batch.commit()).every((outcome) => outcome === undefined))
     }
-    const got = new Set(
-      (await ipvs.listServices()).map(({ fields }) =>
-        'address' in fields ? `${fields.address} ${fields.port}` : 'fwmark',
-      ),
-    )
-    assert.deepEqual(got, want)
+    // The kernel makes its table larger in the background, and a dump misses services meanwhile.
+    await eventually(async () => {
+      const got = new Set(
+        (await ipvs.listServices()).map(({ fields }) =>
+          'address' in fields ? `${fields.address} ${fields.port}` : 'fwmark',
+        ),
+      )
+      assert.deepEqual(got, want)
+    })
   })
 
   it('resolveFamily names the family that is missing', async () => {
