@@ -48,6 +48,12 @@ fi
 # All network namespaces together may refuse that often; tests refuse many at a time. Newer kernels count by namespace.
 echo 1000000 2>/dev/null >/proc/sys/net/ipv4/icmp_msgs_per_sec
 echo 1000000 2>/dev/null >/proc/sys/net/ipv4/icmp_msgs_burst
+# The neighbours of all network namespaces share two tables, and the kernel drops packets for those that do not fit.
+for family in ipv4 ipv6; do
+  for level in 1 2 3; do
+    echo $((level * 16384)) 2>/dev/null >/proc/sys/net/$family/neigh/default/gc_thresh$level
+  done
+done
 ip link set lo up
 
 exec 7>"$stdout" 8>"$stderr" 9<>"$control"
