@@ -8,21 +8,22 @@ import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'n
 import { release, tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Medians of a few dozen samples. */
+/** Medians of at least SAMPLES, so that a moment in which something else had the processor does not count. */
 export interface Calibration {
   /** `uname -r` */
   readonly release: string
   /** getuid(2), in microseconds. */
   readonly systemCallUs: number
-  /** fork, execve and wait of `true`, in milliseconds. */
+  /** fork, execve and wait of `true`, in milliseconds: the median of five. */
   readonly processStartMs: number
   /** One byte through a pipe to a process that waits for it, in microseconds. */
   readonly wakeUpUs: number
 }
 
 const PROCESS_STARTS = 5
-const CALLS_AT_A_TIME = 50
-/** At most so long for the samples of one measurement that repeats a short thing. */
+const CALLS_AT_A_TIME = 10
+/** For a short thing, at least so many times and so long. */
+const SAMPLES = 25
 const SAMPLING_MS = 100
 
 export function calibrate(): Calibration {
@@ -72,10 +73,10 @@ function wakeUpUs(): number {
   }
 }
 
-/** The median time of `act`, in milliseconds, repeated for SAMPLING_MS. */
+/** The median time of `act`, in milliseconds. */
 function sample(act: () => void): number {
   const times: number[] = []
-  for (const endMs = performance.now() + SAMPLING_MS; performance.now() < endMs || times.length === 0; )
+  for (const endMs = performance.now() + SAMPLING_MS; performance.now() < endMs || times.length < SAMPLES; )
     times.push(timeOf(act))
   return median(times)
 }

@@ -87,7 +87,7 @@ async function runGuest(run: KernelRun, { files, kernelParameters }: Boot, claim
         run.print(`${formatCalibration(message.calibration)}; deadlines x ${factor}`)
         state.mayHaveLeftOut = beginWithinMs !== undefined
         limit = setTimeout(() => {
-          state.trouble = `the files did not end within ${Math.round(stageMs / 60_000)} minutes`
+          state.trouble = `the files did not end within ${Math.round(stageMs / 1000)} s`
           late.abort()
         }, stageMs)
         return

@@ -18,7 +18,9 @@ export interface Stage {
 export async function runStage(stage: Stage): Promise<void> {
   const waiting = stage.files[Symbol.iterator]()
   const worker = async (): Promise<void> => {
-    for (let next = waiting.next(); next.done !== true && !stage.signal.aborted; next = waiting.next()) {
+    while (!stage.signal.aborted) {
+      const next = waiting.next()
+      if (next.done === true) return
       const { cwd, signal, fileTimeoutMs: timeoutMs, env, wrap } = stage
       stage.ended(await runTestFile({ file: next.value, cwd, timeoutMs, signal, env, wrap }))
     }

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { runTestFile } from '../../dev/testing/file-run.ts'
 import { type FileResult, formatFile, formatTotals, totalsOf } from '../../dev/testing/result.ts'
+import { runStage } from '../../dev/testing/stage.ts'
 import { isAtLeast } from '../kernel/needs.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-test-'))
@@ -106,6 +107,31 @@ describe('runTestFile', () => {
 })
 
 const file: FileResult = { ...none, file: 'a.test.ts', passed: 3, failures: [], output: '', durationMs: 1234 }
+
+describe('runStage', () => {
+  it('takes no further file from the list once it is stopped', async () => {
+    const stopped = new AbortController()
+    const taken: string[] = []
+    function* files(): Generator<string> {
+      for (const name of ['a', 'b', 'c']) {
+        taken.push(name)
+        writeFileSync(join(folder, name), '')
+        yield join(folder, name)
+      }
+    }
+    await runStage({
+      files: files(),
+      cwd: folder,
+      concurrency: 1,
+      fileTimeoutMs: 20_000,
+      signal: stopped.signal,
+      env: {},
+      wrap: (command) => command,
+      ended: () => stopped.abort(),
+    })
+    assert.deepEqual(taken, ['a'])
+  })
+})
 
 describe('formatTotals', () => {
   it('ends with the one line that others read', () => {
