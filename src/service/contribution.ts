@@ -230,6 +230,9 @@ function partsOf(service: Service, port: ServicePort, family: FamilyParts, node:
   return { service, port, family, candidates, chosen, name: servicePortName(service, port), reads }
 }
 
+/** kube-proxy binds a cluster IP even when it is on another interface of the node, unlike the addresses of other roles. */
+const isBoundAlways = (bits: number): boolean => (bits & BIT.ClusterIP) !== 0
+
 const BIT: Readonly<Record<FrontendRole, number>> = { ClusterIP: 1, NodePort: 2, LoadBalancerVip: 4, ExternalIP: 8 }
 
 /** Every combination of roles once, by the sum of their bits. */
@@ -266,7 +269,7 @@ function makeFrontend(parts: PortParts, first: FrontendRole, address: string, no
     protocol: port.protocol,
     servicePortName: name,
     affinityTimeoutSeconds: service.affinityTimeoutSeconds,
-    bind: bits !== BIT.NodePort && !node.localAddresses.has(address),
+    bind: isBoundAlways(bits) || (bits !== BIT.NodePort && !node.localAddresses.has(address)),
     policy: isInternal ? service.internalTrafficPolicy : service.externalTrafficPolicy,
     endpoints: selection.endpoints,
     candidates,

@@ -178,10 +178,13 @@ describe('the device kube-ipvs0', () => {
     bench.start()
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.2/32']))
     sh('ip link set kube-ipvs0 name other0')
-    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.2/32']))
-    bench.write('more.yaml', service('more', { clusterIP: '10.96.0.3' }))
-    await eventually(() => assert.equal(boundAddresses().length, 3))
-    sh('ip link delete other0')
+    try {
+      await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.2/32']))
+      bench.write('more.yaml', service('more', { clusterIP: '10.96.0.3' }))
+      await eventually(() => assert.equal(boundAddresses().length, 3))
+    } finally {
+      sh('ip link delete other0')
+    }
     await eventually(() => assert.equal(boundAddresses().length, 3))
   })
 

@@ -151,6 +151,12 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
+    title: 'a cluster IP that the node has on another interface is bound all the same',
+    service: {},
+    node: { localAddresses: new Set(['10.20.30.41']) },
+    expected: [`ClusterIP 10.20.30.41:80/tcp bind Cluster -> ${BOTH}`],
+  },
+  {
     title: 'a VIP or external IP that the node has is not bound',
     service: { externalIps: ['100.101.102.103'], loadBalancerVips: ['203.0.113.10'] },
     node: { localAddresses: new Set(['100.101.102.103', '203.0.113.10']) },
