@@ -15,7 +15,7 @@ import { Unmet, projectFolder, say } from './progress.mjs'
 
 const programs = {
   demo: { file: 'dev/demo.ts', tools: ['ip', 'iptables'] },
-  test: { file: 'dev/test.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
+  test: { file: 'dev/test.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl', 'strace'] },
   bench: {
     file: 'dev/bench.ts',
     tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'gcc', '/usr/include/stdio.h', 'strace'],
