@@ -49,8 +49,8 @@ describe('session affinity', { concurrency: 1000 }, () => {
   let bench: Workbench
   before(async () => {
     cluster = Cluster.start(PROTOCOLS)
-    // Short, so that an affinity ends soon; but an answer that takes longer is lost, and the machine may be busy.
-    bench = bothFamilies({ udpTimeout: '5s' })
+    // Shorter than the shortest affinity, or the kernel keeps that for another minute.
+    bench = bothFamilies({ udpTimeout: '1s' })
     bench.write('long.yaml', ...everyKind(LONG, ['a', 'c'], affinity(10_800)))
     bench.write('short.yaml', ...everyKind(SHORT, ['a', 'c'], affinity(SHORT_SECONDS)))
     bench.write('none.yaml', ...everyKind(NONE, ['a', 'c']))
@@ -71,9 +71,12 @@ describe('session affinity', { concurrency: 1000 }, () => {
             const place = frontend(LONG, kind, family, protocol)
             const found = new Set<string>()
             for (const address of [0, 1, 2].map((index) => clientAddress(index)[family])) {
-              const [first, ...more] = await cluster.askInTurn('client', place, 5, { address })
-              assert.deepEqual(new Set(more), new Set([first]), `${family} ${address}`)
-              found.add(first ?? '')
+              const outcomes = await cluster.askInTurn('client', place, 5, { address })
+              // On a busy machine a datagram may take longer than udpTimeout; then the kernel has forgotten its flow.
+              const answers = protocol === 'udp' ? outcomes.filter((outcome) => outcome !== 'nothing') : outcomes
+              const [first = 'nothing'] = answers
+              assert.deepEqual(new Set(answers), new Set([first]), `${family} ${address}`)
+              found.add(first)
             }
             assert.deepEqual([...found].sort(), ['a node', 'c node'], family)
           }))
