@@ -42,7 +42,7 @@ const CHUNK_KEYS = 25
  * Keys that failed before are tried again after all others, this many at once. When so many have not worked again, the rest
  * waits for RETRY_PAUSE_MS at least: the kernel may refuse very many, and every change waits for the pass that tries them.
  */
-const RETRY_KEYS = 25
+const RETRY_KEYS = 16
 const RETRY_PAUSE_MS = 250
 
 /** A table and the state kept for it, whatever its item and operation types. */
