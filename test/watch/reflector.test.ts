@@ -258,7 +258,10 @@ inBothEncodings('Reflector survives headers that never come', async (open, t) =>
     if (f.failures.length === 0) t.mock.timers.tick(HEADERS_MS)
     return f.failures.length > 0
   })
-  await f.has('a')
+  await until('services a', () => {
+    t.mock.timers.tick(50)
+    return f.sink.state.has('services demo/a')
+  })
   assert.deepEqual(f.failures, ['!api-silent'])
 })
 
