@@ -38,7 +38,9 @@ describe('route_localnet', () => {
     assert.deepEqual([isGuarded(), routesLocalnet()], [false, false])
     programs.fail('iptables', false)
     await eventually(() => assert.deepEqual([isGuarded(), routesLocalnet()], [true, true]))
-    assert.match(bench.log, /"Changed sysctl" name="net\/ipv4\/conf\/all\/route_localnet" before=0 after=1/)
+    await eventually(() =>
+      assert.match(bench.log, /"Changed sysctl" name="net\/ipv4\/conf\/all\/route_localnet" before=0 after=1/),
+    )
   })
 
   it('is set by a restart that finds all rules in place', async () => {
