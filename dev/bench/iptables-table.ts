@@ -4,7 +4,7 @@
  * the Service port and after the endpoint, so the names in a chain's rules tell where it leads.
  */
 import { openNetlinkConnection } from '../../native/open.ts'
-import { chainHash, endpointChain, serviceChain } from '../../src/iptables/service-chain-names.ts'
+import { chainHash, endpointChain, serviceChain } from '../../src/modes/iptables/chains/service-chain-names.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import type { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { NETLINK_NETFILTER, NLM_F_DUMP } from '../../src/netlink/constants.ts'

@@ -3,7 +3,7 @@
  * the event loop and, when it is asked for, growth. Each phase starts from a settled table; drains of the phase before are waited for.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ProbeReading } from '../../src/daemon/bench-probe.ts'
+import type { ProbeReading } from '../../src/modes/bench-probe.ts'
 import type { ApiServer } from './api-server.ts'
 import { monotonicMs } from './clock.ts'
 import type { MeasuredProgram } from './measured-program.ts'

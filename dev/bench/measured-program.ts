@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, openSync, closeSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ProbeReading } from '../../src/daemon/bench-probe.ts'
+import type { ProbeReading } from '../../src/modes/bench-probe.ts'
 import { monotonicMs } from './clock.ts'
 import { costOf, memoryOf, type ProgramCost, type ProgramMemory } from './program-cost.ts'
 

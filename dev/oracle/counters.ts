@@ -3,7 +3,7 @@
  * What could break: it asks in the network namespace of the calling thread, as the rest of a state is taken.
  */
 import { openNetlinkConnection } from '../../native/open.ts'
-import { readCounters } from '../../src/iptables/counters.ts'
+import { readCounters } from '../../src/modes/iptables/counters.ts'
 import { NETLINK_NETFILTER } from '../../src/netlink/constants.ts'
 
 /** One name a line, sorted. */

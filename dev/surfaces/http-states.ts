@@ -3,7 +3,7 @@
  * What could break: the recorded proxy ran with a syncPeriod of 5 s where its group names a timeout of 10 s.
  */
 import { ProxyHealth } from '../../src/daemon/proxy-health.ts'
-import type { TableHealth } from '../../src/dataplane/table-health.ts'
+import type { TableHealth } from '../../src/modes/table-health.ts'
 import type { Node } from '../../src/service/objects.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'

@@ -4,9 +4,9 @@
  * leave alone; and of the virtual servers only those go that the sets name.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type LeftGuard, openLeftGuard } from '../dataplane/guard-kernel.ts'
-import { type IpvsKernel, openIpvsKernel } from '../dataplane/ipvs-kernel.ts'
-import { readOwned } from '../dataplane/owned-virtual-servers.ts'
+import { type LeftGuard, openLeftGuard } from '../modes/ipvs/guard-kernel.ts'
+import { type IpvsKernel, openIpvsKernel } from '../modes/ipvs/ipvs-kernel.ts'
+import { readOwned } from '../modes/leftovers/owned-virtual-servers.ts'
 import { VirtualServerTable } from '../ipvs/table.ts'
 import { ipFamilies } from '../node/host.ts'
 import { Reconciler, type Reconciled, reconciled } from '../sync/reconciler.ts'
@@ -14,7 +14,7 @@ import { TableSync } from '../sync/table-sync.ts'
 import { type Cidr, parseCidr } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { FlagValues } from './flags.ts'
-import { type Leftover, leftInIptables, leftInNft } from './leftovers.ts'
+import { type Leftover, leftInIptables, leftInNft } from '../modes/leftovers/iptables-removal.ts'
 import { checkSettings } from './settings.ts'
 
 /** A failing operation is tried this often. */

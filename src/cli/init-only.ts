@@ -3,11 +3,11 @@
  * What could break: no Service is looked at and nothing is asked of the API server, so it works in an init container.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { openIpvsKernel } from '../dataplane/ipvs-kernel.ts'
+import { openIpvsKernel } from '../modes/ipvs/ipvs-kernel.ts'
 import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { Log } from '../values/log.ts'
-import { initializeIptablesNode, initializeNode } from '../daemon/prepare-node.ts'
+import { initializeIptablesNode, initializeNode } from '../modes/prepare-node.ts'
 import type { Settings } from './settings.ts'
 
 const DEADLINE_MS = 10_000

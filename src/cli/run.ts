@@ -11,7 +11,7 @@ import { openLog, type ProcessLog } from '../serve/log.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
-import { proxyStarting } from '../watch/event-objects.ts'
+import { proxyStarting } from '../events/event-objects.ts'
 import { writeEarlyLine } from './early-lines.ts'
 import { NEEDS_RIGHTS, nextStep } from './error-text.ts'
 import { flagTexts } from './flag-texts.ts'
@@ -19,7 +19,7 @@ import type { FlagValues } from './flags.ts'
 import { growFreely, growSparingly } from '../daemon/heap.ts'
 import { LateServers } from '../daemon/late-servers.ts'
 import { applyLive, applyOomScore } from '../daemon/live-settings.ts'
-import { periodsOf } from '../daemon/mode.ts'
+import { periodsOf } from '../modes/mode.ts'
 import { Proxy } from '../daemon/proxy.ts'
 import { ProxyHealth } from '../daemon/proxy-health.ts'
 import { loadSettings, logWarnings, type Settings, sourcesOf } from './settings.ts'
@@ -120,7 +120,7 @@ async function serve(
     )
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
   if (benchFile !== undefined && proxy.connections !== undefined)
-    (await import('../daemon/bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
+    (await import('../modes/bench-probe.ts')).startBenchProbe(benchFile, proxy.connections)
   const ended = flags.once === true ? passes.complete.then(() => undefined) : new Promise<never>(() => undefined)
   const received = await Promise.race([ended, signal, proxy.failed])
   const code = received === undefined ? undefined : stopped(received, log)

@@ -19,8 +19,8 @@ import type { KubeProxyConfiguration, UncheckedConfiguration } from '../config/t
 import type { VirtualIpGuard } from '../service/virtual-ips.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
-import type { Events } from '../watch/event-recorder.ts'
-import type { RequestObserver } from '../watch/http-pool.ts'
+import type { Events } from '../events/event-recorder.ts'
+import type { RequestObserver } from '../watch/api/http-pool.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import { type EarlyLine, type LogFormat, SettingsRefused } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
@@ -129,11 +129,11 @@ export async function sourcesOf(
 ): Promise<Sources> {
   const { nodeName: node, configuration } = settings
   const { manifests } = flags
-  const { EventRecorder, loggedEvents } = await import('../watch/event-recorder.ts')
+  const { EventRecorder, loggedEvents } = await import('../events/event-recorder.ts')
   const { virtualIpGuard } = await import('./virtual-ip-settings.ts')
   if (manifests !== undefined) {
     await requireFolder(manifests, log)
-    const { openManifestsSource } = await import('../watch/manifests-source.ts')
+    const { openManifestsSource } = await import('../watch/manifests/manifests-source.ts')
     return {
       openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log }),
       openEvents: () => loggedEvents(log),
@@ -141,9 +141,9 @@ export async function sourcesOf(
       virtualIps: await virtualIpGuard(configuration.kubeIPVS, undefined, log),
     }
   }
-  const { ApiClient } = await import('../watch/api-client.ts')
-  const { openApiSource } = await import('../watch/api-source.ts')
-  const { KubeAccess } = await import('../watch/kube-config.ts')
+  const { ApiClient } = await import('../watch/api/api-client.ts')
+  const { openApiSource } = await import('../watch/reflect/api-source.ts')
+  const { KubeAccess } = await import('../watch/api/kube-config.ts')
   const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
   const master = flags.master ?? ''
   const access = new KubeAccess({ kubeconfig, master, runPlugin: execPluginRunner() })

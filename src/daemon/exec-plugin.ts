@@ -1,7 +1,7 @@
 /** Runs exec credential plugins of kubeconfigs as programs of this host. */
 import { findProgram, runProgram, searchPath } from '../node/programs.ts'
 import { CodedError } from '../values/errors.ts'
-import type { PluginCall, PluginResult, RunPlugin } from '../watch/exec-plugin.ts'
+import type { PluginCall, PluginResult, RunPlugin } from '../watch/api/exec-plugin.ts'
 
 /** client-go has no limit. A plugin that asks somebody in a browser never ends here: there is nobody. */
 const DEADLINE_MS = 60_000

@@ -6,24 +6,12 @@ import { gate } from '../config/gates.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { InterfaceAddresses } from '../node/interface-addresses.ts'
-import type { InterfaceAddress } from '../service/node-addresses.ts'
-import type { NodeContext } from '../service/node-context.ts'
+import type { NodeView } from '../modes/mode.ts'
 import { NodeState } from '../service/node-state.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { VirtualIpGuard } from '../service/virtual-ips.ts'
 import { Pacer } from '../sync/pacer.ts'
-import type { Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
-
-/** The node at one moment. */
-export interface NodeView {
-  readonly context: NodeContext
-  /** What is wrong with `nodePortAddresses` on this node. */
-  readonly problems: readonly Problem[]
-  /** Of all interfaces but kube-ipvs0. */
-  readonly addresses: readonly InterfaceAddress[]
-  readonly podCidrs: readonly string[]
-}
 
 export interface FollowedNodeOptions {
   /** As it is in force now. */

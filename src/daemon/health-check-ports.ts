@@ -10,8 +10,8 @@ import { healthCheckAddressesOf, type InterfaceAddress } from '../service/node-a
 import type { NodeIps } from '../service/node-context.ts'
 import { type Log, ObjectName } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { healthCheckFailed } from '../watch/event-objects.ts'
-import type { Events } from '../watch/event-recorder.ts'
+import { healthCheckFailed } from '../events/event-objects.ts'
+import type { Events } from '../events/event-recorder.ts'
 
 export interface HealthCheckPortsOptions {
   readonly families: readonly IpFamily[]

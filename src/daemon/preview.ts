@@ -5,7 +5,7 @@ import type { ObjectKind } from '../service/objects.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { FirstLists } from './first-lists.ts'
 import { listOnce } from './list-once.ts'
-import type { ModeDataplane } from './mode.ts'
+import type { ModeDataplane } from '../modes/mode.ts'
 
 export interface PreviewOptions {
   /** Opens the source; it tells these lists what has listed, and the desired frontends what there is. */

@@ -2,8 +2,8 @@
  * How the proxy fares, from the moment the process starts: what passes, rules, audits and the Node say of it.
  * It is asked before there is a kernel or a Node; then the Node is not known, and the first pass is due.
  */
-import type { AuditObserver } from '../dataplane/audits.ts'
-import type { TableHealth } from '../dataplane/table-health.ts'
+import type { AuditObserver } from '../modes/ipvs/audits.ts'
+import type { TableHealth } from '../modes/table-health.ts'
 import type { HealthState } from '../serve/health-answers.ts'
 import { SyncHealth } from '../serve/sync-health.ts'
 import type { ObjectChange } from '../service/objects.ts'

@@ -11,7 +11,7 @@ import type { Sources } from '../metrics/sources.ts'
 import { SyncCounts } from '../metrics/sync-counts.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import type { Mode } from './mode.ts'
+import type { Mode } from '../modes/mode.ts'
 import { VERSION } from './version.ts'
 
 export interface ProxyMetricsOptions {

@@ -10,10 +10,10 @@ import {
   sameItem,
   stepIptables,
 } from '../../src/iptables/diff.ts'
-import { renderIpvsRules } from '../../src/iptables/render.ts'
+import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
 import type { Chain, IptablesItem, Jump } from '../../src/iptables/types.ts'
 import { MemoryIptables } from './memory-iptables.ts'
-import { everything } from './wanted.ts'
+import { everything } from '../modes/ipvs/rules/wanted.ts'
 
 const rule = fc.constantFrom(
   '-s 10.0.0.1/32 -j DROP',

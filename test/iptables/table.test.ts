@@ -6,14 +6,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { MissingMatchError } from '../../src/iptables/errors.ts'
-import { renderIpvsRules, type RuleInput } from '../../src/iptables/render.ts'
+import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/rules/render.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../src/iptables/types.ts'
 import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { MemoryIptables } from './memory-iptables.ts'
-import { everything } from './wanted.ts'
+import { everything } from '../modes/ipvs/rules/wanted.ts'
 
 class Bench {
   readonly memory = new MemoryIptables()

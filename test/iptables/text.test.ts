@@ -4,13 +4,13 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { parseFailure } from '../../src/iptables/failure-text.ts'
 import { IPVS_MODE } from '../../src/iptables/layout.ts'
-import { renderIpvsRules } from '../../src/iptables/render.ts'
+import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
 import { formatRestore } from '../../src/iptables/restore-text.ts'
 import { canonicalRule, matchesOf, quoteWord, sameRule, targetOf, wordsOf } from '../../src/iptables/rule-text.ts'
 import { foreignReferences, itemsOf, parseSave } from '../../src/iptables/save-text.ts'
 import type { IptablesOperation } from '../../src/iptables/types.ts'
 import { MemoryIptables } from './memory-iptables.ts'
-import { everything } from './wanted.ts'
+import { everything } from '../modes/ipvs/rules/wanted.ts'
 
 test('wordsOf reads what quoteWord wrote', () => {
   const word = fc.string({

@@ -5,7 +5,7 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
 import { RequestCounts } from '../../src/metrics/request-counts.ts'
-import { ApiClient } from '../../src/watch/api-client.ts'
+import { ApiClient } from '../../src/watch/api/api-client.ts'
 
 const NEVER = new AbortController().signal
 const JSON_TYPE = { 'content-type': 'application/json' }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ProxyHealth } from '../../src/daemon/proxy-health.ts'
-import type { TableHealth } from '../../src/dataplane/table-health.ts'
+import type { TableHealth } from '../../src/modes/table-health.ts'
 import { answerHealth, formatTime, type HealthState } from '../../src/serve/health-answers.ts'
 import { SyncHealth } from '../../src/serve/sync-health.ts'
 import type { Node } from '../../src/service/objects.ts'

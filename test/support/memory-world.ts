@@ -2,8 +2,8 @@
  * ipvs mode on tables in memory: the pure half of each real table, and one journal of what was done to any of them, so that
  * the order across tables can be seen.
  */
-import { IpvsDataplane, type IpvsTables } from '../../src/dataplane/ipvs.ts'
-import { SetsAndRules, type SetsAndRulesOptions } from '../../src/dataplane/sets-and-rules.ts'
+import { IpvsDataplane, type IpvsTables } from '../../src/modes/ipvs/dataplane.ts'
+import { SetsAndRules, type SetsAndRulesOptions } from '../../src/modes/ipvs/sets-and-rules.ts'
 import { EntryTable } from '../../src/ipset/entries.ts'
 import { SetTable } from '../../src/ipset/sets.ts'
 import { entryKey } from '../../src/ipset/types.ts'

@@ -2,7 +2,7 @@
 import type { ObjectChange, ObjectKind } from '../../src/service/objects.ts'
 import type { Problem } from '../../src/values/errors.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
-import { briefly } from './parse.ts'
+import { briefly } from './objects/parse.ts'
 
 export interface RecordingSink extends ObjectSink {
   /** Values by `kind key`. */

@@ -1,0 +1,237 @@
+/**
+ * The chains of one Service port in iptables mode, and its rules in the chains that all Services share (kube-proxy's
+ * syncProxyRules). Pure.
+ * What could break: the order of rules in a chain, and their text, which is what iptables-save 1.8.9 prints, so that what an
+ * earlier process wrote is found to be right without taking it apart.
+ */
+import { formatCidr } from '../../../values/cidr.ts'
+import { isLocal, type LocalTraffic, notLocal } from '../../../iptables/local-traffic.ts'
+import { quoteWord } from '../../../iptables/rule-text.ts'
+import { chainHash, endpointChain, serviceChain } from './service-chain-names.ts'
+import type { NamedEndpoint, ServicePortFacts } from './service-port.ts'
+
+/** Chains that hold rules of all Services, as keys of a table's items, each after those its rules lead to. */
+export const SHARED_CHAINS = [
+  'nat KUBE-NODEPORTS',
+  'nat KUBE-SERVICES',
+  'filter KUBE-SERVICES',
+  'filter KUBE-EXTERNAL-SERVICES',
+  'filter KUBE-PROXY-FIREWALL',
+  'filter KUBE-NODEPORTS',
+] as const
+export type SharedChain = (typeof SHARED_CHAINS)[number]
+
+export interface ServicePortRules {
+  /** Chains of nat by name, with their rules, each after those its rules lead to. */
+  readonly chains: ReadonlyMap<string, readonly string[]>
+  /** Rules in shared chains; a chain without any is left out. */
+  readonly shared: ReadonlyMap<SharedChain, readonly string[]>
+}
+
+export interface ServicePortSettings {
+  /** undefined = no detector for the family. */
+  readonly localTraffic: LocalTraffic | undefined
+  readonly masqueradeAll: boolean
+  /** Whether traffic to node ports at loopback is counted (nfacct): only IPv4, and only where it is let through. */
+  readonly countsLoopback: boolean
+  /** Without them rules of endpoints take a third less room. */
+  readonly withComments: boolean
+}
+
+/** Counter of connections to node ports at 127.0.0.0/8. */
+export const LOOPBACK_COUNTER = 'localhost_nps_accepted_pkts'
+
+export function renderServicePort(port: ServicePortFacts, settings: ServicePortSettings): ServicePortRules {
+  const chains = new Map<string, readonly string[]>()
+  const chainOf = new Map<string, string>()
+  for (const { text } of port.cluster) chainOf.set(text, endpointChain(port.name + port.protocol, text))
+  for (const { text } of port.local)
+    if (!chainOf.has(text)) chainOf.set(text, endpointChain(port.name + port.protocol, text))
+  const shared = new Map<SharedChain, string[]>()
+  const add = (chain: SharedChain, rule: string): void => {
+    const rules = shared.get(chain)
+    if (rules === undefined) shared.set(chain, [rule])
+    else rules.push(rule)
+  }
+  const words = wordsOf(port)
+  const { name, protocol, hasAny } = port
+  const [cluster, local, external, firewall] = (['SVC', 'SVL', 'EXT', 'FW'] as const).map((kind) =>
+    serviceChain(kind, words.hash),
+  ) as [string, string, string, string] // four kinds, four names
+  const internalChain = port.internalPolicy === 'Local' ? local : cluster
+  const hasInternal = hasAny && (port.internalPolicy === 'Cluster' || port.local.length > 0)
+  const hasExternal = hasAny && (port.externalPolicy === 'Cluster' || port.local.length > 0)
+  const usesFirewall = hasAny && port.firewall !== undefined && port.vips.length > 0
+
+  if (port.clusterIp !== undefined) {
+    const to = words.to(port.clusterIp)
+    if (hasInternal) {
+      add('nat KUBE-SERVICES', `${to} ${words.cluster} -j ${internalChain}`)
+    } else add('filter KUBE-SERVICES', `${to} ${words.refuse}`)
+  }
+  for (const address of port.externalIps) {
+    if (hasAny) add('nat KUBE-SERVICES', `${words.to(address)} ${words.rule('external IP')} -j ${external}`)
+    if (!hasExternal) add('filter KUBE-EXTERNAL-SERVICES', `${words.to(address)} ${words.refuse}`)
+  }
+  for (const address of port.vips) {
+    const to = words.to(address)
+    if (hasAny)
+      add('nat KUBE-SERVICES', `${to} ${words.rule('loadbalancer IP')} -j ${usesFirewall ? firewall : external}`)
+    if (usesFirewall)
+      add('filter KUBE-PROXY-FIREWALL', `${to} ${words.rule(`traffic not accepted by ${firewall}`)} -j DROP`)
+    if (!hasExternal) add('filter KUBE-EXTERNAL-SERVICES', `${to} ${words.refuse}`)
+  }
+  if (port.nodePort !== 0) {
+    const match = `-p ${protocol} ${comment(name)} -m ${protocol} --dport ${port.nodePort}`
+    if (hasAny) {
+      if (settings.countsLoopback)
+        // iptables-save prints two spaces here.
+        add('nat KUBE-NODEPORTS', `-d 127.0.0.0/8 ${match} -m nfacct --nfacct-name  ${LOOPBACK_COUNTER} -j ${external}`)
+      add('nat KUBE-NODEPORTS', `${match} -j ${external}`)
+    }
+    if (!hasExternal)
+      add(
+        'filter KUBE-EXTERNAL-SERVICES',
+        `-p ${protocol} ${comment(words.why)} -m addrtype --dst-type LOCAL -m ${protocol} --dport ${port.nodePort} ${words.target}`,
+      )
+  }
+  if (port.healthCheckNodePort !== 0)
+    add(
+      'filter KUBE-NODEPORTS',
+      `-p tcp ${comment(`${name} health check node port`)} -m tcp --dport ${port.healthCheckNodePort} -j ACCEPT`,
+    )
+
+  for (const endpoint of [...port.cluster, ...port.local]) {
+    const chain = chainOf.get(endpoint.text) ?? ''
+    if (!chains.has(chain)) chains.set(chain, endpointRules(port, endpoint, chain, settings))
+  }
+  const masquerade =
+    hasInternal && port.clusterIp !== undefined ? masqueradeRule(port.clusterIp, words.cluster, settings) : []
+  if (port.cluster.length > 0 || (internalChain === cluster && masquerade.length > 0))
+    chains.set(cluster, [
+      ...(internalChain === cluster ? masquerade : []),
+      ...balance(port, port.cluster, chainOf, settings),
+    ])
+  if (port.local.length > 0 || (internalChain === local && masquerade.length > 0))
+    chains.set(local, [...(internalChain === local ? masquerade : []), ...balance(port, port.local, chainOf, settings)])
+  if (hasAny && port.isExternal) {
+    const last = hasExternal ? [`-j ${port.externalPolicy === 'Local' ? local : cluster}`] : []
+    chains.set(external, [...externalRules(port, cluster, settings), ...last])
+  }
+  if (usesFirewall && port.firewall !== undefined) {
+    const { ranges, allowsNode } = port.firewall
+    const rule = `${comment(`${name} loadbalancer IP`)} -j ${external}`
+    chains.set(firewall, [
+      ...ranges.map((range) => `-s ${formatCidr(range)} ${rule}`),
+      // The node reaches a VIP with the VIP as its source.
+      ...(allowsNode ? port.vips.map((address) => `-s ${host(address)} ${rule}`) : []),
+      comment(`other traffic to ${name} will be dropped by KUBE-PROXY-FIREWALL`),
+    ])
+  }
+  return { chains, shared }
+}
+
+/** Words that several rules of a port are made of. */
+function wordsOf({ name, protocol, port, family, hasAny }: ServicePortFacts) {
+  const rule = (what: string): string => `-p ${protocol} ${comment(`${name} ${what}`)} -m ${protocol} --dport ${port}`
+  const target = hasAny
+    ? '-j DROP'
+    : `-j REJECT --reject-with ${family === 'IPv4' ? 'icmp-port-unreachable' : 'icmp6-port-unreachable'}`
+  const what = hasAny ? 'has no local endpoints' : 'has no endpoints'
+  return {
+    hash: chainHash(name + protocol),
+    to: (address: string): string => `-d ${host(address)}`,
+    rule,
+    cluster: rule('cluster IP'),
+    refuse: `${rule(what)} ${target}`,
+    why: `${name} ${what}`,
+    target,
+  }
+}
+
+const comment = (text: string): string => `-m comment --comment ${quoteWord(text)}`
+const host = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
+
+/** Which traffic to the cluster IP is masqueraded. */
+function masqueradeRule(
+  clusterIp: string,
+  match: string,
+  { localTraffic, masqueradeAll }: ServicePortSettings,
+): readonly string[] {
+  const rule = `${match} -j KUBE-MARK-MASQ`
+  const to = `-d ${host(clusterIp)}`
+  if (masqueradeAll) return [`${to} ${rule}`]
+  const outside = localTraffic === undefined ? undefined : notLocal(localTraffic)
+  if (outside === undefined) return []
+  // iptables-save prints source, destination, interface.
+  return [localTraffic?.kind === 'cidr' ? `${outside} ${to} ${rule}` : `${to} ${outside} ${rule}`]
+}
+
+/** What external traffic passes before it gets to endpoints. `cluster`: where traffic goes that masquerading lets use them all. */
+function externalRules(
+  { name, externalPolicy }: ServicePortFacts,
+  cluster: string,
+  { localTraffic }: ServicePortSettings,
+): readonly string[] {
+  if (externalPolicy === 'Cluster')
+    return [`${comment(`masquerade traffic for ${name} external destinations`)} -j KUBE-MARK-MASQ`]
+  const inside = localTraffic === undefined ? undefined : isLocal(localTraffic)
+  const fromNode = '-m addrtype --src-type LOCAL'
+  return [
+    ...(inside === undefined
+      ? []
+      : [`${inside}${comment(`pod traffic for ${name} external destinations`)} -j ${cluster}`]),
+    `${comment(`masquerade LOCAL traffic for ${name} external destinations`)} ${fromNode} -j KUBE-MARK-MASQ`,
+    `${comment(`route LOCAL traffic for ${name} external destinations`)} ${fromNode} -j ${cluster}`,
+  ]
+}
+
+/** The kernel keeps a probability as a fraction of 2^31, and that is what iptables-save prints. */
+const PROBABILITY_ONE = 2 ** 31
+
+function balance(
+  { name, affinityTimeoutSeconds: seconds }: ServicePortFacts,
+  endpoints: readonly NamedEndpoint[],
+  chainOf: ReadonlyMap<string, string>,
+  { withComments }: ServicePortSettings,
+): readonly string[] {
+  const places = endpoints.map(({ address, text }) => ({
+    chain: chainOf.get(text) ?? '',
+    words: withComments ? `${comment(`${name} -> ${text}`)} ` : '',
+    mask: maskOf(address),
+  }))
+  const returning =
+    seconds === 0
+      ? []
+      : places.map(
+          ({ chain, words, mask }) =>
+            `${words}-m recent --rcheck --seconds ${seconds} --reap --name ${chain} --mask ${mask} --rsource -j ${chain}`,
+        )
+  const fresh = places.map(({ chain, words }, index) => {
+    const left = places.length - index
+    if (left === 1) return `${words}-j ${chain}`
+    const probability = (Math.round(PROBABILITY_ONE / left) / PROBABILITY_ONE).toFixed(11)
+    return `${words}-m statistic --mode random --probability ${probability} -j ${chain}`
+  })
+  return [...returning, ...fresh]
+}
+
+function endpointRules(
+  { name, protocol, affinityTimeoutSeconds }: ServicePortFacts,
+  { address, text }: NamedEndpoint,
+  chain: string,
+  { withComments }: ServicePortSettings,
+): readonly string[] {
+  const words = withComments ? `${comment(name)} ` : ''
+  const remember =
+    affinityTimeoutSeconds === 0 ? '' : `-m recent --set --name ${chain} --mask ${maskOf(address)} --rsource `
+  return [
+    // Its own answer must come back through this node (hairpin).
+    `-s ${host(address)} ${words}-j KUBE-MARK-MASQ`,
+    `-p ${protocol} ${words}${remember}-m ${protocol} -j DNAT --to-destination ${text}`,
+  ]
+}
+
+function maskOf(address: string): string {
+  return address.includes(':') ? 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff' : '255.255.255.255'
+}

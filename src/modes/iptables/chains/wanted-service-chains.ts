@@ -1,0 +1,244 @@
+/**
+ * The chains and jumps of iptables mode of one family, kept up to date one frontend at a time: only Service ports that
+ * changed are rendered, and a chain that all Services share is put together again only when one of its rules changed.
+ * Only what differs from the last time is handed on, so every item must go to the table that got the ones before.
+ */
+import type { Frontend, FrontendKey } from '../../../service/frontends.ts'
+import type { NodePlace } from '../../../service/topology.ts'
+import { CodedError } from '../../../values/errors.ts'
+import { chainKey, jumpKey } from '../../../iptables/chain-names.ts'
+import { sameItem } from '../../../iptables/diff.ts'
+import { type FixedInput, type NodePortPlaces, nodePortJumps, renderFixedChains } from './fixed-render.ts'
+import { jumpRule } from '../../../iptables/jump-text.ts'
+import { FIXED_CHAINS, IPTABLES_JUMPS } from '../../../iptables/layout.ts'
+import { factsOf, type ServicePortFacts } from './service-port.ts'
+import {
+  renderServicePort,
+  type ServicePortRules,
+  type ServicePortSettings,
+  SHARED_CHAINS,
+  type SharedChain,
+} from './service-port-render.ts'
+import type { IptablesItem, TableId } from '../../../iptables/types.ts'
+
+/** What the rules of a family depend on beside its Services. */
+export interface ServiceChainSettings extends FixedInput, Pick<ServicePortSettings, 'localTraffic' | 'masqueradeAll'> {
+  /** Whether counters are there for traffic to node ports at loopback. */
+  readonly countsLoopback: boolean
+  readonly nodePortPlaces: NodePortPlaces
+  readonly place: NodePlace
+  /** False: externalIPs of Services mean nothing (feature gate AllowServiceExternalIPs). */
+  readonly usesExternalIps: boolean
+}
+
+export interface ChainChange {
+  readonly key: string
+  /** undefined: the chain is wanted no more. */
+  readonly item: IptablesItem | undefined
+}
+
+/** From more endpoints on, their rules go without comments (kube-proxy's largeClusterEndpointsThreshold). */
+const LARGE_CLUSTER_ENDPOINTS = 1000
+
+interface ServicePort {
+  readonly frontends: Map<FrontendKey, Frontend>
+  /** How many candidates it counts for. */
+  endpoints: number
+  rules: ServicePortRules | undefined
+}
+
+const NO_RULES: ServicePortRules = { chains: new Map(), shared: new Map() }
+const NONE: readonly string[] = []
+
+export class WantedServiceChains {
+  #settings: ServiceChainSettings
+  /** By `name protocol`: a space comes before whatever goes on in a longer name. */
+  readonly #ports = new Map<string, ServicePort>()
+  readonly #portOf = new Map<FrontendKey, string>()
+  readonly #dirty = new Set<string>()
+  readonly #dirtyShared = new Set<SharedChain>(SHARED_CHAINS)
+  /** Names of `#ports` in order; undefined when there may be others by now. */
+  #sorted: readonly string[] | undefined
+  /** What was handed on of the fixed chains and jumps. */
+  readonly #fixed = new Map<string, IptablesItem>()
+  /** Since `takeRefused` was called last. */
+  readonly #refused = new Map<string, CodedError>()
+  #fixedDirty = true
+  /** Candidates of all ports together. */
+  #endpoints = 0
+
+  constructor(settings: ServiceChainSettings) {
+    this.#settings = settings
+  }
+
+  /** Everything is rendered anew where it depends on what differs. */
+  configure(change: Partial<ServiceChainSettings>): void {
+    const before = this.#settings
+    const now = { ...before, ...change }
+    if (JSON.stringify(before) === JSON.stringify(now)) return
+    this.#settings = now
+    this.#fixedDirty = true
+    this.#dirtyShared.add('nat KUBE-SERVICES')
+    const sameForPorts =
+      before.place.zone === now.place.zone &&
+      before.countsLoopback === now.countsLoopback &&
+      before.localhostNodePorts === now.localhostNodePorts &&
+      JSON.stringify(before.localTraffic) === JSON.stringify(now.localTraffic)
+    if (!sameForPorts) for (const port of this.#ports.keys()) this.#dirty.add(port)
+  }
+
+  /** The winning frontend at a key; undefined when there is none, or when it is of another family. */
+  frontend(key: FrontendKey, frontend: Frontend | undefined): void {
+    const before = this.#portOf.get(key)
+    const now = frontend === undefined ? undefined : `${frontend.servicePortName} ${frontend.protocol}`
+    if (before !== undefined && before !== now) {
+      const left = this.#ports.get(before)
+      left?.frontends.delete(key)
+      this.#portOf.delete(key)
+      this.#touch(before, left === undefined || left.frontends.size === 0 ? 0 : left.endpoints)
+    }
+    if (frontend === undefined || now === undefined) return
+    this.#portOf.set(key, now)
+    const port = this.#ports.get(now)
+    if (port !== undefined) {
+      // The newest stands last.
+      port.frontends.delete(key)
+      port.frontends.set(key, frontend)
+    } else {
+      this.#ports.set(now, { frontends: new Map([[key, frontend]]), endpoints: 0, rules: undefined })
+      this.#sorted = undefined
+    }
+    this.#touch(now, frontend.candidates.length)
+  }
+
+  /** Chains and jumps that are wanted otherwise than at the last call; all of them at the first one. */
+  changes(): readonly ChainChange[] {
+    const changes: ChainChange[] = []
+    // Chains before the rules that lead to them.
+    if (this.#fixedDirty) this.#handFixed(this.#fixedChains(), changes)
+    for (const name of this.#dirty) this.#renderPort(name, changes)
+    this.#dirty.clear()
+    for (const shared of SHARED_CHAINS)
+      if (this.#dirtyShared.has(shared)) this.#hand(shared, this.#together(shared), changes)
+    this.#dirtyShared.clear()
+    if (this.#fixedDirty) this.#handFixed(jumps(), changes)
+    this.#fixedDirty = false
+    return changes
+  }
+
+  /** Ports that were left out of `changes`, by name and protocol, because their rules cannot be written; each told once. */
+  takeRefused(): ReadonlyMap<string, CodedError> {
+    const refused = new Map(this.#refused)
+    this.#refused.clear()
+    return refused
+  }
+
+  /** Whether the chains of this frontend's port are rendered as it is now. */
+  isRendered(key: FrontendKey): boolean {
+    const port = this.#portOf.get(key)
+    return port === undefined || !this.#dirty.has(port)
+  }
+
+  /** Names of the chains of this frontend's port. */
+  *chainsOf(key: FrontendKey): Generator<string, void, undefined> {
+    const rules = this.#ports.get(this.#portOf.get(key) ?? '')?.rules
+    for (const chain of rules?.chains.keys() ?? []) yield chainKey('nat', chain)
+    for (const chain of rules?.shared.keys() ?? []) yield chain
+  }
+
+  /** @param endpoints how many candidates the port has now */
+  #touch(name: string, endpoints: number): void {
+    this.#dirty.add(name)
+    const port = this.#ports.get(name)
+    if (port === undefined) return
+    this.#endpoints += endpoints - port.endpoints
+    port.endpoints = endpoints
+  }
+
+  #renderPort(name: string, changes: ChainChange[]): void {
+    const port = this.#ports.get(name)
+    if (port === undefined) return
+    const facts = factsOf(port.frontends.values(), this.#settings.place, this.#settings.usesExternalIps)
+    const before = port.rules ?? NO_RULES
+    const now = facts === undefined ? NO_RULES : this.#rulesOf(name, facts)
+    for (const [chain, rules] of now.chains) {
+      const old = before.chains.get(chain)
+      if (old === undefined || !sameTexts(old, rules)) changes.push(itemOf('nat', chain, rules))
+    }
+    for (const chain of before.chains.keys())
+      if (!now.chains.has(chain)) changes.push({ key: chainKey('nat', chain), item: undefined })
+    for (const shared of SHARED_CHAINS)
+      if (!sameTexts(before.shared.get(shared) ?? NONE, now.shared.get(shared) ?? NONE)) this.#dirtyShared.add(shared)
+    if (facts !== undefined) port.rules = now
+    else {
+      this.#ports.delete(name)
+      this.#sorted = undefined
+    }
+  }
+
+  /** No rules for a port whose rules cannot be written: it must not keep the others from theirs. */
+  #rulesOf(name: string, facts: ServicePortFacts): ServicePortRules {
+    const { family, countsLoopback, localhostNodePorts } = this.#settings
+    try {
+      return renderServicePort(facts, {
+        ...this.#settings,
+        countsLoopback: countsLoopback && localhostNodePorts && family === 'IPv4',
+        withComments: this.#endpoints <= LARGE_CLUSTER_ENDPOINTS,
+      })
+    } catch (error) {
+      if (!(error instanceof CodedError)) throw error
+      this.#refused.set(name, error)
+      return NO_RULES
+    }
+  }
+
+  /** All rules of a shared chain, in the order of the Service ports' names, so that a restart changes nothing. */
+  #together(shared: SharedChain): readonly string[] {
+    this.#sorted ??= Array.from(this.#ports.keys()).sort()
+    const rules: string[] = []
+    for (const name of this.#sorted) {
+      const own = this.#ports.get(name)?.rules?.shared.get(shared)
+      if (own !== undefined) for (const rule of own) rules.push(rule)
+    }
+    if (shared === 'nat KUBE-SERVICES') rules.push(...nodePortJumps(this.#settings.nodePortPlaces, this.#settings))
+    return rules
+  }
+
+  #hand(key: string, rules: readonly string[], changes: ChainChange[]): void {
+    const [table = '', chain = ''] = key.split(' ')
+    changes.push(itemOf(table as TableId, chain, rules)) // as SharedChain is made
+  }
+
+  #fixedChains(): readonly ChainChange[] {
+    const rendered = renderFixedChains(this.#settings)
+    return (['filter', 'nat', 'mangle'] as const).flatMap((table) =>
+      FIXED_CHAINS[table]
+        .filter((chain) => !SHARED_CHAINS.some((shared) => shared === chainKey(table, chain)))
+        .map((chain) => itemOf(table, chain, rendered.get(chainKey(table, chain)) ?? NONE)),
+    )
+  }
+
+  #handFixed(items: readonly ChainChange[], changes: ChainChange[]): void {
+    for (const { key, item } of items) {
+      const before = this.#fixed.get(key)
+      if (item === undefined || (before !== undefined && sameItem(before, item))) continue
+      this.#fixed.set(key, item)
+      changes.push({ key, item })
+    }
+  }
+}
+
+function jumps(): readonly ChainChange[] {
+  return IPTABLES_JUMPS.map((place) => {
+    const { table, from } = place
+    return { key: jumpKey(place), item: { kind: 'jump', table, chain: from, rule: jumpRule(place), copies: 1 } }
+  })
+}
+
+function itemOf(table: TableId, chain: string, rules: readonly string[]): ChainChange {
+  return { key: chainKey(table, chain), item: { kind: 'chain', table, chain, rules } }
+}
+
+function sameTexts(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((text, index) => text === b[index])
+}

@@ -1,0 +1,123 @@
+/**
+ * The kernel side of iptables mode: the programs, the connections, what the kernel has, and what it announces.
+ * What could break: announcements of the kernel only say what to read again; nothing is concluded from them.
+ */
+import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../../native/open.ts'
+import { askXtables } from '../../../native/xtables-query.ts'
+import { ensureCounter, readCounters } from './counters.ts'
+import { hasExtension } from '../../iptables/extensions.ts'
+import { INVALID_COUNTER } from './chains/fixed-render.ts'
+import { LOOPBACK_COUNTER } from './chains/service-port-render.ts'
+import type { CountedPackets } from '../../metrics/rule-counts.ts'
+import { NETLINK_NETFILTER, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../../netlink/constants.ts'
+import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
+import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../node/families.ts'
+import { HostIptables } from '../../node/iptables-programs.ts'
+import { runProgram } from '../../node/programs.ts'
+import { isLinkLocal, isLoopback } from '../../values/address.ts'
+import type { IpFamily } from '../../values/protocol.ts'
+import { keepListening } from '../announcements.ts'
+import { chooseBackEnd } from '../iptables-back-end.ts'
+import { LateConntrack } from '../late-conntrack.ts'
+
+export interface IptablesKernel {
+  readonly iptables: HostIptables
+  readonly rtnetlink: RtnetlinkConnection
+  readonly conntrack: LateConntrack
+  /** Families that are served. */
+  readonly families: readonly IpFamily[]
+  readonly support: FamilySupport
+  close(): void
+}
+
+/** Opening loads modules, which may take a while on a slow disk. */
+const OPEN_MS = 10_000
+/** As long as a save or restore of all Services may take. */
+const PROCESS_MS = 60_000
+
+/** Changes nothing. Rejects with `iptables-missing`, which says what to install, when the rules of no family can be written. */
+export async function openIptablesKernel(): Promise<IptablesKernel> {
+  const kernel = kernelFamilies()
+  const choice = await chooseBackEnd(kernel.families, AbortSignal.timeout(OPEN_MS))
+  const support = familiesWithIptables(kernel, choice.unusable)
+  const iptables = new HostIptables(choice, runProgram, PROCESS_MS)
+  const rtnetlink = openRtnetlink()
+  const conntrack = new LateConntrack()
+  return {
+    iptables,
+    rtnetlink,
+    conntrack,
+    families: support.families,
+    support,
+    close() {
+      rtnetlink.close()
+      conntrack.close()
+    },
+  }
+}
+
+/**
+ * Makes the counters that rules of iptables mode add to. Resolves to whether rules may name them: not where the kernel has
+ * none, or no match for them, or where we may not.
+ */
+export async function makeCounters({ iptables, families }: IptablesKernel, signal: AbortSignal): Promise<boolean> {
+  const netlink = openNetlinkConnection(NETLINK_NETFILTER)
+  try {
+    for (const name of [INVALID_COUNTER, LOOPBACK_COUNTER])
+      if (!(await ensureCounter(netlink, name, { signal }))) return false
+    const match = { kind: 'match', name: 'nfacct' } as const
+    for (const family of families) {
+      // Where ip_tables is not loaded yet, the first restore tells.
+      const has =
+        iptables.choice.mode === 'legacy'
+          ? askXtables(match.kind, match.name, family) !== 'missing'
+          : await hasExtension(netlink, match, family, { signal })
+      if (!has) return false
+    }
+    return true
+  } finally {
+    netlink.close()
+  }
+}
+
+/** Packets that rules of iptables mode have counted since the counters were made. */
+export async function countedPackets(): Promise<CountedPackets> {
+  const netlink = openNetlinkConnection(NETLINK_NETFILTER)
+  try {
+    const packets = await readCounters(netlink)
+    return {
+      invalidDropped: packets.get(INVALID_COUNTER) ?? 0,
+      loopbackAccepted: packets.get(LOOPBACK_COUNTER) ?? 0,
+    }
+  } finally {
+    netlink.close()
+  }
+}
+
+/** Listens to changes of the node's addresses until closed. */
+export function watchAddresses(onChange: () => void, onError: (error: unknown) => void): { close(): void } {
+  const groups = [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR]
+  return keepListening({
+    open: (onFailed) =>
+      openRtnetlinkEvents({ groups }, (event) => {
+        switch (event.kind) {
+          case 'link':
+            return event.change === 'deleted' ? onChange() : undefined
+          case 'address': {
+            const { address } = event.address
+            // Each new pod brings a link-local address; such a one never counts for the node.
+            return isLoopback(address) || (address.includes(':') && isLinkLocal(address)) ? undefined : onChange()
+          }
+          case 'route':
+            return
+          case 'overrun':
+            onError(event.cause)
+            return onChange()
+          case 'failed':
+            return onFailed(event.cause)
+        }
+      }),
+    onLost: onChange,
+    onError,
+  })
+}

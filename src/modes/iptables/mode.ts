@@ -1,0 +1,248 @@
+/**
+ * iptables mode as the proxy sees it: kernel, chains and dataplane put together.
+ * What could break: node ports answer at every address of the node by one rule, so frontends are made for one address that
+ * stands for all of them.
+ */
+import { readFileSync } from 'node:fs'
+import { ANY_ADDRESS, IptablesDataplane } from './dataplane.ts'
+import {
+  countedPackets,
+  type IptablesKernel,
+  makeCounters,
+  openIptablesKernel,
+  watchAddresses,
+} from './kernel.ts'
+import { watchRules } from '../rule-watch.ts'
+import type { AuditObserver } from '../ipvs/audits.ts'
+import { chainHealth, type TableHealth } from '../table-health.ts'
+import { loopbackRefusal } from './chains/fixed-render.ts'
+import { IPTABLES_MODE } from '../../iptables/layout.ts'
+import { RuleCounts } from '../../metrics/rule-counts.ts'
+import type { KernelSources } from '../../metrics/sources.ts'
+import { ipFamilies } from '../../node/host.ts'
+import { nodePortRangesOf } from '../../service/node-addresses.ts'
+import type { NodeContext } from '../../service/node-context.ts'
+import { auditForEver } from '../../sync/audit.ts'
+import { parseCidr } from '../../values/cidr.ts'
+import type { Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
+import { initializeIptablesNode, routeLocalnet } from '../prepare-node.ts'
+
+const NODE_PORT_ADDRESSES = { IPv4: [ANY_ADDRESS.IPv4], IPv6: [ANY_ADDRESS.IPv6] } as const
+/** Commands of a script come faster after one another. */
+const SETTLE_MS = 200
+/** kube-proxy writes everything anew after an hour. */
+const FULL_LOOK_MS = 3_600_000
+const LIBERAL_FILE = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal'
+
+export class IptablesMode implements Mode {
+  readonly dataplane: IptablesDataplane
+  readonly connections = undefined
+  readonly #options: ModeOptions
+  readonly #kernel: IptablesKernel
+  readonly #abort = new AbortController()
+  readonly #counts = { IPv4: new RuleCounts(), IPv6: new RuleCounts() }
+  /** Loopback addresses that were said to have no node ports. */
+  readonly #refused = new Set<string>()
+  #hasCounters = false
+  #cleaning: Promise<void> | undefined
+  /** Lets node ports answer at 127.0.0.0/8; undefined when that is done, or not to be done. */
+  #openLocalnet: (() => void) | undefined
+
+  /** Rejects with `iptables-missing`, which says what to install. */
+  static async open(options: ModeOptions): Promise<IptablesMode> {
+    return new IptablesMode(options, await openIptablesKernel())
+  }
+
+  private constructor(options: ModeOptions, kernel: IptablesKernel) {
+    const { nodeName, problems, log, now, onRulesPassed, onFlowsRemoved } = options
+    this.#options = options
+    this.#kernel = kernel
+    this.dataplane = new IptablesDataplane({
+      iptables: kernel.iptables,
+      settings: options.configuration(),
+      families: kernel.families,
+      nodeName,
+      conntrack: kernel.conntrack,
+      onFlowsRemoved,
+      now,
+      onPass: (report, durationMs, family, full) => {
+        const failed = report.failures.length > 0
+        this.#counts[family].passed({ full, changed: report.applied > 0, failed, durationMs })
+        this.#openLocalnetOnceGuarded()
+        onRulesPassed(report, durationMs, family)
+      },
+      onMissing: ({ code, match, message }) =>
+        problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message }]),
+      onError: (error) => log.error('Writing rules failed', { error }),
+    })
+  }
+
+  get families() {
+    return this.#kernel.families
+  }
+
+  get support() {
+    return this.#kernel.support
+  }
+
+  get rtnetlink() {
+    return this.#kernel.rtnetlink
+  }
+
+  get rules() {
+    return this.dataplane.loops
+  }
+
+  get sources(): KernelSources {
+    const { rtnetlink } = this
+    return {
+      tables: this.dataplane.loops.map(({ sync }) => sync),
+      setSizes: () => [],
+      realServerCount: () => 0,
+      drainingCount: () => 0,
+      drainsFinished: () => ({ idle: 0, deadline: 0 }),
+      connections: () => [{ name: 'rtnetlink', ...rtnetlink.counters }],
+      rules: {
+        families: this.families.map((family) => ({
+          family,
+          counts: this.#counts[family],
+          written: () => this.dataplane.rulesWritten(family),
+          owned: () => this.dataplane.rulesOwned(family),
+        })),
+        packets: async () => (this.#hasCounters ? countedPackets().catch(() => undefined) : undefined),
+      },
+    }
+  }
+
+  tableHealth(): Iterable<TableHealth> {
+    return chainHealth(this.dataplane.loops)
+  }
+
+  get isPending(): boolean {
+    return this.dataplane.isPending
+  }
+
+  /** Where node ports answer is a rule, and no matter of frontends. */
+  contextOf(context: NodeContext): NodeContext {
+    return { ...context, nodePortAddresses: NODE_PORT_ADDRESSES }
+  }
+
+  nodeChanged({ context, addresses, podCidrs }: NodeView): void {
+    const { nodePortAddresses } = this.#options.configuration()
+    const nodePorts = nodePortRangesOf(nodePortAddresses, addresses, context.nodeIps)
+    for (const places of Object.values(nodePorts.places)) if (places !== 'all') this.#reportLoopback(places)
+    this.dataplane.nodeChanged({ zone: context.zone, podCidrs, nodePorts })
+  }
+
+  /** nodePortAddresses may name loopback addresses now. */
+  reconfigured(): void {
+    const { configuration, problems, log } = this.#options
+    this.#openLocalnet = routeLocalnet({ configuration: configuration(), problems, log })
+    this.#openLocalnetOnceGuarded()
+  }
+
+  async prepare(signal: AbortSignal): Promise<void> {
+    const { problems, log } = this.#options
+    const { mode, reason } = this.#kernel.iptables.choice
+    log.info('Using iptables', { backEnd: mode, reason })
+    this.#openLocalnet = initializeIptablesNode({ configuration: this.#options.configuration(), problems, log })
+    this.#hasCounters = await this.#makeCounters(signal)
+    this.dataplane.kernelIs({ hasCounters: this.#hasCounters, isLiberal: isLiberal() })
+  }
+
+  watch({ onNodeAddresses }: ModeWatch): { close(): void } {
+    const { log } = this.#options
+    const addresses = watchAddresses(onNodeAddresses, (error) =>
+      log.warn('Lost announcements of the kernel; reading addresses again', { error }),
+    )
+    const rules = watchRules({
+      iptables: this.#kernel.iptables,
+      layout: IPTABLES_MODE,
+      settleMs: SETTLE_MS,
+      doubtRules: (family) => this.dataplane.doubtRules(family),
+      onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
+    })
+    this.dataplane.readRules()
+    return {
+      close() {
+        rules.close()
+        addresses.close()
+      },
+    }
+  }
+
+  audit(_watch: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void> {
+    const { log, now, configuration } = this.#options
+    // nf_tables announces every change, so there a look now and then is for what nobody has thought of.
+    const announces = this.#kernel.iptables.choice.mode === 'nft'
+    const { syncPeriodMs } = configuration().iptables
+    return auditForEver({
+      periodMs: announces ? Math.max(syncPeriodMs, FULL_LOOK_MS) : syncPeriodMs,
+      round: async () => {
+        for (const family of this.families) this.dataplane.doubtRules(family)
+        observer.ended('rules', 0, false)
+      },
+      onError: (error) => log.warn('An audit failed', { error }),
+      now,
+      signal,
+    })
+  }
+
+  /** As kube-proxy says it, but once for each address. */
+  #reportLoopback(places: readonly string[]): void {
+    const { log, configuration } = this.#options
+    for (const address of places) {
+      const reason = loopbackRefusal(address, configuration().iptables.localhostNodePorts)
+      if (reason === undefined || this.#refused.has(address)) continue
+      this.#refused.add(address)
+      log.error(reason, { address })
+    }
+  }
+
+  /** What ipvs mode left goes once all rules are in. */
+  passed(): void {
+    if (this.#cleaning !== undefined || !this.dataplane.isComplete) return
+    this.#cleaning = this.#removeLeftovers()
+  }
+
+  async close(): Promise<void> {
+    this.#abort.abort()
+    await this.dataplane.close()
+    await this.#cleaning
+    this.#kernel.close()
+  }
+
+  #openLocalnetOnceGuarded(): void {
+    if (this.#openLocalnet === undefined || !this.dataplane.guardsLoopback) return
+    this.#openLocalnet()
+    this.#openLocalnet = undefined
+  }
+
+  async #removeLeftovers(): Promise<void> {
+    const { configuration, drainDeadlineMs, now, log } = this.#options
+    const { signal } = this.#abort
+    const { hasIpvsLeftovers, removeIpvsLeftovers } = await import('../leftovers/ipvs-tables.ts')
+    if (!(await hasIpvsLeftovers(this.rtnetlink, signal).catch(() => false))) return
+    const excluded = configuration().ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
+    await removeIpvsLeftovers({ families: ipFamilies(), excluded, drainDeadlineMs, now, log, signal })
+  }
+
+  async #makeCounters(signal: AbortSignal): Promise<boolean> {
+    try {
+      return await makeCounters(this.#kernel, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      this.#options.log.warn('Cannot make counters for dropped packets; rules go without', { error })
+      return false
+    }
+  }
+}
+
+function isLiberal(): boolean {
+  try {
+    return readFileSync(LIBERAL_FILE, 'utf8').trim() !== '0'
+  } catch {
+    // No connection tracking yet: the kernel's own value is 0.
+    return false
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * Audits what announces no change (virtual servers, sets, the rules of legacy iptables), and now and then the addresses,
+ * of which an announcement may have been lost. All of it together stays below a share of one core; an audit says where to
+ * read again, never what to do.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { auditSets } from '../../ipset/audit.ts'
+import { auditAddresses } from '../../ipvs/address-audit.ts'
+import { auditVirtualServers } from '../../ipvs/audit.ts'
+import { auditForEver } from '../../sync/audit.ts'
+import { CpuBudget } from '../../sync/cpu-budget.ts'
+import type { IpFamily } from '../../values/protocol.ts'
+import type { GuardKernel } from './guard-kernel.ts'
+import type { IpvsDataplane } from './dataplane.ts'
+import type { IpvsKernel } from './ipvs-kernel.ts'
+
+/** Share of one core for all audits together. */
+const CPU_SHARE = 0.003
+/** Large sets are listed once in so many rounds; in the others their entries are only counted. */
+const THOROUGH_ROUNDS = 10
+/** Addresses are listed at most this often. */
+const ADDRESS_PERIOD_MS = 300_000
+/** What a small table needs is spent at once. */
+const CREDIT_MS = 20
+
+/** Hears of audits, for whoever counts them. */
+export interface AuditObserver {
+  /** A round over everything is over. */
+  ended(audit: string, durationMs: number, failed: boolean): void
+  /** A part was looked at, and nothing was found. */
+  looked(): void
+}
+
+export interface IpvsAuditOptions {
+  readonly kernel: IpvsKernel
+  readonly guardKernel: GuardKernel
+  readonly dataplane: IpvsDataplane
+  readonly families: readonly IpFamily[]
+  /** From one round to the next, at least (syncPeriod). */
+  readonly periodMs: number
+  /** A pass should look at what is doubted now. */
+  readonly onDoubt: () => void
+  /** An audit failed; until one of its next rounds works, what others change in that table is not noticed. */
+  readonly onError: (error: unknown, audit: string) => void
+  readonly observer?: AuditObserver | undefined
+  readonly now: () => number
+  readonly signal: AbortSignal
+}
+
+/** Resolves when aborted; never rejects. */
+export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
+  const { kernel, guardKernel, dataplane, families, periodMs, onDoubt, onError, observer, now, signal } = options
+  const budget = new CpuBudget({
+    share: CPU_SHARE,
+    creditMs: CREDIT_MS,
+    now,
+    sleep: (ms, abort) => sleep(ms, undefined, { signal: abort }),
+  })
+  const { guard } = dataplane
+  const every = (audit: string, round: (abort: AbortSignal) => Promise<void>, atLeastMs = 0): Promise<void> =>
+    auditForEver({
+      periodMs: Math.max(periodMs, atLeastMs),
+      round: observed(audit, round, options),
+      onError: (error) => onError(error, audit),
+      now,
+      signal,
+    })
+  let rounds = 0
+  // Each at its own pace: a large table of virtual servers takes many minutes.
+  await Promise.all([
+    every('virtual-servers', (abort) =>
+      auditVirtualServers({
+        ipvs: kernel.auditIpvs,
+        mirror: dataplane.virtualServers,
+        budget,
+        cpuMs,
+        onDoubt,
+        onRight: () => observer?.looked(),
+        signal: abort,
+      }),
+    ),
+    every('sets', (abort) =>
+      auditSets({
+        ipset: guardKernel.auditIpset,
+        families,
+        thorough: ++rounds % THOROUGH_ROUNDS === 0,
+        sets: guard.sets,
+        entries: guard.entries,
+        budget,
+        cpuMs,
+        onDoubt,
+        signal: abort,
+      }),
+    ),
+    every(
+      'addresses',
+      (abort) =>
+        auditAddresses({
+          rtnetlink: kernel.auditRtnetlink,
+          device: dataplane.device,
+          addresses: dataplane.addresses,
+          budget,
+          cpuMs,
+          onDoubt,
+          signal: abort,
+        }),
+      ADDRESS_PERIOD_MS,
+    ),
+    every('rules', async () => {
+      if (guardKernel.iptables.choice.mode === 'legacy') for (const family of families) guard.doubtRules(family)
+    }),
+  ])
+}
+
+function observed(
+  audit: string,
+  round: (abort: AbortSignal) => Promise<void>,
+  { observer, now }: IpvsAuditOptions,
+): (abort: AbortSignal) => Promise<void> {
+  if (observer === undefined) return round
+  return async (abort) => {
+    const startedMs = now()
+    let failed = true
+    try {
+      await round(abort)
+      failed = false
+    } finally {
+      if (!abort.aborted) observer.ended(audit, now() - startedMs, failed)
+    }
+  }
+}
+
+/** Processor time of this process so far. */
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1000
+}

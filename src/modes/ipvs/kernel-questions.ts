@@ -1,0 +1,142 @@
+/**
+ * Puts the questions of the start check to the kernel: IPVS, ipset and nf_tables by netlink, legacy iptables by getsockopt.
+ * What could break: every answer must come from the kernel that will do the work; a file of modules on a disk proves
+ * nothing, and neither does one that is loaded already.
+ */
+import { existsSync } from 'node:fs'
+import { openNetlinkConnection } from '../../../native/open.ts'
+import { askXtables } from '../../../native/xtables-query.ts'
+import type { SetType } from '../../ipset/catalogue.ts'
+import { REVISION } from '../../ipset/codec-constants.ts'
+import { IpsetConnection } from '../../ipset/connection.ts'
+import { hasExtension, hasNftCompat } from '../../iptables/extensions.ts'
+import { tryNftFamily } from '../../iptables/nft-trial.ts'
+import { IpvsConnection } from '../../ipvs/connection.ts'
+import { askScheduler } from '../../ipvs/scheduler-query.ts'
+import type { NetlinkConnection } from '../../netlink/connection.ts'
+import { NETLINK_GENERIC, NETLINK_NETFILTER } from '../../netlink/constants.ts'
+import { hasSubsystem } from '../../netlink/nfnetlink.ts'
+import type { Question } from '../../node/needs.ts'
+import { CodedError } from '../../values/errors.ts'
+import type { IpFamily } from '../../values/protocol.ts'
+
+/** There since nf_conntrack is loaded. */
+const CONNTRACK_FILE = '/proc/sys/net/netfilter/nf_conntrack_max'
+
+export class KernelQuestions {
+  readonly #mode: 'nft' | 'legacy' | undefined
+  readonly #signal: AbortSignal
+  readonly #trials = new Map<IpFamily, 'works' | 'no-family' | 'no-nat'>()
+  readonly #netfilter: NetlinkConnection | undefined
+  #ipvs: IpvsConnection | undefined
+  #ipset: IpsetConnection | undefined
+
+  /**
+   * @param mode back end of iptables that matches and targets are asked of
+   * @param triedNft families whose nf_tables is known to work: each trial costs some 50 ms
+   */
+  constructor(mode: 'nft' | 'legacy' | undefined, triedNft: readonly IpFamily[], signal: AbortSignal) {
+    this.#mode = mode
+    this.#signal = signal
+    for (const family of triedNft) this.#trials.set(family, 'works')
+    this.#netfilter = openNetfilter()
+  }
+
+  /** Whether the kernel has it; undefined: it cannot be told. Rejects when the kernel cannot be asked (EPERM). */
+  async ask({ kind, name, family }: Question): Promise<boolean | undefined> {
+    const options = { signal: this.#signal }
+    switch (kind) {
+      case 'IPVS':
+        this.#ipvs = await unless('genl-family-missing', () =>
+          IpvsConnection.open(openNetlinkConnection(NETLINK_GENERIC), options),
+        )
+        return this.#ipvs !== undefined
+      case 'scheduler':
+        return SCHEDULER_ANSWERS[await this.#askScheduler(name)]
+      case 'IPVS of IPv6':
+        return (await this.#askScheduler('rr')) !== 'no-ipv6'
+      case 'ipset':
+        this.#ipset = await unless('ipset-missing', async () => {
+          const netlink = openNetfilter()
+          return netlink === undefined ? undefined : IpsetConnection.open(netlink, options)
+        })
+        return this.#ipset !== undefined
+      case 'set type':
+        return this.#hasSetType(name, family)
+      case 'nf_tables':
+        return this.#hasNfTables(family)
+      case 'nft_chain_nat':
+        return (await this.#tryNft(family)) === 'works'
+      case 'nft_compat':
+        return this.#netfilter !== undefined && hasNftCompat(this.#netfilter, options)
+      case 'ip_tables':
+        return family === undefined ? undefined : askXtables('match', 'set', family) !== 'not-loaded'
+      case 'match':
+      case 'target':
+        if (family === undefined) return undefined
+        if (this.#mode === 'legacy') return askXtables(kind, name, family) === 'present'
+        return this.#netfilter !== undefined && hasExtension(this.#netfilter, { kind, name }, family, options)
+      case 'connection tracking':
+        return existsSync(CONNTRACK_FILE)
+      case 'ctnetlink':
+        return this.#netfilter !== undefined && hasSubsystem(this.#netfilter, kind, options)
+    }
+  }
+
+  close(): void {
+    this.#netfilter?.close()
+    this.#ipvs?.close()
+    this.#ipset?.close()
+  }
+
+  async #askScheduler(name: string): Promise<keyof typeof SCHEDULER_ANSWERS> {
+    return this.#ipvs === undefined ? 'unknown' : askScheduler(this.#ipvs, name, { signal: this.#signal })
+  }
+
+  async #hasNfTables(family: IpFamily | undefined): Promise<boolean> {
+    if (this.#netfilter === undefined) return false
+    if (!(await hasSubsystem(this.#netfilter, 'nf_tables', { signal: this.#signal }))) return false
+    return (await this.#tryNft(family)) !== 'no-family'
+  }
+
+  /** A trial takes the kernel some time: one for each family. */
+  async #tryNft(family: IpFamily | undefined): Promise<'works' | 'no-family' | 'no-nat' | undefined> {
+    if (family === undefined || this.#netfilter === undefined) return undefined
+    const known = this.#trials.get(family)
+    if (known !== undefined) return known
+    const result = await tryNftFamily(this.#netfilter, family, { signal: this.#signal })
+    this.#trials.set(family, result)
+    return result
+  }
+
+  async #hasSetType(name: string, family: IpFamily | undefined): Promise<boolean | undefined> {
+    const type = isSetType(name) ? name : undefined
+    if (type === undefined || this.#ipset === undefined) return undefined
+    const revisions = await this.#ipset.typeRevisions(type, family, { signal: this.#signal })
+    return revisions !== undefined && revisions.lowest <= REVISION[type] && REVISION[type] <= revisions.highest
+  }
+}
+
+const SCHEDULER_ANSWERS = { present: true, missing: false, 'no-ipv6': undefined, unknown: undefined } as const
+
+const isSetType = (name: string): name is SetType => Object.hasOwn(REVISION, name)
+
+/** undefined: the kernel has no nfnetlink, and then nothing of netfilter that is asked for here. */
+function openNetfilter(): NetlinkConnection | undefined {
+  try {
+    return openNetlinkConnection(NETLINK_NETFILTER)
+  } catch (error) {
+    if (error instanceof CodedError && error.code === 'EPROTONOSUPPORT') return undefined
+    throw error
+  }
+}
+
+/** What `open` gives; undefined when it rejects with this code. */
+async function unless<T>(code: string, open: () => Promise<T | undefined>): Promise<T | undefined> {
+  try {
+    return await open()
+  } catch (error) {
+    if (error instanceof CodedError && error.code === code) return undefined
+    throw error
+  }
+}

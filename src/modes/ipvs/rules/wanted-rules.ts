@@ -1,0 +1,112 @@
+/**
+ * What decides about the rules of both families, kept up to date one change at a time, and the chains and jumps that
+ * follow from it. On most changes of Services nothing here changes, and then nothing is rendered.
+ * What could break: only what differs from the last time is handed on, so every item must go to the table that got the
+ * ones before.
+ */
+import type { SetName } from '../../../ipset/catalogue.ts'
+import type { Frontend, FrontendKey } from '../../../service/frontends.ts'
+import type { IpFamily } from '../../../values/protocol.ts'
+import { sameItem } from '../../../iptables/diff.ts'
+import { type LocalTrafficSettings, localTrafficOf } from '../../../iptables/local-traffic.ts'
+import { OutFilterVips } from './out-filter.ts'
+import { type RenderedRules, renderIpvsRules } from './render.ts'
+import type { IptablesItem, OptionalMatch } from '../../../iptables/types.ts'
+
+/** The part of KubeProxyConfiguration that rules depend on. */
+export interface RuleSettings extends LocalTrafficSettings {
+  readonly iptables: { readonly masqueradeAll: boolean; readonly masqueradeBit: number }
+}
+
+export interface RuleChange {
+  readonly family: IpFamily
+  readonly key: string
+  readonly item: IptablesItem
+}
+
+export class WantedRules {
+  readonly #settings: RuleSettings
+  readonly #families: readonly IpFamily[]
+  readonly #randomFully: boolean
+  readonly #filled = new Set<SetName>()
+  readonly #missing = new Set<OptionalMatch>()
+  readonly #unusable = new Set<SetName>()
+  readonly #vips = new OutFilterVips()
+  readonly #rendered = new Map<IpFamily, RenderedRules>()
+  #podCidrs: readonly string[] = []
+  #dirty = true
+
+  /** @param families families that the kernel has and for which there are programs */
+  constructor(settings: RuleSettings, families: readonly IpFamily[], randomFully: boolean) {
+    this.#settings = settings
+    this.#families = families
+    this.#randomFully = randomFully
+  }
+
+  /** How many entries a set shall have; only whether it is 0 matters. */
+  setSize(set: SetName, size: number): void {
+    if (this.#filled.has(set) === size > 0) return
+    if (size > 0) this.#filled.add(set)
+    else this.#filled.delete(set)
+    this.#dirty = true
+  }
+
+  /** Whether the set is there and of its type; rules that name another one would fail or keep it from being put right. */
+  setUsable(set: SetName, usable: boolean): void {
+    if (this.#unusable.has(set) !== usable) return
+    if (usable) this.#unusable.delete(set)
+    else this.#unusable.add(set)
+    this.#dirty = true
+  }
+
+  /** The winning frontend at a key; undefined when there is none. */
+  frontend(key: FrontendKey, frontend: Frontend | undefined): void {
+    if (this.#vips.set(key, frontend)) this.#dirty = true
+  }
+
+  /** The Node's podCIDRs, for detectLocalMode NodeCIDR. */
+  podCidrs(podCidrs: readonly string[]): void {
+    this.#podCidrs = podCidrs
+    this.#dirty = true
+  }
+
+  /** From now on rules with this match are left out. */
+  lacks(match: OptionalMatch): void {
+    if (!this.#missing.has(match)) this.#dirty = true
+    this.#missing.add(match)
+  }
+
+  /** Rules that are left out at the moment because a match is missing, by family. */
+  leftOut(family: IpFamily): readonly string[] {
+    return this.#rendered.get(family)?.leftOut ?? []
+  }
+
+  /** Chains and jumps that are wanted otherwise than at the last call; all of them at the first one. */
+  changes(): readonly RuleChange[] {
+    if (!this.#dirty) return []
+    this.#dirty = false
+    return this.#families.flatMap((family) => {
+      const before = this.#rendered.get(family)?.items
+      const now = this.#render(family)
+      this.#rendered.set(family, now)
+      return [...now.items].flatMap(([key, item]) => {
+        const old = before?.get(key)
+        return old !== undefined && sameItem(old, item) ? [] : { family, key, item }
+      })
+    })
+  }
+
+  #render(family: IpFamily): RenderedRules {
+    return renderIpvsRules({
+      family,
+      filled: this.#filled,
+      localTraffic: localTrafficOf(this.#settings, this.#podCidrs, family),
+      masqueradeAll: this.#settings.iptables.masqueradeAll,
+      masqueradeBit: this.#settings.iptables.masqueradeBit,
+      randomFully: this.#randomFully,
+      outFilter: this.#vips.of(family),
+      missingMatches: this.#missing,
+      unusableSets: this.#unusable,
+    })
+  }
+}

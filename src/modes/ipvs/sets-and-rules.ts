@@ -1,0 +1,268 @@
+/**
+ * The sets and rules around the virtual servers of ipvs mode: masquerading, accepting, source ranges.
+ * What could break: a virtual server that is new may take traffic only when its own rules are in place; rules may name a
+ * set only when it is there, and one that names a set stays until the set's last entry is gone.
+ */
+import { CATALOGUE, type SetName, setName } from '../../ipset/catalogue.ts'
+import type { EntryTable } from '../../ipset/entries.ts'
+import type { EntryRunOptions } from '../../ipset/entry-run.ts'
+import { entriesOfFrontend } from '../../ipset/render.ts'
+import { isOfKind, parametersOf } from '../../ipset/set-diff.ts'
+import type { SetTable } from '../../ipset/sets.ts'
+import {
+  entryKey,
+  type SetEntry,
+  type SetEntryKey,
+  type SetEntryOperation,
+  type SetOperation,
+  type SetParameters,
+  setOfKey,
+} from '../../ipset/types.ts'
+import { WantedEntries } from '../../ipset/wanted-entries.ts'
+import type { MissingMatchError } from '../../iptables/errors.ts'
+import { type MissingRules, missingRules } from './rules/missing-rules.ts'
+import type { IptablesTable } from '../../iptables/table.ts'
+import type { OptionalMatch } from '../../iptables/types.ts'
+import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
+import type { Frontend, FrontendKey } from '../../service/frontends.ts'
+import { type PassReport, type Reconciled, reconciled } from '../../sync/reconciler.ts'
+import { TableSync } from '../../sync/table-sync.ts'
+import { IP_FAMILIES, type IpFamily } from '../../values/protocol.ts'
+import { RuleLoop } from '../rule-loop.ts'
+
+export interface SetsAndRulesTables {
+  readonly sets: SetTable
+  readonly entries: EntryTable
+  readonly chains: readonly IptablesTable[]
+}
+
+export interface SetsAndRulesOptions {
+  readonly tables: (hooks: EntryRunOptions) => SetsAndRulesTables
+  readonly settings: RuleSettings
+  readonly families: readonly IpFamily[]
+  /** Whether MASQUERADE takes --random-fully. */
+  readonly randomFully: boolean
+  readonly nodeName: string
+  /** Milliseconds on a clock that never goes back. */
+  readonly now: () => number
+  /** A set was full and takes more entries now. */
+  readonly onGrown: EntryRunOptions['onGrown']
+  /** Hears of each pass over the rules of a family. */
+  readonly onPass: (report: PassReport, durationMs: number, family: IpFamily) => void
+  /** Rules that are left out now because the kernel lacks a match. */
+  readonly onMissing: (error: MissingMatchError, leftOut: readonly string[]) => void
+  readonly onError: (error: unknown) => void
+  /** Virtual servers that had to wait may come now. */
+  readonly onReady: () => void
+}
+
+const FIREWALLS: ReadonlySet<SetName> = new Set(IP_FAMILIES.map((family) => setName('LOAD-BALANCER-FW', family)))
+const ALL_MISSING: MissingRules = { forAll: true, sets: new Set() }
+
+export class SetsAndRules {
+  readonly sets: TableSync<SetParameters, SetOperation>
+  readonly entries: TableSync<SetEntry, SetEntryOperation>
+  readonly loops: readonly RuleLoop[]
+  readonly #options: SetsAndRulesOptions
+  readonly #rules: WantedRules
+  readonly #wanted = new WantedEntries()
+  /** Entries that are no longer wanted and not gone yet, by set: until then its rules stay. */
+  readonly #leaving = new Map<SetName, Set<SetEntryKey>>()
+  /** Frontends behind source ranges. */
+  readonly #guarded = new Set<FrontendKey>()
+  readonly #missing = new Map<IpFamily, MissingRules>()
+  #changed = false
+  #wantsRules = false
+  #started = false
+
+  constructor(options: SetsAndRulesOptions) {
+    this.#options = options
+    const { settings, families, randomFully, now, onGrown, onError } = options
+    const tables = options.tables({ onSetLost: (name) => this.doubtSet(name), onGrown })
+    this.sets = new TableSync(tables.sets)
+    this.entries = new TableSync(tables.entries, { onExamined: (key) => this.#entryExamined(key) })
+    this.loops = tables.chains.map(
+      (table) =>
+        new RuleLoop({
+          table,
+          now,
+          onPass: (report, durationMs, family) => this.#rulesPassed(report, durationMs, family),
+          onMissing: (error) => this.#lacks(error),
+          onError,
+        }),
+    )
+    this.#rules = new WantedRules(settings, families, randomFully)
+    for (const family of families) this.#missing.set(family, ALL_MISSING)
+  }
+
+  /** From now on all sets are wanted, and rules with every pass. Without this call nothing is (cleanup). */
+  want(): void {
+    this.#wantsRules = true
+    for (const set of CATALOGUE)
+      if (this.#options.families.includes(set.family)) this.sets.want(set.name, parametersOf(set))
+  }
+
+  /** The winning frontend of this key is another one now, or there is none. */
+  frontend(key: FrontendKey, frontend: Frontend | undefined): void {
+    this.#rules.frontend(key, frontend)
+    if (frontend?.firewall === undefined) this.#guarded.delete(key)
+    else this.#guarded.add(key)
+    const entries = frontend === undefined ? [] : entriesOfFrontend(frontend, this.#options.nodeName)
+    for (const change of this.#wanted.set(key, entries)) {
+      const set = setOfKey(change.key)
+      if (change.entry === undefined && this.entries.live(change.key) !== undefined) this.#leave(set, change.key)
+      else this.#leaving.get(set)?.delete(change.key)
+      this.entries.want(change.key, change.entry)
+      this.#resize(set)
+    }
+  }
+
+  /** The Node's podCIDRs, for detectLocalMode NodeCIDR. */
+  podCidrs(podCidrs: readonly string[]): void {
+    this.#rules.podCidrs(podCidrs)
+  }
+
+  /** Sets, entries and rules in the order in which they come, for a pass that does not leave rules to the loops. */
+  get tables(): readonly Reconciled[] {
+    return [reconciled(this.sets), reconciled(this.entries), ...this.loops.map(({ sync }) => reconciled(sync))]
+  }
+
+  /** Hands on what the rules shall be now; cheap when nothing changed. Returns the loops that have work. */
+  renderRules(): ReadonlySet<RuleLoop> {
+    const changed = new Set<RuleLoop>()
+    if (!this.#wantsRules) return changed
+    for (const { family, key, item } of this.#rules.changes()) {
+      const loop = this.#loopOf(family)
+      loop?.sync.want(key, item)
+      if (loop !== undefined) changed.add(loop)
+    }
+    for (const loop of changed) this.#look(loop)
+    return changed
+  }
+
+  /** Sets are in: rules may be written. Cheap when they are as they shall be. */
+  startRules(): void {
+    if (!this.sets.isKnown) return
+    if (!this.#started) this.#findLeavingEntries()
+    for (const set of CATALOGUE)
+      if (this.#options.families.includes(set.family))
+        this.#rules.setUsable(set.name, isOfKind(set, this.sets.live(set.name)))
+    const changed = this.renderRules()
+    for (const loop of this.#started ? changed : this.loops) loop.request()
+    this.#started = true
+  }
+
+  /** Reads the rules ahead of the first pass. */
+  readRules(): void {
+    for (const loop of this.loops) loop.request()
+  }
+
+  /** Somebody may have changed the rules of this family. */
+  doubtRules(family: IpFamily): void {
+    const loop = this.#loopOf(family)
+    loop?.sync.doubt('all')
+    loop?.request()
+  }
+
+  /** A set is missing or of another type: it and its entries are read again. */
+  doubtSet(name: SetName): void {
+    this.sets.doubt([name])
+    const ofSet = (key: SetEntryKey): boolean => setOfKey(key) === name
+    this.entries.doubt([...this.entries.desiredKeys()].filter(ofSet))
+  }
+
+  /** Whether a virtual server that is not there yet may be made: its firewall is in, and the rules it needs. */
+  mayCome(key: FrontendKey, family: IpFamily): boolean {
+    const { forAll, sets } = this.#missing.get(family) ?? ALL_MISSING
+    if (forAll) return false
+    if (sets.size > 0 && this.#wanted.of(key).some(({ set }) => sets.has(set))) return false
+    if (!this.#guarded.has(key)) return true
+    return this.#wanted
+      .of(key)
+      .every((entry) => !FIREWALLS.has(entry.set) || this.entries.live(entryKey(entry)) !== undefined)
+  }
+
+  /** Whether the answers of `mayCome` may differ from those before the last call of `takeChanged`. */
+  get hasChanged(): boolean {
+    return this.#changed
+  }
+
+  /** Returns `hasChanged`, which is false from then on until something changes. */
+  takeChanged(): boolean {
+    const changed = this.#changed
+    this.#changed = false
+    return changed
+  }
+
+  /** From now on chains and jumps that iptables mode left may go. */
+  allowRemovals(): void {
+    for (const loop of this.loops) loop.allowRemovals()
+  }
+
+  /** Whether rules are being written. */
+  get isPending(): boolean {
+    return this.loops.some((loop) => loop.isPending)
+  }
+
+  /** Stops the loops; the kernel stays as it is. */
+  async close(): Promise<void> {
+    await Promise.all(this.loops.map((loop) => loop.close()))
+  }
+
+  #loopOf(family: IpFamily): RuleLoop | undefined {
+    return this.loops.find((loop) => loop.family === family)
+  }
+
+  /** What an earlier process left in the sets and nothing wants any more. */
+  #findLeavingEntries(): void {
+    for (const [key, { set }] of this.entries.liveEntries()) {
+      if (this.entries.desired(key) !== undefined) continue
+      this.#leave(set, key)
+      this.#resize(set)
+    }
+  }
+
+  #leave(set: SetName, key: SetEntryKey): void {
+    const leaving = this.#leaving.get(set)
+    if (leaving === undefined) this.#leaving.set(set, new Set([key]))
+    else leaving.add(key)
+  }
+
+  #resize(set: SetName): void {
+    this.#rules.setSize(set, this.#wanted.size(set) + (this.#leaving.get(set)?.size ?? 0))
+  }
+
+  #entryExamined(key: SetEntryKey): void {
+    const set = setOfKey(key)
+    if (FIREWALLS.has(set)) this.#changed = true
+    const leaving = this.#leaving.get(set)
+    if (leaving === undefined || leaving.size === 0 || this.entries.live(key) !== undefined) return
+    if (leaving.delete(key)) this.#resize(set)
+  }
+
+  #rulesPassed(report: PassReport, durationMs: number, family: IpFamily): void {
+    const loop = this.#loopOf(family)
+    if (this.#started && loop !== undefined) this.#look(loop)
+    this.#options.onPass(report, durationMs, family)
+    if (this.#changed) this.#options.onReady()
+  }
+
+  /** The kernel is known to lack a match: rules with it are left out. Call before the rules are read. */
+  lacks(match: OptionalMatch): void {
+    this.#rules.lacks(match)
+  }
+
+  #lacks(error: MissingMatchError): void {
+    this.#rules.lacks(error.match)
+    for (const loop of this.renderRules()) loop.request()
+    const leftOut = this.#options.families.flatMap((family) => this.#rules.leftOut(family))
+    this.#options.onMissing(error, leftOut)
+  }
+
+  #look(loop: RuleLoop): void {
+    const { family, sync } = loop
+    const [before, now] = [this.#missing.get(family) ?? ALL_MISSING, missingRules(sync, family)]
+    this.#missing.set(family, now)
+    if ((before.forAll && !now.forAll) || [...before.sets].some((set) => !now.sets.has(set))) this.#changed = true
+  }
+}

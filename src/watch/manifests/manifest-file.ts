@@ -1,0 +1,182 @@
+/**
+ * One file of manifests, YAML 1.1 or JSON, to the objects it holds and what is wrong with it, each problem with its line.
+ * It has to name the line of a wrong field, so it works on the parsed tree and not just on its values.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Composer, type Document, LineCounter, Parser } from 'yaml'
+import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
+import type { Problem } from '../../values/errors.ts'
+import { describe, isObject, type JsonObject } from '../objects/findings.ts'
+import type { Intern } from '../objects/intern.ts'
+import { parseMetadata, subjectOf } from '../objects/metadata.ts'
+import { parseObject } from '../objects/object-parser.ts'
+import { isSelected } from '../reflect/selection.ts'
+
+/** An object of a file that we proxy. */
+export interface ManifestObject {
+  readonly change: ObjectChange
+  /** Line of the file where it begins, from 1. */
+  readonly line: number
+}
+
+export interface ManifestFile {
+  /** In file order; of two that are the same object the first. */
+  readonly objects: readonly ManifestObject[]
+  /** Empty exactly when the file is as it should be. */
+  readonly problems: readonly Problem[]
+}
+
+/** Kinds that count, by apiVersion and kind; everything else in a file is none of our business. */
+const KINDS: Readonly<Record<string, ObjectKind>> = {
+  'v1 Service': 'services',
+  'discovery.k8s.io/v1 EndpointSlice': 'endpointslices',
+  'v1 Node': 'nodes',
+}
+/** Kinds of lists, and what their items are where they do not say so themselves. */
+const LISTS: Readonly<Record<string, string>> = {
+  'v1 List': '',
+  'v1 ServiceList': 'v1 Service',
+  'discovery.k8s.io/v1 EndpointSliceList': 'discovery.k8s.io/v1 EndpointSlice',
+  'v1 NodeList': 'v1 Node',
+}
+
+type Path = readonly (string | number)[]
+
+/** Time with the event loop to ourselves after which the next document has to wait, in milliseconds. */
+const TURN_MS = 8
+
+/** Parses a file, document by document with turns of the event loop between. `name` is what problems call it. Never rejects. */
+export async function parseManifestFile(
+  name: string,
+  text: string,
+  nodeName: string,
+  intern: Intern,
+): Promise<ManifestFile> {
+  const objects = new Map<string, ManifestObject>()
+  const problems: Problem[] = []
+  const lines = new LineCounter()
+  const lineAt = (offset: number): number => lines.linePos(offset).line || 1
+  const report = (code: string, line: number, message: string, field?: string): void => {
+    problems.push({ code, subject: `${name}:${line}`, message, ...(field === undefined ? {} : { field }) })
+  }
+
+  const takeObject = (document: Document, path: Path, json: unknown, inheritedType: string): void => {
+    const lineOf = (field: Path): number => lineAt(offsetOf(document, [...path, ...field]))
+    if (!isObject(json)) {
+      report('invalid-manifest', lineOf([]), `must be an object, not ${describe(json)}`)
+      return
+    }
+    const { apiVersion, kind } = json
+    let type = inheritedType
+    if (apiVersion !== undefined || kind !== undefined) {
+      // Not turned into text: a map of YAML may have a `toString` that is no function.
+      if (typeof kind !== 'string') {
+        report('missing-field', lineOf([]), `must be text, not ${describe(kind)}`, 'kind')
+        return
+      }
+      if (typeof apiVersion !== 'string') {
+        report('missing-field', lineOf([]), `must be text, not ${describe(apiVersion)}`, 'apiVersion')
+        return
+      }
+      type = `${apiVersion} ${kind}`
+    }
+    const itemType = LISTS[type]
+    if (itemType !== undefined) {
+      takeItems(document, path, json, itemType)
+      return
+    }
+    const objectKind = KINDS[type]
+    if (objectKind === undefined) return
+    const metadata = parseMetadata(objectKind, json, intern)
+    if (metadata === undefined) {
+      report('missing-field', lineOf(['metadata']), 'must name the object', 'metadata.name')
+      return
+    }
+    if (!isSelected(objectKind, metadata, json, nodeName)) return
+    const parsed = parseObject(objectKind, json, metadata, intern, 'manifest')
+    for (const problem of parsed.problems)
+      report(problem.code, lineOf(fieldPath(problem.field ?? '')), problem.message, problem.field)
+    if (objectKind === 'services' && lacksClusterIp(json))
+      report('missing-field', lineOf(['spec']), 'must be given: no API server is there to assign one', 'spec.clusterIP')
+    if (parsed.change.value === undefined) return
+    const identity = `${objectKind} ${metadata.key}`
+    const earlier = objects.get(identity)
+    if (earlier === undefined) objects.set(identity, { change: parsed.change, line: lineOf([]) })
+    else {
+      const subject = subjectOf(objectKind, metadata.key)
+      report('duplicate-object', lineOf([]), `${subject} is on line ${earlier.line} already`)
+    }
+  }
+
+  const takeItems = (document: Document, path: Path, json: JsonObject, itemType: string): void => {
+    const items = json['items'] ?? []
+    if (!Array.isArray(items)) {
+      const line = lineAt(offsetOf(document, [...path, 'items']))
+      report('invalid-field', line, `must be a list, not ${describe(items)}`, 'items')
+      return
+    }
+    for (const [index, item] of items.entries()) takeObject(document, [...path, 'items', index], item, itemType)
+  }
+
+  const takeDocument = (document: Document): void => {
+    const [error] = document.errors
+    if (error !== undefined) {
+      report('invalid-yaml', lineAt(error.pos[0]), error.message)
+      return
+    }
+    let json: unknown
+    try {
+      json = document.toJS()
+    } catch (reason) {
+      // Aliases that would unfold without end.
+      report('invalid-yaml', lineAt(offsetOf(document, [])), messageOf(reason))
+      return
+    }
+    if (json !== null && json !== undefined) takeObject(document, [], json, '')
+  }
+
+  let turnMs = performance.now()
+  let line = 1
+  try {
+    const composer = new Composer({ version: '1.1', logLevel: 'silent' })
+    for (const document of composer.compose(new Parser(lines.addNewLine).parse(text))) {
+      line = lineAt(offsetOf(document, []))
+      takeDocument(document)
+      if (performance.now() - turnMs < TURN_MS) continue
+      await nextTurn()
+      turnMs = performance.now()
+    }
+  } catch (reason) {
+    // Nothing that a file holds is known to lead here. If something does, it costs this file alone.
+    report('invalid-manifest', line, `cannot be read: ${messageOf(reason)}`)
+  }
+  return { objects: [...objects.values()], problems }
+}
+
+function messageOf(reason: unknown): string {
+  return reason instanceof Error ? reason.message : 'something was thrown that is no error'
+}
+
+/** A Service that would get a cluster IP from an API server. Whoever wants none writes None. */
+function lacksClusterIp(json: JsonObject): boolean {
+  const spec = isObject(json['spec']) ? json['spec'] : {}
+  const { type, clusterIP, clusterIPs } = spec
+  const several = Array.isArray(clusterIPs) ? clusterIPs : []
+  return type !== 'ExternalName' && (clusterIP ?? '') === '' && several.length === 0
+}
+
+/** `spec.ports[0].port` as a path; a label in brackets and quotes too. */
+function fieldPath(field: string): Path {
+  const parts = field.matchAll(/\["([^"]*)"\]|\[(\d+)\]|([^.[\]]+)/g)
+  return [...parts].map(([, label, index, name]) => label ?? (index === undefined ? (name ?? '') : Number(index)))
+}
+
+/** Where the node at the end of a path begins, or the last one on the way there that exists. */
+function offsetOf(document: Document, path: Path): number {
+  for (let length = path.length; length >= 0; length--) {
+    const node = length === 0 ? document.contents : document.getIn(path.slice(0, length), true)
+    const start = isObject(node) && Array.isArray(node['range']) ? node['range'][0] : undefined
+    if (typeof start === 'number') return start
+  }
+  return document.range?.[0] ?? 0
+}

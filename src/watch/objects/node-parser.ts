@@ -1,0 +1,74 @@
+/**
+ * The Node of this proxy, unknown JSON, to the value the rest of the program knows.
+ * What could break: InternalIP addresses come before ExternalIP ones, whatever their order in the object.
+ */
+import type { Node } from '../../service/objects.ts'
+import { formatCidr, parseCidr } from '../../values/cidr.ts'
+import { arrayAt, describe, isObject, objectAt, textAt } from './findings.ts'
+import { Findings, type JsonObject, type Parsed } from './findings.ts'
+import { subjectOf, type Metadata } from './metadata.ts'
+import { addressOf } from './service-parser.ts'
+
+/** LabelTopologyZone of core/v1. */
+export const LABEL_ZONE = 'topology.kubernetes.io/zone'
+
+/** A Node always has a value. */
+export function parseNode(json: JsonObject, metadata: Metadata): Parsed<Node> {
+  const findings = new Findings(subjectOf('nodes', metadata.key))
+  const spec = objectAt(json, 'spec', '', findings) ?? {}
+  const status = objectAt(json, 'status', '', findings) ?? {}
+  const zone = metadata.labels[LABEL_ZONE]
+  const deletedAt = metadata.json['deletionTimestamp']
+  const value: Node = {
+    name: metadata.name,
+    zone: typeof zone === 'string' ? zone : '',
+    addresses: parseAddresses(status, findings),
+    podCidrs: parsePodCidrs(spec, findings),
+    taintKeys: parseTaints(spec, findings),
+    deleting: deletedAt !== undefined && deletedAt !== null,
+  }
+  return { value, problems: findings.problems }
+}
+
+/** InternalIP, then ExternalIP, each address once. Host names and other types are none of a proxy's business. */
+function parseAddresses(status: JsonObject, findings: Findings): readonly string[] {
+  const internal: string[] = []
+  const external: string[] = []
+  for (const [index, item] of arrayAt(status, 'addresses', 'status', findings).entries()) {
+    const field = `status.addresses[${index}]`
+    if (!isObject(item)) {
+      findings.add('invalid-field', field, `must be an object, not ${describe(item)}`)
+      continue
+    }
+    const list = item['type'] === 'InternalIP' ? internal : item['type'] === 'ExternalIP' ? external : undefined
+    if (list === undefined) continue
+    const address = addressOf(item['address'])
+    if (address === undefined)
+      findings.add('invalid-address', `${field}.address`, `${describe(item['address'])} is not an IP address`)
+    else list.push(address)
+  }
+  return [...new Set([...internal, ...external])]
+}
+
+function parsePodCidrs(spec: JsonObject, findings: Findings): readonly string[] {
+  const several = arrayAt(spec, 'podCIDRs', 'spec', findings)
+  const items = several.length > 0 ? several : [spec['podCIDR']]
+  const cidrs: string[] = []
+  for (const [index, item] of items.entries()) {
+    if (item === undefined || item === null || item === '') continue
+    const cidr = typeof item === 'string' ? parseCidr(item) : undefined
+    const field = several.length > 0 ? `spec.podCIDRs[${index}]` : 'spec.podCIDR'
+    if (cidr === undefined) findings.add('invalid-range', field, `${describe(item)} is not a CIDR`)
+    else cidrs.push(formatCidr(cidr))
+  }
+  return cidrs
+}
+
+function parseTaints(spec: JsonObject, findings: Findings): readonly string[] {
+  const keys: string[] = []
+  for (const [index, item] of arrayAt(spec, 'taints', 'spec', findings).entries()) {
+    const key = isObject(item) ? textAt(item, 'key', `spec.taints[${index}]`, findings) : ''
+    if (key !== '') keys.push(key)
+  }
+  return keys
+}

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it, mock } from 'node:test'
+import { keepListening } from '../../src/modes/announcements.ts'
+
+class Sockets {
+  readonly failures: ((cause: unknown) => void)[] = []
+  readonly errors: unknown[] = []
+  opened = 0
+  closed = 0
+  lost = 0
+  broken = false
+
+  listen(): { close(): void } {
+    return keepListening({
+      open: (onFailed) => {
+        if (this.broken) throw new Error('EMFILE')
+        this.opened++
+        this.failures.push(onFailed)
+        return { close: () => void this.closed++ }
+      },
+      onLost: () => void this.lost++,
+      onError: (error) => this.errors.push(error),
+    })
+  }
+}
+
+describe('keepListening', () => {
+  beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }))
+  afterEach(() => mock.timers.reset())
+
+  it('opens a socket that failed again, and says after that that announcements were lost', () => {
+    const sockets = new Sockets()
+    sockets.listen()
+    assert.deepEqual([sockets.opened, sockets.lost], [1, 0])
+    sockets.failures[0]?.('broken')
+    assert.deepEqual([sockets.opened, sockets.lost, sockets.errors], [1, 1, ['broken']])
+    mock.timers.tick(1000)
+    assert.deepEqual([sockets.opened, sockets.lost], [2, 2])
+  })
+
+  it('tries again until a socket can be opened, and throws only at the first one', () => {
+    const sockets = new Sockets()
+    sockets.broken = true
+    assert.throws(() => sockets.listen(), /EMFILE/)
+    sockets.broken = false
+    sockets.listen()
+    sockets.broken = true
+    sockets.failures[0]?.('broken')
+    for (let second = 0; second < 3; second++) mock.timers.tick(1000)
+    assert.deepEqual([sockets.opened, sockets.lost, sockets.errors.length], [1, 1, 4])
+    sockets.broken = false
+    mock.timers.tick(1000)
+    assert.deepEqual([sockets.opened, sockets.lost], [2, 2])
+    sockets.failures[1]?.('again')
+    mock.timers.tick(1000)
+    assert.equal(sockets.opened, 3)
+  })
+
+  it('opens no socket any more when it was closed', () => {
+    const sockets = new Sockets()
+    const listening = sockets.listen()
+    sockets.failures[0]?.('broken')
+    listening.close()
+    mock.timers.tick(5000)
+    assert.deepEqual([sockets.opened, sockets.closed], [1, 1])
+  })
+})

@@ -1,0 +1,309 @@
+/** Names of Services' chains, and which chains a change touches. */
+import assert from 'node:assert/strict'
+import { describe, it, test } from 'node:test'
+import { IPTABLES_MODE, IPVS_MODE } from '../../../../src/iptables/layout.ts'
+import { itemsOf, parseSave } from '../../../../src/iptables/save-text.ts'
+import { chainHash, endpointChain } from '../../../../src/modes/iptables/chains/service-chain-names.ts'
+import { type ChainChange, WantedServiceChains } from '../../../../src/modes/iptables/chains/wanted-service-chains.ts'
+import type { EndpointSlice, Service, SliceEndpoint } from '../../../../src/service/objects.ts'
+import { DesiredFrontends } from '../../../../src/sync/desired-frontends.ts'
+import { contributionOf } from '../../../support/contribution.ts'
+
+test('chains are named as kube-proxy names them', () => {
+  // Test vectors of kube-proxy's own tests.
+  assert.equal(chainHash('ns1/svc1:p80tcp'), 'XPGD46QRK7WJZT7O')
+  assert.equal(endpointChain('ns1/svc1:p80tcp', '10.180.0.1:80'), 'KUBE-SEP-SXIVWICOYRO3J4NJ')
+  assert.equal(chainHash('default/kubernetes:httpstcp'), 'NPX46M4PTMTKRN6Y')
+  assert.equal(chainHash('kube-system/kube-dns:dnsudp'), 'TCOU7JCQXEZGVUNU')
+  assert.equal(chainHash('ns2/svc2sctp'), 'ZLF3VXEBI7ALNZXN')
+  assert.equal(endpointChain('ns2/svc2sctp', '[fd00:10:244::5]:9999'), 'KUBE-SEP-5B24SDABODQ2DKJV')
+})
+
+test('each mode finds what the other left, but for what kubelet has as well', () => {
+  const saved = parseSave(`*nat
+:OUTPUT ACCEPT [0:0]
+:KUBE-SERVICES - [0:0]
+:KUBE-LOAD-BALANCER - [0:0]
+:KUBE-SVC-NPX46M4PTMTKRN6Y - [0:0]
+:KUBE-SVC-SHORT - [0:0]
+COMMIT
+*filter
+:INPUT ACCEPT [0:0]
+:KUBE-FIREWALL - [0:0]
+:KUBE-IPVS-FILTER - [0:0]
+:KUBE-EXTERNAL-SERVICES - [0:0]
+-A INPUT -j KUBE-FIREWALL
+-A INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes load balancer firewall" -j KUBE-PROXY-FIREWALL
+-A INPUT -m comment --comment "kube-proxy firewall rules" -j KUBE-PROXY-FIREWALL
+COMMIT
+`)
+  const everywhere = [
+    'filter INPUT KUBE-PROXY-FIREWALL',
+    'filter INPUT KUBE-PROXY-FIREWALL NEW',
+    'filter KUBE-EXTERNAL-SERVICES',
+    'filter KUBE-IPVS-FILTER',
+    'nat KUBE-LOAD-BALANCER',
+    'nat KUBE-SERVICES',
+    'nat KUBE-SVC-NPX46M4PTMTKRN6Y',
+  ]
+  assert.deepEqual([...itemsOf(saved, IPVS_MODE).keys()].sort(), everywhere)
+  const shared = ['filter INPUT KUBE-FIREWALL', 'filter KUBE-FIREWALL']
+  assert.deepEqual([...itemsOf(saved, IPTABLES_MODE).keys()].sort(), [...everywhere, ...shared].sort())
+})
+
+const CONTEXT = {
+  nodeName: 'node0',
+  zone: '',
+  nodeIps: { IPv4: '10.0.2.15' },
+  localAddresses: new Set<string>(),
+  nodePortAddresses: { IPv4: ['0.0.0.0'], IPv6: ['::'] },
+}
+
+function serviceOf(name: string, change: Partial<Service> = {}): Service {
+  return {
+    namespace: 'demo',
+    name,
+    createdAtMs: 0,
+    clusterIps: { IPv4: `10.96.0.${name.length}` },
+    ports: [{ name: '', protocol: 'tcp', port: 80, nodePort: 0 }],
+    externalIps: [],
+    loadBalancerVips: [],
+    sourceRanges: [],
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: 'Cluster',
+    affinityTimeoutSeconds: 0,
+    healthCheckNodePort: 0,
+    ...change,
+  }
+}
+
+function sliceOf(
+  serviceName: string,
+  addresses: readonly string[],
+  change: Partial<SliceEndpoint> = {},
+): EndpointSlice {
+  return {
+    namespace: 'demo',
+    name: serviceName,
+    serviceName,
+    family: 'IPv4',
+    triggeredAtMs: 0,
+    ports: [{ name: '', protocol: 'tcp', port: 8080 }],
+    endpoints: addresses.map((address) => ({
+      address,
+      ready: true,
+      serving: true,
+      terminating: false,
+      nodeName: 'node1',
+      ...change,
+    })),
+  }
+}
+
+/** The chains of a node with IPv4 alone, fed with objects. */
+class World {
+  readonly #desired: DesiredFrontends
+  readonly wanted = new WantedServiceChains({
+    family: 'IPv4',
+    masqueradeAll: false,
+    masqueradeBit: 14,
+    randomFully: true,
+    localhostNodePorts: true,
+    dropsInvalid: true,
+    countsInvalid: true,
+    countsLoopback: true,
+    localTraffic: undefined,
+    nodePortPlaces: 'all',
+    place: { nodeName: 'node0', zone: '' },
+    usesExternalIps: true,
+  })
+
+  constructor(usesExternalIps = true) {
+    this.#desired = new DesiredFrontends({ ...CONTEXT, usesExternalIps })
+    this.wanted.configure({ usesExternalIps })
+  }
+
+  service(name: string, change?: Partial<Service> | 'gone'): void {
+    const value = change === 'gone' ? undefined : serviceOf(name, change)
+    this.#desired.apply({ kind: 'services', key: `demo/${name}`, value })
+  }
+
+  slice(name: string, addresses: readonly string[], change?: Partial<SliceEndpoint>): void {
+    this.#desired.apply({ kind: 'endpointslices', key: `demo/${name}`, value: sliceOf(name, addresses, change) })
+  }
+
+  changes(): readonly ChainChange[] {
+    const listener = {
+      frontend: this.wanted.frontend.bind(this.wanted),
+      problems: () => undefined,
+    }
+    this.#desired.flush(listener, Number.POSITIVE_INFINITY)
+    return this.wanted.changes()
+  }
+
+  /** Names of the chains that changed, sorted; `-` before those that go. */
+  changed(): string[] {
+    return this.changes()
+      .map(({ key, item }) => `${item === undefined ? '-' : ''}${key}`)
+      .sort()
+  }
+}
+
+describe('WantedServiceChains', () => {
+  const hash = (name: string): string => chainHash(`demo/${name}tcp`)
+  const sep = (name: string, address: string): string => `nat ${endpointChain(`demo/${name}tcp`, `${address}:8080`)}`
+
+  it('hands on the chains of changed Services, and a shared chain only when one of its rules changed', () => {
+    const world = new World()
+    for (const name of ['a', 'bb']) {
+      world.service(name)
+      world.slice(name, ['10.244.1.1', '10.244.1.2'])
+    }
+    world.changes()
+    assert.deepEqual(world.changed(), [])
+    world.slice('a', ['10.244.1.2', '10.244.1.3'])
+    const replaced = [`-${sep('a', '10.244.1.1')}`, sep('a', '10.244.1.3'), `nat KUBE-SVC-${hash('a')}`]
+    assert.deepEqual(world.changed(), replaced.sort())
+    world.slice('a', [])
+    const gone = [sep('a', '10.244.1.2'), sep('a', '10.244.1.3'), `nat KUBE-SVC-${hash('a')}`].map((key) => `-${key}`)
+    // It has a rule to refuse with instead.
+    assert.deepEqual(world.changed(), [...gone, 'filter KUBE-SERVICES', 'nat KUBE-SERVICES'].sort())
+    world.service('a', 'gone')
+    assert.deepEqual(world.changed(), ['filter KUBE-SERVICES'])
+  })
+
+  it('leaves a port out whose name could end a line, reports it once, and keeps the others', () => {
+    const world = new World()
+    const bad = [{ name: 'x\n-I INPUT -j ACCEPT\n#', protocol: 'tcp', port: 80, nodePort: 30_080 }] as const
+    world.service('a', { ports: bad })
+    world.service('bb')
+    for (const name of ['a', 'bb']) world.slice(name, ['10.244.1.1'])
+    const changes = world.changes()
+    assert.ok(changes.some(({ key }) => key === `nat KUBE-SVC-${hash('bb')}`))
+    const rules = changes.flatMap(({ item }) => (item?.kind === 'chain' ? item.rules : []))
+    assert.deepEqual(
+      rules.filter((rule) => rule.includes('INPUT') || rule.includes('30080')),
+      [],
+    )
+    assert.deepEqual(
+      [...world.wanted.takeRefused()].map(([port, { code }]) => [port, code]),
+      [[`demo/a:${bad[0].name} tcp`, 'iptables-unprintable']],
+    )
+    assert.deepEqual(world.changed(), [])
+    assert.equal(world.wanted.takeRefused().size, 0)
+    world.service('a')
+    world.slice('a', ['10.244.1.1'])
+    assert.ok(world.changed().includes(`nat KUBE-SVC-${hash('a')}`))
+    assert.equal(world.wanted.takeRefused().size, 0)
+  })
+
+  it('follows a policy that changes where the addresses stay', () => {
+    const world = new World()
+    const ports = [{ name: '', protocol: 'tcp', port: 80, nodePort: 30_080 }] as const
+    world.service('a', { ports })
+    world.slice('a', ['10.244.1.1'])
+    world.changes()
+    world.service('a', { ports, externalTrafficPolicy: 'Local' })
+    assert.deepEqual(world.changed(), ['filter KUBE-EXTERNAL-SERVICES', `nat KUBE-EXT-${hash('a')}`])
+  })
+
+  describe('with one address as VIP and as external IP', () => {
+    const VIP = '203.0.113.7'
+    const both: Partial<Service> = {
+      externalIps: [VIP],
+      loadBalancerVips: [VIP],
+      sourceRanges: ['10.0.2.0/24'],
+      externalTrafficPolicy: 'Local',
+    }
+    const rulesOf = (changes: readonly ChainChange[], key: string): readonly string[] => {
+      const item = changes.find((change) => change.key === key)?.item
+      return (item?.kind === 'chain' ? item.rules : []).filter((rule) => rule.includes('demo/a'))
+    }
+    const at = (text: string): string => `-d ${VIP}/32 -p tcp -m comment --comment "demo/a ${text}" -m tcp --dport 80`
+
+    it('has the rules of both roles, the external IP first', () => {
+      const world = new World()
+      world.service('a', both)
+      world.slice('a', ['10.244.1.1'])
+      const changes = world.changes()
+      assert.deepEqual(rulesOf(changes, 'nat KUBE-SERVICES').slice(1), [
+        `${at('external IP')} -j KUBE-EXT-${hash('a')}`,
+        `${at('loadbalancer IP')} -j KUBE-FW-${hash('a')}`,
+      ])
+      assert.deepEqual(rulesOf(changes, 'filter KUBE-PROXY-FIREWALL'), [
+        `${at(`traffic not accepted by KUBE-FW-${hash('a')}`)} -j DROP`,
+      ])
+      assert.deepEqual(rulesOf(changes, `nat KUBE-FW-${hash('a')}`), [
+        `-s 10.0.2.0/24 -m comment --comment "demo/a loadbalancer IP" -j KUBE-EXT-${hash('a')}`,
+        `-s ${VIP}/32 -m comment --comment "demo/a loadbalancer IP" -j KUBE-EXT-${hash('a')}`,
+        '-m comment --comment "other traffic to demo/a will be dropped by KUBE-PROXY-FIREWALL"',
+      ])
+      const dropped = `${at('has no local endpoints')} -j DROP`
+      assert.deepEqual(rulesOf(changes, 'filter KUBE-EXTERNAL-SERVICES'), [dropped, dropped])
+    })
+
+    it('refuses in both roles where there are no endpoints', () => {
+      const world = new World()
+      world.service('a', both)
+      const refused = `${at('has no endpoints')} -j REJECT --reject-with icmp-port-unreachable`
+      assert.deepEqual(rulesOf(world.changes(), 'filter KUBE-EXTERNAL-SERVICES'), [refused, refused])
+    })
+
+    it('loses the rules of the role that it loses', () => {
+      const world = new World()
+      world.service('a', both)
+      world.slice('a', ['10.244.1.1'])
+      world.changes()
+      world.service('a', { ...both, externalIps: [] })
+      assert.deepEqual(rulesOf(world.changes(), 'nat KUBE-SERVICES').slice(1), [
+        `${at('loadbalancer IP')} -j KUBE-FW-${hash('a')}`,
+      ])
+    })
+  })
+
+  it('has no rule for external IPs without them, but the chain that kube-proxy makes for them', () => {
+    const world = new World(false)
+    world.service('a', { externalIps: ['203.0.113.7'] })
+    world.slice('a', ['10.244.1.1'])
+    const changes = world.changes()
+    assert.ok(!JSON.stringify(changes).includes('203.0.113.7'))
+    const chains = changes.flatMap(({ key }) => (key.includes(hash('a')) ? [key] : []))
+    assert.deepEqual(chains.sort(), [`nat KUBE-EXT-${hash('a')}`, `nat KUBE-SVC-${hash('a')}`])
+  })
+
+  it('looks at a bounded number of frontends for each one that comes', () => {
+    const { wanted } = new World()
+    let looks = 0
+    const service = serviceOf('a', {
+      externalIps: Array.from({ length: 2000 }, (_, n) => `198.18.${n >> 8}.${n & 255}`),
+    })
+    for (const frontend of contributionOf(service, [], CONTEXT).frontends.values())
+      wanted.frontend(
+        frontend.key,
+        Object.defineProperty({ ...frontend }, 'candidates', {
+          get: () => {
+            looks++
+            return frontend.candidates
+          },
+        }),
+      )
+    assert.ok(looks < 5000, `${looks} looks for ${2001} frontends`)
+  })
+
+  it('leaves the comments of endpoints out where there are many', () => {
+    const world = new World()
+    world.service('a')
+    const many = Array.from({ length: 1001 }, (_, index) => `10.244.${index >> 8}.${index & 255}`)
+    const rulesOf = (key: string): readonly string[] => {
+      const item = world.changes().find((change) => change.key === key)?.item
+      return item?.kind === 'chain' ? item.rules : []
+    }
+    world.slice('a', many.slice(1))
+    assert.match(rulesOf(sep('a', '10.244.0.1')).join(), /--comment "demo.a"/)
+    world.slice('a', many)
+    assert.deepEqual(rulesOf(sep('a', '10.244.0.0')), [
+      '-s 10.244.0.0/32 -j KUBE-MARK-MASQ',
+      '-p tcp -m tcp -j DNAT --to-destination 10.244.0.0:8080',
+    ])
+  })
+})

@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { IpvsDataplane } from '../../../src/modes/ipvs/dataplane.ts'
+import type { Frontend } from '../../../src/service/frontends.ts'
+import { frontendOf } from '../../support/frontends.ts'
+import { MemoryWorld, rulesWritten, someTurns } from '../../support/memory-world.ts'
+
+const signal = new AbortController().signal
+const KEY = '10.96.0.1:80/tcp'
+
+interface Running {
+  readonly memory: MemoryWorld
+  readonly dataplane: IpvsDataplane
+  readonly pass: (mayRemove?: boolean) => Promise<unknown>
+}
+
+/** A process on a kernel, before its first frontend. A pass that finds rules to be written is followed by another. */
+async function running(memory = new MemoryWorld()): Promise<Running> {
+  const dataplane = memory.dataplane()
+  dataplane.wantFixtures()
+  const pass = async (mayRemove = true) => {
+    await dataplane.pass({ signal, mayRemove })
+    if (!dataplane.guard.isPending) return
+    await rulesWritten(dataplane)
+    await dataplane.pass({ signal, mayRemove })
+  }
+  await pass(false)
+  memory.journal.length = 0
+  return { memory, dataplane, pass }
+}
+
+const frontend = (...addresses: string[]): Frontend => frontendOf({ bind: false }, addresses)
+const weights = ({ virtualServers }: MemoryWorld) =>
+  virtualServers.kernel.get(KEY)?.realServers.map((it) => `${it.address} ${it.weight}`)
+
+describe('IpvsDataplane', () => {
+  it('drains, waits for connections to end, then deletes', async () => {
+    const { memory, dataplane, pass } = await running()
+    dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
+    await pass()
+    dataplane.frontend(KEY, frontend('2.2.2.2'))
+    await pass()
+    memory.connections.set('1.1.1.1:8080', { active: 0, inactive: 1 })
+    assert.equal(dataplane.nextDueMs(), 1000)
+    memory.nowMs = 1000
+    await pass()
+    assert.deepEqual(weights(memory), ['1.1.1.1 0', '2.2.2.2 1'])
+    memory.connections.set('1.1.1.1:8080', { active: 0, inactive: 0 })
+    memory.nowMs = dataplane.nextDueMs() ?? 0
+    await pass()
+    assert.deepEqual(weights(memory), ['2.2.2.2 1'])
+    assert.equal(dataplane.nextDueMs(), undefined)
+  })
+
+  it('looks at a bounded number of draining virtual servers in one pass', async () => {
+    const { memory, dataplane, pass } = await running()
+    const keys = Array.from({ length: 200 }, (_, index) => `10.96.1.${index}:80/tcp`)
+    const at = (key: string, ...addresses: string[]): Frontend =>
+      frontendOf({ bind: false, key, address: key.replace(/:.*/, '') }, addresses)
+    for (const addresses of [['1.1.1.1', '2.2.2.2'], ['2.2.2.2']]) {
+      for (const key of keys) dataplane.frontend(key, at(key, ...addresses))
+      await pass()
+    }
+    let looks = 0
+    memory.connectionsOf = () => {
+      looks++
+      return new Map([['1.1.1.1:8080', { active: 0, inactive: 0 }]])
+    }
+    memory.nowMs = 1000
+    const perPass: number[] = []
+    while ((dataplane.nextDueMs() ?? Number.POSITIVE_INFINITY) <= memory.nowMs) {
+      looks = 0
+      await pass()
+      perPass.push(looks)
+    }
+    assert.deepEqual(perPass, [64, 64, 64, 8])
+    assert.equal(dataplane.drains.count, 0)
+  })
+
+  it('finds a drain that an earlier process began, also when it read the table before it knew what is wanted', async () => {
+    const { memory, dataplane, pass } = await running()
+    dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
+    await pass()
+    dataplane.frontend(KEY, frontend('2.2.2.2'))
+    await pass()
+    const again = await running(memory)
+    again.dataplane.frontend(KEY, frontend('2.2.2.2'))
+    await again.pass()
+    assert.deepEqual(weights(memory), ['1.1.1.1 0', '2.2.2.2 1'])
+    memory.connections.set('1.1.1.1:8080', { active: 0, inactive: 0 })
+    memory.nowMs = again.dataplane.nextDueMs() ?? 0
+    await again.pass()
+    assert.deepEqual(weights(memory), ['2.2.2.2 1'])
+  })
+
+  it('gives a real server that returns while it drains its weight back', async () => {
+    const { memory, dataplane, pass } = await running()
+    for (const wanted of [frontend('1.1.1.1'), frontend(), frontend('1.1.1.1')]) {
+      dataplane.frontend(KEY, wanted)
+      await pass()
+    }
+    assert.deepEqual(weights(memory), ['1.1.1.1 1'])
+    assert.equal(dataplane.nextDueMs(), undefined)
+    memory.nowMs = 5000
+    await pass()
+    assert.deepEqual(weights(memory), ['1.1.1.1 1'])
+  })
+
+  it('leaves frontends of a family out that the kernel does not have', async () => {
+    const { memory, dataplane, pass } = await running()
+    dataplane.frontend(KEY, { ...frontend('1.1.1.1'), family: 'IPv6' })
+    await pass()
+    assert.deepEqual([memory.virtualServers.kernel.size, memory.entries.kernel.size], [0, 0])
+  })
+
+  it('binds an address once a virtual server of it is there, and not before', async () => {
+    const { memory, dataplane, pass } = await running()
+    memory.fails = (command) => command === 'ipvsadm -A -t 10.96.0.1:80 -s rr'
+    dataplane.frontend(KEY, frontendOf())
+    await pass()
+    assert.deepEqual([...memory.addresses.kernel.keys()], [])
+    memory.fails = () => false
+    memory.nowMs = 500
+    await pass()
+    assert.deepEqual([...memory.addresses.kernel.keys()], ['10.96.0.1'])
+  })
+
+  it('serves a new Service of which the kernel refuses one endpoint', async () => {
+    const { memory, dataplane, pass } = await running()
+    memory.fails = (command) => command.includes('239.1.1.1')
+    dataplane.frontend(KEY, frontendOf({}, ['1.1.1.1', '239.1.1.1']))
+    await pass()
+    assert.deepEqual(weights(memory), ['1.1.1.1 1'])
+    assert.deepEqual([...memory.addresses.kernel.keys()], ['10.96.0.1'])
+  })
+
+  it('drains and deletes removed endpoints although the kernel refuses another one', async () => {
+    const { memory, dataplane, pass } = await running()
+    memory.fails = (command) => command.startsWith('ipvsadm') && command.includes('239.1.1.1')
+    dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
+    await pass()
+    dataplane.frontend(KEY, frontend('2.2.2.2', '239.1.1.1'))
+    await pass()
+    assert.deepEqual(weights(memory), ['1.1.1.1 0', '2.2.2.2 1'])
+    memory.connections.set('1.1.1.1:8080', { active: 0, inactive: 1 })
+    for (; memory.nowMs < 100_000; memory.nowMs = dataplane.nextDueMs() ?? Number.POSITIVE_INFINITY) await pass()
+    assert.deepEqual(weights(memory), ['1.1.1.1 0', '2.2.2.2 1'])
+    memory.connections.set('1.1.1.1:8080', { active: 0, inactive: 0 })
+    for (; memory.nowMs < 200_000; memory.nowMs = dataplane.nextDueMs() ?? Number.POSITIVE_INFINITY) await pass()
+    assert.deepEqual(weights(memory), ['2.2.2.2 1'])
+  })
+
+  it('keeps addresses that are bound already when it starts', async () => {
+    const { dataplane, pass, memory } = await running()
+    // More than a slice of keys: the addresses are looked at before all virtual servers are.
+    const frontends = Array.from({ length: 450 }, (_, index) =>
+      frontendOf({ address: `10.97.${index >> 8}.${index & 255}` }),
+    )
+    for (const one of frontends) dataplane.frontend(one.key, one)
+    await pass()
+    assert.equal(memory.addresses.kernel.size, 450)
+    const again = await running(memory)
+    for (const one of frontends) again.dataplane.frontend(one.key, one)
+    await again.pass()
+    assert.deepEqual(memory.journal, [])
+  })
+
+  it('has what it was told first in all tables before the rest is in any', async () => {
+    const { memory, dataplane, pass } = await running()
+    for (let index = 0; index < 450; index++) {
+      const one = frontendOf({ address: `10.97.${index >> 8}.${index & 255}` })
+      dataplane.frontend(one.key, one)
+    }
+    await pass()
+    const bound = memory.journal.indexOf('ip address add 10.97.0.0/32 dev kube-ipvs0')
+    const lastServer = memory.journal.indexOf('ipvsadm -A -t 10.97.1.193:80 -s rr')
+    assert.ok(bound > 0 && bound < lastServer, `${bound} ${lastServer}`)
+  })
+
+  it('begins with what it was told first when the rules are there in the middle of a pass', async () => {
+    const { memory, dataplane, pass } = await running()
+    const { promise: written, resolve: write } = Promise.withResolvers<void>()
+    memory.hanging.IPv4 = written
+    for (let index = 0; index < 2000; index++) {
+      const one = frontendOf({ address: `10.97.${index >> 8}.${index & 255}` })
+      dataplane.frontend(one.key, one)
+    }
+    const first = dataplane.pass({ signal, mayRemove: true })
+    while (dataplane.virtualServers.waitingCount === 0) await someTurns(1)
+    assert.ok(dataplane.virtualServers.waitingCount < 2000, 'the pass is not over')
+    write()
+    await first
+    await pass()
+    assert.equal(memory.virtualServers.kernel.size, 2000)
+    const made = memory.journal.filter((command) => command.startsWith('ipvsadm -A'))
+    assert.equal(made[0], 'ipvsadm -A -t 10.97.0.0:80 -s rr')
+    const bound = memory.journal.filter((command) => command.startsWith('ip address add'))
+    assert.equal(bound[0], 'ip address add 10.97.0.0/32 dev kube-ipvs0')
+  })
+})

@@ -1,0 +1,132 @@
+/** What announcements of links and addresses make doubtful. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { KernelListener } from '../../../src/modes/ipvs/kernel-watch.ts'
+import { type BoundAddress, hostAddress } from '../../../src/ipvs/address-diff.ts'
+import { AddressTable } from '../../../src/ipvs/addresses.ts'
+import type { Outcome } from '../../../src/netlink/connection.ts'
+import type { MessageBatch } from '../../../src/netlink/batch.ts'
+import type { RtnetlinkConnection } from '../../../src/netlink/rtnetlink.ts'
+import { familyOf } from '../../../src/values/address.ts'
+
+const DEVICE = 7
+const signal = new AbortController().signal
+
+class Bench {
+  /** Index of the link kube-ipvs0; undefined: there is none. */
+  device: number | undefined = DEVICE
+  readonly live = new Map<string, BoundAddress>()
+  readonly doubts: string[] = []
+  nodeAddresses = 0
+  /** Runs after each datagram has been sent. */
+  afterDatagram: () => Promise<void> = async () => undefined
+  readonly table = new AddressTable({
+    getLink: async () => (this.device === undefined ? undefined : { index: this.device }),
+    transact: async (batch: MessageBatch): Promise<readonly Outcome[]> => {
+      const outcomes = new Array<Outcome>(batch.count).fill(undefined)
+      await this.afterDatagram()
+      return outcomes
+    },
+    listAddresses: async () => [],
+  } as unknown as RtnetlinkConnection)
+  readonly listener = new KernelListener({
+    dataplane: {
+      device: { doubt: () => void this.doubts.push('device') },
+      addresses: {
+        live: (address) => this.live.get(address),
+        doubt: (keys) => void this.doubts.push(...(keys === 'all' ? ['all'] : keys)),
+      },
+    },
+    table: this.table,
+    onDoubt: () => undefined,
+    onNodeAddresses: () => void this.nodeAddresses++,
+  })
+
+  constructor(...live: string[]) {
+    for (const address of live) this.live.set(address, hostAddress(address))
+    this.table.onDeviceMissing = () => this.listener.doubtDevice()
+  }
+
+  async opened(): Promise<this> {
+    await this.table.read('all', signal)
+    return this
+  }
+
+  address(change: 'new' | 'deleted', address: string, more: { prefixLength?: number; peer?: string } = {}): this {
+    const family = familyOf(address)
+    const prefixLength = family === 'IPv4' ? 32 : 128
+    const announced = { family, address, prefixLength, interfaceIndex: DEVICE, scope: 0, flags: 0, ...more }
+    this.listener.hear({ kind: 'address', change, address: announced })
+    return this
+  }
+
+  link(change: 'new' | 'deleted', name: string, index = DEVICE): this {
+    this.listener.hear({
+      kind: 'link',
+      change,
+      link: { index, name, kind: 'dummy', flags: 0, mtu: 1500, operState: 'down' },
+    })
+    return this
+  }
+}
+
+describe('KernelListener', () => {
+  it('doubts the device when it is deleted, made again or given another name', async () => {
+    const doubts = async (hear: (bench: Bench) => void): Promise<[string[], number]> => {
+      const bench = await new Bench('10.96.0.1').opened()
+      hear(bench)
+      return [bench.doubts, bench.nodeAddresses]
+    }
+    assert.deepEqual(await doubts((bench) => bench.link('deleted', 'kube-ipvs0')), [['device', 'all'], 0])
+    assert.deepEqual(await doubts((bench) => bench.link('new', 'kube-ipvs0', 9)), [['device', 'all'], 0])
+    assert.deepEqual(await doubts((bench) => bench.link('new', 'other')), [['device', 'all'], 1])
+    // Its flags have changed.
+    assert.deepEqual(await doubts((bench) => bench.link('new', 'kube-ipvs0')), [[], 0])
+    assert.deepEqual(await doubts((bench) => bench.link('new', 'eth7', 11)), [[], 0])
+    assert.deepEqual(await doubts((bench) => bench.link('deleted', 'eth7', 11)), [[], 1])
+  })
+
+  it('doubts an address that was added or deleted, or added with another prefix length or a peer', async () => {
+    const bench = await new Bench('10.96.0.1', 'fd00::1').opened()
+    bench.address('new', '10.96.0.1').address('deleted', '10.96.0.2').address('new', 'fd00::1')
+    assert.deepEqual(bench.doubts, [], 'what is as it is known to be')
+    bench.address('deleted', '10.96.0.1')
+    bench.address('new', '10.96.0.2')
+    bench.address('new', '10.96.0.1', { prefixLength: 24 })
+    bench.address('new', 'fd00::1', { peer: 'fd00::2' })
+    assert.deepEqual(bench.doubts, ['10.96.0.1', '10.96.0.2', '10.96.0.1', 'fd00::1'])
+  })
+
+  it('compares announcements that come between two datagrams with what has been sent so far', async () => {
+    const bench = await new Bench('fd00::1').opened()
+    const addresses = Array.from({ length: 250 }, (_, index) => `fd00::5:${index + 1}`)
+    let datagrams = 0
+    bench.afterDatagram = async () => {
+      if (++datagrams > 1) return
+      // Our own changes come back; one that was not sent yet is of somebody else, and so is a deletion of what we added.
+      bench.address('deleted', 'fd00::1').address('new', 'fd00::5:1').address('new', 'fd00::5:250')
+      assert.deepEqual(bench.doubts, ['fd00::5:250'])
+      bench.address('deleted', 'fd00::5:1').address('new', 'fd00::1')
+    }
+    const unbind = { kind: 'unbind', address: 'fd00::1', prefixLength: 128 } as const
+    const binds = addresses.map((address) => ({ kind: 'bind', address, prefixLength: 128 }) as const)
+    await bench.table.apply([unbind, ...binds], signal)
+    assert.equal(datagrams, 2)
+    assert.deepEqual(bench.doubts, ['fd00::5:250', 'fd00::5:1', 'fd00::1'])
+    await turn()
+    assert.equal(
+      bench.table.isBoundSoon({ address: 'fd00::5:1', prefixLength: 128 }),
+      undefined,
+      'nothing is under way',
+    )
+  })
+
+  it('doubts the device when an address cannot be added because the device is gone', async () => {
+    const bench = await new Bench().opened()
+    bench.device = undefined
+    const [error] = await bench.table.apply([{ kind: 'bind', address: '10.96.0.1', prefixLength: 32 }], signal)
+    assert.match(String(error), /kube-ipvs0 does not exist/)
+    assert.deepEqual(bench.doubts, ['device', 'all'])
+  })
+})

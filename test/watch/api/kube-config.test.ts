@@ -1,0 +1,274 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { CodedError } from '../../../src/values/errors.ts'
+import { execPluginRunner } from '../../../src/daemon/exec-plugin.ts'
+import { KubeAccess } from '../../../src/watch/api/kube-config.ts'
+import { issueCertificate, makeAuthority } from '../../api-server/certificate.ts'
+
+async function folder(t: TestContext): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'kube-ipvs-kubeconfig-'))
+  t.after(() => rm(path, { recursive: true }))
+  return path
+}
+
+function kubeconfig(cluster: object, user: object): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'c',
+    contexts: [{ name: 'c', context: { cluster: 'k', user: 'u' } }],
+    clusters: [{ name: 'k', cluster: { server: 'https://10.0.0.1:6443', ...cluster } }],
+    users: [{ name: 'u', user }],
+  })
+}
+
+test('KubeAccess reads tokenFile, which kubeadm writes, relative to the kubeconfig', async (t) => {
+  const dir = await folder(t)
+  const path = join(dir, 'kubeconfig.conf')
+  await writeFile(join(dir, 'token'), 'abc\n')
+  await writeFile(path, kubeconfig({}, { tokenFile: 'token', token: 'not this' }))
+  const access = await new KubeAccess({ kubeconfig: path }).access()
+  assert.equal(access.server, 'https://10.0.0.1:6443')
+  assert.deepEqual(access.headers, { authorization: 'Bearer abc' })
+})
+
+test('KubeAccess gives each way to log in its header', async (t) => {
+  const path = join(await folder(t), 'kubeconfig.conf')
+  const exec = {
+    apiVersion: 'client.authentication.k8s.io/v1',
+    command: '/bin/sh',
+    args: [
+      '-c',
+      `echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"from-exec"}}'`,
+    ],
+  }
+  const rows: [object, object][] = [
+    [{ token: 'abc' }, { authorization: 'Bearer abc' }],
+    [{ username: 'a', password: 'b' }, { authorization: `Basic ${Buffer.from('a:b').toString('base64')}` }],
+    [{ exec }, { authorization: 'Bearer from-exec' }],
+    [{ exec, token: 'abc' }, { authorization: 'Bearer abc' }],
+    [
+      { token: 'abc', as: 'other' },
+      { authorization: 'Bearer abc', 'impersonate-user': 'other' },
+    ],
+    [{}, {}],
+  ]
+  for (const [user, headers] of rows) {
+    await writeFile(path, kubeconfig({}, user))
+    const access = new KubeAccess({ kubeconfig: path, runPlugin: execPluginRunner() })
+    assert.deepEqual((await access.access()).headers, headers)
+  }
+})
+
+test('KubeAccess follows a token that rotates once the old one was refused', async (t) => {
+  const dir = await folder(t)
+  const path = join(dir, 'kubeconfig.conf')
+  await writeFile(join(dir, 'token'), 'old')
+  await writeFile(path, kubeconfig({}, { tokenFile: 'token' }))
+  const access = new KubeAccess({ kubeconfig: path })
+  assert.equal((await access.access()).headers['authorization'], 'Bearer old')
+  await writeFile(join(dir, 'token'), 'new')
+  access.invalidate()
+  assert.equal((await access.access()).headers['authorization'], 'Bearer new')
+})
+
+test('KubeAccess follows a kubeconfig that changes, and survives its being away', async (t) => {
+  const path = join(await folder(t), 'kubeconfig.conf')
+  await writeFile(path, kubeconfig({}, { token: 'one' }))
+  const access = new KubeAccess({ kubeconfig: path })
+  assert.equal((await access.access()).headers['authorization'], 'Bearer one')
+  await writeFile(path, kubeconfig({}, { token: 'two' }))
+  assert.equal((await access.access()).headers['authorization'], 'Bearer two')
+  await rm(path)
+  assert.equal((await access.access()).headers['authorization'], 'Bearer two')
+})
+
+test('KubeAccess reads certificates anew for each request', async (t) => {
+  const dir = await folder(t)
+  const path = join(dir, 'kubeconfig.conf')
+  const authority = makeAuthority('ca')
+  const first = issueCertificate(authority, 'first')
+  const second = issueCertificate(authority, 'second')
+  await writeFile(
+    path,
+    kubeconfig(
+      { 'certificate-authority-data': Buffer.from(authority.cert).toString('base64') },
+      { 'client-certificate': 'cert', 'client-key': 'key' },
+    ),
+  )
+  const access = new KubeAccess({ kubeconfig: path })
+  for (const { cert, key } of [first, second]) {
+    await writeFile(join(dir, 'cert'), cert)
+    await writeFile(join(dir, 'key'), key)
+    const { tls } = await access.access()
+    assert.equal(String(tls.cert), cert)
+    assert.equal(String(tls.key), key)
+    assert.equal(String(tls.ca), authority.cert)
+  }
+})
+
+test('KubeAccess takes --master instead of the server, and plain http', async (t) => {
+  const path = join(await folder(t), 'kubeconfig.conf')
+  await writeFile(path, kubeconfig({}, { token: 'abc' }))
+  const rows: [object, string][] = [
+    [{ kubeconfig: path, master: 'http://127.0.0.1:8080' }, 'http://127.0.0.1:8080'],
+    [{ kubeconfig: path, master: '10.0.0.9:6443' }, 'https://10.0.0.9:6443'],
+    [{ master: 'http://127.0.0.1:8080/' }, 'http://127.0.0.1:8080'],
+    [{ kubeconfig: path, master: '' }, 'https://10.0.0.1:6443'],
+  ]
+  for (const [options, server] of rows) assert.equal((await new KubeAccess(options).access()).server, server)
+})
+
+test('KubeAccess applies the certificate authority without a user too', async (t) => {
+  const path = join(await folder(t), 'kubeconfig.conf')
+  const { cert } = makeAuthority('ca')
+  const data = Buffer.from(cert).toString('base64')
+  const text = kubeconfig({ 'certificate-authority-data': data }, {}).replace(',"user":"u"', '')
+  await writeFile(path, text)
+  assert.equal(String((await new KubeAccess({ kubeconfig: path }).access()).tls.ca), cert)
+})
+
+test('KubeAccess names file and field, and no secret', async (t) => {
+  const path = join(await folder(t), 'kubeconfig.conf')
+  const secret = 'c2VjcmV0LXRva2Vu'
+  const { cert } = makeAuthority('ca')
+  const other = issueCertificate(makeAuthority('x'), 'other')
+  const base64 = (text: string): string => Buffer.from(text).toString('base64')
+  const plugin = (change: object): string =>
+    kubeconfig({}, { exec: { apiVersion: 'client.authentication.k8s.io/v1', command: '/bin/sh', ...change } })
+  const rows: [string, RegExp][] = [
+    ['[]', /must hold one object/],
+    ['{clusters: []}', /current-context/],
+    [kubeconfig({ server: '' }, { token: secret }), /clusters\[0\]\.cluster\.server/],
+    [kubeconfig({ server: 'ftp://x' }, { token: secret }), /server: "ftp:\/\/x"/],
+    [kubeconfig({}, {}).replace('"cluster":"k"', '"cluster":"z"'), /contexts\["c"\]\.context\.cluster/],
+    [kubeconfig({}, {}).replace('"user":"u"', '"user":"z"'), /contexts\["c"\]\.context\.user/],
+    [kubeconfig({ 'certificate-authority': 'no-such-file' }, {}), /no-such-file/],
+    [kubeconfig({ 'certificate-authority-data': base64('nonsense') }, {}), /certificate-authority: /],
+    [
+      kubeconfig({}, { 'client-certificate-data': base64('x'), 'client-key-data': base64(secret) }),
+      /client-certificate: /,
+    ],
+    [kubeconfig({}, { 'client-key-data': base64(secret) }), /client-key: /],
+    [
+      kubeconfig({}, { 'client-certificate-data': base64(cert), 'client-key-data': base64(other.key) }),
+      /client-certificate and client-key: /,
+    ],
+    [kubeconfig({}, { tokenFile: 'no-such-token' }), /user "u": .*no-such-token/],
+    [plugin({ args: ['-c', `echo ${secret}`] }), /user "u": exec: decoding stdout: .* is not valid JSON/],
+    [plugin({ args: ['-c', `echo '"${secret}"'`] }), /user "u": exec: decoding stdout: it is no ExecCredential/],
+    [plugin({ args: ['-c', 'echo problem >&2; exit 3'] }), /executable \/bin\/sh failed with exit code 3: problem$/],
+    [plugin({ command: 'no-such-plugin' }), /exec: executable no-such-plugin not found$/],
+    [
+      plugin({ command: './no-such-plugin', installHint: 'Get it.' }),
+      /executable .*\/no-such-plugin not found: Get it\.$/,
+    ],
+    [plugin({ command: '' }), /command must be specified/],
+    [plugin({ apiVersion: undefined }), /exec plugin: invalid apiVersion nothing/],
+    [plugin({ apiVersion: 'client.authentication.k8s.io/v1alpha1' }), /exec plugin: invalid apiVersion/],
+    [plugin({ interactiveMode: 'Always' }), /standard input is not a terminal/],
+    [plugin({ interactiveMode: 'Sometimes' }), /invalid interactiveMode: "Sometimes"/],
+    [plugin({ args: 'x' }), /exec: args must be a list/],
+    [plugin({ env: [{ value: 'x' }] }), /env variable name must be specified/],
+    [kubeconfig({}, { 'auth-provider': { name: 'gcp' } }), /The gcp auth plugin has been removed/],
+    [kubeconfig({}, { 'auth-provider': { name: 'azure' } }), /The azure auth plugin has been removed/],
+    [
+      kubeconfig({}, { 'auth-provider': { name: 'x', config: { exec: { command: 'true' } } } }),
+      /no Auth Provider found/,
+    ],
+    [
+      kubeconfig({ 'insecure-skip-tls-verify': true, 'certificate-authority-data': base64(cert) }, {}),
+      /specifying a root certificates file with the insecure flag is not allowed/,
+    ],
+    [
+      kubeconfig({ 'insecure-skip-tls-verify': true, 'certificate-authority': 'ca.crt' }, {}),
+      /specifying a root certificates file with the insecure flag is not allowed/,
+    ],
+  ]
+  for (const [text, reason] of rows) {
+    await writeFile(path, text)
+    await assert.rejects(new KubeAccess({ kubeconfig: path, runPlugin: execPluginRunner() }).access(), (error) => {
+      assert.ok(error instanceof CodedError)
+      assert.equal(error.code, 'kubeconfig')
+      assert.match(error.message, reason)
+      assert.ok(error.message.startsWith(path), error.message)
+      assert.ok(!error.message.includes(secret) && !error.message.includes(other.key), error.message)
+      return true
+    })
+  }
+})
+
+test('KubeAccess checks at the start what it has, in the words of client-go', async (t) => {
+  const dir = await folder(t)
+  const path = join(dir, 'kubeconfig.conf')
+  const secret = 'c2VjcmV0LXRva2Vu'
+  const none =
+    'invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable'
+  const rows: [text: string, message: string | RegExp][] = [
+    ['', none],
+    ['{}', none],
+    [
+      `users:\n- user: {token: ${secret}: }\n`,
+      /^error loading config file ".*kubeconfig\.conf": yaml: line 2: (?!.*c2Vj)/,
+    ],
+  ]
+  for (const [text, message] of rows) {
+    await writeFile(path, text)
+    await assert.rejects(new KubeAccess({ kubeconfig: path }).check(), { code: 'kubeconfig', message })
+  }
+  await assert.rejects(new KubeAccess({ kubeconfig: join(dir, 'none') }).check(), {
+    message: `stat ${dir}/none: no such file or directory`,
+  })
+  // A user's token may come later.
+  await writeFile(path, kubeconfig({}, { tokenFile: 'no-such-token' }))
+  await new KubeAccess({ kubeconfig: path }).check()
+  const before = { ...process.env }
+  process.env['KUBERNETES_SERVICE_HOST'] = '10.96.0.1'
+  process.env['KUBERNETES_SERVICE_PORT'] = '443'
+  t.after(() => {
+    process.env = before
+  })
+  await assert.rejects(new KubeAccess({ serviceAccountRoot: dir }).check(), {
+    message: 'open /var/run/secrets/kubernetes.io/serviceaccount/token: no such file or directory',
+  })
+})
+
+test('KubeAccess without anything says what to set', async (t) => {
+  const { KUBERNETES_SERVICE_HOST: host } = process.env
+  delete process.env['KUBERNETES_SERVICE_HOST']
+  t.after(() => {
+    if (host !== undefined) process.env['KUBERNETES_SERVICE_HOST'] = host
+  })
+  await assert.rejects(new KubeAccess({}).access(), {
+    code: 'no-api-server',
+    message:
+      'unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined',
+  })
+})
+
+test('KubeAccess finds the service account of a pod', async (t) => {
+  const root = await folder(t)
+  const account = join(root, 'var/run/secrets/kubernetes.io/serviceaccount')
+  const { mkdir } = await import('node:fs/promises')
+  await mkdir(account, { recursive: true })
+  const { cert } = makeAuthority('ca')
+  await writeFile(join(account, 'ca.crt'), cert)
+  await writeFile(join(account, 'token'), 'pod-token\n')
+  const before = { ...process.env }
+  process.env['KUBERNETES_SERVICE_HOST'] = 'fd00::1'
+  process.env['KUBERNETES_SERVICE_PORT'] = '443'
+  t.after(() => {
+    process.env = before
+  })
+  const access = await new KubeAccess({ serviceAccountRoot: root }).access()
+  assert.equal(access.server, 'https://[fd00::1]:443')
+  for (const port of ['80', '8080', '8001']) {
+    process.env['KUBERNETES_SERVICE_PORT'] = port
+    assert.equal((await new KubeAccess({ serviceAccountRoot: root }).access()).server, `https://[fd00::1]:${port}`)
+  }
+  assert.deepEqual(access.headers, { authorization: 'Bearer pod-token' })
+  assert.equal(String(access.tls.ca), cert)
+})

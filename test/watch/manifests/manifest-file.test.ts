@@ -1,0 +1,244 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { formatProblem } from '../../../src/values/errors.ts'
+import { createIntern } from '../../../src/watch/objects/intern.ts'
+import { parseManifestFile } from '../../../src/watch/manifests/manifest-file.ts'
+
+async function read(text: string): Promise<{ keys: string[]; problems: string[] }> {
+  const { objects, problems } = await parseManifestFile('web.yaml', text, 'node0', createIntern())
+  return {
+    keys: objects.map(({ change, line }) => `${change.kind} ${change.key} ${line}`),
+    problems: problems.map(formatProblem),
+  }
+}
+
+const SERVICE = `apiVersion: v1
+kind: Service
+metadata:
+  name: web
+spec:
+  clusterIP: 10.96.0.10
+  ports:
+    - port: 80
+`
+const SLICE = `apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: demo, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{port: 8080}]
+endpoints: [{addresses: [10.244.0.1]}]
+`
+
+test('parseManifestFile reads several documents and puts objects without a namespace into default', async () => {
+  assert.deepEqual(await read(`# all of it\n---\n${SERVICE}---\n---\n${SLICE}`), {
+    keys: ['services default/web 3', 'endpointslices demo/web-1 13'],
+    problems: [],
+  })
+})
+
+test('parseManifestFile reads lists of every kind', async () => {
+  const item = { metadata: { name: 'web' }, spec: { clusterIP: '10.96.0.10', ports: [{ port: 80 }] } }
+  const whole = { apiVersion: 'v1', kind: 'Service', ...item }
+  const rows = [
+    { apiVersion: 'v1', kind: 'List', items: [whole] },
+    { apiVersion: 'v1', kind: 'ServiceList', items: [item] },
+    { apiVersion: 'v1', kind: 'List', items: [{ apiVersion: 'v1', kind: 'ServiceList', items: [item] }] },
+    { apiVersion: 'v1', kind: 'List', items: [whole, { apiVersion: 'v1', kind: 'Secret' }] },
+  ]
+  for (const json of rows)
+    assert.deepEqual(
+      (await read(JSON.stringify(json, undefined, '\t'))).keys.map((key) => key.split(' ')[1]),
+      ['default/web'],
+    )
+})
+
+test('parseManifestFile ignores other kinds, other nodes and what the selectors leave out', async () => {
+  const rows = [
+    'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n',
+    'apiVersion: apps/v1\nkind: Service\nmetadata: {name: x}\n',
+    'apiVersion: v1\nkind: Node\nmetadata: {name: node1}\n',
+    SERVICE.replace('10.96.0.10', 'None'),
+    SERVICE.replace('  name: web', '  name: web\n  labels: {service.kubernetes.io/service-proxy-name: x}'),
+    SLICE.replace('labels: {', 'labels: {service.kubernetes.io/headless: "", '),
+    'apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {type: ExternalName, externalName: y}\n',
+    '',
+    '# nothing\n',
+    '---\n---\n',
+  ]
+  for (const text of rows) assert.deepEqual(await read(text), { keys: [], problems: [] }, text)
+})
+
+test('parseManifestFile takes the Node of its own name', async () => {
+  assert.deepEqual((await read('apiVersion: v1\nkind: Node\nmetadata: {name: node0}\n')).keys, ['nodes node0 1'])
+})
+
+test('parseManifestFile names the line of what is wrong', async () => {
+  const rows: [string, string[], string[]][] = [
+    [
+      SERVICE.replace('port: 80', 'port: "80"'),
+      [],
+      ['web.yaml:8: spec.ports[0].port: must be a number from 1 to 65535, not "80"'],
+    ],
+    [
+      `${SERVICE}    - port: 99999\n      name: x\n`,
+      ['services default/web 1'],
+      ['web.yaml:9: spec.ports[1].port: must be a number from 1 to 65535, not 99999'],
+    ],
+    [
+      SERVICE.replace('  clusterIP: 10.96.0.10\n', ''),
+      [],
+      ['web.yaml:6: spec.clusterIP: must be given: no API server is there to assign one'],
+    ],
+    [SERVICE.replace('  name: web\n', '  labels: {}\n'), [], ['web.yaml:4: metadata.name: must name the object']],
+    [SERVICE.replace('name: web', 'name: yes'), [], ['web.yaml:4: metadata.name: must name the object']],
+    [SERVICE.replace('kind: Service', 'kind: 7'), [], ['web.yaml:1: kind: must be text, not 7']],
+    [SERVICE.replace('apiVersion: v1\n', ''), [], ['web.yaml:1: apiVersion: must be text, not nothing']],
+    [
+      SLICE.replace('kubernetes.io/service-name: web', 'a: b'),
+      [],
+      ['web.yaml:3: metadata.labels["kubernetes.io/service-name"]: must name the Service of this slice'],
+    ],
+    ['- a\n- b\n', [], ['web.yaml:1: must be an object, not a list']],
+    ['just text\n', [], ['web.yaml:1: must be an object, not "just text"']],
+    [
+      `apiVersion: v1\nkind: List\nitems:\n- ${SERVICE.trim().replaceAll('\n', '\n  ')}\n- 7\n`,
+      ['services default/web 4'],
+      ['web.yaml:12: must be an object, not 7'],
+    ],
+    ['apiVersion: v1\nkind: List\nitems: {}\n', [], ['web.yaml:3: items: must be a list, not an object']],
+    [
+      `${SERVICE}---\n${SERVICE}`,
+      ['services default/web 1'],
+      ['web.yaml:10: service default/web is on line 1 already'],
+    ],
+  ]
+  for (const [text, keys, problems] of rows) assert.deepEqual(await read(text), { keys, problems }, text)
+})
+
+test('parseManifestFile names the line of broken YAML and keeps the other documents', async () => {
+  const rows = [
+    ['spec: {a: [1\n', 2],
+    ['a: b: c\n', 1],
+    ['a: 1\na: 2\n', 2],
+    ['a: "x\n', 1],
+  ] as const
+  for (const [broken, line] of rows) {
+    const { keys, problems } = await read(`${SERVICE}---\n${broken}`)
+    assert.deepEqual(keys, ['services default/web 1'])
+    assert.equal(problems.length, 1)
+    assert.match(problems[0] ?? '', new RegExp(`^web\\.yaml:(${line + 9}|${line + 10}): `), broken)
+  }
+})
+
+test('parseManifestFile refuses aliases that unfold without end', async () => {
+  const levels = Array.from(
+    { length: 9 },
+    (_, level) => `a${level + 1}: &a${level + 1} [${'*a'.concat(`${level}, `).repeat(9)}]`,
+  )
+  const { problems } = await read(`a0: &a0 [x]\n${levels.join('\n')}\n`)
+  assert.equal(problems.length, 1)
+})
+
+test('parseManifestFile reads dates of YAML 1.1 as the time of creation', async () => {
+  const text = SERVICE.replace('  name: web', '  name: web\n  creationTimestamp: 2026-11-20T16:19:17Z')
+  const { objects } = await parseManifestFile('web.yaml', text, 'node0', createIntern())
+  const value = objects[0]?.change.value
+  assert.equal(value !== undefined && 'createdAtMs' in value && value.createdAtMs, Date.UTC(2026, 10, 20, 16, 19, 17))
+})
+
+test('parseManifestFile never throws on a file that is cut off or garbled', async () => {
+  const text = `${SERVICE}---\n${SLICE}`
+  for (let length = 0; length <= text.length; length++) await read(text.slice(0, length))
+  await fc.assert(
+    fc.asyncProperty(fc.nat(text.length), fc.string({ unit: 'binary', maxLength: 8 }), async (at, garbage) => {
+      await read(text.slice(0, at) + garbage + text.slice(at))
+    }),
+    { numRuns: 500 },
+  )
+})
+
+test('parseManifestFile never rejects, whatever the fields of an object are', async () => {
+  const odd = [
+    '{toString: 1, valueOf: 1}',
+    '{}',
+    '[[]]',
+    '!!binary aGk=',
+    '2026-11-20',
+    '.nan',
+    '!!set {a}',
+    '!!omap [a: 1]',
+  ]
+  for (const value of odd)
+    for (const field of ['apiVersion', 'kind', 'metadata', 'spec', 'name', 'clusterIP', 'ports', 'port', 'items']) {
+      const text = SERVICE.replace(new RegExp(`(?<=^|\\s)${field}:.*`), `${field}: ${value}`)
+      await read(text)
+      await read(`${text}items: ${value}\n`)
+    }
+  assert.deepEqual((await read(SERVICE.replace('apiVersion: v1', 'apiVersion: {toString: 1, valueOf: 1}'))).problems, [
+    'web.yaml:1: apiVersion: must be text, not an object',
+  ])
+  assert.deepEqual((await read(SERVICE.replace('kind: Service', 'kind: {toString: 1, valueOf: 1}'))).problems, [
+    'web.yaml:1: kind: must be text, not an object',
+  ])
+})
+
+test('parseManifestFile gives the event loop a turn between documents that take their time', async () => {
+  const text = Array.from({ length: 400 }, (_, index) => SERVICE.replace('name: web', `name: web-${index}`)).join(
+    '---\n',
+  )
+  let turns = 0
+  let done = false
+  const count = (): void => {
+    turns++
+    if (!done) setImmediate(count)
+  }
+  setImmediate(count)
+  const { keys } = await read(text)
+  done = true
+  assert.equal(keys.length, 400)
+  assert.ok(turns > 1, String(turns))
+})
+
+test('parseManifestFile refuses endpoints that no workload can have', async () => {
+  const refused = ['127.0.0.1', '169.254.169.254', '0.0.0.0', '255.255.255.255', '224.0.0.1', '239.1.1.1']
+  const text = SLICE.replace('10.244.0.1', refused.join(']}, {addresses: [').concat(']}, {addresses: [10.244.0.1'))
+  const { objects, problems } = await parseManifestFile('web.yaml', text, 'node0', createIntern())
+  const value = objects[0]?.change.value
+  assert.deepEqual(value !== undefined && 'endpoints' in value && value.endpoints.map(({ address }) => address), [
+    '10.244.0.1',
+  ])
+  assert.deepEqual(
+    problems.map(({ code, field }) => `${field}: ${code}`),
+    refused.map((_, index) => `endpoints[${index}].addresses[0]: invalid-address`),
+  )
+  const ipv6 = SLICE.replace('IPv4', 'IPv6').replace(
+    '[10.244.0.1]',
+    "['::1']}, {addresses: ['fe80::1']}, {addresses: ['::']}, {addresses: ['ff02::1']}, {addresses: ['fd00::1']",
+  )
+  assert.equal((await parseManifestFile('web.yaml', ipv6, 'node0', createIntern())).problems.length, 4)
+})
+
+test('parseManifestFile leaves out VIPs that wrong source ranges would open to everybody', async () => {
+  const vips = ['203.0.113.7', 'fd00:7::7']
+  const rows: readonly (readonly [ranges: string, vips: readonly string[], problems: readonly string[]])[] = [
+    ['[]', vips, []],
+    ['[198.51.100.0/24]', vips, []],
+    ['[198.51.100.0]', [], ['[0]', '']],
+    ['198.51.100.0/24', [], ['', '']],
+    ['[198.51.100.0/24, fd00::]', ['203.0.113.7'], ['[1]', '']],
+    ['[198.51.100.0/24, fd00::, "fd00:1::/64"]', vips, ['[1]']],
+  ]
+  for (const [ranges, left, fields] of rows) {
+    const status = `status: {loadBalancer: {ingress: [${vips.map((ip) => `{ip: '${ip}'}`).join()}]}}\n`
+    const text = SERVICE.replace('  ports:', `  loadBalancerSourceRanges: ${ranges}\n  ports:`) + status
+    const { objects, problems } = await parseManifestFile('web.yaml', text, 'node0', createIntern())
+    const value = objects[0]?.change.value
+    assert.deepEqual(value !== undefined && 'loadBalancerVips' in value && value.loadBalancerVips, left, ranges)
+    assert.deepEqual(
+      problems.map(({ field }) => field),
+      fields.map((field) => `spec.loadBalancerSourceRanges${field}`),
+      ranges,
+    )
+  }
+})

@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { type ApiSourceOptions, openApiSource } from '../../../src/watch/reflect/api-source.ts'
+import type { ReflectorTimes } from '../../../src/watch/reflect/reflector.ts'
+import { issueCertificate, makeAuthority } from '../../api-server/certificate.ts'
+import { endpointAddress, makeNode, makeService, makeSlice } from '../../api-server/generate.ts'
+import { ApiServer, type ApiServerOptions } from '../../api-server/server.ts'
+import { until } from '../../support/deadline.ts'
+import { recordingLog, type RecordingLog } from '../../support/recording-log.ts'
+import { recordingSink, type RecordingSink } from '../recording-sink.ts'
+
+const TIMES: ReflectorTimes = { backoffFirstMs: 10, backoffMaxMs: 100 }
+
+interface Opened {
+  readonly sink: RecordingSink
+  readonly log: RecordingLog
+}
+
+type Options = Pick<ApiSourceOptions, 'kubeconfig' | 'master' | 'observer'>
+
+function open(t: TestContext, options: Options): Opened {
+  const sink = recordingSink()
+  const log = recordingLog()
+  const source = openApiSource({ ...options, nodeName: 'node0', version: '1.2.3', sink, log, times: TIMES })
+  t.after(() => source.close())
+  return { sink, log }
+}
+
+async function serve(t: TestContext, options: ApiServerOptions = {}): Promise<ApiServer> {
+  const server = new ApiServer({ bookmarkMs: 50, ...options })
+  await server.listen()
+  t.after(() => server.close())
+  return server
+}
+
+async function kubeconfigFile(t: TestContext, cluster: object, user: object): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'kube-ipvs-source-'))
+  t.after(() => rm(dir, { recursive: true }))
+  const text = JSON.stringify({
+    'current-context': 'c',
+    contexts: [{ name: 'c', context: { cluster: 'k', user: 'u' } }],
+    clusters: [{ name: 'k', cluster }],
+    users: [{ name: 'u', user }],
+  })
+  await writeFile(join(dir, 'kubeconfig.conf'), text)
+  return join(dir, 'kubeconfig.conf')
+}
+
+const allListed = ({ sink }: Opened): Promise<void> =>
+  until('all listed', () => sink.calls.filter((call) => call.startsWith('listed')).length === 3)
+
+test('openApiSource delivers all three kinds', async (t) => {
+  const server = await serve(t)
+  server.store.put('nodes', makeNode('node0'))
+  server.store.put('nodes', makeNode('node1'))
+  for (let index = 0; index < 200; index++) {
+    server.store.put('services', makeService(index))
+    const addresses = [0, 1, 2].map((endpoint) => endpointAddress(index, endpoint, 3, 0))
+    server.store.put('endpointslices', makeSlice(index, addresses))
+  }
+  const opened = open(t, { master: server.url })
+  await allListed(opened)
+  assert.equal(opened.sink.state.size, 401)
+  assert.deepEqual(opened.sink.state.get('endpointslices bench-1/service-199-x7k2p'), {
+    namespace: 'bench-1',
+    name: 'service-199-x7k2p',
+    serviceName: 'service-199',
+    family: 'IPv4',
+    triggeredAtMs: Date.parse('2026-11-20T16:19:17Z'),
+    ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
+    endpoints: [0, 1, 2].map((endpoint) => ({
+      address: endpointAddress(199, endpoint, 3, 0),
+      ready: true,
+      serving: true,
+      terminating: false,
+      nodeName: `worker-${(199 + endpoint) % 100}`,
+    })),
+  })
+  assert.deepEqual(
+    opened.log.lines.filter(({ level }) => level !== 'info'),
+    [],
+  )
+  assert.equal(server.requests[0]?.headers['user-agent'], 'kube-ipvs/1.2.3')
+})
+
+test('openApiSource speaks TLS with client certificates and a token that rotates', async (t) => {
+  const authority = makeAuthority('test-ca')
+  const client = issueCertificate(authority, 'kube-proxy')
+  const tokens = new Set(['first'])
+  const tls = { ...issueCertificate(authority, 'server'), clientCa: authority.cert }
+  const server = await serve(t, { tls, tokens })
+  server.store.put('nodes', makeNode('node0'))
+  const base64 = (text: string): string => Buffer.from(text).toString('base64')
+  const path = await kubeconfigFile(
+    t,
+    { server: server.url, 'certificate-authority-data': base64(authority.cert) },
+    {
+      tokenFile: 'token',
+      'client-certificate-data': base64(client.cert),
+      'client-key-data': base64(client.key),
+    },
+  )
+  const tokenFile = join(path, '../token')
+  await writeFile(tokenFile, 'first\n')
+  const opened = open(t, { kubeconfig: path })
+  await allListed(opened)
+  assert.equal(server.connectionCount, 3)
+
+  // The old token ends, every watch breaks, the file has the new one: one refusal, then all is well.
+  tokens.clear()
+  tokens.add('second')
+  await writeFile(tokenFile, 'second\n')
+  server.store.put('nodes', makeNode('node0', '172.18.0.9'))
+  server.resetConnections()
+  await until('the new address', () => JSON.stringify([...opened.sink.state]).includes('172.18.0.9'))
+  await until('three watches', () => server.watchCount === 3)
+})
+
+test('openApiSource does not trust a server that its authority did not sign', async (t) => {
+  const server = await serve(t, { tls: issueCertificate(makeAuthority('other-ca'), 'server') })
+  const { cert } = makeAuthority('test-ca')
+  const path = await kubeconfigFile(
+    t,
+    { server: server.url, 'certificate-authority-data': Buffer.from(cert).toString('base64') },
+    {},
+  )
+  const { log, sink } = open(t, { kubeconfig: path })
+  await until('an error', () => log.lines.some(({ level }) => level === 'error'))
+  assert.equal(server.requests.length, 0)
+  assert.deepEqual(sink.calls, [])
+})
+
+test('openApiSource says at once when nobody answers, once for each kind, and gets there later', async (t) => {
+  const server = new ApiServer()
+  await server.listen()
+  const { url } = server
+  await server.close()
+  let requests = 0
+  const observer = { requested: () => requests++, received: () => undefined }
+  const opened = open(t, { master: url, observer })
+  await until('four tries of each kind', () => requests >= 12)
+  assert.deepEqual(opened.log.lines.map(({ level, fields }) => `${level} ${fields['code']} ${fields['type']}`).sort(), [
+    'error api-unreachable *v1.EndpointSlice',
+    'error api-unreachable *v1.Node',
+    'error api-unreachable *v1.Service',
+  ])
+  await serve(t, { port: Number(new URL(url).port) })
+  await allListed(opened)
+  await until('recovery', () => opened.log.lines.filter(({ level }) => level === 'info').length === 3)
+})
+
+test('openApiSource says in the log what is wrong with a kubeconfig', async (t) => {
+  const opened = open(t, { kubeconfig: '/no/such/kubeconfig' })
+  await until('an error', () => opened.log.lines.length > 0)
+  assert.match(
+    String(opened.log.lines[0]?.fields['error']),
+    /^failed to list \*v1\.\w+: \/no\/such\/kubeconfig: cannot be read/,
+  )
+})
