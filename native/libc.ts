@@ -7,6 +7,7 @@
 import { createRequire } from 'node:module'
 import { endianness } from 'node:os'
 import { netlinkError } from '../src/netlink/errors.ts'
+import { errorText } from '../src/values/errors.ts'
 
 /** Watches a descriptor; a status below 0 means that libuv has stopped watching it. */
 export interface PollHandle {
@@ -114,5 +115,5 @@ function loadLibrary(koffi: typeof import('koffi')): ReturnType<typeof koffi.loa
 }
 
 function text(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause)
+  return errorText(cause)
 }

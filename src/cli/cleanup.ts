@@ -12,7 +12,7 @@ import { ipFamilies } from '../node/host.ts'
 import { Reconciler, type Reconciled, reconciled } from '../sync/reconciler.ts'
 import { TableSync } from '../sync/table-sync.ts'
 import { type Cidr, parseCidr } from '../values/cidr.ts'
-import { CodedError } from '../values/errors.ts'
+import { asError, CodedError } from '../values/errors.ts'
 import type { FlagValues } from './flags.ts'
 import { type Leftover, leftInIptables, leftInNft } from '../modes/leftovers/iptables-removal.ts'
 import { checkSettings } from './settings.ts'
@@ -68,7 +68,7 @@ async function removeLeftovers(dryRun: boolean, signal: AbortSignal): Promise<Re
       return await work()
     } catch (error) {
       signal.throwIfAborted()
-      failures.push({ command, error: error instanceof Error ? error : new Error(String(error)) })
+      failures.push({ command, error: asError(error) })
       return otherwise
     }
   }

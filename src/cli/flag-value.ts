@@ -11,7 +11,7 @@ import type { VmoduleItem } from '../config/types.ts'
 import { parseAddressSloppy } from '../values/address.ts'
 import type { FlagKinds } from './flags.ts'
 import { parseCommaList } from './comma-list.ts'
-import { KUBERNETES_VERSION } from '../daemon/version.ts'
+import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
 
 type Parsers = {
   readonly [Kind in keyof FlagKinds]: (text: string, before: FlagKinds[Kind] | undefined) => Parsed<FlagKinds[Kind]>
@@ -92,9 +92,9 @@ function parseVersion(text: string): Parsed<string> {
   if (text.startsWith('v')) {
     const [numbers = ''] = text.split(/[-+]/)
     if (!/^v\d+\.\d+\.\d+$/.test(numbers)) return { error: `could not parse ${quote(text)} as version` }
-    if (numbers === KUBERNETES_VERSION) return { value: text }
+    if (numbers === KUBE_PROXY_RELEASE.version) return { value: text }
     return {
-      error: `version ${quote(text)} must match major/minor/patch of default version ${quote(KUBERNETES_VERSION)}`,
+      error: `version ${quote(text)} must match major/minor/patch of default version ${quote(KUBE_PROXY_RELEASE.version)}`,
     }
   }
   const parsed = parseGoBool(text)

@@ -11,7 +11,6 @@ import { VERSION } from '../daemon/version.ts'
 import { definitionOf, MAX_ELEMENTS } from '../ipset/catalogue.ts'
 import { isOfIptablesMode, type SavedFrontend, savedFrontends } from '../modes/iptables/saved-frontends.ts'
 import { parseSave } from '../iptables/save-text.ts'
-import { SERVICE_DEVICE } from '../ipvs/address-diff.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { ipFamilies, kernelRelease } from '../node/host.ts'
 import { HostIptables } from '../node/iptables-programs.ts'
@@ -30,6 +29,7 @@ import {
 } from './status.ts'
 import { stderrLog } from './stderr-log.ts'
 import { styleFor } from './style.ts'
+import { SERVICE_DEVICE } from '../values/well-known.ts'
 
 const DEADLINE_MS = 30_000
 /** As long as Services may take to list; names are not worth a longer wait. */

@@ -18,6 +18,7 @@ import {
 } from 'yaml'
 import { goJsonError } from './go-json.ts'
 import { goYamlError } from './yaml-error.ts'
+import { errorText } from '../values/errors.ts'
 
 /** Where a value stands: keys and list positions from the top. */
 export type Path = readonly PropertyKey[]
@@ -132,7 +133,7 @@ function readFirst(text: string): { document: Document | undefined; lines: LineC
 
 /** Aliases are resolved late: one without anchor, one inside its own anchor, or far too many. */
 function aliasError(cause: unknown): string {
-  const message = cause instanceof Error ? cause.message : String(cause)
+  const message = errorText(cause)
   const unknown = /must be set before the alias\): (\S+)/.exec(message)?.[1]
   if (unknown !== undefined) return `yaml: unknown anchor '${unknown}' referenced`
   if (message.startsWith('Merge sources')) return 'yaml: map merge requires map or sequence of maps as the value'

@@ -4,6 +4,7 @@
 import { open } from 'node:fs/promises'
 import { MOST_CHARACTERS, TOO_LONG } from './document.ts'
 import { type DecodedConfiguration, decodeConfiguration, type Refused } from './load.ts'
+import { errorText } from '../values/errors.ts'
 
 /** Reads the file, which flags may still change; all that can go wrong with it comes back as problems that name it. */
 export async function decodeConfigurationFile(path: string): Promise<DecodedConfiguration | Refused> {
@@ -28,7 +29,7 @@ async function readText(path: string): Promise<string | Refused> {
     bytes = await readBounded(path)
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
-    const [operation, reason] = REASONS[code] ?? ['open', cause instanceof Error ? cause.message : String(cause)]
+    const [operation, reason] = REASONS[code] ?? ['open', errorText(cause)]
     const message = `failed complete: ${operation} ${path}: ${reason}`
     return { errors: [{ code: 'config-unreadable', subject: path, message }] }
   }

@@ -9,6 +9,7 @@ import { formatDuration } from './duration.ts'
 import { NODE_PORT_WORDS } from '../service/node-addresses.ts'
 import { splitHostPort } from './host-port.ts'
 import type { UncheckedConfiguration } from './types.ts'
+import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
 
 /** One broken rule: `path: reason`, where the reason names the value. */
 export interface RuleViolation {
@@ -20,8 +21,6 @@ const ROOT = 'KubeProxyConfiguration'
 /** The modes of kube-proxy on Linux; which of them we have is said when one is started. */
 const MODES: readonly string[] = ['iptables', 'ipvs', 'nftables']
 const LOCAL_MODES = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix', '']
-/** The release before the one whose behaviour we follow. Newer kube-proxies take the release before theirs. */
-const PREVIOUS_MINOR = '1.35'
 const NEWER_MINOR = /^1\.(3[6-9]|[4-9]\d)$/
 const CIDR_PAIR =
   'must be a either a single CIDR or dual-stack pair of CIDRs (e.g. [10.100.0.0/16, fde4:8dba:82e1::/48]'
@@ -139,9 +138,9 @@ function hostPort(path: string, text: string): RuleViolation[] {
 }
 
 function hiddenMetrics(version: string): RuleViolation[] {
-  if (version === '' || version === PREVIOUS_MINOR || NEWER_MINOR.test(version)) return []
+  if (version === '' || version === KUBE_PROXY_RELEASE.previousMinorVersion || NEWER_MINOR.test(version)) return []
   const name = 'showHiddenMetricsForVersion'
-  const inner = `must be omitted or have the value '${PREVIOUS_MINOR}'; only the previous minor version is allowed`
+  const inner = `must be omitted or have the value '${KUBE_PROXY_RELEASE.previousMinorVersion}'; only the previous minor version is allowed`
   return [
     invalid(
       'ShowHiddenMetricsForVersion',

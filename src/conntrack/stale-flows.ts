@@ -5,7 +5,7 @@
  * frontend waits here until the kernel has what is wanted of it.
  */
 import type { FrontendKey } from '../service/frontends.ts'
-import { CodedError } from '../values/errors.ts'
+import { asError, CodedError } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import type { FlowTable } from './connection.ts'
 import { type FlowFrontend, filterFor, type Suspects, staleRule } from './stale-rule.ts'
@@ -79,7 +79,7 @@ export class StaleFlows {
         // What has become suspect anew is newer than what is given back.
         for (const [key, frontend] of suspects) if (!waiting.has(key)) waiting.set(key, frontend)
         signal.throwIfAborted()
-        error ??= thrown instanceof Error ? thrown : new Error(String(thrown))
+        error ??= asError(thrown)
       }
       onRemoved?.(family, deleted - before, performance.now() - startedMs)
     }

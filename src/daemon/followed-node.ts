@@ -12,6 +12,7 @@ import type { ObjectChange } from '../service/objects.ts'
 import type { VirtualIpGuard } from '../service/virtual-ips.ts'
 import { Pacer } from '../sync/pacer.ts'
 import type { Log } from '../values/log.ts'
+import type { Clock } from '../values/clock.ts'
 
 export interface FollowedNodeOptions {
   /** As it is in force now. */
@@ -23,8 +24,7 @@ export interface FollowedNodeOptions {
   readonly virtualIps?: VirtualIpGuard
   /** Hears of the node whenever something about it may have changed. */
   readonly onChange: (node: NodeView) => void
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   readonly signal: AbortSignal
 }
 

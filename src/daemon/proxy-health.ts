@@ -9,6 +9,7 @@ import { SyncHealth } from '../serve/sync-health.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import type { Clock } from '../values/clock.ts'
 
 export interface ProxyHealthOptions {
   readonly nodeName: string
@@ -18,8 +19,7 @@ export interface ProxyHealthOptions {
   readonly families: readonly IpFamily[]
   /** KubeProxyConfiguration's, as it is now; twice as long may something be wrong. */
   readonly syncPeriodMs: () => number
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
 }
 
 /** What is looked at besides what passes say. */

@@ -13,6 +13,7 @@ import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Mode } from '../modes/mode.ts'
 import { VERSION } from './version.ts'
+import type { Clock } from '../values/clock.ts'
 
 export interface ProxyMetricsOptions {
   readonly configuration: Pick<KubeProxyConfiguration, 'featureGates' | 'kubeIPVS'>
@@ -21,8 +22,7 @@ export interface ProxyMetricsOptions {
   readonly nodeName: string
   /** Requests to the API server, counted by whoever makes them. */
   readonly requests?: RequestCounts
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
 }
 
 export function proxyMetrics(options: ProxyMetricsOptions): Metrics {

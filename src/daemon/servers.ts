@@ -14,6 +14,7 @@ import { parseAddressSloppy, parseEndpoint } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { VERSION } from './version.ts'
+import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
 
 /** The program's metrics, and what is counted of probes. */
 export interface ProbedMetrics extends ServedMetrics {
@@ -44,8 +45,6 @@ export interface Servers {
 const RETRY_MS = 5000
 /** A port that stays taken is a line once a minute. */
 const ATTEMPTS_PER_LINE = 12
-/** Release of Kubernetes whose kube-proxy this program behaves like. */
-const EMULATES = '1.36'
 
 export function openServers(options: ServersOptions): Servers {
   const { configuration, log } = options
@@ -96,7 +95,7 @@ export function metricsAnswering({ configuration, metrics, flags, setVerbosity }
     component: {
       name: 'kube-ipvs',
       version: VERSION,
-      emulates: EMULATES,
+      emulates: `${KUBE_PROXY_RELEASE.major}.${KUBE_PROXY_RELEASE.minor}`,
       runtime: `node${process.versions.node}`,
       startedMs: performance.timeOrigin,
       flags: flags(),

@@ -12,14 +12,20 @@ import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { KUBERNETES_VERSION, VERSION } from './version.ts'
+import { VERSION } from './version.ts'
+import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
 
 /** What is known before the Node is. */
 export function logStart(configuration: KubeProxyConfiguration, families: readonly IpFamily[], log: Log): void {
   if (configuration.mode === 'ipvs') logIpvsMode(configuration.ipvs, families, log)
   else logIptablesMode(configuration, families, log)
   const program = `kube-ipvs/${VERSION}`
-  log.info('Version info', { version: KUBERNETES_VERSION, program, kernel: kernelRelease(), node: process.version })
+  log.info('Version info', {
+    version: KUBE_PROXY_RELEASE.version,
+    program,
+    kernel: kernelRelease(),
+    node: process.version,
+  })
 }
 
 /** At most an hour passes between two looks of kube-proxy at everything. */

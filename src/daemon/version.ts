@@ -2,6 +2,3 @@
 import manifest from '../../package.json' with { type: 'json' }
 
 export const VERSION: string = manifest.version
-
-/** The release of kube-proxy whose flags, configuration and messages these are. */
-export const KUBERNETES_VERSION = 'v1.36.3'

@@ -6,6 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
+import { asError } from '../values/errors.ts'
 
 export interface WatchedFileOptions {
   readonly path: string
@@ -55,7 +56,7 @@ export class WatchedFile {
         .update(await readFile(path))
         .digest('hex')
     } catch (cause) {
-      error = cause instanceof Error ? cause : new Error(String(cause))
+      error = asError(cause)
       content = error.message
     }
     if (content === this.#told || this.#closed) return

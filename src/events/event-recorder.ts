@@ -8,6 +8,7 @@ import type { ApiClient } from '../watch/api/api-client.ts'
 import { ApiError } from '../watch/api/api-error.ts'
 import type { EventRequest, Happening } from './event-objects.ts'
 import { EventSeries, FINISH_MS, type SeriesKey } from './event-series.ts'
+import { errorText } from '../values/errors.ts'
 
 /** Takes what happened. Never throws, never waits. */
 export interface Events {
@@ -158,7 +159,7 @@ export class EventRecorder implements Events {
     if (again) pending.dueMs = performance.now() + delayMs
     else this.#settle(key, count)
     if (isDone) return
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorText(error)
     log.verbose(2, 'Cannot write an event', { event: key, reason, retryMs: again ? Math.round(delayMs) : undefined })
   }
 

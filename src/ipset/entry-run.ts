@@ -13,6 +13,7 @@ import { codeOf, ipsetError, named } from './errors.ts'
 import { recreate } from './recreate.ts'
 import { parametersOf, sameKind } from './set-diff.ts'
 import type { SetEntryOperation } from './types.ts'
+import { asError } from '../values/errors.ts'
 
 export interface EntryRunOptions {
   /** A set is missing or is of another type: whoever keeps the sets should look at it again. */
@@ -172,8 +173,4 @@ export class EntryRun {
 
 function kindOf(set: SetDefinition): 'hash' | 'bitmap' {
   return set.type === 'bitmap:port' ? 'bitmap' : 'hash'
-}
-
-function asError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(String(thrown))
 }

@@ -4,7 +4,7 @@
  * bitmap.
  */
 import { KernelError } from '../netlink/errors.ts'
-import { CodedError } from '../values/errors.ts'
+import { asError, CodedError } from '../values/errors.ts'
 import { BITMAP_ERRORS, HASH_ERRORS, IPSET_ERRORS } from './codec-constants.ts'
 
 /** Codes made here, beside those of the kernel (`ENOENT`, `IPSET_ERR_BUSY` …). Stable. */
@@ -39,7 +39,7 @@ const EXPLANATIONS: Readonly<Record<string, string>> = {
  * KernelError (closed, timed out) stays as it is.
  */
 export function named(cause: unknown, about: string, kind: 'hash' | 'bitmap' = 'hash'): Error {
-  if (!(cause instanceof KernelError)) return cause instanceof Error ? cause : new Error(String(cause))
+  if (!(cause instanceof KernelError)) return asError(cause)
   const specific = kind === 'hash' ? HASH_ERRORS : BITMAP_ERRORS
   const code = IPSET_ERRORS[cause.errno] ?? specific[cause.errno] ?? cause.code
   const explanation = EXPLANATIONS[code]

@@ -4,7 +4,7 @@
  * What could break: a table is committed as a whole, one after the other. What stands before the failed table is in the
  * kernel already, and to insert a jump again would make a second one.
  */
-import { CodedError } from '../values/errors.ts'
+import { asError, CodedError } from '../values/errors.ts'
 import { chainKey } from './chain-names.ts'
 import { iptablesError, MissingMatchError } from './errors.ts'
 import { parseFailure, type RestoreFailure } from './failure-text.ts'
@@ -140,7 +140,7 @@ export class RestoreRun {
       return new Set(itemsOf(parseSave(await this.#programs.save(this.#signal)), this.#layout).keys())
     } catch (error) {
       this.#signal.throwIfAborted()
-      return error instanceof Error ? error : new Error(String(error))
+      return asError(error)
     }
   }
 

@@ -4,7 +4,8 @@
  */
 import type { CpuBudget } from '../sync/cpu-budget.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
-import { type BoundAddress, type Device, isSameAddress, liveAddresses, SERVICE_DEVICE } from './address-diff.ts'
+import { type BoundAddress, type Device, isSameAddress, liveAddresses } from './address-diff.ts'
+import { SERVICE_DEVICE } from '../values/well-known.ts'
 
 export interface AddressAuditOptions {
   /** A connection of its own, so that a change never waits for a list. */

@@ -6,9 +6,8 @@
 import type { Direction } from '../sync/table.ts'
 import { familyOf, isLinkLocal, isLoopback } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import { SERVICE_DEVICE } from '../values/well-known.ts'
 
-/** Name of the link that carries the Services' addresses; other programs know it by this name. */
-export const SERVICE_DEVICE = 'kube-ipvs0'
 /** Link kind of the device when it is ours (IFLA_INFO_KIND). */
 export const DEVICE_KIND = 'dummy'
 

@@ -9,7 +9,7 @@ import type { Outcome } from '../netlink/connection.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { runInBatches } from '../netlink/run-batches.ts'
 import type { KernelTable } from '../sync/table.ts'
-import { CodedError } from '../values/errors.ts'
+import { asError, CodedError } from '../values/errors.ts'
 import {
   type AddressOperation,
   type Binding,
@@ -21,9 +21,9 @@ import {
   isSameAddress,
   isSameBinding,
   liveAddresses,
-  SERVICE_DEVICE,
   stepAddress,
 } from './address-diff.ts'
+import { SERVICE_DEVICE } from '../values/well-known.ts'
 
 export class AddressTable implements KernelTable<BoundAddress, AddressOperation> {
   readonly name = 'addresses'
@@ -126,7 +126,7 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
       )
     } catch (error) {
       signal.throwIfAborted()
-      return error instanceof Error ? error : new Error(String(error))
+      return asError(error)
     }
   }
 

@@ -4,15 +4,9 @@
  */
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { KernelTable } from '../sync/table.ts'
-import { CodedError } from '../values/errors.ts'
-import {
-  DEVICE_KIND,
-  type Device,
-  type DeviceOperation,
-  diffDevice,
-  formatDeviceOperation,
-  SERVICE_DEVICE,
-} from './address-diff.ts'
+import { asError, CodedError } from '../values/errors.ts'
+import { DEVICE_KIND, type Device, type DeviceOperation, diffDevice, formatDeviceOperation } from './address-diff.ts'
+import { SERVICE_DEVICE } from '../values/well-known.ts'
 
 export class DeviceTable implements KernelTable<Device, DeviceOperation> {
   readonly name = 'device'
@@ -62,7 +56,7 @@ export class DeviceTable implements KernelTable<Device, DeviceOperation> {
 
 /** EOPNOTSUPP is how the kernel says that it has no dummy devices, EEXIST that somebody was faster, or that a link has the name as an alternative one. */
 function deviceError(error: unknown): Error {
-  const cause = error instanceof Error ? error : new Error(String(error))
+  const cause = asError(error)
   switch (error instanceof CodedError ? error.code : undefined) {
     case 'EOPNOTSUPP':
       return new CodedError('module-missing', NO_DUMMY, { cause })

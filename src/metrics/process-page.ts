@@ -5,9 +5,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import type { MetricsPage } from './page.ts'
 import { KUBERNETES, PROCESS } from './process-families.ts'
-
-/** The version whose behaviour is reproduced. Alerts on mixed versions of a cluster's parts look at this one. */
-const KUBERNETES_VERSION = { git: 'v1.36.3', major: '1', minor: '36' }
+import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
 
 /** /proc/self/limits says `unlimited` for this (RLIM_INFINITY). */
 const UNLIMITED = 2 ** 64
@@ -51,7 +49,7 @@ const GATES: readonly (readonly [name: string, stage: string, enabled: boolean])
 
 /** @param gates `featureGates` of the configuration */
 export function writeKubernetes(page: MetricsPage, gates: Readonly<Record<string, boolean>>): void {
-  const { git, major, minor } = KUBERNETES_VERSION
+  const { version: git, major, minor } = KUBE_PROXY_RELEASE
   const platform = `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`
   page.value(KUBERNETES.buildInfo, ['', 'node', '', '', git, '', major, minor, platform], 1)
   for (const [name, stage, enabled] of GATES)

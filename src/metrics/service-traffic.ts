@@ -3,6 +3,7 @@
  * What could break: a virtual server that is made anew counts from 0, so differences are added up, never the counters themselves;
  * and a Service keeps its place once it has one, for a counter that comes and goes is of no use.
  */
+import type { Clock } from '../values/clock.ts'
 
 /** Counters of a virtual server, in this order. */
 export const CONNECTIONS = 0
@@ -22,8 +23,7 @@ export interface ServiceTrafficOptions {
   readonly read: (visit: TrafficVisitor, signal: AbortSignal) => Promise<void>
   /** Whose virtual server this is; undefined: nobody's (any more). */
   readonly ownerOf: (key: string) => ServiceName | undefined
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
 }
 
 export interface ServiceName {

@@ -5,11 +5,11 @@
 import type { StaleFlows } from '../conntrack/stale-flows.ts'
 import { Pacer } from '../sync/pacer.ts'
 import type { Log } from '../values/log.ts'
+import type { Clock } from '../values/clock.ts'
 
 export interface FlowRemovalOptions {
   readonly staleFlows: StaleFlows
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   readonly log: Log
 }
 

@@ -18,6 +18,7 @@ import type { Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ProbedKernel } from './bench-probe.ts'
+import type { Clock } from '../values/clock.ts'
 
 export interface ModeDataplane extends Dataplane {
   readonly staleFlows: StaleFlows
@@ -32,8 +33,7 @@ export interface ModeOptions {
   readonly drainDeadlineMs: number | undefined
   readonly problems: ProblemLog
   readonly log: Log
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   /** Hears of each pass over the rules of a family. */
   readonly onRulesPassed: (report: PassReport, durationMs: number, family: IpFamily) => void
   /** What a pass had to leave may come now. */

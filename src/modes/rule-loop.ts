@@ -10,11 +10,11 @@ import { Pacer } from '../sync/pacer.ts'
 import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
 import { TableSync } from '../sync/table-sync.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import type { Clock } from '../values/clock.ts'
 
 export interface RuleLoopOptions {
   readonly table: IptablesTable
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   /** Hears of each pass; missing matches do not count as failures. `isFull`: it read all rules first. */
   readonly onPass: (report: PassReport, durationMs: number, family: IpFamily, isFull: boolean) => void
   /** The kernel turned out to lack a match; the chain was written without its rules. */

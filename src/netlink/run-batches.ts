@@ -6,6 +6,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Outcome } from './connection.ts'
 import type { BatchPace } from './batch-pace.ts'
+import { asError } from '../values/errors.ts'
 
 export interface BatchSink<Op> {
   /** Encodes one operation into the current datagram. */
@@ -60,8 +61,4 @@ async function runOne<Op>(
   }
   let answer = 0
   for (let index = from; index < to; index++) outcomes.push(unsent?.get(index) ?? failure ?? answers[answer++])
-}
-
-function asError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(String(thrown))
 }

@@ -6,11 +6,12 @@
 import type { InterfaceAddress as ListedAddress } from '../netlink/address-codec.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { InterfaceAddress } from '../service/node-addresses.ts'
+import type { Clock } from '../values/clock.ts'
+import { SERVICE_DEVICE } from '../values/well-known.ts'
 
 export interface InterfaceAddressesOptions {
   readonly rtnetlink: RtnetlinkConnection
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   /** Hears of the whole list whenever it changed. */
   readonly onChange: (addresses: readonly InterfaceAddress[]) => void
   readonly onError: (error: unknown) => void
@@ -95,7 +96,7 @@ export class InterfaceAddresses {
     for (const { address, interfaceIndex } of addresses) {
       const interfaceName = names.get(interfaceIndex)
       // The services' own addresses are many and never count here.
-      if (interfaceName === undefined || interfaceName === 'kube-ipvs0') continue
+      if (interfaceName === undefined || interfaceName === SERVICE_DEVICE) continue
       const key = `${interfaceName} ${address}`
       present.add(key)
       const known = this.#known.get(key)

@@ -8,6 +8,7 @@ import { accessSync, constants, readFileSync } from 'node:fs'
 import type { IpFamily } from '../values/protocol.ts'
 import { type Need, type NodeNeeds, needsOf, type Question, type Severity } from './needs.ts'
 import type { KernelSetting } from './kernel-setting.ts'
+import { errorText } from '../values/errors.ts'
 
 /** Something that is missing, and what follows from that. */
 export interface Finding {
@@ -99,7 +100,7 @@ function findingOf({ kind, name, families, module, effect, severity }: Need, mis
 }
 
 function unasked([first]: readonly Need[], error: unknown): Finding {
-  const reason = error instanceof Error ? error.message : String(error)
+  const reason = errorText(error)
   return { what: `cannot ask for ${first?.kind}`, module: '', effect: reason, severity: 'warning' }
 }
 

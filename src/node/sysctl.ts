@@ -5,7 +5,7 @@
  * switches router advertisements off.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
-import type { Problem } from '../values/errors.ts'
+import { errorText, type Problem } from '../values/errors.ts'
 import { kernelRelease } from './host.ts'
 import { type KernelSetting, sysctl } from './kernel-setting.ts'
 
@@ -72,7 +72,7 @@ function problem({ path }: KernelSetting, message: string): Problem {
 }
 
 function reasonOf(error: unknown): string {
-  const reason = error instanceof Error ? error.message : String(error)
+  const reason = errorText(error)
   switch (error instanceof Error && 'code' in error ? error.code : '') {
     case 'ENOENT':
       return 'this kernel does not have it, or its module is not loaded'

@@ -5,14 +5,14 @@
  */
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import type { FamilyHealth } from './health-answers.ts'
+import type { Clock } from '../values/clock.ts'
 
 export interface SyncHealthOptions {
   /** Families that are served now. */
   readonly families: () => readonly IpFamily[]
   /** How long something may be wrong (kube-proxy: 2 x syncPeriod). */
   readonly graceMs: () => number
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   /** Milliseconds since the epoch. */
   readonly clock: () => number
 }

@@ -7,15 +7,13 @@ import { type Cidr, contains, parseCidr } from '../values/cidr.ts'
 import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import type { NodeIps } from './node-context.ts'
+import { ANY_ADDRESS, SERVICE_DEVICE } from '../values/well-known.ts'
 
 /**
  * Words of nodePortAddresses, which may stand beside CIDRs (kube-proxy 1.37): the node's IPs of the Node object; 127.0.0.0/8 and
  * ::1/128; every address.
  */
 export const NODE_PORT_WORDS: readonly string[] = ['primary', 'localhost', 'all']
-
-/** The device that carries the Services' addresses. */
-const SERVICE_DEVICE = 'kube-ipvs0'
 
 /** An address as the kernel lists it for an interface. */
 export interface InterfaceAddress {
@@ -80,9 +78,6 @@ export function nodePortAddressesOf(
   const [ipv4, ipv6] = IP_FAMILIES.map(matching)
   return { addresses: { IPv4: ipv4 ?? [], IPv6: ipv6 ?? [] }, problems }
 }
-
-/** Every address of a family, for a socket. */
-const ANY_ADDRESS: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0', IPv6: '::' }
 
 /**
  * The addresses that health check ports listen on, sorted: the node's addresses inside nodePortAddresses, loopback

@@ -3,6 +3,7 @@
  * What could break: an audit that fails is tried again at the next round; it never ends the loop.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../values/clock.ts'
 
 export interface AuditOptions {
   /** From the start of one round to the start of the next, at least (KubeProxyConfiguration syncPeriod). */
@@ -10,7 +11,7 @@ export interface AuditOptions {
   /** One round over everything. */
   readonly round: (signal: AbortSignal) => Promise<void>
   readonly onError: (error: unknown) => void
-  readonly now: () => number
+  readonly now: Clock
   readonly signal: AbortSignal
 }
 

@@ -3,6 +3,7 @@
  * for a pass in the meantime.
  */
 import type { TableCounts } from './table-counts.ts'
+import { asError } from '../values/errors.ts'
 
 /** First and longest wait before a table that could not be read is read again, in milliseconds. */
 const FIRST_WAIT_MS = 1000
@@ -31,7 +32,7 @@ export class CarefulRead {
     } catch (thrown) {
       signal.throwIfAborted()
       this.#table.counts.unreadable++
-      const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+      const error = asError(thrown)
       const tries = (this.#failure?.tries ?? 0) + 1
       this.#failure = { error, tries, retryAtMs: nowMs + Math.min(LAST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1)) }
     }

@@ -3,14 +3,14 @@
  * What could break: the share holds over time, not at every moment; what was not used before may be used at once, up to
  * a credit.
  */
+import type { Clock } from '../values/clock.ts'
 
 export interface CpuBudgetOptions {
   /** 0.003 means 0.3 % of one core. */
   readonly share: number
   /** As much work, in milliseconds, may run ahead of the share. */
   readonly creditMs: number
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
 }
 

@@ -10,6 +10,7 @@ import type { ObjectChange } from '../service/objects.ts'
 import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
 import { Pacer } from './pacer.ts'
 import type { PassReport } from './reconciler.ts'
+import type { Clock } from '../values/clock.ts'
 
 /** What turns frontends into kernel state: ipvs or iptables. */
 export interface Dataplane {
@@ -26,8 +27,7 @@ export interface LoopOptions {
   readonly desired: DesiredFrontends
   /** Asked before each pass: it may change while the loop runs. */
   readonly minSyncPeriodMs: () => number
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   /** Hears of frontends that changed, as the dataplane does. */
   readonly onFrontend: FrontendListener['frontend']
   /** A pass begins, or the work on objects before it. */

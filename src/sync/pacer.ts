@@ -3,12 +3,12 @@
  * What could break: requests that come while a run is on make one more run, not none and not many.
  */
 import { CodedError } from '../values/errors.ts'
+import type { Clock } from '../values/clock.ts'
 
 export interface PacerOptions {
   /** At least this long from the end of one run to the start of the next (KubeProxyConfiguration minSyncPeriod). */
   readonly minPeriodMs: () => number
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   /** One run. Resolves to when it wants to run again without being asked, or undefined. Must not reject. */
   readonly run: (signal: AbortSignal) => Promise<number | undefined>
 }

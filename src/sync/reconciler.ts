@@ -9,6 +9,7 @@ import type { Failure, Repair, Step } from './step.ts'
 import type { Direction, KernelTable, TableName } from './table.ts'
 import type { TableCounts } from './table-counts.ts'
 import type { TableSync } from './table-sync.ts'
+import type { Clock } from '../values/clock.ts'
 
 /** What a pass did, or would do. */
 export interface PassReport {
@@ -22,8 +23,7 @@ export interface PassReport {
 
 export interface PassOptions {
   readonly signal: AbortSignal
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   /** False while some source has not listed yet: nothing that is there is taken away as unwanted. */
   readonly mayRemove: boolean
   /** Parts of items that were just seen without connections, by table and key. */

@@ -25,6 +25,16 @@ export interface Problem {
   readonly message: string
 }
 
+/** What was thrown, as an error. */
+export function asError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown))
+}
+
+/** The message of what was thrown. */
+export function errorText(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown)
+}
+
 /** One line for a person: subject, field and reason. */
 export function formatProblem(problem: Problem): string {
   return `${problem.subject}: ${problem.field === undefined ? '' : `${problem.field}: `}${problem.message}`

@@ -99,7 +99,8 @@ describe('daemon on a folder of manifests', () => {
     const daemon = bench.start('--manifests', folder)
     try {
       await hasWeb()
-      sh(`umount "${folder}"`)
+      // The daemon may be reading the folder at this moment.
+      await eventually(() => void sh(`umount "${folder}"`))
       await eventually(() => assert.match(bench.log, /reason="another folder is there now, and it is empty/))
       assert.deepEqual(virtualServers(), WEB_TABLE)
       rmSync(folder, { recursive: true })

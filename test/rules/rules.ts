@@ -3,7 +3,7 @@
  * line here. Paths are those of the repository with `/`; a folder stands for everything below it.
  */
 
-const PARTS = ['src/conntrack', 'src/ipset', 'src/iptables', 'src/ipvs', 'src/watch']
+const PARTS = ['src/conntrack', 'src/events', 'src/ipset', 'src/iptables', 'src/ipvs', 'src/watch']
 const BELOW_COMPOSITION = [
   'native',
   'src/config',
@@ -15,6 +15,8 @@ const BELOW_COMPOSITION = [
   'src/sync',
   'src/values',
 ]
+/** What all modes share; the modes lie in folders of its own. */
+const SHARED_BY_MODES = [...BELOW_COMPOSITION, ...PARTS]
 
 /** For each folder (or file) the folders its files may import from, beside itself. The longest matching name counts. */
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
@@ -34,11 +36,23 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/ipset': ['src/netlink', 'src/service', 'src/sync', 'src/values'],
   'src/iptables': ['src/ipset/catalogue.ts', 'src/netlink', 'src/service', 'src/sync', 'src/values'],
   'src/watch': ['src/service', 'src/values'],
-  // Composition.
-  'src/dataplane': [...BELOW_COMPOSITION, ...PARTS],
-  'src/daemon': [...BELOW_COMPOSITION, ...PARTS, 'src/dataplane'],
+  // The rooms of watch: objects are parsed without knowing where they come from, and manifests know no server.
+  'src/watch/source.ts': ['src/service', 'src/values'],
+  'src/watch/objects': ['src/watch/source.ts', 'src/service', 'src/values'],
+  'src/watch/api': ['src/watch/objects', 'src/watch/source.ts', 'src/service', 'src/values'],
+  'src/watch/reflect': ['src/watch/api', 'src/watch/objects', 'src/watch/source.ts', 'src/service', 'src/values'],
+  'src/watch/manifests': ['src/watch/objects', 'src/watch/source.ts', 'src/service', 'src/values'],
+  'src/events': ['src/watch/api', 'src/service', 'src/values'],
+  // Composition of a mode; the modes never import each other.
+  'src/modes': SHARED_BY_MODES,
+  'src/modes/open-mode.ts': ['src/modes'],
+  'src/modes/leftovers': [...SHARED_BY_MODES, 'src/modes'],
+  'src/modes/ipvs': [...SHARED_BY_MODES, 'src/modes'],
+  'src/modes/iptables': [...SHARED_BY_MODES, 'src/modes'],
+  // The daemon composed.
+  'src/daemon': [...SHARED_BY_MODES, 'src/modes'],
   // Commands; nothing of the daemon knows the command line.
-  'src/cli': [...BELOW_COMPOSITION, ...PARTS, 'src/dataplane', 'src/daemon'],
+  'src/cli': [...SHARED_BY_MODES, 'src/modes', 'src/daemon'],
   'src/main.ts': ['src/cli', 'src/values'],
 }
 
@@ -62,15 +76,19 @@ export const PURE: readonly RegExp[] = [
   /^src\/(values|service)\//,
   /^src\/serve\/(component-pages|health-answers|http-answer|pprof-codec)\.ts$/,
   /^src\/config\/(?!file\.ts$)/,
-  /^src\/(?!cli\/)\w+\/(types|render|diff|text|key|operation)\.ts$/,
-  /^src\/(?!cli\/)\w+\/[\w-]+-(render|diff|text)\.ts$/,
-  /^src\/\w+\/([\w-]+-)?codec(-[\w-]+)?\.ts$/,
-  /^src\/sync\/(delayed-keys|desired-frontends|owned-map|owner-work|plan|table)\.ts$/,
+  /^src\/(?!cli\/)[\w/]+\/(types|render|diff|text|key|operation)\.ts$/,
+  /^src\/(?!cli\/)[\w/]+\/[\w-]+-(render|diff|text)\.ts$/,
+  /^src\/[\w/]+\/([\w-]+-)?codec(-[\w-]+)?\.ts$/,
+  /^src\/sync\/(delayed-keys|desired-frontends|owned-map|owner-work|table)\.ts$/,
   /^src\/netlink\/(attributes|batch|constants|errors|message)\.ts$/,
-  /^src\/watch\/([\w-]+-parser|api-error|event-objects|event-series|findings|intern|metadata|names|protobuf(-\w+)?|selection|source)\.ts$/,
+  /^src\/watch\/(source\.ts$|objects\/)/,
+  /^src\/watch\/api\/(api-error|protobuf(-\w+)?)\.ts$/,
+  /^src\/events\/event-(objects|series)\.ts$/,
   /^src\/conntrack\/stale-rule\.ts$/,
-  /^src\/ipset\/(catalogue|errors|source-ranges)\.ts$/,
-  /^src\/iptables\/(chain-names|errors|layout|local-traffic|look-throttle|out-filter|service-chain-names|service-port|wanted-rules|wanted-service-chains)\.ts$/,
+  /^src\/ipset\/(catalogue|errors)\.ts$/,
+  /^src\/iptables\/(chain-names|errors|layout|local-traffic|look-throttle)\.ts$/,
+  /^src\/modes\/ipvs\/rules\//,
+  /^src\/modes\/iptables\/chains\//,
   /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,
   /^src\/metrics\/(audit-counts|buckets|family|histogram|page|probe-counts|request-counts|[\w-]+-families)\.ts$/,
   /^src\/serve\/(log-line|log-secrets|wanted-health-checks)\.ts$/,

@@ -8,7 +8,6 @@ import { EntryTable } from '../../src/ipset/entries.ts'
 import { SetTable } from '../../src/ipset/sets.ts'
 import { entryKey } from '../../src/ipset/types.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
-import { SERVICE_DEVICE } from '../../src/ipvs/address-diff.ts'
 import { AddressTable } from '../../src/ipvs/addresses.ts'
 import { DeviceTable } from '../../src/ipvs/device.ts'
 import { VirtualServerTable } from '../../src/ipvs/table.ts'
@@ -16,6 +15,7 @@ import type { KernelTable } from '../../src/sync/table.ts'
 import { silentLog } from '../../src/values/log.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { MemoryIptables } from '../iptables/memory-iptables.ts'
+import { SERVICE_DEVICE } from '../../src/values/well-known.ts'
 
 /** A table whose items are in a map instead of the kernel. */
 export interface InMemory<Item, Op> extends KernelTable<Item, Op> {

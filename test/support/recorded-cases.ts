@@ -18,7 +18,7 @@ import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { createIntern } from '../../src/watch/objects/intern.ts'
 import { parseMetadata } from '../../src/watch/objects/metadata.ts'
 import { parseObject, removal } from '../../src/watch/objects/object-parser.ts'
-import { isSelected } from '../../src/watch/reflect/selection.ts'
+import { isSelected } from '../../src/watch/objects/selection.ts'
 import { recordingPath } from './recordings.ts'
 
 const CASES = recordingPath('cases')

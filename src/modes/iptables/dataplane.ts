@@ -22,6 +22,8 @@ import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.t
 import { familyOf, parseEndpoint } from '../../values/address.ts'
 import type { IpFamily, Protocol } from '../../values/protocol.ts'
 import { RuleLoop, type RuleLoopOptions } from '../rule-loop.ts'
+import type { Clock } from '../../values/clock.ts'
+import { ANY_ADDRESS } from '../../values/well-known.ts'
 
 export interface IptablesDataplaneOptions {
   readonly iptables: HostIptables
@@ -31,8 +33,7 @@ export interface IptablesDataplaneOptions {
   readonly nodeName: string
   readonly conntrack: FlowTable
   readonly onFlowsRemoved?: StaleFlowsOptions['onRemoved']
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   /** Hears of each pass over the rules of a family. */
   readonly onPass: RuleLoopOptions['onPass']
   readonly onMissing: (error: MissingMatchError) => void
@@ -244,9 +245,6 @@ export class IptablesDataplane implements Dataplane {
     return chains.every((chain) => loop.sync.desired(chain) === loop.sync.live(chain))
   }
 }
-
-/** What stands for every address of the node in the key of a node port. */
-export const ANY_ADDRESS: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0', IPv6: '::' }
 
 /** `10.96.0.1:53/udp` in its parts. */
 function parseFrontendKey(key: FrontendKey) {

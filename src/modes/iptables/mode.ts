@@ -4,14 +4,8 @@
  * stands for all of them.
  */
 import { readFileSync } from 'node:fs'
-import { ANY_ADDRESS, IptablesDataplane } from './dataplane.ts'
-import {
-  countedPackets,
-  type IptablesKernel,
-  makeCounters,
-  openIptablesKernel,
-  watchAddresses,
-} from './kernel.ts'
+import { IptablesDataplane } from './dataplane.ts'
+import { countedPackets, type IptablesKernel, makeCounters, openIptablesKernel, watchAddresses } from './kernel.ts'
 import { watchRules } from '../rule-watch.ts'
 import type { AuditObserver } from '../ipvs/audits.ts'
 import { chainHealth, type TableHealth } from '../table-health.ts'
@@ -26,6 +20,7 @@ import { auditForEver } from '../../sync/audit.ts'
 import { parseCidr } from '../../values/cidr.ts'
 import type { Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
 import { initializeIptablesNode, routeLocalnet } from '../prepare-node.ts'
+import { ANY_ADDRESS } from '../../values/well-known.ts'
 
 const NODE_PORT_ADDRESSES = { IPv4: [ANY_ADDRESS.IPv4], IPv6: [ANY_ADDRESS.IPv6] } as const
 /** Commands of a script come faster after one another. */

@@ -6,6 +6,7 @@ import { familyOf, formatEndpoint } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { SavedTable, SavedTables } from '../../iptables/save-text.ts'
 import { wordsOf } from '../../iptables/rule-text.ts'
+import { ANY_ADDRESS } from '../../values/well-known.ts'
 
 /** What becomes of a connection that no endpoint takes. */
 export type WithoutEndpoints = 'refused' | 'dropped'
@@ -31,7 +32,6 @@ const KINDS: Readonly<Record<string, SavedKind>> = {
   'external IP': 'external IP',
   'loadbalancer IP': 'load balancer',
 }
-const ANY_ADDRESS: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0', IPv6: '::' }
 
 /** Whether these rules are those of iptables mode, even without any Service. */
 export function isOfIptablesMode(saved: SavedTables): boolean {

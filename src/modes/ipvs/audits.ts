@@ -13,6 +13,7 @@ import type { IpFamily } from '../../values/protocol.ts'
 import type { GuardKernel } from './guard-kernel.ts'
 import type { IpvsDataplane } from './dataplane.ts'
 import type { IpvsKernel } from './ipvs-kernel.ts'
+import type { Clock } from '../../values/clock.ts'
 
 /** Share of one core for all audits together. */
 const CPU_SHARE = 0.003
@@ -43,7 +44,7 @@ export interface IpvsAuditOptions {
   /** An audit failed; until one of its next rounds works, what others change in that table is not noticed. */
   readonly onError: (error: unknown, audit: string) => void
   readonly observer?: AuditObserver | undefined
-  readonly now: () => number
+  readonly now: Clock
   readonly signal: AbortSignal
 }
 

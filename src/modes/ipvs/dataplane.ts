@@ -10,7 +10,6 @@ import {
   type Device,
   type DeviceOperation,
   hostAddress,
-  SERVICE_DEVICE,
 } from '../../ipvs/address-diff.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
@@ -31,6 +30,8 @@ import { familyOf } from '../../values/address.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { SetsAndRules } from './sets-and-rules.ts'
+import type { Clock } from '../../values/clock.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
 export interface IpvsTables {
   readonly virtualServers: VirtualServerTable
@@ -48,8 +49,7 @@ export interface IpvsDataplaneOptions {
   readonly families: readonly IpFamily[]
   /** How long connections may keep a drain alive, in milliseconds; undefined = for ever. */
   readonly drainDeadlineMs: number | undefined
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   readonly onFlowsRemoved?: StaleFlowsOptions['onRemoved']
   readonly log: Log
 }

@@ -14,6 +14,7 @@ import type { IpvsDataplane } from './dataplane.ts'
 import { type IpvsKernel, openIpvsKernel } from './ipvs-kernel.ts'
 import { watchKernel } from './kernel-watch.ts'
 import { watchRules } from '../rule-watch.ts'
+import type { Clock } from '../../values/clock.ts'
 
 /** Opening loads modules, which may take a while on a slow disk. */
 const OPEN_MS = 10_000
@@ -60,8 +61,7 @@ export interface KernelFollowOptions {
   /** From one audit to the next, at least (syncPeriod). */
   readonly auditPeriodMs: number
   readonly auditObserver?: AuditObserver | undefined
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   readonly signal: AbortSignal
 }
 

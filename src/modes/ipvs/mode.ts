@@ -7,7 +7,7 @@ import { audit, type Kernel, type KernelFollowOptions, openKernel, watchAnnounce
 import type { AuditObserver } from './audits.ts'
 import { SetsAndRules } from './sets-and-rules.ts'
 import { type TableHealth, tableHealth } from '../table-health.ts'
-import { DEVICE_KIND, SERVICE_DEVICE } from '../../ipvs/address-diff.ts'
+import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { MissingMatchError } from '../../iptables/errors.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { NodeContext } from '../../service/node-context.ts'
@@ -16,6 +16,7 @@ import type { ProbedKernel } from '../bench-probe.ts'
 import { ipvsSources } from './metric-sources.ts'
 import type { Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
 import { prepareNode } from '../prepare-node.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
 export class IpvsMode implements Mode {
   readonly kernel: Kernel

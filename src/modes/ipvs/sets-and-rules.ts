@@ -29,6 +29,7 @@ import { type PassReport, type Reconciled, reconciled } from '../../sync/reconci
 import { TableSync } from '../../sync/table-sync.ts'
 import { IP_FAMILIES, type IpFamily } from '../../values/protocol.ts'
 import { RuleLoop } from '../rule-loop.ts'
+import type { Clock } from '../../values/clock.ts'
 
 export interface SetsAndRulesTables {
   readonly sets: SetTable
@@ -43,8 +44,7 @@ export interface SetsAndRulesOptions {
   /** Whether MASQUERADE takes --random-fully. */
   readonly randomFully: boolean
   readonly nodeName: string
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   /** A set was full and takes more entries now. */
   readonly onGrown: EntryRunOptions['onGrown']
   /** Hears of each pass over the rules of a family. */

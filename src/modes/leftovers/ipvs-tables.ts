@@ -7,7 +7,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { EntryTable } from '../../ipset/entries.ts'
 import { SetTable } from '../../ipset/sets.ts'
-import { SERVICE_DEVICE } from '../../ipvs/address-diff.ts'
 import { AddressTable } from '../../ipvs/addresses.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { DeviceTable } from '../../ipvs/device.ts'
@@ -23,6 +22,8 @@ import type { IpFamily } from '../../values/protocol.ts'
 import { openIpset } from '../ipvs/guard-kernel.ts'
 import { openIpvsKernel } from '../ipvs/ipvs-kernel.ts'
 import { readOwned } from './owned-virtual-servers.ts'
+import type { Clock } from '../../values/clock.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
 export interface IpvsLeftoversOptions {
   readonly families: readonly IpFamily[]
@@ -30,8 +31,7 @@ export interface IpvsLeftoversOptions {
   readonly excluded: readonly Cidr[]
   /** How long connections may keep what is left, in milliseconds; undefined = for ever. */
   readonly drainDeadlineMs: number | undefined
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   readonly log: Log
   readonly signal: AbortSignal
 }

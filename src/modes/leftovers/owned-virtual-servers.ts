@@ -6,11 +6,11 @@
 import { setName, type SetRole } from '../../ipset/catalogue.ts'
 import type { EntryTable } from '../../ipset/entries.ts'
 import type { SetEntry } from '../../ipset/types.ts'
-import { SERVICE_DEVICE } from '../../ipvs/address-diff.ts'
 import { parseVirtualServerKey } from '../../ipvs/key.ts'
 import type { VirtualServerKey } from '../../ipvs/types.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import type { IpFamily, Protocol } from '../../values/protocol.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
 const NAMED: readonly SetRole[] = ['CLUSTER-IP', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL', 'LOAD-BALANCER']
 const NODE_PORTS: Readonly<Record<Protocol, SetRole>> = {

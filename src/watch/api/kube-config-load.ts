@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Cluster, KubeConfig } from '@kubernetes/client-node'
 import { parse } from 'yaml'
-import { CodedError } from '../../values/errors.ts'
+import { CodedError, errorText } from '../../values/errors.ts'
 import { EXEC_EXTENSION, type ExecCluster, type ExecPlugin, parseExecPlugin } from './exec-plugin.ts'
 import { describe, isObject, type JsonObject } from '../objects/findings.ts'
 
@@ -208,5 +208,5 @@ const MAX_REASON = 400
 export function reasonOf(error: unknown): string {
   // The message of a SyntaxError quotes what was read, which may be an exec plugin's token.
   if (error instanceof SyntaxError) return 'is not valid JSON'
-  return (error instanceof Error ? error.message : String(error)).trim().slice(0, MAX_REASON)
+  return errorText(error).trim().slice(0, MAX_REASON)
 }

@@ -10,7 +10,7 @@ import { describe, isObject, type JsonObject } from '../objects/findings.ts'
 import type { Intern } from '../objects/intern.ts'
 import { parseMetadata, subjectOf } from '../objects/metadata.ts'
 import { parseObject } from '../objects/object-parser.ts'
-import { isSelected } from '../reflect/selection.ts'
+import { isSelected } from '../objects/selection.ts'
 
 /** An object of a file that we proxy. */
 export interface ManifestObject {

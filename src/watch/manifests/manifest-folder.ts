@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { errorText } from '../../values/errors.ts'
 
 /** A file as it was at one look. */
 export interface FileState {
@@ -60,7 +61,7 @@ async function readState(path: string, before: FileState | undefined): Promise<F
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     if (code === 'ENOENT') return undefined
-    return failed(attributes, error instanceof Error ? error.message : String(error))
+    return failed(attributes, errorText(error))
   }
 }
 

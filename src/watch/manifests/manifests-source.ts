@@ -6,7 +6,7 @@
  */
 import { type FSWatcher, watch } from 'node:fs'
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
-import type { Problem } from '../../values/errors.ts'
+import { errorText, type Problem } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import { createIntern } from '../objects/intern.ts'
 import { type ManifestObject, parseManifestFile } from './manifest-file.ts'
@@ -122,7 +122,7 @@ class ManifestsSource implements Source {
     try {
       folder = await readFolder(directory, this.#seen)
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
+      const message = errorText(error)
       this.#report(directory, [{ code: 'unreadable-folder', subject: directory, message }])
       return
     }

@@ -9,7 +9,7 @@ import type { RequestObserver } from '../api/http-pool.ts'
 import { KubeAccess } from '../api/kube-config.ts'
 import { Outage } from './outage.ts'
 import { Reflector, type ReflectorTimes } from './reflector.ts'
-import { selectionOf } from './selection.ts'
+import { selectionOf } from '../objects/selection.ts'
 import type { ObjectSink, Source } from '../source.ts'
 
 export interface ApiSourceOptions {

@@ -4,7 +4,7 @@
  * bring a state older than the one we have, and older servers ignore `limit` with it.
  */
 import type { Query } from '../api/api-client.ts'
-import type { Selection } from './selection.ts'
+import type { Selection } from '../objects/selection.ts'
 
 /** Objects a page. */
 const PAGE_SIZE = 500

@@ -6,6 +6,7 @@
 import type { ObjectKind } from '../../service/objects.ts'
 import type { CodedError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
+import type { Clock } from '../../values/clock.ts'
 
 /** Time between two lines of one kind. */
 const REPEAT_MS = 60_000
@@ -24,11 +25,11 @@ interface Failing {
 
 export class Outage {
   readonly #log: Log
-  readonly #now: () => number
+  readonly #now: Clock
   readonly #failing = new Map<ObjectKind, Failing>()
 
   /** `now` is a clock in milliseconds that never goes back. */
-  constructor(log: Log, now: () => number) {
+  constructor(log: Log, now: Clock) {
     this.#log = log
     this.#now = now
   }

@@ -12,10 +12,11 @@ import { ApiError } from '../api/api-error.ts'
 import { Backoff } from './backoff.ts'
 import { pageQuery, streamingListQuery, watchQuery, wholeListQuery } from './list-queries.ts'
 import { ObjectStore } from './object-store.ts'
-import type { Selection } from './selection.ts'
+import type { Selection } from '../objects/selection.ts'
 import type { ObjectSink } from '../source.ts'
 import { WatchEnds } from './watch-end.ts'
 import { applyEvents } from './watch-events.ts'
+import type { Clock } from '../../values/clock.ts'
 
 /** How long things take; all in milliseconds, all with a default. Tests shorten them. */
 export interface ReflectorTimes {
@@ -35,8 +36,7 @@ export interface ReflectorOptions {
   readonly selection: Selection
   readonly client: Pick<ApiClient, 'list' | 'watch' | 'invalidateCredentials'>
   readonly sink: ObjectSink
-  /** Milliseconds on a clock that never goes back. */
-  readonly now: () => number
+  readonly now: Clock
   /** A number from 0 to 1, 1 excluded. */
   readonly random: () => number
   readonly times?: ReflectorTimes

@@ -4,7 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { ExecLogin } from '../../../src/watch/api/exec-login.ts'
-import { type ExecPlugin, parseExecPlugin, type PluginCall, type PluginResult } from '../../../src/watch/api/exec-plugin.ts'
+import {
+  type ExecPlugin,
+  parseExecPlugin,
+  type PluginCall,
+  type PluginResult,
+} from '../../../src/watch/api/exec-plugin.ts'
 import { KubeAccess } from '../../../src/watch/api/kube-config.ts'
 import { issueCertificate, makeAuthority } from '../../api-server/certificate.ts'
 

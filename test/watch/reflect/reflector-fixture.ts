@@ -2,7 +2,7 @@
 import { test, type TestContext } from 'node:test'
 import { ApiClient } from '../../../src/watch/api/api-client.ts'
 import { Reflector, type ReflectorTimes } from '../../../src/watch/reflect/reflector.ts'
-import { selectionOf } from '../../../src/watch/reflect/selection.ts'
+import { selectionOf } from '../../../src/watch/objects/selection.ts'
 import { ApiServer, type ApiServerOptions, type SeenRequest } from '../../api-server/server.ts'
 import type { Json } from '../../api-server/store.ts'
 import { JSON_WIRE, PROTOBUF_WIRE, type Wire } from '../../api-server/wire.ts'

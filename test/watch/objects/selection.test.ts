@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { ObjectKind } from '../../../src/service/objects.ts'
 import { createIntern } from '../../../src/watch/objects/intern.ts'
 import { parseMetadata } from '../../../src/watch/objects/metadata.ts'
-import { isSelected, selectionOf } from '../../../src/watch/reflect/selection.ts'
+import { isSelected, selectionOf } from '../../../src/watch/objects/selection.ts'
 import { ApiStore, type Json, selectorOf } from '../../api-server/store.ts'
 
 const PROXY_NAME = { 'service.kubernetes.io/service-proxy-name': 'other' }

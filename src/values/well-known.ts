@@ -1,0 +1,17 @@
+/** Names and numbers that Kubernetes and kube-proxy gave out, and that several folders need. */
+import type { IpFamily } from './protocol.ts'
+
+/** The dummy device that carries the addresses of Services in ipvs mode (kube-proxy's defaultDummyDevice). */
+export const SERVICE_DEVICE = 'kube-ipvs0'
+
+/** The address of each family that stands for every address. */
+export const ANY_ADDRESS: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0', IPv6: '::' }
+
+/** The release of kube-proxy whose flags, configuration, messages and metrics this program has. */
+export const KUBE_PROXY_RELEASE = {
+  version: 'v1.36.3',
+  major: '1',
+  minor: '36',
+  /** `show-hidden-metrics-for-version` accepts only this one. */
+  previousMinorVersion: '1.35',
+} as const
