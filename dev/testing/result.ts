@@ -71,6 +71,12 @@ export function formatLeftOut(files: readonly string[]): string[] {
   ]
 }
 
+/** What a run says before its last lines about files that failed and passed when they ran once more. */
+export function formatUnsteady(files: readonly string[]): string[] {
+  if (files.length === 0) return []
+  return [`UNSTEADY: ${plural(files.length, 'file')} passed only at the second run: ${files.join(', ')}`]
+}
+
 /** One line for a file that has run. */
 export function formatFile(result: FileResult): string {
   const { file, passed, failures, skipped, unmet, durationMs } = result

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { runTestFile } from '../../dev/testing/file-run.ts'
-import { type FileResult, formatFile, formatTotals, totalsOf } from '../../dev/testing/result.ts'
+import { type FileResult, formatFile, formatTotals, formatUnsteady, totalsOf } from '../../dev/testing/result.ts'
 import { runStage } from '../../dev/testing/stage.ts'
 import { isAtLeast } from '../kernel/needs.ts'
 
@@ -162,4 +162,11 @@ describe('isAtLeast', () => {
     ['5.19', '6.2', false],
   ] as const)
     it(`compares ${kernel} with ${wanted}`, () => assert.equal(isAtLeast(kernel, wanted), expected))
+})
+
+it('formatUnsteady names the files that passed only at their second run, and is silent about none', () => {
+  assert.deepEqual(formatUnsteady([]), [])
+  assert.deepEqual(formatUnsteady(['test/a.test.ts']), [
+    'UNSTEADY: 1 file passed only at the second run: test/a.test.ts',
+  ])
 })
