@@ -4,6 +4,7 @@
  */
 import type { StaleFlows } from '../conntrack/stale-flows.ts'
 import { Pacer } from '../sync/pacer.ts'
+import { Backoff } from '../values/backoff.ts'
 import type { Log } from '../values/log.ts'
 import type { Clock } from '../values/clock.ts'
 
@@ -15,12 +16,12 @@ export interface FlowRemovalOptions {
 
 /** At most one list of flows in this time, in milliseconds; also the first wait after a failure. */
 const PERIOD_MS = 1000
-const RETRY_LAST_MS = 30_000
+const RETRY_MS = { firstMs: PERIOD_MS, maxMs: 30_000 }
 
 export class FlowRemoval {
   readonly #options: FlowRemovalOptions
   readonly #pacer: Pacer
-  #failures = 0
+  readonly #backoff = new Backoff(RETRY_MS)
 
   constructor(options: FlowRemovalOptions) {
     this.#options = options
@@ -43,11 +44,11 @@ export class FlowRemoval {
       const { frontends, deleted, error } = await staleFlows.remove(signal)
       if (deleted > 0) log.info('Removed stale UDP flows', { frontends, deleted })
       if (error === undefined) {
-        this.#failures = 0
+        this.#backoff.reset()
         return undefined
       }
       log.warn('Cannot remove stale UDP flows; trying again', { error })
-      return now() + Math.min(RETRY_LAST_MS, PERIOD_MS * 2 ** this.#failures++)
+      return now() + this.#backoff.next()
     } catch (error) {
       if (!signal.aborted) log.error('Removing stale UDP flows failed', { error })
       return undefined

@@ -5,6 +5,7 @@
  */
 import { getSystemErrorMessage } from 'node:util'
 import { formatEndpoint } from '../values/address.ts'
+import { backoffMs } from '../values/backoff.ts'
 import type { Problem } from '../values/errors.ts'
 import { type Log, ObjectName } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -34,9 +35,8 @@ export type ListenAddresses = Readonly<Record<IpFamily, readonly string[]>>
  * news before this many attempts.
  */
 const ADDRESS_ATTEMPTS = 4
-const FIRST_RETRY_MS = 500
 /** kube-proxy tries again at each periodic sync, 30 s by default. */
-const LAST_RETRY_MS = 30_000
+const RETRY_MS = { firstMs: 500, maxMs: 30_000 }
 
 export class HealthChecks {
   readonly #options: HealthChecksOptions
@@ -100,7 +100,7 @@ export class HealthChecks {
       address,
       port,
       answer: () => formatHealthCheck(current(), this.#options.isProxyHealthy()),
-      retryMs: (attempts) => Math.min(FIRST_RETRY_MS * 2 ** (attempts - 1), LAST_RETRY_MS),
+      retryMs: (attempts) => backoffMs(RETRY_MS, attempts),
       onOpen: () => this.#report(address, key, undefined),
       onFailure: (error, attempts) => {
         if (error.code === 'EADDRNOTAVAIL' && attempts < ADDRESS_ATTEMPTS) return

@@ -3,11 +3,11 @@
  * for a pass in the meantime.
  */
 import type { TableCounts } from './table-counts.ts'
+import { backoffMs } from '../values/backoff.ts'
 import { asError } from '../values/errors.ts'
 
-/** First and longest wait before a table that could not be read is read again, in milliseconds. */
-const FIRST_WAIT_MS = 1000
-const LAST_WAIT_MS = 30_000
+/** The wait before a table that could not be read is read again. */
+const RETRY_MS = { firstMs: 1000, maxMs: 30_000 }
 
 /** A table as far as reading goes. */
 export interface Readable {
@@ -34,7 +34,7 @@ export class CarefulRead {
       this.#table.counts.unreadable++
       const error = asError(thrown)
       const tries = (this.#failure?.tries ?? 0) + 1
-      this.#failure = { error, tries, retryAtMs: nowMs + Math.min(LAST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1)) }
+      this.#failure = { error, tries, retryAtMs: nowMs + backoffMs(RETRY_MS, tries) }
     }
     return this.#failure?.error
   }

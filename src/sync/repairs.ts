@@ -2,12 +2,12 @@
  * How often keys of a table were repaired of late. A key that somebody else keeps changing is repaired more and more
  * slowly, so that two programs do not fight at full speed.
  */
+import { backoffMs } from '../values/backoff.ts'
 
 /** A key that was repaired this often within WINDOW_MS is repaired more and more slowly. */
 const FREE_REPAIRS = 3
 const WINDOW_MS = 60_000
-const FIRST_WAIT_MS = 1000
-const LAST_WAIT_MS = 30_000
+const REPAIR_WAIT_MS = { firstMs: 1000, maxMs: 30_000 }
 
 interface Repaired {
   readonly count: number
@@ -29,7 +29,7 @@ export class Repairs {
     const { count, lastMs, waited } = this.#records.get(key) ?? { count: 0, lastMs: nowMs, waited: false }
     if (count >= FREE_REPAIRS && !waited) {
       this.#records.set(key, { count, lastMs, waited: true })
-      return { waitMs: Math.min(LAST_WAIT_MS, FIRST_WAIT_MS * 2 ** (count - FREE_REPAIRS)) }
+      return { waitMs: backoffMs(REPAIR_WAIT_MS, count - FREE_REPAIRS + 1) }
     }
     // Taken out first: a map keeps the place of a key that it has.
     this.#records.delete(key)

@@ -10,10 +10,10 @@ import { Repairs } from './repairs.ts'
 import { allDone, type Failure, type Repair, type Step } from './step.ts'
 import type { KernelTable } from './table.ts'
 import { noCounts } from './table-counts.ts'
+import { backoffMs } from '../values/backoff.ts'
 
-/** First and longest wait before a failed key is tried again, in milliseconds. */
-const RETRY_FIRST_MS = 500
-const RETRY_LAST_MS = 30_000
+/** The wait before a failed key is tried again. */
+const RETRY_MS = { firstMs: 500, maxMs: 30_000 }
 
 const NO_FAILURES: readonly Failure[] = []
 
@@ -245,7 +245,7 @@ export class TableSync<Item, Op> {
     // A key that failed already in this pass is not counted again.
     const isRepeated = this.#delayed.has(key)
     const attempts = Math.max(1, (this.#failed.get(key)?.attempts ?? 0) + (isRepeated ? 0 : 1))
-    const waitMs = Math.min(RETRY_LAST_MS, RETRY_FIRST_MS * 2 ** (attempts - 1))
+    const waitMs = backoffMs(RETRY_MS, attempts)
     const retryAtMs = nowMs + waitMs
     ops.forEach((op, index) => {
       const error = outcomes[from + index]

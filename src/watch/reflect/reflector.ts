@@ -9,7 +9,7 @@ import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
 import { CodedError } from '../../values/errors.ts'
 import type { ApiClient, ListPage } from '../api/api-client.ts'
 import { ApiError } from '../api/api-error.ts'
-import { Backoff } from './backoff.ts'
+import { Backoff } from '../../values/backoff.ts'
 import { pageQuery, streamingListQuery, watchQuery, wholeListQuery } from './list-queries.ts'
 import { ObjectStore } from './object-store.ts'
 import type { Selection } from '../objects/selection.ts'
@@ -84,11 +84,9 @@ export class Reflector {
       initialInactivityMs: times.initialInactivityMs ?? 30_000,
     }
     this.#ends = new WatchEnds(times.healthyMs ?? 30_000)
-    this.#backoff = new Backoff({
-      random,
-      ...(times.backoffFirstMs === undefined ? {} : { firstMs: times.backoffFirstMs }),
-      ...(times.backoffMaxMs === undefined ? {} : { maxMs: times.backoffMaxMs }),
-    })
+    // The limits of client-go's reflector.
+    const limits = { firstMs: times.backoffFirstMs ?? 800, maxMs: times.backoffMaxMs ?? 30_000 }
+    this.#backoff = new Backoff(limits, random)
     this.#store = new ObjectStore(options.kind, {
       problems: (subject, problems) => {
         if (!this.#closed) options.sink.problems(subject, problems)

@@ -1,30 +1,32 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { Backoff } from '../../../src/watch/reflect/backoff.ts'
+import { Backoff, backoffMs } from '../../src/values/backoff.ts'
 
-test('Backoff doubles from 0.8 s to 30 s', () => {
-  const backoff = new Backoff({ random: () => 0 })
+const LIMITS = { firstMs: 800, maxMs: 30_000 }
+
+test('Backoff doubles from the first wait to the longest', () => {
+  const backoff = new Backoff(LIMITS)
   assert.deepEqual(
     Array.from({ length: 8 }, () => backoff.next()),
     [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000],
   )
 })
 
-test('Backoff starts anew when told to', () => {
-  const backoff = new Backoff({ random: () => 0 })
+test('Backoff returns the first wait again after a reset', () => {
+  const backoff = new Backoff(LIMITS)
   backoff.next()
   backoff.next()
   backoff.reset()
   assert.equal(backoff.next(), 800)
 })
 
-test('Backoff stays between its step and twice that, and under its limit', () => {
+test('Backoff with jitter stays between the plain wait and twice that, and below the longest', () => {
   const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
   fc.assert(
     fc.property(fc.array(random, { minLength: 1, maxLength: 60 }), (numbers) => {
       let at = 0
-      const backoff = new Backoff({ random: () => numbers[at++] ?? 0 })
+      const backoff = new Backoff(LIMITS, () => numbers[at++] ?? 0)
       for (const index of numbers.keys()) {
         const delay = backoff.next()
         const step = Math.min(800 * 2 ** index, 30_000)
@@ -32,4 +34,9 @@ test('Backoff stays between its step and twice that, and under its limit', () =>
       }
     }),
   )
+})
+
+test('backoffMs counts failures from 1 and has no overflow', () => {
+  const waits = [1, 2, 3, 6, 7, 5000].map((failures) => backoffMs(LIMITS, failures))
+  assert.deepEqual(waits, [800, 1600, 3200, 25_600, 30_000, 30_000])
 })
