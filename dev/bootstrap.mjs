@@ -20,8 +20,8 @@ const programs = {
     file: 'dev/bench.ts',
     tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'gcc', '/usr/include/stdio.h', 'strace'],
   },
-  surfaces: { file: 'dev/surfaces.ts', tools: [] },
-  oracle: { file: 'dev/oracle.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
+  surfaces: { file: 'test/surfaces/main.ts', tools: [] },
+  oracle: { file: 'test/oracle/main.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
 }
 
 const [name = '', ...args] = process.argv.slice(2)

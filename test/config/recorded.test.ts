@@ -6,7 +6,7 @@ import { completeModes } from '../../src/config/complete.ts'
 import { checkConfiguration, decodeConfiguration } from '../../src/config/load.ts'
 import { toYaml } from '../../src/config/to-yaml.ts'
 import { toV1alpha1 } from '../../src/config/write.ts'
-import { readDeviations } from '../../dev/surfaces/deviations.ts'
+import { readDeviations } from '../surfaces/deviations.ts'
 import { recordingPath } from '../support/recordings.ts'
 
 const FOLDER = 'surfaces/config'

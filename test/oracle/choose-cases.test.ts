@@ -5,10 +5,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { chooseCases } from '../../dev/oracle/case-file.ts'
+import { chooseCases } from './case-file.ts'
 import { recordingPath } from '../support/recordings.ts'
 
-const COMMAND = join(import.meta.dirname, '../../dev/oracle.ts')
+const COMMAND = join(import.meta.dirname, 'main.ts')
 const CASES = recordingPath('cases')
 
 const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-cases-'))

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { type Deviation, judge, parseDeviations, readDeviations } from '../../dev/oracle/deviations.ts'
+import { type Deviation, judge, parseDeviations, readDeviations } from './deviations.ts'
 import { recordingPath } from '../support/recordings.ts'
 
 const WEIGHT: Deviation = { case: 'x', steps: [1], file: 'ipvs.txt', number: 16, instead: '@ 1\n-w 0\n+w 1\n' }

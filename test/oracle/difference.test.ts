@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { differenceOf } from '../../dev/oracle/difference.ts'
+import { differenceOf } from './difference.ts'
 
 /** Makes the second text of the first and the difference. */
 function applied(before: string, difference: string): string {

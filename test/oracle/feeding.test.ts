@@ -1,9 +1,9 @@
 /** What goes in: the merged configuration, and the objects of one step after the other. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Lists } from '../../dev/oracle/case-file.ts'
-import { merge } from '../../dev/oracle/merge.ts'
-import { ServedObjects } from '../../dev/oracle/objects.ts'
+import type { Lists } from './case-file.ts'
+import { merge } from './merge.ts'
+import { ServedObjects } from './objects.ts'
 import { ApiStore, type Json } from '../api-server/store.ts'
 
 describe('merge', () => {

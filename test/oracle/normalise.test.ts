@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { describe, it } from 'node:test'
-import { isStateFile, type StateFile } from '../../dev/oracle/files.ts'
+import { isStateFile, type StateFile } from './files.ts'
 import {
   normaliseAddresses,
   normaliseAnswers,
@@ -14,7 +14,7 @@ import {
   normaliseRecorded,
   normaliseRules,
   withoutKernelWide,
-} from '../../dev/oracle/normalise.ts'
+} from './normalise.ts'
 import { recordingPath } from '../support/recordings.ts'
 
 describe('normaliseIpvs', () => {

@@ -1,4 +1,4 @@
-/** The metrics port over HTTP: what recordings do not hold. Exact answers are replayed in dev/surfaces/http.ts. */
+/** The metrics port over HTTP: what recordings do not hold. Exact answers are replayed in test/surfaces/http.ts. */
 import { flagTexts } from '../../src/cli/flag-texts.ts'
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'

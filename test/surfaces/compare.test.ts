@@ -1,8 +1,8 @@
 /** The runner of recorded surfaces: what it compares, what it leaves out, and its list of deviations. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { mismatches, type Recorded } from '../../dev/surfaces/compare.ts'
-import { judge, readDeviations } from '../../dev/surfaces/deviations.ts'
+import { mismatches, type Recorded } from './compare.ts'
+import { judge, readDeviations } from './deviations.ts'
 
 const RECORDED: Recorded = { exit: 0, stdout: '', stderr: '', written: null }
 const OURS = { exit: 0, stdout: '', stderr: '', written: undefined }

@@ -5,11 +5,11 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
-import { readSurfaces } from '../../dev/surfaces/folder.ts'
+import { readSurfaces } from './folder.ts'
 import { recordingPath } from '../support/recordings.ts'
 
 const SURFACES = recordingPath('surfaces')
-const COMMAND = join(import.meta.dirname, '../../dev/surfaces.ts')
+const COMMAND = join(import.meta.dirname, 'main.ts')
 
 const folders: string[] = []
 afterEach(() => {

@@ -2,7 +2,7 @@
  * A case's configuration laid over the base configuration, as the recorder did it. Pure.
  * What could break: null deletes a field, a list replaces the whole list.
  */
-import { asObject, type Json } from '../../test/api-server/store.ts'
+import { asObject, type Json } from '../api-server/store.ts'
 import type { Mode } from './files.ts'
 
 /** Shorter than the recorder's 5 s: what is found only by looking is put right sooner. */

@@ -21,7 +21,7 @@ export interface Deviation {
   readonly instead: string
 }
 
-export const DEVIATIONS_FILE = join(import.meta.dirname, '../../test/oracle/deviations.yaml')
+export const DEVIATIONS_FILE = join(import.meta.dirname, 'deviations.yaml')
 
 /** Throws when the file is not of the form above. */
 export function parseDeviations(text: string): Deviation[] {

@@ -15,7 +15,7 @@ export interface SurfaceDeviation {
   readonly instead: string
 }
 
-export const DEVIATIONS_FILE = join(import.meta.dirname, '../../test/surfaces/deviations.yaml')
+export const DEVIATIONS_FILE = join(import.meta.dirname, 'deviations.yaml')
 
 /** Throws when the file is not of the form above. */
 export function readDeviations(): readonly SurfaceDeviation[] {

@@ -4,17 +4,17 @@
  */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { recordingPath } from '../test/support/recordings.ts'
-import { bundle } from './bundle.ts'
-import { CHOICE_VARIABLE, chosenKernel, describeKernel, type KernelChoice } from './kernel/choice.ts'
-import { runInKernel } from './kernel/run.ts'
-import { chooseCases } from './oracle/case-file.ts'
-import type { GuestTask } from './oracle/guest.ts'
-import { type OracleOptions, parseOracleOptions } from './oracle/options.ts'
-import { type CaseResult, formatCase } from './oracle/result.ts'
-import { endWithParent } from './parent.ts'
+import { recordingPath } from '../support/recordings.ts'
+import { bundle } from '../../dev/bundle.ts'
+import { CHOICE_VARIABLE, chosenKernel, describeKernel, type KernelChoice } from '../../dev/kernel/choice.ts'
+import { runInKernel } from '../../dev/kernel/run.ts'
+import { chooseCases } from './case-file.ts'
+import type { GuestTask } from './guest.ts'
+import { type OracleOptions, parseOracleOptions } from './options.ts'
+import { type CaseResult, formatCase } from './result.ts'
+import { endWithParent } from '../../dev/parent.ts'
 
-const ROOT = join(import.meta.dirname, '..')
+const ROOT = join(import.meta.dirname, '../..')
 const DEFAULT_CASES = recordingPath('cases')
 const RUN_MS = 30 * 60_000
 
@@ -84,7 +84,7 @@ async function runCases(
       ...output,
     }
     const code = await runInKernel(choice, {
-      command: [process.execPath, 'dev/oracle/guest.ts', JSON.stringify(task)],
+      command: [process.execPath, 'test/oracle/guest.ts', JSON.stringify(task)],
       cwd: ROOT,
       env: process.env,
       timeoutMs: RUN_MS,
@@ -93,7 +93,7 @@ async function runCases(
         const lines = (partial + chunk.toString()).split('\n')
         partial = lines.pop() ?? ''
         for (const line of lines) {
-          const result = JSON.parse(line) as CaseResult // written by oracle/guest.ts
+          const result = JSON.parse(line) as CaseResult // written by guest.ts
           results.push(result)
           for (const text of formatCase(result, verbose)) print(text)
         }

@@ -31,7 +31,7 @@ const needsOwnKernel = (name: string, { config }: CaseFile): boolean =>
 /** One more than processors: much of a case is waiting. */
 const WORKERS = Math.min(3, availableParallelism() + 1)
 
-const task = JSON.parse(process.argv[2] ?? '') as GuestTask // written by dev/oracle.ts
+const task = JSON.parse(process.argv[2] ?? '') as GuestTask // written by main.ts
 const stopped = new AbortController()
 process.once('SIGTERM', () => stopped.abort())
 

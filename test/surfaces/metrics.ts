@@ -7,8 +7,8 @@ import { metricsText, slisText } from '../../src/metrics/pages.ts'
 import { goNumber } from '../../src/metrics/page.ts'
 import { PROXY_IPTABLES } from '../../src/metrics/proxy-families.ts'
 import type { Family } from '../../src/metrics/family.ts'
-import { everythingCounted } from '../../test/support/counted.ts'
-import { bucketsOf, labelsOf, parseMetrics, type ParsedFamily } from '../../test/support/metrics-text.ts'
+import { everythingCounted } from '../support/counted.ts'
+import { bucketsOf, labelsOf, parseMetrics, type ParsedFamily } from '../support/metrics-text.ts'
 import type { Recordings, SurfaceCase } from './surface-case.ts'
 
 interface Recorded {

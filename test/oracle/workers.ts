@@ -6,7 +6,7 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
-import { inNamespaces } from '../kernel/host.ts'
+import { inNamespaces } from '../../dev/kernel/host.ts'
 import type { CaseResult } from './result.ts'
 import type { CaseSetting, CaseTask } from './run-case.ts'
 

@@ -7,7 +7,7 @@ import { execFile, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { bundle } from '../bundle.ts'
+import { bundle } from '../../dev/bundle.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 /** A start that is going to fail has failed by then. */

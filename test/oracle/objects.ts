@@ -3,7 +3,7 @@
  * What could break: an object that was deleted and made again has another uid, and must be seen to go.
  */
 import type { ObjectKind } from '../../src/service/objects.ts'
-import { type ApiStore, asObject, type Json, KIND_NAME } from '../../test/api-server/store.ts'
+import { type ApiStore, asObject, type Json, KIND_NAME } from '../api-server/store.ts'
 import type { Lists, Step } from './case-file.ts'
 
 const LIST_OF: Readonly<Record<ObjectKind, keyof Lists>> = {
