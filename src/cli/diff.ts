@@ -18,7 +18,6 @@ export async function diff(flags: FlagValues): Promise<number> {
   const proxy = await Proxy.prepare({
     configuration: settings.configuration,
     nodeName: settings.nodeName,
-    drainDeadlineMs: undefined,
     log,
     virtualIps,
     openSource,

@@ -101,7 +101,6 @@ async function serve(
     needsNode,
     // One pass is over before anybody could have come.
     ...(flags.once === true ? { nodeWaits: { addressesMs: 0, podCidrsMs: 0 } } : {}),
-    drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
     log,
     events,
     virtualIps,

@@ -12,7 +12,6 @@ import type { ProxyHealth } from './proxy-health.ts'
 export interface ProxyOptions {
   readonly configuration: KubeProxyConfiguration
   readonly nodeName: string
-  readonly drainDeadlineMs: number | undefined
   readonly log: Log
   readonly events?: Events
   /** Absent: Services may have any externalIPs and load-balancer addresses. */

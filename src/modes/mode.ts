@@ -30,7 +30,6 @@ export interface ModeOptions {
   /** As it is in force now; what is not live is taken from it once. */
   readonly configuration: () => KubeProxyConfiguration
   readonly nodeName: string
-  readonly drainDeadlineMs: number | undefined
   readonly problems: ProblemLog
   readonly log: Log
   readonly now: Clock

@@ -51,7 +51,6 @@ describe('metrics of iptables mode', () => {
     proxy = await Proxy.start({
       configuration: { ...configuration, iptables: { ...configuration.iptables, minSyncPeriodMs: 0 } },
       nodeName: 'node0',
-      drainDeadlineMs: undefined,
       log: recordingLog(),
       openSource: (into) => {
         sink = into

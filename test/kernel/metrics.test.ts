@@ -57,9 +57,12 @@ before(async () => {
   await once(server, 'listening')
   const configuration = defaultConfiguration()
   proxy = await Proxy.start({
-    configuration: { ...configuration, ipvs: { ...configuration.ipvs, syncPeriodMs: 1000, minSyncPeriodMs: 0 } },
+    configuration: {
+      ...configuration,
+      ipvs: { ...configuration.ipvs, syncPeriodMs: 1000, minSyncPeriodMs: 0 },
+      kubeIPVS: { ...configuration.kubeIPVS, drainDeadlineMs: 500 },
+    },
     nodeName: 'node0',
-    drainDeadlineMs: 500,
     log,
     openSource: (into) => {
       sink = into

@@ -214,11 +214,13 @@ export class IptablesMode implements Mode {
   }
 
   async #removeLeftovers(): Promise<void> {
-    const { configuration, drainDeadlineMs, now, log } = this.#options
+    const { now, log } = this.#options
+    const { ipvs, kubeIPVS } = this.#options.configuration()
     const { signal } = this.#abort
     const { hasIpvsLeftovers, removeIpvsLeftovers } = await import('../leftovers/ipvs-tables.ts')
     if (!(await hasIpvsLeftovers(this.rtnetlink, signal).catch(() => false))) return
-    const excluded = configuration().ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
+    const excluded = ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
+    const drainDeadlineMs = kubeIPVS.drainDeadlineMs || undefined
     await removeIpvsLeftovers({ families: ipFamilies(), excluded, drainDeadlineMs, now, log, signal })
   }
 

@@ -31,7 +31,7 @@ export class IpvsMode implements Mode {
   }
 
   private constructor(options: ModeOptions, kernel: Kernel) {
-    const { nodeName, drainDeadlineMs, log, now, onRulesPassed, onReady, onFlowsRemoved } = options
+    const { nodeName, log, now, onRulesPassed, onReady, onFlowsRemoved } = options
     const configuration = options.configuration()
     const { families } = kernel
     this.#options = options
@@ -55,7 +55,7 @@ export class IpvsMode implements Mode {
       conntrack: kernel.ipvs.conntrack,
       scheduler: configuration.ipvs.scheduler || 'rr',
       families,
-      drainDeadlineMs,
+      drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
       now,
       onFlowsRemoved,
       log,
