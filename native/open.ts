@@ -3,7 +3,8 @@
  * What could break: requests and notifications never share a socket; an overrun of one must not lose the other's replies.
  */
 import { NetlinkConnection } from '../src/netlink/connection.ts'
-import { NETLINK_ROUTE } from '../src/netlink/constants.ts'
+import { NETLINK_NETFILTER, NETLINK_ROUTE } from '../src/netlink/constants.ts'
+import { KernelError } from '../src/netlink/errors.ts'
 import { RtnetlinkConnection } from '../src/netlink/rtnetlink.ts'
 import { type RtnetlinkEvent, RtnetlinkEvents } from '../src/netlink/rtnetlink-events.ts'
 import type { Transport } from '../src/netlink/transport.ts'
@@ -18,6 +19,21 @@ export function openNetlinkConnection(
     NetlinkSocket.open(protocol, options),
     options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs },
   )
+}
+
+/** A connection to the parts of netfilter (nfnetlink). Throws KernelError EPROTONOSUPPORT when the kernel has no nfnetlink. */
+export function openNetfilter(options: { readonly timeoutMs?: number } = {}): NetlinkConnection {
+  return openNetlinkConnection(NETLINK_NETFILTER, options)
+}
+
+/** `openNetfilter`, or undefined when the kernel has no nfnetlink. */
+export function findNetfilter(): NetlinkConnection | undefined {
+  try {
+    return openNetfilter()
+  } catch (error) {
+    if (error instanceof KernelError && error.code === 'EPROTONOSUPPORT') return undefined
+    throw error
+  }
 }
 
 /** A connection for links, addresses and routes. */

@@ -3,19 +3,17 @@
  * time, which costs the same whatever else there is; iptables-save would read all of them. Both programs name chains alike, after
  * the Service port and after the endpoint, so the names in a chain's rules tell where it leads.
  */
-import { openNetlinkConnection } from '../../native/open.ts'
+import { openNetfilter } from '../../native/open.ts'
 import { chainHash, endpointChain, serviceChain } from '../../src/modes/iptables/chains/service-chain-names.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import type { NetlinkConnection } from '../../src/netlink/connection.ts'
-import { NETLINK_NETFILTER, NLM_F_DUMP } from '../../src/netlink/constants.ts'
+import { NLM_F_DUMP } from '../../src/netlink/constants.ts'
 import { KernelError } from '../../src/netlink/errors.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
-import { FAMILY_NUMBER } from '../../src/values/protocol.ts'
+import { beginNetfilter, NFNL_SUBSYS } from '../../src/netlink/nfnetlink-codec.ts'
 import { type Expected, sameSet, type SeenTable } from './table-view.ts'
 
-// linux/netfilter/nfnetlink.h and nf_tables.h
-const NFNL_SUBSYS_NFTABLES = 10
-const NFGENMSG_BYTES = 4
+// linux/netfilter/nf_tables.h
 const NFT_MSG_GETRULE = 7
 const NFTA_RULE_TABLE = 1
 const NFTA_RULE_CHAIN = 2
@@ -24,7 +22,7 @@ const NFTA_RULE_CHAIN = 2
 const SERVICES_CHAIN = 'KUBE-SERVICES'
 
 export class IptablesTable implements SeenTable {
-  readonly #netlink: NetlinkConnection = openNetlinkConnection(NETLINK_NETFILTER, { timeoutMs: 60_000 })
+  readonly #netlink: NetlinkConnection = openNetfilter({ timeoutMs: 60_000 })
 
   close(): void {
     this.#netlink.close()
@@ -50,10 +48,7 @@ export class IptablesTable implements SeenTable {
   /** Names of the chains with this prefix that the rules of a chain jump to; none when the chain is not there. */
   async #jumps(chain: string, prefix: string): Promise<Set<string>> {
     const request = new MessageBatch(256)
-    const at = request
-      .begin((NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETRULE, NLM_F_DUMP, 'NFT_MSG_GETRULE')
-      .header(NFGENMSG_BYTES)
-    request.setU8(at, FAMILY_NUMBER.IPv4)
+    beginNetfilter(request, NFNL_SUBSYS.NFTABLES, NFT_MSG_GETRULE, NLM_F_DUMP, 'NFT_MSG_GETRULE', 'IPv4')
     request.string(NFTA_RULE_TABLE, 'nat')
     request.string(NFTA_RULE_CHAIN, chain)
     request.end()

@@ -4,12 +4,6 @@
  * net/netfilter/nf_internals.h, an interface since Linux 5.8.
  */
 
-// linux/netfilter/nfnetlink.h
-export const NFNL_SUBSYS_CTNETLINK = 1
-/** struct nfgenmsg: family, version, res_id (big endian) */
-export const NFGENMSG_BYTES = 4
-export const NFNETLINK_V0 = 0
-
 /** enum cntl_msg_types */
 export const IPCTNL_MSG_CT_NEW = 0
 export const IPCTNL_MSG_CT_GET = 1

@@ -3,13 +3,14 @@
  * What could break: IPCTNL_MSG_CT_DELETE without CTA_TUPLE_ORIG empties the whole table, so it is written in one place, and
  * the tuple is the first thing that place writes.
  */
-import { AttributeCursor } from '../netlink/attributes.ts'
+import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
 import { netlinkError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
+import { beginNetfilter, netfilterAttributes, netfilterFamily, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import { familyOf, readAddress, writeAddress } from '../values/address.ts'
-import { FAMILY_NUMBER, IP_FAMILIES, type IpFamily, PROTOCOL_NUMBER, type Protocol } from '../values/protocol.ts'
+import { type IpFamily, PROTOCOL_NUMBER, type Protocol } from '../values/protocol.ts'
 import * as ct from './codec-constants.ts'
 import type { Flow, FlowFilter, FlowTuple, TableSize } from './types.ts'
 
@@ -21,22 +22,11 @@ const PROTOCOL_OF: ReadonlyMap<number, Protocol> = new Map(
   (['tcp', 'udp', 'sctp'] as const).map((protocol) => [PROTOCOL_NUMBER[protocol], protocol]),
 )
 
-/** Starts a message of the conntrack subsystem. */
-function beginConntrack(
-  batch: MessageBatch,
-  message: number,
-  flags: number,
-  operation: string,
-  family: IpFamily | undefined,
-): void {
-  const at = batch.begin((ct.NFNL_SUBSYS_CTNETLINK << 8) | message, flags, operation).header(ct.NFGENMSG_BYTES)
-  batch.setU8(at, family === undefined ? 0 : FAMILY_NUMBER[family])
-  batch.setU8(at + 1, ct.NFNETLINK_V0)
-}
+const { CTNETLINK } = NFNL_SUBSYS
 
 /** IPCTNL_MSG_CT_GET_STATS: how many flows there are and may be. */
 export function encodeTableSize(batch: MessageBatch): void {
-  beginConntrack(batch, ct.IPCTNL_MSG_CT_GET_STATS, 0, 'IPCTNL_MSG_CT_GET_STATS', undefined)
+  beginNetfilter(batch, CTNETLINK, ct.IPCTNL_MSG_CT_GET_STATS, 0, 'IPCTNL_MSG_CT_GET_STATS')
   batch.end()
 }
 
@@ -48,7 +38,7 @@ export function encodeTableSize(batch: MessageBatch): void {
 export function encodeDumpFlows(batch: MessageBatch, filter: FlowFilter): void {
   const { family, protocol, destination, destinationPort } = filter
   let flags = ct.CTA_FILTER_F_CTA_PROTO_NUM
-  beginConntrack(batch, ct.IPCTNL_MSG_CT_GET, NLM_F_DUMP, 'IPCTNL_MSG_CT_GET', family)
+  beginNetfilter(batch, CTNETLINK, ct.IPCTNL_MSG_CT_GET, NLM_F_DUMP, 'IPCTNL_MSG_CT_GET', family)
   const tuple = batch.nest(ct.CTA_TUPLE_ORIG)
   if (destination !== undefined && family === 'IPv4') {
     flags |= ct.CTA_FILTER_F_CTA_IP_DST
@@ -83,7 +73,7 @@ export function passes(flow: Flow, filter: FlowFilter): boolean {
 /** IPCTNL_MSG_CT_DELETE of just this flow; ENOENT when it is gone, or when another one has taken its place. */
 export function encodeDeleteFlow(batch: MessageBatch, flow: Flow): void {
   const { family, protocol, original, zone, id } = flow
-  beginConntrack(batch, ct.IPCTNL_MSG_CT_DELETE, 0, 'IPCTNL_MSG_CT_DELETE', family)
+  beginNetfilter(batch, CTNETLINK, ct.IPCTNL_MSG_CT_DELETE, 0, 'IPCTNL_MSG_CT_DELETE', family)
   const tuple = batch.nest(ct.CTA_TUPLE_ORIG)
   const ip = batch.nest(ct.CTA_TUPLE_IP)
   encodeAddress(batch, SOURCE[family], original.source, family)
@@ -109,8 +99,8 @@ function encodeAddress(batch: MessageBatch, type: number, text: string, family: 
 
 /** Reads IPCTNL_MSG_CT_NEW, a line of a dump; undefined for a flow of another family or protocol than those we know. */
 export function decodeFlow(message: ReceivedMessage): Flow | undefined {
-  const attributes = attributesOf(message, ct.IPCTNL_MSG_CT_NEW)
-  const family = IP_FAMILIES.find((one) => FAMILY_NUMBER[one] === message.bytes[message.start])
+  const attributes = netfilterAttributes(message, CTNETLINK, ct.IPCTNL_MSG_CT_NEW, 'IPCTNL_MSG_CT_NEW')
+  const family = netfilterFamily(message)
   if (family === undefined) return undefined
   let original: DecodedTuple | undefined
   let reply: DecodedTuple | undefined
@@ -168,7 +158,7 @@ function decodeAddress(attribute: AttributeCursor, family: IpFamily): string {
 
 /** Reads the answer to IPCTNL_MSG_CT_GET_STATS. */
 export function decodeTableSize(message: ReceivedMessage): TableSize {
-  const attributes = attributesOf(message, ct.IPCTNL_MSG_CT_GET_STATS)
+  const attributes = netfilterAttributes(message, CTNETLINK, ct.IPCTNL_MSG_CT_GET_STATS, 'IPCTNL_MSG_CT_GET_STATS')
   let flows: number | undefined
   let limit: number | undefined
   while (attributes.next()) {
@@ -177,14 +167,6 @@ export function decodeTableSize(message: ReceivedMessage): TableSize {
   }
   if (flows === undefined) throw incomplete()
   return { flows, limit }
-}
-
-function attributesOf({ type, bytes, start, end }: ReceivedMessage, expected: number): AttributeCursor {
-  if (type !== ((ct.NFNL_SUBSYS_CTNETLINK << 8) | expected))
-    throw netlinkError('netlink-malformed', `message type ${type} instead of one of conntrack`)
-  if (end - start < ct.NFGENMSG_BYTES)
-    throw netlinkError('netlink-malformed', `conntrack message of ${end - start} bytes`)
-  return new AttributeCursor(bytes, start + ct.NFGENMSG_BYTES, end)
 }
 
 function incomplete(): Error {

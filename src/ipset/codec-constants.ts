@@ -1,14 +1,8 @@
 /**
- * Numbers of linux/netfilter/ipset/ip_set.h (with ip_set_hash.h, ip_set_bitmap.h) and linux/netfilter/nfnetlink.h.
+ * Numbers of linux/netfilter/ipset/ip_set.h, ip_set_hash.h and ip_set_bitmap.h.
  * What could break: these are wire values. Attribute numbers are used twice: at command level and inside DATA.
  */
 import type { SetType } from './catalogue.ts'
-
-// linux/netfilter/nfnetlink.h
-export const NFNL_SUBSYS_IPSET = 6
-/** struct nfgenmsg: family, version, res_id (big endian) */
-export const NFGENMSG_BYTES = 4
-export const NFNETLINK_V0 = 0
 
 /** IPSET_PROTOCOL: what this program speaks; kernels since 4.20 do. */
 export const IPSET_PROTOCOL = 7

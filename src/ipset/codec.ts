@@ -4,11 +4,12 @@
  * What could break: numbers inside DATA are big endian and must carry NLA_F_NET_BYTEORDER, or the kernel answers
  * IPSET_ERR_PROTOCOL; LINENO is in host order.
  */
-import { AttributeCursor } from '../netlink/attributes.ts'
+import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
 import { NLA_F_NET_BYTEORDER, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL } from '../netlink/constants.ts'
 import { netlinkError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
+import { beginNetfilter, netfilterAttributes, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
 import { HASH_SIZE, type SetName, type SetType } from './catalogue.ts'
 import {
@@ -22,9 +23,6 @@ import {
   IPSET_FLAG_WITH_SKBINFO,
   IPSET_PROTOCOL,
   type IpsetCommand,
-  NFGENMSG_BYTES,
-  NFNETLINK_V0,
-  NFNL_SUBSYS_IPSET,
   REVISION,
 } from './codec-constants.ts'
 import type { ListedSet, SetParameters } from './types.ts'
@@ -33,10 +31,7 @@ const NFPROTO_UNSPEC = 0
 
 /** Starts a message of the ipset subsystem. `IPSET_CMD_…` is its name in errors. */
 export function beginIpset(batch: MessageBatch, command: IpsetCommand, family: IpFamily | undefined, flags = 0): void {
-  const type = (NFNL_SUBSYS_IPSET << 8) | IPSET_CMD[command]
-  const at = batch.begin(type, flags, OPERATION[command]).header(NFGENMSG_BYTES)
-  batch.setU8(at, family === undefined ? NFPROTO_UNSPEC : FAMILY_NUMBER[family])
-  batch.setU8(at + 1, NFNETLINK_V0)
+  beginNetfilter(batch, NFNL_SUBSYS.IPSET, IPSET_CMD[command], flags, OPERATION[command], family)
   batch.u8(IPSET_ATTR.PROTOCOL, IPSET_PROTOCOL)
 }
 
@@ -123,12 +118,7 @@ export function encodeType(batch: MessageBatch, type: SetType, family: IpFamily 
 
 /** Attributes of a reply; `netlink-malformed` for any other message. */
 export function ipsetAttributes(message: ReceivedMessage, command: IpsetCommand): AttributeCursor {
-  const { bytes, start, end, type } = message
-  if (type !== ((NFNL_SUBSYS_IPSET << 8) | IPSET_CMD[command]))
-    throw netlinkError('netlink-malformed', `message type ${type} instead of ${OPERATION[command]}`)
-  if (end - start < NFGENMSG_BYTES)
-    throw netlinkError('netlink-malformed', `${OPERATION[command]} of ${end - start} bytes`)
-  return new AttributeCursor(bytes, start + NFGENMSG_BYTES, end)
+  return netfilterAttributes(message, NFNL_SUBSYS.IPSET, IPSET_CMD[command], OPERATION[command])
 }
 
 /** Lowest and highest number of something the kernel supports. */

@@ -4,7 +4,8 @@
  * What could break: a name is at most 31 bytes; to a longer one the kernel answers EINVAL, as if it had no nft_compat.
  */
 import type { MessageBatch } from '../netlink/batch.ts'
-import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
+import { beginNetfilter, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
+import type { IpFamily } from '../values/protocol.ts'
 
 /** A match (`-m NAME`) or target (`-j NAME`) of x_tables. */
 export interface Extension {
@@ -12,9 +13,7 @@ export interface Extension {
   readonly name: string
 }
 
-// linux/netfilter/nfnetlink.h and nf_tables_compat.h
-const NFNL_SUBSYS_NFT_COMPAT = 11
-const NFGENMSG_BYTES = 4
+// linux/netfilter/nf_tables_compat.h
 const NFNL_MSG_COMPAT_GET = 0
 const NFTA_COMPAT_NAME = 1
 const NFTA_COMPAT_REV = 2
@@ -26,9 +25,7 @@ const TYPE_NUMBER: Readonly<Record<Extension['kind'], number>> = { match: 0, tar
  * kernel has no nft_compat.
  */
 export function encodeGetExtension(batch: MessageBatch, { kind, name }: Extension, family: IpFamily): void {
-  const type = (NFNL_SUBSYS_NFT_COMPAT << 8) | NFNL_MSG_COMPAT_GET
-  const at = batch.begin(type, 0, 'NFNL_MSG_COMPAT_GET').header(NFGENMSG_BYTES)
-  batch.setU8(at, FAMILY_NUMBER[family])
+  beginNetfilter(batch, NFNL_SUBSYS.NFT_COMPAT, NFNL_MSG_COMPAT_GET, 0, 'NFNL_MSG_COMPAT_GET', family)
   batch.string(NFTA_COMPAT_NAME, name)
   batch.u32be(NFTA_COMPAT_REV, 0)
   batch.u32be(NFTA_COMPAT_TYPE, TYPE_NUMBER[kind])

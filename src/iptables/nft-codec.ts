@@ -3,14 +3,12 @@
  * What could break: iptables-nft keeps its rules in tables of the families ip and ip6; a table of the family inet that
  * has the same name is another table.
  */
-import { AttributeCursor } from '../netlink/attributes.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import { FAMILY_NUMBER, IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
+import { netfilterAttributes, netfilterFamily, netfilterMessage, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
+import type { IpFamily } from '../values/protocol.ts'
 
-/** linux/netfilter/nfnetlink.h: multicast group and subsystem of nf_tables; struct nfgenmsg is 4 bytes. */
+/** Multicast group of nf_tables (linux/netfilter/nfnetlink.h). */
 export const NFNLGRP_NFTABLES = 7
-const NFNL_SUBSYS_NFTABLES = 10
-const NFGENMSG_BYTES = 4
 
 /** enum nf_tables_msg_types of linux/netfilter/nf_tables.h */
 const NFT_MSG_DELTABLE = 2
@@ -47,14 +45,13 @@ const KINDS: Readonly<Record<number, { readonly kind: NftChangeKind; readonly ch
 
 /** Reads an announcement; undefined for one about sets, generations, other families and the like. */
 export function decodeNftChange(message: ReceivedMessage): NftChange | undefined {
-  const { type, bytes, start, end } = message
-  const what = type >> 8 === NFNL_SUBSYS_NFTABLES ? KINDS[type & 0xff] : undefined
-  if (what === undefined || end - start < NFGENMSG_BYTES) return undefined
-  const family = IP_FAMILIES.find((one) => FAMILY_NUMBER[one] === bytes[start])
-  if (family === undefined) return undefined
+  const number = netfilterMessage(message, NFNL_SUBSYS.NFTABLES)
+  const what = number === undefined ? undefined : KINDS[number]
+  const family = netfilterFamily(message)
+  if (number === undefined || what === undefined || family === undefined) return undefined
   let table = ''
   let chain = ''
-  const attributes = new AttributeCursor(bytes, start + NFGENMSG_BYTES, end)
+  const attributes = netfilterAttributes(message, NFNL_SUBSYS.NFTABLES, number, what.kind)
   while (attributes.next()) {
     if (attributes.type === NFTA_TABLE) table = attributes.string()
     else if (attributes.type === what.chainAttribute) chain = attributes.string()

@@ -6,12 +6,9 @@
 import { MessageBatch } from '../netlink/batch.ts'
 import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { NLM_F_CREATE } from '../netlink/constants.ts'
-import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
+import { beginNetfilter, encodeBatchBegin, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
+import type { IpFamily } from '../values/protocol.ts'
 
-// linux/netfilter/nfnetlink.h
-const NFNL_MSG_BATCH_BEGIN = 0x10
-const NFNL_SUBSYS_NFTABLES = 10
-const NFGENMSG_BYTES = 4
 // linux/netfilter/nf_tables.h
 const NFT_MSG_NEWTABLE = 0
 const NFT_MSG_NEWCHAIN = 3
@@ -61,7 +58,7 @@ export async function nftFamilies(
   options: CallOptions = {},
 ): Promise<readonly IpFamily[]> {
   const batch = new MessageBatch(128)
-  beginTrial(batch)
+  encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
   // A table without a name: EINVAL, but only where the family is known.
   for (const family of families) {
     beginNft(batch, NFT_MSG_NEWTABLE, 'NFT_MSG_NEWTABLE', family)
@@ -77,7 +74,7 @@ export async function nftFamilies(
 
 /** A table that sees no packets and a nat chain in it, without an end. */
 export function encodeTrial(batch: MessageBatch, family: IpFamily): void {
-  beginTrial(batch)
+  encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
   beginNft(batch, NFT_MSG_NEWTABLE, 'NFT_MSG_NEWTABLE', family)
   batch.string(NFTA_TABLE_NAME, TABLE)
   batch.u32be(NFTA_TABLE_FLAGS, NFT_TABLE_F_DORMANT)
@@ -94,14 +91,6 @@ export function encodeTrial(batch: MessageBatch, family: IpFamily): void {
   batch.end()
 }
 
-function beginTrial(batch: MessageBatch): void {
-  const begin = batch.begin(NFNL_MSG_BATCH_BEGIN, 0, 'NFNL_MSG_BATCH_BEGIN').header(NFGENMSG_BYTES)
-  // res_id, big endian: which subsystem the batch is for.
-  batch.setU8(begin + 3, NFNL_SUBSYS_NFTABLES)
-  batch.end()
-}
-
 function beginNft(batch: MessageBatch, message: number, operation: string, family: IpFamily): void {
-  const at = batch.begin((NFNL_SUBSYS_NFTABLES << 8) | message, NLM_F_CREATE, operation).header(NFGENMSG_BYTES)
-  batch.setU8(at, FAMILY_NUMBER[family])
+  beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, message, NLM_F_CREATE, operation, family)
 }

@@ -1,9 +1,7 @@
 /** The iptables programs of the back end that this node uses and whose kernel part works. Looking changes nothing. */
-import { openNetlinkConnection } from '../../native/open.ts'
+import { findNetfilter } from '../../native/open.ts'
 import { everywhere, missingForNft } from '../iptables/nft-missing.ts'
-import { NETLINK_NETFILTER } from '../netlink/constants.ts'
 import { chooseIptables, type IptablesChoice } from '../node/iptables-choice.ts'
-import { CodedError } from '../values/errors.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 
 /**
@@ -20,16 +18,11 @@ export async function chooseBackEnd(
 }
 
 async function missing(families: readonly IpFamily[], signal: AbortSignal): Promise<UnusableFamilies> {
+  const netlink = findNetfilter()
+  if (netlink === undefined) return everywhere(families, 'the kernel has no nfnetlink')
   try {
-    const netlink = openNetlinkConnection(NETLINK_NETFILTER)
-    try {
-      return await missingForNft(netlink, families, { signal })
-    } finally {
-      netlink.close()
-    }
-  } catch (error) {
-    if (error instanceof CodedError && error.code === 'EPROTONOSUPPORT')
-      return everywhere(families, 'the kernel has no nfnetlink')
-    throw error
+    return await missingForNft(netlink, families, { signal })
+  } finally {
+    netlink.close()
   }
 }

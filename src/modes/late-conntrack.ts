@@ -3,9 +3,8 @@
  * ctnetlink does without.
  * What could break: a connection that could not be opened is tried again at the next need.
  */
-import { openNetlinkConnection } from '../../native/open.ts'
+import { openNetfilter } from '../../native/open.ts'
 import { ConntrackConnection, type FlowTable } from '../conntrack/connection.ts'
-import { NETLINK_NETFILTER } from '../netlink/constants.ts'
 
 export class LateConntrack implements FlowTable {
   #opening: Promise<ConntrackConnection> | undefined
@@ -32,7 +31,7 @@ export class LateConntrack implements FlowTable {
 
   async #tryOpening(): Promise<ConntrackConnection> {
     try {
-      return await ConntrackConnection.open(openNetlinkConnection(NETLINK_NETFILTER))
+      return await ConntrackConnection.open(openNetfilter())
     } catch (error) {
       this.#opening = undefined
       throw error

@@ -7,15 +7,13 @@
 import { MessageBatch } from './batch.ts'
 import type { CallOptions, NetlinkConnection } from './connection.ts'
 import { KernelError } from './errors.ts'
+import { beginNetfilter, NFNL_SUBSYS } from './nfnetlink-codec.ts'
 
-/** Subsystems (NFNL_SUBSYS_* of linux/netfilter/nfnetlink.h), each with a message that asks for a few numbers. */
+/** For each subsystem a message that asks for a few numbers. */
 const QUESTIONS = {
-  nf_tables: { subsystem: 10, message: 16, operation: 'NFT_MSG_GETGEN' },
-  ctnetlink: { subsystem: 1, message: 5, operation: 'IPCTNL_MSG_CT_GET_STATS' },
+  nf_tables: { subsystem: NFNL_SUBSYS.NFTABLES, message: 16, operation: 'NFT_MSG_GETGEN' },
+  ctnetlink: { subsystem: NFNL_SUBSYS.CTNETLINK, message: 5, operation: 'IPCTNL_MSG_CT_GET_STATS' },
 } as const
-
-/** struct nfgenmsg */
-const NFGENMSG_BYTES = 4
 
 /** `netlink` is of NETLINK_NETFILTER. Rejects with any other refusal of the kernel (EPERM). */
 export async function hasSubsystem(
@@ -25,7 +23,7 @@ export async function hasSubsystem(
 ): Promise<boolean> {
   const { subsystem, message, operation } = QUESTIONS[part]
   const request = new MessageBatch(64)
-  request.begin((subsystem << 8) | message, 0, operation).header(NFGENMSG_BYTES)
+  beginNetfilter(request, subsystem, message, 0, operation)
   request.end()
   try {
     return await netlink.request(request, () => true, options)

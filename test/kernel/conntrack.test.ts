@@ -6,12 +6,11 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { openNetlinkConnection } from '../../native/open.ts'
+import { openNetfilter } from '../../native/open.ts'
 import { ConntrackConnection } from '../../src/conntrack/connection.ts'
 import { StaleFlows } from '../../src/conntrack/stale-flows.ts'
 import type { Flow, FlowFilter } from '../../src/conntrack/types.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
-import { NETLINK_NETFILTER } from '../../src/netlink/constants.ts'
 import { conntrackSettings } from '../../src/node/conntrack-settings.ts'
 import { applySysctls, ipvsSysctls } from '../../src/node/sysctl.ts'
 import { formatEndpoint } from '../../src/values/address.ts'
@@ -54,7 +53,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
   let world: UdpWorld
   before(async () => {
     world = await UdpWorld.start()
-    conntrack = await ConntrackConnection.open(openNetlinkConnection(NETLINK_NETFILTER))
+    conntrack = await ConntrackConnection.open(openNetfilter())
   })
   beforeEach(() => {
     // Flows of gone real servers are ours to remove here, not those of IPVS.

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
-import { openNetlinkConnection } from '../../native/open.ts'
+import { openNetfilter } from '../../native/open.ts'
 import { type AuditedMirror, auditSets } from '../../src/ipset/audit.ts'
 import { CATALOGUE, definitionOf, type SetDefinition, setName } from '../../src/ipset/catalogue.ts'
 import { IpsetConnection } from '../../src/ipset/connection.ts'
@@ -19,7 +19,6 @@ import {
   type SetOperation,
   type SetParameters,
 } from '../../src/ipset/types.ts'
-import { NETLINK_NETFILTER } from '../../src/netlink/constants.ts'
 import { CpuBudget } from '../../src/sync/cpu-budget.ts'
 import { Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
@@ -113,7 +112,7 @@ function many(count: number, port = 80): string[] {
 describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
   let ipset: IpsetConnection
   before(async () => {
-    ipset = await IpsetConnection.open(openNetlinkConnection(NETLINK_NETFILTER))
+    ipset = await IpsetConnection.open(openNetfilter())
   })
   beforeEach(() => {
     sh(`${iptables} -F 2>/dev/null; ipset destroy`)

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { describe, it, test } from 'node:test'
-import { openNetlinkConnection, openNetlinkGroups } from '../../native/open.ts'
+import { openNetfilter, openNetlinkGroups } from '../../native/open.ts'
 import { chooseBackEnd } from '../../src/modes/iptables-back-end.ts'
 import { IPVS_MODE } from '../../src/iptables/layout.ts'
 import { NFNLGRP_NFTABLES } from '../../src/iptables/nft-codec.ts'
@@ -26,7 +26,7 @@ import { isMet, needs } from './needs.ts'
 const signal = AbortSignal.timeout(deadline(60_000))
 
 async function missing(): Promise<UnusableFamilies> {
-  const netlink = openNetlinkConnection(NETLINK_NETFILTER)
+  const netlink = openNetfilter()
   try {
     return await missingForNft(netlink, IP_FAMILIES, { signal })
   } finally {

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, describe, it } from 'node:test'
-import { openNetlinkConnection, openNetlinkGroups } from '../../native/open.ts'
+import { openNetfilter, openNetlinkConnection, openNetlinkGroups } from '../../native/open.ts'
 import { KernelQuestions } from '../../src/modes/ipvs/kernel-questions.ts'
 import { checkNode } from '../../src/modes/ipvs/node-check.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
@@ -143,7 +143,7 @@ describe('the start check', () => {
 
 describe('tryNftFamily', () => {
   it('agrees with iptables-nft, makes nothing and announces nothing', async () => {
-    const netlink = openNetlinkConnection(NETLINK_NETFILTER)
+    const netlink = openNetfilter()
     const announcements = openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES])
     try {
       assert.equal(await hasSubsystem(netlink, 'nf_tables', { signal }), true)

@@ -2,18 +2,16 @@
  * Counters of the kernel that rules add to (nfacct): made where they are missing, never reset or deleted.
  * What could break: a rule that names a counter which is not there is refused, and with it all rules of its table.
  */
-import { AttributeCursor } from '../../netlink/attributes.ts'
 import { MessageBatch } from '../../netlink/batch.ts'
 import type { CallOptions, NetlinkConnection } from '../../netlink/connection.ts'
 import { NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL } from '../../netlink/constants.ts'
+import { beginNetfilter, netfilterAttributes, NFNL_SUBSYS } from '../../netlink/nfnetlink-codec.ts'
 
-// linux/netfilter/nfnetlink.h and nfnetlink_acct.h
-const NFNL_SUBSYS_ACCT = 7
+// linux/netfilter/nfnetlink_acct.h
 const NFNL_MSG_ACCT_NEW = 0
 const NFNL_MSG_ACCT_GET = 1
 const NFACCT_NAME = 1
 const NFACCT_PKTS = 2
-const NFGENMSG_BYTES = 4
 
 /** Makes a counter unless it is there. Resolves to whether it is there now. `netlink` is of NETLINK_NETFILTER. */
 export async function ensureCounter(
@@ -22,8 +20,7 @@ export async function ensureCounter(
   options: CallOptions = {},
 ): Promise<boolean> {
   const batch = new MessageBatch(64)
-  const type = (NFNL_SUBSYS_ACCT << 8) | NFNL_MSG_ACCT_NEW
-  batch.begin(type, NLM_F_CREATE | NLM_F_EXCL, 'NFNL_MSG_ACCT_NEW').header(NFGENMSG_BYTES)
+  beginNetfilter(batch, NFNL_SUBSYS.ACCT, NFNL_MSG_ACCT_NEW, NLM_F_CREATE | NLM_F_EXCL, 'NFNL_MSG_ACCT_NEW')
   batch.string(NFACCT_NAME, name)
   batch.end()
   const [error] = await netlink.transact(batch, options)
@@ -36,12 +33,12 @@ export async function readCounters(
   options: CallOptions = {},
 ): Promise<ReadonlyMap<string, number>> {
   const request = new MessageBatch(64)
-  request.begin((NFNL_SUBSYS_ACCT << 8) | NFNL_MSG_ACCT_GET, NLM_F_DUMP, 'NFNL_MSG_ACCT_GET').header(NFGENMSG_BYTES)
+  beginNetfilter(request, NFNL_SUBSYS.ACCT, NFNL_MSG_ACCT_GET, NLM_F_DUMP, 'NFNL_MSG_ACCT_GET')
   request.end()
   const counters = await netlink.dump(
     request,
-    ({ bytes, start, end }) => {
-      const attributes = new AttributeCursor(bytes, start + NFGENMSG_BYTES, end)
+    (message) => {
+      const attributes = netfilterAttributes(message, NFNL_SUBSYS.ACCT, NFNL_MSG_ACCT_NEW, 'NFNL_MSG_ACCT_NEW')
       let name = ''
       let packets = 0
       while (attributes.next())

@@ -2,14 +2,14 @@
  * The kernel side of iptables mode: the programs, the connections, what the kernel has, and what it announces.
  * What could break: announcements of the kernel only say what to read again; nothing is concluded from them.
  */
-import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../../native/open.ts'
+import { openNetfilter, openRtnetlink, openRtnetlinkEvents } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
 import { ensureCounter, readCounters } from './counters.ts'
 import { hasExtension } from '../../iptables/extensions.ts'
 import { INVALID_COUNTER } from './chains/fixed-render.ts'
 import { LOOPBACK_COUNTER } from './chains/service-port-render.ts'
 import type { CountedPackets } from '../../metrics/rule-counts.ts'
-import { NETLINK_NETFILTER, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../../netlink/constants.ts'
+import { RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../../netlink/constants.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../node/families.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
@@ -61,7 +61,7 @@ export async function openIptablesKernel(): Promise<IptablesKernel> {
  * none, or no match for them, or where we may not.
  */
 export async function makeCounters({ iptables, families }: IptablesKernel, signal: AbortSignal): Promise<boolean> {
-  const netlink = openNetlinkConnection(NETLINK_NETFILTER)
+  const netlink = openNetfilter()
   try {
     for (const name of [INVALID_COUNTER, LOOPBACK_COUNTER])
       if (!(await ensureCounter(netlink, name, { signal }))) return false
@@ -82,7 +82,7 @@ export async function makeCounters({ iptables, families }: IptablesKernel, signa
 
 /** Packets that rules of iptables mode have counted since the counters were made. */
 export async function countedPackets(): Promise<CountedPackets> {
-  const netlink = openNetlinkConnection(NETLINK_NETFILTER)
+  const netlink = openNetfilter()
   try {
     const packets = await readCounters(netlink)
     return {

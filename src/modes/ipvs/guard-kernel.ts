@@ -2,7 +2,7 @@
  * The kernel side of sets and rules: the ipset connections and the iptables programs this node uses. ipset announces no
  * changes; every audit round looks for them.
  */
-import { openNetlinkConnection } from '../../../native/open.ts'
+import { findNetfilter } from '../../../native/open.ts'
 import { IpsetConnection } from '../../ipset/connection.ts'
 import { EntryTable } from '../../ipset/entries.ts'
 import type { EntryRunOptions } from '../../ipset/entry-run.ts'
@@ -10,9 +10,6 @@ import { ipsetError } from '../../ipset/errors.ts'
 import { SetTable } from '../../ipset/sets.ts'
 import { IPVS_MODE } from '../../iptables/layout.ts'
 import { IptablesTable } from '../../iptables/table.ts'
-import type { NetlinkConnection } from '../../netlink/connection.ts'
-import { NETLINK_NETFILTER } from '../../netlink/constants.ts'
-import { KernelError } from '../../netlink/errors.ts'
 import { familiesWithIptables, type FamilySupport } from '../../node/families.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
 import { CodedError } from '../../values/errors.ts'
@@ -96,15 +93,10 @@ function chainsOf(families: readonly IpFamily[], iptables: HostIptables): Iptabl
 
 /** A connection to ipset. Rejects with `ipset-missing`, which names the module. */
 export async function openIpset(signal: AbortSignal): Promise<IpsetConnection> {
-  return IpsetConnection.open(openNetfilter(), { signal })
-}
-
-function openNetfilter(): NetlinkConnection {
-  try {
-    return openNetlinkConnection(NETLINK_NETFILTER)
-  } catch (cause) {
-    if (!(cause instanceof KernelError && cause.code === 'EPROTONOSUPPORT')) throw cause
+  const netlink = findNetfilter()
+  if (netlink === undefined) {
     const message = 'the kernel has no nfnetlink and so no ipset: load the module "ip_set" (modprobe ip_set)'
-    throw ipsetError('ipset-missing', message, { cause })
+    throw ipsetError('ipset-missing', message)
   }
+  return IpsetConnection.open(netlink, { signal })
 }

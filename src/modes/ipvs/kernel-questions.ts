@@ -4,7 +4,7 @@
  * nothing, and neither does one that is loaded already.
  */
 import { existsSync } from 'node:fs'
-import { openNetlinkConnection } from '../../../native/open.ts'
+import { findNetfilter, openNetlinkConnection } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
 import type { SetType } from '../../ipset/catalogue.ts'
 import { REVISION } from '../../ipset/codec-constants.ts'
@@ -14,7 +14,7 @@ import { tryNftFamily } from '../../iptables/nft-trial.ts'
 import { IpvsConnection } from '../../ipvs/connection.ts'
 import { askScheduler } from '../../ipvs/scheduler-query.ts'
 import type { NetlinkConnection } from '../../netlink/connection.ts'
-import { NETLINK_GENERIC, NETLINK_NETFILTER } from '../../netlink/constants.ts'
+import { NETLINK_GENERIC } from '../../netlink/constants.ts'
 import { hasSubsystem } from '../../netlink/nfnetlink.ts'
 import type { Question } from '../../node/needs.ts'
 import { CodedError } from '../../values/errors.ts'
@@ -39,7 +39,7 @@ export class KernelQuestions {
     this.#mode = mode
     this.#signal = signal
     for (const family of triedNft) this.#trials.set(family, 'works')
-    this.#netfilter = openNetfilter()
+    this.#netfilter = findNetfilter()
   }
 
   /** Whether the kernel has it; undefined: it cannot be told. Rejects when the kernel cannot be asked (EPERM). */
@@ -57,7 +57,7 @@ export class KernelQuestions {
         return (await this.#askScheduler('rr')) !== 'no-ipv6'
       case 'ipset':
         this.#ipset = await unless('ipset-missing', async () => {
-          const netlink = openNetfilter()
+          const netlink = findNetfilter()
           return netlink === undefined ? undefined : IpsetConnection.open(netlink, options)
         })
         return this.#ipset !== undefined
@@ -120,16 +120,6 @@ export class KernelQuestions {
 const SCHEDULER_ANSWERS = { present: true, missing: false, 'no-ipv6': undefined, unknown: undefined } as const
 
 const isSetType = (name: string): name is SetType => Object.hasOwn(REVISION, name)
-
-/** undefined: the kernel has no nfnetlink, and then nothing of netfilter that is asked for here. */
-function openNetfilter(): NetlinkConnection | undefined {
-  try {
-    return openNetlinkConnection(NETLINK_NETFILTER)
-  } catch (error) {
-    if (error instanceof CodedError && error.code === 'EPROTONOSUPPORT') return undefined
-    throw error
-  }
-}
 
 /** What `open` gives; undefined when it rejects with this code. */
 async function unless<T>(code: string, open: () => Promise<T | undefined>): Promise<T | undefined> {

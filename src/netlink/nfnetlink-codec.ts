@@ -1,0 +1,67 @@
+/**
+ * The wire form of nfnetlink, which all parts of netfilter share: the message type is subsystem and message number, and
+ * struct nfgenmsg stands before the attributes. Written by hand like all codecs here: there is no library for Node.
+ */
+import { FAMILY_NUMBER, IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
+import { AttributeCursor } from './attributes.ts'
+import type { MessageBatch } from './batch.ts'
+import { netlinkError } from './errors.ts'
+import type { ReceivedMessage } from './message.ts'
+
+/** NFNL_SUBSYS_* of linux/netfilter/nfnetlink.h. */
+export const NFNL_SUBSYS = { CTNETLINK: 1, IPSET: 6, ACCT: 7, NFTABLES: 10, NFT_COMPAT: 11 } as const
+
+export type NetfilterSubsystem = (typeof NFNL_SUBSYS)[keyof typeof NFNL_SUBSYS]
+
+/** struct nfgenmsg: family, version (always 0, NFNETLINK_V0), res_id in big endian. */
+const NFGENMSG_BYTES = 4
+const NFNL_MSG_BATCH_BEGIN = 0x10
+
+const typeOf = (subsystem: NetfilterSubsystem, message: number): number => (subsystem << 8) | message
+
+/** Starts a message. Without a family it is NFPROTO_UNSPEC. `operation` names the message in errors. */
+export function beginNetfilter(
+  batch: MessageBatch,
+  subsystem: NetfilterSubsystem,
+  message: number,
+  flags: number,
+  operation: string,
+  family?: IpFamily,
+): void {
+  const at = batch.begin(typeOf(subsystem, message), flags, operation).header(NFGENMSG_BYTES)
+  if (family !== undefined) batch.setU8(at, FAMILY_NUMBER[family])
+}
+
+/** NFNL_MSG_BATCH_BEGIN: what follows in the datagram is one transaction of this subsystem. */
+export function encodeBatchBegin(batch: MessageBatch, subsystem: NetfilterSubsystem): void {
+  const at = batch.begin(NFNL_MSG_BATCH_BEGIN, 0, 'NFNL_MSG_BATCH_BEGIN').header(NFGENMSG_BYTES)
+  batch.setU8(at + 3, subsystem)
+  batch.end()
+}
+
+/** The attributes of a received message; `netlink-malformed`, which names `operation`, when it is another message. */
+export function netfilterAttributes(
+  received: ReceivedMessage,
+  subsystem: NetfilterSubsystem,
+  message: number,
+  operation: string,
+): AttributeCursor {
+  const { bytes, start, end, type } = received
+  if (type !== typeOf(subsystem, message))
+    throw netlinkError('netlink-malformed', `message type ${type} instead of ${operation}`)
+  if (end - start < NFGENMSG_BYTES) throw netlinkError('netlink-malformed', `${operation} of ${end - start} bytes`)
+  return new AttributeCursor(bytes, start + NFGENMSG_BYTES, end)
+}
+
+/** The message number of a received message; undefined when it is of another subsystem or too short. */
+export function netfilterMessage(
+  { type, start, end }: ReceivedMessage,
+  subsystem: NetfilterSubsystem,
+): number | undefined {
+  return type >> 8 === subsystem && end - start >= NFGENMSG_BYTES ? type & 0xff : undefined
+}
+
+/** The IP family of a received message; undefined for any other family. */
+export function netfilterFamily({ bytes, start }: ReceivedMessage): IpFamily | undefined {
+  return IP_FAMILIES.find((family) => FAMILY_NUMBER[family] === bytes[start])
+}
