@@ -5,8 +5,7 @@
  */
 import type { Direction } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { chainKey, jumpKey } from './chain-names.ts'
-import { isOnlyNew } from './jump-text.ts'
+import { chainKey, isOnlyNew, jumpKey } from './layout.ts'
 import { canonicalRule, sameRule, sameRules, targetOf } from './rule-text.ts'
 import type { IptablesItem, IptablesOperation } from './types.ts'
 

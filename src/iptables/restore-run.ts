@@ -5,10 +5,9 @@
  * kernel already, and to insert a jump again would make a second one.
  */
 import { asError, CodedError } from '../values/errors.ts'
-import { chainKey } from './chain-names.ts'
 import { iptablesError, MissingMatchError } from './errors.ts'
 import { parseFailure, type RestoreFailure } from './failure-text.ts'
-import type { ChainLayout } from './layout.ts'
+import { chainKey, type ChainLayout } from './layout.ts'
 import { formatRestore, type RestoreText } from './restore-text.ts'
 import { matchesOf } from './rule-text.ts'
 import { itemsOf, parseSave } from './save-text.ts'

@@ -3,9 +3,8 @@
  * What could break: the order inside a table. Chains are declared (and so made or emptied) before any rule leads to
  * them, and what is deleted is emptied before.
  */
-import { jumpKey } from './chain-names.ts'
 import { keyOf } from './diff.ts'
-import type { ChainLayout } from './layout.ts'
+import { type ChainLayout, jumpKey } from './layout.ts'
 import type { IptablesOperation, TableId } from './types.ts'
 
 export interface RestoreText {

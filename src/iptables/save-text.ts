@@ -4,9 +4,7 @@
  * inserted again at each look.
  */
 import { CodedError } from '../values/errors.ts'
-import { chainKey, jumpKey } from './chain-names.ts'
-import { type ChainLayout, ownChains } from './layout.ts'
-import { jumpRule } from './jump-text.ts'
+import { chainKey, type ChainLayout, jumpKey, jumpRule, ownChains } from './layout.ts'
 import { canonicalRule, targetOf } from './rule-text.ts'
 import type { IptablesItem } from './types.ts'
 

@@ -7,7 +7,7 @@
 import type { KernelTable } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { diffIptables, directionOf, formatIptablesOperation, sameItem, stepIptables } from './diff.ts'
-import { type ChainLayout, IPVS_MODE } from './layout.ts'
+import type { ChainLayout } from './layout.ts'
 import { RestoreRun } from './restore-run.ts'
 import { foreignReferences, itemsOf, parseSave } from './save-text.ts'
 import type { IptablesItem, IptablesOperation, IptablesPrograms, TableId } from './types.ts'
@@ -27,7 +27,7 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
    * @param layout of the mode: what is read, and in which order it is written
    * @param suffix what people type after `iptables`, for `format`
    */
-  constructor(family: IpFamily, programs: IptablesPrograms, layout: ChainLayout = IPVS_MODE, suffix = '') {
+  constructor(family: IpFamily, programs: IptablesPrograms, layout: ChainLayout, suffix = '') {
     this.family = family
     this.#layout = layout
     this.#suffix = suffix

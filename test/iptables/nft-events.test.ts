@@ -1,7 +1,7 @@
 /** Which announcements of nf_tables are ours, how they are read, and how often they make us look. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
-import { IPVS_MODE } from '../../src/iptables/layout.ts'
+import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { LookThrottle } from '../../src/iptables/look-throttle.ts'
 import { decodeNftChange, type NftChange } from '../../src/iptables/nft-codec.ts'
 import { concernsUs, NftEvents } from '../../src/iptables/nft-events.ts'
@@ -56,7 +56,7 @@ test('concernsUs counts our chains, and in chains that hold our jumps what goes'
   ]
   for (const [kind, table, chain, expected] of rows)
     assert.equal(
-      concernsUs({ kind, table, chain, family: 'IPv4', portId: 1 }, IPVS_MODE),
+      concernsUs({ kind, table, chain, family: 'IPv4', portId: 1 }, IPVS_LAYOUT),
       expected,
       `${kind} ${table} ${chain}`,
     )
@@ -69,7 +69,7 @@ describe('NftEvents', () => {
     const events: string[] = []
     const subscription = new NftEvents(
       transport,
-      IPVS_MODE,
+      IPVS_LAYOUT,
       (portId) => portId === 4711,
       (event) => events.push(event.kind === 'changed' ? `${event.change.family} ${event.change.chain}` : event.kind),
     )

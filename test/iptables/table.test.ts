@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { MissingMatchError } from '../../src/iptables/errors.ts'
 import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/rules/render.ts'
+import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../src/iptables/types.ts'
 import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconciler.ts'
@@ -22,7 +23,7 @@ class Bench {
   nowMs = 0
 
   constructor() {
-    this.sync = new TableSync(new IptablesTable('IPv4', this.memory))
+    this.sync = new TableSync(new IptablesTable('IPv4', this.memory, IPVS_LAYOUT))
     this.#reconciler = new Reconciler([reconciled(this.sync)])
   }
 

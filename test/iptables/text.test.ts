@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { parseFailure } from '../../src/iptables/failure-text.ts'
-import { IPVS_MODE } from '../../src/iptables/layout.ts'
+import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
 import { formatRestore } from '../../src/iptables/restore-text.ts'
 import { canonicalRule, matchesOf, quoteWord, sameRule, targetOf, wordsOf } from '../../src/iptables/rule-text.ts'
@@ -114,7 +114,7 @@ test('parseSave reads counters, comments and other tables', () => {
   assert.deepEqual([...saved.keys()], ['raw', 'nat'])
   assert.deepEqual(saved.get('nat')?.get('OUTPUT')?.length, 4)
   assert.deepEqual(
-    [...itemsOf(saved, IPVS_MODE)],
+    [...itemsOf(saved, IPVS_LAYOUT)],
     [
       [
         'nat KUBE-SERVICES',
@@ -133,7 +133,7 @@ test('parseSave reads counters, comments and other tables', () => {
     ],
   )
   assert.deepEqual(
-    [...foreignReferences(saved, IPVS_MODE)],
+    [...foreignReferences(saved, IPVS_LAYOUT)],
     [['nat KUBE-SERVICES', '-A OUTPUT -s 10.0.0.1/32 -j KUBE-SERVICES']],
   )
 })
@@ -158,7 +158,7 @@ test('formatRestore makes chains before rules before jumps, and empties before i
     { kind: 'write-chain', table: 'nat', chain, before: undefined, rules: ['-j KUBE-MARK-MASQ'] },
     { kind: 'write-chain', table: 'nat', chain: 'KUBE-MARK-MASQ', before: [], rules: [] },
   ]
-  const { text, operationOfLine, tableOfLine } = formatRestore(ops, IPVS_MODE)
+  const { text, operationOfLine, tableOfLine } = formatRestore(ops, IPVS_LAYOUT)
   const rows: readonly (readonly [line: string, op: number | undefined, table: string])[] = [
     ['*nat', undefined, 'nat'],
     [':KUBE-MARK-MASQ - [0:0]', 5, 'nat'],
@@ -183,7 +183,7 @@ test('formatRestore makes chains before rules before jumps, and empties before i
     tableOfLine,
     rows.map(([, , table]) => table),
   )
-  assert.equal(formatRestore([], IPVS_MODE).text, '')
+  assert.equal(formatRestore([], IPVS_LAYOUT).text, '')
 })
 
 test('parseFailure finds lines and reason in what each back end says', () => {
@@ -220,7 +220,7 @@ test('items read back are the items written', async () => {
           ? { kind: 'write-chain', table: item.table, chain: item.chain, before: undefined, rules: item.rules }
           : { kind: 'insert-jump', table: item.table, chain: item.chain, rule: item.rule },
     )
-    assert.equal((await memory.restore(family, formatRestore(ops, IPVS_MODE).text)).exitCode, 0)
-    assert.deepEqual(new Map([...itemsOf(parseSave(memory.text()), IPVS_MODE)].sort()), new Map([...items].sort()))
+    assert.equal((await memory.restore(family, formatRestore(ops, IPVS_LAYOUT).text)).exitCode, 0)
+    assert.deepEqual(new Map([...itemsOf(parseSave(memory.text()), IPVS_LAYOUT)].sort()), new Map([...items].sort()))
   }
 })

@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process'
 import { describe, it, test } from 'node:test'
 import { openNetfilter, openNetlinkGroups } from '../../native/open.ts'
 import { chooseBackEnd } from '../../src/modes/iptables-back-end.ts'
-import { IPVS_MODE } from '../../src/iptables/layout.ts'
+import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { NFNLGRP_NFTABLES } from '../../src/iptables/nft-codec.ts'
 import { type NftEvent, NftEvents } from '../../src/iptables/nft-events.ts'
 import { missingForNft } from '../../src/iptables/nft-missing.ts'
@@ -85,14 +85,14 @@ describe('NftEvents on a real kernel', needs('iptables-nft'), () => {
     fences = count
     const events = new NftEvents(
       transport,
-      IPVS_MODE,
+      IPVS_LAYOUT,
       (portId) => host.isOwn(portId),
       (event) => seen.push(event),
     )
     events.start()
     try {
       const want = (family: IpFamily) => {
-        const sync = new TableSync(new IptablesTable(family, host))
+        const sync = new TableSync(new IptablesTable(family, host, IPVS_LAYOUT))
         const { items } = renderIpvsRules(everything(family, { filled: new Set(), outFilter: [] }))
         // KUBE-IPVS-FILTER and KUBE-NODE-PORT name sets that are not there.
         for (const [key, item] of items)

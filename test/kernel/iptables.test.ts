@@ -11,6 +11,7 @@ import { after, before, beforeEach, describe, it } from 'node:test'
 import { CATALOGUE } from '../../src/ipset/catalogue.ts'
 import { MissingMatchError } from '../../src/iptables/errors.ts'
 import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/rules/render.ts'
+import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../src/iptables/types.ts'
 import type { IptablesMode } from '../../src/node/iptables-choice.ts'
@@ -82,7 +83,7 @@ class Bench {
   constructor(mode: IptablesMode, family: IpFamily) {
     this.programs = programsOf(mode)
     this.family = family
-    this.sync = new TableSync(new IptablesTable(family, this.programs))
+    this.sync = new TableSync(new IptablesTable(family, this.programs, IPVS_LAYOUT))
     this.#reconciler = new Reconciler([reconciled(this.sync)])
   }
 

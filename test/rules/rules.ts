@@ -86,7 +86,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/events\/event-(objects|series)\.ts$/,
   /^src\/conntrack\/stale-rule\.ts$/,
   /^src\/ipset\/(catalogue|errors)\.ts$/,
-  /^src\/iptables\/(chain-names|errors|layout|local-traffic|look-throttle)\.ts$/,
+  /^src\/iptables\/(errors|layout|local-traffic|look-throttle)\.ts$/,
   /^src\/modes\/ipvs\/rules\//,
   /^src\/modes\/iptables\/chains\//,
   /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,

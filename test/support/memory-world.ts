@@ -7,6 +7,7 @@ import { SetsAndRules, type SetsAndRulesOptions } from '../../src/modes/ipvs/set
 import { EntryTable } from '../../src/ipset/entries.ts'
 import { SetTable } from '../../src/ipset/sets.ts'
 import { entryKey } from '../../src/ipset/types.ts'
+import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import { AddressTable } from '../../src/ipvs/addresses.ts'
 import { DeviceTable } from '../../src/ipvs/device.ts'
@@ -110,7 +111,7 @@ export class MemoryWorld {
         // A set that is made may hold nothing yet: the pure halves and the maps are all that is used.
         sets: this.sets as unknown as SetTable,
         entries: this.entries as unknown as EntryTable,
-        chains: this.families.map((family) => new IptablesTable(family, this.#programs(family))),
+        chains: this.families.map((family) => new IptablesTable(family, this.#programs(family), IPVS_LAYOUT)),
       }),
       settings: {
         detectLocalMode: 'ClusterCIDR',

@@ -8,7 +8,8 @@ import type { KubeProxyConfiguration } from '../../config/types.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
 import type { MissingMatchError } from '../../iptables/errors.ts'
-import { IPTABLES_MODE, LOOPBACK_GUARD } from '../../iptables/layout.ts'
+import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
+import { LOOPBACK_GUARD } from './chains/chain-names.ts'
 import { localTrafficOf } from '../../iptables/local-traffic.ts'
 import { IptablesTable } from '../../iptables/table.ts'
 import { type ServiceChainSettings, WantedServiceChains } from './chains/wanted-service-chains.ts'
@@ -73,7 +74,7 @@ export class IptablesDataplane implements Dataplane {
     this.#options = options
     const { iptables, families, conntrack, now, onPass, onError } = options
     for (const family of families) {
-      const table = new IptablesTable(family, iptables, IPTABLES_MODE, iptables.choice.suffix)
+      const table = new IptablesTable(family, iptables, IPTABLES_LAYOUT, iptables.choice.suffix)
       const onMissing = (error: MissingMatchError): void => this.#lacks(error)
       const loop = new RuleLoop({ table, now, onPass, onMissing, onError })
       this.#families.set(family, { wanted: new WantedServiceChains(this.#settingsOf(family)), table, loop })

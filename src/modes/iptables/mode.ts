@@ -10,7 +10,7 @@ import { watchRules } from '../rule-watch.ts'
 import type { AuditObserver } from '../ipvs/audits.ts'
 import { chainHealth, type TableHealth } from '../table-health.ts'
 import { loopbackRefusal } from './chains/fixed-render.ts'
-import { IPTABLES_MODE } from '../../iptables/layout.ts'
+import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { RuleCounts } from '../../metrics/rule-counts.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import { ipFamilies } from '../../node/host.ts'
@@ -152,7 +152,7 @@ export class IptablesMode implements Mode {
     )
     const rules = watchRules({
       iptables: this.#kernel.iptables,
-      layout: IPTABLES_MODE,
+      layout: IPTABLES_LAYOUT,
       settleMs: SETTLE_MS,
       doubtRules: (family) => this.dataplane.doubtRules(family),
       onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),

@@ -8,7 +8,7 @@ import { EntryTable } from '../../ipset/entries.ts'
 import type { EntryRunOptions } from '../../ipset/entry-run.ts'
 import { ipsetError } from '../../ipset/errors.ts'
 import { SetTable } from '../../ipset/sets.ts'
-import { IPVS_MODE } from '../../iptables/layout.ts'
+import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import { IptablesTable } from '../../iptables/table.ts'
 import { familiesWithIptables, type FamilySupport } from '../../node/families.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
@@ -88,7 +88,7 @@ async function hostIptables(families: readonly IpFamily[], signal: AbortSignal):
 }
 
 function chainsOf(families: readonly IpFamily[], iptables: HostIptables): IptablesTable[] {
-  return families.map((family) => new IptablesTable(family, iptables, IPVS_MODE, iptables.choice.suffix))
+  return families.map((family) => new IptablesTable(family, iptables, IPVS_LAYOUT, iptables.choice.suffix))
 }
 
 /** A connection to ipset. Rejects with `ipset-missing`, which names the module. */

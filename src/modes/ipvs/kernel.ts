@@ -3,7 +3,7 @@
  * audits where there are none.
  */
 import type { KubeProxyConfiguration } from '../../config/types.ts'
-import { IPVS_MODE } from '../../iptables/layout.ts'
+import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import { kernelFamilies } from '../../node/families.ts'
 import { parseCidr } from '../../values/cidr.ts'
 import type { Log } from '../../values/log.ts'
@@ -77,7 +77,7 @@ export function watchAnnouncements(options: KernelFollowOptions): { close(): voi
   })
   const rules = watchRules({
     iptables: kernel.guard.iptables,
-    layout: IPVS_MODE,
+    layout: IPVS_LAYOUT,
     doubtRules: (family) => dataplane.guard.doubtRules(family),
     onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
   })

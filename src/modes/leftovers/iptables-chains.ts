@@ -5,8 +5,8 @@
  * with kube-proxy, wherever kubelet shows itself; and so does a chain that somebody else's rule leads to, but emptied.
  */
 import type { IpFamily } from '../../values/protocol.ts'
-import { CHAINS, JUMPS } from '../../iptables/chain-names.ts'
-import { jumpRule } from '../../iptables/jump-text.ts'
+import { jumpRule } from '../../iptables/layout.ts'
+import { CHAINS, JUMPS } from '../ipvs/rules/chain-names.ts'
 import { canonicalRule, targetOf } from '../../iptables/rule-text.ts'
 import type { SavedTable, SavedTables } from '../../iptables/save-text.ts'
 

@@ -6,11 +6,10 @@
 import type { Frontend, FrontendKey } from '../../../service/frontends.ts'
 import type { NodePlace } from '../../../service/topology.ts'
 import { CodedError } from '../../../values/errors.ts'
-import { chainKey, jumpKey } from '../../../iptables/chain-names.ts'
+import { chainKey, jumpKey, jumpRule } from '../../../iptables/layout.ts'
 import { sameItem } from '../../../iptables/diff.ts'
 import { type FixedInput, type NodePortPlaces, nodePortJumps, renderFixedChains } from './fixed-render.ts'
-import { jumpRule } from '../../../iptables/jump-text.ts'
-import { FIXED_CHAINS, IPTABLES_JUMPS } from '../../../iptables/layout.ts'
+import { FIXED_CHAINS, IPTABLES_JUMPS } from './chain-names.ts'
 import { factsOf, type ServicePortFacts } from './service-port.ts'
 import {
   renderServicePort,

@@ -5,7 +5,7 @@
  */
 import { type SetName, type SetRole, setName } from '../../../ipset/catalogue.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
-import type { FilterChain, NatChain } from '../../../iptables/chain-names.ts'
+import type { FilterChain, NatChain } from './chain-names.ts'
 import { canonicalRule, setOf, targetOf } from '../../../iptables/rule-text.ts'
 import type { IptablesItem, TableId } from '../../../iptables/types.ts'
 

@@ -5,16 +5,8 @@
  */
 import { definitionOf, type SetName, type SetRole, setName } from '../../../ipset/catalogue.ts'
 import { type IpFamily, PROTOCOL_NUMBER } from '../../../values/protocol.ts'
-import {
-  CHAINS,
-  chainKey,
-  type FilterChain,
-  JUMPS,
-  jumpKey,
-  type NatChain,
-  TABLES,
-} from '../../../iptables/chain-names.ts'
-import { jumpRule } from '../../../iptables/jump-text.ts'
+import { chainKey, jumpKey, jumpRule } from '../../../iptables/layout.ts'
+import { CHAINS, type FilterChain, JUMPS, type NatChain, TABLES } from './chain-names.ts'
 import { type LocalTraffic, notLocal } from '../../../iptables/local-traffic.ts'
 import type { OutFilterVip } from './out-filter.ts'
 import { matchesOf, quoteWord, setOf } from '../../../iptables/rule-text.ts'

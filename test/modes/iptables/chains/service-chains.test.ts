@@ -1,7 +1,7 @@
 /** Names of Services' chains, and which chains a change touches. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
-import { IPTABLES_MODE, IPVS_MODE } from '../../../../src/iptables/layout.ts'
+import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../../../src/modes/leftovers/layouts.ts'
 import { itemsOf, parseSave } from '../../../../src/iptables/save-text.ts'
 import { chainHash, endpointChain } from '../../../../src/modes/iptables/chains/service-chain-names.ts'
 import { type ChainChange, WantedServiceChains } from '../../../../src/modes/iptables/chains/wanted-service-chains.ts'
@@ -46,9 +46,9 @@ COMMIT
     'nat KUBE-SERVICES',
     'nat KUBE-SVC-NPX46M4PTMTKRN6Y',
   ]
-  assert.deepEqual([...itemsOf(saved, IPVS_MODE).keys()].sort(), everywhere)
+  assert.deepEqual([...itemsOf(saved, IPVS_LAYOUT).keys()].sort(), everywhere)
   const shared = ['filter INPUT KUBE-FIREWALL', 'filter KUBE-FIREWALL']
-  assert.deepEqual([...itemsOf(saved, IPTABLES_MODE).keys()].sort(), [...everywhere, ...shared].sort())
+  assert.deepEqual([...itemsOf(saved, IPTABLES_LAYOUT).keys()].sort(), [...everywhere, ...shared].sort())
 })
 
 const CONTEXT = {

@@ -7,6 +7,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { parse } from 'yaml'
+import { IPVS_LAYOUT } from '../../../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../../../src/iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../../../src/iptables/types.ts'
 import { type RuleChange, type RuleSettings, WantedRules } from '../../../../src/modes/ipvs/rules/wanted-rules.ts'
@@ -123,7 +124,7 @@ async function run(name: string): Promise<void> {
   let config: Configuration = definition.config ?? {}
   const sideOf = (family: IpFamily): Side => {
     const memory = new MemoryIptables()
-    return { memory, sync: new TableSync(new IptablesTable(family, memory)) }
+    return { memory, sync: new TableSync(new IptablesTable(family, memory, IPVS_LAYOUT)) }
   }
   const sides = { IPv4: sideOf('IPv4'), IPv6: sideOf('IPv6') }
   let running = true
@@ -135,7 +136,8 @@ async function run(name: string): Promise<void> {
       const side = sides[family]
       const { memory } = side
       runShell(memory, family, step.exec ?? '')
-      if (step.cleanup === true || step.start === true) side.sync = new TableSync(new IptablesTable(family, memory))
+      if (step.cleanup === true || step.start === true)
+        side.sync = new TableSync(new IptablesTable(family, memory, IPVS_LAYOUT))
       side.sync.doubt('all')
       for (const change of items) if (change.family === family) side.sync.want(change.key, change.item)
       const starts = memory.inputs.length

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { renderIpvsRules, type RuleInput } from '../../../../src/modes/ipvs/rules/render.ts'
+import { IPVS_LAYOUT } from '../../../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../../../src/iptables/table.ts'
 import { Reconciler, reconciled } from '../../../../src/sync/reconciler.ts'
 import { TableSync } from '../../../../src/sync/table-sync.ts'
@@ -23,7 +24,7 @@ for (const family of IP_FAMILIES) {
   test(`renderIpvsRules with everything is the golden text of ${family}`, async () => {
     const file = `${import.meta.dirname}/everything-${family}.txt`
     const memory = new MemoryIptables()
-    const sync = new TableSync(new IptablesTable(family, memory))
+    const sync = new TableSync(new IptablesTable(family, memory, IPVS_LAYOUT))
     for (const [key, item] of renderIpvsRules(everything(family)).items) sync.want(key, item)
     await new Reconciler([reconciled(sync)]).pass({ signal: AbortSignal.timeout(5000), now: () => 0, mayRemove: true })
     if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(file, memory.text())

@@ -1,11 +1,8 @@
-/**
- * The chains and jumps of ipvs mode, as kube-proxy made them: other programs and people know them by these names.
- * What could break: the order. A chain stands after those its rules lead to; jumps are each put first in their chain, so
- * the last one given here ends up on top.
- */
-import type { TableId } from './types.ts'
+/** The chains and jumps of ipvs mode, named as kube-proxy names them: other programs and people know them by these names. */
+import type { ChainSet } from '../../../iptables/layout.ts'
+import type { TableId } from '../../../iptables/types.ts'
 
-/** Our chains by table. */
+/** Chains by table: each after those its rules lead to. */
 export const CHAINS = {
   nat: ['KUBE-MARK-MASQ', 'KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER', 'KUBE-POSTROUTING', 'KUBE-SERVICES'],
   filter: [
@@ -24,18 +21,8 @@ export type FilterChain = (typeof CHAINS.filter)[number]
 /** In the order in which they are written. */
 export const TABLES = ['nat', 'filter'] as const satisfies readonly TableId[]
 
-export interface JumpPlace {
-  readonly table: TableId
-  readonly from: string
-  readonly to: string
-  /** '' for none. */
-  readonly comment: string
-  /** Only packets that begin a connection take it. */
-  readonly onlyNew?: true
-}
-
-/** Our jumps, in the order in which they are inserted. */
-export const JUMPS: readonly JumpPlace[] = [
+/** The jumps, in the order in which they are inserted: the last one ends up on top. */
+export const JUMPS: ChainSet['jumps'] = [
   { table: 'nat', from: 'OUTPUT', to: 'KUBE-SERVICES', comment: 'kubernetes service portals' },
   { table: 'nat', from: 'PREROUTING', to: 'KUBE-SERVICES', comment: 'kubernetes service portals' },
   { table: 'nat', from: 'POSTROUTING', to: 'KUBE-POSTROUTING', comment: 'kubernetes postrouting rules' },
@@ -47,12 +34,4 @@ export const JUMPS: readonly JumpPlace[] = [
   { table: 'filter', from: 'OUTPUT', to: 'KUBE-IPVS-OUT-FILTER', comment: 'kubernetes ipvs access filter' },
 ]
 
-/** `nat KUBE-SERVICES` */
-export function chainKey(table: TableId, chain: string): string {
-  return `${table} ${chain}`
-}
-
-/** `nat OUTPUT KUBE-SERVICES`; with ` NEW` where only new connections take it, because both modes have jumps of one place. */
-export function jumpKey({ table, from, to, onlyNew }: Omit<JumpPlace, 'comment'>): string {
-  return `${table} ${from} ${to}${onlyNew === true ? ' NEW' : ''}`
-}
+export const IPVS_CHAINS: ChainSet = { chains: CHAINS, jumps: JUMPS }
