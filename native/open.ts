@@ -2,11 +2,12 @@
  * Connections and subscriptions on real sockets: what composition calls, so that nothing else names a socket.
  * What could break: requests and notifications never share a socket; an overrun of one must not lose the other's replies.
  */
+import type { AnnouncementReader } from '../src/netlink/announcements.ts'
 import { NetlinkConnection } from '../src/netlink/connection.ts'
 import { NETLINK_NETFILTER, NETLINK_ROUTE } from '../src/netlink/constants.ts'
 import { KernelError } from '../src/netlink/errors.ts'
 import { RtnetlinkConnection } from '../src/netlink/rtnetlink.ts'
-import { type RtnetlinkEvent, RtnetlinkEvents } from '../src/netlink/rtnetlink-events.ts'
+import { type RtnetlinkEvent, rtnetlinkEvents } from '../src/netlink/rtnetlink-events.ts'
 import type { Transport } from '../src/netlink/transport.ts'
 import { NetlinkSocket, type NetlinkSocketOptions } from './netlink-socket.ts'
 
@@ -58,8 +59,8 @@ export interface RtnetlinkSubscription {
 export function openRtnetlinkEvents(
   subscription: RtnetlinkSubscription,
   listener: (event: RtnetlinkEvent) => void,
-): RtnetlinkEvents {
-  const events = new RtnetlinkEvents(NetlinkSocket.open(NETLINK_ROUTE, subscription), listener)
+): AnnouncementReader {
+  const events = rtnetlinkEvents(NetlinkSocket.open(NETLINK_ROUTE, subscription), listener)
   events.start()
   return events
 }

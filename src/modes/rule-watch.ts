@@ -6,7 +6,7 @@ import { openNetlinkGroups } from '../../native/open.ts'
 import type { ChainLayout } from '../iptables/layout.ts'
 import { LookThrottle } from '../iptables/look-throttle.ts'
 import { NFNLGRP_NFTABLES } from '../iptables/nft-codec.ts'
-import { NftEvents } from '../iptables/nft-events.ts'
+import { nftEvents } from '../iptables/nft-events.ts'
 import { NETLINK_NETFILTER } from '../netlink/constants.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
@@ -61,9 +61,9 @@ export function watchRules({ iptables, layout, settleMs = 0, doubtRules, onError
       Math.max(0, waitMs),
     )
   }
-  const open = (onFailed: (cause: unknown) => void): NftEvents => {
+  const open = (onFailed: (cause: unknown) => void): { close(): void } => {
     const transport = openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES])
-    const opened = new NftEvents(
+    const opened = nftEvents(
       transport,
       layout,
       (portId) => iptables.isOwn(portId),

@@ -1,14 +1,12 @@
 /**
- * Announcements of changed links, addresses and routes. They say when to look, never what is true.
- * What could break: after an overrun the kernel silently drops everything until the queue was empty once. So the
- * `overrun` event comes only when the queue is empty; a reader who looked earlier could miss a change.
+ * Announcements of changed links, addresses and routes. They say which state to read again, never what it is.
  */
 import type { CodedError } from '../values/errors.ts'
+import { AnnouncementReader } from './announcements.ts'
 import { decodeAddress, type InterfaceAddress } from './address-codec.ts'
 import { RTM_DELADDR, RTM_DELLINK, RTM_DELROUTE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE } from './constants.ts'
-import { isLoss, netlinkError } from './errors.ts'
 import { decodeLink, type Link } from './link-codec.ts'
-import { type ReceivedMessage, visitMessages } from './message.ts'
+import type { ReceivedMessage } from './message.ts'
 import { decodeRoute, type Route } from './route-codec.ts'
 import type { Transport } from './transport.ts'
 
@@ -19,78 +17,24 @@ export type RtnetlinkEvent =
   | { readonly kind: 'link'; readonly change: Change; readonly link: Link }
   | { readonly kind: 'address'; readonly change: Change; readonly address: InterfaceAddress }
   | { readonly kind: 'route'; readonly change: Change; readonly route: Route }
-  /** Events were lost: whatever was read before this must be read again. */
+  /** Events were lost: the caller must read everything again. */
   | { readonly kind: 'overrun'; readonly cause: CodedError }
-  /** The socket is of no more use and closed; no event comes after this. */
+  /** The socket failed and was closed; this is the last event. */
   | { readonly kind: 'failed'; readonly cause: unknown }
 
-/** Datagrams read in one go before the event loop may run; the rest follows at its next turn. */
-const DATAGRAMS_PER_TURN = 64
-
-export class RtnetlinkEvents {
-  readonly #transport: Transport
-  readonly #listener: (event: RtnetlinkEvent) => void
-  /** Set while the queue is being emptied after a loss. */
-  #lost: CodedError | undefined
-  #closed = false
-
-  /**
-   * @param transport a socket that has joined the groups wanted (RTNLGRP_*) and is used for nothing else
-   * @param listener must not throw
-   */
-  constructor(transport: Transport, listener: (event: RtnetlinkEvent) => void) {
-    this.#transport = transport
-    this.#listener = listener
-  }
-
-  /** Starts delivering. @param background do not keep the process alive for this */
-  start(background = false): void {
-    this.#transport.onReadable(() => this.#read(), background)
-  }
-
-  /** Frees the socket; no event comes after. Calling it again does nothing. */
-  close(): void {
-    if (this.#closed) return
-    this.#closed = true
-    this.#transport.close()
-  }
-
-  #read(): void {
-    for (let left = DATAGRAMS_PER_TURN; left > 0 && !this.#closed; left--) {
-      try {
-        const datagram = this.#transport.receive()
-        if (datagram === undefined) {
-          this.#reportLoss()
-          return
-        }
-        if (this.#lost === undefined) visitMessages(datagram, (message) => this.#deliver(message))
-      } catch (error) {
-        if (!isLoss(error)) {
-          this.close()
-          this.#listener({ kind: 'failed', cause: error })
-          return
-        }
-        this.#lost ??= error
-      }
-    }
-  }
-
-  #reportLoss(): void {
-    const cause = this.#lost
-    if (cause === undefined) return
-    this.#lost = undefined
-    this.#listener({
-      kind: 'overrun',
-      cause:
-        cause.code === 'ENOBUFS' ? netlinkError('netlink-overrun', 'rtnetlink events were lost', { cause }) : cause,
-    })
-  }
-
-  #deliver(message: ReceivedMessage): boolean {
-    const event = decodeEvent(message)
-    if (event !== undefined) this.#listener(event)
-    return !this.#closed
-  }
+/**
+ * Reads the events of a socket that has joined RTNLGRP_* groups, once the caller has started it.
+ * @param listener must not throw
+ */
+export function rtnetlinkEvents(transport: Transport, listener: (event: RtnetlinkEvent) => void): AnnouncementReader {
+  return new AnnouncementReader(transport, {
+    onMessage(message) {
+      const event = decodeEvent(message)
+      if (event !== undefined) listener(event)
+    },
+    onOverrun: (cause) => listener({ kind: 'overrun', cause }),
+    onFailure: (cause) => listener({ kind: 'failed', cause }),
+  })
 }
 
 /** Reads a notification; undefined for one that is not about links, addresses or routes of IPv4 and IPv6. */

@@ -4,7 +4,7 @@ import { describe, it, test } from 'node:test'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { LookThrottle } from '../../src/iptables/look-throttle.ts'
 import { decodeNftChange, type NftChange } from '../../src/iptables/nft-codec.ts'
-import { concernsUs, NftEvents } from '../../src/iptables/nft-events.ts'
+import { concernsUs, nftEvents } from '../../src/iptables/nft-events.ts'
 import { KernelError } from '../../src/netlink/errors.ts'
 import { FakeTransport, hex, join, message, onlyMessage } from '../netlink/wire.ts'
 
@@ -62,12 +62,12 @@ test('concernsUs counts our chains, and in chains that hold our jumps what goes'
     )
 })
 
-describe('NftEvents', () => {
+describe('nftEvents', () => {
   const deleted = (portId = 5): Uint8Array => message(0x0a08, 0, 0, IN_OUTPUT, portId)
   const listening = () => {
     const transport = new FakeTransport()
     const events: string[] = []
-    const subscription = new NftEvents(
+    const subscription = nftEvents(
       transport,
       IPVS_LAYOUT,
       (portId) => portId === 4711,

@@ -9,7 +9,7 @@ import { openNetfilter, openNetlinkGroups } from '../../native/open.ts'
 import { chooseBackEnd } from '../../src/modes/iptables-back-end.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { NFNLGRP_NFTABLES } from '../../src/iptables/nft-codec.ts'
-import { type NftEvent, NftEvents } from '../../src/iptables/nft-events.ts'
+import { type NftEvent, nftEvents } from '../../src/iptables/nft-events.ts'
 import { missingForNft } from '../../src/iptables/nft-missing.ts'
 import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
@@ -63,7 +63,7 @@ function fenced(transport: Transport): { readonly transport: Transport; count():
   }
 }
 
-describe('NftEvents on a real kernel', needs('iptables-nft'), () => {
+describe('nftEvents on a real kernel', needs('iptables-nft'), () => {
   const seen: NftEvent[] = []
   let fences = (): number => 0
   /** Events of everything that `change` does. */
@@ -83,7 +83,7 @@ describe('NftEvents on a real kernel', needs('iptables-nft'), () => {
     const host = new HostIptables(choice)
     const { transport, count } = fenced(openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES]))
     fences = count
-    const events = new NftEvents(
+    const events = nftEvents(
       transport,
       IPVS_LAYOUT,
       (portId) => host.isOwn(portId),

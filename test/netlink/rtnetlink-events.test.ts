@@ -1,14 +1,19 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { KernelError, netlinkError } from '../../src/netlink/errors.ts'
-import { type RtnetlinkEvent, RtnetlinkEvents } from '../../src/netlink/rtnetlink-events.ts'
+import { type RtnetlinkEvent, rtnetlinkEvents } from '../../src/netlink/rtnetlink-events.ts'
 import { FakeTransport, hex, join, message } from './wire.ts'
 
 const ADDRESS = hex('02208000 05000000 08000100 0a600001 08000200 0a600001 08000800 80000000')
 const added = (): Uint8Array => message(20, 0, 0, ADDRESS)
 const deleted = (): Uint8Array => message(21, 0, 0, ADDRESS)
 
-function listening(): { transport: FakeTransport; events: string[]; subscription: RtnetlinkEvents; causes: unknown[] } {
+function listening(): {
+  transport: FakeTransport
+  events: string[]
+  subscription: { close(): void }
+  causes: unknown[]
+} {
   const transport = new FakeTransport()
   const events: string[] = []
   const causes: unknown[] = []
@@ -26,12 +31,12 @@ function listening(): { transport: FakeTransport; events: string[]; subscription
         return event.kind
     }
   }
-  const subscription = new RtnetlinkEvents(transport, (event) => events.push(describeEvent(event)))
+  const subscription = rtnetlinkEvents(transport, (event) => events.push(describeEvent(event)))
   subscription.start()
   return { transport, events, subscription, causes }
 }
 
-describe('RtnetlinkEvents', () => {
+describe('rtnetlinkEvents', () => {
   it('delivers every message of a datagram and skips what is not its business', () => {
     const { transport, events } = listening()
     transport.deliver(join(added(), message(28, 0, 0, hex('00000000')), deleted()))
@@ -71,7 +76,7 @@ describe('RtnetlinkEvents', () => {
   it('delivers nothing after close, not even of the same datagram', () => {
     const transport = new FakeTransport()
     const events: RtnetlinkEvent[] = []
-    const subscription = new RtnetlinkEvents(transport, (event) => {
+    const subscription = rtnetlinkEvents(transport, (event) => {
       events.push(event)
       subscription.close()
     })
