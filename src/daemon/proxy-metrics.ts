@@ -2,12 +2,13 @@
  * The metrics of the daemon joined to what they are read from, once asked for: tables, connections, frontends.
  * What could break: this runs at a scrape, in the event loop of the proxy. What grows with the cluster may cost nanoseconds an item.
  */
+import { type Gate, knownGates } from '../config/known-gates.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { kernelRelease } from '../node/host.ts'
 import { Metrics } from '../metrics/metrics.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
 import { ServiceTraffic } from '../metrics/service-traffic.ts'
-import type { Sources } from '../metrics/sources.ts'
+import type { FeatureGate, Sources } from '../metrics/sources.ts'
 import { SyncCounts } from '../metrics/sync-counts.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -41,12 +42,12 @@ export function proxyMetrics(options: ProxyMetricsOptions): Metrics {
 
 function sourcesOf(options: ProxyMetricsOptions): Sources {
   const { configuration, mode, desired, now } = options
-  const { readTraffic, ...kernel } = mode.sources
+  const readTraffic = mode.sources.ipvs?.readTraffic
   return {
-    ...kernel,
+    ...mode.sources,
     version: VERSION,
     kernelRelease: kernelRelease(),
-    featureGates: configuration.featureGates,
+    featureGates: () => featureGatesOf(configuration.featureGates),
     serviceCount: () => desired.serviceCount,
     conflictCount: () => desired.lossCount,
     traffic: new ServiceTraffic({
@@ -56,4 +57,28 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
       now,
     }),
   }
+}
+
+/** The feature gates that matter to a service proxy; kubernetes_feature_enabled shows no others. */
+const SHOWN_GATES = [
+  'AllAlpha',
+  'AllBeta',
+  'LoggingAlphaOptions',
+  'LoggingBetaOptions',
+  'PreferSameTrafficDistribution',
+  'WatchListClient',
+]
+const STAGES: Readonly<Record<Gate['stage'], string>> = {
+  alpha: 'ALPHA',
+  beta: 'BETA',
+  settled: '',
+  deprecated: 'DEPRECATED',
+}
+
+/** @param configured `featureGates` of the configuration */
+export function featureGatesOf(configured: Readonly<Record<string, boolean>>): readonly FeatureGate[] {
+  return SHOWN_GATES.flatMap((name) => {
+    const gate = knownGates().get(name)
+    return gate === undefined ? [] : { name, stage: STAGES[gate.stage], enabled: configured[name] ?? gate.on }
+  })
 }

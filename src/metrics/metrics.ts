@@ -1,10 +1,8 @@
 /**
- * The metrics of the daemon: what is counted while it runs, and the pages that a scrape gets.
- * What could break: only what counts is loaded at a start; all that makes text is loaded at the first scrape.
+ * The metrics of the daemon: its counts, where it reads everything else, and the pages for a scraper. Counts are loaded at
+ * the start; everything that writes text is loaded at the first scrape.
  */
-import { AuditCounts } from './audit-counts.ts'
-import { EventLoopDelay } from './event-loop-delay.ts'
-import { ProbeCounts } from './probe-counts.ts'
+import { AuditCounts, EventLoopDelay, ProbeCounts } from './counts.ts'
 import type { RequestCounts } from './request-counts.ts'
 import type { Sources } from './sources.ts'
 import type { SyncCounts } from './sync-counts.ts'
@@ -22,12 +20,12 @@ export class Metrics {
   readonly probes = new ProbeCounts()
   readonly delay = new EventLoopDelay()
   readonly sources: Sources
-  /** What hears of audits (`AuditObserver`). */
+  /** Receives what audits report (`AuditObserver`). */
   readonly auditObserver = {
     ended: (audit: string, durationMs: number, failed: boolean): void => this.audits.ended(audit, durationMs, failed),
     looked: (): void => this.sync.looked(),
   }
-  #under: Promise<string> | undefined
+  #pendingText: Promise<string> | undefined
 
   constructor({ sync, requests, sources }: MetricsOptions) {
     this.sync = sync
@@ -35,18 +33,18 @@ export class Metrics {
     this.sources = sources
   }
 
-  /** The page of `/metrics`: text/plain, version 0.0.4. Who asks while one is being made gets the same. */
+  /** The page of `/metrics`: text/plain, version 0.0.4. Scrapes at the same time share one page. */
   text(): Promise<string> {
     this.delay.start()
-    this.#under ??= this.#text().finally(() => {
-      this.#under = undefined
+    this.#pendingText ??= this.#text().finally(() => {
+      this.#pendingText = undefined
     })
-    return this.#under
+    return this.#pendingText
   }
 
   /** The page of `/metrics/slis`. */
   async slis(): Promise<string> {
-    const { slisText } = await import('./pages.ts')
+    const { slisText } = await import('./scrape.ts')
     return slisText(this.probes)
   }
 
@@ -55,7 +53,7 @@ export class Metrics {
   }
 
   async #text(): Promise<string> {
-    const { metricsText } = await import('./pages.ts')
+    const { metricsText } = await import('./scrape.ts')
     return metricsText(this)
   }
 }

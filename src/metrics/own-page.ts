@@ -1,31 +1,193 @@
 /**
- * Our own families, from numbers that the program keeps anyway.
- * What could break: this runs in the event loop of the proxy; what grows with the cluster is written in turns.
+ * The metrics of kube-ipvs itself: families, and their values from numbers that the program keeps anyway. docs/metrics.md lists
+ * them; a test compares both. Dashboards and alerts refer to names and labels, so changing one is a breaking change.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { AuditCounts } from './audit-counts.ts'
-import type { EventLoopDelay } from './event-loop-delay.ts'
-import { OWN } from './own-families.ts'
-import type { MetricsPage } from './page.ts'
+import type { AuditCounts, EventLoopDelay } from './counts.ts'
+import { AUDIT_SECONDS, DELAY_SECONDS } from './histogram.ts'
+import type { MetricFamilies, MetricsPage } from './page.ts'
 import { CONNECTIONS, IN_BYTES, IN_PACKETS, OUT_BYTES, OUT_PACKETS, type ServiceTraffic } from './service-traffic.ts'
 import type { CountedTable, Sources } from './sources.ts'
 import type { SyncCounts } from './sync-counts.ts'
 
-/** Services written between two turns of the event loop: about a millisecond. */
+export const OWN = {
+  build: {
+    name: 'kubeipvs_build_info',
+    type: 'gauge',
+    help: 'Constant 1, labelled with the versions of kube-ipvs, Node.js and the kernel.',
+    labels: ['kernel', 'node_version', 'version'],
+  },
+  services: {
+    name: 'kubeipvs_services',
+    type: 'gauge',
+    help: 'Services that this node serves.',
+    labels: [],
+  },
+  conflicts: {
+    name: 'kubeipvs_conflicts',
+    type: 'gauge',
+    help: 'Addresses and ports that a Service claims but another Service already owns.',
+    labels: [],
+  },
+  operations: {
+    name: 'kubeipvs_operations_total',
+    type: 'counter',
+    help: 'Operations on a kernel table, by direction (add, which includes changes in place, or remove) and outcome (success, failure).',
+    labels: ['direction', 'outcome', 'table'],
+  },
+  driftRepaired: {
+    name: 'kubeipvs_drift_repaired_total',
+    type: 'counter',
+    help: 'Items of a kernel table that another program had changed and kube-ipvs has repaired.',
+    labels: ['table'],
+  },
+  readFailures: {
+    name: 'kubeipvs_read_failures_total',
+    type: 'counter',
+    help: 'Failed attempts to read a kernel table.',
+    labels: ['table'],
+  },
+  syncFailures: {
+    name: 'kubeipvs_sync_failures_total',
+    type: 'counter',
+    help: 'Sync passes that left something unapplied, by part (tables or rules). Failed items are retried.',
+    labels: ['part'],
+  },
+  tableEntries: {
+    name: 'kubeipvs_table_entries',
+    type: 'gauge',
+    help: 'Items in a kernel table, as last read or written.',
+    labels: ['table'],
+  },
+  tableWanted: {
+    name: 'kubeipvs_table_wanted_entries',
+    type: 'gauge',
+    help: 'Items that a kernel table should have. If it exceeds kubeipvs_table_entries for minutes, something fails.',
+    labels: ['table'],
+  },
+  tableWaiting: {
+    name: 'kubeipvs_table_waiting_entries',
+    type: 'gauge',
+    help: 'Items of a kernel table that wait for another table: virtual servers whose rules or source ranges are not in place yet.',
+    labels: ['table'],
+  },
+  setEntries: {
+    name: 'kubeipvs_set_entries',
+    type: 'gauge',
+    help: 'Entries in an ipset. Only sets that are not empty are listed.',
+    labels: ['set'],
+  },
+  setMaxEntries: {
+    name: 'kubeipvs_set_max_entries',
+    type: 'gauge',
+    help: 'Entries that an ipset can hold before it has to be enlarged. Only sets that are not empty are listed.',
+    labels: ['set'],
+  },
+  realServers: {
+    name: 'kubeipvs_real_servers',
+    type: 'gauge',
+    help: 'Real servers of all virtual servers.',
+    labels: [],
+  },
+  realServersDraining: {
+    name: 'kubeipvs_real_servers_draining',
+    type: 'gauge',
+    help: 'Real servers that are no longer endpoints of a Service and are kept until their connections end.',
+    labels: [],
+  },
+  drains: {
+    name: 'kubeipvs_drains_finished_total',
+    type: 'counter',
+    help: 'Finished drains, by reason: no connection was left (idle) or the drain deadline passed (deadline).',
+    labels: ['reason'],
+  },
+  auditDuration: {
+    name: 'kubeipvs_audit_duration_seconds',
+    type: 'histogram',
+    help: 'Time to compare all virtual servers, sets or addresses with the desired state, pauses included.',
+    labels: ['audit'],
+    buckets: AUDIT_SECONDS,
+  },
+  auditFailures: {
+    name: 'kubeipvs_audit_failures_total',
+    type: 'counter',
+    help: 'Audits that failed before completing. While an audit keeps failing, changes by other programs to its table go unnoticed; /healthz does not report it.',
+    labels: ['audit'],
+  },
+  netlinkMessages: {
+    name: 'kubeipvs_netlink_messages_total',
+    type: 'counter',
+    help: 'Requests sent to the kernel, by netlink connection.',
+    labels: ['connection'],
+  },
+  netlinkDatagrams: {
+    name: 'kubeipvs_netlink_datagrams_total',
+    type: 'counter',
+    help: 'Datagrams exchanged with the kernel, by netlink connection and direction (in, out).',
+    labels: ['connection', 'direction'],
+  },
+  eventLoopDelay: {
+    name: 'kubeipvs_event_loop_delay_seconds',
+    type: 'histogram',
+    help: 'Delay of a timer by the event loop, measured four times a second from the first scrape on.',
+    labels: [],
+    buckets: DELAY_SECONDS,
+  },
+  heapUsed: {
+    name: 'kubeipvs_heap_used_bytes',
+    type: 'gauge',
+    help: 'Memory in use by JavaScript objects.',
+    labels: [],
+  },
+  serviceConnections: {
+    name: 'kubeipvs_service_connections_total',
+    type: 'counter',
+    help: 'Connections to a Service through this node, as IPVS counts them. The number of Services listed is limited by kubeIPVS.serviceMetricsLimit.',
+    labels: ['namespace', 'service'],
+  },
+  servicePackets: {
+    name: 'kubeipvs_service_packets_total',
+    type: 'counter',
+    help: 'Packets to (in) and from (out) a Service through this node, as IPVS counts them.',
+    labels: ['direction', 'namespace', 'service'],
+  },
+  serviceBytes: {
+    name: 'kubeipvs_service_bytes_total',
+    type: 'counter',
+    help: 'Bytes to (in) and from (out) a Service through this node, as IPVS counts them.',
+    labels: ['direction', 'namespace', 'service'],
+  },
+  servicesLeftOut: {
+    name: 'kubeipvs_services_without_metrics',
+    type: 'gauge',
+    help: 'Services with traffic that are not listed because kubeIPVS.serviceMetricsLimit is reached.',
+    labels: [],
+  },
+  trafficFailures: {
+    name: 'kubeipvs_service_read_failures_total',
+    type: 'counter',
+    help: 'Failed attempts to read the traffic counters of Services; the previous values are shown instead.',
+    labels: [],
+  },
+} satisfies MetricFamilies
+
+/** Services written before the event loop gets a turn: about a millisecond of work. */
 const SERVICES_PER_TURN = 250
 
+/** Writes what a scrape reads from the rest of the program. */
 export function writeOwn(page: MetricsPage, sources: Sources): void {
+  const { ipvs } = sources
   page.value(OWN.build, [sources.kernelRelease, process.version, sources.version], 1)
   page.value(OWN.services, [], sources.serviceCount())
   page.value(OWN.conflicts, [], sources.conflictCount())
   page.value(OWN.heapUsed, [], process.memoryUsage().heapUsed)
-  page.value(OWN.realServers, [], sources.realServerCount())
-  page.value(OWN.realServersDraining, [], sources.drainingCount())
-  const { idle, deadline } = sources.drainsFinished()
+  page.value(OWN.realServers, [], ipvs?.realServerCount() ?? 0)
+  page.value(OWN.realServersDraining, [], ipvs?.drainingCount() ?? 0)
+  const { idle, deadline } = ipvs?.drainsFinished() ?? { idle: 0, deadline: 0 }
   page.value(OWN.drains, ['idle'], idle)
   page.value(OWN.drains, ['deadline'], deadline)
   for (const table of sources.tables) writeTable(page, table)
-  for (const { name, entries, maxEntries } of sources.setSizes()) {
+  for (const { name, entries, maxEntries } of ipvs?.setSizes() ?? []) {
     page.value(OWN.setEntries, [name], entries)
     page.value(OWN.setMaxEntries, [name], maxEntries)
   }
@@ -36,7 +198,7 @@ export function writeOwn(page: MetricsPage, sources: Sources): void {
   }
 }
 
-/** What this folder counts itself. */
+/** Writes what this folder counts itself. */
 export function writeCounts(page: MetricsPage, sync: SyncCounts, audits: AuditCounts, delay: EventLoopDelay): void {
   page.value(OWN.syncFailures, ['tables'], sync.tableFailures)
   page.value(OWN.syncFailures, ['rules'], sync.ruleFailures)
@@ -45,6 +207,7 @@ export function writeCounts(page: MetricsPage, sync: SyncCounts, audits: AuditCo
   page.histogram(OWN.eventLoopDelay, [], delay.seconds)
 }
 
+/** Writes the traffic of Services. Their number can be large, so the event loop gets a turn in between. */
 export async function writeTraffic(page: MetricsPage, traffic: ServiceTraffic): Promise<void> {
   await traffic.refresh()
   page.value(OWN.servicesLeftOut, [], traffic.leftOut)

@@ -1,19 +1,35 @@
 /**
- * A page of metrics in the text format of Prometheus, version 0.0.4, numbers written as Go writes them.
- * What could break: the samples of a family must stand together, and a label's value may be any text a Service's owner chose.
+ * A page of metrics in the text format of Prometheus, version 0.0.4, with numbers written as Go writes them.
+ * Hand-written (prom-client is the library for it): prom-client writes numbers as JavaScript does, prints families without
+ * samples, and keeps values in a registry of its own, while we read them where they are counted.
  */
-import type { Family } from './family.ts'
 import type { Histogram } from './histogram.ts'
 
-export class MetricsPage {
-  readonly #samples = new Map<Family, string[]>()
+/** What all samples of one metric have in common: a "metric family" of Prometheus, not an IP family. */
+export interface MetricFamily {
+  readonly name: string
+  readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly help: string
+  /** In alphabetical order, as they are written; `le` follows them. */
+  readonly labels: readonly string[]
+  /** Upper bounds of a histogram. */
+  readonly buckets?: readonly number[]
+}
 
-  /** One sample of a counter or gauge. @param labels values in the order of the family's labels */
-  value(family: Family, labels: readonly string[], value: number): void {
+/** Metric families by a short name for our code. */
+export type MetricFamilies = Readonly<Record<string, MetricFamily>>
+
+/** The text format requires all samples of a family in one block, so the page collects them before it writes. */
+export class MetricsPage {
+  readonly #samples = new Map<MetricFamily, string[]>()
+
+  /** Adds one sample of a counter or gauge. @param labels values in the order of the family's labels */
+  value(family: MetricFamily, labels: readonly string[], value: number): void {
     this.#of(family).push(`${family.name}${braces(pairs(family, labels))} ${goNumber(value)}`)
   }
 
-  histogram(family: Family, labels: readonly string[], histogram: Histogram): void {
+  /** Adds the samples of one histogram; the buckets of the text are cumulative. */
+  histogram(family: MetricFamily, labels: readonly string[], histogram: Histogram): void {
     const samples = this.#of(family)
     const { name } = family
     const shared = pairs(family, labels)
@@ -28,7 +44,7 @@ export class MetricsPage {
     samples.push(`${name}_count${braces(shared)} ${goNumber(count)}`)
   }
 
-  /** The families by name. One without a sample is not there, as in kube-proxy. */
+  /** The families in the order of their names, without those that have no sample, as in kube-proxy. */
   text(): string {
     return [...this.#samples]
       .sort(([{ name: a }], [{ name: b }]) => (a < b ? -1 : 1))
@@ -38,7 +54,7 @@ export class MetricsPage {
       .join('')
   }
 
-  #of(family: Family): string[] {
+  #of(family: MetricFamily): string[] {
     let samples = this.#samples.get(family)
     if (samples === undefined) {
       samples = []
@@ -48,7 +64,8 @@ export class MetricsPage {
   }
 }
 
-function pairs({ labels: names }: Family, values: readonly string[]): string {
+/** The value of a label can be any text that the owner of a Service chose, so it is escaped. */
+function pairs({ labels: names }: MetricFamily, values: readonly string[]): string {
   return names.map((name, index) => `${name}="${escaped(values[index] ?? '').replaceAll('"', '\\"')}"`).join()
 }
 
@@ -61,8 +78,8 @@ function escaped(text: string): string {
 }
 
 /**
- * As Go writes a number (strconv.FormatFloat, 'g', shortest): the bound of a bucket is a label, which is compared as text. From a
- * million on, and below a ten thousandth, with an exponent of two digits at least.
+ * A number as Go writes it (strconv.FormatFloat, 'g', shortest): the bound of a bucket is a label, and labels are compared as
+ * text. From a million on, and below a ten thousandth, the text has an exponent of at least two digits.
  */
 export function goNumber(value: number): string {
   if (Number.isNaN(value)) return 'NaN'

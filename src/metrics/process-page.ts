@@ -1,20 +1,106 @@
 /**
- * What the process uses, from /proc as Prometheus' client for Go reads it, and the program's versions and feature gates.
- * What could break: a container may hide parts of /proc; what cannot be read is left out, the rest is given.
+ * The families that every program of Kubernetes has, with the help texts of kube-proxy 1.36 (a test compares them), and their
+ * values: the process, read from /proc as Prometheus' client for Go reads it, and versions and feature gates. A container may
+ * hide parts of /proc; a value that cannot be read is left out.
  */
 import { readdir, readFile } from 'node:fs/promises'
-import type { MetricsPage } from './page.ts'
-import { KUBERNETES, PROCESS } from './process-families.ts'
 import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
+import type { MetricFamilies, MetricFamily, MetricsPage } from './page.ts'
+import type { FeatureGate } from './sources.ts'
 
-/** /proc/self/limits says `unlimited` for this (RLIM_INFINITY). */
+/** Families of the process. */
+export const PROCESS = {
+  cpu: {
+    name: 'process_cpu_seconds_total',
+    type: 'counter',
+    help: 'Total user and system CPU time spent in seconds.',
+    labels: [],
+  },
+  maxFds: {
+    name: 'process_max_fds',
+    type: 'gauge',
+    help: 'Maximum number of open file descriptors.',
+    labels: [],
+  },
+  networkReceiveBytes: {
+    name: 'process_network_receive_bytes_total',
+    type: 'counter',
+    help: 'Number of bytes received by the process over the network.',
+    labels: [],
+  },
+  networkTransmitBytes: {
+    name: 'process_network_transmit_bytes_total',
+    type: 'counter',
+    help: 'Number of bytes sent by the process over the network.',
+    labels: [],
+  },
+  openFds: {
+    name: 'process_open_fds',
+    type: 'gauge',
+    help: 'Number of open file descriptors.',
+    labels: [],
+  },
+  residentMemoryBytes: {
+    name: 'process_resident_memory_bytes',
+    type: 'gauge',
+    help: 'Resident memory size in bytes.',
+    labels: [],
+  },
+  startTime: {
+    name: 'process_start_time_seconds',
+    type: 'gauge',
+    help: 'Start time of the process since unix epoch in seconds.',
+    labels: [],
+  },
+  virtualMemoryBytes: {
+    name: 'process_virtual_memory_bytes',
+    type: 'gauge',
+    help: 'Virtual memory size in bytes.',
+    labels: [],
+  },
+  virtualMemoryMaxBytes: {
+    name: 'process_virtual_memory_max_bytes',
+    type: 'gauge',
+    help: 'Maximum amount of virtual memory available in bytes.',
+    labels: [],
+  },
+} satisfies MetricFamilies
+
+/** Families of the program: its version and its feature gates. */
+export const KUBERNETES = {
+  buildInfo: {
+    name: 'kubernetes_build_info',
+    type: 'gauge',
+    help: "[BETA] A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree state, build date, Go version, and compiler from which Kubernetes was built, and platform on which it is running.",
+    labels: [
+      'build_date',
+      'compiler',
+      'git_commit',
+      'git_tree_state',
+      'git_version',
+      'go_version',
+      'major',
+      'minor',
+      'platform',
+    ],
+  },
+  featureEnabled: {
+    name: 'kubernetes_feature_enabled',
+    type: 'gauge',
+    help: '[BETA] This metric records the data about the stage and enablement of a k8s feature.',
+    labels: ['name', 'stage'],
+  },
+} satisfies MetricFamilies
+
+/** RLIM_INFINITY, which /proc/self/limits prints as `unlimited`. */
 const UNLIMITED = 2 ** 64
 
-/** When the process started, in seconds since the epoch, to a hundredth as the kernel has it. */
+/** Start of the process in seconds since the epoch, rounded to hundredths as in the kernel. */
 export function startTimeSeconds(): number {
   return Math.round(performance.timeOrigin / 10) / 100
 }
 
+/** Writes what the process uses. */
 export async function writeProcess(page: MetricsPage): Promise<void> {
   const { user, system } = process.cpuUsage()
   page.value(PROCESS.cpu, [], (user + system) / 1e6)
@@ -25,10 +111,10 @@ export async function writeProcess(page: MetricsPage): Promise<void> {
     textOf('/proc/self/limits'),
     textOf('/proc/self/net/netstat'),
   ])
-  // After the others, which are open while they are read; as the folder itself is.
+  // Read after the other files, which are open while they are read. The listed folder itself counts as one.
   const files = await readdir('/proc/self/fd').catch(() => undefined)
   if (files !== undefined) page.value(PROCESS.openFds, [], files.length - 1)
-  // The name of the program, which may have spaces, ends with the last parenthesis; vsize is field 23 of proc(5).
+  // proc(5): field 2, the program's name, may contain spaces and ends with the last parenthesis; vsize is field 23.
   write(page, PROCESS.virtualMemoryBytes, stat.slice(stat.lastIndexOf(')') + 2).split(' ')[20])
   write(page, PROCESS.maxFds, limitOf(limits, 'Max open files'))
   write(page, PROCESS.virtualMemoryMaxBytes, limitOf(limits, 'Max address space'))
@@ -37,26 +123,15 @@ export async function writeProcess(page: MetricsPage): Promise<void> {
   write(page, PROCESS.networkTransmitBytes, traffic.get('OutOctets'))
 }
 
-/** Feature gates that mean something to a service proxy, with their stage and default in Kubernetes 1.36. */
-const GATES: readonly (readonly [name: string, stage: string, enabled: boolean])[] = [
-  ['AllAlpha', 'ALPHA', false],
-  ['AllBeta', 'BETA', false],
-  ['LoggingAlphaOptions', 'ALPHA', false],
-  ['LoggingBetaOptions', 'BETA', true],
-  ['PreferSameTrafficDistribution', '', true],
-  ['WatchListClient', 'BETA', true],
-]
-
-/** @param gates `featureGates` of the configuration */
-export function writeKubernetes(page: MetricsPage, gates: Readonly<Record<string, boolean>>): void {
+/** Writes the version of Kubernetes that the program behaves like, and its feature gates. */
+export function writeKubernetes(page: MetricsPage, gates: readonly FeatureGate[]): void {
   const { version: git, major, minor } = KUBE_PROXY_RELEASE
   const platform = `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`
   page.value(KUBERNETES.buildInfo, ['', 'node', '', '', git, '', major, minor, platform], 1)
-  for (const [name, stage, enabled] of GATES)
-    page.value(KUBERNETES.featureEnabled, [name, stage], (gates[name] ?? enabled) ? 1 : 0)
+  for (const { name, stage, enabled } of gates) page.value(KUBERNETES.featureEnabled, [name, stage], enabled ? 1 : 0)
 }
 
-function write(page: MetricsPage, family: (typeof PROCESS)[keyof typeof PROCESS], text: string | undefined): void {
+function write(page: MetricsPage, family: MetricFamily, text: string | undefined): void {
   if (text === undefined || text === '') return
   const value = text === 'unlimited' ? UNLIMITED : Number(text)
   if (Number.isFinite(value)) page.value(family, [], value)
@@ -76,7 +151,7 @@ function limitOf(limits: string, name: string): string | undefined {
   return line?.slice(name.length).trim().split(/\s+/)[0]
 }
 
-/** The group IpExt: a line of names and one of values. Of the whole network namespace, in kube-proxy too. */
+/** The group IpExt, one line of names and one of values. It counts the whole network namespace, as in kube-proxy. */
 function octets(netstat: string): ReadonlyMap<string, string> {
   const [names = [], values = []] = netstat
     .split('\n')

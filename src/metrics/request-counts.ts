@@ -1,21 +1,19 @@
 /**
- * Counts requests to the API server as client-go does (rest_client_*).
- * What could break: a watch lasts for minutes. Its request counts until the server lets it go on; client-go leaves watches out,
- * and then a proxy that only watches would have no latency at all.
+ * Counts requests to the API server as client-go does (rest_client_*). A watch lasts for minutes, so every request is measured
+ * until the headers of its answer. client-go leaves watches out, and a proxy, which only watches, would then show no latency.
  */
-import { REQUEST_BYTES, REQUEST_SECONDS } from './buckets.ts'
-import { Histogram } from './histogram.ts'
+import { Histogram, REQUEST_BYTES, REQUEST_SECONDS } from './histogram.ts'
 
-/** What is counted of one method on one server. */
+/** The counts of one HTTP method on one server. */
 class EndpointCounts {
   readonly host: string
   readonly method: string
   readonly seconds = new Histogram(REQUEST_SECONDS)
-  /** Time spent waiting because of `clientConnection.qps`. */
+  /** Time waited because of `clientConnection.qps`: always 0, since requests are not limited. */
   readonly limiterSeconds = new Histogram(REQUEST_SECONDS)
   readonly requestBytes = new Histogram(REQUEST_BYTES)
   readonly responseBytes = new Histogram(REQUEST_BYTES)
-  /** By status code; `<error>` when there was no answer. */
+  /** Requests by status code; `<error>` when there was no answer. */
   readonly results = new Map<string, number>()
 
   constructor(host: string, method: string) {
@@ -32,8 +30,8 @@ export class RequestCounts {
   }
 
   /**
-   * A request was answered, or not (`status` undefined). @param durationMs from sending it to the answer's headers
-   * @param bodyBytes of the request
+   * Counts one request. @param status undefined when there was no answer
+   * @param durationMs from sending the request to the headers of the answer @param bodyBytes of the request
    */
   requested(method: string, host: string, status: number | undefined, durationMs: number, bodyBytes: number): void {
     const counts = this.#of(method, host)
@@ -44,7 +42,7 @@ export class RequestCounts {
     counts.requestBytes.observe(bodyBytes)
   }
 
-  /** A whole answer was read; that of a watch never is. */
+  /** Counts a body that was read to its end; the body of a watch has no end. */
   received(method: string, host: string, bodyBytes: number): void {
     this.#of(method, host).responseBytes.observe(bodyBytes)
   }

@@ -1,14 +1,13 @@
 /**
- * What only iptables mode counts: writing rules is its sync, of everything or of what changed.
- * What could break: all of this is read at a scrape; a pass adds a few numbers.
+ * What only iptables mode counts: a sync writes the rules of one IP family, either all of them (full) or those that changed
+ * (partial).
  */
 import type { IpFamily } from '../values/protocol.ts'
-import { SYNC_SECONDS } from './buckets.ts'
-import { Histogram } from './histogram.ts'
+import { Histogram, SYNC_SECONDS } from './histogram.ts'
 
-/** How one pass over the rules of a family went. */
+/** The result of one pass over the rules of one IP family. */
 export interface RulePass {
-  /** All rules were read first: the first pass, one after a failure, and one after a doubt. */
+  /** The pass read all rules first: the first pass, and one after a failure or a foreign change. */
   readonly full: boolean
   readonly changed: boolean
   readonly failed: boolean
@@ -20,23 +19,23 @@ export class RuleCounts {
   readonly partialSeconds = new Histogram(SYNC_SECONDS)
   partialFailures = 0
 
-  /** One that only looked, and found everything as it shall be, is no sync. */
+  /** Counts one pass. A pass that only read the rules and changed nothing is no sync. */
   passed({ full, changed, failed, durationMs }: RulePass): void {
     if (failed && !full) this.partialFailures++
     if (failed || changed) (full ? this.fullSeconds : this.partialSeconds).observe(durationMs / 1000)
   }
 }
 
-/** What a scrape reads of the rules of one family, by table of iptables. */
+/** What a scrape reads of the rules of one IP family; rules are counted by iptables table. */
 export interface FamilyRules {
   readonly family: IpFamily
   readonly counts: RuleCounts
-  /** Rules in the last restore, and all that are ours. */
+  /** Rules in the last restore, and all rules that kube-ipvs owns. */
   readonly written: () => ReadonlyMap<string, number>
   readonly owned: () => ReadonlyMap<string, number>
 }
 
-/** Packets that the counters of rules have seen. */
+/** Packets that matched two of the rules. */
 export interface CountedPackets {
   readonly invalidDropped: number
   readonly loopbackAccepted: number

@@ -1,11 +1,11 @@
 /**
- * Connections, packets and bytes of Services, added up from the counters of their virtual servers at a scrape.
- * What could break: a virtual server that is made anew counts from 0, so differences are added up, never the counters themselves;
- * and a Service keeps its place once it has one, for a counter that comes and goes is of no use.
+ * Connections, packets and bytes of Services, summed up from the counters of their virtual servers at a scrape. The kernel
+ * counts from 0 after a virtual server was replaced, so the differences between two scrapes are summed up. A Service that is
+ * listed stays listed until it is deleted, because a counter that disappears breaks rate().
  */
 import type { Clock } from '../values/clock.ts'
 
-/** Counters of a virtual server, in this order. */
+/** Indices of the counters of a virtual server. */
 export const CONNECTIONS = 0
 export const IN_PACKETS = 1
 export const OUT_PACKETS = 2
@@ -13,15 +13,15 @@ export const IN_BYTES = 3
 export const OUT_BYTES = 4
 const COUNTERS = 5
 
-/** Gets the key of a virtual server that has had connections, and its counters, which are overwritten afterwards. */
+/** Receives the key of a virtual server that has had connections, and its counters, which the caller reuses afterwards. */
 export type TrafficVisitor = (key: string, counters: Float64Array) => void
 
 export interface ServiceTrafficOptions {
-  /** Services that get metrics of their own; 0: none, and the kernel is not asked. */
+  /** Maximum number of Services with metrics; with 0 the kernel is never read. */
   readonly limit: number
-  /** Visits every virtual server once, in turns of a few milliseconds. */
+  /** Visits every virtual server once and gives the event loop a turn every few milliseconds. */
   readonly read: (visit: TrafficVisitor, signal: AbortSignal) => Promise<void>
-  /** Whose virtual server this is; undefined: nobody's (any more). */
+  /** The Service that owns a virtual server; undefined when no Service owns it (any more). */
   readonly ownerOf: (key: string) => ServiceName | undefined
   readonly now: Clock
 }
@@ -33,13 +33,13 @@ export interface ServiceName {
 
 interface Total extends ServiceName {
   readonly counters: Float64Array
-  /** Last seen counters of each of its virtual servers. */
+  /** The kernel's counters of each of its virtual servers at the previous scrape. */
   readonly seen: Map<string, Float64Array>
 }
 
-/** A scrape does not wait longer for the kernel. */
+/** Longest time that a scrape waits for the kernel. */
 const DEADLINE_MS = 4000
-/** What was read stays good for so long, and for this many times as long as reading it took: half a percent of a core at most. */
+/** Values are reused for FRESH_MS, or for REST_FACTOR times the duration of the last read: half a percent of a core at most. */
 const FRESH_MS = 5000
 const REST_FACTOR = 200
 
@@ -58,16 +58,17 @@ export class ServiceTraffic {
     return this.#totals.values()
   }
 
-  /** Services with traffic that came when the limit was reached. */
+  /** Number of Services with traffic that exceed the limit. */
   get leftOut(): number {
     return this.#leftOut.size
   }
 
+  /** Failed reads since the start. */
   get failures(): number {
     return this.#failures
   }
 
-  /** Brings the totals up to date. When the kernel cannot be read they stay as they are. */
+  /** Updates the totals. When the kernel cannot be read, they keep their values. */
   async refresh(): Promise<void> {
     const { limit, read, now } = this.#options
     const startedMs = now()
@@ -100,17 +101,17 @@ export class ServiceTraffic {
     }
     const before = total.seen.get(key)
     const sums = total.counters
-    // The kernel counts from 0 again when the virtual server was made anew or somebody reset it (ipvsadm -Z).
-    const anew = before === undefined || (counters[CONNECTIONS] ?? 0) < (before[CONNECTIONS] ?? 0)
+    // The kernel counts from 0 again after the virtual server was replaced or its counters were reset (ipvsadm -Z).
+    const restarted = before === undefined || (counters[CONNECTIONS] ?? 0) < (before[CONNECTIONS] ?? 0)
     for (let index = 0; index < COUNTERS; index++) {
-      const grown = (counters[index] ?? 0) - (anew ? 0 : (before[index] ?? 0))
+      const grown = (counters[index] ?? 0) - (restarted ? 0 : (before[index] ?? 0))
       sums[index] = (sums[index] ?? 0) + Math.max(0, grown)
     }
     if (before === undefined) total.seen.set(key, counters.slice())
     else before.set(counters)
   }
 
-  /** Services and virtual servers that are gone make room. */
+  /** Drops Services and virtual servers that do not exist any more. */
   #forgetOthers(): void {
     for (const [name, { seen }] of this.#totals) {
       for (const key of seen.keys()) {

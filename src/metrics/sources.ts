@@ -1,6 +1,6 @@
 /**
- * What a scrape reads from the rest of the program: numbers that are counted anyway, where they are counted.
- * What could break: a scrape may come at any time, in the middle of a pass too, and may change nothing.
+ * What a scrape reads from the rest of the program: numbers that each part counts anyway. A scrape can happen at any time,
+ * also in the middle of a pass, so reading them must change nothing.
  */
 import type { TableCounts } from '../sync/table-counts.ts'
 import type { CountedPackets, FamilyRules } from './rule-counts.ts'
@@ -29,33 +29,47 @@ export interface CountedConnection {
   readonly datagramsReceived: number
 }
 
-/** Where rules are the whole of a sync: iptables mode. */
+/** What only iptables mode has: its rules are its whole sync. */
 export interface RuleSources {
   readonly families: readonly FamilyRules[]
   /** Undefined where the kernel has no such counters. */
   readonly packets: () => Promise<CountedPackets | undefined>
 }
 
-/** What the kernel side of a mode tells. */
-export interface KernelSources {
-  readonly tables: readonly CountedTable[]
+/** What only ipvs mode has. */
+export interface IpvsSources {
   /** Sets that are not empty. */
   readonly setSizes: () => readonly SetSize[]
   readonly realServerCount: () => number
   readonly drainingCount: () => number
-  /** Drains that ended, by reason. */
+  /** Finished drains by reason. */
   readonly drainsFinished: () => { readonly idle: number; readonly deadline: number }
-  readonly connections: () => readonly CountedConnection[]
-  readonly rules?: RuleSources
-  /** Visits the counters of every virtual server once; absent: there are none. */
-  readonly readTraffic?: ServiceTrafficOptions['read']
+  /** Visits the counters of every virtual server once. */
+  readonly readTraffic: ServiceTrafficOptions['read']
 }
 
-export interface Sources extends Omit<KernelSources, 'readTraffic'> {
+/** The kernel side of a mode. */
+export interface KernelSources {
+  readonly tables: readonly CountedTable[]
+  readonly connections: () => readonly CountedConnection[]
+  /** Absent in ipvs mode. */
+  readonly rules?: RuleSources
+  /** Absent in iptables mode, where the page shows 0 real servers, drains and Services with traffic. */
+  readonly ipvs?: IpvsSources
+}
+
+/** A feature gate of Kubernetes as `kubernetes_feature_enabled` shows it. */
+export interface FeatureGate {
+  readonly name: string
+  /** `ALPHA`, `BETA`, `DEPRECATED`; '' for a gate that is generally available. */
+  readonly stage: string
+  readonly enabled: boolean
+}
+
+export interface Sources extends KernelSources {
   readonly version: string
   readonly kernelRelease: string
-  /** `featureGates` of the configuration. */
-  readonly featureGates: Readonly<Record<string, boolean>>
+  readonly featureGates: () => readonly FeatureGate[]
   readonly serviceCount: () => number
   readonly conflictCount: () => number
   readonly traffic: ServiceTraffic

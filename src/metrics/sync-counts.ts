@@ -8,8 +8,7 @@ import type { EndpointSlice, ObjectChange } from '../service/objects.ts'
 import { lacksLocalEndpoints } from '../service/topology.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
-import { PROGRAMMING_SECONDS, SYNC_SECONDS } from './buckets.ts'
-import { Histogram } from './histogram.ts'
+import { Histogram, PROGRAMMING_SECONDS, SYNC_SECONDS } from './histogram.ts'
 
 /** Trigger times that are kept while the kernel is out of reach. */
 const MAX_TRIGGERS = 10_000

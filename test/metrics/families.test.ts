@@ -1,13 +1,12 @@
-/** The families of the page against those of the real kube-proxy, and our own against their documentation. */
+/** The metric families of the page, compared with those of the real kube-proxy and, for our own, with docs/metrics.md. */
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { before, describe, it } from 'node:test'
-import type { Family } from '../../src/metrics/family.ts'
-import { OWN } from '../../src/metrics/own-families.ts'
-import { goNumber } from '../../src/metrics/page.ts'
-import { metricsText, slisText } from '../../src/metrics/pages.ts'
-import { KUBERNETES, PROCESS, REQUESTS } from '../../src/metrics/process-families.ts'
-import { PROXY, PROXY_IPTABLES } from '../../src/metrics/proxy-families.ts'
+import { OWN } from '../../src/metrics/own-page.ts'
+import { goNumber, type MetricFamily } from '../../src/metrics/page.ts'
+import { KUBERNETES, PROCESS } from '../../src/metrics/process-page.ts'
+import { PROXY, PROXY_IPTABLES, REQUESTS } from '../../src/metrics/proxy-page.ts'
+import { metricsText, slisText } from '../../src/metrics/scrape.ts'
 import { everythingCounted } from '../support/counted.ts'
 import { bucketsOf, labelsOf, parseMetrics, type ParsedFamily } from '../support/metrics-text.ts'
 import { recordingPath } from '../support/recordings.ts'
@@ -25,7 +24,9 @@ interface RecordedFamily {
 const recorded: readonly RecordedFamily[] = JSON.parse(
   readFileSync(recordingPath('surfaces/http/metrics.json'), 'utf8'),
 ).families
-const ofBothModes: readonly Family[] = [PROXY, KUBERNETES, PROCESS, REQUESTS].flatMap((some) => Object.values(some))
+const ofBothModes: readonly MetricFamily[] = [PROXY, KUBERNETES, PROCESS, REQUESTS].flatMap((some) =>
+  Object.values(some),
+)
 
 let page: ReadonlyMap<string, ParsedFamily>
 before(async () => {
@@ -33,8 +34,8 @@ before(async () => {
 })
 
 describe('families of kube-proxy', () => {
-  it('are described as kube-proxy describes them', () => {
-    const rows: [readonly Family[], boolean][] = [
+  it('have the type, help text, labels and buckets of kube-proxy', () => {
+    const rows: [readonly MetricFamily[], boolean][] = [
       [ofBothModes, true],
       [Object.values(PROXY_IPTABLES), false],
     ]
@@ -47,13 +48,13 @@ describe('families of kube-proxy', () => {
       }
   })
 
-  it('are all there that kube-proxy itself has', () => {
+  it('are complete', () => {
     const named = new Set([...ofBothModes, ...Object.values(PROXY_IPTABLES)].map(({ name }) => name))
     const missing = recorded.filter(({ name }) => /^(kubeproxy|process|kubernetes)_/.test(name) && !named.has(name))
     assert.deepEqual(missing, [])
   })
 
-  it('are on the page with these labels and buckets, as text', () => {
+  it('are printed with these labels and buckets', () => {
     for (const { name, type, help, labels, buckets } of recorded) {
       const family = page.get(name)
       if (family === undefined) continue
@@ -64,22 +65,22 @@ describe('families of kube-proxy', () => {
     for (const { name } of Object.values(PROXY_IPTABLES)) assert.ok(!page.has(name), name)
   })
 
-  it('have the same series for what kube-proxy shows from its first sync on', () => {
+  it('have every series that kube-proxy shows after its first sync', () => {
     const seriesOf = (family: ParsedFamily | undefined): string[] =>
       (family?.samples ?? []).map(({ name, labels }) => `${name}${JSON.stringify([...labels])}`).sort()
     const kubeProxy = parseMetrics(readFileSync(recordingPath('surfaces/http/metrics-ipvs.txt'), 'utf8'))
     for (const { name } of Object.values(PROXY)) {
-      // Codes, and families that had nothing to do there, depend on what happened.
-      const there = new Set(seriesOf(page.get(name)))
-      for (const series of seriesOf(kubeProxy.get(name))) assert.ok(there.has(series), series)
+      // Our page may have more series: status codes and IP families depend on what happened before.
+      const present = new Set(seriesOf(page.get(name)))
+      for (const series of seriesOf(kubeProxy.get(name))) assert.ok(present.has(series), series)
     }
   })
 })
 
-describe("kubernetes-mixin's dashboard and alerts", () => {
-  it('find every series they ask for', () => {
+describe('the dashboard and alerts of kubernetes-mixin', () => {
+  it('find every series that they query', () => {
     // dashboards/proxy.libsonnet without go_goroutines; `up` is the scraper's own.
-    const asked: [string, Record<string, string>][] = [
+    const queried: [string, Record<string, string>][] = [
       ['kubeproxy_sync_proxy_rules_duration_seconds_count', {}],
       ['kubeproxy_sync_proxy_rules_duration_seconds_bucket', { le: '0.001' }],
       ['kubeproxy_network_programming_duration_seconds_count', {}],
@@ -91,7 +92,7 @@ describe("kubernetes-mixin's dashboard and alerts", () => {
       ['process_cpu_seconds_total', {}],
     ]
     const samples = [...page.values()].flatMap((family) => family.samples)
-    for (const [name, labels] of asked)
+    for (const [name, labels] of queried)
       assert.ok(
         samples.some((it) => it.name === name && Object.entries(labels).every(([k, v]) => it.labels.get(k) === v)),
         `${name} ${JSON.stringify(labels)}`,
@@ -100,8 +101,8 @@ describe("kubernetes-mixin's dashboard and alerts", () => {
 })
 
 describe('families of kube-ipvs', () => {
-  it('are on the page as they are described, and nothing else is', () => {
-    for (const { name, type, help, labels, buckets } of Object.values<Family>(OWN)) {
+  it('are printed as declared, and the page has no undeclared family', () => {
+    for (const { name, type, help, labels, buckets } of Object.values<MetricFamily>(OWN)) {
       const family = page.get(name)
       assert.ok(family, name)
       const bounds = buckets === undefined ? [] : [...buckets, Number.POSITIVE_INFINITY].map(goNumber)
@@ -123,22 +124,19 @@ describe('families of kube-ipvs', () => {
     }
   })
 
-  it('are those of docs/metrics.md, with their labels and words', () => {
-    const text = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8')
-    const rows = [...text.matchAll(/^\| `(kubeipvs_\w+)`(?: \{(.*?)\})?\s*\| (\w+)\s*\| (.*?)\s*\|$/gm)]
-    const documented = rows.map(([, name, labels = '', type, help]) => ({ name, labels, type, help })).sort(byName)
-    const described = Object.values<Family>(OWN).map(({ name, labels, type, help }) => ({
-      name,
-      labels: labels.join(', '),
-      type,
-      help,
-    }))
-    assert.deepEqual(documented, described.sort(byName))
+  it('are the table of docs/metrics.md, which UPDATE_GOLDEN=1 rewrites', () => {
+    const file = new URL('../../docs/metrics.md', import.meta.url)
+    const text = readFileSync(file, 'utf8')
+    const start = text.indexOf('\n\n|', text.indexOf('## Families of kube-ipvs')) + 2
+    const end = text.indexOf('\n\n', start)
+    const table = documentedTable(Object.values<MetricFamily>(OWN))
+    if (process.env['UPDATE_GOLDEN'] === '1') writeFileSync(file, text.slice(0, start) + table + text.slice(end))
+    else assert.equal(text.slice(start, end), table)
   })
 })
 
 describe('/metrics/slis', () => {
-  it('is what kube-proxy gives', () => {
+  it('has the text of kube-proxy', () => {
     const text = slisText(everythingCounted().probes)
     assert.deepEqual(text.split('\n').slice(0, 8), [
       '# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.',
@@ -158,6 +156,17 @@ function partsOf({ type, help, labels, buckets, ipvs, iptables }: RecordedFamily
   return { type, help, labels, bounds: buckets, ipvs, iptables }
 }
 
-function byName(a: { readonly name?: string | undefined }, b: { readonly name?: string | undefined }): number {
-  return (a.name ?? '') < (b.name ?? '') ? -1 : 1
+/** The families by name as a Markdown table, with columns aligned as the formatter leaves them. */
+function documentedTable(families: readonly MetricFamily[]): string {
+  const rows = families
+    .map(({ name, labels, type, help }) => [
+      `\`${name}\`${labels.length === 0 ? '' : ` {${labels.join(', ')}}`}`,
+      type,
+      help,
+    ])
+    .sort(([a = ''], [b = '']) => (a < b ? -1 : 1))
+  const table = [['family', 'type', 'meaning'], ...rows]
+  const widths = [0, 1, 2].map((column) => Math.max(...table.map((row) => row[column]?.length ?? 0)))
+  const lines = table.map((row) => `| ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`)
+  return lines.toSpliced(1, 0, `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`).join('\n')
 }

@@ -1,13 +1,13 @@
-/** When pages are made and what they are made of; what is loaded before somebody asks. */
+/** When a page is made, what it contains, and which files are loaded before the first scrape. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { EventLoopDelay } from '../../src/metrics/event-loop-delay.ts'
+import { EventLoopDelay } from '../../src/metrics/counts.ts'
 import { Metrics } from '../../src/metrics/metrics.ts'
 import { readSources } from '../rules/sources.ts'
 import { everythingCounted } from '../support/counted.ts'
 import { parseMetrics, valueOf } from '../support/metrics-text.ts'
 
-test('Metrics makes one page for all who ask at once, and a new one afterwards', async (t) => {
+test('Metrics makes one page for simultaneous scrapes, and a new page for the next one', async (t) => {
   const { sync, requests, sources } = everythingCounted()
   let made = 0
   const conflictCount = (): number => ++made
@@ -25,7 +25,7 @@ test('Metrics makes one page for all who ask at once, and a new one afterwards',
   assert.match(await metrics.slis(), /^process_start_time_seconds 1\.\d+e\+09$/m)
 })
 
-test('Metrics goes on after a page that failed', async (t) => {
+test('Metrics makes a page after a failed one', async (t) => {
   const { sync, requests, sources } = everythingCounted()
   let broken = true
   const serviceCount = (): number => {
@@ -39,7 +39,7 @@ test('Metrics goes on after a page that failed', async (t) => {
   assert.equal(valueOf(parseMetrics(await metrics.text()), 'kubeipvs_services'), 3)
 })
 
-test('EventLoopDelay sees what holds the event loop', (t) => {
+test('EventLoopDelay measures how long the event loop was blocked', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let nowMs = 1000
   t.mock.method(performance, 'now', () => nowMs)
@@ -47,19 +47,19 @@ test('EventLoopDelay sees what holds the event loop', (t) => {
   t.after(() => delay.close())
   delay.start()
   delay.start()
-  // The event loop was held for 400 ms, so the timer of 250 ms comes 150 ms late.
+  // The event loop was blocked for 400 ms, so the timer of 250 ms fires 150 ms late.
   nowMs += 400
   t.mock.timers.tick(250)
   assert.deepEqual([delay.seconds.count, delay.seconds.sum], [1, 0.15])
 })
 
-test('nothing that makes text is loaded at a start', () => {
-  const makesText = /(^|\/)(pages?|[\w-]+-pages?|[\w-]+-families)\.ts$/
+test('no file that writes text is loaded at the start', () => {
+  const writesText = /(^|\/)(scrape|page|[\w-]+-page)\.ts$/
   const loaded: string[] = []
   for (const [path, text] of readSources()) {
-    if (!path.startsWith('src/metrics/') || makesText.test(path)) continue
+    if (!path.startsWith('src/metrics/') || writesText.test(path)) continue
     for (const [, from = ''] of text.matchAll(/^import (?!type )[^;]*? from '([^']+)'/gm))
-      if (makesText.test(from)) loaded.push(`${path}: ${from}`)
+      if (writesText.test(from)) loaded.push(`${path}: ${from}`)
   }
   assert.deepEqual(loaded, [])
 })

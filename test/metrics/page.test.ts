@@ -1,14 +1,13 @@
-/** The text format, against numbers that Go wrote and labels that nobody should trust. */
+/** The text format of Prometheus, compared with numbers that Go printed, and with labels that try to forge samples. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { Histogram } from '../../src/metrics/histogram.ts'
-import { goNumber, MetricsPage } from '../../src/metrics/page.ts'
-import type { Family } from '../../src/metrics/family.ts'
+import { goNumber, type MetricFamily, MetricsPage } from '../../src/metrics/page.ts'
 import { parseMetrics, valueOf } from '../support/metrics-text.ts'
 
-const GAUGE: Family = { name: 'a_gauge', type: 'gauge', help: 'Two\nlines and \\.', labels: ['one', 'two'] }
-const HISTOGRAM: Family = { name: 'a_histogram', type: 'histogram', help: 'H', labels: [], buckets: [0.5, 1e6] }
+const GAUGE: MetricFamily = { name: 'a_gauge', type: 'gauge', help: 'Two\nlines and \\.', labels: ['one', 'two'] }
+const HISTOGRAM: MetricFamily = { name: 'a_histogram', type: 'histogram', help: 'H', labels: [], buckets: [0.5, 1e6] }
 
 test('goNumber writes numbers as Go does', () => {
   // fmt.Println(strconv.FormatFloat(f, 'g', -1, 64)), go 1.26
@@ -34,7 +33,7 @@ test('goNumber writes numbers as Go does', () => {
   for (const [number, text] of rows) assert.equal(goNumber(number), text)
 })
 
-test('goNumber loses nothing', () => {
+test('goNumber prints a text that reads back as the same number', () => {
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (number) => {
       assert.equal(Number(goNumber(number)), number === 0 ? 0 : number)
@@ -42,7 +41,7 @@ test('goNumber loses nothing', () => {
   )
 })
 
-test('MetricsPage writes labels that read back whatever is in them', () => {
+test('MetricsPage escapes labels so that any text reads back', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), fc.string(), fc.double({ noNaN: true }), (one, two, value) => {
       const page = new MetricsPage()
@@ -60,7 +59,7 @@ test('MetricsPage writes labels that read back whatever is in them', () => {
   )
 })
 
-test('MetricsPage cannot be made to show a sample by a label', () => {
+test('MetricsPage prints one sample for a label that imitates a second one', () => {
   const page = new MetricsPage()
   page.value(GAUGE, ['"} 1\nforged_total{a="', '\\'], 7)
   const families = parseMetrics(page.text())
@@ -68,7 +67,7 @@ test('MetricsPage cannot be made to show a sample by a label', () => {
   assert.equal(families.get('a_gauge')?.samples.length, 1)
 })
 
-test('MetricsPage sorts families, and leaves out what has no sample', () => {
+test('MetricsPage sorts families by name and omits those without a sample', () => {
   const page = new MetricsPage()
   page.histogram(HISTOGRAM, [], new Histogram(HISTOGRAM.buckets ?? []))
   page.value(GAUGE, ['', ''], 1)
@@ -77,7 +76,7 @@ test('MetricsPage sorts families, and leaves out what has no sample', () => {
   assert.equal(new MetricsPage().text(), '')
 })
 
-test('Histogram counts a value at its bound into the bucket of the bound', () => {
+test('Histogram counts a value equal to a bound in the bucket of that bound', () => {
   const histogram = new Histogram([0.5, 1e6])
   for (const value of [0, 0.5, 0.6, 1e6, 1e6 + 1]) histogram.observe(value)
   const page = new MetricsPage()
@@ -89,7 +88,7 @@ test('Histogram counts a value at its bound into the bucket of the bound', () =>
   assert.equal(valueOf(families, 'a_histogram_sum'), 0 + 0.5 + 0.6 + 1e6 + 1e6 + 1)
 })
 
-test('Histogram agrees with counting by hand', () => {
+test('Histogram has the counts that a filter over all values gives', () => {
   fc.assert(
     fc.property(fc.array(fc.double({ min: 0, max: 100, noNaN: true })), (values) => {
       const bounds = [1, 5, 25]

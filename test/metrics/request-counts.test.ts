@@ -1,4 +1,4 @@
-/** Requests over real HTTP, and what is counted of them. */
+/** RequestCounts on requests over real HTTP. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
@@ -54,7 +54,7 @@ async function open(t: TestContext, answer: RequestListener) {
   return { client, counted }
 }
 
-test('RequestCounts counts lists, what is written, refusals and silence', async (t) => {
+test('RequestCounts counts lists, writes, refused requests and requests without an answer', async (t) => {
   let asked = 0
   const { client, counted } = await open(t, (request, response) => {
     request.resume()
@@ -80,10 +80,10 @@ test('RequestCounts counts lists, what is written, refusals and silence', async 
   })
 })
 
-test('RequestCounts counts a watch once it goes on, and not what is given up', async (t) => {
+test('RequestCounts counts a watch when its headers arrive, and no aborted request', async (t) => {
   let breakOff: () => void = () => undefined
   const { client, counted } = await open(t, (request, response) => {
-    // One that hangs, and watches that go on and break.
+    // The path /hang gets no answer; watches get one event and break.
     if (request.url?.endsWith('hang') === true) return
     response.writeHead(200, JSON_TYPE)
     response.write('{"type":"BOOKMARK","object":{}}\n')

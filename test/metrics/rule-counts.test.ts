@@ -1,13 +1,13 @@
-/** What iptables mode has on its page, as kube-proxy has it there. */
+/** The metrics that only iptables mode has, as kube-proxy shows them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { metricsText } from '../../src/metrics/pages.ts'
-import { PROXY_IPTABLES } from '../../src/metrics/proxy-families.ts'
+import { PROXY_IPTABLES } from '../../src/metrics/proxy-page.ts'
 import { RuleCounts } from '../../src/metrics/rule-counts.ts'
+import { metricsText } from '../../src/metrics/scrape.ts'
 import { everythingCounted } from '../support/counted.ts'
 import { parseMetrics, valueOf } from '../support/metrics-text.ts'
 
-test('RuleCounts tells full syncs from partial ones, and looking from either', () => {
+test('RuleCounts counts full and partial syncs separately, and no pass that only read the rules', () => {
   const counts = new RuleCounts()
   counts.passed({ full: true, changed: true, failed: false, durationMs: 2000 })
   counts.passed({ full: false, changed: true, failed: false, durationMs: 10 })
@@ -17,7 +17,7 @@ test('RuleCounts tells full syncs from partial ones, and looking from either', (
   assert.deepEqual([counts.fullSeconds.count, counts.partialSeconds.count, counts.partialFailures], [2, 2, 1])
 })
 
-test('the page of iptables mode has every family of it', async () => {
+test('the page of iptables mode shows every family of that mode', async () => {
   const counted = everythingCounted()
   const counts = new RuleCounts()
   counts.passed({ full: true, changed: true, failed: false, durationMs: 2000 })

@@ -90,7 +90,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/modes\/ipvs\/rules\//,
   /^src\/modes\/iptables\/chains\//,
   /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,
-  /^src\/metrics\/(audit-counts|buckets|family|histogram|page|probe-counts|request-counts|[\w-]+-families)\.ts$/,
+  /^src\/metrics\/(histogram|page|request-counts)\.ts$/,
   /^src\/serve\/(log-line|log-secrets|wanted-health-checks)\.ts$/,
 ]
 

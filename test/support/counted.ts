@@ -1,9 +1,7 @@
-/** Everything that /metrics tells, with a value for each sample there can be, each of them different where that matters. */
-import { AuditCounts } from '../../src/metrics/audit-counts.ts'
-import { EventLoopDelay } from '../../src/metrics/event-loop-delay.ts'
-import type { Counted } from '../../src/metrics/pages.ts'
-import { ProbeCounts } from '../../src/metrics/probe-counts.ts'
+/** Everything that /metrics prints, with a value for each possible sample; values differ where a test has to tell them apart. */
+import { AuditCounts, EventLoopDelay, ProbeCounts } from '../../src/metrics/counts.ts'
 import { RequestCounts } from '../../src/metrics/request-counts.ts'
+import type { ScrapeInput } from '../../src/metrics/scrape.ts'
 import { ServiceTraffic } from '../../src/metrics/service-traffic.ts'
 import { SyncCounts } from '../../src/metrics/sync-counts.ts'
 import { noCounts } from '../../src/sync/table-counts.ts'
@@ -12,7 +10,7 @@ import { SERVICE } from './frontends.ts'
 /** Wall clock of the counts, in milliseconds since the epoch. */
 export const START_MS = 1_795_190_400_000
 
-export function everythingCounted(): Counted {
+export function everythingCounted(): ScrapeInput {
   let wallMs = START_MS
   const sync = new SyncCounts({ families: ['IPv4', 'IPv6'], wallMs: () => wallMs, nodeName: 'node0' })
   wallMs += 60_000
@@ -41,7 +39,7 @@ export function everythingCounted(): Counted {
     sources: {
       version: '1.2.3',
       kernelRelease: '6.12.0',
-      featureGates: { WatchListClient: false },
+      featureGates: () => [{ name: 'WatchListClient', stage: 'BETA', enabled: false }],
       serviceCount: () => 7,
       conflictCount: () => 2,
       tables: [
@@ -53,10 +51,13 @@ export function everythingCounted(): Counted {
           waitingCount: 1,
         },
       ],
-      setSizes: () => [{ name: 'KUBE-CLUSTER-IP', entries: 3, maxEntries: 65_536 }],
-      realServerCount: () => 11,
-      drainingCount: () => 1,
-      drainsFinished: () => ({ idle: 2, deadline: 1 }),
+      ipvs: {
+        setSizes: () => [{ name: 'KUBE-CLUSTER-IP', entries: 3, maxEntries: 65_536 }],
+        realServerCount: () => 11,
+        drainingCount: () => 1,
+        drainsFinished: () => ({ idle: 2, deadline: 1 }),
+        readTraffic: async () => undefined,
+      },
       connections: () => [{ name: 'ipvs', messagesSent: 30, datagramsSent: 20, datagramsReceived: 10 }],
       traffic: new ServiceTraffic({
         limit: 10,

@@ -3,10 +3,9 @@
  * that we do not have is a difference, alone or among its kind.
  */
 import { readFileSync } from 'node:fs'
-import { metricsText, slisText } from '../../src/metrics/pages.ts'
-import { goNumber } from '../../src/metrics/page.ts'
-import { PROXY_IPTABLES } from '../../src/metrics/proxy-families.ts'
-import type { Family } from '../../src/metrics/family.ts'
+import { goNumber, type MetricFamily } from '../../src/metrics/page.ts'
+import { PROXY_IPTABLES } from '../../src/metrics/proxy-page.ts'
+import { metricsText, slisText } from '../../src/metrics/scrape.ts'
 import { everythingCounted } from '../support/counted.ts'
 import { bucketsOf, labelsOf, parseMetrics, type ParsedFamily } from '../support/metrics-text.ts'
 import type { Recordings, SurfaceCase } from './surface-case.ts'
@@ -86,7 +85,7 @@ function differences(family: Recorded, ours: ParsedFamily | undefined): string[]
 /** A family of iptables mode alone: described, and not on the page of ipvs mode. */
 function later(family: Recorded, page: Page): string[] {
   if (page.has(family.name)) return ['it is there in ipvs mode']
-  const ours: Family | undefined = Object.values(PROXY_IPTABLES).find(({ name }) => name === family.name)
+  const ours: MetricFamily | undefined = Object.values(PROXY_IPTABLES).find(({ name }) => name === family.name)
   if (ours === undefined) return ['it is not there']
   const buckets = ours.buckets === undefined ? [] : [...ours.buckets, Number.POSITIVE_INFINITY].map(goNumber)
   return compare(family, { ...ours, buckets })

@@ -92,10 +92,6 @@ export class IptablesMode implements Mode {
     const { rtnetlink } = this
     return {
       tables: this.dataplane.loops.map(({ sync }) => sync),
-      setSizes: () => [],
-      realServerCount: () => 0,
-      drainingCount: () => 0,
-      drainsFinished: () => ({ idle: 0, deadline: 0 }),
       connections: () => [{ name: 'rtnetlink', ...rtnetlink.counters }],
       rules: {
         families: this.families.map((family) => ({

@@ -16,10 +16,6 @@ export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSou
   const { ipset, auditIpset } = kernel.guard
   return {
     tables: [guard.sets, guard.entries, ...guard.loops.map(({ sync }) => sync), virtualServers, device, addresses],
-    setSizes: () => setSizes(dataplane),
-    realServerCount: () => realServerCount(dataplane),
-    drainingCount: () => drains.count,
-    drainsFinished: () => drains.ended,
     connections: () => [
       connection('ipvs', ipvs),
       connection('ipvs-audit', auditIpvs),
@@ -28,7 +24,13 @@ export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSou
       connection('ipset', ipset),
       connection('ipset-audit', auditIpset),
     ],
-    readTraffic: (visit, signal) => auditIpvs.visitTraffic(visit, { signal, yieldAfterMs: TURN_MS }),
+    ipvs: {
+      setSizes: () => setSizes(dataplane),
+      realServerCount: () => realServerCount(dataplane),
+      drainingCount: () => drains.count,
+      drainsFinished: () => drains.ended,
+      readTraffic: (visit, signal) => auditIpvs.visitTraffic(visit, { signal, yieldAfterMs: TURN_MS }),
+    },
   }
 }
 

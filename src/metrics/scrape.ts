@@ -1,20 +1,18 @@
 /**
- * The pages put together.
- * What could break: nothing here is loaded before the first scrape; whoever imports it at a start makes the start slower.
+ * The pages of one scrape. This file and all *-page files are loaded at the first scrape, not at the start: import them only
+ * from here, and this file only dynamically.
  */
-import type { AuditCounts } from './audit-counts.ts'
-import type { EventLoopDelay } from './event-loop-delay.ts'
+import type { AuditCounts, EventLoopDelay, ProbeCounts } from './counts.ts'
 import { writeCounts, writeOwn, writeTraffic } from './own-page.ts'
 import { MetricsPage } from './page.ts'
-import type { ProbeCounts } from './probe-counts.ts'
 import { writeKubernetes, writeProcess } from './process-page.ts'
 import { writeProbes, writeProxy, writeRequests, writeRules, writeSlis } from './proxy-page.ts'
 import type { RequestCounts } from './request-counts.ts'
 import type { Sources } from './sources.ts'
 import type { SyncCounts } from './sync-counts.ts'
 
-/** All that `/metrics` tells. */
-export interface Counted {
+/** Everything that `/metrics` prints. */
+export interface ScrapeInput {
   readonly sync: SyncCounts
   readonly requests: RequestCounts
   readonly probes: ProbeCounts
@@ -23,14 +21,15 @@ export interface Counted {
   readonly sources: Sources
 }
 
-export async function metricsText(metrics: Counted): Promise<string> {
-  const { sync, requests, probes, audits, delay, sources } = metrics
+/** The page of `/metrics`. */
+export async function metricsText(input: ScrapeInput): Promise<string> {
+  const { sync, requests, probes, audits, delay, sources } = input
   const page = new MetricsPage()
-  // First what takes time, so that all the rest is of one moment.
+  // What waits for the kernel comes first, so that all other values are of one moment.
   await writeTraffic(page, sources.traffic)
   const packets = await sources.rules?.packets()
   await writeProcess(page)
-  writeKubernetes(page, sources.featureGates)
+  writeKubernetes(page, sources.featureGates())
   writeProxy(page, sync)
   if (sources.rules !== undefined) writeRules(page, sources.rules.families, packets)
   writeProbes(page, probes)
@@ -40,6 +39,7 @@ export async function metricsText(metrics: Counted): Promise<string> {
   return page.text()
 }
 
+/** The page of `/metrics/slis`. */
 export function slisText(probes: ProbeCounts): string {
   const page = new MetricsPage()
   writeSlis(page, probes)
