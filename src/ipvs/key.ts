@@ -2,13 +2,13 @@
  * Text identities of virtual and real servers: map keys that also print.
  * What could break: a virtual server's key is equal to the FrontendKey it is rendered from.
  */
-import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
-import type { Protocol } from '../values/protocol.ts'
+import { frontendKey } from '../service/frontends.ts'
+import { formatEndpoint } from '../values/address.ts'
 import type { RealServer, RealServerKey, VirtualServerId, VirtualServerKey } from './types.ts'
 
 /** `10.96.0.1:443/tcp` or `[fd00::1]:443/tcp`. */
 export function virtualServerKey(id: Pick<VirtualServerId, 'address' | 'port' | 'protocol'>): VirtualServerKey {
-  return `${formatEndpoint(id.address, id.port)}/${id.protocol}`
+  return frontendKey(id.address, id.port, id.protocol)
 }
 
 /** `10.244.0.5:8080` or `[fd00::5]:8080`. */
@@ -20,14 +20,6 @@ export function realServerKey(server: Pick<RealServer, 'address' | 'port'>): Rea
 export function addressOfKey(key: string): string {
   const colon = key.lastIndexOf(':')
   return key.startsWith('[') ? key.slice(1, colon - 1) : key.slice(0, colon)
-}
-
-/** What a key made by `virtualServerKey` was made from. */
-export function parseVirtualServerKey(key: VirtualServerKey): VirtualServerId {
-  const slash = key.lastIndexOf('/')
-  const { address, port } = parseEndpoint(key.slice(0, slash))
-  // The key came out of virtualServerKey, so what follows the slash is a Protocol.
-  return { family: familyOf(address), address, port, protocol: key.slice(slash + 1) as Protocol }
 }
 
 /** Order of real servers inside a virtual server: by the text of the address, then by port. Makes no strings: it is called often. */

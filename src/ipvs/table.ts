@@ -6,6 +6,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BatchPace } from '../netlink/batch-pace.ts'
 import { runInBatches } from '../netlink/run-batches.ts'
+import { parseFrontendKey } from '../service/frontends.ts'
 import type { KernelTable } from '../sync/table.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
 import type { IpvsBatch } from './batch.ts'
@@ -13,7 +14,7 @@ import type { DecodedDestination } from './codec-destination.ts'
 import type { IpvsConnection } from './connection.ts'
 import { diffVirtualServer, sameVirtualServer, servesWithout, stepVirtualServer } from './diff.ts'
 import type { Connections } from './drains.ts'
-import { compareRealServers, parseVirtualServerKey, realServerKey, virtualServerKey } from './key.ts'
+import { compareRealServers, realServerKey, virtualServerKey } from './key.ts'
 import { directionOf, type VirtualServerOperation } from './operation.ts'
 import { formatOperation } from './text.ts'
 import type {
@@ -68,7 +69,7 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
   ): Promise<Map<VirtualServerKey, VirtualServer>> {
     const found = new Map<VirtualServerKey, VirtualServer>()
     let left = READ_SLICE
-    for (const fields of keys === 'all' ? await this.#listed(signal) : keys.map(parseVirtualServerKey)) {
+    for (const fields of keys === 'all' ? await this.#listed(signal) : keys.map(parseFrontendKey)) {
       const live = await this.#readOne(fields, signal)
       if (live !== undefined) found.set(virtualServerKey(live), live)
       if (--left > 0) continue
@@ -120,7 +121,7 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
 
   /** Connections of each real server now; empty when there is no such virtual server. */
   async connections(key: VirtualServerKey, signal: AbortSignal): Promise<Map<RealServerKey, Connections>> {
-    const destinations = await this.#ipvs.listDestinations(parseVirtualServerKey(key), { signal })
+    const destinations = await this.#ipvs.listDestinations(parseFrontendKey(key), { signal })
     return new Map(
       destinations.map(({ realServer, activeConnections, inactiveConnections }) => [
         realServerKey(realServer),

@@ -3,10 +3,11 @@
  * What could break: `VirtualServer` is what desired and live state are compared as; a field that is added here
  * takes part in the diff, so it must be read back from the kernel too. Counters and connections are never in it.
  */
+import type { FrontendKey } from '../service/frontends.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 
-/** `10.96.0.1:443/tcp`, IPv6 in brackets: identity of a virtual server. */
-export type VirtualServerKey = string
+/** `10.96.0.1:443/tcp`, IPv6 in brackets: identity of a virtual server, and the key of the frontend it is rendered from. */
+export type VirtualServerKey = FrontendKey
 /** `10.244.0.5:8080`, IPv6 in brackets: identity of a real server inside its virtual server. */
 export type RealServerKey = string
 

@@ -2,7 +2,7 @@
  * What this node must answer for, one frontend for each address, port and protocol. `contribution.ts` makes them.
  * `sameFrontend` compares every field that a table renders: a table that renders more needs it added there.
  */
-import { formatEndpoint } from '../values/address.ts'
+import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import type { Endpoint } from './endpoints.ts'
 import type { Service, ServicePort, SliceEndpoint, TrafficPolicy } from './objects.ts'
@@ -58,6 +58,13 @@ export interface Frontend {
 /** `10.96.0.1:443/tcp` */
 export function frontendKey(address: string, port: number, protocol: Protocol): FrontendKey {
   return `${formatEndpoint(address, port)}/${protocol}`
+}
+
+/** What a key made by `frontendKey` was made from. */
+export function parseFrontendKey(key: FrontendKey): Pick<Frontend, 'family' | 'address' | 'port' | 'protocol'> {
+  const slash = key.lastIndexOf('/')
+  const { address, port } = parseEndpoint(key.slice(0, slash))
+  return { family: familyOf(address), address, port, protocol: key.slice(slash + 1) as Protocol }
 }
 
 /** `namespace/name:port`, or `namespace/name` when the port has no name (Kubernetes' ServicePortName). */

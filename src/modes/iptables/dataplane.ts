@@ -16,12 +16,11 @@ import { type ServiceChainSettings, WantedServiceChains } from './chains/wanted-
 import type { TableId } from '../../iptables/types.ts'
 import type { RuleSettings } from '../ipvs/rules/wanted-rules.ts'
 import type { HostIptables } from '../../node/iptables-programs.ts'
-import { type Frontend, type FrontendKey, frontendKey } from '../../service/frontends.ts'
+import { type Frontend, type FrontendKey, frontendKey, parseFrontendKey } from '../../service/frontends.ts'
 import type { NodePortRanges } from '../../service/node-addresses.ts'
 import type { Dataplane } from '../../sync/loop.ts'
 import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.ts'
-import { familyOf, parseEndpoint } from '../../values/address.ts'
-import type { IpFamily, Protocol } from '../../values/protocol.ts'
+import type { IpFamily } from '../../values/protocol.ts'
 import { RuleLoop, type RuleLoopOptions } from '../rule-loop.ts'
 import type { Clock } from '../../values/clock.ts'
 import { ANY_ADDRESS } from '../../values/well-known.ts'
@@ -245,11 +244,4 @@ export class IptablesDataplane implements Dataplane {
     const chains = ['nat KUBE-SERVICES', 'nat KUBE-NODEPORTS', ...keys.flatMap((one) => [...wanted.chainsOf(one)])]
     return chains.every((chain) => loop.sync.desired(chain) === loop.sync.live(chain))
   }
-}
-
-/** `10.96.0.1:53/udp` in its parts. */
-function parseFrontendKey(key: FrontendKey) {
-  const slash = key.lastIndexOf('/')
-  const { address, port } = parseEndpoint(key.slice(0, slash))
-  return { address, port, family: familyOf(address), protocol: key.slice(slash + 1) as Protocol } // as frontendKey makes it
 }

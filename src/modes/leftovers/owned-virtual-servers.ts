@@ -6,8 +6,8 @@
 import { setName, type SetRole } from '../../ipset/catalogue.ts'
 import type { EntryTable } from '../../ipset/entries.ts'
 import type { SetEntry } from '../../ipset/types.ts'
-import { parseVirtualServerKey } from '../../ipvs/key.ts'
 import type { VirtualServerKey } from '../../ipvs/types.ts'
+import { parseFrontendKey } from '../../service/frontends.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import type { IpFamily, Protocol } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
@@ -40,7 +40,7 @@ function ownedBySets(
   const has = (role: SetRole, family: IpFamily, entry: string): boolean =>
     known.has(`${setName(role, family)} ${entry}`)
   return (key) => {
-    const { family, address, port, protocol } = parseVirtualServerKey(key)
+    const { family, address, port, protocol } = parseFrontendKey(key)
     const named = `${address},${protocol}:${port}`
     if (NAMED.some((role) => has(role, family, named))) return true
     if (protocol === 'sctp') return has(NODE_PORTS.sctp, family, named)
