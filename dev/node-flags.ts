@@ -5,8 +5,8 @@
  * - One helper thread is enough, and none for the young generation.
  * - Maglev and Liftoff only, and Maglev with little inlining: the compilers would work through the whole start, and take
  *   memory for it, for code that then rests.
- * - `gc` for the one collection after a start (src/daemon/heap.ts).
- * Together with src/daemon/heap.ts they take a quarter off the processor time of a start at 10,000 Services, and 20 MiB off
+ * - `gc` for the one collection after a start (src/daemon/process.ts).
+ * Together with src/daemon/process.ts they take a quarter off the processor time of a start at 10,000 Services, and 20 MiB off
  * the memory.
  */
 export const NODE_FLAGS: readonly string[] = [

@@ -1,8 +1,7 @@
 /**
- * What commands have in common at their start: the configuration, the node's name, and where objects come from.
- * What could break: with --config most other flags do not count (kube-proxy's rule).
+ * What commands have in common at their start: the configuration, the node's name and where objects come from, all read from
+ * the command line. With --config most other flags do not count (kube-proxy's rule).
  */
-import { readdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { completeModes } from '../config/complete.ts'
 import { decodeConfigurationFile } from '../config/file.ts'
@@ -15,21 +14,14 @@ import {
   type Refused,
 } from '../config/load.ts'
 import { configurationFromFlags, nameError, nodeName, withFlagsBesideFile } from '../config/overrides.ts'
-import type { KubeProxyConfiguration, UncheckedConfiguration } from '../config/types.ts'
-import type { VirtualIpGuard } from '../service/virtual-ips.ts'
+import type { UncheckedConfiguration } from '../config/types.ts'
+import type { SourceSettings } from '../daemon/sources.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
-import type { Events } from '../events/event-recorder.ts'
-import type { RequestObserver } from '../watch/api/http-pool.ts'
-import type { ObjectSink, Source } from '../watch/source.ts'
 import { type EarlyLine, type LogFormat, SettingsRefused } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
-import { execPluginRunner } from '../daemon/exec-plugin.ts'
-import { VERSION } from '../daemon/version.ts'
 
-export interface Settings {
-  readonly configuration: KubeProxyConfiguration
-  readonly nodeName: string
+export interface Settings extends SourceSettings {
   readonly warnings: readonly Problem[]
 }
 
@@ -47,6 +39,8 @@ export async function loadSettings(flags: FlagValues, say: Say = () => undefined
     configuration: result.configuration,
     warnings: [...warnings, ...result.warnings],
     nodeName: nodeName(result.configuration, hostname()),
+    manifests: flags.manifests,
+    master: flags.master,
   }
 }
 
@@ -109,80 +103,6 @@ async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
   if ('errors' in decoded) throw refusal(decoded, 'text')
   return { ...decoded, configuration: withFlagsBesideFile(decoded.configuration, flags) }
 }
-
-/** Where objects come from and Events go to. */
-export interface Sources {
-  readonly openSource: (sink: ObjectSink) => Source
-  readonly openEvents: () => Events
-  /** Whether there has to be a Node object: a folder of manifests may do without. */
-  readonly needsNode: boolean
-  /** Which externalIPs and load-balancer addresses Services may have. */
-  readonly virtualIps: VirtualIpGuard
-}
-
-/** The manifests folder or the API server that the flags and the configuration name; nothing is opened yet. */
-export async function sourcesOf(
-  flags: FlagValues,
-  settings: Settings,
-  log: Log,
-  observer?: RequestObserver,
-): Promise<Sources> {
-  const { nodeName: node, configuration } = settings
-  const { manifests } = flags
-  const { EventRecorder, loggedEvents } = await import('../events/event-recorder.ts')
-  const { virtualIpGuard } = await import('./virtual-ip-settings.ts')
-  if (manifests !== undefined) {
-    await requireFolder(manifests, log)
-    const { openManifestsSource } = await import('../watch/manifests/manifests-source.ts')
-    return {
-      openSource: (sink) => openManifestsSource({ directory: manifests, nodeName: node, sink, log }),
-      openEvents: () => loggedEvents(log),
-      needsNode: false,
-      virtualIps: await virtualIpGuard(configuration.kubeIPVS, undefined, log),
-    }
-  }
-  const { ApiClient } = await import('../watch/api/api-client.ts')
-  const { openApiSource } = await import('../watch/reflect/api-source.ts')
-  const { KubeAccess } = await import('../watch/api/kube-config.ts')
-  const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
-  const master = flags.master ?? ''
-  const access = new KubeAccess({ kubeconfig, master, runPlugin: execPluginRunner() })
-  if (kubeconfig === '' && master === '')
-    log.info('Neither kubeconfig file nor master URL was specified, falling back to in-cluster config')
-  await access.check()
-  const options = { access, nodeName: node, version: VERSION, contentType, acceptContentTypes, log, observer }
-  return {
-    virtualIps: await virtualIpGuard(configuration.kubeIPVS, await access.server(), log),
-    openSource: (sink) => openApiSource({ ...options, sink }),
-    needsNode: true,
-    openEvents: () => {
-      const client = new ApiClient({
-        access,
-        userAgent: `kube-ipvs/${VERSION}`,
-        contentType: 'application/json',
-        observer,
-      })
-      return new EventRecorder({ client, hostName: hostname(), qps, burst, log })
-    },
-  }
-}
-
-/** Later the source waits for a folder to come back; at a start a wrong name is most likely a mistake. */
-async function requireFolder(directory: string, log: Log): Promise<void> {
-  try {
-    const files = await readdir(directory)
-    if (!files.some((file) => MANIFEST.test(file)))
-      log.warn('The folder of --manifests has no YAML or JSON file: no Service is wanted', { folder: directory })
-  } catch (cause) {
-    // `ENOENT: no such file or directory, scandir '/x'`
-    const reason = cause instanceof Error ? cause.message.replace(/^[A-Z]+: (.*), \w+ .*$/, '$1') : String(cause)
-    throw new CodedError('manifests-unreadable', `--manifests: cannot read the folder ${directory}: ${reason}`, {
-      cause,
-    })
-  }
-}
-
-const MANIFEST = /\.(ya?ml|json)$/
 
 /** One line for each warning about the configuration. */
 export function logWarnings(warnings: readonly Problem[], log: Log): void {

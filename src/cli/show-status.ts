@@ -18,7 +18,7 @@ import { CodedError } from '../values/errors.ts'
 import { silentLog } from '../values/log.ts'
 import type { FlagValues } from './flags.ts'
 import { runningMode } from './running-mode.ts'
-import { loadSettings, type Settings, sourcesOf } from './settings.ts'
+import { loadSettings, type Settings } from './settings.ts'
 import {
   type IpvsStatus,
   type SetsStatus,
@@ -134,16 +134,8 @@ async function readNames(
   if (!isGiven) return undefined
   const source = manifests === undefined ? 'the API server' : `the manifests in ${manifests}`
   try {
-    const { openSource } = await sourcesOf(flags, settings, silentLog)
     const { frontendNames } = await import('../daemon/frontend-names.ts')
-    const byKey = await frontendNames({
-      ...settings,
-      rtnetlink,
-      openSource,
-      deadlineMs: LIST_MS,
-      log: silentLog,
-      signal,
-    })
+    const byKey = await frontendNames({ ...settings, rtnetlink, deadlineMs: LIST_MS, log: silentLog, signal })
     return { source, byKey }
   } catch (error) {
     if (!(error instanceof CodedError)) throw error

@@ -2,21 +2,18 @@
  * Which Service port each virtual server of this node is for. The kernel does not know that, so Services are listed once
  * and worked out as the proxy does it; nothing is written.
  */
-import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { FrontendKey } from '../service/frontends.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { Log } from '../values/log.ts'
-import type { ObjectSink, Source } from '../watch/source.ts'
+import type { Source } from '../watch/source.ts'
 import { FollowedNode } from './followed-node.ts'
 import { listOnce } from './list-once.ts'
+import { chooseSources, type SourceSettings } from './sources.ts'
 
-export interface FrontendNamesOptions {
-  readonly configuration: KubeProxyConfiguration
-  readonly nodeName: string
+export interface FrontendNamesOptions extends SourceSettings {
   /** For the node's addresses, where node ports answer. */
   readonly rtnetlink: RtnetlinkConnection
-  readonly openSource: (sink: ObjectSink) => Source
   /** As long as the source may take to list. */
   readonly deadlineMs: number
   readonly log: Log
@@ -25,7 +22,8 @@ export interface FrontendNamesOptions {
 
 /** `namespace/name:port` by virtual server. Rejects with `source-timeout` when the source has not listed in time. */
 export async function frontendNames(options: FrontendNamesOptions): Promise<ReadonlyMap<FrontendKey, string>> {
-  const { configuration, openSource, deadlineMs } = options
+  const { configuration, deadlineMs } = options
+  const { openSource } = await chooseSources(options)
   const node = new FollowedNode({
     ...options,
     configuration: () => configuration,

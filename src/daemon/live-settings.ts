@@ -5,11 +5,11 @@
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { conntrackSettings } from '../node/conntrack-settings.ts'
 import { processorCount } from '../node/host.ts'
-import { setOomScore } from '../node/oom-score.ts'
 import { applySysctls } from '../node/sysctl.ts'
 import type { LogVerbosity } from '../serve/log.ts'
 import { formatProblem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
+import { applyOomScore } from './process.ts'
 
 export interface LiveSettingsOptions {
   readonly log: Log & { setVerbosity(verbosity: LogVerbosity): void }
@@ -29,13 +29,4 @@ export function applyLive(
     for (const problem of applySysctls(conntrackSettings(configuration.conntrack, processorCount())))
       log.warn('Cannot set what the configuration asks for', { error: formatProblem(problem) })
   proxy.reconfigure(configuration)
-}
-
-/** A proxy without the right to do it runs on as it is. */
-export function applyOomScore(score: number, log: Log): void {
-  try {
-    setOomScore(score)
-  } catch (error) {
-    log.verbose(2, 'Failed to apply OOMScore', { error, oomScoreAdj: score })
-  }
 }

@@ -55,7 +55,8 @@ test('checkImports finds each kind of violation', () => {
     ['src/service/a.ts', "import { x } from '../values/x.ts'", []],
     ['src/service/a.ts', "import { x } from '../ipvs/text.ts'", ['src/service/a.ts: may not import src/ipvs/text.ts']],
     ['src/ipvs/a.ts', "import type { x } from '../watch/x.ts'", ['src/ipvs/a.ts: may not import src/watch/x.ts']],
-    ['src/cli/a.ts', "import { x } from '../watch/x.ts'", []],
+    ['src/cli/a.ts', "import { x } from '../daemon/x.ts'", []],
+    ['src/cli/a.ts', "import { x } from '../watch/x.ts'", ['src/cli/a.ts: may not import src/watch/x.ts']],
     [
       'src/ipvs/diff.ts',
       "import { x } from './table.ts'",
@@ -79,7 +80,13 @@ test('checkImports finds each kind of violation', () => {
     ['src/config/file.ts', "import { readFile } from 'node:fs/promises'", []],
     ['src/config/load.ts', "import fs from 'node:fs'", ['src/config/load.ts: is pure and may not import node:fs']],
   ]
-  const others = { 'src/values/x.ts': '', 'src/ipvs/text.ts': '', 'src/ipvs/table.ts': '', 'src/watch/x.ts': '' }
+  const others = {
+    'src/values/x.ts': '',
+    'src/ipvs/text.ts': '',
+    'src/ipvs/table.ts': '',
+    'src/watch/x.ts': '',
+    'src/daemon/x.ts': '',
+  }
   for (const [path, text, expected] of rows)
     assert.deepEqual(checkImports(files({ ...others, [path]: text })), expected, text)
 })

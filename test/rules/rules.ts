@@ -17,6 +17,8 @@ const BELOW_COMPOSITION = [
 ]
 /** What all modes share; the modes lie in folders of its own. */
 const SHARED_BY_MODES = [...BELOW_COMPOSITION, ...PARTS]
+/** What commands may import from. */
+const COMMANDS = ['src/config', 'src/daemon', 'src/modes', 'src/serve', 'src/values']
 
 /** For each folder (or file) the folders its files may import from, beside itself. The longest matching name counts. */
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
@@ -51,8 +53,11 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/modes/iptables': [...SHARED_BY_MODES, 'src/modes'],
   // The daemon composed.
   'src/daemon': [...SHARED_BY_MODES, 'src/modes'],
-  // Commands; nothing of the daemon knows the command line.
-  'src/cli': [...SHARED_BY_MODES, 'src/modes', 'src/daemon'],
+  // Commands read the command line and print; they compose nothing, and nothing of the daemon knows the command line.
+  'src/cli': COMMANDS,
+  'src/cli/cleanup.ts': [...COMMANDS, 'src/ipvs', 'src/node', 'src/sync', 'src/cli'],
+  'src/cli/status.ts': [...COMMANDS, 'src/ipvs', 'src/cli'],
+  'src/cli/show-status.ts': [...COMMANDS, 'native', 'src/ipset', 'src/iptables', 'src/netlink', 'src/node', 'src/cli'],
   'src/main.ts': ['src/cli', 'src/values'],
 }
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { CodedError } from '../../../src/values/errors.ts'
-import { execPluginRunner } from '../../../src/daemon/exec-plugin.ts'
+import { execPluginRunner } from '../../../src/daemon/sources.ts'
 import { KubeAccess } from '../../../src/watch/api/kube-config.ts'
 import { issueCertificate, makeAuthority } from '../../api-server/certificate.ts'
 

@@ -3,7 +3,7 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { execPluginRunner } from '../../src/daemon/exec-plugin.ts'
+import { execPluginRunner } from '../../src/daemon/sources.ts'
 
 async function script(t: TestContext, body: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'kube-ipvs-plugin-'))

@@ -1,6 +1,6 @@
 /**
- * `--init-only`: writes the kernel's settings, which takes more rights than the proxy needs afterwards, and ends.
- * What could break: no Service is looked at and nothing is asked of the API server, so it works in an init container.
+ * `--init-only`: writes the kernel's settings, which takes more rights than the proxy needs afterwards, and ends. It reads no
+ * Service and sends no request to the API server, so it works in an init container.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { openIpvsKernel } from '../modes/ipvs/ipvs-kernel.ts'
@@ -8,12 +8,11 @@ import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { Log } from '../values/log.ts'
 import { initializeIptablesNode, initializeNode } from '../modes/prepare-node.ts'
-import type { Settings } from './settings.ts'
 
 const DEADLINE_MS = 10_000
 
-/** Resolves to the exit code. Rejects when the kernel has no IPVS, or lacks the scheduler. */
-export async function initializeOnly({ configuration }: Settings, log: Log): Promise<number> {
+/** Rejects when the kernel has no IPVS, or lacks the scheduler. */
+export async function initializeOnly(configuration: KubeProxyConfiguration, log: Log): Promise<void> {
   const problems = new ProblemLog(log)
   log.info(`Using ${configuration.mode} Proxier`)
   // As kube-proxy: the proxy that starts afterwards may lack the right to do it.
@@ -21,7 +20,6 @@ export async function initializeOnly({ configuration }: Settings, log: Log): Pro
   else await initializeIpvsNode(configuration, problems, log)
   for (const ipFamily of kernelFamilies().families)
     log.info('System initialized and --init-only specified', { ipFamily })
-  return 0
 }
 
 async function initializeIpvsNode(

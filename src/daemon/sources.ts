@@ -1,0 +1,178 @@
+/**
+ * Where the daemon and the commands get objects from and send Events to: the API server that the configuration names, or the
+ * folder of --manifests. The code of the other source is not loaded.
+ */
+import { readdir } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { KubeIpvsSettings, KubeProxyConfiguration } from '../config/types.ts'
+import { type Events, EventRecorder, loggedEvents } from '../events/event-recorder.ts'
+import { findProgram, runProgram, searchPath } from '../node/programs.ts'
+import { readNameservers } from '../node/resolvers.ts'
+import { VirtualIpGuard } from '../service/virtual-ips.ts'
+import { parseAddress } from '../values/address.ts'
+import { type Cidr, parseCidr } from '../values/cidr.ts'
+import { CodedError } from '../values/errors.ts'
+import type { Log } from '../values/log.ts'
+import type { PluginCall, PluginResult, RunPlugin } from '../watch/api/exec-plugin.ts'
+import type { RequestObserver } from '../watch/api/http-pool.ts'
+import type { ObjectSink, Source } from '../watch/source.ts'
+import { VERSION } from './version.ts'
+
+/** What the command line and the configuration say about sources. */
+export interface SourceSettings {
+  readonly configuration: KubeProxyConfiguration
+  readonly nodeName: string
+  /** --manifests: this folder takes the place of the API server. */
+  readonly manifests?: string | undefined
+  /** --master: URL that takes the place of the kubeconfig's server. */
+  readonly master?: string | undefined
+}
+
+export interface SourceOptions extends SourceSettings {
+  readonly log: Log
+  /** Is called for each request to the API server. */
+  readonly requests?: RequestObserver | undefined
+}
+
+export interface Sources {
+  /** Opens the source of objects; it delivers them to this sink. */
+  readonly openSource: (sink: ObjectSink) => Source
+  readonly openEvents: () => Events
+  /** False for a folder of manifests, which may have no Node object. */
+  readonly needsNode: boolean
+  /** Which externalIPs and load-balancer addresses Services may have. */
+  readonly virtualIps: VirtualIpGuard
+}
+
+/** Checks the access to the source, but opens nothing yet. Rejects with what is wrong with the kubeconfig or the folder. */
+export async function chooseSources(options: SourceOptions): Promise<Sources> {
+  const { manifests } = options
+  return manifests === undefined ? apiSources(options) : manifestSources(options, manifests)
+}
+
+async function manifestSources(options: SourceOptions, directory: string): Promise<Sources> {
+  const { configuration, nodeName, log } = options
+  await requireFolder(directory, log)
+  const { openManifestsSource } = await import('../watch/manifests/manifests-source.ts')
+  return {
+    openSource: (sink) => openManifestsSource({ directory, nodeName, sink, log }),
+    openEvents: () => loggedEvents(log),
+    needsNode: false,
+    virtualIps: await virtualIpGuard(configuration.kubeIPVS, undefined, log),
+  }
+}
+
+async function apiSources({
+  configuration,
+  nodeName,
+  master = '',
+  log,
+  requests: observer,
+}: SourceOptions): Promise<Sources> {
+  const { ApiClient } = await import('../watch/api/api-client.ts')
+  const { openApiSource } = await import('../watch/reflect/api-source.ts')
+  const { KubeAccess } = await import('../watch/api/kube-config.ts')
+  const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
+  const access = new KubeAccess({ kubeconfig, master, runPlugin: execPluginRunner() })
+  if (kubeconfig === '' && master === '')
+    log.info('Neither kubeconfig file nor master URL was specified, falling back to in-cluster config')
+  await access.check()
+  return {
+    openSource: (sink) =>
+      openApiSource({ access, nodeName, version: VERSION, contentType, acceptContentTypes, log, observer, sink }),
+    openEvents: () => {
+      const userAgent = `kube-ipvs/${VERSION}`
+      const client = new ApiClient({ access, userAgent, contentType: 'application/json', observer })
+      return new EventRecorder({ client, hostName: hostname(), qps, burst, log })
+    },
+    needsNode: true,
+    virtualIps: await virtualIpGuard(configuration.kubeIPVS, await access.server(), log),
+  }
+}
+
+const MANIFEST = /\.(ya?ml|json)$/
+
+/** While the daemon runs, the source waits for a folder that is missing. At a start a wrong name is most likely a mistake. */
+async function requireFolder(directory: string, log: Log): Promise<void> {
+  try {
+    const files = await readdir(directory)
+    if (!files.some((file) => MANIFEST.test(file)))
+      log.warn('The folder of --manifests has no YAML or JSON file: no Service is wanted', { folder: directory })
+  } catch (cause) {
+    // `ENOENT: no such file or directory, scandir '/x'`
+    const reason = cause instanceof Error ? cause.message.replace(/^[A-Z]+: (.*), \w+ .*$/, '$1') : String(cause)
+    throw new CodedError('manifests-unreadable', `--manifests: cannot read the folder ${directory}: ${reason}`, {
+      cause,
+    })
+  }
+}
+
+/** The start waits no longer than this for the lookup of the API server's name. */
+const LOOKUP_MS = 2000
+
+/**
+ * What this node permits of externalIPs and load-balancer addresses. Protected addresses are those of the node's resolvers and
+ * of the API server.
+ * @param server URL of the API server that we are connected to; absent: none
+ */
+async function virtualIpGuard(
+  settings: KubeIpvsSettings,
+  server: string | undefined,
+  log: Log,
+): Promise<VirtualIpGuard> {
+  const { allowedExternalIPs, allowedLoadBalancerIPs, allowProtectedExternalIPs } = settings
+  const lists = { externalIps: rangesOf(allowedExternalIPs), loadBalancerIps: rangesOf(allowedLoadBalancerIPs) }
+  const guard = new VirtualIpGuard(lists, allowProtectedExternalIPs)
+  if (allowProtectedExternalIPs) return guard
+  const [nameservers, addresses] = await Promise.all([
+    readNameservers(),
+    server === undefined ? [] : addressesOf(server, log),
+  ])
+  guard.protect('the resolvers of this node', nameservers)
+  guard.protect('the API server', addresses)
+  return guard
+}
+
+function rangesOf(texts: readonly string[] | undefined): readonly Cidr[] | undefined {
+  return texts?.flatMap((text) => parseCidr(text) ?? [])
+}
+
+async function addressesOf(server: string, log: Log): Promise<readonly string[]> {
+  const host = new URL(server).hostname.replace(/^\[(.*)\]$/, '$1')
+  const address = parseAddress(host)
+  if (address !== undefined) return [address]
+  try {
+    const { lookup } = await import('node:dns/promises')
+    const late = sleep(LOOKUP_MS, undefined, { ref: false }).then(() => {
+      throw new Error(`no answer within ${LOOKUP_MS / 1000} s`)
+    })
+    const found = await Promise.race([lookup(host, { all: true }), late])
+    return found.flatMap((one) => parseAddress(one.address) ?? [])
+  } catch (error) {
+    log.warn('The address of the API server is not known, so an externalIP may be the same', { host, error })
+    return []
+  }
+}
+
+/** client-go has no limit. Nobody can answer a plugin that asks for a login in a browser, so it would run forever. */
+const PLUGIN_MS = 60_000
+
+/**
+ * Runs exec credential plugins of kubeconfigs as programs of this host.
+ * @param deadlineMs after which a plugin is killed with everything that it started
+ */
+export function execPluginRunner(deadlineMs = PLUGIN_MS): RunPlugin {
+  return async ({ command, args, env }: PluginCall): Promise<PluginResult | undefined> => {
+    const program = command.includes('/') ? command : await findProgram(command, searchPath(process.env['PATH']))
+    if (program === undefined) return undefined
+    const signal = new AbortController().signal
+    try {
+      const call = { program, args, env: { ...process.env, ...env }, deadlineMs, withDescendants: true, signal }
+      return await runProgram(call)
+    } catch (error) {
+      if (error instanceof CodedError && error.code === 'program-missing') return undefined
+      throw error
+    }
+  }
+}
