@@ -11,7 +11,7 @@ import { VirtualServerTable } from '../ipvs/table.ts'
 import { ipFamilies } from '../node/host.ts'
 import { Reconciler, type Reconciled, reconciled } from '../sync/reconciler.ts'
 import { TableSync } from '../sync/table-sync.ts'
-import { type Cidr, parseCidr } from '../values/cidr.ts'
+import { type Cidr, parseCidrs } from '../values/cidr.ts'
 import { asError, CodedError } from '../values/errors.ts'
 import type { FlagValues } from './flags.ts'
 import { type Leftover, leftInIptables, leftInNft } from '../modes/leftovers/iptables-removal.ts'
@@ -37,7 +37,7 @@ interface Removal {
 
 export async function cleanup(flags: FlagValues): Promise<number> {
   const configuration = await checkSettings(flags)
-  const excluded = configuration.ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
+  const excluded = parseCidrs(configuration.ipvs.excludeCIDRs)
   const signal = AbortSignal.timeout(DEADLINE_MS)
   const dryRun = flags.dryRun === true
   const print = ({ commands, failures }: Removal): void => {

@@ -3,6 +3,7 @@
  * A gate that no release we know has is a warning, where kube-proxy ends the start: its configuration file may be of a newer
  * release than this program.
  */
+import { aggregateText } from '../values/errors.ts'
 import { nearest } from '../values/nearest.ts'
 import { knownGates, neededGates } from './known-gates.ts'
 
@@ -33,12 +34,12 @@ export function gateError(gates: Gates): string | undefined {
       ? [`cannot set feature gate ${name} to ${value}, feature is locked to ${gate.on}`]
       : []
   })
-  if (errors.length > 0) return aggregate(errors)
+  if (errors.length > 0) return aggregateText(errors)
   const missing = neededGates().flatMap(([name, needs]) => {
     const off = gateIsOn(gates, name) ? needs.filter((needed) => !gateIsOn(gates, needed)) : []
     return off.length === 0 ? [] : [`${name} is enabled, but depends on features that are disabled: [${off.join(' ')}]`]
   })
-  return missing.length === 0 ? undefined : aggregate(missing)
+  return missing.length === 0 ? undefined : aggregateText(missing)
 }
 
 /** Gates that are in no list of ours, each with the name that was probably meant. */
@@ -94,8 +95,4 @@ export function gateNotices(
     if ((word !== 'GA' && word !== 'deprecated') || gate === IPVS_GATE) return []
     return [{ message: `Warning: setting ${word} feature gate. It will be removed in a future release.`, gate, value }]
   })
-}
-
-function aggregate(errors: readonly string[]): string {
-  return errors.length === 1 ? errors.join('') : `[${errors.join(', ')}]`
 }

@@ -2,6 +2,7 @@
  * From the text of a configuration file to a configuration, or to what is wrong with it in kube-proxy's words.
  * What could break: unknown and repeated fields are warnings, never errors: one file must serve proxies of several releases.
  */
+import { aggregateText } from '../values/errors.ts'
 import { quote } from '../values/quote.ts'
 import type * as z from 'zod'
 import type { Problem } from '../values/errors.ts'
@@ -151,12 +152,12 @@ function refuse(code: string, subject: string, message: string): Refused {
   return { errors: [{ code, subject, message }] }
 }
 
-/** apimachinery's ToAggregate: each text once, several in brackets; but not all of very many. */
+/** apimachinery's ToAggregate, which names each text once, without the rest of very many. */
 function aggregate(violations: readonly RuleViolation[]): string {
   const all = [...new Set(violations.map(({ path, reason }) => `${path}: ${reason}`))]
   const more = all.length - MOST_REPORTED
   const lines = more > 0 ? [...all.slice(0, MOST_REPORTED), `and ${more} more`] : all
-  return lines.length === 1 ? lines.join('') : `[${lines.join(', ')}]`
+  return aggregateText(lines)
 }
 
 /** Narrows the type after validation, which has said what is wrong with any other word. */

@@ -9,18 +9,13 @@ import { NLM_F_DUMP } from '../netlink/constants.ts'
 import { netlinkError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { beginNetfilter, netfilterAttributes, netfilterFamily, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
-import { familyOf, readAddress, writeAddress } from '../values/address.ts'
-import { type IpFamily, PROTOCOL_NUMBER, type Protocol } from '../values/protocol.ts'
+import { ADDRESS_LENGTH, familyOf, readAddress, writeAddress } from '../values/address.ts'
+import { type IpFamily, PROTOCOL_NUMBER, type Protocol, protocolOfNumber } from '../values/protocol.ts'
 import * as ct from './codec-constants.ts'
 import type { Flow, FlowFilter, FlowTuple, TableSize } from './types.ts'
 
 const SOURCE = { IPv4: ct.CTA_IP_V4_SRC, IPv6: ct.CTA_IP_V6_SRC } as const
 const DESTINATION = { IPv4: ct.CTA_IP_V4_DST, IPv6: ct.CTA_IP_V6_DST } as const
-const LENGTH = { IPv4: 4, IPv6: 16 } as const
-
-const PROTOCOL_OF: ReadonlyMap<number, Protocol> = new Map(
-  (['tcp', 'udp', 'sctp'] as const).map((protocol) => [PROTOCOL_NUMBER[protocol], protocol]),
-)
 
 const { CTNETLINK } = NFNL_SUBSYS
 
@@ -94,7 +89,7 @@ export function encodeDeleteFlow(batch: MessageBatch, flow: Flow): void {
 
 function encodeAddress(batch: MessageBatch, type: number, text: string, family: IpFamily): void {
   if (familyOf(text) !== family) throw netlinkError('netlink-unencodable', `${text} in a flow of ${family}`)
-  batch.written(type, LENGTH[family], writeAddress, text)
+  batch.written(type, ADDRESS_LENGTH[family], writeAddress, text)
 }
 
 /** Reads IPCTNL_MSG_CT_NEW, a line of a dump; undefined for a flow of another family or protocol than those we know. */
@@ -146,13 +141,13 @@ function decodeTuple(attribute: AttributeCursor, family: IpFamily): DecodedTuple
     } else if (parts.type === ct.CTA_TUPLE_ZONE) tuple.zone = parts.u16be()
   }
   if (protocolNumber === undefined || tuple.source === '' || tuple.destination === '') throw incomplete()
-  const protocol = PROTOCOL_OF.get(protocolNumber)
+  const protocol = protocolOfNumber(protocolNumber)
   if (protocol !== undefined && (tuple.sourcePort === NO_PORT || tuple.destinationPort === NO_PORT)) throw incomplete()
   return { protocol, tuple }
 }
 
 function decodeAddress(attribute: AttributeCursor, family: IpFamily): string {
-  attribute.expect(LENGTH[family])
+  attribute.expect(ADDRESS_LENGTH[family])
   return readAddress(attribute.bytes, attribute.offset, family)
 }
 

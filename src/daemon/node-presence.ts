@@ -4,6 +4,7 @@
  * Nothing may be removed while the Node is awaited. After the wait the proxy goes on as kube-proxy does, so that a wrong
  * --hostname-override leaves no old Service behind.
  */
+import { sameList } from '../values/lists.ts'
 import type { DetectLocalMode } from '../config/types.ts'
 import type { Node, ObjectChange } from '../service/objects.ts'
 import { familyOf } from '../values/address.ts'
@@ -94,7 +95,7 @@ export class NodePresence {
     const before = this.#nodeIps
     const nodeIps = firstOfEachFamily(node.addresses)
     this.#nodeIps = nodeIps
-    if (this.#podCidrs.length > 0 && node.podCidrs.length > 0 && !isSame(this.#podCidrs, node.podCidrs)) {
+    if (this.#podCidrs.length > 0 && node.podCidrs.length > 0 && !sameList(this.#podCidrs, node.podCidrs)) {
       const fields = { node: nodeName, newPodCIDRs: node.podCidrs, oldPodCIDRs: this.#podCidrs }
       if (this.#options.detectLocalMode === 'NodeCIDR') {
         log.info('PodCIDRs changed for the node', fields)
@@ -105,7 +106,7 @@ export class NodePresence {
     const held = this.mustHold
     if (node.podCidrs.length > 0) this.#podCidrs = node.podCidrs
     if (this.#isSettled) {
-      if (!isSame(before, nodeIps))
+      if (!sameList(before, nodeIps))
         log.info('NodeIPs changed for the node', {
           node: nodeName,
           newNodeIPs: orNull(nodeIps),
@@ -176,10 +177,6 @@ function firstOfEachFamily(addresses: readonly string[]): readonly string[] {
   if (first === undefined) return []
   const second = addresses.find((address) => familyOf(address) !== familyOf(first))
   return second === undefined ? [first] : [first, second]
-}
-
-function isSame(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((text, index) => text === b[index])
 }
 
 /** Go prints a list that was never made as null. */

@@ -11,7 +11,7 @@ import { findProgram, runProgram, searchPath } from '../node/programs.ts'
 import { readNameservers } from '../node/resolvers.ts'
 import { VirtualIpGuard } from '../service/virtual-ips.ts'
 import { parseAddress } from '../values/address.ts'
-import { type Cidr, parseCidr } from '../values/cidr.ts'
+import { type Cidr, parseCidrs } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { PluginCall, PluginResult, RunPlugin } from '../watch/api/exec-plugin.ts'
@@ -135,7 +135,7 @@ async function virtualIpGuard(
 }
 
 function rangesOf(texts: readonly string[] | undefined): readonly Cidr[] | undefined {
-  return texts?.flatMap((text) => parseCidr(text) ?? [])
+  return texts === undefined ? undefined : parseCidrs(texts)
 }
 
 async function addressesOf(server: string, log: Log): Promise<readonly string[]> {

@@ -9,7 +9,7 @@ import { CATALOGUE } from '../ipset/catalogue.ts'
 import type { FamilyLack, FamilySupport } from '../node/families.ts'
 import { kernelRelease } from '../node/host.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
-import { CodedError } from '../values/errors.ts'
+import { aggregateText, CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { VERSION } from './version.ts'
@@ -83,8 +83,7 @@ export function logNode({ configuration, support, nodeIps, podCidrs, log }: Firs
   if (cluster.isDualStack) log.info('kube-proxy running in dual-stack mode', { 'primary ipFamily': primary })
   else log.info('kube-proxy running in single-stack mode', { ipFamily: primary })
   const { texts, isFatal } = familyDoubts(configuration, cluster)
-  if (isFatal)
-    return new CodedError('config-invalid', `kube-proxy configuration is incorrect: ${aggregate(texts).message}`)
+  if (isFatal) return new CodedError('config-invalid', `kube-proxy configuration is incorrect: ${aggregateText(texts)}`)
   logDoubts(texts, log)
   for (const nodeIP of nodeIps) {
     const family = familyOf(nodeIP)
@@ -120,9 +119,8 @@ function primaryFamily(bindAddress: string, nodeIps: readonly string[]): IpFamil
 
 /** Several reasons in one, as Kubernetes prints them. */
 function aggregate(texts: readonly string[]): AggregateError {
-  const [first = ''] = texts
   return new AggregateError(
     texts.map((text) => new Error(text)),
-    texts.length === 1 ? first : `[${texts.join(', ')}]`,
+    aggregateText(texts),
   )
 }

@@ -9,7 +9,7 @@ import { NLA_F_NET_BYTEORDER } from '../netlink/constants.ts'
 import { netlinkError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { familyOf, readAddress, writeAddress } from '../values/address.ts'
-import type { IpFamily, Protocol } from '../values/protocol.ts'
+import { type IpFamily, type Protocol, protocolOfNumber } from '../values/protocol.ts'
 import type { SetDefinition } from './catalogue.ts'
 import { beginIpset, ipsetAttributes } from './codec.ts'
 import {
@@ -19,7 +19,7 @@ import {
   IPSET_DATA,
   IPSET_FLAG_NOMATCH,
 } from './codec-constants.ts'
-import { formatEntry, parseEntry, protocolNumber, protocolOfNumber } from './entry-text.ts'
+import { formatEntry, parseEntry, protocolNumber } from './entry-text.ts'
 import { ipsetError } from './errors.ts'
 import type { EntryParts, SetEntry } from './types.ts'
 
@@ -100,9 +100,11 @@ function decodeEntry(attributes: AttributeCursor, set: string): SetEntry {
       case IPSET_DATA.PORT:
         parts.port = attributes.u16be()
         break
-      case IPSET_DATA.PROTO:
-        protocol = protocolOfNumber(attributes.u8())
+      case IPSET_DATA.PROTO: {
+        const number = attributes.u8()
+        protocol = protocolOfNumber(number) ?? number
         break
+      }
       case IPSET_DATA.IP2:
         parts.second = decodeAddress(attributes.nested())
         break

@@ -10,7 +10,7 @@ import { NLA_F_NET_BYTEORDER, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL } from '../ne
 import { netlinkError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { beginNetfilter, netfilterAttributes, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
-import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
+import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
 import { HASH_SIZE, type SetName, type SetType } from './catalogue.ts'
 import {
   IPSET_ATTR,
@@ -217,9 +217,3 @@ const EXTRA_FLAGS: readonly (readonly [number, string])[] = [
   [IPSET_FLAG_WITH_FORCEADD, 'forceadd'],
   [IPSET_FLAG_WITH_SKBINFO, 'skbinfo'],
 ]
-
-function familyOfNumber(number: number): IpFamily | undefined {
-  if (number === FAMILY_NUMBER.IPv4) return 'IPv4'
-  if (number === FAMILY_NUMBER.IPv6) return 'IPv6'
-  return undefined
-}

@@ -3,7 +3,7 @@
  * What could break: one entry has one text. A /32 (or /128) network is printed without its length, IPv6 without brackets.
  */
 import { familyOf, parseAddress } from '../values/address.ts'
-import { type IpFamily, PROTOCOL_NUMBER, type Protocol } from '../values/protocol.ts'
+import { type IpFamily, PROTOCOL_NUMBER, type Protocol, protocolOfNumber } from '../values/protocol.ts'
 import type { SetType } from './catalogue.ts'
 import type { EntryParts } from './types.ts'
 
@@ -20,20 +20,6 @@ export function fullLength(family: IpFamily): number {
 /** IANA number of an entry's protocol. */
 export function protocolNumber(protocol: Protocol | number): number {
   return typeof protocol === 'number' ? protocol : PROTOCOL_NUMBER[protocol]
-}
-
-/** An entry's protocol from its IANA number. */
-export function protocolOfNumber(number: number): Protocol | number {
-  switch (number) {
-    case PROTOCOL_NUMBER.tcp:
-      return 'tcp'
-    case PROTOCOL_NUMBER.udp:
-      return 'udp'
-    case PROTOCOL_NUMBER.sctp:
-      return 'sctp'
-    default:
-      return number
-  }
 }
 
 /** `10.96.0.1,tcp:443`, `10.244.0.5,tcp:8080,10.244.0.5`, `203.0.113.1,tcp:80,10.0.0.0/8`, `30080` */
@@ -110,7 +96,7 @@ function parsePort(text: string): Pick<EntryParts, 'protocol' | 'port'> | undefi
   }
   const number = FOREIGN_PROTOCOLS[name] ?? parseNumber(name, 0xff)
   if (number === undefined) return undefined
-  const protocol = protocolOfNumber(number)
+  const protocol = protocolOfNumber(number) ?? number
   if (typeof protocol === 'number' && ICMP.has(protocol)) {
     const [kind, code] = rest.split('/').map((part) => parseNumber(part, 0xff))
     return kind === undefined || code === undefined ? undefined : { protocol, port: kind * 256 + code }

@@ -10,7 +10,7 @@ import { netlinkError } from '../netlink/errors.ts'
 import { genericAttributes } from '../netlink/generic-codec.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { readAddress, writeAddress } from '../values/address.ts'
-import { FAMILY_NUMBER, type IpFamily, PROTOCOL_NUMBER, type Protocol } from '../values/protocol.ts'
+import { FAMILY_NUMBER, familyOfNumber, type IpFamily, PROTOCOL_NUMBER, protocolOfNumber } from '../values/protocol.ts'
 import { ADDRESS_BYTES, IPVS_CMD, IPVS_CMD_ATTR, IPVS_SVC_ATTR } from './codec-constants.ts'
 import { readTraffic } from './codec-statistics.ts'
 import { virtualServerKey } from './key.ts'
@@ -140,13 +140,6 @@ export function decodeServiceTraffic(message: ReceivedMessage, traffic: Float64A
   return service?.kind === 'address' ? virtualServerKey(service.fields) : undefined
 }
 
-/** AF_INET or AF_INET6 as the kernel writes it; undefined for any other number. */
-export function familyOfNumber(number: number): IpFamily | undefined {
-  if (number === FAMILY_NUMBER.IPv4) return 'IPv4'
-  if (number === FAMILY_NUMBER.IPv6) return 'IPv6'
-  return undefined
-}
-
 function putId(batch: MessageBatch, id: ServiceId): void {
   batch.u16(IPVS_SVC_ATTR.AF, FAMILY_NUMBER[id.family])
   if ('fwmark' in id) {
@@ -162,13 +155,6 @@ function serviceAttributes(message: ReceivedMessage): AttributeCursor {
   const attributes = genericAttributes(message, IPVS_CMD.NEW_SERVICE, 'IPVS_CMD_GET_SERVICE')
   while (attributes.next()) if (attributes.type === IPVS_CMD_ATTR.SERVICE) return attributes.nested()
   throw netlinkError('netlink-malformed', 'IPVS service message without a service')
-}
-
-function protocolOfNumber(number: number): Protocol | undefined {
-  if (number === PROTOCOL_NUMBER.tcp) return 'tcp'
-  if (number === PROTOCOL_NUMBER.udp) return 'udp'
-  if (number === PROTOCOL_NUMBER.sctp) return 'sctp'
-  return undefined
 }
 
 function checkedName(name: string): string {

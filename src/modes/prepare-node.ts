@@ -3,6 +3,7 @@
  * What could break: the order. Conntrack is set before anything that may end the process, as in kube-proxy; and nothing
  * but a missing scheduler ends it.
  */
+import { schedulerOf } from '../ipvs/scheduler.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { checkScheduler, type IpvsKernel } from './ipvs/ipvs-kernel.ts'
 import type { SetsAndRules } from './ipvs/sets-and-rules.ts'
@@ -47,7 +48,7 @@ export async function initializeNode(options: NodeInitialization): Promise<void>
   const { configuration, kernel, log, signal } = options
   const { ipvs } = configuration
   setConntrack(options)
-  await checkScheduler(kernel.ipvs, ipvs.scheduler || 'rr', signal)
+  await checkScheduler(kernel.ipvs, schedulerOf(ipvs.scheduler), signal)
   const settings = ipvsSysctls(ipvs.strictARP)
   setSysctls(settings, options)
   if (!settings.some(({ path }) => path.endsWith(REUSE_MODE)))

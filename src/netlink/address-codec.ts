@@ -2,8 +2,8 @@
  * Interface addresses on the wire (struct ifaddrmsg and IFA_* of linux/if_addr.h).
  * What could break: IFA_ADDRESS is the peer's address on point-to-point links; the interface's own is IFA_LOCAL.
  */
-import { familyOf, readAddress, writeAddress } from '../values/address.ts'
-import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
+import { ADDRESS_LENGTH, familyOf, readAddress, writeAddress } from '../values/address.ts'
+import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
 import { AttributeCursor } from './attributes.ts'
 import type { MessageBatch } from './batch.ts'
 import { NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, RTM_DELADDR, RTM_GETADDR, RTM_NEWADDR } from './constants.ts'
@@ -71,13 +71,13 @@ export function decodeAddress(message: ReceivedMessage): InterfaceAddress | unde
   const { bytes, start, end } = message
   if (end - start < IFADDRMSG_BYTES) throw netlinkError('netlink-malformed', `address message of ${end - start} bytes`)
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const family = knownFamily(view.getUint8(start))
+  const family = familyOfNumber(view.getUint8(start))
   if (family === undefined) return undefined
   const prefixLength = view.getUint8(start + 1)
   let flags = view.getUint8(start + 2)
   const scope = view.getUint8(start + 3)
   const interfaceIndex = view.getUint32(start + 4, true)
-  const length = family === 'IPv4' ? 4 : 16
+  const length = ADDRESS_LENGTH[family]
   let localAt = -1
   let peerAt = -1
   const attributes = new AttributeCursor(bytes, start + IFADDRMSG_BYTES, end, view)
@@ -99,13 +99,6 @@ export function decodeAddress(message: ReceivedMessage): InterfaceAddress | unde
   return peer === address ? common : { ...common, peer }
 }
 
-/** AF_INET or AF_INET6; undefined for others. */
-export function knownFamily(number: number): IpFamily | undefined {
-  if (number === FAMILY_NUMBER.IPv4) return 'IPv4'
-  if (number === FAMILY_NUMBER.IPv6) return 'IPv6'
-  return undefined
-}
-
 /** struct ifaddrmsg: family, prefix length, 8 flags, scope, index at +4; then the address, and its peer or itself again. */
 function beginAddress(
   batch: MessageBatch,
@@ -115,7 +108,7 @@ function beginAddress(
   address: NewInterfaceAddress,
 ): void {
   const family = familyOf(address.address)
-  const length = family === 'IPv4' ? 4 : 16
+  const length = ADDRESS_LENGTH[family]
   const at = batch.begin(type, flags, operation).header(IFADDRMSG_BYTES)
   batch.setU8(at, FAMILY_NUMBER[family])
   batch.setU8(at + 1, address.prefixLength)

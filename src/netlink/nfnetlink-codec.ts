@@ -2,7 +2,7 @@
  * The wire form of nfnetlink, which all parts of netfilter share: the message type is subsystem and message number, and
  * struct nfgenmsg stands before the attributes. Written by hand like all codecs here: there is no library for Node.
  */
-import { FAMILY_NUMBER, IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
+import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
 import { AttributeCursor } from './attributes.ts'
 import type { MessageBatch } from './batch.ts'
 import { netlinkError } from './errors.ts'
@@ -63,5 +63,5 @@ export function netfilterMessage(
 
 /** The IP family of a received message; undefined for any other family. */
 export function netfilterFamily({ bytes, start }: ReceivedMessage): IpFamily | undefined {
-  return IP_FAMILIES.find((family) => FAMILY_NUMBER[family] === bytes[start])
+  return familyOfNumber(bytes[start])
 }

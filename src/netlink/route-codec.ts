@@ -2,9 +2,8 @@
  * Routes on the wire (struct rtmsg and RTA_* of linux/rtnetlink.h).
  * What could break: a table number above 255 is only in RTA_TABLE; rtm_table then says 252 (RT_TABLE_COMPAT).
  */
-import { readAddress, writeAddress } from '../values/address.ts'
-import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
-import { knownFamily } from './address-codec.ts'
+import { ADDRESS_LENGTH, readAddress, writeAddress } from '../values/address.ts'
+import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
 import { AttributeCursor } from './attributes.ts'
 import type { MessageBatch } from './batch.ts'
 import { NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, RTM_DELROUTE, RTM_GETROUTE, RTM_NEWROUTE } from './constants.ts'
@@ -72,9 +71,9 @@ export function decodeRoute(message: ReceivedMessage): Route | undefined {
   const { bytes, start, end } = message
   if (end - start < RTMSG_BYTES) throw netlinkError('netlink-malformed', `route message of ${end - start} bytes`)
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const family = knownFamily(view.getUint8(start))
+  const family = familyOfNumber(view.getUint8(start))
   if (family === undefined || (view.getUint32(start + 8, true) & RTM_F_CLONED) !== 0) return undefined
-  const length = family === 'IPv4' ? 4 : 16
+  const length = ADDRESS_LENGTH[family]
   const prefixLength = view.getUint8(start + 1)
   if (prefixLength > length * 8)
     throw netlinkError('netlink-malformed', `${family} route with prefix length ${prefixLength}`)
@@ -119,7 +118,7 @@ export function decodeRoute(message: ReceivedMessage): Route | undefined {
 
 /** struct rtmsg: family, destination and source prefix length, tos, table, protocol, scope, type, flags at +8. */
 function putRoute(batch: MessageBatch, type: number, flags: number, operation: string, route: Route): void {
-  const length = route.family === 'IPv4' ? 4 : 16
+  const length = ADDRESS_LENGTH[route.family]
   const at = batch.begin(type, flags, operation).header(RTMSG_BYTES)
   batch.setU8(at, FAMILY_NUMBER[route.family])
   batch.setU8(at + 1, route.prefixLength)

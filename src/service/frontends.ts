@@ -2,6 +2,7 @@
  * What this node must answer for, one frontend for each address, port and protocol. `contribution.ts` makes them.
  * `sameFrontend` compares every field that a table renders: a table that renders more needs it added there.
  */
+import { sameList } from '../values/lists.ts'
 import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import type { Endpoint } from './endpoints.ts'
@@ -84,10 +85,6 @@ export function claimRank({ roles }: Frontend): number {
   return best
 }
 
-function sameRoles(a: readonly FrontendRole[], b: readonly FrontendRole[]): boolean {
-  return a === b || (a.length === b.length && a.every((role, index) => role === b[index]))
-}
-
 function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
   if (a === b) return true
   if (a.length !== b.length) return false
@@ -127,7 +124,7 @@ export function sameFrontend(a: Frontend, b: Frontend): boolean {
   return (
     a === b ||
     (a.key === b.key &&
-      sameRoles(a.roles, b.roles) &&
+      sameList(a.roles, b.roles) &&
       a.localReadyEndpoints === b.localReadyEndpoints &&
       a.service.healthCheckNodePort === b.service.healthCheckNodePort &&
       a.servicePortName === b.servicePortName &&

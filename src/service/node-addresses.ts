@@ -3,7 +3,7 @@
  * Services, never the node's: if one were taken for the node's here, it would be removed from the device, or get node ports.
  */
 import { familyOf, isLinkLocal, isLoopback } from '../values/address.ts'
-import { type Cidr, contains, parseCidr } from '../values/cidr.ts'
+import { type Cidr, contains, parseCidr, parseCidrs } from '../values/cidr.ts'
 import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import type { NodeIps } from './node-context.ts'
@@ -146,7 +146,7 @@ const LOOPBACK: Readonly<Record<IpFamily, Cidr>> = {
 
 /** The ranges of one family that nodePortAddresses name; none when there is only `primary`, and it is not known. */
 function rangesOf(configured: readonly string[], family: IpFamily, nodeIps: NodeIps): readonly Cidr[] | 'all' {
-  const ranges = configured.flatMap((text) => parseCidr(text) ?? []).filter((cidr) => cidr.family === family)
+  const ranges = parseCidrs(configured).filter((cidr) => cidr.family === family)
   if (configured.includes('all') || ranges.some(({ prefixLength }) => prefixLength === 0)) return 'all'
   if (configured.includes('localhost')) ranges.push(LOOPBACK[family])
   const primary = primaryIs(configured, family, nodeIps)

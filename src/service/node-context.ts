@@ -3,6 +3,7 @@
  * What could break: whatever a pure function of this folder reads here must show in the READS_* bits it returns,
  * or a change of that field leaves the owner's kernel state as it was.
  */
+import { sameList } from '../values/lists.ts'
 import { familyOf } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Node } from './objects.ts'
@@ -69,8 +70,4 @@ function sameSet(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
   if (a.size !== b.size) return false
   for (const address of a) if (!b.has(address)) return false
   return true
-}
-
-function sameList(a: readonly string[], b: readonly string[]): boolean {
-  return a === b || (a.length === b.length && a.every((address, index) => address === b[index]))
 }

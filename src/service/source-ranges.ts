@@ -5,7 +5,7 @@
  */
 import type { NodeIps } from './node-context.ts'
 import type { Service } from './objects.ts'
-import { type Cidr, contains, formatCidr, parseCidr } from '../values/cidr.ts'
+import { type Cidr, contains, formatCidr, parseCidr, parseCidrs } from '../values/cidr.ts'
 import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
@@ -41,7 +41,7 @@ export function sameFirewall(a: Firewall | undefined, b: Firewall | undefined): 
 /** A range of length 0 beside others is rarely meant as what it does, so it is reported. */
 export function sourceRangeProblems(service: Service): readonly Problem[] {
   if (service.sourceRanges.length === 0) return []
-  const ranges = service.sourceRanges.flatMap((text) => parseCidr(text) ?? [])
+  const ranges = parseCidrs(service.sourceRanges)
   return IP_FAMILIES.flatMap((family) => {
     const zero = ranges.find((range) => range.family === family && range.prefixLength === 0)
     if (zero === undefined) return []

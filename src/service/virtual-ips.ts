@@ -3,6 +3,7 @@
  * write any externalIPs, and draws the node's own traffic to them to himself; load-balancer addresses are in the status, which
  * controllers write. Each has a list of ranges, and externalIPs also may not be addresses that the node itself lives by.
  */
+import { sameList } from '../values/lists.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
 import type { ProblemList } from '../values/problem-list.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -175,8 +176,4 @@ function ofService({ namespace, name, ports, clusterIps }: Service) {
 function ofSlice({ namespace, name, endpoints }: EndpointSlice) {
   const isApiServer = namespace === 'default' && name === 'kubernetes'
   return isApiServer ? { addresses: endpoints.map(({ address }) => address), owner: API_SERVER } : undefined
-}
-
-function sameList(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((address, index) => address === b[index])
 }

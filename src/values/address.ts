@@ -5,6 +5,9 @@
  */
 import type { IpFamily } from './protocol.ts'
 
+/** Bytes of an address on the wire. */
+export const ADDRESS_LENGTH: Readonly<Record<IpFamily, number>> = { IPv4: 4, IPv6: 16 }
+
 const DOT = 46
 const COLON = 58
 const ZERO = 48
@@ -201,6 +204,20 @@ export function isLoopback(address: string): boolean {
 /** Whether a canonical address is in 169.254.0.0/16 or fe80::/10 (net.IP.IsLinkLocalUnicast). */
 export function isLinkLocal(address: string): boolean {
   return address.startsWith('169.254.') || address.startsWith('::ffff:169.254.') || /^fe[89ab][0-9a-f]:/.test(address)
+}
+
+/** What a canonical address is that belongs to no workload, in a word; undefined for an ordinary address. */
+export function specialAddress(address: string): string | undefined {
+  if (address === '0.0.0.0' || address === '::') return 'unspecified'
+  if (address === '255.255.255.255') return 'the broadcast address'
+  if (isLoopback(address)) return 'a loopback address'
+  if (isLinkLocal(address)) return 'a link-local address'
+  return isMulticast(address) ? 'a multicast address' : undefined
+}
+
+/** 224.0.0.0/4 and ff00::/8. */
+function isMulticast(address: string): boolean {
+  return /^(?:22[4-9]|23\d)\./.test(address) || /^ff[0-9a-f]{2}:/.test(address)
 }
 
 /** `10.0.0.1:80` or `[fd00::1]:80`. */

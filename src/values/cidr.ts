@@ -54,6 +54,11 @@ export function parseCidr(text: string): Cidr | undefined {
   return { family, address: readAddress(prefixBytes, 0, family), prefixLength }
 }
 
+/** The ranges that `parseCidr` reads; other texts are left out. */
+export function parseCidrs(texts: readonly string[]): readonly Cidr[] {
+  return texts.flatMap((text) => parseCidr(text) ?? [])
+}
+
 /** `10.96.0.0/12` or `fd00::/108`. */
 export function formatCidr(cidr: Cidr): string {
   return `${cidr.address}/${cidr.prefixLength}`

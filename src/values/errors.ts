@@ -35,6 +35,11 @@ export function errorText(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown)
 }
 
+/** Several messages as one: a single one as it is, more in brackets, as Kubernetes' utilerrors.Aggregate prints them. */
+export function aggregateText(texts: readonly string[]): string {
+  return texts.length === 1 ? texts.join('') : `[${texts.join(', ')}]`
+}
+
 /** One line for a person: subject, field and reason. */
 export function formatProblem(problem: Problem): string {
   return `${problem.subject}: ${problem.field === undefined ? '' : `${problem.field}: `}${problem.message}`

@@ -18,6 +18,21 @@ export const PROTOCOL_NUMBER: Readonly<Record<Protocol, number>> = { tcp: 6, udp
 /** AF_INET and AF_INET6 of linux/socket.h. */
 export const FAMILY_NUMBER: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 }
 
+/** The family with this AF_* number; undefined for any other number. */
+export function familyOfNumber(number: number | undefined): IpFamily | undefined {
+  if (number === FAMILY_NUMBER.IPv4) return 'IPv4'
+  if (number === FAMILY_NUMBER.IPv6) return 'IPv6'
+  return undefined
+}
+
+/** The protocol with this IANA number; undefined for one that no Service has. */
+export function protocolOfNumber(number: number): Protocol | undefined {
+  if (number === PROTOCOL_NUMBER.tcp) return 'tcp'
+  if (number === PROTOCOL_NUMBER.udp) return 'udp'
+  if (number === PROTOCOL_NUMBER.sctp) return 'sctp'
+  return undefined
+}
+
 /** The protocol of a Kubernetes `protocol` field ("TCP"); undefined for one that is not known. */
 export function parseProtocol(text: string): Protocol | undefined {
   switch (text) {

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { IpvsConnection } from '../../src/ipvs/connection.ts'
-import { askScheduler } from '../../src/ipvs/scheduler-query.ts'
+import { askScheduler } from '../../src/ipvs/scheduler.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { doneMessage, errorMessage, FakeTransport, hex, message, type Reply, requests } from '../netlink/wire.ts'
 

@@ -17,7 +17,7 @@ import { ipFamilies } from '../../node/host.ts'
 import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import type { NodeContext } from '../../service/node-context.ts'
 import { auditForEver } from '../../sync/audit.ts'
-import { parseCidr } from '../../values/cidr.ts'
+import { parseCidrs } from '../../values/cidr.ts'
 import type { Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
 import { initializeIptablesNode, routeLocalnet } from '../prepare-node.ts'
 import { ANY_ADDRESS } from '../../values/well-known.ts'
@@ -215,7 +215,7 @@ export class IptablesMode implements Mode {
     const { signal } = this.#abort
     const { hasIpvsLeftovers, removeIpvsLeftovers } = await import('../leftovers/ipvs-tables.ts')
     if (!(await hasIpvsLeftovers(this.rtnetlink, signal).catch(() => false))) return
-    const excluded = ipvs.excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
+    const excluded = parseCidrs(ipvs.excludeCIDRs)
     const drainDeadlineMs = kubeIPVS.drainDeadlineMs || undefined
     await removeIpvsLeftovers({ families: ipFamilies(), excluded, drainDeadlineMs, now, log, signal })
   }

@@ -5,7 +5,7 @@
 import type { KubeProxyConfiguration } from '../../config/types.ts'
 import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import { kernelFamilies } from '../../node/families.ts'
-import { parseCidr } from '../../values/cidr.ts'
+import { parseCidrs } from '../../values/cidr.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { type AuditObserver, auditIpvsMode } from './audits.ts'
@@ -30,7 +30,7 @@ export interface Kernel {
 
 /** Changes nothing. Rejects with `ipvs-missing` and the like when ipvs mode cannot work here. */
 export async function openKernel({ ipvs: { excludeCIDRs } }: KubeProxyConfiguration): Promise<Kernel> {
-  const excluded = excludeCIDRs.flatMap((text) => parseCidr(text) ?? [])
+  const excluded = parseCidrs(excludeCIDRs)
   const signal = AbortSignal.timeout(OPEN_MS)
   const ipvs = await openIpvsKernel(excluded, signal)
   try {

@@ -2,6 +2,7 @@
  * ipvs mode as the proxy sees it: kernel, sets and rules, and dataplane put together.
  * What could break: what iptables mode left goes only once a pass has left nothing to do and all rules are in.
  */
+import { schedulerOf } from '../../ipvs/scheduler.ts'
 import { IpvsDataplane } from './dataplane.ts'
 import { audit, type Kernel, type KernelFollowOptions, openKernel, watchAnnouncements } from './kernel.ts'
 import type { AuditObserver } from './audits.ts'
@@ -53,7 +54,7 @@ export class IpvsMode implements Mode {
       tables: kernel.ipvs.tables,
       guard: this.#guard,
       conntrack: kernel.ipvs.conntrack,
-      scheduler: configuration.ipvs.scheduler || 'rr',
+      scheduler: schedulerOf(configuration.ipvs.scheduler),
       families,
       drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
       now,

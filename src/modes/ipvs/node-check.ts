@@ -2,6 +2,7 @@
  * The start check of this node put together, and what it finds as log lines. It changes nothing on the node, whatever it
  * finds; what the findings mean is for the caller.
  */
+import { schedulerOf } from '../../ipvs/scheduler.ts'
 import type { KubeProxyConfiguration } from '../../config/types.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { kernelFamilies } from '../../node/families.ts'
@@ -32,7 +33,7 @@ export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> 
   const tried = iptables?.mode === 'nft' ? families.filter((family) => iptables.unusable[family] === undefined) : []
   const questions = new KernelQuestions(iptables?.mode, tried, signal)
   try {
-    const scheduler = configuration.ipvs.scheduler || 'rr'
+    const scheduler = schedulerOf(configuration.ipvs.scheduler)
     const sysctls = ipvsSysctls(configuration.ipvs.strictARP)
     return await checkStart({ families, scheduler, iptables: iptables?.mode }, sysctls, (question) =>
       questions.ask(question),

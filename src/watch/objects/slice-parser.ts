@@ -4,9 +4,8 @@
  * endpoint counts.
  */
 import type { EndpointSlice, SliceEndpoint, SlicePort } from '../../service/objects.ts'
-import { familyOf } from '../../values/address.ts'
+import { familyOf, specialAddress } from '../../values/address.ts'
 import { parseProtocol, type IpFamily } from '../../values/protocol.ts'
-import { specialAddress } from '../../values/special-address.ts'
 import { arrayAt, booleanAt, describe, isObject, objectAt, portAt, portNameAt, textAt } from './findings.ts'
 import { Findings, type JsonObject, type Origin, type Parsed } from './findings.ts'
 import type { Intern } from './intern.ts'

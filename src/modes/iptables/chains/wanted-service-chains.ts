@@ -3,6 +3,7 @@
  * changed are rendered, and a chain that all Services share is put together again only when one of its rules changed.
  * Only what differs from the last time is handed on, so every item must go to the table that got the ones before.
  */
+import { sameList } from '../../../values/lists.ts'
 import type { Frontend, FrontendKey } from '../../../service/frontends.ts'
 import type { NodePlace } from '../../../service/topology.ts'
 import { CodedError } from '../../../values/errors.ts'
@@ -162,12 +163,12 @@ export class WantedServiceChains {
     const now = facts === undefined ? NO_RULES : this.#rulesOf(name, facts)
     for (const [chain, rules] of now.chains) {
       const old = before.chains.get(chain)
-      if (old === undefined || !sameTexts(old, rules)) changes.push(itemOf('nat', chain, rules))
+      if (old === undefined || !sameList(old, rules)) changes.push(itemOf('nat', chain, rules))
     }
     for (const chain of before.chains.keys())
       if (!now.chains.has(chain)) changes.push({ key: chainKey('nat', chain), item: undefined })
     for (const shared of SHARED_CHAINS)
-      if (!sameTexts(before.shared.get(shared) ?? NONE, now.shared.get(shared) ?? NONE)) this.#dirtyShared.add(shared)
+      if (!sameList(before.shared.get(shared) ?? NONE, now.shared.get(shared) ?? NONE)) this.#dirtyShared.add(shared)
     if (facts !== undefined) port.rules = now
     else {
       this.#ports.delete(name)
@@ -236,8 +237,4 @@ function jumps(): readonly ChainChange[] {
 
 function itemOf(table: TableId, chain: string, rules: readonly string[]): ChainChange {
   return { key: chainKey(table, chain), item: { kind: 'chain', table, chain, rules } }
-}
-
-function sameTexts(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((text, index) => text === b[index])
 }

@@ -7,6 +7,11 @@ import type { CallOptions } from '../netlink/connection.ts'
 import type { IpvsConnection } from './connection.ts'
 import type { VirtualServerFields } from './types.ts'
 
+/** The scheduler that a configuration names: without a name it is `rr`, as in kube-proxy. */
+export function schedulerOf(configured: string): string {
+  return configured || 'rr'
+}
+
 /** An address for documentation (RFC 3849). */
 const IMPOSSIBLE: Omit<VirtualServerFields, 'scheduler'> = {
   family: 'IPv6',
