@@ -3,10 +3,9 @@
  * What could break: a dump of a busy node has a million flows; only what is asked for is kept, and never more than the
  * caller's limit.
  */
-import { BatchPace } from '../netlink/batch-pace.ts'
 import { MessageBatch } from '../netlink/batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters } from '../netlink/connection.ts'
-import { runInBatches } from '../netlink/run-batches.ts'
+import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import { CodedError } from '../values/errors.ts'
 import { decodeFlow, decodeTableSize, encodeDeleteFlow, encodeDumpFlows, encodeTableSize, passes } from './codec.ts'
 import type { Flow, FlowFilter, TableSize } from './types.ts'

@@ -1,13 +1,66 @@
 /**
- * Changes of nf_tables that may have touched our rules, reported as soon as the kernel announces them. They say when to read the
- * rules, never what is there. `concernsUs` decides how often iptables-save runs on a node where other programs change their own
- * rules all day.
+ * Announcements of nf_tables (nfnetlink): which table and chain of which family was changed, by whom.
+ * What could break: iptables-nft keeps its rules in tables of the families ip and ip6; a table of the family inet that
+ * has the same name is another table.
  */
 import { AnnouncementReader } from '../netlink/announcements.ts'
+import type { ReceivedMessage } from '../netlink/message.ts'
+import { netfilterAttributes, netfilterFamily, netfilterMessage, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import type { Transport } from '../netlink/transport.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ChainLayout } from './layout.ts'
-import { decodeNftChange, type NftChange } from './nft-codec.ts'
+
+/** Multicast group of nf_tables (linux/netfilter/nfnetlink.h). */
+export const NFNLGRP_NFTABLES = 7
+
+/** enum nf_tables_msg_types of linux/netfilter/nf_tables.h */
+const NFT_MSG_DELTABLE = 2
+const NFT_MSG_NEWCHAIN = 3
+const NFT_MSG_DELCHAIN = 5
+const NFT_MSG_NEWRULE = 6
+const NFT_MSG_DELRULE = 8
+
+/** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and NFTA_RULE_TABLE are one number; the names of chains are not. */
+const NFTA_TABLE = 1
+const NFTA_RULE_CHAIN = 2
+const NFTA_CHAIN_NAME = 3
+
+export type NftChangeKind = 'table-deleted' | 'chain-made' | 'chain-deleted' | 'rule-added' | 'rule-deleted'
+
+/** One change of nf_tables. */
+export interface NftChange {
+  readonly kind: NftChangeKind
+  readonly family: IpFamily
+  readonly table: string
+  /** '' when the whole table is meant. */
+  readonly chain: string
+  /** Port id of the socket that asked for it (nlmsg_pid). */
+  readonly portId: number
+}
+
+const KINDS: Readonly<Record<number, { readonly kind: NftChangeKind; readonly chainAttribute: number }>> = {
+  [NFT_MSG_DELTABLE]: { kind: 'table-deleted', chainAttribute: 0 },
+  [NFT_MSG_NEWCHAIN]: { kind: 'chain-made', chainAttribute: NFTA_CHAIN_NAME },
+  [NFT_MSG_DELCHAIN]: { kind: 'chain-deleted', chainAttribute: NFTA_CHAIN_NAME },
+  [NFT_MSG_NEWRULE]: { kind: 'rule-added', chainAttribute: NFTA_RULE_CHAIN },
+  [NFT_MSG_DELRULE]: { kind: 'rule-deleted', chainAttribute: NFTA_RULE_CHAIN },
+}
+
+/** Reads an announcement; undefined for one about sets, generations, other families and the like. */
+export function decodeNftChange(message: ReceivedMessage): NftChange | undefined {
+  const number = netfilterMessage(message, NFNL_SUBSYS.NFTABLES)
+  const what = number === undefined ? undefined : KINDS[number]
+  const family = netfilterFamily(message)
+  if (number === undefined || what === undefined || family === undefined) return undefined
+  let table = ''
+  let chain = ''
+  const attributes = netfilterAttributes(message, NFNL_SUBSYS.NFTABLES, number, what.kind)
+  while (attributes.next()) {
+    if (attributes.type === NFTA_TABLE) table = attributes.string()
+    else if (attributes.type === what.chainAttribute) chain = attributes.string()
+  }
+  return { kind: what.kind, family, table, chain, portId: message.portId }
+}
 
 export type NftEvent =
   /** Our chains or jumps of this family may have been changed. */

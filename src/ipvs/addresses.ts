@@ -3,13 +3,13 @@
  * addresses on the device are left alone, unless a Service of this process wanted one.
  */
 import { encodeAddAddress, encodeDeleteAddress } from '../netlink/address-codec.ts'
-import { BatchPace } from '../netlink/batch-pace.ts'
 import { MessageBatch } from '../netlink/batch.ts'
 import type { Outcome } from '../netlink/connection.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
-import { runInBatches } from '../netlink/run-batches.ts'
+import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import type { KernelTable } from '../sync/table.ts'
 import { asError, CodedError } from '../values/errors.ts'
+import { SERVICE_DEVICE } from '../values/well-known.ts'
 import {
   type AddressOperation,
   type Binding,
@@ -23,7 +23,6 @@ import {
   liveAddresses,
   stepAddress,
 } from './address-diff.ts'
-import { SERVICE_DEVICE } from '../values/well-known.ts'
 
 export class AddressTable implements KernelTable<BoundAddress, AddressOperation> {
   readonly name = 'addresses'

@@ -6,10 +6,9 @@
 import { MessageBatch } from '../netlink/batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from '../netlink/connection.ts'
 import { KernelError } from '../netlink/errors.ts'
-import { resolveFamily } from '../netlink/generic.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
+import { resolveFamily } from '../netlink/subsystems.ts'
 import { IpvsBatch } from './batch.ts'
-import { beginIpvs, decodeInfo, decodeTimeouts, encodeTimeouts, type IpvsInfo, type Timeouts } from './codec.ts'
 import { IPVS_GENL_NAME, type IpvsCommand } from './codec-constants.ts'
 import { type DecodedDestination, decodeDestination } from './codec-destination.ts'
 import {
@@ -19,6 +18,7 @@ import {
   encodeServiceId,
   type ServiceId,
 } from './codec-service.ts'
+import { beginIpvs, decodeInfo, decodeTimeouts, encodeTimeouts, type IpvsInfo, type Timeouts } from './codec.ts'
 import type { VirtualServerKey } from './types.ts'
 
 export class IpvsConnection {

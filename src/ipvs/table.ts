@@ -4,8 +4,7 @@
  * destinations of a service that does not exist is just empty.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { BatchPace } from '../netlink/batch-pace.ts'
-import { runInBatches } from '../netlink/run-batches.ts'
+import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import { parseFrontendKey } from '../service/frontends.ts'
 import type { KernelTable } from '../sync/table.ts'
 import { type Cidr, contains } from '../values/cidr.ts'

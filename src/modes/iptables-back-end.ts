@@ -1,6 +1,6 @@
 /** The iptables programs of the back end that this node uses and whose kernel part works. Looking changes nothing. */
 import { findNetfilter } from '../../native/open.ts'
-import { everywhere, missingForNft } from '../iptables/nft-missing.ts'
+import { everywhere, missingForNft } from '../iptables/nft-support.ts'
 import { chooseIptables, type IptablesChoice } from '../node/iptables-choice.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 

@@ -11,7 +11,6 @@ import { KernelError, netlinkError } from './errors.ts'
 import { Exchange, type NetlinkCounters, nextTurn, type Slice } from './exchange.ts'
 import { decodeDone, decodeError, type ReceivedMessage, visitMessages } from './message.ts'
 import type { Transport } from './transport.ts'
-import { Turns } from './turns.ts'
 
 export type { NetlinkCounters }
 
@@ -250,5 +249,61 @@ export class NetlinkConnection {
   #expectOne(request: MessageBatch): void {
     if (request.count !== 1)
       throw netlinkError('netlink-unencodable', `${request.count} messages where one request is expected`)
+  }
+}
+
+interface Waiting {
+  readonly proceed: () => void
+  readonly refuse: (reason: unknown) => void
+}
+
+export class Turns {
+  #held = false
+  #closed: Error | undefined
+  readonly #waiting = new Set<Waiting>()
+
+  /** Gets the turn at once (undefined) or a promise of it. Rejects with the signal's reason, or after `close`. */
+  take(signal?: AbortSignal): Promise<void> | undefined {
+    if (this.#closed !== undefined) return Promise.reject(this.#closed)
+    if (!this.#held) {
+      this.#held = true
+      return undefined
+    }
+    return new Promise<void>((resolve, reject) => {
+      const abort = (): void => {
+        this.#waiting.delete(waiting)
+        reject(signal?.reason)
+      }
+      const waiting: Waiting = {
+        proceed: () => {
+          signal?.removeEventListener('abort', abort)
+          resolve()
+        },
+        refuse: (reason) => {
+          signal?.removeEventListener('abort', abort)
+          reject(reason)
+        },
+      }
+      this.#waiting.add(waiting)
+      signal?.addEventListener('abort', abort, { once: true })
+    })
+  }
+
+  /** Hands the turn to the one who waits longest. */
+  pass(): void {
+    for (const next of this.#waiting) {
+      this.#waiting.delete(next)
+      next.proceed()
+      return
+    }
+    this.#held = false
+  }
+
+  /** Refuses everybody who waits or comes later. */
+  close(reason: Error): void {
+    if (this.#closed !== undefined) return
+    this.#closed = reason
+    for (const waiting of this.#waiting) waiting.refuse(reason)
+    this.#waiting.clear()
   }
 }

@@ -5,8 +5,7 @@
  */
 import type { MessageBatch } from './batch.ts'
 import { KernelError, netlinkError } from './errors.ts'
-import { Readiness } from './readiness.ts'
-import type { Transport } from './transport.ts'
+import { Readiness, type Transport } from './transport.ts'
 
 /** What the bench counts. */
 export interface NetlinkCounters {

@@ -14,7 +14,9 @@ const RTA_DST = 1
 const RTA_OIF = 4
 const RTA_GATEWAY = 5
 const RTA_PREFSRC = 7
+const RTA_MULTIPATH = 9
 const RTA_TABLE = 15
+const RTA_VIA = 18
 const RTMSG_BYTES = 12
 const RT_TABLE_COMPAT = 252
 const RTM_F_CLONED = 0x200
@@ -132,4 +134,54 @@ function putRoute(batch: MessageBatch, type: number, flags: number, operation: s
   if (route.outInterfaceIndex !== undefined) batch.u32(RTA_OIF, route.outInterfaceIndex)
   batch.u32(RTA_TABLE, route.table)
   batch.end()
+}
+
+const NEXTHOP_BYTES = 8
+const VIA_FAMILY_BYTES = 2
+
+/** Canonical addresses; undefined for every other route, and for one that names no gateway. */
+export function decodeDefaultGateways(message: ReceivedMessage): readonly string[] | undefined {
+  const { bytes, start, end } = message
+  if (end - start < RTMSG_BYTES) throw netlinkError('netlink-malformed', `route message of ${end - start} bytes`)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const family = familyOfNumber(view.getUint8(start))
+  const isDefault = view.getUint8(start + 1) === 0 && view.getUint8(start + 7) === RTN_UNICAST
+  if (family === undefined || !isDefault) return undefined
+  const found = gatewaysIn(new AttributeCursor(bytes, start + RTMSG_BYTES, end, view), family, view)
+  return found.length === 0 ? undefined : found
+}
+
+function gatewaysIn(attributes: AttributeCursor, family: IpFamily, view: DataView): readonly string[] {
+  const found: string[] = []
+  while (attributes.next()) {
+    const { bytes, offset, length } = attributes
+    switch (attributes.type) {
+      case RTA_GATEWAY:
+        if (length >= ADDRESS_LENGTH[family]) found.push(readAddress(bytes, offset, family))
+        break
+      case RTA_VIA: {
+        // struct rtvia: the family of an address of another family than the route's, and the address.
+        const other = length < VIA_FAMILY_BYTES ? undefined : familyOfNumber(view.getUint16(offset, true))
+        if (other !== undefined && length >= VIA_FAMILY_BYTES + ADDRESS_LENGTH[other])
+          found.push(readAddress(bytes, offset + VIA_FAMILY_BYTES, other))
+        break
+      }
+      case RTA_MULTIPATH:
+        for (const nextHop of nextHops(attributes, view)) found.push(...gatewaysIn(nextHop, family, view))
+        break
+    }
+  }
+  return found
+}
+
+/** Attributes of each struct rtnexthop: its length, flags, hops and interface, then the attributes. */
+function* nextHops({ bytes, offset, length }: AttributeCursor, view: DataView): Generator<AttributeCursor> {
+  const end = offset + length
+  for (let at = offset; at + NEXTHOP_BYTES <= end; ) {
+    const size = view.getUint16(at, true)
+    if (size < NEXTHOP_BYTES || at + size > end)
+      throw netlinkError('netlink-malformed', `next hop of ${size} bytes where ${end - at} are left`)
+    yield new AttributeCursor(bytes, at + NEXTHOP_BYTES, at + size, view)
+    at += (size + 3) & ~3
+  }
 }

@@ -2,11 +2,13 @@
  * Links, addresses and routes of this network namespace through rtnetlink.
  * What could break: the index of an interface is reused after it was deleted; hold names, look indexes up.
  */
+import type { CodedError } from '../values/errors.ts'
 import { decodeAddress, encodeDumpAddresses, type InterfaceAddress } from './address-codec.ts'
+import { AnnouncementReader } from './announcements.ts'
 import { MessageBatch } from './batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from './connection.ts'
+import { RTM_DELADDR, RTM_DELLINK, RTM_DELROUTE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE } from './constants.ts'
 import { KernelError } from './errors.ts'
-import { decodeDefaultGateways } from './gateway-codec.ts'
 import {
   decodeLink,
   encodeCreateDummy,
@@ -15,7 +17,9 @@ import {
   encodeGetLink,
   type Link,
 } from './link-codec.ts'
-import { decodeRoute, encodeDumpRoutes, type Route } from './route-codec.ts'
+import type { ReceivedMessage } from './message.ts'
+import { decodeDefaultGateways, decodeRoute, encodeDumpRoutes, type Route } from './route-codec.ts'
+import type { Transport } from './transport.ts'
 
 export class RtnetlinkConnection {
   readonly #netlink: NetlinkConnection
@@ -134,4 +138,52 @@ function one(encode: (batch: MessageBatch) => void): MessageBatch {
   const batch = new MessageBatch(128)
   encode(batch)
   return batch
+}
+
+/** `new` also stands for a change of something that was there. */
+export type Change = 'new' | 'deleted'
+
+export type RtnetlinkEvent =
+  | { readonly kind: 'link'; readonly change: Change; readonly link: Link }
+  | { readonly kind: 'address'; readonly change: Change; readonly address: InterfaceAddress }
+  | { readonly kind: 'route'; readonly change: Change; readonly route: Route }
+  /** Events were lost: the caller must read everything again. */
+  | { readonly kind: 'overrun'; readonly cause: CodedError }
+  /** The socket failed and was closed; this is the last event. */
+  | { readonly kind: 'failed'; readonly cause: unknown }
+
+/**
+ * Reads the events of a socket that has joined RTNLGRP_* groups, once the caller has started it.
+ * @param listener must not throw
+ */
+export function rtnetlinkEvents(transport: Transport, listener: (event: RtnetlinkEvent) => void): AnnouncementReader {
+  return new AnnouncementReader(transport, {
+    onMessage(message) {
+      const event = decodeEvent(message)
+      if (event !== undefined) listener(event)
+    },
+    onOverrun: (cause) => listener({ kind: 'overrun', cause }),
+    onFailure: (cause) => listener({ kind: 'failed', cause }),
+  })
+}
+
+/** Reads a notification; undefined for one that is not about links, addresses or routes of IPv4 and IPv6. */
+function decodeEvent(message: ReceivedMessage): RtnetlinkEvent | undefined {
+  switch (message.type) {
+    case RTM_NEWLINK:
+    case RTM_DELLINK:
+      return { kind: 'link', change: message.type === RTM_NEWLINK ? 'new' : 'deleted', link: decodeLink(message) }
+    case RTM_NEWADDR:
+    case RTM_DELADDR: {
+      const address = decodeAddress(message)
+      return address && { kind: 'address', change: message.type === RTM_NEWADDR ? 'new' : 'deleted', address }
+    }
+    case RTM_NEWROUTE:
+    case RTM_DELROUTE: {
+      const route = decodeRoute(message)
+      return route && { kind: 'route', change: message.type === RTM_NEWROUTE ? 'new' : 'deleted', route }
+    }
+    default:
+      return undefined
+  }
 }

@@ -1,12 +1,32 @@
 /**
- * Runs a long list of operations as datagrams of a bearable length, letting the event loop run in between.
- * What could break: one outcome per operation, in order. When the outcome of a datagram is not known (overrun, timeout)
- * each of its operations gets that error, so that whoever keeps a mirror reads those keys again.
+ * Runs a long list of operations as datagrams of a bearable length and lets the event loop run in between. The kernel runs a
+ * whole datagram inside `sendto`, so its length is the time for which the event loop stands still (an address costs 8 µs
+ * with 1,000 on a device, 100 µs with 20,000).
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Outcome } from './connection.ts'
-import type { BatchPace } from './batch-pace.ts'
 import { asError } from '../values/errors.ts'
+import { MAX_BATCH_MESSAGES } from './batch.ts'
+import type { Outcome } from './connection.ts'
+
+const TARGET_MS = 4
+/** A machine that was busy with something else must not make batches tiny. */
+const SMALLEST = 10
+
+export class BatchPace {
+  #size = MAX_BATCH_MESSAGES
+
+  /** Messages for the next datagram, 10 to 200. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** Takes into account how long the last datagram took. */
+  observe(messages: number, elapsedMs: number): void {
+    if (messages === 0) return
+    const fitting = elapsedMs <= 0 ? MAX_BATCH_MESSAGES : Math.floor((messages * TARGET_MS) / elapsedMs)
+    this.#size = Math.max(SMALLEST, Math.min(MAX_BATCH_MESSAGES, fitting, this.#size * 2))
+  }
+}
 
 export interface BatchSink<Op> {
   /** Encodes one operation into the current datagram. */

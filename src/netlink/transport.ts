@@ -1,7 +1,6 @@
 /**
- * The narrow waist between netlink connections and the socket: everything that can go wrong in the kernel can be
- * played by a test behind this interface.
- * What could break: `receive` lends its buffer; what it returned is overwritten by the next call.
+ * The interface between netlink connections and the socket, and waiting on it. A test can play everything that goes wrong in
+ * the kernel behind this interface.
  */
 
 export interface Transport {
@@ -21,4 +20,50 @@ export interface Transport {
   onReadable(listener: (() => void) | undefined, background?: boolean): void
   /** Frees the socket. Calling it again does nothing. */
   close(): void
+}
+
+export class Readiness {
+  readonly #transport: Transport
+  #closed: Error | undefined
+  #fail: ((reason: Error) => void) | undefined
+
+  constructor(transport: Transport) {
+    this.#transport = transport
+  }
+
+  get closed(): boolean {
+    return this.#closed !== undefined
+  }
+
+  throwIfClosed(): void {
+    if (this.#closed !== undefined) throw this.#closed
+  }
+
+  /** True when something can be received, false when `timeoutMs` passed before. Rejects on abort and on `close`. One at a time. */
+  async wait(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
+    this.throwIfClosed()
+    signal?.throwIfAborted()
+    let timer: NodeJS.Timeout | undefined
+    let abort: (() => void) | undefined
+    try {
+      return await new Promise<boolean>((resolve, reject) => {
+        this.#fail = reject
+        abort = () => reject(signal?.reason)
+        signal?.addEventListener('abort', abort, { once: true })
+        timer = setTimeout(() => resolve(false), Math.ceil(timeoutMs))
+        this.#transport.onReadable(() => resolve(true))
+      })
+    } finally {
+      clearTimeout(timer)
+      if (abort !== undefined) signal?.removeEventListener('abort', abort)
+      this.#fail = undefined
+      if (this.#closed === undefined) this.#transport.onReadable(undefined)
+    }
+  }
+
+  /** Makes the call that waits, and all later ones, reject. */
+  close(reason: Error): void {
+    this.#closed ??= reason
+    this.#fail?.(reason)
+  }
 }

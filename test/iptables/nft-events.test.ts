@@ -1,10 +1,9 @@
 /** Which announcements of nf_tables are ours, how they are read, and how often they make us look. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
-import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { LookThrottle } from '../../src/iptables/look-throttle.ts'
-import { decodeNftChange, type NftChange } from '../../src/iptables/nft-codec.ts'
-import { concernsUs, nftEvents } from '../../src/iptables/nft-events.ts'
+import { concernsUs, decodeNftChange, type NftChange, nftEvents } from '../../src/iptables/nft-events.ts'
+import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { KernelError } from '../../src/netlink/errors.ts'
 import { FakeTransport, hex, join, message, onlyMessage } from '../netlink/wire.ts'
 

@@ -19,7 +19,7 @@ import {
 } from '../../src/ipvs/types.ts'
 import { MAX_BATCH_MESSAGES } from '../../src/netlink/batch.ts'
 import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
-import { resolveFamily } from '../../src/netlink/generic.ts'
+import { resolveFamily } from '../../src/netlink/subsystems.ts'
 import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
 import { eventually } from '../support/deadline.ts'
 

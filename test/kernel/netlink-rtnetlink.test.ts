@@ -29,8 +29,7 @@ import {
   RTN_UNICAST,
   RTPROT_STATIC,
 } from '../../src/netlink/route-codec.ts'
-import type { RtnetlinkConnection } from '../../src/netlink/rtnetlink.ts'
-import type { RtnetlinkEvent } from '../../src/netlink/rtnetlink-events.ts'
+import type { RtnetlinkConnection, RtnetlinkEvent } from '../../src/netlink/rtnetlink.ts'
 import { errorMessage } from '../netlink/wire.ts'
 import { until } from '../support/deadline.ts'
 

@@ -1,6 +1,5 @@
 /** IPVS services and destinations with numbers that the program itself never writes, as another program may make them. */
 import { openNetlinkConnection } from '../../native/open.ts'
-import { beginIpvs } from '../../src/ipvs/codec.ts'
 import {
   ADDRESS_BYTES,
   IPVS_CMD_ATTR,
@@ -8,9 +7,10 @@ import {
   IPVS_GENL_NAME,
   IPVS_SVC_ATTR,
 } from '../../src/ipvs/codec-constants.ts'
+import { beginIpvs } from '../../src/ipvs/codec.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
-import { resolveFamily } from '../../src/netlink/generic.ts'
+import { resolveFamily } from '../../src/netlink/subsystems.ts'
 import { writeAddress } from '../../src/values/address.ts'
 
 const AF_INET = 2

@@ -4,10 +4,7 @@
  */
 import { openNetfilter, openRtnetlink, openRtnetlinkEvents } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
-import { ensureCounter, readCounters } from './counters.ts'
-import { hasExtension } from '../../iptables/extensions.ts'
-import { INVALID_COUNTER } from './chains/fixed-render.ts'
-import { LOOPBACK_COUNTER } from './chains/service-port-render.ts'
+import { hasExtension } from '../../iptables/nft-support.ts'
 import type { CountedPackets } from '../../metrics/rule-counts.ts'
 import { RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../../netlink/constants.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
@@ -19,6 +16,9 @@ import type { IpFamily } from '../../values/protocol.ts'
 import { keepListening } from '../announcements.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { LateConntrack } from '../late-conntrack.ts'
+import { INVALID_COUNTER } from './chains/fixed-render.ts'
+import { LOOPBACK_COUNTER } from './chains/service-port-render.ts'
+import { ensureCounter, readCounters } from './counters.ts'
 
 export interface IptablesKernel {
   readonly iptables: HostIptables

@@ -6,11 +6,11 @@ import { openRtnetlinkEvents } from '../../../native/open.ts'
 import { hasBinding, isNeverOurs } from '../../ipvs/address-diff.ts'
 import type { AddressTable } from '../../ipvs/addresses.ts'
 import { RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../../netlink/constants.ts'
-import type { RtnetlinkEvent } from '../../netlink/rtnetlink-events.ts'
+import type { RtnetlinkEvent } from '../../netlink/rtnetlink.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { keepListening } from '../announcements.ts'
 import type { IpvsDataplane } from './dataplane.ts'
 import type { IpvsKernel } from './ipvs-kernel.ts'
-import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
 export interface KernelDoubts {
   /** What is known of the device, and of the addresses on it. */

@@ -1,13 +1,13 @@
 /**
- * Generic netlink families: their numbers are given out by the kernel when a module is loaded.
- * What could break: a family's number changes when its module is loaded again; whoever gets ENOENT for a request has to
- * resolve it anew.
+ * Parts of the kernel that speak netlink, found by asking: the number of a generic netlink family, and whether a part of
+ * netfilter is there. The kernel loads the module if it can; nothing else changes.
  */
 import { MessageBatch } from './batch.ts'
 import type { CallOptions, NetlinkConnection } from './connection.ts'
 import { CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY, GENL_ID_CTRL } from './constants.ts'
 import { KernelError, netlinkError } from './errors.ts'
 import { beginGeneric, decodeFamilyId } from './generic-codec.ts'
+import { beginNetfilter, NFNL_SUBSYS } from './nfnetlink-codec.ts'
 
 /**
  * The number of a family (CTRL_CMD_GETFAMILY). The kernel loads the module when it can. Rejects with
@@ -33,6 +33,30 @@ export async function resolveFamily(
           cause: error,
         },
       )
+    throw error
+  }
+}
+
+/** For each subsystem a message that asks for a few numbers. */
+const QUESTIONS = {
+  nf_tables: { subsystem: NFNL_SUBSYS.NFTABLES, message: 16, operation: 'NFT_MSG_GETGEN' },
+  ctnetlink: { subsystem: NFNL_SUBSYS.CTNETLINK, message: 5, operation: 'IPCTNL_MSG_CT_GET_STATS' },
+} as const
+
+/** `netlink` is of NETLINK_NETFILTER. Rejects with any other refusal of the kernel (EPERM). */
+export async function hasSubsystem(
+  netlink: NetlinkConnection,
+  part: keyof typeof QUESTIONS,
+  options: CallOptions = {},
+): Promise<boolean> {
+  const { subsystem, message, operation } = QUESTIONS[part]
+  const request = new MessageBatch(64)
+  beginNetfilter(request, subsystem, message, 0, operation)
+  request.end()
+  try {
+    return await netlink.request(request, () => true, options)
+  } catch (error) {
+    if (error instanceof KernelError && error.code === 'EINVAL') return false
     throw error
   }
 }

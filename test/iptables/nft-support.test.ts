@@ -1,13 +1,19 @@
-/** Questions to nf_tables against a played kernel: the bytes that are sent, and what each refusal means. */
+/** What nft-support finds in kernels that lack a part. */
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
-import { encodeGetExtension } from '../../src/iptables/extension-codec.ts'
-import { hasExtension, hasNftCompat } from '../../src/iptables/extensions.ts'
-import { encodeTrial, tryNftFamily } from '../../src/iptables/nft-trial.ts'
+import { describe, it, test } from 'node:test'
+import {
+  encodeGetExtension,
+  encodeTrial,
+  hasExtension,
+  hasNftCompat,
+  missingForNft,
+  tryNftFamily,
+} from '../../src/iptables/nft-support.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
-import { hasSubsystem } from '../../src/netlink/nfnetlink.ts'
-import { errorMessage, FakeTransport, hex, message, requests, toHex } from '../netlink/wire.ts'
+import { hasSubsystem } from '../../src/netlink/subsystems.ts'
+import type { UnusableFamilies } from '../../src/values/protocol.ts'
+import { errorMessage, FakeTransport, hex, message, type Reply, requests, toHex } from '../netlink/wire.ts'
 
 const [EPERM, ENOENT, EINVAL, EPROTONOSUPPORT, EOPNOTSUPP] = [1, 2, 22, 93, 95]
 
@@ -74,4 +80,48 @@ describe('tryNftFamily', () => {
       assert.equal(await tryNftFamily(kernel(0, table, chain), 'IPv4'), expected)
     await assert.rejects(tryNftFamily(kernel(0, EPERM, 0), 'IPv4'), { code: 'EPERM' })
   })
+})
+
+const [GETGEN, NEWTABLE, COMPAT_GET] = [0xa10, 0xa00, 0xb00]
+
+type Errnos = Readonly<Record<number, number | readonly number[]>>
+
+/** A kernel that refuses these messages, all or one after the other, and a table without a name. */
+function ask(errnos: Errnos): Promise<UnusableFamilies> {
+  const seen = new Map<number, number>()
+  const transport = new FakeTransport((datagram): Reply[] =>
+    requests(datagram).flatMap(({ type, sequence }) => {
+      const refused = errnos[type]
+      const count = seen.get(type) ?? 0
+      seen.set(type, count + 1)
+      const errno = (typeof refused === 'object' ? refused[count] : refused) ?? (type === NEWTABLE ? EINVAL : undefined)
+      if (errno !== undefined) return [errorMessage(errno, sequence)]
+      return type === GETGEN || type === COMPAT_GET ? [message(type, 0, sequence, hex('02000000'))] : []
+    }),
+  )
+  return missingForNft(new NetlinkConnection(transport, { timeoutMs: 200 }), ['IPv4', 'IPv6'])
+}
+
+const inBoth = (reason: string): UnusableFamilies => ({ IPv4: reason, IPv6: reason })
+
+test('missingForNft names the part that is not there, in each family', async () => {
+  const rows: readonly (readonly [errnos: Errnos, missing: UnusableFamilies])[] = [
+    [
+      { [NEWTABLE]: EOPNOTSUPP },
+      { IPv4: 'the kernel has no nf_tables for IPv4', IPv6: 'the kernel has no nf_tables for IPv6' },
+    ],
+    // The table of IPv4 comes first.
+    [{ [NEWTABLE]: [EINVAL, EOPNOTSUPP] }, { IPv6: 'the kernel has no nf_tables for IPv6' }],
+    [{ [NEWTABLE]: [EINVAL, EOPNOTSUPP], [COMPAT_GET]: EINVAL }, inBoth('the kernel has no nft_compat')],
+    [{ [GETGEN]: EINVAL }, inBoth('the kernel has no nf_tables')],
+    [{ [COMPAT_GET]: EINVAL }, inBoth('the kernel has no nft_compat')],
+    // The layer is there; that it does not know this match is another matter.
+    [{ [COMPAT_GET]: ENOENT }, {}],
+    [{}, {}],
+  ]
+  for (const [errnos, missing] of rows) assert.deepEqual(await ask(errnos), missing, JSON.stringify(errnos))
+})
+
+test('missingForNft concludes nothing from a refusal for want of a capability', async () => {
+  for (const type of [GETGEN, NEWTABLE, COMPAT_GET]) await assert.rejects(ask({ [type]: EPERM }), { code: 'EPERM' })
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
-import { resolveFamily } from '../../src/netlink/generic.ts'
+import { resolveFamily } from '../../src/netlink/subsystems.ts'
 import { errorMessage, FakeTransport, hex, message, requests, toHex } from './wire.ts'
 
 /** struct genlmsghdr (CTRL_CMD_NEWFAMILY, version 2), name IPVS, number 0x17, version, header size, attribute count. */

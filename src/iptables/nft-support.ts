@@ -1,0 +1,181 @@
+/**
+ * What the kernel has for rules that iptables-nft writes: nf_tables of a family, nft_compat, and single matches and targets.
+ * iptables-nft-save does not say: where nf_tables is there but not for this family (Debian's user-mode-linux) it prints
+ * nothing and ends with success. The kernel may load modules, as it would for iptables-nft itself; nothing else changes.
+ */
+import { MessageBatch } from '../netlink/batch.ts'
+import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
+import { NLM_F_CREATE } from '../netlink/constants.ts'
+import { KernelError } from '../netlink/errors.ts'
+import { beginNetfilter, encodeBatchBegin, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
+import { hasSubsystem } from '../netlink/subsystems.ts'
+import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
+
+/** `netlink` is of NETLINK_NETFILTER. Rejects when the kernel cannot be asked (EPERM). */
+export async function missingForNft(
+  netlink: NetlinkConnection,
+  families: readonly IpFamily[],
+  options: CallOptions = {},
+): Promise<UnusableFamilies> {
+  if (!(await hasSubsystem(netlink, 'nf_tables', options))) return everywhere(families, NO_NF_TABLES)
+  const supported = await nftFamilies(netlink, families, options)
+  if (supported.length > 0 && !(await hasNftCompat(netlink, options)))
+    return everywhere(families, 'the kernel has no nft_compat')
+  return Object.fromEntries(
+    families.filter((family) => !supported.includes(family)).map((family) => [family, `${NO_NF_TABLES} for ${family}`]),
+  )
+}
+
+const NO_NF_TABLES = 'the kernel has no nf_tables'
+
+/** The same in every family. */
+export function everywhere(families: readonly IpFamily[], reason: string): UnusableFamilies {
+  return Object.fromEntries(families.map((family) => [family, reason]))
+}
+
+// linux/netfilter/nf_tables.h
+const NFT_MSG_NEWTABLE = 0
+const NFT_MSG_NEWCHAIN = 3
+const NFTA_TABLE_NAME = 1
+const NFTA_TABLE_FLAGS = 2
+const NFTA_CHAIN_TABLE = 1
+const NFTA_CHAIN_NAME = 3
+const NFTA_CHAIN_HOOK = 4
+const NFTA_CHAIN_TYPE = 7
+const NFTA_HOOK_HOOKNUM = 1
+const NFTA_HOOK_PRIORITY = 2
+/** Its chains see no packets. */
+const NFT_TABLE_F_DORMANT = 1
+/** NF_INET_PRE_ROUTING and NF_IP_PRI_NAT_DST of linux/netfilter.h and netfilter_ipv4.h */
+const PRE_ROUTING = 0
+const NAT_PRIORITY = -100
+
+const TABLE = 'kube-ipvs-trial'
+
+/**
+ * `no-family`: the kernel's nf_tables was built without this family. `no-nat`: there are no chains of type nat
+ * (nft_chain_nat). To be asked only where there is nf_tables at all; `netlink` is of NETLINK_NETFILTER.
+ */
+export async function tryNftFamily(
+  netlink: NetlinkConnection,
+  family: IpFamily,
+  options: CallOptions = {},
+): Promise<'works' | 'no-family' | 'no-nat'> {
+  const batch = new MessageBatch(256)
+  encodeTrial(batch, family)
+  const [, table, chain] = await netlink.transact(batch, options)
+  if (table?.code === 'EOPNOTSUPP') return 'no-family'
+  if (table !== undefined) throw table
+  if (chain?.code === 'ENOENT' || chain?.code === 'EOPNOTSUPP') return 'no-nat'
+  if (chain !== undefined) throw chain
+  return 'works'
+}
+
+/**
+ * The families that the kernel's nf_tables was built with, of these. One transaction that is refused at once: the kernel
+ * drops one with something in it only after all its processors have been through a pause (20 to 80 ms), and nobody else
+ * runs meanwhile.
+ */
+export async function nftFamilies(
+  netlink: NetlinkConnection,
+  families: readonly IpFamily[],
+  options: CallOptions = {},
+): Promise<readonly IpFamily[]> {
+  const batch = new MessageBatch(128)
+  encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
+  // A table without a name: EINVAL, but only where the family is known.
+  for (const family of families) {
+    beginNft(batch, NFT_MSG_NEWTABLE, 'NFT_MSG_NEWTABLE', family)
+    batch.end()
+  }
+  const [, ...outcomes] = await netlink.transact(batch, options)
+  return families.filter((_, index) => {
+    const outcome = outcomes[index]
+    if (outcome !== undefined && outcome.code !== 'EINVAL' && outcome.code !== 'EOPNOTSUPP') throw outcome
+    return outcome?.code !== 'EOPNOTSUPP'
+  })
+}
+
+/** A table that sees no packets and a nat chain in it, without an end. */
+export function encodeTrial(batch: MessageBatch, family: IpFamily): void {
+  encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
+  beginNft(batch, NFT_MSG_NEWTABLE, 'NFT_MSG_NEWTABLE', family)
+  batch.string(NFTA_TABLE_NAME, TABLE)
+  batch.u32be(NFTA_TABLE_FLAGS, NFT_TABLE_F_DORMANT)
+  batch.end()
+
+  beginNft(batch, NFT_MSG_NEWCHAIN, 'NFT_MSG_NEWCHAIN', family)
+  batch.string(NFTA_CHAIN_TABLE, TABLE)
+  batch.string(NFTA_CHAIN_NAME, 'nat')
+  const hook = batch.nest(NFTA_CHAIN_HOOK)
+  batch.u32be(NFTA_HOOK_HOOKNUM, PRE_ROUTING)
+  batch.u32be(NFTA_HOOK_PRIORITY, NAT_PRIORITY)
+  batch.endNest(hook)
+  batch.string(NFTA_CHAIN_TYPE, 'nat')
+  batch.end()
+}
+
+function beginNft(batch: MessageBatch, message: number, operation: string, family: IpFamily): void {
+  beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, message, NLM_F_CREATE, operation, family)
+}
+
+/** Whether nf_tables can use matches and targets of x_tables (nft_compat). `netlink` is of NETLINK_NETFILTER. */
+export async function hasNftCompat(netlink: NetlinkConnection, options: CallOptions = {}): Promise<boolean> {
+  // Any extension will do to see whether there is anybody to ask.
+  return (await refusal(netlink, { kind: 'match', name: 'set' }, 'IPv4', options)) !== 'EINVAL'
+}
+
+/** Whether the kernel has that match or target; without nft_compat it has none. */
+export async function hasExtension(
+  netlink: NetlinkConnection,
+  extension: Extension,
+  family: IpFamily,
+  options: CallOptions = {},
+): Promise<boolean> {
+  return (await refusal(netlink, extension, family, options)) === undefined
+}
+
+/** Why the kernel does not answer; undefined when it does. That it has another revision is an answer. */
+async function refusal(
+  netlink: NetlinkConnection,
+  extension: Extension,
+  family: IpFamily,
+  options: CallOptions,
+): Promise<'EINVAL' | 'ENOENT' | undefined> {
+  const request = new MessageBatch(128)
+  encodeGetExtension(request, extension, family)
+  try {
+    await netlink.request(request, () => true, options)
+    return undefined
+  } catch (error) {
+    if (!(error instanceof KernelError)) throw error
+    if (error.code === 'EPROTONOSUPPORT') return undefined
+    if (error.code === 'EINVAL' || error.code === 'ENOENT') return error.code
+    throw error
+  }
+}
+
+/** A match (`-m NAME`) or target (`-j NAME`) of x_tables. */
+export interface Extension {
+  readonly kind: 'match' | 'target'
+  readonly name: string
+}
+
+// linux/netfilter/nf_tables_compat.h
+const NFNL_MSG_COMPAT_GET = 0
+const NFTA_COMPAT_NAME = 1
+const NFTA_COMPAT_REV = 2
+const NFTA_COMPAT_TYPE = 3
+const TYPE_NUMBER: Readonly<Record<Extension['kind'], number>> = { match: 0, target: 1 }
+
+/**
+ * NFNL_MSG_COMPAT_GET. ENOENT: there is no such extension; EPROTONOSUPPORT: there is, but not in revision 0; EINVAL: the
+ * kernel has no nft_compat.
+ */
+export function encodeGetExtension(batch: MessageBatch, { kind, name }: Extension, family: IpFamily): void {
+  beginNetfilter(batch, NFNL_SUBSYS.NFT_COMPAT, NFNL_MSG_COMPAT_GET, 0, 'NFNL_MSG_COMPAT_GET', family)
+  batch.string(NFTA_COMPAT_NAME, name)
+  batch.u32be(NFTA_COMPAT_REV, 0)
+  batch.u32be(NFTA_COMPAT_TYPE, TYPE_NUMBER[kind])
+  batch.end()
+}
