@@ -3,8 +3,8 @@
  * that is listed there and not taken over here would be silently ignored: test/kernel/config-reload has a test for each.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { conntrackSettings } from '../node/conntrack-settings.ts'
 import { processorCount } from '../node/host.ts'
+import { conntrackSettings } from '../node/kernel-settings.ts'
 import { applySysctls } from '../node/sysctl.ts'
 import type { LogVerbosity } from '../serve/log.ts'
 import { formatProblem } from '../values/errors.ts'

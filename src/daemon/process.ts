@@ -4,7 +4,7 @@
  * kernel's out-of-memory killer gets.
  */
 import { setFlagsFromString } from 'node:v8'
-import { setOomScore } from '../node/oom-score.ts'
+import { setOomScore } from '../node/sysctl.ts'
 import type { Log } from '../values/log.ts'
 
 /** Changes that arrived during the first pass are worked on first: the collection blocks the event loop once, for 0.1 to 0.3 s. */

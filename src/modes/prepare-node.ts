@@ -8,11 +8,16 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import { checkScheduler, type IpvsKernel } from './ipvs/ipvs-kernel.ts'
 import type { SetsAndRules } from './ipvs/sets-and-rules.ts'
 import { OPTIONAL_MATCHES } from '../iptables/types.ts'
-import { conntrackLimit, conntrackSettings } from '../node/conntrack-settings.ts'
-import { processorCount } from '../node/host.ts'
+import { kernelRelease, processorCount } from '../node/host.ts'
 import type { IptablesChoice } from '../node/iptables-choice.ts'
-import type { KernelSetting } from '../node/kernel-setting.ts'
-import { applySysctls, iptablesSysctls, ipvsSysctls, type SettingListener } from '../node/sysctl.ts'
+import {
+  conntrackLimit,
+  conntrackSettings,
+  iptablesSysctls,
+  ipvsSysctls,
+  type KernelSetting,
+} from '../node/kernel-settings.ts'
+import { applySysctls, type SettingListener } from '../node/sysctl.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import { nodePortRangesOf } from '../service/node-addresses.ts'
 import type { Log } from '../values/log.ts'
@@ -49,7 +54,7 @@ export async function initializeNode(options: NodeInitialization): Promise<void>
   const { ipvs } = configuration
   setConntrack(options)
   await checkScheduler(kernel.ipvs, schedulerOf(ipvs.scheduler), signal)
-  const settings = ipvsSysctls(ipvs.strictARP)
+  const settings = ipvsSysctls(ipvs.strictARP, kernelRelease())
   setSysctls(settings, options)
   if (!settings.some(({ path }) => path.endsWith(REUSE_MODE)))
     log.verbose(2, 'Left as-is', { sysctl: `net/ipv4/vs/${REUSE_MODE}` })

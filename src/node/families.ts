@@ -1,23 +1,23 @@
 /**
- * Which IP families a proxy serves on this node (kube-proxy's platformCheckSupported): those that the kernel has, that nobody
- * has switched off, and whose iptables works. Anything else makes the node single-stack, which is no failure. Looking
- * changes nothing. A family that is switched on later is served by the next process.
+ * Which IP families the proxy serves on this node (kube-proxy's platformCheckSupported): those that the kernel has, that are
+ * not disabled by sysctl, and whose iptables works. A node with only one such family is single-stack, which is no failure. A
+ * family that is enabled later is served after a restart.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { CodedError } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily, type UnusableFamilies } from '../values/protocol.ts'
 
-/** Why a family is not served. */
+/** Why an IP family is not served. */
 export type FamilyLack =
   /** The kernel was built or started without IPv6 (no /proc/net/if_inet6). */
   | { readonly family: IpFamily; readonly why: 'kernel' }
   /** The sysctl net.ipv6.conf.all.disable_ipv6 is 1. */
   | { readonly family: IpFamily; readonly why: 'disabled' }
-  /** Its rules cannot be written: programs or a part of the kernel are missing. */
+  /** Its rules cannot be written, because programs or a part of the kernel are missing. */
   | { readonly family: IpFamily; readonly why: 'iptables'; readonly reason: string }
 
 export interface FamilySupport {
-  /** Those that are served, IPv4 first; never none. */
+  /** The served families, IPv4 first; at least one. */
   readonly families: readonly IpFamily[]
   readonly lacks: readonly FamilyLack[]
 }
@@ -38,14 +38,14 @@ export function kernelFamilies(root = ''): FamilySupport {
     const text = readFileSync(`${root}/proc/sys/net/ipv6/conf/all/disable_ipv6`, 'utf8')
     return text.trim() === '1' ? without('disabled') : BOTH
   } catch {
-    // kube-proxy takes a setting that cannot be read for 0, too.
+    // kube-proxy also takes an unreadable setting for 0.
     return BOTH
   }
 }
 
 /**
- * What is left of these families where iptables cannot write the rules of some. Throws CodedError `iptables-missing` with
- * kube-proxy's words when it can write none.
+ * Removes the families whose rules iptables cannot write. Throws CodedError `iptables-missing` with kube-proxy's message if
+ * none remains.
  */
 export function familiesWithIptables({ families, lacks }: FamilySupport, unusable: UnusableFamilies): FamilySupport {
   const usable = families.filter((family) => unusable[family] === undefined)

@@ -1,25 +1,33 @@
-/** What the program says about its host. Nothing is decided from a kernel release: the kernel is asked what it offers. */
+/**
+ * Facts about the host: release of the kernel, IP families, processors, name servers. Nothing is decided from the release
+ * of a kernel where the kernel can be asked what it offers.
+ */
 import { existsSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { availableParallelism, release } from 'node:os'
+import { parseAddress } from '../values/address.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
-/** `7.2.13`, as uname -r has it. */
+/** `7.2.13`, as uname -r prints it. */
 export function kernelRelease(): string {
   return release()
 }
 
-/** The families that the kernel has, whether they are served (`families.ts`) or not: what an earlier proxy left is of these. */
+/**
+ * The IP families of the kernel, including one that is not served (families.ts): an earlier proxy may have served it and left
+ * its state behind.
+ */
 export function ipFamilies(): readonly IpFamily[] {
   return existsSync('/proc/net/if_inet6') ? IP_FAMILIES : ['IPv4']
 }
 
 /**
- * Processors of the machine that are online, whatever part of them this process may use (k/k#99225).
+ * Number of online processors of the machine, even if this process may use only some of them (k/k#99225).
  * @param root put before the path, for tests
  */
 export function processorCount(root = ''): number {
   try {
-    // A list of ranges, `0-3,5`.
+    // A list of ranges: `0-3,5`.
     const ranges = readFileSync(`${root}/sys/devices/system/cpu/online`, 'utf8').trim().split(',')
     const count = ranges.reduce((sum, range) => {
       const [first = Number.NaN, last = first] = range.split('-').map(Number)
@@ -30,4 +38,20 @@ export function processorCount(root = ''): number {
     // /sys may not be mounted.
   }
   return availableParallelism()
+}
+
+/** Canonical addresses of the `nameserver` lines of resolv.conf(5); none if the file does not exist. */
+export async function readNameservers(path = '/etc/resolv.conf'): Promise<readonly string[]> {
+  try {
+    return nameserversOf(await readFile(path, 'utf8'))
+  } catch {
+    return []
+  }
+}
+
+export function nameserversOf(text: string): readonly string[] {
+  return text.split('\n').flatMap((line) => {
+    const written = /^nameserver\s+([^\s%]+)/.exec(line)?.[1]
+    return written === undefined ? [] : (parseAddress(written) ?? [])
+  })
 }

@@ -1,7 +1,7 @@
 /**
- * The addresses of the host's interfaces, kept up to date by the kernel's announcements.
- * What could break: an address that goes is believed only after 10 s, because a DHCP renewal or a keepalived flap takes
- * one away for a moment, and node-port connections must survive that. A new one counts at once.
+ * The addresses of the host's interfaces, updated by the kernel's announcements. A removed address still counts for 10 s,
+ * because a DHCP renewal or a keepalived failover removes one for a moment, and node-port connections must survive that. A new
+ * address counts at once.
  */
 import type { InterfaceAddress as ListedAddress } from '../netlink/address-codec.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
@@ -12,19 +12,19 @@ import { SERVICE_DEVICE } from '../values/well-known.ts'
 export interface InterfaceAddressesOptions {
   readonly rtnetlink: RtnetlinkConnection
   readonly now: Clock
-  /** Hears of the whole list whenever it changed. */
+  /** Called with the whole list after each change. */
   readonly onChange: (addresses: readonly InterfaceAddress[]) => void
   readonly onError: (error: unknown) => void
   readonly signal: AbortSignal
-  /** How long an address that went is still taken as there, default 10,000. */
+  /** How long a removed address still counts; default 10,000. */
   readonly removalDelayMs?: number
-  /** Least time between two reads, default 1,000: reading costs as much as there are addresses. */
+  /** Shortest time between two reads, default 1,000: the cost of a read grows with the number of addresses. */
   readonly minPeriodMs?: number
 }
 
 export class InterfaceAddresses {
   readonly #options: InterfaceAddressesOptions
-  /** Every address that counts, and since when it is gone; undefined while it is there. */
+  /** Every address that counts; `goneSinceMs` is undefined while the kernel has the address. */
   readonly #known = new Map<string, { readonly address: InterfaceAddress; goneSinceMs: number | undefined }>()
   #timer: NodeJS.Timeout | undefined
   #lastReadMs = Number.NEGATIVE_INFINITY
@@ -35,12 +35,12 @@ export class InterfaceAddresses {
     this.#options = options
   }
 
-  /** The addresses that count now. */
+  /** The addresses that count at the moment. */
   get current(): readonly InterfaceAddress[] {
     return Array.from(this.#known.values(), ({ address }) => address)
   }
 
-  /** Reads the addresses now. Rejects when the kernel cannot be read. */
+  /** Reads the addresses. Rejects if the kernel cannot be read. */
   async read(): Promise<void> {
     const { rtnetlink, signal, now, onChange } = this.#options
     const [links, addresses] = await Promise.all([rtnetlink.listLinks({ signal }), rtnetlink.listAddresses({ signal })])
@@ -49,7 +49,7 @@ export class InterfaceAddresses {
     if (this.#take(addresses, names, this.#lastReadMs)) onChange(this.current)
   }
 
-  /** An address or link changed: read again soon. Many calls make one read. */
+  /** Schedules a read after an address or link changed. Many calls cause one read. */
   changed(): void {
     const { now, minPeriodMs = 1000 } = this.#options
     this.#wake(Math.max(0, this.#lastReadMs + minPeriodMs - now()))
@@ -88,14 +88,14 @@ export class InterfaceAddresses {
     if (goneSince.length > 0) this.#wake(Math.max(minPeriodMs, Math.min(...goneSince) + removalDelayMs - now()))
   }
 
-  /** Takes a list in; whether what counts is different now. */
+  /** Applies a list of the kernel; returns whether the addresses that count have changed. */
   #take(addresses: readonly ListedAddress[], names: ReadonlyMap<number, string>, nowMs: number): boolean {
     const { removalDelayMs = 10_000 } = this.#options
     const present = new Set<string>()
     let changed = false
     for (const { address, interfaceIndex } of addresses) {
       const interfaceName = names.get(interfaceIndex)
-      // The services' own addresses are many and never count here.
+      // The device with the addresses of Services never counts, and its addresses may be thousands.
       if (interfaceName === undefined || interfaceName === SERVICE_DEVICE) continue
       const key = `${interfaceName} ${address}`
       present.add(key)

@@ -1,13 +1,12 @@
 /**
- * Which back end of iptables the node uses, nft or legacy (rules in the other one would be rules that nobody sees), and
- * for which families it works. Looking makes nothing: the legacy programs create the tables they are asked for, so they
- * are only started when the kernel says that there are tables; and in the usual case no program is started at all. That
- * a program prints its rules does not mean that its back end works.
+ * Chooses the back end of iptables, nft or legacy, that the node already uses, and finds out for which IP families it works.
+ * Choosing creates nothing. The legacy programs create each table that they list, so they are started only when the kernel
+ * already has legacy tables; in the usual case no program is started at all.
  */
+import { existsSync } from 'node:fs'
 import { readFile, realpath } from 'node:fs/promises'
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
-import { missingForLegacy, tableNamesFile } from './legacy-tables.ts'
 import { findProgram, type RunProgram, runProgram, searchPath } from './programs.ts'
 
 export type IptablesMode = 'nft' | 'legacy'
@@ -20,30 +19,30 @@ export interface FamilyPrograms {
 
 export interface IptablesChoice {
   readonly mode: IptablesMode
-  /** Why, for the log and for status. */
+  /** The reason for the choice, for the log and for `status`. */
   readonly reason: string
-  /** Families whose rules cannot be written. */
+  /** IP families whose rules cannot be written. */
   readonly unusable: UnusableFamilies
-  /** What people type after `iptables` and `ip6tables` to reach this back end: '' where plain iptables is it. */
+  /** What an administrator types after `iptables` and `ip6tables` for this back end; '' if plain iptables uses it. */
   readonly suffix: '' | '-nft' | '-legacy'
-  /** Programs of each family that has them; one without is unusable. */
+  /** Programs by IP family; a family without programs is unusable. */
   readonly programs: { readonly [family in IpFamily]?: FamilyPrograms }
-  /** `1.8.9`; undefined when it was not asked for, because the program's name says that it is 1.8.0 or later. */
+  /** `1.8.9`; undefined if no program was started because the file's name shows 1.8.0 or later. */
   readonly version: string | undefined
   /** Whether MASQUERADE takes --random-fully: iptables 1.6.2. */
   readonly randomFully: boolean
   /** Whether iptables-restore takes -w: iptables 1.6.2. */
   readonly waits: boolean
-  /** What iptables-save said in this mode just now, where it was asked: the first look needs no second process. */
+  /** Output of iptables-save if the choice needed it, so that the first read of the rules starts no second process. */
   readonly saved: { readonly [family in IpFamily]?: string }
 }
 
 export interface ChoiceOptions {
   readonly families: readonly IpFamily[]
   readonly signal: AbortSignal
-  /** What this kernel lacks for the rules of nft, `the kernel has no nf_tables for IPv6`. Asked only where nft may be chosen. */
+  /** What this kernel lacks for nft: `the kernel has no nf_tables for IPv6`. Called only if nft may be chosen. */
   readonly missingForNft: () => Promise<UnusableFamilies>
-  /** Whether a module that iptables-legacy would load may be loaded to see whether there is one. */
+  /** Whether a module that iptables-legacy would load may be loaded to find out if the kernel has it. */
   readonly mayLoadModules: boolean
   /** Default: PATH and the system's folders. */
   readonly folders?: readonly string[]
@@ -53,29 +52,29 @@ export interface ChoiceOptions {
 }
 
 const STEM: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables', IPv6: 'ip6tables' }
-/** Chains that kubelet makes in the table mangle of the back end it uses (KEP-3178), to be found by others. */
+/** Chains that kubelet creates in the mangle table of the back end that it uses, so that others find out (KEP-3178). */
 const KUBELET_CHAIN = /^:(KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /m
 const INSTALL =
-  'install the package iptables (Debian, Ubuntu, Alpine: iptables; Fedora, RHEL: iptables-nft; in an image it must be in the image)'
+  'install the package iptables (Debian, Ubuntu, Alpine: iptables; Fedora, RHEL: iptables-nft; a container needs it in its image)'
 
 interface Plain {
   readonly mode: IptablesMode | undefined
   readonly version: string | undefined
-  /** How the mode became known. */
+  /** What showed the mode, for the reason. */
   readonly source: string
 }
 
-/** Decides for both families together. Rejects with CodedError `iptables-missing` when no program is there at all. */
+/** Chooses one back end for both IP families. Rejects with CodedError `iptables-missing` if the host has no program at all. */
 export async function chooseIptables(options: ChoiceOptions): Promise<IptablesChoice> {
   const { folders } = hostOf(options)
   const found = await findPrograms(options.families, folders)
   if (Object.keys(found.plain).length + Object.keys(found.nft).length + Object.keys(found.legacy).length === 0) {
     const names = options.families.map((family) => `${STEM[family]}-save`).join(' and ')
-    throw new CodedError('iptables-missing', `no ${names} with its -restore in ${folders.join(':')}: ${INSTALL}`)
+    throw new CodedError('iptables-missing', `no ${names} (with -restore) in ${folders.join(':')}: ${INSTALL}`)
   }
   const plain = await plainMode(options, found.plain, folders)
   const decision = await decide(options, found, plain)
-  // Programs without a back end in their name serve only the back end they stand for.
+  // A plain program counts for the back end that it uses.
   const own = programsOf(found, decision.mode, plain)
   const suffix = plain.mode === decision.mode ? '' : (`-${decision.mode}` as const)
   const recent = isRecent(plain.version)
@@ -97,26 +96,26 @@ async function findPrograms(families: readonly IpFamily[], folders: readonly str
   return found
 }
 
-/** What `iptables` itself is: told by the file it leads to, else by itself. */
+/** The back end of plain `iptables`: the target of the link names it, or else `iptables --version` does. */
 async function plainMode(options: ChoiceOptions, plain: Found['plain'], folders: readonly string[]): Promise<Plain> {
   const save = plain.IPv4?.save ?? plain.IPv6?.save
-  if (save === undefined) return { mode: undefined, version: undefined, source: 'there is no plain iptables' }
+  if (save === undefined) return { mode: undefined, version: undefined, source: 'plain iptables is not installed' }
   const target = (await realpath(save)).split('/').pop() ?? ''
   const named = /^xtables-(nft|legacy)-multi$/.exec(target)?.[1]
-  // These names are older than no release before 1.8.0.
+  // Release 1.8.0 introduced these names.
   if (named === 'nft' || named === 'legacy') return { mode: named, version: undefined, source: `iptables is ${target}` }
   const program = await findProgram(plain.IPv4 === undefined ? STEM.IPv6 : STEM.IPv4, folders)
   if (program === undefined) return { mode: 'legacy', version: undefined, source: `iptables-save is ${target}` }
   const { output } = await (options.run ?? runProgram)({ program, args: ['--version'], signal: options.signal })
   const [, version, kind] = /v(\d+(?:\.\d+)*)(?: \((\w+)\))?/.exec(output) ?? []
   const mode = kind === 'nf_tables' ? 'nft' : 'legacy'
-  return { mode, version: version ?? '0', source: `iptables --version says ${output.trim()}` }
+  return { mode, version: version ?? '0', source: `iptables --version prints ${output.trim()}` }
 }
 
 type Decision = Pick<IptablesChoice, 'mode' | 'reason' | 'unusable' | 'saved'>
 type Use = Omit<Decision, 'unusable'>
 
-/** The back end in use; the other one where it works for more families. */
+/** The back end in use, or the other one if that works for more IP families. */
 async function decide(options: ChoiceOptions, found: Found, plain: Plain): Promise<Decision> {
   const has = (mode: IptablesMode): boolean => Object.keys(found[mode]).length > 0 || plain.mode === mode
   const use = await decideAmong(options, found, plain, has)
@@ -132,6 +131,7 @@ async function decide(options: ChoiceOptions, found: Found, plain: Plain): Promi
   return { ...use, unusable, reason: `${use.reason}, but ${reason}` }
 }
 
+/** With the programs of both back ends the rules decide, otherwise the programs do. */
 async function decideAmong(
   options: ChoiceOptions,
   found: Found,
@@ -140,10 +140,10 @@ async function decideAmong(
 ): Promise<Use> {
   if (has('nft') && has('legacy')) return decideByUse(options, found, plain)
   const mode = has('nft') ? 'nft' : 'legacy'
-  return { mode, reason: `only the programs of ${mode} are there (${plain.source})`, saved: {} }
+  return { mode, reason: `only the programs of ${mode} are installed (${plain.source})`, saved: {} }
 }
 
-/** What keeps a back end from working: its programs first, then the kernel. */
+/** The IP families for which a back end does not work, with the reason: missing programs, or what the kernel lacks. */
 async function unusableFamilies(
   mode: IptablesMode,
   options: ChoiceOptions,
@@ -151,8 +151,7 @@ async function unusableFamilies(
   plain: Plain,
 ): Promise<UnusableFamilies> {
   const programs = programsOf(found, mode, plain)
-  const missing =
-    mode === 'nft' ? await options.missingForNft() : await missingForLegacy({ ...options, ...hostOf(options) })
+  const missing = mode === 'nft' ? await options.missingForNft() : await missingForLegacy(options)
   const unusable: { [family in IpFamily]?: string } = {}
   for (const family of options.families) {
     const reason = programs[family] === undefined ? missingPrograms(family, mode) : missing[family]
@@ -161,10 +160,10 @@ async function unusableFamilies(
   return unusable
 }
 
-/** What to say where a family has no programs. */
+/** The reason of an IP family without programs. */
 export function missingPrograms(family: IpFamily, mode: IptablesMode): string {
   const stem = STEM[family]
-  return `no ${stem}-save and ${stem}-restore of ${mode} are there: install the package iptables for ${family}`
+  return `no ${stem}-save and ${stem}-restore of ${mode} are installed: install the package iptables for ${family}`
 }
 
 function hostOf({ folders, run, procNet }: ChoiceOptions) {
@@ -195,7 +194,7 @@ function programsOf(found: Found, mode: IptablesMode, plain: Plain): Found['plai
   return plain.mode === mode ? { ...found.plain, ...found[mode] } : found[mode]
 }
 
-/** Tables that the legacy back end has in this network namespace; reading this makes none. */
+/** Legacy tables of this network namespace; reading this list creates none. */
 async function legacyTables(options: ChoiceOptions): Promise<readonly string[]> {
   const { procNet } = hostOf(options)
   const texts = await Promise.all(
@@ -204,7 +203,7 @@ async function legacyTables(options: ChoiceOptions): Promise<readonly string[]> 
   return texts.flatMap((text) => text.split('\n').filter((line) => line !== ''))
 }
 
-/** A program that fails says nothing about who uses what; the other back end or family may still tell. */
+/** Output of iptables-save by IP family. A failure is ignored: the other back end or family may still show what is in use. */
 async function saveAll(options: ChoiceOptions, programs: Found['plain']): Promise<{ [family in IpFamily]?: string }> {
   const saved: { [family in IpFamily]?: string } = {}
   await Promise.all(
@@ -230,9 +229,41 @@ function countRules(saved: IptablesChoice['saved']): number {
   return Object.values(saved).reduce((sum, text) => sum + (text.match(/^-A /gm)?.length ?? 0), 0)
 }
 
-/** Whether a version is 1.6.2 or later; undefined stands for 1.8.0 or later. */
+/** Whether a version is 1.6.2 or later; undefined means 1.8.0 or later. */
 function isRecent(version: string | undefined): boolean {
   if (version === undefined) return true
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
   return major > 1 || (major === 1 && (minor > 6 || (minor === 6 && patch >= 2)))
+}
+
+/** Kernel modules of the legacy back end. */
+const LEGACY_MODULE: Readonly<Record<IpFamily, string>> = { IPv4: 'ip_tables', IPv6: 'ip6_tables' }
+
+/** The file that lists the legacy tables of an IP family; it exists as soon as the module is loaded. */
+function tableNamesFile(family: IpFamily, procNet: string): string {
+  return `${procNet}/${LEGACY_MODULE[family]}_names`
+}
+
+/** The IP families whose legacy tables this kernel does not have, with the reason. */
+async function missingForLegacy(options: ChoiceOptions): Promise<UnusableFamilies> {
+  const missing: { [family in IpFamily]?: string } = {}
+  for (const family of options.families)
+    if (!(await hasLegacy(family, options))) missing[family] = `the kernel has no ${LEGACY_MODULE[family]}`
+  return missing
+}
+
+/** Creates no table, but may load the module, as iptables-legacy would. */
+async function hasLegacy(family: IpFamily, options: ChoiceOptions): Promise<boolean> {
+  const { mayLoadModules, signal } = options
+  const { folders, run, procNet } = hostOf(options)
+  const file = tableNamesFile(family, procNet)
+  if (existsSync(file) || !mayLoadModules) return true
+  const program = await findProgram('modprobe', folders)
+  if (program === undefined) return false
+  try {
+    await run({ program, args: ['-q', LEGACY_MODULE[family]], signal })
+  } catch {
+    signal.throwIfAborted()
+  }
+  return existsSync(file)
 }

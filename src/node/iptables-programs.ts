@@ -1,18 +1,18 @@
 /**
- * iptables-save and iptables-restore of the chosen back end, one process a call.
- * What could break: the answer of a save that was made while choosing is used once and only while it is fresh.
+ * iptables-save and iptables-restore of the chosen back end, one process a call. The output that the choice of the back end
+ * already has is used once, and only for two seconds.
  */
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { type FamilyPrograms, type IptablesChoice, missingPrograms } from './iptables-choice.ts'
 import { type RunProgram, runProgram } from './programs.ts'
 
-/** Seconds that iptables-restore waits for /run/xtables.lock, which only legacy takes. Less than the deadline. */
+/** Seconds that iptables-restore waits for /run/xtables.lock, which only legacy uses. Less than the deadline. */
 const LOCK_WAIT_SECONDS = 5
 const DEADLINE_MS = 10_000
-/** How long an answer from the time of choosing still counts as a look. */
+/** How long the output of the choice may be used. */
 const FRESH_MS = 2000
-/** How long after its end a process id still stands for us, in announcements that are under way. */
+/** How long after its end a process still counts as ours, because its announcements may still arrive. */
 const REMEMBER_MS = 2000
 
 export class HostIptables {
@@ -21,11 +21,11 @@ export class HostIptables {
   readonly #deadlineMs: number
   readonly #chosenAtMs: number
   readonly #saved: Map<string, string>
-  /** Process ids of our restores, and until when they count; Infinity while they run. */
+  /** Process ids of our restores, and the time until which they count; Infinity while they run. */
   readonly #own = new Map<number, number>()
   #starts = 0
 
-  /** @param deadlineMs as long as one process may take: iptables mode has tables that take their time */
+  /** @param deadlineMs limit for one process; iptables mode has large tables and needs more */
   constructor(choice: IptablesChoice, run: RunProgram = runProgram, deadlineMs = DEADLINE_MS) {
     this.choice = choice
     this.#deadlineMs = deadlineMs
@@ -39,7 +39,7 @@ export class HostIptables {
     return this.#starts
   }
 
-  /** Whether a netlink socket of this port id belongs to one of our own restores: what it did is no news. */
+  /** Whether a netlink port id belongs to one of our own restores, whose announcements say nothing new. */
   isOwn(portId: number): boolean {
     const untilMs = this.#own.get(portId)
     return untilMs !== undefined && untilMs > performance.now()
@@ -65,7 +65,7 @@ export class HostIptables {
   ): Promise<{ readonly exitCode: number; readonly errorText: string }> {
     const program = this.#programs(family).restore
     const args = ['--noflush', ...(this.choice.waits ? ['-w', String(LOCK_WAIT_SECONDS)] : [])]
-    // What was saved before is not how it is any more.
+    // The saved output is out of date from now on.
     this.#saved.delete(family)
     this.#starts++
     let started: number | undefined

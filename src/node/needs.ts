@@ -1,14 +1,14 @@
 /**
- * What ipvs mode needs of the kernel, as data: every piece with the module that brings it and what is wrong without it.
- * What could break: matches, targets and types of sets are those that the rules and the catalogue use; a test compares.
+ * What ipvs mode needs from the kernel, as data: each need with its module and the effect if it is missing. A test compares the
+ * matches, targets and set types with those that the rules and the catalogue use.
  */
 import { CATALOGUE, type SetType } from '../ipset/catalogue.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
-/** `fatal`: ipvs mode cannot work. `error`: Services do not work as they should. `warning`: a detail does not. */
+/** `fatal`: ipvs mode cannot work. `error`: Services do not work correctly. `warning`: a detail does not work. */
 export type Severity = 'fatal' | 'error' | 'warning'
 
-/** Something the kernel can be asked for. */
+/** Something that the kernel can be asked for. */
 export interface Question {
   readonly kind:
     | 'IPVS'
@@ -24,46 +24,47 @@ export interface Question {
     | 'target'
     | 'connection tracking'
     | 'ctnetlink'
-  /** Of a scheduler, set type, match or target; else ''. */
+  /** Name of a scheduler, set type, match or target; else ''. */
   readonly name: string
-  /** undefined where there is no difference. */
+  /** undefined if the need is the same for both IP families. */
   readonly family: IpFamily | undefined
 }
 
-/** One piece, perhaps of both families. */
+/** One need, in one or both IP families. */
 export interface Need extends Omit<Question, 'family'> {
   readonly families: readonly (IpFamily | undefined)[]
-  /** What modprobe takes, where it matters by family; '' when it is no module but an option of the kernel's build. */
+  /** The argument of modprobe, by IP family where it differs; '' for an option of the kernel's build. */
   readonly module: string | Readonly<Record<IpFamily, string>>
-  /** What does not work without it. */
+  /** What does not work without the need. */
   readonly effect: string
   readonly severity: Severity
-  /** Without it there is no use in asking for the rest of its group, in the same family. */
+  /** If it is missing, the rest of its group is not checked in the same IP family. */
   readonly gate?: boolean
 }
 
-export interface NodeNeeds {
+/** What the needs depend on. */
+export interface NeedsOptions {
   readonly families: readonly IpFamily[]
   readonly scheduler: string
   /** Back end of iptables; undefined when there is none. */
   readonly iptables: 'nft' | 'legacy' | undefined
 }
 
-/** Groups of needs, to be asked for in this order. */
-export function needsOf(node: NodeNeeds): readonly (readonly Need[])[] {
+/** The needs in groups, in the order in which to check them. */
+export function needsOf(node: NeedsOptions): readonly (readonly Need[])[] {
   const groups = [ipvsNeeds(node), setNeeds(node)]
   const { families } = node
   if (node.iptables === 'nft') groups.push([...nftNeeds(families), ...extensionNeeds(families)])
   if (node.iptables === 'legacy') groups.push([ipTables(families), ...extensionNeeds(families)])
-  // Last, because asking for the rest may have loaded it.
+  // Checked last, because the questions before may have loaded conntrack.
   groups.push([CONNTRACK, CTNETLINK])
   return groups
 }
 
 const EVERYWHERE: readonly undefined[] = [undefined]
-const NO_RULES = 'no rule can be written: Services answer only where nothing must be masqueraded'
+const NO_RULES = 'no rules can be written: only connections that need no masquerading work'
 
-function ipvsNeeds({ scheduler, families }: NodeNeeds): Need[] {
+function ipvsNeeds({ scheduler, families }: NeedsOptions): Need[] {
   const needs: Need[] = [
     {
       kind: 'IPVS',
@@ -79,7 +80,7 @@ function ipvsNeeds({ scheduler, families }: NodeNeeds): Need[] {
       name: scheduler,
       families: EVERYWHERE,
       module: `ip_vs_${scheduler}`,
-      effect: 'no virtual server can be made; ipvs.scheduler names it',
+      effect: 'no virtual server can be added; ipvs.scheduler selects this scheduler',
       severity: 'fatal',
     },
   ]
@@ -98,19 +99,18 @@ function ipvsNeeds({ scheduler, families }: NodeNeeds): Need[] {
 const SET_TYPES: Readonly<Record<SetType, readonly [module: string, effect: string]>> = {
   'hash:ip,port': [
     'ip_set_hash_ipport',
-    'traffic to cluster IPs, external IPs and load balancer VIPs is not masqueraded, source ranges guard nothing',
+    'traffic to cluster IPs, external IPs and load balancer VIPs is not masqueraded, source ranges have no effect',
   ],
   'hash:ip,port,ip': ['ip_set_hash_ipportip', 'a pod cannot reach itself through its Service (hairpin)'],
-  'hash:ip,port,net': ['ip_set_hash_ipportnet', 'nobody gets through to load balancer VIPs with source ranges'],
-  'hash:ip': ['ip_set_hash_ip', 'wrong ports of the addresses of Services are not refused'],
+  'hash:ip,port,net': ['ip_set_hash_ipportnet', 'load balancer VIPs with source ranges accept no client'],
+  'hash:ip': ['ip_set_hash_ip', 'connections to unused ports of Service addresses are not rejected'],
   'bitmap:port': [
     'ip_set_bitmap_port',
-    'traffic to node ports is not masqueraded, health check ports are not let through',
+    'traffic to node ports is not masqueraded, health check ports are not accepted',
   ],
 }
 
-function setNeeds({ families }: NodeNeeds): Need[] {
-  // The catalogue has every type at least once.
+function setNeeds({ families }: NeedsOptions): Need[] {
   const types = Object.keys(SET_TYPES) as SetType[]
   return [
     {
@@ -118,7 +118,7 @@ function setNeeds({ families }: NodeNeeds): Need[] {
       name: '',
       families: EVERYWHERE,
       module: 'ip_set',
-      effect: 'no set can be made: nothing is masqueraded, source ranges guard nothing',
+      effect: 'no set can be created: nothing is masqueraded, source ranges have no effect',
       severity: 'error',
       gate: true,
     },
@@ -143,7 +143,7 @@ function namesOf(type: SetType): string {
     .join(', ')
 }
 
-const MASQUERADING = 'nothing is masqueraded: answers to clients of other nodes get lost'
+const MASQUERADING = 'nothing is masqueraded: answers to clients outside this node get lost'
 
 function nftNeeds(families: readonly IpFamily[]): Need[] {
   const need = (kind: Need['kind'], over: Need['families'], effect: string): Need => ({
@@ -156,20 +156,20 @@ function nftNeeds(families: readonly IpFamily[]): Need[] {
     gate: true,
   })
   return [
-    need('nf_tables', families, `${NO_RULES} (iptables-nft; it must support the family, too)`),
+    need('nf_tables', families, `${NO_RULES} (iptables-nft; it must support the IP family, too)`),
     need('nft_compat', EVERYWHERE, NO_RULES),
     { ...need('nft_chain_nat', families, MASQUERADING), gate: false },
   ]
 }
 
-/** Nobody but iptables-legacy loads these, when it first writes a rule: at a start they may well not be there yet. */
+/** Only iptables-legacy loads these modules, with the first rule, so at the start they are often not loaded yet. */
 function ipTables(families: readonly IpFamily[]): Need {
   return {
     kind: 'ip_tables',
     name: '',
     families,
     module: { IPv4: 'ip_tables', IPv6: 'ip6_tables' },
-    effect: 'matches and targets cannot be asked for; no rule can be written unless iptables-legacy loads it',
+    effect: 'matches and targets cannot be checked; no rules can be written unless iptables-legacy loads the module',
     severity: 'warning',
     gate: true,
   }
@@ -183,30 +183,30 @@ function extensionNeeds(families: readonly IpFamily[]): Need[] {
     effect: string,
     severity: Severity = 'error',
   ): Need => ({ kind, name, families, module, effect, severity })
-  const refusing = 'wrong ports of the addresses of Services are not refused'
+  const rejecting = 'connections to unused ports of Service addresses are not rejected'
   return [
     need('match', 'comment', 'xt_comment', NO_RULES),
-    need('match', 'set', 'xt_set', `${MASQUERADING}; source ranges guard nothing`),
+    need('match', 'set', 'xt_set', `${MASQUERADING}; source ranges have no effect`),
     need('match', 'mark', 'xt_mark', MASQUERADING),
     need('match', 'addrtype', 'xt_addrtype', MASQUERADING),
-    need('match', 'conntrack', 'xt_conntrack', `forwarded answers are not let through, ${refusing}`),
+    need('match', 'conntrack', 'xt_conntrack', `forwarded answers are not accepted, ${rejecting}`),
     need(
       'match',
       'physdev',
       'xt_physdev',
-      'its rule is left out: traffic to external IPs goes on through the rules of others',
+      'its rule is omitted: traffic to external IPs also passes the rules of other programs',
       'warning',
     ),
     need(
       'match',
       'ipvs',
       'xt_ipvs',
-      'its rule is left out: this node itself reaches load balancer VIPs whose source ranges leave it out',
+      'its rule is omitted: this node reaches load balancer VIPs even if their source ranges exclude it',
       'warning',
     ),
     need('target', 'MARK', 'xt_mark', MASQUERADING),
     need('target', 'MASQUERADE', 'xt_MASQUERADE', MASQUERADING),
-    need('target', 'REJECT', { IPv4: 'ipt_REJECT', IPv6: 'ip6t_REJECT' }, refusing),
+    need('target', 'REJECT', { IPv4: 'ipt_REJECT', IPv6: 'ip6t_REJECT' }, rejecting),
   ]
 }
 
@@ -222,6 +222,6 @@ const CTNETLINK: Need = {
   ...CONNTRACK,
   kind: 'ctnetlink',
   module: 'nf_conntrack_netlink',
-  effect: 'UDP clients of an endpoint that goes are not moved to another one until they pause',
+  effect: 'UDP clients of a removed endpoint do not reach another endpoint until they pause',
   severity: 'warning',
 }

@@ -1,6 +1,6 @@
 /**
- * What nftables mode of kube-proxy leaves behind: its tables, which are wholly its own.
- * What could break: without the program nft nothing can be said about them, and nothing is.
+ * The tables that nftables mode of kube-proxy leaves behind; everything in them is kube-proxy's. They are listed and deleted
+ * by the program nft, and without that program they are ignored.
  */
 import { CodedError } from '../values/errors.ts'
 import { findProgram, type RunProgram, runProgram, searchPath } from './programs.ts'
@@ -17,13 +17,13 @@ export class NftTables {
     this.#run = run
   }
 
-  /** Undefined when the program nft is not there. */
+  /** Undefined if the program nft is not installed. */
   static async find(run: RunProgram = runProgram): Promise<NftTables | undefined> {
     const program = await findProgram('nft', searchPath(process.env['PATH']))
     return program === undefined ? undefined : new NftTables(program, run)
   }
 
-  /** kube-proxy's tables; none where the kernel has no nf_tables. */
+  /** kube-proxy's tables; empty if the kernel has no nf_tables. */
   async list(signal: AbortSignal): Promise<readonly ProxyTable[]> {
     const { exitCode, output } = await this.#run({ program: this.#program, args: ['list', 'tables'], signal })
     if (exitCode !== 0) return []
@@ -32,7 +32,7 @@ export class NftTables {
     )
   }
 
-  /** Deletes one with all that is in it. Rejects with `nft-failed`. */
+  /** Deletes a table with everything in it. Rejects with `nft-failed`. */
   async delete(table: ProxyTable, signal: AbortSignal): Promise<void> {
     const args = ['delete', 'table', table, 'kube-proxy']
     const { exitCode, errorText } = await this.#run({ program: this.#program, args, signal })
@@ -40,7 +40,7 @@ export class NftTables {
   }
 }
 
-/** As an operator would type it. */
+/** The command that deletes a table, as an operator would type it. */
 export function deletionOf(table: ProxyTable): string {
   return `nft delete table ${table} kube-proxy`
 }

@@ -1,21 +1,20 @@
 /**
- * Runs programs of the host: by argv without a shell, with input and output as text, ended at a deadline.
- * A process that does not die (it hangs in the kernel) must not keep the caller waiting, so the wait ends with the
- * deadline, not with the process.
+ * Runs programs of the host without a shell, with text as input and output, and kills them at a deadline. A process that hangs
+ * in the kernel does not die, so the caller's wait ends with the deadline, not with the process.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:fs'
 import { access } from 'node:fs/promises'
 import { CodedError } from '../values/errors.ts'
 
-/** Where programs of administrators are, also when PATH is a user's. */
+/** Folders of administrators' programs, which PATH may lack. */
 const SYSTEM_FOLDERS = ['/usr/local/sbin', '/usr/sbin', '/sbin', '/usr/local/bin', '/usr/bin', '/bin']
-/** A program that writes more than this is stopped. */
+/** A program that writes more than this is killed. */
 const MAX_OUTPUT_BYTES = 256 << 20
 const DEFAULT_DEADLINE_MS = 10_000
 
 export interface ProgramResult {
-  /** -1 when a signal ended it. */
+  /** -1 if a signal ended the process. */
   readonly exitCode: number
   readonly output: string
   readonly errorText: string
@@ -25,28 +24,28 @@ export interface ProgramCall {
   /** Absolute path. */
   readonly program: string
   readonly args: readonly string[]
-  /** Text for its standard input; '' = none. */
+  /** Text for its standard input; default none. */
   readonly input?: string
   /** Default 10 s. */
   readonly deadlineMs?: number
   readonly signal: AbortSignal
-  /** Its whole environment. Default: ours, with the folders of `searchPath` and without translations. */
+  /** Its whole environment. Default: ours, with the folders of `searchPath` and with LC_ALL=C. */
   readonly env?: NodeJS.ProcessEnv
-  /** What it started is killed with it, at the deadline, at an abort and when this process exits. Default false. */
+  /** Kills its descendants with it, at the deadline, at an abort and when this process exits. Default false. */
   readonly withDescendants?: boolean
-  /** Hears the process id at once, which is the port id of its first netlink socket. */
+  /** Called with the process id right after the start; it is also the port id of the process' first netlink socket. */
   readonly onStart?: (processId: number) => void
 }
 
 export type RunProgram = (call: ProgramCall) => Promise<ProgramResult>
 
-/** PATH with the folders of administrators' programs at its end. */
+/** The absolute folders of PATH, followed by those of administrators' programs. */
 export function searchPath(path: string | undefined): readonly string[] {
   const folders = (path ?? '').split(':').filter((folder) => folder.startsWith('/'))
   return [...new Set([...folders, ...SYSTEM_FOLDERS])]
 }
 
-/** Absolute path of the first program of that name; undefined when there is none that may be executed. */
+/** Absolute path of the first executable file with that name; undefined if no folder has one. */
 export async function findProgram(name: string, folders: readonly string[]): Promise<string | undefined> {
   for (const folder of folders) {
     const file = `${folder}/${name}`
@@ -61,8 +60,9 @@ export async function findProgram(name: string, folders: readonly string[]): Pro
 }
 
 /**
- * Runs a program to its end. Rejects with CodedError `program-missing` or `program-failed` (it cannot be started),
- * `program-timeout` (deadline), `program-output` (too much), or with the reason of the abort. A non-zero exit code is a result.
+ * Runs a program to its end. Rejects with CodedError `program-missing` or `program-failed` (cannot be started),
+ * `program-timeout` (deadline), `program-output` (too much output), or with the reason of the abort. A non-zero exit code is a
+ * result, not an error.
  */
 export function runProgram(call: ProgramCall): Promise<ProgramResult> {
   const { program, args, signal } = call
@@ -84,7 +84,7 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
     const errors = new Chunks()
     const stop = (error: unknown): void => {
       kill()
-      // Neither pipes nor process may keep the event loop alive if it does not die.
+      // If the process does not die, neither it nor its pipes may keep the event loop alive.
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy()
       child.unref()
       finish(() => reject(error))
@@ -104,7 +104,7 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
       settle()
     }
     child.once('error', (error) => finish(() => reject(startError(program, error))))
-    // It may have ended without reading everything: its exit code says what happened.
+    // The process may end without reading all input (EPIPE); its exit code says what happened.
     child.stdin.on('error', () => undefined)
     for (const [stream, chunks] of [
       [child.stdout, output],
@@ -123,12 +123,12 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
   })
 }
 
-/** Without file descriptors to spare (EMFILE, ENFILE) Node makes no pipes, whatever its types say, and tells why later. */
+/** Without free file descriptors (EMFILE, ENFILE) Node creates no pipes, although its types say so, and emits `error` later. */
 function hasPipes(child: { readonly stdin: unknown }): boolean {
   return child.stdin !== undefined
 }
 
-/** A process that leads a group of its own is killed with its group. */
+/** `withDescendants` processes lead a process group, which is killed as a whole. */
 function killAll(child: ChildProcess, withDescendants: boolean): void {
   if (!withDescendants || child.pid === undefined) {
     child.kill('SIGKILL')
@@ -137,7 +137,7 @@ function killAll(child: ChildProcess, withDescendants: boolean): void {
   try {
     process.kill(-child.pid, 'SIGKILL')
   } catch {
-    // All of them have ended.
+    // All processes of the group have ended already.
   }
 }
 
@@ -151,7 +151,7 @@ class Chunks {
   readonly #chunks: Buffer[] = []
   #length = 0
 
-  /** False when it is too much. */
+  /** Returns false if the output exceeds the limit. */
   add(chunk: Buffer): boolean {
     this.#length += chunk.length
     if (this.#length > MAX_OUTPUT_BYTES) return false

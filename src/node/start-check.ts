@@ -1,41 +1,40 @@
 /**
- * The check at a start: what the kernel and the node offer of what ipvs mode needs, each missing piece with the module to
- * load and the effect.
- * What could break: it may change nothing on the node, so every question must be one that makes nothing; and what cannot
- * be found out is never reported as missing.
+ * The check at the start: what ipvs mode needs and the kernel or the node lacks, with the module to load and the effect.
+ * The check must not change the node, so each question to the kernel must be one that creates nothing. What the check cannot
+ * find out is never reported as missing.
  */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import type { IpFamily } from '../values/protocol.ts'
-import { type Need, type NodeNeeds, needsOf, type Question, type Severity } from './needs.ts'
-import type { KernelSetting } from './kernel-setting.ts'
+import { type Need, type NeedsOptions, needsOf, type Question, type Severity } from './needs.ts'
+import type { KernelSetting } from './kernel-settings.ts'
 import { errorText } from '../values/errors.ts'
 
-/** Something that is missing, and what follows from that. */
+/** Something that is missing, and its effect. */
 export interface Finding {
   /** `match ipvs`, `set type hash:ip of IPv6`, `sysctl net/ipv4/vs/conntrack` */
   readonly what: string
-  /** Kernel module to load; '' when there is none that would help. */
+  /** Kernel module to load; '' if no module would help. */
   readonly module: string
   readonly effect: string
   readonly severity: Severity
 }
 
 export interface StartCheck {
-  /** The worst first. */
+  /** In the order of severity, fatal ones first. */
   readonly findings: readonly Finding[]
-  /** Matches that the kernel lacks in one family at least. */
+  /** Matches that the kernel lacks in at least one IP family. */
   readonly missingMatches: ReadonlySet<string>
 }
 
 /**
- * Asks the kernel. undefined: it cannot be told. Rejects when it cannot even be asked, by lack of permission for example.
- * A question may make the kernel load a module, and must make nothing else.
+ * Asks the kernel one question. Resolves to undefined if the answer does not tell, and rejects if the question cannot be
+ * asked, for example without permission. A question may cause the kernel to load a module, but must create nothing.
  */
 export type Ask = (question: Question) => Promise<boolean | undefined>
 
-/** Asks for everything that is needed. `settings` are those that are going to be written. */
+/** Checks everything that ipvs mode needs. @param settings the settings that the start is going to write */
 export async function checkStart(
-  node: NodeNeeds,
+  node: NeedsOptions,
   settings: readonly KernelSetting[],
   ask: Ask,
   root = '',
@@ -56,10 +55,10 @@ export async function checkStart(
         if (closed.has(undefined) || node.families.every((family) => closed.has(family))) break
       }
     } catch (error) {
-      findings.push(unasked(group, error))
+      findings.push(unanswered(group, error))
     }
   }
-  // Without IPVS its settings do not exist, and that has been said.
+  // Without IPVS its settings do not exist, and the missing IPVS is already a finding.
   for (const setting of settings)
     if (hasIpvs || !setting.path.startsWith('/proc/sys/net/ipv4/vs/')) findings.push(...checkSetting(setting, root))
   return { findings: findings.toSorted((a, b) => RANK[a.severity] - RANK[b.severity]), missingMatches }
@@ -70,13 +69,13 @@ const RANK: Readonly<Record<Severity, number>> = { fatal: 0, error: 1, warning: 
 const NO_PROGRAMS: Finding = {
   what: 'program iptables-restore',
   module: '',
-  effect: 'no rule can be written: install the package iptables',
+  effect: 'no rules can be written: install the package iptables',
   severity: 'error',
 }
 
 type Families = readonly (IpFamily | undefined)[]
 
-/** Families in `closed` are not asked for. */
+/** The IP families in which a need is missing. Families in `closed` are not checked. */
 async function missingFamilies(need: Need, closed: ReadonlySet<IpFamily | undefined>, ask: Ask): Promise<Families> {
   const missing: (IpFamily | undefined)[] = []
   for (const family of need.families) {
@@ -99,22 +98,23 @@ function findingOf({ kind, name, families, module, effect, severity }: Need, mis
   }
 }
 
-function unasked([first]: readonly Need[], error: unknown): Finding {
+/** The kernel could not be asked about a whole group. */
+function unanswered([first]: readonly Need[], error: unknown): Finding {
   const reason = errorText(error)
   return { what: `cannot ask for ${first?.kind}`, module: '', effect: reason, severity: 'warning' }
 }
 
-/** What goes wrong without a setting. */
+/** The effect of a missing setting. */
 const SYSCTL_EFFECTS: Readonly<Record<string, readonly [effect: string, severity: Severity]>> = {
   'net/ipv4/vs/conntrack': ['connections through IPVS are not masqueraded', 'error'],
-  'net/ipv4/vs/expire_nodest_conn': ['connections to an endpoint that has gone hang until they time out', 'warning'],
-  'net/ipv4/vs/expire_quiescent_template': ['clients with affinity stay at an endpoint that drains', 'warning'],
-  'net/ipv4/ip_forward': ['nothing is forwarded to pods', 'error'],
+  'net/ipv4/vs/expire_nodest_conn': ['connections to a removed endpoint hang until they time out', 'warning'],
+  'net/ipv4/vs/expire_quiescent_template': ['clients with session affinity stay on a draining endpoint', 'warning'],
+  'net/ipv4/ip_forward': ['packets are not forwarded to pods', 'error'],
   'net/ipv4/conf/all/arp_ignore': ['the node answers ARP for addresses of Services (strictARP)', 'warning'],
   'net/ipv4/conf/all/arp_announce': ['the node announces addresses of Services by ARP (strictARP)', 'warning'],
 }
 
-/** A setting that is as wanted needs no file that can be written. */
+/** A setting that already has the wanted value may be read-only. */
 function checkSetting({ path, value, rule }: KernelSetting, root: string): readonly Finding[] {
   const name = path.replace('/proc/sys/', '')
   try {
@@ -123,7 +123,7 @@ function checkSetting({ path, value, rule }: KernelSetting, root: string): reado
     accessSync(root + path, constants.W_OK)
     return []
   } catch (error) {
-    const [effect, severity] = SYSCTL_EFFECTS[name] ?? ['it stays as it is', 'warning']
+    const [effect, severity] = SYSCTL_EFFECTS[name] ?? ['the setting keeps its value', 'warning']
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
     const reason = code === 'ENOENT' ? 'the kernel does not have it' : `it cannot be set to ${value} (${code})`
     return [{ what: `sysctl ${name}`, module: '', effect: `${effect}: ${reason}`, severity }]

@@ -11,8 +11,9 @@ import { ConntrackConnection } from '../../src/conntrack/connection.ts'
 import { StaleFlows } from '../../src/conntrack/stale-flows.ts'
 import type { Flow, FlowFilter } from '../../src/conntrack/types.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
-import { conntrackSettings } from '../../src/node/conntrack-settings.ts'
-import { applySysctls, ipvsSysctls } from '../../src/node/sysctl.ts'
+import { kernelRelease } from '../../src/node/host.ts'
+import { conntrackSettings, ipvsSysctls } from '../../src/node/kernel-settings.ts'
+import { applySysctls } from '../../src/node/sysctl.ts'
 import { formatEndpoint } from '../../src/values/address.ts'
 import { endpoint, flowFrontend, parseFlow } from '../conntrack/flows.ts'
 import { sh } from '../support/daemon.ts'
@@ -260,7 +261,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
     const limit = Number(readFileSync('/proc/sys/net/netfilter/nf_conntrack_max', 'utf8'))
     const settings = [
       ...conntrackSettings({ ...defaults, maxPerCore: 1, min: limit + 1, udpTimeoutMs: 45_000, tcpBeLiberal: true }, 1),
-      ...ipvsSysctls(true),
+      ...ipvsSysctls(true, kernelRelease()),
     ].filter(({ rule }) => rule === 'exact')
     // The limit is that of the whole kernel, and this is not its first network namespace.
     const names = (problems: readonly { readonly field?: string }[]) => problems.map(({ field }) => field)

@@ -7,7 +7,7 @@ import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../
 
 const BOTH: FamilySupport = { families: ['IPv4', 'IPv6'], lacks: [] }
 
-test('kernelFamilies has IPv6 where the kernel has it and disable_ipv6 of all interfaces is not 1', (t) => {
+test('kernelFamilies includes IPv6 if the kernel has it and disable_ipv6 of all interfaces is not 1', (t) => {
   const root = mkdtempSync(join(tmpdir(), 'kube-ipvs-families-'))
   t.after(() => rmSync(root, { recursive: true }))
   const setting = `${root}/proc/sys/net/ipv6/conf/all`
@@ -18,7 +18,7 @@ test('kernelFamilies has IPv6 where the kernel has it and disable_ipv6 of all in
   assert.deepEqual(kernelFamilies(root), without('kernel'))
   mkdirSync(`${root}/proc/net`, { recursive: true })
   writeFileSync(`${root}/proc/net/if_inet6`, '')
-  assert.deepEqual(kernelFamilies(root), BOTH, 'a setting that is not there is not 1')
+  assert.deepEqual(kernelFamilies(root), BOTH, 'a missing setting is not 1')
   mkdirSync(setting, { recursive: true })
   writeFileSync(`${setting}/disable_ipv6`, '0\n')
   assert.deepEqual(kernelFamilies(root), BOTH)
@@ -26,7 +26,7 @@ test('kernelFamilies has IPv6 where the kernel has it and disable_ipv6 of all in
   assert.deepEqual(kernelFamilies(root), without('disabled'))
 })
 
-test('familiesWithIptables leaves the families whose rules can be written, and names the others', () => {
+test('familiesWithIptables keeps the families whose rules can be written and gives the reason for the others', () => {
   assert.deepEqual(familiesWithIptables(BOTH, {}), BOTH)
   const lack = (family: 'IPv4' | 'IPv6') => ({ family, why: 'iptables', reason: 'no programs' }) as const
   assert.deepEqual(familiesWithIptables(BOTH, { IPv6: 'no programs' }), { families: ['IPv4'], lacks: [lack('IPv6')] })
@@ -35,7 +35,7 @@ test('familiesWithIptables leaves the families whose rules can be written, and n
   assert.deepEqual(familiesWithIptables(disabled, { IPv6: 'no programs' }), disabled)
 })
 
-test('familiesWithIptables refuses a host where iptables works for no family', () => {
+test('familiesWithIptables throws where iptables works for no family', () => {
   for (const kernel of [BOTH, { families: ['IPv4'], lacks: [{ family: 'IPv6', why: 'kernel' }] } as const])
     assert.throws(() => familiesWithIptables(kernel, { IPv4: 'no nf_tables', IPv6: 'no nf_tables' }), {
       code: 'iptables-missing',

@@ -30,7 +30,7 @@ beforeEach(() => {
   errors = []
   failing = false
   nowMs = 0
-  // Only the two lists are asked for.
+  // InterfaceAddresses calls only these two methods.
   const rtnetlink = {
     listLinks: async () => NAMES.map((name, index) => ({ name, index })),
     listAddresses: async () => {
@@ -51,7 +51,7 @@ beforeEach(() => {
 })
 afterEach(() => addresses.close())
 
-/** Moves the clock, and lets the reads happen that are due. */
+/** Moves the clock forward and waits for the reads that are due. */
 async function pass(t: TestContext, milliseconds: number): Promise<void> {
   nowMs += milliseconds
   t.mock.timers.tick(milliseconds)
@@ -59,12 +59,12 @@ async function pass(t: TestContext, milliseconds: number): Promise<void> {
 }
 
 describe('InterfaceAddresses', () => {
-  it('leaves the addresses of kube-ipvs0 out', async () => {
+  it('ignores the addresses of kube-ipvs0', async () => {
     await addresses.read()
     assert.deepEqual(seen, [['eth0 10.0.0.1']])
   })
 
-  it('takes a new address at once and a removed one after the delay', async () => {
+  it('adds a new address at once and drops a removed one after the delay', async () => {
     await addresses.read()
     kernel = [listed(1, '10.0.0.2')]
     await addresses.read()
@@ -77,7 +77,7 @@ describe('InterfaceAddresses', () => {
     assert.deepEqual(seen.at(-1), ['eth0 10.0.0.2'])
   })
 
-  it('forgets a removal when the address comes back in time', async () => {
+  it('keeps an address that is added again before the delay ends', async () => {
     await addresses.read()
     kernel = []
     await addresses.read()
@@ -90,7 +90,7 @@ describe('InterfaceAddresses', () => {
     assert.equal(seen.length, 1)
   })
 
-  it('makes one read of many announcements', async (t) => {
+  it('reads once after many announcements', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     await addresses.read()
     for (let index = 0; index < 100; index++) addresses.changed()
@@ -102,7 +102,7 @@ describe('InterfaceAddresses', () => {
     assert.equal(reads, 2)
   })
 
-  it('reports a failing read and goes on', async (t) => {
+  it('reports a failed read and reads again after the next announcement', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     await addresses.read()
     failing = true

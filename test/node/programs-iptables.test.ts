@@ -1,6 +1,6 @@
 /**
- * Which back end is chosen, on made-up hosts: folders with programs, what they print, what the kernel has. A choice must
- * not start a program that it need not start, and none of legacy where there are no legacy tables.
+ * The choice of the back end on made-up hosts: folders with programs, their output, tables of the kernel. Each case also lists
+ * the programs that may be started; without legacy tables that is no legacy program.
  */
 import assert from 'node:assert/strict'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ const signal = new AbortController().signal
 let hosts = 0
 
 interface Host {
-  /** File that plain iptables leads to: xtables-nft-multi …; undefined: there is no plain one. */
+  /** Target of the link plain `iptables`: xtables-nft-multi …; undefined: plain iptables is not installed. */
   readonly plain?: string
   readonly modes?: readonly ('nft' | 'legacy')[]
   readonly version?: string
@@ -26,12 +26,12 @@ interface Host {
   readonly legacyTables?: readonly string[]
   /** What the kernel lacks for nft, in both families or in these. */
   readonly lacks?: string | UnusableFamilies
-  /** Families that the kernel has no legacy tables for. */
+  /** IP families for which the kernel has no legacy tables. */
   readonly withoutLegacy?: readonly IpFamily[]
-  /** Families without programs. */
+  /** IP families without programs. */
   readonly withoutPrograms?: readonly IpFamily[]
   readonly modprobe?: true
-  /** Output of the -save programs by name; a missing one fails. */
+  /** Output of the -save programs by name; a program that is not listed fails. */
   readonly saves?: Readonly<Record<string, string>>
 }
 
@@ -100,7 +100,7 @@ const EMPTY = '*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n'
 const RULE = '*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -j ACCEPT\nCOMMIT\n'
 const both = { modes: ['nft', 'legacy'], plain: 'xtables-nft-multi' } as const
 
-test('chooseIptables takes the back end that the node uses', async () => {
+test('chooseIptables chooses the back end that the node uses', async () => {
   const nftSaves = ['ip6tables-nft-save', 'iptables-nft-save']
   const all = ['ip6tables-legacy-save', 'ip6tables-nft-save', 'iptables-legacy-save', 'iptables-nft-save']
   const rows: readonly (readonly [host: Host, mode: string, reason: RegExp, started: readonly string[]])[] = [
@@ -154,21 +154,26 @@ test('chooseIptables takes the back end that the node uses', async () => {
       all,
     ],
     [{ plain: 'xtables-nft-multi', lacks: 'no nf_tables' }, 'nft', /xtables-nft-multi\), but no nf_tables$/, []],
-    // Neither back end has IPv6: the one that is in use stays.
+    // Neither back end has IPv6: the back end in use is chosen.
     [
       { ...both, lacks: { IPv6: 'no nf_tables for IPv6' }, withoutLegacy: ['IPv6'] },
       'nft',
       /, but no nf_tables for IPv6$/,
       [],
     ],
-    // The kernel has no legacy tables at all, whatever plain iptables is.
+    // The kernel has no legacy tables at all, although plain iptables is legacy.
     [
       { ...both, plain: 'xtables-legacy-multi', withoutLegacy: ['IPv4', 'IPv6'], modprobe: true },
       'nft',
       /^the kernel has no ip_tables$/,
       [...nftSaves, 'modprobe', 'modprobe'],
     ],
-    [{ modes: ['legacy'] }, 'legacy', /only the programs of legacy are there \(there is no plain iptables\)/, []],
+    [
+      { modes: ['legacy'] },
+      'legacy',
+      /only the programs of legacy are installed \(plain iptables is not installed\)/,
+      [],
+    ],
     [{ plain: 'xtables-nft-multi' }, 'nft', /only the programs of nft/, []],
     [{ plain: 'xtables-multi', version: 'iptables v1.6.1' }, 'legacy', /only the programs of legacy/, ['iptables']],
     [{ plain: 'busy', version: 'iptables v1.8.9 (nf_tables)' }, 'nft', /iptables v1\.8\.9 \(nf_tables\)/, ['iptables']],
@@ -181,7 +186,7 @@ test('chooseIptables takes the back end that the node uses', async () => {
   }
 })
 
-test('chooseIptables names the programs of the chosen back end', async () => {
+test('chooseIptables returns the programs of the chosen back end', async () => {
   const name = (path: string | undefined): string | undefined => path?.split('/').pop()
   const { choice } = await choose({ ...both, legacyTables: ['filter'], saves: { 'ip6tables-legacy-save': HINT } })
   assert.equal(name(choice.programs.IPv4?.restore), 'iptables-legacy-restore')
@@ -191,7 +196,7 @@ test('chooseIptables names the programs of the chosen back end', async () => {
   assert.equal(name(plain.choice.programs.IPv6?.restore), 'ip6tables-restore')
 })
 
-test('chooseIptables knows what a version can do', async () => {
+test('chooseIptables derives --random-fully and -w from the version', async () => {
   const rows: readonly (readonly [version: string, recent: boolean])[] = [
     ['iptables v1.4.21', false],
     ['iptables v1.6.1', false],
@@ -207,9 +212,9 @@ test('chooseIptables knows what a version can do', async () => {
   assert.equal((await choose({ plain: 'xtables-legacy-multi' })).choice.randomFully, true)
 })
 
-test('chooseIptables says why the rules of a family cannot be written', async () => {
+test('chooseIptables reports why the rules of an IP family cannot be written', async () => {
   const no6 =
-    /^no ip6tables-save and ip6tables-restore of (nft|legacy) are there: install the package iptables for IPv6$/
+    /^no ip6tables-save and ip6tables-restore of (nft|legacy) are installed: install the package iptables for IPv6$/
   const rows: readonly (readonly [host: Host, IPv4: RegExp | undefined, IPv6: RegExp | undefined])[] = [
     [both, undefined, undefined],
     [{ ...both, withoutPrograms: ['IPv6'] }, undefined, no6],
@@ -231,15 +236,15 @@ test('chooseIptables says why the rules of a family cannot be written', async ()
   }
 })
 
-test('chooseIptables without any program says what to install', async () => {
+test('chooseIptables rejects with what to install where no program exists', async () => {
   await assert.rejects(choose({}), (error) => {
     assert.ok(error instanceof CodedError && error.code === 'iptables-missing')
-    assert.match(error.message, /no iptables-save and ip6tables-save .* install the package iptables/)
+    assert.match(error.message, /no iptables-save and ip6tables-save \(with -restore\) .* install the package iptables/)
     return true
   })
 })
 
-test('HostIptables uses what was saved while choosing once', async () => {
+test('HostIptables uses the output that the choice saved once', async () => {
   const host: Host = { ...both, plain: 'xtables-legacy-multi', saves: { 'iptables-nft-save': RULE } }
   const { choice } = await choose(host)
   const calls: ProgramCall[] = []
@@ -254,12 +259,12 @@ test('HostIptables uses what was saved while choosing once', async () => {
   assert.equal(iptables.isOwn(4711), false)
   const restore = await iptables.restore('IPv4', 'input', signal)
   assert.equal(restore.exitCode, 0)
-  assert.ok(iptables.isOwn(4711), 'announcements of what it did may still come')
+  assert.ok(iptables.isOwn(4711), 'its announcements may still arrive')
   assert.deepEqual(calls[0]?.args, ['--noflush', '-w', '5'])
   assert.equal(calls[0]?.input, 'input')
 })
 
-test('HostIptables reports a save that failed and a family without programs', async () => {
+test('HostIptables reports a failed save and an IP family without programs', async () => {
   const { choice } = await choose({ plain: 'xtables-nft-multi' })
   const failing = new HostIptables(choice, async () => ({ exitCode: 3, output: '', errorText: 'not permitted\n' }))
   await assert.rejects(failing.save('IPv4', signal), {

@@ -1,4 +1,4 @@
-/** Programs of the host: input and output as text, exit codes, deadline, abort, what is missing. */
+/** Running programs of the host: input and output, exit codes, deadline, abort, missing programs. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ function script(name: string, body: string): string {
   return file
 }
 
-/** Whether a process is there and is no zombie that nobody has waited for. */
+/** Whether a process exists and is no zombie. */
 function isRunning(processId: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${processId}/status`, 'utf8'))
@@ -27,24 +27,24 @@ function isRunning(processId: number): boolean {
   }
 }
 
-test('runProgram passes arguments and input as they are, without a shell', async () => {
+test('runProgram passes arguments and input unchanged, without a shell', async () => {
   const program = script('echo-all', 'printf "%s|" "$@"; cat; echo problem >&2; exit 3')
   const args = ['a b', '$(touch /tmp/x); "', "'", '']
   const result = await runProgram({ program, args, input: 'line 1\nline 2\n', signal })
   assert.deepEqual(result, { exitCode: 3, output: `${args.join('|')}|line 1\nline 2\n`, errorText: 'problem\n' })
 })
 
-test('runProgram ends well when the program reads nothing of a long input', async () => {
+test('runProgram succeeds if the program ends without reading a long input', async () => {
   const result = await runProgram({ program: script('deaf', 'exit 0'), args: [], input: 'x'.repeat(4 << 20), signal })
   assert.equal(result.exitCode, 0)
 })
 
-test('runProgram takes output longer than a pipe holds', async () => {
+test('runProgram returns output that exceeds the capacity of a pipe', async () => {
   const program = script('talker', 'head -c 3000000 /dev/zero | tr "\\0" x')
   assert.equal((await runProgram({ program, args: [], signal })).output.length, 3_000_000)
 })
 
-test('runProgram kills what does not end, also when a child of it holds its output', async () => {
+test('runProgram kills a program at the deadline, even if a child of it keeps its output open', async () => {
   const program = script('hanging', 'sleep 30 & wait')
   const started = performance.now()
   await assert.rejects(runProgram({ program, args: [], deadlineMs: 200, signal }), {
@@ -54,7 +54,7 @@ test('runProgram kills what does not end, also when a child of it holds its outp
   assert.ok(performance.now() - started < 10_000)
 })
 
-test('runProgram kills what a program started together with it, when it gives up and when this process exits', async () => {
+test('runProgram with descendants kills a program and its children at an abort and when this process exits', async () => {
   const program = script('parent', `sleep 300 & echo $! >"${folder}/child"; wait`)
   const childOf = (): number => Number(readFileSync(`${folder}/child`, 'utf8'))
   const stopped = new AbortController()
@@ -81,14 +81,14 @@ test('runProgram kills what a program started together with it, when it gives up
   await until('the child has ended', () => !isRunning(childOf()))
 })
 
-test('runProgram gives a program the environment that it is told to, and nothing else', async () => {
+test('runProgram passes exactly the given environment', async () => {
   const program = script('environment', '/usr/bin/env')
   const { output } = await runProgram({ program, args: [], env: { ONLY: 'this' }, signal })
   assert.match(output, /^ONLY=this$/m)
   assert.doesNotMatch(output, /^LC_ALL=/m)
 })
 
-test('runProgram stops with the reason of an abort, before and after the start', async () => {
+test('runProgram rejects with the reason of an abort, before and after the start', async () => {
   const program = script('sleeping', 'exec sleep 30')
   const reason = new Error('we stop')
   await assert.rejects(runProgram({ program, args: [], signal: AbortSignal.abort(reason) }), reason)
@@ -101,7 +101,7 @@ test('runProgram stops with the reason of an abort, before and after the start',
 })
 
 test('runProgram names the reason when the process has no file descriptors left', () => {
-  // A process of its own, which takes every descriptor that it may have.
+  // A separate process, which opens as many descriptors as it may.
   const script = `
     import { openSync } from 'node:fs'
     import { runProgram } from ${JSON.stringify(new URL('../../src/node/programs.ts', import.meta.url).href)}
@@ -114,17 +114,17 @@ test('runProgram names the reason when the process has no file descriptors left'
   assert.match(output, /^program-failed \/bin\/true cannot be started: .*EMFILE/m)
 })
 
-test('runProgram says when there is no such program, or it cannot be run', async () => {
+test('runProgram rejects if the program does not exist or cannot be executed', async () => {
   await assert.rejects(runProgram({ program: `${folder}/none`, args: [], signal }), { code: 'program-missing' })
   writeFileSync(`${folder}/text`, 'no program')
   await assert.rejects(runProgram({ program: `${folder}/text`, args: [], signal }), { code: 'program-failed' })
 })
 
-test('runProgram result of a program that a signal ended has the exit code -1', async () => {
+test('runProgram returns the exit code -1 for a program that a signal ended', async () => {
   assert.equal((await runProgram({ program: script('suicide', 'kill -9 $$'), args: [], signal })).exitCode, -1)
 })
 
-test('findProgram takes the first that may be executed', async () => {
+test('findProgram returns the first executable file', async () => {
   const program = script('findme', 'exit 0')
   writeFileSync(`${folder}/not-executable`, '')
   assert.equal(await findProgram('findme', ['/nowhere', folder]), program)
@@ -132,7 +132,7 @@ test('findProgram takes the first that may be executed', async () => {
   assert.equal(await findProgram('none', [folder]), undefined)
 })
 
-test('searchPath has the folders of administrators, each folder once, none that is relative', () => {
+test('searchPath adds the folders of administrators, lists each folder once and drops relative ones', () => {
   assert.deepEqual(searchPath('/opt/bin:/usr/sbin::bin:/opt/bin').slice(0, 3), [
     '/opt/bin',
     '/usr/sbin',

@@ -1,6 +1,6 @@
 /**
- * What the start check asks for and what it makes of the answers, without a kernel.
- * What could break: the needs are compared with the rules and sets themselves, so that a new match cannot be forgotten.
+ * The questions of the start check and its findings, without a kernel. The list of needs is compared with the rules and sets
+ * themselves, so that a new match cannot be forgotten.
  */
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,19 +11,19 @@ import { CATALOGUE } from '../../src/ipset/catalogue.ts'
 import { CHAINS } from '../../src/modes/ipvs/rules/chain-names.ts'
 import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
 import { matchesOf, targetOf } from '../../src/iptables/rule-text.ts'
-import { type NodeNeeds, needsOf, type Question } from '../../src/node/needs.ts'
+import { type NeedsOptions, needsOf, type Question } from '../../src/node/needs.ts'
 import { checkStart, type Finding } from '../../src/node/start-check.ts'
-import { ipvsSysctls } from '../../src/node/sysctl.ts'
+import { ipvsSysctls } from '../../src/node/kernel-settings.ts'
 import { IP_FAMILIES } from '../../src/values/protocol.ts'
 
-const NODE: NodeNeeds = { families: IP_FAMILIES, scheduler: 'rr', iptables: 'nft' }
+const NODE: NeedsOptions = { families: IP_FAMILIES, scheduler: 'rr', iptables: 'nft' }
 
 /** `match ipvs IPv6` */
 const nameOf = ({ kind, name, family }: Question): string =>
   [kind, name, family ?? ''].filter((word) => word !== '').join(' ')
 
-/** A node on which the questions whose names match have this answer, and all others true. */
-async function check(node: NodeNeeds, pattern: RegExp, answer: false | 'unknown' | Error = false) {
+/** Checks a node that gives `answer` to the questions whose names match, and true to all others. */
+async function check(node: NeedsOptions, pattern: RegExp, answer: false | 'unknown' | Error = false) {
   const asked: string[] = []
   const { findings, missingMatches } = await checkStart(node, [], (question) => {
     const name = nameOf(question)
@@ -38,7 +38,7 @@ async function check(node: NodeNeeds, pattern: RegExp, answer: false | 'unknown'
 const brief = ({ severity, what, module }: Finding): string => `${severity}: ${what} (${module})`
 
 describe('needsOf', () => {
-  it('names the matches, targets and set types that are used, no more and no less', () => {
+  it('lists exactly the matches, targets and set types that the rules use', () => {
     const used = new Set<string>()
     for (const family of IP_FAMILIES) {
       const { items } = renderIpvsRules({
@@ -74,19 +74,19 @@ describe('needsOf', () => {
 })
 
 describe('checkStart', () => {
-  it('finds nothing where everything is there', async () => {
+  it('finds nothing on a complete node', async () => {
     const { asked, missing, matches } = await check(NODE, /^$/)
     assert.deepEqual([missing, matches], [[], []])
-    assert.equal(new Set(asked).size, asked.length, 'nothing is asked twice')
+    assert.equal(new Set(asked).size, asked.length, 'no question is asked twice')
     assert.equal(asked[0], 'IPVS')
   })
 
-  it('names what is missing, its module, and the family where only one lacks it', async () => {
-    const rows: [title: string, pattern: RegExp, node: Partial<NodeNeeds>, missing: readonly string[]][] = [
+  it('reports what is missing, its module, and the IP family if only one lacks it', async () => {
+    const rows: [title: string, pattern: RegExp, node: Partial<NeedsOptions>, missing: readonly string[]][] = [
       ['IPVS', /^IPVS/, {}, ['fatal: IPVS (ip_vs)']],
       ['the scheduler', /^scheduler/, { scheduler: 'mh' }, ['fatal: scheduler mh (ip_vs_mh)']],
       ['IPv6 in IPVS', /^IPVS of IPv6/, {}, ['error: IPVS of IPv6 ()']],
-      ['IPv6 in IPVS, where nobody needs it', /^IPVS of IPv6/, { families: ['IPv4'] }, []],
+      ['IPv6 in IPVS, on an IPv4 node', /^IPVS of IPv6/, { families: ['IPv4'] }, []],
       ['sets', /^(ipset|set type)/, {}, ['error: ipset (ip_set)']],
       [
         'a type of sets',
@@ -137,17 +137,17 @@ describe('checkStart', () => {
       assert.deepEqual((await check({ ...NODE, ...node }, pattern)).missing, expected, title)
   })
 
-  it('tells which matches are missing', async () => {
+  it('lists the missing matches', async () => {
     const { matches, missing } = await check(NODE, /^match (ipvs|physdev IPv4)/)
     assert.deepEqual(matches, ['physdev', 'ipvs'])
     assert.deepEqual(missing, ['warning: match physdev of IPv4 (xt_physdev)', 'warning: match ipvs (xt_ipvs)'])
   })
 
-  it('does not take for missing what cannot be told', async () => {
+  it('does not report what the kernel cannot answer', async () => {
     assert.deepEqual((await check(NODE, /^(scheduler|IPVS of IPv6)/, 'unknown')).missing, [])
   })
 
-  it('says once for each group that the kernel cannot be asked, and goes on', async () => {
+  it('reports a failed question once for its group and checks the other groups', async () => {
     const { missing, asked } = await check(NODE, /^(IPVS|match set)/, new Error('EPERM'))
     assert.deepEqual(missing, ['warning: cannot ask for IPVS ()', 'warning: cannot ask for nf_tables ()'])
     assert.ok(asked.includes('connection tracking') && asked.includes('set type hash:ip IPv6'))
@@ -158,14 +158,14 @@ describe('checkStart, settings', () => {
   const root = mkdtempSync(join(tmpdir(), 'kube-ipvs-sysctl-'))
   after(() => rmSync(root, { recursive: true }))
 
-  it('reports settings that do not exist, and no other', async () => {
+  it('reports exactly the settings that do not exist', async () => {
     for (const name of ['net/ipv4/vs/conntrack', 'net/ipv4/vs/expire_nodest_conn', 'net/ipv4/conf/all/arp_ignore']) {
       mkdirSync(dirname(join(root, 'proc/sys', name)), { recursive: true })
       writeFileSync(join(root, 'proc/sys', name), '0\n')
     }
     const missing = async (hasIpvs: boolean): Promise<string[]> => {
       const ask = ({ kind }: Question): Promise<boolean> => Promise.resolve(kind !== 'IPVS' || hasIpvs)
-      return (await checkStart(NODE, ipvsSysctls(true), ask, root)).findings.map(
+      return (await checkStart(NODE, ipvsSysctls(true, '6.1.0'), ask, root)).findings.map(
         ({ severity, what }) => `${severity}: ${what}`,
       )
     }
@@ -175,6 +175,6 @@ describe('checkStart, settings', () => {
       'warning: sysctl net/ipv4/vs/expire_quiescent_template',
       others[1],
     ])
-    assert.deepEqual(await missing(false), ['fatal: IPVS', ...others], 'IPVS has its settings with it')
+    assert.deepEqual(await missing(false), ['fatal: IPVS', ...others], 'settings of IPVS are not reported without IPVS')
   })
 })

@@ -94,7 +94,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/iptables\/(errors|layout|local-traffic|look-throttle)\.ts$/,
   /^src\/modes\/ipvs\/rules\//,
   /^src\/modes\/iptables\/chains\//,
-  /^src\/node\/(conntrack-settings|kernel-setting|needs)\.ts$/,
+  /^src\/node\/(kernel-settings|needs)\.ts$/,
   /^src\/metrics\/(histogram|page|request-counts)\.ts$/,
   /^src\/serve\/(log-line|log-secrets|wanted-health-checks)\.ts$/,
 ]

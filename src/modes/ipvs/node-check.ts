@@ -8,7 +8,8 @@ import { chooseBackEnd } from '../iptables-back-end.ts'
 import { kernelFamilies } from '../../node/families.ts'
 import type { IptablesChoice } from '../../node/iptables-choice.ts'
 import { checkStart, type Finding, type StartCheck } from '../../node/start-check.ts'
-import { ipvsSysctls } from '../../node/sysctl.ts'
+import { kernelRelease } from '../../node/host.ts'
+import { ipvsSysctls } from '../../node/kernel-settings.ts'
 import { CodedError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -34,7 +35,7 @@ export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> 
   const questions = new KernelQuestions(iptables?.mode, tried, signal)
   try {
     const scheduler = schedulerOf(configuration.ipvs.scheduler)
-    const sysctls = ipvsSysctls(configuration.ipvs.strictARP)
+    const sysctls = ipvsSysctls(configuration.ipvs.strictARP, kernelRelease())
     return await checkStart({ families, scheduler, iptables: iptables?.mode }, sysctls, (question) =>
       questions.ask(question),
     )
