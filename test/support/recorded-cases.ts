@@ -15,9 +15,8 @@ import {
 import { type NodeContext, nodeIpsOf } from '../../src/service/node-context.ts'
 import type { Node, ObjectChange, ObjectKind } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
-import { createIntern } from '../../src/watch/objects/intern.ts'
-import { parseMetadata } from '../../src/watch/objects/metadata.ts'
-import { parseObject, removal } from '../../src/watch/objects/object-parser.ts'
+import { createIntern } from '../../src/watch/objects/findings.ts'
+import { parseMetadata, parseObject, removal } from '../../src/watch/objects/object-parser.ts'
 import { isSelected } from '../../src/watch/objects/selection.ts'
 import { recordingPath } from './recordings.ts'
 

@@ -1,36 +1,28 @@
 /**
- * Requests to the API server over one shared connection pool: pages of a list, watches as parsed events, and
- * small objects written.
- * What could break: every failure leaves here as an ApiError or CodedError, so that callers never look into Node's; and the
- * pool is rebuilt only when the TLS material changed, while streams on the old one live on.
+ * Requests to the API server over one connection pool: pages of a list, watches as parsed events, and writes of small objects.
+ * Every failure is thrown as an ApiError or CodedError, so callers never inspect Node's errors. A new pool replaces the current
+ * one only when server, proxy or TLS material changed; streams of the old pool continue.
  */
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../../values/errors.ts'
+import { type Access, type AccessProvider, tlsFingerprint } from './access.ts'
 import { ApiError, parseRetryAfter, statusError } from './api-error.ts'
 import { acceptHeader, encodingOf, JSON_TYPE, PROTOBUF_TYPE } from './encodings.ts'
+import { HttpPool, type RequestObserver, sharedLookup } from './http-pool.ts'
 import { isObject } from '../objects/findings.ts'
-import { sharedLookup } from './host-lookup.ts'
-import { HttpPool, type RequestObserver } from './http-pool.ts'
-import type { Access } from './kube-config.ts'
-import { tlsFingerprint } from './tls-material.ts'
-
-/** Where requests get their credentials from. */
-export interface AccessProvider {
-  access(): Promise<Access>
-  invalidate(): void
-}
 
 export interface ApiClientOptions {
   readonly access: AccessProvider
   /** `kube-ipvs/VERSION` */
   readonly userAgent: string
-  /** `clientConnection` of the configuration. Default protobuf, with JSON where a server does not speak it. */
+  /** `clientConnection` of the configuration. Default protobuf, with JSON for servers without protobuf. */
   readonly contentType?: string
   readonly acceptContentTypes?: string
   readonly observer?: RequestObserver | undefined
-  /** Longest wait for a connection, for credentials and for the answer's headers, in milliseconds. Defaults 10,000 and 30,000. */
+  /** Longest wait for a connection, in milliseconds; default 10,000. */
   readonly connectTimeoutMs?: number
+  /** Longest wait for credentials, and again for the headers of the answer, in milliseconds; default 30,000. */
   readonly headersTimeoutMs?: number
 }
 
@@ -43,11 +35,11 @@ export interface ListPage {
 
 export interface WatchOptions {
   readonly signal: AbortSignal
-  /** A connection that brings nothing for so long is taken for dead; in milliseconds, asked before each wait. */
+  /** A connection without data for so long counts as dead; in milliseconds, called before each wait. */
   readonly inactivityMs: () => number
 }
 
-/** What is written, and in which of the API's encodings. */
+/** The body of a write, and its encoding. */
 export interface Content {
   readonly contentType: string
   readonly body: string
@@ -64,13 +56,13 @@ interface ApiRequest {
 /** Query parameters in the order they are sent. */
 export type Query = Readonly<Record<string, string>>
 
-/** A page of 500 objects, or the whole list when a server ignores `limit`. V8 makes no text above 512 MiB. */
+/** Enough for a page of 500 objects, or for a whole list from a server that ignores `limit`. V8 strings end at 512 MiB. */
 const MAX_BODY_BYTES = 384 * 1024 * 1024
-/** As long as nothing of a page may come. */
+/** Longest pause within the body of a page. */
 const LIST_SILENCE_MS = 30_000
-/** An error's Status object. */
+/** Longest body of an error, which is a Status object. */
 const MAX_ERROR_BYTES = 64 * 1024
-/** What was written comes back: etcd takes 1.5 MiB. */
+/** The server answers a write with the written object; etcd takes objects of up to 1.5 MiB. */
 const MAX_WRITTEN_BYTES = 8 * 1024 * 1024
 
 export class ApiClient {
@@ -93,7 +85,7 @@ export class ApiClient {
     const json = encodingOf(response.headers['content-type'] ?? '').parse(body, 'list')
     const metadata = isObject(json) && isObject(json['metadata']) ? json['metadata'] : {}
     const items = isObject(json) ? (json['items'] ?? []) : undefined
-    if (!Array.isArray(items)) throw new ApiError('api-bad-response', 'what came for a list is not a list')
+    if (!Array.isArray(items)) throw new ApiError('api-bad-response', 'the answer to a list request is not a list')
     const token = metadata['continue']
     return {
       items,
@@ -103,15 +95,14 @@ export class ApiClient {
   }
 
   /**
-   * The events of a watch as their JSON parses, those that came in one piece of the stream together; none of them, first, when
-   * the server accepts the watch. Ends when the server ends the stream; a stream that ends within an event is `api-reset`.
+   * The events of a watch in the form that their JSON has, one array for each chunk of the stream. The first array is empty and
+   * says that the server accepted the watch. Returns when the server ends the stream; `api-reset` when it ends within an event.
    */
   async *watch(path: string, query: Query, options: WatchOptions): AsyncGenerator<readonly unknown[], void, undefined> {
     const response = await this.#request({ method: 'GET', path, query, signal: options.signal })
     const stream = encodingOf(response.headers['content-type'] ?? '').openStream()
     const chunks = response[Symbol.asyncIterator]()
     try {
-      // The server accepted the watch.
       yield []
       for (;;) {
         const late = setTimeout(() => response.destroy(silence()), options.inactivityMs())
@@ -128,21 +119,21 @@ export class ApiClient {
     } finally {
       response.destroy()
     }
-    if (stream.pendingBytes > 0) throw new ApiError('api-reset', 'the watch ended within an event')
+    if (stream.pendingBytes > 0) throw new ApiError('api-reset', 'the connection ended in the middle of a watch event')
   }
 
-  /** Creates or patches an object; what the server makes of it does not count. */
+  /** Creates or patches an object. The object in the answer is ignored. */
   async write(method: 'POST' | 'PATCH', path: string, content: Content, signal: AbortSignal): Promise<void> {
     const response = await this.#request({ method, path, content, signal })
     this.#received(method, await readBody(response, MAX_WRITTEN_BYTES, this.#headersTimeoutMs))
   }
 
-  /** The server refused our credentials: the next request gets new ones. */
+  /** The server refused the credentials: the next request gets new ones. */
   invalidateCredentials(): void {
     this.#options.access.invalidate()
   }
 
-  /** Breaks every request that is on. */
+  /** Aborts every request. */
   async close(): Promise<void> {
     for (const pool of this.#pools) pool.close()
     this.#pools.clear()
@@ -182,7 +173,7 @@ export class ApiClient {
     }
     if (response.statusCode === 200 || response.statusCode === 201) return response
     if (response.statusCode === 406 && this.#accept !== JSON_TYPE) {
-      // Something in between knows JSON only, and not how to choose.
+      // A proxy on the way only accepts JSON, and does not pick it from our list. All later requests ask for JSON alone.
       this.#accept = JSON_TYPE
       await readBody(response, MAX_ERROR_BYTES, this.#headersTimeoutMs).catch(() => {})
       return this.#request(request)
@@ -190,7 +181,7 @@ export class ApiClient {
     throw await this.#refusal(response, signal)
   }
 
-  /** Credentials may come from a program that hangs. */
+  /** Limited in time, because an exec plugin that provides the credentials may hang. */
   async #access(signal: AbortSignal): Promise<Access> {
     const deadline = new AbortController()
     const late = sleep(this.#headersTimeoutMs, undefined, { signal: AbortSignal.any([signal, deadline.signal]) }).then(
@@ -199,7 +190,7 @@ export class ApiClient {
       },
     )
     const access = this.#options.access.access()
-    // The loser of the race may reject later; nobody waits for it then.
+    // The promise that loses the race may reject later, without a listener.
     access.catch(() => {})
     late.catch(() => {})
     try {
@@ -216,7 +207,7 @@ export class ApiClient {
       const body = await readBody(response, MAX_ERROR_BYTES, this.#headersTimeoutMs)
       json = encodingOf(response.headers['content-type'] ?? '').parse(body, 'status')
     } catch {
-      // A proxy in between answers with HTML, or the body breaks off: the status says enough.
+      // A proxy answered with HTML, or the body is incomplete: the HTTP status is enough.
       if (signal.aborted) throw signal.reason
     }
     return statusError(json, { status: response.statusCode ?? 0, retryAfterMs })
@@ -236,7 +227,7 @@ export class ApiClient {
       lookup: this.#lookup,
       ...(proxyUrl === undefined ? {} : { proxyUrl }),
     })
-    // Streams of the one before end within ten minutes; it is forgotten at the next change after that.
+    // Watches on the old pool end within ten minutes. Idle pools are dropped at the next change.
     this.#current?.pool.retire()
     for (const earlier of this.#pools) if (earlier.isIdle) this.#pools.delete(earlier)
     this.#pools.add(pool)
@@ -245,14 +236,14 @@ export class ApiClient {
   }
 }
 
-/** The whole body. `silenceMs`: so long may nothing of it come. */
+/** The whole body. @param silenceMs longest pause between two chunks */
 async function readBody(response: IncomingMessage, maxBytes: number, silenceMs: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
   const late = setTimeout(() => response.destroy(silence()), silenceMs)
   try {
     for await (const chunk of response as AsyncIterable<Buffer>) {
-      // no encoding is set
+      // Chunks are Buffers because no text encoding is set.
       late.refresh()
       bytes += chunk.length
       if (bytes > maxBytes)
@@ -270,10 +261,10 @@ async function readBody(response: IncomingMessage, maxBytes: number, silenceMs: 
 const UNREACHABLE = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT'])
 
 function silence(): ApiError {
-  return new ApiError('api-silent', 'nothing came from the API server in time')
+  return new ApiError('api-silent', 'the API server sent nothing in time')
 }
 
-/** What Node says of a connection, in our own terms; an abort stays what it is. */
+/** The ApiError for an error of Node's HTTP client; the signal's reason after an abort. */
 function connectionError(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted === true) return signal.reason
   if (error instanceof CodedError) return error

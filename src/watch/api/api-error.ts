@@ -1,15 +1,15 @@
 /**
- * What can go wrong with a request to the API server, as coded errors that say what to do next.
- * What could break: decisions are made on `code`, `status` and `reason` only; the server's message is for people.
+ * Failures of requests to the API server as coded errors. Callers decide by `code`, `status` and `reason`; the server's message
+ * is only for people.
  */
 import { CodedError } from '../../values/errors.ts'
 import { isObject } from '../objects/findings.ts'
 
 /**
- * `api-status`: the server answered with an error (a Status object, as HTTP status or inside a watch).
- * `api-unreachable`: no connection. `api-reset`: the connection broke. `api-silent`: nothing came for too long.
- * `api-ended`: a watch ended soon, in order. `api-bad-response`: the answer is not what was asked for.
- * `api-body-too-large`, `api-line-too-long`: bounds.
+ * `api-status`: the server answered with an error (a Status object), as HTTP status or inside a watch.
+ * `api-unreachable`: no connection. `api-reset`: the connection broke. `api-silent`: the server sent nothing for too long.
+ * `api-ended`: the server ended a watch early, without an error. `api-bad-response`: the answer is not what was requested.
+ * `api-body-too-large`: the answer exceeds the limit.
  */
 export type ApiErrorCode =
   | 'api-status'
@@ -25,9 +25,9 @@ export interface ApiErrorDetails {
   readonly status?: number
   /** metav1 StatusReason: Expired, Forbidden, Invalid …; '' when the server gave none. */
   readonly reason?: string
-  /** How long the server asks to be left alone, in milliseconds. */
+  /** How long the server asks the client to wait before the next request, in milliseconds. */
   readonly retryAfterMs?: number
-  /** A Status object inside a watch that had begun with 200. */
+  /** A Status object inside a watch whose HTTP status was 200. */
   readonly inStream?: boolean
   readonly cause?: unknown
 }
@@ -47,16 +47,16 @@ export class ApiError extends CodedError {
     this.inStream = details.inStream ?? false
   }
 
-  /** 410: the version asked for is no longer there, or the continue token is too old. */
+  /** 410: the server no longer has the requested resourceVersion, or the continue token is too old. */
   get isExpired(): boolean {
     return this.status === 410 || this.reason === 'Expired' || this.reason === 'Gone'
   }
 }
 
-/** Letters of a server's message that an error repeats. */
+/** An error repeats so many characters of the server's message. */
 const MAX_MESSAGE = 400
 
-/** An error of a Status object (metav1 Status). `from.status` counts when the object has no code of its own. */
+/** The error for a Status object (metav1 Status). `from.status` is used when the object has no code. */
 export function statusError(json: unknown, from: Omit<ApiErrorDetails, 'reason' | 'cause'>): ApiError {
   const object = isObject(json) ? json : {}
   const { code, reason, message, details } = object
@@ -72,7 +72,7 @@ export function statusError(json: unknown, from: Omit<ApiErrorDetails, 'reason' 
   })
 }
 
-/** Milliseconds of a Retry-After header (RFC 9110 10.2.3): seconds or a date; 0 when absent, past or neither. */
+/** Milliseconds of a Retry-After header (RFC 9110 10.2.3), which is seconds or a date; 0 when absent, past or neither. */
 export function parseRetryAfter(header: string | undefined, nowMs: number): number {
   if (header === undefined) return 0
   const text = header.trim()

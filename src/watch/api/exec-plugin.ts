@@ -1,49 +1,49 @@
 /**
- * An exec credential plugin as a kubeconfig names it (clientcmd api ExecConfig) and what passes between us and it: the object
- * in KUBERNETES_EXEC_INFO, and the ExecCredential that it prints (client.authentication.k8s.io v1 and v1beta1). Words of
- * errors are client-go's, because people look for them.
+ * Exec credential plugins of a kubeconfig (clientcmd api ExecConfig): the object in KUBERNETES_EXEC_INFO, the ExecCredential that
+ * a plugin prints (client.authentication.k8s.io v1 and v1beta1), and credentials that are kept until they expire. Error texts
+ * are client-go's, because people search for them.
  */
 import { isAbsolute, join } from 'node:path'
 import { describe, isObject, type JsonObject } from '../objects/findings.ts'
 
-/** A plugin to run, and in which environment. */
+/** A plugin's command line and environment. */
 export interface PluginCall {
-  /** Looked for in PATH when it has no slash, else a path. */
+  /** A path, or a name to find in PATH when it has no slash. */
   readonly command: string
   readonly args: readonly string[]
   /** Added to our own environment. */
   readonly env: Readonly<Record<string, string>>
 }
 
-/** What a plugin said, when it ended by itself. */
+/** The result of a plugin that exited by itself. */
 export interface PluginResult {
   readonly exitCode: number
   readonly output: string
   readonly errorText: string
 }
 
-/** Runs a plugin with its standard input closed. Resolves to undefined when there is no such program; rejects when it does not end. */
+/** Runs a plugin with closed standard input. Resolves to undefined when the program is missing; rejects when it does not exit in time. */
 export type RunPlugin = (call: PluginCall) => Promise<PluginResult | undefined>
 
 /** `users[].user.exec`, checked. */
 export interface ExecPlugin extends PluginCall {
   readonly apiVersion: string
-  /** Said when the program is missing; '' for none. */
+  /** Added to the error when the program is missing; '' for none. */
   readonly installHint: string
 }
 
-/** What a plugin gave. */
+/** The credentials that a plugin printed. */
 export interface ExecCredentials {
   /** '' for none. */
   readonly token: string
-  /** PEM; both or neither. */
+  /** PEM, like `key`; both or neither are ''. */
   readonly certificate: string
   readonly key: string
-  /** Milliseconds since the epoch; undefined: until the server refuses them. */
+  /** Milliseconds since the epoch; undefined: valid until the server refuses them. */
   readonly expiresAtMs: number | undefined
 }
 
-/** The cluster as a plugin with `provideClusterInfo` sees it. */
+/** The cluster as it is given to a plugin with `provideClusterInfo`. */
 export interface ExecCluster {
   readonly server: string
   readonly tlsServerName: string
@@ -58,13 +58,13 @@ export interface ExecCluster {
 const GROUP = 'client.authentication.k8s.io'
 const API_VERSIONS = [`${GROUP}/v1`, `${GROUP}/v1beta1`]
 const MODES = ['Never', 'IfAvailable', 'Always']
-/** The extension of a cluster that is for plugins. */
+/** Name of the cluster extension that is meant for plugins. */
 export const EXEC_EXTENSION = `${GROUP}/exec`
 
 /**
- * The plugin of a user. Throws an Error that says which field is wrong.
- * @param folder where a path is relative to: the kubeconfig's
- * @param cluster told to the plugin; undefined where it does not ask for it (`provideClusterInfo`)
+ * The plugin of a user. Throws an Error that names the wrong field.
+ * @param folder the kubeconfig's, to which the command may be relative
+ * @param cluster passed to the plugin; undefined without `provideClusterInfo`
  */
 export function parseExecPlugin(json: JsonObject, folder: string, cluster: ExecCluster | undefined): ExecPlugin {
   const { apiVersion, command, args, env, interactiveMode, installHint } = json
@@ -110,7 +110,7 @@ function environmentOf(env: unknown): Readonly<Record<string, string>> {
   )
 }
 
-/** The fields in client-go's order, without those that are empty. */
+/** The fields in client-go's order, without empty ones. */
 function clusterJson(cluster: ExecCluster): JsonObject {
   const { server, tlsServerName, insecureSkipTlsVerify, caData, proxyUrl, config } = cluster
   return {
@@ -123,16 +123,16 @@ function clusterJson(cluster: ExecCluster): JsonObject {
   }
 }
 
-/** What a plugin printed. Throws an Error without anything of the output in it, which may be a secret. */
+/** The credentials in a plugin's output. Errors never quote the output, which may hold secrets. */
 export function parseExecCredential(plugin: ExecPlugin, output: string): ExecCredentials {
   let json: unknown
   try {
     json = JSON.parse(output)
   } catch {
-    throw new Error(`exec: decoding stdout: what ${plugin.command} printed is not valid JSON`)
+    throw new Error(`exec: decoding stdout: the output of ${plugin.command} is not valid JSON`)
   }
   const { apiVersion, kind, status } = isObject(json) ? json : {}
-  if (kind !== 'ExecCredential') throw new Error('exec: decoding stdout: it is no ExecCredential')
+  if (kind !== 'ExecCredential') throw new Error('exec: decoding stdout: it is not an ExecCredential')
   if (apiVersion !== plugin.apiVersion)
     throw new Error(
       `exec plugin is configured to use API version ${plugin.apiVersion}, plugin returned version ${describe(apiVersion)}`,
@@ -154,4 +154,75 @@ function textOf(status: JsonObject, name: string): string {
   const value = status[name] ?? ''
   if (typeof value !== 'string') throw new Error(`exec: decoding stdout: ${name} is not text`)
   return value
+}
+
+interface Run {
+  readonly key: string
+  readonly result: Promise<ExecCredentials>
+}
+
+/**
+ * Credentials of a plugin: kept until they expire or the server refuses them. One process runs at a time for all callers,
+ * because each watch retries by itself, and processes of a plugin that hangs would accumulate.
+ */
+export class ExecLogin {
+  readonly #runPlugin: RunPlugin
+  readonly #clock: () => number
+  #cached: { readonly key: string; readonly credentials: ExecCredentials } | undefined
+  #run: Run | undefined
+
+  /** `clock`: milliseconds since the epoch. */
+  constructor(runPlugin: RunPlugin, clock: () => number = Date.now) {
+    this.#runPlugin = runPlugin
+    this.#clock = clock
+  }
+
+  /** Cached credentials, or those of a new run. Rejects with an Error that says what the plugin did wrong. */
+  async credentials(plugin: ExecPlugin): Promise<ExecCredentials> {
+    const key = JSON.stringify(plugin)
+    for (;;) {
+      if (this.#cached?.key === key && this.#isFresh(this.#cached.credentials)) return this.#cached.credentials
+      if (this.#run === undefined) return this.#begin(key, plugin)
+      if (this.#run.key === key) return this.#run.result
+      // The kubeconfig changed while its former plugin runs: wait for that one to end.
+      await this.#run.result.catch(() => undefined)
+    }
+  }
+
+  /** The server refused the credentials. A run in progress continues, because the server has not seen its result. */
+  invalidate(): void {
+    if (this.#run === undefined) this.#cached = undefined
+  }
+
+  #isFresh({ expiresAtMs }: ExecCredentials): boolean {
+    return expiresAtMs === undefined || this.#clock() <= expiresAtMs
+  }
+
+  #begin(key: string, plugin: ExecPlugin): Promise<ExecCredentials> {
+    this.#cached = undefined
+    const result = this.#fetch(plugin).then(
+      (credentials) => {
+        this.#run = undefined
+        this.#cached = { key, credentials }
+        return credentials
+      },
+      (error: unknown) => {
+        this.#run = undefined
+        throw error
+      },
+    )
+    this.#run = { key, result }
+    return result
+  }
+
+  async #fetch(plugin: ExecPlugin): Promise<ExecCredentials> {
+    const { command, args, env, installHint } = plugin
+    const result = await this.#runPlugin({ command, args, env })
+    if (result === undefined)
+      throw new Error(`exec: executable ${command} not found${installHint === '' ? '' : `: ${installHint}`}`)
+    const { exitCode, output, errorText } = result
+    if (exitCode !== 0)
+      throw new Error(`exec: executable ${command} failed with exit code ${exitCode}: ${errorText.trim()}`)
+    return parseExecCredential(plugin, output)
+  }
 }

@@ -1,35 +1,34 @@
 /**
- * Requests over one pool of kept connections to one server, with limits for the connection and for the headers of the
- * answer; what the answer brings after them is the caller's to watch.
- * A request that is given up must give up its connection too, and an answer that is being read must outlive the pool's
- * retirement.
+ * Requests over one pool of kept connections to one server, with time limits for the connection and for the headers of the
+ * answer; the caller limits the body. Written on Node's own client instead of undici for the time to start: undici is half of
+ * all code that a start would load, and its WebAssembly parser is compiled again in every process.
  */
+import { lookup, type LookupAddress, type LookupAllOptions } from 'node:dns'
 import { Agent as HttpAgent, type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import type { TLSSocket } from 'node:tls'
+import type { TlsMaterial } from './access.ts'
 import { ApiError } from './api-error.ts'
-import { sharedLookup } from './host-lookup.ts'
 import { hostOf, openTunnel, portOf, proxyHeaders } from './http-tunnel.ts'
-import type { TlsMaterial } from './tls-material.ts'
 
-/** Hears of requests, for whoever counts them. `host` is the server's, with its port. */
+/** Is notified of requests, for metrics. `host` is the server's, with its port. */
 export interface RequestObserver {
-  /** The headers of an answer came, or nothing did (`status` undefined). @param bodyBytes of the request */
+  /** The headers of the answer arrived, or the request failed (`status` undefined). @param bodyBytes of the request */
   requested(method: string, host: string, status: number | undefined, durationMs: number, bodyBytes: number): void
-  /** A whole answer was read. */
+  /** The whole answer was read. */
   received(method: string, host: string, bodyBytes: number): void
 }
 
 export interface HttpPoolOptions {
-  /** http or https; its path counts for nothing here. */
+  /** http or https; its path is ignored. */
   readonly server: URL
   readonly tls: TlsMaterial
-  /** http or https URL of a proxy; absent: none, whatever the environment says. */
+  /** http or https URL of a proxy. Absent: no proxy, even when HTTPS_PROXY is set. */
   readonly proxyUrl?: string
-  /** Longest wait for a connection, its TLS handshake included, in milliseconds. */
+  /** Longest wait for a connection, including its TLS handshake, in milliseconds. */
   readonly connectTimeoutMs: number
-  /** Where names of hosts are looked up; pools that are one client's share it. */
+  /** Resolves host names; all pools of a client share one. */
   readonly lookup?: LookupFunction
   readonly observer?: RequestObserver | undefined
 }
@@ -41,11 +40,11 @@ export interface RequestOptions {
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
   readonly signal: AbortSignal
-  /** Longest wait for the answer's headers, the connection included, in milliseconds. */
+  /** Longest wait for the headers of the answer, including the connection, in milliseconds. */
   readonly headersTimeoutMs: number
 }
 
-/** As client-go: below the idle timeout of common load balancers. */
+/** The value of client-go: shorter than the idle timeout of common load balancers. */
 const TCP_KEEP_ALIVE_MS = 30_000
 
 type TunnelDone = (error: Error | null, socket?: TLSSocket) => void
@@ -54,13 +53,13 @@ export class HttpPool {
   readonly #options: HttpPoolOptions
   readonly #agent: HttpAgent
   readonly #lookup: LookupFunction
-  /** What requests connect to: the server itself, for plain http the proxy if there is one. */
+  /** Where requests connect to: the server, or the proxy of a plain http server. */
   readonly #peer: URL
-  /** The server is http and there is a proxy, which wants whole URLs. */
+  /** The server is plain http behind a proxy, which takes whole URLs in the request line. */
   readonly #isForwarded: boolean
-  /** Tunnels that are not open yet, with what ends them. */
+  /** Tunnels that are being opened, as the functions that abort them. */
   readonly #tunnels = new Set<(error: Error) => void>()
-  /** The tunnel that the last call of `createConnection` began. */
+  /** The tunnel that the last call of `createConnection` started. */
   #newTunnel: ((error: Error) => void) | undefined
   /** Host and port of the server. */
   readonly host: string
@@ -81,17 +80,17 @@ export class HttpPool {
   }
 
   /**
-   * The answer, whatever its status, as soon as its headers are there; its body must be read or destroyed. Rejects with
-   * `api-unreachable` or `api-silent` when a limit is passed, with the signal's reason, or with Node's own error.
+   * The answer, with any status, as soon as its headers have arrived; the caller must read or destroy its body. Rejects with
+   * `api-unreachable` or `api-silent` after a time limit, with the signal's reason, or with Node's own error.
    */
   request(options: RequestOptions): Promise<IncomingMessage> {
     const { method, path, headers, body, signal, headersTimeoutMs } = options
     const startedMs = performance.now()
-    let isOver = false
-    const over = (status: number | undefined): void => {
-      // A connection may also break after the answer, and giving a request up is nothing the server did.
-      if (isOver || signal.aborted) return
-      isOver = true
+    let isReported = false
+    const report = (status: number | undefined): void => {
+      // An error after the answer is not counted, and neither is an abort, which the server did not cause.
+      if (isReported || signal.aborted) return
+      isReported = true
       const bodyBytes = body === undefined ? 0 : Buffer.byteLength(body)
       this.#options.observer?.requested(method, this.host, status, performance.now() - startedMs, bodyBytes)
     }
@@ -109,7 +108,7 @@ export class HttpPool {
         signal,
       })
       const tunnel = this.#takeNewTunnel()
-      // While there is no socket, Node's request hears of its end only from the tunnel.
+      // While a request has no socket, Node reports its end only when the tunnel fails, so the tunnel is ended first.
       const giveUp = (error: Error): void => {
         tunnel?.(error)
         request.destroy(error)
@@ -128,32 +127,32 @@ export class HttpPool {
       signal.addEventListener('abort', onAbort, { once: true })
       request.once('response', (response) => {
         settle()
-        over(response.statusCode)
+        report(response.statusCode)
         resolve(response)
       })
-      // Stays, because a connection may break later as well; the answer's reader hears of that itself.
+      // The listener stays, because a connection may also break later; the reader of the body gets that error itself.
       request.on('error', (error) => {
         settle()
-        over(undefined)
+        report(undefined)
         reject(error)
       })
       request.end(body)
     })
   }
 
-  /** No connection is kept from now on; answers that are being read go on. */
+  /** Closes idle connections and keeps none from now on. Answers that are being read continue. */
   retire(): void {
     this.#agent.maxFreeSockets = 0
     for (const sockets of Object.values(this.#agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy()
   }
 
-  /** No request and no answer is under way. */
+  /** True when no request and no answer is in progress. */
   get isIdle(): boolean {
     const sockets = Object.values(this.#agent.sockets)
     return this.#tunnels.size === 0 && sockets.every((list) => list === undefined || list.length === 0)
   }
 
-  /** Breaks every connection. */
+  /** Closes every connection, including those in use. */
   close(): void {
     this.retire()
     this.#agent.destroy()
@@ -176,7 +175,7 @@ export class HttpPool {
         },
         (error, socket) => {
           this.#tunnels.delete(end)
-          ;(callback as TunnelDone | undefined)?.(error, socket) // without a socket where there is an error, as Node calls it
+          ;(callback as TunnelDone | undefined)?.(error, socket) // Node's type requires a socket even with an error
         },
       )
       this.#tunnels.add(end)
@@ -192,8 +191,8 @@ export class HttpPool {
   }
 
   /**
-   * Gives a request up that gets no connection in time; the caller says with the returned function when it has one.
-   * A socket that Node hands over connected is ready: a kept one, or a tunnel, whose handshake is over.
+   * Calls `giveUp` when the request gets no connection in time. The returned function cancels that.
+   * A socket that is already connected is ready for the request: a kept one, or a tunnel, whose handshake is finished.
    */
   #limitConnecting(request: ClientRequest, giveUp: (error: Error) => void): () => void {
     const { connectTimeoutMs } = this.#options
@@ -207,5 +206,37 @@ export class HttpPool {
       else done()
     })
     return done
+  }
+}
+
+type FoundAddresses = (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void
+type LookupAll = (hostname: string, options: LookupAllOptions, callback: FoundAddresses) => void
+
+/**
+ * A look-up function for sockets, through getaddrinfo, which respects /etc/hosts and nsswitch.conf. A look-up that hangs blocks
+ * one of the four threads of libuv, which also read files; so requests for the same name share the look-up in progress.
+ * @param lookupAll resolves a name; tests replace it
+ */
+export function sharedLookup(lookupAll: LookupAll = lookup): LookupFunction {
+  const waiting = new Map<string, FoundAddresses[]>()
+  return (hostname, options, callback) => {
+    const answer: FoundAddresses = (error, addresses) => {
+      const [first] = addresses
+      if (error !== null || first === undefined) callback(error ?? new Error(`${hostname} has no address`), '')
+      else if (options.all === true) callback(null, addresses)
+      else callback(null, first.address, first.family)
+    }
+    const key = JSON.stringify([hostname, options.family, options.hints, options.order])
+    const others = waiting.get(key)
+    if (others !== undefined) {
+      others.push(answer)
+      return
+    }
+    const all = [answer]
+    waiting.set(key, all)
+    lookupAll(hostname, { ...options, all: true }, (error, addresses = []) => {
+      waiting.delete(key)
+      for (const each of all) each(error, addresses)
+    })
   }
 }

@@ -1,6 +1,6 @@
 /**
  * A TLS connection to a server through a proxy: CONNECT (RFC 9110 section 9.3.6), then the handshake inside the tunnel.
- * Node's own agent can do this too, but nothing ends a tunnel of its that a proxy never answers: no limit and no abort.
+ * Written here because no timeout and no abort ends a tunnel of Node's own agent when the proxy never answers.
  */
 import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
@@ -13,13 +13,13 @@ export interface TunnelOptions {
   readonly proxy: URL
   /** The `host:port` that the proxy connects to. */
   readonly target: string
-  /** For the handshake with the server, its host included. The proxy sees none of it. */
+  /** For the handshake with the server, including its host. The proxy sees none of it. */
   readonly tls: ConnectionOptions
   readonly lookup: LookupFunction
   readonly keepAliveMs: number
 }
 
-/** Opens a tunnel. `done` is called once. Returns what ends it as long as it is not open, with the error for `done`. */
+/** Opens a tunnel and calls `done` once. The returned function aborts it while it is not open, with the error for `done`. */
 export function openTunnel(
   options: TunnelOptions,
   done: (error: Error | null, socket?: TLSSocket) => void,
@@ -31,10 +31,10 @@ export function openTunnel(
     isDone = true
     done(error, socket)
   }
-  const failed = (error: Error): void => finish(error)
+  const fail = (error: Error): void => finish(error)
   let secure: TLSSocket | undefined
   const open = proxy.protocol === 'https:' ? httpsRequest : httpRequest
-  const asking = open({
+  const request = open({
     method: 'CONNECT',
     agent: false,
     host: hostOf(proxy),
@@ -42,36 +42,36 @@ export function openTunnel(
     path: target,
     headers: { host: target, connection: 'keep-alive', ...proxyHeaders(proxy) },
     lookup,
-    // Whatever the environment says; plain http ignores it.
+    // Overrides NODE_TLS_REJECT_UNAUTHORIZED; plain http ignores it.
     rejectUnauthorized: true,
   })
-  asking.on('error', failed)
-  asking.once('connect', (response, socket) => {
+  request.on('error', fail)
+  request.once('connect', (response, socket) => {
     if (response.statusCode !== 200) {
       socket.destroy()
       const answer = `${response.statusCode} ${response.statusMessage}`
-      failed(new ApiError('api-unreachable', `the proxy answered CONNECT ${target} with ${answer}`))
+      fail(new ApiError('api-unreachable', `the proxy answered CONNECT ${target} with ${answer}`))
       return
     }
     socket.setKeepAlive(true, keepAliveMs)
     const started = connect({ ...tls, socket })
     secure = started
-    started.once('error', failed)
+    started.once('error', fail)
     started.once('secureConnect', () => {
-      started.off('error', failed)
+      started.off('error', fail)
       finish(null, started)
     })
   })
-  asking.end()
+  request.end()
   return (error) => {
     if (isDone) return
-    failed(error)
-    if (secure === undefined) asking.destroy()
+    fail(error)
+    if (secure === undefined) request.destroy()
     else secure.destroy()
   }
 }
 
-/** The host of a URL as sockets take it: the URL of an IPv6 address has brackets. */
+/** The host of a URL without the brackets of an IPv6 address, as sockets take it. */
 export function hostOf({ hostname }: URL): string {
   return hostname.replace(/^\[|\]$/g, '')
 }
@@ -81,7 +81,7 @@ export function portOf({ port, protocol }: URL): number {
   return protocol === 'https:' ? 443 : 80
 }
 
-/** The header that a proxy wants of somebody who has to log in. */
+/** The header with the user and password of a proxy's URL; no header when the URL has neither. */
 export function proxyHeaders({ username, password }: URL): Readonly<Record<string, string>> {
   if (username === '' && password === '') return {}
   const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`

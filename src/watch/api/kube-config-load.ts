@@ -1,6 +1,6 @@
 /**
- * Kubeconfigs, in-cluster configuration and `--master` to what client-node makes of them, put right where it differs from
- * client-go. No secret may get into a message.
+ * Reads kubeconfigs, the in-cluster configuration and `--master` with client-node, and corrects the result where it differs from
+ * client-go. No error message may hold a secret.
  */
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
@@ -11,28 +11,28 @@ import { EXEC_EXTENSION, type ExecCluster, type ExecPlugin, parseExecPlugin } fr
 import { describe, isObject, type JsonObject } from '../objects/findings.ts'
 
 export interface Loaded {
-  /** Text of the kubeconfig file it was made from. */
+  /** Text of the kubeconfig file. */
   readonly text: string
   readonly config: KubeConfig
-  /** The current user has to ask this plugin. */
+  /** The exec plugin of the current user. */
   readonly plugin: ExecPlugin | undefined
 }
 
-/** Makes an error of what is wrong with the configuration. */
+/** Makes the error for a wrong configuration. */
 export type Wrong = (message: string, cause?: unknown) => CodedError
 
 export interface LoadOptions {
-  /** Of the kubeconfig; relative paths in it count from its folder. */
+  /** Path of the kubeconfig; paths in it are relative to its folder. */
   readonly path: string
   /** URL of the API server instead of the one in the kubeconfig; '' for none. */
   readonly master: string
   readonly wrong: Wrong
 }
 
-/** client-go's words for a kubeconfig without a cluster. */
+/** client-go's message for a kubeconfig without a cluster. */
 const NO_CONFIGURATION =
   'invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable'
-/** client-go's words for plugins that are no more (1.26). client-node would run commands of theirs in a shell, and wait. */
+/** client-go's messages for auth providers that it removed in 1.26. client-node would still run their commands, in a shell. */
 const REMOVED_PROVIDERS: Readonly<Record<string, string>> = {
   gcp: 'The gcp auth plugin has been removed. Please use the "gke-gcloud-auth-plugin" kubectl/client-go credential plugin instead.',
   azure:
@@ -41,8 +41,8 @@ const REMOVED_PROVIDERS: Readonly<Record<string, string>> = {
 }
 
 /**
- * The configuration that a kubeconfig's text amounts to. Rejects with what `wrong` makes, or with client-go's words for one
- * that holds nothing or cannot be read.
+ * The configuration in a kubeconfig's text. Rejects with the error that `wrong` makes, or with client-go's message when the text
+ * is empty or is not YAML.
  */
 export async function loadKubeconfig(text: string, options: LoadOptions): Promise<Loaded> {
   const { path, master, wrong } = options
@@ -62,7 +62,7 @@ export async function loadKubeconfig(text: string, options: LoadOptions): Promis
   const cluster = config.getCurrentCluster()
   if (cluster === null) throw wrong(`contexts["${context}"].context.cluster: there is no such cluster`)
   const user = config.getContextObject(context)?.user
-  if (!user) useNobody(config, context)
+  if (!user) useAnonymous(config, context)
   else if (config.getUser(user) === null) throw wrong(`contexts["${context}"].context.user: there is no user "${user}"`)
   if (cluster.skipTLSVerify && (cluster.caData || cluster.caFile))
     throw wrong('specifying a root certificates file with the insecure flag is not allowed')
@@ -70,7 +70,7 @@ export async function loadKubeconfig(text: string, options: LoadOptions): Promis
   return { text, config, plugin: await takePlugin(config, json, folder, wrong) }
 }
 
-/** Takes the exec plugin of the current user out of the configuration, for client-node would run it. */
+/** Removes the exec plugin of the current user from the configuration, because client-node would run it. */
 async function takePlugin(
   config: KubeConfig,
   json: JsonObject,
@@ -93,14 +93,14 @@ async function takePlugin(
   }
 }
 
-/** Name of `users[].user.auth-provider`; client-node also takes a plugin in its configuration for one. */
+/** Name of `users[].user.auth-provider`; `exec` for a command in its configuration, which client-node would run as well. */
 function providerOf(authProvider: unknown): string {
   const { name, config } = isObject(authProvider) ? authProvider : {}
   if (isObject(config) && config['exec']) return 'exec'
   return typeof name === 'string' ? name : ''
 }
 
-/** The configuration of `--master`, or of a pod where that is ''. @param root where a pod finds its service account instead of `/` */
+/** The configuration of `--master`, or of the pod when that is ''. @param root folder that replaces `/` in a pod's paths */
 export async function loadWithoutFile(master: string, root: string, wrong: Wrong): Promise<Loaded> {
   const config = await newKubeConfig()
   if (master !== '') {
@@ -113,7 +113,7 @@ export async function loadWithoutFile(master: string, root: string, wrong: Wrong
       'unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined',
     )
   config.loadFromCluster(root)
-  // client-node takes http for some ports, and then refuses it.
+  // client-node chooses http for some ports and then refuses to connect.
   config.clusters = config.clusters.map((cluster) => ({
     ...cluster,
     server: cluster.server.replace(/^http:/, 'https:'),
@@ -124,7 +124,7 @@ export async function loadWithoutFile(master: string, root: string, wrong: Wrong
 function parseKubeconfig(text: string, path: string, wrong: Wrong): JsonObject {
   let json: unknown
   try {
-    // Pretty errors quote the line, and that may hold a token.
+    // A pretty error would quote the line, which may hold a token.
     json = parse(text, { prettyErrors: false })
   } catch (error) {
     const at = isObject(error) && Array.isArray(error['pos']) ? lineOf(text, Number(error['pos'][0])) : 0
@@ -135,13 +135,13 @@ function parseKubeconfig(text: string, path: string, wrong: Wrong): JsonObject {
   return json
 }
 
-/** Only its configuration module, and only now: it costs 70 MiB to load where it is not bundled. */
+/** Loads only the configuration module of client-node, and only here: unbundled, it takes 70 MiB. */
 async function newKubeConfig(): Promise<KubeConfig> {
   const module = await import('@kubernetes/client-node/dist/config.js')
   return new module.KubeConfig()
 }
 
-/** `users[].user.tokenFile` (clientcmd api AuthInfo.TokenFile) wins over a token; client-node knows it by another name only. */
+/** Applies `users[].user.tokenFile` (clientcmd api AuthInfo.TokenFile), which overrides a token; client-node expects another name. */
 function applyTokenFiles(config: KubeConfig, json: JsonObject, folder: string): void {
   const users = Array.isArray(json['users']) ? json['users'] : []
   for (const entry of users) {
@@ -158,14 +158,14 @@ function applyTokenFiles(config: KubeConfig, json: JsonObject, folder: string): 
   }
 }
 
-/** Without a user client-node leaves out even the certificate authority. */
-function useNobody(config: KubeConfig, context: string): void {
+/** Adds a user without credentials; without any user client-node also ignores the certificate authority. */
+function useAnonymous(config: KubeConfig, context: string): void {
   const name = 'nobody'
   if (config.getUser(name) === null) config.users = [...config.users, { name }]
   config.contexts = config.contexts.map((entry) => (entry.name === context ? { ...entry, user: name } : entry))
 }
 
-/** Sets the server of the current cluster. Plain http has no TLS to verify; client-node wants that said. */
+/** Sets the server of the current cluster. client-node only takes plain http together with skipTLSVerify. */
 function withServer(config: KubeConfig, server: string, wrong: Wrong): KubeConfig {
   const url = URL.parse(server.includes('://') ? server : `https://${server}`)
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:'))
@@ -179,7 +179,7 @@ function withServer(config: KubeConfig, server: string, wrong: Wrong): KubeConfi
   return config
 }
 
-/** The current cluster for a plugin that asks for it. */
+/** The current cluster, for a plugin with `provideClusterInfo`. */
 async function execClusterOf(json: JsonObject, cluster: Cluster): Promise<ExecCluster> {
   const { name, server, tlsServerName, skipTLSVerify, caData, caFile, proxyUrl } = cluster
   const all = Array.isArray(json['clusters']) ? json['clusters'] : []
@@ -201,12 +201,12 @@ function lineOf(text: string, offset: number): number {
   return text.slice(0, offset).split('\n').length
 }
 
-/** An exec plugin's whole standard error may come in here. */
+/** Longest reason in a message; an exec plugin's whole standard error would be too much. */
 const MAX_REASON = 400
 
-/** Why something failed, short, and without what a file or a program may hold of secrets. */
+/** Why something failed, short and without secrets from files or programs. */
 export function reasonOf(error: unknown): string {
-  // The message of a SyntaxError quotes what was read, which may be an exec plugin's token.
+  // The message of a SyntaxError quotes the input, which may hold an exec plugin's token.
   if (error instanceof SyntaxError) return 'is not valid JSON'
   return errorText(error).trim().slice(0, MAX_REASON)
 }

@@ -1,43 +1,31 @@
 /**
- * Where the API server is and how to prove who we are, asked for each request: files are read again when they changed.
- * client-node reads `token-file` where kubeconfigs say `tokenFile` (kubeadm's do), caches tokens for a minute, refuses plain
- * http, and starts exec plugins without a limit; all four are put right here and in `kube-config-load`.
+ * URL and credentials of the API server for each request, from a kubeconfig, a service account or `--master`. Changed files are
+ * read again. This corrects four faults of client-node together with `kube-config-load`: it reads `token-file` instead of
+ * `tokenFile`, caches tokens for a minute, refuses plain http, and runs exec plugins without a time limit.
  */
-import { readFile } from 'node:fs/promises'
+import { access, constants, readFile } from 'node:fs/promises'
 import type { RequestOptions } from 'node:https'
 import { CodedError } from '../../values/errors.ts'
-import { ExecLogin } from './exec-login.ts'
-import type { ExecCredentials, ExecPlugin, RunPlugin } from './exec-plugin.ts'
+import { type Access, type AccessProvider, checkTls, type TlsMaterial, tlsFingerprint } from './access.ts'
+import { type ExecCredentials, ExecLogin, type ExecPlugin, type RunPlugin } from './exec-plugin.ts'
 import { type Loaded, loadKubeconfig, loadWithoutFile, reasonOf, type Wrong } from './kube-config-load.ts'
-import { requireFile } from './required-file.ts'
-import { checkTls, type TlsMaterial, tlsFingerprint } from './tls-material.ts'
 
 export interface KubeConfigOptions {
   /** clientConnection.kubeconfig: a path; '' or absent for none. */
   readonly kubeconfig?: string
   /** `--master`: URL of the API server, instead of the one in the kubeconfig. */
   readonly master?: string
-  /** Where a pod finds its service account instead of `/` (tests). */
+  /** Folder that replaces `/` in the paths of a pod's service account; tests set it. */
   readonly serviceAccountRoot?: string
   /** Runs exec credential plugins; without it a kubeconfig that names one is refused. */
   readonly runPlugin?: RunPlugin
 }
 
-/** What one request needs. */
-export interface Access {
-  /** URL of the API server, without a slash at the end. */
-  readonly server: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly tls: TlsMaterial
-  /** proxy-url of the cluster: http or https. */
-  readonly proxyUrl?: string
-}
-
-/** rest.InClusterConfig. */
+/** The path in client-go's rest.InClusterConfig. */
 const TOKEN_FILE = '/var/run/secrets/kubernetes.io/serviceaccount/token'
 
-/** Gives each request its headers and TLS material, as the files are now. */
-export class KubeAccess {
+/** Gives each request its URL, headers and TLS material from the present content of the files. */
+export class KubeAccess implements AccessProvider {
   readonly #options: KubeConfigOptions
   readonly #execLogin: ExecLogin | undefined
   #loaded: Loaded | undefined
@@ -48,23 +36,25 @@ export class KubeAccess {
     if (options.runPlugin !== undefined) this.#execLogin = new ExecLogin(options.runPlugin)
   }
 
-  /** What a request needs now: tokens and certificates are read again when their files changed. Rejects with a CodedError. */
+  /** What a request needs now. Tokens and certificates are read again when their files changed. Rejects with a CodedError. */
   async access(): Promise<Access> {
     const { config, plugin } = await this.#current()
     const cluster = config.getCurrentCluster()
-    if (cluster === null) throw this.#error(`context "${config.getCurrentContext()}" names no cluster that is there`)
+    if (cluster === null)
+      throw this.#error(`context "${config.getCurrentContext()}" names a cluster that does not exist`)
     const options: RequestOptions = {}
-    let given: ExecCredentials | undefined
+    let credentials: ExecCredentials | undefined
     try {
       await config.applyToHTTPSOptions(options)
-      if (plugin !== undefined) given = await this.#ask(plugin)
+      if (plugin !== undefined) credentials = await this.#runPlugin(plugin)
     } catch (error) {
       throw this.#error(`credentials of user "${config.getCurrentUser()?.name ?? ''}": ${reasonOf(error)}`, error)
     }
     const headers = headersOf(options)
     // A token of the kubeconfig itself wins, as in client-go.
-    if (given !== undefined && given.token !== '') headers['authorization'] ??= `Bearer ${given.token}`
-    const tls = tlsOf(options, given)
+    if (credentials !== undefined && credentials.token !== '')
+      headers['authorization'] ??= `Bearer ${credentials.token}`
+    const tls = tlsOf(options, credentials)
     this.#checkTls(tls)
     return {
       server: cluster.server.replace(/\/+$/, ''),
@@ -75,8 +65,8 @@ export class KubeAccess {
   }
 
   /**
-   * Finds out at the start whether there is anything to connect with. Rejects with what kube-proxy says then, since no
-   * waiting helps; what is wrong with credentials alone may still be mended and is left to `access`.
+   * Checks at the start that there is a configuration to connect with. Rejects with kube-proxy's message, because waiting does
+   * not help. Wrong credentials are left to `access`, because they may still be corrected.
    */
   async check(): Promise<void> {
     const { kubeconfig = '', serviceAccountRoot = '' } = this.#options
@@ -86,18 +76,18 @@ export class KubeAccess {
       await requireFile(`${serviceAccountRoot}${TOKEN_FILE}`, 'open', TOKEN_FILE)
   }
 
-  /** URL of the API server, without a look at credentials. Rejects with a CodedError. */
+  /** URL of the API server; does not read credentials. Rejects with a CodedError. */
   async server(): Promise<string> {
     return (await this.#current()).config.getCurrentCluster()?.server ?? ''
   }
 
-  /** The server did not accept our credentials: whatever is cached of them is read or fetched again for the next request. */
+  /** The server refused the credentials: the next request reads files and runs plugins again. */
   invalidate(): void {
     this.#loaded = undefined
     this.#execLogin?.invalidate()
   }
 
-  async #ask(plugin: ExecPlugin): Promise<ExecCredentials> {
+  async #runPlugin(plugin: ExecPlugin): Promise<ExecCredentials> {
     if (this.#execLogin === undefined) throw new Error('exec: credential plugins cannot be run here')
     return this.#execLogin.credentials(plugin)
   }
@@ -117,7 +107,7 @@ export class KubeAccess {
     return this.#loaded
   }
 
-  /** Undefined when it cannot be read now but could before: it may be on its way to be replaced. */
+  /** Undefined when the file cannot be read but was read before: a program may be replacing it. */
   async #readKubeconfig(path: string): Promise<string | undefined> {
     try {
       return await readFile(path, 'utf8')
@@ -145,7 +135,7 @@ export class KubeAccess {
 
 function headersOf(options: RequestOptions): Record<string, string> {
   const headers: Record<string, string> = {}
-  // A token file usually ends in a newline, which no header may hold.
+  // A token file usually ends with a newline, which a header must not contain.
   for (const [name, value] of Object.entries(options.headers ?? {}))
     if (value !== undefined) headers[name.toLowerCase()] = String(value).trim()
   if (typeof options.auth === 'string')
@@ -153,12 +143,14 @@ function headersOf(options: RequestOptions): Record<string, string> {
   return headers
 }
 
-function tlsOf(options: RequestOptions, given: ExecCredentials | undefined): TlsMaterial {
+function tlsOf(options: RequestOptions, credentials: ExecCredentials | undefined): TlsMaterial {
   const { ca, cert, key, servername, rejectUnauthorized } = options
   const own = { ...(isPem(cert) ? { cert } : {}), ...(isPem(key) ? { key } : {}) }
   return {
     ...(isPem(ca) ? { ca } : {}),
-    ...(given === undefined || given.certificate === '' ? own : { cert: given.certificate, key: given.key }),
+    ...(credentials === undefined || credentials.certificate === ''
+      ? own
+      : { cert: credentials.certificate, key: credentials.key }),
     ...(servername === undefined ? {} : { servername }),
     ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
   }
@@ -166,4 +158,16 @@ function tlsOf(options: RequestOptions, given: ExecCredentials | undefined): Tls
 
 function isPem(value: unknown): value is string | Buffer {
   return typeof value === 'string' || Buffer.isBuffer(value)
+}
+
+/** Rejects with the words of Go's os package when the file cannot be read: `stat /x: no such file or directory`. */
+async function requireFile(path: string, verb: 'stat' | 'open', shown = path): Promise<void> {
+  try {
+    await access(path, constants.R_OK)
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : ''
+    const reason =
+      code === 'ENOENT' ? 'no such file or directory' : code === 'EACCES' ? 'permission denied' : String(code)
+    throw new CodedError('kubeconfig', `${verb} ${shown}: ${reason}`, { cause: error })
+  }
 }

@@ -1,21 +1,182 @@
 /**
- * Objects and watch events of the API in protobuf, to what their JSON would parse to, less the fields that nobody reads.
- * What could break: an object says itself what it is; the order of fields on the wire must not matter.
- * apimachinery/pkg/runtime/serializer/protobuf: the bytes `k8s\\0`, then a runtime Unknown with the object in it.
+ * Objects and watch events of the API in protobuf (apimachinery/pkg/runtime/serializer/protobuf), in the form that their JSON
+ * has, with only the fields that a parser reads. The field numbers are those of Kubernetes' generated.proto files (1.36). A field
+ * that a parser reads and that is missing here would be absent in protobuf only; a test compares both encodings of whole objects.
  */
 import { ApiError } from './api-error.ts'
+import { type Message, message, type ProtobufReader, Span } from './protobuf.ts'
 import { describe, isObject, type JsonObject } from '../objects/findings.ts'
-import type { ProtobufReader } from './protobuf.ts'
-import { type Message, Span } from './protobuf-message.ts'
-import { BOOKMARK, MESSAGES, UNKNOWN, WATCH_EVENT } from './protobuf-schemas.ts'
+import { LABEL_ZONE } from '../objects/node-parser.ts'
+import { INITIAL_EVENTS_END } from '../objects/object-parser.ts'
+import { LABEL_SERVICE_NAME, LAST_CHANGE_TRIGGER_TIME } from '../objects/slice-parser.ts'
+
+// apimachinery/pkg/runtime
+const TYPE_META = message({ apiVersion: [1, 'word'], kind: [2, 'word'] }, (v) => ({
+  apiVersion: v[0],
+  kind: v[1],
+}))
+/** The envelope of every object. */
+const UNKNOWN = message({ typeMeta: [1, TYPE_META], raw: [2, 'span'], contentEncoding: [3, 'word'] }, (v) => ({
+  typeMeta: v[0],
+  raw: v[1],
+  contentEncoding: v[2],
+}))
+const RAW_EXTENSION = message({ raw: [1, 'span'] }, (v) => ({ raw: v[0] }))
+
+// apimachinery/pkg/apis/meta/v1
+const WATCH_EVENT = message({ type: [1, 'word'], object: [2, RAW_EXTENSION] }, (v) => ({
+  type: v[0],
+  object: v[1],
+}))
+const NAMES = { name: [1, 'text'], namespace: [3, 'word'], resourceVersion: [6, 'text'] } as const
+const LIST_META = message({ resourceVersion: [2, 'text'], continue: [3, 'text'] }, (v) => ({
+  resourceVersion: v[0],
+  continue: v[1],
+}))
+const STATUS_DETAILS = message({ retryAfterSeconds: [5, 'int'] }, (v) => ({ retryAfterSeconds: v[0] }))
+const STATUS = message(
+  { message: [3, 'text'], reason: [4, 'text'], details: [5, STATUS_DETAILS], code: [6, 'int'] },
+  (v) => ({ message: v[0], reason: v[1], details: v[2], code: v[3] }),
+)
+const BOOKMARK_META = message(
+  { resourceVersion: [6, 'text'], annotations: [12, { keys: [INITIAL_EVENTS_END] }] },
+  (v) => ({ resourceVersion: v[0], annotations: v[1] }),
+)
+/** The fields that are read of the object in a BOOKMARK event, for every kind. */
+const BOOKMARK = message({ metadata: [1, BOOKMARK_META] }, (v) => ({ metadata: v[0] }))
+
+// api/core/v1: Service
+const SERVICE_META = message({ ...NAMES, creationTimestamp: [8, 'time'] }, (v) => ({
+  name: v[0],
+  namespace: v[1],
+  resourceVersion: v[2],
+  creationTimestamp: v[3],
+}))
+const SERVICE_PORT = message(
+  { name: [1, 'word'], protocol: [2, 'word'], port: [3, 'int'], nodePort: [5, 'int'] },
+  (v) => ({ name: v[0], protocol: v[1], port: v[2], nodePort: v[3] }),
+)
+const CLIENT_IP_CONFIG = message({ timeoutSeconds: [1, 'int'] }, (v) => ({ timeoutSeconds: v[0] }))
+const SESSION_AFFINITY_CONFIG = message({ clientIP: [1, CLIENT_IP_CONFIG] }, (v) => ({ clientIP: v[0] }))
+const SERVICE_SPEC = message(
+  {
+    ports: [1, SERVICE_PORT, 'repeated'],
+    // A word, because clusterIPs repeats it.
+    clusterIP: [3, 'word'],
+    type: [4, 'word'],
+    externalIPs: [5, 'text', 'repeated'],
+    sessionAffinity: [7, 'word'],
+    loadBalancerSourceRanges: [9, 'text', 'repeated'],
+    externalTrafficPolicy: [11, 'word'],
+    healthCheckNodePort: [12, 'int'],
+    sessionAffinityConfig: [14, SESSION_AFFINITY_CONFIG],
+    clusterIPs: [18, 'word', 'repeated'],
+    internalTrafficPolicy: [22, 'word'],
+  },
+  (v) => ({
+    ports: v[0],
+    clusterIP: v[1],
+    type: v[2],
+    externalIPs: v[3],
+    sessionAffinity: v[4],
+    loadBalancerSourceRanges: v[5],
+    externalTrafficPolicy: v[6],
+    healthCheckNodePort: v[7],
+    sessionAffinityConfig: v[8],
+    clusterIPs: v[9],
+    internalTrafficPolicy: v[10],
+  }),
+)
+const INGRESS = message({ ip: [1, 'text'], ipMode: [3, 'word'] }, (v) => ({ ip: v[0], ipMode: v[1] }))
+const LOAD_BALANCER = message({ ingress: [1, INGRESS, 'repeated'] }, (v) => ({ ingress: v[0] }))
+const SERVICE_STATUS = message({ loadBalancer: [1, LOAD_BALANCER] }, (v) => ({ loadBalancer: v[0] }))
+const SERVICE = message({ metadata: [1, SERVICE_META], spec: [2, SERVICE_SPEC], status: [3, SERVICE_STATUS] }, (v) => ({
+  metadata: v[0],
+  spec: v[1],
+  status: v[2],
+}))
+
+// api/core/v1: Node
+const NODE_META = message({ ...NAMES, deletionTimestamp: [9, 'time'], labels: [11, { keys: [LABEL_ZONE] }] }, (v) => ({
+  name: v[0],
+  namespace: v[1],
+  resourceVersion: v[2],
+  deletionTimestamp: v[3],
+  labels: v[4],
+}))
+const TAINT = message({ key: [1, 'text'] }, (v) => ({ key: v[0] }))
+const NODE_SPEC = message(
+  { podCIDR: [1, 'text'], taints: [5, TAINT, 'repeated'], podCIDRs: [7, 'text', 'repeated'] },
+  (v) => ({ podCIDR: v[0], taints: v[1], podCIDRs: v[2] }),
+)
+const NODE_ADDRESS = message({ type: [1, 'text'], address: [2, 'text'] }, (v) => ({ type: v[0], address: v[1] }))
+const NODE_STATUS = message({ addresses: [5, NODE_ADDRESS, 'repeated'] }, (v) => ({ addresses: v[0] }))
+const NODE = message({ metadata: [1, NODE_META], spec: [2, NODE_SPEC], status: [3, NODE_STATUS] }, (v) => ({
+  metadata: v[0],
+  spec: v[1],
+  status: v[2],
+}))
+
+// api/discovery/v1
+const SLICE_META = message(
+  {
+    ...NAMES,
+    labels: [11, { keys: [LABEL_SERVICE_NAME] }],
+    annotations: [12, { keys: [LAST_CHANGE_TRIGGER_TIME] }],
+  },
+  (v) => ({ name: v[0], namespace: v[1], resourceVersion: v[2], labels: v[3], annotations: v[4] }),
+)
+const CONDITIONS = message({ ready: [1, 'bool'], serving: [2, 'bool'], terminating: [3, 'bool'] }, (v) => ({
+  ready: v[0],
+  serving: v[1],
+  terminating: v[2],
+}))
+const HINT = message({ name: [1, 'word'] }, (v) => ({ name: v[0] }))
+const HINTS = message({ forZones: [1, HINT, 'repeated'], forNodes: [2, HINT, 'repeated'] }, (v) => ({
+  forZones: v[0],
+  forNodes: v[1],
+}))
+const ENDPOINT = message(
+  { addresses: [1, 'text', 'repeated'], conditions: [2, CONDITIONS], nodeName: [6, 'word'], hints: [8, HINTS] },
+  (v) => ({ addresses: v[0], conditions: v[1], nodeName: v[2], hints: v[3] }),
+)
+const ENDPOINT_PORT = message({ name: [1, 'word'], protocol: [2, 'word'], port: [3, 'int'] }, (v) => ({
+  name: v[0],
+  protocol: v[1],
+  port: v[2],
+}))
+const ENDPOINT_SLICE = message(
+  {
+    metadata: [1, SLICE_META],
+    endpoints: [2, ENDPOINT, 'repeated'],
+    ports: [3, ENDPOINT_PORT, 'repeated'],
+    addressType: [4, 'word'],
+  },
+  (v) => ({ metadata: v[0], endpoints: v[1], ports: v[2], addressType: v[3] }),
+)
+
+function listOf(item: Message): Message {
+  return message({ metadata: [1, LIST_META], items: [2, item, 'repeated'] }, (v) => ({ metadata: v[0], items: v[1] }))
+}
+
+/** The message of an object, by `kind` and `apiVersion` in its envelope. */
+const MESSAGES: ReadonlyMap<string, { readonly apiVersion: string; readonly message: Message }> = new Map([
+  ['Service', { apiVersion: 'v1', message: SERVICE }],
+  ['ServiceList', { apiVersion: 'v1', message: listOf(SERVICE) }],
+  ['EndpointSlice', { apiVersion: 'discovery.k8s.io/v1', message: ENDPOINT_SLICE }],
+  ['EndpointSliceList', { apiVersion: 'discovery.k8s.io/v1', message: listOf(ENDPOINT_SLICE) }],
+  ['Node', { apiVersion: 'v1', message: NODE }],
+  ['NodeList', { apiVersion: 'v1', message: listOf(NODE) }],
+  ['Status', { apiVersion: 'v1', message: STATUS }],
+])
 
 /** `k8s` and a zero. */
 const MAGIC = 0x6b_38_73_00
 const MAGIC_BYTES = 4
 
 /**
- * The object that lies from `start` to `end`: one, a list of them, a Status. `as` is read instead of what it says that it is.
- * Anything else is `api-bad-response`.
+ * The object, list or Status from `start` to `end`. Other kinds are `api-bad-response`.
+ * @param as the message to read instead of the one that the envelope names
  */
 export function decodeObject(
   reader: ProtobufReader,
@@ -25,15 +186,15 @@ export function decodeObject(
   as?: Message,
 ): JsonObject {
   if (end - start < MAGIC_BYTES || bytes.readUInt32BE(start) !== MAGIC)
-    throw new ApiError('api-bad-response', 'what came as protobuf is not an object of the API')
+    throw new ApiError('api-bad-response', 'the answer is not a Kubernetes object in protobuf')
   const { typeMeta, raw, contentEncoding } = reader.read(UNKNOWN, bytes, start + MAGIC_BYTES, end)
   if (contentEncoding !== undefined && contentEncoding !== '')
-    throw new ApiError('api-bad-response', 'an object in an encoding of its own')
-  if (!(raw instanceof Span)) throw new ApiError('api-bad-response', 'an object without content')
+    throw new ApiError('api-bad-response', 'a protobuf object with a contentEncoding')
+  if (!(raw instanceof Span)) throw new ApiError('api-bad-response', 'a protobuf object without content')
   return reader.read(as ?? messageOf(typeMeta), bytes, raw.start, raw.end)
 }
 
-/** The metav1 WatchEvent that lies from `start` to `end`. */
+/** The metav1 WatchEvent from `start` to `end`. */
 export function decodeWatchEvent(reader: ProtobufReader, bytes: Buffer, start: number, end: number): JsonObject {
   const { type, object } = reader.read(WATCH_EVENT, bytes, start, end)
   const raw = isObject(object) ? object['raw'] : undefined
@@ -46,6 +207,6 @@ function messageOf(typeMeta: unknown): Message {
   const { apiVersion, kind } = isObject(typeMeta) ? typeMeta : {}
   const known = typeof kind === 'string' ? MESSAGES.get(kind) : undefined
   if (known === undefined || known.apiVersion !== apiVersion)
-    throw new ApiError('api-bad-response', `an object of kind ${describe(kind)} of ${describe(apiVersion)}`)
+    throw new ApiError('api-bad-response', `an object of unexpected kind ${describe(kind)} of ${describe(apiVersion)}`)
   return known.message
 }

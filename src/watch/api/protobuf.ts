@@ -1,26 +1,109 @@
 /**
- * Protobuf's wire format, as far as Kubernetes uses it: bytes to plain objects with the names that the JSON has. Only fields
- * that a message names are decoded; everything else is stepped over.
- * What could break: lengths come from the network. Each is checked against the end of the message that it is in, so that
- * nothing is read beyond it and every loop moves on; what is malformed is `api-bad-response`, never half an object.
- * https://protobuf.dev/programming-guides/encoding/
+ * Protobuf's wire format, as far as Kubernetes uses it (https://protobuf.dev/programming-guides/encoding/), to plain objects with
+ * the names of the JSON. Hand-written for two properties: it decodes only the fields that a message lists and skips the rest, and
+ * it shares texts that repeat. 10,000 endpoints take 5.5 ms, half of JSON.parse; loading protobufjs takes 11 ms and 6 MiB alone.
+ * Every length is checked against the end of its message: malformed input is `api-bad-response`, never half an object.
  */
 import { ApiError } from './api-error.ts'
 import { isObject, type JsonObject } from '../objects/findings.ts'
-import {
-  type Field,
-  FIELD_TYPES,
-  type FieldType,
-  FIXED32,
-  FIXED64,
-  LENGTH,
-  type Message,
-  message,
-  Span,
-  VARINT,
-} from './protobuf-message.ts'
+/**
+ * `word` is text that repeats in thousands of objects (protocols, node names); the reader keeps one copy of it. `int` is a number
+ * of 32 bits, `long` one of 64. `time` is a metav1 Time as a Date, null for the zero time, without nanoseconds as in Kubernetes'
+ * own decoder. `span` is the position of the value.
+ */
+export type Scalar = 'text' | 'word' | 'int' | 'long' | 'bool' | 'time' | 'span'
 
-/** Different words that are kept at a time; a power of two. */
+/** The position of a value in the bytes. A class, so that `instanceof` tells it from all other values. */
+export class Span {
+  readonly start: number
+  readonly end: number
+
+  constructor(start: number, end: number) {
+    this.start = start
+    this.end = end
+  }
+}
+
+/** A map from text to text of which only these keys, which must be ASCII, are decoded. */
+export interface Entries {
+  readonly keys: readonly string[]
+}
+
+/** Field number, type, and whether it is a list. */
+export type FieldSpec =
+  | readonly [number: number, type: Scalar | Message | Entries]
+  | readonly [number: number, type: 'text' | 'word' | Message, repeated: 'repeated']
+
+/** `wrong` is the type at the tags that combine a known field number with a wire type that the field does not have. */
+const FIELD_TYPES = ['text', 'word', 'span', 'message', 'entries', 'time', 'int', 'long', 'bool', 'wrong'] as const
+type FieldType = (typeof FIELD_TYPES)[number]
+
+/** A field as the reader needs it. */
+interface Field {
+  readonly name: string
+  /** Index of its value among those of the message. */
+  readonly slot: number
+  readonly type: FieldType
+  /** Index of the type in FIELD_TYPES. */
+  readonly typeIndex: number
+  readonly repeated: boolean
+  readonly message: Message
+  readonly keys: readonly string[]
+}
+
+/** Makes an object from the values of its fields, in the order of the fields. */
+export type MakeObject = (values: readonly unknown[]) => JsonObject
+
+export interface Message {
+  /** The decoded fields by tag, which is field number and wire type in one number. */
+  readonly fieldByTag: readonly (Field | undefined)[]
+  readonly fieldCount: number
+  readonly make: MakeObject
+}
+
+/** Wire types. */
+const VARINT = 0
+const FIXED64 = 1
+const LENGTH = 2
+const FIXED32 = 5
+
+const NO_MESSAGE: Message = { fieldByTag: [], fieldCount: 0, make: () => ({}) }
+
+/**
+ * A message with the fields that are to be decoded. `make` repeats their names because an object literal costs a third of an
+ * object whose members are set by name one after the other. Throws when the names of both differ.
+ */
+export function message(fields: Readonly<Record<string, FieldSpec>>, make: MakeObject): Message {
+  const names = Object.keys(fields)
+  const made = make(names)
+  if (Object.keys(made).length !== names.length || names.some((name) => made[name] !== name))
+    throw new TypeError(`a message of ${names.join()} makes an object of ${Object.keys(made).join()}`)
+  const fieldByTag: (Field | undefined)[] = []
+  const set = (tag: number, field: Field): void => {
+    while (fieldByTag.length <= tag) fieldByTag.push(undefined)
+    fieldByTag[tag] = field
+  }
+  for (const [slot, [name, [number, type, repeated]]] of Object.entries(fields).entries()) {
+    const field = { name, slot, repeated: repeated === 'repeated', message: NO_MESSAGE, keys: [], ...typeOf(type) }
+    const wireType = type === 'int' || type === 'long' || type === 'bool' ? VARINT : LENGTH
+    for (let other = 0; other < 8; other++) set(number * 8 + other, { ...field, ...named('wrong') })
+    set(number * 8 + wireType, field)
+  }
+  return { fieldByTag, fieldCount: names.length, make }
+}
+
+type TypeOfField = Pick<Field, 'type' | 'typeIndex'> & Partial<Pick<Field, 'message' | 'keys'>>
+
+function typeOf(type: FieldSpec[1]): TypeOfField {
+  if (typeof type === 'string') return named(type)
+  return 'keys' in type ? { ...named('entries'), keys: type.keys } : { ...named('message'), message: type }
+}
+
+function named(type: FieldType): TypeOfField {
+  return { type, typeIndex: FIELD_TYPES.indexOf(type) }
+}
+
+/** Number of words that a reader keeps; a power of two. */
 const WORD_SLOTS = 2048
 const MAX_WORD_BYTES = 64
 /** The value of the lowest bit in the eighth byte of a number. */
@@ -29,14 +112,14 @@ const EIGHTH_BYTE = 2 ** 49
 const ENTRY = message({ key: [1, 'span'], value: [2, 'span'] }, (v) => ({ key: v[0], value: v[1] }))
 const TIME = message({ seconds: [1, 'long'] }, (v) => ({ seconds: v[0] }))
 
-/** Reads messages, one at a time, front to back. It keeps the words of all of them. */
+/** Reads messages, one at a time, front to back. The words of all messages are shared. */
 export class ProtobufReader {
-  /** What is read, and where the next byte is. Nobody else's, but code that is not optimised yet is slow at private names. */
+  /** The bytes and the position of the next one. Not private (`#`), because private names are slow in code that V8 has not optimised. */
   bytes: Buffer = Buffer.alloc(0)
   at = 0
   readonly #words = Array.from({ length: WORD_SLOTS }, () => '')
 
-  /** The message that lies from `start` to `end`. Nothing of the bytes stays alive in it. */
+  /** The message from `start` to `end`. It holds no reference to the bytes. */
   read(message: Message, bytes: Buffer, start: number, end: number): JsonObject {
     this.bytes = bytes
     this.at = start
@@ -44,8 +127,8 @@ export class ProtobufReader {
   }
 
   /**
-   * The message from here to `end`. This is where the time goes: what is most frequent, a tag and a length of one byte each, is
-   * read here, the rest elsewhere. For READ only, as all below.
+   * The message from the current position to `end`. Only called by `read` and READ, like all methods below. Most of the time is
+   * spent here, so the frequent case, a tag and a length of one byte each, is read inline.
    */
   message({ fieldByTag, fieldCount, make }: Message, end: number): JsonObject {
     const values: unknown[] = new Array(fieldCount)
@@ -95,7 +178,7 @@ export class ProtobufReader {
     return value
   }
 
-  /** Text from here to `end`. */
+  /** Text from the current position to `end`, shared if it is short and ASCII, where a character is a byte. */
   word(end: number): string {
     const bytes = this.bytes
     const start = this.at
@@ -107,17 +190,16 @@ export class ProtobufReader {
       hash = (hash * 31 + byte) | 0
       all |= byte
     }
-    // Only ASCII is kept, where a letter is a byte.
     if (all > 0x7f) return bytes.toString('utf8', start, end)
     const slot = (hash ^ (hash >>> 11)) & (WORD_SLOTS - 1)
-    const kept = this.#words[slot] ?? ''
-    if (kept.length === end - start && this.isAt(start, kept)) return kept
+    const shared = this.#words[slot] ?? ''
+    if (shared.length === end - start && this.isAt(start, shared)) return shared
     const word = bytes.toString('utf8', start, end)
     this.#words[slot] = word
     return word
   }
 
-  /** Whether these letters stand at `start`. */
+  /** Whether the bytes at `start` are these ASCII characters. */
   isAt(start: number, letters: string): boolean {
     const bytes = this.bytes
     for (let index = 0; index < letters.length; index++)
@@ -125,7 +207,7 @@ export class ProtobufReader {
     return true
   }
 
-  /** Steps over a value that has no length in front. */
+  /** Skips a value without a length in front. */
   #skip(tag: number, end: number): void {
     checkTag(tag)
     const wireType = tag & 7
@@ -157,7 +239,7 @@ export class ProtobufReader {
     return this.#longVarint(end)
   }
 
-  /** The same for one of eight bytes or more, as negative numbers have, or one that breaks off. */
+  /** The rare rest of #varint: eight bytes or more, as negative numbers have, or a number that is cut off. */
   #longVarint(end: number): number {
     let value = 0n
     for (let count = 0n; count < 10n; count++) {
@@ -185,19 +267,19 @@ function malformed(what: string): ApiError {
   return new ApiError('api-bad-response', `malformed protobuf: ${what}`)
 }
 
-/** The value of a field from here to `end`; `before` is what the field came to earlier in the same message. */
+/** Reads the value of a field from the current position to `end`; `before` is its earlier value in the same message. */
 type ReadValue = (reader: ProtobufReader, field: Field, end: number, before: unknown) => unknown
 
 /**
- * Values with a length in front, by type. Functions in a table, because the optimising compiler puts the branches of a switch
- * into its caller: some MiB and ten milliseconds more of a start.
+ * Reads values with a length in front, by type. A table of functions, because V8 inlines the branches of a switch into the
+ * caller, which costs some MiB and ten milliseconds of a start.
  */
 const READ_BY_NAME: Readonly<Record<FieldType, ReadValue>> = {
   text: (reader, _, end) => reader.bytes.toString('utf8', reader.at, end),
   word: (reader, _, end) => reader.word(end),
   span: (reader, _, end) => new Span(reader.at, end),
   message(reader, field, end, before) {
-    // Allowed, to be put together; no Kubernetes writes that.
+    // Protobuf allows it and merges the parts. Kubernetes never writes it.
     if (before !== undefined) throw malformed(`${field.name} in several parts`)
     return reader.message(field.message, end)
   },

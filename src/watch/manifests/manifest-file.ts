@@ -6,10 +6,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Composer, type Document, LineCounter, Parser } from 'yaml'
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
 import type { Problem } from '../../values/errors.ts'
-import { describe, isObject, type JsonObject } from '../objects/findings.ts'
-import type { Intern } from '../objects/intern.ts'
-import { parseMetadata, subjectOf } from '../objects/metadata.ts'
-import { parseObject } from '../objects/object-parser.ts'
+import { describe, type Intern, isObject, type JsonObject } from '../objects/findings.ts'
+import { parseMetadata, parseObject, subjectOf } from '../objects/object-parser.ts'
 import { isSelected } from '../objects/selection.ts'
 
 /** An object of a file that we proxy. */

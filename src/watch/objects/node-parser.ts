@@ -1,25 +1,18 @@
-/**
- * The Node of this proxy, unknown JSON, to the value the rest of the program knows.
- * What could break: InternalIP addresses come before ExternalIP ones, whatever their order in the object.
- */
+/** Parses the Node of this proxy from unknown JSON. */
 import type { Node } from '../../service/objects.ts'
 import { formatCidr, parseCidr } from '../../values/cidr.ts'
-import { arrayAt, describe, isObject, objectAt, textAt } from './findings.ts'
-import { Findings, type JsonObject, type Parsed } from './findings.ts'
-import { subjectOf, type Metadata } from './metadata.ts'
-import { addressOf } from './service-parser.ts'
+import { addressOf, arrayAt, describe, isObject, objectAt, textAt } from './findings.ts'
+import type { Findings, JsonObject, ParserInput } from './findings.ts'
 
 /** LabelTopologyZone of core/v1. */
 export const LABEL_ZONE = 'topology.kubernetes.io/zone'
 
-/** A Node always has a value. */
-export function parseNode(json: JsonObject, metadata: Metadata): Parsed<Node> {
-  const findings = new Findings(subjectOf('nodes', metadata.key))
+export function parseNode({ json, metadata, findings }: ParserInput): Node {
   const spec = objectAt(json, 'spec', '', findings) ?? {}
   const status = objectAt(json, 'status', '', findings) ?? {}
   const zone = metadata.labels[LABEL_ZONE]
   const deletedAt = metadata.json['deletionTimestamp']
-  const value: Node = {
+  return {
     name: metadata.name,
     zone: typeof zone === 'string' ? zone : '',
     addresses: parseAddresses(status, findings),
@@ -27,10 +20,9 @@ export function parseNode(json: JsonObject, metadata: Metadata): Parsed<Node> {
     taintKeys: parseTaints(spec, findings),
     deleting: deletedAt !== undefined && deletedAt !== null,
   }
-  return { value, problems: findings.problems }
 }
 
-/** InternalIP, then ExternalIP, each address once. Host names and other types are none of a proxy's business. */
+/** InternalIP addresses, then ExternalIP ones, in any order of the object, each once. Other types are ignored. */
 function parseAddresses(status: JsonObject, findings: Findings): readonly string[] {
   const internal: string[] = []
   const external: string[] = []

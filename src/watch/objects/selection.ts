@@ -1,15 +1,14 @@
 /**
- * Which objects this proxy asks for: as selectors for the API server, and as the same rules for a manifest.
- * What could break: the two label rules are not combined. A Service labelled headless that has a cluster IP is proxied,
- * and a slice with another proxy's name is used: so does kube-proxy 1.36.
+ * Which objects this proxy reads: as selectors for the API server, and as the same rules for a manifest. As in kube-proxy 1.36
+ * each label rule is for one kind: a Service labelled headless that has a cluster IP is proxied, and a slice with the label of
+ * another proxy is used.
  */
 import type { ObjectKind } from '../../service/objects.ts'
-import { isObject } from '../objects/findings.ts'
-import type { Metadata } from '../objects/metadata.ts'
+import { isObject, type Metadata } from './findings.ts'
 
-/** LabelServiceProxyName of the service proxy's well-known labels: another proxy serves this Service. */
+/** LabelServiceProxyName of core/v1: another proxy serves this Service. */
 const LABEL_PROXY_NAME = 'service.kubernetes.io/service-proxy-name'
-/** IsHeadlessService: set by the slice controllers on slices of headless Services. */
+/** IsHeadlessService of core/v1: the slice controllers set it on slices of headless Services. */
 const LABEL_HEADLESS = 'service.kubernetes.io/headless'
 
 /** The part of a list or watch request that names objects. */
@@ -20,7 +19,7 @@ export interface Selection {
   readonly fieldSelector?: string
 }
 
-/** Which objects of a kind to ask the API server for. */
+/** The objects of a kind to request from the API server. */
 export function selectionOf(kind: ObjectKind, nodeName: string): Selection {
   switch (kind) {
     case 'services':
@@ -36,7 +35,7 @@ export function selectionOf(kind: ObjectKind, nodeName: string): Selection {
   }
 }
 
-/** Whether an object in a manifest is one that the API server would have sent for `selectionOf`. */
+/** Whether the API server would send this object of a manifest for `selectionOf`. */
 export function isSelected(kind: ObjectKind, metadata: Metadata, json: unknown, nodeName: string): boolean {
   switch (kind) {
     case 'services': {

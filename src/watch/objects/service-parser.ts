@@ -1,16 +1,23 @@
 /**
- * A Service of the API server or of a manifest, unknown JSON, to the value the rest of the program knows.
- * One wrong field costs only itself, never the object, unless nothing is left of it; and nothing of the
- * JSON may stay alive in the value.
+ * Parses a Service from unknown JSON. A wrong field is left out and reported; the Service is dropped only when nothing usable is
+ * left. The value must not reference the JSON, which is large.
  */
 import type { Service, ServicePort, TrafficPolicy } from '../../service/objects.ts'
-import { familyOf, parseAddressSloppy } from '../../values/address.ts'
+import { familyOf } from '../../values/address.ts'
 import { formatCidr, parseCidr } from '../../values/cidr.ts'
 import { parseProtocol, type IpFamily } from '../../values/protocol.ts'
-import { arrayAt, describe, isObject, objectAt, portAt, portNameAt, textAt } from './findings.ts'
-import { Findings, type JsonObject, type Origin, type Parsed } from './findings.ts'
-import type { Intern } from './intern.ts'
-import { subjectOf, timestampMs, type Metadata } from './metadata.ts'
+import {
+  addressOf,
+  arrayAt,
+  describe,
+  isObject,
+  objectAt,
+  portAt,
+  portNameAt,
+  textAt,
+  timestampMs,
+} from './findings.ts'
+import type { Findings, Intern, JsonObject, ParserInput } from './findings.ts'
 
 /** Default of ClientIPConfig.timeoutSeconds (core/v1 DefaultClientIPServiceAffinitySeconds): three hours. */
 const DEFAULT_AFFINITY_SECONDS = 10_800
@@ -19,22 +26,11 @@ const MAX_AFFINITY_SECONDS = 86_400
 
 const SOURCE_RANGES = 'spec.loadBalancerSourceRanges'
 
-/** Shared by all Services that have none: an array of their own would cost 16 bytes each. */
+/** One empty list for all Services, because an empty array takes 16 bytes. */
 const NONE: readonly string[] = []
 
-/** `value` is undefined for a Service without a cluster IP (headless, ExternalName, none assigned) or without a usable port. */
-export function parseService(json: JsonObject, metadata: Metadata, intern: Intern, origin: Origin): Parsed<Service> {
-  const findings = new Findings(subjectOf('services', metadata.key))
-  return { value: serviceOf(json, metadata, intern, findings, origin), problems: findings.problems }
-}
-
-function serviceOf(
-  json: JsonObject,
-  metadata: Metadata,
-  intern: Intern,
-  findings: Findings,
-  origin: Origin,
-): Service | undefined {
+/** Undefined for a Service without a cluster IP (headless, ExternalName, none assigned) or without a usable port. */
+export function parseService({ json, metadata, findings, intern, origin }: ParserInput): Service | undefined {
   const spec = objectAt(json, 'spec', '', findings)
   if (spec === undefined || spec['type'] === 'ExternalName') return undefined
   const clusterIps = parseClusterIps(spec, findings)
@@ -68,14 +64,7 @@ function serviceOf(
   }
 }
 
-/** The canonical address of a text as it is in JSON, sharing the text when that is canonical already; undefined for none. */
-export function addressOf(value: unknown): string | undefined {
-  if (typeof value !== 'string') return undefined
-  const address = parseAddressSloppy(value)
-  return address === value ? value : address
-}
-
-/** Cluster IP by family, the first of each. Undefined when there is none: `None`, empty, or nothing valid. */
+/** The first cluster IP of each family. Undefined for `None`, for an empty field, and when no address is valid. */
 function parseClusterIps(spec: JsonObject, findings: Findings): Service['clusterIps'] | undefined {
   const { clusterIP } = spec
   const several = arrayAt(spec, 'clusterIPs', 'spec', findings)
@@ -138,7 +127,7 @@ function parsePort(item: unknown, field: string, intern: Intern, findings: Findi
   return { name: intern(name), protocol, port, nodePort: portAt(item, 'nodePort', field, findings) }
 }
 
-/** Valid addresses in order, each once. Empty texts are dropped silently, as kube-proxy does. */
+/** The valid addresses in order, each once. Empty texts are dropped without a finding, as in kube-proxy. */
 function parseAddresses(items: readonly unknown[], path: string, findings: Findings): readonly string[] {
   if (items.length === 0) return NONE
   const addresses = new Set<string>()
@@ -152,7 +141,7 @@ function parseAddresses(items: readonly unknown[], path: string, findings: Findi
   return addresses.size === 0 ? NONE : [...addresses]
 }
 
-/** Load balancer VIPs (KEP-1860): `ipMode` absent or VIP. Ingress points with only a host name have none. */
+/** Load balancer VIPs (KEP-1860): ingress points with an address and `ipMode` VIP, which is the default. */
 function parseVips(json: JsonObject, findings: Findings): readonly string[] {
   const path = 'status.loadBalancer.ingress'
   const status = objectAt(json, 'status', '', findings)
@@ -179,7 +168,7 @@ function parseVips(json: JsonObject, findings: Findings): readonly string[] {
 
 interface SourceRanges {
   readonly ranges: readonly string[]
-  /** Every one that is given could be read. */
+  /** No range of the Service was invalid. */
   readonly areRead: boolean
 }
 
@@ -205,14 +194,14 @@ function parseSourceRanges(spec: JsonObject, findings: Findings): SourceRanges {
 }
 
 /**
- * The VIPs that a range of their family guards, where some range could not be read. kube-proxy ignores such a range, since the
- * API server lets none pass; in a manifest a typing error must not open to everybody what was meant for a few.
+ * The VIPs that a valid range of their family restricts, for a manifest with an invalid range. The API server would refuse such a
+ * range; in a manifest a typing error must not open a VIP to everyone.
  */
 function guardedVips(vips: readonly string[], ranges: readonly string[], findings: Findings): readonly string[] {
   const families = new Set(ranges.map(familyOf))
   const open = vips.filter((vip) => !families.has(familyOf(vip)))
   if (open.length === 0) return vips
-  const message = `leave no range for ${open.join(', ')}: left out, since everybody could connect`
+  const message = `leave no range for ${open.join(', ')}: left out, because everyone could connect`
   findings.add('invalid-range', SOURCE_RANGES, message)
   return vips.filter((vip) => !open.includes(vip))
 }

@@ -1,16 +1,13 @@
 /**
- * An EndpointSlice of the API server or of a manifest, unknown JSON, to the value the rest of the program knows.
- * Absent and null conditions mean ready, serving, not terminating; and only the first address of an
- * endpoint counts.
+ * Parses an EndpointSlice from unknown JSON. Absent and null conditions mean ready, serving and not terminating; only the first
+ * address of an endpoint is used.
  */
 import type { EndpointSlice, SliceEndpoint, SlicePort } from '../../service/objects.ts'
 import { familyOf, specialAddress } from '../../values/address.ts'
 import { parseProtocol, type IpFamily } from '../../values/protocol.ts'
-import { arrayAt, booleanAt, describe, isObject, objectAt, portAt, portNameAt, textAt } from './findings.ts'
-import { Findings, type JsonObject, type Origin, type Parsed } from './findings.ts'
-import type { Intern } from './intern.ts'
-import { subjectOf, timestampMs, type Metadata } from './metadata.ts'
-import { addressOf } from './service-parser.ts'
+import { addressOf, arrayAt, booleanAt, describe, isObject, objectAt, portAt, portNameAt } from './findings.ts'
+import { textAt, timestampMs } from './findings.ts'
+import type { Findings, Intern, JsonObject, Origin, ParserInput } from './findings.ts'
 
 /** LabelServiceName of discovery.k8s.io/v1. */
 export const LABEL_SERVICE_NAME = 'kubernetes.io/service-name'
@@ -18,27 +15,11 @@ export const LABEL_SERVICE_NAME = 'kubernetes.io/service-name'
 /** EndpointsLastChangeTriggerTime of core/v1: RFC 3339 with nanoseconds. */
 export const LAST_CHANGE_TRIGGER_TIME = 'endpoints.kubernetes.io/last-change-trigger-time'
 
-/** Conditions of an endpoint that says nothing about them. */
+/** The conditions of an endpoint without that field. */
 const NO_CONDITIONS: JsonObject = {}
 
-/** `value` is undefined for a slice of host names or of an unknown kind, and for one that names no Service. */
-export function parseSlice(
-  json: JsonObject,
-  metadata: Metadata,
-  intern: Intern,
-  origin: Origin,
-): Parsed<EndpointSlice> {
-  const findings = new Findings(subjectOf('endpointslices', metadata.key))
-  return { value: sliceOf(json, metadata, intern, findings, origin), problems: findings.problems }
-}
-
-function sliceOf(
-  json: JsonObject,
-  metadata: Metadata,
-  intern: Intern,
-  findings: Findings,
-  origin: Origin,
-): EndpointSlice | undefined {
+/** Undefined for a slice of host names or of an unknown address type, and for one that names no Service. */
+export function parseSlice({ json, metadata, findings, intern, origin }: ParserInput): EndpointSlice | undefined {
   const addressType = json['addressType']
   if (addressType !== 'IPv4' && addressType !== 'IPv6') {
     if (addressType !== 'FQDN')
@@ -65,13 +46,13 @@ function sliceOf(
   }
 }
 
-/** What is no time counts as absent, as in kube-proxy. */
+/** An invalid time counts as absent, as in kube-proxy. */
 function triggeredAtMs(annotations: unknown): number {
   const text = isObject(annotations) ? annotations[LAST_CHANGE_TRIGGER_TIME] : undefined
   return text === undefined ? 0 : timestampMs(text)
 }
 
-/** A port that is null or 0 means "all ports" and is none for a proxy: dropped without a word. */
+/** Undefined without a finding for a port that is null or 0: that means all ports, which a proxy cannot serve. */
 function parsePort(item: unknown, index: number, intern: Intern, findings: Findings): SlicePort | undefined {
   const field = `ports[${index}]`
   if (!isObject(item)) {
@@ -90,14 +71,14 @@ function parsePort(item: unknown, index: number, intern: Intern, findings: Findi
   return name === undefined ? undefined : { name: intern(name), protocol, port }
 }
 
-/** Where the members of an endpoint are, for messages. */
+/** Paths of the members of an endpoint, for messages. */
 interface EndpointPaths {
   readonly field: string
   readonly conditions: string
   readonly hints: string
 }
 
-/** Made once each: a slice has at most 1,000 endpoints (discovery/v1 validation), and a cluster 100,000 of them. */
+/** Paths by index, made once: a slice has at most 1,000 endpoints (discovery/v1 validation), a cluster may have 100,000. */
 const ENDPOINT_PATHS: EndpointPaths[] = []
 const MAX_ENDPOINT_PATHS = 1000
 
@@ -134,7 +115,7 @@ function parseEndpoint(
     findings.add('wrong-family', `${field}.addresses[0]`, `${describe(first)} is not of family ${family}`)
     return undefined
   }
-  // The API server refuses most of these (ValidateEndpointIP, CVE-2021-25737), the kernel the rest.
+  // The API server refuses most of these addresses (ValidateEndpointIP, CVE-2021-25737), the kernel the others.
   const special = origin === 'manifest' ? specialAddress(address) : undefined
   if (special !== undefined) {
     findings.add('invalid-address', `${field}.addresses[0]`, `${address} is ${special} and cannot be an endpoint`)
@@ -144,7 +125,7 @@ function parseEndpoint(
   const hints = objectAt(item, 'hints', field, findings)
   const zoneHints = hints && parseHints(hints, 'forZones', paths.hints, intern, findings)
   const nodeHints = hints && parseHints(hints, 'forNodes', paths.hints, intern, findings)
-  // Most have no hints: no object is copied for those.
+  // Most endpoints have no hints, and need no copy.
   const endpoint: SliceEndpoint = {
     address,
     ready: booleanAt(conditions, 'ready', true, paths.conditions, findings),

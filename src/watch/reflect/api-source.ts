@@ -1,31 +1,33 @@
 /**
- * The API server as a source of objects: one reflector for each kind over one client.
- * What could break: `close` must end the reflectors before the client, or they would take its end for a broken connection.
+ * The API server as a source of objects: one reflector for each kind over one client, and the log of its outages.
  */
 import type { ObjectKind } from '../../service/objects.ts'
+import type { Clock } from '../../values/clock.ts'
+import type { CodedError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
-import { type AccessProvider, ApiClient } from '../api/api-client.ts'
+import type { AccessProvider } from '../api/access.ts'
+import { ApiClient } from '../api/api-client.ts'
 import type { RequestObserver } from '../api/http-pool.ts'
 import { KubeAccess } from '../api/kube-config.ts'
-import { Outage } from './outage.ts'
 import { Reflector, type ReflectorTimes } from './reflector.ts'
 import { selectionOf } from '../objects/selection.ts'
 import type { ObjectSink, Source } from '../source.ts'
 
 export interface ApiSourceOptions {
-  /** clientConnection.kubeconfig and `--master`; with neither the service account of the pod counts. */
+  /** clientConnection.kubeconfig. With neither this nor `master` the service account of the pod is used. */
   readonly kubeconfig?: string
+  /** `--master`: URL of the API server, instead of the one in the kubeconfig. */
   readonly master?: string
-  /** Credentials from somewhere else (tests). */
+  /** Credentials that replace those of `kubeconfig` and `master`. */
   readonly access?: AccessProvider
   /** Name of the Node this proxy runs on, lower case. */
   readonly nodeName: string
   /** Version of this program, for the User-Agent; default 0.0.0. */
   readonly version?: string
-  /** Of clientConnection; default protobuf, with JSON where a server does not speak it. */
+  /** Of clientConnection; default protobuf, with JSON for servers without protobuf. */
   readonly contentType?: string
   readonly acceptContentTypes?: string
-  /** Hears of requests. */
+  /** Is notified of requests. */
   readonly observer?: RequestObserver | undefined
   readonly sink: ObjectSink
   readonly log: Log
@@ -34,7 +36,7 @@ export interface ApiSourceOptions {
 
 const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
 
-/** Starts listing and watching. Never fails: what goes wrong is logged and tried again. */
+/** Starts to list and watch. Never fails: errors are logged and retried. */
 export function openApiSource(options: ApiSourceOptions): Source {
   const { kubeconfig = '', master = '', nodeName, version = '0.0.0', sink, log, times = {} } = options
   const { contentType = '', acceptContentTypes = '', observer } = options
@@ -53,7 +55,7 @@ export function openApiSource(options: ApiSourceOptions): Source {
         random: Math.random,
         times,
         onFailure(error, retryMs, healthy) {
-          if (healthy) log.info('Watching again', { kind, reason: error.message, code: error.code, retryMs })
+          if (healthy) log.info('Restarting watch', { kind, reason: error.message, code: error.code, retryMs })
           else outage.failed(kind, error, retryMs)
         },
         onHealthy: () => outage.recovered(kind),
@@ -62,8 +64,64 @@ export function openApiSource(options: ApiSourceOptions): Source {
   for (const reflector of reflectors) reflector.start()
   return {
     async close() {
+      // In this order, because a reflector would report the end of the client as a broken connection.
       await Promise.all(reflectors.map((reflector) => reflector.close()))
       await client.close()
     },
+  }
+}
+
+/** Time between two log lines of one kind. */
+const REPEAT_MS = 60_000
+
+/** Kubernetes' own names, which people search for in the log. */
+const TYPES: Readonly<Record<ObjectKind, string>> = {
+  nodes: '*v1.Node',
+  services: '*v1.Service',
+  endpointslices: '*v1.EndpointSlice',
+}
+
+interface Failures {
+  readonly sinceMs: number
+  readonly warnedMs: number
+}
+
+/**
+ * Logs that the API server does not provide objects of a kind: at once, then once a minute for each kind, and when it does again.
+ * (kube-proxy logs nothing while connections are refused, and floods the log otherwise.)
+ */
+export class Outage {
+  readonly #log: Log
+  readonly #now: Clock
+  readonly #failures = new Map<ObjectKind, Failures>()
+
+  constructor(log: Log, now: Clock) {
+    this.#log = log
+    this.#now = now
+  }
+
+  /** A request for objects of this kind failed. */
+  failed(kind: ObjectKind, error: CodedError, retryMs: number): void {
+    const now = this.#now()
+    const { sinceMs, warnedMs } = this.#failures.get(kind) ?? { sinceMs: now, warnedMs: Number.NEGATIVE_INFINITY }
+    if (now - warnedMs < REPEAT_MS) return
+    this.#failures.set(kind, { sinceMs, warnedMs: now })
+    const type = TYPES[kind]
+    this.#log.error('Failed to watch', {
+      error: `failed to list ${type}: ${error.message}`,
+      type,
+      code: error.code,
+      forSeconds: Math.round((now - sinceMs) / 1000),
+      retryMs,
+    })
+  }
+
+  /** The server provides objects of this kind. */
+  recovered(kind: ObjectKind): void {
+    const failures = this.#failures.get(kind)
+    if (failures === undefined) return
+    this.#failures.delete(kind)
+    const afterSeconds = Math.round((this.#now() - failures.sinceMs) / 1000)
+    this.#log.info('Watch recovered', { type: TYPES[kind], afterSeconds })
   }
 }

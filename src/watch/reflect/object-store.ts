@@ -1,12 +1,12 @@
 /**
- * What a reflector has delivered: a version for each key, so that a relist arrives as the changes it amounts to.
- * What could break: nothing but keys and versions may be kept here; the objects themselves belong to the sink.
+ * Turns listed objects and watch events into changes for the sink. It remembers only the key and version of each object, so that
+ * a relist becomes the difference to the objects before; the objects themselves belong to the sink.
  */
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
 import type { Problem } from '../../values/errors.ts'
-import { createIntern } from '../objects/intern.ts'
-import { parseMetadata, type ResourceVersion, subjectOf } from '../objects/metadata.ts'
-import { parseObject, removal } from '../objects/object-parser.ts'
+import { ApiError, statusError } from '../api/api-error.ts'
+import { createIntern, isObject, type JsonObject, type ResourceVersion } from '../objects/findings.ts'
+import { INITIAL_EVENTS_END, parseMetadata, parseObject, removal, subjectOf } from '../objects/object-parser.ts'
 import type { ObjectSink } from '../source.ts'
 
 export class ObjectStore {
@@ -14,11 +14,11 @@ export class ObjectStore {
   readonly #sink: Pick<ObjectSink, 'problems'>
   readonly #intern = createIntern()
   readonly #versions = new Map<string, ResourceVersion>()
-  /** Known objects that are none we proxy; few. */
+  /** Keys of known objects that this proxy does not serve; few. */
   readonly #withoutValue = new Set<string>()
-  /** Known objects with problems; few. */
+  /** Keys of known objects with problems; few. */
   readonly #troubled = new Set<string>()
-  /** Keys of the list that is on; undefined outside of one. */
+  /** Keys in the list that is being read; undefined outside of a list. */
   #listed: Set<string> | undefined
 
   constructor(kind: ObjectKind, sink: Pick<ObjectSink, 'problems'>) {
@@ -26,21 +26,21 @@ export class ObjectStore {
     this.#sink = sink
   }
 
-  /** A list starts: what it does not bring is gone when it ends. A list that broke off is forgotten. */
+  /** Starts a list and discards one that is incomplete. */
   beginList(): void {
     this.#listed = new Set()
   }
 
-  /** The list is complete: removals of what it did not bring. */
+  /** Ends the list. Returns the removals of all known objects that it did not contain. */
   endList(): ObjectChange[] {
     const listed = this.#listed
     this.#listed = undefined
     if (listed === undefined || listed.size === this.#versions.size) return []
-    const gone = [...this.#versions.keys()].filter((key) => !listed.has(key))
-    return gone.map((key) => this.#forget(key)).filter((change) => change !== undefined)
+    const missing = [...this.#versions.keys()].filter((key) => !listed.has(key))
+    return missing.map((key) => this.#forget(key)).filter((change) => change !== undefined)
   }
 
-  /** An object as it is now: the change it means, undefined when it means none. */
+  /** Takes the present state of an object. Returns the change for the sink; undefined without one. */
   put(json: unknown): ObjectChange | undefined {
     const metadata = parseMetadata(this.#kind, json, this.#intern)
     if (metadata === undefined) return this.#nameless()
@@ -57,7 +57,7 @@ export class ObjectStore {
     return change.value !== undefined || wasProxied ? change : undefined
   }
 
-  /** An object is gone: the change it means, undefined when we never delivered it. */
+  /** Removes an object. Returns the change for the sink; undefined when the object was never delivered. */
   remove(json: unknown): ObjectChange | undefined {
     const metadata = parseMetadata(this.#kind, json, this.#intern)
     if (metadata === undefined) return this.#nameless()
@@ -84,4 +84,63 @@ export class ObjectStore {
     this.#sink.problems(subject, [problem])
     return undefined
   }
+}
+
+/** The result of some events of a watch. */
+export interface WatchOutcome {
+  readonly changes: readonly ObjectChange[]
+  /** resourceVersion of the last object or bookmark; '' for none. */
+  readonly version: string
+  /** The bookmark that ends a streaming list was among them. */
+  readonly complete: boolean
+  /** The error of an ERROR event or of an unknown one, which ends the watch. */
+  readonly failure: ApiError | undefined
+}
+
+/**
+ * Takes events (metav1 WatchEvent, in the form that their JSON has) into the store, in order. Events before an error still count,
+ * later ones do not. Never throws.
+ */
+export function applyEvents(events: readonly unknown[], store: ObjectStore): WatchOutcome {
+  const changes: ObjectChange[] = []
+  let version = ''
+  let complete = false
+  for (const event of events) {
+    const { type, object } = isObject(event) ? event : {}
+    let change: ObjectChange | undefined
+    switch (type) {
+      case 'ADDED':
+      case 'MODIFIED':
+        change = store.put(object)
+        break
+      case 'DELETED':
+        change = store.remove(object)
+        break
+      case 'BOOKMARK':
+        complete ||= endsInitialEvents(metadataOf(object))
+        break
+      case 'ERROR':
+        return { changes, version, complete, failure: statusError(object, { inStream: true }) }
+      default: {
+        const failure = new ApiError('api-bad-response', 'a watch event of unknown type')
+        return { changes, version, complete, failure }
+      }
+    }
+    if (change !== undefined) changes.push(change)
+    const { resourceVersion } = metadataOf(object)
+    if (typeof resourceVersion === 'string' && resourceVersion !== '') version = resourceVersion
+  }
+  return { changes, version, complete, failure: undefined }
+}
+
+const NO_METADATA: JsonObject = {}
+
+function metadataOf(object: unknown): JsonObject {
+  const metadata = isObject(object) ? object['metadata'] : undefined
+  return isObject(metadata) ? metadata : NO_METADATA
+}
+
+function endsInitialEvents(metadata: JsonObject): boolean {
+  const annotations = metadata['annotations']
+  return isObject(annotations) && annotations[INITIAL_EVENTS_END] === 'true'
 }

@@ -1,33 +1,31 @@
 /**
- * Keeps the sink up to date with one kind of objects: a streaming list that goes on as a watch (KEP-3157), or a paged list
- * and a watch where the server cannot stream.
- * What could break: the version to go on from (`#version`) must only move when everything before it has been delivered; and a
- * server that answers and fails at once must meet a growing pause, whatever it answers.
+ * Keeps the sink up to date with one kind of objects: a streaming list that continues as a watch (KEP-3157), or a paged list and
+ * a watch for servers that cannot stream. `#version`, from which the next watch continues, moves only when everything before it
+ * has been delivered. A server that answers and then fails at once gets requests at growing intervals.
  */
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
 import { CodedError } from '../../values/errors.ts'
-import type { ApiClient, ListPage } from '../api/api-client.ts'
+import type { ApiClient, ListPage, Query } from '../api/api-client.ts'
 import { ApiError } from '../api/api-error.ts'
 import { Backoff } from '../../values/backoff.ts'
-import { pageQuery, streamingListQuery, watchQuery, wholeListQuery } from './list-queries.ts'
-import { ObjectStore } from './object-store.ts'
+import { applyEvents, ObjectStore } from './object-store.ts'
 import type { Selection } from '../objects/selection.ts'
 import type { ObjectSink } from '../source.ts'
 import { WatchEnds } from './watch-end.ts'
-import { applyEvents } from './watch-events.ts'
 import type { Clock } from '../../values/clock.ts'
 
-/** How long things take; all in milliseconds, all with a default. Tests shorten them. */
+/** Time limits, all in milliseconds with a default. Tests shorten them. */
 export interface ReflectorTimes {
-  /** A watch that brings not even a bookmark for so long is dead. API servers send one a minute. Default 150,000. */
+  /** A watch without even a bookmark for so long is dead. API servers send one a minute. Default 150,000. */
   readonly inactivityMs?: number
-  /** The same while a streaming list is on: a server that ignores `sendInitialEvents` never ends it. Default 30,000. */
+  /** The same during a streaming list, which never ends on a server that ignores `sendInitialEvents`. Default 30,000. */
   readonly initialInactivityMs?: number
-  /** A watch that lived so long was healthy, whatever ended it. Default 30,000. */
+  /** A watch that lasted so long was healthy, however it ended. Default 30,000. */
   readonly healthyMs?: number
-  /** First and longest pause. Defaults 800 and 30,000. */
+  /** First wait after a failure. Default 800. */
   readonly backoffFirstMs?: number
+  /** Longest wait after a failure. Default 30,000. */
   readonly backoffMaxMs?: number
 }
 
@@ -40,19 +38,21 @@ export interface ReflectorOptions {
   /** A number from 0 to 1, 1 excluded. */
   readonly random: () => number
   readonly times?: ReflectorTimes
-  /** Waits before the next try, until aborted; never rejects. Tests have a clock of their own. */
+  /** Waits before the next request, until aborted; never rejects. Tests replace it. */
   readonly wait?: (milliseconds: number, signal: AbortSignal) => Promise<void>
-  /** A try failed; the next one follows in `retryMs`. `healthy`: a stream ended that had been well, nothing to worry about. */
+  /** A request failed; the next one follows in `retryMs`. `healthy`: a watch ended that had worked, which needs no attention. */
   readonly onFailure: (error: CodedError, retryMs: number, healthy: boolean) => void
-  /** The server answers: a list is complete or a watch goes on. */
+  /** The server answers: a list is complete or a watch has started. */
   readonly onHealthy: () => void
 }
 
-/** Objects delivered in one call where there are many. */
+/** Most objects of a list that are delivered in one call. */
 const SLICE_OBJECTS = 100
-/** Longest time with the event loop to ourselves. */
+/** Longest time without yielding to the event loop, in milliseconds. */
 const TURN_MS = 8
-/** Longest time that a server may ask to be left alone. */
+/** Objects per page of a list. */
+const PAGE_SIZE = 500
+/** Longest wait that a server may ask for. */
 const MAX_RETRY_AFTER_MS = 300_000
 
 export class Reflector {
@@ -63,16 +63,16 @@ export class Reflector {
   #running: Promise<void> | undefined
   readonly #times: Required<Pick<ReflectorTimes, 'inactivityMs' | 'initialInactivityMs'>>
   readonly #ends: WatchEnds
-  /** Where a watch goes on; '' when a list has to come first. */
+  /** The resourceVersion from which the next watch continues; '' when a list is needed first. */
   #version = ''
-  /** The next list is a paged one, because the server refused the last streaming list. */
+  /** The next list is paged, because the server refused the last streaming list. */
   #pagedNext = false
   #listed = false
-  /** The request that is on, or failed last, is a streaming list that is not complete. */
+  /** The current or last request is a streaming list that is not complete. */
   #streamingList = false
-  /** When the server let the present watch go on; undefined before it does. */
+  /** When the present watch started to deliver changes; undefined before that. */
   #aliveSinceMs: number | undefined
-  /** Where the present watch began. */
+  /** The resourceVersion at which the present watch started. */
   #versionBefore = ''
   #turnStartMs: number
 
@@ -95,13 +95,13 @@ export class Reflector {
     this.#turnStartMs = options.now()
   }
 
-  /** Begins with the first list. Called once. */
+  /** Starts the first list. Called once. */
   start(): void {
-    // Nobody catches what else than a failed request is thrown in there: it is a mistake of this program and ends it.
+    // Failed requests are handled inside. Any other error is a bug and ends the process as an unhandled rejection.
     this.#running = this.#run()
   }
 
-  /** Stops; no call to the sink comes after. */
+  /** Stops. The sink is not called afterwards. */
   async close(): Promise<void> {
     this.#abort.abort()
     await this.#running
@@ -126,7 +126,7 @@ export class Reflector {
     }
   }
 
-  /** One request, or a list of several pages; returns when the server ended a watch in order. */
+  /** Lists if necessary, and watches. Returns when the server ends the watch without an error. */
   async #once(): Promise<void> {
     if (this.#version !== '') return this.#stream(false)
     if (!this.#pagedNext) return this.#stream(true)
@@ -135,7 +135,7 @@ export class Reflector {
     return this.#stream(false)
   }
 
-  /** Waits as long as the end of the last request asks for: not at all after a watch that was well. */
+  /** Waits before the next request; not at all after a healthy watch. */
   async #pause(ended: CodedError | undefined): Promise<void> {
     const { client, onFailure } = this.#options
     const livedMs = this.#aliveSinceMs === undefined ? undefined : this.#livedMs()
@@ -145,16 +145,17 @@ export class Reflector {
     const api = ended instanceof ApiError ? ended : undefined
     if (api?.isExpired === true) this.#version = ''
     if (api?.status === 401) client.invalidateCredentials()
-    const asked = Math.min(api?.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS)
-    // A server that refuses streaming lists is asked the other way at once, but not again and again.
-    const otherWay = this.#streamingList && api !== undefined && refusesStreaming(api)
-    if (otherWay) this.#pagedNext = true
-    const waitMs = asked === 0 && (isWell || otherWay) ? 0 : Math.max(this.#backoff.next(), asked)
-    if (failure !== undefined) onFailure(failure, waitMs, isWell || otherWay)
-    if (waitMs > 0) await (this.#options.wait ?? rest)(waitMs, this.#abort.signal)
+    const requestedMs = Math.min(api?.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS)
+    // A server that refuses streaming lists gets a paged list at once. If that fails too, the wait is the usual one.
+    const isRefusal = this.#streamingList && api !== undefined && refusesStreaming(api)
+    if (isRefusal) this.#pagedNext = true
+    const isHealthy = isWell || isRefusal
+    const waitMs = requestedMs === 0 && isHealthy ? 0 : Math.max(this.#backoff.next(), requestedMs)
+    if (failure !== undefined) onFailure(failure, waitMs, isHealthy)
+    if (waitMs > 0) await (this.#options.wait ?? waitUntilAborted)(waitMs, this.#abort.signal)
   }
 
-  /** A watch from `#version`, or a streaming list that goes on as a watch. */
+  /** A watch from `#version`, or a streaming list that continues as a watch. */
   async #stream(initial: boolean): Promise<void> {
     const { client, selection, random } = this.#options
     const timeoutSeconds = 300 + Math.floor(random() * 301)
@@ -184,11 +185,11 @@ export class Reflector {
       throw error
     }
     if (this.#streamingList) throw new ApiError('api-reset', 'the stream ended before the list was complete')
-    // Not even a bookmark in minutes: so a server answers that knows only older versions (etcd restored from a backup).
+    // No bookmark in minutes: the server may know only older versions, for example after etcd was restored from a backup.
     if (silent && this.#livedMs() > this.#times.inactivityMs / 2) this.#version = ''
   }
 
-  /** A list in pages; the watch goes on from its version. */
+  /** A list in pages. Sets `#version` to that of the list. */
   async #listPages(): Promise<void> {
     const { client, selection } = this.#options
     this.#streamingList = false
@@ -200,9 +201,9 @@ export class Reflector {
         page = await client.list(selection.path, query, this.#abort.signal)
       } catch (error) {
         if (!(error instanceof ApiError) || !error.isExpired || query['continue'] === undefined) throw error
-        // The list took longer than the server remembers: once more in one piece, as client-go does.
+        // The continue token expired: request the whole list without pages, as client-go does.
         this.#store.beginList()
-        query = wholeListQuery(selection)
+        query = selectors(selection)
         continue
       }
       for (let start = 0; start < page.items.length; start += SLICE_OBJECTS) {
@@ -219,16 +220,16 @@ export class Reflector {
         return
       }
       if (page.continueToken === query['continue'])
-        throw new ApiError('api-bad-response', 'the list goes on with the page that it just gave')
+        throw new ApiError('api-bad-response', 'the continue token of a page is that of the page before')
       query = pageQuery(selection, page.continueToken)
     }
   }
 
-  /** Every object of the list is delivered: takes away what it did not bring. */
+  /** Called when all objects of a list are delivered: removes the objects that it did not contain. */
   async #finishList(): Promise<void> {
-    const gone = this.#store.endList()
-    for (let start = 0; start < gone.length; start += SLICE_OBJECTS) {
-      this.#deliver(gone.slice(start, start + SLICE_OBJECTS))
+    const removals = this.#store.endList()
+    for (let start = 0; start < removals.length; start += SLICE_OBJECTS) {
+      this.#deliver(removals.slice(start, start + SLICE_OBJECTS))
       await this.#turn()
     }
     if (!this.#listed && !this.#closed) {
@@ -252,34 +253,73 @@ export class Reflector {
     return this.#aliveSinceMs === undefined ? 0 : this.#options.now() - this.#aliveSinceMs
   }
 
-  /** Lets the event loop have its turn when we had ours for some milliseconds. */
+  /** Yields to the event loop after some milliseconds of work. */
   async #turn(): Promise<void> {
     if (this.#options.now() - this.#turnStartMs < TURN_MS) return
     await nextTurn()
     this.#turnStartMs = this.#options.now()
   }
 
-  /** Delivers the events of one piece of the stream. True when the bookmark that ends a streaming list was among them. */
+  /** Delivers the events of one chunk of the stream. True when the bookmark that ends a streaming list was among them. */
   #take(events: readonly unknown[]): boolean {
     const { changes, version, complete, failure } = applyEvents(events, this.#store)
     this.#deliver(changes)
-    // During a streaming list objects come in any order of versions; only its last bookmark counts.
+    // A streaming list sends objects in any order of versions, so only the version of its last bookmark counts.
     if (version !== '' && (!this.#streamingList || complete)) this.#version = version
     if (failure !== undefined) throw failure
     return complete
   }
 }
 
-async function rest(milliseconds: number, signal: AbortSignal): Promise<void> {
+async function waitUntilAborted(milliseconds: number, signal: AbortSignal): Promise<void> {
   await sleep(milliseconds, undefined, { signal }).catch(() => {})
 }
 
 /**
- * Whether a server that was asked for a streaming list cannot give one: it says so (400, 422; inside the stream when its etcd
- * is too old), or it knows nothing of them and never marks their end.
+ * Whether the failure of a streaming list means that the server cannot stream lists: it refuses with 400, 406 or 422, with an error
+ * inside the stream when its etcd is too old, or it ignores the parameter and never marks the end of the list.
  */
 function refusesStreaming(error: ApiError): boolean {
   if (error.code === 'api-silent') return true
   if (error.status === 400 || error.status === 406 || error.status === 422) return true
   return error.inStream && error.status >= 500
+}
+
+/**
+ * A streaming list that continues as a watch. The queries are those of kube-proxy 1.36, except that lists have no
+ * resourceVersion where kube-proxy asks for 0: a watch cache that is behind may answer 0 with older objects than we have, and
+ * older servers ignore `limit` with it.
+ */
+function streamingListQuery(selection: Selection, timeoutSeconds: number): Query {
+  return {
+    ...watchParameters(selection, timeoutSeconds),
+    sendInitialEvents: 'true',
+    resourceVersionMatch: 'NotOlderThan',
+  }
+}
+
+function watchQuery(selection: Selection, timeoutSeconds: number, resourceVersion: string): Query {
+  return { ...watchParameters(selection, timeoutSeconds), resourceVersion }
+}
+
+/** One page of a list; `continueToken` is '' for the first. */
+function pageQuery(selection: Selection, continueToken: string): Query {
+  const query = { ...selectors(selection), limit: String(PAGE_SIZE) }
+  return continueToken === '' ? query : { ...query, continue: continueToken }
+}
+
+function watchParameters(selection: Selection, timeoutSeconds: number): Query {
+  return {
+    ...selectors(selection),
+    watch: 'true',
+    allowWatchBookmarks: 'true',
+    timeoutSeconds: String(timeoutSeconds),
+  }
+}
+
+function selectors({ labelSelector, fieldSelector }: Selection): Query {
+  return {
+    ...(labelSelector === undefined ? {} : { labelSelector }),
+    ...(fieldSelector === undefined ? {} : { fieldSelector }),
+  }
 }

@@ -1,24 +1,24 @@
 /**
- * What the end of a watch means for the next one: at once, or after a pause, and whether anybody has to hear of it.
- * As in client-go, only a failure and a watch that ended at once without having brought anything ask for a pause: a load
- * balancer that closes idle connections would otherwise make changes arrive as late as the longest pause.
+ * Judges the end of a watch: whether the next one starts at once or after a wait, and whether the end is reported. As in client-go
+ * only a failure and a very short watch without events cause a wait. Otherwise a load balancer that closes idle connections would
+ * delay changes by up to the longest wait.
  */
 import type { CodedError } from '../../values/errors.ts'
 import { ApiError } from '../api/api-error.ts'
 
 export interface WatchEnd {
-  /** Undefined: the server ended the watch in order. */
+  /** Undefined when the server ended the watch without an error. */
   readonly failure: CodedError | undefined
-  /** Since the server let the watch go on, in milliseconds; undefined when it never did. */
+  /** How long the watch delivered changes, in milliseconds; undefined when it never did. */
   readonly livedMs: number | undefined
-  /** Its resourceVersion moved. */
+  /** Its resourceVersion changed. */
   readonly progressed: boolean
 }
 
 export interface Verdict {
-  /** The next watch may begin at once, and the next pause is the shortest. */
+  /** The next watch may start at once, and the backoff starts again with its first wait. */
   readonly isWell: boolean
-  /** Undefined: nothing that anybody has to hear of. */
+  /** The failure to report; undefined for none. */
   readonly failure: CodedError | undefined
 }
 
@@ -29,20 +29,20 @@ export class WatchEnds {
   readonly #healthyMs: number
   #earlyEnds = 0
 
-  /** `healthyMs`: a watch that lived so long was healthy, whatever ended it. */
+  /** @param healthyMs a watch that lasted so long was healthy, however it ended */
   constructor(healthyMs: number) {
     this.#healthyMs = healthyMs
   }
 
   /**
-   * Orderly ends before `healthyMs` are reported from the second one in a row on; those that need no pause at the second,
-   * the fourth, the eighth and so on, since something that closes idle connections goes on doing so.
+   * Ends without an error before `healthyMs` are reported from the second in a row. Those that cause no wait are reported at the
+   * second, fourth, eighth and so on, because a program that closes idle connections does so all the time.
    */
   judge({ failure, livedMs, progressed }: WatchEnd): Verdict {
     const isLong = (livedMs ?? 0) >= this.#healthyMs
     const hasLived = livedMs !== undefined && livedMs >= SHORT_MS
     if (failure !== undefined) {
-      // What closes idle connections often does it without an orderly end.
+      // A program that closes idle connections often resets them.
       const isCut = failure.code === 'api-reset' && hasLived
       return { isWell: isLong || isCut, failure }
     }

@@ -12,8 +12,7 @@ import {
 } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { test, type TestContext } from 'node:test'
-import { sharedLookup } from '../../../src/watch/api/host-lookup.ts'
-import { HttpPool, type HttpPoolOptions } from '../../../src/watch/api/http-pool.ts'
+import { HttpPool, type HttpPoolOptions, sharedLookup } from '../../../src/watch/api/http-pool.ts'
 import { issueCertificate, makeAuthority } from '../../api-server/certificate.ts'
 import { until } from '../../support/deadline.ts'
 

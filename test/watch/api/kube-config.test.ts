@@ -159,7 +159,7 @@ test('KubeAccess names file and field, and no secret', async (t) => {
     ],
     [kubeconfig({}, { tokenFile: 'no-such-token' }), /user "u": .*no-such-token/],
     [plugin({ args: ['-c', `echo ${secret}`] }), /user "u": exec: decoding stdout: .* is not valid JSON/],
-    [plugin({ args: ['-c', `echo '"${secret}"'`] }), /user "u": exec: decoding stdout: it is no ExecCredential/],
+    [plugin({ args: ['-c', `echo '"${secret}"'`] }), /user "u": exec: decoding stdout: it is not an ExecCredential/],
     [plugin({ args: ['-c', 'echo problem >&2; exit 3'] }), /executable \/bin\/sh failed with exit code 3: problem$/],
     [plugin({ command: 'no-such-plugin' }), /exec: executable no-such-plugin not found$/],
     [

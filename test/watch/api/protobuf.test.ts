@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { ProtobufReader } from '../../../src/watch/api/protobuf.ts'
-import { message, Span } from '../../../src/watch/api/protobuf-message.ts'
+import { message, ProtobufReader, Span } from '../../../src/watch/api/protobuf.ts'
 
 const INNER = message({ a: [1, 'int'], b: [2, 'text'] }, (v) => ({ a: v[0], b: v[1] }))
 const OUTER = message(

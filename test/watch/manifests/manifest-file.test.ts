@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { formatProblem } from '../../../src/values/errors.ts'
-import { createIntern } from '../../../src/watch/objects/intern.ts'
+import { createIntern } from '../../../src/watch/objects/findings.ts'
 import { parseManifestFile } from '../../../src/watch/manifests/manifest-file.ts'
 
 async function read(text: string): Promise<{ keys: string[]; problems: string[] }> {

@@ -1,9 +1,8 @@
 /** Parses objects for tests the way the sources do. */
 import type { EndpointSlice, Node, ObjectKind, Service } from '../../../src/service/objects.ts'
 import type { Problem } from '../../../src/values/errors.ts'
-import { createIntern } from '../../../src/watch/objects/intern.ts'
-import { parseMetadata } from '../../../src/watch/objects/metadata.ts'
-import { parseObject } from '../../../src/watch/objects/object-parser.ts'
+import { createIntern } from '../../../src/watch/objects/findings.ts'
+import { parseMetadata, parseObject } from '../../../src/watch/objects/object-parser.ts'
 
 const intern = createIntern()
 

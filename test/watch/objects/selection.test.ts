@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ObjectKind } from '../../../src/service/objects.ts'
-import { createIntern } from '../../../src/watch/objects/intern.ts'
-import { parseMetadata } from '../../../src/watch/objects/metadata.ts'
+import { createIntern } from '../../../src/watch/objects/findings.ts'
+import { parseMetadata } from '../../../src/watch/objects/object-parser.ts'
 import { isSelected, selectionOf } from '../../../src/watch/objects/selection.ts'
 import { ApiStore, type Json, selectorOf } from '../../api-server/store.ts'
 

@@ -1,14 +1,34 @@
-/** What TLS needs of a kubeconfig, checked before the first handshake, by the name of the field. */
+/**
+ * How a request reaches the API server: its URL, its headers and TLS material, and checks that name the kubeconfig field when
+ * that material is wrong, which OpenSSL does not.
+ */
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 
-/** PEM texts or bytes for TLS; what is absent is as Node has it by default. */
+/** What one request needs. */
+export interface Access {
+  /** URL of the API server, without a slash at the end. */
+  readonly server: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly tls: TlsMaterial
+  /** proxy-url of the cluster: http or https. */
+  readonly proxyUrl?: string
+}
+
+/** Where requests get their credentials from. */
+export interface AccessProvider {
+  access(): Promise<Access>
+  /** The API server refused the credentials: cached ones must not be used again. */
+  invalidate(): void
+}
+
+/** PEM texts or bytes for TLS. An absent field has Node's default. */
 export interface TlsMaterial {
   readonly ca?: string | Buffer
   readonly cert?: string | Buffer
   readonly key?: string | Buffer
   readonly servername?: string
-  /** Default true, whatever the environment says. */
+  /** Default true, even when NODE_TLS_REJECT_UNAUTHORIZED says otherwise. */
   readonly rejectUnauthorized?: boolean
 }
 
@@ -18,7 +38,7 @@ export function tlsFingerprint(tls: TlsMaterial): string {
   return JSON.stringify([ca?.toString(), cert?.toString(), key?.toString(), servername, rejectUnauthorized])
 }
 
-/** Finds out by name of the field what OpenSSL would only say at the first handshake. `wrong` throws. */
+/** Calls `wrong`, which throws, with the kubeconfig field that OpenSSL would refuse. */
 export function checkTls(tls: TlsMaterial, wrong: (field: string, reason: unknown) => never): void {
   const { ca, cert, key } = tls
   const check = (field: string, attempt: () => unknown): void => {
@@ -28,7 +48,7 @@ export function checkTls(tls: TlsMaterial, wrong: (field: string, reason: unknow
       wrong(field, error)
     }
   }
-  // An authority that is no certificate is ignored by a secure context without a word.
+  // A secure context silently ignores an authority that is not a certificate.
   if (ca !== undefined) check('certificate-authority', () => new X509Certificate(ca))
   if (cert !== undefined) check('client-certificate', () => createSecureContext({ cert }))
   if (key !== undefined) check('client-key', () => createSecureContext({ key }))

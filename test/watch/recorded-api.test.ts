@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import type { ObjectKind } from '../../../src/service/objects.ts'
-import { statusError } from '../../../src/watch/api/api-error.ts'
-import { LineSplitter } from '../../../src/watch/api/line-splitter.ts'
-import { ObjectStore } from '../../../src/watch/reflect/object-store.ts'
-import { recordingPath } from '../../support/recordings.ts'
-import { recordingSink } from '../recording-sink.ts'
+import type { ObjectKind } from '../../src/service/objects.ts'
+import { statusError } from '../../src/watch/api/api-error.ts'
+import { LineSplitter } from '../../src/watch/api/encodings.ts'
+import { ObjectStore } from '../../src/watch/reflect/object-store.ts'
+import { recordingPath } from '../support/recordings.ts'
+import { recordingSink } from './recording-sink.ts'
 
 function body(name: string): string {
   const text = readFileSync(recordingPath(`api/${name}.response`), 'utf8')

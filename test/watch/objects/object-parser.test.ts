@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ObjectKind } from '../../../src/service/objects.ts'
-import { isDnsLabel, isDnsSubdomain } from '../../../src/watch/objects/names.ts'
+import { isDnsLabel, isDnsSubdomain } from '../../../src/watch/objects/findings.ts'
 import { parse, parseServiceSpec, parseSliceFields } from './parse.ts'
 
 const LONG = 'a'.repeat(63)

@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { ExecLogin } from '../../../src/watch/api/exec-login.ts'
 import {
+  ExecLogin,
   type ExecPlugin,
   parseExecPlugin,
   type PluginCall,
@@ -124,7 +124,7 @@ test('ExecLogin says what is wrong with what a plugin gave, and repeats nothing 
       /^exec: executable login failed with exit code 1: no access$/,
     ],
     [{ exitCode: 0, output: 's3cret', errorText: '' }, /^exec: decoding stdout: .* is not valid JSON$/],
-    [answer({ token: 's3cret' }, { kind: 'Secret' }), /it is no ExecCredential/],
+    [answer({ token: 's3cret' }, { kind: 'Secret' }), /it is not an ExecCredential/],
     [
       answer({ token: 's3cret' }, { apiVersion: 'client.authentication.k8s.io/v1beta1' }),
       /configured to use API version .*v1, plugin returned version ".*v1beta1"$/,
