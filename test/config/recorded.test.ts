@@ -6,7 +6,7 @@ import { completeModes } from '../../src/config/complete.ts'
 import { checkConfiguration, decodeConfiguration } from '../../src/config/load.ts'
 import { toYaml } from '../../src/config/to-yaml.ts'
 import { toV1alpha1 } from '../../src/config/write.ts'
-import { readDeviations } from '../surfaces/deviations.ts'
+import { readSurfaceDeviations } from '../surfaces/surface-case.ts'
 import { recordingPath } from '../support/recordings.ts'
 
 const FOLDER = 'surfaces/config'
@@ -48,7 +48,7 @@ test('a configuration is refused, warned of and written as recorded', async (t) 
   )
   assert.ok(recorded.cases.length > 100)
   // What these do instead is for `npm run test:surfaces`.
-  const deviating = new Set(readDeviations().map((deviation) => deviation.case))
+  const deviating = new Set(readSurfaceDeviations().map((deviation) => deviation.case))
   for (const { group, name, config, error, warning, written } of recorded.cases)
     await t.test(`${group}: ${name}`, () => {
       const expected = {

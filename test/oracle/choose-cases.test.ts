@@ -5,8 +5,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { chooseCases } from './case-file.ts'
 import { recordingPath } from '../support/recordings.ts'
+import { chooseCases } from './case-file.ts'
 
 const COMMAND = join(import.meta.dirname, 'main.ts')
 const CASES = recordingPath('cases')

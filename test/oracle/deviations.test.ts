@@ -1,30 +1,12 @@
-/** The data file of deviations, and the verdict on one file of one step. */
+/** The list of the oracle's deviations, and docs/deviations.md, whose rows it cites. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { type Deviation, judge, parseDeviations, readDeviations } from './deviations.ts'
 import { recordingPath } from '../support/recordings.ts'
+import { parseStateDeviations, readStateDeviations } from './deviations.ts'
 
-const WEIGHT: Deviation = { case: 'x', steps: [1], file: 'ipvs.txt', number: 16, instead: '@ 1\n-w 0\n+w 1\n' }
-
-describe('judge', () => {
-  it('takes what is equal', () => assert.deepEqual(judge('w 0\n', 'w 0\n', undefined), { kind: 'equal' }))
-
-  it('shows a difference that is not listed', () =>
-    assert.deepEqual(judge('w 0\n', 'w 1\n', undefined), { kind: 'differs', text: '@ 1\n-w 0\n+w 1\n' }))
-
-  it('takes a deviation that shows exactly', () =>
-    assert.deepEqual(judge('w 0\n', 'w 1\n', WEIGHT), { kind: 'deviates', number: 16 }))
-
-  it('refuses another difference than the listed one', () =>
-    assert.equal(judge('w 0\n', 'w 2\n', WEIGHT).kind, 'differs'))
-
-  it('refuses a listed deviation that does not show', () =>
-    assert.equal(judge('w 0\n', 'w 0\n', WEIGHT).kind, 'differs'))
-})
-
-describe('parseDeviations', () => {
+describe('parseStateDeviations', () => {
   for (const [what, text] of [
     ['no list', 'case: x'],
     ['a file that is none', '- {case: x, steps: [1], file: other.txt, number: 1, instead: "@ 1"}'],
@@ -32,7 +14,7 @@ describe('parseDeviations', () => {
     ['no difference', '- {case: x, steps: [1], file: ipvs.txt, number: 1, instead: ""}'],
     ['no number', '- {case: x, steps: [1], file: ipvs.txt, instead: "@ 1"}'],
   ] as const)
-    it(`refuses ${what}`, () => assert.throws(() => parseDeviations(text)))
+    it(`refuses ${what}`, () => assert.throws(() => parseStateDeviations(text)))
 })
 
 /** The rows of docs/deviations.md: their numbers, and what kube-ipvs does. */
@@ -61,14 +43,14 @@ describe('docs/deviations.md', () => {
 
 describe('deviations.yaml', () => {
   it('names each file of a step once', () => {
-    const keys = readDeviations().flatMap(({ case: name, mode = 'ipvs', steps, file }) =>
+    const keys = readStateDeviations().flatMap(({ case: name, mode = 'ipvs', steps, file }) =>
       steps.map((step) => `${name}/${mode}/${step}/${file}`),
     )
     assert.deepEqual(keys, [...new Set(keys)])
   })
 
   it('names steps that were recorded', () => {
-    for (const { case: name, mode = 'ipvs', steps } of readDeviations()) {
+    for (const { case: name, mode = 'ipvs', steps } of readStateDeviations()) {
       // What is as without Services is left out in iptables mode, a whole step where nothing is left.
       const folders = ['ipvs', mode].map((one) => recordingPath(`cases/${name}/recorded/${one}`))
       for (const step of steps)
@@ -81,6 +63,6 @@ describe('deviations.yaml', () => {
 
   it('cites rows of docs/deviations.md where kube-ipvs differs', () => {
     const differs = new Set(rows.flatMap(({ numbers, ours }) => (ours.startsWith('differs: ') ? numbers : [])))
-    for (const { case: name, number } of readDeviations()) assert.ok(differs.has(number), `${name}: ${number}`)
+    for (const { case: name, number } of readStateDeviations()) assert.ok(differs.has(number), `${name}: ${number}`)
   })
 })

@@ -1,10 +1,9 @@
 /** What goes in: the merged configuration, and the objects of one step after the other. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Lists } from './case-file.ts'
-import { merge } from './merge.ts'
-import { ServedObjects } from './objects.ts'
 import { ApiStore, type Json } from '../api-server/store.ts'
+import type { Lists } from './case-file.ts'
+import { merge, ServedObjects } from './feeding.ts'
 
 describe('merge', () => {
   for (const [over, result] of [

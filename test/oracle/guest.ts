@@ -4,7 +4,7 @@
  */
 import { availableParallelism } from 'node:os'
 import { type CaseFile, readCase } from './case-file.ts'
-import { readDeviations } from './deviations.ts'
+import { readStateDeviations } from './deviations.ts'
 import type { Mode, StateFile } from './files.ts'
 import type { CaseResult } from './result.ts'
 import type { CaseTask } from './run-case.ts'
@@ -39,7 +39,7 @@ const tasks = task.names.map((name): CaseTask => {
   const ground = task.ownKernel && needsOwnKernel(name, readCase(task.cases, name)) ? 'kernel' : 'fresh'
   return { name, mode: task.mode, ground }
 })
-const setting = { ...task, deviations: readDeviations().filter(({ mode = 'ipvs' }) => mode === task.mode) }
+const setting = { ...task, deviations: readStateDeviations().filter(({ mode = 'ipvs' }) => mode === task.mode) }
 const ended = (result: CaseResult): void => void process.stdout.write(`${JSON.stringify(result)}\n`)
 const { signal } = stopped
 const [kernel, fresh] = (['kernel', 'fresh'] as const).map((ground) => tasks.filter((one) => one.ground === ground))

@@ -4,15 +4,16 @@
  */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { recordingPath } from '../support/recordings.ts'
+import { parseArgs } from 'node:util'
 import { bundle } from '../../dev/bundle.ts'
 import { CHOICE_VARIABLE, chosenKernel, describeKernel, type KernelChoice } from '../../dev/kernel/choice.ts'
 import { runInKernel } from '../../dev/kernel/run.ts'
-import { chooseCases } from './case-file.ts'
-import type { GuestTask } from './guest.ts'
-import { type OracleOptions, parseOracleOptions } from './options.ts'
-import { type CaseResult, formatCase } from './result.ts'
 import { endWithParent } from '../../dev/parent.ts'
+import { recordingPath } from '../support/recordings.ts'
+import { chooseCases } from './case-file.ts'
+import { COMPARED, isStateFile, type Mode, MODES, STATE_FILES, type StateFile } from './files.ts'
+import type { GuestTask } from './guest.ts'
+import { type CaseResult, formatCase } from './result.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const DEFAULT_CASES = recordingPath('cases')
@@ -46,6 +47,54 @@ async function main(args: readonly string[]): Promise<number> {
   print(`${expected.length} cases in ${((performance.now() - startedMs) / 1000).toFixed(0)} s`)
   print(`${passed} passed, ${failed} failed`)
   return failed === 0 && passed > 0 ? 0 : 1
+}
+
+interface OracleOptions {
+  /** Folder of cases; absent: the project's. */
+  readonly cases?: string
+  /** Which files are compared; default COMPARED. */
+  readonly compared: readonly StateFile[]
+  /** Whose recordings are run. Default ipvs. */
+  readonly mode: Mode
+  /** What we left is written here. */
+  readonly output?: string
+  /** The program's log of a case that failed is shown. */
+  readonly verbose: boolean
+  /** Cases whose name contains one of these; none: all. `!TEXT`: without those whose name contains TEXT. */
+  readonly patterns: readonly string[]
+}
+
+const USAGE = `npm run test:oracle [-- [--cases DIR] [--mode ipvs|iptables] [--compare FILE,...] [--output DIR] [--verbose] [[!]PATTERN...]]`
+
+function parseOracleOptions(args: readonly string[]): OracleOptions | { readonly error: string } {
+  try {
+    const { values, positionals } = parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: {
+        cases: { type: 'string' },
+        compare: { type: 'string', default: COMPARED.join() },
+        mode: { type: 'string', default: 'ipvs' },
+        output: { type: 'string' },
+        verbose: { type: 'boolean', default: false },
+      },
+    })
+    const { cases, output, verbose } = values
+    const mode = MODES.find((one) => one === values.mode)
+    if (mode === undefined) return { error: `--mode takes one of ${MODES.join()}` }
+    const compared = values.compare.split(',')
+    if (!compared.every(isStateFile)) return { error: `--compare takes some of ${STATE_FILES.join()}` }
+    return {
+      ...(cases === undefined ? {} : { cases }),
+      ...(output === undefined ? {} : { output }),
+      compared,
+      mode,
+      verbose,
+      patterns: positionals,
+    }
+  } catch (error) {
+    return { error: `${error instanceof Error ? error.message : String(error)}\n${USAGE}` }
+  }
 }
 
 function fail(message: string, code: number): number {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { describe, it } from 'node:test'
+import { recordingPath } from '../support/recordings.ts'
 import { isStateFile, type StateFile } from './files.ts'
 import {
   normaliseAddresses,
@@ -15,7 +16,6 @@ import {
   normaliseRules,
   withoutKernelWide,
 } from './normalise.ts'
-import { recordingPath } from '../support/recordings.ts'
 
 describe('normaliseIpvs', () => {
   it('sorts virtual servers as text and keeps their real servers, sorted, behind them', () => {

@@ -2,6 +2,7 @@
  * What came of one case, and the lines that tell it.
  * What could break: it crosses from the guest as one line of JSON, so it holds plain values only.
  */
+import { indented } from '../support/deviations.ts'
 
 export interface CaseResult {
   readonly name: string
@@ -22,8 +23,6 @@ export interface CaseFailure {
   readonly text: string
 }
 
-const MOST_LINES = 60
-
 /** One line for a case; for one that failed its differences follow, and with `verbose` the program's log. */
 export function formatCase(result: CaseResult, verbose: boolean): string[] {
   const { name, mode, steps, durationMs, deviations, failures, log } = result
@@ -37,10 +36,4 @@ export function formatCase(result: CaseResult, verbose: boolean): string[] {
   const details = failures.flatMap(({ where, text }) => [`  ${where}`, ...indented(text)])
   const logged = verbose && failures.length > 0 ? ['  the end of its log', ...indented(log.join('\n'))] : []
   return [line, ...details, ...logged]
-}
-
-function indented(text: string): string[] {
-  const lines = text.trimEnd().split('\n')
-  const more = lines.length > MOST_LINES ? [`    and ${lines.length - MOST_LINES} more lines`] : []
-  return [...lines.slice(0, MOST_LINES).map((line) => `    ${line}`), ...more]
 }

@@ -3,19 +3,19 @@
  * What could break: a step whose recorded state is that of the step before looks done before the program has seen it; so
  * a state counts only when it has held for a while, longer where only an audit would change it.
  */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { execFile } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ApiServer } from '../api-server/server.ts'
 import { asObject, type Json } from '../api-server/store.ts'
+import { differenceOf, judge, type Verdict } from '../support/deviations.ts'
 import { type CaseFile, readCase, Recording, type Step } from './case-file.ts'
-import { type Deviation, judge } from './deviations.ts'
+import type { StateDeviation } from './deviations.ts'
+import { baseConfiguration, merge, ServedObjects } from './feeding.ts'
 import type { Mode, State, StateFile } from './files.ts'
-import { baseConfiguration, merge } from './merge.ts'
 import { type Ground, makeNode } from './node.ts'
-import { ServedObjects } from './objects.ts'
 import { Program } from './program.ts'
 import type { CaseFailure, CaseResult } from './result.ts'
 import { comparable, takeState } from './state.ts'
@@ -42,7 +42,7 @@ export interface CaseSetting {
   readonly defaultCases: string
   /** The bundle. */
   readonly entry: string
-  readonly deviations: readonly Deviation[]
+  readonly deviations: readonly StateDeviation[]
   readonly compared: readonly StateFile[]
   /** What we left is written here, as recorded/MODE/N/FILE under the case's name. */
   readonly output?: string
@@ -154,9 +154,11 @@ class CaseRun {
     rmSync(this.#folder, { recursive: true, force: true })
   }
 
-  #deviation(number: number, file: StateFile): Deviation | undefined {
+  #judge(step: number, file: StateFile, wanted: State, left: State): Verdict<StateDeviation> {
     const { name } = this.#task
-    return this.#setting.deviations.find((one) => one.case === name && one.file === file && one.steps.includes(number))
+    const { deviations } = this.#setting
+    const deviation = deviations.find((one) => one.case === name && one.file === file && one.steps.includes(step))
+    return judge(differenceOf(wanted[file] ?? '', left[file] ?? ''), deviation)
   }
 
   #wanted(number: number): State {
@@ -170,9 +172,7 @@ class CaseRun {
   }
 
   #accepts(step: number, wanted: State, left: State): boolean {
-    return this.#compared.every(
-      (file) => judge(wanted[file] ?? '', left[file] ?? '', this.#deviation(step, file)).kind !== 'differs',
-    )
+    return this.#compared.every((file) => this.#judge(step, file, wanted, left).kind !== 'differs')
   }
 
   /** The state once it is as wanted and holds, or whatever is there when it has taken too long. */
@@ -196,8 +196,8 @@ class CaseRun {
     const failed: CaseFailure[] = []
     const deviated: number[] = []
     for (const file of this.#compared) {
-      const verdict = judge(wanted[file] ?? '', left[file] ?? '', this.#deviation(number, file))
-      if (verdict.kind === 'deviates') deviated.push(verdict.number)
+      const verdict = this.#judge(number, file, wanted, left)
+      if (verdict.kind === 'deviates') deviated.push(verdict.deviation.number)
       if (verdict.kind === 'differs') failed.push({ where: `step ${number} ${file}`, text: verdict.text })
     }
     if (failed.length > 0 && notes !== '')

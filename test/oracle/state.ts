@@ -6,7 +6,8 @@ import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { get } from 'node:http'
 import { promisify } from 'node:util'
-import { counterNames } from './counters.ts'
+import { openNetfilter } from '../../native/open.ts'
+import { readCounters } from '../../src/modes/iptables/counters.ts'
 import type { State, StateFile } from './files.ts'
 import {
   type Answer,
@@ -129,4 +130,15 @@ function ask(listen: string, url: string): Promise<Answer> {
       })
     }).on('error', failed)
   })
+}
+
+/** One name a line, sorted. */
+export async function counterNames(): Promise<string> {
+  const netlink = openNetfilter()
+  try {
+    const names = [...(await readCounters(netlink)).keys()].sort()
+    return names.map((name) => `${name}\n`).join('')
+  } finally {
+    netlink.close()
+  }
 }

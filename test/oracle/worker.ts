@@ -3,8 +3,8 @@
  * The argument is the setting as JSON.
  * What could break: stdout carries nothing else; a case that kills this process is counted by who started it.
  */
-import { createInterface } from 'node:readline'
 import { writeFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
 import { type CaseSetting, type CaseTask, runCase } from './run-case.ts'
 
 const setting = JSON.parse(process.argv[2] ?? '') as CaseSetting // written by guest.ts

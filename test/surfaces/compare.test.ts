@@ -1,8 +1,9 @@
 /** The runner of recorded surfaces: what it compares, what it leaves out, and its list of deviations. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { judge } from '../support/deviations.ts'
 import { mismatches, type Recorded } from './compare.ts'
-import { judge, readDeviations } from './deviations.ts'
+import { joined, readSurfaceDeviations } from './surface-case.ts'
 
 const RECORDED: Recorded = { exit: 0, stdout: '', stderr: '', written: null }
 const OURS = { exit: 0, stdout: '', stderr: '', written: undefined }
@@ -47,18 +48,18 @@ test('mismatches finds every other difference', () => {
   assert.equal(mismatches({ ...RECORDED, stdout: 'a\n' }, { ...OURS, stdout: 'b\n' }).length, 1)
 })
 
-test('judge accepts a listed difference as it is listed, and nothing else', () => {
+test('joined makes of all mismatches one text that deviations.yaml can hold', () => {
   const deviation = { case: 'c', reason: 'r', instead: 'exit code 0, not 1\nstderr:\n@ 1\n+x\n' }
   const found = ['exit code 0, not 1', 'stderr:\n@ 1\n+x\n']
-  assert.deepEqual(judge(found, deviation), [])
-  assert.deepEqual(judge([], undefined), [])
-  assert.deepEqual(judge(found, undefined), found)
-  assert.equal(judge([], deviation).at(-1), 'nothing differs')
-  assert.ok(judge([...found, 'more'], deviation).includes('more'))
+  assert.equal(judge(joined(found), deviation).kind, 'deviates')
+  assert.equal(judge(joined([]), undefined).kind, 'equal')
+  assert.deepEqual(judge(joined(found), undefined), { kind: 'differs', text: deviation.instead })
+  assert.equal(judge(joined([]), deviation).kind, 'differs')
+  assert.equal(judge(joined([...found, 'more']), deviation).kind, 'differs')
 })
 
 test('deviations.yaml names each case once, with a reason', () => {
-  const cases = readDeviations().map((deviation) => deviation.case)
+  const cases = readSurfaceDeviations().map((deviation) => deviation.case)
   assert.ok(cases.length > 0)
   assert.equal(new Set(cases).size, cases.length)
 })

@@ -4,8 +4,8 @@
  * program; the usage text, which is `<usage>`; and FLAG lines of flags that kube-proxy does not have.
  * What could break: what is normalised away is not compared, so keep it at that.
  */
-import { FLAGS, type Flag } from '../../src/cli/flags.ts'
-import { differenceOf } from '../oracle/difference.ts'
+import { type Flag, FLAGS } from '../../src/cli/flags.ts'
+import { differenceOf } from '../support/deviations.ts'
 import type { Outcome } from './program.ts'
 
 export interface Recorded {

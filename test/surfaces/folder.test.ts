@@ -5,8 +5,8 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
-import { readSurfaces } from './folder.ts'
 import { recordingPath } from '../support/recordings.ts'
+import { readSurfaces } from './folder.ts'
 
 const SURFACES = recordingPath('surfaces')
 const COMMAND = join(import.meta.dirname, 'main.ts')

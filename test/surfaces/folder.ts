@@ -1,15 +1,13 @@
-/** A folder of recorded surfaces: the cases in it, and what it does not hold of what this program can replay. */
+/** A folder of recorded surfaces: the cases in it, and the recordings that the suite can replay but the folder does not have. */
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { COMMAND_LINES } from './command-lines.ts'
 import { CONFIGURATIONS } from './configurations.ts'
-import { FLAG_NAMES } from './flag-names.ts'
 import { HTTP } from './http.ts'
 import { METRICS } from './metrics.ts'
-import { STARTS } from './starts.ts'
 import type { Recordings, SurfaceCase } from './surface-case.ts'
 
-const ALL: readonly Recordings[] = [...COMMAND_LINES, ...CONFIGURATIONS, ...FLAG_NAMES, ...HTTP, ...METRICS, ...STARTS]
+const ALL: readonly Recordings[] = [...COMMAND_LINES, ...CONFIGURATIONS, ...HTTP, ...METRICS]
 
 export interface SurfacesFolder {
   readonly cases: readonly SurfaceCase[]

@@ -7,16 +7,15 @@ import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { recordingPath } from '../support/recordings.ts'
 import { endWithParent } from '../../dev/parent.ts'
-import { judge, readDeviations } from './deviations.ts'
+import { indented, judge } from '../support/deviations.ts'
+import { recordingPath } from '../support/recordings.ts'
 import { readSurfaces } from './folder.ts'
-import type { SurfaceCase } from './surface-case.ts'
+import { joined, readSurfaceDeviations, type SurfaceCase } from './surface-case.ts'
 
 const DEFAULT_CASES = recordingPath('surfaces')
 const USAGE = 'npm run test:surfaces [-- [--cases DIR] [--verbose] [PATTERN...]]'
 const HINT = 'Name a folder such as test/recordings/surfaces with --cases DIR.'
-const MOST_LINES = 40
 
 const print = (line: string): boolean => process.stdout.write(`${line}\n`)
 
@@ -33,7 +32,7 @@ async function main(args: readonly string[]): Promise<number> {
   const stopped = new AbortController()
   endWithParent(stopped)
   stopped.signal.addEventListener('abort', () => process.exit(1))
-  const deviations = new Map(readDeviations().map((deviation) => [deviation.case, deviation]))
+  const deviations = new Map(readSurfaceDeviations().map((deviation) => [deviation.case, deviation]))
   print(`Recordings of ${directory}`)
   for (const path of missing) print(`The folder holds no cases of ${path}`)
   const startedMs = performance.now()
@@ -41,12 +40,12 @@ async function main(args: readonly string[]): Promise<number> {
   const counts = { passed: 0, failed: 0, deviating: 0 }
   const work = async (): Promise<void> => {
     for (const one of queue) {
-      const deviation = deviations.get(one.name)
-      const found = judge(await outcomeOf(one), deviation)
-      counts[found.length === 0 ? 'passed' : 'failed']++
-      if (found.length === 0 && deviation !== undefined) counts.deviating++
-      if (found.length > 0) print([`FAIL ${one.name}`, ...found.flatMap(indented)].join('\n'))
-      else if (verbose) print(`ok   ${one.name}${deviation === undefined ? '' : `  deviates: ${deviation.reason}`}`)
+      const verdict = judge(joined(await outcomeOf(one)), deviations.get(one.name))
+      counts[verdict.kind === 'differs' ? 'failed' : 'passed']++
+      if (verdict.kind === 'deviates') counts.deviating++
+      if (verdict.kind === 'differs') print([`FAIL ${one.name}`, ...indented(verdict.text)].join('\n'))
+      else if (verbose)
+        print(`ok   ${one.name}${verdict.kind === 'deviates' ? `  deviates: ${verdict.deviation.reason}` : ''}`)
     }
   }
   await Promise.all(Array.from({ length: availableParallelism() + 1 }, work))
@@ -82,12 +81,6 @@ async function outcomeOf(one: SurfaceCase): Promise<readonly string[]> {
   } catch (error) {
     return [`it was not run to its end: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`]
   }
-}
-
-function indented(text: string): string[] {
-  const lines = text.trimEnd().split('\n')
-  const more = lines.length > MOST_LINES ? [`    and ${lines.length - MOST_LINES} more lines`] : []
-  return [...lines.slice(0, MOST_LINES).map((line) => `    ${line}`), ...more]
 }
 
 process.exit(await main(process.argv.slice(2)).catch((error: Error) => fail(error.message, 1)))

@@ -7,7 +7,7 @@ import { goNumber, type MetricFamily } from '../../src/metrics/page.ts'
 import { PROXY_IPTABLES } from '../../src/metrics/proxy-page.ts'
 import { metricsText, slisText } from '../../src/metrics/scrape.ts'
 import { everythingCounted } from '../support/counted.ts'
-import { bucketsOf, labelsOf, parseMetrics, type ParsedFamily } from '../support/metrics-text.ts'
+import { bucketsOf, labelsOf, type ParsedFamily, parseMetrics } from '../support/metrics-text.ts'
 import type { Recordings, SurfaceCase } from './surface-case.ts'
 
 interface Recorded {

@@ -1,10 +1,39 @@
 /**
- * The recorded objects of a step put into the tests' API server: only what changed since the step before.
- * What could break: an object that was deleted and made again has another uid, and must be seen to go.
+ * What a case feeds the program: its configuration, laid over the base configuration as the recorder did it, and the objects of a
+ * step, of which only what changed since the step before is put into the API server.
  */
 import type { ObjectKind } from '../../src/service/objects.ts'
 import { type ApiStore, asObject, type Json, KIND_NAME } from '../api-server/store.ts'
 import type { Lists, Step } from './case-file.ts'
+import type { Mode } from './files.ts'
+
+/** Shorter than the recorder's 5 s: what is found only by looking is put right sooner. */
+const SYNC_PERIOD = '1s'
+
+export function baseConfiguration(mode: Mode, kubeconfig: string): Json {
+  return {
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode,
+    clusterCIDR: '10.244.0.0/16,fd00:10:244::/56',
+    hostnameOverride: 'node0',
+    metricsBindAddress: '0.0.0.0:10249',
+    ipvs: { minSyncPeriod: '0s', syncPeriod: SYNC_PERIOD },
+    iptables: { minSyncPeriod: '0s', syncPeriod: SYNC_PERIOD },
+    clientConnection: { kubeconfig },
+  }
+}
+
+export function merge(base: Json, over: Json | undefined): Json {
+  const merged: Record<string, unknown> = { ...base }
+  for (const [name, value] of Object.entries(over ?? {})) {
+    if (value === null) delete merged[name]
+    else if (typeof value === 'object' && !Array.isArray(value))
+      merged[name] = merge(asObject(merged[name]), asObject(value))
+    else merged[name] = value
+  }
+  return merged
+}
 
 const LIST_OF: Readonly<Record<ObjectKind, keyof Lists>> = {
   nodes: 'nodes',
