@@ -6,7 +6,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ApiServer } from './api-server.ts'
+import { ApiServerProcess } from './api-server-process.ts'
 import { IptablesTable } from './iptables-table.ts'
 import { IpvsTable } from './ipvs-table.ts'
 import { MeasuredProgram } from './measured-program.ts'
@@ -40,7 +40,7 @@ async function main(task: GuestTask): Promise<void> {
   const { services, endpoints } = task
   const folder = mkdtempSync('/run/kube-ipvs-bench-')
   execFileSync('sh', ['-ec', ADD_ADDRESS])
-  const api = await ApiServer.start(services, endpoints, NODE_NAME)
+  const api = await ApiServerProcess.start(services, endpoints, NODE_NAME)
   const table = new TableView(task.mode === 'ipvs' ? await IpvsTable.open() : new IptablesTable())
   try {
     const command = commandOf(task, writeConfiguration(folder, task.mode, api.url))

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/modes/bench-probe.ts'
-import type { ApiServer } from './api-server.ts'
+import type { ApiServerProcess } from './api-server-process.ts'
 import { monotonicMs } from './clock.ts'
 import type { MeasuredProgram } from './measured-program.ts'
 import type { GuestWork } from './guest.ts'
@@ -18,7 +18,7 @@ import type { TableView } from './table-view.ts'
 export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'> {
   readonly services: number
   readonly work: GuestWork
-  readonly api: ApiServer
+  readonly api: ApiServerProcess
   readonly table: TableView
   readonly start: (stopped: boolean) => MeasuredProgram
   readonly say: (text: string) => void
@@ -133,11 +133,11 @@ interface Reading {
   readonly apiCpuMs: number
 }
 
-async function readOutside(api: ApiServer): Promise<Pick<Reading, 'processNumber' | 'apiBytes' | 'apiCpuMs'>> {
+async function readOutside(api: ApiServerProcess): Promise<Pick<Reading, 'processNumber' | 'apiBytes' | 'apiCpuMs'>> {
   return { processNumber: processNumber(), apiBytes: await api.bytesSent(), apiCpuMs: api.cpuMs() }
 }
 
-async function read(program: MeasuredProgram, api: ApiServer): Promise<Reading> {
+async function read(program: MeasuredProgram, api: ApiServerProcess): Promise<Reading> {
   // Two signals: the first starts to watch the event loop, the second stops that again.
   await program.probe()
   const probe = await program.probe()

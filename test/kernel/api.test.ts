@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { makeNode } from '../api-server/generate.ts'
-import { ApiServer } from '../api-server/server.ts'
-import { JSON_WIRE, PROTOBUF_WIRE } from '../api-server/wire.ts'
+import { makeNode } from '../../dev/api-server/generate.ts'
+import { ApiServer } from '../../dev/api-server/server.ts'
+import { JSON_WIRE, PROTOBUF_WIRE } from '../../dev/api-server/wire.ts'
 import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
 import { eventually, until } from '../support/deadline.ts'
 

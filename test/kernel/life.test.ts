@@ -1,10 +1,10 @@
 /** Starts, ends and log lines of the whole daemon: what operators and their tools see of it. */
 import assert from 'node:assert/strict'
-import { createServer } from 'node:net'
 import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { makeNode } from '../api-server/generate.ts'
-import { ApiServer } from '../api-server/server.ts'
+import { makeNode } from '../../dev/api-server/generate.ts'
+import { ApiServer } from '../../dev/api-server/server.ts'
 import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
 import { deadline, eventually } from '../support/deadline.ts'
 

@@ -6,7 +6,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import type { Json } from '../api-server/store.ts'
+import type { Json } from '../../dev/api-server/store.ts'
 import { type Mode, type State, STATE_FILES, type StateFile } from './files.ts'
 import { normaliseRecorded } from './normalise.ts'
 

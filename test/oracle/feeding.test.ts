@@ -1,7 +1,7 @@
 /** What goes in: the merged configuration, and the objects of one step after the other. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { ApiStore, type Json } from '../api-server/store.ts'
+import { ApiStore, type Json } from '../../dev/api-server/store.ts'
 import type { Lists } from './case-file.ts'
 import { merge, ServedObjects } from './feeding.ts'
 

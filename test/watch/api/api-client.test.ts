@@ -1,11 +1,11 @@
 /** Which encoding is asked for and which one comes, over real HTTP. */
 import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
+import { makeService } from '../../../dev/api-server/generate.ts'
+import { ApiServer, statusJson } from '../../../dev/api-server/server.ts'
+import { JSON_WIRE, PROTOBUF_WIRE } from '../../../dev/api-server/wire.ts'
 import { ApiClient, type ApiClientOptions } from '../../../src/watch/api/api-client.ts'
 import { encodingOf } from '../../../src/watch/api/encodings.ts'
-import { makeService } from '../../api-server/generate.ts'
-import { ApiServer, statusJson } from '../../api-server/server.ts'
-import { JSON_WIRE, PROTOBUF_WIRE } from '../../api-server/wire.ts'
 import { parse } from '../objects/parse.ts'
 
 const PATH = '/api/v1/services'

@@ -13,7 +13,7 @@ import {
 import type { Duplex } from 'node:stream'
 import { test, type TestContext } from 'node:test'
 import { HttpPool, type HttpPoolOptions, sharedLookup } from '../../../src/watch/api/http-pool.ts'
-import { issueCertificate, makeAuthority } from '../../api-server/certificate.ts'
+import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
 import { until } from '../../support/deadline.ts'
 
 const NEVER = new AbortController().signal

@@ -3,10 +3,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { CodedError } from '../../../src/values/errors.ts'
 import { execPluginRunner } from '../../../src/daemon/sources.ts'
+import { CodedError } from '../../../src/values/errors.ts'
 import { KubeAccess } from '../../../src/watch/api/kube-config.ts'
-import { issueCertificate, makeAuthority } from '../../api-server/certificate.ts'
+import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
 
 async function folder(t: TestContext): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'kube-ipvs-kubeconfig-'))

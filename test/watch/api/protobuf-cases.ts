@@ -4,11 +4,11 @@
  * serializer/protobuf): a line is `json`, `event` if it is a frame of a watch, and `base64` of the bytes.
  */
 import { readFileSync } from 'node:fs'
+import { encodeEnvelope, encodeEventFrame, encodeMessage } from '../../../dev/api-server/protobuf.ts'
+import { API_VERSION, type Json, KIND_NAME } from '../../../dev/api-server/store.ts'
 import type { ObjectKind } from '../../../src/service/objects.ts'
-import { ProtobufReader } from '../../../src/watch/api/protobuf.ts'
 import { decodeObject, decodeWatchEvent } from '../../../src/watch/api/protobuf-objects.ts'
-import { encodeEnvelope, encodeEventFrame, encodeMessage } from '../../api-server/protobuf.ts'
-import { API_VERSION, type Json, KIND_NAME } from '../../api-server/store.ts'
+import { ProtobufReader } from '../../../src/watch/api/protobuf.ts'
 import { parse } from '../objects/parse.ts'
 
 export interface Golden {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { ApiStore, type Json, selectorOf } from '../../../dev/api-server/store.ts'
 import type { ObjectKind } from '../../../src/service/objects.ts'
 import { createIntern } from '../../../src/watch/objects/findings.ts'
 import { parseMetadata } from '../../../src/watch/objects/object-parser.ts'
 import { isSelected, selectionOf } from '../../../src/watch/objects/selection.ts'
-import { ApiStore, type Json, selectorOf } from '../../api-server/store.ts'
 
 const PROXY_NAME = { 'service.kubernetes.io/service-proxy-name': 'other' }
 const HEADLESS = { 'service.kubernetes.io/headless': '' }

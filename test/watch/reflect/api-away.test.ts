@@ -1,15 +1,15 @@
 /** The API server is away for a long time: how often it is asked, and that nothing grows meanwhile. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { setFlagsFromString } from 'node:v8'
 import { test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { ApiServer } from '../../../dev/api-server/server.ts'
 import { ApiError } from '../../../src/watch/api/api-error.ts'
+import { selectionOf } from '../../../src/watch/objects/selection.ts'
 import { openApiSource } from '../../../src/watch/reflect/api-source.ts'
 import { Reflector } from '../../../src/watch/reflect/reflector.ts'
-import { selectionOf } from '../../../src/watch/objects/selection.ts'
 import type { ObjectSink } from '../../../src/watch/source.ts'
-import { ApiServer } from '../../api-server/server.ts'
 import { until } from '../../support/deadline.ts'
 import { recordingLog } from '../../support/recording-log.ts'
 

@@ -1,13 +1,13 @@
 /** A reflector of Services against the tests' API server, with times that suit a test. */
 import { test, type TestContext } from 'node:test'
+import { ApiServer, type ApiServerOptions, type SeenRequest } from '../../../dev/api-server/server.ts'
+import type { Json } from '../../../dev/api-server/store.ts'
+import { JSON_WIRE, PROTOBUF_WIRE, type Wire } from '../../../dev/api-server/wire.ts'
 import { ApiClient } from '../../../src/watch/api/api-client.ts'
-import { Reflector, type ReflectorTimes } from '../../../src/watch/reflect/reflector.ts'
 import { selectionOf } from '../../../src/watch/objects/selection.ts'
-import { ApiServer, type ApiServerOptions, type SeenRequest } from '../../api-server/server.ts'
-import type { Json } from '../../api-server/store.ts'
-import { JSON_WIRE, PROTOBUF_WIRE, type Wire } from '../../api-server/wire.ts'
-import { recordingSink, type RecordingSink } from '../recording-sink.ts'
+import { Reflector, type ReflectorTimes } from '../../../src/watch/reflect/reflector.ts'
 import { until } from '../../support/deadline.ts'
+import { type RecordingSink, recordingSink } from '../recording-sink.ts'
 
 export interface Fixture {
   readonly server: ApiServer

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { statusJson } from '../../api-server/server.ts'
-import { inBothEncodings, service } from './reflector-fixture.ts'
+import { statusJson } from '../../../dev/api-server/server.ts'
 import { deadline, until } from '../../support/deadline.ts'
+import { inBothEncodings, service } from './reflector-fixture.ts'
 
 inBothEncodings('Reflector delivers a streaming list, marks its end and follows changes', async (open) => {
   const f = await open()

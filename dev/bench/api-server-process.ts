@@ -1,16 +1,16 @@
 /**
- * The tests' API server in a process of its own, and the changes that the bench makes through it. Addresses are worked out here
- * as that process does, from the number of changes so far, so nobody else may change anything in it.
+ * The API server in a process of its own (`api-server-main.ts`), and the changes that the bench makes through it. This file computes
+ * addresses as that process does, from the number of changes so far, so only this class may change anything in it.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
-import { clusterIpOf, endpointAddress, namespaceOf, serviceName } from '../../test/api-server/generate.ts'
+import { clusterIpOf, endpointAddress, namespaceOf, serviceName } from '../api-server/generate.ts'
 import { costOf } from './program-cost.ts'
 import type { Expected } from './table-view.ts'
 
-const MAIN = join(import.meta.dirname, '../../test/api-server/main.ts')
+const MAIN = join(import.meta.dirname, 'api-server-main.ts')
 const READY_MS = 120_000
 const ENDPOINT_PORT = 8080
 
@@ -21,7 +21,7 @@ export interface Written {
   readonly expected: readonly Expected[]
 }
 
-export class ApiServer {
+export class ApiServerProcess {
   readonly url: string
   readonly #control: string
   readonly #child: ChildProcess
@@ -32,7 +32,7 @@ export class ApiServer {
   #turn = 0
 
   /** Resolves when it has made all its objects and answers. */
-  static async start(services: number, endpoints: number, node: string): Promise<ApiServer> {
+  static async start(services: number, endpoints: number, node: string): Promise<ApiServerProcess> {
     const flags = { services, endpoints, node }
     const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])
     const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -43,7 +43,7 @@ export class ApiServer {
     const [line] = await Promise.race([once(child.stdout, 'data', { signal }), ended])
     ended.catch(() => undefined)
     const { url, control } = JSON.parse(String(line)) as { url: string; control: string } // the line main.ts prints
-    return new ApiServer({ child, url, control, services, endpoints })
+    return new ApiServerProcess({ child, url, control, services, endpoints })
   }
 
   private constructor(started: {
@@ -121,7 +121,7 @@ export class ApiServer {
     const [response] = await once(sent, 'response')
     let text = ''
     for await (const chunk of response) text += chunk
-    return JSON.parse(text) // what test/api-server/main.ts answers
+    return JSON.parse(text) // what api-server-main.ts answers
   }
 }
 

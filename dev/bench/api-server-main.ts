@@ -1,18 +1,18 @@
 /**
- * The tests' API server as a process of its own, for the bench:
- *   node test/api-server/main.ts --services N --endpoints M --port P --control-port Q [--node NAME]
+ * The API server as a separate process with the objects of a bench:
+ *   node dev/bench/api-server-main.ts --services N --endpoints M --port P --control-port Q [--node NAME]
  * Prints one JSON line with its URLs when it is ready. The control port takes
  *   GET  /counts                                   objects, watches, connections, requests, bytes sent, version
  *   POST /endpoints?service=I[&endpoints=K]        replaces one endpoint of Service I, or gives it K new ones
  *   POST /replace?percent=K                        replaces every endpoint of K percent of the Services
  * and answers with `atNs`, CLOCK_MONOTONIC when the change began to be sent.
- * What could break: both ports are on loopback only and there is no access control.
+ * Both ports listen on loopback only and have no access control.
  */
 import { createServer } from 'node:http'
 import { parseArgs } from 'node:util'
-import { endpointAddress, makeNode, makeService, makeSlice } from './generate.ts'
-import { ApiServer } from './server.ts'
-import { protobufOf } from './wire.ts'
+import { endpointAddress, makeNode, makeService, makeSlice } from '../api-server/generate.ts'
+import { ApiServer } from '../api-server/server.ts'
+import { protobufOf } from '../api-server/wire.ts'
 
 const { values } = parseArgs({
   options: {
