@@ -2,11 +2,16 @@
  * `kube-ipvs status`: what the kernel has now, as a summary and a table for each mode that has something there. The kernel
  * is what is shown, so it works when neither daemon nor API server does.
  */
-import type { SavedFrontend } from '../modes/iptables/saved-frontends.ts'
 import type { DecodedDestination } from '../ipvs/codec-destination.ts'
-import { realServerKey, virtualServerKey } from '../ipvs/key.ts'
 import { schedulerFlagNames } from '../ipvs/text.ts'
-import { FLAG_ONE_PACKET, FLAG_PERSISTENT, type VirtualServerFields } from '../ipvs/types.ts'
+import {
+  FLAG_ONE_PACKET,
+  FLAG_PERSISTENT,
+  realServerKey,
+  type VirtualServerFields,
+  virtualServerKey,
+} from '../ipvs/types.ts'
+import type { SavedFrontend } from '../modes/iptables/saved-frontends.ts'
 import { type Cell, type Column, formatColumns } from './columns.ts'
 import type { Style } from './style.ts'
 

@@ -1,7 +1,7 @@
 /**
- * Flows of the conntrack table on the wire (ctnetlink): a filtered dump, what it lists, and the deletion of one flow.
- * What could break: IPCTNL_MSG_CT_DELETE without CTA_TUPLE_ORIG empties the whole table, so it is written in one place, and
- * the tuple is the first thing that place writes.
+ * Flows of the conntrack table on the wire (linux/netfilter/nfnetlink_conntrack.h): a filtered dump, what it lists, and the
+ * deletion of one flow. Written by hand: there is no library for Node, and the program `conntrack` is not on every node.
+ * IPCTNL_MSG_CT_DELETE without CTA_TUPLE_ORIG empties the whole table, so only `encodeDeleteFlow` writes it, tuple first.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
@@ -10,18 +10,59 @@ import { netlinkError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { beginNetfilter, netfilterAttributes, netfilterFamily, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import { ADDRESS_LENGTH, familyOf, readAddress, writeAddress } from '../values/address.ts'
-import { type IpFamily, PROTOCOL_NUMBER, type Protocol, protocolOfNumber } from '../values/protocol.ts'
-import * as ct from './codec-constants.ts'
+import { type IpFamily, type Protocol, PROTOCOL_NUMBER, protocolOfNumber } from '../values/protocol.ts'
 import type { Flow, FlowFilter, FlowTuple, TableSize } from './types.ts'
 
-const SOURCE = { IPv4: ct.CTA_IP_V4_SRC, IPv6: ct.CTA_IP_V6_SRC } as const
-const DESTINATION = { IPv4: ct.CTA_IP_V4_DST, IPv6: ct.CTA_IP_V6_DST } as const
+/** enum cntl_msg_types */
+const IPCTNL_MSG_CT_NEW = 0
+const IPCTNL_MSG_CT_GET = 1
+export const IPCTNL_MSG_CT_DELETE = 2
+export const IPCTNL_MSG_CT_GET_STATS = 5
+
+/** enum ctattr_type */
+export const CTA_TUPLE_ORIG = 1
+export const CTA_TUPLE_REPLY = 2
+export const CTA_ID = 12
+export const CTA_ZONE = 18
+const CTA_FILTER = 25
+
+/** enum ctattr_tuple */
+const CTA_TUPLE_IP = 1
+const CTA_TUPLE_PROTO = 2
+export const CTA_TUPLE_ZONE = 3
+
+/** enum ctattr_ip */
+const CTA_IP_V4_SRC = 1
+const CTA_IP_V4_DST = 2
+const CTA_IP_V6_SRC = 3
+const CTA_IP_V6_DST = 4
+
+/** enum ctattr_l4proto */
+const CTA_PROTO_NUM = 1
+const CTA_PROTO_SRC_PORT = 2
+const CTA_PROTO_DST_PORT = 3
+
+// The next are in no header of user space but in net/netfilter/nf_internals.h, an interface since Linux 5.8.
+/** enum ctattr_filter */
+const CTA_FILTER_ORIG_FLAGS = 1
+
+/** Which parts of a tuple a filter compares. */
+const CTA_FILTER_F_CTA_IP_DST = 1 << 1
+const CTA_FILTER_F_CTA_PROTO_NUM = 1 << 3
+const CTA_FILTER_F_CTA_PROTO_DST_PORT = 1 << 5
+
+/** enum ctattr_stats_global */
+const CTA_STATS_GLOBAL_ENTRIES = 1
+const CTA_STATS_GLOBAL_MAX_ENTRIES = 2
+
+const SOURCE = { IPv4: CTA_IP_V4_SRC, IPv6: CTA_IP_V6_SRC } as const
+const DESTINATION = { IPv4: CTA_IP_V4_DST, IPv6: CTA_IP_V6_DST } as const
 
 const { CTNETLINK } = NFNL_SUBSYS
 
 /** IPCTNL_MSG_CT_GET_STATS: how many flows there are and may be. */
 export function encodeTableSize(batch: MessageBatch): void {
-  beginNetfilter(batch, CTNETLINK, ct.IPCTNL_MSG_CT_GET_STATS, 0, 'IPCTNL_MSG_CT_GET_STATS')
+  beginNetfilter(batch, CTNETLINK, IPCTNL_MSG_CT_GET_STATS, 0, 'IPCTNL_MSG_CT_GET_STATS')
   batch.end()
 }
 
@@ -32,25 +73,25 @@ export function encodeTableSize(batch: MessageBatch): void {
  */
 export function encodeDumpFlows(batch: MessageBatch, filter: FlowFilter): void {
   const { family, protocol, destination, destinationPort } = filter
-  let flags = ct.CTA_FILTER_F_CTA_PROTO_NUM
-  beginNetfilter(batch, CTNETLINK, ct.IPCTNL_MSG_CT_GET, NLM_F_DUMP, 'IPCTNL_MSG_CT_GET', family)
-  const tuple = batch.nest(ct.CTA_TUPLE_ORIG)
+  let flags = CTA_FILTER_F_CTA_PROTO_NUM
+  beginNetfilter(batch, CTNETLINK, IPCTNL_MSG_CT_GET, NLM_F_DUMP, 'IPCTNL_MSG_CT_GET', family)
+  const tuple = batch.nest(CTA_TUPLE_ORIG)
   if (destination !== undefined && family === 'IPv4') {
-    flags |= ct.CTA_FILTER_F_CTA_IP_DST
-    const ip = batch.nest(ct.CTA_TUPLE_IP)
-    encodeAddress(batch, ct.CTA_IP_V4_DST, destination, family)
+    flags |= CTA_FILTER_F_CTA_IP_DST
+    const ip = batch.nest(CTA_TUPLE_IP)
+    encodeAddress(batch, CTA_IP_V4_DST, destination, family)
     batch.endNest(ip)
   }
-  const proto = batch.nest(ct.CTA_TUPLE_PROTO)
-  batch.u8(ct.CTA_PROTO_NUM, PROTOCOL_NUMBER[protocol])
+  const proto = batch.nest(CTA_TUPLE_PROTO)
+  batch.u8(CTA_PROTO_NUM, PROTOCOL_NUMBER[protocol])
   if (destinationPort !== undefined) {
-    flags |= ct.CTA_FILTER_F_CTA_PROTO_DST_PORT
-    batch.u16be(ct.CTA_PROTO_DST_PORT, destinationPort)
+    flags |= CTA_FILTER_F_CTA_PROTO_DST_PORT
+    batch.u16be(CTA_PROTO_DST_PORT, destinationPort)
   }
   batch.endNest(proto)
   batch.endNest(tuple)
-  const compared = batch.nest(ct.CTA_FILTER)
-  batch.u32(ct.CTA_FILTER_ORIG_FLAGS, flags)
+  const compared = batch.nest(CTA_FILTER)
+  batch.u32(CTA_FILTER_ORIG_FLAGS, flags)
   batch.endNest(compared)
   batch.end()
 }
@@ -68,22 +109,22 @@ export function passes(flow: Flow, filter: FlowFilter): boolean {
 /** IPCTNL_MSG_CT_DELETE of just this flow; ENOENT when it is gone, or when another one has taken its place. */
 export function encodeDeleteFlow(batch: MessageBatch, flow: Flow): void {
   const { family, protocol, original, zone, id } = flow
-  beginNetfilter(batch, CTNETLINK, ct.IPCTNL_MSG_CT_DELETE, 0, 'IPCTNL_MSG_CT_DELETE', family)
-  const tuple = batch.nest(ct.CTA_TUPLE_ORIG)
-  const ip = batch.nest(ct.CTA_TUPLE_IP)
+  beginNetfilter(batch, CTNETLINK, IPCTNL_MSG_CT_DELETE, 0, 'IPCTNL_MSG_CT_DELETE', family)
+  const tuple = batch.nest(CTA_TUPLE_ORIG)
+  const ip = batch.nest(CTA_TUPLE_IP)
   encodeAddress(batch, SOURCE[family], original.source, family)
   encodeAddress(batch, DESTINATION[family], original.destination, family)
   batch.endNest(ip)
-  const proto = batch.nest(ct.CTA_TUPLE_PROTO)
-  batch.u8(ct.CTA_PROTO_NUM, PROTOCOL_NUMBER[protocol])
-  batch.u16be(ct.CTA_PROTO_SRC_PORT, original.sourcePort)
-  batch.u16be(ct.CTA_PROTO_DST_PORT, original.destinationPort)
+  const proto = batch.nest(CTA_TUPLE_PROTO)
+  batch.u8(CTA_PROTO_NUM, PROTOCOL_NUMBER[protocol])
+  batch.u16be(CTA_PROTO_SRC_PORT, original.sourcePort)
+  batch.u16be(CTA_PROTO_DST_PORT, original.destinationPort)
   batch.endNest(proto)
   // A kernel without zones refuses both attributes, whatever they say.
-  if (original.zone !== 0) batch.u16be(ct.CTA_TUPLE_ZONE, original.zone)
+  if (original.zone !== 0) batch.u16be(CTA_TUPLE_ZONE, original.zone)
   batch.endNest(tuple)
-  if (zone !== 0) batch.u16be(ct.CTA_ZONE, zone)
-  batch.u32be(ct.CTA_ID, id)
+  if (zone !== 0) batch.u16be(CTA_ZONE, zone)
+  batch.u32be(CTA_ID, id)
   batch.end()
 }
 
@@ -94,7 +135,7 @@ function encodeAddress(batch: MessageBatch, type: number, text: string, family: 
 
 /** Reads IPCTNL_MSG_CT_NEW, a line of a dump; undefined for a flow of another family or protocol than those we know. */
 export function decodeFlow(message: ReceivedMessage): Flow | undefined {
-  const attributes = netfilterAttributes(message, CTNETLINK, ct.IPCTNL_MSG_CT_NEW, 'IPCTNL_MSG_CT_NEW')
+  const attributes = netfilterAttributes(message, CTNETLINK, IPCTNL_MSG_CT_NEW, 'IPCTNL_MSG_CT_NEW')
   const family = netfilterFamily(message)
   if (family === undefined) return undefined
   let original: DecodedTuple | undefined
@@ -102,10 +143,10 @@ export function decodeFlow(message: ReceivedMessage): Flow | undefined {
   let id: number | undefined
   let zone = 0
   while (attributes.next()) {
-    if (attributes.type === ct.CTA_TUPLE_ORIG) original = decodeTuple(attributes, family)
-    else if (attributes.type === ct.CTA_TUPLE_REPLY) reply = decodeTuple(attributes, family)
-    else if (attributes.type === ct.CTA_ID) id = attributes.u32be()
-    else if (attributes.type === ct.CTA_ZONE) zone = attributes.u16be()
+    if (attributes.type === CTA_TUPLE_ORIG) original = decodeTuple(attributes, family)
+    else if (attributes.type === CTA_TUPLE_REPLY) reply = decodeTuple(attributes, family)
+    else if (attributes.type === CTA_ID) id = attributes.u32be()
+    else if (attributes.type === CTA_ZONE) zone = attributes.u16be()
   }
   if (original === undefined || reply === undefined || id === undefined) throw incomplete()
   if (original.protocol === undefined) return undefined
@@ -125,20 +166,20 @@ function decodeTuple(attribute: AttributeCursor, family: IpFamily): DecodedTuple
   let protocolNumber: number | undefined
   const parts = attribute.nested()
   while (parts.next()) {
-    if (parts.type === ct.CTA_TUPLE_IP) {
+    if (parts.type === CTA_TUPLE_IP) {
       const addresses = parts.nested()
       while (addresses.next()) {
         if (addresses.type === SOURCE[family]) tuple.source = decodeAddress(addresses, family)
         else if (addresses.type === DESTINATION[family]) tuple.destination = decodeAddress(addresses, family)
       }
-    } else if (parts.type === ct.CTA_TUPLE_PROTO) {
+    } else if (parts.type === CTA_TUPLE_PROTO) {
       const proto = parts.nested()
       while (proto.next()) {
-        if (proto.type === ct.CTA_PROTO_NUM) protocolNumber = proto.u8()
-        else if (proto.type === ct.CTA_PROTO_SRC_PORT) tuple.sourcePort = proto.u16be()
-        else if (proto.type === ct.CTA_PROTO_DST_PORT) tuple.destinationPort = proto.u16be()
+        if (proto.type === CTA_PROTO_NUM) protocolNumber = proto.u8()
+        else if (proto.type === CTA_PROTO_SRC_PORT) tuple.sourcePort = proto.u16be()
+        else if (proto.type === CTA_PROTO_DST_PORT) tuple.destinationPort = proto.u16be()
       }
-    } else if (parts.type === ct.CTA_TUPLE_ZONE) tuple.zone = parts.u16be()
+    } else if (parts.type === CTA_TUPLE_ZONE) tuple.zone = parts.u16be()
   }
   if (protocolNumber === undefined || tuple.source === '' || tuple.destination === '') throw incomplete()
   const protocol = protocolOfNumber(protocolNumber)
@@ -153,12 +194,12 @@ function decodeAddress(attribute: AttributeCursor, family: IpFamily): string {
 
 /** Reads the answer to IPCTNL_MSG_CT_GET_STATS. */
 export function decodeTableSize(message: ReceivedMessage): TableSize {
-  const attributes = netfilterAttributes(message, CTNETLINK, ct.IPCTNL_MSG_CT_GET_STATS, 'IPCTNL_MSG_CT_GET_STATS')
+  const attributes = netfilterAttributes(message, CTNETLINK, IPCTNL_MSG_CT_GET_STATS, 'IPCTNL_MSG_CT_GET_STATS')
   let flows: number | undefined
   let limit: number | undefined
   while (attributes.next()) {
-    if (attributes.type === ct.CTA_STATS_GLOBAL_ENTRIES) flows = attributes.u32be()
-    else if (attributes.type === ct.CTA_STATS_GLOBAL_MAX_ENTRIES) limit = attributes.u32be()
+    if (attributes.type === CTA_STATS_GLOBAL_ENTRIES) flows = attributes.u32be()
+    else if (attributes.type === CTA_STATS_GLOBAL_MAX_ENTRIES) limit = attributes.u32be()
   }
   if (flows === undefined) throw incomplete()
   return { flows, limit }

@@ -4,12 +4,11 @@
  * read again by the reconciler before anything is done. The number of entries, which costs next to nothing to ask for,
  * gives away nearly all that is changed by hand.
  */
-import type { CpuBudget } from '../sync/cpu-budget.ts'
+import type { CpuBudget } from '../sync/audit.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { CATALOGUE, type SetDefinition, type SetName } from './catalogue.ts'
 import type { IpsetConnection } from './connection.ts'
-import { sameEntry } from './entry-diff.ts'
-import { familyOfSet, sameSet } from './set-diff.ts'
+import { familyOfSet, sameEntry, sameSet } from './diff.ts'
 import { entryKey, type ListedSet, type SetEntry, type SetEntryKey, type SetParameters } from './types.ts'
 
 /** What the audit compares with. */

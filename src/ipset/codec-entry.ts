@@ -11,14 +11,15 @@ import type { ReceivedMessage } from '../netlink/message.ts'
 import { familyOf, readAddress, writeAddress } from '../values/address.ts'
 import { type IpFamily, type Protocol, protocolOfNumber } from '../values/protocol.ts'
 import type { SetDefinition } from './catalogue.ts'
-import { beginIpset, ipsetAttributes } from './codec.ts'
 import {
+  beginIpset,
   IPSET_ATTR,
   IPSET_ATTR_IPADDR_IPV4,
   IPSET_ATTR_IPADDR_IPV6,
   IPSET_DATA,
   IPSET_FLAG_NOMATCH,
-} from './codec-constants.ts'
+  ipsetAttributes,
+} from './codec.ts'
 import { formatEntry, parseEntry, protocolNumber } from './entry-text.ts'
 import { ipsetError } from './errors.ts'
 import type { EntryParts, SetEntry } from './types.ts'

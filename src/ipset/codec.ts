@@ -1,8 +1,8 @@
 /**
- * Sets on the wire: requests about sets and the header part of what IPSET_CMD_LIST answers. Entries are in
- * codec-entry.ts.
- * What could break: numbers inside DATA are big endian and must carry NLA_F_NET_BYTEORDER, or the kernel answers
- * IPSET_ERR_PROTOCOL; LINENO is in host order.
+ * Sets on the wire (linux/netfilter/ipset/ip_set.h, ip_set_hash.h, ip_set_bitmap.h): requests about sets and the header part of
+ * what IPSET_CMD_LIST answers. Entries are in codec-entry.ts. Numbers inside DATA are big endian and must carry
+ * NLA_F_NET_BYTEORDER, or the kernel answers IPSET_ERR_PROTOCOL; LINENO is in host order. Written by hand: there is no library
+ * for Node, and a process of `ipset` for each change would cost more than the change.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
@@ -12,20 +12,87 @@ import type { ReceivedMessage } from '../netlink/message.ts'
 import { beginNetfilter, netfilterAttributes, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
 import { HASH_SIZE, type SetName, type SetType } from './catalogue.ts'
-import {
-  IPSET_ATTR,
-  IPSET_CMD,
-  IPSET_DATA,
-  IPSET_FLAG_LIST_HEADER,
-  IPSET_FLAG_WITH_COMMENT,
-  IPSET_FLAG_WITH_COUNTERS,
-  IPSET_FLAG_WITH_FORCEADD,
-  IPSET_FLAG_WITH_SKBINFO,
-  IPSET_PROTOCOL,
-  type IpsetCommand,
-  REVISION,
-} from './codec-constants.ts'
 import type { ListedSet, SetParameters } from './types.ts'
+
+/** IPSET_PROTOCOL: what this program speaks; kernels since 4.20 do. */
+export const IPSET_PROTOCOL = 7
+
+/** enum ipset_cmd */
+const IPSET_CMD = {
+  PROTOCOL: 1,
+  CREATE: 2,
+  DESTROY: 3,
+  RENAME: 5,
+  SWAP: 6,
+  LIST: 7,
+  ADD: 9,
+  DEL: 10,
+  TYPE: 13,
+} as const
+
+type IpsetCommand = keyof typeof IPSET_CMD
+
+/** IPSET_ATTR_* at command level */
+export const IPSET_ATTR = {
+  PROTOCOL: 1,
+  SETNAME: 2,
+  TYPENAME: 3,
+  /** IPSET_ATTR_SETNAME2 of RENAME and SWAP has the number of TYPENAME. */
+  SETNAME2: 3,
+  REVISION: 4,
+  FAMILY: 5,
+  FLAGS: 6,
+  DATA: 7,
+  ADT: 8,
+  LINENO: 9,
+  PROTOCOL_MIN: 10,
+  /** IPSET_ATTR_REVISION_MIN of TYPE has the number of PROTOCOL_MIN. */
+  REVISION_MIN: 10,
+} as const
+
+/** IPSET_ATTR_* inside DATA: of an entry (ADT) or of a set's parameters (CREATE). */
+export const IPSET_DATA = {
+  IP: 1,
+  PORT: 4,
+  PORT_TO: 5,
+  TIMEOUT: 6,
+  PROTO: 7,
+  CADT_FLAGS: 8,
+  BITMASK: 12,
+  HASHSIZE: 18,
+  MAXELEM: 19,
+  NETMASK: 20,
+  ELEMENTS: 24,
+  REFERENCES: 25,
+  IP2: 20,
+  CIDR2: 21,
+} as const
+
+/** IPSET_ATTR_IPADDR_* inside IP and IP2 */
+export const IPSET_ATTR_IPADDR_IPV4 = 1
+export const IPSET_ATTR_IPADDR_IPV6 = 2
+
+/** IPSET_FLAG_LIST_HEADER at command level: sets without their entries. */
+const IPSET_FLAG_LIST_HEADER = 4
+
+/** IPSET_FLAG_* of CADT_FLAGS */
+export const IPSET_FLAG_NOMATCH = 0x04
+const IPSET_FLAG_WITH_COUNTERS = 0x08
+const IPSET_FLAG_WITH_COMMENT = 0x10
+const IPSET_FLAG_WITH_FORCEADD = 0x20
+const IPSET_FLAG_WITH_SKBINFO = 0x40
+
+/**
+ * Revision of each type that is asked for: the one before `bucketsize` came (Linux 5.11), which kernels since 3.18 have
+ * and every ipset program since 6.22 can print. Later ones add nothing that we set.
+ */
+export const REVISION: Readonly<Record<SetType, number>> = {
+  'hash:ip': 4,
+  'hash:ip,port': 5,
+  'hash:ip,port,ip': 5,
+  'hash:ip,port,net': 7,
+  'bitmap:port': 3,
+}
 
 const NFPROTO_UNSPEC = 0
 

@@ -6,21 +6,21 @@ import { MessageBatch } from '../netlink/batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from '../netlink/connection.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { SetDefinition, SetName, SetType } from './catalogue.ts'
+import { decodeEntries } from './codec-entry.ts'
 import {
   decodeHeader,
   decodeVersions,
   encodeCreate,
+  encodeDestroy,
   encodeList,
   encodePair,
   encodeProtocol,
-  encodeDestroy,
   encodeType,
+  IPSET_PROTOCOL,
   type Versions,
 } from './codec.ts'
-import { IPSET_PROTOCOL } from './codec-constants.ts'
-import { decodeEntries } from './codec-entry.ts'
+import { familyOfSet, parametersOf, sameKind } from './diff.ts'
 import { codeOf, ipsetError, named } from './errors.ts'
-import { familyOfSet, parametersOf, sameKind } from './set-diff.ts'
 import type { ListedSet, SetEntry, SetParameters } from './types.ts'
 
 export class IpsetConnection {

@@ -5,15 +5,14 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MAX_BATCH_MESSAGES, type MessageBatch } from '../netlink/batch.ts'
+import { asError } from '../values/errors.ts'
 import { definitionOf, MAX_ELEMENTS, type SetDefinition, type SetName } from './catalogue.ts'
 import { encodeEntries, MAX_ENTRIES } from './codec-entry.ts'
 import type { IpsetConnection } from './connection.ts'
-import { type EntryGroup, formatEntryOperation, groupsOf } from './entry-diff.ts'
+import { type EntryGroup, formatEntryOperation, groupsOf, parametersOf, sameKind } from './diff.ts'
 import { codeOf, ipsetError, named } from './errors.ts'
 import { recreate } from './recreate.ts'
-import { parametersOf, sameKind } from './set-diff.ts'
 import type { SetEntryOperation } from './types.ts'
-import { asError } from '../values/errors.ts'
 
 export interface EntryRunOptions {
   /** A set is missing or is of another type: whoever keeps the sets should look at it again. */

@@ -5,7 +5,6 @@
  */
 import { KernelError } from '../netlink/errors.ts'
 import { asError, CodedError } from '../values/errors.ts'
-import { BITMAP_ERRORS, HASH_ERRORS, IPSET_ERRORS } from './codec-constants.ts'
 
 /** Codes made here, beside those of the kernel (`ENOENT`, `IPSET_ERR_BUSY` …). Stable. */
 export type IpsetErrorCode =
@@ -49,4 +48,41 @@ export function named(cause: unknown, about: string, kind: 'hash' | 'bitmap' = '
 /** Code of an error, '' for one without. */
 export function codeOf(error: unknown): string {
   return error instanceof CodedError ? error.code : ''
+}
+
+/** enum ipset_errno: private errors, beyond those of errno.h. */
+const IPSET_ERRORS: Readonly<Record<number, string>> = {
+  4097: 'IPSET_ERR_PROTOCOL',
+  4098: 'IPSET_ERR_FIND_TYPE',
+  4099: 'IPSET_ERR_MAX_SETS',
+  4100: 'IPSET_ERR_BUSY',
+  4101: 'IPSET_ERR_EXIST_SETNAME2',
+  4102: 'IPSET_ERR_TYPE_MISMATCH',
+  4103: 'IPSET_ERR_EXIST',
+  4104: 'IPSET_ERR_INVALID_CIDR',
+  4105: 'IPSET_ERR_INVALID_NETMASK',
+  4106: 'IPSET_ERR_INVALID_FAMILY',
+  4107: 'IPSET_ERR_TIMEOUT',
+  4108: 'IPSET_ERR_REFERENCED',
+  4109: 'IPSET_ERR_IPADDR_IPV4',
+  4110: 'IPSET_ERR_IPADDR_IPV6',
+  4111: 'IPSET_ERR_COUNTER',
+  4112: 'IPSET_ERR_COMMENT',
+  4113: 'IPSET_ERR_INVALID_MARKMASK',
+  4114: 'IPSET_ERR_SKBINFO',
+  4115: 'IPSET_ERR_BITMASK_NETMASK_EXCL',
+}
+
+/** Errors from IPSET_ERR_TYPE_SPECIFIC on mean something else for each kind of set. */
+const HASH_ERRORS: Readonly<Record<number, string>> = {
+  4352: 'IPSET_ERR_HASH_FULL',
+  4353: 'IPSET_ERR_HASH_ELEM',
+  4354: 'IPSET_ERR_INVALID_PROTO',
+  4355: 'IPSET_ERR_MISSING_PROTO',
+  4356: 'IPSET_ERR_HASH_RANGE_UNSUPPORTED',
+  4357: 'IPSET_ERR_HASH_RANGE',
+}
+const BITMAP_ERRORS: Readonly<Record<number, string>> = {
+  4352: 'IPSET_ERR_BITMAP_RANGE',
+  4353: 'IPSET_ERR_BITMAP_RANGE_SIZE',
 }

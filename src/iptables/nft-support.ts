@@ -76,7 +76,7 @@ export async function tryNftFamily(
  * drops one with something in it only after all its processors have been through a pause (20 to 80 ms), and nobody else
  * runs meanwhile.
  */
-export async function nftFamilies(
+async function nftFamilies(
   netlink: NetlinkConnection,
   families: readonly IpFamily[],
   options: CallOptions = {},

@@ -2,10 +2,10 @@
  * The audit of kube-ipvs0 and its addresses. The kernel announces their changes, so it only finds what an announcement that
  * was lost unnoticed would have told. It says where to read again; a pass decides what to do.
  */
-import type { CpuBudget } from '../sync/cpu-budget.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
-import { type BoundAddress, type Device, isSameAddress, liveAddresses } from './address-diff.ts'
+import type { CpuBudget } from '../sync/audit.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
+import { type BoundAddress, type Device, isSameAddress, liveAddresses } from './address-diff.ts'
 
 export interface AddressAuditOptions {
   /** A connection of its own, so that a change never waits for a list. */

@@ -7,6 +7,7 @@ import { MessageBatch } from '../netlink/batch.ts'
 import type { Outcome } from '../netlink/connection.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
+import type { FrontendKey } from '../service/frontends.ts'
 import type { KernelTable } from '../sync/table.ts'
 import { asError, CodedError } from '../values/errors.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
@@ -23,6 +24,7 @@ import {
   liveAddresses,
   stepAddress,
 } from './address-diff.ts'
+import { addressOfKey } from './types.ts'
 
 export class AddressTable implements KernelTable<BoundAddress, AddressOperation> {
   readonly name = 'addresses'
@@ -149,4 +151,26 @@ function isDeviceMissing(error: Error): boolean {
 /** With a primary IPv4 address the kernel deletes the other ones of its subnet, too, unless promote_secondaries is set. */
 function isGone(outcome: Error | undefined): boolean {
   return outcome instanceof CodedError && outcome.code === 'EADDRNOTAVAIL'
+}
+
+/** Which addresses belong on kube-ipvs0: those of the frontends that are bound, each once, until its last frontend is gone. */
+export class WantedAddresses {
+  readonly #bound = new Set<FrontendKey>()
+  readonly #counts = new Map<string, number>()
+
+  /** Whether the address of this frontend is to be bound for its sake. Returns the address when it is now wanted or no longer wanted at all. */
+  set(key: FrontendKey, bind: boolean): { readonly address: string; readonly wanted: boolean } | undefined {
+    if (bind === this.#bound.has(key)) return undefined
+    const address = addressOfKey(key)
+    const before = this.#counts.get(address) ?? 0
+    if (bind) {
+      this.#bound.add(key)
+      this.#counts.set(address, before + 1)
+      return before === 0 ? { address, wanted: true } : undefined
+    }
+    this.#bound.delete(key)
+    if (before > 1) this.#counts.set(address, before - 1)
+    else this.#counts.delete(address)
+    return before === 1 ? { address, wanted: false } : undefined
+  }
 }

@@ -4,12 +4,11 @@
  * mirror may move on meanwhile, so every difference is read again by the reconciler before anything is done.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { CpuBudget } from '../sync/cpu-budget.ts'
+import type { CpuBudget } from '../sync/audit.ts'
 import type { IpvsConnection } from './connection.ts'
 import { sameFields, sameRealServers } from './diff.ts'
-import { virtualServerKey } from './key.ts'
 import { sortedRealServers } from './table.ts'
-import type { VirtualServer, VirtualServerKey } from './types.ts'
+import { type VirtualServer, virtualServerKey, type VirtualServerKey } from './types.ts'
 
 /** What the audit compares with. */
 export interface AuditedMirror {

@@ -10,7 +10,7 @@ import { genericAttributes } from '../netlink/generic-codec.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { familyOf, readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
-import { ADDRESS_BYTES, IPVS_CMD, IPVS_CMD_ATTR, IPVS_DEST_ATTR } from './codec-constants.ts'
+import { ADDRESS_BYTES, IPVS_CMD, IPVS_CMD_ATTR, IPVS_DEST_ATTR } from './codec.ts'
 import type { ForwardingMethod, RealServer } from './types.ts'
 
 /** A destination as a dump lists it, without its counters of packets and bytes. */

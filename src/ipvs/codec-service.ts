@@ -11,10 +11,14 @@ import { genericAttributes } from '../netlink/generic-codec.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily, PROTOCOL_NUMBER, protocolOfNumber } from '../values/protocol.ts'
-import { ADDRESS_BYTES, IPVS_CMD, IPVS_CMD_ATTR, IPVS_SVC_ATTR } from './codec-constants.ts'
-import { readTraffic } from './codec-statistics.ts'
-import { virtualServerKey } from './key.ts'
-import { FLAG_HASHED, type VirtualServerFields, type VirtualServerId, type VirtualServerKey } from './types.ts'
+import { ADDRESS_BYTES, IPVS_CMD, IPVS_CMD_ATTR, IPVS_STATS_ATTR, IPVS_SVC_ATTR } from './codec.ts'
+import {
+  FLAG_HASHED,
+  type VirtualServerFields,
+  type VirtualServerId,
+  virtualServerKey,
+  type VirtualServerKey,
+} from './types.ts'
 
 /** Identity of a virtual server that takes the packets with a firewall mark instead of an address. */
 export interface FwmarkId {
@@ -178,4 +182,34 @@ function interned(name: string): string {
   if (known !== undefined) return known
   if (names.size < 64) names.set(name, name)
   return name
+}
+
+/** The counters that only grow: IPVS_STATS_ATTR.CONNS and the four after it. The others are rates. */
+const TRAFFIC_FIELDS = 5
+
+/**
+ * Reads connections, packets in and out, bytes in and out into `traffic`, in this order; numbers are exact up to 2^53. False when
+ * there has been no connection: then the rest may not have been read.
+ */
+export function readTraffic(
+  attributes: AttributeCursor,
+  stats: number,
+  stats64: number,
+  traffic: Float64Array,
+): boolean {
+  while (attributes.next()) {
+    if (attributes.type !== stats64 && attributes.type !== stats) continue
+    const is64 = attributes.type === stats64
+    const counters = attributes.nested()
+    while (counters.next()) {
+      // IPVS_STATS_ATTR_CONNS is 1 and is written first.
+      const index = counters.type - IPVS_STATS_ATTR.CONNS
+      if (index < 0 || index >= TRAFFIC_FIELDS) continue
+      const value = counters.length >= 8 ? Number(counters.u64()) : counters.u32()
+      if (index === 0 && value === 0) return false
+      traffic[index] = value
+    }
+    if (is64) return true
+  }
+  return true
 }

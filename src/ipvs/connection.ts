@@ -8,18 +8,32 @@ import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outc
 import { KernelError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { resolveFamily } from '../netlink/subsystems.ts'
-import { IpvsBatch } from './batch.ts'
-import { IPVS_GENL_NAME, type IpvsCommand } from './codec-constants.ts'
-import { type DecodedDestination, decodeDestination } from './codec-destination.ts'
+import {
+  type DecodedDestination,
+  decodeDestination,
+  encodeDestination,
+  encodeDestinationId,
+} from './codec-destination.ts'
 import {
   type DecodedService,
   decodeService,
   decodeServiceTraffic,
+  encodeService,
   encodeServiceId,
+  type ServiceFields,
   type ServiceId,
 } from './codec-service.ts'
-import { beginIpvs, decodeInfo, decodeTimeouts, encodeTimeouts, type IpvsInfo, type Timeouts } from './codec.ts'
-import type { VirtualServerKey } from './types.ts'
+import {
+  beginIpvs,
+  decodeInfo,
+  decodeTimeouts,
+  encodeTimeouts,
+  IPVS_GENL_NAME,
+  type IpvsCommand,
+  type IpvsInfo,
+  type Timeouts,
+} from './codec.ts'
+import type { RealServer, VirtualServerKey } from './types.ts'
 
 export class IpvsConnection {
   readonly #netlink: NetlinkConnection
@@ -212,5 +226,86 @@ export class IpvsConnection {
       batch.reset()
       this.#spare.push(batch)
     }
+  }
+}
+
+/** Identity of a destination inside its service. */
+export type DestinationId = Pick<RealServer, 'address' | 'port'>
+
+/**
+ * Changes of services and destinations, encoded as they are added and sent together: the hot path of every sync. A commit sends
+ * at most 200 of them (MAX_BATCH_MESSAGES), and it empties the batch also when it rejects.
+ */
+export class IpvsBatch {
+  readonly #messages = new MessageBatch(32 << 10)
+  readonly #familyId: () => number
+  readonly #transact: (batch: MessageBatch, options: CallOptions) => Promise<readonly Outcome[]>
+
+  constructor(
+    familyId: () => number,
+    transact: (batch: MessageBatch, options: CallOptions) => Promise<readonly Outcome[]>,
+  ) {
+    this.#familyId = familyId
+    this.#transact = transact
+  }
+
+  /** IPVS_CMD_NEW_SERVICE; EEXIST when it is there. An unknown scheduler is ENOENT. */
+  addService(fields: ServiceFields): void {
+    this.#service('NEW_SERVICE', fields)
+  }
+
+  /** IPVS_CMD_SET_SERVICE: all fields but the identity; ESRCH when it is not there. */
+  editService(fields: ServiceFields): void {
+    this.#service('SET_SERVICE', fields)
+  }
+
+  /** IPVS_CMD_DEL_SERVICE with its destinations; ESRCH when it is not there. */
+  deleteService(id: ServiceId): void {
+    beginIpvs(this.#messages, this.#familyId(), 'DEL_SERVICE')
+    encodeServiceId(this.#messages, id)
+    this.#messages.end()
+  }
+
+  /** IPVS_CMD_NEW_DEST; ESRCH when the service is not there, EEXIST when the destination is. */
+  addDestination(id: ServiceId, server: RealServer): void {
+    this.#destination('NEW_DEST', id, server)
+  }
+
+  /** IPVS_CMD_SET_DEST; ESRCH when the service is not there, ENOENT when the destination is not. */
+  editDestination(id: ServiceId, server: RealServer): void {
+    this.#destination('SET_DEST', id, server)
+  }
+
+  /** IPVS_CMD_DEL_DEST; ESRCH when the service is not there, ENOENT when the destination is not. */
+  deleteDestination(id: ServiceId, server: DestinationId): void {
+    beginIpvs(this.#messages, this.#familyId(), 'DEL_DEST')
+    encodeServiceId(this.#messages, id)
+    encodeDestinationId(this.#messages, server)
+    this.#messages.end()
+  }
+
+  /**
+   * Sends everything in one datagram: the kernel has done it, in order, when this returns its promise. One outcome for
+   * each change (undefined: done). Rejects as NetlinkConnection.transact, and with `genl-family-missing` when IPVS has gone.
+   */
+  async commit(options: CallOptions = {}): Promise<readonly Outcome[]> {
+    try {
+      return await this.#transact(this.#messages, options)
+    } finally {
+      this.#messages.reset()
+    }
+  }
+
+  #service(command: IpvsCommand, fields: ServiceFields): void {
+    beginIpvs(this.#messages, this.#familyId(), command)
+    encodeService(this.#messages, fields)
+    this.#messages.end()
+  }
+
+  #destination(command: IpvsCommand, id: ServiceId, server: RealServer): void {
+    beginIpvs(this.#messages, this.#familyId(), command)
+    encodeServiceId(this.#messages, id)
+    encodeDestination(this.#messages, server)
+    this.#messages.end()
   }
 }

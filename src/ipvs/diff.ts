@@ -3,9 +3,17 @@
  * What could break: an unwanted TCP real server goes to weight 0 and is deleted only when it was seen idle; a server
  * that is already at weight 0 gives no operation, so a drain in progress is no difference.
  */
-import { compareRealServers, realServerKey } from './key.ts'
-import type { RealServerOperation, VirtualServerOperation } from './operation.ts'
-import type { RealServer, RealServerKey, VirtualServer, VirtualServerFields, VirtualServerKey } from './types.ts'
+import {
+  compareRealServers,
+  type RealServer,
+  realServerKey,
+  type RealServerKey,
+  type RealServerOperation,
+  type VirtualServer,
+  type VirtualServerFields,
+  type VirtualServerKey,
+  type VirtualServerOperation,
+} from './types.ts'
 
 /** Whether the fields of two virtual servers are equal, real servers aside. */
 export function sameFields(a: VirtualServerFields, b: VirtualServerFields): boolean {

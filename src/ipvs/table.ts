@@ -8,21 +8,23 @@ import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import { parseFrontendKey } from '../service/frontends.ts'
 import type { KernelTable } from '../sync/table.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
-import type { IpvsBatch } from './batch.ts'
 import type { DecodedDestination } from './codec-destination.ts'
-import type { IpvsConnection } from './connection.ts'
+import type { IpvsBatch, IpvsConnection } from './connection.ts'
 import { diffVirtualServer, sameVirtualServer, servesWithout, stepVirtualServer } from './diff.ts'
 import type { Connections } from './drains.ts'
-import { compareRealServers, realServerKey, virtualServerKey } from './key.ts'
-import { directionOf, type VirtualServerOperation } from './operation.ts'
 import { formatOperation } from './text.ts'
-import type {
-  RealServer,
-  RealServerKey,
-  VirtualServer,
-  VirtualServerFields,
-  VirtualServerId,
-  VirtualServerKey,
+import {
+  compareRealServers,
+  directionOf,
+  type RealServer,
+  realServerKey,
+  type RealServerKey,
+  type VirtualServer,
+  type VirtualServerFields,
+  type VirtualServerId,
+  virtualServerKey,
+  type VirtualServerKey,
+  type VirtualServerOperation,
 } from './types.ts'
 
 /** Virtual servers that are read before the event loop runs: a few milliseconds. */

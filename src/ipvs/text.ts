@@ -1,7 +1,6 @@
 /** Operations as the `ipvsadm` commands an operator would type. A test reads each command back. */
 import { formatEndpoint } from '../values/address.ts'
 import type { Protocol } from '../values/protocol.ts'
-import type { VirtualServerOperation } from './operation.ts'
 import {
   FLAG_ONE_PACKET,
   FLAG_PERSISTENT,
@@ -11,6 +10,7 @@ import {
   type ForwardingMethod,
   type RealServer,
   type VirtualServer,
+  type VirtualServerOperation,
 } from './types.ts'
 
 const SERVICE_OPTION: Readonly<Record<Protocol, string>> = { tcp: '-t', udp: '-u', sctp: '--sctp-service' }

@@ -1,9 +1,11 @@
 /**
- * Virtual servers and real servers as IPVS knows them, in our own terms. Bytes exist only in `codec.ts`.
- * What could break: `VirtualServer` is what desired and live state are compared as; a field that is added here
- * takes part in the diff, so it must be read back from the kernel too. Counters and connections are never in it.
+ * Virtual servers and real servers as IPVS knows them, in our own terms, their keys, and what can be done to them. Bytes exist
+ * only in the codecs. `VirtualServer` is what desired and live state are compared as: a field that is added here takes part in
+ * the diff, so it must be read back from the kernel too. Counters and connections are never in it.
  */
-import type { FrontendKey } from '../service/frontends.ts'
+import { type FrontendKey, frontendKey } from '../service/frontends.ts'
+import type { Direction } from '../sync/table.ts'
+import { formatEndpoint } from '../values/address.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 
 /** `10.96.0.1:443/tcp`, IPv6 in brackets: identity of a virtual server, and the key of the frontend it is rendered from. */
@@ -64,3 +66,53 @@ export const FLAG_SCHED_3 = 0x20
 export type VirtualServerId = Pick<VirtualServer, 'family' | 'address' | 'port' | 'protocol'>
 /** A virtual server without its real servers: what one IPVS service message carries. */
 export type VirtualServerFields = Omit<VirtualServer, 'realServers'>
+
+/** `10.96.0.1:443/tcp` or `[fd00::1]:443/tcp`. */
+export function virtualServerKey(id: Pick<VirtualServerId, 'address' | 'port' | 'protocol'>): VirtualServerKey {
+  return frontendKey(id.address, id.port, id.protocol)
+}
+
+/** `10.244.0.5:8080` or `[fd00::5]:8080`. */
+export function realServerKey(server: Pick<RealServer, 'address' | 'port'>): RealServerKey {
+  return formatEndpoint(server.address, server.port)
+}
+
+/** The address part of a virtual or real server key. */
+export function addressOfKey(key: string): string {
+  const colon = key.lastIndexOf(':')
+  return key.startsWith('[') ? key.slice(1, colon - 1) : key.slice(0, colon)
+}
+
+/** Order of real servers inside a virtual server: by the text of the address, then by port. Makes no strings: it is called often. */
+export function compareRealServers(a: RealServer, b: RealServer): number {
+  if (a.address !== b.address) return a.address < b.address ? -1 : 1
+  return a.port - b.port
+}
+
+export type VirtualServerOperation =
+  | { readonly kind: 'add-virtual-server'; readonly key: VirtualServerKey; readonly server: VirtualServer }
+  | { readonly kind: 'edit-virtual-server'; readonly key: VirtualServerKey; readonly server: VirtualServer }
+  | { readonly kind: 'delete-virtual-server'; readonly key: VirtualServerKey; readonly server: VirtualServer }
+  | RealServerOperation
+
+/** `server` names the virtual server; its own fields are not written. */
+export interface RealServerOperation {
+  readonly kind: 'add-real-server' | 'edit-real-server' | 'delete-real-server'
+  readonly key: VirtualServerKey
+  readonly server: VirtualServer
+  readonly realServer: RealServer
+}
+
+export function directionOf(op: VirtualServerOperation): Direction {
+  switch (op.kind) {
+    case 'add-virtual-server':
+    case 'edit-virtual-server':
+    case 'add-real-server':
+      return 'add'
+    case 'edit-real-server':
+      return op.realServer.weight === 0 ? 'remove' : 'add'
+    case 'delete-virtual-server':
+    case 'delete-real-server':
+      return 'remove'
+  }
+}

@@ -3,16 +3,15 @@
  * node's context that `reads` names, and on nothing else.
  */
 import { familyOf } from '../values/address.ts'
-import type { Problem } from '../values/errors.ts'
-import { ProblemList } from '../values/problem-list.ts'
+import { type Problem, ProblemList } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import { type Endpoint, type EndpointOffers, endpointsOf, localReadyEndpoints, offersOf } from './endpoints.ts'
 import {
-  FRONTEND_ROLES,
   type Frontend,
+  FRONTEND_ROLES,
   type FrontendKey,
-  type FrontendRole,
   frontendKey,
+  type FrontendRole,
   servicePortName,
 } from './frontends.ts'
 import {

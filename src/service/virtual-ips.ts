@@ -3,9 +3,9 @@
  * write any externalIPs, and draws the node's own traffic to them to himself; load-balancer addresses are in the status, which
  * controllers write. Each has a list of ranges, and externalIPs also may not be addresses that the node itself lives by.
  */
-import { sameList } from '../values/lists.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
-import type { ProblemList } from '../values/problem-list.ts'
+import type { ProblemList } from '../values/errors.ts'
+import { sameList } from '../values/lists.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { EndpointSlice, ObjectChange, Service } from './objects.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Runs audits round after round: the next begins a period after the last one began, or when its CPU budget lets it.
- * What could break: an audit that fails is tried again at the next round; it never ends the loop.
+ * Audits in the background: rounds that begin a period after the last one began, and a budget that keeps their work below a share
+ * of one core by sleeping after it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../values/clock.ts'
@@ -27,5 +27,44 @@ export async function auditForEver(options: AuditOptions): Promise<void> {
     } catch (error) {
       if (!signal.aborted) onError(error)
     }
+  }
+}
+
+export interface CpuBudgetOptions {
+  /** 0.003 means 0.3 % of one core. */
+  readonly share: number
+  /** As much work, in milliseconds, may run ahead of the share. */
+  readonly creditMs: number
+  readonly now: Clock
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
+/** The most that a look can cost: itself, and each thing that is looked at (some microseconds on a fast machine). */
+const MOST_MS = 2
+const MOST_MS_PER_ITEM = 0.05
+
+export class CpuBudget {
+  readonly #options: CpuBudgetOptions
+  #creditMs: number
+  #paidAtMs: number
+
+  constructor(options: CpuBudgetOptions) {
+    this.#options = options
+    this.#creditMs = options.creditMs
+    this.#paidAtMs = options.now()
+  }
+
+  /**
+   * Sleeps until the work fits into the share: processor time of the whole process while about `items` things were looked
+   * at. What is more than they can have cost was something else (compiling, collecting garbage, a pass) and does not count,
+   * or one such moment would stop all looking for a minute. Rejects when aborted.
+   */
+  async pay(workMs: number, items: number, signal: AbortSignal): Promise<void> {
+    const { share, creditMs, now, sleep } = this.#options
+    const nowMs = now()
+    const countedMs = Math.min(workMs, MOST_MS + items * MOST_MS_PER_ITEM)
+    this.#creditMs = Math.min(creditMs, this.#creditMs + (nowMs - this.#paidAtMs) * share) - countedMs
+    this.#paidAtMs = nowMs
+    if (this.#creditMs < 0) await sleep(-this.#creditMs / share, signal)
   }
 }

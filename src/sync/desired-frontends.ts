@@ -2,13 +2,12 @@
  * From objects to winning frontends: keeps Services, slices and the node context, and works out again just the owners
  * (Services) that changed. Nothing here may cost more than the owners that are dirty; the number of Services must not matter.
  */
-import { frontendsOf } from '../service/contribution.ts'
-import { type Frontend, type FrontendKey, sameFrontend } from '../service/frontends.ts'
+import { type Contribution, frontendsOf } from '../service/contribution.ts'
+import { claimRank, type Frontend, type FrontendKey, sameFrontend } from '../service/frontends.ts'
 import { changedFields, type NodeContext, READS_ALL } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
 import { type Loss, OwnedMap } from './owned-map.ts'
-import { OwnerWork } from './owner-work.ts'
 
 /** Hears what a flush changed. */
 export interface FrontendListener {
@@ -227,4 +226,76 @@ function sliceKey(slice: EndpointSlice): string {
 function comesFirst(service: Service): boolean {
   if (service.namespace === 'default') return service.name === 'kubernetes'
   return service.namespace === 'kube-system' && service.ports.some((port) => port.port === 53)
+}
+
+/** Endpoints and source ranges of one frontend that cost about as much as one frontend more. */
+const ENDPOINTS_A_UNIT = 8
+const RANGES_A_UNIT = 4
+
+export interface OwnerWorkOptions {
+  readonly owner: string
+  /** Creation time of the Service. */
+  readonly since: number
+  /** Undefined: the Service is gone. */
+  readonly making: Generator<Frontend, Contribution, void> | undefined
+  /** What the owner claims until now. */
+  readonly claimed: readonly FrontendKey[]
+  readonly owned: OwnedMap<FrontendKey, Frontend>
+}
+
+export class OwnerWork {
+  readonly #options: OwnerWorkOptions
+  #contribution: Contribution | undefined
+  #isMade: boolean
+  /** How many of the earlier claims were looked at. */
+  #looked = 0
+
+  constructor(options: OwnerWorkOptions) {
+    this.#options = options
+    this.#isMade = options.making === undefined
+  }
+
+  get owner(): string {
+    return this.#options.owner
+  }
+
+  /** Known when the work is done; undefined when the Service is gone. */
+  get contribution(): Contribution | undefined {
+    return this.#contribution
+  }
+
+  get isDone(): boolean {
+    return this.#isMade && this.#looked >= this.#options.claimed.length
+  }
+
+  /**
+   * Works about this many units and returns how many they were. One unit is a frontend with few endpoints, or a claim that is
+   * withdrawn. `tell` hears of every key whose winner or whose winning frontend is another one now.
+   */
+  run(units: number, tell: (key: FrontendKey) => void): number {
+    const { owner, since, making, claimed, owned } = this.#options
+    let done = 0
+    while (done < units && !this.#isMade) {
+      const step = making?.next()
+      if (step === undefined || step.done === true) {
+        this.#contribution = step?.value
+        this.#isMade = true
+      } else {
+        const value = step.value
+        if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) tell(value.key)
+        done += unitsOf(value)
+      }
+    }
+    for (; done < units && this.#looked < claimed.length; this.#looked++) {
+      const key = claimed[this.#looked]
+      if (key === undefined || this.#contribution?.frontends.has(key) === true) continue
+      if (owned.withdraw(key, owner)) tell(key)
+      done++
+    }
+    return done
+  }
+}
+
+function unitsOf({ endpoints, firewall }: Frontend): number {
+  return 1 + endpoints.length / ENDPOINTS_A_UNIT + (firewall?.ranges.length ?? 0) / RANGES_A_UNIT
 }

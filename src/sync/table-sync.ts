@@ -4,13 +4,10 @@
  * What could break: the mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
  * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
  */
-import { DelayedKeys } from './delayed-keys.ts'
-import { FailedKeys } from './failed-keys.ts'
-import { Repairs } from './repairs.ts'
-import { allDone, type Failure, type Repair, type Step } from './step.ts'
-import type { KernelTable } from './table.ts'
-import { noCounts } from './table-counts.ts'
 import { backoffMs } from '../values/backoff.ts'
+import { DelayedKeys } from './delayed-keys.ts'
+import { FailedKeys, Repairs } from './key-history.ts'
+import { allDone, type Failure, type KernelTable, noCounts, type Repair, type Step } from './table.ts'
 
 /** The wait before a failed key is tried again. */
 const RETRY_MS = { firstMs: 500, maxMs: 30_000 }

@@ -1,7 +1,7 @@
 /**
- * The contract every kernel table keeps: read, diff, apply. The reconciler only runs that loop.
- * What could break: `step` must agree with the kernel and with `diff`: stepping through diff(b, a) from a gives b,
- * up to draining; a test holds every table to it.
+ * The contract that every kernel table keeps (read, diff, step, apply), and the values that the loop makes around it. The reconciler
+ * only runs that loop. `step` must agree with the kernel and with `diff`: stepping through diff(b, a) from a gives b, up to
+ * draining; a test holds every table to it.
  */
 
 export type TableName =
@@ -38,4 +38,53 @@ export interface KernelTable<Item, Op> {
   canSpare?(live: Item | undefined, removals: readonly Op[]): boolean
   /** The operation as the command an operator would type. */
   format(op: Op): string
+}
+
+/** What has to be done to one key. */
+export interface Step<Item, Op> {
+  readonly key: string
+  readonly ops: readonly Op[]
+  /** What was wanted when it was planned; undefined: nothing. */
+  readonly desired: Item | undefined
+  /** What all of it together makes of the live item; undefined where that has to be followed operation by operation. */
+  readonly result?: Item
+}
+
+/** Whether these operations of a batch have all worked: `count` of them, from `from` on. */
+export function allDone(outcomes: readonly (Error | undefined)[], from: number, count: number): boolean {
+  for (let index = from; index < from + count; index++) if (outcomes[index] !== undefined) return false
+  return true
+}
+
+/** An operation that did not work, for a log line. */
+export interface Failure {
+  readonly key: string
+  readonly command: string
+  readonly error: Error
+  /** How many times in a row this key has failed, from 1. */
+  readonly attempts: number
+  readonly retryAtMs: number
+}
+
+/** Something that was changed by somebody else and put right. `times` counts the last minute. */
+export interface Repair {
+  readonly key: string
+  readonly commands: readonly string[]
+  readonly times: number
+}
+
+export interface TableCounts {
+  /** Operations that brought or changed something, and those that took something away. */
+  added: number
+  removed: number
+  addFailed: number
+  removeFailed: number
+  /** Keys that somebody else had changed. */
+  repaired: number
+  /** Times that the table could not be read. */
+  unreadable: number
+}
+
+export function noCounts(): TableCounts {
+  return { added: 0, removed: 0, addFailed: 0, removeFailed: 0, repaired: 0, unreadable: 0 }
 }

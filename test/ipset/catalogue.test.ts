@@ -1,8 +1,8 @@
 /** The catalogue against kube-proxy's sets, written out once more by hand. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CATALOGUE, definitionOf, SET_ROLES, type SetRole, setName, temporaryName } from '../../src/ipset/catalogue.ts'
-import { familyOfSet } from '../../src/ipset/set-diff.ts'
+import { CATALOGUE, definitionOf, SET_ROLES, setName, type SetRole, temporaryName } from '../../src/ipset/catalogue.ts'
+import { familyOfSet } from '../../src/ipset/diff.ts'
 
 const TABLE = `
 KUBE-LOOP-BACK KUBE-6-LOOP-BACK hash:ip,port,ip

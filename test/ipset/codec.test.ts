@@ -6,19 +6,19 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { definitionOf, type SetDefinition } from '../../src/ipset/catalogue.ts'
+import { decodeEntries, encodeEntries, MAX_ENTRIES } from '../../src/ipset/codec-entry.ts'
 import {
   decodeHeader,
   decodeVersions,
   encodeCreate,
+  encodeDestroy,
   encodeList,
   encodePair,
   encodeProtocol,
-  encodeDestroy,
   encodeType,
 } from '../../src/ipset/codec.ts'
-import { decodeEntries, encodeEntries, MAX_ENTRIES } from '../../src/ipset/codec-entry.ts'
+import { parametersOf } from '../../src/ipset/diff.ts'
 import { formatEntry } from '../../src/ipset/entry-text.ts'
-import { parametersOf } from '../../src/ipset/set-diff.ts'
 import type { SetEntry } from '../../src/ipset/types.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'

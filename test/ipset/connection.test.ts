@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { IpsetConnection } from '../../src/ipset/connection.ts'
-import { EntryTable } from '../../src/ipset/entries.ts'
+import { EntryTable } from '../../src/ipset/tables.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { doneMessage, errorMessage, FakeTransport, hex, message, type Reply, requests } from '../netlink/wire.ts'

@@ -8,23 +8,21 @@ import fc from 'fast-check'
 import { CATALOGUE, definitionOf, setName } from '../../src/ipset/catalogue.ts'
 import {
   diffEntry,
-  directionOfEntry,
-  formatEntryOperation,
-  groupsOf,
-  sameEntry,
-  stepEntry,
-} from '../../src/ipset/entry-diff.ts'
-import {
   diffSet,
+  directionOfEntry,
   directionOfSet,
   familyOfSet,
+  formatEntryOperation,
   formatSetOperation,
+  groupsOf,
   isEnough,
   parametersOf,
+  sameEntry,
   sameKind,
   sameSet,
+  stepEntry,
   stepSet,
-} from '../../src/ipset/set-diff.ts'
+} from '../../src/ipset/diff.ts'
 import {
   entryKey,
   type SetEntry,
@@ -32,9 +30,9 @@ import {
   type SetOperation,
   type SetParameters,
 } from '../../src/ipset/types.ts'
-import { Reconciler, reconciled } from '../../src/sync/reconciler.ts'
-import type { KernelTable } from '../../src/sync/table.ts'
+import { reconciled, Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
+import type { KernelTable } from '../../src/sync/table.ts'
 import { liveEntry, someEntry, someSet } from './arbitraries.ts'
 
 const signal = new AbortController().signal

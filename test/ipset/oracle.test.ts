@@ -6,12 +6,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CATALOGUE, definitionOf } from '../../src/ipset/catalogue.ts'
+import { formatSetOperation, parametersOf } from '../../src/ipset/diff.ts'
 import { entriesOfFrontend } from '../../src/ipset/render.ts'
-import { formatSetOperation, parametersOf } from '../../src/ipset/set-diff.ts'
 import type { SetEntry } from '../../src/ipset/types.ts'
 import { WantedEntries } from '../../src/ipset/wanted-entries.ts'
 import type { FrontendKey } from '../../src/service/frontends.ts'
-import { type RecordedStep, recordedCases, walkCase } from '../support/recorded-cases.ts'
+import { recordedCases, type RecordedStep, walkCase } from '../support/recorded-cases.ts'
 
 /** Steps (`case/step`) whose recorded sets are not what we want from the same objects, and why. */
 const DIFFERENT: Readonly<Record<string, string>> = {

@@ -4,7 +4,7 @@ import { auditAddresses } from '../../src/ipvs/address-audit.ts'
 import { type Binding, type Device, hostAddress, liveAddresses } from '../../src/ipvs/address-diff.ts'
 import type { InterfaceAddress } from '../../src/netlink/address-codec.ts'
 import type { Link } from '../../src/netlink/link-codec.ts'
-import { CpuBudget } from '../../src/sync/cpu-budget.ts'
+import { CpuBudget } from '../../src/sync/audit.ts'
 import { SERVICE_DEVICE } from '../../src/values/well-known.ts'
 
 type Listed = Binding & { readonly address: string }

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { auditVirtualServers } from '../../src/ipvs/audit.ts'
 import type { IpvsConnection } from '../../src/ipvs/connection.ts'
-import { virtualServerKey } from '../../src/ipvs/key.ts'
-import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
-import { CpuBudget } from '../../src/sync/cpu-budget.ts'
+import { type RealServer, type VirtualServer, virtualServerKey } from '../../src/ipvs/types.ts'
+import { CpuBudget } from '../../src/sync/audit.ts'
 import { makeRealServer as real, makeVirtualServer } from '../support/virtual-servers.ts'
 
 const virtual = (address: string, ...servers: RealServer[]) => makeVirtualServer(address, servers)

@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import fc from 'fast-check'
 import { diffVirtualServer, drainingRealServers, stepVirtualServer } from '../../src/ipvs/diff.ts'
-import { realServerKey } from '../../src/ipvs/key.ts'
-import { directionOf } from '../../src/ipvs/operation.ts'
-import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
+import { directionOf, type RealServer, realServerKey, type VirtualServer } from '../../src/ipvs/types.ts'
 import {
   liveVirtualServer,
   makeRealServer,
   makeVirtualServer,
   wantedVirtualServer,
 } from '../support/virtual-servers.ts'
+import fc from 'fast-check'
 
 const KEY = '10.96.0.1:80/tcp'
 const server = (address: string, weight = 1) => makeRealServer(address, weight, 8080)

@@ -1,7 +1,6 @@
 /** Reads `ipvsadm` commands as `formatOperation` writes them, for the test that nothing is lost in them. */
-import { addressOfKey, virtualServerKey } from '../../src/ipvs/key.ts'
-import type { VirtualServerOperation } from '../../src/ipvs/operation.ts'
 import {
+  addressOfKey,
   FLAG_ONE_PACKET,
   FLAG_PERSISTENT,
   FLAG_SCHED_1,
@@ -9,6 +8,8 @@ import {
   FLAG_SCHED_3,
   type RealServer,
   type VirtualServer,
+  virtualServerKey,
+  type VirtualServerOperation,
 } from '../../src/ipvs/types.ts'
 import { familyOf } from '../../src/values/address.ts'
 import type { Protocol } from '../../src/values/protocol.ts'

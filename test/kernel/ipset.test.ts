@@ -9,9 +9,8 @@ import { openNetfilter } from '../../native/open.ts'
 import { type AuditedMirror, auditSets } from '../../src/ipset/audit.ts'
 import { CATALOGUE, definitionOf, type SetDefinition, setName } from '../../src/ipset/catalogue.ts'
 import { IpsetConnection } from '../../src/ipset/connection.ts'
-import { EntryTable } from '../../src/ipset/entries.ts'
-import { parametersOf } from '../../src/ipset/set-diff.ts'
-import { SetTable } from '../../src/ipset/sets.ts'
+import { parametersOf } from '../../src/ipset/diff.ts'
+import { EntryTable, SetTable } from '../../src/ipset/tables.ts'
 import {
   entryKey,
   type SetEntry,
@@ -19,8 +18,8 @@ import {
   type SetOperation,
   type SetParameters,
 } from '../../src/ipset/types.ts'
-import { CpuBudget } from '../../src/sync/cpu-budget.ts'
-import { Reconciler, reconciled } from '../../src/sync/reconciler.ts'
+import { CpuBudget } from '../../src/sync/audit.ts'
+import { reconciled, Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'

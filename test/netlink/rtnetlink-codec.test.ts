@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import fc from 'fast-check'
 import {
   decodeAddress,
   encodeAddAddress,
@@ -28,7 +29,6 @@ import {
 } from '../../src/netlink/route-codec.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { hex, message, onlyMessage, toHex } from './wire.ts'
-import fc from 'fast-check'
 
 const ROUTE: Route = {
   family: 'IPv4',

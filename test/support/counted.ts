@@ -4,7 +4,7 @@ import { RequestCounts } from '../../src/metrics/request-counts.ts'
 import type { ScrapeInput } from '../../src/metrics/scrape.ts'
 import { ServiceTraffic } from '../../src/metrics/service-traffic.ts'
 import { SyncCounts } from '../../src/metrics/sync-counts.ts'
-import { noCounts } from '../../src/sync/table-counts.ts'
+import { noCounts } from '../../src/sync/table.ts'
 import { SERVICE } from './frontends.ts'
 
 /** Wall clock of the counts, in milliseconds since the epoch. */

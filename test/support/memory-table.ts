@@ -3,9 +3,8 @@
  * can be changed behind the reconciler's back.
  */
 import { diffVirtualServer, sameVirtualServer, servesWithout, stepVirtualServer } from '../../src/ipvs/diff.ts'
-import { directionOf, type VirtualServerOperation } from '../../src/ipvs/operation.ts'
 import { formatOperation } from '../../src/ipvs/text.ts'
-import type { VirtualServer } from '../../src/ipvs/types.ts'
+import { directionOf, type VirtualServer, type VirtualServerOperation } from '../../src/ipvs/types.ts'
 import type { KernelTable } from '../../src/sync/table.ts'
 
 export class MemoryTable implements KernelTable<VirtualServer, VirtualServerOperation> {

@@ -2,21 +2,20 @@
  * ipvs mode on tables in memory: the pure half of each real table, and one journal of what was done to any of them, so that
  * the order across tables can be seen.
  */
-import { IpvsDataplane, type IpvsTables } from '../../src/modes/ipvs/dataplane.ts'
-import { SetsAndRules, type SetsAndRulesOptions } from '../../src/modes/ipvs/sets-and-rules.ts'
-import { EntryTable } from '../../src/ipset/entries.ts'
-import { SetTable } from '../../src/ipset/sets.ts'
+import { EntryTable, SetTable } from '../../src/ipset/tables.ts'
 import { entryKey } from '../../src/ipset/types.ts'
-import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import { AddressTable } from '../../src/ipvs/addresses.ts'
 import { DeviceTable } from '../../src/ipvs/device.ts'
 import { VirtualServerTable } from '../../src/ipvs/table.ts'
+import { IpvsDataplane, type IpvsTables } from '../../src/modes/ipvs/dataplane.ts'
+import { SetsAndRules, type SetsAndRulesOptions } from '../../src/modes/ipvs/sets-and-rules.ts'
+import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import type { KernelTable } from '../../src/sync/table.ts'
 import { silentLog } from '../../src/values/log.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
-import { MemoryIptables } from '../iptables/memory-iptables.ts'
 import { SERVICE_DEVICE } from '../../src/values/well-known.ts'
+import { MemoryIptables } from '../iptables/memory-iptables.ts'
 
 /** A table whose items are in a map instead of the kernel. */
 export interface InMemory<Item, Op> extends KernelTable<Item, Op> {

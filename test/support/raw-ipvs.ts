@@ -2,12 +2,12 @@
 import { openNetlinkConnection } from '../../native/open.ts'
 import {
   ADDRESS_BYTES,
+  beginIpvs,
   IPVS_CMD_ATTR,
   IPVS_DEST_ATTR,
   IPVS_GENL_NAME,
   IPVS_SVC_ATTR,
-} from '../../src/ipvs/codec-constants.ts'
-import { beginIpvs } from '../../src/ipvs/codec.ts'
+} from '../../src/ipvs/codec.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
 import { resolveFamily } from '../../src/netlink/subsystems.ts'

@@ -1,7 +1,6 @@
 /** Virtual and real servers for tests: plain ones, and arbitrary ones with few addresses, so that keys meet often. */
 import fc from 'fast-check'
-import { compareRealServers, realServerKey } from '../../src/ipvs/key.ts'
-import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
+import { compareRealServers, type RealServer, realServerKey, type VirtualServer } from '../../src/ipvs/types.ts'
 
 /** A real server as kube-ipvs writes it. */
 export function makeRealServer(address: string, weight = 1, port = 80): RealServer {

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import fc from 'fast-check'
 import { drainingRealServers, sameRealServer } from '../../src/ipvs/diff.ts'
-import { realServerKey, virtualServerKey } from '../../src/ipvs/key.ts'
-import type { VirtualServerOperation } from '../../src/ipvs/operation.ts'
-import type { RealServer, VirtualServer } from '../../src/ipvs/types.ts'
-import { Reconciler, reconciled } from '../../src/sync/reconciler.ts'
+import {
+  type RealServer,
+  realServerKey,
+  type VirtualServer,
+  virtualServerKey,
+  type VirtualServerOperation,
+} from '../../src/ipvs/types.ts'
+import { reconciled, Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { MemoryTable } from '../support/memory-table.ts'
 import {
@@ -14,6 +17,7 @@ import {
   makeVirtualServer,
   wantedVirtualServer,
 } from '../support/virtual-servers.ts'
+import fc from 'fast-check'
 
 const signal = new AbortController().signal
 

@@ -7,13 +7,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { auditSets } from '../../ipset/audit.ts'
 import { auditAddresses } from '../../ipvs/address-audit.ts'
 import { auditVirtualServers } from '../../ipvs/audit.ts'
-import { auditForEver } from '../../sync/audit.ts'
-import { CpuBudget } from '../../sync/cpu-budget.ts'
-import type { IpFamily } from '../../values/protocol.ts'
-import type { GuardKernel } from './guard-kernel.ts'
-import type { IpvsDataplane } from './dataplane.ts'
-import type { IpvsKernel } from './ipvs-kernel.ts'
+import { auditForEver, CpuBudget } from '../../sync/audit.ts'
 import type { Clock } from '../../values/clock.ts'
+import type { IpFamily } from '../../values/protocol.ts'
+import type { IpvsDataplane } from './dataplane.ts'
+import type { GuardKernel } from './guard-kernel.ts'
+import type { IpvsKernel } from './ipvs-kernel.ts'
 
 /** Share of one core for all audits together. */
 const CPU_SHARE = 0.003

@@ -3,35 +3,33 @@
  * What could break: the order of the tables. Virtual servers come before the addresses that bring them traffic, and
  * addresses go before the virtual servers behind them.
  */
+import type { FlowTable } from '../../conntrack/connection.ts'
+import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
 import {
   type AddressOperation,
   type BoundAddress,
-  DEVICE_KIND,
   type Device,
+  DEVICE_KIND,
   type DeviceOperation,
   hostAddress,
 } from '../../ipvs/address-diff.ts'
-import type { FlowTable } from '../../conntrack/connection.ts'
-import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
-import type { AddressTable } from '../../ipvs/addresses.ts'
+import { type AddressTable, WantedAddresses } from '../../ipvs/addresses.ts'
 import type { DeviceTable } from '../../ipvs/device.ts'
 import { drainingRealServers, sameVirtualServer } from '../../ipvs/diff.ts'
 import { Drains } from '../../ipvs/drains.ts'
-import type { VirtualServerOperation } from '../../ipvs/operation.ts'
 import { renderVirtualServer } from '../../ipvs/render.ts'
 import type { VirtualServerTable } from '../../ipvs/table.ts'
-import type { VirtualServer } from '../../ipvs/types.ts'
-import { WantedAddresses } from '../../ipvs/wanted-addresses.ts'
+import type { VirtualServer, VirtualServerOperation } from '../../ipvs/types.ts'
 import type { Frontend, FrontendKey } from '../../service/frontends.ts'
 import type { Dataplane } from '../../sync/loop.ts'
-import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
+import { type PassReport, type Reconciled, reconciled, Reconciler } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { familyOf } from '../../values/address.ts'
+import type { Clock } from '../../values/clock.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import type { SetsAndRules } from './sets-and-rules.ts'
-import type { Clock } from '../../values/clock.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
+import type { SetsAndRules } from './sets-and-rules.ts'
 
 export interface IpvsTables {
   readonly virtualServers: VirtualServerTable

@@ -4,17 +4,16 @@
  */
 import { findNetfilter } from '../../../native/open.ts'
 import { IpsetConnection } from '../../ipset/connection.ts'
-import { EntryTable } from '../../ipset/entries.ts'
 import type { EntryRunOptions } from '../../ipset/entry-run.ts'
 import { ipsetError } from '../../ipset/errors.ts'
-import { SetTable } from '../../ipset/sets.ts'
-import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
+import { EntryTable, SetTable } from '../../ipset/tables.ts'
 import { IptablesTable } from '../../iptables/table.ts'
 import { familiesWithIptables, type FamilySupport } from '../../node/families.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
 import { CodedError } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
+import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import type { SetsAndRulesTables } from './sets-and-rules.ts'
 
 export interface GuardKernel {

@@ -4,32 +4,31 @@
  * set only when it is there, and one that names a set stays until the set's last entry is gone.
  */
 import { CATALOGUE, type SetName, setName } from '../../ipset/catalogue.ts'
-import type { EntryTable } from '../../ipset/entries.ts'
+import { isOfKind, parametersOf } from '../../ipset/diff.ts'
 import type { EntryRunOptions } from '../../ipset/entry-run.ts'
 import { entriesOfFrontend } from '../../ipset/render.ts'
-import { isOfKind, parametersOf } from '../../ipset/set-diff.ts'
-import type { SetTable } from '../../ipset/sets.ts'
+import type { EntryTable, SetTable } from '../../ipset/tables.ts'
 import {
   entryKey,
   type SetEntry,
   type SetEntryKey,
   type SetEntryOperation,
+  setOfKey,
   type SetOperation,
   type SetParameters,
-  setOfKey,
 } from '../../ipset/types.ts'
 import { WantedEntries } from '../../ipset/wanted-entries.ts'
 import type { MissingMatchError } from '../../iptables/errors.ts'
-import { type MissingRules, missingRules } from './rules/missing-rules.ts'
 import type { IptablesTable } from '../../iptables/table.ts'
 import type { OptionalMatch } from '../../iptables/types.ts'
-import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
 import type { Frontend, FrontendKey } from '../../service/frontends.ts'
 import { type PassReport, type Reconciled, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
+import type { Clock } from '../../values/clock.ts'
 import { IP_FAMILIES, type IpFamily } from '../../values/protocol.ts'
 import { RuleLoop } from '../rule-loop.ts'
-import type { Clock } from '../../values/clock.ts'
+import { type MissingRules, missingRules } from './rules/missing-rules.ts'
+import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
 
 export interface SetsAndRulesTables {
   readonly sets: SetTable

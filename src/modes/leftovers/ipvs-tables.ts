@@ -5,25 +5,23 @@
  * goes that one of them still needs. The device goes last: while it is there, the work is not done.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { EntryTable } from '../../ipset/entries.ts'
-import { SetTable } from '../../ipset/sets.ts'
+import { EntryTable, SetTable } from '../../ipset/tables.ts'
 import { AddressTable } from '../../ipvs/addresses.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { DeviceTable } from '../../ipvs/device.ts'
-import { virtualServerKey } from '../../ipvs/key.ts'
 import { VirtualServerTable } from '../../ipvs/table.ts'
-import type { VirtualServerKey } from '../../ipvs/types.ts'
+import { virtualServerKey, type VirtualServerKey } from '../../ipvs/types.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
-import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.ts'
+import { type PassReport, reconciled, Reconciler } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import type { Cidr } from '../../values/cidr.ts'
+import type { Clock } from '../../values/clock.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { openIpset } from '../ipvs/guard-kernel.ts'
 import { openIpvsKernel } from '../ipvs/ipvs-kernel.ts'
 import { readOwned } from './owned-virtual-servers.ts'
-import type { Clock } from '../../values/clock.ts'
-import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
 export interface IpvsLeftoversOptions {
   readonly families: readonly IpFamily[]

@@ -4,11 +4,11 @@
  * What could break: read the sets before they are destroyed; without them nothing is known to be ours.
  */
 import { setName, type SetRole } from '../../ipset/catalogue.ts'
-import type { EntryTable } from '../../ipset/entries.ts'
+import type { EntryTable } from '../../ipset/tables.ts'
 import type { SetEntry } from '../../ipset/types.ts'
 import type { VirtualServerKey } from '../../ipvs/types.ts'
-import { parseFrontendKey } from '../../service/frontends.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
+import { parseFrontendKey } from '../../service/frontends.ts'
 import type { IpFamily, Protocol } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 

@@ -3,8 +3,7 @@
  * wrong with an object as findings while they continue with the rest of it.
  */
 import { parseAddressSloppy } from '../../values/address.ts'
-import type { Problem } from '../../values/errors.ts'
-import { ProblemList } from '../../values/problem-list.ts'
+import { type Problem, ProblemList } from '../../values/errors.ts'
 
 export type JsonObject = { readonly [name: string]: unknown }
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { addressOfKey } from '../../src/ipvs/key.ts'
-import { WantedAddresses } from '../../src/ipvs/wanted-addresses.ts'
+import { WantedAddresses } from '../../src/ipvs/addresses.ts'
+import { addressOfKey } from '../../src/ipvs/types.ts'
 
 describe('WantedAddresses', () => {
   it('wants an address from its first frontend to its last', () => {

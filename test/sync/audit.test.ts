@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { CpuBudget } from '../../src/sync/cpu-budget.ts'
+import { CpuBudget } from '../../src/sync/audit.ts'
 
 const signal = new AbortController().signal
 

@@ -1,7 +1,6 @@
 /**
- * Sets as items and operations. Pure.
- * What could break: a set that takes more entries than it must is right as it is (it was grown), and the number of
- * buckets is the kernel's own business; everything else that differs makes the set another one, which is replaced.
+ * What differs between wanted and live sets and entries, as operations. Pure. A set that holds more entries than it must is right
+ * as it is (it was enlarged), and the kernel chooses the number of buckets; a set with any other difference is replaced.
  */
 import type { Direction } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -15,7 +14,8 @@ import {
   type SetName,
   temporaryName,
 } from './catalogue.ts'
-import type { SetOperation, SetParameters } from './types.ts'
+import { MAX_ENTRIES } from './codec-entry.ts'
+import type { SetEntry, SetEntryOperation, SetOperation, SetParameters } from './types.ts'
 
 const SWAP_NAMES: ReadonlyMap<SetName, SetDefinition> = new Map(CATALOGUE.map((set) => [temporaryName(set), set]))
 
@@ -100,4 +100,68 @@ function formatCreate(name: SetName, parameters: SetParameters): string {
   if (family === undefined) return `ipset create ${name} ${type} range ${firstPort}-${lastPort}`
   const inet = family === 'IPv4' ? 'inet' : 'inet6'
   return `ipset create ${name} ${type} family ${inet} hashsize ${HASH_SIZE} maxelem ${maxElements}`
+}
+
+export function sameEntry(a: SetEntry, b: SetEntry): boolean {
+  return a.set === b.set && a.entry === b.entry && a.noMatch === b.noMatch
+}
+
+export function diffEntry(desired: SetEntry | undefined, live: SetEntry | undefined): readonly SetEntryOperation[] {
+  if (desired === undefined) return live === undefined ? [] : [operation('delete-entry', live)]
+  return live !== undefined && sameEntry(desired, live) ? [] : [operation('add-entry', desired)]
+}
+
+function operation(kind: SetEntryOperation['kind'], entry: SetEntry): SetEntryOperation {
+  return { kind, set: entry.set, entry: entry.entry }
+}
+
+/** What one successful operation makes of the entry. */
+export function stepEntry(op: SetEntryOperation): SetEntry | undefined {
+  return op.kind === 'add-entry' ? { set: op.set, entry: op.entry } : undefined
+}
+
+export function directionOfEntry(op: SetEntryOperation): Direction {
+  return op.kind === 'add-entry' ? 'add' : 'remove'
+}
+
+/** `ipset add KUBE-CLUSTER-IP 10.96.0.1,tcp:443` */
+export function formatEntryOperation(op: SetEntryOperation): string {
+  return `ipset ${op.kind === 'add-entry' ? 'add' : 'del'} ${op.set} ${op.entry}`
+}
+
+/** What goes into one message: entries of one set, all to be added or all to be deleted. */
+export interface EntryGroup {
+  readonly set: SetDefinition
+  readonly kind: SetEntryOperation['kind']
+  /** Places in the list of operations. */
+  readonly indexes: readonly number[]
+  /** The set was made larger for their sake already. */
+  readonly grown: boolean
+}
+
+/**
+ * Operations as messages, in the order that the sets ask for: what is added in the order of SET_ROLES, what is deleted
+ * in the reverse order and after it. Operations on sets that are not ours are left out.
+ */
+export function groupsOf(ops: readonly SetEntryOperation[]): EntryGroup[] {
+  const bySet = new Map<string, { set: SetDefinition; kind: SetEntryOperation['kind']; indexes: number[] }>()
+  ops.forEach(({ kind, set: name }, index) => {
+    const group = bySet.get(`${kind} ${name}`)
+    if (group !== undefined) {
+      group.indexes.push(index)
+      return
+    }
+    const set = definitionOf(name)
+    if (set !== undefined) bySet.set(`${kind} ${name}`, { set, kind, indexes: [index] })
+  })
+  const place = ({ kind, set }: Pick<EntryGroup, 'kind' | 'set'>): number =>
+    kind === 'add-entry' ? set.rank : 1000 - set.rank
+  return [...bySet.values()]
+    .sort((a, b) => place(a) - place(b))
+    .flatMap(({ set, kind, indexes }) => {
+      const parts: EntryGroup[] = []
+      for (let from = 0; from < indexes.length; from += MAX_ENTRIES)
+        parts.push({ set, kind, indexes: indexes.slice(from, from + MAX_ENTRIES), grown: false })
+      return parts
+    })
 }

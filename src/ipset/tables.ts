@@ -1,0 +1,140 @@
+/**
+ * The sets (key: the set's name) and their entries (key: `SET entry`) behind the contract of every kernel table. Only sets of
+ * the catalogue's 34 names, and what an interrupted replacement left, are ours; a set of any other name is never touched.
+ */
+import { MessageBatch } from '../netlink/batch.ts'
+import type { KernelTable } from '../sync/table.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { CATALOGUE, definitionOf, type SetName } from './catalogue.ts'
+import type { IpsetConnection } from './connection.ts'
+import {
+  diffEntry,
+  diffSet,
+  directionOfEntry,
+  directionOfSet,
+  familyOfSet,
+  formatEntryOperation,
+  formatSetOperation,
+  sameEntry,
+  sameSet,
+  stepEntry,
+  stepSet,
+} from './diff.ts'
+import { EntryRun, type EntryRunOptions } from './entry-run.ts'
+import { named } from './errors.ts'
+import { recreate } from './recreate.ts'
+import {
+  entryKey,
+  type SetEntry,
+  type SetEntryKey,
+  type SetEntryOperation,
+  setOfKey,
+  type SetOperation,
+  type SetParameters,
+} from './types.ts'
+
+export class SetTable implements KernelTable<SetParameters, SetOperation> {
+  readonly name = 'sets'
+  readonly #ipset: IpsetConnection
+  readonly #families: readonly IpFamily[]
+
+  /** Sets of these families. */
+  constructor(ipset: IpsetConnection, families: readonly IpFamily[]) {
+    this.#ipset = ipset
+    this.#families = families
+  }
+
+  readonly diff = diffSet
+  readonly equal = sameSet
+  readonly step = (_live: SetParameters | undefined, op: SetOperation) => stepSet(op)
+  readonly direction = directionOfSet
+  readonly format = formatSetOperation
+
+  isOurs(name: SetName): boolean {
+    const family = familyOfSet(name)
+    return family !== undefined && this.#families.includes(family)
+  }
+
+  async read(keys: readonly SetName[] | 'all', signal: AbortSignal): Promise<Map<SetName, SetParameters>> {
+    const wanted = keys === 'all' ? undefined : new Set(keys)
+    const found = new Map<SetName, SetParameters>()
+    for (const { name, type, family, maxElements, firstPort, lastPort, extras } of await this.#ipset.listSets({
+      signal,
+    }))
+      if (this.isOurs(name) && (wanted?.has(name) ?? true))
+        found.set(name, { type, family, maxElements, firstPort, lastPort, extras })
+    return found
+  }
+
+  async apply(ops: readonly SetOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
+    const outcomes: (Error | undefined)[] = []
+    for (const op of ops) {
+      signal.throwIfAborted()
+      try {
+        await this.#run(op, signal)
+        outcomes.push(undefined)
+      } catch (error) {
+        signal.throwIfAborted()
+        outcomes.push(named(error, formatSetOperation(op)))
+      }
+    }
+    return outcomes
+  }
+
+  async #run(op: SetOperation, signal: AbortSignal): Promise<void> {
+    if (op.kind === 'destroy-set') return this.#ipset.destroy(op.name)
+    const set = definitionOf(op.name)
+    if (set === undefined) throw new TypeError(`the set ${op.name} is not in the catalogue`)
+    if (op.kind === 'create-set') return this.#ipset.create(set.name, set.type, op.parameters)
+    await recreate(this.#ipset, set, op.parameters, { signal })
+  }
+}
+
+export interface EntryTableOptions extends EntryRunOptions {
+  /** Entries of sets of these families. */
+  readonly families: readonly IpFamily[]
+}
+
+export class EntryTable implements KernelTable<SetEntry, SetEntryOperation> {
+  readonly name = 'set-entries'
+  readonly #ipset: IpsetConnection
+  readonly #options: EntryTableOptions
+  readonly #batch = new MessageBatch(64 << 10)
+
+  constructor(ipset: IpsetConnection, options: EntryTableOptions) {
+    this.#ipset = ipset
+    this.#options = options
+  }
+
+  readonly diff = (_key: SetEntryKey, desired: SetEntry | undefined, live: SetEntry | undefined) =>
+    diffEntry(desired, live)
+  readonly equal = sameEntry
+  readonly step = (_live: SetEntry | undefined, op: SetEntryOperation) => stepEntry(op)
+  readonly direction = directionOfEntry
+  readonly format = formatEntryOperation
+
+  isOurs(key: SetEntryKey): boolean {
+    const set = definitionOf(setOfKey(key))
+    return set !== undefined && this.#options.families.includes(set.family)
+  }
+
+  /** A set that is missing or of another type has no entries. */
+  async read(keys: readonly SetEntryKey[] | 'all', signal: AbortSignal): Promise<Map<SetEntryKey, SetEntry>> {
+    const wanted = keys === 'all' ? undefined : new Set(keys)
+    const names = keys === 'all' ? undefined : new Set(keys.map(setOfKey))
+    const found = new Map<SetEntryKey, SetEntry>()
+    for (const set of CATALOGUE) {
+      if (!this.#options.families.includes(set.family) || names?.has(set.name) === false) continue
+      for (const entry of (await this.#ipset.listEntries(set, { signal })) ?? []) {
+        const key = entryKey(entry)
+        if (wanted?.has(key) ?? true) found.set(key, entry)
+      }
+    }
+    return found
+  }
+
+  /** In the order that the sets ask for (see groupsOf), which is not that of `ops`: each key has one operation. */
+  apply(ops: readonly SetEntryOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
+    return new EntryRun(ops, this.#ipset, this.#batch, this.#options, signal).outcomes()
+  }
+}
