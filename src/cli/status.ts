@@ -2,7 +2,7 @@
  * `kube-ipvs status`: what the kernel has now, as a summary and a table for each mode that has something there. The kernel
  * is what is shown, so it works when neither daemon nor API server does.
  */
-import type { DecodedDestination } from '../ipvs/codec-destination.ts'
+import type { DecodedDestination } from '../ipvs/codec-servers.ts'
 import { schedulerFlagNames } from '../ipvs/text.ts'
 import {
   FLAG_ONE_PACKET,

@@ -11,18 +11,16 @@ import { resolveFamily } from '../netlink/subsystems.ts'
 import {
   type DecodedDestination,
   decodeDestination,
-  encodeDestination,
-  encodeDestinationId,
-} from './codec-destination.ts'
-import {
   type DecodedService,
   decodeService,
   decodeServiceTraffic,
+  encodeDestination,
+  encodeDestinationId,
   encodeService,
   encodeServiceId,
   type ServiceFields,
   type ServiceId,
-} from './codec-service.ts'
+} from './codec-servers.ts'
 import {
   beginIpvs,
   decodeInfo,

@@ -6,7 +6,7 @@
  */
 import { appendFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import type { NetlinkCounters } from '../netlink/exchange.ts'
+import type { NetlinkCounters } from '../netlink/connection.ts'
 
 /** Who counts messages: the connections of the kernel side. */
 export interface ProbedKernel {

@@ -4,15 +4,17 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { beginIpvs, decodeInfo, decodeTimeouts, encodeTimeouts } from '../../src/ipvs/codec.ts'
-import { decodeDestination, encodeDestination, encodeDestinationId } from '../../src/ipvs/codec-destination.ts'
 import {
+  decodeDestination,
   decodeService,
   decodeServiceTraffic,
+  encodeDestination,
+  encodeDestinationId,
   encodeService,
   encodeServiceId,
   type ServiceFields,
-} from '../../src/ipvs/codec-service.ts'
+} from '../../src/ipvs/codec-servers.ts'
+import { beginIpvs, decodeInfo, decodeTimeouts, encodeTimeouts } from '../../src/ipvs/codec.ts'
 import type { ForwardingMethod, RealServer, VirtualServerFields } from '../../src/ipvs/types.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { openNetlinkConnection } from '../../native/open.ts'
-import type { ServiceFields } from '../../src/ipvs/codec-service.ts'
+import type { ServiceFields } from '../../src/ipvs/codec-servers.ts'
 import { IpvsConnection } from '../../src/ipvs/connection.ts'
 import {
   FLAG_ONE_PACKET,

@@ -6,9 +6,8 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
-import { libc } from '../../native/libc.ts'
-import { NetlinkSocket } from '../../native/netlink-socket.ts'
 import { openNetlinkConnection, openRtnetlink, openRtnetlinkEvents } from '../../native/open.ts'
+import { libc, NetlinkSocket } from '../../native/sockets.ts'
 import { encodeAddAddress, encodeDeleteAddress, IFA_F_NODAD, RT_SCOPE_HOST } from '../../src/netlink/address-codec.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import {

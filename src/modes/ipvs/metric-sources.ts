@@ -2,10 +2,10 @@
  * What a scrape reads of ipvs mode: tables, connections, sets, virtual servers.
  * What could break: this runs at a scrape, in the event loop of the proxy. What grows with the cluster may cost nanoseconds an item.
  */
-import type { Kernel } from './kernel.ts'
-import type { IpvsDataplane } from './dataplane.ts'
 import type { CountedConnection, KernelSources, SetSize } from '../../metrics/sources.ts'
-import type { NetlinkCounters } from '../../netlink/exchange.ts'
+import type { NetlinkCounters } from '../../netlink/connection.ts'
+import type { IpvsDataplane } from './dataplane.ts'
+import type { Kernel } from './kernel.ts'
 
 /** Time with the event loop to itself while the counters of all virtual servers are read. */
 const TURN_MS = 4
