@@ -3,7 +3,7 @@
  * What could break: imports are found by their form, one statement starting each line, as the formatter leaves them.
  */
 import { posix } from 'node:path'
-import { FORBIDDEN, IMPURE, MAX_LINES, MAY_IMPORT, PACKAGE_USERS, PURE, PURE_BUILTINS } from './rules.ts'
+import { DIRECTION, FORBIDDEN, IMPURE, MAX_LINES, MAY_IMPORT, PACKAGE_USERS, PURE, PURE_BUILTINS } from './rules.ts'
 
 /** Path in the repository to text. */
 export type Sources = ReadonlyMap<string, string>
@@ -71,6 +71,16 @@ export function checkImports(sources: Sources): string[] {
     }
   }
   return violations
+}
+
+/** Imports against DIRECTION: of tests by tools or by the program, and of tools by the program. */
+export function checkDirection(sources: Sources): string[] {
+  const placeOf = (path: string): number => DIRECTION.findIndex((roots) => roots.some((root) => isIn(path, root)))
+  return [...sources].flatMap(([path, text]) =>
+    importsOf(path, text)
+      .filter((name) => isPath(name) && placeOf(name) > placeOf(path))
+      .map((name) => `${path}: may not import ${name}`),
+  )
 }
 
 /** Things in pure files that depend on when or where they run. */

@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { checkImports, checkPurity, findBarrels, findCycles, importsOf } from './check.ts'
-import { readSources } from './sources.ts'
+import { checkDirection, checkImports, checkPurity, findBarrels, findCycles, importsOf } from './check.ts'
+import { readAllSources, readSources } from './sources.ts'
 
 const sources = readSources()
 
 test('the sources import only what they may', () => {
   assert.ok(sources.size > 30)
   assert.deepEqual(checkImports(sources), [])
+})
+
+test('imports go from test to dev to the program, and never back', () => {
+  const all = readAllSources()
+  for (const path of ['dev/bootstrap.mjs', 'dev/bench.ts', 'test/oracle/main.ts']) assert.ok(all.has(path), path)
+  assert.deepEqual(checkDirection(all), [])
 })
 
 test('pure files are pure', () => assert.deepEqual(checkPurity(sources), []))
@@ -89,6 +95,24 @@ test('checkImports finds each kind of violation', () => {
   }
   for (const [path, text, expected] of rows)
     assert.deepEqual(checkImports(files({ ...others, [path]: text })), expected, text)
+})
+
+test('checkDirection finds imports of tests by tools, and of both by the program', () => {
+  const rows: readonly (readonly [path: string, imported: string, isAllowed: boolean])[] = [
+    ['test/support/a.ts', 'dev/b.ts', true],
+    ['test/support/a.ts', 'src/values/b.ts', true],
+    ['test/support/a.ts', 'native/b.ts', true],
+    ['dev/a.mjs', 'dev/b.mjs', true],
+    ['dev/bench/a.ts', 'src/values/b.ts', true],
+    ['dev/bench/a.ts', 'test/support/b.ts', false],
+    ['src/cli/a.ts', 'dev/b.ts', false],
+    ['native/a.ts', 'test/support/b.ts', false],
+  ]
+  for (const [path, imported, isAllowed] of rows) {
+    const ups = '../'.repeat(path.split('/').length - 1)
+    const found = checkDirection(files({ [path]: `import { b } from '${ups}${imported}'` }))
+    assert.deepEqual(found, isAllowed ? [] : [`${path}: may not import ${imported}`])
+  }
 })
 
 test('checkPurity finds clock, process, chance and waiting, in code only', () => {
