@@ -3,8 +3,7 @@
  * What could break: its first lines are text whatever the format is going to be, since the format is not known yet.
  */
 import { callerOf } from '../serve/log-caller.ts'
-import { formatJson, formatText, type LogLine } from '../serve/log-line.ts'
-import { withoutSecrets } from '../serve/log-secrets.ts'
+import { formatJson, formatText, type LogLine, withoutSecrets } from '../serve/log-line.ts'
 import { createLogSink } from '../serve/log-sink.ts'
 import { CodedError } from '../values/errors.ts'
 import type { LogFields } from '../values/log.ts'

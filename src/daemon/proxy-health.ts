@@ -80,7 +80,7 @@ export class ProxyHealth {
     else this.#sync.set(`reading rules ${what}`, isUnreadable, [what])
     this.#lookAtRules()
     for (const table of this.#kernel?.tables() ?? []) this.#sync.set(table.what, table.wrong, table.families)
-    this.#sync.looked()
+    this.#sync.markUpToDate()
   }
 
   /** Whoever hears of audits, and this, which an audit that is over tells that the kernel was looked at. */
@@ -89,7 +89,7 @@ export class ProxyHealth {
       ...observer,
       ended: (audit, durationMs, failed) => {
         observer.ended(audit, durationMs, failed)
-        if (!failed) this.#sync.looked()
+        if (!failed) this.#sync.markUpToDate()
       },
     }
   }

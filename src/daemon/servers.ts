@@ -7,7 +7,7 @@ import { getSystemErrorMessage } from 'node:util'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { toV1alpha1 } from '../config/write.ts'
 import { answerHealth, type HealthPath, type HealthState } from '../serve/health-answers.ts'
-import type { Answering } from '../serve/http-answer.ts'
+import type { Responder } from '../serve/http-answer.ts'
 import { HttpListener } from '../serve/http-listener.ts'
 import { MetricsAnswers, type ServedMetrics } from '../serve/metrics-answers.ts'
 import { parseAddressSloppy, parseEndpoint } from '../values/address.ts'
@@ -77,16 +77,16 @@ export function openServers(options: ServersOptions): Servers {
   }
 }
 
-export function healthAnswering({ health, metrics }: ServersOptions): Answering {
+export function healthAnswering({ health, metrics }: ServersOptions): Responder {
   const onAnswer = (path: HealthPath, status: number): void =>
     metrics()?.probes.answered(path === '/healthz' ? 'healthz' : 'livez', status)
   const port = { state: () => health.state, clock: Date.now, onAnswer }
   return ({ method, path, query }) => answerHealth(port, method, path, query)
 }
 
-export function metricsAnswering({ configuration, metrics, flags, setVerbosity }: ServersOptions): Answering {
+export function metricsAnswering({ configuration, metrics, flags, setVerbosity }: ServersOptions): Responder {
   const { mode, enableProfiling } = configuration()
-  const debug: Answering = async (request) =>
+  const debug: Responder = async (request) =>
     (await import('../serve/debug-answers.ts')).answerDebug({ setVerbosity }, request)
   const answers = new MetricsAnswers({
     mode,
@@ -109,7 +109,7 @@ export function metricsAnswering({ configuration, metrics, flags, setVerbosity }
 interface ServedPortOptions {
   /** `IP:port`, checked with the configuration. */
   readonly address: string
-  readonly answer: Answering
+  readonly answer: Responder
   /** Line of the log when it cannot be opened. */
   readonly message: string
   readonly reason: (error: string) => string

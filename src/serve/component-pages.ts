@@ -1,20 +1,20 @@
 /**
- * /statusz and /flagz of the metrics port: who runs here, since when, with which flags; as text for people, as objects of
- * config.k8s.io for programs.
- * What could break: plain `application/json` is refused, as in kube-proxy; a program has to name the version it wants.
+ * /statusz and /flagz of the metrics port: name, version, start time and flags of the program, as text for people or as objects
+ * of config.k8s.io for programs. Plain `application/json` is refused, as in kube-proxy: a client has to name a version.
  */
 import type { HttpAnswer, HttpHeader } from './http-answer.ts'
 
+/** The program as these pages describe it. */
 export interface Component {
   readonly name: string
   readonly version: string
-  /** Release of Kubernetes whose proxy this one behaves like: `1.36`. */
+  /** The release of Kubernetes whose kube-proxy this program emulates: `1.36`. */
   readonly emulates: string
-  /** What runs it: `node24.21.0` where others have `go1.26.8`. */
+  /** `node24.21.0`, where kube-proxy has `go1.26.8`. */
   readonly runtime: string
   /** Milliseconds since the epoch. */
   readonly startedMs: number
-  /** Values by name, in the order of names. */
+  /** Values of flags by name, sorted by name. */
   readonly flags: Readonly<Record<string, string>>
 }
 
@@ -27,6 +27,7 @@ const STRUCTURED = ['application/json', 'application/yaml']
 const WARNING =
   'Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for debugging purposes only.'
 
+/** The answer of /statusz. */
 export function statusz(component: Component, accept: string | undefined, nowMs: number): HttpAnswer {
   const { name, startedMs, runtime, version, emulates } = component
   const upSeconds = Math.max(0, Math.floor((nowMs - startedMs) / 1000))
@@ -49,6 +50,7 @@ export function statusz(component: Component, accept: string | undefined, nowMs:
   })
 }
 
+/** The answer of /flagz. */
 export function flagz(component: Component, accept: string | undefined): HttpAnswer {
   const { name, flags } = component
   const lines = Object.entries(flags).map((line) => line.join(': '))
@@ -72,12 +74,12 @@ function page(
       'Warning',
       `299 - "This version of the ${kind.toLowerCase()} endpoint is deprecated. Please use a newer version."`,
     ])
-  // JSON is YAML too.
+  // JSON is also valid YAML.
   const object = { kind, apiVersion: `${GROUP}/${version}`, metadata: { name }, ...fields }
   return { status: 200, headers, body: `${JSON.stringify(object)}\n` }
 }
 
-/** What the client takes and we have, its first choice first. */
+/** The first form in the client's order of preference that we support. */
 function formOf(kind: Kind, accept: string | undefined): Form {
   if (accept === undefined || accept.trim() === '') return 'text'
   for (const { type, parameters } of mediaTypes(accept)) {
@@ -129,7 +131,7 @@ function notAcceptable(accept: string): HttpAnswer {
 
 const twoDigits = (value: number): string => String(value).padStart(2, '0')
 
-/** `Fri Nov 20 16:11:29 UTC 2026`, as date(1) and Go's UnixDate. */
+/** `Fri Nov 20 16:11:29 UTC 2026`, like date(1) and Go's UnixDate. */
 function formatUnixDate(ms: number): string {
   const [day = '', date = '', month = '', year = '', time = ''] = new Date(ms).toUTCString().split(/,? /)
   return `${day} ${month} ${date.replace(/^0/, ' ')} ${time} UTC ${year}`

@@ -1,6 +1,6 @@
 /**
- * What the metrics port shows below /debug when enableProfiling is set: profiles, and the verbosity of the log.
- * What could break: these paths slow the process down and change it; without enableProfiling they are not there.
+ * Answers of the metrics port below /debug: profiles, and the verbosity of the log. They slow the process down or change it, so
+ * they exist only with enableProfiling.
  */
 import { promisify } from 'node:util'
 import { CodedError } from '../values/errors.ts'
@@ -16,20 +16,24 @@ import {
 import { takeProfile } from './profiles.ts'
 
 export interface DebugPort {
-  /** klog's -v, from now on. */
+  /** Sets klog's -v. */
   readonly setVerbosity: (level: number) => void
 }
 
 const PROFILES = {
-  profile: { seconds: 30, help: 'CPU profile of so many seconds (seconds=30), as profile.proto for go tool pprof.' },
+  profile: {
+    seconds: 30,
+    help: 'CPU profile over a number of seconds (seconds=30), as profile.proto for go tool pprof.',
+  },
   heap: {
     seconds: 5,
-    help: 'Memory that was allocated within so many seconds (seconds=5) and is still held, as profile.proto.',
+    help: 'Memory allocated within a number of seconds (seconds=5) and not freed since, as profile.proto.',
   },
 } as const
 type ProfileName = keyof typeof PROFILES
 const LONGEST_SECONDS = 300
 
+/** Answers one request to a path below /debug. */
 export async function answerDebug(port: DebugPort, request: HttpRequest): Promise<HttpAnswer> {
   const { method, path } = request
   switch (path) {
@@ -53,8 +57,8 @@ export async function answerDebug(port: DebugPort, request: HttpRequest): Promis
 const isProfile = (name: string): name is ProfileName => Object.hasOwn(PROFILES, name)
 
 async function profileAnswer(name: ProfileName, { query, signal }: HttpRequest): Promise<HttpAnswer> {
-  const asked = Number(queryValue(query, 'seconds') ?? 0)
-  const seconds = asked > 0 ? asked : PROFILES[name].seconds
+  const requested = Number(queryValue(query, 'seconds') ?? 0)
+  const seconds = requested > 0 ? requested : PROFILES[name].seconds
   if (seconds > LONGEST_SECONDS) return unknownProfile(`profile duration exceeds ${LONGEST_SECONDS} seconds\n`, 400)
   try {
     const taken = await takeProfile(name, seconds, signal)
@@ -103,11 +107,11 @@ function indexPage(): HttpAnswer {
 const FLAGS_PAGE =
   '<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/<br>\n<br>\nflags:<br>\n<table>\n<tr>v<br>\n</table>\n<br>\nfull flags configurable<br>\n</body>\n</html>\n'
 
-/** The longest level klog takes, an int32. */
+/** klog's verbosity is an int32. */
 const HIGHEST_LEVEL = 2 ** 31 - 1
 
 async function setVerbosity(port: DebugPort, request: HttpRequest): Promise<HttpAnswer> {
-  const say = (status: number, body: string): HttpAnswer => ({
+  const plainAnswer = (status: number, body: string): HttpAnswer => ({
     status,
     headers: [
       ['Content-Type', 'text/plain'],
@@ -115,11 +119,13 @@ async function setVerbosity(port: DebugPort, request: HttpRequest): Promise<Http
     ],
     body,
   })
-  if (request.method !== 'PUT') return say(406, 'unsupported http method\n')
+  if (request.method !== 'PUT') return plainAnswer(406, 'unsupported http method\n')
   const text = await request.readBody().catch(() => undefined)
-  if (text === undefined) return say(400, 'the body is too long\n')
-  if (!/^\d+$/.test(text)) return say(400, `strconv.ParseUint: parsing ${JSON.stringify(text)}: invalid syntax\n`)
-  if (Number(text) > HIGHEST_LEVEL) return say(400, `strconv.ParseUint: parsing "${text}": value out of range\n`)
+  if (text === undefined) return plainAnswer(400, 'the body is too long\n')
+  if (!/^\d+$/.test(text))
+    return plainAnswer(400, `strconv.ParseUint: parsing ${JSON.stringify(text)}: invalid syntax\n`)
+  if (Number(text) > HIGHEST_LEVEL)
+    return plainAnswer(400, `strconv.ParseUint: parsing "${text}": value out of range\n`)
   port.setVerbosity(Number(text))
-  return say(200, `successfully set klog.logging.verbosity to ${text}\n`)
+  return plainAnswer(200, `successfully set klog.logging.verbosity to ${text}\n`)
 }

@@ -1,28 +1,29 @@
 /**
- * The health port: /healthz says whether this node should get traffic, /livez whether this program works. To the byte what
- * kube-proxy answers: probes of clouds and of kubelet read it.
- * What could break: only /healthz knows the Node; if /livez did, every proxy on a node that goes would be restarted.
+ * Answers of the health port and of the health check ports of Services, byte for byte those of kube-proxy, because kubelet and
+ * load balancers of clouds parse them. /healthz says whether the node should get traffic, /livez whether this program works.
+ * /livez ignores the Node: otherwise kubelet would restart the proxy of every node that is about to be removed.
  */
 import type { IpFamily } from '../values/protocol.ts'
 import { cleanPath, type HttpAnswer, jsonAnswer, NOT_FOUND, redirectAnswer } from './http-answer.ts'
+import type { HealthCheck } from './wanted-health-checks.ts'
 
-/** How one family fares; times in milliseconds since the epoch. */
+/** The health of one IP family. */
 export interface FamilyHealth {
-  /** When the kernel was last seen to hold what it should. */
+  /** When the kernel was last known to have the desired state, in milliseconds since the epoch. */
   readonly lastUpdatedMs: number
   readonly healthy: boolean
 }
 
 export interface HealthState {
-  /** The Node is there, stays there, and is not about to be taken out of the cluster. */
+  /** The Node exists, is not being deleted and will not be removed by the cluster autoscaler. */
   readonly nodeEligible: boolean
-  /** Families this node has, IPv4 first. */
+  /** The IP families of this node, IPv4 first. */
   readonly families: ReadonlyMap<IpFamily, FamilyHealth>
 }
 
 export type HealthPath = '/healthz' | '/livez'
 
-/** Whether every family is well: what /livez and the health check ports of Services say. */
+/** Whether every IP family is healthy, as /livez and the health check ports of Services report. */
 function isLive({ families }: HealthState): boolean {
   for (const { healthy } of families.values()) if (!healthy) return false
   return true
@@ -34,8 +35,8 @@ function formatHealth(path: HealthPath, state: HealthState, nowMs: number): Http
   const ok = healthy && (path === '/livez' || state.nodeEligible)
   const updates = Array.from(state.families.values(), ({ lastUpdatedMs }) => lastUpdatedMs)
   const status: Record<string, unknown> = {}
-  for (const [family, { lastUpdatedMs, healthy: well }] of state.families)
-    status[family] = { lastUpdated: formatTime(lastUpdatedMs), healthy: well }
+  for (const [family, { lastUpdatedMs, healthy: isHealthy }] of state.families)
+    status[family] = { lastUpdated: formatTime(lastUpdatedMs), healthy: isHealthy }
   const body = {
     lastUpdated: formatTime(ok ? nowMs : Math.max(...updates)),
     currentTime: formatTime(nowMs),
@@ -50,11 +51,11 @@ export interface HealthPort {
   readonly state: () => HealthState
   /** Milliseconds since the epoch. */
   readonly clock: () => number
-  /** Hears of each answer of the two paths (proxy_healthz_total, proxy_livez_total). */
+  /** Called for each answer of the two paths (proxy_healthz_total, proxy_livez_total). */
   readonly onAnswer?: (path: HealthPath, status: number) => void
 }
 
-/** Every method is answered alike; other paths are not there, and a path in a long form is sent to the short one. */
+/** The method does not matter. A path with `//` or dots is redirected to its short form, as in Go; other paths are 404. */
 export function answerHealth(port: HealthPort, method: string, path: string, query: string): HttpAnswer {
   const short = cleanPath(path)
   if (path !== '' && short !== path)
@@ -65,7 +66,23 @@ export function answerHealth(port: HealthPort, method: string, path: string, que
   return answer
 }
 
-/** RFC 3339 as Go prints it: fractions without zeros at their end. In UTC, whatever the zone of the host. */
+/**
+ * The answer of the health check port of a Service: 200 if the Service has a ready endpoint on this node and the proxy is
+ * healthy, otherwise 503, for every path and method. Load balancers may distribute connections by the weight in the header.
+ */
+export function formatHealthCheck(check: HealthCheck, proxyHealthy: boolean): HttpAnswer {
+  const { namespace, name, localEndpoints } = check
+  const body = JSON.stringify(
+    { service: { namespace, name }, localEndpoints, serviceProxyHealthy: proxyHealthy },
+    null,
+    '\t',
+  )
+  return jsonAnswer(body, localEndpoints > 0 && proxyHealthy ? 200 : 503, [
+    ['X-Load-Balancing-Endpoint-Weight', String(localEndpoints)],
+  ])
+}
+
+/** RFC 3339 as Go prints it: without trailing zeros of the fraction. In UTC, whatever the time zone of the host. */
 export function formatTime(ms: number): string {
   if (!Number.isFinite(ms)) return '0001-01-01T00:00:00Z'
   return new Date(ms).toISOString().replace(/\.?0*Z$/, 'Z')

@@ -1,7 +1,7 @@
 /**
- * The health check ports of Services with external policy Local: load balancers ask there which nodes have endpoints.
- * What could break: a port that somebody else has must disturb no other one; and a port is closed as soon as nobody wants
- * it, so that no load balancer goes on believing in it.
+ * The health check ports of Services with external policy Local, where load balancers find out which nodes have endpoints. A
+ * port that another program occupies is retried and does not affect the others. A port is closed as soon as no Service wants
+ * it, so that load balancers stop sending traffic.
  */
 import { getSystemErrorMessage } from 'node:util'
 import { formatEndpoint } from '../values/address.ts'
@@ -9,53 +9,53 @@ import { backoffMs } from '../values/backoff.ts'
 import type { Problem } from '../values/errors.ts'
 import { type Log, ObjectName } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { formatHealthCheck } from './health-check-text.ts'
+import { formatHealthCheck } from './health-answers.ts'
 import { HttpListener } from './http-listener.ts'
 import type { HealthCheck, HealthCheckChange, HealthCheckKey } from './wanted-health-checks.ts'
 
 export interface HealthChecksOptions {
   readonly nodeName: string
-  /** Whether the proxy itself is healthy, as /livez says; asked at each request. While it is not, every check fails. */
+  /** Whether the proxy itself is healthy, as /livez reports; called for each request. If not, every check fails. */
   readonly isProxyHealthy: () => boolean
   /**
-   * A socket (`0.0.0.0:32001`) cannot be opened, as the problem says, or (undefined) that is over. Told once each, while
-   * attempts go on.
+   * Called once when a socket (`0.0.0.0:32001`) cannot be opened, and with undefined once it is open or not wanted any more.
+   * Attempts continue in between.
    */
   readonly onProblem: (socket: string, problem: Problem | undefined) => void
-  /** Hears of each attempt that failed, with the message of the problem. */
+  /** Called for each failed attempt, with the message of the problem. */
   readonly onFailedAttempt?: (check: HealthCheck, message: string) => void
   readonly log: Log
 }
 
-/** Addresses to listen on, by family: see healthCheckAddressesOf. */
+/** Addresses to listen on by IP family: see healthCheckAddressesOf. */
 export type ListenAddresses = Readonly<Record<IpFamily, readonly string[]>>
 
 /**
- * An address that is just being added cannot be listened on for a second or two (duplicate address detection of IPv6): no
- * news before this many attempts.
+ * IPv6 duplicate address detection prevents listening on a new address for a second or two, so a missing address is reported
+ * only from this attempt on.
  */
 const ADDRESS_ATTEMPTS = 4
-/** kube-proxy tries again at each periodic sync, 30 s by default. */
+/** kube-proxy retries at each periodic sync, by default every 30 s. */
 const RETRY_MS = { firstMs: 500, maxMs: 30_000 }
 
 export class HealthChecks {
   readonly #options: HealthChecksOptions
   readonly #checks = new Map<HealthCheckKey, HealthCheck>()
   readonly #listeners = new Map<HealthCheckKey, Map<string, HttpListener>>()
-  readonly #troubled = new Set<string>()
+  readonly #failing = new Set<string>()
   #addresses: ListenAddresses = { IPv4: [], IPv6: [] }
 
   constructor(options: HealthChecksOptions) {
     this.#options = options
   }
 
-  /** Where to listen from now on; nothing is opened before this was called. Sockets that stay are left alone. */
+  /** Sets the addresses to listen on; nothing is opened before the first call. Sockets that remain wanted stay open. */
   listenOn(addresses: ListenAddresses): void {
     this.#addresses = addresses
     for (const [key, check] of this.#checks) this.#listen(key, check)
   }
 
-  /** Opens, closes, and from now on answers what the changes say. */
+  /** Opens and closes ports and changes answers. */
   update(changes: readonly HealthCheckChange[]): void {
     const { log } = this.#options
     for (const { key, check } of changes) {
@@ -76,7 +76,7 @@ export class HealthChecks {
   #listen(key: HealthCheckKey, check: HealthCheck | undefined): void {
     const listeners = this.#listeners.get(key) ?? new Map<string, HttpListener>()
     const wanted = check === undefined ? [] : this.#addresses[check.family]
-    // What goes goes first: 0.0.0.0 and an address of the node cannot have one port at the same time.
+    // Closing comes first, because 0.0.0.0 and an address of the node cannot listen on one port at the same time.
     for (const [address, listener] of listeners) {
       if (wanted.includes(address)) continue
       listener.close()
@@ -113,9 +113,9 @@ export class HealthChecks {
 
   #report(address: string, key: HealthCheckKey, problem: Problem | undefined): void {
     const socket = formatEndpoint(address, Number(key.slice(key.indexOf(' ') + 1)))
-    if (this.#troubled.has(socket) === (problem !== undefined)) return
-    if (problem === undefined) this.#troubled.delete(socket)
-    else this.#troubled.add(socket)
+    if (this.#failing.has(socket) === (problem !== undefined)) return
+    if (problem === undefined) this.#failing.delete(socket)
+    else this.#failing.add(socket)
     this.#options.onProblem(socket, problem)
   }
 }
@@ -125,7 +125,7 @@ function fieldsOf(check: HealthCheck | undefined): { readonly [name: string]: un
   return { service, port: check?.port, ipFamily: check?.family }
 }
 
-/** The message is that of kube-proxy's event FailedToStartServiceHealthcheck. */
+/** The message is the one of kube-proxy's Event FailedToStartServiceHealthcheck. */
 function problemOf(check: HealthCheck, address: string, error: NodeJS.ErrnoException, nodeName: string): Problem {
   const { namespace, name, port, family } = check
   const reason = error.errno === undefined ? error.message : getSystemErrorMessage(error.errno)

@@ -1,35 +1,36 @@
 /**
- * Answers as values, in the shapes of Go's net/http, which probes, scrapers and scripts of kube-proxy are used to.
- * What could break: the order of headers and the ends of lines in bodies are compared with recordings.
+ * HTTP answers as values, in the form of Go's net/http, on which probes, scrapers and scripts for kube-proxy rely. The order of
+ * headers and the line ends of bodies are compared with recordings.
  */
 
 export interface HttpAnswer {
   readonly status: number
-  /** In the order in which they are sent; Date and what concerns the length follow. */
+  /** In the order in which they are sent; Date and Content-Length follow. */
   readonly headers: readonly HttpHeader[]
-  /** Content-Type of an answer for which Go guessed it: such a one stands behind the length. */
+  /** A Content-Type that Go guesses from the body: it is sent after Content-Length. */
   readonly guessedType?: string
   readonly body: string | Uint8Array
 }
 
 export type HttpHeader = readonly [name: string, value: string]
 
-/** The part of a request that decides about an answer. */
+/** The part of a request on which an answer depends. */
 export interface HttpRequest {
   readonly method: string
-  /** Decoded, without the query; '' when the target is none that a server has (`*`, broken escapes). */
+  /** Decoded, without the query; '' if the target is no path (`*`, broken escapes). */
   readonly path: string
   /** Without the question mark, as sent. */
   readonly query: string
-  /** Value of a header by its name in lower case; several are joined by commas. */
+  /** Value of a header by its lower-case name; several values are joined by commas. */
   header(name: string): string | undefined
-  /** The body as text; rejects when it is longer than a few KiB or does not come. */
+  /** Reads the body as text; rejects if it is longer than a few KiB or does not arrive. */
   readBody(): Promise<string>
-  /** Aborted when the client has gone. */
+  /** Aborted when the client closes the connection. */
   readonly signal: AbortSignal
 }
 
-export type Answering = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>
+/** Answers one request. */
+export type Responder = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>
 
 const NO_SNIFF: HttpHeader = ['X-Content-Type-Options', 'nosniff']
 const TEXT: HttpHeader = ['Content-Type', 'text/plain; charset=utf-8']
@@ -44,7 +45,7 @@ export function jsonAnswer(body: string, status = 200, more: readonly HttpHeader
   return { status, headers: [['Content-Type', 'application/json'], NO_SNIFF, ...more], body }
 }
 
-/** http.Redirect: a page only for GET, its type for HEAD as well. */
+/** Go's http.Redirect: GET gets a page, HEAD its Content-Type. */
 export function redirectAnswer(method: string, status: 302 | 307, location: string): HttpAnswer {
   const reason = status === 302 ? 'Found' : 'Temporary Redirect'
   const hasPage = method === 'GET' || method === 'HEAD'
@@ -62,7 +63,7 @@ export function escapeHtml(text: string): string {
 
 const ESCAPES: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt', '"': '#34', "'": '#39' }
 
-/** Path and query of a request's target; a target with scheme and host counts by its path. */
+/** Path and query of a request target; scheme and host of an absolute target are dropped. */
 export function splitTarget(target: string): { readonly path: string; readonly query: string } {
   const [, local = ''] = /^(?:https?:\/\/[^/?]*)?(.*)$/i.exec(target) ?? []
   const mark = local.indexOf('?')
@@ -76,19 +77,19 @@ export function splitTarget(target: string): { readonly path: string; readonly q
   }
 }
 
-/** Value of a query parameter, undefined when it is not there. */
+/** Value of a query parameter; undefined if the query does not have it. */
 export function queryValue(query: string, name: string): string | undefined {
   return new URLSearchParams(query).get(name) ?? undefined
 }
 
-/** Go's ServeMux asks for the short form of a path: no `//`, no dots. A slash at the end stays. */
+/** The short form of a path, to which Go's ServeMux redirects: no `//` and no dots. A trailing slash stays. */
 export function cleanPath(path: string): string {
-  const kept: string[] = []
+  const parts: string[] = []
   for (const part of path.split('/')) {
     if (part === '' || part === '.') continue
-    if (part === '..') kept.pop()
-    else kept.push(part)
+    if (part === '..') parts.pop()
+    else parts.push(part)
   }
-  const short = `/${kept.join('/')}`
-  return kept.length > 0 && path.endsWith('/') ? `${short}/` : short
+  const short = `/${parts.join('/')}`
+  return parts.length > 0 && path.endsWith('/') ? `${short}/` : short
 }

@@ -1,26 +1,25 @@
 /**
- * The open connections of a listener, and which of them makes room when there are too many.
- * Anybody who reaches the node may open connections and do nothing with them. A probe that arrives after them must be let in,
- * and one that has just arrived must not be ended by those that follow: so the client that holds the most connections loses
- * the one that has been of no use for longest.
+ * The open connections of a listener, and which one is closed when there are too many. Any client that reaches the node can
+ * open connections and leave them idle. A probe must still get one, and must not lose it to the connections that follow.
+ * Therefore the client with the most connections loses the one that has been idle for longest.
  */
 import type { Socket } from 'node:net'
 import { parseAddress, writeAddress } from '../values/address.ts'
 
 export interface ConnectionLimits {
-  /** At a time on one listener: probes and load balancers ask from a handful of addresses. */
+  /** Maximum number of open connections of one listener; probes and load balancers have a handful of addresses. */
   readonly connections: number
-  /** Requests of one connection that may wait for their answers. No client of ours sends ahead. */
+  /** Maximum number of unanswered requests of one connection. Known clients send one at a time. */
   readonly pipelined: number
 }
 
 interface Connection {
   readonly client: string
-  /** Requests without an answer. */
-  waiting: number
+  /** Number of unanswered requests. */
+  pending: number
 }
 
-/** What is used of a socket. */
+/** The part of a socket that is used here. */
 interface RemoteSocket {
   readonly remoteAddress?: string | undefined
   destroy(): unknown
@@ -29,16 +28,16 @@ interface RemoteSocket {
 
 export class HttpConnections<S extends RemoteSocket = Socket> {
   readonly #limits: ConnectionLimits
-  /** The connection that was answered last is the last one. */
+  /** In the order of the last answer. */
   readonly #open = new Map<S, Connection>()
-  /** Open connections of each client. */
+  /** Number of open connections by client. */
   readonly #held = new Map<string, number>()
 
   constructor(limits: ConnectionLimits) {
     this.#limits = limits
   }
 
-  /** A connection has arrived. An idle one is ended when there is no room, else this one. */
+  /** Adds a new connection. If there are too many, closes an idle one, or the new one if none is idle. */
   add(socket: S): void {
     const client = clientOf(socket.remoteAddress)
     if (this.#open.size >= this.#limits.connections) {
@@ -47,27 +46,28 @@ export class HttpConnections<S extends RemoteSocket = Socket> {
       ;(victim ?? socket).destroy()
       if (victim === undefined) return
     }
-    this.#open.set(socket, { client, waiting: 0 })
+    this.#open.set(socket, { client, pending: 0 })
     this.#held.set(client, this.#count(client) + 1)
     socket.once('close', () => this.#remove(socket))
   }
 
-  /** A request has arrived; false when too many wait already, and the connection is ended then, or was before. */
-  asked(socket: S): boolean {
+  /** Counts a request. Returns false if the connection is closed, or has too many unanswered requests and is closed now. */
+  beginRequest(socket: S): boolean {
     const connection = this.#open.get(socket)
     if (connection === undefined) return false
-    if (connection.waiting >= this.#limits.pipelined) {
+    if (connection.pending >= this.#limits.pipelined) {
       socket.destroy()
       return false
     }
-    connection.waiting++
+    connection.pending++
     return true
   }
 
-  answered(socket: S): void {
+  /** Counts the answer to a request. */
+  endRequest(socket: S): void {
     const connection = this.#open.get(socket)
     if (connection === undefined) return
-    connection.waiting--
+    connection.pending--
     this.#open.delete(socket)
     this.#open.set(socket, connection)
   }
@@ -85,12 +85,12 @@ export class HttpConnections<S extends RemoteSocket = Socket> {
     else this.#held.delete(connection.client)
   }
 
-  /** Of the clients with an idle connection the one with the most connections loses its oldest idle one; the newcomer counts as open. */
+  /** The oldest idle connection of the client that has the most connections, the newcomer's new one included. */
   #idle(newcomer: string): S | undefined {
     let victim: S | undefined
     let most = 0
-    for (const [socket, { client, waiting }] of this.#open) {
-      if (waiting > 0) continue
+    for (const [socket, { client, pending }] of this.#open) {
+      if (pending > 0) continue
       const held = this.#count(client) + (client === newcomer ? 1 : 0)
       if (held <= most) continue
       most = held
@@ -102,7 +102,7 @@ export class HttpConnections<S extends RemoteSocket = Socket> {
 
 const bytes = new Uint8Array(16)
 
-/** Who shares a client's connections: an IPv4 address, or the 64 bits of IPv6 that one machine usually has to itself. */
+/** The client of an address: the IPv4 address, or the first 64 bits of IPv6, which one machine usually has to itself. */
 function clientOf(remoteAddress: string | undefined): string {
   const [text = ''] = (remoteAddress ?? '').split('%')
   const address = parseAddress(text.replace(/^::ffff:(?=\d+\.)/, ''))

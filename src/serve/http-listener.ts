@@ -1,43 +1,42 @@
 /**
- * One listening socket: every port of this program is served by it. Opened, and tried again for as long as somebody else
- * has the port.
- * What could break: anybody who reaches the node may connect. Headers, bodies, times and connections are bounded here,
- * once for all ports; what a request is, Node's parser decides, strictly (no bare line feeds, no two lengths).
+ * One listening socket; every port of the program uses this class. It bounds headers, bodies, times and connections, because
+ * any client that reaches the node can connect, and retries while another program occupies the port. Written on node:http, whose
+ * strict parser and limits it uses. No web framework, because every answer must have exactly the headers that Go sends.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { type Answering, type HttpAnswer, type HttpRequest, splitTarget, textAnswer } from './http-answer.ts'
+import { type HttpAnswer, type HttpRequest, type Responder, splitTarget, textAnswer } from './http-answer.ts'
 import { HttpConnections } from './http-connections.ts'
 
 export interface HttpListenerOptions {
   /** An address of this node, 0.0.0.0 for all IPv4 ones, :: for all IPv6 ones. */
   readonly address: string
   readonly port: number
-  /** Whether 0.0.0.0 and :: stand for all addresses of both families, as in Go. */
+  /** Whether 0.0.0.0 and :: mean all addresses of both IP families, as in Go. */
   readonly bothFamilies?: boolean
-  /** Asked at each request. What it throws is answered with 500. */
-  readonly answer: Answering
+  /** Called for each request. If it throws, the answer is 500. */
+  readonly answer: Responder
   readonly onOpen?: () => void
-  /** It could not be opened, for the `attempts`th time in a row. */
+  /** Called when the port could not be opened, for the `attempts`th time in a row. */
   readonly onFailure: (error: NodeJS.ErrnoException, attempts: number) => void
-  /** How long to wait after the `attempts`th failure in a row. */
+  /** Wait after the `attempts`th failure in a row. */
   readonly retryMs: (attempts: number) => number
-  /** An answer could not be made. */
+  /** Called when `answer` has thrown. */
   readonly onError?: (error: unknown) => void
-  /** Other bounds than the usual ones, for tests. */
+  /** Other limits than the default ones, for tests. */
   readonly limits?: Partial<HttpLimits>
 }
 
-/** Bounds for one listener; times in milliseconds. */
+/** Limits of one listener; times in milliseconds. */
 export interface HttpLimits {
   readonly headerBytes: number
-  /** For all headers of a request, and for the whole of it. */
+  /** Time to receive all headers of a request, and the whole request. */
   readonly headersMs: number
   readonly requestMs: number
-  /** Nothing sent and nothing taken for so long: a client that does not read its answer. */
+  /** A connection on which no byte moves for this time is closed, such as one whose client does not read its answer. */
   readonly silenceMs: number
-  /** Between two requests; longer than load balancers wait between two checks, so that they find their connection open. */
+  /** Idle time between two requests; longer than the interval of load balancers, so that they can reuse connections. */
   readonly keepAliveMs: number
-  /** How often the times above are looked after. */
+  /** How often headersMs and requestMs are checked. */
   readonly checkMs: number
   readonly connections: number
   readonly pipelined: number
@@ -54,12 +53,12 @@ const HTTP_LIMITS: HttpLimits = {
   pipelined: 4,
 }
 
-/** Of a body that somebody reads, and of one that is thrown away before the connection is. */
+/** Limits of a body that is read, and of one that is ignored; beyond the latter the connection is closed. */
 const READ_BYTES = 4096
 const IGNORED_BYTES = 65_536
 /** Go's server sends longer answers in chunks, without their length. */
 const CHUNKED_FROM_BYTES = 2049
-/** The kernel has no IPv6. */
+/** Errors of a kernel without IPv6. */
 const NO_IPV6: ReadonlySet<string | undefined> = new Set(['EAFNOSUPPORT', 'EADDRNOTAVAIL', 'EINVAL'])
 const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
@@ -88,7 +87,8 @@ export class HttpListener {
     )
     this.#server.timeout = limits.silenceMs
     this.#server.on('connection', (socket) => connections.add(socket))
-    // Who asks before sending a body has his answer without it; what he sends then is no request.
+    // A client that sends `Expect: 100-continue` is answered without its body. The connection is closed, so that a body that it
+    // sends anyway is not taken for a request.
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
       response.shouldKeepAlive = false
       onRequest(request, response)
@@ -97,7 +97,7 @@ export class HttpListener {
     this.#server.on('error', (error) => this.#failed(error))
   }
 
-  /** Starts to listen, now or when it becomes possible. */
+  /** Starts listening, or retries until that is possible. */
   open(): void {
     const { address, port, bothFamilies = false } = this.#options
     const all = bothFamilies && ALL_ADDRESSES.has(address)
@@ -105,13 +105,13 @@ export class HttpListener {
     this.#server.listen({ host, port, ipv6Only: !all, exclusive: true })
   }
 
-  /** Where it listens, when `port` was 0; undefined while it does not. */
+  /** The port it listens on, also if the option was 0; undefined while it does not listen. */
   get port(): number | undefined {
     const address = this.#server.address()
     return typeof address === 'object' ? address?.port : undefined
   }
 
-  /** The socket and all its connections are closed when this returns. */
+  /** Closes the socket and all its connections before it returns. */
   close(): void {
     this.#closed = true
     clearTimeout(this.#retryTimer)
@@ -120,7 +120,7 @@ export class HttpListener {
   }
 
   #opened(): void {
-    // It was closed while it was about to listen.
+    // close() was called before the socket was open.
     if (this.#closed) this.#server.close()
     else {
       this.#attempts = 0
@@ -137,7 +137,7 @@ export class HttpListener {
       return
     }
     onFailure(error, ++this.#attempts)
-    // Whoever heard of it may have given up.
+    // onFailure may have called close().
     if (!this.#closed) this.#retryTimer = setTimeout(() => this.open(), retryMs(this.#attempts))
   }
 }
@@ -154,27 +154,27 @@ function respondWith(options: HttpListenerOptions, connections: HttpConnections,
   }
   return (request, response) => {
     const { socket } = request
-    if (!connections.asked(socket)) return
-    response.once('close', () => connections.answered(socket))
+    if (!connections.beginRequest(socket)) return
+    response.once('close', () => connections.endRequest(socket))
     boundBody(request, response)
-    // Node's parser takes the requests of 1991 too.
+    // Node's parser accepts HTTP/0.9 too.
     if (request.httpVersionMajor !== 1) {
       response.shouldKeepAlive = false
       send(response, BAD_REQUEST)
       return
     }
-    const asked = new AskedRequest(request, response)
-    const result = attempt(() => answer(asked), failed)
+    const incoming = new ReceivedRequest(request, response)
+    const result = attempt(() => answer(incoming), failed)
     if (!(result instanceof Promise)) {
-      asked.ignoreBody()
+      incoming.ignoreBody()
       send(response, result)
       return
     }
-    // An answer that takes its time is no silence of the client's.
+    // The silence limit is for clients, not for an answer that takes long.
     socket.setTimeout(0)
     void result.catch(failed).then((made) => {
       socket.setTimeout(limits.silenceMs)
-      asked.ignoreBody()
+      incoming.ignoreBody()
       send(response, made)
     })
   }
@@ -188,7 +188,7 @@ function attempt<T>(make: () => T, failed: (error: unknown) => T): T {
   }
 }
 
-/** A connection on which too much is sent ends with its answer, at the latest. */
+/** Closes the connection after its answer, or before, if the body is too long. */
 function boundBody(request: IncomingMessage, response: ServerResponse): void {
   if (Number(request.headers['content-length'] ?? 0) > IGNORED_BYTES) response.shouldKeepAlive = false
   let received = 0
@@ -197,11 +197,11 @@ function boundBody(request: IncomingMessage, response: ServerResponse): void {
     if (received > IGNORED_BYTES) request.socket.destroySoon()
   })
   request.on('error', () => undefined)
-  // Until somebody wants it.
+  // Paused until readBody or ignoreBody.
   request.pause()
 }
 
-class AskedRequest implements HttpRequest {
+class ReceivedRequest implements HttpRequest {
   readonly method: string
   readonly path: string
   readonly query: string
@@ -223,10 +223,10 @@ class AskedRequest implements HttpRequest {
   }
 
   get signal(): AbortSignal {
-    const gone = new AbortController()
-    if (this.#response.destroyed) gone.abort()
-    else this.#response.once('close', () => gone.abort())
-    return gone.signal
+    const closed = new AbortController()
+    if (this.#response.destroyed) closed.abort()
+    else this.#response.once('close', () => closed.abort())
+    return closed.signal
   }
 
   async readBody(): Promise<string> {
@@ -240,7 +240,7 @@ class AskedRequest implements HttpRequest {
     return Buffer.concat(chunks).toString()
   }
 
-  /** Whatever comes with the request is no use any more. */
+  /** Discards the rest of the body, so that the connection can carry the next request. */
   ignoreBody(): void {
     this.#request.resume()
   }
@@ -248,7 +248,7 @@ class AskedRequest implements HttpRequest {
 
 function send(response: ServerResponse, { status, headers, guessedType, body }: HttpAnswer): void {
   if (response.destroyed) return
-  // kube-proxy says nothing of a connection that stays open; Node would.
+  // Node adds `Connection: keep-alive`, kube-proxy does not.
   if (response.shouldKeepAlive) response.removeHeader('Connection')
   const bytes = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
   const all = [...headers, ['Date', new Date().toUTCString()]]

@@ -1,25 +1,25 @@
 /**
- * Where in our sources a line is logged, as klog says it, and which verbosity `--vmodule` gives that file.
- * What could break: a bundle has lines of its own; the file `NAME.lines` that `dev/bundle.ts` writes beside each of its
- * files leads back to the sources. Without it the place in the bundle is printed.
+ * Finds the place in our sources that logs a line, as klog prints it, and the verbosity that `--vmodule` gives that file. In a
+ * bundle the file `NAME.lines`, which `dev/bundle.ts` writes beside each file, maps lines back to the sources; without it the
+ * place in the bundle is printed.
  */
 import { readFileSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 
 /** One entry of `--vmodule`. */
 export interface ModuleVerbosity {
-  /** Name of a file without `.ts`, or with its folder when it has a `/`; `*` and `?` stand for letters. */
+  /** Name of a file without `.ts`, or folder and name if it has a `/`; `*` and `?` are wildcards. */
   readonly filePattern: string
   readonly verbosity: number
 }
 
-/** `at name (file:///src/cli/run.ts:29:7)`, with and without what is around the place. */
+/** A stack frame: `at name (file:///src/cli/run.ts:29:7)`, or only the place. */
 const FRAME = /(?:file:\/\/)?([^\s()]+):(\d+):(\d+)\)?$/
 
-/** A function between the caller and us, left out of the stack. */
+/** The function whose caller is wanted; V8 omits it from the stack. */
 type Called = (...values: never) => unknown
 
-/** Folder, file and line from which `called` was called: `cli/run.ts:29`; '' when the engine does not say. */
+/** Folder, file and line from which `called` was called: `cli/run.ts:29`; '' if V8 does not know. */
 export function callerOf(called: Called): string {
   const holder: { stack?: string } = {}
   const { stackTraceLimit } = Error
@@ -27,16 +27,16 @@ export function callerOf(called: Called): string {
   Error.captureStackTrace(holder, called)
   Error.stackTraceLimit = stackTraceLimit
   const frame = holder.stack ?? ''
-  let caller = known.get(frame)
+  let caller = callers.get(frame)
   if (caller === undefined) {
     caller = placeOf(frame)
-    known.set(frame, caller)
+    callers.set(frame, caller)
   }
   return caller
 }
 
-/** As many as there are places that log. */
-const known = new Map<string, string>()
+/** Callers by stack frame: one for each place in the sources that logs. */
+const callers = new Map<string, string>()
 
 function placeOf(frame: string): string {
   const [, path = '', line = '', column = ''] = FRAME.exec(frame) ?? []
@@ -51,7 +51,7 @@ function linesOf(path: string): Readonly<Record<string, string>> {
   let found = lines.get(path)
   if (found === undefined) {
     try {
-      found = JSON.parse(readFileSync(`${path}.lines`, 'utf8')) as Readonly<Record<string, string>> // Ours, by the bundler.
+      found = JSON.parse(readFileSync(`${path}.lines`, 'utf8')) as Readonly<Record<string, string>> // written by dev/bundle.ts
     } catch {
       found = {}
     }
@@ -60,7 +60,7 @@ function linesOf(path: string): Readonly<Record<string, string>> {
   return found
 }
 
-/** Whether the file of `caller` may log at this level by what `--vmodule` says: the first pattern that fits counts. */
+/** Whether `--vmodule` lets the file of `caller` log at this level; the first matching pattern decides. */
 export function isModuleVerbose(modules: readonly ModuleVerbosity[], caller: string, level: number): boolean {
   const path = caller.replace(/\.ts:\d+$/, '')
   const name = path.slice(path.lastIndexOf('/') + 1)
@@ -73,7 +73,7 @@ export function isModuleVerbose(modules: readonly ModuleVerbosity[], caller: str
 
 const patterns = new Map<string, RegExp>()
 
-/** Go's filepath.Match, but for its ranges of letters. */
+/** Go's filepath.Match without character ranges. */
 function patternOf(pattern: string): RegExp {
   let found = patterns.get(pattern)
   if (found === undefined) {

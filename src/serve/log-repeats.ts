@@ -1,29 +1,29 @@
 /**
- * Keeps a line that comes again and again from filling the disk: some a minute pass, the rest are counted and summed up.
- * What could break: memory is bounded by `capacity`; a line that is forgotten to make room passes again, it is never lost.
+ * Limits a line that repeats, so that it does not fill the disk: some lines a minute pass, the others are counted and reported
+ * as one summary. Memory is bounded by `capacity`; a kind of line that was dropped to make room passes again.
  */
 
 export interface RepeatLimits {
-  /** Lines of one kind that pass in one window. */
+  /** Lines of one kind (place and message) that pass in one window. */
   readonly perWindow: number
   readonly windowMs: number
-  /** Kinds of lines remembered at a time. */
+  /** Maximum number of kinds in memory. */
   readonly capacity: number
 }
 
 const REPEAT_LIMITS: RepeatLimits = { perWindow: 20, windowMs: 60_000, capacity: 256 }
 
-/** How many lines of one kind were held back in a window that is over. */
+/** How many lines of one kind were suppressed in a window that has ended. */
 export interface RepeatSummary {
   readonly key: string
-  readonly heldBack: number
+  readonly suppressed: number
   readonly windowMs: number
 }
 
 export interface RepeatFilter {
-  /** Whether this line may pass. `nowMs` never goes back. */
+  /** Counts a line and returns whether it may pass. `nowMs` must not decrease. */
   admit(key: string, nowMs: number): boolean
-  /** Summaries that are due: of windows that are over, or of all when `nowMs` is infinite. */
+  /** Removes and returns the summaries of windows that have ended; of all windows if `nowMs` is infinite. */
   due(nowMs: number): readonly RepeatSummary[]
 }
 
@@ -32,17 +32,17 @@ interface Window {
   count: number
 }
 
-/** Counts lines by key. A Map keeps the order of insertion, so the oldest windows are in front. */
+/** Creates a filter. Its Map keeps the order of insertion, so the oldest windows come first. */
 export function createRepeatFilter(limits: RepeatLimits = REPEAT_LIMITS): RepeatFilter {
   const windows = new Map<string, Window>()
   const summaries: RepeatSummary[] = []
 
   const close = (key: string, window: Window): void => {
     windows.delete(key)
-    const heldBack = window.count - limits.perWindow
-    if (heldBack > 0) summaries.push({ key, heldBack, windowMs: limits.windowMs })
+    const suppressed = window.count - limits.perWindow
+    if (suppressed > 0) summaries.push({ key, suppressed, windowMs: limits.windowMs })
   }
-  const closeOver = (nowMs: number): void => {
+  const closeEnded = (nowMs: number): void => {
     for (const [key, window] of windows) {
       if (nowMs - window.startMs < limits.windowMs) return
       close(key, window)
@@ -50,7 +50,7 @@ export function createRepeatFilter(limits: RepeatLimits = REPEAT_LIMITS): Repeat
   }
   return {
     admit(key, nowMs) {
-      closeOver(nowMs)
+      closeEnded(nowMs)
       const window = windows.get(key)
       if (window !== undefined) return ++window.count <= limits.perWindow
       const [oldest] = windows
@@ -59,7 +59,7 @@ export function createRepeatFilter(limits: RepeatLimits = REPEAT_LIMITS): Repeat
       return limits.perWindow > 0
     },
     due(nowMs) {
-      closeOver(nowMs)
+      closeEnded(nowMs)
       return summaries.splice(0)
     },
   }

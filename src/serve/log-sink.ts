@@ -1,24 +1,24 @@
 /**
- * Where log lines end: a file descriptor, written synchronously, so that nothing is lost when the process exits.
- * What could break: a reader that stalls must not stall the proxy for long; after a short wait lines are dropped and counted.
+ * Writes log lines to a file descriptor, synchronously, so that no line is lost when the process exits. A reader that stalls
+ * must not stall the proxy: after a short wait lines are dropped and counted.
  */
 import { writeSync } from 'node:fs'
 
 export interface LogSink {
-  /** Writes one line and its line break, or counts it as dropped. */
+  /** Writes one line with its line break, or counts it as dropped. */
   write(line: string): void
-  /** Lines dropped since the last call. */
+  /** Returns the number of lines dropped since the previous call. */
   takeDropped(): number
-  /** The end: waits longer than usual for a reader that is slow, so that what was begun is finished. */
+  /** Finishes a partly written line before the process exits; waits longer for a slow reader than `write` does. */
   flush(): void
 }
 
 export interface SinkOptions {
-  /** Longest wait for a full pipe, for all lines of one stall together. */
+  /** Longest wait for a full pipe, in total for all lines of one stall. */
   readonly stallMs?: number
-  /** For tests: what writes; as fs.writeSync. */
+  /** Replaces fs.writeSync in tests. */
   readonly write?: (descriptor: number, bytes: Uint8Array) => number
-  /** For tests: what waits. */
+  /** Replaces the wait in tests. */
   readonly sleep?: (milliseconds: number) => void
 }
 
@@ -26,15 +26,15 @@ const STALL_MS = 40
 const FLUSH_MS = 200
 const STEP_MS = 2
 
-/** A sink on an open descriptor; 2 is standard error. It never throws: there is nobody to tell. */
+/** Creates a sink on an open descriptor; 2 is standard error. It never throws, because the error could not be logged. */
 export function createLogSink(descriptor: number, options: SinkOptions = {}): LogSink {
   const { stallMs = STALL_MS, write = writeSync, sleep = sleepSync } = options
   let dropped = 0
   let stalled = false
-  // The rest of a line of which the reader already has the beginning.
+  // The rest of a line whose beginning is already written.
   let rest: Uint8Array | undefined
 
-  /** Writes as much as goes through within the wait; what is left comes back. */
+  /** Writes as many bytes as possible within the wait and returns the rest. */
   const push = (bytes: Uint8Array, longestMs = stallMs): Uint8Array | undefined => {
     let left = bytes
     let waitedMs = 0
@@ -45,7 +45,7 @@ export function createLogSink(descriptor: number, options: SinkOptions = {}): Lo
       } catch (cause) {
         const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
         if (code === 'EINTR') continue
-        // EPIPE, EIO and their like: the reader is gone, and with it anyone who would read a complaint.
+        // EPIPE, EIO and similar: the reader is gone.
         if (code !== 'EAGAIN') return undefined
         if (stalled || waitedMs >= longestMs) {
           stalled = true

@@ -1,41 +1,43 @@
 /**
- * The program's log: winston in front, our own last step behind it, which writes each line before the call returns.
- * What could break: winston's own transports lose lines at process.exit; nothing asynchronous may come between call and write.
+ * The program's log. winston, the project's logging library, has the levels and carries each line to the transport. What klog
+ * has and winston does not is ours: verbosity and place of the call (log-caller), format (log-line), suppression of repeated
+ * lines (log-repeats), and a write that is finished before the call returns (log-sink), since winston's own transports lose lines
+ * at process.exit.
  */
 import type { Logger } from 'winston'
 import type { Log, LogFields } from '../values/log.ts'
 import { callerOf, isModuleVerbose, type ModuleVerbosity } from './log-caller.ts'
-import { type LogLevel, type LogLine, formatJson, formatText } from './log-line.ts'
+import { type LogLevel, type LogLine, formatJson, formatText, withoutSecrets } from './log-line.ts'
 import { type RepeatLimits, createRepeatFilter } from './log-repeats.ts'
-import { withoutSecrets } from './log-secrets.ts'
 import { type LogSink, createLogSink } from './log-sink.ts'
 
-/** What may be changed while the program runs. */
+/** The options that can be changed while the program runs. */
 export interface LogVerbosity {
-  /** klog's -v: lines of a higher level are not wanted. */
+  /** klog's -v: lines of a higher level are not printed. */
   readonly verbosity: number
-  /** klog's --vmodule: files of which more is wanted. Default none. */
+  /** klog's --vmodule: files with a higher verbosity. Default none. */
   readonly vmodule?: readonly ModuleVerbosity[]
 }
 
 export interface LogOptions extends LogVerbosity {
   readonly format: 'text' | 'json'
-  /** Where lines go; standard error when absent. */
+  /** Default: standard error. */
   readonly sink?: LogSink
-  /** Current time in milliseconds; for tests. */
+  /** Wall clock in milliseconds since the epoch; for tests. */
   readonly now?: () => number
   readonly repeats?: RepeatLimits
 }
 
 export interface ProcessLog extends Log {
-  /** A line of one text, as klog's Infof prints it, where lines of this verbosity are wanted. */
+  /** Logs a plain text, like klog's Infof, if lines of this level are printed. */
   print(level: number, text: string): void
+  /** Changes -v and --vmodule. */
   setVerbosity(verbosity: LogVerbosity): void
-  /** Prints what is still to be summed up. Lines may follow, but there is no need to close before process.exit otherwise. */
+  /** Prints the summaries of suppressed lines, for the end of the process. All other lines are already written. */
   close(): void
 }
 
-/** The message and its fields travel through winston under these keys. */
+/** A line on its way through winston, which needs `level` and `message`. */
 interface Entry {
   readonly level: LogLevel
   readonly message: string
@@ -45,8 +47,8 @@ interface Entry {
 type TransportClass = new (options: { log(entry: Entry, next: () => void): void }) => Logger['transports'][number]
 
 /**
- * Makes the log. winston is loaded only now (45 ms and 12 MiB from node_modules), so that commands that do not log
- * do not pay for it.
+ * Opens the log. winston is loaded here (45 ms and 12 MiB from node_modules) and not before, so that commands without a log do
+ * not pay for it.
  */
 export async function openLog(options: LogOptions): Promise<ProcessLog> {
   const { default: winston } = await import('winston')
@@ -55,7 +57,7 @@ export async function openLog(options: LogOptions): Promise<ProcessLog> {
   const repeats = createRepeatFilter(options.repeats)
   const render = format === 'json' ? formatJson : (line: LogLine) => formatText(line, process.pid)
 
-  // winston's types lack the class that it exports.
+  // winston exports this class, but its types do not declare it.
   const Transport: TransportClass = Reflect.get(winston, 'Transport')
   const transport = new Transport({
     log(entry: Entry, next: () => void): void {
@@ -66,11 +68,11 @@ export async function openLog(options: LogOptions): Promise<ProcessLog> {
   const logger = winston.createLogger({
     levels: { error: 0, warn: 1, info: 2 },
     level: 'info',
-    // Without a format of its own winston would also render every line as JSON.
+    // A format that does nothing: winston's default format would render every line as JSON.
     format: winston.format((entry) => entry)(),
     transports: [transport],
   })
-  // A logger is a stream that starts to flow one turn after its transport is attached; until then it would only store.
+  // A winston logger is a stream that starts to flow one turn of the event loop after its transport was attached.
   await new Promise((resolve) => setImmediate(resolve))
 
   const emit = (line: LogLine): void => {
@@ -81,36 +83,36 @@ export async function openLog(options: LogOptions): Promise<ProcessLog> {
     warn: (message: string, fields: LogFields, atMs: number): void =>
       emit({ level: 'warn', verbosity: 0, caller: callerOf(own.warn), message, fields, atMs }),
   }
-  const settle = (atMs: number, dueMs: number): void => {
-    for (const { key, heldBack, windowMs } of repeats.due(dueMs)) {
+  const report = (atMs: number, dueMs: number): void => {
+    for (const { key, suppressed, windowMs } of repeats.due(dueMs)) {
       const [caller = '', line = ''] = key.split('\0')
-      own.warn('Repeated line held back', { from: caller, line, times: heldBack, withinMs: windowMs }, atMs)
+      own.warn('Suppressed repeated line', { from: caller, line, times: suppressed, withinMs: windowMs }, atMs)
     }
     const dropped = sink.takeDropped()
-    if (dropped > 0) own.warn('Lines dropped, the reader of the log was too slow', { lines: dropped }, atMs)
+    if (dropped > 0) own.warn('Dropped lines because the reader of the log was too slow', { lines: dropped }, atMs)
   }
   const write = (line: Omit<LogLine, 'atMs'>): void => {
     const atMs = now()
     const passes = repeats.admit(`${line.caller}\0${line.message}`, atMs)
-    settle(atMs, atMs)
+    report(atMs, atMs)
     if (passes) emit({ ...line, atMs })
   }
   const at =
     (level: LogLevel) =>
     (message: string, fields: LogFields = {}): void =>
       write({ level, verbosity: 0, caller: callerOf(log[level]), message, fields })
-  const isWanted = (level: number, called: (...values: never) => unknown): boolean =>
+  const isPrinted = (level: number, called: (...values: never) => unknown): boolean =>
     level <= verbosity || (vmodule.length > 0 && isModuleVerbose(vmodule, callerOf(called), level))
   const log: ProcessLog = {
     info: at('info'),
     warn: at('warn'),
     error: at('error'),
     verbose: (level, message, fields = {}) => {
-      if (isWanted(level, log.verbose))
+      if (isPrinted(level, log.verbose))
         write({ level: 'info', verbosity: level, caller: callerOf(log.verbose), message, fields })
     },
     print: (level, message) => {
-      if (isWanted(level, log.print))
+      if (isPrinted(level, log.print))
         write({
           level: 'info',
           verbosity: level,
@@ -120,20 +122,20 @@ export async function openLog(options: LogOptions): Promise<ProcessLog> {
           fields: {},
         })
     },
-    v: (level) => isWanted(level, log.v),
-    setVerbosity: (wanted) => {
-      verbosity = wanted.verbosity
-      vmodule = wanted.vmodule ?? []
+    v: (level) => isPrinted(level, log.v),
+    setVerbosity: (changed) => {
+      verbosity = changed.verbosity
+      vmodule = changed.vmodule ?? []
     },
     close: () => {
-      settle(now(), Number.POSITIVE_INFINITY)
+      report(now(), Number.POSITIVE_INFINITY)
       sink.flush()
     },
   }
   return log
 }
 
-/** Milliseconds of Unix time with a fraction; follows when the clock is set. */
+/** Milliseconds since the epoch with a fraction; follows when the system's clock is set. */
 function wallClock(): () => number {
   let offsetMs = Date.now() - performance.now()
   return () => {

@@ -1,29 +1,28 @@
 /**
- * The metrics port: /metrics and what kube-proxy shows beside it, on the loopback address unless told otherwise.
- * What could break: paths are exact here (`/metrics/` is none), methods do not count, and nothing here may cost more
- * because many ask at once.
+ * Answers of the metrics port: /metrics and the other pages of kube-proxy. Paths are compared exactly (`/metrics/` is 404) and
+ * the method does not matter, as in kube-proxy. Simultaneous scrapes share one page.
  */
 import { promisify } from 'node:util'
 import { flagz, statusz, type Component } from './component-pages.ts'
 import {
-  type Answering,
   type HttpAnswer,
   type HttpRequest,
   jsonAnswer,
   NOT_FOUND,
   queryValue,
+  type Responder,
   textAnswer,
 } from './http-answer.ts'
 
-/** The metrics that are shown, in Prometheus' text format. Who asks for a page while it is being made gets the same. */
+/** The metrics in Prometheus' text format. */
 export interface ServedMetrics {
   text(): Promise<string>
-  /** The page about health checks. */
+  /** The page of /metrics/slis. */
   slis(): Promise<string>
   readonly probes: {
-    /** A check of /healthz was made: `ping`. */
+    /** Counts a check of /healthz, such as `ping`. */
     checked(name: string, passed: boolean): void
-    /** Starts the counts of health checks anew. */
+    /** Resets the counts of these checks. */
     resetChecks(): void
   }
 }
@@ -31,19 +30,19 @@ export interface ServedMetrics {
 export interface MetricsPort {
   /** `ipvs` */
   readonly mode: string
-  /** Undefined while the program starts. */
+  /** Returns undefined while the program starts. */
   readonly metrics: () => ServedMetrics | undefined
   /** The configuration in force as the v1alpha1 object. */
   readonly configuration: () => Readonly<Record<string, unknown>>
   readonly component: Component
   /** Milliseconds since the epoch. */
   readonly clock: () => number
-  /** Answers everything below /debug; absent: there is nothing. */
-  readonly debug?: Answering
+  /** Answers all paths below /debug; without it they are 404. */
+  readonly debug?: Responder
 }
 
 const CONFIG_KEY = 'kubeproxy.config.k8s.io'
-/** What a scraper may ask about names that are not plain; ours are. */
+/** How a scraper wants metric names escaped that are not plain ASCII; our names are. */
 const ESCAPING = /;\s*escaping=(allow-utf-8|underscores|dots|values)\b/
 
 export class MetricsAnswers {
@@ -110,7 +109,7 @@ function acceptsGzip(header: string): boolean {
   return header.split(',').some((part) => /^\s*(x-)?gzip\s*(;(?!\s*q=0(\.0*)?\s*$).*)?$/i.test(part))
 }
 
-/** Loaded when the first scraper asks for it. */
+/** Loads zlib with the first compressed answer. */
 async function zip(text: string): Promise<Buffer> {
   const { gzip } = await import('node:zlib')
   return promisify(gzip)(text)

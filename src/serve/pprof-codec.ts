@@ -1,6 +1,7 @@
 /**
- * Profiles of V8 as profile.proto, which `go tool pprof`, Pyroscope, Parca and others read from kube-proxy's paths.
- * What could break: numbers of fields are those of google/pprof's profile.proto; ids begin with 1, string 0 is empty.
+ * Encodes profiles of V8 as profile.proto of google/pprof, which `go tool pprof`, Pyroscope and Parca read: ids start at 1, and
+ * string 0 is empty. Hand-written instead of the package pprof-format, which would replace about 100 of these lines: not worth a
+ * dependency for a debug page that is rarely used.
  */
 
 /** A function at a place in a file, as V8 names it (Runtime.CallFrame); lines begin with 0. */
@@ -10,24 +11,24 @@ export interface CallFrame {
   readonly lineNumber: number
 }
 
-/** One stack with what was measured in it; the innermost frame first. */
+/** One stack, the innermost frame first, and its measured values. */
 export interface ProfileSample {
   readonly stack: readonly CallFrame[]
   readonly values: readonly number[]
 }
 
 export interface Profile {
-  /** What each of the values is: `['cpu', 'nanoseconds']`. */
+  /** Type and unit of each value: `['cpu', 'nanoseconds']`. */
   readonly types: readonly (readonly [type: string, unit: string])[]
   readonly samples: Iterable<ProfileSample>
-  /** Nanoseconds since the epoch, and how long. */
+  /** Start since the epoch, and duration. */
   readonly startNanoseconds: bigint
   readonly durationNanoseconds: bigint
-  /** From one sample to the next, in the unit of the last type. */
+  /** Interval between two samples, in the unit of the last type. */
   readonly period: number
 }
 
-/** The message, not compressed. */
+/** Encodes a profile; the result is not compressed. */
 export function encodeProfile(profile: Profile): Uint8Array {
   const strings = new Interned<string>()
   strings.id('')
@@ -72,7 +73,7 @@ export function encodeProfile(profile: Profile): Uint8Array {
     .bytes()
 }
 
-/** Numbers from 1 for values, in the order of their first use. */
+/** Numbers values from 1 on, in the order of their first use. */
 class Interned<T> {
   readonly #ids = new Map<T, number>()
 

@@ -1,6 +1,6 @@
 /**
- * Problems with objects as log lines: each said once when it appears and once when it is gone. Only what is
- * wrong now is kept, so the size is that of the trouble, not of the cluster.
+ * Logs problems with objects: one line when a problem appears, and one when an object has no problem any more. It stores
+ * only current problems, so its size does not grow with the cluster.
  */
 import { formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
@@ -13,7 +13,7 @@ export class ProblemLog {
     this.#log = log
   }
 
-  /** All problems of one subject from one reporter as they stand now. */
+  /** Replaces all problems that one reporter has with one subject. */
   report(reporter: string, subject: string, problems: readonly Problem[]): void {
     const key = `${reporter} ${subject}`
     const before = new Set(this.#open.get(key)?.map(formatProblem))
@@ -30,6 +30,6 @@ export class ProblemLog {
         })
     }
     if (before.size > 0 && problems.length === 0)
-      this.#log.info('Problems with an object are gone', { object: subject })
+      this.#log.info('Problems with an object resolved', { object: subject })
   }
 }

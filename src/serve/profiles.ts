@@ -1,35 +1,34 @@
 /**
- * Profiles of this process, taken while it works: where time goes, and what keeps the memory that is allocated meanwhile.
- * What could break: a profile slows the process down a little as long as it is taken; one at a time, and it ends with the
- * client that asked for it.
+ * CPU and heap profiles of this process, taken with V8's inspector while the process works. Taking a profile slows the process
+ * down a little, so only one is taken at a time, and it ends when its client disconnects.
  */
 import type { HeapProfiler, Profiler, Session } from 'node:inspector/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../values/errors.ts'
 import { type CallFrame, encodeProfile, type ProfileSample } from './pprof-codec.ts'
 
-/** In microseconds and bytes: V8's and Go's own defaults are near. */
+/** Sampling intervals, close to the defaults of V8 and Go. */
 const CPU_INTERVAL_US = 1000
 const HEAP_INTERVAL_BYTES = 65_536
 
-/** A profile as V8 writes it (.cpuprofile, .heapprofile), and as profile.proto. */
+/** A profile in V8's format (.cpuprofile, .heapprofile) and as profile.proto. */
 export interface TakenProfile {
   readonly v8: () => string
   readonly pprof: () => Uint8Array
 }
 
-let taking = false
+let isTaking = false
 
-/** Rejects with `profile-busy` when another one is being taken. A signal ends it early, with what there is. */
+/** Takes one profile. An abort ends it early, with the samples so far. Rejects with `profile-busy` during another profile. */
 export async function takeProfile(
   kind: 'profile' | 'heap',
   seconds: number,
   signal: AbortSignal,
 ): Promise<TakenProfile> {
-  if (taking) throw new CodedError('profile-busy', 'another profile is being taken')
-  taking = true
+  if (isTaking) throw new CodedError('profile-busy', 'another profile is being taken')
+  isTaking = true
   try {
-    // Loads nothing until here.
+    // Loaded only when a profile is taken.
     const inspector = await import('node:inspector/promises')
     const session = new inspector.Session()
     session.connect()
@@ -39,7 +38,7 @@ export async function takeProfile(
       session.disconnect()
     }
   } finally {
-    taking = false
+    isTaking = false
   }
 }
 
@@ -87,13 +86,13 @@ function wait(seconds: number, signal: AbortSignal): Promise<void> {
   return sleep(seconds * 1000, undefined, { signal }).catch(() => undefined)
 }
 
-/** Of a profile that has just ended. */
+/** Start and duration of a profile that has just ended. */
 function spanOf(microseconds: number): { readonly startNanoseconds: bigint; readonly durationNanoseconds: bigint } {
   const durationNanoseconds = BigInt(Math.round(microseconds)) * 1000n
   return { startNanoseconds: BigInt(Date.now()) * 1_000_000n - durationNanoseconds, durationNanoseconds }
 }
 
-/** V8 counts time in which nothing ran too. */
+/** Frames in which no code of the program runs; V8 samples them too. */
 const NO_WORK: ReadonlySet<string> = new Set(['(idle)', '(root)'])
 
 function* cpuSamples({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): Generator<ProfileSample> {
@@ -103,7 +102,7 @@ function* cpuSamples({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile)
   for (const [index, id] of samples.entries()) {
     const sum = spent.get(id) ?? { count: 0, nanoseconds: 0 }
     sum.count++
-    // The time up to the next sample is this one's.
+    // A sample stands for the time up to the next sample.
     sum.nanoseconds += Math.max(0, timeDeltas[index + 1] ?? 0) * 1000
     spent.set(id, sum)
   }

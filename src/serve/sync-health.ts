@@ -1,16 +1,16 @@
 /**
- * Whether this proxy does its work, family by family: what /healthz, /livez and the health checks of Services say. One
- * item that fails must not make a node unhealthy, and tenants must not be able to; a table that cannot be read or written
- * at all, work that never ends and lists that never come must, after a while.
+ * Whether the proxy works, by IP family, for /healthz, /livez and the health checks of Services. A single failing item must not
+ * make the node unhealthy, because a tenant could cause it. A table that cannot be read or written, a pass that does not end
+ * and a list that does not arrive make it unhealthy once they last longer than the grace period.
  */
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import type { FamilyHealth } from './health-answers.ts'
 import type { Clock } from '../values/clock.ts'
 
 export interface SyncHealthOptions {
-  /** Families that are served now. */
+  /** The served IP families. */
   readonly families: () => readonly IpFamily[]
-  /** How long something may be wrong (kube-proxy: 2 x syncPeriod). */
+  /** How long a trouble may last (kube-proxy: 2 x syncPeriod). */
   readonly graceMs: () => number
   readonly now: Clock
   /** Milliseconds since the epoch. */
@@ -19,7 +19,7 @@ export interface SyncHealthOptions {
 
 interface Trouble {
   readonly sinceMs: number
-  /** undefined: all of them. */
+  /** The IP families that the trouble affects; undefined for all. */
   readonly families: readonly IpFamily[] | undefined
 }
 
@@ -34,34 +34,35 @@ export class SyncHealth {
   }
 
   /**
-   * Something is wrong, or is due and not done, since now unless it was before: `pass`, `table sets`. It counts when it
-   * lasts. Without families it is about all of them.
+   * Begins a trouble, such as `pass` (it has not ended yet) or `table sets`, unless it has begun already. Without `families`
+   * it affects all of them.
    */
   begin(what: string, families?: readonly IpFamily[]): void {
     if (!this.#troubles.has(what)) this.#troubles.set(what, { sinceMs: this.#options.now(), families })
   }
 
-  /** It is over. */
+  /** Ends a trouble. */
   end(what: string): void {
     this.#troubles.delete(what)
   }
 
+  /** Begins or ends a trouble. */
   set(what: string, wrong: boolean, families?: readonly IpFamily[]): void {
     if (wrong) this.begin(what, families)
     else this.end(what)
   }
 
-  /** The kernel was looked at or written to: families about which nothing is wrong are up to date. */
-  looked(): void {
+  /** Call after the kernel was read or written: sets `lastUpdatedMs` of the IP families without any trouble. */
+  markUpToDate(): void {
     const atMs = this.#options.clock()
     for (const family of this.#updatedMs.keys()) {
       let wrong = false
-      for (const trouble of this.#troubles.values()) if (isAbout(trouble, family)) wrong = true
+      for (const trouble of this.#troubles.values()) if (affects(trouble, family)) wrong = true
       if (!wrong) this.#updatedMs.set(family, atMs)
     }
   }
 
-  /** Each family as it is now. */
+  /** The health of each served IP family. */
   get families(): ReadonlyMap<IpFamily, FamilyHealth> {
     const nowMs = this.#options.now()
     const states = new Map<IpFamily, FamilyHealth>()
@@ -71,7 +72,7 @@ export class SyncHealth {
     return states
   }
 
-  /** Whether all families are well. */
+  /** Whether all served IP families are healthy. */
   get isHealthy(): boolean {
     const nowMs = this.#options.now()
     return !this.#options.families().some((family) => this.#isLate(family, nowMs))
@@ -80,11 +81,11 @@ export class SyncHealth {
   #isLate(family: IpFamily, nowMs: number): boolean {
     const graceMs = this.#options.graceMs()
     for (const trouble of this.#troubles.values())
-      if (nowMs - trouble.sinceMs >= graceMs && isAbout(trouble, family)) return true
+      if (nowMs - trouble.sinceMs >= graceMs && affects(trouble, family)) return true
     return false
   }
 }
 
-function isAbout({ families }: Trouble, family: IpFamily): boolean {
+function affects({ families }: Trouble, family: IpFamily): boolean {
   return families === undefined || families.includes(family)
 }

@@ -1,16 +1,16 @@
 /**
- * Which health check ports must be open and what they count, kept up to date one frontend at a time.
- * What could break: a port belongs to a Service for as long as it has any frontend of that family, so frontends are kept
- * by key; and like an address and port, a port that two Services claim belongs to the older one.
+ * Which health check ports must be open and what they count, updated one frontend at a time. A Service owns its port as long
+ * as it has any frontend of that IP family, so frontends are stored by key. If two Services claim one port, the older one owns
+ * it, as with addresses.
  */
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import { OwnedMap } from '../sync/owned-map.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
-/** `IPv4 32001`: each family has a listener of its own, with its own count. */
+/** `IPv4 32001`: each IP family has its own listener and its own count. */
 export type HealthCheckKey = string
 
-/** What a load balancer learns about one Service at its healthCheckNodePort. */
+/** What the healthCheckNodePort of a Service reports to load balancers. */
 export interface HealthCheck {
   readonly family: IpFamily
   /** 1-65535 */
@@ -21,13 +21,13 @@ export interface HealthCheck {
   readonly localEndpoints: number
 }
 
-/** A check that is wanted otherwise than before; undefined: not at all. */
+/** A changed check; undefined if the port is not wanted any more. */
 export interface HealthCheckChange {
   readonly key: HealthCheckKey
   readonly check: HealthCheck | undefined
 }
 
-/** `IPv4 demo/web` */
+/** IP family and Service: `IPv4 demo/web`. */
 type Owner = string
 
 export class WantedHealthChecks {
@@ -39,12 +39,12 @@ export class WantedHealthChecks {
   /** The key that each owner claims. */
   readonly #claimed = new Map<Owner, HealthCheckKey>()
 
-  /** @param families those that the kernel has; frontends of others are left out */
+  /** @param families the served IP families; frontends of others are ignored */
   constructor(families: readonly IpFamily[]) {
     this.#families = families
   }
 
-  /** The winning frontend at a key; undefined when there is none. Almost always nothing is to be done. */
+  /** Sets the frontend that owns `key`, or undefined for none. Most frontends have no health check port. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
     const before = this.#owners.get(key)
     const owner = frontend === undefined ? undefined : this.#ownerOf(frontend)
@@ -57,7 +57,7 @@ export class WantedHealthChecks {
     this.#dirty.add(owner)
   }
 
-  /** What changed since the last call, each key once. Costs as much as the Services that changed. */
+  /** The changes since the previous call, each key once. The cost grows with the number of changed Services only. */
   changes(): readonly HealthCheckChange[] {
     const changed = new Set<HealthCheckKey>()
     for (const owner of this.#dirty) for (const key of this.#flush(owner)) changed.add(key)
@@ -78,11 +78,11 @@ export class WantedHealthChecks {
     this.#dirty.add(owner)
   }
 
-  /** Keys whose check is another one now. */
+  /** Updates the claims of one owner and returns the keys whose check has changed. */
   #flush(owner: Owner): readonly HealthCheckKey[] {
     const changed: HealthCheckKey[] = []
     const before = this.#claimed.get(owner)
-    // The port and the count are the Service's, so any of its frontends tells them.
+    // Port and count are the same in all frontends of a Service.
     const [frontend] = this.#frontends.get(owner)?.values() ?? []
     const key = frontend === undefined ? undefined : `${frontend.family} ${frontend.service.healthCheckNodePort}`
     if (before !== undefined && before !== key) {
@@ -99,7 +99,7 @@ export class WantedHealthChecks {
   }
 }
 
-/** Of one owner and one key everything else is equal. */
+/** All other fields are equal for one owner and one key. */
 function sameCount(a: HealthCheck, b: HealthCheck): boolean {
   return a.localEndpoints === b.localEndpoints
 }

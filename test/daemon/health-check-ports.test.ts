@@ -82,7 +82,7 @@ it('a taken health check port is an event and a retry, and disturbs nothing', as
   assert.deepEqual(linesOf('Problem with an object'), [note])
 
   taken.server.close()
-  await until('the port is taken up', () => linesOf('Problems with an object are gone').length === 1)
+  await until('the port is taken up', () => linesOf('Problems with an object resolved').length === 1)
   assert.equal(await status(taken.port), 200)
   assert.equal(writes.length, 2)
 })

@@ -99,7 +99,7 @@ export const PURE: readonly RegExp[] = [
   /^src\/modes\/iptables\/chains\//,
   /^src\/node\/(kernel-settings|needs)\.ts$/,
   /^src\/metrics\/(histogram|page|request-counts)\.ts$/,
-  /^src\/serve\/(log-line|log-secrets|wanted-health-checks)\.ts$/,
+  /^src\/serve\/(log-line|wanted-health-checks)\.ts$/,
 ]
 
 /** What pure files may import of Node; of node:os they need the errno constants, of node:crypto a digest. */

@@ -1,4 +1,4 @@
-/** /healthz and /livez as values: bodies, paths, times; and the health of the proxy behind them. */
+/** Answers of /healthz and /livez as values, and the health of the proxy that they report. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ProxyHealth } from '../../src/daemon/proxy-health.ts'
@@ -27,7 +27,7 @@ const answer = (path: string, now: HealthState, method = 'GET', query = '') =>
   answerHealth({ state: () => now, clock: () => AT }, method, path, query)
 
 describe('answerHealth', () => {
-  it('says all about a healthy proxy, and on /livez nothing of the Node', () => {
+  it('reports a healthy proxy, and the Node only on /healthz', () => {
     const status =
       '"status":{"IPv4":{"lastUpdated":"2026-11-20T16:11:32.46Z","healthy":true},"IPv6":{"lastUpdated":"2026-11-20T16:11:33.46Z","healthy":true}}}'
     const times = '{"lastUpdated":"2026-11-20T16:11:34.46Z","currentTime":"2026-11-20T16:11:34.46Z",'
@@ -35,7 +35,7 @@ describe('answerHealth', () => {
     assert.equal(answer('/livez', state()).body, `${times}"healthy":true,${status}`)
   })
 
-  it('is 503 with the last time all was well', () => {
+  it('is 503 with the last healthy time', () => {
     for (const [now, path, status] of [
       [state({ nodeEligible: false }), '/healthz', 503],
       [state({ nodeEligible: false }), '/livez', 200],
@@ -49,7 +49,7 @@ describe('answerHealth', () => {
     }
   })
 
-  it('knows two paths, and sends long forms of any to the short one', () => {
+  it('serves two paths, and redirects other forms of a path to its short form', () => {
     for (const path of ['/', '/healthz/', '/readyz', '/HEALTHZ', '']) assert.equal(answer(path, state()).status, 404)
     for (const [path, location] of [
       ['//healthz', '/healthz'],
@@ -68,17 +68,21 @@ describe('answerHealth', () => {
     })
   })
 
-  it('tells how it answered', () => {
-    const heard: unknown[] = []
-    const port = { state: () => state({}, false), clock: () => AT, onAnswer: (...what: unknown[]) => heard.push(what) }
+  it('calls onAnswer with path and status', () => {
+    const answers: unknown[] = []
+    const port = {
+      state: () => state({}, false),
+      clock: () => AT,
+      onAnswer: (...what: unknown[]) => answers.push(what),
+    }
     for (const path of ['/healthz', '/livez', '/', '//livez']) answerHealth(port, 'GET', path, '')
-    assert.deepEqual(heard, [
+    assert.deepEqual(answers, [
       ['/healthz', 503],
       ['/livez', 503],
     ])
   })
 
-  it('prints times as Go does', () => {
+  it('prints times like Go', () => {
     assert.deepEqual(
       [0, 1, 10, 100, Number.NEGATIVE_INFINITY].map((ms) => formatTime(ms)),
       [
@@ -93,7 +97,7 @@ describe('answerHealth', () => {
 })
 
 describe('SyncHealth', () => {
-  it('counts what lasts, for its families only, and ends with it', () => {
+  it('makes the affected IP families unhealthy while a trouble exceeds the grace period', () => {
     let nowMs = 0
     const health = new SyncHealth({
       families: () => BOTH,
@@ -108,7 +112,7 @@ describe('SyncHealth', () => {
     assert.deepEqual([well(), health.isHealthy], [[true, true], true])
     nowMs = 100
     assert.deepEqual([well(), health.isHealthy], [[true, false], false])
-    health.looked()
+    health.markUpToDate()
     assert.deepEqual(
       BOTH.map((family) => health.families.get(family)?.lastUpdatedMs),
       [1100, 1000],
@@ -120,7 +124,7 @@ describe('SyncHealth', () => {
     assert.deepEqual([well(), health.isHealthy], [[false, false], false])
   })
 
-  it('knows only the families that are served, from when that is known', () => {
+  it('reports only served IP families', () => {
     let families: readonly IpFamily[] = BOTH
     let nowMs = 0
     const health = new SyncHealth({ families: () => families, graceMs: () => 100, now: () => nowMs, clock: () => 0 })
@@ -149,7 +153,7 @@ describe('ProxyHealth', () => {
     return { time, health, kernel }
   }
 
-  it('waits for the first pass, but not for ever', () => {
+  it('is unhealthy if the first pass takes too long', () => {
     const { time, health } = newHealth()
     time.ms = 99
     assert.equal(health.isHealthy, true)
@@ -161,7 +165,7 @@ describe('ProxyHealth', () => {
     assert.equal(health.isHealthy, true)
   })
 
-  it('names the family whose rules cannot be read, whatever passes over the other one say', () => {
+  it('reports the IP family whose rules cannot be read, although passes over the other one succeed', () => {
     const { time, health } = newHealth()
     const well = (): unknown => Array.from(health.state.families.values(), ({ healthy }) => healthy)
     health.passed('tables', DONE)
@@ -175,7 +179,7 @@ describe('ProxyHealth', () => {
     assert.deepEqual(well(), [true, true])
   })
 
-  it('minds a pass that does not end, tables that cannot be read, and processes that hang', () => {
+  it('is unhealthy after a pass that does not end, unreadable tables, or hanging iptables', () => {
     const { time, health, kernel } = newHealth()
     health.passed('tables', DONE)
     health.passBegins()
@@ -196,7 +200,7 @@ describe('ProxyHealth', () => {
     )
   })
 
-  it('knows the Node by its name alone', () => {
+  it('derives eligibility from the Node with its own name', () => {
     const { health } = newHealth()
     const seen = (key: string, value: Node | undefined): boolean => {
       health.apply([{ kind: 'nodes', key, value }])

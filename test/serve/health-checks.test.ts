@@ -1,6 +1,6 @@
 /**
- * Health check ports over real loopback TCP: answers to the byte, ports that open and close, ports that others have. Each
- * test has ports of its own.
+ * Health check ports over TCP on the loopback device: exact answers, opening and closing ports, ports that another program
+ * occupies. Each test has its own ports.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -21,12 +21,12 @@ afterEach(() => {
 })
 
 function newChecks(addresses: Partial<Record<IpFamily, readonly string[]>> = {}) {
-  const healthy = { now: true }
+  const proxy = { isHealthy: true }
   const problems = new Map<string, Problem>()
   const log = recordingLog(2)
   const checks = new HealthChecks({
     nodeName: 'node0',
-    isProxyHealthy: () => healthy.now,
+    isProxyHealthy: () => proxy.isHealthy,
     onProblem: (socket, problem) => {
       if (problem === undefined) problems.delete(socket)
       else problems.set(socket, problem)
@@ -38,7 +38,7 @@ function newChecks(addresses: Partial<Record<IpFamily, readonly string[]>> = {})
   const want = (check: HealthCheck): void => checks.update([{ key: `${check.family} ${check.port}`, check }])
   const unwant = ({ family, port }: HealthCheck): void =>
     checks.update([{ key: `${family} ${port}`, check: undefined }])
-  return { checks, healthy, problems, log, want, unwant }
+  return { checks, proxy, problems, log, want, unwant }
 }
 
 async function listen(port: number, host: string): Promise<Server> {
@@ -59,8 +59,8 @@ const check = (port: number, more: Partial<HealthCheck> = {}): HealthCheck => ({
 const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
 
 describe('HealthChecks', () => {
-  it('answers as kube-proxy does, to the byte', async () => {
-    const { healthy, want } = newChecks()
+  it('answers byte for byte like kube-proxy', async () => {
+    const { proxy, want } = newChecks()
     const port = await freePort()
     want(check(port))
     await until('an open port', () => listens(port))
@@ -93,12 +93,12 @@ describe('HealthChecks', () => {
     const none = body.replace('2,', '0,')
     assert.equal(undated(await ask(port, GET)), head('503 Service Unavailable', 0, 111) + none)
     want(check(port))
-    healthy.now = false
+    proxy.isHealthy = false
     const unhealthy = body.replace('true', 'false')
     assert.equal(undated(await ask(port, GET)), head('503 Service Unavailable', 2, 112) + unhealthy)
   })
 
-  it('answers what was recorded', async () => {
+  it('gives the recorded answers', async () => {
     const { want } = newChecks()
     const port = await freePort()
     want(check(port))
@@ -120,7 +120,7 @@ describe('HealthChecks', () => {
     assert.equal(answers, 30)
   })
 
-  it('keeps a connection open, closes it when asked to, and takes HTTP/1.0', async () => {
+  it('keeps a connection open, closes it on request, and accepts HTTP/1.0', async () => {
     const { want } = newChecks()
     const port = await freePort()
     want(check(port))
@@ -139,7 +139,7 @@ describe('HealthChecks', () => {
     assert.match(old.text, /^HTTP\/1\.1 200 OK\r\n/)
   })
 
-  it('refuses what is no request, and survives it', async () => {
+  it('refuses invalid requests and keeps serving', async () => {
     const { want } = newChecks()
     const port = await freePort()
     want(check(port))
@@ -157,7 +157,7 @@ describe('HealthChecks', () => {
     assert.match(await ask(port, GET), /^HTTP\/1.1 200 /)
   })
 
-  it('opens and closes with the Service, connections included', async () => {
+  it('opens a port with the Service and closes it with its connections', async () => {
     const { want, unwant, log } = newChecks()
     const port = await freePort()
     want(check(port))
@@ -182,7 +182,7 @@ describe('HealthChecks', () => {
     )
   })
 
-  it('closes a port that was to be opened in the same moment', async () => {
+  it('does not open a port that is removed at the same moment', async () => {
     const { want, unwant } = newChecks()
     const [port, later] = [await freePort(), await freePort()]
     want(check(port))
@@ -193,7 +193,7 @@ describe('HealthChecks', () => {
     assert.equal(await listens(port), false)
   })
 
-  it('listens on each address, each family with its own count', async () => {
+  it('listens on each address and counts endpoints by IP family', async () => {
     const { want, checks } = newChecks({ IPv4: ['0.0.0.0'], IPv6: ['::'] })
     const port = await freePort('0.0.0.0')
     want(check(port))
@@ -212,7 +212,7 @@ describe('HealthChecks', () => {
     await until('a port in each family', async () => (await listens(port)) && (await listens(port, '::1')))
   })
 
-  it('reports a port that somebody else has, tries again, and disturbs no other', async () => {
+  it('reports a port that another program occupies, retries it, and serves the others', async () => {
     const { want, unwant, problems } = newChecks()
     const [port, other] = [await freePort(), await freePort()]
     const squatter = await listen(port, '127.0.0.1')
@@ -245,7 +245,7 @@ describe('HealthChecks', () => {
     assert.equal(await listens(port), false)
   })
 
-  it('stops trying when the port is not wanted any more', async (t) => {
+  it('stops retrying a port that is not wanted any more', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const { want, unwant, problems } = newChecks()
     const [port, later] = [await freePort(), await freePort()]
@@ -261,7 +261,7 @@ describe('HealthChecks', () => {
     assert.equal(await listens(port), false)
   })
 
-  it('makes room for new connections when there are too many', async () => {
+  it('closes the oldest idle connection when there are too many', async () => {
     const { want } = newChecks()
     const port = await freePort()
     want(check(port))
@@ -269,7 +269,6 @@ describe('HealthChecks', () => {
     const idle = await Promise.all(Array.from({ length: 64 }, () => TcpClient.open(port)))
     for (const client of idle) client.socket.write(GET)
     await until('an answer to each', () => idle.every((client) => isWhole(client.text, false)))
-    // The one that has been of no use for longest makes room.
     assert.match(await ask(port, GET), /^HTTP\/1.1 200 /)
     await idle[0]?.closed
     idle[1]?.socket.write(GET)

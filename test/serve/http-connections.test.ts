@@ -14,7 +14,7 @@ class FakeSocket extends EventEmitter {
 
   destroy(): this {
     this.destroyed = true
-    // As a socket does: later.
+    // A socket also emits `close` later.
     setImmediate(() => this.emit('close'))
     return this
   }
@@ -32,7 +32,7 @@ function opened(connections: HttpConnections<FakeSocket>, address: string | unde
 
 const alive = (sockets: readonly FakeSocket[]): number => sockets.filter(({ destroyed }) => !destroyed).length
 
-test('HttpConnections never ends a probe that has just arrived for a flood from one client', () => {
+test('HttpConnections keeps the connection of a probe while one client floods the port', () => {
   const connections = new HttpConnections<FakeSocket>(LIMITS)
   const [probe] = opened(connections, '10.0.0.1', 1)
   const flood = opened(connections, '10.0.0.2', 1000)
@@ -40,10 +40,10 @@ test('HttpConnections never ends a probe that has just arrived for a flood from 
   const more = opened(connections, '10.0.0.2', 1000)
   assert.deepEqual([probe?.destroyed, late?.destroyed], [false, false])
   assert.equal(alive(flood) + alive(more), 6)
-  assert.equal(more.at(-1)?.destroyed, false, 'the newest is let in')
+  assert.equal(more.at(-1)?.destroyed, false, 'the newest connection is accepted')
 })
 
-test('HttpConnections takes a network of 64 bits for one client, and an IPv4 address for itself in both forms', () => {
+test('HttpConnections treats an IPv6 /64 as one client, and an IPv4 address and its mapped form as one client', () => {
   for (const [probeAddress, floodAddress] of [
     ['fd00:1::1', (index: number) => `fd00:2::${index.toString(16)}`],
     ['fe80::1%eth0', (index: number) => `fd00:2::${index.toString(16)}`],
@@ -58,31 +58,31 @@ test('HttpConnections takes a network of 64 bits for one client, and an IPv4 add
   }
 })
 
-test('HttpConnections ends the one that was of no use for longest where clients hold equally many', () => {
+test('HttpConnections closes the connection that was idle for longest if clients have equally many', () => {
   const connections = new HttpConnections<FakeSocket>(LIMITS)
   const all = Array.from({ length: 8 }, (_, index) => opened(connections, `10.0.0.${index}`, 1)).flat()
   const [first, second] = all
   assert.ok(first !== undefined && second !== undefined)
-  connections.asked(first)
-  connections.answered(first)
+  connections.beginRequest(first)
+  connections.endRequest(first)
   opened(connections, '10.0.1.1', 1)
   assert.deepEqual([first.destroyed, second.destroyed], [false, true])
 })
 
-test('HttpConnections ends no connection on which an answer is awaited, and the newest where all are', () => {
+test('HttpConnections closes no connection with a pending request, and the new one if all have one', () => {
   const connections = new HttpConnections<FakeSocket>(LIMITS)
   const busy = opened(connections, '10.0.0.2', 8)
-  for (const socket of busy) connections.asked(socket)
+  for (const socket of busy) connections.beginRequest(socket)
   const [refused] = opened(connections, '10.0.0.1', 1)
   assert.deepEqual([alive(busy), refused?.destroyed], [8, true])
   const [idle] = busy
   assert.ok(idle !== undefined)
-  connections.answered(idle)
+  connections.endRequest(idle)
   const [taken] = opened(connections, '10.0.0.1', 1)
   assert.deepEqual([idle.destroyed, taken?.destroyed], [true, false])
 })
 
-test('HttpConnections forgets closed connections, and refuses more requests at a time than it may hold', async () => {
+test('HttpConnections forgets closed connections and limits the pending requests of one connection', async () => {
   const connections = new HttpConnections<FakeSocket>(LIMITS)
   for (let round = 0; round < 10; round++) {
     const sockets = opened(connections, '10.0.0.2', 8)
@@ -94,7 +94,7 @@ test('HttpConnections forgets closed connections, and refuses more requests at a
   const [socket] = opened(connections, '10.0.0.2', 1)
   assert.ok(socket !== undefined)
   assert.deepEqual(
-    Array.from({ length: 5 }, () => connections.asked(socket)),
+    Array.from({ length: 5 }, () => connections.beginRequest(socket)),
     [true, true, true, true, false],
   )
   assert.equal(socket.destroyed, true)

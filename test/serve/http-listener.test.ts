@@ -1,6 +1,6 @@
 /**
- * Clients that are slow, huge, half-open or hostile, on every port of the program; and what a listener does by itself.
- * The bounds are shorter than usual, so that tests wait less for them, and no test measures a time.
+ * Slow, excessive, half-open and hostile clients on every port of the program, and the behaviour of the listener itself. The
+ * limits are shorter than the default ones, so that the tests are fast; no test measures a time.
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -8,8 +8,8 @@ import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { healthAnswering, metricsAnswering } from '../../src/daemon/servers.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
-import { formatHealthCheck } from '../../src/serve/health-check-text.ts'
-import { type Answering, type HttpAnswer, textAnswer } from '../../src/serve/http-answer.ts'
+import { formatHealthCheck } from '../../src/serve/health-answers.ts'
+import { type HttpAnswer, type Responder, textAnswer } from '../../src/serve/http-answer.ts'
 import { HttpListener, type HttpListenerOptions } from '../../src/serve/http-listener.ts'
 import { silentLog } from '../../src/values/log.ts'
 import { until } from '../support/deadline.ts'
@@ -24,7 +24,7 @@ after(() => {
 const GET = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'
 const SHORT = { headersMs: 200, requestMs: 300, checkMs: 50, silenceMs: 300, keepAliveMs: 400 }
 
-async function open(answer: Answering, more: Partial<HttpListenerOptions> = {}): Promise<number> {
+async function open(answer: Responder, more: Partial<HttpListenerOptions> = {}): Promise<number> {
   const listener = new HttpListener({
     address: '127.0.0.1',
     port: 0,
@@ -62,8 +62,8 @@ const options = {
 }
 const check = { family: 'IPv4', port: 1, namespace: 'demo', name: 'web', localEndpoints: 1 } as const
 
-/** Every kind of port there is. */
-const PORTS: Readonly<Record<string, Answering>> = {
+/** Every kind of port of the program. */
+const PORTS: Readonly<Record<string, Responder>> = {
   'health port': healthAnswering(options),
   'metrics port': metricsAnswering(options),
   'health check port of a Service': () => formatHealthCheck(check, true),
@@ -71,7 +71,7 @@ const PORTS: Readonly<Record<string, Answering>> = {
 
 const post = (headers: string, body = ''): string => `POST /healthz HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\n${body}`
 
-/** What is no request, or two things at once, with the status it is refused with. */
+/** Invalid and ambiguous requests, with the status of the answer. */
 const REFUSED: readonly (readonly [what: string, bytes: string, status: number])[] = [
   ['no HTTP', 'hello\r\n\r\n', 400],
   ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400],
@@ -98,19 +98,19 @@ const REFUSED: readonly (readonly [what: string, bytes: string, status: number])
   ['a header of a megabyte', `GET /healthz HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(2 ** 20)}\r\n\r\n`, 431],
   ['many headers', `GET /healthz HTTP/1.1\r\nHost: x\r\n${'X: y\r\n'.repeat(5_000)}\r\n`, 431],
   ['a long path', `GET /${'x'.repeat(1_000_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 431],
-  ['an expectation that nobody knows', 'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n', 417],
+  ['an unknown expectation', 'GET /healthz HTTP/1.1\r\nHost: x\r\nExpect: tea\r\n\r\n', 417],
 ]
 
-// They wait for the bounds most of the time.
+// Concurrent, because these tests mostly wait for limits.
 for (const [name, answer] of Object.entries(PORTS))
   describe(`the ${name}`, { concurrency: true }, () => {
-    it('refuses what is no request, and goes on', async () => {
+    it('refuses invalid requests and keeps serving', async () => {
       const port = await open(answer, { limits: SHORT })
       const refuse = async ([what, bytes, status]: (typeof REFUSED)[number]): Promise<void> => {
         const hostile = await client(port)
         hostile.socket.write(bytes, 'latin1')
         await hostile.closed
-        // Of a request that is cut off at once the answer may be lost with the connection.
+        // If the connection is reset while the client still sends, the answer may be lost.
         assert.ok(hostile.statuses.length <= 1, `${what}: ${hostile.text}`)
         if (bytes.length < 100_000) assert.deepEqual(hostile.statuses, [status], `${what}: ${hostile.text}`)
       }
@@ -118,7 +118,7 @@ for (const [name, answer] of Object.entries(PORTS))
       assert.match(await ask(port, GET), /^HTTP\/1.1 200 /)
     })
 
-    it('answers no request that came hidden in another', async () => {
+    it('does not answer a request that is hidden in the body of another one', async () => {
       const port = await open(answer, { limits: SHORT })
       const hostile = await client(port)
       const inner = 'GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n'
@@ -129,7 +129,7 @@ for (const [name, answer] of Object.entries(PORTS))
       assert.equal(hostile.statuses.length, 2)
     })
 
-    it('ends connections on which a request does not come', async () => {
+    it('closes connections on which no complete request arrives', async () => {
       const port = await open(answer, { limits: SHORT })
       const [silent, half, drip, body] = await Promise.all([client(port), client(port), client(port), client(port)])
       half.socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n')
@@ -140,7 +140,7 @@ for (const [name, answer] of Object.entries(PORTS))
       assert.match(await ask(port, GET), /^HTTP\/1.1 200 /)
     })
 
-    it('ends idle connections, and those of clients that have said all', async () => {
+    it('closes idle and half-closed connections', async () => {
       const port = await open(answer, { limits: SHORT })
       const [idle, ended] = await Promise.all([client(port), client(port)])
       idle.socket.write(GET)
@@ -149,7 +149,7 @@ for (const [name, answer] of Object.entries(PORTS))
       assert.deepEqual([idle.statuses, ended.statuses], [[200], [200]])
     })
 
-    it('lets a probe in while others hold every connection', async () => {
+    it('accepts a probe while other clients hold all connections', async () => {
       const port = await open(answer, { limits: { connections: 8 } })
       const hostile = await Promise.all(Array.from({ length: 40 }, () => client(port)))
       for (const { socket } of hostile) socket.write('GET /healthz HTTP/1.1\r\nX: ')
@@ -157,7 +157,7 @@ for (const [name, answer] of Object.entries(PORTS))
       await until('32 ended connections', () => hostile.filter(({ socket }) => socket.destroyed).length >= 32)
     })
 
-    it('throws bodies away, and the connection when there is too much', async () => {
+    it('ignores bodies, and closes the connection of a body that is too long', async () => {
       const port = await open(answer, { limits: SHORT })
       const small = await client(port)
       small.socket.write(post('Transfer-Encoding: chunked', '3\r\nabc\r\n0\r\n\r\n') + GET)
@@ -179,7 +179,7 @@ for (const [name, answer] of Object.entries(PORTS))
       assert.deepEqual(asking.statuses, [200])
     })
 
-    it('answers requests that come together, in their order, and takes HTTP/1.0', async () => {
+    it('answers pipelined requests in their order, and accepts HTTP/1.0', async () => {
       const port = await open(answer)
       const ahead = await client(port)
       ahead.socket.write(GET + GET + 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
@@ -193,7 +193,7 @@ for (const [name, answer] of Object.entries(PORTS))
   })
 
 describe('HttpListener', () => {
-  it('ends a connection whose client does not read', async () => {
+  it('closes the connection of a client that does not read', async () => {
     const port = await open(() => textAnswer('x'.repeat(20_000_000)), { limits: SHORT })
     const deaf = await client(port)
     deaf.socket.pause()
@@ -201,7 +201,7 @@ describe('HttpListener', () => {
     await until('no connection', async () => (await connectionsOf(port)) === 0)
   })
 
-  it('does not let one client have many answers made at once', async () => {
+  it('limits the pending requests of one connection', async () => {
     let making = 0
     const never = new Promise<HttpAnswer>(() => undefined)
     const port = await open(() => {
@@ -214,12 +214,12 @@ describe('HttpListener', () => {
     assert.equal(making, 4)
   })
 
-  it('waits for an answer that takes its time, and tells whoever makes it when the client goes', async () => {
+  it('waits for a slow answer, and aborts its signal when the client disconnects', async () => {
     const asked: AbortSignal[] = []
     const port = await open(
       async ({ signal, path }) => {
         asked.push(signal)
-        // Longer than every bound: the time itself is what is tested.
+        // A real wait, because this answer has to take longer than every limit.
         if (path === '/short') await sleep(2 * Math.max(...Object.values(SHORT)))
         else await once(signal, 'abort')
         return textAnswer('done')
@@ -235,7 +235,7 @@ describe('HttpListener', () => {
     await until('the client is gone', () => asked[1]?.aborted === true)
   })
 
-  it('answers 500 when no answer can be made', async () => {
+  it('answers 500 if the responder throws', async () => {
     const errors: unknown[] = []
     const onError = (error: unknown): unknown => errors.push(error)
     const failure = new Error('broken')
@@ -249,8 +249,8 @@ describe('HttpListener', () => {
     assert.deepEqual(errors, [failure, failure])
   })
 
-  it('takes 0.0.0.0 for both families where asked to, as Go does', async () => {
-    // Nothing may listen beyond loopback here, so only what it asks of the kernel is looked at.
+  it('bothFamilies does not change a single address', async () => {
+    // 0.0.0.0 and :: are not tested here, because tests must not listen outside the loopback device.
     const only4 = await open(() => textAnswer('x'), { address: '127.0.0.1', bothFamilies: true })
     assert.equal(await listens(only4, '::1'), false)
     const only6 = await open(() => textAnswer('x'), { address: '::1', bothFamilies: true })
@@ -258,7 +258,7 @@ describe('HttpListener', () => {
     assert.ok(await listens(only6, '::1'))
   })
 
-  it('tries a taken port again, and stops when it is closed', async () => {
+  it('retries an occupied port until it is closed', async () => {
     const port = await freePort()
     const squatter = await listen(port, '127.0.0.1')
     closers.push(() => squatter.close())
@@ -286,7 +286,7 @@ describe('HttpListener', () => {
   })
 })
 
-/** Established connections that have this port on our side, as the kernel counts them. */
+/** Number of established connections to this port, as the kernel lists them. */
 async function connectionsOf(port: number): Promise<number> {
   const { readFile } = await import('node:fs/promises')
   const hex = port.toString(16).toUpperCase().padStart(4, '0')

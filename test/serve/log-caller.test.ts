@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { callerOf, isModuleVerbose } from '../../src/serve/log-caller.ts'
 
-test('callerOf names folder, file and line of the call', () => {
+test('callerOf returns folder, file and line of the call', () => {
   const called = (): string => callerOf(called)
   assert.match(called(), /^serve\/log-caller\.test\.ts:7$/)
 })
 
-test('isModuleVerbose compares patterns with names of files', () => {
+test('isModuleVerbose matches patterns against names of files', () => {
   const rows: readonly (readonly [pattern: string, caller: string, level: number, expected: boolean])[] = [
     ['reflector', 'watch/reflector.ts:7', 4, true],
     ['reflector', 'watch/reflector.ts:7', 5, false],
@@ -26,5 +26,5 @@ test('isModuleVerbose compares patterns with names of files', () => {
     { filePattern: 'table', verbosity: 1 },
     { filePattern: '*', verbosity: 9 },
   ]
-  assert.equal(isModuleVerbose(both, 'ipvs/table.ts:7', 5), false, 'the first that fits counts')
+  assert.equal(isModuleVerbose(both, 'ipvs/table.ts:7', 5), false, 'the first matching pattern decides')
 })

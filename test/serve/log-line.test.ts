@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type LogLine, formatJson, formatText } from '../../src/serve/log-line.ts'
+import { type LogLine, formatJson, formatText, withoutSecrets } from '../../src/serve/log-line.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { ObjectName } from '../../src/values/log.ts'
 
-/** Local time, as klog prints it. */
+/** klog prints local time. */
 const atMs = new Date(2026, 10, 20, 9, 6, 5, 62).getTime() + 0.25
 const line = (fields: LogLine['fields'], more: Partial<LogLine> = {}): LogLine => ({
   level: 'info',
@@ -17,7 +17,7 @@ const line = (fields: LogLine['fields'], more: Partial<LogLine> = {}): LogLine =
   ...more,
 })
 
-test('formatText prints as klog does', () => {
+test('formatText prints the text of klog', () => {
   const at = '1120 09:06:05.062250   19023'
   const rows: readonly (readonly [line: LogLine, expected: string])[] = [
     [line({}), `I${at} table.ts:12] "Adding virtual server"`],
@@ -50,7 +50,7 @@ test('formatText prints as klog does', () => {
   for (const [entry, expected] of rows) assert.equal(formatText(entry, 19_023), expected)
 })
 
-test('formatJson has the members of kube-proxy: v on info lines, err on errors, never a level', () => {
+test('formatJson prints the members of kube-proxy: v on info lines, err on errors, and no level', () => {
   const service = new ObjectName('demo', 'web')
   assert.equal(
     formatJson(line({ service, port: 1 }, { verbosity: 2 })),
@@ -69,16 +69,16 @@ test('formatJson has the members of kube-proxy: v on info lines, err on errors, 
   })
 })
 
-/** Everything that ends a line or that terminals obey. */
+/** Characters that end a line or control a terminal. */
 const HARMFUL = /[^\P{Cc}\t\n]|[\u2028\u2029\u202a-\u202e]/u
 const EVIL = 'web\nI1120 09:06:05.062000   19023 x.go:1] "forged"\r\x1b[31m\x9b2J\u202e\u2028\0'
 
-test('formatText and formatJson let no name forge a line or reach a terminal', () => {
+test('formatText and formatJson escape names that forge a line or control a terminal', () => {
   const fields = { object: EVIL, list: [EVIL], nested: { [EVIL]: EVIL }, error: new Error(EVIL), [EVIL]: 1 }
   for (const more of [{}, { message: EVIL }, { message: EVIL, unstructured: true }] as const) {
     const text = formatText(line(fields, more), 1)
     assert.doesNotMatch(text, HARMFUL)
-    // A text of several lines is a block: each of its lines stands behind a tab, so none looks like one of ours.
+    // In a text of several lines each one is behind a tab, so none looks like a line of the log.
     for (const row of text.split('\n').slice(1)) assert.match(row, /^(\t| >)/)
     assert.doesNotMatch(text, /^I1120 09:06:05.062000   19023 x.go/m)
     const json = formatJson(line(fields, more))
@@ -88,7 +88,7 @@ test('formatText and formatJson let no name forge a line or reach a terminal', (
   }
 })
 
-test('formatText and formatJson survive any field', () => {
+test('formatText and formatJson accept any value in a field', () => {
   const cycle: Record<string, unknown> = {}
   cycle['self'] = cycle
   const odd = {
@@ -99,7 +99,7 @@ test('formatText and formatJson survive any field', () => {
     deep: { n: 1n, e: new Error('z') },
     date: new Date(0),
   }
-  assert.match(formatText(line(odd), 1), /cycle="\(value that cannot be printed\)"/)
+  assert.match(formatText(line(odd), 1), /cycle="\(unprintable value\)"/)
   assert.match(formatText(line(odd), 1), /deep=\{"n":"1","e":"z"\}/)
   JSON.parse(formatJson(line(odd)))
   fc.assert(
@@ -113,4 +113,67 @@ test('formatText and formatJson survive any field', () => {
       },
     ),
   )
+})
+
+const JWT = 'eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl'
+const KEY = '-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----'
+
+test('withoutSecrets replaces everything that looks like a credential', () => {
+  for (const line of [
+    `"x" err="Authorization: Bearer ${JWT}"`,
+    `{"authorization":"Bearer c2VjcmV0LXRva2Vu"}`,
+    `err="Basic c2VjcmV0LXRva2Vu"`,
+    `token: c2VjcmV0LXRva2Vu`,
+    `err="{\\"token\\":\\"c2VjcmV0LXRva2Vu\\"}"`,
+    `FLAG: --master="https://user:c2VjcmV0LXRva2Vu@10.0.0.1:6443"`,
+    `err="client-key-data: c2VjcmV0LXRva2Vu"`,
+    `password=c2VjcmV0LXRva2Vu`,
+    KEY,
+    JSON.stringify(KEY),
+    `some ${JWT} here`,
+  ]) {
+    const safe = withoutSecrets(line)
+    assert.match(safe, /\[redacted\]/, line)
+    assert.doesNotMatch(safe, /c2VjcmV0|eyJpc3Mi|MIIEp/, line)
+  }
+})
+
+test('withoutSecrets does not change ordinary lines', () => {
+  for (const line of [
+    '"Successfully retrieved NodeIPs" NodeIPs=["10.9.2.15"]',
+    'err="open /var/run/secrets/kubernetes.io/serviceaccount/token: no such file or directory"',
+    'err="Get \\"https://10.9.2.2:16444/api/v1/nodes\\": connection refused"',
+    'err="401 Unauthorized: the token has expired"',
+    'object="demo/basic auth" name="tokens@demo"',
+  ])
+    assert.equal(withoutSecrets(line), line)
+})
+
+/** The shortest of several durations in milliseconds, because other processes on the machine only add time. */
+function shortestMs(line: string): number {
+  const times = Array.from({ length: 7 }, () => {
+    const startedAt = performance.now()
+    withoutSecrets(line)
+    return performance.now() - startedAt
+  })
+  return Math.min(...times)
+}
+
+test('withoutSecrets takes time proportional to the length of the line', () => {
+  for (const unit of [
+    'bearer ',
+    'eyJ',
+    'eyJ-',
+    'eyJ.',
+    '://a',
+    '-----BEGIN PRIVATE KEY-----',
+    'token:',
+    'token-',
+    'a',
+  ]) {
+    const line = unit.repeat(6000 / unit.length)
+    const [short, long] = [shortestMs(line), shortestMs(line.repeat(20))]
+    // The line is 20 times as long: a pattern with quadratic backtracking would take 400 times as long.
+    assert.ok(long < 100 * short + 1, `${unit}: ${short} ms, then ${long} ms`)
+  }
 })

@@ -6,7 +6,7 @@ import { createRepeatFilter } from '../../src/serve/log-repeats.ts'
 import { type LogSink, createLogSink } from '../../src/serve/log-sink.ts'
 import { openLog } from '../../src/serve/log.ts'
 
-/** A sink that keeps its lines. */
+/** A sink that stores its lines. */
 function memorySink(droppedBefore = 0): LogSink & { readonly lines: string[] } {
   const lines: string[] = []
   let dropped = droppedBefore
@@ -35,7 +35,7 @@ test('openLog writes before the call returns', async () => {
   assert.deepEqual(Object.keys(JSON.parse(sink.lines[1] ?? '')), ['ts', 'caller', 'msg'])
 })
 
-test('openLog prints what -v and --vmodule ask for', async () => {
+test('openLog prints the lines that -v and --vmodule enable', async () => {
   const sink = memorySink()
   const log = await openLog({ format: 'json', verbosity: 2, sink })
   assert.deepEqual([log.v(0), log.v(2), log.v(3)], [true, true, false])
@@ -59,14 +59,14 @@ test('openLog prints what -v and --vmodule ask for', async () => {
   )
 })
 
-test('openLog takes secrets out of every line', async () => {
+test('openLog removes secrets from every line', async () => {
   const sink = memorySink()
   const log = await openLog({ format: 'text', verbosity: 0, sink })
   log.error('x', { headers: { authorization: 'Bearer c2VjcmV0LXRva2Vu' } })
   assert.doesNotMatch(sink.lines[0] ?? '', /c2Vj/)
 })
 
-test('openLog sums up lines that repeat', async () => {
+test('openLog suppresses repeated lines and logs a summary', async () => {
   const sink = memorySink()
   let now = 0
   const log = await openLog({
@@ -77,21 +77,21 @@ test('openLog sums up lines that repeat', async () => {
     repeats: { perWindow: 2, windowMs: 1_000, capacity: 8 },
   })
   for (let count = 0; count < 5; count++) log.warn('again', { count })
-  // The same words from somewhere else are another line.
+  // The same message from another place counts separately.
   log.warn('again')
   assert.deepEqual(messages(sink.lines), ['again', 'again', 'again'])
   now = 1_000
   log.info('other')
-  assert.deepEqual(messages(sink.lines.slice(3)), ['Repeated line held back', 'other'])
+  assert.deepEqual(messages(sink.lines.slice(3)), ['Suppressed repeated line', 'other'])
   const summary = JSON.parse(sink.lines[3] ?? '')
   assert.deepEqual([summary.line, summary.times, summary.withinMs], ['again', 3, 1_000])
 
   for (let count = 0; count < 3; count++) log.info('last')
   log.close()
-  assert.deepEqual(messages(sink.lines.slice(5)), ['last', 'last', 'Repeated line held back'])
+  assert.deepEqual(messages(sink.lines.slice(5)), ['last', 'last', 'Suppressed repeated line'])
 })
 
-test('openLog reports lines that the sink dropped', async () => {
+test('openLog logs how many lines the sink dropped', async () => {
   const sink = memorySink(7)
   const log = await openLog({ format: 'json', verbosity: 0, sink })
   log.info('a')
@@ -100,20 +100,20 @@ test('openLog reports lines that the sink dropped', async () => {
   assert.equal(sink.lines.length, 3)
 })
 
-test('createRepeatFilter forgets the oldest kind to stay bounded', () => {
+test('createRepeatFilter drops the oldest kind when it is full', () => {
   const filter = createRepeatFilter({ perWindow: 1, windowMs: 100, capacity: 2 })
   assert.ok(filter.admit('a', 0))
   assert.ok(!filter.admit('a', 1))
   assert.ok(filter.admit('b', 2))
   assert.deepEqual(filter.due(3), [])
   assert.ok(filter.admit('c', 4))
-  assert.deepEqual(filter.due(5), [{ key: 'a', heldBack: 1, windowMs: 100 }])
+  assert.deepEqual(filter.due(5), [{ key: 'a', suppressed: 1, windowMs: 100 }])
   assert.ok(filter.admit('a', 6))
   assert.ok(!filter.admit('c', 103))
   assert.ok(filter.admit('c', 104))
 })
 
-/** A descriptor that takes some bytes and then says EAGAIN until `room` is set again. */
+/** A descriptor that accepts `room` bytes and then fails with EAGAIN. */
 function pipe(room: number): { room: number; text: string; write(descriptor: number, bytes: Uint8Array): number } {
   return {
     room,
@@ -128,7 +128,7 @@ function pipe(room: number): { room: number; text: string; write(descriptor: num
   }
 }
 
-test('createLogSink waits for a full pipe, then drops whole lines and never parts of them', () => {
+test('createLogSink waits for a full pipe, then drops lines, but never a part of one', () => {
   const target = pipe(6)
   let sleptMs = 0
   const sink = createLogSink(2, {
@@ -142,14 +142,14 @@ test('createLogSink waits for a full pipe, then drops whole lines and never part
   sink.write('two')
   assert.deepEqual([target.text, sleptMs], ['one\ntw', 10])
   sink.write('three')
-  assert.equal(sleptMs, 10, 'a stall is waited for once')
+  assert.equal(sleptMs, 10, 'one stall causes one wait')
   target.room = 100
   sink.write('four')
   assert.equal(target.text, 'one\ntwo\nfour\n')
   assert.deepEqual([sink.takeDropped(), sink.takeDropped()], [1, 0])
 })
 
-test('createLogSink goes on when the pipe drains during the wait', () => {
+test('createLogSink continues a line when the pipe drains during the wait', () => {
   const target = pipe(2)
   const sink = createLogSink(2, {
     write: (descriptor, bytes) => target.write(descriptor, bytes),
@@ -161,7 +161,7 @@ test('createLogSink goes on when the pipe drains during the wait', () => {
   assert.deepEqual([target.text, sink.takeDropped()], ['slow reader\n', 0])
 })
 
-test('createLogSink gives up quietly when the reader is gone', () => {
+test('createLogSink ignores a closed pipe', () => {
   const sink = createLogSink(2, {
     write: () => {
       throw Object.assign(new Error('gone'), { code: 'EPIPE' })
@@ -180,7 +180,7 @@ log.error('last')
 process.exit(3)
 `
 
-test('openLog loses nothing at process.exit', () => {
+test('openLog loses no line at process.exit', () => {
   const child = spawnSync(process.execPath, ['--input-type=module', '-e', CHILD], { encoding: 'utf8', timeout: 20_000 })
   assert.equal(child.status, 3)
   const lines = child.stderr.trimEnd().split('\n')

@@ -1,4 +1,4 @@
-/** The metrics port over HTTP: what recordings do not hold. Exact answers are replayed in test/surfaces/http.ts. */
+/** Answers of the metrics port that recordings do not cover; test/surfaces/http.ts replays the recorded ones. */
 import { flagTexts } from '../../src/cli/flag-texts.ts'
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
@@ -20,7 +20,7 @@ afterEach(() => {
 const CONFIGURATION = defaultConfiguration('ipvs')
 
 function optionsWith(more: Partial<KubeProxyConfiguration> = {}) {
-  const heard: string[] = []
+  const probes: string[] = []
   const levels: number[] = []
   const log = recordingLog()
   const options: ServersOptions = {
@@ -30,16 +30,16 @@ function optionsWith(more: Partial<KubeProxyConfiguration> = {}) {
       text: async () => 'a 1\n',
       slis: async () => 'b 1\n',
       probes: {
-        answered: (...what) => heard.push(what.join(' ')),
-        checked: (...what) => heard.push(what.join(' ')),
-        resetChecks: () => heard.push('reset'),
+        answered: (...what) => probes.push(what.join(' ')),
+        checked: (...what) => probes.push(what.join(' ')),
+        resetChecks: () => probes.push('reset'),
       },
     }),
     flags: () => flagTexts({}),
     setVerbosity: (level) => levels.push(level),
     log,
   }
-  return { options, heard, levels, log }
+  return { options, probes, levels, log }
 }
 
 function request(target: string, more: Partial<HttpRequest> & { readonly headers?: Record<string, string> } = {}) {
@@ -58,7 +58,7 @@ function request(target: string, more: Partial<HttpRequest> & { readonly headers
 const header = ({ headers }: HttpAnswer, name: string): string | undefined => new Map(headers).get(name)
 
 describe('the metrics port', () => {
-  it('compresses for those who take it, and only for them', async () => {
+  it('compresses the page only for clients that accept gzip', async () => {
     const answer = metricsAnswering(optionsWith().options)
     for (const [encoding, zipped] of [
       ['gzip', true],
@@ -76,28 +76,28 @@ describe('the metrics port', () => {
     }
   })
 
-  it('has nothing to show while the program starts', async () => {
+  it('answers 503 for metrics while the program starts', async () => {
     const answer = metricsAnswering({ ...optionsWith().options, metrics: () => undefined })
     for (const path of ['/metrics', '/metrics/slis']) assert.equal((await answer(request(path))).status, 503)
     assert.equal((await answer(request('/healthz'))).status, 200)
   })
 
-  it('counts checks, starts their counts anew, and counts what the health port says', async () => {
-    const { options, heard } = optionsWith()
+  it('counts checks and answers of the health port, and resets the counts of checks', async () => {
+    const { options, probes } = optionsWith()
     const answer = metricsAnswering(options)
     await answer(request('/healthz'))
     await answer(request('/metrics/slis', { method: 'DELETE' }))
     for (const path of ['/healthz', '/livez', '/x']) await healthAnswering(options)(request(path))
-    assert.deepEqual(heard, ['ping true', 'reset', 'healthz 503', 'livez 200'])
+    assert.deepEqual(probes, ['ping true', 'reset', 'healthz 503', 'livez 200'])
   })
 
-  it('shows nothing below /debug without enableProfiling', async () => {
+  it('answers 404 below /debug without enableProfiling', async () => {
     const answer = metricsAnswering(optionsWith().options)
     for (const path of ['/debug/pprof/', '/debug/pprof/heap', '/debug/flags/v'])
       assert.equal((await answer(request(path, { method: 'PUT', readBody: async () => '4' }))).status, 404)
   })
 
-  it('knows no path that objects have by themselves', async () => {
+  it('answers 404 for names of inherited properties', async () => {
     const answer = metricsAnswering(optionsWith({ enableProfiling: true }).options)
     for (const path of [
       'constructor',
@@ -109,7 +109,7 @@ describe('the metrics port', () => {
       assert.equal((await answer(request(path))).status, 404, path)
   })
 
-  it('changes the verbosity of the log, for whole numbers only', async () => {
+  it('sets the verbosity of the log to whole numbers only', async () => {
     const { options, levels } = optionsWith({ enableProfiling: true })
     const answer = metricsAnswering(options)
     const put = async (body: string): Promise<string> =>
@@ -121,7 +121,7 @@ describe('the metrics port', () => {
     assert.deepEqual(levels, [4])
   })
 
-  it('shows flags as they are given, by name', async () => {
+  it('lists all flags with their values', async () => {
     const answer = metricsAnswering({
       ...optionsWith().options,
       flags: () => flagTexts({ config: '/etc/a: b', verbosity: 4 }),
@@ -147,7 +147,7 @@ describe('profiles', () => {
     return sum
   }
 
-  it('of the processor name the functions that ran, for pprof and for DevTools', async () => {
+  it('of the CPU contain the functions that ran, for pprof and for DevTools', async () => {
     const working = setInterval(() => busyFunctionOfThisTest(performance.now() + 20), 1)
     closers.push(() => clearInterval(working))
     const made = await profiling()(request('/debug/pprof/profile?seconds=0.3'))
@@ -171,7 +171,7 @@ describe('profiles', () => {
     ])
   })
 
-  it('of the heap name who holds what was allocated', async () => {
+  it('of the heap contain allocated memory that is still in use', async () => {
     const held: unknown[] = []
     const allocating = setInterval(() => {
       for (let count = 0; count < 2000; count++) held.push({ count, text: `held ${count}`.repeat(20) })
@@ -184,7 +184,7 @@ describe('profiles', () => {
     assert.ok(held.length > 0)
   })
 
-  it('are taken one at a time, for five minutes at most, and end with their client', async () => {
+  it('are taken one at a time, for at most five minutes, and end when the client disconnects', async () => {
     const answer = profiling()
     const gone = new AbortController()
     const first = answer(request('/debug/pprof/profile?seconds=100', { signal: gone.signal }))
@@ -200,7 +200,7 @@ describe('profiles', () => {
 describe('openServers', () => {
   const at = (port: number): string => `127.0.0.1:${port}`
 
-  it('serves both ports, and waits for one that is taken', async (t) => {
+  it('serves both ports, and retries one that is occupied', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const [health, metrics] = [await freePort(), await freePort()]
     const { options, log } = optionsWith({ healthzBindAddress: at(health), metricsBindAddress: at(metrics) })
@@ -223,7 +223,7 @@ describe('openServers', () => {
     assert.deepEqual([await listens(health), await listens(metrics)], [false, false])
   })
 
-  it('gives up with bindAddressHardFail, in the words of kube-proxy', async () => {
+  it('rejects with the message of kube-proxy with bindAddressHardFail', async () => {
     const [health, metrics] = [await freePort(), await freePort()]
     for (const [taken, message] of [
       [
@@ -248,7 +248,7 @@ describe('openServers', () => {
   })
 })
 
-/** The parts of profile.proto that are looked at here, read by hand: fields 1 (sample_type), 2 (sample), 6 (strings). */
+/** Decodes the fields of profile.proto that the tests compare: 1 (sample_type), 2 (sample) and 6 (strings). */
 function decodeProfile(bytes: Uint8Array) {
   const strings: string[] = []
   const types: (readonly number[])[] = []

@@ -10,7 +10,7 @@ const textOf = (log: RecordingLog): readonly string[] =>
   log.lines.map(({ level, fields }) => `${level} ${String(fields['reason'] ?? '')}`.trim())
 
 describe('ProblemLog', () => {
-  it('says a problem once, and once that all are gone', () => {
+  it('logs each problem once, and once that an object has none any more', () => {
     const log = recordingLog()
     const problems = new ProblemLog(log)
     for (let index = 0; index < 3; index++) problems.report('source', 'demo/web', [problem('a'), problem('b')])
@@ -20,7 +20,7 @@ describe('ProblemLog', () => {
     assert.deepEqual(textOf(log), ['warn a', 'warn b', 'warn c', 'info'])
   })
 
-  it('keeps reporters apart', () => {
+  it('keeps the problems of reporters apart', () => {
     const log = recordingLog()
     const problems = new ProblemLog(log)
     problems.report('source', 'demo/web', [problem('a')])

@@ -1,10 +1,10 @@
 /**
- * Which health check ports are wanted: Services as objects through DesiredFrontends, so that what it does not announce
- * is not seen here either.
+ * Which health check ports are wanted. The tests pass Services through DesiredFrontends, so WantedHealthChecks gets the same
+ * calls as in the daemon.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { formatHealthCheck } from '../../src/serve/health-check-text.ts'
+import { formatHealthCheck } from '../../src/serve/health-answers.ts'
 import { type HealthCheckChange, WantedHealthChecks } from '../../src/serve/wanted-health-checks.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, SliceEndpoint } from '../../src/service/objects.ts'
@@ -94,7 +94,7 @@ describe('WantedHealthChecks', () => {
     assert.deepEqual(endpoints(here('10.1.0.2')), ['IPv4 32001 demo/web 1'])
   })
 
-  it('counts 0 as soon as the last endpoint terminates, although it still gets traffic', () => {
+  it('counts 0 when the last endpoint terminates, although that endpoint still gets traffic', () => {
     const { put, endpoints } = newWorld()
     put(web())
     endpoints(here('10.1.0.1'))
@@ -102,7 +102,7 @@ describe('WantedHealthChecks', () => {
     assert.deepEqual(endpoints(terminating), ['IPv4 32001 demo/web 0'], 'the real server is the same before and after')
   })
 
-  it('follows the port, and forgets it with the policy or the Service', () => {
+  it('follows a changed port, and drops it with the policy or the Service', () => {
     const { put, remove } = newWorld()
     put(web())
     assert.deepEqual(put(web({ healthCheckNodePort: 32002 })), ['IPv4 32001 gone', 'IPv4 32002 demo/web 0'])
@@ -112,7 +112,7 @@ describe('WantedHealthChecks', () => {
     assert.deepEqual(remove('demo/web'), [])
   })
 
-  it('has one check a family of the Service that the kernel has', () => {
+  it('has one check for each served IP family of the Service', () => {
     const dual = web({ clusterIps: { IPv4: '10.96.10.1', IPv6: 'fd00:10:96::1' } })
     assert.deepEqual(newWorld().put(dual), ['IPv4 32001 demo/web 0', 'IPv6 32001 demo/web 0'])
     assert.deepEqual(newWorld(['IPv6']).put(dual), ['IPv6 32001 demo/web 0'])
@@ -121,7 +121,7 @@ describe('WantedHealthChecks', () => {
     assert.deepEqual(put(web()), ['IPv6 32001 gone'])
   })
 
-  it('stays as long as the Service has any frontend', () => {
+  it('keeps a check as long as the Service has any frontend', () => {
     const { put } = newWorld()
     put(web({ ports: [] }))
     assert.deepEqual(put(web()), ['IPv4 32001 demo/web 0'])
@@ -129,7 +129,7 @@ describe('WantedHealthChecks', () => {
     assert.deepEqual(put(web({ ports: [] })), ['IPv4 32001 gone'])
   })
 
-  it('gives a port that two Services claim to the older one', () => {
+  it('gives a port to the older of two Services that claim it', () => {
     const { put, remove } = newWorld()
     put(web())
     const older = web({ name: 'api', createdAtMs: 1, clusterIps: { IPv4: '10.96.10.2' }, loadBalancerVips: [] })
@@ -137,14 +137,14 @@ describe('WantedHealthChecks', () => {
     assert.deepEqual(remove('demo/api'), ['IPv4 32001 demo/web 0'])
   })
 
-  it('is not troubled by Services without such a port', () => {
+  it('ignores Services without a health check port', () => {
     const { put, remove } = newWorld()
     assert.deepEqual(put(web({ healthCheckNodePort: 0 })), [])
     assert.deepEqual(remove('demo/web'), [])
   })
 })
 
-/** Steps in which kube-proxy left something else, and why. */
+/** Steps in which the recorded ports differ from ours, with the reason. */
 const DIFFERENT: Readonly<Record<string, string>> = {
   'cleanup/2': 'the proxy does not run',
   'cleanup/3': 'the proxy does not run',
@@ -153,7 +153,7 @@ const DIFFERENT: Readonly<Record<string, string>> = {
 }
 
 describe('health checks', () => {
-  it('are those of the recordings', () => {
+  it('have the recorded ports and answers', () => {
     const different: string[] = []
     let answers = 0
     for (const name of recordedCases()) {
@@ -184,7 +184,7 @@ describe('health checks', () => {
   })
 })
 
-/** An answer as the recorder wrote it, without the line between headers and body. */
+/** An answer in the format of the recordings, which have no empty line between headers and body. */
 function answerAt(address: string, check: NonNullable<HealthCheckChange['check']>): string {
   const [listen, url] = address.includes(':')
     ? [`[${address}]`, `[${address === '::' ? '::1' : address}]`]
