@@ -7,37 +7,44 @@ import { parseDuration } from '../config/duration.ts'
 import { splitHostPort } from '../config/host-port.ts'
 import { type Parsed, parseGoBool, parseGoFloat32, parseGoInt32, parseGoLevel } from '../config/go-text.ts'
 import { parseQuantity } from '../config/quantity.ts'
-import type { VmoduleItem } from '../config/types.ts'
+import type { VmoduleItem } from '../config/field.ts'
 import { parseAddressSloppy } from '../values/address.ts'
 import type { FlagKinds } from './flags.ts'
-import { parseCommaList } from './comma-list.ts'
 import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
 
 type Parsers = {
   readonly [Kind in keyof FlagKinds]: (text: string, before: FlagKinds[Kind] | undefined) => Parsed<FlagKinds[Kind]>
 }
 
-/** The parser of each kind. `before` is what an earlier occurrence of the same flag has given. */
+const parseDurationFlag = (text: string): Parsed<number> => {
+  const parsed = parseDuration(text)
+  return 'error' in parsed ? parsed : { value: parsed.milliseconds }
+}
+
+const parseTexts = (text: string, before: readonly string[] = []): Parsed<readonly string[]> => {
+  const parsed = parseCommaList(text)
+  return 'error' in parsed ? parsed : { value: [...before, ...parsed.value] }
+}
+
+/** The parser of each kind. `before` is the value of an earlier occurrence of the same flag. */
 export const FLAG_PARSERS: Parsers = {
-  boolean: parseGoBool,
   text: (value) => ({ value }),
-  int32: parseGoInt32,
-  float32: parseGoFloat32,
-  duration: (text) => {
-    const parsed = parseDuration(text)
-    return 'error' in parsed ? parsed : { value: parsed.milliseconds }
-  },
-  texts: (text, before = []) => {
-    const parsed = parseCommaList(text)
-    return 'error' in parsed ? parsed : { value: [...before, ...parsed.value] }
-  },
-  gates: parseGates,
-  ip: (value) =>
+  address: (value) =>
     value === '' || parseAddressSloppy(value) !== undefined
       ? { value }
       : { error: `${quote(value)} is not a valid IP address` },
-  ipport: parseAddressPort,
+  addressPort: parseAddressPort,
+  boolean: parseGoBool,
+  int32: parseGoInt32,
+  nonZeroInt32: parseGoInt32,
+  float32: parseGoFloat32,
   level: parseGoLevel,
+  duration: parseDurationFlag,
+  optionalDuration: parseDurationFlag,
+  flushFrequency: parseDurationFlag,
+  texts: parseTexts,
+  optionalTexts: parseTexts,
+  gates: parseGates,
   vmodule: parseVmodule,
   quantity: parseQuantity,
   version: parseVersion,
@@ -99,4 +106,41 @@ function parseVersion(text: string): Parsed<string> {
   }
   const parsed = parseGoBool(text)
   return 'error' in parsed ? parsed : { value: String(parsed.value) }
+}
+
+/**
+ * The items of a comma list: one record of CSV, as pflag reads it with Go's encoding/csv. '' is a list without items, and only
+ * the first line counts. Columns in the errors count bytes from 1.
+ */
+function parseCommaList(text: string): Parsed<readonly string[]> {
+  if (text === '') return { value: [] }
+  const line = text.replace(/^(\r?\n)+/, '')
+  if (line === '') return { error: 'EOF' }
+  const items: string[] = []
+  let at = 0
+  for (;;) {
+    if (line[at] === '"') {
+      const quoted = /^(?:[^"]|"")*/.exec(line.slice(at + 1))?.[0] ?? ''
+      const end = at + 1 + quoted.length
+      if (line[end] !== '"') return listError(line, line.length, 'extraneous or missing " in quoted-field')
+      items.push(quoted.replaceAll('""', '"'))
+      at = end + 1
+      if (at >= line.length || /^\r?\n/.test(line.slice(at))) return { value: items }
+      if (line[at] !== ',') return listError(line, end, 'extraneous or missing " in quoted-field')
+    } else {
+      const item = /^[^,\n]*/.exec(line.slice(at))?.[0] ?? ''
+      const quote = item.indexOf('"')
+      if (quote >= 0) return listError(line, at + quote, 'bare " in non-quoted-field')
+      at += item.length
+      const last = at >= line.length || line[at] === '\n'
+      items.push(last ? item.replace(/\r$/, '') : item)
+      if (last) return { value: items }
+    }
+    at++
+  }
+}
+
+function listError(line: string, index: number, reason: string): { readonly error: string } {
+  const column = Buffer.byteLength(line.slice(0, index)) + 1
+  return { error: `parse error on line 1, column ${column}: ${reason}` }
 }

@@ -1,31 +1,18 @@
 /**
- * Every command and every flag, as data: the command line is read from this table; what help says of them is in flag-help.ts.
- * What could break: DaemonSets start us with kube-proxy's own command line; a flag that exists there keeps its name and meaning.
+ * Every command and every flag, as data: those of the commands are listed here, those of configuration fields are made from the
+ * table in config/fields.ts. The command line, `--help` and /flagz are read from it. DaemonSets start us with kube-proxy's own
+ * command line, so a flag that exists there keeps its name and meaning.
  */
-import type { VmoduleItem } from '../config/types.ts'
+import type { FlagGroup, KindValues } from '../config/field.ts'
+import type { FieldValues, FlagPath } from '../config/types.ts'
+import { defaultAsText, FIELD_PATHS, fieldAt } from '../config/values.ts'
 
 export const COMMANDS = ['run', 'status', 'diff', 'cleanup'] as const
 /** `run` is the daemon: the command when none is named. */
 export type CommandName = (typeof COMMANDS)[number]
 
-/** What each kind of flag becomes. Durations are milliseconds; the others are what their names say in kube-proxy's help. */
-export interface FlagKinds {
-  boolean: boolean
-  text: string
-  int32: number
-  float32: number
-  duration: number
-  /** A comma list, whose repeats add up. */
-  texts: readonly string[]
-  /** `Name=true,Other=false`; repeats add up. */
-  gates: Readonly<Record<string, boolean>>
-  /** Checked, but kept as written; '' is as good as not given. */
-  ip: string
-  ipport: string
-  /** A log level, 0 to 2^31-1. */
-  level: number
-  vmodule: readonly VmoduleItem[]
-  quantity: string
+/** What each kind of flag becomes: the kinds of configuration fields, and two more. */
+export interface FlagKinds extends KindValues {
   version: string
   output: 'text' | 'json'
 }
@@ -34,116 +21,223 @@ export interface Flag {
   /** Name on the command line, without dashes. */
   readonly name: string
   /** One letter that does the same after a single dash. */
-  readonly short?: string
+  readonly short?: string | undefined
   readonly kind: keyof FlagKinds
   readonly commands: readonly CommandName[]
-  /** What to use instead; said on standard error each time. */
+  /** What to use instead; written to standard error each time. */
   readonly deprecated?: string
-  /** True for those that kube-proxy does not have. */
-  readonly own?: true
+  /** True for flags that kube-proxy does not have. */
+  readonly own?: boolean
+  readonly group: FlagGroup
+  /** What stands for the value in help; '' for a boolean. */
+  readonly value?: string | undefined
+  readonly help: string
+  /** Instead of `help`, where the flag means something else to a command. */
+  readonly about?: { readonly [command in CommandName]?: string } | undefined
+  /** What holds when the flag is not given, as /flagz shows it. */
+  readonly default?: string | undefined
+  /** The same for help, where that text does not say it. */
+  readonly defaultHelp?: string | undefined
 }
 
 const RUN = ['run'] as const
-/** Those that need a configuration. */
+/** Commands that need a configuration. */
 const CONFIGURED = ['run', 'diff'] as const
-/** Those that ask Services of somebody. */
+/** Commands that list Services. */
 const LISTING = ['run', 'diff', 'status'] as const
 const ALL = COMMANDS
 
 const insteadOf = (name: string) =>
   `This flag is deprecated and will be removed in a future release. Please use --${name} instead.`
 
-/** Keys are the names in `FlagValues`. */
-export const FLAGS = {
-  config: { name: 'config', kind: 'text', commands: ALL },
-  writeConfigTo: { name: 'write-config-to', kind: 'text', commands: RUN },
-  cleanup: { name: 'cleanup', kind: 'boolean', commands: RUN },
-  initOnly: { name: 'init-only', kind: 'boolean', commands: RUN },
-  hostnameOverride: { name: 'hostname-override', kind: 'text', commands: LISTING },
-  featureGates: { name: 'feature-gates', kind: 'gates', commands: CONFIGURED },
-  oomScoreAdj: { name: 'oom-score-adj', kind: 'int32', commands: CONFIGURED },
+/** Flags that are not configuration fields; keys are the names in `FlagValues`. */
+const COMMAND_FLAGS = {
+  config: {
+    name: 'config',
+    kind: 'text',
+    commands: ALL,
+    group: 'first',
+    value: 'FILE',
+    help: 'KubeProxyConfiguration (v1alpha1) to run with. Beside it only these flags count: --hostname-override, --master, --cleanup, --init-only, --write-config-to, those for logging, and those that kube-proxy does not have.',
+    about: {
+      status:
+        'KubeProxyConfiguration (v1alpha1) of the daemon: the mode is read at its metrics address, the names of Services from its API server.',
+      cleanup: 'KubeProxyConfiguration (v1alpha1) whose ipvs.excludeCIDRs names virtual servers to keep.',
+    },
+  },
+  manifests: {
+    name: 'manifests',
+    kind: 'text',
+    commands: LISTING,
+    own: true,
+    group: 'first',
+    value: 'DIR',
+    help: 'Read Services, EndpointSlices and Nodes from the YAML and JSON files of this folder instead of an API server, and follow every change of them.',
+    about: { status: 'Read the names of Services from the YAML and JSON files of this folder.' },
+  },
+  dryRun: {
+    name: 'dry-run',
+    kind: 'boolean',
+    commands: ['cleanup'],
+    own: true,
+    group: 'first',
+    help: 'Print what would be removed and change nothing.',
+  },
+  output: {
+    name: 'output',
+    short: 'o',
+    kind: 'output',
+    commands: ALL,
+    own: true,
+    group: 'first',
+    help: 'json prints exactly one JSON value on standard output.',
+    default: 'text',
+  },
+  help: { name: 'help', short: 'h', kind: 'boolean', commands: ALL, group: 'first', help: 'Print this text and exit.' },
 
-  master: { name: 'master', kind: 'text', commands: LISTING },
-  kubeconfig: { name: 'kubeconfig', kind: 'text', commands: LISTING },
-  kubeApiContentType: { name: 'kube-api-content-type', kind: 'text', commands: CONFIGURED },
-  kubeApiQps: { name: 'kube-api-qps', kind: 'float32', commands: CONFIGURED },
-  kubeApiBurst: { name: 'kube-api-burst', kind: 'int32', commands: CONFIGURED },
-  configSyncPeriod: { name: 'config-sync-period', kind: 'duration', commands: CONFIGURED },
+  once: {
+    name: 'once',
+    kind: 'boolean',
+    commands: RUN,
+    own: true,
+    group: 'once',
+    help: 'Make one pass, then exit.',
+  },
+  writeConfigTo: {
+    name: 'write-config-to',
+    kind: 'text',
+    commands: RUN,
+    group: 'once',
+    value: 'FILE',
+    help: 'Write the configuration as it would be used to this file.',
+  },
+  initOnly: {
+    name: 'init-only',
+    kind: 'boolean',
+    commands: RUN,
+    group: 'once',
+    help: 'Write the settings of the kernel, which needs all rights of root; later starts need only NET_ADMIN.',
+  },
+  cleanup: {
+    name: 'cleanup',
+    kind: 'boolean',
+    commands: RUN,
+    group: 'once',
+    help: 'Remove what a proxy of any mode left on this node, as kube-ipvs cleanup does.',
+  },
+  version: {
+    name: 'version',
+    kind: 'version',
+    commands: RUN,
+    group: 'once',
+    help: 'Print the version; --version=raw prints more.',
+    default: 'false',
+  },
 
-  proxyMode: { name: 'proxy-mode', kind: 'text', commands: CONFIGURED },
-  ipvsScheduler: { name: 'ipvs-scheduler', kind: 'text', commands: CONFIGURED },
-  ipvsExcludeCidrs: { name: 'ipvs-exclude-cidrs', kind: 'texts', commands: CONFIGURED },
-  ipvsStrictArp: { name: 'ipvs-strict-arp', kind: 'boolean', commands: CONFIGURED },
-  ipvsSyncPeriod: { name: 'ipvs-sync-period', kind: 'duration', commands: CONFIGURED },
-  ipvsMinSyncPeriod: { name: 'ipvs-min-sync-period', kind: 'duration', commands: CONFIGURED },
-  ipvsTcpTimeout: { name: 'ipvs-tcp-timeout', kind: 'duration', commands: CONFIGURED },
-  ipvsTcpfinTimeout: { name: 'ipvs-tcpfin-timeout', kind: 'duration', commands: CONFIGURED },
-  ipvsUdpTimeout: { name: 'ipvs-udp-timeout', kind: 'duration', commands: CONFIGURED },
-  masqueradeAll: { name: 'masquerade-all', kind: 'boolean', commands: CONFIGURED },
-  iptablesMasqueradeBit: { name: 'iptables-masquerade-bit', kind: 'int32', commands: CONFIGURED },
-  iptablesLocalhostNodeports: { name: 'iptables-localhost-nodeports', kind: 'boolean', commands: CONFIGURED },
-  iptablesSyncPeriod: { name: 'iptables-sync-period', kind: 'duration', commands: CONFIGURED },
-  iptablesMinSyncPeriod: { name: 'iptables-min-sync-period', kind: 'duration', commands: CONFIGURED },
-
-  bindAddress: { name: 'bind-address', kind: 'ip', commands: CONFIGURED },
-  nodeportAddresses: { name: 'nodeport-addresses', kind: 'texts', commands: CONFIGURED },
-  clusterCidr: { name: 'cluster-cidr', kind: 'text', commands: CONFIGURED },
-  detectLocalMode: { name: 'detect-local-mode', kind: 'text', commands: CONFIGURED },
-  podBridgeInterface: { name: 'pod-bridge-interface', kind: 'text', commands: CONFIGURED },
-  podInterfaceNamePrefix: { name: 'pod-interface-name-prefix', kind: 'text', commands: CONFIGURED },
-
-  conntrackMaxPerCore: { name: 'conntrack-max-per-core', kind: 'int32', commands: CONFIGURED },
-  conntrackMin: { name: 'conntrack-min', kind: 'int32', commands: CONFIGURED },
-  conntrackTcpBeLiberal: { name: 'conntrack-tcp-be-liberal', kind: 'boolean', commands: CONFIGURED },
-  conntrackTcpEstablished: { name: 'conntrack-tcp-timeout-established', kind: 'duration', commands: CONFIGURED },
-  conntrackTcpCloseWait: { name: 'conntrack-tcp-timeout-close-wait', kind: 'duration', commands: CONFIGURED },
-  conntrackUdp: { name: 'conntrack-udp-timeout', kind: 'duration', commands: CONFIGURED },
-  conntrackUdpStream: { name: 'conntrack-udp-timeout-stream', kind: 'duration', commands: CONFIGURED },
-
-  healthzBindAddress: { name: 'healthz-bind-address', kind: 'ipport', commands: CONFIGURED },
-  metricsBindAddress: { name: 'metrics-bind-address', kind: 'ipport', commands: LISTING },
-  bindAddressHardFail: { name: 'bind-address-hard-fail', kind: 'boolean', commands: CONFIGURED },
-  profiling: { name: 'profiling', kind: 'boolean', commands: CONFIGURED },
-  showHiddenMetrics: { name: 'show-hidden-metrics-for-version', kind: 'text', commands: CONFIGURED },
+  master: {
+    name: 'master',
+    kind: 'text',
+    commands: LISTING,
+    group: 'api',
+    value: 'URL',
+    help: 'Address of the API server; replaces the one of the kubeconfig.',
+  },
   healthzPort: {
     name: 'healthz-port',
     kind: 'int32',
     commands: CONFIGURED,
     deprecated: insteadOf('healthz-bind-address'),
+    group: 'ports',
+    help: 'Deprecated: use --healthz-bind-address. 0 switches the port off.',
+    default: '10256',
   },
   metricsPort: {
     name: 'metrics-port',
     kind: 'int32',
     commands: CONFIGURED,
     deprecated: insteadOf('metrics-bind-address'),
+    group: 'ports',
+    help: 'Deprecated: use --metrics-bind-address.',
+    default: '10249',
   },
-
-  verbosity: { name: 'v', short: 'v', kind: 'level', commands: ALL },
-  vmodule: { name: 'vmodule', kind: 'vmodule', commands: CONFIGURED },
-  loggingFormat: { name: 'logging-format', kind: 'text', commands: ALL },
-  logFlushFrequency: { name: 'log-flush-frequency', kind: 'duration', commands: CONFIGURED },
-  logTextSplitStream: { name: 'log-text-split-stream', kind: 'boolean', commands: CONFIGURED },
-  logTextInfoBufferSize: { name: 'log-text-info-buffer-size', kind: 'quantity', commands: CONFIGURED },
-  logJsonSplitStream: { name: 'log-json-split-stream', kind: 'boolean', commands: CONFIGURED },
-  logJsonInfoBufferSize: { name: 'log-json-info-buffer-size', kind: 'quantity', commands: CONFIGURED },
-  bootIdFile: { name: 'boot-id-file', kind: 'text', commands: RUN },
-  machineIdFile: { name: 'machine-id-file', kind: 'text', commands: RUN },
-
-  manifests: { name: 'manifests', kind: 'text', commands: LISTING, own: true },
-  once: { name: 'once', kind: 'boolean', commands: RUN, own: true },
-  drainDeadline: { name: 'drain-deadline', kind: 'duration', commands: CONFIGURED, own: true },
-  allowedExternalIps: { name: 'allowed-external-ips', kind: 'texts', commands: CONFIGURED, own: true },
-  allowedLoadBalancerIps: { name: 'allowed-load-balancer-ips', kind: 'texts', commands: CONFIGURED, own: true },
-  allowProtectedExternalIps: { name: 'allow-protected-external-ips', kind: 'boolean', commands: CONFIGURED, own: true },
-  maxFrontendsPerService: { name: 'max-frontends-per-service', kind: 'int32', commands: CONFIGURED, own: true },
-  serviceMetricsLimit: { name: 'service-metrics-limit', kind: 'int32', commands: CONFIGURED, own: true },
-  dryRun: { name: 'dry-run', kind: 'boolean', commands: ['cleanup'], own: true },
-  output: { name: 'output', short: 'o', kind: 'output', commands: ALL, own: true },
-  help: { name: 'help', short: 'h', kind: 'boolean', commands: ALL },
-  version: { name: 'version', kind: 'version', commands: RUN },
+  bootIdFile: {
+    name: 'boot-id-file',
+    kind: 'text',
+    commands: RUN,
+    group: 'unused',
+    value: 'FILE,...',
+    help: '',
+    default: '/proc/sys/kernel/random/boot_id',
+  },
+  machineIdFile: {
+    name: 'machine-id-file',
+    kind: 'text',
+    commands: RUN,
+    group: 'unused',
+    value: 'FILE,...',
+    help: '',
+    default: '/etc/machine-id,/var/lib/dbus/machine-id',
+  },
 } as const satisfies Readonly<Record<string, Flag>>
 
-export type FlagKey = keyof typeof FLAGS
+type CommandFlagKey = keyof typeof COMMAND_FLAGS
 
-/** Values of the flags that were given. */
-export type FlagValues = { readonly [Key in FlagKey]?: FlagKinds[(typeof FLAGS)[Key]['kind']] }
+/** The name of a flag in `FlagValues`; of a flag for a field, the path of the field. */
+export type FlagKey = CommandFlagKey | FlagPath
+
+/** Values of the flags that were given. Durations are milliseconds. */
+export type FlagValues = {
+  readonly [Key in CommandFlagKey]?: FlagKinds[(typeof COMMAND_FLAGS)[Key]['kind']]
+} & Pick<FieldValues, FlagPath>
+
+/** Field flags of more commands than those that need a configuration. */
+const FIELD_COMMANDS: { readonly [Path in FlagPath]?: Flag['commands'] } = {
+  hostnameOverride: LISTING,
+  'clientConnection.kubeconfig': LISTING,
+  metricsBindAddress: LISTING,
+  'logging.verbosity': ALL,
+  'logging.format': ALL,
+}
+
+/** Field flags that mean something else to a command. */
+const FIELD_ABOUT: { readonly [Path in FlagPath]?: Flag['about'] } = {
+  'clientConnection.kubeconfig': { status: 'Read the names of Services from the API server of this kubeconfig.' },
+  metricsBindAddress: { status: 'Metrics address of the daemon, at which its mode is read.' },
+}
+
+function fieldFlags(): readonly (readonly [FlagPath, Flag])[] {
+  const paths = FIELD_PATHS.filter((path): path is FlagPath => fieldAt(path).flag !== undefined)
+  return paths.map((path) => {
+    const { kind, defaultText, flag } = fieldAt(path)
+    const made: Flag = {
+      name: flag?.name ?? '',
+      short: flag?.short,
+      kind,
+      commands: FIELD_COMMANDS[path] ?? CONFIGURED,
+      own: path.startsWith('kubeIPVS.'),
+      group: flag?.group ?? 'unused',
+      value: flag?.value,
+      help: helpOf(path),
+      about: FIELD_ABOUT[path],
+      default: flag?.default ?? defaultAsText(path),
+      defaultHelp: flag?.default ?? defaultText,
+    }
+    return [path, made]
+  })
+}
+
+/** What the field is for, the range of a number, and the mode where only one has it. */
+function helpOf(path: FlagPath): string {
+  const { doc, rule, reload } = fieldAt(path)
+  const range = Array.isArray(rule) ? [`${rule.join(' to ')}.`] : []
+  const modes = MODES.filter((mode) => reload[mode] !== 'none')
+  return [doc, ...range, ...(modes.length === 1 ? [`In ${modes.join('')} mode only.`] : [])].join(' ')
+}
+
+const MODES = ['ipvs', 'iptables'] as const
+
+/** Every flag by its key. */
+export const FLAGS: Readonly<Record<FlagKey, Flag>> = {
+  ...COMMAND_FLAGS,
+  ...(Object.fromEntries(fieldFlags()) as Record<FlagPath, Flag>), // fromEntries forgets which keys there are
+}

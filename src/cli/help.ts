@@ -3,8 +3,8 @@
  * most people need comes first.
  */
 import { COMMAND_HELP } from './command-help.ts'
-import { FLAG_GROUPS, FLAG_HELP, type FlagHelp } from './flag-help.ts'
-import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey } from './flags.ts'
+import type { FlagGroup } from '../config/field.ts'
+import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey, type FlagKinds } from './flags.ts'
 import type { Style } from './style.ts'
 
 export interface HelpOptions {
@@ -40,42 +40,93 @@ export function helpText(command: CommandName, { columns = WIDEST, style }: Help
   return `${sections.join('\n\n')}\n`
 }
 
+/** Titles of the groups, in the order of help: what most people need is first, what does nothing last. */
+const GROUPS: Readonly<Record<FlagGroup, string>> = {
+  first: 'Flags to begin with',
+  once: 'Flags that do one thing and end',
+  modes: 'Flags for modes and rules',
+  addresses: 'Flags for addresses and local traffic',
+  api: 'Flags for the API server',
+  ports: 'Flags for the health and metrics ports',
+  process: 'Flags for logging and the process',
+  conntrack: 'Flags for connection tracking',
+  own: 'Flags that kube-proxy does not have',
+  unused: 'Flags of kube-proxy without effect here',
+}
+
+/** The order of the first group; in all others flags of commands stand before those of fields, and deprecated ones last. */
+const FIRST: readonly FlagKey[] = [
+  'config',
+  'manifests',
+  'clientConnection.kubeconfig',
+  'mode',
+  'hostnameOverride',
+  'dryRun',
+  'logging.verbosity',
+  'output',
+  'help',
+]
+
+/** What stands for a value of each kind. */
+const VALUES: Readonly<Record<keyof FlagKinds, string>> = {
+  text: 'TEXT',
+  address: 'IP',
+  addressPort: 'IP[:PORT]',
+  boolean: '',
+  int32: 'N',
+  nonZeroInt32: 'N',
+  float32: 'N',
+  level: 'N',
+  duration: 'DURATION',
+  optionalDuration: 'DURATION',
+  flushFrequency: 'DURATION',
+  texts: 'CIDR,...',
+  optionalTexts: 'CIDR,...',
+  gates: 'NAME=BOOL,...',
+  vmodule: 'PATTERN=N,...',
+  quantity: 'SIZE',
+  version: '',
+  output: 'text|json',
+}
+
 /** The flags of a command in their groups; a few of them in one. */
 function flagSections(
   command: CommandName,
   list: (title: string, rows: readonly Row[], termWidth: number) => string,
 ): string[] {
-  // Object.entries forgets that its keys are those of the object.
-  const entries = (Object.entries(FLAG_HELP) as [FlagKey, FlagHelp][]).flatMap(([key, help]) => {
-    const flag: Flag = FLAGS[key]
-    const row: Row = [spelling(flag, help), textOf(help, command)]
-    return flag.commands.includes(command) ? [{ group: help.group, row }] : []
-  })
-  const terms = entries.map(({ row: [term] }) => term.length)
+  const groups = Object.entries(GROUPS).map(([group, title]) => ({
+    title,
+    rows: flagsOf(group)
+      .filter(({ commands }) => commands.includes(command))
+      .map((flag): Row => [spelling(flag), textOf(flag, command)]),
+  }))
+  const all = groups.flatMap(({ rows }) => rows)
+  const terms = all.map(([term]) => term.length)
   const termWidth = Math.max(...terms.filter((length) => length <= LONGEST_TERM))
-  if (entries.length < FEW)
-    return [
-      list(
-        'Flags',
-        entries.map(({ row }) => row),
-        termWidth,
-      ),
-    ]
-  return FLAG_GROUPS.flatMap((group) => {
-    const rows = entries.flatMap((entry) => (entry.group === group ? [entry.row] : []))
-    return rows.length === 0 ? [] : [list(group, rows, termWidth)]
-  })
+  if (all.length < FEW) return [list('Flags', all, termWidth)]
+  return groups.flatMap(({ title, rows }) => (rows.length === 0 ? [] : [list(title, rows, termWidth)]))
+}
+
+function flagsOf(group: string): readonly Flag[] {
+  return group === 'first'
+    ? FIRST.map((key) => FLAGS[key])
+    : Object.values(FLAGS)
+        .filter((flag) => flag.group === group)
+        .toSorted((a, b) => Number(a.deprecated !== undefined) - Number(b.deprecated !== undefined))
 }
 
 /** `-v, --v N`; flags without a short form leave its place empty. */
-function spelling(flag: Flag, { value }: FlagHelp): string {
-  const short = flag.short === undefined ? '    ' : `-${flag.short}, `
-  return `${short}--${flag.name}${value === '' ? '' : ` ${value}`}`
+function spelling({ name, short, kind, value = VALUES[kind] }: Flag): string {
+  return `${short === undefined ? '    ' : `-${short}, `}--${name}${value === '' ? '' : ` ${value}`}`
 }
 
-function textOf({ help, about, default: fallback }: FlagHelp, command: CommandName): string {
-  const text = about?.[command] ?? help
-  return fallback === undefined || about?.[command] !== undefined ? text : `${text} (default: ${fallback})`.trim()
+/** Defaults that need no words. */
+const PLAIN_DEFAULTS: ReadonlySet<string> = new Set(['', 'false', '[]'])
+
+function textOf({ help, about, default: given = '', defaultHelp = given }: Flag, command: CommandName): string {
+  const text = about?.[command]
+  if (text !== undefined) return text
+  return PLAIN_DEFAULTS.has(defaultHelp) ? help : `${help} (default: ${defaultHelp})`.trim()
 }
 
 /** Terms and their explanations, the latter aligned and wrapped. */

@@ -95,8 +95,8 @@ async function complete(flags: FlagValues, say: Say): Promise<Omit<DecodedConfig
 async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
   if (flags.config === undefined || flags.config === '') {
     // A folder of manifests is a thing of ours, and so is the mode that goes with it.
-    const proxyMode = flags.proxyMode ?? (flags.manifests === undefined ? undefined : 'ipvs')
-    const given = proxyMode === undefined ? flags : { ...flags, proxyMode }
+    const mode = flags.mode ?? (flags.manifests === undefined ? undefined : 'ipvs')
+    const given = mode === undefined ? flags : { ...flags, mode }
     return { configuration: configurationFromFlags(defaultDocument(), given), warnings: [], lenient: undefined }
   }
   const decoded = await decodeConfigurationFile(flags.config)

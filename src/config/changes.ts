@@ -1,99 +1,78 @@
 /**
- * What differs between two configurations, and what a running proxy does about each field: it takes the new value over, or
- * only a new process can, or the field means nothing in its mode. Pure.
- * A field may be listed as live only when everything that reads it reads the new value.
+ * What a change of the configuration means to a running proxy, and which fields were given a value without any effect; both by
+ * the column `reload` of the table of fields.
  */
-import { GATES_WITH_EFFECT } from './gates.ts'
-import type { KubeProxyConfiguration, ProxyMode } from './types.ts'
-import { toV1alpha1 } from './write.ts'
+import type { Consequence, ProxyMode } from './field.ts'
+import { GATES_WITH_EFFECT, gatesWithoutEffect } from './gates.ts'
+import type { FieldPath, KubeProxyConfiguration, LivePath, UncheckedConfiguration } from './types.ts'
+import { FIELD_PATHS, fieldAt, valueOf } from './values.ts'
 
-const LIVE_IN_BOTH: readonly string[] = [
-  'logging.verbosity',
-  'logging.vmodule',
-  'nodePortAddresses',
-  'conntrack.maxPerCore',
-  'conntrack.min',
-  'conntrack.tcpCloseWaitTimeout',
-  'conntrack.tcpEstablishedTimeout',
-  'conntrack.udpStreamTimeout',
-  'conntrack.udpTimeout',
-  'oomScoreAdj',
-]
-
-/**
- * Fields that are applied while the proxy runs in a mode. conntrack.tcpBeLiberal is not live in iptables mode, which has a rule
- * that depends on it.
- */
-export const LIVE_FIELDS: Readonly<Record<ProxyMode, readonly string[]>> = {
-  ipvs: [...LIVE_IN_BOTH, 'conntrack.tcpBeLiberal', 'ipvs.syncPeriod', 'ipvs.minSyncPeriod'],
-  iptables: [...LIVE_IN_BOTH, 'iptables.syncPeriod', 'iptables.minSyncPeriod'],
-}
-
-/** Fields that mean nothing to this program; those that end in `.` with everything below them. */
-const WITHOUT_EFFECT_IN_BOTH: readonly string[] = [
-  'configSyncPeriod',
-  'logging.flushFrequency',
-  'logging.options.',
-  'nftables.',
-  'portRange',
-  'showHiddenMetricsForVersion',
-  'windowsRunAsService',
-  'winkernel.',
-]
-
-/** ipvs.excludeCIDRs also counts in iptables mode: for what ipvs mode left, which is removed at the start. */
-const WITHOUT_EFFECT: Readonly<Record<ProxyMode, readonly string[]>> = {
-  ipvs: [...WITHOUT_EFFECT_IN_BOTH, 'iptables.localhostNodePorts', 'iptables.syncPeriod', 'iptables.minSyncPeriod'],
-  iptables: [
-    ...WITHOUT_EFFECT_IN_BOTH,
-    'ipvs.minSyncPeriod',
-    'ipvs.scheduler',
-    'ipvs.strictARP',
-    'ipvs.syncPeriod',
-    'ipvs.tcpFinTimeout',
-    'ipvs.tcpTimeout',
-    'ipvs.udpTimeout',
-  ],
+/** Fields that a running proxy takes over in a mode. */
+export function livePaths(mode: ProxyMode): readonly LivePath[] {
+  return FIELD_PATHS.filter((path): path is LivePath => fieldAt(path).reload[mode] === 'live')
 }
 
 export interface ConfigurationChanges {
-  /** Names of v1alpha1, `ipvs.syncPeriod`; sorted. */
-  readonly live: readonly string[]
+  /** The proxy applies these; sorted, as the others. */
+  readonly live: readonly LivePath[]
+  /** `ipvs.scheduler`; of feature gates `featureGates.WatchList`. */
   readonly withoutEffect: readonly string[]
-  /** What takes a new process. */
+  /** Only a new process can apply these. */
   readonly restart: readonly string[]
 }
 
 /** `before` is what the proxy runs with; its mode decides. */
 export function changesBetween(before: KubeProxyConfiguration, after: KubeProxyConfiguration): ConfigurationChanges {
-  const [old, now] = [leavesOf(before), leavesOf(after)]
-  const changed = [...new Set([...old.keys(), ...now.keys()])]
-    .filter((field) => old.get(field) !== now.get(field))
-    .sort()
-  const found = { live: new Array<string>(), withoutEffect: new Array<string>(), restart: new Array<string>() }
-  for (const field of changed) found[consequenceOf(field, before.mode)].push(field)
-  return found
+  const paths = FIELD_PATHS.filter((path) => path !== 'featureGates' && !isEqual(before, after, path))
+  const inMode = (consequence: Consequence) => (path: FieldPath) => fieldAt(path).reload[before.mode] === consequence
+  const gates = changedGates(before.featureGates, after.featureGates)
+  return {
+    live: paths.filter((path): path is LivePath => inMode('live')(path)).toSorted(),
+    withoutEffect: [...paths.filter(inMode('none')), ...gates.withoutEffect].toSorted(),
+    restart: [...paths.filter(inMode('restart')), ...gates.restart].toSorted(),
+  }
 }
 
-function consequenceOf(field: string, mode: ProxyMode): keyof ConfigurationChanges {
-  if (LIVE_FIELDS[mode].includes(field)) return 'live'
-  if (field.startsWith(GATE)) return GATES_THAT_COUNT.has(field.slice(GATE.length)) ? 'restart' : 'withoutEffect'
-  const isListed = WITHOUT_EFFECT[mode].some((entry) =>
-    entry.endsWith('.') ? field.startsWith(entry) : field === entry,
+/**
+ * Fields and blocks that were given a value although they have no effect in any mode. Fields that kube-proxy has for one mode
+ * only are not among them: kubeadm writes those of all modes.
+ */
+export function ineffectiveFields(
+  configuration: UncheckedConfiguration,
+  defaults: UncheckedConfiguration,
+): readonly string[] {
+  const given = FIELD_PATHS.filter((path) => hasNoEffect(path) && !isEqual(configuration, defaults, path))
+  const gates = gatesWithoutEffect(configuration.featureGates).map((name) => `featureGates.${name}`)
+  return [...gates, ...new Set(given.map(outermostWithoutEffect))]
+}
+
+/** The field, or the largest block around it in which nothing has an effect. */
+function outermostWithoutEffect(path: FieldPath): string {
+  const names = path.split('.')
+  const blocks = names.map((_, index) => names.slice(0, index + 1).join('.'))
+  return (
+    blocks.find((block) => FIELD_PATHS.every((other) => !other.startsWith(`${block}.`) || hasNoEffect(other))) ?? path
   )
-  return isListed ? 'withoutEffect' : 'restart'
 }
 
-const GATE = 'featureGates.'
+/** Whether a field does nothing in either mode. */
+export function hasNoEffect(path: FieldPath): boolean {
+  const { reload } = fieldAt(path)
+  return reload.ipvs === 'none' && reload.iptables === 'none'
+}
+
+function isEqual(one: UncheckedConfiguration, other: UncheckedConfiguration, path: FieldPath): boolean {
+  return JSON.stringify(valueOf(one, path)) === JSON.stringify(valueOf(other, path))
+}
+
 const GATES_THAT_COUNT: ReadonlySet<string> = new Set([...GATES_WITH_EFFECT, 'AllAlpha', 'AllBeta'])
 
-/** Every value that is no object, by its path, as text. */
-function leavesOf(configuration: KubeProxyConfiguration): ReadonlyMap<string, string> {
-  const leaves = new Map<string, string>()
-  const visit = (path: string, value: unknown): void => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) leaves.set(path, JSON.stringify(value))
-    else for (const [key, inner] of Object.entries(value)) visit(path === '' ? key : `${path}.${key}`, inner)
-  }
-  visit('', toV1alpha1(configuration))
-  return leaves
+function changedGates(
+  before: KubeProxyConfiguration['featureGates'],
+  after: KubeProxyConfiguration['featureGates'],
+): Pick<ConfigurationChanges, 'withoutEffect' | 'restart'> {
+  const changed = Object.keys({ ...before, ...after }).filter((name) => before[name] !== after[name])
+  const named = (counts: boolean): string[] =>
+    changed.flatMap((name) => (GATES_THAT_COUNT.has(name) === counts ? [`featureGates.${name}`] : []))
+  return { withoutEffect: named(false), restart: named(true) }
 }

@@ -7,8 +7,8 @@ import { quote } from '../values/quote.ts'
 import type * as z from 'zod'
 import { parseDuration } from './duration.ts'
 import type { Path } from './document.ts'
-import type { Field } from './field.ts'
 import { parseQuantity } from './quantity.ts'
+import type { GoType } from './schema.ts'
 
 /** A place in the document and what the types say of it. */
 interface Place {
@@ -17,7 +17,7 @@ interface Place {
   readonly struct: string
   /** Names from the top, as Go joins them. */
   readonly field: string
-  readonly type: Pick<Field, 'go' | 'reads'>
+  readonly type: GoType
 }
 
 export interface Decoded {
@@ -30,7 +30,7 @@ export interface Decoded {
 /** The one error that Go reports; undefined when none of the issues is about a type. */
 export function decodeError(
   issues: readonly z.core.$ZodIssue[],
-  document: Pick<Field, 'go' | 'fields'>,
+  document: GoType,
   decoded: Decoded,
 ): string | undefined {
   let first: Place | undefined
@@ -49,12 +49,12 @@ function comesBefore(a: Place, b: Place, decoded: Decoded): boolean {
 }
 
 /** As far as the types go: zod may name a place inside a value that should have been something simple. */
-function placeOf(path: Path, document: Pick<Field, 'go' | 'fields'>): Place {
-  let type: Pick<Field, 'go' | 'reads' | 'fields' | 'item'> = document
+function placeOf(path: Path, document: GoType): Place {
+  let type: GoType = document
   let struct = ''
   const names: string[] = []
   for (const step of path) {
-    const field: Field | undefined = type.item ?? type.fields?.[String(step)]
+    const field: GoType | undefined = type.item ?? type.fields?.[String(step)]
     if (field === undefined) break
     if (type.item === undefined) {
       struct = type.go.slice(type.go.indexOf('.') + 1)

@@ -4,7 +4,7 @@
  */
 import { quote } from '../values/quote.ts'
 import { goTypeOf } from './decode-error.ts'
-import { API_VERSION, KIND } from './write.ts'
+import { API_VERSION, KIND } from './schema.ts'
 
 const SCHEME = '"pkg/runtime/scheme.go:111"'
 const STRUCT = String.raw`struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`

@@ -10,16 +10,15 @@ import { CodedError } from '../values/errors.ts'
 import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
 import { compareInOrder, decodeError } from './decode-error.ts'
 import { type ConfigurationDocument, MOST_REPORTED, type Path, parseConfigurationDocument } from './document.ts'
-import { fromDocument } from './from-document.ts'
+import { ineffectiveFields } from './changes.ts'
 import { gateError, unknownGates } from './gates.ts'
 import { isInternal, kindError } from './kind.ts'
 import { validateLogging } from './logging.ts'
-import { ineffectiveFields } from './no-effect.ts'
-import { formatPath, unknownFieldWarning, valueAt } from './problems.ts'
-import { DOCUMENT, documentSchema } from './schema.ts'
+import { formatPath, unknownFieldWarning } from './problems.ts'
+import { API_VERSION, DOCUMENT, KIND, readDocument } from './schema.ts'
 import type { KubeProxyConfiguration, UncheckedConfiguration } from './types.ts'
 import { type RuleViolation, validateConfiguration } from './validate.ts'
-import { API_VERSION, KIND } from './write.ts'
+import { valueAt } from './values.ts'
 
 /**
  * One problem is why there is no configuration; its message is what kube-proxy says, stage first. Codes: `config-decode`,
@@ -62,16 +61,16 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
   if (wrongKind !== undefined) return undecodable(source, wrongKind.error)
   if (isInternal(document.value)) return { configuration: internalDocument(), warnings: [], lenient: undefined }
 
-  const strict = documentSchema.safeParse(document.value)
+  const strict = DOCUMENT.schema.safeParse(document.value)
   const unknown = strict.success ? [] : strict.error.issues.flatMap(unknownFields)
-  const shaped = unknown.length === 0 ? strict : documentSchema.safeParse(without(document.value, unknown))
+  const shaped = unknown.length === 0 ? strict : DOCUMENT.schema.safeParse(without(document.value, unknown))
   if (!shaped.success) {
     const decoded = { valueAt: (path: Path) => valueAt(document.value, path), numberAt: document.numberAt }
     const error = decodeError(shaped.error.issues, DOCUMENT, decoded) ?? 'json: cannot unmarshal'
     return undecodable(source, error)
   }
   return {
-    configuration: keepBlockOfMode(completeDefaults(fromDocument(shaped.data))),
+    configuration: keepBlockOfMode(completeDefaults(readDocument(shaped.data))),
     warnings: [
       ...unknown.slice(0, MOST_REPORTED).map((path) => unknownFieldWarning(path, document, source)),
       ...document.duplicates.map(({ text }) => ({ code: 'config-duplicate-field', subject: source, message: text })),
@@ -82,8 +81,8 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
 
 /** Every default, in kube-proxy's mode of a start without any. */
 export function defaultDocument(): UncheckedConfiguration {
-  const document = documentSchema.parse({ apiVersion: API_VERSION, kind: KIND })
-  return keepBlockOfMode(completeDefaults(fromDocument(document)))
+  const document = DOCUMENT.schema.parse({ apiVersion: API_VERSION, kind: KIND })
+  return keepBlockOfMode(completeDefaults(readDocument(document)))
 }
 
 /** kube-proxy decodes its internal version too, which has no defaults, and then stumbles over the logging block. */
@@ -94,9 +93,9 @@ function internalDocument(): UncheckedConfiguration {
 
 /** The configuration without a file: every default, in the given mode. */
 export function defaultConfiguration(mode: KubeProxyConfiguration['mode'] = 'ipvs'): KubeProxyConfiguration {
-  const document = documentSchema.parse({ apiVersion: API_VERSION, kind: KIND, mode })
+  const document = DOCUMENT.schema.parse({ apiVersion: API_VERSION, kind: KIND, mode })
   const checked = checkConfiguration(
-    completeModes(keepBlockOfMode(completeDefaults(fromDocument(document)))),
+    completeModes(keepBlockOfMode(completeDefaults(readDocument(document)))),
     'defaults',
   )
   if ('errors' in checked) throw new CodedError('config-invalid', formatConfigurationErrors(checked.errors))
@@ -129,7 +128,7 @@ export function unknownGateWarnings({ featureGates }: UncheckedConfiguration, so
 }
 
 function noEffect(configuration: KubeProxyConfiguration, source: string): readonly Problem[] {
-  const fields = ineffectiveFields(configuration)
+  const fields = ineffectiveFields(configuration, defaultDocument())
   const message = `without effect here: ${fields.join(', ')}`
   return fields.length === 0 ? [] : [{ code: 'config-no-effect', subject: source, message }]
 }

@@ -1,76 +1,19 @@
 /**
- * What the command line changes in a configuration: everything when there is no file, little when there is one.
- * What could break: with a file, kube-proxy ignores most flags without a word; a DaemonSet's command line counts on it.
+ * What the command line changes in a configuration: everything when there is no file, little when there is one. With a file,
+ * kube-proxy ignores most flags without a word, and command lines of DaemonSets depend on that.
  */
-import { keepBlockOfMode, withPort } from './complete.ts'
-import { GIVEN_EMPTY } from './field.ts'
-import type { UncheckedConfiguration, VmoduleItem } from './types.ts'
+import { HEALTHZ_PORT, keepBlockOfMode, METRICS_PORT, withPort } from './complete.ts'
+import { FIELDS } from './fields.ts'
+import { GIVEN_EMPTY } from './schema.ts'
+import type { FieldPath, FieldValues, FlagPath, UncheckedConfiguration } from './types.ts'
+import { FIELD_PATHS, fieldAt, withValues } from './values.ts'
 
-/** Values from the command line; absent means that the flag was not given. Durations are milliseconds. */
-export interface ConfigurationFlags extends LoggingFlags, OwnFlags {
-  readonly hostnameOverride?: string
-  readonly featureGates?: Readonly<Record<string, boolean>>
-  readonly oomScoreAdj?: number
-  readonly kubeconfig?: string
-  readonly kubeApiContentType?: string
-  readonly kubeApiQps?: number
-  readonly kubeApiBurst?: number
-  readonly configSyncPeriod?: number
-  readonly proxyMode?: string
-  readonly ipvsScheduler?: string
-  readonly ipvsExcludeCidrs?: readonly string[]
-  readonly ipvsStrictArp?: boolean
-  readonly ipvsSyncPeriod?: number
-  readonly ipvsMinSyncPeriod?: number
-  readonly ipvsTcpTimeout?: number
-  readonly ipvsTcpfinTimeout?: number
-  readonly ipvsUdpTimeout?: number
-  readonly masqueradeAll?: boolean
-  readonly iptablesMasqueradeBit?: number
-  readonly iptablesLocalhostNodeports?: boolean
-  readonly iptablesSyncPeriod?: number
-  readonly iptablesMinSyncPeriod?: number
-  readonly bindAddress?: string
-  readonly nodeportAddresses?: readonly string[]
-  readonly clusterCidr?: string
-  readonly detectLocalMode?: string
-  readonly podBridgeInterface?: string
-  readonly podInterfaceNamePrefix?: string
-  readonly conntrackMaxPerCore?: number
-  readonly conntrackMin?: number
-  readonly conntrackTcpBeLiberal?: boolean
-  readonly conntrackTcpEstablished?: number
-  readonly conntrackTcpCloseWait?: number
-  readonly conntrackUdp?: number
-  readonly conntrackUdpStream?: number
-  readonly healthzBindAddress?: string
-  readonly metricsBindAddress?: string
-  readonly bindAddressHardFail?: boolean
-  readonly profiling?: boolean
-  readonly showHiddenMetrics?: string
+/** Values from the command line, by the field that the flag is for; absent means that the flag was not given. */
+export type ConfigurationFlags = Pick<FieldValues, FlagPath> & {
+  /** Ports of deprecated flags; 0 switches the port off. */
   readonly healthzPort?: number
   readonly metricsPort?: number
   readonly writeConfigTo?: string
-}
-
-interface LoggingFlags {
-  readonly verbosity?: number
-  readonly vmodule?: readonly VmoduleItem[]
-  readonly loggingFormat?: string
-  readonly logFlushFrequency?: number
-  readonly logTextSplitStream?: boolean
-  readonly logTextInfoBufferSize?: string
-  readonly logJsonSplitStream?: boolean
-  readonly logJsonInfoBufferSize?: string
-}
-
-interface OwnFlags {
-  readonly drainDeadline?: number
-  readonly allowedExternalIps?: readonly string[]
-  readonly allowedLoadBalancerIps?: readonly string[]
-  readonly allowProtectedExternalIps?: boolean
-  readonly maxFrontendsPerService?: number
-  readonly serviceMetricsLimit?: number
 }
 
 /** The configuration of a start without a file: `defaults` with the flags over them. */
@@ -78,90 +21,17 @@ export function configurationFromFlags(
   defaults: UncheckedConfiguration,
   flags: ConfigurationFlags,
 ): UncheckedConfiguration {
-  const { clientConnection, iptables, ipvs, nftables, conntrack, detectLocal } = defaults
-  const mode = flags.proxyMode ?? defaults.mode
-  // kube-proxy has one pair of periods, which starts with the defaults of iptables in every mode.
-  const periods = {
-    syncPeriodMs: (mode === 'ipvs' ? flags.ipvsSyncPeriod : flags.iptablesSyncPeriod) ?? 30_000,
-    minSyncPeriodMs: (mode === 'ipvs' ? flags.ipvsMinSyncPeriod : flags.iptablesMinSyncPeriod) ?? 1_000,
-  }
-  const masqueradeAll = flags.masqueradeAll ?? false
-  const written = flags.writeConfigTo !== undefined && flags.writeConfigTo !== ''
-  const changed: UncheckedConfiguration = {
-    ...defaults,
-    mode,
-    featureGates: flags.featureGates ?? defaults.featureGates,
-    oomScoreAdj: flags.oomScoreAdj ?? defaults.oomScoreAdj,
-    clientConnection: {
-      ...clientConnection,
-      kubeconfig: flags.kubeconfig ?? clientConnection.kubeconfig,
-      contentType: flags.kubeApiContentType ?? clientConnection.contentType,
-      qps: flags.kubeApiQps ?? clientConnection.qps,
-      burst: flags.kubeApiBurst ?? clientConnection.burst,
-    },
-    configSyncPeriodMs: flags.configSyncPeriod ?? defaults.configSyncPeriodMs,
-    iptables: {
-      ...iptables,
-      ...periods,
-      masqueradeAll,
-      masqueradeBit: flags.iptablesMasqueradeBit ?? iptables.masqueradeBit,
-      localhostNodePorts: flags.iptablesLocalhostNodeports ?? iptables.localhostNodePorts,
-    },
-    ipvs: {
-      ...ipvs,
-      ...periods,
-      scheduler: flags.ipvsScheduler ?? ipvs.scheduler,
-      excludeCIDRs: given(flags.ipvsExcludeCidrs) ?? ipvs.excludeCIDRs,
-      strictARP: flags.ipvsStrictArp ?? ipvs.strictARP,
-      tcpTimeoutMs: flags.ipvsTcpTimeout ?? ipvs.tcpTimeoutMs,
-      tcpFinTimeoutMs: flags.ipvsTcpfinTimeout ?? ipvs.tcpFinTimeoutMs,
-      udpTimeoutMs: flags.ipvsUdpTimeout ?? ipvs.udpTimeoutMs,
-    },
-    nftables: { ...nftables, ...periods, masqueradeAll },
-    bindAddress: flags.bindAddress || defaults.bindAddress,
-    nodePortAddresses: given(flags.nodeportAddresses) ?? defaults.nodePortAddresses,
-    clusterCIDR: flags.clusterCidr ?? defaults.clusterCIDR,
-    clusterCIDRGiven: flags.clusterCidr !== undefined,
-    detectLocalMode: flags.detectLocalMode ?? defaults.detectLocalMode,
-    detectLocal: {
-      bridgeInterface: flags.podBridgeInterface ?? detectLocal.bridgeInterface,
-      interfaceNamePrefix: flags.podInterfaceNamePrefix ?? detectLocal.interfaceNamePrefix,
-    },
-    conntrack: {
-      ...conntrack,
-      maxPerCore: flags.conntrackMaxPerCore ?? conntrack.maxPerCore,
-      min: flags.conntrackMin ?? conntrack.min,
-      tcpBeLiberal: flags.conntrackTcpBeLiberal ?? conntrack.tcpBeLiberal,
-      tcpEstablishedTimeoutMs: flags.conntrackTcpEstablished ?? conntrack.tcpEstablishedTimeoutMs,
-      tcpCloseWaitTimeoutMs: flags.conntrackTcpCloseWait ?? conntrack.tcpCloseWaitTimeoutMs,
-      udpTimeoutMs: flags.conntrackUdp ?? conntrack.udpTimeoutMs,
-      udpStreamTimeoutMs: flags.conntrackUdpStream ?? conntrack.udpStreamTimeoutMs,
-    },
-    healthzBindAddress: listenAddress(
-      flags.healthzBindAddress || defaults.healthzBindAddress,
-      flags.healthzPort,
-      10_256,
-      written,
-    ),
-    metricsBindAddress: listenAddress(
-      flags.metricsBindAddress || defaults.metricsBindAddress,
-      flags.metricsPort,
-      10_249,
-      written,
-    ),
-    bindAddressHardFail: flags.bindAddressHardFail ?? defaults.bindAddressHardFail,
-    enableProfiling: flags.profiling ?? defaults.enableProfiling,
-    showHiddenMetricsForVersion: flags.showHiddenMetrics ?? defaults.showHiddenMetricsForVersion,
-  }
-  return withFlagsBesideFile(keepBlockOfMode(changed), flags)
-}
-
-const given = (list: readonly string[] | undefined) => (list?.length === 0 ? GIVEN_EMPTY : list)
-
-/** kube-proxy joins a port of its own flag to an address only when it is going to listen; port 0 switches off. */
-function listenAddress(address: string, port: number | undefined, usual: number, written: boolean): string {
-  if (written) return address
-  return port === 0 ? '' : withPort(address, port ?? usual)
+  const given = withValues(
+    defaults,
+    valuesOf(flags, () => true),
+  )
+  const changed = withValues(given, {
+    ...periodsOf(given.mode, flags),
+    'nftables.masqueradeAll': given.iptables.masqueradeAll,
+    ...listenAddresses(given, flags),
+  })
+  const completed = keepBlockOfMode({ ...changed, clusterCIDRGiven: flags.clusterCIDR !== undefined })
+  return withFlagsBesideFile(completed, flags)
 }
 
 /** The few flags that count beside a file too: node name, logging, and all of our own. */
@@ -169,44 +39,59 @@ export function withFlagsBesideFile(
   configuration: UncheckedConfiguration,
   flags: ConfigurationFlags,
 ): UncheckedConfiguration {
-  const { logging, kubeIPVS } = configuration
-  const { text, json } = logging.options
+  const { hostnameOverride: name, 'logging.vmodule': vmodule = [] } = flags
+  return withValues(configuration, {
+    ...valuesOf(flags, (path) => fieldAt(path).flag?.besideFile === true),
+    hostnameOverride: name ? name.trim().toLowerCase() : configuration.hostnameOverride,
+    // The first pattern that matches wins, so those of the command line stand first.
+    'logging.vmodule': [...vmodule, ...configuration.logging.vmodule],
+  })
+}
+
+/** Fields whose flags are more than a value; `withFlagsBesideFile` sets them. */
+const SET_APART: ReadonlySet<FieldPath> = new Set(['hostnameOverride', 'logging.vmodule'])
+
+/** The values of the flags that were given. */
+function valuesOf(flags: ConfigurationFlags, counts: (path: FieldPath) => boolean): FieldValues {
+  const given: ReadonlyMap<string, unknown> = new Map(Object.entries(flags))
+  const values = FIELD_PATHS.flatMap((path): (readonly [FieldPath, unknown])[] => {
+    const value = given.get(path)
+    const { kind } = fieldAt(path)
+    const isEmptyAddress = (kind === 'address' || kind === 'addressPort') && value === ''
+    if (value === undefined || isEmptyAddress || SET_APART.has(path) || !counts(path)) return []
+    return [[path, kind === 'texts' && Array.isArray(value) && value.length === 0 ? GIVEN_EMPTY : value]]
+  })
+  return Object.fromEntries(values)
+}
+
+/** kube-proxy has one pair of periods, which begins with the defaults of iptables mode in every mode. */
+function periodsOf(mode: string, flags: ConfigurationFlags): FieldValues {
+  const block = mode === 'ipvs' ? 'ipvs' : 'iptables'
+  const syncPeriod = flags[`${block}.syncPeriod`] ?? FIELDS['iptables.syncPeriod'].default
+  const minSyncPeriod = flags[`${block}.minSyncPeriod`] ?? FIELDS['iptables.minSyncPeriod'].default
   return {
-    ...configuration,
-    hostnameOverride: flags.hostnameOverride
-      ? flags.hostnameOverride.trim().toLowerCase()
-      : configuration.hostnameOverride,
-    logging: {
-      ...logging,
-      verbosity: flags.verbosity ?? logging.verbosity,
-      format: flags.loggingFormat ?? logging.format,
-      flushFrequencyMs: flags.logFlushFrequency ?? logging.flushFrequencyMs,
-      // Those of the command line come first and therefore win.
-      vmodule: [...(flags.vmodule ?? []), ...logging.vmodule],
-      options: {
-        text: {
-          splitStream: flags.logTextSplitStream ?? text.splitStream,
-          infoBufferSize: flags.logTextInfoBufferSize ?? text.infoBufferSize,
-        },
-        json: {
-          splitStream: flags.logJsonSplitStream ?? json.splitStream,
-          infoBufferSize: flags.logJsonInfoBufferSize ?? json.infoBufferSize,
-        },
-      },
-    },
-    kubeIPVS: {
-      ...kubeIPVS,
-      drainDeadlineMs: flags.drainDeadline ?? kubeIPVS.drainDeadlineMs,
-      allowedExternalIPs: flags.allowedExternalIps ?? kubeIPVS.allowedExternalIPs,
-      allowedLoadBalancerIPs: flags.allowedLoadBalancerIps ?? kubeIPVS.allowedLoadBalancerIPs,
-      allowProtectedExternalIPs: flags.allowProtectedExternalIps ?? kubeIPVS.allowProtectedExternalIPs,
-      maxFrontendsPerService: flags.maxFrontendsPerService ?? kubeIPVS.maxFrontendsPerService,
-      serviceMetricsLimit: flags.serviceMetricsLimit ?? kubeIPVS.serviceMetricsLimit,
-    },
+    'ipvs.syncPeriod': syncPeriod,
+    'ipvs.minSyncPeriod': minSyncPeriod,
+    'iptables.syncPeriod': syncPeriod,
+    'iptables.minSyncPeriod': minSyncPeriod,
+    'nftables.syncPeriod': syncPeriod,
+    'nftables.minSyncPeriod': minSyncPeriod,
   }
 }
 
-/** An empty flag is as good as none, but one of nothing than spaces is a mistake. */
+/** kube-proxy joins a port of its own flag to an address only when it is going to listen. */
+function listenAddresses(
+  { healthzBindAddress, metricsBindAddress }: UncheckedConfiguration,
+  { healthzPort, metricsPort, writeConfigTo }: ConfigurationFlags,
+): FieldValues {
+  if (writeConfigTo !== undefined && writeConfigTo !== '') return {}
+  return {
+    healthzBindAddress: healthzPort === 0 ? '' : withPort(healthzBindAddress, healthzPort ?? HEALTHZ_PORT),
+    metricsBindAddress: metricsPort === 0 ? '' : withPort(metricsBindAddress, metricsPort ?? METRICS_PORT),
+  }
+}
+
+/** An empty flag counts as not given; a flag of only spaces is an error. */
 export function nameError({ hostnameOverride: name }: ConfigurationFlags): string | undefined {
   return name === undefined || name === '' || name.trim() !== '' ? undefined : 'empty hostname-override is invalid'
 }

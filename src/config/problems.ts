@@ -5,22 +5,11 @@
 import type { Problem } from '../values/errors.ts'
 import { nearest } from '../values/nearest.ts'
 import type { ConfigurationDocument, Path } from './document.ts'
-import type { Field } from './field.ts'
-import { DOCUMENT } from './schema.ts'
-
-/** The value at a path; undefined when there is none. */
-export function valueAt(value: unknown, path: Path): unknown {
-  let found = value
-  for (const step of path) {
-    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, step)) return undefined
-    found = Reflect.get(found, step)
-  }
-  return found
-}
+import { DOCUMENT, type GoType } from './schema.ts'
 
 /** A field that nobody knows: named with its line and, if one is near, with the field that was probably meant. */
 export function unknownFieldWarning(path: Path, document: ConfigurationDocument, source: string): Problem {
-  let siblings: Field['fields'] = DOCUMENT.fields
+  let siblings: GoType['fields'] = DOCUMENT.fields
   for (const step of path.slice(0, -1)) siblings = siblings?.[String(step)]?.fields
   const guess = nearest(String(path.at(-1)), Object.keys(siblings ?? {}))
   const line = document.lineOf(path)

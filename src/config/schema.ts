@@ -1,216 +1,267 @@
 /**
- * The v1alpha1 KubeProxyConfiguration document: every field with what it is for, its unit, default and rule.
- * What could break: defaults that depend on other fields come in complete.ts, rules between fields are in validate.ts.
+ * How a v1alpha1 document is read, made from the table of fields: the zod schema, and the Go types that recorded error texts
+ * name. Go reads null as "not given" for everything but plain durations.
  */
-import type * as z from 'zod'
-import {
-  block,
-  blocks,
-  duration,
-  type Field,
-  flag,
-  flushFrequency,
-  gates,
-  int32,
-  level,
-  nonZeroFloat32,
-  nonZeroInt32,
-  optionalDuration,
-  quantity,
-  text,
-  texts,
-  textOr,
-} from './field.ts'
-import { kubeIpvs } from './kube-ipvs.ts'
+import * as z from 'zod'
+import { parseDuration } from './duration.ts'
+import type { Field, Kind, KindValues } from './field.ts'
+import { shortFloat32 } from './go-text.ts'
+import { parseQuantity } from './quantity.ts'
+import type { FieldPath, UncheckedConfiguration } from './types.ts'
+import { configurationOf, FIELD_PATHS, fieldAt, valueAt } from './values.ts'
 
-/** Fields that Kubernetes embeds show up in its error texts with the name of what embeds them. */
-const routing = {
-  splitStream: {
-    ...flag({ doc: 'Errors to standard error and the rest to standard output. No effect here.' }),
-    goName: 'OutputRoutingOptions.splitStream',
+// Without this zod compiles parsers with `new Function`, which costs more than one parse gains.
+z.config({ jitless: true })
+
+export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1'
+export const KIND = 'KubeProxyConfiguration'
+
+/** What Go's types say of a value in the document. */
+export interface GoType {
+  /** As encoding/json names it: `string`, `v1alpha1.ProxyMode`. */
+  readonly go: string
+  /** The name in Go's error texts, where it is not the field's own. */
+  readonly goName?: string | undefined
+  /** Types that read themselves: their errors end the decoding and stand alone. */
+  readonly reads?: 'duration' | 'flushFrequency' | 'quantity' | undefined
+  /** Of a list or map: the type of its items. */
+  readonly item?: GoType | undefined
+  /** Of a block: the types of its fields. */
+  readonly fields?: Readonly<Record<string, GoType>> | undefined
+}
+
+interface DocumentType extends GoType {
+  readonly schema: z.ZodType
+}
+
+type BlockOf<Path extends string> = Path extends `${infer Name}.${infer Rest}`
+  ? Name | (Rest extends `${string}.${string}` ? `${Name}.${BlockOf<Rest>}` : never)
+  : never
+
+/** Go's names of the blocks. */
+const BLOCK_TYPES: Readonly<Record<BlockOf<FieldPath>, string>> = {
+  clientConnection: 'v1alpha1.ClientConnectionConfiguration',
+  conntrack: 'v1alpha1.KubeProxyConntrackConfiguration',
+  detectLocal: 'v1alpha1.DetectLocalConfiguration',
+  iptables: 'v1alpha1.KubeProxyIPTablesConfiguration',
+  ipvs: 'v1alpha1.KubeProxyIPVSConfiguration',
+  kubeIPVS: 'KubeIPVSConfiguration',
+  logging: 'v1.LoggingConfiguration',
+  'logging.options': 'v1.FormatOptions',
+  'logging.options.json': 'v1.JSONOptions',
+  'logging.options.text': 'v1.TextOptions',
+  nftables: 'v1alpha1.KubeProxyNFTablesConfiguration',
+  winkernel: 'v1alpha1.KubeProxyWinkernelConfiguration',
+}
+
+/** A list that was given without items, which Go writes as `[]`; one that was not given is `null` there. */
+export const GIVEN_EMPTY: readonly string[] = []
+
+const MAX_FLOAT32 = 3.4028234663852886e38
+
+const text = (fallback: string) =>
+  z
+    .string()
+    .nullish()
+    .transform((value) => value || fallback)
+
+const level = (fallback: number) =>
+  z
+    .uint32()
+    .nullish()
+    .transform((value) => value ?? fallback)
+
+const durationText = z.string().transform((value, context) => {
+  const parsed = parseDuration(value)
+  if ('milliseconds' in parsed) return parsed.milliseconds
+  context.addIssue({ code: 'custom', message: parsed.error, input: value })
+  return z.NEVER
+})
+
+interface FlushFrequency {
+  readonly milliseconds: number
+  readonly asNumber: boolean
+}
+
+const VMODULE_ITEM: Readonly<Record<string, DocumentType>> = {
+  filePattern: { go: 'string', schema: text('') },
+  verbosity: { go: 'v1.VerbosityLevel', schema: level(0) },
+}
+
+type KindReader<K extends Kind> = Omit<GoType, 'fields'> & {
+  /** The schema of a field that falls back on a value when the document does not give it. */
+  readonly schema: (fallback: KindValues[K]) => z.ZodType
+}
+
+const KINDS: { readonly [K in Kind]: KindReader<K> } = {
+  text: { go: 'string', schema: text },
+  address: { go: 'string', schema: text },
+  addressPort: { go: 'string', schema: text },
+  boolean: {
+    go: 'bool',
+    schema: (fallback) =>
+      z
+        .boolean()
+        .nullish()
+        .transform((value) => value ?? fallback),
   },
-  infoBufferSize: {
-    ...quantity({ doc: 'Bytes to collect before writing. No effect here: every line is written at once.' }),
-    goName: 'OutputRoutingOptions.infoBufferSize',
+  int32: {
+    go: 'int32',
+    schema: (fallback) =>
+      z
+        .int32()
+        .nullish()
+        .transform((value) => value ?? fallback),
+  },
+  nonZeroInt32: {
+    go: 'int32',
+    schema: (fallback) =>
+      z
+        .int32()
+        .nullish()
+        .transform((value) => value || fallback),
+  },
+  float32: {
+    go: 'float32',
+    schema: (fallback) =>
+      z
+        .number()
+        .min(-MAX_FLOAT32)
+        .max(MAX_FLOAT32)
+        .nullish()
+        .transform((value) => shortFloat32(value ?? 0) || fallback),
+  },
+  level: { go: 'v1.VerbosityLevel', schema: level },
+  duration: {
+    go: 'string',
+    reads: 'duration',
+    // Go reads null as '', which is no duration.
+    schema: (fallback) =>
+      z
+        .preprocess((value) => (value === null ? '' : value), durationText.optional())
+        .transform((milliseconds) => milliseconds || fallback),
+  },
+  optionalDuration: {
+    go: 'string',
+    reads: 'duration',
+    schema: (fallback) => durationText.nullish().transform((milliseconds) => milliseconds ?? fallback),
+  },
+  flushFrequency: {
+    go: 'string',
+    reads: 'flushFrequency',
+    schema: (fallback) =>
+      z
+        .union([
+          z.int().transform((nanoseconds) => ({ milliseconds: nanoseconds / 1e6, asNumber: true })),
+          durationText.transform((milliseconds) => ({ milliseconds, asNumber: false })),
+        ])
+        .nullish()
+        .transform(
+          (given): FlushFrequency =>
+            given === undefined || given === null || given.milliseconds === 0
+              ? { milliseconds: fallback, asNumber: false }
+              : given,
+        ),
+  },
+  texts: {
+    go: '[]string',
+    item: { go: 'string' },
+    // Go reads a null in the list as ''.
+    schema: (fallback) =>
+      z
+        .array(z.string().nullable())
+        .nullish()
+        .transform((list) => (list?.length === 0 ? GIVEN_EMPTY : (list?.map((item) => item ?? '') ?? fallback))),
+  },
+  optionalTexts: {
+    go: '[]string',
+    item: { go: 'string' },
+    schema: (fallback) =>
+      z
+        .array(z.string())
+        .nullish()
+        .transform((list) => list ?? fallback),
+  },
+  gates: {
+    go: 'map[string]bool',
+    item: { go: 'bool' },
+    schema: (fallback) =>
+      z
+        .record(
+          z.string(),
+          z
+            .boolean()
+            .nullable()
+            .transform((value) => value ?? false),
+        )
+        .nullish()
+        .transform((values) => values ?? fallback),
+  },
+  vmodule: {
+    go: 'v1.VModuleConfiguration',
+    item: { go: 'v1.VModuleItem', fields: VMODULE_ITEM },
+    schema: (fallback) =>
+      z
+        .array(blockSchema(VMODULE_ITEM))
+        .nullish()
+        .transform((list) => list ?? fallback),
+  },
+  quantity: {
+    go: 'string',
+    reads: 'quantity',
+    schema: (fallback) =>
+      z
+        .union([z.string(), z.number()])
+        .nullish()
+        .transform((size, context) => {
+          const parsed = parseQuantity(String(size ?? fallback).trim())
+          if ('value' in parsed) return parsed.value
+          context.addIssue({ code: 'custom', message: parsed.error, input: size })
+          return z.NEVER
+        }),
   },
 }
 
-const clientConnection = block('v1alpha1.ClientConnectionConfiguration', 'How to talk to the API server.', {
-  kubeconfig: text({ doc: 'Path of a kubeconfig. Empty: in-cluster configuration.' }),
-  acceptContentTypes: text({ doc: 'Accept header of requests. Empty: made of contentType.' }),
-  contentType: textOr('application/vnd.kubernetes.protobuf', { doc: 'Encoding to ask the API server for.' }),
-  qps: nonZeroFloat32(5, { doc: 'Events sent to the API server, on average.', unit: 'requests a second' }),
-  burst: nonZeroInt32(10, { doc: 'Events sent to the API server at once.', unit: 'requests', rule: '0 or more' }),
-})
-
-const vmoduleItem = {
-  go: 'v1.VModuleItem',
-  fields: {
-    filePattern: text({ doc: 'Name of a component, * and ? allowed.', rule: 'not empty, no = and no comma' }),
-    verbosity: level({ doc: 'Verbosity of what matches.' }),
-  },
+function leaf<K extends Kind>({ kind, default: fallback, go, goName }: Field<K>): DocumentType {
+  const { schema, ...type } = KINDS[kind]
+  return { ...type, go: go ?? type.go, goName, schema: schema(fallback) }
 }
 
-const logging = block('v1.LoggingConfiguration', 'The log on standard error.', {
-  format: textOr('text', { doc: 'text or json.', rule: 'text or json' }),
-  flushFrequency: flushFrequency(5_000, { doc: 'No effect here: every line is written at once.', rule: 'more than 0' }),
-  verbosity: level({ doc: '0 the most important lines, 2 every change, 4 debugging.' }),
-  vmodule: blocks('v1.VModuleConfiguration', { doc: 'Verbosity by component.', rule: 'text format only' }, vmoduleItem),
-  options: block('v1.FormatOptions', 'Needs the feature gate LoggingAlphaOptions.', {
-    text: block('v1.TextOptions', 'Of the text format.', routing),
-    json: block('v1.JSONOptions', 'Of the JSON format.', routing),
-  }),
-})
-
-const periods = {
-  syncPeriod: duration({
-    doc: 'How long a difference that nothing announces may stay.',
-    default: '30s',
-    rule: 'more than 0',
-  }),
-  minSyncPeriod: duration({ doc: 'Shortest time between two passes.', rule: '0 or more, at most syncPeriod' }),
+/** Absent and null both mean that all fields are absent. */
+function blockSchema(fields: Readonly<Record<string, DocumentType>>): z.ZodType {
+  const schemas = Object.entries(fields).map(([name, { schema }]) => [name, schema])
+  return z.preprocess((value) => value ?? {}, z.strictObject(Object.fromEntries(schemas)))
 }
 
-const masqueradeBit = int32(14, { doc: 'Bit of the packet mark that asks for masquerading.', rule: '0 to 31' })
-
-const iptables = block('v1alpha1.KubeProxyIPTablesConfiguration', 'iptables mode; the first two also in ipvs mode.', {
-  masqueradeBit,
-  masqueradeAll: flag({ doc: 'Masquerade everything that goes to a ClusterIP.' }),
-  localhostNodePorts: flag({ doc: 'Node ports answer on 127.0.0.1, in iptables mode.' }, true),
-  ...periods,
-})
-
-const ipvs = block('v1alpha1.KubeProxyIPVSConfiguration', 'ipvs mode.', {
-  ...periods,
-  scheduler: text({ doc: 'Kernel scheduler of virtual servers. Empty: rr.' }),
-  excludeCIDRs: texts({ doc: 'Virtual servers with an address in one of these are never removed.', rule: 'CIDRs' }),
-  strictARP: flag({ doc: 'Set arp_ignore to 1 and arp_announce to 2.' }),
-  tcpTimeout: duration({ doc: 'Timeout of idle TCP connections; 0 leaves the kernel alone.', rule: '0 or more' }),
-  tcpFinTimeout: duration({
-    doc: 'Timeout of TCP connections after a FIN; 0 leaves the kernel alone.',
-    rule: '0 or more',
-  }),
-  udpTimeout: duration({ doc: 'Timeout of UDP flows; 0 leaves the kernel alone.', rule: '0 or more' }),
-})
-
-const nftables = block('v1alpha1.KubeProxyNFTablesConfiguration', 'nftables mode, which kube-ipvs does not have.', {
-  masqueradeBit,
-  masqueradeAll: flag({ doc: 'No effect here.' }),
-  ...periods,
-})
-
-const HOUR_MS = 3_600_000
-
-const conntrack = block('v1alpha1.KubeProxyConntrackConfiguration', 'The connection tracking table of the kernel.', {
-  maxPerCore: int32(32_768, { doc: 'Connections for each processor; 0 leaves the limit as it is.', rule: '0 or more' }),
-  min: int32(131_072, { doc: 'Connections at least, whatever maxPerCore says.', rule: '0 or more' }),
-  tcpEstablishedTimeout: optionalDuration(24 * HOUR_MS, {
-    doc: 'Timeout of idle established TCP connections; 0 leaves the kernel alone.',
-    default: '24h0m0s',
-    rule: '0 or more',
-  }),
-  tcpCloseWaitTimeout: optionalDuration(HOUR_MS, {
-    doc: 'Timeout of TCP connections in CLOSE_WAIT; 0 leaves the kernel alone.',
-    default: '1h0m0s',
-    rule: '0 or more',
-  }),
-  tcpBeLiberal: flag({ doc: 'Set nf_conntrack_tcp_be_liberal to 1.' }),
-  udpTimeout: duration({
-    doc: 'Timeout of UDP flows without an answer; 0 leaves the kernel alone.',
-    rule: '0 or more',
-  }),
-  udpStreamTimeout: duration({
-    doc: 'Timeout of UDP flows with answers; 0 leaves the kernel alone.',
-    rule: '0 or more',
-  }),
-})
-
-const winkernel = block('v1alpha1.KubeProxyWinkernelConfiguration', 'Windows. No effect here.', {
-  networkName: text({ doc: 'No effect here.' }),
-  sourceVip: text({ doc: 'No effect here.' }),
-  enableDSR: flag({ doc: 'No effect here.' }),
-  rootHnsEndpointName: text({ doc: 'No effect here.' }),
-  forwardHealthCheckVip: flag({ doc: 'No effect here.' }),
-})
-
-/** Every field of the document beside apiVersion and kind, by name. */
-const fields = {
-  apiVersion: text({ doc: 'kubeproxy.config.k8s.io/v1alpha1' }),
-  kind: text({ doc: 'KubeProxyConfiguration' }),
-  featureGates: gates({
-    doc: 'Checked as in Kubernetes. Those with an effect here: AllowServiceExternalIPs, LoggingAlphaOptions, LoggingBetaOptions.',
-  }),
-  clientConnection,
-  logging,
-  hostnameOverride: text({ doc: 'Name of the Node object of this machine. Empty: the host name.' }),
-  bindAddress: text({
-    doc: 'Decides the primary family, and is the node IP of its family unless it is 0.0.0.0 or ::. Nothing is bound to it.',
-    default: '0.0.0.0',
-    rule: 'an address',
-  }),
-  healthzBindAddress: text({
-    doc: 'Where /healthz and /livez are served. An address alone gets the port 10256.',
-    default: '0.0.0.0:10256, or [::]:10256 when bindAddress is IPv6',
-    rule: 'address:port',
-  }),
-  metricsBindAddress: text({
-    doc: 'Where /metrics is served. An address alone gets the port 10249.',
-    default: '127.0.0.1:10249, or [::1]:10249 when bindAddress is IPv6',
-    rule: 'address:port',
-  }),
-  bindAddressHardFail: flag({ doc: 'A port that cannot be opened ends the process.' }),
-  enableProfiling: flag({ doc: 'Serve profiles beside /metrics.' }),
-  showHiddenMetricsForVersion: text({
-    doc: 'No effect here: no metric is hidden.',
-    rule: 'empty, 1.35 or a later release',
-  }),
-  mode: text(
-    { doc: 'ipvs or iptables. Empty: iptables.', default: 'iptables', rule: 'ipvs or iptables' },
-    'v1alpha1.ProxyMode',
-  ),
-  iptables,
-  ipvs,
-  nftables,
-  winkernel,
-  detectLocalMode: text(
-    {
-      doc: 'How traffic from Pods of this node is known.',
-      default: 'ClusterCIDR',
-      rule: 'ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix',
-    },
-    'v1alpha1.LocalMode',
-  ),
-  detectLocal: block('v1alpha1.DetectLocalConfiguration', 'For two of the modes of detectLocalMode.', {
-    bridgeInterface: text({ doc: 'The bridge of the Pods.', rule: 'not empty in mode BridgeInterface' }),
-    interfaceNamePrefix: text({ doc: 'How interfaces of Pods begin.', rule: 'not empty in mode InterfaceNamePrefix' }),
-  }),
-  clusterCIDR: text({ doc: 'Addresses of Pods: one CIDR, or one of each family.', rule: 'CIDRs, in mode ClusterCIDR' }),
-  nodePortAddresses: texts({
-    doc: 'Addresses of the node that node ports answer on. Empty: all. primary: those of the Node object. localhost: 127.0.0.0/8 and ::1, in iptables mode only. all: every address.',
-    rule: 'CIDRs, and the words primary, localhost, all',
-  }),
-  oomScoreAdj: int32(-999, { doc: 'How unwilling the kernel is to end this process.', rule: '-1000 to 1000' }),
-  conntrack,
-  configSyncPeriod: duration(
-    {
-      doc: 'How often everything is listed anew in kube-proxy. No effect here.',
-      default: '15m0s',
-      rule: 'more than 0',
-    },
-    15 * 60_000,
-  ),
-  portRange: text({ doc: 'No effect, here as in kube-proxy.' }),
-  windowsRunAsService: flag({ doc: 'No effect here.' }),
+/** The block of the given paths, which begin with the prefix. */
+function block(
+  go: string,
+  prefix: string,
+  paths: readonly FieldPath[],
+  more: Readonly<Record<string, DocumentType>> = {},
+): DocumentType {
+  const fields: Record<string, DocumentType> = { ...more }
+  for (const [name = '', inner] of Map.groupBy(paths, (path) => path.slice(prefix.length).split('.')[0])) {
+    const path = prefix + name
+    const [only] = inner
+    fields[name] = only === path ? leaf(fieldAt(only)) : block(Object(BLOCK_TYPES)[path] ?? '', `${path}.`, inner)
+  }
+  return { go, fields, schema: blockSchema(fields) }
 }
 
-/** The document with names and types for error texts and documentation. */
-export const DOCUMENT: Pick<Field, 'go' | 'doc' | 'fields'> = {
-  doc: '',
-  go: 'v1alpha1.KubeProxyConfiguration',
-  fields: { ...fields, kubeIPVS: kubeIpvs },
+const WORD: DocumentType = { go: 'string', schema: text('') }
+
+/** The whole document. */
+export const DOCUMENT = block('v1alpha1.KubeProxyConfiguration', '', FIELD_PATHS, { apiVersion: WORD, kind: WORD })
+
+/** What a document that fits the schema says; nothing but its types was checked. */
+export function readDocument(parsed: unknown): UncheckedConfiguration {
+  // The schema of its kind makes it so.
+  const flush = valueAt(parsed, ['logging', 'flushFrequency']) as FlushFrequency
+  const configuration = configurationOf((path) => {
+    const row = fieldAt(path)
+    if (row.lostFromFile === true) return row.default
+    return row.kind === 'flushFrequency' ? flush.milliseconds : valueAt(parsed, path.split('.'))
+  })
+  return { ...configuration, logging: { ...configuration.logging, flushFrequencyAsNumber: flush.asNumber } }
 }
-
-/** The whole document; from-document.ts makes of it what the program holds. */
-export const documentSchema = block(DOCUMENT.go, '', { ...fields, kubeIPVS: kubeIpvs }).schema
-
-export type ParsedDocument = z.output<typeof documentSchema>

@@ -1,14 +1,16 @@
 /**
- * Rules of a configuration beyond its shape, in kube-proxy's order and words (recorded from v1.36).
- * What could break: people and tools know these texts and their order; paths are those of kube-proxy's internal type.
+ * Rules of a configuration beyond its shape, in kube-proxy's order and words (recorded from v1.36). Rules of single values are
+ * in the table of fields; here are their order, kube-proxy's internal names of the fields, and the rules between fields.
  */
 import { quote } from '../values/quote.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { parseCidr } from '../values/cidr.ts'
 import { formatDuration } from './duration.ts'
 import { NODE_PORT_WORDS } from '../service/node-addresses.ts'
+import { FIELDS } from './fields.ts'
 import { splitHostPort } from './host-port.ts'
-import type { UncheckedConfiguration } from './types.ts'
+import type { FieldPath, UncheckedConfiguration } from './types.ts'
+import { FIELD_PATHS, fieldAt, isDuration, valueOf } from './values.ts'
 import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
 
 /** One broken rule: `path: reason`, where the reason names the value. */
@@ -20,7 +22,7 @@ export interface RuleViolation {
 const ROOT = 'KubeProxyConfiguration'
 /** The modes of kube-proxy on Linux; which of them we have is said when one is started. */
 const MODES: readonly string[] = ['iptables', 'ipvs', 'nftables']
-const LOCAL_MODES = ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix', '']
+const LOCAL_MODES = [...FIELDS.detectLocalMode.words, '']
 const NEWER_MINOR = /^1\.(3[6-9]|[4-9]\d)$/
 const CIDR_PAIR =
   'must be a either a single CIDR or dual-stack pair of CIDRs (e.g. [10.100.0.0/16, fde4:8dba:82e1::/48]'
@@ -35,71 +37,75 @@ function invalid(path: string, value: unknown, reason: string): RuleViolation {
 
 /** Everything wrong with a completed configuration, in kube-proxy's order; empty when it is good. */
 export function validateConfiguration(configuration: UncheckedConfiguration): readonly RuleViolation[] {
-  const { iptables, ipvs, nftables, mode } = configuration
+  const { mode, healthzBindAddress } = configuration
+  const check = (path: FieldPath, name: string) => checkField(configuration, path, name)
+  const LINUX = 'KubeProxyLinuxConfiguration'
   return [
-    ...bit('KubeProxyIPTablesConfiguration.MasqueradeBit', iptables.masqueradeBit),
-    ...(mode === 'ipvs' ? ipvsRules(ipvs) : []),
-    ...(mode === 'nftables' ? bit('KubeProxyNFTablesConfiguration.MasqueradeBit', nftables.masqueradeBit) : []),
-    ...conntrackRules(configuration.conntrack),
-    ...within('KubeProxyLinuxConfiguration.OOMScoreAdj', configuration.oomScoreAdj, -1000, 1000),
+    ...check('iptables.masqueradeBit', 'KubeProxyIPTablesConfiguration.MasqueradeBit'),
+    ...(mode === 'ipvs' ? IPVS_NAMES.flatMap(([path, name]) => check(path, `KubeProxyIPVSConfiguration.${name}`)) : []),
+    ...(mode === 'nftables' ? check('nftables.masqueradeBit', 'KubeProxyNFTablesConfiguration.MasqueradeBit') : []),
+    ...CONNTRACK_NAMES.flatMap(([path, name]) => check(path, `${LINUX}.KubeProxyConntrackConfiguration.${name}`)),
+    ...check('oomScoreAdj', `${LINUX}.OOMScoreAdj`),
     ...modeRules(mode),
-    ...notNegative('ClientConnection.Burst', configuration.clientConnection.burst),
-    ...(configuration.configSyncPeriodMs > 0
-      ? []
-      : [invalid('ConfigSyncPeriod', formatDuration(configuration.configSyncPeriodMs), 'must be greater than 0')]),
-    ...periodRules(mode === 'ipvs' ? ipvs : mode === 'nftables' ? nftables : iptables),
-    ...(parseAddressSloppy(configuration.bindAddress) === undefined
-      ? [invalid('BindAddress', configuration.bindAddress, 'not a valid textual representation of an IP address')]
-      : []),
-    ...(configuration.healthzBindAddress === ''
-      ? []
-      : hostPort('HealthzBindAddress', configuration.healthzBindAddress)),
-    ...hostPort('MetricsBindAddress', configuration.metricsBindAddress),
+    ...check('clientConnection.burst', 'ClientConnection.Burst'),
+    ...check('configSyncPeriod', 'ConfigSyncPeriod'),
+    ...periodRules(configuration),
+    ...check('bindAddress', 'BindAddress'),
+    ...(healthzBindAddress === '' ? [] : check('healthzBindAddress', 'HealthzBindAddress')),
+    ...check('metricsBindAddress', 'MetricsBindAddress'),
     ...nodePortAddressRules(configuration.nodePortAddresses),
     ...hiddenMetrics(configuration.showHiddenMetricsForVersion),
     ...localTrafficRules(configuration),
-    ...ownRules(configuration.kubeIPVS),
+    ...FIELD_PATHS.flatMap((path) => (path.startsWith('kubeIPVS.') ? check(path, path) : [])),
   ]
 }
 
-function within(path: string, value: number, low: number, high: number): RuleViolation[] {
-  return value >= low && value <= high ? [] : [invalid(path, value, `must be within the range [${low}, ${high}]`)]
-}
+type Names = readonly (readonly [path: FieldPath, name: string])[]
 
-function bit(path: string, value: number): RuleViolation[] {
-  return within(path, value, 0, 31)
-}
+const IPVS_NAMES: Names = [
+  ['ipvs.tcpTimeout', 'TCPTimeout'],
+  ['ipvs.tcpFinTimeout', 'TCPFinTimeout'],
+  ['ipvs.udpTimeout', 'UDPTimeout'],
+  ['ipvs.excludeCIDRs', 'ExcludeCidrs'],
+]
 
-function notNegative(path: string, value: number): RuleViolation[] {
-  return value >= 0 ? [] : [invalid(path, value, 'must be greater than or equal to 0')]
-}
+const CONNTRACK_NAMES: Names = [
+  ['conntrack.maxPerCore', 'MaxPerCore'],
+  ['conntrack.min', 'Min'],
+  ['conntrack.tcpEstablishedTimeout', 'TCPEstablishedTimeout'],
+  ['conntrack.tcpCloseWaitTimeout', 'TCPCloseWaitTimeout'],
+  ['conntrack.udpTimeout', 'UDPTimeout'],
+  ['conntrack.udpStreamTimeout', 'UDPStreamTimeout'],
+]
 
-function notNegativeDuration(path: string, milliseconds: number): RuleViolation[] {
-  return milliseconds >= 0 ? [] : [invalid(path, formatDuration(milliseconds), 'must be greater than or equal to 0')]
-}
-
-function ipvsRules(ipvs: UncheckedConfiguration['ipvs']): RuleViolation[] {
-  const path = 'KubeProxyIPVSConfiguration'
-  return [
-    ...notNegativeDuration(`${path}.TCPTimeout`, ipvs.tcpTimeoutMs),
-    ...notNegativeDuration(`${path}.TCPFinTimeout`, ipvs.tcpFinTimeoutMs),
-    ...notNegativeDuration(`${path}.UDPTimeout`, ipvs.udpTimeoutMs),
-    ...ipvs.excludeCIDRs.flatMap((cidr, index) =>
-      parseCidr(cidr) === undefined ? [invalid(`${path}.ExcludeCidrs[${index}]`, cidr, 'must be a valid CIDR')] : [],
-    ),
-  ]
-}
-
-function conntrackRules(conntrack: UncheckedConfiguration['conntrack']): RuleViolation[] {
-  const path = 'KubeProxyLinuxConfiguration.KubeProxyConntrackConfiguration'
-  return [
-    ...notNegative(`${path}.MaxPerCore`, conntrack.maxPerCore),
-    ...notNegative(`${path}.Min`, conntrack.min),
-    ...notNegativeDuration(`${path}.TCPEstablishedTimeout`, conntrack.tcpEstablishedTimeoutMs),
-    ...notNegativeDuration(`${path}.TCPCloseWaitTimeout`, conntrack.tcpCloseWaitTimeoutMs),
-    ...notNegativeDuration(`${path}.UDPTimeout`, conntrack.udpTimeoutMs),
-    ...notNegativeDuration(`${path}.UDPStreamTimeout`, conntrack.udpStreamTimeoutMs),
-  ]
+/** The rule of the field's row; `name` is kube-proxy's path of the field. */
+function checkField(configuration: UncheckedConfiguration, path: FieldPath, name: string): RuleViolation[] {
+  const { rule, kind } = fieldAt(path)
+  const value = valueOf(configuration, path)
+  const shown = isDuration(kind) ? formatDuration(Number(value)) : value
+  switch (rule) {
+    case undefined:
+      return []
+    case 'notNegative':
+      return Number(value) >= 0 ? [] : [invalid(name, shown, 'must be greater than or equal to 0')]
+    case 'positive':
+      return Number(value) > 0 ? [] : [invalid(name, shown, 'must be greater than 0')]
+    case 'address':
+      return parseAddressSloppy(String(value)) === undefined
+        ? [invalid(name, value, 'not a valid textual representation of an IP address')]
+        : []
+    case 'addressPort':
+      return hostPort(name, String(value))
+    case 'cidrs':
+      return (Array.isArray(value) ? value.map(String) : []).flatMap((cidr, index) =>
+        parseCidr(cidr) === undefined ? [invalid(`${name}[${index}]`, cidr, 'must be a valid CIDR')] : [],
+      )
+    default: {
+      const [low, high] = rule
+      const isWithin = Number(value) >= low && Number(value) <= high
+      return isWithin ? [] : [invalid(name, value, `must be within the range [${low}, ${high}]`)]
+    }
+  }
 }
 
 function modeRules(mode: string): RuleViolation[] {
@@ -108,21 +114,19 @@ function modeRules(mode: string): RuleViolation[] {
   return [invalid('Mode.ProxyMode', mode, reason)]
 }
 
-function periodRules(block: { readonly syncPeriodMs: number; readonly minSyncPeriodMs: number }): RuleViolation[] {
-  const { syncPeriodMs, minSyncPeriodMs } = block
+/** The periods of the mode: of a mode that does not exist, those of iptables. */
+function periodRules(configuration: UncheckedConfiguration): RuleViolation[] {
+  const { mode } = configuration
+  const block = mode === 'ipvs' || mode === 'nftables' ? mode : 'iptables'
+  const { syncPeriodMs, minSyncPeriodMs } = configuration[block]
+  // kube-proxy prints the value of the other field here.
+  const shown = formatDuration(minSyncPeriodMs)
   return [
-    ...(syncPeriodMs > 0 ? [] : [invalid('SyncPeriod', formatDuration(syncPeriodMs), 'must be greater than 0')]),
-    ...notNegativeDuration('MinSyncPeriod', minSyncPeriodMs),
-    // kube-proxy prints the other one's value here.
+    ...checkField(configuration, `${block}.syncPeriod`, 'SyncPeriod'),
+    ...checkField(configuration, `${block}.minSyncPeriod`, 'MinSyncPeriod'),
     ...(syncPeriodMs >= minSyncPeriodMs
       ? []
-      : [
-          invalid(
-            'SyncPeriod',
-            formatDuration(minSyncPeriodMs),
-            `must be greater than or equal to ${ROOT}.MinSyncPeriod`,
-          ),
-        ]),
+      : [invalid('SyncPeriod', shown, `must be greater than or equal to ${ROOT}.MinSyncPeriod`)]),
   ]
 }
 
@@ -192,23 +196,4 @@ function clusterCidrRules(cidrs: readonly string[]): RuleViolation[] {
   if (broken.length > 0) return broken
   const families = new Set(parsed.map((cidr) => (cidr === undefined ? '' : familyOf(cidr.address))))
   return cidrs.length === families.size ? [] : [invalid(path, cidrs, CIDR_PAIR)]
-}
-
-function ownRules(own: UncheckedConfiguration['kubeIPVS']): RuleViolation[] {
-  const { drainDeadlineMs, allowedExternalIPs = [], allowedLoadBalancerIPs = [] } = own
-  const { maxFrontendsPerService, serviceMetricsLimit } = own
-  const path = 'kubeIPVS'
-  const ranges = (name: string, cidrs: readonly string[]): RuleViolation[] =>
-    cidrs.flatMap((cidr, index) =>
-      parseCidr(cidr) === undefined ? [invalid(`${path}.${name}[${index}]`, cidr, 'must be a valid CIDR')] : [],
-    )
-  return [
-    ...notNegativeDuration(`${path}.drainDeadline`, drainDeadlineMs),
-    ...notNegative(`${path}.serviceMetricsLimit`, serviceMetricsLimit),
-    ...(maxFrontendsPerService < 1
-      ? [invalid(`${path}.maxFrontendsPerService`, maxFrontendsPerService, 'must be greater than 0')]
-      : []),
-    ...ranges('allowedExternalIPs', allowedExternalIPs),
-    ...ranges('allowedLoadBalancerIPs', allowedLoadBalancerIPs),
-  ]
 }

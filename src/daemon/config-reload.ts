@@ -4,7 +4,7 @@
  * force.
  */
 import { changesBetween } from '../config/changes.ts'
-import type { KubeProxyConfiguration } from '../config/types.ts'
+import type { KubeProxyConfiguration, LivePath } from '../config/types.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { WatchedFile } from './watched-file.ts'
@@ -15,8 +15,8 @@ export interface ConfigReloadOptions {
   readonly configuration: KubeProxyConfiguration
   /** Reads the file again, with the flags that count beside it. Rejects with what is wrong with it. */
   readonly read: () => Promise<KubeProxyConfiguration>
-  /** Takes over what changed; `fields` are those of LIVE_FIELDS, never none. */
-  readonly apply: (configuration: KubeProxyConfiguration, fields: readonly string[]) => void
+  /** Applies what changed: the live fields, at least one. */
+  readonly apply: (configuration: KubeProxyConfiguration, fields: readonly LivePath[]) => void
   /** Only a new process can take this over. */
   readonly onFatal: (error: CodedError) => void
   readonly log: Log

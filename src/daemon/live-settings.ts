@@ -1,8 +1,8 @@
 /**
- * Takes over what may change while the proxy runs (LIVE_FIELDS of config/changes), each field where it counts. A field
- * that is listed there and not taken over here would be silently ignored: test/kernel/config-reload has a test for each.
+ * Applies the fields that may change while the proxy runs. A field that is live in the table of fields and has no line here
+ * does not compile.
  */
-import type { KubeProxyConfiguration } from '../config/types.ts'
+import type { KubeProxyConfiguration, LivePath } from '../config/types.ts'
 import { processorCount } from '../node/host.ts'
 import { conntrackSettings } from '../node/kernel-settings.ts'
 import { applySysctls } from '../node/sysctl.ts'
@@ -13,20 +13,45 @@ import { applyOomScore } from './process.ts'
 
 export interface LiveSettingsOptions {
   readonly log: Log & { setVerbosity(verbosity: LogVerbosity): void }
-  /** For periods and nodePortAddresses. */
   readonly proxy: { reconfigure(configuration: KubeProxyConfiguration): void }
 }
 
-/** Never throws: what cannot be done is said. */
+type Apply = (configuration: KubeProxyConfiguration, options: LiveSettingsOptions) => void
+
+const verbosity: Apply = ({ logging }, { log }) => log.setVerbosity(logging)
+
+const conntrack: Apply = (configuration, { log }) => {
+  for (const problem of applySysctls(conntrackSettings(configuration.conntrack, processorCount())))
+    log.warn('Cannot set what the configuration asks for', { error: formatProblem(problem) })
+}
+
+/** The proxy reads the field where it needs it, from the configuration that it gets after every change. */
+const readByProxy: Apply = () => undefined
+
+const APPLY: Readonly<Record<LivePath, Apply>> = {
+  'logging.verbosity': verbosity,
+  'logging.vmodule': verbosity,
+  nodePortAddresses: readByProxy,
+  'ipvs.syncPeriod': readByProxy,
+  'ipvs.minSyncPeriod': readByProxy,
+  'iptables.syncPeriod': readByProxy,
+  'iptables.minSyncPeriod': readByProxy,
+  'conntrack.maxPerCore': conntrack,
+  'conntrack.min': conntrack,
+  'conntrack.tcpEstablishedTimeout': conntrack,
+  'conntrack.tcpCloseWaitTimeout': conntrack,
+  'conntrack.tcpBeLiberal': conntrack,
+  'conntrack.udpTimeout': conntrack,
+  'conntrack.udpStreamTimeout': conntrack,
+  oomScoreAdj: ({ oomScoreAdj }, { log }) => applyOomScore(oomScoreAdj, log),
+}
+
+/** Never throws: failures are logged. */
 export function applyLive(
   configuration: KubeProxyConfiguration,
-  fields: readonly string[],
-  { log, proxy }: LiveSettingsOptions,
+  fields: readonly LivePath[],
+  options: LiveSettingsOptions,
 ): void {
-  if (fields.some((field) => field.startsWith('logging.'))) log.setVerbosity(configuration.logging)
-  if (fields.includes('oomScoreAdj')) applyOomScore(configuration.oomScoreAdj, log)
-  if (fields.some((field) => field.startsWith('conntrack.')))
-    for (const problem of applySysctls(conntrackSettings(configuration.conntrack, processorCount())))
-      log.warn('Cannot set what the configuration asks for', { error: formatProblem(problem) })
-  proxy.reconfigure(configuration)
+  for (const apply of new Set(fields.map((field) => APPLY[field]))) apply(configuration, options)
+  options.proxy.reconfigure(configuration)
 }

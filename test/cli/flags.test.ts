@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type CommandLine, type UsageError, parseCommandLine } from '../../src/cli/command-line.ts'
-import { FLAG_HELP } from '../../src/cli/flag-help.ts'
-import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey, type FlagValues } from '../../src/cli/flags.ts'
+import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagValues } from '../../src/cli/flags.ts'
 import { COMMAND_HELP } from '../../src/cli/command-help.ts'
 import { helpText } from '../../src/cli/help.ts'
 import type { Style } from '../../src/cli/style.ts'
@@ -22,38 +21,38 @@ test('parseCommandLine reads flags as pflag does', () => {
     [['--once'], 'run', { once: true }],
     [['--once=false'], 'run', { once: false }],
     [['--once=T', '--help=0'], 'run', { once: true, help: false }],
-    [['-v', '2'], 'run', { verbosity: 2 }],
+    [['-v', '2'], 'run', { 'logging.verbosity': 2 }],
     [['help'], 'run', { help: true }],
     [['help', 'diff'], 'diff', { help: true }],
-    [['-v2'], 'run', { verbosity: 2 }],
-    [['-v=2'], 'run', { verbosity: 2 }],
-    [['--v=4'], 'run', { verbosity: 4 }],
-    [['-hv4'], 'run', { help: true, verbosity: 4 }],
-    [['--proxy_mode=ipvs'], 'run', { proxyMode: 'ipvs' }],
+    [['-v2'], 'run', { 'logging.verbosity': 2 }],
+    [['-v=2'], 'run', { 'logging.verbosity': 2 }],
+    [['--v=4'], 'run', { 'logging.verbosity': 4 }],
+    [['-hv4'], 'run', { help: true, 'logging.verbosity': 4 }],
+    [['--proxy_mode=ipvs'], 'run', { mode: 'ipvs' }],
     [['--hostname_override', 'x'], 'run', { hostnameOverride: 'x' }],
     [['--hostname-override', '--once'], 'run', { hostnameOverride: '--once' }],
-    [['--drain-deadline=1m30s'], 'run', { drainDeadline: 90_000 }],
+    [['--drain-deadline=1m30s'], 'run', { 'kubeIPVS.drainDeadline': 90_000 }],
     [['--oom-score-adj=-0x10'], 'run', { oomScoreAdj: -16 }],
-    [['--kube-api-qps=2.5'], 'run', { kubeApiQps: 2.5 }],
+    [['--kube-api-qps=2.5'], 'run', { 'clientConnection.qps': 2.5 }],
     [
       ['--nodeport-addresses=10.0.0.0/8', '--nodeport-addresses=11.0.0.0/8,"a,b"'],
       'run',
-      { nodeportAddresses: ['10.0.0.0/8', '11.0.0.0/8', 'a,b'] },
+      { nodePortAddresses: ['10.0.0.0/8', '11.0.0.0/8', 'a,b'] },
     ],
-    [['--allowed-external-ips='], 'run', { allowedExternalIps: [] }],
+    [['--allowed-external-ips='], 'run', { 'kubeIPVS.allowedExternalIPs': [] }],
     [
       ['--allowed-load-balancer-ips=10.0.0.0/8,fd00::/8'],
       'run',
-      { allowedLoadBalancerIps: ['10.0.0.0/8', 'fd00::/8'] },
+      { 'kubeIPVS.allowedLoadBalancerIPs': ['10.0.0.0/8', 'fd00::/8'] },
     ],
-    [['--allow-protected-external-ips'], 'run', { allowProtectedExternalIps: true }],
-    [['--max-frontends-per-service=20'], 'run', { maxFrontendsPerService: 20 }],
+    [['--allow-protected-external-ips'], 'run', { 'kubeIPVS.allowProtectedExternalIPs': true }],
+    [['--max-frontends-per-service=20'], 'run', { 'kubeIPVS.maxFrontendsPerService': 20 }],
     [['--feature-gates=A=true, B = 0', '--feature-gates=A=f'], 'run', { featureGates: { A: false, B: false } }],
     [
       ['--vmodule=a=1,b*=2'],
       'run',
       {
-        vmodule: [
+        'logging.vmodule': [
           { filePattern: 'a', verbosity: 1 },
           { filePattern: 'b*', verbosity: 2 },
         ],
@@ -246,10 +245,8 @@ test('helpText of cleanup says what each mode left is removed, and what is not',
 /** A flag that another one's help speaks of, or the text about the command. */
 function mentions(command: CommandName, flag: Flag): boolean {
   if (COMMAND_HELP[command].description.some((text) => text.includes(`--${flag.name}`))) return true
-  const keys = Object.keys(FLAG_HELP) as FlagKey[] // Object.keys forgets whose they are.
-  return keys.some((key) => {
-    const other: Flag = FLAGS[key]
-    const text = FLAG_HELP[key].about?.[command] ?? FLAG_HELP[key].help
+  return ALL.some((other) => {
+    const text = other.about?.[command] ?? other.help
     return other.commands.includes(command) && text.includes(`--${flag.name}`)
   })
 }

@@ -162,12 +162,12 @@ test('defaultConfiguration has the recorded defaults of ipvs mode', () => {
 
 test('flags make a configuration, and few of them change a file', () => {
   const flags = configurationFromFlags(defaultDocument(), {
-    proxyMode: 'ipvs',
-    kubeconfig: '/k',
+    mode: 'ipvs',
+    'clientConnection.kubeconfig': '/k',
     hostnameOverride: ' Node-A ',
-    verbosity: 3,
-    allowedExternalIps: [],
-    maxFrontendsPerService: 5,
+    'logging.verbosity': 3,
+    'kubeIPVS.allowedExternalIPs': [],
+    'kubeIPVS.maxFrontendsPerService': 5,
   })
   const { mode, clientConnection, hostnameOverride, logging, kubeIPVS, ipvs } = flags
   assert.deepEqual(
@@ -184,10 +184,10 @@ test('flags make a configuration, and few of them change a file', () => {
   })
 
   const over = withFlagsBesideFile(flags, {
-    proxyMode: 'iptables',
-    kubeconfig: '/other',
-    loggingFormat: 'json',
-    drainDeadline: 5_000,
+    mode: 'iptables',
+    'clientConnection.kubeconfig': '/other',
+    'logging.format': 'json',
+    'kubeIPVS.drainDeadline': 5_000,
   })
   assert.deepEqual(
     [over.mode, over.clientConnection.kubeconfig, over.logging.format, over.kubeIPVS.drainDeadlineMs],
@@ -200,13 +200,13 @@ test('flags make a configuration, and few of them change a file', () => {
 test('flags are refused as kube-proxy refuses them', () => {
   assert.equal(nameError({ hostnameOverride: '  ' }), 'empty hostname-override is invalid')
   const rows: readonly (readonly [flags: ConfigurationFlags, message: string])[] = [
-    [{ loggingFormat: 'xml' }, 'initialize logging: logging.format: Invalid value: "xml": Unsupported log format'],
+    [{ 'logging.format': 'xml' }, 'initialize logging: logging.format: Invalid value: "xml": Unsupported log format'],
     [
-      { nodeportAddresses: ['primary', 'localhost', 'primary'] },
+      { nodePortAddresses: ['primary', 'localhost', 'primary'] },
       'failed validate: KubeProxyConfiguration.NodePortAddresses[2]: Duplicate value: "primary"',
     ],
     [
-      { nodeportAddresses: ['Localhost'] },
+      { nodePortAddresses: ['Localhost'] },
       'failed validate: KubeProxyConfiguration.NodePortAddresses[0]: Invalid value: "Localhost": must be a valid CIDR',
     ],
     [

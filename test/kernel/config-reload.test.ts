@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { LIVE_FIELDS } from '../../src/config/changes.ts'
+import { livePaths } from '../../src/config/changes.ts'
 import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
 import { needs } from './needs.ts'
@@ -137,9 +137,9 @@ describe('a changed configuration file', () => {
     const groups = (fields: readonly string[]): string[] => [
       ...new Set(fields.map((field) => (field.startsWith('conntrack.') ? 'conntrack' : field))),
     ]
-    assert.deepEqual(Object.keys(LIVE).sort(), groups(LIVE_FIELDS.ipvs).sort())
+    assert.deepEqual(Object.keys(LIVE).sort(), groups(livePaths('ipvs')).sort())
     const checked = [...Object.keys(LIVE), ...Object.keys(LIVE_IN_IPTABLES)]
-    for (const field of groups(LIVE_FIELDS.iptables)) assert.ok(checked.includes(field), field)
+    for (const field of groups(livePaths('iptables'))) assert.ok(checked.includes(field), field)
   })
 
   for (const [field, check] of Object.entries(LIVE_IN_IPTABLES))

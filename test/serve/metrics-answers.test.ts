@@ -124,7 +124,7 @@ describe('the metrics port', () => {
   it('lists all flags with their values', async () => {
     const answer = metricsAnswering({
       ...optionsWith().options,
-      flags: () => flagTexts({ config: '/etc/a: b', verbosity: 4 }),
+      flags: () => flagTexts({ config: '/etc/a: b', 'logging.verbosity': 4 }),
     })
     const text = String((await answer(request('/flagz'))).body)
     assert.match(text, /^config: \/etc\/a: b$/m)

@@ -122,7 +122,7 @@ class Servers {
         slis: async () => exchange.body ?? '',
         probes: { answered: () => undefined, checked: () => undefined, resetChecks: () => undefined },
       }),
-      flags: () => flagTexts({ config: 'DIR/kp-ipvs.yaml', verbosity: 2 }),
+      flags: () => flagTexts({ config: 'DIR/kp-ipvs.yaml', 'logging.verbosity': 2 }),
       setVerbosity: () => undefined,
       log: silentLog,
     }

@@ -1,0 +1,350 @@
+/**
+ * The table of configuration fields, the only place where a field is described. A row has its kind, its default, what a
+ * changed value means to a running proxy in ipvs and in iptables mode, its text for the reference and `--help`, its rule, its
+ * flag, and what Go calls it. The paths are those of KubeProxyConfiguration v1alpha1; `kubeIPVS` is ours.
+ *
+ * Derived from it: the types (`types.ts`), the reading of files with Go's error texts (`schema.ts`), defaults and flags
+ * (`overrides.ts`, `cli/flags.ts`, `cli/help.ts`), reload and "without effect" (`changes.ts`), writing (`write.ts`), rules of
+ * single values (`validate.ts`), and docs/configuration.md (`dev/configuration-reference.ts`). A field that is live also needs
+ * a line in `daemon/live-settings.ts`, or that file does not compile.
+ * kube-proxy's oddities that concern several fields are functions beside the table: `complete.ts`, `overrides.ts`, `validate.ts`.
+ */
+import { field } from './field.ts'
+
+const LIVE = { ipvs: 'live', iptables: 'live' } as const
+const RESTART = { ipvs: 'restart', iptables: 'restart' } as const
+const NO_EFFECT = { ipvs: 'none', iptables: 'none' } as const
+const IN_IPVS_MODE = { ipvs: 'restart', iptables: 'none' } as const
+const LIVE_IN_IPVS_MODE = { ipvs: 'live', iptables: 'none' } as const
+const IN_IPTABLES_MODE = { ipvs: 'none', iptables: 'restart' } as const
+const LIVE_IN_IPTABLES_MODE = { ipvs: 'none', iptables: 'live' } as const
+/** Live in ipvs mode only: iptables mode has a rule that depends on it. */
+const LIVE_BUT_FOR_RULES = { ipvs: 'live', iptables: 'restart' } as const
+
+const HOUR_MS = 3_600_000
+const SYNC_PERIOD = 'Longest time until a difference that the kernel does not announce is found and repaired.'
+const MIN_SYNC_PERIOD = 'Shortest time between two passes; 0 means that every change starts one at once.'
+const MASQUERADE_BIT = 'Bit of the packet mark that requests masquerading, in both modes.'
+const SPLIT_STREAM = {
+  doc: 'Errors to standard error and the rest to standard output. Needs the feature gate LoggingAlphaOptions.',
+  goName: 'OutputRoutingOptions.splitStream',
+  lostFromFile: true,
+  written: 'never',
+} as const
+const INFO_BUFFER_SIZE = {
+  doc: 'Bytes to collect before writing; every line is written at once. Needs the feature gate LoggingAlphaOptions.',
+  goName: 'OutputRoutingOptions.infoBufferSize',
+} as const
+const OF_NFTABLES_MODE = { doc: 'Of nftables mode, which kube-ipvs does not have.' }
+const OF_WINDOWS = { doc: 'Of Windows.' }
+
+/** In the order of the reference and of help. */
+export const FIELDS = {
+  mode: field('text', '', RESTART, {
+    doc: 'ipvs or iptables.',
+    defaultText: 'iptables; ipvs with --manifests',
+    words: ['ipvs', 'iptables'],
+    go: 'v1alpha1.ProxyMode',
+    flag: { name: 'proxy-mode', group: 'first', value: 'MODE' },
+  }),
+  hostnameOverride: field('text', '', RESTART, {
+    doc: 'Name of the Node object of this machine.',
+    defaultText: 'the host name',
+    flag: { name: 'hostname-override', group: 'first', value: 'NAME', besideFile: true },
+  }),
+
+  'ipvs.scheduler': field('text', '', IN_IPVS_MODE, {
+    doc: 'Kernel scheduler of virtual servers.',
+    defaultText: 'rr',
+    flag: { name: 'ipvs-scheduler', group: 'modes', value: 'NAME' },
+  }),
+  // Also read in iptables mode, which removes what ipvs mode left.
+  'ipvs.excludeCIDRs': field('texts', [], RESTART, {
+    doc: 'Virtual servers with an address in one of these ranges are never removed.',
+    rule: 'cidrs',
+    flag: { name: 'ipvs-exclude-cidrs', group: 'modes' },
+  }),
+  'ipvs.strictARP': field('boolean', false, IN_IPVS_MODE, {
+    doc: 'Set arp_ignore to 1 and arp_announce to 2.',
+    flag: { name: 'ipvs-strict-arp', group: 'modes' },
+  }),
+  'ipvs.syncPeriod': field('duration', 30_000, LIVE_IN_IPVS_MODE, {
+    doc: SYNC_PERIOD,
+    rule: 'positive',
+    flag: { name: 'ipvs-sync-period', group: 'modes' },
+  }),
+  'ipvs.minSyncPeriod': field('duration', 0, LIVE_IN_IPVS_MODE, {
+    doc: MIN_SYNC_PERIOD,
+    rule: 'notNegative',
+    ruleText: '0 or more, at most syncPeriod',
+    flag: { name: 'ipvs-min-sync-period', group: 'modes', default: '1s' },
+  }),
+  'ipvs.tcpTimeout': field('duration', 0, IN_IPVS_MODE, {
+    doc: 'Timeout of idle TCP connections through IPVS; 0 keeps the value of the kernel.',
+    rule: 'notNegative',
+    flag: { name: 'ipvs-tcp-timeout', group: 'modes' },
+  }),
+  'ipvs.tcpFinTimeout': field('duration', 0, IN_IPVS_MODE, {
+    doc: 'Timeout of TCP connections through IPVS after a FIN; 0 keeps the value of the kernel.',
+    rule: 'notNegative',
+    flag: { name: 'ipvs-tcpfin-timeout', group: 'modes' },
+  }),
+  'ipvs.udpTimeout': field('duration', 0, IN_IPVS_MODE, {
+    doc: 'Timeout of UDP flows through IPVS; 0 keeps the value of the kernel.',
+    rule: 'notNegative',
+    flag: { name: 'ipvs-udp-timeout', group: 'modes' },
+  }),
+
+  'iptables.masqueradeAll': field('boolean', false, RESTART, {
+    doc: 'Masquerade all traffic to ClusterIPs, in both modes.',
+    flag: { name: 'masquerade-all', group: 'modes' },
+  }),
+  'iptables.masqueradeBit': field('int32', 14, RESTART, {
+    doc: MASQUERADE_BIT,
+    rule: [0, 31],
+    flag: { name: 'iptables-masquerade-bit', group: 'modes' },
+  }),
+  'iptables.localhostNodePorts': field('boolean', true, IN_IPTABLES_MODE, {
+    doc: 'Node ports answer on 127.0.0.1.',
+    flag: { name: 'iptables-localhost-nodeports', group: 'modes' },
+  }),
+  'iptables.syncPeriod': field('duration', 30_000, LIVE_IN_IPTABLES_MODE, {
+    doc: SYNC_PERIOD,
+    rule: 'positive',
+    flag: { name: 'iptables-sync-period', group: 'modes' },
+  }),
+  'iptables.minSyncPeriod': field('duration', 1_000, LIVE_IN_IPTABLES_MODE, {
+    doc: MIN_SYNC_PERIOD,
+    rule: 'notNegative',
+    ruleText: '0 or more, at most syncPeriod',
+    flag: { name: 'iptables-min-sync-period', group: 'modes' },
+  }),
+
+  // Only some gates have an effect: changes.ts looks at each by its name.
+  featureGates: field('gates', {}, RESTART, {
+    doc: 'Feature gates of Kubernetes, by name. Those with an effect here: AllowServiceExternalIPs, LoggingAlphaOptions, LoggingBetaOptions.',
+    written: 'unlessDefault',
+    flag: { name: 'feature-gates', group: 'modes' },
+  }),
+
+  bindAddress: field('address', '0.0.0.0', RESTART, {
+    doc: 'Decides the primary family, and is the node IP of its family unless it is 0.0.0.0 or ::. Nothing is bound to it.',
+    rule: 'address',
+    flag: { name: 'bind-address', group: 'addresses' },
+  }),
+  nodePortAddresses: field('texts', [], LIVE, {
+    doc: 'Addresses of the node that node ports answer on: ranges, and the words primary (those of the Node object), localhost (127.0.0.0/8 and ::1, in iptables mode only) and all.',
+    defaultText: 'all',
+    ruleText: 'CIDRs, and the words primary, localhost, all',
+    flag: { name: 'nodeport-addresses', group: 'addresses' },
+  }),
+  clusterCIDR: field('text', '', RESTART, {
+    doc: 'Addresses of Pods, for detectLocalMode ClusterCIDR: one CIDR, or one of each family.',
+    ruleText: 'one or two CIDRs, of different families',
+    flag: { name: 'cluster-cidr', group: 'addresses', value: 'CIDR[,CIDR]' },
+  }),
+  detectLocalMode: field('text', '', RESTART, {
+    doc: 'How traffic from Pods of this node is recognised: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix.',
+    defaultText: 'ClusterCIDR',
+    words: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
+    go: 'v1alpha1.LocalMode',
+    flag: { name: 'detect-local-mode', group: 'addresses', value: 'MODE' },
+  }),
+  'detectLocal.bridgeInterface': field('text', '', RESTART, {
+    doc: 'The bridge of the Pods, for detectLocalMode BridgeInterface.',
+    ruleText: 'not empty in that mode',
+    flag: { name: 'pod-bridge-interface', group: 'addresses', value: 'NAME' },
+  }),
+  'detectLocal.interfaceNamePrefix': field('text', '', RESTART, {
+    doc: 'How the names of Pod interfaces begin, for detectLocalMode InterfaceNamePrefix.',
+    ruleText: 'not empty in that mode',
+    flag: { name: 'pod-interface-name-prefix', group: 'addresses', value: 'TEXT' },
+  }),
+
+  'clientConnection.kubeconfig': field('text', '', RESTART, {
+    doc: 'Path of the kubeconfig that says how to reach the API server.',
+    defaultText: 'the configuration of the Pod it runs in',
+    flag: { name: 'kubeconfig', group: 'first', value: 'FILE' },
+  }),
+  'clientConnection.acceptContentTypes': field('text', '', RESTART, {
+    doc: 'Accept header of requests to the API server.',
+    defaultText: 'made of contentType',
+  }),
+  'clientConnection.contentType': field('text', 'application/vnd.kubernetes.protobuf', RESTART, {
+    doc: 'Encoding to request from the API server.',
+    flag: { name: 'kube-api-content-type', group: 'api', value: 'TYPE' },
+  }),
+  'clientConnection.qps': field('float32', 5, RESTART, {
+    doc: 'Events sent to the API server a second, on average.',
+    unit: 'requests a second',
+    flag: { name: 'kube-api-qps', group: 'api' },
+  }),
+  'clientConnection.burst': field('nonZeroInt32', 10, RESTART, {
+    doc: 'Events sent to the API server at once.',
+    unit: 'requests',
+    rule: 'notNegative',
+    flag: { name: 'kube-api-burst', group: 'api' },
+  }),
+
+  healthzBindAddress: field('addressPort', '', RESTART, {
+    doc: 'Where /healthz and /livez are served. An address alone gets the port 10256.',
+    defaultText: '0.0.0.0:10256, or [::]:10256 if bindAddress is IPv6',
+    rule: 'addressPort',
+    flag: { name: 'healthz-bind-address', group: 'ports', default: '0.0.0.0:10256' },
+  }),
+  metricsBindAddress: field('addressPort', '', RESTART, {
+    doc: 'Where /metrics is served. An address alone gets the port 10249.',
+    defaultText: '127.0.0.1:10249, or [::1]:10249 if bindAddress is IPv6',
+    rule: 'addressPort',
+    flag: { name: 'metrics-bind-address', group: 'ports', default: '127.0.0.1:10249' },
+  }),
+  bindAddressHardFail: field('boolean', false, RESTART, {
+    doc: 'A port that cannot be opened ends the process.',
+    flag: { name: 'bind-address-hard-fail', group: 'ports' },
+  }),
+  enableProfiling: field('boolean', false, RESTART, {
+    doc: 'Serve profiles beside /metrics.',
+    flag: { name: 'profiling', group: 'ports' },
+  }),
+
+  'logging.verbosity': field('level', 0, LIVE, {
+    doc: 'How much to log: 0 the most important lines, 2 every change, 4 what helps with debugging.',
+    flag: { name: 'v', short: 'v', group: 'first', besideFile: true },
+  }),
+  'logging.format': field('text', 'text', RESTART, {
+    doc: 'Form of the log lines on standard error: text or json.',
+    words: ['text', 'json'],
+    flag: { name: 'logging-format', group: 'process', value: 'text|json', besideFile: true },
+  }),
+  'logging.vmodule': field('vmodule', [], LIVE, {
+    doc: 'Another verbosity for some source files, by patterns with * and ?; text format only.',
+    ruleText: 'patterns not empty, without = and comma',
+    written: 'unlessDefault',
+    flag: { name: 'vmodule', group: 'process', besideFile: true },
+  }),
+  'logging.flushFrequency': field('flushFrequency', 5_000, NO_EFFECT, {
+    doc: 'How often to write buffered lines; every line is written at once.',
+    ruleText: 'more than 0',
+    flag: { name: 'log-flush-frequency', group: 'unused', besideFile: true },
+  }),
+  'logging.options.text.splitStream': field('boolean', false, NO_EFFECT, {
+    ...SPLIT_STREAM,
+    flag: { name: 'log-text-split-stream', group: 'unused', besideFile: true },
+  }),
+  'logging.options.text.infoBufferSize': field('quantity', '0', NO_EFFECT, {
+    ...INFO_BUFFER_SIZE,
+    flag: { name: 'log-text-info-buffer-size', group: 'unused', besideFile: true },
+  }),
+  'logging.options.json.splitStream': field('boolean', false, NO_EFFECT, {
+    ...SPLIT_STREAM,
+    flag: { name: 'log-json-split-stream', group: 'unused', besideFile: true },
+  }),
+  'logging.options.json.infoBufferSize': field('quantity', '0', NO_EFFECT, {
+    ...INFO_BUFFER_SIZE,
+    flag: { name: 'log-json-info-buffer-size', group: 'unused', besideFile: true },
+  }),
+  oomScoreAdj: field('int32', -999, LIVE, {
+    doc: 'How unwilling the kernel is to end this process when memory runs out; -1000 protects it fully.',
+    rule: [-1000, 1000],
+    flag: { name: 'oom-score-adj', group: 'process' },
+  }),
+
+  'conntrack.maxPerCore': field('int32', 32_768, LIVE, {
+    doc: 'Tracked connections for each processor; 0 keeps the limit of the kernel.',
+    rule: 'notNegative',
+    flag: { name: 'conntrack-max-per-core', group: 'conntrack' },
+  }),
+  'conntrack.min': field('int32', 131_072, LIVE, {
+    doc: 'Tracked connections at least, whatever maxPerCore amounts to.',
+    rule: 'notNegative',
+    flag: { name: 'conntrack-min', group: 'conntrack' },
+  }),
+  'conntrack.tcpEstablishedTimeout': field('optionalDuration', 24 * HOUR_MS, LIVE, {
+    doc: 'Timeout of idle established TCP connections; 0 keeps the value of the kernel.',
+    rule: 'notNegative',
+    flag: { name: 'conntrack-tcp-timeout-established', group: 'conntrack' },
+  }),
+  'conntrack.tcpCloseWaitTimeout': field('optionalDuration', HOUR_MS, LIVE, {
+    doc: 'Timeout of TCP connections in CLOSE_WAIT; 0 keeps the value of the kernel.',
+    rule: 'notNegative',
+    flag: { name: 'conntrack-tcp-timeout-close-wait', group: 'conntrack' },
+  }),
+  'conntrack.tcpBeLiberal': field('boolean', false, LIVE_BUT_FOR_RULES, {
+    doc: 'Set nf_conntrack_tcp_be_liberal to 1.',
+    flag: { name: 'conntrack-tcp-be-liberal', group: 'conntrack' },
+  }),
+  'conntrack.udpTimeout': field('duration', 0, LIVE, {
+    doc: 'Timeout of UDP flows without an answer; 0 keeps the value of the kernel.',
+    rule: 'notNegative',
+    flag: { name: 'conntrack-udp-timeout', group: 'conntrack' },
+  }),
+  'conntrack.udpStreamTimeout': field('duration', 0, LIVE, {
+    doc: 'Timeout of UDP flows with answers; 0 keeps the value of the kernel.',
+    rule: 'notNegative',
+    flag: { name: 'conntrack-udp-timeout-stream', group: 'conntrack' },
+  }),
+
+  'kubeIPVS.drainDeadline': field('duration', 0, RESTART, {
+    doc: 'Longest time that connections may keep a draining real server; 0 means that it stays until they have ended.',
+    rule: 'notNegative',
+    written: 'unlessDefault',
+    flag: { name: 'drain-deadline', group: 'own', besideFile: true },
+  }),
+  // With five numbers each, the page of metrics stays as long as kube-proxy's.
+  'kubeIPVS.serviceMetricsLimit': field('int32', 100, RESTART, {
+    doc: 'Largest number of Services with metrics of their own traffic (kubeipvs_service_*), in the order of their first traffic. 0: none, and the counters of the kernel are not read.',
+    unit: 'Services',
+    rule: 'notNegative',
+    written: 'unlessDefault',
+    flag: { name: 'service-metrics-limit', group: 'own', besideFile: true },
+  }),
+  // A Service with very many frontends would make all others wait.
+  'kubeIPVS.maxFrontendsPerService': field('int32', 10_000, RESTART, {
+    doc: 'Frontends (address, port and protocol) that a Service may have on a node, as many source ranges at its load-balancer addresses, and a hundred times as many real servers. The rest is left out and reported.',
+    unit: 'frontends',
+    rule: 'positive',
+    written: 'unlessDefault',
+    flag: { name: 'max-frontends-per-service', group: 'own', besideFile: true },
+  }),
+  'kubeIPVS.allowedExternalIPs': field('optionalTexts', undefined, RESTART, {
+    doc: 'Ranges that externalIPs of Services may lie in; others are refused (CVE-2020-8554). An empty list allows none.',
+    defaultText: 'all addresses',
+    rule: 'cidrs',
+    written: 'unlessDefault',
+    flag: { name: 'allowed-external-ips', group: 'own', besideFile: true },
+  }),
+  'kubeIPVS.allowedLoadBalancerIPs': field('optionalTexts', undefined, RESTART, {
+    doc: 'Ranges that load-balancer addresses of Services may lie in; others are refused. An empty list allows none.',
+    defaultText: 'all addresses',
+    rule: 'cidrs',
+    written: 'unlessDefault',
+    flag: { name: 'allowed-load-balancer-ips', group: 'own', besideFile: true },
+  }),
+  'kubeIPVS.allowProtectedExternalIPs': field('boolean', false, RESTART, {
+    doc: 'Accept externalIPs that are addresses of this node, of its default gateways, of the API server or of the resolvers.',
+    written: 'unlessDefault',
+    flag: { name: 'allow-protected-external-ips', group: 'own', besideFile: true },
+  }),
+
+  configSyncPeriod: field('duration', 15 * 60_000, NO_EFFECT, {
+    doc: 'How often kube-proxy lists all objects again.',
+    rule: 'positive',
+    flag: { name: 'config-sync-period', group: 'unused' },
+  }),
+  showHiddenMetricsForVersion: field('text', '', NO_EFFECT, {
+    doc: 'Hidden metrics of a release; no metric is hidden.',
+    ruleText: 'empty, 1.35 or a later release',
+    flag: { name: 'show-hidden-metrics-for-version', group: 'unused', value: 'VERSION' },
+  }),
+  portRange: field('text', '', NO_EFFECT, { doc: 'Without effect in kube-proxy too.', lostFromFile: true }),
+  'nftables.masqueradeBit': field('int32', 14, NO_EFFECT, { ...OF_NFTABLES_MODE, rule: [0, 31] }),
+  'nftables.masqueradeAll': field('boolean', false, NO_EFFECT, OF_NFTABLES_MODE),
+  'nftables.syncPeriod': field('duration', 30_000, NO_EFFECT, { ...OF_NFTABLES_MODE, rule: 'positive' }),
+  'nftables.minSyncPeriod': field('duration', 1_000, NO_EFFECT, { ...OF_NFTABLES_MODE, rule: 'notNegative' }),
+  windowsRunAsService: field('boolean', false, NO_EFFECT, { ...OF_WINDOWS, written: 'unlessDefault' }),
+  'winkernel.networkName': field('text', '', NO_EFFECT, OF_WINDOWS),
+  'winkernel.sourceVip': field('text', '', NO_EFFECT, OF_WINDOWS),
+  'winkernel.enableDSR': field('boolean', false, NO_EFFECT, OF_WINDOWS),
+  'winkernel.rootHnsEndpointName': field('text', '', NO_EFFECT, OF_WINDOWS),
+  'winkernel.forwardHealthCheckVip': field('boolean', false, NO_EFFECT, OF_WINDOWS),
+}
