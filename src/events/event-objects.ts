@@ -1,10 +1,10 @@
 /**
- * Events of events.k8s.io/v1 as kube-proxy 1.36 writes them: what happened, as the objects and patches that say so.
- * What could break: names, reasons, actions and notes are what people and alerts look for; they are kube-proxy's to the
- * letter, and so is what is missing (the UID of the Node, an empty note).
+ * Events of events.k8s.io/v1 as kube-proxy 1.36 writes them: the objects, and the requests that create and repeat them. Names,
+ * reasons, actions and notes are exactly kube-proxy's, because people and alerts search for them; so are the missing fields (the
+ * UID of the Node, an empty note).
  */
 
-/** What an Event is about (core/v1 ObjectReference). */
+/** The object that an Event is about (core/v1 ObjectReference). */
 export interface ObjectReference {
   readonly kind: string
   readonly namespace?: string
@@ -12,23 +12,23 @@ export interface ObjectReference {
   readonly apiVersion: string
 }
 
-/** Something that people should hear of. */
-export interface Happening {
+/** An occurrence to report as an Event. */
+export interface Occurrence {
   readonly regarding: ObjectReference
   readonly type: 'Normal' | 'Warning'
   readonly reason: string
   readonly action: string
-  /** '' when the reason says it all. */
+  /** '' when the reason is enough. */
   readonly note: string
 }
 
-/** How often it happened, and when last (UTC with microseconds). */
+/** How often an Event occurred, and when last (UTC with microseconds). */
 export interface Series {
   readonly count: number
   readonly lastObservedTime: string
 }
 
-/** An Event as it is sent; the order of its members is that of Kubernetes. */
+/** An Event as it is sent, with its members in Kubernetes' order. */
 export interface EventObject {
   readonly kind: 'Event'
   readonly apiVersion: 'events.k8s.io/v1'
@@ -47,7 +47,7 @@ export interface EventObject {
   readonly deprecatedLastTimestamp: null
 }
 
-/** A request that tells the API server of an Event or of its repetition. */
+/** A request that creates an Event or updates its series. */
 export interface EventRequest {
   readonly method: 'POST' | 'PATCH'
   readonly path: string
@@ -56,12 +56,13 @@ export interface EventRequest {
 }
 
 const CONTROLLER = 'kube-proxy'
-/** The API server takes no longer ones. */
+/** Longest name that the API server accepts. */
 const MAX_NAME = 253
+/** Longest note that the API server accepts. */
 const MAX_NOTE = 1024
 
-/** The proxy of this node starts. The Node is named without its UID, as kube-proxy does. */
-export function proxyStarting(nodeName: string): Happening {
+/** The proxy of this node starts. The reference to the Node has no UID, as in kube-proxy. */
+export function proxyStarting(nodeName: string): Occurrence {
   const regarding = { kind: 'Node', name: nodeName, apiVersion: 'v1' }
   return { regarding, type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' }
 }
@@ -70,18 +71,19 @@ export function proxyStarting(nodeName: string): Happening {
 export function healthCheckFailed(
   service: { readonly namespace: string; readonly name: string },
   note: string,
-): Happening {
+): Occurrence {
   const { namespace, name } = service
   const regarding = { kind: 'Service', namespace, name, apiVersion: 'v1' }
   return { regarding, type: 'Warning', reason: 'FailedToStartServiceHealthcheck', action: 'Listen', note }
 }
 
 /**
- * The Event of what happened. `nanos` (nanoseconds of Unix time) makes its name unique, `hostName` is that of the machine,
- * whatever the Node is called. About what has no namespace it is written in `default`.
+ * The Event of an occurrence. An Event about an object without a namespace is in `default`.
+ * @param hostName name of the machine, which may differ from that of the Node
+ * @param nanos nanoseconds of Unix time, which make the name of the Event unique
  */
-export function eventOf(happening: Happening, hostName: string, nanos: bigint): EventObject {
-  const { regarding, type, reason, action, note } = happening
+export function eventOf(occurrence: Occurrence, hostName: string, nanos: bigint): EventObject {
+  const { regarding, type, reason, action, note } = occurrence
   const suffix = `.${nanos.toString(16)}`
   const fits = regarding.name.length + suffix.length <= MAX_NAME
   return {
@@ -105,14 +107,14 @@ export function eventOf(happening: Happening, hostName: string, nanos: bigint): 
   }
 }
 
-/** Writes an Event anew, with the series it has by now. */
+/** Creates an Event, with its series if it has occurred more than once. */
 export function createRequest(event: EventObject, series: Series | undefined): EventRequest {
   const { kind, apiVersion, metadata, eventTime, ...rest } = event
   const body = series === undefined ? event : { kind, apiVersion, metadata, eventTime, series, ...rest }
   return { method: 'POST', path: pathOf(event), contentType: 'application/json', body }
 }
 
-/** Says of an Event that is there how often it happened by now. */
+/** Updates the series of an existing Event. */
 export function repeatRequest(event: EventObject, series: Series): EventRequest {
   const path = `${pathOf(event)}/${encodeURIComponent(event.metadata.name)}`
   return { method: 'PATCH', path, contentType: 'application/strategic-merge-patch+json', body: { series } }

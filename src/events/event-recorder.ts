@@ -1,54 +1,55 @@
 /**
- * Events on their way to the API server, and for a source that is none, Events as log lines.
- * What could break: whatever goes wrong here must disturb nothing: one request at a time, as many a second as configured,
- * tried again like client-go does, and then forgotten.
+ * Sends Events to the API server, or only logs them when the objects have another source. Events must not disturb the rest of
+ * the program: one request at a time, limited per second, retried as in client-go and then dropped.
  */
 import type { Log } from '../values/log.ts'
 import type { ApiClient } from '../watch/api/api-client.ts'
 import { ApiError } from '../watch/api/api-error.ts'
-import type { EventRequest, Happening } from './event-objects.ts'
+import type { EventRequest, Occurrence } from './event-objects.ts'
 import { EventSeries, FINISH_MS, type SeriesKey } from './event-series.ts'
 import { errorText } from '../values/errors.ts'
 
-/** Takes what happened. Never throws, never waits. */
+/** Takes occurrences to report as Events. */
 export interface Events {
-  record(happening: Happening): void
-  /** Nothing is sent any more; resolves when nothing is under way. */
+  /** Never throws and never waits. */
+  record(occurrence: Occurrence): void
+  /** Stops sending; resolves when no request is in progress. */
   close(): Promise<void>
 }
 
 export interface EventRecorderOptions {
-  /** For Events alone; closed with the recorder. */
+  /** A client for Events only, which the recorder closes. */
   readonly client: Pick<ApiClient, 'write' | 'invalidateCredentials' | 'close'>
   /** Name of the machine. */
   readonly hostName: string
   readonly log: Log
-  /** `clientConnection`: requests a second, and how many may come at once. Negative qps: no limit. Defaults 5 and 10. */
+  /** `clientConnection.qps`: requests per second; negative: no limit. Default 5. */
   readonly qps?: number
+  /** `clientConnection.burst`: requests that may be sent at once. Default 10. */
   readonly burst?: number
-  /** Time before another try, in milliseconds, up to a quarter of it added at random; default 10,000 as client-go. */
+  /** Wait before a retry in milliseconds, plus a random part of up to a quarter; default 10,000, as in client-go. */
   readonly retryMs?: number
 }
 
 interface Pending {
   tries: number
-  /** When it may be sent, on the clock that never goes back. */
+  /** Earliest time of the next attempt, on the clock of `performance.now`. */
   dueMs: number
 }
 
-/** As client-go. */
+/** Attempts for one request, as in client-go. */
 const MAX_TRIES = 12
 
 export class EventRecorder implements Events {
   readonly #options: EventRecorderOptions
   readonly #series: EventSeries
-  /** Never more than there are series. */
+  /** Series to send; bounded by the number of series. */
   readonly #pending = new Map<SeriesKey, Pending>()
   readonly #abort = new AbortController()
   readonly #sweeps: NodeJS.Timeout
   #timer: NodeJS.Timeout | undefined
   #sending: Promise<void> | undefined
-  /** When the bucket of the rate limit is full again. */
+  /** When the token bucket of the rate limit is full again. */
   #fullMs = 0
 
   constructor(options: EventRecorderOptions) {
@@ -57,9 +58,9 @@ export class EventRecorder implements Events {
     this.#sweeps = setInterval(() => this.#sweep(), FINISH_MS).unref()
   }
 
-  record(happening: Happening): void {
-    logHappening(this.#options.log, happening)
-    const key = this.#series.record(happening, Date.now())
+  record(occurrence: Occurrence): void {
+    logOccurrence(this.#options.log, occurrence)
+    const key = this.#series.record(occurrence, Date.now())
     if (key !== undefined) this.#enqueue(key)
   }
 
@@ -80,7 +81,7 @@ export class EventRecorder implements Events {
     this.#schedule()
   }
 
-  /** Sends what is due first as soon as it is due; one at a time. */
+  /** Sends the series that is due first, at its time, unless a request is in progress. */
   #schedule(): void {
     if (this.#sending !== undefined || this.#abort.signal.aborted) return
     clearTimeout(this.#timer)
@@ -109,7 +110,7 @@ export class EventRecorder implements Events {
     return qps > 0 ? 1000 / qps : 0
   }
 
-  /** When the rate limit lets another request through. */
+  /** Earliest time of the next request under the rate limit. */
   #allowedMs(): number {
     return this.#fullMs - (Math.max(this.#options.burst ?? 10, 1) - 1) * this.#intervalMs
   }
@@ -134,9 +135,10 @@ export class EventRecorder implements Events {
     try {
       await this.#request(request)
     } catch (error) {
-      const anew = request.method === 'PATCH' && statusOf(error) === 404 ? this.#series.requestAnew(key) : undefined
-      if (anew === undefined) throw error
-      await this.#request(anew)
+      const isDeleted = request.method === 'PATCH' && statusOf(error) === 404
+      const creation = isDeleted ? this.#series.recreateRequest(key) : undefined
+      if (creation === undefined) throw error
+      await this.#request(creation)
     }
   }
 
@@ -149,45 +151,45 @@ export class EventRecorder implements Events {
     const { client, retryMs = 10_000, log } = this.#options
     const status = statusOf(error)
     if (status === 401) client.invalidateCredentials()
-    // It is there: an answer was lost, or somebody was quicker.
+    // The Event exists: the answer to an earlier attempt was lost, or another program created it.
     if (status === 409) this.#series.settle(key, 1, Date.now())
     const isDone = status === 409 && count === 1
     pending.tries++
-    const again = !isDone && mayRetry(status) && pending.tries < MAX_TRIES
-    const askedMs = error instanceof ApiError ? error.retryAfterMs : 0
-    const delayMs = Math.max(askedMs, retryMs * (1 + Math.random() / 4))
-    if (again) pending.dueMs = performance.now() + delayMs
+    const retries = !isDone && mayRetry(status) && pending.tries < MAX_TRIES
+    const requestedMs = error instanceof ApiError ? error.retryAfterMs : 0
+    const delayMs = Math.max(requestedMs, retryMs * (1 + Math.random() / 4))
+    if (retries) pending.dueMs = performance.now() + delayMs
     else this.#settle(key, count)
     if (isDone) return
     const reason = errorText(error)
-    log.verbose(2, 'Cannot write an event', { event: key, reason, retryMs: again ? Math.round(delayMs) : undefined })
+    log.verbose(2, 'Cannot write an event', { event: key, reason, retryMs: retries ? Math.round(delayMs) : undefined })
   }
 
   #settle(key: SeriesKey, count: number): void {
     this.#pending.delete(key)
     this.#series.settle(key, count, Date.now())
-    // The second time came while the first was on its way.
+    // The second occurrence was recorded while the first was being sent.
     if (count === 1 && this.#series.count(key) > 1) this.#enqueue(key)
   }
 }
 
-/** Events where nobody takes them: lines at verbosity 2. */
+/** Events as log lines at verbosity 2, where no API server takes them. */
 export function loggedEvents(log: Log): Events {
-  return { record: (happening) => logHappening(log, happening), close: async () => undefined }
+  return { record: (occurrence) => logOccurrence(log, occurrence), close: async () => undefined }
 }
 
-function logHappening(log: Log, { regarding, type, reason, action, note }: Happening): void {
+function logOccurrence(log: Log, { regarding, type, reason, action, note }: Occurrence): void {
   const { kind, namespace, name } = regarding
   const object = namespace === undefined ? name : `${namespace}/${name}`
   log.verbose(2, 'Event occurred', { object, kind, type, reason, action, note })
 }
 
-/** HTTP status of a refusal; 0 when there was no answer. */
+/** HTTP status of a failed request; 0 without an answer. */
 function statusOf(error: unknown): number {
   return error instanceof ApiError ? error.status : 0
 }
 
-/** A request that the server does not like it will not like later; anything else may pass. */
+/** Client errors are not retried, except those that can succeed later. */
 function mayRetry(status: number): boolean {
   return status < 400 || status >= 500 || [401, 408, 409, 429].includes(status)
 }

@@ -1,102 +1,100 @@
 /**
- * Which Events are going on, and what of them the API server has not heard: client-go's rules for repetitions. The first time
- * is an Event of its own, the second makes a series of it, and from then on it is only counted, until it has been quiet for
- * six minutes or has not been told for thirty.
- * What could break: what happened is the same when regarding, type, reason and action are; the note does not count, so that
- * requests stay few however notes vary. And what is kept is bounded: beyond that nothing new is told.
+ * Counts repeated Events with client-go's rules: the first occurrence creates an Event, the second makes it a series, and later
+ * ones are only counted, until the series was quiet for six minutes or was last sent thirty minutes ago. Occurrences with equal
+ * regarding, type, reason and action are one series; the note may differ, so that varying notes cause no more requests.
  */
 import {
   createRequest,
   type EventObject,
   type EventRequest,
   eventOf,
-  type Happening,
   microTime,
+  type Occurrence,
   repeatRequest,
   type Series,
 } from './event-objects.ts'
 
-/** What makes two happenings one series. */
+/** Equal for all occurrences of one series. */
 export type SeriesKey = string
 
-/** A series that was quiet for so long is over: the next time is an Event of its own again. */
+/** A series without an occurrence for so long has ended: the next occurrence creates a new Event. */
 export const FINISH_MS = 6 * 60_000
-/** A series that goes on is told so often, because the API server forgets Events after an hour. */
+/** An ongoing series is sent again after this time, because the API server deletes Events after an hour. */
 const REFRESH_MS = 30 * 60_000
-/** As many as client-go lets wait. */
+/** Most series at a time, as many as client-go queues. Occurrences that would start another series are dropped. */
 export const MAX_SERIES = 1000
 
-interface Going {
+interface OngoingSeries {
   readonly event: EventObject
   count: number
-  /** When it happened last, in milliseconds of Unix time. */
+  /** Time of the last occurrence, in milliseconds of Unix time. */
   lastMs: number
-  /** The count of the last request that is over, whether it went well or was given up; 0 before that. */
+  /** The count in the last request that succeeded or was given up; 0 before that. */
   settledCount: number
   settledMs: number
 }
 
 export class EventSeries {
   readonly #hostName: string
-  readonly #going = new Map<SeriesKey, Going>()
+  readonly #ongoing = new Map<SeriesKey, OngoingSeries>()
   #lastNanos = 0n
 
   constructor(hostName: string) {
     this.#hostName = hostName
   }
 
-  /** Counts it. The key, when the API server is to hear of that now. `nowMs`: Unix time in milliseconds. */
-  record(happening: Happening, nowMs: number): SeriesKey | undefined {
-    const { regarding, type, reason, action } = happening
+  /** Counts an occurrence at this Unix time. Returns the key of the series when a request should be sent now. */
+  record(occurrence: Occurrence, nowMs: number): SeriesKey | undefined {
+    const { regarding, type, reason, action } = occurrence
     const key = JSON.stringify([regarding.kind, regarding.namespace, regarding.name, type, reason, action])
-    const going = this.#going.get(key)
-    if (going !== undefined) {
-      going.count++
-      going.lastMs = nowMs
-      return going.count === 2 ? key : undefined
+    const ongoing = this.#ongoing.get(key)
+    if (ongoing !== undefined) {
+      ongoing.count++
+      ongoing.lastMs = nowMs
+      return ongoing.count === 2 ? key : undefined
     }
-    if (this.#going.size >= MAX_SERIES) return undefined
-    const event = eventOf(happening, this.#hostName, this.#uniqueNanos(nowMs))
-    this.#going.set(key, { event, count: 1, lastMs: nowMs, settledCount: 0, settledMs: nowMs })
+    if (this.#ongoing.size >= MAX_SERIES) return undefined
+    const event = eventOf(occurrence, this.#hostName, this.#uniqueNanos(nowMs))
+    this.#ongoing.set(key, { event, count: 1, lastMs: nowMs, settledCount: 0, settledMs: nowMs })
     return key
   }
 
-  /** The request that tells all there is to tell; undefined when the series is over. */
+  /** The request for the present count; undefined when the series has ended. */
   request(key: SeriesKey): EventRequest | undefined {
-    const going = this.#going.get(key)
-    if (going === undefined) return undefined
-    const series = seriesOf(going)
-    return series === undefined || going.settledCount === 0
-      ? createRequest(going.event, series)
-      : repeatRequest(going.event, series)
+    const ongoing = this.#ongoing.get(key)
+    if (ongoing === undefined) return undefined
+    const series = seriesOf(ongoing)
+    return series === undefined || ongoing.settledCount === 0
+      ? createRequest(ongoing.event, series)
+      : repeatRequest(ongoing.event, series)
   }
 
-  /** The same for a server that does not have the Event any more. */
-  requestAnew(key: SeriesKey): EventRequest | undefined {
-    const going = this.#going.get(key)
-    return going && createRequest(going.event, seriesOf(going))
+  /** The request that creates the Event again on a server that no longer has it. */
+  recreateRequest(key: SeriesKey): EventRequest | undefined {
+    const ongoing = this.#ongoing.get(key)
+    return ongoing && createRequest(ongoing.event, seriesOf(ongoing))
   }
 
-  /** How often it happened by now; 0 when it is over. */
+  /** Number of occurrences; 0 when the series has ended. */
   count(key: SeriesKey): number {
-    return this.#going.get(key)?.count ?? 0
+    return this.#ongoing.get(key)?.count ?? 0
   }
 
-  /** The API server heard of it (or never will) up to this count. */
+  /** Marks the occurrences up to this count as sent, or as given up. */
   settle(key: SeriesKey, count: number, nowMs: number): void {
-    const going = this.#going.get(key)
-    if (going === undefined) return
-    going.settledCount = count
-    going.settledMs = nowMs
+    const ongoing = this.#ongoing.get(key)
+    if (ongoing === undefined) return
+    ongoing.settledCount = count
+    ongoing.settledMs = nowMs
   }
 
-  /** Forgets what is over. The keys of what is to be told once more; call it every FINISH_MS. */
+  /** Drops the series that have ended. Returns the keys of those to send again. Call it every FINISH_MS. */
   sweep(nowMs: number): readonly SeriesKey[] {
     const due: SeriesKey[] = []
-    for (const [key, { count, settledCount, lastMs, settledMs }] of this.#going) {
-      const quiet = nowMs - lastMs > FINISH_MS
-      if (quiet && count === settledCount) this.#going.delete(key)
-      else if (quiet || (count > 1 && nowMs - settledMs >= REFRESH_MS)) due.push(key)
+    for (const [key, { count, settledCount, lastMs, settledMs }] of this.#ongoing) {
+      const isQuiet = nowMs - lastMs > FINISH_MS
+      if (isQuiet && count === settledCount) this.#ongoing.delete(key)
+      else if (isQuiet || (count > 1 && nowMs - settledMs >= REFRESH_MS)) due.push(key)
     }
     return due
   }
@@ -108,6 +106,6 @@ export class EventSeries {
   }
 }
 
-function seriesOf({ count, lastMs }: Going): Series | undefined {
+function seriesOf({ count, lastMs }: OngoingSeries): Series | undefined {
   return count < 2 ? undefined : { count, lastObservedTime: microTime(lastMs) }
 }

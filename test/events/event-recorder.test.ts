@@ -1,7 +1,6 @@
 /**
- * Events over real HTTP: what arrives compared with what kube-proxy 1.36.3 sent, and what becomes of them when the server
- * refuses them, is away or loses them. Names and times differ from run to run, so they are checked for their form and then
- * replaced.
+ * Events over real HTTP: requests compared with those of kube-proxy 1.36.3, and retries when the server refuses Events, is down or
+ * loses them. Names and times differ between runs, so their format is checked and they are replaced.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -19,18 +18,18 @@ import { recordingPath } from '../support/recordings.ts'
 const NOTE =
   'node node0 failed to start healthcheck "demo/lb-without-local" on port 30901: listen tcp4 0.0.0.0:30901: bind: address already in use'
 const STARTING = proxyStarting('node0')
-/** Events are sent one by one in their order: when this one has arrived, so has everything before it. */
+/** Events are sent one by one in order: when this one has arrived, all earlier ones have. */
 const LAST = proxyStarting('last')
 const FAILED = healthCheckFailed({ namespace: 'demo', name: 'lb-without-local' }, NOTE)
 
 async function open(t: TestContext, more: Partial<EventRecorderOptions> = {}, serverOptions: ApiServerOptions = {}) {
   const server = new ApiServer(serverOptions)
   const url = await server.listen()
-  const credentials = { asked: 0, token: 'good' }
+  const credentials = { renewals: 0, token: 'good' }
   const access = {
     access: async () => ({ server: url, headers: { authorization: `Bearer ${credentials.token}` }, tls: {} }),
     invalidate: () => {
-      credentials.asked++
+      credentials.renewals++
       credentials.token = 'good'
     },
   }
@@ -50,7 +49,7 @@ async function open(t: TestContext, more: Partial<EventRecorderOptions> = {}, se
   return { server, events, writes, arrived, failures, retries, credentials }
 }
 
-/** As the recording has them. */
+/** A write in the form of the recording. */
 function normalised({ request, path, object }: EventWrite): string {
   const hash = (text: string): string => text.replace(/\.[0-9a-f]{16}\b/, '.<hash>')
   const text = JSON.stringify({ request, path: hash(path), object })
@@ -60,7 +59,7 @@ function normalised({ request, path, object }: EventWrite): string {
 const kinds = (writes: readonly EventWrite[]): string[] => writes.map(({ request, status }) => `${request} ${status}`)
 
 describe('EventRecorder', () => {
-  it('writes what kube-proxy writes, byte for byte, and no third time', async (t) => {
+  it('sends the first and second occurrence as kube-proxy does, byte for byte, and no third', async (t) => {
     const recorded = JSON.parse(readFileSync(recordingPath('surfaces/events.json'), 'utf8')) as {
       readonly created: readonly { readonly object: { readonly reason?: string } }[]
     }
@@ -80,7 +79,7 @@ describe('EventRecorder', () => {
     )
   })
 
-  it('tries again while the server is away or fails, and disturbs nothing', async (t) => {
+  it('retries while the server is down or fails', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const { server, events, writes, failures } = await open(t)
     server.inject({ verb: 'create', action: { kind: 'status', status: 500 } })
@@ -96,7 +95,7 @@ describe('EventRecorder', () => {
     assert.equal(failures().length, 4)
   })
 
-  it('gives up what the server does not want, and after twelve tries', async (t) => {
+  it('drops an Event that the server refuses, and any Event after twelve attempts', async (t) => {
     t.mock.method(Math, 'random', () => 0)
     const { server, events, writes, failures, retries } = await open(t)
     server.inject({ verb: 'create', action: { kind: 'status', status: 403 } })
@@ -108,7 +107,7 @@ describe('EventRecorder', () => {
     assert.deepEqual(retries(), [undefined, ...Array.from({ length: 11 }, () => 10), undefined])
     assert.equal(server.requests.length, 13)
     assert.equal(writes.length, 0)
-    // The next time it is there after all.
+    // The second occurrence is sent again.
     events.record(FAILED)
     await until('written', () => writes.length === 2)
     assert.deepEqual(kinds(writes), ['patch 404', 'create 201'])
@@ -116,7 +115,7 @@ describe('EventRecorder', () => {
     assert.match(JSON.stringify(writes.at(1)?.object), /"eventTime":"[^"]+","series":\{"count":2,/)
   })
 
-  it('knows its own event when the answer was lost', async (t) => {
+  it('recognises its own Event when the answer was lost', async (t) => {
     const { server, events, writes, arrived, failures } = await open(t)
     server.inject({ verb: 'create', times: 2, action: { kind: 'cut', afterBytes: 0 } })
     events.record(STARTING)
@@ -130,19 +129,19 @@ describe('EventRecorder', () => {
     assert.deepEqual(about('"Starting"'), ['create 201', 'create 409'])
     assert.deepEqual(about('"FailedToStart'), ['create 201', 'create 409'])
     assert.deepEqual(about('{"series"'), ['patch 200'])
-    // Twice no answer, and once that it is there with an old count.
+    // Two lost answers, and one conflict with an outdated count.
     assert.equal(failures().length, 3)
   })
 
-  it('gets new credentials when its own are refused', async (t) => {
+  it('gets new credentials when the server refuses them', async (t) => {
     const { events, credentials, writes, arrived } = await open(t, {}, { tokens: new Set(['good']) })
     credentials.token = 'old'
     events.record(STARTING)
     await arrived(1)
-    assert.deepEqual([credentials.asked, kinds(writes)], [1, ['create 201']])
+    assert.deepEqual([credentials.renewals, kinds(writes)], [1, ['create 201']])
   })
 
-  it('keeps to the rate of the configuration', async (t) => {
+  it('keeps the rate limit of the configuration', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const { events, writes } = await open(t, { qps: 0.001, burst: 3 })
     for (let index = 0; index < 5; index++) events.record(proxyStarting(`node${index}`))
@@ -150,7 +149,7 @@ describe('EventRecorder', () => {
       t.mock.timers.tick(1)
       return writes.length === 3
     })
-    // The next one may be sent 1,000 s after the first; meanwhile the last answer arrives.
+    // The rate limit allows the fourth 1,000 s after the first. The turns let the last answer arrive.
     for (let turns = 0; turns < 10; turns++) await turn()
     t.mock.timers.tick(900_000)
     for (let turns = 0; turns < 10; turns++) await turn()
@@ -161,7 +160,7 @@ describe('EventRecorder', () => {
     })
   })
 
-  it('stops at once, whatever is under way', async (t) => {
+  it('stops at once, even with a request in progress', async (t) => {
     const { server, events, writes } = await open(t)
     server.inject({ verb: 'create', action: { kind: 'hang' } })
     events.record(STARTING)
@@ -176,7 +175,7 @@ describe('EventRecorder', () => {
 })
 
 describe('loggedEvents', () => {
-  it('writes lines', () => {
+  it('logs an Event at verbosity 2', () => {
     const log = recordingLog(2)
     loggedEvents(log).record(FAILED)
     const { message, fields } = log.lines[0] ?? {}

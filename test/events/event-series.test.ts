@@ -6,31 +6,31 @@ import { EventSeries, FINISH_MS, MAX_SERIES } from '../../src/events/event-serie
 const START_MS = Date.UTC(2026, 0, 2, 3, 4, 5, 678)
 const failed = (name: string, note = 'a') => healthCheckFailed({ namespace: 'demo', name }, note)
 
-/** The key of a happening that is to be told. */
-function told(series: EventSeries, happening: ReturnType<typeof failed>, nowMs: number): string {
-  const key = series.record(happening, nowMs)
+/** Records an occurrence that must be sent, and returns the key of its series. */
+function recordSent(series: EventSeries, occurrence: ReturnType<typeof failed>, nowMs: number): string {
+  const key = series.record(occurrence, nowMs)
   assert.ok(key !== undefined)
   return key
 }
 
 describe('EventSeries', () => {
-  it('tells the first and the second time, whatever the note', () => {
+  it('sends the first and the second occurrence, even with different notes', () => {
     const series = new EventSeries('s0')
-    const key = told(series, failed('web'), START_MS)
+    const key = recordSent(series, failed('web'), START_MS)
     series.settle(key, 1, START_MS)
-    assert.equal(told(series, failed('web', 'b'), START_MS + 1), key)
+    assert.equal(recordSent(series, failed('web', 'b'), START_MS + 1), key)
     const request = series.request(key)
     assert.deepEqual(
       [request?.method, request?.body],
       ['PATCH', { series: { count: 2, lastObservedTime: '2026-01-02T03:04:05.679000Z' } }],
     )
     assert.equal(series.record(failed('web', 'c'), START_MS + 2), undefined)
-    assert.notEqual(told(series, failed('web2'), START_MS), key)
+    assert.notEqual(recordSent(series, failed('web2'), START_MS), key)
   })
 
-  it('makes one request of what came before the first was sent', () => {
+  it('makes one request for all occurrences before the first was sent', () => {
     const series = new EventSeries('s0')
-    const key = told(series, failed('web'), START_MS)
+    const key = recordSent(series, failed('web'), START_MS)
     series.record(failed('web'), START_MS)
     series.record(failed('web'), START_MS)
     const request = series.request(key)
@@ -38,10 +38,10 @@ describe('EventSeries', () => {
     assert.match(JSON.stringify(request?.body), /"series":\{"count":3,/)
   })
 
-  it('ends what was quiet for six minutes, with its final count', () => {
+  it('ends a series after six quiet minutes, with its final count', () => {
     const series = new EventSeries('s0')
-    const single = told(series, failed('single'), START_MS)
-    const key = told(series, failed('web'), START_MS)
+    const single = recordSent(series, failed('single'), START_MS)
+    const key = recordSent(series, failed('web'), START_MS)
     for (let time = 0; time < 3; time++) series.record(failed('web'), START_MS)
     series.settle(single, 1, START_MS)
     series.settle(key, 2, START_MS)
@@ -53,13 +53,13 @@ describe('EventSeries', () => {
     series.settle(key, 4, later)
     assert.deepEqual(series.sweep(later), [])
     assert.equal(series.request(key), undefined)
-    assert.equal(told(series, failed('web'), later), key)
+    assert.equal(recordSent(series, failed('web'), later), key)
     assert.equal(series.request(key)?.method, 'POST')
   })
 
-  it('tells a series that goes on every half hour', () => {
+  it('sends an ongoing series again every half hour', () => {
     const series = new EventSeries('s0')
-    const key = told(series, failed('web'), START_MS)
+    const key = recordSent(series, failed('web'), START_MS)
     series.settle(key, 1, START_MS)
     const due: number[] = []
     for (let minute = 1; minute <= 90; minute++) {
@@ -73,22 +73,22 @@ describe('EventSeries', () => {
     assert.deepEqual(due, [36, 66])
   })
 
-  it('keeps no more than a thousand', () => {
+  it('keeps at most a thousand series', () => {
     const series = new EventSeries('s0')
-    for (let index = 0; index < MAX_SERIES; index++) told(series, failed(`web${index}`), START_MS)
+    for (let index = 0; index < MAX_SERIES; index++) recordSent(series, failed(`web${index}`), START_MS)
     assert.equal(series.record(failed('one-more'), START_MS), undefined)
   })
 
-  it('names events as client-go does, each otherwise', () => {
+  it('gives each Event a unique name, in the form of client-go', () => {
     const series = new EventSeries('s0')
     const nameOf = (nodeName: string): string => {
-      const body = series.request(told(series, proxyStarting(nodeName), START_MS))?.body
+      const body = series.request(recordSent(series, proxyStarting(nodeName), START_MS))?.body
       return body !== undefined && 'metadata' in body ? body.metadata.name : ''
     }
     const nanos = (BigInt(START_MS) * 1_000_000n).toString(16)
     assert.equal(nameOf('node0'), `node0.${nanos}`)
     assert.equal(nameOf('node1'), `node1.${(BigInt(START_MS) * 1_000_000n + 1n).toString(16)}`)
-    // A name that would be too long.
+    // A name that would exceed the limit of 253 characters.
     assert.match(nameOf('n'.repeat(240)), /^kube-proxy\.[0-9a-f]{16}$/)
   })
 })

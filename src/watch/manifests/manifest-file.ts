@@ -1,6 +1,6 @@
 /**
- * One file of manifests, YAML 1.1 or JSON, to the objects it holds and what is wrong with it, each problem with its line.
- * It has to name the line of a wrong field, so it works on the parsed tree and not just on its values.
+ * Parses one file of manifests, YAML 1.1 or JSON, to its objects and its problems. Each problem has the line of the wrong field,
+ * which only the parsed tree of the document has.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Composer, type Document, LineCounter, Parser } from 'yaml'
@@ -10,27 +10,27 @@ import { describe, type Intern, isObject, type JsonObject } from '../objects/fin
 import { parseMetadata, parseObject, subjectOf } from '../objects/object-parser.ts'
 import { isSelected } from '../objects/selection.ts'
 
-/** An object of a file that we proxy. */
+/** An object of a file that this proxy serves. */
 export interface ManifestObject {
   readonly change: ObjectChange
-  /** Line of the file where it begins, from 1. */
+  /** Line of the file where the object starts, from 1. */
   readonly line: number
 }
 
 export interface ManifestFile {
-  /** In file order; of two that are the same object the first. */
+  /** In file order. Of two entries for one object only the first is used. */
   readonly objects: readonly ManifestObject[]
-  /** Empty exactly when the file is as it should be. */
+  /** Empty exactly when the file is correct. */
   readonly problems: readonly Problem[]
 }
 
-/** Kinds that count, by apiVersion and kind; everything else in a file is none of our business. */
+/** The kinds that are read, by apiVersion and kind. All others are ignored. */
 const KINDS: Readonly<Record<string, ObjectKind>> = {
   'v1 Service': 'services',
   'discovery.k8s.io/v1 EndpointSlice': 'endpointslices',
   'v1 Node': 'nodes',
 }
-/** Kinds of lists, and what their items are where they do not say so themselves. */
+/** Kinds of lists, with the kind of items that do not name one; '' where each item must. */
 const LISTS: Readonly<Record<string, string>> = {
   'v1 List': '',
   'v1 ServiceList': 'v1 Service',
@@ -40,10 +40,10 @@ const LISTS: Readonly<Record<string, string>> = {
 
 type Path = readonly (string | number)[]
 
-/** Time with the event loop to ourselves after which the next document has to wait, in milliseconds. */
+/** Longest time without yielding to the event loop between two documents, in milliseconds. */
 const TURN_MS = 8
 
-/** Parses a file, document by document with turns of the event loop between. `name` is what problems call it. Never rejects. */
+/** Parses a file and yields to the event loop between documents. Never rejects. @param name of the file, for problems */
 export async function parseManifestFile(
   name: string,
   text: string,
@@ -67,7 +67,7 @@ export async function parseManifestFile(
     const { apiVersion, kind } = json
     let type = inheritedType
     if (apiVersion !== undefined || kind !== undefined) {
-      // Not turned into text: a map of YAML may have a `toString` that is no function.
+      // Checked before they become text, because a YAML map may have a `toString` that is not a function.
       if (typeof kind !== 'string') {
         report('missing-field', lineOf([]), `must be text, not ${describe(kind)}`, 'kind')
         return
@@ -126,7 +126,7 @@ export async function parseManifestFile(
     try {
       json = document.toJS()
     } catch (reason) {
-      // Aliases that would unfold without end.
+      // Aliases that would expand without end.
       report('invalid-yaml', lineAt(offsetOf(document, [])), messageOf(reason))
       return
     }
@@ -145,17 +145,17 @@ export async function parseManifestFile(
       turnMs = performance.now()
     }
   } catch (reason) {
-    // Nothing that a file holds is known to lead here. If something does, it costs this file alone.
+    // No content of a file is known to cause this. If one does, only this file is affected.
     report('invalid-manifest', line, `cannot be read: ${messageOf(reason)}`)
   }
   return { objects: [...objects.values()], problems }
 }
 
 function messageOf(reason: unknown): string {
-  return reason instanceof Error ? reason.message : 'something was thrown that is no error'
+  return reason instanceof Error ? reason.message : 'a value was thrown that is not an Error'
 }
 
-/** A Service that would get a cluster IP from an API server. Whoever wants none writes None. */
+/** Whether an API server would assign a cluster IP to this Service. A headless Service has `None`. */
 function lacksClusterIp(json: JsonObject): boolean {
   const spec = isObject(json['spec']) ? json['spec'] : {}
   const { type, clusterIP, clusterIPs } = spec
@@ -163,13 +163,13 @@ function lacksClusterIp(json: JsonObject): boolean {
   return type !== 'ExternalName' && (clusterIP ?? '') === '' && several.length === 0
 }
 
-/** `spec.ports[0].port` as a path; a label in brackets and quotes too. */
+/** The path of a field such as `spec.ports[0].port` or `metadata.labels["a/b"]`. */
 function fieldPath(field: string): Path {
   const parts = field.matchAll(/\["([^"]*)"\]|\[(\d+)\]|([^.[\]]+)/g)
   return [...parts].map(([, label, index, name]) => label ?? (index === undefined ? (name ?? '') : Number(index)))
 }
 
-/** Where the node at the end of a path begins, or the last one on the way there that exists. */
+/** Where the node at a path starts, or its nearest ancestor that exists. */
 function offsetOf(document: Document, path: Path): number {
   for (let length = path.length; length >= 0; length--) {
     const node = length === 0 ? document.contents : document.getIn(path.slice(0, length), true)

@@ -1,38 +1,38 @@
 /**
- * Reads a folder of manifests: which files it holds and what is in those that may have changed.
- * Small files are read at every look, because a file system may show attributes that are out of date.
+ * Reads a folder of manifests: its files, and the content of those that may have changed. Small files are read every time,
+ * because a file system may report outdated attributes.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errorText } from '../../values/errors.ts'
 
-/** A file as it was at one look. */
+/** The state of a file at one reading. */
 export interface FileState {
   /** Equal exactly when the content is. */
   readonly hash: string
-  /** What stat said: size, time of change, inode. */
+  /** Size, times of change and inode from stat. */
   readonly attributes: string
-  /** The content; undefined when the file was not read because nothing showed that it changed. */
+  /** The content; undefined when it is the same as at the reading before. */
   readonly text: string | undefined
-  /** Why it could not be read; '' when it could. */
+  /** Why the file could not be read; '' when it was read. */
   readonly error: string
 }
 
-/** A folder as it was at one look. */
+/** The state of a folder at one reading. */
 export interface FolderState {
-  /** Another one means another folder behind the same path: something was mounted or unmounted, or a link was switched. */
+  /** Device and inode. They change when the path leads to another folder: after a mount, an unmount, or a change of a link. */
   readonly identity: string
-  /** By name, sorted. Hidden files and folders are left out. */
+  /** The files by name, sorted, without hidden files and subfolders. */
   readonly files: ReadonlyMap<string, FileState>
 }
 
-/** Above this size a file is read again only when its attributes changed. */
+/** A file above this size is only read again when its attributes changed. */
 const SMALL_BYTES = 256 * 1024
-/** A file above this size is not read at all: parsing takes seconds a MiB, and the API server takes no larger objects. */
+/** A file above this size is refused: parsing takes seconds per MiB, and the API server accepts no larger objects. */
 const MAX_BYTES = 2 * 1024 * 1024
 
-/** Rejects when the folder cannot be read. @param before files of the look before, by name */
+/** Rejects when the folder cannot be read. @param before the files of the reading before, by name */
 export async function readFolder(directory: string, before: ReadonlyMap<string, FileState>): Promise<FolderState> {
   const { dev, ino } = await stat(directory)
   const names = (await readdir(directory)).filter((name) => /^[^.].*\.(ya?ml|json)$/i.test(name)).toSorted()
@@ -44,7 +44,7 @@ export async function readFolder(directory: string, before: ReadonlyMap<string, 
   return { identity: `${dev} ${ino}`, files }
 }
 
-/** Undefined when it is gone by now, or no file. */
+/** Undefined when it was removed meanwhile, or is not a file. */
 async function readState(path: string, before: FileState | undefined): Promise<FileState | undefined> {
   let attributes = ''
   try {

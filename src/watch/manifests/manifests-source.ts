@@ -1,8 +1,7 @@
 /**
- * A folder of manifests as a source of objects: the embedded default of `npm start`, and the standalone mode.
- * A file that is being written is seen empty or not at all for a moment, so every change is looked at twice before it counts.
- * A folder that cannot be read, or another and empty one behind the same path (a file system that is no longer mounted),
- * must never look like one whose files were removed.
+ * A folder of manifests as a source of objects, for `npm start` and for nodes without an API server. A file that is being written
+ * may be empty or missing for a moment, so a change counts only when a second reading confirms it. A folder that cannot be read,
+ * or that is replaced by an empty one (a file system was unmounted), does not count as one whose files were removed.
  */
 import { type FSWatcher, watch } from 'node:fs'
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
@@ -16,58 +15,58 @@ import type { ObjectSink, Source } from '../source.ts'
 
 export interface ManifestsSourceOptions {
   readonly directory: string
-  /** Name of the Node this proxy runs on, lower case. Other Nodes in manifests do not count. */
+  /** Name of the Node this proxy runs on, lower case. Other Nodes in manifests are ignored. */
   readonly nodeName: string
   readonly sink: ObjectSink
   readonly log: Log
-  /** Time between two looks when nothing announces a change; default 500. */
+  /** Time between two readings without a notification, in milliseconds; default 500. */
   readonly pollMs?: number
-  /** How long a change has to stay as it is before it counts; default 50. */
+  /** How long a change must remain the same before it counts, in milliseconds; default 50. */
   readonly settleMs?: number
-  /** Hears of the end of each look at the folder (tests). */
-  readonly onLook?: () => void
+  /** Called after each reading of the folder; tests wait for it. */
+  readonly onRead?: () => void
 }
 
-/** Starts reading and following a folder. Never fails: a folder that cannot be read is a problem until it can. */
+/** Starts to read and follow a folder. Never fails: a folder that cannot be read is reported as a problem. */
 export function openManifestsSource(options: ManifestsSourceOptions): Source {
   const source = new ManifestsSource(options)
   source.start()
   return source
 }
 
-/** A file's objects as they are in force. */
+/** The objects of a file that are in force, and the problems of its present content. */
 interface FileInForce {
   readonly hash: string
   readonly objects: readonly ManifestObject[]
   readonly problems: readonly Problem[]
-  /** The objects are those of a version without problems. */
-  readonly good: boolean
+  /** The objects are those of a content without problems. */
+  readonly isGood: boolean
 }
 
 const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
-/** Between an announced change and the look at it. */
-const ANNOUNCED_MS = 10
+/** Time between a notification and the reading, in milliseconds. */
+const NOTIFIED_MS = 10
 
 class ManifestsSource implements Source {
   readonly #options: ManifestsSourceOptions
   readonly #intern = createIntern()
   readonly #files = new Map<string, FileInForce>()
-  /** Changed files that wait for the second look. */
+  /** Changed files that need a second reading. */
   readonly #unsettled = new Map<string, { readonly hash: string; readonly text: string; readonly sinceMs: number }>()
-  /** What the sink has, by `kind key`. */
+  /** The objects that the sink has, by `kind key`. */
   #delivered = new Map<string, ManifestObject>()
-  /** Problems the sink has, as text, by file. */
+  /** The problems that the sink has, as JSON, by subject. */
   readonly #reported = new Map<string, string>()
-  #seen: ReadonlyMap<string, FileState> = new Map()
-  /** Of the folder when it last held a file. */
+  #lastRead: ReadonlyMap<string, FileState> = new Map()
+  /** Identity of the folder when it last held a file. */
   #identity = ''
-  /** Something has to be delivered that no changed file asks for: the last delivery failed. */
+  /** Deliver even without a changed file, because the last delivery failed. */
   #mustDeliver = false
   #listed = false
   #closed = false
-  #announced = false
+  #isNotified = false
   #timer: NodeJS.Timeout | undefined
-  #looking: Promise<void> | undefined
+  #reading: Promise<void> | undefined
   #watcher: FSWatcher | undefined
 
   constructor(options: ManifestsSourceOptions) {
@@ -79,48 +78,48 @@ class ManifestsSource implements Source {
   }
 
   start(): void {
-    this.#lookIn(0)
+    this.#schedule(0)
   }
 
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#timer)
     this.#watcher?.close()
-    await this.#looking
+    await this.#reading
   }
 
-  #lookIn(delayMs: number): void {
+  #schedule(delayMs: number): void {
     if (this.#closed) return
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
-      this.#announced = false
-      this.#looking = this.#lookSafely().finally(() => {
-        this.#looking = undefined
-        const { pollMs = 500, onLook } = this.#options
-        onLook?.()
-        this.#lookIn(this.#announced ? ANNOUNCED_MS : this.#unsettled.size > 0 ? this.#settleMs : pollMs)
+      this.#isNotified = false
+      this.#reading = this.#readSafely().finally(() => {
+        this.#reading = undefined
+        const { pollMs = 500, onRead } = this.#options
+        onRead?.()
+        this.#schedule(this.#isNotified ? NOTIFIED_MS : this.#unsettled.size > 0 ? this.#settleMs : pollMs)
       })
     }, delayMs)
   }
 
-  /** A look that fails for a reason that nobody thought of is reported and leaves everything as it is until the next one. */
-  async #lookSafely(): Promise<void> {
+  /** An unexpected failure is reported and changes nothing until the next reading. */
+  async #readSafely(): Promise<void> {
     const { directory, log } = this.#options
     try {
-      await this.#look()
+      await this.#read()
     } catch (error) {
-      log.error('Looking at the manifests failed; what they said before stays in force', { directory, error })
-      const message = error instanceof Error ? error.message : 'something was thrown that is no error'
+      log.error('Reading the manifests failed; their last content stays in force', { directory, error })
+      const message = error instanceof Error ? error.message : 'a value was thrown that is not an Error'
       this.#report(directory, [{ code: 'manifests-failed', subject: directory, message }])
     }
   }
 
-  async #look(): Promise<void> {
+  async #read(): Promise<void> {
     const { directory } = this.#options
     this.#follow()
     let folder: FolderState
     try {
-      folder = await readFolder(directory, this.#seen)
+      folder = await readFolder(directory, this.#lastRead)
     } catch (error) {
       const message = errorText(error)
       this.#report(directory, [{ code: 'unreadable-folder', subject: directory, message }])
@@ -130,13 +129,15 @@ class ManifestsSource implements Source {
     const { identity, files } = folder
     if (files.size === 0 && this.#files.size > 0 && identity !== this.#identity) {
       const message =
-        'another folder is there now, and it is empty: what was read before stays in force until a file is there'
+        'the path leads to another folder, which is empty: the content of the former one stays in force until a file appears'
       this.#report(directory, [{ code: 'empty-folder', subject: directory, message }])
       return
     }
     if (files.size > 0) this.#identity = identity
-    this.#seen = withoutText(files)
-    const changed = [...new Set([...this.#files.keys(), ...files.keys()])].filter((name) => this.#settles(name, files))
+    this.#lastRead = withoutText(files)
+    const changed = [...new Set([...this.#files.keys(), ...files.keys()])].filter((name) =>
+      this.#isSettled(name, files),
+    )
     for (const name of changed) await this.#accept(name, files.get(name))
     if (changed.length > 0 || !this.#listed || this.#mustDeliver) {
       this.#mustDeliver = true
@@ -149,8 +150,8 @@ class ManifestsSource implements Source {
     this.#listed = true
   }
 
-  /** Whether a file is another one than the one in force, and was so at the look before as well. */
-  #settles(name: string, files: ReadonlyMap<string, FileState>): boolean {
+  /** Whether a file differs from the one in force in the same way as at an earlier reading. */
+  #isSettled(name: string, files: ReadonlyMap<string, FileState>): boolean {
     const state = files.get(name)
     const hash = state?.hash ?? ''
     const earlier = this.#unsettled.get(name)
@@ -160,7 +161,7 @@ class ManifestsSource implements Source {
     }
     if (earlier?.hash === hash) return performance.now() - earlier.sinceMs >= this.#settleMs
     this.#unsettled.set(name, { hash, text: state?.text ?? '', sinceMs: performance.now() })
-    // Nothing is in force yet that could be lost.
+    // Before the first list a change counts at once, because nothing is in force that could be lost.
     return !this.#listed
   }
 
@@ -171,25 +172,25 @@ class ManifestsSource implements Source {
     if (state === undefined) {
       this.#unsettled.delete(name)
       this.#files.delete(name)
-      log.info('Manifest is gone', { file: name })
+      log.info('Manifest removed', { file: name })
       return
     }
     const parsed =
       state.error === ''
         ? await parseManifestFile(name, text, nodeName, this.#intern)
         : { objects: [], problems: [{ code: 'unreadable-file', subject: name, message: state.error }] }
-    // Not before: the text is read only once.
+    // Only after parsing: if that throws, the next reading needs the text again, and the folder does not read it twice.
     this.#unsettled.delete(name)
-    const good = parsed.problems.length === 0
-    const keep = !good && before?.good === true
-    const objects = keep ? before.objects : parsed.objects
-    this.#files.set(name, { hash: state.hash, objects, problems: parsed.problems, good: good || keep })
+    const isGood = parsed.problems.length === 0
+    const keepsBefore = !isGood && before?.isGood === true
+    const objects = keepsBefore ? before.objects : parsed.objects
+    this.#files.set(name, { hash: state.hash, objects, problems: parsed.problems, isGood: isGood || keepsBefore })
     const fields = { file: name, objects: objects.length, problems: parsed.problems.length }
-    if (good) log.info('Manifest read', fields)
-    else log.warn(keep ? 'Manifest has problems: its last good version stays' : 'Manifest has problems', fields)
+    if (isGood) log.info('Manifest read', fields)
+    else log.warn(keepsBefore ? 'Manifest has problems; its last good version stays' : 'Manifest has problems', fields)
   }
 
-  /** Tells the sink what is different now from what it has. */
+  /** Gives the sink the difference between the files and the objects that it has. */
   #deliver(): void {
     const wanted = new Map<string, ManifestObject>()
     const owners = new Map<string, string>()
@@ -203,7 +204,7 @@ class ManifestsSource implements Source {
           owners.set(identity, name)
           wanted.set(identity, object)
         } else {
-          const message = `${identity} is in ${owner} already, which counts`
+          const message = `${identity} is already in ${owner}, which is used`
           problems.push({ code: 'duplicate-object', subject: `${name}:${object.line}`, message })
         }
       }
@@ -228,14 +229,14 @@ class ManifestsSource implements Source {
     this.#options.sink.problems(subject, problems)
   }
 
-  /** Watches the folder as long as that works; the looks go on in any case. */
+  /** Watches the folder if that works. It is polled in any case. */
   #follow(): void {
     if (this.#watcher !== undefined) return
     try {
       const watcher = watch(this.#options.directory, { persistent: false }, () => {
-        if (this.#announced) return
-        this.#announced = true
-        if (this.#looking === undefined) this.#lookIn(ANNOUNCED_MS)
+        if (this.#isNotified) return
+        this.#isNotified = true
+        if (this.#reading === undefined) this.#schedule(NOTIFIED_MS)
       })
       watcher.on('error', () => {
         watcher.close()
@@ -243,12 +244,12 @@ class ManifestsSource implements Source {
       })
       this.#watcher = watcher
     } catch {
-      // Not there yet, or no more watches to be had: the next look tries again.
+      // The folder is missing, or the limit of inotify watches is reached: the next reading tries again.
     }
   }
 }
 
-/** Texts are large and needed once. */
+/** The states without their texts, which are large and needed once. */
 function withoutText(files: ReadonlyMap<string, FileState>): ReadonlyMap<string, FileState> {
   return new Map([...files].map(([name, state]) => [name, { ...state, text: undefined }]))
 }

@@ -69,11 +69,11 @@ test('parseManifestFile ignores other kinds, other nodes and what the selectors 
   for (const text of rows) assert.deepEqual(await read(text), { keys: [], problems: [] }, text)
 })
 
-test('parseManifestFile takes the Node of its own name', async () => {
+test('parseManifestFile reads the Node with the name of this node', async () => {
   assert.deepEqual((await read('apiVersion: v1\nkind: Node\nmetadata: {name: node0}\n')).keys, ['nodes node0 1'])
 })
 
-test('parseManifestFile names the line of what is wrong', async () => {
+test('parseManifestFile names the line of each problem', async () => {
   const rows: [string, string[], string[]][] = [
     [
       SERVICE.replace('port: 80', 'port: "80"'),
@@ -131,7 +131,7 @@ test('parseManifestFile names the line of broken YAML and keeps the other docume
   }
 })
 
-test('parseManifestFile refuses aliases that unfold without end', async () => {
+test('parseManifestFile refuses aliases that expand without end', async () => {
   const levels = Array.from(
     { length: 9 },
     (_, level) => `a${level + 1}: &a${level + 1} [${'*a'.concat(`${level}, `).repeat(9)}]`,
@@ -147,7 +147,7 @@ test('parseManifestFile reads dates of YAML 1.1 as the time of creation', async 
   assert.equal(value !== undefined && 'createdAtMs' in value && value.createdAtMs, Date.UTC(2026, 10, 20, 16, 19, 17))
 })
 
-test('parseManifestFile never throws on a file that is cut off or garbled', async () => {
+test('parseManifestFile never throws on truncated or corrupt files', async () => {
   const text = `${SERVICE}---\n${SLICE}`
   for (let length = 0; length <= text.length; length++) await read(text.slice(0, length))
   await fc.assert(
@@ -158,7 +158,7 @@ test('parseManifestFile never throws on a file that is cut off or garbled', asyn
   )
 })
 
-test('parseManifestFile never rejects, whatever the fields of an object are', async () => {
+test('parseManifestFile never rejects, whatever types the fields of an object have', async () => {
   const odd = [
     '{toString: 1, valueOf: 1}',
     '{}',
@@ -183,7 +183,7 @@ test('parseManifestFile never rejects, whatever the fields of an object are', as
   ])
 })
 
-test('parseManifestFile gives the event loop a turn between documents that take their time', async () => {
+test('parseManifestFile yields to the event loop between documents', async () => {
   const text = Array.from({ length: 400 }, (_, index) => SERVICE.replace('name: web', `name: web-${index}`)).join(
     '---\n',
   )
@@ -200,7 +200,7 @@ test('parseManifestFile gives the event loop a turn between documents that take 
   assert.ok(turns > 1, String(turns))
 })
 
-test('parseManifestFile refuses endpoints that no workload can have', async () => {
+test('parseManifestFile refuses endpoint addresses that no workload can have', async () => {
   const refused = ['127.0.0.1', '169.254.169.254', '0.0.0.0', '255.255.255.255', '224.0.0.1', '239.1.1.1']
   const text = SLICE.replace('10.244.0.1', refused.join(']}, {addresses: [').concat(']}, {addresses: [10.244.0.1'))
   const { objects, problems } = await parseManifestFile('web.yaml', text, 'node0', createIntern())
@@ -219,7 +219,7 @@ test('parseManifestFile refuses endpoints that no workload can have', async () =
   assert.equal((await parseManifestFile('web.yaml', ipv6, 'node0', createIntern())).problems.length, 4)
 })
 
-test('parseManifestFile leaves out VIPs that wrong source ranges would open to everybody', async () => {
+test('parseManifestFile leaves out VIPs that invalid source ranges would open to everyone', async () => {
   const vips = ['203.0.113.7', 'fd00:7::7']
   const rows: readonly (readonly [ranges: string, vips: readonly string[], problems: readonly string[]])[] = [
     ['[]', vips, []],

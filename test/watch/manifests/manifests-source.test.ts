@@ -17,8 +17,8 @@ interface Folder {
   readonly sink: RecordingSink
   write(name: string, text: string): Promise<void>
   open(): Source
-  /** Waits until the folder has been read twice more: at least once from beginning to end. */
-  looked(): Promise<void>
+  /** Waits until the folder has been read twice more, so that one reading started after the call. */
+  read(): Promise<void>
   /** Waits until the sink has these Services, as `name:port`. */
   has(...services: readonly string[]): Promise<void>
   listed(): Promise<void>
@@ -32,13 +32,13 @@ spec: {clusterIP: 10.96.0.10, ports: [{port: ${port}}]}
 `
 }
 
-/** A folder of its own, or one that is there. */
-async function manifestsFolder(t: TestContext, there?: string): Promise<Folder> {
+/** A new folder, or an existing one. */
+async function manifestsFolder(t: TestContext, existing?: string): Promise<Folder> {
   const parent = await mkdtemp(join(tmpdir(), 'kube-ipvs-manifests-'))
-  const path = there ?? join(parent, 'manifests')
+  const path = existing ?? join(parent, 'manifests')
   await mkdir(path, { recursive: true })
   const sink = recordingSink()
-  let looks = 0
+  let readings = 0
   t.after(() => rm(parent, { recursive: true }))
   const services = (): string[] =>
     [...sink.state.values()].map((value) => {
@@ -57,7 +57,7 @@ async function manifestsFolder(t: TestContext, there?: string): Promise<Folder> 
         log: silentLog,
         pollMs: POLL_MS,
         settleMs: SETTLE_MS,
-        onLook: () => looks++,
+        onRead: () => readings++,
       })
       t.after(() => source.close())
       return source
@@ -65,15 +65,15 @@ async function manifestsFolder(t: TestContext, there?: string): Promise<Folder> 
     async has(...wanted) {
       await until(`services ${wanted.join()}`, () => services().toSorted().join() === wanted.toSorted().join())
     },
-    looked: () => {
-      const enough = looks + 2
-      return until('two looks', () => looks >= enough)
+    read: () => {
+      const enough = readings + 2
+      return until('two readings', () => readings >= enough)
     },
     listed: () => until('listed', () => sink.calls.includes('listed endpointslices')),
   }
 }
 
-test('openManifestsSource reads manifests and nothing else', async (t) => {
+test('openManifestsSource reads YAML and JSON files and no others', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', service('a'))
   await f.write('b.yml', service('b'))
@@ -103,7 +103,7 @@ test('openManifestsSource reads manifests and nothing else', async (t) => {
   ])
 })
 
-test('openManifestsSource follows files that change, come and go', async (t) => {
+test('openManifestsSource follows files that are added, changed and removed', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', service('a'))
   f.open()
@@ -119,7 +119,7 @@ test('openManifestsSource follows files that change, come and go', async (t) => 
   await f.has('b:82')
 })
 
-test('openManifestsSource delivers only objects that are another than before', async (t) => {
+test('openManifestsSource delivers only the objects of a changed file that differ', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', `${service('a')}---\n${service('b')}`)
   f.open()
@@ -151,7 +151,7 @@ test('openManifestsSource keeps the last good version of a broken file in force'
   )
 })
 
-test('openManifestsSource starts with what is usable of a broken file, and lists in spite of it', async (t) => {
+test('openManifestsSource starts with the usable objects of a broken file, and completes its lists', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', `${service('a')}---\n${service('b', 'http')}`)
   await f.write('c.yaml', '{')
@@ -161,7 +161,7 @@ test('openManifestsSource starts with what is usable of a broken file, and lists
   assert.deepEqual([...f.sink.troubles.keys()].toSorted(), ['a.yaml', 'c.yaml'])
 })
 
-test('openManifestsSource takes an object from the first file by name and reports the other', async (t) => {
+test('openManifestsSource uses an object of two files from the first by name, and reports the other', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('b.yaml', service('a', 81))
   await f.write('a.yaml', service('a', 80))
@@ -173,33 +173,32 @@ test('openManifestsSource takes an object from the first file by name and report
   assert.equal(f.sink.troubles.size, 0)
 })
 
-test('openManifestsSource does not take a file that is being written for an empty one', async (t) => {
+test('openManifestsSource does not treat a file that is being written as an empty one', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', service('a'))
   f.open()
   await f.has('a:80')
-  // A clock that stands still: what is seen has been so for less than it takes to count.
+  // The clock stands still, so no change lasts long enough to count.
   const stopped = t.mock.method(performance, 'now', () => 1_000_000)
   for (let round = 0; round < 3; round++) {
     await f.write('a.yaml', '')
-    await f.looked()
+    await f.read()
     await f.write('a.yaml', service('a'))
-    await f.looked()
+    await f.read()
     await rename(join(f.path, 'a.yaml'), join(f.path, 'a.bak'))
-    await f.looked()
+    await f.read()
     await f.write('a.yaml', service('a'))
-    await f.looked()
+    await f.read()
   }
   const calls = (): string[] => f.sink.calls.filter((call) => call.includes('default/a'))
   assert.deepEqual(calls(), ['+ default/a'])
   await f.write('a.yaml', '')
   stopped.mock.restore()
-  // What stays empty is empty.
   await until('an empty file', () => calls().length === 2)
   assert.deepEqual(calls(), ['+ default/a', '- default/a'])
 })
 
-test('openManifestsSource never takes a folder that is away for an empty one', async (t) => {
+test('openManifestsSource never treats a missing folder as an empty one', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', service('a'))
   await rename(f.path, `${f.path}.away`)
@@ -211,20 +210,20 @@ test('openManifestsSource never takes a folder that is away for an empty one', a
   assert.equal(f.sink.troubles.size, 0)
   await rename(f.path, `${f.path}.away`)
   await until('problem', () => f.sink.troubles.has(f.path))
-  await f.looked()
-  await f.looked()
+  await f.read()
+  await f.read()
   await f.has('a:80')
   await rename(`${f.path}.away`, f.path)
   await f.write('a.yaml', service('a', 81))
   await f.has('a:81')
 })
 
-test('openManifestsSource keeps what it read when another and empty folder takes the place of the first', async (t) => {
+test('openManifestsSource keeps its objects when an empty folder replaces the first', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', service('a'))
   f.open()
   await f.has('a:80')
-  // As an unmounted file system leaves it.
+  // The same happens when a file system is unmounted.
   await rename(f.path, `${f.path}.away`)
   await mkdir(f.path)
   await until('problem', () => f.sink.troubles.get(f.path)?.[0] === ': empty-folder')
@@ -234,7 +233,7 @@ test('openManifestsSource keeps what it read when another and empty folder takes
   assert.equal(f.sink.troubles.size, 0)
 })
 
-test('openManifestsSource takes everything away when the files of its folder are removed', async (t) => {
+test('openManifestsSource removes all objects when the files of its folder are removed', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', service('a'))
   await f.write('b.yaml', service('b'))
@@ -257,7 +256,7 @@ test('openManifestsSource refuses a file of more than 2 MiB and keeps its last g
   await f.has('a:81')
 })
 
-test('openManifestsSource goes on after a look that failed, and delivers what that one did not', async (t) => {
+test('openManifestsSource continues after a failed reading, and delivers its changes later', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', service('a'))
   let failures = 2
@@ -275,7 +274,7 @@ test('openManifestsSource goes on after a look that failed, and delivers what th
   assert.equal(f.sink.troubles.size, 0)
 })
 
-test('openManifestsSource survives a manifest that cannot be turned into text', async (t) => {
+test('openManifestsSource survives a YAML map that cannot be converted to text', async (t) => {
   const f = await manifestsFolder(t)
   await f.write('a.yaml', service('a'))
   await f.write('b.yaml', 'apiVersion: {toString: 1, valueOf: 1}\n')
@@ -293,7 +292,7 @@ test('openManifestsSource makes no call to its sink after close', async (t) => {
   await source.close()
   const calls = f.sink.calls.length
   await f.write('a.yaml', service('a', 81))
-  // Another source on the same folder has had the time to see it.
+  // A second source on the same folder shows that there was time to read the change.
   const other = await manifestsFolder(t, f.path)
   other.open()
   await other.has('a:81')
