@@ -164,7 +164,7 @@ describe('EventRecorder', () => {
     const { server, events, writes } = await open(t)
     server.inject({ verb: 'create', action: { kind: 'hang' } })
     events.record(STARTING)
-    await until('asked', () => server.requests.length === 1)
+    await until('a request', () => server.requests.length === 1)
     await events.close()
     t.mock.timers.enable({ apis: ['setTimeout'] })
     events.record(FAILED)

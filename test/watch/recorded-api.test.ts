@@ -1,4 +1,4 @@
-/** What a real kube-apiserver 1.36.3 answered, byte for byte, through our client, reflector and parsers. */
+/** Answers of a real kube-apiserver 1.36.3, byte for byte, through object store and parsers. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -23,7 +23,7 @@ function events(name: string): Event[] {
   return new LineSplitter(1 << 20).push(Buffer.from(body(name))).map((line) => JSON.parse(String(line)))
 }
 
-/** What these events come to. */
+/** Gives the events of these recordings to an object store. */
 function replay(kind: ObjectKind, names: readonly string[]): ReturnType<typeof recordingSink> {
   const sink = recordingSink()
   const store = new ObjectStore(kind, sink)
@@ -34,7 +34,7 @@ function replay(kind: ObjectKind, names: readonly string[]): ReturnType<typeof r
   return sink
 }
 
-test('ObjectStore takes a recorded streaming list of Services', () => {
+test('ObjectStore delivers a recorded streaming list of Services', () => {
   const sink = replay('services', ['services-watchlist'])
   assert.deepEqual([...sink.troubles], [])
   assert.deepEqual(sink.calls, ['+ default/kubernetes', '+ default/web-1', '+ default/web-2', '+ default/web-3'])
@@ -57,12 +57,12 @@ test('ObjectStore takes a recorded streaming list of Services', () => {
   })
 })
 
-test('ObjectStore takes recorded changes, and a Service that leaves the selection as gone', () => {
+test('ObjectStore delivers recorded changes, and removes a Service that leaves the selection', () => {
   const sink = replay('services', ['services-watchlist', 'services-watch-changes'])
   assert.deepEqual(sink.calls.slice(4), ['+ default/web-1', '- default/web-2', '- default/web-3'])
 })
 
-test('ObjectStore takes a recorded streaming list of slices', () => {
+test('ObjectStore delivers a recorded streaming list of slices', () => {
   const sink = replay('endpointslices', ['slices-watchlist'])
   assert.deepEqual([...sink.troubles], [])
   assert.deepEqual(sink.state.get('endpointslices default/web-1-abc'), {

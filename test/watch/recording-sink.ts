@@ -1,4 +1,4 @@
-/** A sink for tests: the state its changes amount to, and every call in order. */
+/** A sink for tests: records the state after all changes, and every call in order. */
 import type { ObjectChange, ObjectKind } from '../../src/service/objects.ts'
 import type { Problem } from '../../src/values/errors.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'

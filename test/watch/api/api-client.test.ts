@@ -1,4 +1,4 @@
-/** Which encoding is asked for and which one comes, over real HTTP. */
+/** The requested encoding and the one of the answer, over real HTTP. */
 import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
 import { makeService } from '../../../dev/api-server/generate.ts'
@@ -42,10 +42,10 @@ const expected = parse('services', makeService(7)).value
 
 describe('ApiClient', () => {
   for (const [what, options, accept, wire] of [
-    ['asks for protobuf when nothing is configured', {}, BOTH, PROTOBUF_WIRE],
-    ['asks for protobuf when that is configured', { contentType: PROTOBUF_WIRE.contentType }, BOTH, PROTOBUF_WIRE],
-    ['asks for JSON only when that is configured', { contentType: JSON_ONLY }, JSON_ONLY, JSON_WIRE],
-    ['asks for what is to be accepted', { acceptContentTypes: JSON_ONLY }, JSON_ONLY, JSON_WIRE],
+    ['requests protobuf by default', {}, BOTH, PROTOBUF_WIRE],
+    ['requests protobuf when that is configured', { contentType: PROTOBUF_WIRE.contentType }, BOTH, PROTOBUF_WIRE],
+    ['requests only JSON when that is configured', { contentType: JSON_ONLY }, JSON_ONLY, JSON_WIRE],
+    ['requests the configured acceptContentTypes', { acceptContentTypes: JSON_ONLY }, JSON_ONLY, JSON_WIRE],
   ] as const)
     it(what, async (t) => {
       const { server, list, accepted } = await open(t, options)
@@ -59,7 +59,7 @@ describe('ApiClient', () => {
       assert.equal(server.requests[0]?.wire, wire)
     })
 
-  it('reads JSON when the server knows nothing else', async (t) => {
+  it('reads JSON when the server has no other encoding', async (t) => {
     const { server, list, client } = await open(t)
     server.speaksProtobuf = false
     const { items } = await list()
@@ -84,7 +84,7 @@ describe('ApiClient', () => {
     )
   })
 
-  it('asks for JSON only from the first 406 on', async (t) => {
+  it('requests only JSON after the first 406', async (t) => {
     const { server, list, accepted } = await open(t)
     server.inject({ action: { kind: 'status', status: 406 } })
     assert.equal((await list()).items.length, 1)
@@ -92,7 +92,7 @@ describe('ApiClient', () => {
     assert.deepEqual(accepted(), [BOTH, JSON_ONLY, JSON_ONLY])
   })
 
-  it('takes a 406 to JSON for what it is', async (t) => {
+  it('reports a 406 to a request for JSON', async (t) => {
     const { server, list, accepted } = await open(t)
     server.inject({ action: { kind: 'status', status: 406 }, times: 5 })
     await assert.rejects(list(), { code: 'api-status', status: 406 })
@@ -100,7 +100,7 @@ describe('ApiClient', () => {
     assert.deepEqual(accepted(), [BOTH, JSON_ONLY, JSON_ONLY])
   })
 
-  it('reads a Status in protobuf, in JSON, and what is neither', async (t) => {
+  it('reads a Status in protobuf and in JSON, and the HTTP status of any other body', async (t) => {
     const { server, list } = await open(t)
     const protobuf = { 'content-type': PROTOBUF_WIRE.contentType }
     for (const [action, message] of [
@@ -115,7 +115,7 @@ describe('ApiClient', () => {
     }
   })
 
-  it('refuses a list that is not what its content type says', async (t) => {
+  it('refuses a list that does not match its content type', async (t) => {
     const { server, list } = await open(t)
     for (const [type, body] of [
       [PROTOBUF_WIRE.contentType, '{"kind":"ServiceList","items":[]}'],

@@ -19,7 +19,7 @@ test('parseRetryAfter reads seconds and dates', () => {
   for (const [header, expected] of rows) assert.equal(parseRetryAfter(header, nowMs), expected, header)
 })
 
-test('statusError takes code, reason and message of a Status', () => {
+test('statusError reads code, reason and message of a Status', () => {
   const status = { kind: 'Status', message: 'too old resource version: 1 (239)', reason: 'Expired', code: 410 }
   const error = statusError(status, { inStream: true })
   assert.equal(error.code, 'api-status')
@@ -30,13 +30,13 @@ test('statusError takes code, reason and message of a Status', () => {
   assert.equal(error.message, '410 Expired: too old resource version: 1 (239)')
 })
 
-test('statusError takes the longer of two pauses', () => {
+test('statusError uses the longer of two waits', () => {
   const details = { retryAfterSeconds: 5 }
   assert.equal(statusError({ code: 429, details }, { retryAfterMs: 1000 }).retryAfterMs, 5000)
   assert.equal(statusError({ code: 429, details }, { retryAfterMs: 9000 }).retryAfterMs, 9000)
 })
 
-test('statusError makes something of nonsense', () => {
+test('statusError uses the HTTP status for any other JSON', () => {
   for (const json of [undefined, null, 7, 'x', [], { code: 'x', reason: 7, message: {}, details: 'x' }]) {
     const error = statusError(json, { status: 502 })
     assert.equal(error.status, 502)

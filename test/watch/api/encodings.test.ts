@@ -26,7 +26,7 @@ describe('acceptHeader', () => {
     [PROTOBUF, `application/yaml,*/*,${PROTOBUF}`, BOTH],
     [PROTOBUF, ',', 'application/json'],
   ] as const)
-    it(`is ${expected} for ${contentType} and ${acceptContentTypes || 'nothing'}`, () =>
+    it(`is ${expected} for ${contentType} and ${acceptContentTypes || 'no other'}`, () =>
       assert.equal(acceptHeader(contentType, acceptContentTypes), expected))
 })
 
@@ -44,7 +44,7 @@ describe('encodingOf', () => {
     ['text/plain', 'JSON'],
     ['', 'JSON'],
   ] as const)
-    it(`reads ${contentType || 'what says nothing'} as ${body}`, () => {
+    it(`reads ${contentType || 'a body without a type'} as ${body}`, () => {
       const other = body === 'JSON' ? bodies.protobuf : bodies.JSON
       const encoding = encodingOf(contentType)
       assert.ok(encoding.parse(Buffer.from(bodies[body]), 'list'))
@@ -80,7 +80,7 @@ describe('LineSplitter', () => {
     )
   })
 
-  it('knows what is left of a line without an end', () => {
+  it('counts the bytes of a line without an end', () => {
     const splitter = new LineSplitter(1000)
     assert.deepEqual(splitter.push(Buffer.from('abc\nde')).map(String), ['abc'])
     assert.equal(splitter.pendingBytes, 2)
@@ -88,7 +88,7 @@ describe('LineSplitter', () => {
     assert.equal(splitter.pendingBytes, 0)
   })
 
-  it('refuses a line that is too long, whole or in pieces', () => {
+  it('refuses a line that is too long, whole or in several chunks', () => {
     const rows = [['12345\n'], ['12', '345\n'], ['123456'], ['123', '456']]
     for (const chunks of rows)
       assert.throws(
@@ -141,7 +141,7 @@ describe('FrameSplitter', () => {
     )
   })
 
-  it('hands out a frame where it lies', () => {
+  it('hands out a frame of one chunk without a copy', () => {
     const splitter = new FrameSplitter(1000)
     const chunk = Buffer.concat([frame('a'), frame('bc')])
     const taken: unknown[] = []
@@ -152,7 +152,7 @@ describe('FrameSplitter', () => {
     ])
   })
 
-  it('knows what is left of a frame without an end', () => {
+  it('counts the bytes of a frame without an end', () => {
     const splitter = new FrameSplitter(1000)
     const take = (): void => {}
     splitter.push(Buffer.concat([frame('abc'), Buffer.from([0, 0])]), take)
@@ -163,7 +163,7 @@ describe('FrameSplitter', () => {
     assert.equal(splitter.pendingBytes, 0)
   })
 
-  it('refuses a frame that is too long as soon as its length is there', () => {
+  it('refuses a frame that is too long as soon as its length has arrived', () => {
     const rows = [[frame('12345')], [Buffer.from([0, 0, 0, 5])], [Buffer.from([0xff]), Buffer.from([0xff, 0xff, 0xff])]]
     for (const chunks of rows) assert.throws(() => split(chunks, 4), { code: 'api-line-too-long' })
     assert.deepEqual(split([frame('1234'), frame('1234')], 4), ['1234', '1234'])
@@ -172,22 +172,22 @@ describe('FrameSplitter', () => {
 
 const parsed = (object: unknown): unknown => JSON.parse(textWithoutManagedFields(Buffer.from(JSON.stringify(object))))
 
-/** Texts with what could be taken for the end of managedFields. */
-const nasty = fc.oneof(
+/** Texts that resemble the end of managedFields. */
+const confusing = fc.oneof(
   fc.constantFrom(']},"spec":', ']},\\"spec\\":', '"]},', ',"managedFields":[', ']},"addressType":"IPv4"', '\\', '"'),
   fc.string(),
 )
 const managedFields = fc.array(
   fc.record(
-    { manager: nasty, fieldsV1: fc.dictionary(nasty, fc.dictionary(nasty, fc.constant({}))) },
+    { manager: confusing, fieldsV1: fc.dictionary(confusing, fc.dictionary(confusing, fc.constant({}))) },
     { noNullPrototype: true },
   ),
 )
 
 describe('textWithoutManagedFields', () => {
-  it('leaves every other field of a Service and of a slice as it was', () => {
+  it('keeps every other field of a Service and of a slice', () => {
     fc.assert(
-      fc.property(managedFields, nasty, nasty, fc.boolean(), (fields, name, value, isSlice) => {
+      fc.property(managedFields, confusing, confusing, fc.boolean(), (fields, name, value, isSlice) => {
         const rest = isSlice
           ? { addressType: 'IPv4', endpoints: [{ note: value }] }
           : { spec: { note: value, deep: [{ x: 1 }] } }
@@ -202,7 +202,7 @@ describe('textWithoutManagedFields', () => {
     )
   })
 
-  it('leaves an object whole that has no managedFields, or another order', () => {
+  it('keeps an object whole that has no managedFields, or another order of fields', () => {
     const objects = [
       { metadata: { name: 'a' }, spec: {} },
       { spec: {}, metadata: { name: 'a', managedFields: [{ fieldsV1: { 'f:spec': {} } }] } },

@@ -24,38 +24,38 @@ function answer(status: object, change: object = {}): PluginResult {
   return { exitCode: 0, output, errorText: '' }
 }
 
-/** Runs of plugins that end when the test says so. */
+/** Runs of plugins that the test ends. */
 class Runs {
   readonly calls: PluginCall[] = []
   readonly #ends: ((result: PluginResult | undefined | Error) => void)[] = []
-  underWay = 0
-  most = 0
+  running = 0
+  mostRunning = 0
 
   readonly run = (call: PluginCall): Promise<PluginResult | undefined> => {
     this.calls.push(call)
-    this.underWay++
-    this.most = Math.max(this.most, this.underWay)
+    this.running++
+    this.mostRunning = Math.max(this.mostRunning, this.running)
     return new Promise((resolve, reject) => {
       this.#ends.push((result) => {
-        this.underWay--
+        this.running--
         if (result instanceof Error) reject(result)
         else resolve(result)
       })
     })
   }
 
-  /** Ends the run that was begun first of those that are under way. */
+  /** Ends the oldest run in progress. */
   async end(result: PluginResult | undefined | Error): Promise<void> {
-    // Whoever waits for another run begins one in a turn of the event loop.
+    // A caller that waited for another run starts its own in the next turn of the event loop.
     await new Promise(setImmediate)
     const end = this.#ends.shift()
-    assert.ok(end !== undefined, 'nothing is under way')
+    assert.ok(end !== undefined, 'no run is in progress')
     end(result)
     await new Promise(setImmediate)
   }
 }
 
-test('ExecLogin runs one plugin for all who wait, and keeps what it gave until it expires', async () => {
+test('ExecLogin runs one plugin for all callers, and keeps its credentials until they expire', async () => {
   const runs = new Runs()
   let nowMs = Date.parse('2026-01-01T00:00:00Z')
   const login = new ExecLogin(runs.run, () => nowMs)
@@ -72,11 +72,11 @@ test('ExecLogin runs one plugin for all who wait, and keeps what it gave until i
   await runs.end(answer({ token: 'second' }))
   assert.equal((await renewed).token, 'second')
   nowMs += 1e12
-  assert.equal((await login.credentials(plugin())).token, 'second', 'without a time it does not expire')
+  assert.equal((await login.credentials(plugin())).token, 'second', 'credentials without a time do not expire')
   assert.equal(runs.calls.length, 2)
 })
 
-test('ExecLogin asks again after a refusal, once for all callers that were refused', async () => {
+test('ExecLogin runs the plugin again after a refusal, once for all callers that were refused', async () => {
   const runs = new Runs()
   const login = new ExecLogin(runs.run)
   const first = login.credentials(plugin())
@@ -84,14 +84,14 @@ test('ExecLogin asks again after a refusal, once for all callers that were refus
   await first
   login.invalidate()
   const second = login.credentials(plugin())
-  // Another watch hears of the refusal of the first token only now.
+  // Another watch learns only now that the first token was refused.
   login.invalidate()
   const third = login.credentials(plugin())
   await runs.end(answer({ token: 'second' }))
   assert.deepEqual([(await second).token, (await third).token, runs.calls.length], ['second', 'second', 2])
 })
 
-test('ExecLogin tells all who wait of a failure, and tries again at the next call', async () => {
+test('ExecLogin rejects for all callers after a failure, and retries at the next call', async () => {
   const runs = new Runs()
   const login = new ExecLogin(runs.run)
   const failed = [login.credentials(plugin()), login.credentials(plugin())].map((each) => assert.rejects(each, /hangs/))
@@ -102,7 +102,7 @@ test('ExecLogin tells all who wait of a failure, and tries again at the next cal
   assert.equal((await next).token, 'good')
 })
 
-test('ExecLogin never runs two plugins at a time, also when the kubeconfig changes', async () => {
+test('ExecLogin never runs two plugins at a time, even when the kubeconfig changes', async () => {
   const runs = new Runs()
   const login = new ExecLogin(runs.run)
   const old = login.credentials(plugin())
@@ -113,10 +113,10 @@ test('ExecLogin never runs two plugins at a time, also when the kubeconfig chang
     (await Promise.all([old, ...changed])).map(({ token }) => token),
     ['old', 'new', 'new'],
   )
-  assert.deepEqual([runs.calls.map(({ command }) => command), runs.most], [['login', 'other'], 1])
+  assert.deepEqual([runs.calls.map(({ command }) => command), runs.mostRunning], [['login', 'other'], 1])
 })
 
-test('ExecLogin says what is wrong with what a plugin gave, and repeats nothing of it', async () => {
+test('ExecLogin names the error in the output of a plugin, and never quotes that output', async () => {
   const rows: readonly (readonly [result: PluginResult | undefined, message: RegExp])[] = [
     [undefined, /^exec: executable login not found: See the manual\.$/],
     [
@@ -160,7 +160,7 @@ async function kubeconfig(t: TestContext, cluster: object, exec: object): Promis
   return path
 }
 
-test('KubeAccess tells a plugin what it asks for: its environment, and the cluster where it wants to know', async (t) => {
+test('KubeAccess gives a plugin its environment, and the cluster if it asks for it', async (t) => {
   const { cert } = makeAuthority('ca')
   const caData = Buffer.from(cert).toString('base64')
   const cluster = {
@@ -212,11 +212,11 @@ test('KubeAccess tells a plugin what it asks for: its environment, and the clust
     })
     access.invalidate()
     await access.access()
-    assert.equal(calls.length, 2, 'a refusal drops what is kept')
+    assert.equal(calls.length, 2, 'a refusal drops the cached credentials')
   }
 })
 
-test('KubeAccess uses certificates that a plugin gives, and finds a plugin beside the kubeconfig', async (t) => {
+test('KubeAccess uses the certificate of a plugin, and finds a plugin relative to the kubeconfig', async (t) => {
   const { cert, key } = issueCertificate(makeAuthority('ca'), 'node0')
   const path = await kubeconfig(t, {}, { command: 'bin/login' })
   const calls: string[] = []

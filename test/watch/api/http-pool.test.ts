@@ -25,7 +25,7 @@ async function listen(t: TestContext, server: Server | TcpServer): Promise<numbe
     if ('closeAllConnections' in server) server.closeAllConnections()
     server.close()
   })
-  return (server.address() as AddressInfo).port // it listens on TCP
+  return (server.address() as AddressInfo).port // an object, because it listens on TCP
 }
 
 function poolFor(t: TestContext, server: string, options: Partial<HttpPoolOptions> = {}): HttpPool {
@@ -45,7 +45,7 @@ async function textOf(response: IncomingMessage): Promise<string> {
 
 const answer: RequestListener = (request, response) => response.end(`${request.method} ${request.url}`)
 
-/** An HTTP proxy: it answers plain requests itself and tunnels the others. @param onRequest hears of both */
+/** An HTTP proxy: it answers plain requests itself and tunnels the others. @param onRequest is called for both */
 function connectProxy(onRequest: (line: string) => void = () => undefined): Server {
   const proxy = createServer((request, response) => {
     onRequest(`${request.method} ${request.url}`)
@@ -65,7 +65,7 @@ function connectProxy(onRequest: (line: string) => void = () => undefined): Serv
   return proxy
 }
 
-test('HttpPool asks again on the same connection, and any status is an answer', async (t) => {
+test('HttpPool reuses its connection, and resolves with any status', async (t) => {
   const server = createServer((request, response) => {
     response.statusCode = 404
     answer(request, response)
@@ -81,7 +81,7 @@ test('HttpPool asks again on the same connection, and any status is an answer', 
   assert.equal(connections, 1)
 })
 
-test('HttpPool gives up on a server that says nothing, and on one that does not finish its handshake', async (t) => {
+test('HttpPool gives up on a server that does not answer, and on one that does not finish its handshake', async (t) => {
   const port = await listen(
     t,
     createTcpServer(() => undefined),
@@ -94,45 +94,45 @@ test('HttpPool gives up on a server that says nothing, and on one that does not 
   const handshake = poolFor(t, `https://127.0.0.1:${port}`, { connectTimeoutMs: 30 })
   await assert.rejects(get(handshake), { code: 'api-unreachable', message: 'no connection within 30 ms' })
   const abort = new AbortController()
-  const asked = get(silent, '/', abort.signal)
+  const aborted = get(silent, '/', abort.signal)
   abort.abort()
-  await assert.rejects(asked, { name: 'AbortError' })
-  assert.ok(silent.isIdle, 'what was given up keeps no connection')
+  await assert.rejects(aborted, { name: 'AbortError' })
+  assert.ok(silent.isIdle, 'a request that was given up keeps no connection')
 })
 
-test('HttpPool lets an answer go on after it was retired, and breaks it when closed', async (t) => {
-  let goOn: () => void = () => undefined
+test('HttpPool continues an answer after it was retired, and breaks it when closed', async (t) => {
+  let writeSecond: () => void = () => undefined
   const server = createServer((_request, response) => {
     response.write('first')
-    goOn = () => response.write('second')
+    writeSecond = () => response.write('second')
   })
   const pool = poolFor(t, `http://127.0.0.1:${await listen(t, server)}`)
   const response = await get(pool)
   const chunks = response[Symbol.asyncIterator]()
   assert.equal(String((await chunks.next()).value), 'first')
   pool.retire()
-  goOn()
+  writeSecond()
   assert.equal(String((await chunks.next()).value), 'second')
   assert.equal(pool.isIdle, false)
   pool.close()
   await assert.rejects(chunks.next(), { code: 'ECONNRESET' })
 })
 
-test('HttpPool goes through a proxy for http and for https servers', async (t) => {
+test('HttpPool uses a proxy for http and for https servers', async (t) => {
   const authority = makeAuthority('ca')
   const plain = await listen(t, createServer(answer))
   const secure = await listen(t, createTlsServer(issueCertificate(authority, 'server'), answer))
-  const asked: string[] = []
-  const proxy = connectProxy((line) => asked.push(line))
+  const requests: string[] = []
+  const proxy = connectProxy((line) => requests.push(line))
   const proxyUrl = `http://127.0.0.1:${await listen(t, proxy)}`
   const viaHttp = await get(poolFor(t, `http://127.0.0.1:${plain}`, { proxyUrl }))
   assert.equal(await textOf(viaHttp), 'through the proxy')
   const viaTunnel = await get(poolFor(t, `https://127.0.0.1:${secure}`, { proxyUrl, tls: { ca: authority.cert } }))
   assert.equal(await textOf(viaTunnel), 'GET /x')
-  assert.deepEqual(asked, [`GET http://127.0.0.1:${plain}/x`, `CONNECT 127.0.0.1:${secure}`])
+  assert.deepEqual(requests, [`GET http://127.0.0.1:${plain}/x`, `CONNECT 127.0.0.1:${secure}`])
 })
 
-test('HttpPool has no limit for an answer that is being read, with and without a proxy', async (t) => {
+test('HttpPool has no time limit for the body of an answer, with and without a proxy', async (t) => {
   const authority = makeAuthority('ca')
   const streams: ServerResponse[] = []
   const stream: RequestListener = (_request, response) => {
@@ -158,7 +158,7 @@ test('HttpPool has no limit for an answer that is being read, with and without a
   }
 })
 
-test('HttpPool gives up on a proxy that never answers CONNECT, and on a tunnel that nobody answers', async (t) => {
+test('HttpPool gives up on a proxy that never answers CONNECT, and on a tunnel to a silent server', async (t) => {
   const sockets = new Set<Socket>()
   const mute = createTcpServer((socket) => {
     sockets.add(socket)
@@ -190,7 +190,7 @@ test('HttpPool gives up on a proxy that never answers CONNECT, and on a tunnel t
   }
 })
 
-test('HttpPool sends credentials to the proxy alone, and says what a proxy answered that refuses', async (t) => {
+test('HttpPool sends credentials only to the proxy, and reports the answer of a proxy that refuses', async (t) => {
   const seen: (string | undefined)[] = []
   const proxy = createServer((request, response) => {
     seen.push(request.headers['proxy-authorization'], request.headers.authorization)
@@ -201,7 +201,7 @@ test('HttpPool sends credentials to the proxy alone, and says what a proxy answe
     client.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n')
   })
   const proxyUrl = `http://me:p%40ss@127.0.0.1:${await listen(t, proxy)}`
-  const ask = (server: string): Promise<IncomingMessage> =>
+  const request = (server: string): Promise<IncomingMessage> =>
     poolFor(t, server, { proxyUrl }).request({
       method: 'GET',
       path: '/',
@@ -209,29 +209,29 @@ test('HttpPool sends credentials to the proxy alone, and says what a proxy answe
       signal: NEVER,
       headersTimeoutMs: 1000,
     })
-  await assert.rejects(ask('https://server.invalid:6443'), {
+  await assert.rejects(request('https://server.invalid:6443'), {
     code: 'api-unreachable',
     message: 'the proxy answered CONNECT server.invalid:6443 with 407 Proxy Authentication Required',
   })
-  assert.equal((await ask('http://server.invalid')).statusCode, 200)
+  assert.equal((await request('http://server.invalid')).statusCode, 200)
   const basic = `Basic ${Buffer.from('me:p@ss').toString('base64')}`
-  // A plain request is the proxy's to forward, with all that is in it.
+  // The proxy forwards a plain http request with all its headers, so it also sees the token.
   assert.deepEqual(seen, [basic, undefined, basic, 'Bearer token'])
 })
 
-test('HttpPool looks a name up once for all requests that wait for it', async (t) => {
+test('HttpPool resolves a name once for all requests that wait for it', async (t) => {
   const port = await listen(t, createServer(answer))
   const waiting: ((error: null, addresses: LookupAddress[]) => void)[] = []
   const lookup = sharedLookup((_name, _options, callback) => waiting.push(callback))
   const pools = [1, 2].map(() => poolFor(t, `http://api.example:${port}`, { lookup }))
-  const asked = pools.flatMap((pool) => [get(pool), get(pool)])
-  await until('looked up', () => waiting.length > 0)
+  const requests = pools.flatMap((pool) => [get(pool), get(pool)])
+  await until('a look-up', () => waiting.length > 0)
   waiting[0]?.(null, [{ address: '127.0.0.1', family: 4 }])
-  for (const response of await Promise.all(asked)) assert.equal(await textOf(response), 'GET /x')
+  for (const response of await Promise.all(requests)) assert.equal(await textOf(response), 'GET /x')
   assert.equal(waiting.length, 1)
 })
 
-test('HttpPool asks for a name again after a look-up failed', async (t) => {
+test('HttpPool resolves a name again after a failed look-up', async (t) => {
   let lookups = 0
   const lookup = sharedLookup((_name, _options, callback) => {
     lookups++
@@ -243,7 +243,7 @@ test('HttpPool asks for a name again after a look-up failed', async (t) => {
   assert.equal(lookups, 3)
 })
 
-test('HttpPool verifies the server whatever the environment says', async (t) => {
+test('HttpPool verifies the server even with NODE_TLS_REJECT_UNAUTHORIZED=0', async (t) => {
   const server = createTlsServer(issueCertificate(makeAuthority('ca'), 'server'), answer)
   const port = await listen(t, server)
   const proxyUrl = `http://127.0.0.1:${await listen(t, connectProxy())}`

@@ -35,7 +35,7 @@ test('KubeAccess reads tokenFile, which kubeadm writes, relative to the kubeconf
   assert.deepEqual(access.headers, { authorization: 'Bearer abc' })
 })
 
-test('KubeAccess gives each way to log in its header', async (t) => {
+test('KubeAccess sets the header of each kind of credentials', async (t) => {
   const path = join(await folder(t), 'kubeconfig.conf')
   const exec = {
     apiVersion: 'client.authentication.k8s.io/v1',
@@ -63,7 +63,7 @@ test('KubeAccess gives each way to log in its header', async (t) => {
   }
 })
 
-test('KubeAccess follows a token that rotates once the old one was refused', async (t) => {
+test('KubeAccess reads a rotated token after the old one was refused', async (t) => {
   const dir = await folder(t)
   const path = join(dir, 'kubeconfig.conf')
   await writeFile(join(dir, 'token'), 'old')
@@ -75,7 +75,7 @@ test('KubeAccess follows a token that rotates once the old one was refused', asy
   assert.equal((await access.access()).headers['authorization'], 'Bearer new')
 })
 
-test('KubeAccess follows a kubeconfig that changes, and survives its being away', async (t) => {
+test('KubeAccess reads a changed kubeconfig, and keeps the last one while the file is missing', async (t) => {
   const path = join(await folder(t), 'kubeconfig.conf')
   await writeFile(path, kubeconfig({}, { token: 'one' }))
   const access = new KubeAccess({ kubeconfig: path })
@@ -86,7 +86,7 @@ test('KubeAccess follows a kubeconfig that changes, and survives its being away'
   assert.equal((await access.access()).headers['authorization'], 'Bearer two')
 })
 
-test('KubeAccess reads certificates anew for each request', async (t) => {
+test('KubeAccess reads certificates again for each request', async (t) => {
   const dir = await folder(t)
   const path = join(dir, 'kubeconfig.conf')
   const authority = makeAuthority('ca')
@@ -110,7 +110,7 @@ test('KubeAccess reads certificates anew for each request', async (t) => {
   }
 })
 
-test('KubeAccess takes --master instead of the server, and plain http', async (t) => {
+test('KubeAccess uses --master instead of the server, and accepts plain http', async (t) => {
   const path = join(await folder(t), 'kubeconfig.conf')
   await writeFile(path, kubeconfig({}, { token: 'abc' }))
   const rows: [object, string][] = [
@@ -122,7 +122,7 @@ test('KubeAccess takes --master instead of the server, and plain http', async (t
   for (const [options, server] of rows) assert.equal((await new KubeAccess(options).access()).server, server)
 })
 
-test('KubeAccess applies the certificate authority without a user too', async (t) => {
+test('KubeAccess applies the certificate authority even without a user', async (t) => {
   const path = join(await folder(t), 'kubeconfig.conf')
   const { cert } = makeAuthority('ca')
   const data = Buffer.from(cert).toString('base64')
@@ -131,7 +131,7 @@ test('KubeAccess applies the certificate authority without a user too', async (t
   assert.equal(String((await new KubeAccess({ kubeconfig: path }).access()).tls.ca), cert)
 })
 
-test('KubeAccess names file and field, and no secret', async (t) => {
+test('KubeAccess names file and field in errors, and no secret', async (t) => {
   const path = join(await folder(t), 'kubeconfig.conf')
   const secret = 'c2VjcmV0LXRva2Vu'
   const { cert } = makeAuthority('ca')
@@ -201,7 +201,7 @@ test('KubeAccess names file and field, and no secret', async (t) => {
   }
 })
 
-test('KubeAccess checks at the start what it has, in the words of client-go', async (t) => {
+test('KubeAccess checks its configuration at the start, with the messages of client-go', async (t) => {
   const dir = await folder(t)
   const path = join(dir, 'kubeconfig.conf')
   const secret = 'c2VjcmV0LXRva2Vu'
@@ -222,7 +222,7 @@ test('KubeAccess checks at the start what it has, in the words of client-go', as
   await assert.rejects(new KubeAccess({ kubeconfig: join(dir, 'none') }).check(), {
     message: `stat ${dir}/none: no such file or directory`,
   })
-  // A user's token may come later.
+  // The token of a user may be written later.
   await writeFile(path, kubeconfig({}, { tokenFile: 'no-such-token' }))
   await new KubeAccess({ kubeconfig: path }).check()
   const before = { ...process.env }
@@ -236,7 +236,7 @@ test('KubeAccess checks at the start what it has, in the words of client-go', as
   })
 })
 
-test('KubeAccess without anything says what to set', async (t) => {
+test('KubeAccess without any configuration names the variables to set', async (t) => {
   const { KUBERNETES_SERVICE_HOST: host } = process.env
   delete process.env['KUBERNETES_SERVICE_HOST']
   t.after(() => {

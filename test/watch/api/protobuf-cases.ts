@@ -1,7 +1,7 @@
 /**
- * Both ways from an object to what the rest of the program gets of it, and objects that Kubernetes itself encoded.
- * What could break: protobuf-golden.jsonl was written with Kubernetes' own encoders (k8s.io/api and apimachinery 0.36.0,
- * serializer/protobuf): a line is `json`, `event` if it is a frame of a watch, and `base64` of the bytes.
+ * Objects through both encodings, and objects that Kubernetes itself encoded. protobuf-golden.jsonl was written with Kubernetes'
+ * own encoders (k8s.io/api and apimachinery 0.36.0, serializer/protobuf): each line has `json`, `event` for a frame of a watch, and
+ * the bytes as `base64`.
  */
 import { readFileSync } from 'node:fs'
 import { encodeEnvelope, encodeEventFrame, encodeMessage } from '../../../dev/api-server/protobuf.ts'
@@ -28,7 +28,7 @@ export function readGolden(): readonly Golden[] {
     })
 }
 
-/** What these bytes are: an object, or a watch event with its frame's length in front. */
+/** Decodes an object, or a watch event behind the length of its frame. */
 export function decode(bytes: Buffer, isFrame = false): unknown {
   const reader = new ProtobufReader()
   return isFrame ? decodeWatchEvent(reader, bytes, 4, bytes.length) : decodeObject(reader, bytes, 0, bytes.length)
@@ -39,7 +39,7 @@ export function encode({ json, event }: Omit<Golden, 'bytes'>): Buffer {
   return event === undefined ? envelope : encodeEventFrame(event, envelope)
 }
 
-/** An object of a kind through protobuf and its parser. */
+/** Encodes an object in protobuf, decodes it and parses the result. */
 export function parseAsProtobuf(kind: ObjectKind, json: Json): ReturnType<typeof parse> {
   return parse(kind, decode(encode({ json: { ...json, kind: KIND_NAME[kind], apiVersion: API_VERSION[kind] } })))
 }

@@ -1,4 +1,4 @@
-/** The API's objects in protobuf against the same objects in JSON. */
+/** Objects of the API in protobuf compared with the same objects in JSON. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
@@ -19,12 +19,12 @@ const KINDS: Readonly<Record<string, ObjectKind>> = {
 }
 const golden = readGolden()
 
-/** Parses both, and they are the same. */
+/** Asserts that both encodings give the same value and problems. */
 function assertSame(kind: ObjectKind, json: Json, note?: string): void {
   assert.deepEqual(parseAsProtobuf(kind, json), parse(kind, json), note)
 }
 
-/** A golden object by its kind and event. */
+/** The golden object with this kind and event. */
 function goldenOf(kind: string, event?: string): (typeof golden)[number] {
   const found = golden.find((one) => one.json.kind === kind && one.event === event)
   assert.ok(found)
@@ -36,8 +36,9 @@ describe('decodeObject', () => {
     const name = `${event ?? ''} ${json.kind} ${String(asObject(json['metadata'])['name'] ?? '')}`.trim()
     const kind = KINDS[json.kind]
     if (kind !== undefined && event === undefined)
-      it(`reads what Kubernetes wrote: ${name}`, () => assert.deepEqual(parse(kind, decode(bytes)), parse(kind, json)))
-    it(`is tested with what Kubernetes would write: ${name}`, () =>
+      it(`reads the bytes of Kubernetes: ${name}`, () =>
+        assert.deepEqual(parse(kind, decode(bytes)), parse(kind, json)))
+    it(`is tested with an encoder that writes the bytes of Kubernetes: ${name}`, () =>
       assert.deepEqual(encode({ json, ...(event && { event }) }), bytes))
   }
 
@@ -69,7 +70,7 @@ describe('decodeObject', () => {
     assert.deepEqual([error.status, error.reason, error.retryAfterMs], [410, 'Expired', 5000])
   })
 
-  it('refuses another kind, another version, another encoding and no object at all', () => {
+  it('refuses other kinds, versions and encodings, and bytes that are not an object', () => {
     const { json } = goldenOf('Service')
     const rows: readonly Buffer[] = [
       encode({ json: { ...json, apiVersion: 'v2' } }),
@@ -84,13 +85,13 @@ describe('decodeObject', () => {
     for (const bytes of rows) assert.throws(() => decode(bytes), { code: 'api-bad-response' }, bytes.toString('latin1'))
   })
 
-  it('skips annotations and labels that nobody reads', () => {
+  it('skips annotations and labels that no parser reads', () => {
     const object = decode(goldenOf('Service').bytes)
     assert.ok(isObject(object) && isObject(object['metadata']))
     assert.deepEqual(Object.keys(object['metadata']), ['name', 'namespace', 'resourceVersion', 'creationTimestamp'])
   })
 
-  it('gives the generated objects what their JSON gives', () => {
+  it('decodes generated objects to the same values as their JSON', () => {
     assertSame('services', makeService(7))
     assertSame('endpointslices', makeSlice(7, ['10.128.0.1', '10.128.0.2']))
     assertSame('nodes', makeNode('node0'))
@@ -98,7 +99,7 @@ describe('decodeObject', () => {
 })
 
 describe('decodeWatchEvent', () => {
-  it('reads the events that Kubernetes wrote', () => {
+  it('reads the events of Kubernetes', () => {
     const added = decode(goldenOf('EndpointSlice', 'ADDED').bytes, true)
     const deleted = decode(goldenOf('Service', 'DELETED').bytes, true)
     const error = decode(goldenOf('Status', 'ERROR').bytes, true)
@@ -108,7 +109,7 @@ describe('decodeWatchEvent', () => {
     assert.equal(statusError(error['object'], { inStream: true }).status, 410)
   })
 
-  it('reads of a bookmark its version and its mark', () => {
+  it('reads version and annotation of a bookmark', () => {
     assert.deepEqual(decode(goldenOf('EndpointSlice', 'BOOKMARK').bytes, true), {
       type: 'BOOKMARK',
       object: { metadata: { resourceVersion: '200', annotations: { 'k8s.io/initial-events-end': 'true' } } },
@@ -120,7 +121,7 @@ describe('decodeWatchEvent', () => {
   })
 })
 
-/** What comes of bytes that are not right: an object or an error that says so, never anything else. */
+/** Decodes bytes that may be wrong: they must give an object or `api-bad-response`. */
 function attempt(bytes: Buffer, isFrame: boolean): unknown {
   try {
     return decode(bytes, isFrame)
@@ -131,9 +132,9 @@ function attempt(bytes: Buffer, isFrame: boolean): unknown {
   }
 }
 
-describe('protobuf that is not right', () => {
+describe('decodeObject and decodeWatchEvent', () => {
   for (const { json, event, bytes } of golden)
-    it(`cut short at any byte is refused or whole: ${event ?? ''} ${json.kind}`, () => {
+    it(`refuse or read whole an object that is cut at any byte: ${event ?? ''} ${json.kind}`, () => {
       const whole = decode(bytes, event !== undefined)
       for (let end = event === undefined ? 0 : 4; end < bytes.length; end++) {
         const got = attempt(bytes.subarray(0, end), event !== undefined)
@@ -141,7 +142,7 @@ describe('protobuf that is not right', () => {
       }
     })
 
-  it('with any byte changed is refused or some object, and ends', () => {
+  it('refuse or read an object with any byte changed, and return', () => {
     for (const { event, bytes } of golden)
       for (let at = event === undefined ? 0 : 4; at < bytes.length; at++)
         for (const bit of [1, 0x80, 0xff]) {
@@ -151,7 +152,7 @@ describe('protobuf that is not right', () => {
         }
   })
 
-  it('of any bytes is refused or some object', () => {
+  it('refuse or read any bytes', () => {
     const envelope = (raw: Uint8Array, kind: string): Buffer => {
       const type = kind === 'EndpointSlice' ? 'discovery.k8s.io/v1' : 'v1'
       const meta = Buffer.concat([
@@ -262,16 +263,16 @@ const OBJECTS: Readonly<Record<ObjectKind, fc.Arbitrary<Json>>> = {
   }),
 }
 
-describe('the two encodings', () => {
+describe('protobuf and JSON', () => {
   for (const [kind, objects] of Object.entries(OBJECTS) as [ObjectKind, fc.Arbitrary<Json>][])
-    it(`give the same of any object of ${kind}`, () => {
+    it(`give the same value for any of the ${kind}`, () => {
       fc.assert(
         fc.property(objects, (json) => assertSame(kind, json)),
         { numRuns: 1000 },
       )
     })
 
-  it('give the same of every recorded answer of an API server', () => {
+  it('give the same value for every recorded answer of an API server', () => {
     let count = 0
     for (const file of readdirSync(recordingPath('api')).filter((name) => name.endsWith('.response')))
       for (const line of readFileSync(recordingPath(`api/${file}`), 'utf8').split('\n')) {
@@ -287,7 +288,7 @@ describe('the two encodings', () => {
     assert.ok(count > 20, String(count))
   })
 
-  it('give the same of every object of the recorded cases', () => {
+  it('give the same value for every object of the recorded cases', () => {
     const cases = recordingPath('cases')
     let count = 0
     for (const path of readdirSync(cases, { recursive: true, encoding: 'utf8' })) {

@@ -35,7 +35,7 @@ const OUTER = message(
   }),
 )
 
-/** Reads bytes given as hexadecimal with spaces, with other bytes around them; only what is there is in the result. */
+/** Reads bytes in hexadecimal, with other bytes around them. The result has only the fields that are present. */
 function read(hex: string, reader = new ProtobufReader()): Record<string, unknown> {
   const bytes = Buffer.from(hex.replaceAll(/\s/g, ''), 'hex')
   const around = Buffer.concat([Buffer.from([0xff, 0x0a]), bytes, Buffer.from([0x01, 0x41, 0x41])])
@@ -46,7 +46,7 @@ function read(hex: string, reader = new ProtobufReader()): Record<string, unknow
 
 const hexOf = (text: string): string => Buffer.from(text).toString('hex')
 
-/** A varint as the specification has it: 64 bits, two's complement, seven at a time. */
+/** A varint as the specification defines it: 64 bits, two's complement, seven bits per byte. */
 function varint(value: bigint): string {
   let rest = BigInt.asUintN(64, value)
   let hex = ''
@@ -101,7 +101,7 @@ describe('ProtobufReader.read', () => {
     ['58 80 80 80 80 10', { long: 2 ** 32 }],
     ['58 ff ff ff ff ff ff ff 0f', { long: 2 ** 53 - 1 }],
     ['58 81 80 80 80 80 80 80 f0 ff 01', { long: -(2 ** 53) + 1 }],
-    // Fields of other messages, of every wire type that there is.
+    // Unknown fields of every wire type.
     ['78 05 79 01 02 03 04 05 06 07 08 7a 02 08 01 7d 01 02 03 04 08 01', { number: 1 }],
     ['f8 ff ff ff 0f 05 08 01', { number: 1 }],
   ] as const)
@@ -147,7 +147,7 @@ describe('ProtobufReader.read', () => {
     fc.assert(fc.property(fc.integer(), (number) => assert.deepEqual(read(`08 ${varint(BigInt(number))}`), { number })))
   })
 
-  it('reads any time that there is', () => {
+  it('reads any time in the range of Date', () => {
     fc.assert(
       fc.property(fc.integer({ min: -8.64e12, max: 8.64e12 }), (seconds) => {
         const hex = `08${varint(BigInt(seconds))}`
@@ -157,7 +157,7 @@ describe('ProtobufReader.read', () => {
     )
   })
 
-  it('reads words one after the other as what they are', () => {
+  it('reads each of several words correctly', () => {
     const word = fc.oneof(
       fc.constantFrom('', 'TCP', 'TCQ', 'worker-1', 'worker-10', 'Ã©', 'é'),
       fc.string({ unit: 'binary', maxLength: 90 }),
@@ -177,7 +177,7 @@ describe('ProtobufReader.read', () => {
 })
 
 describe('message', () => {
-  it('refuses an object whose members are not its fields', () => {
+  it('refuses a `make` whose members differ from the fields', () => {
     for (const make of [
       (v: readonly unknown[]) => ({ a: v[0] }),
       (v: readonly unknown[]) => ({ a: v[1], b: v[0] }),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseNodeFields } from './parse.ts'
 
-test('parseNode puts InternalIP before ExternalIP and leaves out other types', () => {
+test('parseNode puts InternalIP before ExternalIP and ignores other types', () => {
   const addresses = [
     { type: 'ExternalIP', address: '203.0.113.1' },
     { type: 'Hostname', address: 'node0' },
@@ -37,11 +37,11 @@ test('parseNode reads zone, pod CIDRs, taints and deletion', () => {
   })
 })
 
-test('parseNode falls back to the one pod CIDR', () => {
+test('parseNode uses podCIDR when podCIDRs is absent', () => {
   assert.deepEqual(parseNodeFields({ spec: { podCIDR: '10.244.0.7/24' } }).value?.podCidrs, ['10.244.0.0/24'])
 })
 
-test('parseNode makes a Node of a bare name', () => {
+test('parseNode accepts a Node with only a name', () => {
   assert.deepEqual(parseNodeFields({ spec: [], status: 'x' }), {
     value: { name: 'node0', zone: '', addresses: [], podCidrs: [], taintKeys: [], deleting: false },
     problems: ['spec: invalid-field', 'status: invalid-field'],

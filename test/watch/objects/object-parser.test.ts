@@ -1,49 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ObjectKind } from '../../../src/service/objects.ts'
-import { isDnsLabel, isDnsSubdomain } from '../../../src/watch/objects/findings.ts'
 import { parse, parseServiceSpec, parseSliceFields } from './parse.ts'
 
-const LONG = 'a'.repeat(63)
-
-test('isDnsLabel and isDnsSubdomain take what the API server takes', () => {
-  const rows: readonly (readonly [name: string, label: boolean, subdomain: boolean])[] = [
-    ['a', true, true],
-    ['web-1', true, true],
-    ['1web', true, true],
-    [LONG, true, true],
-    ['a.b', false, true],
-    [`${LONG}.${LONG}.${LONG}.${'a'.repeat(61)}`, false, true],
-    [`${LONG}a`, false, true],
-    [`${LONG}.${LONG}.${LONG}.${'a'.repeat(62)}`, false, false],
-    ['', false, false],
-    ['-a', false, false],
-    ['a-', false, false],
-    ['A', false, false],
-    ['a_b', false, false],
-    ['a..b', false, false],
-    ['.a', false, false],
-    ['a.', false, false],
-    ['ä', false, false],
-    ['a b', false, false],
-    ['a\n', false, false],
-    ['a\n-I INPUT -j ACCEPT\n#', false, false],
-    ['a\0', false, false],
-    ['a/b', false, false],
-  ]
-  for (const [name, label, subdomain] of rows) {
-    assert.equal(isDnsLabel(name), label, JSON.stringify(name))
-    assert.equal(isDnsSubdomain(name), subdomain, JSON.stringify(name))
-  }
-})
-
-test('isDnsSubdomain takes no longer for a name that almost is one', () => {
-  const startMs = performance.now()
-  for (const name of ['a'.repeat(1_000_000), `${'a-'.repeat(120)}!`, `${'a.'.repeat(126)}!`]) isDnsSubdomain(name)
-  assert.ok(performance.now() - startMs < 1000)
-})
-
-test('parseObject refuses objects with names that no API server takes', () => {
+test('parseObject refuses objects with names that the API server refuses', () => {
   const rows: readonly (readonly [kind: ObjectKind, metadata: object, problem: string])[] = [
     ['services', { name: 'web.1' }, 'metadata.name: invalid-name'],
     ['services', { name: 'web\n-I INPUT' }, 'metadata.name: invalid-name'],
@@ -80,7 +40,7 @@ test('parseObject refuses objects with names that no API server takes', () => {
     )
 })
 
-test('parseService and parseSlice leave out ports with names that no API server takes', () => {
+test('parseService and parseSlice leave out ports with names that the API server refuses', () => {
   const ports = [
     { name: 'http', port: 80 },
     { name: 'a\nb', port: 81 },

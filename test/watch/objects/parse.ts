@@ -1,4 +1,4 @@
-/** Parses objects for tests the way the sources do. */
+/** Parses objects for tests as the sources do. */
 import type { EndpointSlice, Node, ObjectKind, Service } from '../../../src/service/objects.ts'
 import type { Problem } from '../../../src/values/errors.ts'
 import { createIntern } from '../../../src/watch/objects/findings.ts'
@@ -18,14 +18,14 @@ export function parse(kind: ObjectKind, json: unknown): { value: unknown; proble
   return { value: change.value, problems: briefly(problems) }
 }
 
-/** What a Service with this spec and status comes to, and its problems. */
+/** The parsed Service demo/web with this spec and status, and its problems. */
 export function parseServiceSpec(spec: unknown, status?: unknown): { value: Service | undefined; problems: string[] } {
   const json = { metadata: { name: 'web', namespace: 'demo' }, spec, status }
   const { value, problems } = parse('services', json)
   return { value: value as Service | undefined, problems }
 }
 
-/** What a slice of demo/web with these fields comes to. */
+/** The parsed slice demo/web-1 with these fields, and its problems. */
 export function parseSliceFields(fields: object): { value: EndpointSlice | undefined; problems: string[] } {
   const metadata = { name: 'web-1', namespace: 'demo', labels: { 'kubernetes.io/service-name': 'web' } }
   const { value, problems } = parse('endpointslices', { metadata, addressType: 'IPv4', ...fields })

@@ -6,7 +6,7 @@ import { parse } from './parse.ts'
 
 const KINDS: readonly ObjectKind[] = ['services', 'endpointslices', 'nodes']
 
-/** Values that are almost right, and values that are not at all. */
+/** Values that are almost valid, and values that are not valid at all. */
 const odd: fc.Arbitrary<unknown> = fc.oneof(
   fc.constantFrom<unknown>(
     '',
@@ -69,7 +69,7 @@ const object = oddObject({
   ),
 })
 
-/** Whether a value holds nothing but plain objects, arrays and what JSON knows, in range. */
+/** Whether a value holds only plain objects, arrays, texts, booleans and integers. */
 function isPlain(value: unknown): boolean {
   if (Array.isArray(value)) return value.every(isPlain)
   if (typeof value === 'object' && value !== null)
@@ -78,7 +78,7 @@ function isPlain(value: unknown): boolean {
 }
 
 for (const kind of KINDS)
-  test(`parseObject never throws on ${kind} and gives plain values only`, () => {
+  test(`parseObject never throws on ${kind} and returns only plain values`, () => {
     fc.assert(
       fc.property(object, (json) => {
         const { value, problems } = parse(kind, json)

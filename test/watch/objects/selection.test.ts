@@ -22,7 +22,7 @@ const ROWS: readonly [ObjectKind, string, object, object, boolean][] = [
   ['nodes', 'node1', {}, {}, false],
 ]
 
-test('isSelected decides for a manifest as the selectors do for the API server', () => {
+test('isSelected selects the same objects of a manifest as the selectors of selectionOf', () => {
   for (const [kind, name, labels, spec, expected] of ROWS) {
     const json: Json = { metadata: { name, labels }, spec }
     const metadata = parseMetadata(kind, json, createIntern())

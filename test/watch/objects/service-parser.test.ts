@@ -4,7 +4,7 @@ import type { Service } from '../../../src/service/objects.ts'
 import { parse, parseServiceSpec } from './parse.ts'
 
 const HTTP = { name: '', protocol: 'tcp', port: 80, nodePort: 0 } as const
-/** A Service with one port and nothing else. */
+/** The spec of a Service with only a cluster IP and a port. */
 const PLAIN: Service = {
   namespace: 'demo',
   name: 'web',
@@ -25,7 +25,7 @@ test('parseService gives absent fields their defaults', () => {
   assert.deepEqual(parseServiceSpec(SPEC), { value: PLAIN, problems: [] })
 })
 
-test('parseService reads the time of creation and the default namespace', () => {
+test('parseService reads the creation time and the default namespace', () => {
   const metadata = { name: 'web', creationTimestamp: '2026-11-20T16:19:17Z' }
   assert.deepEqual(parse('services', { metadata, spec: SPEC }).value, {
     ...PLAIN,
@@ -34,7 +34,7 @@ test('parseService reads the time of creation and the default namespace', () => 
   })
 })
 
-test('parseService leaves out what is not proxied, without a problem', () => {
+test('parseService returns nothing for Services without a cluster IP, without a problem', () => {
   const rows = [
     { ...SPEC, clusterIP: 'None' },
     { ...SPEC, clusterIP: '' },
@@ -45,7 +45,7 @@ test('parseService leaves out what is not proxied, without a problem', () => {
   for (const spec of rows) assert.deepEqual(parseServiceSpec(spec), { value: undefined, problems: [] })
 })
 
-test('parseService takes the first cluster IP of each family', () => {
+test('parseService uses the first cluster IP of each family', () => {
   const rows: [object, Service['clusterIps'], string[]][] = [
     [{ clusterIP: '10.96.0.1', clusterIPs: ['10.96.0.1', 'FD00::1'] }, { IPv4: '10.96.0.1', IPv6: 'fd00::1' }, []],
     [{ clusterIPs: ['fd00:0::1', '10.96.0.1'] }, { IPv4: '10.96.0.1', IPv6: 'fd00::1' }, []],
@@ -57,7 +57,7 @@ test('parseService takes the first cluster IP of each family', () => {
     assert.deepEqual(parseServiceSpec({ ports: [{ port: 80 }], ...ips }), { value: { ...PLAIN, clusterIps }, problems })
 })
 
-test('parseService without a valid cluster IP leaves nothing but the problem', () => {
+test('parseService returns only the problem without a valid cluster IP', () => {
   assert.deepEqual(parseServiceSpec({ ...SPEC, clusterIP: 'web' }), {
     value: undefined,
     problems: ['spec.clusterIP: invalid-address'],
@@ -91,7 +91,7 @@ test('parseService drops a wrong node port and keeps its port', () => {
   })
 })
 
-test('parseService without a usable port has no value', () => {
+test('parseService returns nothing without a usable port', () => {
   const rows: [unknown, string[]][] = [
     [undefined, ['spec.ports: missing-field']],
     [[], ['spec.ports: missing-field']],
@@ -102,7 +102,7 @@ test('parseService without a usable port has no value', () => {
     assert.deepEqual(parseServiceSpec({ ...SPEC, ports }), { value: undefined, problems })
 })
 
-test('parseService takes 1,000 ports', () => {
+test('parseService accepts 1,000 ports', () => {
   const ports = Array.from({ length: 1000 }, (_, index) => ({
     name: `p${index}`,
     port: index + 1,
@@ -114,7 +114,7 @@ test('parseService takes 1,000 ports', () => {
   assert.deepEqual(value?.ports[999], { name: 'p999', protocol: 'tcp', port: 1000, nodePort: 30_999 })
 })
 
-test('parseService caps the problems of one object', () => {
+test('parseService limits the problems of one object', () => {
   const ports = Array.from({ length: 1000 }, () => ({ port: -1 }))
   const { problems } = parseServiceSpec({ ...SPEC, ports })
   assert.equal(problems.length, 20)
@@ -128,7 +128,7 @@ test('parseService keeps valid external IPs in order, drops empty ones silently'
   assert.deepEqual(problems, ['spec.externalIPs[2]: invalid-address', 'spec.externalIPs[4]: invalid-address'])
 })
 
-test('parseService takes load balancer VIPs that are addresses of ours', () => {
+test('parseService reads load balancer VIPs with ipMode VIP', () => {
   const ingress = [
     { ip: '203.0.113.10' },
     { ip: '203.0.113.11', ipMode: 'VIP' },
@@ -159,7 +159,7 @@ test('parseService trims source ranges and clears their host bits', () => {
   ])
 })
 
-test('parseService knows where an external policy has a meaning', () => {
+test('parseService applies externalTrafficPolicy only to Services with external addresses', () => {
   const rows: [object, 'Cluster' | 'Local'][] = [
     [{ type: 'LoadBalancer' }, 'Local'],
     [{ type: 'NodePort' }, 'Local'],
@@ -178,7 +178,7 @@ test('parseService knows where an external policy has a meaning', () => {
   }
 })
 
-test('parseService takes a wrong policy for Cluster', () => {
+test('parseService treats an invalid policy as Cluster', () => {
   const { value, problems } = parseServiceSpec({ ...SPEC, internalTrafficPolicy: 'local' })
   assert.equal(value?.internalTrafficPolicy, 'Cluster')
   assert.deepEqual(problems, ['spec.internalTrafficPolicy: invalid-field'])
@@ -207,7 +207,7 @@ test('parseService reads the affinity timeout', () => {
   }
 })
 
-test('parseService takes arrays where objects should be for wrong, not for fatal', () => {
+test('parseService reports arrays in place of objects and reads the rest', () => {
   const { value, problems } = parseServiceSpec(
     { ...SPEC, externalIPs: {}, sessionAffinity: 'ClientIP', sessionAffinityConfig: [] },
     [],

@@ -52,7 +52,7 @@ test('parseSlice reads a whole slice', () => {
   })
 })
 
-test('parseSlice leaves out what is no slice of ours', () => {
+test('parseSlice returns nothing for slices that are not served', () => {
   const labels = { 'kubernetes.io/service-name': 'web' }
   const rows: [object, string[]][] = [
     [{ metadata: { name: 'x', labels }, addressType: 'FQDN' }, []],
@@ -70,7 +70,7 @@ test('parseSlice leaves out what is no slice of ours', () => {
   for (const [json, problems] of rows) assert.deepEqual(parse('endpointslices', json), { value: undefined, problems })
 })
 
-test('parseSlice drops wrong ports; null and 0 without a word', () => {
+test('parseSlice drops invalid ports, and null and 0 without a problem', () => {
   const ports = [{ port: 80 }, { port: null }, { port: 0 }, {}, { port: '81' }, { port: 82, protocol: 'QUIC' }, null]
   const { value, problems } = parseSliceFields({ ports })
   assert.deepEqual(value?.ports, [{ name: '', protocol: 'tcp', port: 80 }])
@@ -104,7 +104,7 @@ test('parseSlice drops endpoints without an address of its family', () => {
   ])
 })
 
-test('parseSlice takes 1,000 endpoints', () => {
+test('parseSlice accepts 1,000 endpoints', () => {
   const endpoints = Array.from({ length: 1000 }, (_, index) => ({
     addresses: [`10.244.${index >> 8}.${index & 255}`],
     nodeName: 'node0',
@@ -115,7 +115,7 @@ test('parseSlice takes 1,000 endpoints', () => {
   assert.equal(value?.endpoints[999]?.address, '10.244.3.231')
 })
 
-test('parseSlice takes an empty slice for one', () => {
+test('parseSlice accepts a slice without ports and endpoints', () => {
   assert.deepEqual(parseSliceFields({ endpoints: null, ports: null }).value, {
     namespace: 'demo',
     name: 'web-1',
@@ -127,7 +127,7 @@ test('parseSlice takes an empty slice for one', () => {
   })
 })
 
-test('parseSlice reads the trigger time, and takes what is none for absent', () => {
+test('parseSlice reads the trigger time, and treats an invalid one as absent', () => {
   const rows: [unknown, number][] = [
     ['2026-11-22T03:10:00.123456789Z', Date.UTC(2026, 10, 22, 3, 10, 0, 123)],
     ['2026-11-22T05:10:00+02:00', Date.UTC(2026, 10, 22, 3, 10)],

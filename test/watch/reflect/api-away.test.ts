@@ -1,4 +1,4 @@
-/** The API server is away for a long time: how often it is asked, and that nothing grows meanwhile. */
+/** A long outage of the API server: the request rate, and the memory of the process. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
@@ -13,27 +13,27 @@ import type { ObjectSink } from '../../../src/watch/source.ts'
 import { until } from '../../support/deadline.ts'
 import { recordingLog } from '../../support/recording-log.ts'
 
-const NOWHERE: ObjectSink = { apply: () => undefined, listed: () => undefined, problems: () => undefined }
+const IGNORING_SINK: ObjectSink = { apply: () => undefined, listed: () => undefined, problems: () => undefined }
 const MINUTE_MS = 60_000
 
-/** How the server is away. */
-const AWAY: readonly (readonly [what: string, error: ApiError])[] = [
+/** Kinds of outages. */
+const OUTAGES: readonly (readonly [what: string, error: ApiError])[] = [
   ['refuses connections', new ApiError('api-unreachable', 'connect ECONNREFUSED')],
-  ['lets packets get lost', new ApiError('api-silent', 'nothing came')],
+  ['drops packets', new ApiError('api-silent', 'no answer')],
   ['answers 401', new ApiError('api-status', '401 Unauthorized', { status: 401 })],
   ['answers 503', new ApiError('api-status', '503', { status: 503 })],
-  ['knows no streaming lists', new ApiError('api-status', '400', { status: 400 })],
+  ['refuses streaming lists', new ApiError('api-status', '400', { status: 400 })],
 ]
 
-for (const [what, error] of AWAY)
-  test(`Reflector asks an API server that ${what} at most every 30 s in the end`, async () => {
+for (const [what, error] of OUTAGES)
+  test(`Reflector sends requests every 30 s to an API server that ${what}, after two minutes`, async () => {
     let nowMs = 0
-    const asked: number[] = []
+    const requestedMs: number[] = []
     const fail = (): never => {
-      asked.push(nowMs)
+      requestedMs.push(nowMs)
       throw error
     }
-    const { promise: over, resolve: end } = Promise.withResolvers<void>()
+    const { promise: finished, resolve: finish } = Promise.withResolvers<void>()
     const reflector = new Reflector({
       kind: 'services',
       selection: selectionOf('services', 'node0'),
@@ -45,23 +45,23 @@ for (const [what, error] of AWAY)
         },
         invalidateCredentials: () => undefined,
       },
-      sink: NOWHERE,
+      sink: IGNORING_SINK,
       now: () => nowMs,
       random: () => 0.5,
       wait: async (milliseconds, signal) => {
         nowMs += milliseconds
         if (nowMs < 10 * MINUTE_MS) return
-        end()
+        finish()
         await once(signal, 'abort')
       },
       onFailure: () => undefined,
       onHealthy: () => undefined,
     })
     reflector.start()
-    await over
+    await finished
     await reflector.close()
-    assert.ok(asked.length <= 27, `${asked.length} requests in ten minutes`)
-    const late = asked.filter((atMs) => atMs > 2 * MINUTE_MS)
+    assert.ok(requestedMs.length <= 27, `${requestedMs.length} requests in ten minutes`)
+    const late = requestedMs.filter((atMs) => atMs > 2 * MINUTE_MS)
     const gaps = late.slice(1).map((atMs, index) => atMs - (late[index] ?? 0))
     assert.ok(gaps.length > 10 && gaps.every((gap) => gap >= 30_000), gaps.join())
   })
@@ -69,8 +69,8 @@ for (const [what, error] of AWAY)
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
-test('openApiSource does not grow while the API server is away', async () => {
-  // A port that nobody has.
+test('openApiSource uses no more memory during an outage of the API server', async () => {
+  // The port of a closed server refuses connections.
   const server = new ApiServer()
   const url = await server.listen()
   await server.close()
@@ -84,7 +84,7 @@ test('openApiSource does not grow while the API server is away', async () => {
     invalidate: () => undefined,
   }
   const times = { backoffFirstMs: 1, backoffMaxMs: 1 }
-  const source = openApiSource({ access, nodeName: 'node0', sink: NOWHERE, log, times })
+  const source = openApiSource({ access, nodeName: 'node0', sink: IGNORING_SINK, log, times })
   const usedAfter = async (count: number): Promise<number> => {
     await until(`${count} requests`, () => requests >= count, 60_000)
     collect()
@@ -93,8 +93,8 @@ test('openApiSource does not grow while the API server is away', async () => {
   const before = await usedAfter(500)
   const after = await usedAfter(3500)
   await source.close()
-  // An error and its stack are some kilobytes: to keep each would be tens of megabytes.
+  // An error with its stack takes some kilobytes: 3,000 of them would take tens of megabytes.
   assert.ok(after - before < 3_000_000, `${after - before} bytes more after 3,000 requests`)
-  // Once for each kind, however often it was tried.
+  // One line for each kind, whatever the number of requests.
   assert.equal(log.lines.length, 3)
 })

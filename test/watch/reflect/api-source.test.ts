@@ -53,7 +53,7 @@ async function kubeconfigFile(t: TestContext, cluster: object, user: object): Pr
 const allListed = ({ sink }: Opened): Promise<void> =>
   until('all listed', () => sink.calls.filter((call) => call.startsWith('listed')).length === 3)
 
-test('openApiSource delivers all three kinds', async (t) => {
+test('openApiSource delivers objects of all three kinds', async (t) => {
   const server = await serve(t)
   server.store.put('nodes', makeNode('node0'))
   server.store.put('nodes', makeNode('node1'))
@@ -87,7 +87,7 @@ test('openApiSource delivers all three kinds', async (t) => {
   assert.equal(server.requests[0]?.headers['user-agent'], 'kube-ipvs/1.2.3')
 })
 
-test('openApiSource speaks TLS with client certificates and a token that rotates', async (t) => {
+test('openApiSource uses TLS with client certificates and a token that rotates', async (t) => {
   const authority = makeAuthority('test-ca')
   const client = issueCertificate(authority, 'kube-proxy')
   const tokens = new Set(['first'])
@@ -110,7 +110,7 @@ test('openApiSource speaks TLS with client certificates and a token that rotates
   await allListed(opened)
   assert.equal(server.connectionCount, 3)
 
-  // The old token ends, every watch breaks, the file has the new one: one refusal, then all is well.
+  // The old token expires, every watch breaks, and the file has a new token: one refusal, then the watches continue.
   tokens.clear()
   tokens.add('second')
   await writeFile(tokenFile, 'second\n')
@@ -120,7 +120,7 @@ test('openApiSource speaks TLS with client certificates and a token that rotates
   await until('three watches', () => server.watchCount === 3)
 })
 
-test('openApiSource does not trust a server that its authority did not sign', async (t) => {
+test('openApiSource refuses a server with a certificate of another authority', async (t) => {
   const server = await serve(t, { tls: issueCertificate(makeAuthority('other-ca'), 'server') })
   const { cert } = makeAuthority('test-ca')
   const path = await kubeconfigFile(
@@ -134,7 +134,7 @@ test('openApiSource does not trust a server that its authority did not sign', as
   assert.deepEqual(sink.calls, [])
 })
 
-test('openApiSource says at once when nobody answers, once for each kind, and gets there later', async (t) => {
+test('openApiSource logs an outage at once, one line for each kind, and recovers later', async (t) => {
   const server = new ApiServer()
   await server.listen()
   const { url } = server
@@ -153,7 +153,7 @@ test('openApiSource says at once when nobody answers, once for each kind, and ge
   await until('recovery', () => opened.log.lines.filter(({ level }) => level === 'info').length === 3)
 })
 
-test('openApiSource says in the log what is wrong with a kubeconfig', async (t) => {
+test('openApiSource logs what is wrong with a kubeconfig', async (t) => {
   const opened = open(t, { kubeconfig: '/no/such/kubeconfig' })
   await until('an error', () => opened.log.lines.length > 0)
   assert.match(
@@ -164,7 +164,7 @@ test('openApiSource says in the log what is wrong with a kubeconfig', async (t) 
 
 const ERROR = new ApiError('api-unreachable', 'connect ECONNREFUSED 127.0.0.1:6443')
 
-test('Outage speaks at once, then once a minute, of each kind, and says when it is over', () => {
+test('Outage logs each kind at once, then once a minute, and logs the recovery', () => {
   const log = recordingLog()
   let now = 1_000_000
   const outage = new Outage(log, () => now)

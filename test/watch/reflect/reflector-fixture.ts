@@ -1,4 +1,4 @@
-/** A reflector of Services against the tests' API server, with times that suit a test. */
+/** A reflector of Services against the API server of the tests, with short times. */
 import { test, type TestContext } from 'node:test'
 import { ApiServer, type ApiServerOptions, type SeenRequest } from '../../../dev/api-server/server.ts'
 import type { Json } from '../../../dev/api-server/store.ts'
@@ -11,23 +11,23 @@ import { type RecordingSink, recordingSink } from '../recording-sink.ts'
 
 export interface Fixture {
   readonly server: ApiServer
-  /** What the server answers in. */
+  /** The encoding of the server's answers. */
   readonly wire: Wire
   readonly sink: RecordingSink
-  /** `code` or `code status`, `!` in front where a stream broke that was healthy. */
+  /** `code` or `code status`, with `!` in front when the stream had been healthy. */
   readonly failures: string[]
   readonly waits: number[]
-  /** How many events have come, bookmarks included. */
+  /** Number of received events, including bookmarks. */
   events(): number
   start(): void
   close(): Promise<void>
-  /** Waits until the sink has these Services and no other. */
+  /** Waits until the sink has exactly these Services. */
   has(...names: readonly string[]): Promise<void>
-  /** What was asked, as `list`, `list+continue`, `watch` (from a version) or `stream` (streaming list). */
-  asked(): string[]
+  /** The requests so far: `list`, `list+continue`, `list whole`, `watch` (from a version) or `stream` (streaming list). */
+  requests(): string[]
 }
 
-/** A Service demo/NAME; `marker` tells one version of it from another. */
+/** A Service demo/NAME. Its port `marker` distinguishes versions of it. */
 export function service(name: string, marker = 80, more: Json = {}): Json {
   return {
     metadata: { name, namespace: 'demo', ...more },
@@ -35,17 +35,17 @@ export function service(name: string, marker = 80, more: Json = {}): Json {
   }
 }
 
-/** What differs from the defaults of the fixture. */
+/** Settings that differ from the defaults of the fixture. */
 interface Setting extends ReflectorTimes {
   /** The longest wait for the headers of an answer, in milliseconds; default 30,000. */
   readonly headersTimeoutMs?: number
-  /** Takes the place of the pause before the next try. */
+  /** Replaces the wait before the next request. */
   readonly wait?: (milliseconds: number, signal: AbortSignal) => Promise<void>
 }
 
 type Open = (setting?: Setting, options?: ApiServerOptions) => Promise<Fixture>
 
-/** A test that runs twice, with a fixture that speaks protobuf and one that speaks JSON. */
+/** A test that runs twice, with protobuf and with JSON. */
 export function inBothEncodings(name: string, run: (open: Open, t: TestContext) => Promise<void>): void {
   for (const wire of [PROTOBUF_WIRE, JSON_WIRE])
     test(`${name} (${wire.contentType})`, (t) =>
@@ -117,7 +117,7 @@ async function reflectorFixture(
         .join()
       await until(`services ${names.join()}`, () => [...sink.state.keys()].toSorted().join() === wanted)
     },
-    asked: () => server.requests.map(verbOf),
+    requests: () => server.requests.map(verbOf),
   }
 }
 

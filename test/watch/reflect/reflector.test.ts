@@ -5,7 +5,7 @@ import { statusJson } from '../../../dev/api-server/server.ts'
 import { deadline, until } from '../../support/deadline.ts'
 import { inBothEncodings, service } from './reflector-fixture.ts'
 
-inBothEncodings('Reflector delivers a streaming list, marks its end and follows changes', async (open) => {
+inBothEncodings('Reflector delivers a streaming list, reports its end and follows changes', async (open) => {
   const f = await open()
   f.server.store.put('services', service('a'))
   f.server.store.put('services', service('b'))
@@ -18,11 +18,11 @@ inBothEncodings('Reflector delivers a streaming list, marks its end and follows 
   f.server.store.delete('services', 'demo/b')
   await f.has('a', 'c')
   assert.deepEqual(f.sink.calls.slice(3), ['+ demo/c', '+ demo/a', '- demo/b'])
-  assert.deepEqual(f.asked(), ['stream'])
+  assert.deepEqual(f.requests(), ['stream'])
   assert.deepEqual(f.failures, [])
 })
 
-inBothEncodings('Reflector asks as kube-proxy does', async (open) => {
+inBothEncodings('Reflector sends the query of kube-proxy', async (open) => {
   const f = await open()
   f.start()
   await until('listed', () => f.sink.calls.includes('listed services'))
@@ -39,7 +39,7 @@ inBothEncodings('Reflector asks as kube-proxy does', async (open) => {
   })
 })
 
-inBothEncodings('Reflector treats an object that leaves its selection as gone', async (open) => {
+inBothEncodings('Reflector removes an object that leaves its selection', async (open) => {
   const f = await open()
   f.server.store.put('services', service('a'))
   f.start()
@@ -51,7 +51,7 @@ inBothEncodings('Reflector treats an object that leaves its selection as gone', 
 })
 
 for (const streamingList of ['forbidden', 'storage', 'ignored'] as const)
-  inBothEncodings(`Reflector falls back to pages when streaming lists are ${streamingList}`, async (open) => {
+  inBothEncodings(`Reflector falls back to a paged list when streaming lists are ${streamingList}`, async (open) => {
     const f = await open({ initialInactivityMs: 150 }, { bookmarkMs: 60_000 })
     f.server.streamingList = streamingList
     for (let index = 0; index < 1001; index++) f.server.store.put('services', service(`s${index}`))
@@ -60,12 +60,12 @@ for (const streamingList of ['forbidden', 'storage', 'ignored'] as const)
     assert.equal(f.sink.state.size, 1001)
     f.server.store.put('services', service('late'))
     await until('change', () => f.sink.state.has('services demo/late'))
-    assert.deepEqual(f.asked(), ['stream', 'list', 'list+continue', 'list+continue', 'watch'])
+    assert.deepEqual(f.requests(), ['stream', 'list', 'list+continue', 'list+continue', 'watch'])
     assert.equal(f.failures.length, 1)
     assert.equal(f.waits[0], 0)
   })
 
-inBothEncodings('Reflector asks for a paged list again in one piece when its continue token expires', async (open) => {
+inBothEncodings('Reflector requests the whole list when the continue token of a paged list expires', async (open) => {
   const f = await open()
   f.server.streamingList = 'forbidden'
   f.server.continueTokensExpire = true
@@ -74,10 +74,10 @@ inBothEncodings('Reflector asks for a paged list again in one piece when its con
   await until('listed', () => f.sink.calls.includes('listed services'))
   assert.equal(f.sink.state.size, 501)
   await until('watch', () => f.server.watchCount === 1)
-  assert.deepEqual(f.asked(), ['stream', 'list', 'list+continue', 'list whole', 'watch'])
+  assert.deepEqual(f.requests(), ['stream', 'list', 'list+continue', 'list whole', 'watch'])
 })
 
-inBothEncodings('Reflector goes on from the last version after a reset, without a list', async (open) => {
+inBothEncodings('Reflector continues from the last version after a reset, without a list', async (open) => {
   const f = await open()
   f.server.store.put('services', service('a'))
   f.start()
@@ -86,11 +86,11 @@ inBothEncodings('Reflector goes on from the last version after a reset, without 
   f.server.resetConnections()
   f.server.store.put('services', service('b'))
   await f.has('a', 'b')
-  assert.deepEqual(f.asked(), ['stream', 'watch'])
+  assert.deepEqual(f.requests(), ['stream', 'watch'])
   assert.deepEqual(f.failures, ['api-reset'])
 })
 
-inBothEncodings('Reflector goes on at once after a watch that was healthy', async (open) => {
+inBothEncodings('Reflector continues at once after a healthy watch', async (open) => {
   const f = await open({ healthyMs: 0, backoffFirstMs: 60_000, backoffMaxMs: 60_000 })
   f.start()
   for (const round of [1, 2]) {
@@ -99,36 +99,33 @@ inBothEncodings('Reflector goes on at once after a watch that was healthy', asyn
     f.server.endWatches()
   }
   await until('third watch', () => f.server.requests.length === 3)
-  assert.deepEqual(f.asked(), ['stream', 'watch', 'watch'])
+  assert.deepEqual(f.requests(), ['stream', 'watch', 'watch'])
   assert.deepEqual(f.failures, [])
 })
 
 for (const how of ['in the stream', 'as a status'] as const)
-  inBothEncodings(
-    `Reflector lists again after 410 ${how}, and the list arrives as the changes it amounts to`,
-    async (open) => {
-      const f = await open({ backoffFirstMs: 100 })
-      for (const name of ['stays', 'changes', 'goes']) f.server.store.put('services', service(name))
-      f.start()
-      await f.has('stays', 'changes', 'goes')
-      await until('listed', () => f.sink.calls.includes('listed services'))
-      const before = f.sink.calls.length
-      const status = { kind: 'status', status: 410, body: statusJson(410, 'Expired', 'too old') } as const
-      if (how === 'as a status') f.server.inject({ verb: 'watch', action: status })
-      f.server.resetConnections()
-      f.server.store.put('services', service('changes', 81))
-      f.server.store.delete('services', 'demo/goes')
-      f.server.store.put('services', service('comes'))
-      f.server.store.compact()
-      f.server.store.put('nodes', { metadata: { name: 'other' } })
-      await f.has('stays', 'changes', 'comes')
-      assert.deepEqual(f.sink.calls.slice(before).toSorted(), ['+ demo/changes', '+ demo/comes', '- demo/goes'])
-      assert.deepEqual(f.asked(), ['stream', 'watch', 'stream'])
-      assert.deepEqual(f.failures, ['api-reset', 'api-status 410'])
-    },
-  )
+  inBothEncodings(`Reflector lists again after 410 ${how}, and delivers only the difference`, async (open) => {
+    const f = await open({ backoffFirstMs: 100 })
+    for (const name of ['kept', 'changed', 'removed']) f.server.store.put('services', service(name))
+    f.start()
+    await f.has('kept', 'changed', 'removed')
+    await until('listed', () => f.sink.calls.includes('listed services'))
+    const before = f.sink.calls.length
+    const status = { kind: 'status', status: 410, body: statusJson(410, 'Expired', 'too old') } as const
+    if (how === 'as a status') f.server.inject({ verb: 'watch', action: status })
+    f.server.resetConnections()
+    f.server.store.put('services', service('changed', 81))
+    f.server.store.delete('services', 'demo/removed')
+    f.server.store.put('services', service('added'))
+    f.server.store.compact()
+    f.server.store.put('nodes', { metadata: { name: 'other' } })
+    await f.has('kept', 'changed', 'added')
+    assert.deepEqual(f.sink.calls.slice(before).toSorted(), ['+ demo/added', '+ demo/changed', '- demo/removed'])
+    assert.deepEqual(f.requests(), ['stream', 'watch', 'stream'])
+    assert.deepEqual(f.failures, ['api-reset', 'api-status 410'])
+  })
 
-inBothEncodings('Reflector tells of deletions that a paged relist shows', async (open) => {
+inBothEncodings('Reflector removes objects that a paged relist no longer contains', async (open) => {
   const f = await open()
   f.server.streamingList = 'forbidden'
   for (const name of ['a', 'b', 'c']) f.server.store.put('services', service(name))
@@ -147,25 +144,25 @@ for (const [name, retryAfter, longest] of [
   ['seconds', () => '1', 1000],
   ['a date', () => new Date(Date.now() + 100_000).toUTCString(), 100_000],
 ] as const)
-  inBothEncodings(`Reflector leaves the server alone for the Retry-After of a 429, given as ${name}`, async (open) => {
-    const waited: number[] = []
+  inBothEncodings(`Reflector waits for the Retry-After of a 429, given as ${name}`, async (open) => {
+    const waits: number[] = []
     const wait = async (milliseconds: number, signal: AbortSignal): Promise<void> => {
-      waited.push(milliseconds)
+      waits.push(milliseconds)
       await once(signal, 'abort')
     }
     const f = await open({ wait })
     f.server.inject({ action: { kind: 'status', status: 429, headers: { 'retry-after': retryAfter() } } })
     f.start()
-    await until('a pause', () => waited.length === 1)
+    await until('a wait', () => waits.length === 1)
     assert.deepEqual(f.failures, ['api-status 429'])
-    const [waitMs = 0] = waited
-    // A date has whole seconds, and the answer has taken its time.
+    const [waitMs = 0] = waits
+    // A date is rounded to seconds, and the answer took some time.
     assert.ok(waitMs > longest - deadline(10_000) && waitMs <= longest && waitMs >= 1000, String(waitMs))
-    assert.deepEqual(f.waits, waited)
+    assert.deepEqual(f.waits, waits)
     assert.equal(f.server.requests.length, 1)
   })
 
-inBothEncodings('Reflector meets every kind of failure with a growing pause, and gets there', async (open) => {
+inBothEncodings('Reflector waits longer after each failure of any kind, and recovers', async (open) => {
   const f = await open()
   f.server.store.put('services', service('a'))
   for (const status of [500, 503, 403, 404]) f.server.inject({ action: { kind: 'status', status, body: 'not JSON' } })
@@ -186,7 +183,7 @@ inBothEncodings('Reflector meets every kind of failure with a growing pause, and
   assert.deepEqual(f.waits, [10, 20, 40, 80, 80, 80, 80])
 })
 
-inBothEncodings('Reflector does not hammer a server that answers one event and then an error', async (open) => {
+inBothEncodings('Reflector waits longer each time when a watch starts and then fails', async (open) => {
   const f = await open({ backoffFirstMs: 40, backoffMaxMs: 400, wait: () => nextTurn() })
   f.server.store.put('services', service('a'))
   f.start()
@@ -197,11 +194,11 @@ inBothEncodings('Reflector does not hammer a server that answers one event and t
     action: { kind: 'line', line: `{"type":"ERROR","object":${statusJson(500, '', '')}}` },
   })
   f.server.resetConnections()
-  await until('seven pauses', () => f.waits.length >= 7)
+  await until('seven waits', () => f.waits.length >= 7)
   assert.deepEqual(f.waits.slice(0, 7), [40, 80, 160, 320, 400, 400, 400])
 })
 
-inBothEncodings('Reflector finds a half-open connection by its silence', async (open, t) => {
+inBothEncodings('Reflector detects a half-open connection by its silence', async (open, t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const f = await open({ inactivityMs: 60_000 })
   f.server.store.put('services', service('a'))
@@ -218,7 +215,7 @@ inBothEncodings('Reflector finds a half-open connection by its silence', async (
   assert.deepEqual(f.failures, ['api-silent'])
 })
 
-inBothEncodings('Reflector keeps a quiet watch as long as bookmarks come', async (open, t) => {
+inBothEncodings('Reflector keeps a quiet watch while bookmarks arrive', async (open, t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const f = await open({ inactivityMs: 60_000 })
   f.start()
@@ -228,11 +225,11 @@ inBothEncodings('Reflector keeps a quiet watch as long as bookmarks come', async
     await until('a bookmark', () => f.events() > before)
     t.mock.timers.tick(59_000)
   }
-  assert.deepEqual(f.asked(), ['stream'])
+  assert.deepEqual(f.requests(), ['stream'])
   assert.deepEqual(f.failures, [])
 })
 
-inBothEncodings('Reflector lists again after a watch that brought nothing at all', async (open, t) => {
+inBothEncodings('Reflector lists again after a watch without events and bookmarks', async (open, t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const f = await open({ inactivityMs: 60_000 })
   f.start()
@@ -243,47 +240,50 @@ inBothEncodings('Reflector lists again after a watch that brought nothing at all
     if (f.server.requests.length === 2) t.mock.timers.tick(1000)
     return f.server.requests.length === 3
   })
-  assert.deepEqual(f.asked(), ['stream', 'watch', 'stream'])
+  assert.deepEqual(f.requests(), ['stream', 'watch', 'stream'])
 })
 
-inBothEncodings('Reflector survives headers that never come', async (open) => {
+inBothEncodings('Reflector gives up a request whose answer has no headers in time', async (open) => {
   const f = await open({ headersTimeoutMs: 200 })
   f.server.store.put('services', service('a'))
   f.server.inject({ action: { kind: 'hang' } })
   f.start()
   await f.has('a')
-  // On a busy machine a later answer may be late as well.
+  // On a busy machine later answers may be too late as well.
   assert.ok(f.failures.length > 0 && f.failures.every((failure) => failure === '!api-silent'), f.failures.join())
 })
 
-inBothEncodings('Reflector reports problems of objects while they last, and keeps going', async (open) => {
-  const f = await open()
-  f.server.store.put('services', service('a', -1))
-  f.server.store.put('services', service('b'))
-  f.server.store.putRaw('services', 'demo/nameless', '{"metadata":7}')
-  f.start()
-  await f.has('b')
-  await until('listed', () => f.sink.calls.includes('listed services'))
-  assert.deepEqual(Object.fromEntries(f.sink.troubles), {
-    'service demo/a': ['spec.ports[0].port: invalid-port'],
-    'service (no name)': ['metadata.name: missing-field'],
-  })
-  f.server.store.put('services', service('a'))
-  await f.has('a', 'b')
-  assert.equal(f.sink.troubles.has('service demo/a'), false)
-  f.server.store.put('services', service('a', -1))
-  await f.has('b')
-  f.server.store.delete('services', 'demo/a')
-  await until('no problem', () => !f.sink.troubles.has('service demo/a'))
-})
+inBothEncodings(
+  'Reflector reports problems of objects while they last, and delivers the other objects',
+  async (open) => {
+    const f = await open()
+    f.server.store.put('services', service('a', -1))
+    f.server.store.put('services', service('b'))
+    f.server.store.putRaw('services', 'demo/nameless', '{"metadata":7}')
+    f.start()
+    await f.has('b')
+    await until('listed', () => f.sink.calls.includes('listed services'))
+    assert.deepEqual(Object.fromEntries(f.sink.troubles), {
+      'service demo/a': ['spec.ports[0].port: invalid-port'],
+      'service (no name)': ['metadata.name: missing-field'],
+    })
+    f.server.store.put('services', service('a'))
+    await f.has('a', 'b')
+    assert.equal(f.sink.troubles.has('service demo/a'), false)
+    f.server.store.put('services', service('a', -1))
+    await f.has('b')
+    f.server.store.delete('services', 'demo/a')
+    await until('no problem', () => !f.sink.troubles.has('service demo/a'))
+  },
+)
 
-inBothEncodings('Reflector gets a complete state from a stream that is cut at any byte', async (open) => {
+inBothEncodings('Reflector gets the complete state from a stream that is cut at any byte', async (open) => {
   const f = await open({ backoffFirstMs: 1, backoffMaxMs: 1 })
   f.server.store.put('services', service('a'))
   f.server.store.put('services', service('b'))
   const objects = [...f.server.store.objects.services.values()]
   const length = objects.reduce((sum, object) => sum + f.wire.event('ADDED', object).length, 0)
-  // Every seventh byte here; every byte without a server in line-splitter.test.ts and frame-splitter.test.ts.
+  // Every seventh byte. encodings.test.ts covers every byte, without a server.
   let cuts = 0
   for (let afterBytes = 0; afterBytes < length; afterBytes += 7, cuts++)
     f.server.inject({ verb: 'watch', action: { kind: cuts % 2 === 0 ? 'cut' : 'end', afterBytes } })
@@ -293,17 +293,17 @@ inBothEncodings('Reflector gets a complete state from a stream that is cut at an
   assert.equal(f.server.requests.length, cuts + 1)
 })
 
-inBothEncodings('Reflector makes no call to its sink after close', async (open) => {
+inBothEncodings('Reflector does not call its sink after close', async (open) => {
   const f = await open()
   for (let index = 0; index < 3000; index++) f.server.store.put('services', service(`s${index}`))
   f.start()
-  // Looked at in each turn of the event loop: a quick machine has everything a moment later.
+  // Checked in each turn of the event loop, because a fast machine has all objects a moment later.
   while (f.sink.state.size === 0) await nextTurn()
   await f.close()
   const calls = f.sink.calls.length
   assert.ok(calls < 3000, String(calls))
   f.server.store.put('services', service('late'))
-  // Nothing can arrive on a connection that is gone.
+  // Nothing can arrive after the connection is closed.
   await until('no connection', () => f.server.connectionCount === 0)
   await nextTurn()
   assert.equal(f.sink.calls.length, calls)

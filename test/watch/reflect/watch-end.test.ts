@@ -9,44 +9,44 @@ import { until } from '../../support/deadline.ts'
 import { recordingSink } from '../recording-sink.ts'
 
 const reset = new ApiError('api-reset', 'aborted')
-const gone = new ApiError('api-status', '410', { status: 410 })
+const expired = new ApiError('api-status', '410', { status: 410 })
 
-test('WatchEnds asks for a pause after a failure and after a watch that ended at once without anything', () => {
+test('WatchEnds demands a wait after a failure and after a very short watch without events', () => {
   const rows: readonly (readonly [what: string, end: WatchEnd, isWell: boolean])[] = [
-    ['an orderly end after a minute', { failure: undefined, livedMs: 60_000, progressed: false }, true],
-    ['an orderly end after a second', { failure: undefined, livedMs: 1000, progressed: false }, true],
-    ['an orderly end at once', { failure: undefined, livedMs: 999, progressed: false }, false],
-    ['an orderly end at once after an event', { failure: undefined, livedMs: 1, progressed: true }, true],
+    ['an end without error after a minute', { failure: undefined, livedMs: 60_000, progressed: false }, true],
+    ['an end without error after a second', { failure: undefined, livedMs: 1000, progressed: false }, true],
+    ['an end without error at once', { failure: undefined, livedMs: 999, progressed: false }, false],
+    ['an end without error at once, after an event', { failure: undefined, livedMs: 1, progressed: true }, true],
     ['a connection cut after a second', { failure: reset, livedMs: 1000, progressed: false }, true],
     ['a connection cut at once', { failure: reset, livedMs: 999, progressed: true }, false],
-    ['a connection cut before the watch went on', { failure: reset, livedMs: undefined, progressed: true }, false],
-    ['an error of the server', { failure: gone, livedMs: 29_999, progressed: true }, false],
-    ['an error of the server after a long watch', { failure: gone, livedMs: 30_000, progressed: true }, true],
+    ['a connection cut before the watch started', { failure: reset, livedMs: undefined, progressed: true }, false],
+    ['an error of the server', { failure: expired, livedMs: 29_999, progressed: true }, false],
+    ['an error of the server after a long watch', { failure: expired, livedMs: 30_000, progressed: true }, true],
     ['no credentials', { failure: new CodedError('kubeconfig', 'x'), livedMs: undefined, progressed: false }, false],
   ]
   for (const [what, end, isWell] of rows) assert.equal(new WatchEnds(30_000).judge(end).isWell, isWell, what)
 })
 
-test('WatchEnds tells of early ends from the second one in a row on, and ever less often where they need no pause', () => {
-  const told = (livedMs: number, count: number): number[] => {
+test('WatchEnds reports early ends from the second in a row on, and less and less often when they need no wait', () => {
+  const reported = (livedMs: number, count: number): number[] => {
     const ends = new WatchEnds(30_000)
     const all = Array.from({ length: count }, () => ends.judge({ failure: undefined, livedMs, progressed: false }))
     return all.flatMap(({ failure }, index) => (failure?.code === 'api-ended' ? index + 1 : []))
   }
-  assert.deepEqual(told(20_000, 20), [2, 4, 8, 16])
-  assert.deepEqual(told(10, 5), [2, 3, 4, 5])
-  assert.deepEqual(told(30_000, 5), [])
+  assert.deepEqual(reported(20_000, 20), [2, 4, 8, 16])
+  assert.deepEqual(reported(10, 5), [2, 3, 4, 5])
+  assert.deepEqual(reported(30_000, 5), [])
   const ends = new WatchEnds(30_000)
   for (const livedMs of [20_000, 30_000, 20_000])
     assert.equal(ends.judge({ failure: undefined, livedMs, progressed: false }).failure, undefined)
 })
 
-/** What a reflector waits for and tells when every watch ends after `livedMs`, on a clock that only watches and pauses move. */
-async function pausesOf(livedMs: number, watches: number): Promise<{ waits: number[]; told: string[] }> {
+/** The waits and reports of a reflector whose watches all end after `livedMs`. Only watches and waits advance its clock. */
+async function waitsOf(livedMs: number, watches: number): Promise<{ waits: number[]; reports: string[] }> {
   let clockMs = 0
-  let asked = 0
+  let requests = 0
   const waits: number[] = []
-  const told: string[] = []
+  const reports: string[] = []
   const sink = recordingSink()
   const reflector: Reflector = new Reflector({
     kind: 'services',
@@ -55,7 +55,7 @@ async function pausesOf(livedMs: number, watches: number): Promise<{ waits: numb
       list: () => Promise.reject(new ApiError('api-status', '404')),
       invalidateCredentials: () => undefined,
       async *watch() {
-        if (asked++ === 0) {
+        if (requests++ === 0) {
           const annotations = { 'k8s.io/initial-events-end': 'true' }
           yield [{ type: 'BOOKMARK', object: { metadata: { resourceVersion: '7', annotations } } }]
         } else yield []
@@ -69,25 +69,25 @@ async function pausesOf(livedMs: number, watches: number): Promise<{ waits: numb
       waits.push(milliseconds)
       clockMs += milliseconds
     },
-    onFailure: (error, retryMs, healthy) => told.push(`${error.code} ${retryMs} ${healthy}`),
+    onFailure: (error, retryMs, healthy) => reports.push(`${error.code} ${retryMs} ${healthy}`),
     onHealthy: () => undefined,
   })
   reflector.start()
-  await until('watches', () => asked > watches)
+  await until('watches', () => requests > watches)
   await reflector.close()
-  return { waits: waits.slice(0, watches - 1), told: told.slice(0, watches - 1) }
+  return { waits: waits.slice(0, watches - 1), reports: reports.slice(0, watches - 1) }
 }
 
-test('Reflector watches again at once behind something that closes idle connections after 20 s, and says so', async () => {
-  const { waits, told } = await pausesOf(20_000, 6)
+test('Reflector restarts watches at once, and reports it, when a load balancer closes idle connections after 20 s', async () => {
+  const { waits, reports } = await waitsOf(20_000, 6)
   assert.deepEqual(waits, [])
-  assert.deepEqual(told.slice(0, 2), ['api-ended 0 true', 'api-ended 0 true'])
+  assert.deepEqual(reports.slice(0, 2), ['api-ended 0 true', 'api-ended 0 true'])
 })
 
-test('Reflector waits longer each time for a server that ends every watch at once', async () => {
-  const { waits, told } = await pausesOf(5, 5)
+test('Reflector waits longer each time when the server ends every watch at once', async () => {
+  const { waits, reports } = await waitsOf(5, 5)
   assert.deepEqual(waits, [800, 1600, 3200, 6400])
-  assert.deepEqual(told, [
+  assert.deepEqual(reports, [
     'api-ended 800 false',
     'api-ended 1600 false',
     'api-ended 3200 false',
