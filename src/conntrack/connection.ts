@@ -3,7 +3,7 @@
  * What could break: a dump of a busy node has a million flows; only what is asked for is kept, and never more than the
  * caller's limit.
  */
-import { MessageBatch } from '../netlink/batch.ts'
+import { MessageBatch, requestOf } from '../netlink/batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters } from '../netlink/connection.ts'
 import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import { CodedError } from '../values/errors.ts'
@@ -57,7 +57,7 @@ export class ConntrackConnection {
 
   /** How full the table of this network namespace is. */
   tableSize(options: CallOptions = {}): Promise<TableSize> {
-    return this.#netlink.request(one(encodeTableSize), decodeTableSize, options)
+    return this.#netlink.request(requestOf(encodeTableSize), decodeTableSize, options)
   }
 
   /**
@@ -71,7 +71,7 @@ export class ConntrackConnection {
   ): Promise<Flow[]> {
     let left = options.limit
     return this.#netlink.dump(
-      one((batch) => encodeDumpFlows(batch, filter)),
+      requestOf((batch) => encodeDumpFlows(batch, filter)),
       (message) => {
         if (left === 0) return undefined
         const flow = decodeFlow(message)
@@ -121,11 +121,4 @@ export class ConntrackConnection {
   close(): void {
     this.#netlink.close()
   }
-}
-
-/** A request of one message. */
-function one(encode: (batch: MessageBatch) => void): MessageBatch {
-  const batch = new MessageBatch(128)
-  encode(batch)
-  return batch
 }

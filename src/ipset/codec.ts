@@ -234,48 +234,50 @@ export function decodeHeader(
   return { name, type, family, ...decodeParameters(data) }
 }
 
+const U32_FIELDS: Readonly<Record<number, 'maxElements' | 'hashSize' | 'references' | 'elements'>> = {
+  [IPSET_DATA.MAXELEM]: 'maxElements',
+  [IPSET_DATA.HASHSIZE]: 'hashSize',
+  [IPSET_DATA.REFERENCES]: 'references',
+  [IPSET_DATA.ELEMENTS]: 'elements',
+}
+const U16_FIELDS: Readonly<Record<number, 'firstPort' | 'lastPort'>> = {
+  [IPSET_DATA.PORT]: 'firstPort',
+  [IPSET_DATA.PORT_TO]: 'lastPort',
+}
+
 type DecodedParameters = Omit<ListedSet, 'name' | 'type' | 'family'>
 
 function decodeParameters(attributes: AttributeCursor): DecodedParameters {
   const numbers = { maxElements: 0, firstPort: 0, lastPort: 0, hashSize: 0, references: 0, elements: 0 }
   const extras: string[] = []
   while (attributes.next()) {
-    switch (attributes.type) {
-      case IPSET_DATA.MAXELEM:
-        numbers.maxElements = attributes.u32be()
-        break
-      case IPSET_DATA.HASHSIZE:
-        numbers.hashSize = attributes.u32be()
-        break
-      case IPSET_DATA.PORT:
-        numbers.firstPort = attributes.u16be()
-        break
-      case IPSET_DATA.PORT_TO:
-        numbers.lastPort = attributes.u16be()
-        break
-      case IPSET_DATA.REFERENCES:
-        numbers.references = attributes.u32be()
-        break
-      case IPSET_DATA.ELEMENTS:
-        numbers.elements = attributes.u32be()
-        break
-      case IPSET_DATA.NETMASK:
-        extras.push(`netmask ${attributes.u8()}`)
-        break
-      case IPSET_DATA.BITMASK:
-        extras.push('bitmask')
-        break
-      case IPSET_DATA.TIMEOUT:
-        extras.push(`timeout ${attributes.u32be()}`)
-        break
-      case IPSET_DATA.CADT_FLAGS: {
-        const flags = attributes.u32be()
-        for (const [flag, word] of EXTRA_FLAGS) if ((flags & flag) !== 0) extras.push(word)
-        break
-      }
-    }
+    const wide = U32_FIELDS[attributes.type]
+    const narrow = U16_FIELDS[attributes.type]
+    if (wide !== undefined) numbers[wide] = attributes.u32be()
+    else if (narrow !== undefined) numbers[narrow] = attributes.u16be()
+    else decodeExtra(attributes, extras)
   }
   return { ...numbers, extras: extras.sort().join(' ') }
+}
+
+/** Parameters that we never set, as the command prints them: a set that has any is not as we want it. */
+function decodeExtra(attributes: AttributeCursor, extras: string[]): void {
+  switch (attributes.type) {
+    case IPSET_DATA.NETMASK:
+      extras.push(`netmask ${attributes.u8()}`)
+      break
+    case IPSET_DATA.BITMASK:
+      extras.push('bitmask')
+      break
+    case IPSET_DATA.TIMEOUT:
+      extras.push(`timeout ${attributes.u32be()}`)
+      break
+    case IPSET_DATA.CADT_FLAGS: {
+      const flags = attributes.u32be()
+      for (const [flag, word] of EXTRA_FLAGS) if ((flags & flag) !== 0) extras.push(word)
+      break
+    }
+  }
 }
 
 const EXTRA_FLAGS: readonly (readonly [number, string])[] = [

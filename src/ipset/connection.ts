@@ -2,7 +2,7 @@
  * The ipset subsystem of nfnetlink: sets and entries as requests, in our own terms.
  * What could break: errors leave here under the kernel's own names (`IPSET_ERR_BUSY`), with the command they are about.
  */
-import { MessageBatch } from '../netlink/batch.ts'
+import { type MessageBatch, requestOf } from '../netlink/batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from '../netlink/connection.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { SetDefinition, SetName, SetType } from './catalogue.ts'
@@ -57,7 +57,11 @@ export class IpsetConnection {
 
   async #protocol(options: CallOptions): Promise<Versions> {
     try {
-      return await this.#netlink.request(one(encodeProtocol), (message) => decodeVersions(message, 'PROTOCOL'), options)
+      return await this.#netlink.request(
+        requestOf(encodeProtocol),
+        (message) => decodeVersions(message, 'PROTOCOL'),
+        options,
+      )
     } catch (cause) {
       // nfnetlink answers EINVAL for a subsystem that nobody has registered.
       if (codeOf(cause) !== 'EINVAL') throw cause
@@ -73,7 +77,7 @@ export class IpsetConnection {
     family: IpFamily | undefined,
     options: CallOptions = {},
   ): Promise<Versions | undefined> {
-    const request = one((batch) => encodeType(batch, type, family))
+    const request = requestOf((batch) => encodeType(batch, type, family))
     try {
       return await this.#netlink.request(request, (message) => decodeVersions(message, 'TYPE'), options)
     } catch (cause) {
@@ -86,7 +90,7 @@ export class IpsetConnection {
   /** Our sets of the network namespace without their entries, and what an interrupted replacement left of them. */
   listSets(options: DumpOptions = {}): Promise<ListedSet[]> {
     return this.#netlink.dump(
-      one((batch) => encodeList(batch, undefined, true)),
+      requestOf((batch) => encodeList(batch, undefined, true)),
       (message) => decodeHeader(message, (name) => familyOfSet(name) !== undefined),
       options,
     )
@@ -94,7 +98,7 @@ export class IpsetConnection {
 
   /** One set without its entries; undefined when it is not there. */
   async getSet(name: SetName, options: DumpOptions = {}): Promise<ListedSet | undefined> {
-    const request = one((batch) => encodeList(batch, name, true))
+    const request = requestOf((batch) => encodeList(batch, name, true))
     try {
       const [set] = await this.#netlink.dump(request, (message) => decodeHeader(message), options)
       return set
@@ -108,7 +112,7 @@ export class IpsetConnection {
   async listEntries(set: SetDefinition, options: DumpOptions = {}): Promise<SetEntry[] | undefined> {
     const wanted = parametersOf(set)
     let known = false
-    const request = one((batch) => encodeList(batch, set.name, false))
+    const request = requestOf((batch) => encodeList(batch, set.name, false))
     try {
       const parts = await this.#netlink.dump(
         request,
@@ -136,14 +140,14 @@ export class IpsetConnection {
     parameters: SetParameters,
     options: CallOptions & { readonly hashSize?: number; readonly exclusive?: boolean } = {},
   ): Promise<void> {
-    const request = one((batch) => encodeCreate(batch, name, type, parameters, options))
+    const request = requestOf((batch) => encodeCreate(batch, name, type, parameters, options))
     return this.#command(request, `ipset create ${name} ${type}`, options)
   }
 
   /** IPSET_CMD_DESTROY; IPSET_ERR_BUSY while a rule refers to the set. None of that name is success. */
   destroy(name: SetName, options: CallOptions = {}): Promise<void> {
     return this.#command(
-      one((batch) => encodeDestroy(batch, name)),
+      requestOf((batch) => encodeDestroy(batch, name)),
       `ipset destroy ${name}`,
       options,
     )
@@ -152,7 +156,7 @@ export class IpsetConnection {
   /** IPSET_CMD_SWAP */
   swap(first: SetName, second: SetName, options: CallOptions = {}): Promise<void> {
     return this.#command(
-      one((batch) => encodePair(batch, 'SWAP', first, second)),
+      requestOf((batch) => encodePair(batch, 'SWAP', first, second)),
       `ipset swap ${first} ${second}`,
       options,
     )
@@ -161,7 +165,7 @@ export class IpsetConnection {
   /** IPSET_CMD_RENAME */
   rename(from: SetName, to: SetName, options: CallOptions = {}): Promise<void> {
     return this.#command(
-      one((batch) => encodePair(batch, 'RENAME', from, to)),
+      requestOf((batch) => encodePair(batch, 'RENAME', from, to)),
       `ipset rename ${from} ${to}`,
       options,
     )
@@ -181,11 +185,4 @@ export class IpsetConnection {
     const [outcome] = await this.#netlink.transact(request, options)
     if (outcome !== undefined) throw named(outcome, about)
   }
-}
-
-/** A request of one message; none of these is on the hot path. */
-function one(encode: (batch: MessageBatch) => void): MessageBatch {
-  const batch = new MessageBatch(128)
-  encode(batch)
-  return batch
 }

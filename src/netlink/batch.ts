@@ -218,3 +218,10 @@ export class MessageBatch {
     return at
   }
 }
+
+/** A batch for one small request; none of these is on the hot path. */
+export function requestOf(encode: (batch: MessageBatch) => void): MessageBatch {
+  const batch = new MessageBatch(128)
+  encode(batch)
+  return batch
+}

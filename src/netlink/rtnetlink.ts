@@ -5,7 +5,7 @@
 import type { CodedError } from '../values/errors.ts'
 import { decodeAddress, encodeDumpAddresses, type InterfaceAddress } from './address-codec.ts'
 import { AnnouncementReader } from './announcements.ts'
-import { MessageBatch } from './batch.ts'
+import { type MessageBatch, requestOf } from './batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from './connection.ts'
 import { RTM_DELADDR, RTM_DELLINK, RTM_DELROUTE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE } from './constants.ts'
 import { KernelError } from './errors.ts'
@@ -40,7 +40,7 @@ export class RtnetlinkConnection {
   }
 
   listLinks(options: DumpOptions = {}): Promise<Link[]> {
-    return this.#netlink.dump(one(encodeDumpLinks), decodeLink, options)
+    return this.#netlink.dump(requestOf(encodeDumpLinks), decodeLink, options)
   }
 
   /**
@@ -50,7 +50,7 @@ export class RtnetlinkConnection {
   async getLink(name: string, options: CallOptions = {}): Promise<Link | undefined> {
     try {
       const link = await this.#netlink.request(
-        one((batch) => encodeGetLink(batch, name)),
+        requestOf((batch) => encodeGetLink(batch, name)),
         decodeLink,
         options,
       )
@@ -64,7 +64,7 @@ export class RtnetlinkConnection {
   /** Creates a dummy interface, which is down. Rejects with KernelError EEXIST when the name is taken, by any kind. */
   createDummy(name: string, options: CallOptions = {}): Promise<void> {
     return this.#command(
-      one((batch) => encodeCreateDummy(batch, name)),
+      requestOf((batch) => encodeCreateDummy(batch, name)),
       options,
     )
   }
@@ -72,7 +72,7 @@ export class RtnetlinkConnection {
   /** Deletes an interface with its addresses. Rejects with KernelError ENODEV when there is none. */
   deleteLink(index: number, options: CallOptions = {}): Promise<void> {
     return this.#command(
-      one((batch) => encodeDeleteLink(batch, index)),
+      requestOf((batch) => encodeDeleteLink(batch, index)),
       options,
     )
   }
@@ -87,7 +87,7 @@ export class RtnetlinkConnection {
     }
     try {
       return await this.#netlink.dump(
-        one((batch) => encodeDumpAddresses(batch, interfaceIndex)),
+        requestOf((batch) => encodeDumpAddresses(batch, interfaceIndex)),
         decode,
         options,
       )
@@ -101,7 +101,7 @@ export class RtnetlinkConnection {
   /** Routes of all tables. */
   listRoutes(options: DumpOptions & { readonly family?: Route['family'] } = {}): Promise<Route[]> {
     return this.#netlink.dump(
-      one((batch) => encodeDumpRoutes(batch, options.family)),
+      requestOf((batch) => encodeDumpRoutes(batch, options.family)),
       decodeRoute,
       options,
     )
@@ -110,7 +110,7 @@ export class RtnetlinkConnection {
   /** Gateways of the default routes of both families in all tables, each once. */
   async listDefaultGateways(options: DumpOptions = {}): Promise<readonly string[]> {
     const found = await this.#netlink.dump(
-      one((batch) => encodeDumpRoutes(batch)),
+      requestOf((batch) => encodeDumpRoutes(batch)),
       decodeDefaultGateways,
       options,
     )
@@ -131,13 +131,6 @@ export class RtnetlinkConnection {
     const [outcome] = await this.#netlink.transact(request, options)
     if (outcome !== undefined) throw outcome
   }
-}
-
-/** A request of one message; none of these is on the hot path. */
-function one(encode: (batch: MessageBatch) => void): MessageBatch {
-  const batch = new MessageBatch(128)
-  encode(batch)
-  return batch
 }
 
 /** `new` also stands for a change of something that was there. */
