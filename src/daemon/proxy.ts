@@ -126,7 +126,7 @@ export class Proxy {
         this.metrics.sync.frontend(key, frontend)
         this.#healthChecks.frontend(key, frontend)
       },
-      onWorkedOut: () => this.metrics.sync.takenUp(),
+      onWorkedOut: () => this.metrics.sync.beginPass(),
       onPass: (report, durationMs) => {
         mode.passed(report)
         this.#passed('tables', report, durationMs, !mode.isPending)

@@ -217,7 +217,7 @@ export function writeProxy(page: MetricsPage, sync: SyncCounts): void {
   page.value(PROXY.syncProxyRulesEndpointChanges, [], sync.sliceChanges)
   page.value(PROXY.syncProxyRulesEndpointChangesPending, [], sync.slicesPending)
   for (const family of sync.families) {
-    const counts = sync.of[family]
+    const counts = sync.byFamily[family]
     page.histogram(PROXY.syncProxyRulesDuration, [family], counts.syncSeconds)
     page.histogram(PROXY.networkProgrammingDuration, [family], counts.programmingSeconds)
     page.histogram(PROXY.conntrackReconcilerSyncDuration, [family], counts.conntrackSeconds)

@@ -1,7 +1,7 @@
 /**
- * Counts what the loop does, as kube-proxy counts its syncs: changes that come, passes, how long a change took to reach the kernel.
- * `changed` and `frontend` run at every change, so they cost no more than a few numbers, whatever the cluster's size, and leave
- * nothing behind.
+ * Counts what the loop does, as kube-proxy counts its syncs: changes, passes, and the time until a change is in the kernel.
+ * `changed` and `frontend` are called for every change, so their cost is constant and they keep no objects but the few
+ * frontends that are counted by themselves.
  */
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { EndpointSlice, ObjectChange } from '../service/objects.ts'
@@ -10,11 +10,11 @@ import type { PassReport } from '../sync/reconciler.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import { Histogram, PROGRAMMING_SECONDS, SYNC_SECONDS } from './histogram.ts'
 
-/** Trigger times that are kept while the kernel is out of reach. */
+/** Maximum number of trigger times in memory while the kernel cannot be read. */
 const MAX_TRIGGERS = 10_000
 
-/** The counts of one family of addresses. Times are wall clock, in milliseconds since the epoch; 0: not yet. */
-class FamilyCounts {
+/** The counts of one IP family. Times are wall clock in milliseconds since the epoch; 0 means never. */
+class IpFamilyCounts {
   readonly syncSeconds = new Histogram(SYNC_SECONDS)
   readonly programmingSeconds = new Histogram(PROGRAMMING_SECONDS)
   readonly conntrackSeconds = new Histogram(SYNC_SECONDS)
@@ -22,50 +22,53 @@ class FamilyCounts {
   restoreFailures = 0
   lastQueuedMs = 0
   lastSyncedMs = 0
-  /** Its rules could not be written at the last try. */
+  /** The last attempt to write its rules failed. */
   rulesFail = false
-  /** Trigger times of changes that no pass has taken up yet, and of those that the pass that is on has taken up. */
-  arrived: number[] = []
-  underWay: number[] = []
+  /** Trigger times of changes that wait for a pass, and of those that the current pass applies. */
+  waitingTriggers: number[] = []
+  passTriggers: number[] = []
 
-  /** What is under way is in the kernel. */
+  /** Counts the changes of the current pass as programmed in the kernel. */
   programmed(nowMs: number): void {
-    for (const triggeredAtMs of this.underWay)
+    for (const triggeredAtMs of this.passTriggers)
       this.programmingSeconds.observe(Math.max(0, nowMs - triggeredAtMs) / 1000)
-    this.underWay.length = 0
+    this.passTriggers.length = 0
   }
 }
 
-/** Slices by key (`namespace/name`). */
+/** EndpointSlices by key (`namespace/name`). */
 export interface KnownSlices {
   slice(key: string): EndpointSlice | undefined
 }
 
 export interface SyncCountsOptions {
-  /** Families the kernel has. */
+  /** The served IP families. */
   readonly families: readonly IpFamily[]
   /** Wall clock, in milliseconds since the epoch. */
   readonly wallMs: () => number
   readonly nodeName: string
-  /** Where rules are the whole of a sync (iptables mode): whether rules of this family are still to be written. */
+  /** Only iptables mode, where writing rules is the sync: whether rules of this IP family still have to be written. */
   readonly rulesPending?: ((family: IpFamily) => boolean) | undefined
 }
 
 export class SyncCounts {
   readonly families: readonly IpFamily[]
-  readonly of: Readonly<Record<IpFamily, FamilyCounts>> = { IPv4: new FamilyCounts(), IPv6: new FamilyCounts() }
+  readonly byFamily: Readonly<Record<IpFamily, IpFamilyCounts>> = {
+    IPv4: new IpFamilyCounts(),
+    IPv6: new IpFamilyCounts(),
+  }
   serviceChanges = 0
   servicesPending = 0
   sliceChanges = 0
   slicesPending = 0
-  /** Passes after which something was not as it shall be: over the tables, and over the rules. */
+  /** Passes over the tables, and over the rules, that left something unapplied. */
   tableFailures = 0
   ruleFailures = 0
   readonly #wallMs: () => number
   readonly #nodeName: string
   readonly #rulesPending: SyncCountsOptions['rulesPending']
   readonly #startMs: number
-  /** Frontends of Services with a policy Local that have endpoints, but none on this node. */
+  /** Frontends of Services with a traffic policy Local that have endpoints, but none on this node. */
   readonly #withoutLocal = new Map<FrontendKey, Frontend>()
   #touchedIPv4 = false
   #touchedIPv6 = false
@@ -80,8 +83,8 @@ export class SyncCounts {
   }
 
   /**
-   * Changes came, which are not taken in yet. @param known slices as they were before: one whose trigger time stays the same was
-   * changed for another reason (kube-proxy compares the endpoints)
+   * Counts changes before the loop applies them. @param known slices before these changes: if the trigger time of a slice stays
+   * the same, the change had another cause (kube-proxy compares the endpoints)
    */
   changed(changes: readonly ObjectChange[], known: KnownSlices): void {
     const nowMs = this.#wallMs()
@@ -93,19 +96,19 @@ export class SyncCounts {
       } else {
         this.sliceChanges++
         this.slicesPending++
-        // kube-proxy's rule: what happened before it started does not count, and what a slice said last says nothing of its end.
+        // kube-proxy's rule: triggers before its start do not count, and a deleted slice has no trigger time of its own.
         const triggeredAtMs = change.value?.triggeredAtMs ?? 0
         if (triggeredAtMs > this.#startMs && change.value !== undefined) {
-          const { arrived } = this.of[change.value.family]
-          if (known.slice(change.key)?.triggeredAtMs !== triggeredAtMs && arrived.length < MAX_TRIGGERS)
-            arrived.push(triggeredAtMs)
+          const { waitingTriggers } = this.byFamily[change.value.family]
+          if (known.slice(change.key)?.triggeredAtMs !== triggeredAtMs && waitingTriggers.length < MAX_TRIGGERS)
+            waitingTriggers.push(triggeredAtMs)
         }
       }
-      for (const family of IP_FAMILIES) if (concerns(change, family)) this.of[family].lastQueuedMs = nowMs
+      for (const family of IP_FAMILIES) if (concerns(change, family)) this.byFamily[family].lastQueuedMs = nowMs
     }
   }
 
-  /** The winning frontend of this key is another one now, or there is none. */
+  /** Called when the frontend that owns `key` has changed; undefined if no Service claims it any more. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
     if (key.startsWith('[')) this.#touchedIPv6 = true
     else this.#touchedIPv4 = true
@@ -113,46 +116,46 @@ export class SyncCounts {
     else if (this.#withoutLocal.size > 0) this.#withoutLocal.delete(key)
   }
 
-  /** Everything that has come is worked out: the pass that follows takes it up. */
-  takenUp(): void {
+  /** Called when the desired state contains all changes so far, before the pass that applies them. */
+  beginPass(): void {
     this.servicesPending = 0
     this.slicesPending = 0
     for (const family of IP_FAMILIES) {
-      const counts = this.of[family]
-      if (counts.arrived.length === 0) continue
-      if (counts.underWay.length === 0) {
-        ;[counts.arrived, counts.underWay] = [counts.underWay, counts.arrived]
+      const counts = this.byFamily[family]
+      if (counts.waitingTriggers.length === 0) continue
+      if (counts.passTriggers.length === 0) {
+        ;[counts.waitingTriggers, counts.passTriggers] = [counts.passTriggers, counts.waitingTriggers]
       } else {
-        counts.underWay = counts.underWay.concat(counts.arrived).slice(-MAX_TRIGGERS)
-        counts.arrived.length = 0
+        counts.passTriggers = counts.passTriggers.concat(counts.waitingTriggers).slice(-MAX_TRIGGERS)
+        counts.waitingTriggers.length = 0
       }
     }
   }
 
-  /** A pass is over, over the tables or over the rules of a family. */
+  /** Counts a finished pass over the tables, or over the rules of an IP family. */
   passed(what: 'tables' | IpFamily, report: PassReport, durationMs: number): void {
     if (what !== 'tables') this.#rulesPassed(what, report, durationMs)
     else if (this.#rulesPending === undefined) this.#tablesPassed(report, durationMs)
-    else this.#handedOn(this.#rulesPending)
+    else this.#renderedRules(this.#rulesPending)
   }
 
-  /** What asks for no other rule of a family is programmed in it. */
-  #handedOn(rulesPending: (family: IpFamily) => boolean): void {
+  /** Iptables mode: a pass over the tables only renders rules. Without pending rules an IP family is programmed already. */
+  #renderedRules(rulesPending: (family: IpFamily) => boolean): void {
     const nowMs = this.#wallMs()
-    for (const family of this.families) if (!rulesPending(family)) this.of[family].programmed(nowMs)
+    for (const family of this.families) if (!rulesPending(family)) this.byFamily[family].programmed(nowMs)
   }
 
-  /** It was a sync of the families whose frontends changed; of both when none did. */
+  /** Counts a sync of the IP families whose frontends changed, or of both if none did. */
   #tablesPassed(report: PassReport, durationMs: number): void {
     const nowMs = this.#wallMs()
     const both = this.#touchedIPv4 === this.#touchedIPv6
     this.#tablesFail = report.unreadable.length > 0
     if (this.#tablesFail || report.failures.length > 0) this.tableFailures++
     for (const family of this.families) {
-      const counts = this.of[family]
+      const counts = this.byFamily[family]
       if (both || (family === 'IPv4' ? this.#touchedIPv4 : this.#touchedIPv6))
         counts.syncSeconds.observe(durationMs / 1000)
-      // What could not be read now is late until it can.
+      // After a failed read the changes stay unprogrammed until a later pass.
       if (this.#tablesFail) continue
       if (!counts.rulesFail) counts.lastSyncedMs = nowMs
       counts.programmed(nowMs)
@@ -161,9 +164,9 @@ export class SyncCounts {
     this.#touchedIPv6 = false
   }
 
-  /** One that only looked is no sync. */
+  /** A pass that only read the rules is no sync. */
   #rulesPassed(family: IpFamily, report: PassReport, durationMs: number): void {
-    const counts = this.of[family]
+    const counts = this.byFamily[family]
     const failed = report.failures.length > 0
     counts.rulesFail = failed || report.unreadable.length > 0
     if (counts.rulesFail) this.ruleFailures++
@@ -175,27 +178,27 @@ export class SyncCounts {
   }
 
   /**
-   * An audit looked at a part of the kernel and found it as it shall be. kube-proxy syncs everything once a period; alerts on the
-   * time of its last sync must not go off because there was nothing to do.
+   * Sets the time of the last sync after an audit found a part of the kernel in its desired state. kube-proxy syncs everything
+   * once a period, and alerts on the time of its last sync must not fire because there was nothing to do.
    */
-  looked(): void {
+  markUpToDate(): void {
     if (this.#tablesFail) return
     const nowMs = this.#wallMs()
     for (const family of this.families) {
-      const counts = this.of[family]
+      const counts = this.byFamily[family]
       if (counts.lastSyncedMs > 0 && !counts.rulesFail) counts.lastSyncedMs = nowMs
     }
   }
 
-  /** Stale flows of a family were looked for and deleted. */
+  /** Counts one removal of stale flows of an IP family. */
   flowsRemoved(family: IpFamily, deleted: number, durationMs: number): void {
-    this.of[family].deletedFlows += deleted
-    this.of[family].conntrackSeconds.observe(durationMs / 1000)
+    this.byFamily[family].deletedFlows += deleted
+    this.byFamily[family].conntrackSeconds.observe(durationMs / 1000)
   }
 
   /**
-   * What of a family has this policy Local and no endpoint on this node: Services in ipvs mode, ports of Services in iptables
-   * mode, as in kube-proxy.
+   * Number of Services (ipvs mode) or Service ports (iptables mode) whose traffic policy is Local and that have no endpoint on
+   * this node, as kube-proxy counts them.
    */
   withoutLocalEndpoints(family: IpFamily, policy: 'internal' | 'external'): number {
     const names = new Set<string>()
@@ -209,7 +212,7 @@ export class SyncCounts {
     return names.size
   }
 
-  /** In iptables mode kube-proxy looks at the port, whatever addresses it has; in ipvs mode at each virtual server. */
+  /** In iptables mode kube-proxy counts the port, whatever addresses it has; in ipvs mode each virtual server. */
   #isWithoutLocal(frontend: Frontend): boolean {
     if (frontend.noLocalEndpoints) return true
     if (!this.#writesRules || !frontend.roles.includes('ClusterIP')) return false
@@ -222,7 +225,7 @@ export class SyncCounts {
   }
 }
 
-/** Whether a change is one for this family; of what is gone nobody knows. */
+/** Whether a change affects this IP family. A deletion counts for both, because the object is not known any more. */
 function concerns({ kind, value }: Exclude<ObjectChange, { kind: 'nodes' }>, family: IpFamily): boolean {
   if (value === undefined) return true
   return kind === 'services' ? value.clusterIps[family] !== undefined : value.family === family

@@ -1,4 +1,4 @@
-/** What the counters of virtual servers come to, however the kernel counts. */
+/** The sums over the counters of virtual servers, also when the kernel resets or repeats counters. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ServiceTraffic, type ServiceTrafficOptions } from '../../src/metrics/service-traffic.ts'
@@ -18,7 +18,7 @@ class Bench {
       limit: 2,
       read: async (visit) => {
         this.reads++
-        if (this.failing) throw new Error('the kernel is away')
+        if (this.failing) throw new Error('the kernel cannot be read')
         const buffer = new Float64Array(5)
         for (const [key, counters] of this.kernel) {
           buffer.set(counters)
@@ -40,7 +40,7 @@ class Bench {
   }
 
   /** Totals after another read. */
-  async look(): Promise<Record<string, number[]>> {
+  async read(): Promise<Record<string, number[]>> {
     this.nowMs += 3_600_000
     await this.traffic.refresh()
     return Object.fromEntries(
@@ -50,60 +50,60 @@ class Bench {
 }
 
 describe('ServiceTraffic', () => {
-  it('adds up the virtual servers of a Service', async () => {
+  it('sums up the virtual servers of a Service', async () => {
     const bench = new Bench()
     bench.set('10.96.0.1:80/tcp', 'demo/web', 1, 2, 3, 4, 5)
     bench.set('10.0.0.1:30080/tcp', 'demo/web', 10, 20, 30, 40, 50)
     bench.set('10.0.0.1:9999/tcp', '', 100)
-    assert.deepEqual(await bench.look(), { 'demo/web': [11, 22, 33, 44, 55] })
+    assert.deepEqual(await bench.read(), { 'demo/web': [11, 22, 33, 44, 55] })
   })
 
-  it('never goes back when a virtual server is made anew, reset or gone', async () => {
+  it('never decreases when a virtual server is replaced, reset or removed', async () => {
     const bench = new Bench()
     bench.set('a', 'demo/web', 100, 100, 100, 100, 100)
     bench.set('b', 'demo/web', 7)
-    await bench.look()
+    await bench.read()
     bench.set('a', 'demo/web', 5, 5, 5, 5, 5)
-    assert.deepEqual((await bench.look())['demo/web'], [112, 105, 105, 105, 105])
+    assert.deepEqual((await bench.read())['demo/web'], [112, 105, 105, 105, 105])
     bench.kernel.delete('b')
     bench.owners.delete('b')
     bench.set('a', 'demo/web', 6, 7, 8, 9, 10)
-    assert.deepEqual((await bench.look())['demo/web'], [113, 107, 108, 109, 110])
+    assert.deepEqual((await bench.read())['demo/web'], [113, 107, 108, 109, 110])
   })
 
-  it('takes a virtual server that a list missed or gave twice', async () => {
+  it('accepts that a list misses a virtual server', async () => {
     const bench = new Bench()
     bench.set('a', 'demo/web', 5)
-    await bench.look()
+    await bench.read()
     bench.kernel.delete('a')
-    assert.equal((await bench.look())['demo/web']?.[0], 5)
+    assert.equal((await bench.read())['demo/web']?.[0], 5)
     bench.set('a', 'demo/web', 6)
-    assert.equal((await bench.look())['demo/web']?.[0], 6)
+    assert.equal((await bench.read())['demo/web']?.[0], 6)
   })
 
-  it('has no more Services than the limit, keeps those it has, and says how many it leaves out', async () => {
+  it('lists Services up to the limit, keeps the listed ones, and counts the others', async () => {
     const bench = new Bench()
     bench.set('a', 'demo/a', 1)
     bench.set('b', 'demo/b', 1)
     bench.set('c', 'demo/c', 100)
     bench.set('d', 'demo/d', 1)
-    assert.deepEqual(Object.keys(await bench.look()), ['demo/a', 'demo/b'])
+    assert.deepEqual(Object.keys(await bench.read()), ['demo/a', 'demo/b'])
     assert.equal(bench.traffic.leftOut, 2)
     bench.kernel.delete('a')
     bench.owners.delete('a')
-    await bench.look()
-    assert.deepEqual(Object.keys(await bench.look()), ['demo/b', 'demo/c'])
+    await bench.read()
+    assert.deepEqual(Object.keys(await bench.read()), ['demo/b', 'demo/c'])
     assert.equal(bench.traffic.leftOut, 1)
   })
 
-  it('asks nothing when it is off', async () => {
+  it('does not read the kernel with limit 0', async () => {
     const bench = new Bench({ limit: 0 })
     bench.set('a', 'demo/a', 1)
-    assert.deepEqual(await bench.look(), {})
+    assert.deepEqual(await bench.read(), {})
     assert.equal(bench.reads, 0)
   })
 
-  it('asks the kernel rarely when that takes long', async () => {
+  it('reads the kernel less often if a read takes long', async () => {
     const bench = new Bench()
     const { kernel } = bench
     bench.set('a', 'demo/a', 1)
@@ -129,12 +129,12 @@ describe('ServiceTraffic', () => {
     assert.equal(slow.reads, 2)
   })
 
-  it('keeps what it has when the kernel cannot be read', async () => {
+  it('keeps its values when the kernel cannot be read', async () => {
     const bench = new Bench()
     bench.set('a', 'demo/a', 3)
-    await bench.look()
+    await bench.read()
     bench.failing = true
-    assert.deepEqual(await bench.look(), { 'demo/a': [3, 0, 0, 0, 0] })
+    assert.deepEqual(await bench.read(), { 'demo/a': [3, 0, 0, 0, 0] })
     assert.equal(bench.traffic.failures, 1)
   })
 })

@@ -1,4 +1,4 @@
-/** What passes and changes make of the counts. */
+/** The counts after changes and passes. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { SyncCounts } from '../../src/metrics/sync-counts.ts'
@@ -40,16 +40,16 @@ class Bench {
   }
 
   pass(report = GOOD, durationMs = 10): void {
-    this.counts.takenUp()
+    this.counts.beginPass()
     this.counts.passed('tables', report, durationMs)
   }
 
   get ipv4() {
-    return this.counts.of.IPv4
+    return this.counts.byFamily.IPv4
   }
 
   get ipv6() {
-    return this.counts.of.IPv6
+    return this.counts.byFamily.IPv6
   }
 }
 
@@ -65,24 +65,24 @@ describe('network programming latency', () => {
     assert.equal(bench.ipv6.programmingSeconds.count, 0)
   })
 
-  it('leaves out what happened before the start, deletions, and changes that nothing triggered', () => {
+  it('ignores triggers before the start, deletions, and changes without a new trigger', () => {
     const bench = new Bench()
     bench.slice({ triggeredAtMs: START_MS })
     bench.slice({})
     bench.slice({ triggeredAtMs: START_MS + 1000 })
     bench.pass()
-    // Somebody put a label on it.
+    // A change of a label keeps the trigger time.
     bench.slice({ triggeredAtMs: START_MS + 1000 })
     bench.slice(undefined)
     bench.pass()
     assert.equal(bench.ipv4.programmingSeconds.count, 1)
   })
 
-  it('counts each change of a slice between two passes, and none that came after the pass took changes up', () => {
+  it('counts each change before a pass, and changes during a pass with the next one', () => {
     const bench = new Bench()
     bench.slice({ triggeredAtMs: START_MS + 1 })
     bench.slice({ triggeredAtMs: START_MS + 2 })
-    bench.counts.takenUp()
+    bench.counts.beginPass()
     bench.slice({ triggeredAtMs: START_MS + 3 })
     bench.counts.passed('tables', GOOD, 1)
     assert.equal(bench.ipv4.programmingSeconds.count, 2)
@@ -90,20 +90,20 @@ describe('network programming latency', () => {
     assert.equal(bench.ipv4.programmingSeconds.count, 3)
   })
 
-  it('goes on while the kernel is out of reach, in bounded memory', () => {
+  it('continues while the kernel cannot be read, in bounded memory', () => {
     const bench = new Bench()
     for (let index = 1; index <= 30_000; index++) {
       bench.slice({ triggeredAtMs: START_MS + index })
       if (index % 100 === 0) bench.pass(UNREADABLE)
     }
-    assert.ok(bench.ipv4.underWay.length <= 10_000)
+    assert.ok(bench.ipv4.passTriggers.length <= 10_000)
     bench.wallMs = START_MS + 60_000
     bench.pass()
     assert.equal(bench.ipv4.programmingSeconds.count, 10_000)
     assert.ok(bench.ipv4.programmingSeconds.sum >= 10_000 * 30)
   })
 
-  it('is never negative when a clock is behind', () => {
+  it('is 0 if the trigger time is in the future', () => {
     const bench = new Bench()
     bench.slice({ triggeredAtMs: START_MS + 60_000 })
     bench.pass()
@@ -112,7 +112,7 @@ describe('network programming latency', () => {
 })
 
 describe('changes', () => {
-  it('are counted when they come and pend until a pass takes them up', () => {
+  it('are counted when they arrive and are pending until the next pass begins', () => {
     const bench = new Bench()
     bench.changed({ kind: 'services', key: 'demo/web', value: SERVICE }, { kind: 'nodes', key: 'n', value: undefined })
     bench.slice({})
@@ -120,13 +120,13 @@ describe('changes', () => {
     const { counts } = bench
     assert.deepEqual([counts.serviceChanges, counts.servicesPending], [1, 1])
     assert.deepEqual([counts.sliceChanges, counts.slicesPending], [2, 2])
-    counts.takenUp()
+    counts.beginPass()
     bench.slice({})
     assert.deepEqual([counts.serviceChanges, counts.servicesPending], [1, 0])
     assert.deepEqual([counts.sliceChanges, counts.slicesPending], [3, 1])
   })
 
-  it('queue a sync of the families they concern', () => {
+  it('queue a sync of the IP families that they affect', () => {
     const bench = new Bench()
     bench.changed({ kind: 'services', key: 'demo/web', value: SERVICE })
     assert.deepEqual([bench.ipv4.lastQueuedMs, bench.ipv6.lastQueuedMs], [START_MS, 0])
@@ -140,7 +140,7 @@ describe('changes', () => {
 })
 
 describe('syncs', () => {
-  it('are those of the families whose frontends changed, of both when none did', () => {
+  it('are counted for the IP families whose frontends changed, or for both if none did', () => {
     const bench = new Bench()
     const { counts } = bench
     counts.frontend('10.96.0.1:80/tcp', frontendOf())
@@ -154,7 +154,7 @@ describe('syncs', () => {
     assert.ok(Math.abs(bench.ipv4.syncSeconds.sum - 0.06) < 1e-9)
   })
 
-  it('of rules count when they wrote or failed, and a family whose rules fail is not synced', () => {
+  it('of rules are counted if they wrote or failed; an IP family with failed rules is not synced', () => {
     const bench = new Bench()
     const { counts } = bench
     counts.passed('IPv4', { ...GOOD, applied: 0 }, 5)
@@ -170,7 +170,7 @@ describe('syncs', () => {
     assert.equal(bench.ipv4.lastSyncedMs, START_MS + 5000)
   })
 
-  it('are good when everything could be read; an item that fails counts apart', () => {
+  it('succeed if everything could be read; failed items count as failures of the pass', () => {
     const bench = new Bench()
     bench.pass(UNREADABLE)
     assert.deepEqual([bench.ipv4.lastSyncedMs, bench.counts.tableFailures], [0, 1])
@@ -178,17 +178,17 @@ describe('syncs', () => {
     assert.deepEqual([bench.ipv4.lastSyncedMs, bench.counts.tableFailures], [START_MS, 2])
   })
 
-  it('are confirmed by an audit that finds nothing, once there was one', () => {
+  it('get a new time from an audit without findings, after the first sync', () => {
     const bench = new Bench()
-    bench.counts.looked()
+    bench.counts.markUpToDate()
     assert.equal(bench.ipv4.lastSyncedMs, 0)
     bench.pass()
     bench.wallMs += 60_000
-    bench.counts.looked()
+    bench.counts.markUpToDate()
     assert.equal(bench.ipv4.lastSyncedMs, START_MS + 60_000)
     bench.pass(UNREADABLE)
     bench.wallMs += 60_000
-    bench.counts.looked()
+    bench.counts.markUpToDate()
     assert.equal(bench.ipv4.lastSyncedMs, START_MS + 60_000)
   })
 })
@@ -201,7 +201,7 @@ describe('Services without a local endpoint', () => {
     counts.withoutLocalEndpoints('IPv6', 'external'),
   ]
 
-  it('are counted once a Service in ipvs mode, by family and policy, as long as it is so', () => {
+  it('are counted by Service in ipvs mode, for each IP family and policy', () => {
     const { counts } = new Bench()
     const external: Service = { ...SERVICE, externalTrafficPolicy: 'Local' }
     const nodePort = frontendOf({ noLocalEndpoints: true, roles: ['NodePort'], service: external })
@@ -210,7 +210,7 @@ describe('Services without a local endpoint', () => {
     counts.frontend('10.0.0.2:30081/tcp', { ...nodePort, servicePortName: 'demo/web:other' })
     counts.frontend('10.0.0.3:30082/tcp', { ...nodePort, service: { ...external, name: 'other' } })
     assert.deepEqual(seen(counts), [0, 2, 0])
-    // kube-proxy counts whatever policy of a Service is Local while one of its frontends falls back.
+    // kube-proxy counts each policy that is Local if any frontend of the Service has no local endpoint.
     counts.frontend('10.96.0.1:80/tcp', frontendOf({ noLocalEndpoints: true, service: { ...local, name: 'third' } }))
     counts.frontend('10.96.0.2:80/tcp', frontendOf({ service: local }))
     assert.deepEqual(seen(counts), [1, 3, 0])
@@ -221,7 +221,7 @@ describe('Services without a local endpoint', () => {
     assert.deepEqual(seen(counts), [0, 1, 0])
   })
 
-  it('are counted once a port in iptables mode, also where no address is external yet', () => {
+  it('are counted by Service port in iptables mode, also before it has an external address', () => {
     const options = { families: ['IPv4', 'IPv6'] as const, wallMs: () => 0, nodeName: 'node0' }
     const counts = new SyncCounts({ ...options, rulesPending: () => false })
     const elsewhere = ['10.244.1.1', '10.244.1.2']
@@ -242,8 +242,8 @@ describe('Services without a local endpoint', () => {
   })
 })
 
-describe('where rules are the whole of a sync', () => {
-  it('programmed is what asks for no rule, at once, and the rest when the rules are in', () => {
+describe('network programming latency in iptables mode', () => {
+  it('ends with the pass for an IP family without pending rules, and with the rules for the other', () => {
     const pending = { IPv4: true, IPv6: false }
     let wallMs = START_MS
     const counts = new SyncCounts({
@@ -252,18 +252,24 @@ describe('where rules are the whole of a sync', () => {
       nodeName: 'node0',
       rulesPending: (family) => pending[family],
     })
-    counts.of.IPv4.arrived.push(START_MS)
-    counts.of.IPv6.arrived.push(START_MS)
-    counts.takenUp()
+    counts.byFamily.IPv4.waitingTriggers.push(START_MS)
+    counts.byFamily.IPv6.waitingTriggers.push(START_MS)
+    counts.beginPass()
     counts.passed('tables', { ...GOOD, applied: 0 }, 1)
-    assert.deepEqual([counts.of.IPv4.programmingSeconds.count, counts.of.IPv6.programmingSeconds.count], [0, 1])
-    assert.equal(counts.of.IPv4.syncSeconds.count, 0, 'handing on is no sync')
+    assert.deepEqual(
+      [counts.byFamily.IPv4.programmingSeconds.count, counts.byFamily.IPv6.programmingSeconds.count],
+      [0, 1],
+    )
+    assert.equal(counts.byFamily.IPv4.syncSeconds.count, 0, 'rendering rules is no sync')
     wallMs += 2000
     counts.passed('IPv4', FAILED, 5)
     counts.passed('IPv4', GOOD, 5)
-    assert.equal(counts.of.IPv4.programmingSeconds.count, 0, 'more rules are to be written')
+    assert.equal(counts.byFamily.IPv4.programmingSeconds.count, 0, 'rules are still pending')
     pending.IPv4 = false
     counts.passed('IPv4', GOOD, 5)
-    assert.deepEqual([counts.of.IPv4.programmingSeconds.count, counts.of.IPv4.programmingSeconds.sum], [1, 2])
+    assert.deepEqual(
+      [counts.byFamily.IPv4.programmingSeconds.count, counts.byFamily.IPv4.programmingSeconds.sum],
+      [1, 2],
+    )
   })
 })

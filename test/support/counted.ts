@@ -16,7 +16,7 @@ export function everythingCounted(): ScrapeInput {
   wallMs += 60_000
   const service = { ...SERVICE, clusterIps: { IPv4: '10.96.0.1', IPv6: 'fd00::1' } }
   sync.changed([{ kind: 'services', key: 'demo/web', value: service }], { slice: () => undefined })
-  sync.takenUp()
+  sync.beginPass()
   sync.passed('tables', { applied: 1, failures: [], repairs: [], unreadable: [] }, 12)
   const requests = new RequestCounts()
   for (const method of ['GET', 'POST']) {
