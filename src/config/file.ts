@@ -1,5 +1,6 @@
 /**
  * The configuration file on disk. A file that cannot be read is an error like any other of the configuration, never an exception.
+ * @impure
  */
 import { open } from 'node:fs/promises'
 import { MOST_CHARACTERS, TOO_LONG } from './document.ts'

@@ -2,6 +2,7 @@
  * The conntrack table through ctnetlink: flows that pass a test, and the deletion of single ones.
  * What could break: a dump of a busy node has a million flows; only what is asked for is kept, and never more than the
  * caller's limit.
+ * @impure
  */
 import { MessageBatch, requestOf } from '../netlink/batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters } from '../netlink/connection.ts'

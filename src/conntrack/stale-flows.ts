@@ -3,6 +3,7 @@
  * family serves them all.
  * What could break: a flow that is deleted before the real server behind it has gone comes back with the next packet, so a
  * frontend waits here until the kernel has what is wanted of it.
+ * @impure
  */
 import type { FrontendKey } from '../service/frontends.ts'
 import { asError, CodedError } from '../values/errors.ts'

@@ -1,6 +1,7 @@
 /**
  * Sends Events to the API server, or only logs them when the objects have another source. Events must not disturb the rest of
  * the program: one request at a time, limited per second, retried as in client-go and then dropped.
+ * @impure
  */
 import type { Log } from '../values/log.ts'
 import type { ApiClient } from '../watch/api/api-client.ts'

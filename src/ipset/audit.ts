@@ -3,6 +3,7 @@
  * What could break: it only says where to look. The mirrors may move on while a set is listed, so every difference is
  * read again by the reconciler before anything is done. The number of entries, which costs next to nothing to ask for,
  * gives away nearly all that is changed by hand.
+ * @impure
  */
 import type { CpuBudget } from '../sync/audit.ts'
 import type { IpFamily } from '../values/protocol.ts'

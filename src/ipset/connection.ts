@@ -1,6 +1,7 @@
 /**
  * The ipset subsystem of nfnetlink: sets and entries as requests, in our own terms.
  * What could break: errors leave here under the kernel's own names (`IPSET_ERR_BUSY`), with the command they are about.
+ * @impure
  */
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from '../netlink/connection.ts'

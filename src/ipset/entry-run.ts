@@ -2,6 +2,7 @@
  * Runs operations on entries as messages of up to 500 entries each.
  * What could break: the kernel leaves a message half done when it refuses one entry. Such a message is sent again entry
  * by entry, so that the refused one is known; adding and deleting must stay harmless when they are repeated.
+ * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MAX_BATCH_MESSAGES, type MessageBatch } from '../netlink/batch.ts'

@@ -2,6 +2,7 @@
  * Puts another set with the same entries in the place of one: to make it larger, or because it has other parameters.
  * What could break: rules refer to the set and must match all the time, so it is filled under another name and swapped;
  * whatever goes wrong before the swap leaves the old one as it was.
+ * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MessageBatch } from '../netlink/batch.ts'

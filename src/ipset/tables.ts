@@ -1,6 +1,7 @@
 /**
  * The sets (key: the set's name) and their entries (key: `SET entry`) behind the contract of every kernel table. Only sets of
  * the catalogue's 34 names, and what an interrupted replacement left, are ours; a set of any other name is never touched.
+ * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
 import type { KernelTable } from '../sync/table.ts'

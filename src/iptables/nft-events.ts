@@ -2,6 +2,7 @@
  * Announcements of nf_tables (nfnetlink): which table and chain of which family was changed, by whom.
  * What could break: iptables-nft keeps its rules in tables of the families ip and ip6; a table of the family inet that
  * has the same name is another table.
+ * @impure
  */
 import { AnnouncementReader } from '../netlink/announcements.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'

@@ -2,6 +2,7 @@
  * What the kernel has for rules that iptables-nft writes: nf_tables of a family, nft_compat, and single matches and targets.
  * iptables-nft-save does not say: where nf_tables is there but not for this family (Debian's user-mode-linux) it prints
  * nothing and ends with success. The kernel may load modules, as it would for iptables-nft itself; nothing else changes.
+ * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
 import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'

@@ -3,6 +3,7 @@
  * failed is set aside by the line that is named, else by halving, and the rest goes through.
  * What could break: a table is committed as a whole, one after the other. What stands before the failed table is in the
  * kernel already, and to insert a jump again would make a second one.
+ * @impure
  */
 import { asError, CodedError } from '../values/errors.ts'
 import { iptablesError, MissingMatchError } from './errors.ts'

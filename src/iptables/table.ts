@@ -3,6 +3,7 @@
  * chain with all its rules, `nat OUTPUT KUBE-SERVICES` for a jump.
  * What could break: one look is one iptables-save and one change one iptables-restore; the start of a process costs more
  * than everything else here, so nothing may ask for them key by key.
+ * @impure
  */
 import type { KernelTable } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'

@@ -1,6 +1,7 @@
 /**
  * The audit of kube-ipvs0 and its addresses. The kernel announces their changes, so it only finds what an announcement that
  * was lost unnoticed would have told. It says where to read again; a pass decides what to do.
+ * @impure
  */
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { CpuBudget } from '../sync/audit.ts'

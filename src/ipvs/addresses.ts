@@ -1,6 +1,7 @@
 /**
  * The addresses on kube-ipvs0 behind the contract of every kernel table. Key: the address. IPv6 link-local and loopback
  * addresses on the device are left alone, unless a Service of this process wanted one.
+ * @impure
  */
 import { encodeAddAddress, encodeDeleteAddress } from '../netlink/address-codec.ts'
 import { MessageBatch } from '../netlink/batch.ts'

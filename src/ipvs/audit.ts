@@ -2,6 +2,7 @@
  * The rolling audit: compares the live IPVS table with the mirror, slowly, because IPVS announces no change.
  * What could break: it only says where to look. A list made in parts can miss or repeat a virtual server, and the
  * mirror may move on meanwhile, so every difference is read again by the reconciler before anything is done.
+ * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CpuBudget } from '../sync/audit.ts'

@@ -2,6 +2,7 @@
  * The IPVS table through generic netlink, in our own terms: lists, single reads, and batches of changes.
  * What could break: ENOENT has two meanings here, "no such destination" and "the family has gone" (module unloaded);
  * only when everything fails with it is the family resolved again.
+ * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from '../netlink/connection.ts'

@@ -1,6 +1,7 @@
 /**
  * The link kube-ipvs0 behind the contract of every kernel table: one key, its name. The device is never set up and never
  * configured; other programs (Calico, MetalLB) know it as it is, and its addresses have their local routes all the same.
+ * @impure
  */
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { KernelTable } from '../sync/table.ts'

@@ -2,6 +2,7 @@
  * Whether the kernel has a scheduler, asked without making anything.
  * What could break: the kernel must look the scheduler up before it finds the rest of the request wrong, as
  * ip_vs_add_service has done since IPVS speaks generic netlink: an IPv6 virtual server with prefix length 0 is refused.
+ * @impure
  */
 import type { CallOptions } from '../netlink/connection.ts'
 import type { IpvsConnection } from './connection.ts'

@@ -2,6 +2,7 @@
  * The live IPVS table behind the contract of every kernel table.
  * What could break: reading one key has to be two requests (service, then destinations), because a list of the
  * destinations of a service that does not exist is just empty.
+ * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BatchPace, runInBatches } from '../netlink/run-batches.ts'

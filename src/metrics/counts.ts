@@ -1,6 +1,7 @@
 /**
  * The small counts of the daemon: audits, answers to health probes, and the delay of the event loop. Loaded at the start,
  * read by a scrape.
+ * @impure
  */
 import { AUDIT_SECONDS, DELAY_SECONDS, Histogram } from './histogram.ts'
 

@@ -1,6 +1,7 @@
 /**
  * The metrics of kube-ipvs itself: families, and their values from numbers that the program keeps anyway. docs/metrics.md lists
  * them; a test compares both. Dashboards and alerts refer to names and labels, so changing one is a breaking change.
+ * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { AuditCounts, EventLoopDelay } from './counts.ts'

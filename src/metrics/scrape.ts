@@ -1,6 +1,7 @@
 /**
  * The pages of one scrape. This file and all *-page files are loaded at the first scrape, not at the start: import them only
  * from here, and this file only dynamically.
+ * @impure
  */
 import type { AuditCounts, EventLoopDelay, ProbeCounts } from './counts.ts'
 import { writeCounts, writeOwn, writeTraffic } from './own-page.ts'

@@ -2,6 +2,7 @@
  * Connections, packets and bytes of Services, summed up from the counters of their virtual servers at a scrape. The kernel
  * counts from 0 after a virtual server was replaced, so the differences between two scrapes are summed up. A Service that is
  * listed stays listed until it is deleted, because a counter that disappears breaks rate().
+ * @impure
  */
 import type { Clock } from '../values/clock.ts'
 

@@ -1,6 +1,7 @@
 /**
  * What a scrape reads from the rest of the program: numbers that each part counts anyway. A scrape can happen at any time,
  * also in the middle of a pass, so reading them must change nothing.
+ * @impure
  */
 import type { TableCounts } from '../sync/table.ts'
 import type { CountedPackets, FamilyRules } from './rule-counts.ts'

@@ -3,6 +3,7 @@
  * The kernel answers inside `sendto`, so an exchange normally runs to its end without leaving the call.
  * What could break: sequence numbers. A reply counts only when its number belongs to the exchange that runs now; what
  * an abandoned exchange left in the queue is skipped by that alone.
+ * @impure
  */
 import { CodedError } from '../values/errors.ts'
 import { MAX_BATCH_MESSAGES, type MessageBatch } from './batch.ts'

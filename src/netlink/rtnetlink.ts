@@ -1,6 +1,7 @@
 /**
  * Links, addresses and routes of this network namespace through rtnetlink.
  * What could break: the index of an interface is reused after it was deleted; hold names, look indexes up.
+ * @impure
  */
 import type { CodedError } from '../values/errors.ts'
 import { decodeAddress, encodeDumpAddresses, type InterfaceAddress } from './address-codec.ts'

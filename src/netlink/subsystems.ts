@@ -1,6 +1,7 @@
 /**
  * Parts of the kernel that speak netlink, found by asking: the number of a generic netlink family, and whether a part of
  * netfilter is there. The kernel loads the module if it can; nothing else changes.
+ * @impure
  */
 import { MessageBatch } from './batch.ts'
 import type { CallOptions, NetlinkConnection } from './connection.ts'

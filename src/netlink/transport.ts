@@ -1,6 +1,7 @@
 /**
  * The interface between netlink connections and the socket, waiting on it, and taking turns on it. A test can play everything that
  * goes wrong in the kernel behind this interface.
+ * @impure
  */
 
 export interface Transport {

@@ -2,6 +2,7 @@
  * Which IP families the proxy serves on this node (kube-proxy's platformCheckSupported): those that the kernel has, that are
  * not disabled by sysctl, and whose iptables works. A node with only one such family is single-stack, which is no failure. A
  * family that is enabled later is served after a restart.
+ * @impure
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { CodedError } from '../values/errors.ts'

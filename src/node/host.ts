@@ -1,6 +1,7 @@
 /**
  * Facts about the host: release of the kernel, IP families, processors, name servers. Nothing is decided from the release
  * of a kernel where the kernel can be asked what it offers.
+ * @impure
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'

@@ -2,6 +2,7 @@
  * Chooses the back end of iptables, nft or legacy, that the node already uses, and finds out for which IP families it works.
  * Choosing creates nothing. The legacy programs create each table that they list, so they are started only when the kernel
  * already has legacy tables; in the usual case no program is started at all.
+ * @impure
  */
 import { existsSync } from 'node:fs'
 import { readFile, realpath } from 'node:fs/promises'

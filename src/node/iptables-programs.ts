@@ -1,6 +1,7 @@
 /**
  * iptables-save and iptables-restore of the chosen back end, one process a call. The output that the choice of the back end
  * already has is used once, and only for two seconds.
+ * @impure
  */
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'

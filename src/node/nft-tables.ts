@@ -1,6 +1,7 @@
 /**
  * The tables that nftables mode of kube-proxy leaves behind; everything in them is kube-proxy's. They are listed and deleted
  * by the program nft, and without that program they are ignored.
+ * @impure
  */
 import { CodedError } from '../values/errors.ts'
 import { findProgram, type RunProgram, runProgram, searchPath } from './programs.ts'

@@ -1,6 +1,7 @@
 /**
  * Runs programs of the host without a shell, with text as input and output, and kills them at a deadline. A process that hangs
  * in the kernel does not die, so the caller's wait ends with the deadline, not with the process.
+ * @impure
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:fs'

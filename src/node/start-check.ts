@@ -2,6 +2,7 @@
  * The check at the start: what ipvs mode needs and the kernel or the node lacks, with the module to load and the effect.
  * The check must not change the node, so each question to the kernel must be one that creates nothing. What the check cannot
  * find out is never reported as missing.
+ * @impure
  */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import type { IpFamily } from '../values/protocol.ts'

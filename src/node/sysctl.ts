@@ -2,6 +2,7 @@
  * Writes settings of the kernel (kernel-settings.ts) and of this process below /proc and /sys. A setting that is missing or
  * read-only is reported and never fatal. Settings are written once, at the start: what an administrator changes later stays, as
  * with kube-proxy.
+ * @impure
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { errorText, type Problem } from '../values/errors.ts'

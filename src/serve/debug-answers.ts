@@ -1,6 +1,7 @@
 /**
  * Answers of the metrics port below /debug: profiles, and the verbosity of the log. They slow the process down or change it, so
  * they exist only with enableProfiling.
+ * @impure
  */
 import { promisify } from 'node:util'
 import { CodedError } from '../values/errors.ts'

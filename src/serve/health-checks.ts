@@ -2,6 +2,7 @@
  * The health check ports of Services with external policy Local, where load balancers find out which nodes have endpoints. A
  * port that another program occupies is retried and does not affect the others. A port is closed as soon as no Service wants
  * it, so that load balancers stop sending traffic.
+ * @impure
  */
 import { getSystemErrorMessage } from 'node:util'
 import { formatEndpoint } from '../values/address.ts'

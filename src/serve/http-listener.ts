@@ -2,6 +2,7 @@
  * One listening socket; every port of the program uses this class. It bounds headers, bodies, times and connections, because
  * any client that reaches the node can connect, and retries while another program occupies the port. Written on node:http, whose
  * strict parser and limits it uses. No web framework, because every answer must have exactly the headers that Go sends.
+ * @impure
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { type HttpAnswer, type HttpRequest, type Responder, splitTarget, textAnswer } from './http-answer.ts'

@@ -1,6 +1,7 @@
 /**
  * Writes log lines to a file descriptor, synchronously, so that no line is lost when the process exits. A reader that stalls
  * must not stall the proxy: after a short wait lines are dropped and counted.
+ * @impure
  */
 import { writeSync } from 'node:fs'
 

@@ -3,6 +3,7 @@
  * has and winston does not is ours: verbosity and place of the call (log-caller), format (log-line), suppression of repeated
  * lines (log-repeats), and a write that is finished before the call returns (log-sink), since winston's own transports lose lines
  * at process.exit.
+ * @impure
  */
 import type { Logger } from 'winston'
 import type { Log, LogFields } from '../values/log.ts'

@@ -1,6 +1,7 @@
 /**
  * CPU and heap profiles of this process, taken with V8's inspector while the process works. Taking a profile slows the process
  * down a little, so only one is taken at a time, and it ends when its client disconnects.
+ * @impure
  */
 import type { HeapProfiler, Profiler, Session } from 'node:inspector/promises'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,6 +1,7 @@
 /**
  * Audits in the background: rounds that begin a period after the last one began, and a budget that keeps their work below a share
  * of one core by sleeping after it.
+ * @impure
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../values/clock.ts'

@@ -2,6 +2,7 @@
  * The daemon's loop: objects in, passes out. It waits for the first complete lists, works dirty owners out in slices
  * and runs one pass at a time. Nothing is written before every source has listed once, because what is missing from half a list
  * would look unwanted.
+ * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'

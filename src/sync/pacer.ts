@@ -1,6 +1,7 @@
 /**
  * Runs one thing at a time, at once when asked, never more often than a minimum period, and again when it says so.
  * What could break: requests that come while a run is on make one more run, not none and not many.
+ * @impure
  */
 import { CodedError } from '../values/errors.ts'
 import type { Clock } from '../values/clock.ts'

@@ -2,6 +2,7 @@
  * The loop every command runs: read what is not known, diff, apply in a safe order, take the outcome in.
  * What could break: the order. Tables are given in the order in which things may come (device, virtual servers,
  * addresses); what goes, goes the other way round, after everything that comes.
+ * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { backoffMs } from '../values/backoff.ts'

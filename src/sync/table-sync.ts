@@ -3,6 +3,7 @@
  * which keys have to be looked at. Single writer: only the reconciler calls read, plan and settle.
  * What could break: the mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
  * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
+ * @impure
  */
 import { backoffMs } from '../values/backoff.ts'
 import { DelayedKeys } from './delayed-keys.ts'

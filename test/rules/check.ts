@@ -3,7 +3,17 @@
  * What could break: imports are found by their form, one statement starting each line, as the formatter leaves them.
  */
 import { posix } from 'node:path'
-import { DIRECTION, FORBIDDEN, IMPURE, MAX_LINES, MAY_IMPORT, PACKAGE_USERS, PURE, PURE_BUILTINS } from './rules.ts'
+import {
+  COMPOSITION,
+  DIRECTION,
+  FORBIDDEN,
+  IMPURE,
+  MAX_LINES,
+  MAY_IMPORT,
+  PACKAGE_USERS,
+  PURE_BUILTINS,
+  PURE_ROOMS,
+} from './rules.ts'
 
 /** Path in the repository to text. */
 export type Sources = ReadonlyMap<string, string>
@@ -37,7 +47,15 @@ function packageName(specifier: string): string {
 
 const isIn = (path: string, place: string): boolean => path === place || path.startsWith(`${place}/`)
 const isPath = (name: string): boolean => /^(src|native|test|dev)\//.test(name)
-const isPure = (path: string): boolean => PURE.some((pattern) => pattern.test(path))
+const isInOneOf = (path: string, places: readonly string[]): boolean => places.some((place) => isIn(path, place))
+
+/** Whether the first comment of a file ends with `@impure`. */
+const saysImpure = (text: string): boolean => /^\/\*\*(?:(?!\*\/)[^])*@impure\s*\*\//.test(text)
+
+function isPure(path: string, text: string): boolean {
+  if (isInOneOf(path, PURE_ROOMS)) return true
+  return !isInOneOf(path, COMPOSITION) && !saysImpure(text)
+}
 
 function ruleFor(path: string): string | undefined {
   const names = Object.keys(MAY_IMPORT).filter((name) => isIn(path, name))
@@ -56,7 +74,6 @@ export function checkImports(sources: Sources): string[] {
         const allowed = home === undefined ? [] : [home, ...(MAY_IMPORT[home] ?? [])]
         if (home !== undefined && !allowed.some((place) => isIn(name, place)))
           violations.push(`${path}: may not import ${name}`)
-        if (isPure(path) && !isPure(name)) violations.push(`${path}: is pure and may not import ${name}, which is not`)
         continue
       }
       const users = Object.hasOwn(PACKAGE_USERS, name) ? PACKAGE_USERS[name] : undefined
@@ -64,9 +81,6 @@ export function checkImports(sources: Sources): string[] {
         violations.push(`${path}: ${name} has no line in PACKAGE_USERS`)
       if (users !== undefined && !users.some((place) => isIn(path, place))) {
         violations.push(`${path}: only ${users.join(', ')} may import ${name}`)
-      }
-      if (isPure(path) && name.startsWith('node:') && !PURE_BUILTINS.includes(name)) {
-        violations.push(`${path}: is pure and may not import ${name}`)
       }
     }
   }
@@ -83,15 +97,30 @@ export function checkDirection(sources: Sources): string[] {
   )
 }
 
-/** Things in pure files that depend on when or where they run. */
+/** Pure files that depend on when or where they run, and files that say `@impure` without a reason. */
 export function checkPurity(sources: Sources): string[] {
   return [...sources].flatMap(([path, text]) => {
-    if (!isPure(path)) return []
-    const code = codeOf(text)
-    return Object.entries(IMPURE).flatMap(([what, pattern]) =>
-      pattern.test(code) ? [`${path}: is pure and uses ${what}`] : [],
-    )
+    const reasons = impurities(path, text, sources)
+    if (isPure(path, text)) {
+      if (saysImpure(text)) return [`${path}: says @impure in a room where every file is pure`]
+      return reasons.map(
+        (reason) => `${path}: is pure and ${reason} (a file that must do so ends its first comment with @impure)`,
+      )
+    }
+    return saysImpure(text) && reasons.length === 0 ? [`${path}: says @impure and is pure`] : []
   })
+}
+
+/** Why a file is not pure: what it uses and what it imports. */
+function impurities(path: string, text: string, sources: Sources): string[] {
+  const code = codeOf(text)
+  const used = Object.entries(IMPURE).flatMap(([what, pattern]) => (pattern.test(code) ? [`uses ${what}`] : []))
+  const imported = importsOf(path, text).filter((name) =>
+    isPath(name)
+      ? sources.has(name) && !isPure(name, sources.get(name) ?? '')
+      : name.startsWith('node:') && !PURE_BUILTINS.includes(name),
+  )
+  return [...used, ...imported.map((name) => `imports ${name}`)]
 }
 
 /** Files that import each other in a circle, each circle once, from its first file in order. */

@@ -2,6 +2,7 @@
  * Requests to the API server over one connection pool: pages of a list, watches as parsed events, and writes of small objects.
  * Every failure is thrown as an ApiError or CodedError, so callers never inspect Node's errors. A new pool replaces the current
  * one only when server, proxy or TLS material changed; streams of the old pool continue.
+ * @impure
  */
 import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -2,6 +2,7 @@
  * Exec credential plugins of a kubeconfig (clientcmd api ExecConfig): the object in KUBERNETES_EXEC_INFO, the ExecCredential that
  * a plugin prints (client.authentication.k8s.io v1 and v1beta1), and credentials that are kept until they expire. Error texts
  * are client-go's, because people search for them.
+ * @impure
  */
 import { isAbsolute, join } from 'node:path'
 import { describe, isObject, type JsonObject } from '../objects/findings.ts'

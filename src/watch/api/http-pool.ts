@@ -2,6 +2,7 @@
  * Requests over one pool of kept connections to one server, with time limits for the connection and for the headers of the
  * answer; the caller limits the body. Written on Node's own client instead of undici for the time to start: undici is half of
  * all code that a start would load, and its WebAssembly parser is compiled again in every process.
+ * @impure
  */
 import { lookup, type LookupAddress, type LookupAllOptions } from 'node:dns'
 import { Agent as HttpAgent, type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'

@@ -1,6 +1,7 @@
 /**
  * A TLS connection to a server through a proxy: CONNECT (RFC 9110 section 9.3.6), then the handshake inside the tunnel.
  * Written here because no timeout and no abort ends a tunnel of Node's own agent when the proxy never answers.
+ * @impure
  */
 import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'

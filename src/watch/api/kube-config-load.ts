@@ -1,6 +1,7 @@
 /**
  * Reads kubeconfigs, the in-cluster configuration and `--master` with client-node, and corrects the result where it differs from
  * client-go. No error message may hold a secret.
+ * @impure
  */
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'

@@ -2,6 +2,7 @@
  * URL and credentials of the API server for each request, from a kubeconfig, a service account or `--master`. Changed files are
  * read again. This corrects four faults of client-node together with `kube-config-load`: it reads `token-file` instead of
  * `tokenFile`, caches tokens for a minute, refuses plain http, and runs exec plugins without a time limit.
+ * @impure
  */
 import { access, constants, readFile } from 'node:fs/promises'
 import type { RequestOptions } from 'node:https'

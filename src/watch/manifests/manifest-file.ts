@@ -1,6 +1,7 @@
 /**
  * Parses one file of manifests, YAML 1.1 or JSON, to its objects and its problems. Each problem has the line of the wrong field,
  * which only the parsed tree of the document has.
+ * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Composer, type Document, LineCounter, Parser } from 'yaml'

@@ -1,6 +1,7 @@
 /**
  * Reads a folder of manifests: its files, and the content of those that may have changed. Small files are read every time,
  * because a file system may report outdated attributes.
+ * @impure
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile, stat } from 'node:fs/promises'

@@ -1,5 +1,6 @@
 /**
  * The API server as a source of objects: one reflector for each kind over one client, and the log of its outages.
+ * @impure
  */
 import type { ObjectKind } from '../../service/objects.ts'
 import type { Clock } from '../../values/clock.ts'

@@ -2,6 +2,7 @@
  * Keeps the sink up to date with one kind of objects: a streaming list that continues as a watch (KEP-3157), or a paged list and
  * a watch for servers that cannot stream. `#version`, from which the next watch continues, moves only when everything before it
  * has been delivered. A server that answers and then fails at once gets requests at growing intervals.
+ * @impure
  */
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
