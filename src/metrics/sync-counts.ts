@@ -1,7 +1,7 @@
 /**
  * Counts what the loop does, as kube-proxy counts its syncs: changes, passes, and the time until a change is in the kernel.
- * `changed` and `frontend` are called for every change, so their cost is constant and they keep no objects but the few
- * frontends that are counted by themselves.
+ * `changed` and `frontend` are called for every change, so their cost is constant and they store nothing but
+ * frontends without a local endpoint.
  * @impure
  */
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
