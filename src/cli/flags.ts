@@ -226,12 +226,13 @@ function fieldFlags(): readonly (readonly [FlagPath, Flag])[] {
   })
 }
 
-/** What the field is for, the range of a number, and the mode where only one has it. */
+/** What the field is for, its few words or its range, and the mode where only one has it. */
 function helpOf(path: FlagPath): string {
-  const { doc, rule, reload } = fieldAt(path)
+  const { doc, rule, words, reload } = fieldAt(path)
+  const few = words === undefined ? [] : [`One of ${words.join(', ')}.`]
   const range = Array.isArray(rule) ? [`${rule.join(' to ')}.`] : []
   const modes = MODES.filter((mode) => reload[mode] !== 'none')
-  return [doc, ...range, ...(modes.length === 1 ? [`In ${modes.join('')} mode only.`] : [])].join(' ')
+  return [doc, ...few, ...range, ...(modes.length === 1 ? [`In ${modes.join('')} mode only.`] : [])].join(' ')
 }
 
 const MODES = ['ipvs', 'iptables'] as const

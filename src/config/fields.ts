@@ -41,7 +41,7 @@ const OF_WINDOWS = { doc: 'Of Windows.' }
 /** In the order of the reference and of help. */
 export const FIELDS = {
   mode: field('text', '', RESTART, {
-    doc: 'ipvs or iptables.',
+    doc: 'How Services are programmed into the kernel.',
     defaultText: 'iptables; ipvs with --manifests',
     words: ['ipvs', 'iptables'],
     go: 'v1alpha1.ProxyMode',
@@ -144,7 +144,7 @@ export const FIELDS = {
     flag: { name: 'cluster-cidr', group: 'addresses', value: 'CIDR[,CIDR]' },
   }),
   detectLocalMode: field('text', '', RESTART, {
-    doc: 'How traffic from Pods of this node is recognised: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix.',
+    doc: 'How traffic from Pods of this node is recognised.',
     defaultText: 'ClusterCIDR',
     words: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
     go: 'v1alpha1.LocalMode',
@@ -212,7 +212,7 @@ export const FIELDS = {
     flag: { name: 'v', short: 'v', group: 'first', besideFile: true },
   }),
   'logging.format': field('text', 'text', RESTART, {
-    doc: 'Form of the log lines on standard error: text or json.',
+    doc: 'Form of the log lines on standard error.',
     words: ['text', 'json'],
     flag: { name: 'logging-format', group: 'process', value: 'text|json', besideFile: true },
   }),
