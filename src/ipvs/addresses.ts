@@ -27,9 +27,12 @@ import {
 } from './address-diff.ts'
 import { addressOfKey } from './types.ts'
 
+/** What the table asks of rtnetlink. */
+type AddressRequests = Pick<RtnetlinkConnection, 'getLink' | 'listAddresses' | 'transact'>
+
 export class AddressTable implements KernelTable<BoundAddress, AddressOperation> {
   readonly name = 'addresses'
-  readonly #rtnetlink: RtnetlinkConnection
+  readonly #rtnetlink: AddressRequests
   readonly #batch = new MessageBatch(16 << 10)
   readonly #pace = new BatchPace()
   /** Loopback and link-local addresses that this process has bound for a Service. */
@@ -43,7 +46,7 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
   /** The device was to be changed and is not there. */
   onDeviceMissing: () => void = () => undefined
 
-  constructor(rtnetlink: RtnetlinkConnection) {
+  constructor(rtnetlink: AddressRequests) {
     this.#rtnetlink = rtnetlink
   }
 

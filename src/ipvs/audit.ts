@@ -20,7 +20,7 @@ export interface AuditedMirror {
 
 export interface AuditOptions {
   /** A connection of its own, so that a change never waits for a list. */
-  readonly ipvs: IpvsConnection
+  readonly ipvs: Pick<IpvsConnection, 'listDestinations' | 'listServices'>
   readonly mirror: AuditedMirror
   readonly budget: CpuBudget
   /** Processor time of this process so far, in milliseconds. */

@@ -9,11 +9,14 @@ import { asError, CodedError } from '../values/errors.ts'
 import { DEVICE_KIND, type Device, type DeviceOperation, diffDevice, formatDeviceOperation } from './address-diff.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 
+/** What the table asks of rtnetlink. */
+type LinkRequests = Pick<RtnetlinkConnection, 'getLink' | 'createDummy' | 'deleteLink'>
+
 export class DeviceTable implements KernelTable<Device, DeviceOperation> {
   readonly name = 'device'
-  readonly #rtnetlink: RtnetlinkConnection
+  readonly #rtnetlink: LinkRequests
 
-  constructor(rtnetlink: RtnetlinkConnection) {
+  constructor(rtnetlink: LinkRequests) {
     this.#rtnetlink = rtnetlink
   }
 

@@ -31,27 +31,25 @@ import {
 /** Virtual servers that are read before the event loop runs: a few milliseconds. */
 const READ_SLICE = 64
 
+/** What the table asks of the kernel. */
+type IpvsRequests = Pick<IpvsConnection, 'batch' | 'getService' | 'listDestinations' | 'listServices'>
+
 export class VirtualServerTable implements KernelTable<VirtualServer, VirtualServerOperation> {
   readonly name = 'virtual-servers'
-  readonly #ipvs: IpvsConnection
+  readonly #ipvs: IpvsRequests
   readonly #excluded: readonly Cidr[]
   readonly #isOwned: (key: VirtualServerKey) => boolean
-  readonly #batch: IpvsBatch
+  #batch: IpvsBatch | undefined
   readonly #pace = new BatchPace()
 
   /**
    * `excluded`: virtual servers with an address in one of these (excludeCIDRs) are never removed. `isOwned`: a narrower
    * rule on top of that.
    */
-  constructor(
-    ipvs: IpvsConnection,
-    excluded: readonly Cidr[],
-    isOwned: (key: VirtualServerKey) => boolean = () => true,
-  ) {
+  constructor(ipvs: IpvsRequests, excluded: readonly Cidr[], isOwned: (key: VirtualServerKey) => boolean = () => true) {
     this.#ipvs = ipvs
     this.#excluded = excluded
     this.#isOwned = isOwned
-    this.#batch = ipvs.batch()
   }
 
   readonly diff = diffVirtualServer
@@ -100,25 +98,10 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
   }
 
   apply(ops: readonly VirtualServerOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
-    const sink = { encode: (op: VirtualServerOperation) => this.#encode(op), commit: () => this.#batch.commit() }
+    this.#batch ??= this.#ipvs.batch()
+    const batch = this.#batch
+    const sink = { encode: (op: VirtualServerOperation) => encode(batch, op), commit: () => batch.commit() }
     return runInBatches(ops, sink, this.#pace, signal)
-  }
-
-  #encode(op: VirtualServerOperation): void {
-    switch (op.kind) {
-      case 'add-virtual-server':
-        return this.#batch.addService(op.server)
-      case 'edit-virtual-server':
-        return this.#batch.editService(op.server)
-      case 'delete-virtual-server':
-        return this.#batch.deleteService(op.server)
-      case 'add-real-server':
-        return this.#batch.addDestination(op.server, op.realServer)
-      case 'edit-real-server':
-        return this.#batch.editDestination(op.server, op.realServer)
-      case 'delete-real-server':
-        return this.#batch.deleteDestination(op.server, op.realServer)
-    }
   }
 
   /** Connections of each real server now; empty when there is no such virtual server. */
@@ -130,6 +113,23 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
         { active: activeConnections, inactive: inactiveConnections },
       ]),
     )
+  }
+}
+
+function encode(batch: IpvsBatch, op: VirtualServerOperation): void {
+  switch (op.kind) {
+    case 'add-virtual-server':
+      return batch.addService(op.server)
+    case 'edit-virtual-server':
+      return batch.editService(op.server)
+    case 'delete-virtual-server':
+      return batch.deleteService(op.server)
+    case 'add-real-server':
+      return batch.addDestination(op.server, op.realServer)
+    case 'edit-real-server':
+      return batch.editDestination(op.server, op.realServer)
+    case 'delete-real-server':
+      return batch.deleteDestination(op.server, op.realServer)
   }
 }
 

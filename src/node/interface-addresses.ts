@@ -11,7 +11,7 @@ import type { Clock } from '../values/clock.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 
 export interface InterfaceAddressesOptions {
-  readonly rtnetlink: RtnetlinkConnection
+  readonly rtnetlink: Pick<RtnetlinkConnection, 'listAddresses' | 'listLinks'>
   readonly now: Clock
   /** Called with the whole list after each change. */
   readonly onChange: (addresses: readonly InterfaceAddress[]) => void

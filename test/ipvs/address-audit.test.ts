@@ -5,6 +5,7 @@ import { type Binding, type Device, hostAddress, liveAddresses } from '../../src
 import type { InterfaceAddress } from '../../src/netlink/address-codec.ts'
 import type { Link } from '../../src/netlink/link-codec.ts'
 import { CpuBudget } from '../../src/sync/audit.ts'
+import { familyOf } from '../../src/values/address.ts'
 import { SERVICE_DEVICE } from '../../src/values/well-known.ts'
 
 type Listed = Binding & { readonly address: string }
@@ -20,7 +21,7 @@ async function doubted(kernel: readonly Listed[], mirror: readonly string[], lin
   await auditAddresses({
     rtnetlink: {
       getLink: async () => link,
-      listAddresses: async () => [...kernel] as unknown as InterfaceAddress[],
+      listAddresses: async () => kernel.map(listed),
     },
     device: {
       live: () => (device ? DUMMY : undefined),
@@ -39,6 +40,16 @@ async function doubted(kernel: readonly Listed[], mirror: readonly string[], lin
   assert.equal(passes, doubts.length > 0 ? 1 : 0)
   return doubts
 }
+
+/** The address as rtnetlink lists it. */
+const listed = ({ peer, ...address }: Listed): InterfaceAddress => ({
+  ...address,
+  ...(peer === undefined ? {} : { peer }),
+  family: familyOf(address.address),
+  interfaceIndex: LINK.index,
+  scope: 0,
+  flags: 0,
+})
 
 const host = (address: string): Listed => ({ address, prefixLength: 32 })
 

@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { auditVirtualServers } from '../../src/ipvs/audit.ts'
-import type { IpvsConnection } from '../../src/ipvs/connection.ts'
+import { type AuditOptions, auditVirtualServers } from '../../src/ipvs/audit.ts'
 import { type RealServer, type VirtualServer, virtualServerKey } from '../../src/ipvs/types.ts'
 import { CpuBudget } from '../../src/sync/audit.ts'
 import { makeRealServer as real, makeVirtualServer } from '../support/virtual-servers.ts'
+
+const {
+  address: _address,
+  port: _port,
+  protocol: _protocol,
+  realServers: _realServers,
+  ...SCHEDULING
+} = makeVirtualServer('')
+const FWMARK_SERVICE = { ...SCHEDULING, fwmark: 7 }
 
 const virtual = (address: string, ...servers: RealServer[]) => makeVirtualServer(address, servers)
 
@@ -13,17 +21,19 @@ async function doubted(kernel: readonly VirtualServer[], mirror: readonly Virtua
   const live = new Map(mirror.map((server) => [virtualServerKey(server), server]))
   const keys: string[] = []
   let passes = 0
-  // Only the two lists are asked for.
-  const ipvs = {
+  const ipvs: AuditOptions['ipvs'] = {
     listServices: async () => [
-      ...kernel.map((fields) => ({ kind: 'address', fields })),
-      { kind: 'fwmark', fields: {} },
+      ...kernel.map((fields) => ({ kind: 'address', fields }) as const),
+      { kind: 'fwmark', fields: FWMARK_SERVICE },
     ],
-    listDestinations: async (id: VirtualServer) =>
-      (kernel.find((server) => virtualServerKey(server) === virtualServerKey(id))?.realServers ?? [])
+    listDestinations: async (id) =>
+      (
+        kernel.find((server) => !('fwmark' in id) && virtualServerKey(server) === virtualServerKey(id))?.realServers ??
+        []
+      )
         .toReversed()
-        .map((realServer) => ({ realServer })),
-  } as unknown as IpvsConnection
+        .map((realServer) => ({ realServer, activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 })),
+  }
   await auditVirtualServers({
     ipvs,
     mirror: {

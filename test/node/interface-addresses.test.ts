@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it, type TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { InterfaceAddress as Listed } from '../../src/netlink/address-codec.ts'
-import type { RtnetlinkConnection } from '../../src/netlink/rtnetlink.ts'
+import type { Link } from '../../src/netlink/link-codec.ts'
 import { InterfaceAddresses } from '../../src/node/interface-addresses.ts'
 
 const NAMES = ['', 'eth0', 'kube-ipvs0']
@@ -30,15 +30,15 @@ beforeEach(() => {
   errors = []
   failing = false
   nowMs = 0
-  // InterfaceAddresses calls only these two methods.
   const rtnetlink = {
-    listLinks: async () => NAMES.map((name, index) => ({ name, index })),
+    listLinks: async () =>
+      NAMES.map((name, index): Link => ({ name, index, kind: '', flags: 0, mtu: 1500, operState: 'up' })),
     listAddresses: async () => {
       reads++
       if (failing) throw new Error('no')
       return kernel
     },
-  } as unknown as RtnetlinkConnection
+  }
   addresses = new InterfaceAddresses({
     rtnetlink,
     now: () => nowMs,

@@ -39,7 +39,7 @@ export function frontendOf(change: Partial<Frontend> = {}, endpoints: readonly s
     policy: 'Cluster',
     endpoints: used,
     candidates: used,
-    verdicts: used.map(() => 'used' as never),
+    verdicts: used.map(() => 'used'),
     noLocalEndpoints: false,
     localReadyEndpoints: 0,
     firewall: undefined,
