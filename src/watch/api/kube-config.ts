@@ -1,6 +1,6 @@
 /**
  * URL and credentials of the API server for each request, from a kubeconfig, a service account or `--master`. Changed files are
- * read again. This corrects four faults of client-node together with `kube-config-load`: it reads `token-file` instead of
+ * read again. Together with `kube-config-load` this corrects four faults of client-node: it reads `token-file` instead of
  * `tokenFile`, caches tokens for a minute, refuses plain http, and runs exec plugins without a time limit.
  * @impure
  */

@@ -43,7 +43,7 @@ export class ObjectStore {
   /** Takes the present state of an object. Returns the change for the sink; undefined without one. */
   put(json: unknown): ObjectChange | undefined {
     const metadata = parseMetadata(this.#kind, json, this.#intern)
-    if (metadata === undefined) return this.#nameless()
+    if (metadata === undefined) return this.#reportNameless()
     const { key, resourceVersion } = metadata
     this.#listed?.add(key)
     const known = this.#versions.get(key)
@@ -60,7 +60,7 @@ export class ObjectStore {
   /** Removes an object. Returns the change for the sink; undefined when the object was never delivered. */
   remove(json: unknown): ObjectChange | undefined {
     const metadata = parseMetadata(this.#kind, json, this.#intern)
-    if (metadata === undefined) return this.#nameless()
+    if (metadata === undefined) return this.#reportNameless()
     this.#listed?.delete(metadata.key)
     return this.#forget(metadata.key)
   }
@@ -78,7 +78,7 @@ export class ObjectStore {
     this.#sink.problems(subjectOf(this.#kind, key), problems)
   }
 
-  #nameless(): undefined {
+  #reportNameless(): undefined {
     const subject = subjectOf(this.#kind, '(no name)')
     const problem = { code: 'missing-field', subject, field: 'metadata.name', message: 'must name the object' }
     this.#sink.problems(subject, [problem])

@@ -48,7 +48,7 @@ export interface ReflectorOptions {
 }
 
 /** Most objects of a list that are delivered in one call. */
-const SLICE_OBJECTS = 100
+const MAX_DELIVERY = 100
 /** Longest time without yielding to the event loop, in milliseconds. */
 const TURN_MS = 8
 /** Objects per page of a list. */
@@ -117,18 +117,18 @@ export class Reflector {
       this.#aliveSinceMs = undefined
       let failure: CodedError | undefined
       try {
-        await this.#once()
+        await this.#listAndWatch()
       } catch (error) {
         if (this.#closed) return
         if (!(error instanceof CodedError)) throw error
         failure = error
       }
-      await this.#pause(failure)
+      await this.#waitAfter(failure)
     }
   }
 
   /** Lists if necessary, and watches. Returns when the server ends the watch without an error. */
-  async #once(): Promise<void> {
+  async #listAndWatch(): Promise<void> {
     if (this.#version !== '') return this.#stream(false)
     if (!this.#pagedNext) return this.#stream(true)
     await this.#listPages()
@@ -137,12 +137,12 @@ export class Reflector {
   }
 
   /** Waits before the next request; not at all after a healthy watch. */
-  async #pause(ended: CodedError | undefined): Promise<void> {
+  async #waitAfter(ended: CodedError | undefined): Promise<void> {
     const { client, onFailure } = this.#options
     const livedMs = this.#aliveSinceMs === undefined ? undefined : this.#livedMs()
     const progressed = this.#version !== this.#versionBefore
-    const { isWell, failure } = this.#ends.judge({ failure: ended, livedMs, progressed })
-    if (isWell) this.#backoff.reset()
+    const { isHealthy, failure } = this.#ends.judge({ failure: ended, livedMs, progressed })
+    if (isHealthy) this.#backoff.reset()
     const api = ended instanceof ApiError ? ended : undefined
     if (api?.isExpired === true) this.#version = ''
     if (api?.status === 401) client.invalidateCredentials()
@@ -150,9 +150,9 @@ export class Reflector {
     // A server that refuses streaming lists gets a paged list at once. If that fails too, the wait is the usual one.
     const isRefusal = this.#streamingList && api !== undefined && refusesStreaming(api)
     if (isRefusal) this.#pagedNext = true
-    const isHealthy = isWell || isRefusal
-    const waitMs = requestedMs === 0 && isHealthy ? 0 : Math.max(this.#backoff.next(), requestedMs)
-    if (failure !== undefined) onFailure(failure, waitMs, isHealthy)
+    const atOnce = isHealthy || isRefusal
+    const waitMs = requestedMs === 0 && atOnce ? 0 : Math.max(this.#backoff.next(), requestedMs)
+    if (failure !== undefined) onFailure(failure, waitMs, atOnce)
     if (waitMs > 0) await (this.#options.wait ?? waitUntilAborted)(waitMs, this.#abort.signal)
   }
 
@@ -173,13 +173,13 @@ export class Reflector {
       for await (const events of client.watch(selection.path, query, { signal: this.#abort.signal, inactivityMs })) {
         if (this.#closed) return
         if (events.length > 0) silent = false
-        const complete = this.#take(events)
+        const complete = this.#applyEvents(events)
         if (complete && this.#streamingList) {
           this.#streamingList = false
           await this.#finishList()
         }
-        if (!this.#streamingList) this.#alive()
-        await this.#turn()
+        if (!this.#streamingList) this.#markAlive()
+        await this.#yield()
       }
     } catch (error) {
       if (silent && error instanceof ApiError && error.code === 'api-silent') this.#version = ''
@@ -207,10 +207,10 @@ export class Reflector {
         query = selectors(selection)
         continue
       }
-      for (let start = 0; start < page.items.length; start += SLICE_OBJECTS) {
-        const slice = page.items.slice(start, start + SLICE_OBJECTS)
+      for (let start = 0; start < page.items.length; start += MAX_DELIVERY) {
+        const slice = page.items.slice(start, start + MAX_DELIVERY)
         this.#deliver(slice.map((json) => this.#store.put(json)).filter((change) => change !== undefined))
-        await this.#turn()
+        await this.#yield()
         if (this.#closed) return
       }
       if (page.continueToken === '') {
@@ -229,9 +229,9 @@ export class Reflector {
   /** Called when all objects of a list are delivered: removes the objects that it did not contain. */
   async #finishList(): Promise<void> {
     const removals = this.#store.endList()
-    for (let start = 0; start < removals.length; start += SLICE_OBJECTS) {
-      this.#deliver(removals.slice(start, start + SLICE_OBJECTS))
-      await this.#turn()
+    for (let start = 0; start < removals.length; start += MAX_DELIVERY) {
+      this.#deliver(removals.slice(start, start + MAX_DELIVERY))
+      await this.#yield()
     }
     if (!this.#listed && !this.#closed) {
       this.#listed = true
@@ -244,7 +244,7 @@ export class Reflector {
     if (changes.length > 0 && !this.#closed) this.#options.sink.apply(changes)
   }
 
-  #alive(): void {
+  #markAlive(): void {
     if (this.#aliveSinceMs !== undefined) return
     this.#aliveSinceMs = this.#options.now()
     this.#options.onHealthy()
@@ -255,14 +255,14 @@ export class Reflector {
   }
 
   /** Yields to the event loop after some milliseconds of work. */
-  async #turn(): Promise<void> {
+  async #yield(): Promise<void> {
     if (this.#options.now() - this.#turnStartMs < TURN_MS) return
     await nextTurn()
     this.#turnStartMs = this.#options.now()
   }
 
   /** Delivers the events of one chunk of the stream. True when the bookmark that ends a streaming list was among them. */
-  #take(events: readonly unknown[]): boolean {
+  #applyEvents(events: readonly unknown[]): boolean {
     const { changes, version, complete, failure } = applyEvents(events, this.#store)
     this.#deliver(changes)
     // A streaming list sends objects in any order of versions, so only the version of its last bookmark counts.

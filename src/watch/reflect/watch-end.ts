@@ -17,7 +17,7 @@ export interface WatchEnd {
 
 export interface Verdict {
   /** The next watch may start at once, and the backoff starts again with its first wait. */
-  readonly isWell: boolean
+  readonly isHealthy: boolean
   /** The failure to report; undefined for none. */
   readonly failure: CodedError | undefined
 }
@@ -44,13 +44,13 @@ export class WatchEnds {
     if (failure !== undefined) {
       // A program that closes idle connections often resets them.
       const isCut = failure.code === 'api-reset' && hasLived
-      return { isWell: isLong || isCut, failure }
+      return { isHealthy: isLong || isCut, failure }
     }
     this.#earlyEnds = isLong ? 0 : this.#earlyEnds + 1
-    const isWell = isLong || hasLived || (livedMs !== undefined && progressed)
+    const isHealthy = isLong || hasLived || (livedMs !== undefined && progressed)
     const count = this.#earlyEnds
-    if (count < 2 || (isWell && (count & (count - 1)) !== 0)) return { isWell, failure: undefined }
+    if (count < 2 || (isHealthy && (count & (count - 1)) !== 0)) return { isHealthy, failure: undefined }
     const message = `${count} watches in a row ended early without an error, this one after ${Math.round(livedMs ?? 0)} ms`
-    return { isWell, failure: new ApiError('api-ended', message) }
+    return { isHealthy, failure: new ApiError('api-ended', message) }
   }
 }

@@ -12,7 +12,7 @@ const reset = new ApiError('api-reset', 'aborted')
 const expired = new ApiError('api-status', '410', { status: 410 })
 
 test('WatchEnds demands a wait after a failure and after a very short watch without events', () => {
-  const rows: readonly (readonly [what: string, end: WatchEnd, isWell: boolean])[] = [
+  const rows: readonly (readonly [what: string, end: WatchEnd, isHealthy: boolean])[] = [
     ['an end without error after a minute', { failure: undefined, livedMs: 60_000, progressed: false }, true],
     ['an end without error after a second', { failure: undefined, livedMs: 1000, progressed: false }, true],
     ['an end without error at once', { failure: undefined, livedMs: 999, progressed: false }, false],
@@ -24,7 +24,7 @@ test('WatchEnds demands a wait after a failure and after a very short watch with
     ['an error of the server after a long watch', { failure: expired, livedMs: 30_000, progressed: true }, true],
     ['no credentials', { failure: new CodedError('kubeconfig', 'x'), livedMs: undefined, progressed: false }, false],
   ]
-  for (const [what, end, isWell] of rows) assert.equal(new WatchEnds(30_000).judge(end).isWell, isWell, what)
+  for (const [what, end, isHealthy] of rows) assert.equal(new WatchEnds(30_000).judge(end).isHealthy, isHealthy, what)
 })
 
 test('WatchEnds reports early ends from the second in a row on, and less and less often when they need no wait', () => {
