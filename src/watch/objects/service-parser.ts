@@ -194,8 +194,8 @@ function parseSourceRanges(spec: JsonObject, findings: Findings): SourceRanges {
 }
 
 /**
- * The VIPs that a valid range of their family restricts, for a manifest with an invalid range. The API server would refuse such a
- * range; in a manifest a typing error must not open a VIP to everyone.
+ * The VIPs that a valid range of their family restricts, for a manifest with an invalid range. kube-proxy ignores such a range,
+ * because the API server refuses it; in a manifest a typing error must not open a VIP to everyone.
  */
 function guardedVips(vips: readonly string[], ranges: readonly string[], findings: Findings): readonly string[] {
   const families = new Set(ranges.map(familyOf))
