@@ -2,7 +2,7 @@
  * `kube-ipvs diff`: what a pass would change, as the commands an operator would type. Exit code 1 means that something differs;
  * every error is 2.
  */
-import { plannedCommands } from '../daemon/planned-commands.ts'
+import { plannedCommands } from '../daemon/commands.ts'
 import { silentLog } from '../values/log.ts'
 import type { FlagValues } from './flags.ts'
 import { loadSettings } from './settings.ts'

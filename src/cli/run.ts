@@ -29,10 +29,10 @@ export async function run(flags: FlagValues): Promise<number> {
   try {
     logWarnings(settings.warnings, log)
     if (flags.initOnly === true) {
-      await (await import('../daemon/init-only.ts')).initializeOnly(settings.configuration, log)
+      await (await import('../daemon/commands.ts')).initializeOnly(settings.configuration, log)
       return 0
     }
-    const { isStopped, operations, failures } = await runDaemon({
+    const { isStopped, passes } = await runDaemon({
       ...settings,
       once: flags.once === true,
       configurationFile: flags.config || undefined,
@@ -42,6 +42,7 @@ export async function run(flags: FlagValues): Promise<number> {
       log,
     })
     if (isStopped) return SIGNAL_EXIT_CODE[await signal]
+    const { operations, failures } = passes
     if (flags.output === 'json') process.stdout.write(`${JSON.stringify({ operations, failures })}\n`)
     return failures === 0 ? 0 : 1
   } catch (error) {

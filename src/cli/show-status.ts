@@ -134,7 +134,7 @@ async function readNames(
   if (!isGiven) return undefined
   const source = manifests === undefined ? 'the API server' : `the manifests in ${manifests}`
   try {
-    const { frontendNames } = await import('../daemon/frontend-names.ts')
+    const { frontendNames } = await import('../daemon/commands.ts')
     const byKey = await frontendNames({ ...settings, rtnetlink, deadlineMs: LIST_MS, log: silentLog, signal })
     return { source, byKey }
   } catch (error) {

@@ -9,16 +9,20 @@ import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { WatchedFile } from './watched-file.ts'
 
+export interface ReloadListener {
+  /** These live fields changed; there is at least one. */
+  changed(configuration: KubeProxyConfiguration, fields: readonly LivePath[]): void
+  /** A field changed that only a new process can take over. */
+  failed(error: CodedError): void
+}
+
 export interface ConfigReloadOptions {
   readonly path: string
   /** What is in force now. */
   readonly configuration: KubeProxyConfiguration
   /** Reads the file again, with the flags that count beside it. Rejects with what is wrong with it. */
   readonly read: () => Promise<KubeProxyConfiguration>
-  /** Applies what changed: the live fields, at least one. */
-  readonly apply: (configuration: KubeProxyConfiguration, fields: readonly LivePath[]) => void
-  /** Only a new process can take this over. */
-  readonly onFatal: (error: CodedError) => void
+  readonly listener: ReloadListener
   readonly log: Log
   /** For tests. */
   readonly pollMs?: number
@@ -50,7 +54,7 @@ export class ConfigReload {
   }
 
   async #changed(unreadable: Error | undefined): Promise<void> {
-    const { path, read, apply, onFatal, log } = this.#options
+    const { path, read, listener, log } = this.#options
     let next: KubeProxyConfiguration
     try {
       if (unreadable !== undefined) throw unreadable
@@ -62,7 +66,7 @@ export class ConfigReload {
     const { live, restart, withoutEffect } = changesBetween(this.#configuration, next)
     if (restart.length > 0) {
       const fields = restart.join(', ')
-      onFatal(
+      listener.failed(
         new CodedError(
           'config-changed',
           `content of the proxy server's configuration file was updated: a new process has to take over ${fields}`,
@@ -75,6 +79,6 @@ export class ConfigReload {
       log.info('Configuration file changed in fields without effect here', { file: path, fields: withoutEffect })
     if (live.length === 0) return
     log.info('Configuration file changed', { file: path, fields: live })
-    apply(next, live)
+    listener.changed(next, live)
   }
 }

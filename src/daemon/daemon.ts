@@ -1,19 +1,35 @@
 /**
- * The daemon from its start to its end: sources, servers, the proxy, and what follows the first pass. `proxy.ts` joins the
- * parts that turn objects into kernel state.
+ * The daemon assembled, from top to bottom: sources, servers, then the proxy with mode, node, frontends, loop and readiness, and
+ * what follows the first pass. `assembleProxy` decides who receives what and in which order.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { proxyStarting } from '../events/event-objects.ts'
+import type { Events } from '../events/event-recorder.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
+import { FlowRemoval } from '../modes/flow-removal.ts'
 import { periodsOf } from '../modes/mode.ts'
+import { openMode } from '../modes/open-mode.ts'
 import { kernelFamilies } from '../node/families.ts'
 import type { ProcessLog } from '../serve/log.ts'
+import { ProblemLog } from '../serve/problem-log.ts'
+import type { VirtualIpGuard } from '../service/virtual-ips.ts'
+import { DesiredFrontends } from '../sync/desired-frontends.ts'
+import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
+import type { Log } from '../values/log.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import type { ObjectSink, Source } from '../watch/source.ts'
+import { FollowedNode } from './followed-node.ts'
+import { HealthCheckPorts } from './health-check-ports.ts'
 import { LateServers } from './late-servers.ts'
+import { PassLog, PassTotals } from './pass-log.ts'
 import { applyOomScore, growSparingly } from './process.ts'
-import { Proxy } from './proxy.ts'
+import { BufferedSource, Proxy } from './proxy.ts'
+import type { ProxyEvents } from './proxy-events.ts'
 import { ProxyHealth } from './proxy-health.ts'
+import { proxyMetrics } from './proxy-metrics.ts'
+import { type NodeWaits, Readiness } from './readiness.ts'
 import { chooseSources, type SourceSettings } from './sources.ts'
 import { logStart } from './start-log.ts'
 
@@ -34,11 +50,10 @@ export interface DaemonOptions extends SourceSettings {
 export interface DaemonEnd {
   /** The daemon was asked to stop. Otherwise it ended after its pass. */
   readonly isStopped: boolean
-  /** Operations that the passes applied to the kernel. */
-  readonly operations: number
-  /** Operations that failed, and tables that could not be read. */
-  readonly failures: number
+  readonly passes: PassTotals
 }
+
+const now = (): number => performance.now()
 
 /** A stop takes no longer: a container runtime that waits for the program should notice no delay. */
 const CLOSE_MS = 800
@@ -75,7 +90,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
     needsNode,
     families,
     syncPeriodMs: () => periodsOf(inForce()).syncPeriodMs,
-    now: () => performance.now(),
+    now,
   })
   const servers = new LateServers()
   if (!once)
@@ -89,23 +104,23 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
       firstPass: passes.complete,
     })
 
-  // The proxy: node, frontends, mode and loop.
-  const starting = Proxy.start({
+  // The proxy: mode, node, frontends and loop.
+  const starting = startProxy({
     configuration,
     health,
     nodeName,
     needsNode,
     // The one pass has ended before a Node could appear.
-    ...(once ? { nodeWaits: { addressesMs: 0, podCidrsMs: 0 } } : {}),
+    nodeWaits: once ? { nodeMs: 0, podCidrsMs: 0 } : undefined,
     log,
     events,
     virtualIps,
     openSource,
     requests,
-    onPass: (report, complete) => passes.add(report, complete),
+    passes,
   })
   const started = await Promise.race([starting, stopped])
-  if (started === 'stopped') return passes.end(true)
+  if (started === 'stopped') return { isStopped: true, passes }
   proxy = started
 
   // What follows a start.
@@ -127,7 +142,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
     Promise.all([servers.close(), events.close(), started.close()]),
     new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref()),
   ])
-  return passes.end(reason === 'stopped')
+  return { isStopped: reason === 'stopped', passes }
 }
 
 /** Runs after the first pass, to keep it off the critical path of a start, or when that pass takes long. */
@@ -141,31 +156,190 @@ async function followFile(path: string, options: DaemonOptions, proxy: Proxy): P
     path,
     configuration,
     read: readConfiguration,
-    apply: (next, fields) => applyLive(next, fields, { log, proxy }),
-    onFatal: (error) => proxy.fail(error),
+    listener: {
+      changed: (next, fields) => applyLive(next, fields, { log, proxy }),
+      failed: (error) => proxy.fail(error),
+    },
     log,
   })
   reload.start()
 }
 
-/** What all passes did together. */
-class PassTotals {
-  readonly #firstPass = Promise.withResolvers<void>()
-  #operations = 0
-  #failures = 0
+export interface ProxyOptions {
+  readonly configuration: KubeProxyConfiguration
+  readonly nodeName: string
+  readonly log: Log
+  /** Receives what goes wrong with Services; absent: only the log has it. */
+  readonly events?: Events
+  /** Absent: Services may have any externalIPs and load-balancer addresses. */
+  readonly virtualIps?: VirtualIpGuard
+  /** Follows the proxy; absent: only health checks of Services need it. */
+  readonly health?: ProxyHealth
+  /** How long the Node is awaited, where that is not as long as in kube-proxy. */
+  readonly nodeWaits?: NodeWaits | undefined
+  /** False for a source that may have no Node object. Default true. */
+  readonly needsNode?: boolean
+  /** Counts what passes do. */
+  readonly passes?: PassTotals
+  /** Requests to the API server, which the sources count. */
+  readonly requests?: RequestCounts
+}
 
-  /** Resolves when everything was tried once. */
-  get complete(): Promise<void> {
-    return this.#firstPass.promise
+/**
+ * Opens the source and the kernel, checks and prepares the kernel, and starts. Rejects with `module-missing` and the like when
+ * the mode cannot work here.
+ */
+export async function startProxy(
+  options: ProxyOptions & { readonly openSource: (sink: ObjectSink) => Source },
+): Promise<Proxy> {
+  const source = new BufferedSource(options.openSource)
+  try {
+    const proxy = await assembleProxy(options)
+    await proxy.start(source)
+    return proxy
+  } catch (error) {
+    await source.close()
+    throw error
+  }
+}
+
+/** Opens the kernel and joins all parts; nothing runs and nothing is changed before `Proxy.start`. */
+export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
+  const { nodeName, log, virtualIps } = options
+  const inForce = { configuration: options.configuration }
+  const configuration = (): KubeProxyConfiguration => inForce.configuration
+  const problems = new ProblemLog(log)
+  const abort = new AbortController()
+  const failure = Promise.withResolvers<never>()
+  // Handled even when it rejects before the daemon waits for it.
+  failure.promise.catch(() => undefined)
+
+  const passed = (what: 'tables' | IpFamily, report: PassReport, durationMs: number, isComplete: boolean): void => {
+    metrics.sync.passed(what, report, durationMs)
+    passLog.passed(report, durationMs)
+    // Health checks of Services answer with the health of the proxy, so that is first.
+    health.passed(what, report)
+    healthChecks.passed()
+    flows.passed()
+    options.passes?.add(report, isComplete)
   }
 
-  add(report: PassReport, isComplete: boolean): void {
-    this.#operations += report.applied
-    this.#failures += report.failures.length + report.unreadable.length
-    if (isComplete) this.#firstPass.resolve()
+  // Who receives what.
+  const events: ProxyEvents = {
+    source: {
+      apply: (changes) => {
+        health.apply(changes)
+        // Compares with the slices as they were, so before the loop takes the changes in.
+        metrics.sync.changed(changes, desired)
+        // The context of frontends, so before the loop; and passes may not begin with the context before.
+        node.apply(changes)
+        readiness.apply(changes)
+        loop.apply(changes)
+      },
+      listed: (kind) => readiness.listed(kind),
+      problems: (subject, found) => problems.report('source', subject, found),
+    },
+    nodesListed: () => node.report(),
+    passesMayRun: (mayRemove) => loop.open(mayRemove),
+    nodeChanged: (view) => {
+      // Before the Node has listed its addresses are unknown without anything being wrong.
+      if (!readiness.awaited.has('nodes')) problems.report('node', 'configuration', view.problems)
+      // Rules and ports of the node, then the frontends that need them.
+      mode.nodeChanged(view)
+      healthChecks.nodeChanged(view.addresses, view.context.nodeIps)
+      loop.setContext(mode.contextOf(view.context))
+      loop.request()
+    },
+    nodeAddressesAnnounced: () => node.addressesChanged(),
+    kernelDoubted: () => loop.request(),
+    audits: {
+      ended: (audit, durationMs, failed) => {
+        metrics.auditObserver.ended(audit, durationMs, failed)
+        if (!failed) health.audited()
+      },
+      looked: () => metrics.auditObserver.looked(),
+    },
+    passBegins: () => health.passBegins(),
+    frontendChanged: (key, frontend) => {
+      metrics.sync.frontend(key, frontend)
+      healthChecks.frontend(key, frontend)
+    },
+    serviceProblems: (owner, found) => problems.report('service', owner, found),
+    frontendsReady: () => metrics.sync.beginPass(),
+    tablesPassed: (report, durationMs) => {
+      // The mode may allow removals now, which makes it pending, so before that is asked.
+      mode.passed(report)
+      passed('tables', report, durationMs, !mode.isPending)
+    },
+    rulesPassed: (report, durationMs, family) => {
+      passed(family, report, durationMs, false)
+      loop.resume()
+    },
+    // Rules are in place, so virtual servers that waited for them can be added. minSyncPeriod is for changes, and this is none.
+    postponedReady: () => loop.resume(),
+    passFailed: (error) => log.error('A pass failed', { error }),
+    flowsRemoved: (...removed) => metrics.sync.flowsRemoved(...removed),
+    failed: (error) => failure.reject(error),
   }
 
-  end(isStopped: boolean): DaemonEnd {
-    return { isStopped, operations: this.#operations, failures: this.#failures }
-  }
+  // Mode: the kernel and how frontends are written to it.
+  const mode = await openMode({
+    configuration,
+    nodeName,
+    problems,
+    log,
+    now,
+    onRulesPassed: events.rulesPassed,
+    onReady: events.postponedReady,
+    onFlowsRemoved: events.flowsRemoved,
+  })
+  const { dataplane, families, support, rtnetlink } = mode
+  const flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
+
+  // Node and frontends: what this node has to answer for.
+  const node = new FollowedNode({
+    configuration,
+    nodeName,
+    rtnetlink,
+    ...(virtualIps === undefined ? {} : { virtualIps }),
+    events,
+    log,
+    now,
+    signal: abort.signal,
+  })
+  const desired = new DesiredFrontends(mode.contextOf(node.view.context))
+
+  // What is reported: metrics, log, health.
+  const metrics = proxyMetrics({ ...options, mode, desired, now })
+  const passLog = new PassLog({ log, desired })
+  const syncPeriodMs = (): number => periodsOf(configuration()).syncPeriodMs
+  const health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
+  health.follow({ families, tables: () => mode.tableHealth(), rules: mode.rules })
+  const healthChecks = new HealthCheckPorts({
+    ...options,
+    families,
+    nodePortAddresses: () => configuration().nodePortAddresses,
+    isProxyHealthy: () => health.isHealthy,
+    problems,
+  })
+
+  // Loop: frontends to kernel state, as soon as passes may run.
+  const loop = new SyncLoop({
+    dataplane,
+    desired,
+    minSyncPeriodMs: () => periodsOf(configuration()).minSyncPeriodMs,
+    now,
+    onBegin: events.passBegins,
+    onFrontend: events.frontendChanged,
+    onProblems: events.serviceProblems,
+    onWorkedOut: events.frontendsReady,
+    onPass: events.tablesPassed,
+    onError: events.passFailed,
+  })
+  const { needsNode, nodeWaits: waits } = options
+  const readiness = new Readiness({ configuration: configuration(), nodeName, support, needsNode, waits, events, log })
+
+  const { promise: failed } = failure
+  const parts = { inForce, mode, node, desired, metrics, flows, healthChecks, loop, readiness, events, abort, failed }
+  return new Proxy({ ...parts, log })
 }

@@ -1,48 +1,49 @@
-/**
- * Waits until every source has listed once. The Node is waited for as long as kube-proxy does and no longer: what does
- * not depend on it goes on without. While the Node is unknown nothing may be removed.
- */
+/** Which kinds of objects a source has listed, and the wait for all of them. */
 import type { ObjectKind } from '../service/objects.ts'
-
-export interface FirstListsOptions {
-  /** The Node has listed; comes before `onComplete`. */
-  readonly onNode: () => void
-  /** Everything but the Node has listed, which is waited for so long from now on. */
-  readonly onNodeAwaited?: (timeoutMs: number) => void
-  /** Everything has listed, or (`mayRemove` false) everything but the Node; called at most once each, in that order at last. */
-  readonly onComplete: (mayRemove: boolean) => void
-}
-
-/** As long as kube-proxy waits for its Node object at a start. */
-const NODE_WAIT_MS = 30_000
+import { CodedError } from '../values/errors.ts'
 
 export class FirstLists {
-  readonly #options: FirstListsOptions
   readonly #awaited = new Set<ObjectKind>(['services', 'endpointslices', 'nodes'])
-  #nodeTimer: NodeJS.Timeout | undefined
-
-  constructor(options: FirstListsOptions) {
-    this.#options = options
-  }
+  readonly #complete = Promise.withResolvers<void>()
 
   /** Kinds that have not listed yet. */
   get awaited(): ReadonlySet<ObjectKind> {
     return this.#awaited
   }
 
-  listed(kind: ObjectKind): void {
-    this.#awaited.delete(kind)
-    if (kind === 'nodes') this.#options.onNode()
-    if (this.#awaited.size === 0) {
-      clearTimeout(this.#nodeTimer)
-      this.#options.onComplete(true)
-    } else if (this.#awaited.size === 1 && this.#awaited.has('nodes')) {
-      this.#options.onNodeAwaited?.(NODE_WAIT_MS)
-      this.#nodeTimer = setTimeout(() => this.#options.onComplete(false), NODE_WAIT_MS)
-    }
+  /** Resolves when every kind has listed. */
+  get complete(): Promise<void> {
+    return this.#complete.promise
   }
 
-  close(): void {
-    clearTimeout(this.#nodeTimer)
+  listed(kind: ObjectKind): void {
+    this.#awaited.delete(kind)
+    if (this.#awaited.size === 0) this.#complete.resolve()
+  }
+}
+
+/** A person notices a wait of this length, in milliseconds. */
+const NOTICED_MS = 500
+
+/**
+ * Waits for a source that reports its lists to `lists`, for commands that look once and end. Rejects with `source-timeout` when
+ * some are missing after the deadline. Calls `onWait` at most once, with what is missing when a person notices the wait.
+ */
+export async function listOnce(
+  lists: FirstLists,
+  deadlineMs: number,
+  onWait: (awaited: readonly ObjectKind[]) => void = () => undefined,
+): Promise<void> {
+  const late = Promise.withResolvers<never>()
+  const deadline = setTimeout(() => {
+    const message = `no complete list of ${[...lists.awaited].join(', ')} within ${deadlineMs / 1000} s`
+    late.reject(new CodedError('source-timeout', message))
+  }, deadlineMs)
+  const notice = setTimeout(() => onWait([...lists.awaited]), NOTICED_MS)
+  try {
+    await Promise.race([lists.complete, late.promise])
+  } finally {
+    clearTimeout(deadline)
+    clearTimeout(notice)
   }
 }

@@ -13,6 +13,7 @@ import type { VirtualIpGuard } from '../service/virtual-ips.ts'
 import { Pacer } from '../sync/pacer.ts'
 import type { Log } from '../values/log.ts'
 import type { Clock } from '../values/clock.ts'
+import type { ProxyEvents } from './proxy-events.ts'
 
 export interface FollowedNodeOptions {
   /** As it is in force now. */
@@ -22,8 +23,7 @@ export interface FollowedNodeOptions {
   readonly log: Log
   /** Absent: Services may have any externalIPs and load-balancer addresses. */
   readonly virtualIps?: VirtualIpGuard
-  /** Hears of the node whenever something about it may have changed. */
-  readonly onChange: (node: NodeView) => void
+  readonly events: Pick<ProxyEvents, 'nodeChanged'>
   readonly now: Clock
   readonly signal: AbortSignal
 }
@@ -52,7 +52,7 @@ export class FollowedNode {
     this.#addresses = new InterfaceAddresses({
       rtnetlink,
       now,
-      onChange: () => this.tell(),
+      onChange: () => this.report(),
       onError: (error) => log.warn('Cannot read the addresses of this node', { error }),
       signal,
     })
@@ -60,7 +60,7 @@ export class FollowedNode {
       minPeriodMs: () => GATEWAYS_PERIOD_MS,
       now,
       run: async (abort) => {
-        if (await this.#readGateways(abort)) this.tell()
+        if (await this.#readGateways(abort)) this.report()
         return undefined
       },
     })
@@ -85,7 +85,7 @@ export class FollowedNode {
         seen = true
       }
     }
-    if (seen) this.tell()
+    if (seen) this.report()
   }
 
   /** Reads the host's addresses and gateways. Rejects when the addresses cannot be read. */
@@ -100,8 +100,9 @@ export class FollowedNode {
     this.#gateways.request()
   }
 
-  tell(): void {
-    this.#options.onChange(this.view)
+  /** Reports the node as it is now. */
+  report(): void {
+    this.#options.events.nodeChanged(this.view)
   }
 
   close(): void {

@@ -71,3 +71,24 @@ function firstLine(commands: string): string {
   const [first = '', ...more] = commands.split('\n')
   return more.length === 0 ? first : `${first} and ${more.length} more`
 }
+
+/** What all passes did together. */
+export class PassTotals {
+  readonly #firstPass = Promise.withResolvers<void>()
+  /** Operations that were applied to the kernel. */
+  operations = 0
+  /** Operations that failed, and tables that could not be read. */
+  failures = 0
+
+  /** Resolves when everything was tried once. */
+  get complete(): Promise<void> {
+    return this.#firstPass.promise
+  }
+
+  /** @param isComplete nothing is under way that another pass waits for */
+  add(report: PassReport, isComplete: boolean): void {
+    this.operations += report.applied
+    this.failures += report.failures.length + report.unreadable.length
+    if (isComplete) this.#firstPass.resolve()
+  }
+}

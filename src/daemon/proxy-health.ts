@@ -2,7 +2,6 @@
  * How the proxy fares, from the moment the process starts: what passes, rules, audits and the Node say of it.
  * It is asked before there is a kernel or a Node; then the Node is not known, and the first pass is due.
  */
-import type { AuditObserver } from '../modes/ipvs/audits.ts'
 import type { TableHealth } from '../modes/table-health.ts'
 import type { HealthState } from '../serve/health-answers.ts'
 import { SyncHealth } from '../serve/sync-health.ts'
@@ -83,15 +82,9 @@ export class ProxyHealth {
     this.#sync.markUpToDate()
   }
 
-  /** Whoever hears of audits, and this, which an audit that is over tells that the kernel was looked at. */
-  alsoHears(observer: AuditObserver): AuditObserver {
-    return {
-      ...observer,
-      ended: (audit, durationMs, failed) => {
-        observer.ended(audit, durationMs, failed)
-        if (!failed) this.#sync.markUpToDate()
-      },
-    }
+  /** An audit has read the kernel. */
+  audited(): void {
+    this.#sync.markUpToDate()
   }
 
   get isHealthy(): boolean {

@@ -40,8 +40,10 @@ async function followed(t: TestContext, make = (path: string) => writeFileSync(p
       reads++
       return read(path)
     },
-    apply: (_, fields) => applied.push(fields),
-    onFatal: (error) => fatal.push(error.message),
+    listener: {
+      changed: (_, fields) => applied.push(fields),
+      failed: (error) => fatal.push(error.message),
+    },
     log,
     pollMs: 10,
   })

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { defaultConfiguration } from '../../src/config/load.ts'
-import { Proxy } from '../../src/daemon/proxy.ts'
+import { startProxy } from '../../src/daemon/daemon.ts'
+import type { Proxy } from '../../src/daemon/proxy.ts'
 import type { EndpointSlice, Service } from '../../src/service/objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
 import { resetNode, sh } from '../support/daemon.ts'
@@ -48,7 +49,7 @@ describe('metrics of iptables mode', () => {
   before(async () => {
     resetNode()
     const configuration = defaultConfiguration('iptables')
-    proxy = await Proxy.start({
+    proxy = await startProxy({
       configuration: { ...configuration, iptables: { ...configuration.iptables, minSyncPeriodMs: 0 } },
       nodeName: 'node0',
       log: recordingLog(),

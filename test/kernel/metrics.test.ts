@@ -5,7 +5,8 @@ import { readdirSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { after, before, it } from 'node:test'
 import { defaultConfiguration } from '../../src/config/load.ts'
-import { Proxy } from '../../src/daemon/proxy.ts'
+import { startProxy } from '../../src/daemon/daemon.ts'
+import type { Proxy } from '../../src/daemon/proxy.ts'
 import type { EndpointSlice, Service } from '../../src/service/objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
 import { resetNode, sh } from '../support/daemon.ts'
@@ -56,7 +57,7 @@ before(async () => {
   server.listen(0, NODE_ADDRESS)
   await once(server, 'listening')
   const configuration = defaultConfiguration()
-  proxy = await Proxy.start({
+  proxy = await startProxy({
     configuration: {
       ...configuration,
       ipvs: { ...configuration.ipvs, syncPeriodMs: 1000, minSyncPeriodMs: 0 },

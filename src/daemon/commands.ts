@@ -1,0 +1,112 @@
+/** What the commands beside the daemon need of its parts: `diff`, `status` (names of Services) and `--init-only`. */
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { openIpvsKernel } from '../modes/ipvs/ipvs-kernel.ts'
+import { initializeIptablesNode, initializeNode } from '../modes/prepare-node.ts'
+import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
+import { kernelFamilies } from '../node/families.ts'
+import { ProblemLog } from '../serve/problem-log.ts'
+import type { FrontendKey } from '../service/frontends.ts'
+import { DesiredFrontends } from '../sync/desired-frontends.ts'
+import type { Log } from '../values/log.ts'
+import type { Source } from '../watch/source.ts'
+import { assembleProxy } from './daemon.ts'
+import { FirstLists, listOnce } from './first-lists.ts'
+import { FollowedNode } from './followed-node.ts'
+import { chooseSources, type SourceSettings } from './sources.ts'
+
+/** `diff` waits this long for the source to list. */
+const LIST_MS = 30_000
+const INITIALIZE_MS = 10_000
+
+/**
+ * What the daemon would change in the kernel now, as commands in the order of a pass. Nothing is changed. Rejects with
+ * `source-timeout` when the source has not listed in time.
+ */
+export async function plannedCommands(settings: SourceSettings, log: Log): Promise<readonly string[]> {
+  const { configuration, nodeName } = settings
+  const { openSource, virtualIps } = await chooseSources({ ...settings, log })
+  const proxy = await assembleProxy({ configuration, nodeName, log, virtualIps })
+  try {
+    return await proxy.preview(openSource, LIST_MS)
+  } finally {
+    await proxy.close()
+  }
+}
+
+export interface FrontendNamesOptions extends SourceSettings {
+  /** For the node's addresses, where node ports answer. */
+  readonly rtnetlink: RtnetlinkConnection
+  /** As long as the source may take to list. */
+  readonly deadlineMs: number
+  readonly log: Log
+  readonly signal: AbortSignal
+}
+
+/**
+ * The Service port of each virtual server of this node, as `namespace/name:port`. The kernel does not know it, so the Services are
+ * listed once and their frontends computed as in the daemon. Rejects with `source-timeout` when the source has not listed in time.
+ */
+export async function frontendNames(options: FrontendNamesOptions): Promise<ReadonlyMap<FrontendKey, string>> {
+  const { configuration, deadlineMs } = options
+  const { openSource } = await chooseSources(options)
+  const node = new FollowedNode({
+    ...options,
+    configuration: () => configuration,
+    now: () => performance.now(),
+    events: { nodeChanged: () => undefined },
+  })
+  let source: Source | undefined
+  try {
+    await node.readAddresses()
+    const desired = new DesiredFrontends(node.view.context)
+    const lists = new FirstLists()
+    source = openSource({
+      apply: (changes) => {
+        node.apply(changes)
+        for (const change of changes) desired.apply(change)
+      },
+      listed: (kind) => lists.listed(kind),
+      problems: () => undefined,
+    })
+    await listOnce(lists, deadlineMs)
+    desired.setContext(node.view.context)
+    const names = new Map<FrontendKey, string>()
+    const frontend = (key: FrontendKey): void => {
+      const name = desired.get(key)?.servicePortName
+      if (name !== undefined) names.set(key, name)
+    }
+    desired.flush({ frontend, problems: () => undefined }, Number.POSITIVE_INFINITY)
+    return names
+  } finally {
+    node.close()
+    await source?.close()
+  }
+}
+
+/**
+ * Writes the kernel's settings, which takes more rights than the proxy needs afterwards. It reads no Service and sends no request
+ * to the API server, so it works in an init container. Rejects when the kernel has no IPVS, or lacks the scheduler.
+ */
+export async function initializeOnly(configuration: KubeProxyConfiguration, log: Log): Promise<void> {
+  const problems = new ProblemLog(log)
+  log.info(`Using ${configuration.mode} Proxier`)
+  // As kube-proxy: the proxy that starts afterwards may lack the right to do it.
+  if (configuration.mode === 'iptables') initializeIptablesNode({ configuration, problems, log })?.()
+  else await initializeIpvsNode(configuration, problems, log)
+  for (const ipFamily of kernelFamilies().families)
+    log.info('System initialized and --init-only specified', { ipFamily })
+}
+
+async function initializeIpvsNode(
+  configuration: KubeProxyConfiguration,
+  problems: ProblemLog,
+  log: Log,
+): Promise<void> {
+  const signal = AbortSignal.timeout(INITIALIZE_MS)
+  const kernel = await openIpvsKernel([], signal)
+  try {
+    await initializeNode({ configuration, kernel, problems, log, signal })
+  } finally {
+    kernel.close()
+  }
+}
