@@ -1,12 +1,12 @@
 /**
- * Process entry: reads the command line, runs the command, sets the exit code. An error reaches the user as one line that
- * says what is wrong; only a mistake of ours brings its stack.
+ * Process entry: reads the command line, runs the command, sets the exit code. The user sees an error as one line that says what
+ * is wrong, and a stack only for a mistake of ours.
  */
 import { CodedError } from './values/errors.ts'
 import { type CommandLine, parseCommandLine, USAGE_EXIT_CODE } from './cli/command-line.ts'
 import type { CommandName, FlagValues } from './cli/flags.ts'
 
-/** Commands are loaded when they are asked for: `--help` needs none of them. */
+/** A command is loaded when it runs: `--help` needs none of them. */
 const RUN: Readonly<Record<CommandName, (flags: FlagValues) => Promise<number>>> = {
   run: async (flags) => {
     if (flags.writeConfigTo !== undefined && flags.writeConfigTo !== '')
@@ -23,20 +23,20 @@ async function main(argv: readonly string[]): Promise<number> {
   const notices = 'error' in line ? line.error.notices : line.notices
   for (const notice of notices) process.stderr.write(`${notice}\n`)
   if ('error' in line) {
-    const { usageErrorText } = await import('./cli/usage-error.ts')
+    const { usageErrorText } = await import('./cli/messages.ts')
     process.stderr.write(usageErrorText(line.error))
     return line.error.exitCode
   }
   const { command, flags } = line
   if (flags.help === true) {
     const { helpText } = await import('./cli/help.ts')
-    const { styleFor } = await import('./cli/style.ts')
+    const { styleFor } = await import('./cli/terminal.ts')
     const { stdout } = process
     stdout.write(helpText(command, { columns: stdout.columns, style: styleFor(stdout, process.env) }))
     return 0
   }
   if (flags.version === 'true' || flags.version === 'raw') {
-    const { versionText } = await import('./cli/version-text.ts')
+    const { versionText } = await import('./cli/messages.ts')
     process.stdout.write(versionText(flags.version))
     return 0
   }
@@ -47,13 +47,13 @@ async function runCommand({ command, flags }: CommandLine): Promise<number> {
   try {
     return await RUN[command](flags)
   } catch (error) {
-    const { errorText, nextStep } = await import('./cli/error-text.ts')
+    const { failureText, nextStep } = await import('./cli/messages.ts')
     const { stderr } = process
     if (command === 'run') {
       const { formatOf, writeEarlyLine } = await import('./cli/early-lines.ts')
-      const err = error instanceof CodedError ? error.message : errorText(error, flags)
+      const err = error instanceof CodedError ? error.message : failureText(error, flags)
       writeEarlyLine({ level: 'error', message: 'command failed', fields: { err }, format: formatOf(error) })
-    } else stderr.write(`kube-ipvs ${command}: ${errorText(error, flags)}\n`)
+    } else stderr.write(`kube-ipvs ${command}: ${failureText(error, flags)}\n`)
     const step = nextStep(error)
     if (step !== undefined && (command !== 'run' || stderr.isTTY)) stderr.write(`${step}\n`)
     return USAGE_EXIT_CODE[command]

@@ -2,9 +2,8 @@
  * The kernel's table as the demo shows it: virtual servers, real servers, and who answered how often.
  * What could break: nothing here asks the daemon; the kernel's own table is what is shown.
  */
-import { type Column, formatColumns } from '../../src/cli/columns.ts'
+import { type Column, formatColumns, type Style } from '../../src/cli/terminal.ts'
 import { type VirtualServerStatus, virtualServerStatus } from '../../src/cli/status.ts'
-import type { Style } from '../../src/cli/style.ts'
 import type { IpvsConnection } from '../../src/ipvs/connection.ts'
 import type { Expected } from './expected.ts'
 

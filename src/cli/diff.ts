@@ -6,7 +6,7 @@ import { plannedCommands } from '../daemon/commands.ts'
 import { silentLog } from '../values/log.ts'
 import type { FlagValues } from './flags.ts'
 import { loadSettings } from './settings.ts'
-import { stderrLog } from './stderr-log.ts'
+import { stderrLog } from './terminal.ts'
 
 export async function diff(flags: FlagValues): Promise<number> {
   const commands = await plannedCommands(await loadSettings(flags), flags.output === 'json' ? silentLog : stderrLog)

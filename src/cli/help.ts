@@ -5,7 +5,7 @@
 import { COMMAND_HELP } from './command-help.ts'
 import type { FlagGroup } from '../config/field.ts'
 import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey, type FlagKinds } from './flags.ts'
-import type { Style } from './style.ts'
+import type { Style } from './terminal.ts'
 
 export interface HelpOptions {
   /** Columns of the terminal; lines are 80 to 100 characters long, 100 where the width is not known. */

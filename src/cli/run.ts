@@ -8,11 +8,15 @@ import { openLog } from '../serve/log.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { writeEarlyLine } from './early-lines.ts'
-import { NEEDS_RIGHTS, nextStep } from './error-text.ts'
 import { flagTexts } from './flag-texts.ts'
 import type { FlagValues } from './flags.ts'
+import { NEEDS_RIGHTS, nextStep } from './messages.ts'
 import { loadSettings, logWarnings } from './settings.ts'
-import { endSignal, SIGNAL_EXIT_CODE } from './signals.ts'
+
+/** The exit codes of a process that the signal killed, which is what kube-proxy's are: 128 and the signal's number. */
+const SIGNAL_EXIT_CODE = { SIGTERM: 143, SIGINT: 130, SIGHUP: 129 } as const
+export type EndSignal = keyof typeof SIGNAL_EXIT_CODE
+const SIGNALS: readonly EndSignal[] = ['SIGTERM', 'SIGINT', 'SIGHUP']
 
 export async function run(flags: FlagValues): Promise<number> {
   if (flags.cleanup === true) return (await import('./cleanup.ts')).cleanup(flags)
@@ -64,4 +68,19 @@ function reasonOf(error: unknown, log: Log): unknown {
   if (error.code !== 'ipvs-missing') return error
   log.error('The kernel lacks what ipvs mode needs', { error })
   return "can't use the IPVS proxier: ipvs not supported"
+}
+
+/** Resolves with the first signal that asks the process to end. The second ends it at once, whatever is still being written. */
+export function endSignal(): Promise<EndSignal> {
+  // Without a handler node would open its debugger on a port of the host.
+  process.on('SIGUSR1', () => undefined)
+  return new Promise((resolve) => {
+    let isStopping = false
+    for (const signal of SIGNALS)
+      process.on(signal, () => {
+        if (isStopping) process.exit(SIGNAL_EXIT_CODE[signal])
+        isStopping = true
+        resolve(signal)
+      })
+  })
 }

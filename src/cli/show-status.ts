@@ -7,7 +7,6 @@ import { openRtnetlink } from '../../native/open.ts'
 import { openIpset } from '../modes/ipvs/guard-kernel.ts'
 import { chooseBackEnd } from '../modes/iptables-back-end.ts'
 import { type IpvsKernel, openIpvsKernel } from '../modes/ipvs/ipvs-kernel.ts'
-import { VERSION } from '../daemon/version.ts'
 import { definitionOf, MAX_ELEMENTS } from '../ipset/catalogue.ts'
 import { isOfIptablesMode, type SavedFrontend, savedFrontends } from '../modes/iptables/saved-frontends.ts'
 import { parseSave } from '../iptables/save-text.ts'
@@ -27,9 +26,8 @@ import {
   type VirtualServerStatus,
   virtualServerStatus,
 } from './status.ts'
-import { stderrLog } from './stderr-log.ts'
-import { styleFor } from './style.ts'
-import { SERVICE_DEVICE } from '../values/well-known.ts'
+import { stderrLog, styleFor } from './terminal.ts'
+import { SERVICE_DEVICE, VERSION } from '../values/well-known.ts'
 
 const DEADLINE_MS = 30_000
 /** As long as Services may take to list; names are not worth a longer wait. */

@@ -12,8 +12,7 @@ import {
   virtualServerKey,
 } from '../ipvs/types.ts'
 import type { SavedFrontend } from '../modes/iptables/saved-frontends.ts'
-import { type Cell, type Column, formatColumns } from './columns.ts'
-import type { Style } from './style.ts'
+import { type Cell, type Column, formatColumns, type Style } from './terminal.ts'
 
 /** One real server as `status --output json` prints it. */
 export interface RealServerStatus {

@@ -13,8 +13,8 @@ import { SyncCounts } from '../metrics/sync-counts.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Mode } from '../modes/mode.ts'
-import { VERSION } from './version.ts'
 import type { Clock } from '../values/clock.ts'
+import { VERSION } from '../values/well-known.ts'
 
 export interface ProxyMetricsOptions {
   readonly configuration: Pick<KubeProxyConfiguration, 'featureGates' | 'kubeIPVS'>

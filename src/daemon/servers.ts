@@ -13,8 +13,7 @@ import { MetricsAnswers, type ServedMetrics } from '../serve/metrics-answers.ts'
 import { parseAddressSloppy, parseEndpoint } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
-import { VERSION } from './version.ts'
-import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
+import { KUBE_PROXY_RELEASE, VERSION } from '../values/well-known.ts'
 
 /** The program's metrics, and what is counted of probes. */
 export interface ProbedMetrics extends ServedMetrics {

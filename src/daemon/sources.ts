@@ -14,10 +14,10 @@ import { parseAddress } from '../values/address.ts'
 import { type Cidr, parseCidrs } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
+import { VERSION } from '../values/well-known.ts'
 import type { PluginCall, PluginResult, RunPlugin } from '../watch/api/exec-plugin.ts'
 import type { RequestObserver } from '../watch/api/http-pool.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
-import { VERSION } from './version.ts'
 
 /** What the command line and the configuration say about sources. */
 export interface SourceSettings {

@@ -12,8 +12,7 @@ import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { aggregateText, CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { VERSION } from './version.ts'
-import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
+import { KUBE_PROXY_RELEASE, VERSION } from '../values/well-known.ts'
 
 /** What is known before the Node is. */
 export function logStart(configuration: KubeProxyConfiguration, families: readonly IpFamily[], log: Log): void {

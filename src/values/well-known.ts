@@ -1,4 +1,5 @@
-/** Names and numbers that Kubernetes and kube-proxy gave out, and that several folders need. */
+/** Names and numbers of Kubernetes, of kube-proxy and of this program that several folders need. */
+import manifest from '../../package.json' with { type: 'json' }
 import type { IpFamily } from './protocol.ts'
 
 /** The dummy device that carries the addresses of Services in ipvs mode (kube-proxy's defaultDummyDevice). */
@@ -6,6 +7,9 @@ export const SERVICE_DEVICE = 'kube-ipvs0'
 
 /** The address of each family that stands for every address. */
 export const ANY_ADDRESS: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0', IPv6: '::' }
+
+/** The version of this program: that of package.json, which the bundle carries with it. */
+export const VERSION: string = manifest.version
 
 /** The release of kube-proxy whose flags, configuration, messages and metrics this program has. */
 export const KUBE_PROXY_RELEASE = {

@@ -5,8 +5,8 @@ import { type CommandLine, type UsageError, parseCommandLine } from '../../src/c
 import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagValues } from '../../src/cli/flags.ts'
 import { COMMAND_HELP } from '../../src/cli/command-help.ts'
 import { helpText } from '../../src/cli/help.ts'
-import type { Style } from '../../src/cli/style.ts'
-import { usageErrorText } from '../../src/cli/usage-error.ts'
+import { usageErrorText } from '../../src/cli/messages.ts'
+import type { Style } from '../../src/cli/terminal.ts'
 
 const ALL: readonly Flag[] = Object.values(FLAGS)
 

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 
 /** A program that never ends by itself after the first signal. */
 const CHILD = `
-import { endSignal } from ${JSON.stringify(new URL('../../src/cli/signals.ts', import.meta.url).href)}
+import { endSignal } from ${JSON.stringify(new URL('../../src/cli/run.ts', import.meta.url).href)}
 const signal = endSignal()
 setInterval(() => {}, 1000)
 process.stdout.write('ready ')
@@ -17,7 +17,7 @@ for (const [signal, code] of [
   ['SIGINT', 130],
   ['SIGHUP', 129],
 ] as const)
-  test(`endSignal hears ${signal} once, and ends at once at the second`, async () => {
+  test(`endSignal resolves with ${signal}, and a second one ends the process at once`, async () => {
     const child = spawn(process.execPath, ['--input-type=module', '-e', CHILD], { stdio: ['ignore', 'pipe', 'pipe'] })
     let output = ''
     let errors = ''

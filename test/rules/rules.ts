@@ -72,7 +72,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
   yaml: ['src/config', 'src/watch/api/kube-config-load.ts', 'src/watch/manifests'],
   zod: ['src/config'],
   // Not a package, but where the version stands.
-  'package.json': ['src/daemon'],
+  'package.json': ['src/values/well-known.ts'],
   'node:child_process': ['src/node'],
   'node:http': ['src/serve', 'src/watch/api'],
   'node:https': ['src/serve', 'src/watch/api'],

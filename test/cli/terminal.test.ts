@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { formatColumns } from '../../src/cli/columns.ts'
-import { styleFor } from '../../src/cli/style.ts'
+import { formatColumns, styleFor } from '../../src/cli/terminal.ts'
 
 const red = (text: string): string => `<${text}>`
 
-test('formatColumns aligns and trims', () => {
+test('formatColumns aligns columns and trims lines', () => {
   const columns = [{ title: 'ADDRESS' }, { title: 'N', align: 'right' }, { title: 'WHY' }] as const
   assert.deepEqual(formatColumns(columns, [['10.96.0.1:443', '1', 'ready'], ['a', '200', ''], ['b', ''], []]), [
     'ADDRESS          N  WHY',
@@ -16,7 +15,7 @@ test('formatColumns aligns and trims', () => {
   ])
 })
 
-test('formatColumns measures before it paints', () => {
+test('formatColumns measures cells before it paints them', () => {
   const rows = [
     [{ text: 'x', paint: red }, '1'],
     ['long', { text: '', paint: red }],
@@ -33,7 +32,7 @@ test('formatColumns measures before it paints', () => {
   ])
 })
 
-test('formatColumns of nothing is its titles', () => {
+test('formatColumns prints the titles where there are no rows', () => {
   assert.deepEqual(formatColumns([{ title: 'A' }], []), ['A'])
   assert.deepEqual(formatColumns([], []), [])
 })

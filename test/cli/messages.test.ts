@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { errorText, nextStep } from '../../src/cli/error-text.ts'
+import { failureText, nextStep } from '../../src/cli/messages.ts'
 import { CodedError } from '../../src/values/errors.ts'
 
-test('errorText names the flag or the field that an error is about', () => {
+test('failureText names the flag or the field that an error is about', () => {
   const rows: readonly (readonly [code: string, message: string, config: string | undefined, text: string])[] = [
     [
       'config-unreadable',
@@ -18,11 +18,11 @@ test('errorText names the flag or the field that an error is about', () => {
     ['ipvs-missing', 'the kernel has no IPVS', '/x', 'the kernel has no IPVS'],
   ]
   for (const [code, message, config, text] of rows)
-    assert.equal(errorText(new CodedError(code, message), config === undefined ? {} : { config }), text)
-  assert.match(errorText(new Error('a mistake of ours'), {}), /a mistake of ours\n +at /)
+    assert.equal(failureText(new CodedError(code, message), config === undefined ? {} : { config }), text)
+  assert.match(failureText(new Error('a mistake of ours'), {}), /a mistake of ours\n +at /)
 })
 
-test('nextStep says what helps where the message does not', () => {
+test('nextStep names what helps where the message does not', () => {
   const step = (code: string): string | undefined => nextStep(new CodedError(code, ''))
   assert.match(step('EPERM') ?? '', /root, or the capability NET_ADMIN/)
   assert.match(step('no-api-server') ?? '', /--config or --kubeconfig, .* --manifests/)

@@ -1,0 +1,60 @@
+/**
+ * What the program prints outside its commands: its version, mistakes in the command line, and failures with the next step. The
+ * daemon's own lines keep kube-proxy's words; a terminal gets the next step after them.
+ */
+import { CodedError } from '../values/errors.ts'
+import { KUBE_PROXY_RELEASE, VERSION } from '../values/well-known.ts'
+import { programOf, type UsageError } from './command-line.ts'
+import type { FlagValues } from './flags.ts'
+
+export const NEEDS_RIGHTS = 'This takes root, or the capability NET_ADMIN in the network namespace of the host.'
+
+/** What `--version` prints: one line; `raw` also names the release of kube-proxy whose flags and files these are. */
+export function versionText(kind: 'true' | 'raw'): string {
+  return kind === 'true'
+    ? `kube-ipvs v${VERSION}\n`
+    : `kube-ipvs v${VERSION}, with the flags and the configuration of kube-proxy ${KUBE_PROXY_RELEASE.version}\n`
+}
+
+/**
+ * Answers a wrong command line: how to call the program, what was probably meant, and last, where it is seen, the mistake in the
+ * words of kube-proxy. kube-proxy prints all of its help here; it fills a screen, so we name the way to it.
+ */
+export function usageErrorText({ command, message, showUsage, suggestion }: UsageError): string {
+  const error = `Error: ${message}\n`
+  const hint = suggestion === undefined ? '' : `Did you mean ${suggestion}?\n`
+  if (!showUsage) return hint === '' ? error : `${hint}\n${error}`
+  const program = programOf(command)
+  return `Usage:\n  ${program} [flags]\n  ${program} --help lists the flags.\n${hint === '' ? '' : `  ${hint}`}\n${error}`
+}
+
+/** Why a command other than the daemon failed: the flag or field that it is about, and the reason. */
+export function failureText(error: unknown, { config }: FlagValues): string {
+  if (!(error instanceof CodedError)) return error instanceof Error ? (error.stack ?? error.message) : String(error)
+  const { code, message } = error
+  if (code === 'kubeconfig') return `kubeconfig: ${message}`
+  if (!code.startsWith('config-')) return message
+  const reason = message.replace(/^failed (complete|validate): /, '')
+  if (config === undefined || config === '') return reason
+  const about = `--config ${config}`
+  return `${about}: ${reason.replace(`open ${config}: `, '').replace(`read ${config}: `, '')}`
+}
+
+/** What helps, where the message does not say it; otherwise undefined. */
+export function nextStep(error: unknown): string | undefined {
+  switch (error instanceof CodedError ? error.code : undefined) {
+    case 'EPERM':
+    case 'EACCES':
+      return NEEDS_RIGHTS
+    case 'no-api-server':
+      return 'Name a cluster with --config or --kubeconfig, or a folder of manifests with --manifests.'
+    case 'kubeconfig':
+      return 'The kubeconfig is named by --kubeconfig, or by clientConnection.kubeconfig in the file of --config.'
+    case 'config-decode':
+      return 'The file must hold a KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, as YAML or JSON.'
+    case 'config-unreadable':
+      return '--config names a KubeProxyConfiguration file; without it the flags and their defaults count.'
+    default:
+      return undefined
+  }
+}
