@@ -16,8 +16,8 @@ export interface AuditOptions {
   readonly signal: AbortSignal
 }
 
-/** Resolves when aborted; never rejects. */
-export async function auditForEver(options: AuditOptions): Promise<void> {
+/** Runs rounds until aborted; then it resolves. A round that fails is run again after the next period. */
+export async function auditPeriodically(options: AuditOptions): Promise<void> {
   const { periodMs, round, onError, now, signal } = options
   let startedMs = now()
   while (!signal.aborted) {
@@ -34,16 +34,17 @@ export async function auditForEver(options: AuditOptions): Promise<void> {
 export interface CpuBudgetOptions {
   /** 0.003 means 0.3 % of one core. */
   readonly share: number
-  /** As much work, in milliseconds, may run ahead of the share. */
+  /** Work in milliseconds that may run ahead of the share. */
   readonly creditMs: number
   readonly now: Clock
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
-/** The most that a look can cost: itself, and each thing that is looked at (some microseconds on a fast machine). */
+/** The most that one slice of an audit can cost: itself, and each item it reads (some microseconds on a fast machine). */
 const MOST_MS = 2
 const MOST_MS_PER_ITEM = 0.05
 
+/** The share holds over time, not at every moment: what was not used before may be used at once, up to a credit. */
 export class CpuBudget {
   readonly #options: CpuBudgetOptions
   #creditMs: number
@@ -56,9 +57,9 @@ export class CpuBudget {
   }
 
   /**
-   * Sleeps until the work fits into the share: processor time of the whole process while about `items` things were looked
-   * at. What is more than they can have cost was something else (compiling, collecting garbage, a pass) and does not count,
-   * or one such moment would stop all looking for a minute. Rejects when aborted.
+   * Sleeps until the work fits into the share. `workMs` is the processor time of the whole process while about `items` items were
+   * read. What exceeds their possible cost was something else (compiling, collecting garbage, a pass) and does not count, or one
+   * such moment would stop the audit for a minute. Rejects when aborted.
    */
   async pay(workMs: number, items: number, signal: AbortSignal): Promise<void> {
     const { share, creditMs, now, sleep } = this.#options

@@ -1,10 +1,10 @@
 /**
- * Keys that wait until a given time. Keys with the same length of wait stand in one queue, which is in order by itself because
- * the clock never goes back; so nothing here costs more than the few lengths of wait that there are.
+ * Keys that wait until a given time. Keys with the same length of wait are in one queue, which stays sorted without work because
+ * the clock never goes back. So the cost depends only on the few different lengths of wait.
  */
 
 export class DelayedKeys {
-  /** When each key is due, and the queue it stands in. */
+  /** When each key is due, and the queue that holds it. */
   readonly #keys = new Map<string, { readonly atMs: number; readonly waitMs: number }>()
   readonly #queues = new Map<number, Set<string>>()
 
@@ -12,7 +12,7 @@ export class DelayedKeys {
     return this.#keys.has(key)
   }
 
-  /** Makes a key wait `waitMs` milliseconds from now on, whatever it waited for before. */
+  /** Makes a key wait `waitMs` milliseconds from now on, in place of any earlier wait. */
   add(key: string, nowMs: number, waitMs: number): void {
     this.delete(key)
     this.#keys.set(key, { atMs: nowMs + waitMs, waitMs })
@@ -32,7 +32,7 @@ export class DelayedKeys {
     return true
   }
 
-  /** Removes up to `limit` keys that are due and returns them, the one that was due first at the front. */
+  /** Removes up to `limit` keys that are due and returns them in the order in which they were due. */
   takeDue(nowMs: number, limit: number): readonly string[] {
     const due: { readonly key: string; readonly atMs: number }[] = []
     for (const queue of this.#queues.values()) {
@@ -48,7 +48,7 @@ export class DelayedKeys {
     return taken.map(({ key }) => key)
   }
 
-  /** When the next key is due; undefined when none waits. */
+  /** When the next key is due; undefined when no key waits. */
   nextMs(): number | undefined {
     let next: number | undefined
     for (const queue of this.#queues.values()) {

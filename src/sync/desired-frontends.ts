@@ -1,6 +1,6 @@
 /**
- * From objects to winning frontends: keeps Services, slices and the node context, and works out again just the owners
- * (Services) that changed. Nothing here may cost more than the owners that are dirty; the number of Services must not matter.
+ * From objects to winning frontends: holds Services, slices and the node context, and computes only the owners (Services) that
+ * changed. The cost depends on the number of dirty owners, not on the number of Services.
  */
 import { type Contribution, frontendsOf } from '../service/contribution.ts'
 import { claimRank, type Frontend, type FrontendKey, sameFrontend } from '../service/frontends.ts'
@@ -9,11 +9,11 @@ import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts
 import type { Problem } from '../values/errors.ts'
 import { type Loss, OwnedMap } from './owned-map.ts'
 
-/** Hears what a flush changed. */
+/** Receives what a flush changed. */
 export interface FrontendListener {
-  /** The winning frontend of this key is another one now, or there is none. */
+  /** The frontend that owns `key` has changed; undefined when no Service claims the key any more. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void
-  /** All problems with this owner's frontends as they stand now. */
+  /** All current problems with this owner's frontends. */
   problems(owner: string, problems: readonly Problem[]): void
 }
 
@@ -21,7 +21,7 @@ const NO_SLICES: readonly EndpointSlice[] = []
 const NO_KEYS: readonly FrontendKey[] = []
 const NO_PROBLEMS: readonly Problem[] = []
 
-/** Units of work (see OwnerWork) that an owner gets at once. Nearly every Service needs less. */
+/** Units of work (see OwnerWork) that one owner may use at once. Nearly every Service needs less. */
 const OWNER_UNITS = 250
 
 export class DesiredFrontends {
@@ -33,7 +33,7 @@ export class DesiredFrontends {
   /** What each owner claims. */
   readonly #claimed = new Map<string, readonly FrontendKey[]>()
   readonly #dirty = new Set<string>()
-  /** Owners whose work takes more than OWNER_UNITS and is not done yet. One that is dirty again waits for the end of it. */
+  /** Owners whose work takes more than OWNER_UNITS and is not done yet. If such an owner becomes dirty, its next work waits for this one. */
   readonly #large = new Map<string, OwnerWork>()
   /** READS_* bits of each owner. */
   readonly #reads = new Map<string, number>()
@@ -44,7 +44,7 @@ export class DesiredFrontends {
     this.#context = context
   }
 
-  /** Takes one change of a Service or a slice in; a Node's is for whoever makes the context. */
+  /** Applies one change of a Service or a slice. A Node's change is left to the caller, who makes the context. */
   apply(change: ObjectChange): void {
     switch (change.kind) {
       case 'services':
@@ -60,7 +60,7 @@ export class DesiredFrontends {
     }
   }
 
-  /** Another view of the node: owners that read a field that differs are dirty now. */
+  /** Replaces the view of the node: owners that read a field that differs become dirty. */
   setContext(context: NodeContext): void {
     const changed = changedFields(this.#context, context)
     this.#context = context
@@ -69,8 +69,8 @@ export class DesiredFrontends {
   }
 
   /**
-   * Works dirty owners out for about `units` and returns how many are left to begin with. Of an owner that needs more than a small
-   * share only that is done, and `resume` does the rest; without a limit on the units everything is done.
+   * Computes dirty owners for about `units` and returns how many it has not begun. An owner that needs more than OWNER_UNITS gets
+   * only these, and `resume` does the rest. With unlimited units everything is done.
    */
   flush(listener: FrontendListener, units: number): number {
     const share = units === Number.POSITIVE_INFINITY ? units : OWNER_UNITS
@@ -84,23 +84,23 @@ export class DesiredFrontends {
     return left <= 0 ? this.#dirty.size : this.#dirty.size - waiting
   }
 
-  /** Goes on for about `units` with the owners that `flush` could not finish, each in turn; returns how many are left. */
+  /** Continues for about `units` with the owners that `flush` could not finish, in turns; returns how many are left. */
   resume(listener: FrontendListener, units: number): number {
     let left = units
     for (const [owner, work] of this.#large) {
       if (left <= 0) break
-      // One that is not done goes to the end of the queue.
+      // An owner that is not done moves to the end of the queue.
       this.#large.delete(owner)
       left -= this.#run(work, Math.min(left, OWNER_UNITS), listener)
     }
     return this.#large.size
   }
 
-  /** Works out the owners that the rest of the cluster needs first: the API server's Service and the cluster's DNS. */
+  /** Computes the owners that the rest of the cluster needs first: the API server's Service and the cluster's DNS. */
   flushFirst(listener: FrontendListener): void {
     for (const owner of this.#dirty) {
       const service = this.#services.get(owner)
-      if (service !== undefined && comesFirst(service)) this.#begin(owner, OWNER_UNITS, listener)
+      if (service !== undefined && isNeededFirst(service)) this.#begin(owner, OWNER_UNITS, listener)
     }
   }
 
@@ -108,7 +108,7 @@ export class DesiredFrontends {
     return this.#dirty.size + this.#large.size > 0
   }
 
-  /** The slice of this key (`namespace/name`) as it was last given. */
+  /** The slice of this key (`namespace/name`) as last applied. */
   slice(key: string): EndpointSlice | undefined {
     const owner = this.#sliceOwners.get(key)
     const there = owner === undefined ? undefined : this.#slices.get(owner)
@@ -119,12 +119,12 @@ export class DesiredFrontends {
     return this.#owned.get(key)
   }
 
-  /** Claims that lost their address and port to another Service: how many there are. */
+  /** How many claims have lost their address and port to another Service. */
   get lossCount(): number {
     return this.#owned.lossCount
   }
 
-  /** Claims that lost since the last call; of very many just some. */
+  /** Claims that lost since the last call; if there are very many, only some. */
   takeNewLosses(): readonly Loss<FrontendKey>[] {
     return this.#owned.takeNewLosses()
   }
@@ -177,14 +177,14 @@ export class DesiredFrontends {
     return there instanceof Map ? [...there.values()] : [there]
   }
 
-  /** Returns the units of work that it took. */
+  /** Returns the units of work used. */
   #begin(owner: string, units: number, listener: FrontendListener): number {
     this.#dirty.delete(owner)
     const service = this.#services.get(owner)
     const work = new OwnerWork({
       owner,
       since: service?.createdAtMs ?? 0,
-      making: service === undefined ? undefined : frontendsOf(service, this.#slicesOf(owner), this.#context),
+      frontends: service === undefined ? undefined : frontendsOf(service, this.#slicesOf(owner), this.#context),
       claimed: this.#claimed.get(owner) ?? NO_KEYS,
       owned: this.#owned,
     })
@@ -195,7 +195,7 @@ export class DesiredFrontends {
     const { owner } = work
     const done = work.run(units, (key) => listener.frontend(key, this.#owned.get(key)))
     if (!work.isDone) {
-      // What it is going to read is not known yet.
+      // Which fields it will read is not known yet.
       this.#reads.set(owner, READS_ALL)
       this.#large.set(owner, work)
       return done
@@ -222,74 +222,78 @@ function sliceKey(slice: EndpointSlice): string {
   return `${slice.namespace}/${slice.name}`
 }
 
-/** `default/kubernetes`, and whatever answers DNS in kube-system. */
-function comesFirst(service: Service): boolean {
+/** `default/kubernetes`, and every Service in kube-system that answers DNS. */
+function isNeededFirst(service: Service): boolean {
   if (service.namespace === 'default') return service.name === 'kubernetes'
   return service.namespace === 'kube-system' && service.ports.some((port) => port.port === 53)
 }
 
-/** Endpoints and source ranges of one frontend that cost about as much as one frontend more. */
+/** So many endpoints, or source ranges, of a frontend cost about as much as one more frontend. */
 const ENDPOINTS_A_UNIT = 8
 const RANGES_A_UNIT = 4
 
-export interface OwnerWorkOptions {
+interface OwnerWorkOptions {
   readonly owner: string
   /** Creation time of the Service. */
   readonly since: number
-  /** Undefined: the Service is gone. */
-  readonly making: Generator<Frontend, Contribution, void> | undefined
-  /** What the owner claims until now. */
+  /** Yields the Service's frontends; undefined when the Service was deleted. */
+  readonly frontends: Generator<Frontend, Contribution, void> | undefined
+  /** The keys that the owner has claimed so far. */
   readonly claimed: readonly FrontendKey[]
   readonly owned: OwnedMap<FrontendKey, Frontend>
 }
 
-export class OwnerWork {
+/**
+ * The work on one Service, in portions: its frontends are made and claimed one by one, then the claims that it no longer makes are
+ * withdrawn. A Service may have thousands of frontends, and the event loop must not wait for all of them.
+ */
+class OwnerWork {
   readonly #options: OwnerWorkOptions
   #contribution: Contribution | undefined
   #isMade: boolean
-  /** How many of the earlier claims were looked at. */
-  #looked = 0
+  /** How many of the earlier claims have been checked. */
+  #checkedCount = 0
 
   constructor(options: OwnerWorkOptions) {
     this.#options = options
-    this.#isMade = options.making === undefined
+    this.#isMade = options.frontends === undefined
   }
 
   get owner(): string {
     return this.#options.owner
   }
 
-  /** Known when the work is done; undefined when the Service is gone. */
+  /** Known when the work is done; undefined when the Service was deleted. */
   get contribution(): Contribution | undefined {
     return this.#contribution
   }
 
   get isDone(): boolean {
-    return this.#isMade && this.#looked >= this.#options.claimed.length
+    return this.#isMade && this.#checkedCount >= this.#options.claimed.length
   }
 
   /**
-   * Works about this many units and returns how many they were. One unit is a frontend with few endpoints, or a claim that is
-   * withdrawn. `tell` hears of every key whose winner or whose winning frontend is another one now.
+   * Does about this many units of work and returns how many it did. One unit is a frontend with few endpoints, or one withdrawn
+   * claim. Calls `onChange` for every key whose winner or winning frontend has changed.
    */
-  run(units: number, tell: (key: FrontendKey) => void): number {
-    const { owner, since, making, claimed, owned } = this.#options
+  run(units: number, onChange: (key: FrontendKey) => void): number {
+    const { owner, since, frontends, claimed, owned } = this.#options
     let done = 0
     while (done < units && !this.#isMade) {
-      const step = making?.next()
+      const step = frontends?.next()
       if (step === undefined || step.done === true) {
         this.#contribution = step?.value
         this.#isMade = true
       } else {
         const value = step.value
-        if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) tell(value.key)
+        if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) onChange(value.key)
         done += unitsOf(value)
       }
     }
-    for (; done < units && this.#looked < claimed.length; this.#looked++) {
-      const key = claimed[this.#looked]
+    for (; done < units && this.#checkedCount < claimed.length; this.#checkedCount++) {
+      const key = claimed[this.#checkedCount]
       if (key === undefined || this.#contribution?.frontends.has(key) === true) continue
-      if (owned.withdraw(key, owner)) tell(key)
+      if (owned.withdraw(key, owner)) onChange(key)
       done++
     }
     return done

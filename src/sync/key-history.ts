@@ -1,29 +1,31 @@
 /**
- * What happened to single keys of a table of late: operations that failed, and repairs. There may be very many such keys, and
+ * The recent history of single keys of a table: failed operations, and repairs. There may be very many such keys, and
  * health is asked after every pass, so the numbers over all of them cost nothing to ask for.
  */
 import { backoffMs } from '../values/backoff.ts'
 import { CodedError } from '../values/errors.ts'
 
-export interface FailedKey {
+/** The last failures of one key. */
+interface FailedKey {
   /** How many times in a row. */
   readonly attempts: number
   readonly error: Error
-  /** Whether an item is wanted at the key, or none. */
+  /** Whether an item is wanted at the key. */
   readonly isWanted: boolean
 }
 
+/** Keys whose last operations failed. */
 export class FailedKeys {
   readonly #keys = new Map<string, FailedKey>()
   readonly #codes = new Map<string, number>()
   #wanted = 0
 
-  /** Of those where an item is wanted. */
+  /** How many of the keys have a wanted item. */
   get wantedCount(): number {
     return this.#wanted
   }
 
-  /** The code of every error that some key has; an error without one does not count. */
+  /** The codes of all errors that some key has; an error without a code does not count. */
   get codes(): Iterable<string> {
     return this.#codes.keys()
   }
@@ -62,25 +64,29 @@ export class FailedKeys {
   }
 }
 
-/** A key that was repaired this often within WINDOW_MS is repaired more and more slowly. */
+/** A key that was repaired this often within WINDOW_MS waits before each further repair. */
 const FREE_REPAIRS = 3
 const WINDOW_MS = 60_000
 const REPAIR_WAIT_MS = { firstMs: 1000, maxMs: 30_000 }
 
-interface Repaired {
+interface RepairRecord {
   readonly count: number
   readonly lastMs: number
-  /** The next repair has waited for its turn. */
+  /** The next repair has already waited. */
   readonly waited: boolean
 }
 
+/**
+ * How often keys were repaired within the last minute. A key that another program keeps changing is repaired more and more slowly,
+ * so that two programs do not fight at full speed.
+ */
 export class Repairs {
   /** In the order of their last repair, so that the oldest are forgotten first. */
-  readonly #records = new Map<string, Repaired>()
+  readonly #records = new Map<string, RepairRecord>()
 
   /**
-   * A key is to be repaired. Returns how many times it then was of late (from 1), or how long it has to wait first, in
-   * milliseconds; the next call for it, which is to come after that wait, admits it.
+   * Asks for a repair of a key. Returns the number of its recent repairs including this one, or how long the key has to wait first,
+   * in milliseconds; the next call for the key, which the caller makes after that wait, admits it.
    */
   admit(key: string, nowMs: number): { readonly times: number } | { readonly waitMs: number } {
     this.#forgetOld(nowMs)
@@ -89,13 +95,13 @@ export class Repairs {
       this.#records.set(key, { count, lastMs, waited: true })
       return { waitMs: backoffMs(REPAIR_WAIT_MS, count - FREE_REPAIRS + 1) }
     }
-    // Taken out first: a map keeps the place of a key that it has.
+    // Deleted first, because a Map keeps the position of a key that it has.
     this.#records.delete(key)
     this.#records.set(key, { count: count + 1, lastMs: nowMs, waited: false })
     return { times: count + 1 }
   }
 
-  /** Keys that are remembered: no more than were repaired within the last minute. */
+  /** How many keys are remembered: those repaired within the last minute. */
   get size(): number {
     return this.#records.size
   }

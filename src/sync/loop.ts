@@ -1,7 +1,6 @@
 /**
- * The daemon's loop: objects in, passes out. It waits for the first complete lists, works dirty owners out in slices
- * and runs one pass at a time. Nothing is written before every source has listed once, because what is missing from half a list
- * would look unwanted.
+ * The daemon's loop: it takes changes of objects, computes dirty owners in slices, and runs one pass at a time. It writes nothing
+ * before every source has listed once, because what is missing from half a list would look unwanted.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -15,40 +14,40 @@ import type { Clock } from '../values/clock.ts'
 
 /** What turns frontends into kernel state: ipvs or iptables. */
 export interface Dataplane {
-  /** The winning frontend of this key is another one now, or there is none. */
+  /** The frontend that owns `key` has changed; undefined when no Service claims the key any more. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void
   /** One pass over everything that is due. Rejects only when aborted. */
   pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport>
-  /** When something is due without being asked, on the loop's clock; undefined when nothing is. */
+  /** When the dataplane needs a pass without a request, on the loop's clock; undefined when nothing is due. */
   nextDueMs(): number | undefined
 }
 
 export interface LoopOptions {
   readonly dataplane: Dataplane
   readonly desired: DesiredFrontends
-  /** Asked before each pass: it may change while the loop runs. */
+  /** Read before each pass, because it may change while the loop runs. */
   readonly minSyncPeriodMs: () => number
   readonly now: Clock
-  /** Hears of frontends that changed, as the dataplane does. */
+  /** Called for each changed frontend, after the dataplane. */
   readonly onFrontend: FrontendListener['frontend']
-  /** A pass begins, or the work on objects before it. */
+  /** A round begins: the work on objects, then a pass. */
   readonly onBegin?: () => void
-  /** Everything that came is worked out; the pass that takes it up follows. */
+  /** All changes have been computed; the pass that applies them follows. */
   readonly onWorkedOut: () => void
-  /** Hears of every pass, with its length in milliseconds. */
+  /** Called after every pass, with its duration in milliseconds. */
   readonly onPass: (report: PassReport, durationMs: number) => void
   readonly onProblems: FrontendListener['problems']
-  /** Something that must not happen happened; the loop goes on. */
+  /** An unexpected error; the loop continues. */
   readonly onError: (error: unknown) => void
 }
 
 /** Units of work on Services (see OwnerWork) between two turns of the event loop: some milliseconds. */
 const TURN_UNITS = 500
 /**
- * Units of work on large Services in one round, after all others: what they come to is in the pass that other changes wait for.
+ * Units of work on large Services in one round, after all others. Other changes wait for the pass that applies this work.
  */
 const LARGE_UNITS = 200
-/** After a failure nobody foresaw. */
+/** Wait after an unexpected error. */
 const UNEXPECTED_RETRY_MS = 1000
 
 export class SyncLoop {
@@ -75,7 +74,7 @@ export class SyncLoop {
     }
   }
 
-  /** Takes changes of objects in; a pass follows once the loop is open. */
+  /** Applies changes of objects; a pass follows once the loop is open. */
   apply(changes: readonly ObjectChange[]): void {
     for (const change of changes) this.#options.desired.apply(change)
     if (this.#open && this.#options.desired.isDirty) this.#pacer.request()
@@ -86,24 +85,24 @@ export class SyncLoop {
     if (this.#open && this.#options.desired.isDirty) this.#pacer.request()
   }
 
-  /** Every source has listed: passes may run. `mayRemove` false keeps what nothing wants (the Node is not known yet). */
+  /** Every source has listed: passes may run. Without `mayRemove` they keep what nothing wants (the Node is not known yet). */
   open(mayRemove: boolean): void {
     this.#open = true
     this.#mayRemove = mayRemove
     this.#pacer.request()
   }
 
-  /** Something outside the objects wants a look: a doubted key, a due drain. */
+  /** Asks for a pass for a reason outside the objects: a doubted key, a due drain. */
   request(): void {
     if (this.#open) this.#pacer.request()
   }
 
-  /** What a pass had to leave may come now; a minimum period does not count. */
+  /** Retries what the last pass had to postpone, ignoring minSyncPeriod. */
   resume(): void {
     if (this.#open) this.#pacer.resume()
   }
 
-  /** Stops; a pass that is on is aborted between two batches. */
+  /** Stops. A running pass is aborted between two batches. */
   close(): Promise<void> {
     return this.#pacer.close()
   }
@@ -113,11 +112,11 @@ export class SyncLoop {
     const startedMs = now()
     this.#options.onBegin?.()
     try {
-      // What is worked out first is first in every table.
+      // The owners that are computed first are first in every table.
       if (this.#first) desired.flushFirst(this.#listener)
       while (desired.flush(this.#listener, TURN_UNITS) > 0) await nextTurn()
       if (this.#first) {
-        // What is missing would look unwanted, and an earlier process may have made it.
+        // A missing frontend would look unwanted, and an earlier process may have written it.
         while (desired.resume(this.#listener, TURN_UNITS) > 0) await nextTurn()
         this.#first = false
       } else if (desired.resume(this.#listener, LARGE_UNITS) > 0) this.#pacer.resume()

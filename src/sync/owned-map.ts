@@ -1,50 +1,50 @@
 /**
- * Who holds which key: for each key the claims on it in a fixed order, of which the first wins everywhere. The order (rank, then
+ * Which owner has which key: each key has its claims in a fixed order, and the first claim wins in all tables. The order (rank, then
  * age, then the owner's name) is total and depends on nothing else, or two passes would choose differently.
  *
- *     winners   key -> claim                one claim a key, the common case
+ *     winners   key -> claim                one claim for each key, the common case
  *     others    key -> claim, claim, …      only keys that several owners claim, in order
  */
 
 /** What one owner wants at one key. */
 export interface Claim<Value> {
   readonly owner: string
-  /** How good the claim is, whoever makes it: the lowest rank wins. */
+  /** How good the claim is, independent of the owner: the lowest rank wins. */
   readonly rank: number
-  /** Among claims of one rank the lowest wins: a creation time, so that the oldest does. */
+  /** Among claims of one rank the lowest wins: the creation time, so that the oldest Service wins. */
   readonly since: number
   readonly value: Value
 }
 
-/** A claim that does not count, as reports name it. */
+/** A claim that lost to another claim, for reports. */
 export interface Loss<Key> {
   readonly key: Key
   readonly winner: string
   readonly loser: string
 }
 
-/** New losses that are kept until somebody asks for them; of those beyond only the number is known. */
-const LOSSES_KEPT = 100
+/** New losses that are remembered until the next `takeNewLosses`; further ones are only counted. */
+const MAX_NEW_LOSSES = 100
 
-function comesBefore(a: Claim<unknown>, b: Claim<unknown>): boolean {
+function precedes(a: Claim<unknown>, b: Claim<unknown>): boolean {
   if (a.rank !== b.rank) return a.rank < b.rank
   return a.since !== b.since ? a.since < b.since : a.owner < b.owner
 }
 
-/** Index of the first claim that does not come before this one: where it belongs. */
+/** The position at which a claim belongs in the sorted list. */
 function positionOf(claims: readonly Claim<unknown>[], wanted: Claim<unknown>): number {
   let low = 0
   let high = claims.length
   while (low < high) {
     const middle = (low + high) >>> 1
     const claim = claims[middle]
-    if (claim !== undefined && comesBefore(claim, wanted)) low = middle + 1
+    if (claim !== undefined && precedes(claim, wanted)) low = middle + 1
     else high = middle
   }
   return low
 }
 
-/** Keys claimed by owners, one claim of an owner at a key. What an operation costs does not depend on the number of keys. */
+/** Keys claimed by owners; an owner has at most one claim at a key. The cost of an operation does not depend on the number of keys. */
 export class OwnedMap<Key, Value> {
   readonly #winners = new Map<Key, Claim<Value>>()
   readonly #others = new Map<Key, Claim<Value>[]>()
@@ -52,7 +52,7 @@ export class OwnedMap<Key, Value> {
   #lossCount = 0
   #newLosses: { readonly key: Key; readonly loser: string }[] = []
 
-  /** @param same whether two values are equal to whoever hears of changes */
+  /** @param same whether two values are equal to the users of this map */
   constructor(same: (a: Value, b: Value) => boolean) {
     this.#same = same
   }
@@ -73,7 +73,7 @@ export class OwnedMap<Key, Value> {
     return this.#differs(before, after)
   }
 
-  /** Takes the owner's claim at this key back, if there is one. Returns whether the winner or its value changed. */
+  /** Removes the owner's claim at this key, if there is one. Returns whether the winner or its value changed. */
   withdraw(key: Key, owner: string): boolean {
     const before = this.#winners.get(key)
     this.#remove(key, owner)
@@ -85,17 +85,17 @@ export class OwnedMap<Key, Value> {
     return this.#winners.get(key)?.value
   }
 
-  /** The owner that has the key. */
+  /** The owner of the winning claim. */
   winner(key: Key): string | undefined {
     return this.#winners.get(key)?.owner
   }
 
-  /** How many claims do not count. */
+  /** How many claims have lost to another claim. */
   get lossCount(): number {
     return this.#lossCount
   }
 
-  /** Claims that lost since the last call and still do, each once; at most LOSSES_KEPT of them. */
+  /** Claims that lost since the last call and still lose, each once; at most MAX_NEW_LOSSES of them. */
   takeNewLosses(): readonly Loss<Key>[] {
     const noted = this.#newLosses
     if (noted.length === 0) return []
@@ -111,7 +111,7 @@ export class OwnedMap<Key, Value> {
   }
 
   #note(key: Key, loser: string): void {
-    if (this.#newLosses.length < LOSSES_KEPT) this.#newLosses.push({ key, loser })
+    if (this.#newLosses.length < MAX_NEW_LOSSES) this.#newLosses.push({ key, loser })
   }
 
   #isLoser(key: Key, owner: string): boolean {
@@ -131,7 +131,7 @@ export class OwnedMap<Key, Value> {
       return
     }
     let loser = claim
-    if (comesBefore(claim, winner)) {
+    if (precedes(claim, winner)) {
       this.#winners.set(key, claim)
       loser = winner
     }
@@ -141,7 +141,7 @@ export class OwnedMap<Key, Value> {
     else others.splice(positionOf(others, loser), 0, loser)
   }
 
-  /** Returns whether there was a claim of this owner. */
+  /** Returns whether the owner had a claim. */
   #remove(key: Key, owner: string): boolean {
     const others = this.#others.get(key)
     if (this.#winners.get(key)?.owner === owner) {

@@ -1,6 +1,6 @@
 /**
- * Runs one thing at a time, at once when asked, never more often than a minimum period, and again when it says so.
- * What could break: requests that come while a run is on make one more run, not none and not many.
+ * Runs a task on request, one run at a time, no more often than a minimum period, and again at the time that the run returns. Any
+ * number of requests during a run cause exactly one more run.
  * @impure
  */
 import { CodedError } from '../values/errors.ts'
@@ -10,11 +10,11 @@ export interface PacerOptions {
   /** At least this long from the end of one run to the start of the next (KubeProxyConfiguration minSyncPeriod). */
   readonly minPeriodMs: () => number
   readonly now: Clock
-  /** One run. Resolves to when it wants to run again without being asked, or undefined. Must not reject. */
+  /** One run. Resolves to the time of the next run without a request, or undefined. Must not reject. */
   readonly run: (signal: AbortSignal) => Promise<number | undefined>
 }
 
-/** A timer may not be longer than this (setTimeout turns a longer one into 1 ms). */
+/** The longest timer: setTimeout turns a longer one into 1 ms. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export class Pacer {
@@ -31,19 +31,19 @@ export class Pacer {
     this.#options = options
   }
 
-  /** Asks for a run as soon as it may be. */
+  /** Asks for a run as soon as the minimum period allows. */
   request(): void {
     this.#requested = true
     if (this.#running === undefined) this.#schedule(0)
   }
 
-  /** What the last run had to leave can be done now: asks for a run for which the minimum period does not count. */
+  /** Asks for a run that ignores the minimum period, for work that the last run had to postpone. */
   resume(): void {
     this.#resumed = true
     this.request()
   }
 
-  /** Stops for good: the run that is on is aborted and waited for. */
+  /** Stops for good: aborts the current run and waits for its end. */
   async close(): Promise<void> {
     this.#abort.abort(new CodedError('closed', 'the proxy is stopping'))
     clearTimeout(this.#timer)
@@ -66,7 +66,7 @@ export class Pacer {
   #start(): void {
     this.#requested = false
     this.#resumed = false
-    // The run begins in a turn of its own, so that a request made in its first stretch already finds it running.
+    // The run begins in a microtask, so that a request from its synchronous part already finds it running.
     const begun = Promise.resolve().then(() => this.#options.run(this.#abort.signal))
     this.#running = begun.then((nextMs) => {
       this.#running = undefined

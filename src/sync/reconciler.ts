@@ -1,7 +1,6 @@
 /**
- * The loop every command runs: read what is not known, diff, apply in a safe order, take the outcome in.
- * What could break: the order. Tables are given in the order in which things may come (device, virtual servers,
- * addresses); what goes, goes the other way round, after everything that comes.
+ * The loop that every command runs: read what is unknown, diff, apply in a safe order, update the mirror. Tables are listed in
+ * creation order (device, virtual servers, addresses). Removals run in the reverse order, after all additions and changes.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -13,7 +12,7 @@ import type { Direction, Failure, KernelTable, Repair, Step, TableCounts, TableN
 
 /** What a pass did, or would do. */
 export interface PassReport {
-  /** Operations that were applied with success. */
+  /** Successful operations. */
   readonly applied: number
   readonly failures: readonly (Failure & { readonly table: TableName })[]
   readonly repairs: readonly (Repair & { readonly table: TableName })[]
@@ -24,47 +23,48 @@ export interface PassReport {
 export interface PassOptions {
   readonly signal: AbortSignal
   readonly now: Clock
-  /** False while some source has not listed yet: nothing that is there is taken away as unwanted. */
+  /** False while some source has not listed yet: nothing is removed because nothing wants it. */
   readonly mayRemove: boolean
-  /** Parts of items that were just seen without connections, by table and key. */
+  /** Parts of items that just had no connections, by table and key. */
   readonly idle?: ReadonlyMap<string, ReadonlySet<string>>
 }
 
 /**
- * What is planned and applied together ends with the first of these: it bounds memory and the time between two turns of
- * the event loop.
+ * Limits of a slice, which is planned and applied together; the first one reached ends it. They bound memory and the time between
+ * two turns of the event loop.
  */
 const SLICE_KEYS = 200
 const SLICE_OPS = 300
-/** Keys that are taken at once until a slice is full. */
+/** Keys taken at a time until a slice is full. */
 const CHUNK_KEYS = 25
 /**
- * Keys that failed before are tried again after all others, this many at once. When so many have not worked again, the rest
- * waits for RETRY_PAUSE_MS at least: the kernel may refuse very many, and every change waits for the pass that tries them.
+ * Failed keys are retried after all others, this many at a time. After as many repeated failures the rest waits for
+ * RETRY_PAUSE_MS at least: the kernel may refuse very many, and every change waits for the pass that retries them.
  */
 const RETRY_KEYS = 16
 const RETRY_PAUSE_MS = 250
 
-/** A table and the state kept for it, whatever its item and operation types. */
+/** A table with its state, without its item and operation types. */
 export interface Reconciled {
   readonly name: TableName
   readonly counts: TableCounts
   /**
-   * Reads what is not known. Resolves to why the table cannot be read now: then it is tried again only after a while, and
-   * its keys wait. Rejects when aborted.
+   * Reads what is unknown. Resolves to the reason when the table cannot be read: its keys then wait, and it is read again after a
+   * delay. Rejects when aborted.
    */
   read(nowMs: number, signal: AbortSignal): Promise<Error | undefined>
-  /** Plans a slice of the due keys and runs what comes; what goes is kept for `remove`. False when nothing was due. */
-  bring(pass: Pass): Promise<boolean>
+  /** Plans a slice of the due keys and runs its additions; removals are left for `remove`. Resolves to false when nothing was due. */
+  add(pass: Pass): Promise<boolean>
+  /** Runs the removals that `add` has planned. */
   remove(pass: Pass): Promise<void>
   /** The plan as commands, without running anything. Call after `read`. */
-  preview(mayRemove: boolean): { readonly coming: readonly string[]; readonly going: readonly string[] }
+  preview(mayRemove: boolean): { readonly additions: readonly string[]; readonly removals: readonly string[] }
   allowRemovals(): void
-  /** When something is due: the next try of a table that could not be read, else the first of its keys. */
+  /** When something is due: the next attempt to read an unreadable table, else the first of its keys. */
   nextDueMs(): number | undefined
 }
 
-/** Collects what happens during one pass. */
+/** Collects the results of one pass. */
 class Pass {
   readonly options: PassOptions
   applied = 0
@@ -77,7 +77,7 @@ class Pass {
   }
 }
 
-/** Steps in slices as long as those that are planned. */
+/** Splits steps into slices of the planned size. */
 function* slicesOf<Item, Op>(steps: readonly Step<Item, Op>[]): Generator<readonly Step<Item, Op>[]> {
   let from = 0
   let ops = 0
@@ -93,8 +93,8 @@ function* slicesOf<Item, Op>(steps: readonly Step<Item, Op>[]): Generator<readon
 
 export interface ReconciledOptions {
   /**
-   * All that is due is one call of the table, whatever comes and goes: for a table that makes its changes at once and puts
-   * them into a safe order itself.
+   * Additions and removals that are due are one call of `apply`: for a table that makes all its changes at once and in an order of
+   * its choice.
    */
   readonly atOnce?: boolean
 }
@@ -113,17 +113,17 @@ function countOperations(counts: TableCounts, direction: Direction, all: number,
 export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: ReconciledOptions = {}): Reconciled {
   const { atOnce = false } = options
   const { table, counts }: { table: KernelTable<Item, Op>; counts: TableCounts } = sync
-  const isGoing = (op: Op): boolean => table.direction(op) === 'remove'
-  const directionOf = (step: Step<Item, Op>): Direction => (step.ops.some(isGoing) ? 'remove' : 'add')
-  /** What goes, by key: a key that is planned again in the same pass is wanted otherwise by then. */
-  const going = new Map<string, Step<Item, Op>>()
+  const isRemoval = (op: Op): boolean => table.direction(op) === 'remove'
+  const directionOf = (step: Step<Item, Op>): Direction => (step.ops.some(isRemoval) ? 'remove' : 'add')
+  /** Planned removals by key: a key that is planned again in the same pass replaces its earlier removals. */
+  const removals = new Map<string, Step<Item, Op>>()
   const reading = new CarefulRead(sync)
-  /** How many keys may fail again before this pass tries no more of them. */
+  /** How many keys may fail again before this pass stops retrying. */
   let retriesLeft = RETRY_KEYS
-  /** No key is tried again before this time. */
+  /** No failed key is retried before this time. */
   let retryAtMs = Number.NEGATIVE_INFINITY
 
-  /** Returns how many steps did not work. */
+  /** Returns how many steps failed. */
   async function run(steps: readonly Step<Item, Op>[], direction: Direction | undefined, pass: Pass): Promise<number> {
     if (steps.length === 0) return 0
     const outcomes = await table.apply(
@@ -145,7 +145,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     return failed
   }
 
-  /** Tries a slice of the keys again that failed before; false when none may be tried now. */
+  /** Retries a slice of the failed keys; false when none may be retried now. */
   async function retry(pass: Pass): Promise<boolean> {
     const { now, signal } = pass.options
     if (atOnce || retriesLeft <= 0 || now() < retryAtMs) return false
@@ -155,36 +155,36 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       pass.unreadable.push({ table: table.name, error })
       return false
     }
-    const { coming, keys } = planSlice(pass)
-    const failed = await run(coming, 'add', pass)
-    retriesLeft -= keys - coming.length + failed
+    const { additions, keys } = planSlice(pass)
+    const failed = await run(additions, 'add', pass)
+    retriesLeft -= keys - additions.length + failed
     if (retriesLeft <= 0) retryAtMs = now() + RETRY_PAUSE_MS
     await nextTurn()
     return true
   }
 
-  /** Plans one slice. `keys` 0: nothing was due; `isFull`: there may be more. */
+  /** Plans one slice. `keys`: how many keys were due; `isFull`: more may be due. */
   function planSlice(pass: Pass): {
-    readonly coming: Step<Item, Op>[]
+    readonly additions: Step<Item, Op>[]
     readonly keys: number
     readonly isFull: boolean
   } {
     const nowMs = pass.options.now()
-    const coming: Step<Item, Op>[] = []
+    const additions: Step<Item, Op>[] = []
     let keys = 0
     let ops = 0
     while (atOnce || (keys < SLICE_KEYS && ops < SLICE_OPS)) {
       const due = sync.takeDue(CHUNK_KEYS)
-      if (due.length === 0) return { coming, keys, isFull: false }
+      if (due.length === 0) return { additions, keys, isFull: false }
       keys += due.length
-      for (const key of due) ops += planKey(key, nowMs, pass, coming)
+      for (const key of due) ops += planKey(key, nowMs, pass, additions)
     }
-    return { coming, keys, isFull: true }
+    return { additions, keys, isFull: true }
   }
 
-  /** Puts what is to be done to one key where it belongs; returns how many operations that is. */
-  function planKey(key: string, nowMs: number, pass: Pass, coming: Step<Item, Op>[]): number {
-    going.delete(key)
+  /** Plans one key: its additions go to `additions`, its removals are left for `remove`. Returns the number of operations. */
+  function planKey(key: string, nowMs: number, pass: Pass, additions: Step<Item, Op>[]): number {
+    removals.delete(key)
     if (sync.mustWait(key)) return 0
     const step = sync.plan(key, pass.options.mayRemove, pass.options.idle?.get(key))
     if (step === undefined) {
@@ -197,12 +197,12 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       counts.repaired++
       pass.repairs.push({ ...admission.repair, table: table.name })
     }
-    if (atOnce || !step.ops.some(isGoing)) coming.push(step)
+    if (atOnce || !step.ops.some(isRemoval)) additions.push(step)
     else {
       const { desired } = step
-      const rest = step.ops.filter((op) => !isGoing(op))
-      if (rest.length > 0) coming.push({ key, ops: rest, desired })
-      going.set(key, { key, ops: step.ops.filter(isGoing), desired })
+      const rest = step.ops.filter((op) => !isRemoval(op))
+      if (rest.length > 0) additions.push({ key, ops: rest, desired })
+      removals.set(key, { key, ops: step.ops.filter(isRemoval), desired })
     }
     return step.ops.length
   }
@@ -211,50 +211,50 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     name: table.name,
     counts,
     async read(nowMs, signal) {
-      going.clear()
+      removals.clear()
       retriesLeft = RETRY_KEYS
       if (atOnce) sync.takeRetries(nowMs, Number.POSITIVE_INFINITY)
       return reading.read(nowMs, signal)
     },
-    async bring(pass) {
-      const { coming, keys, isFull } = planSlice(pass)
-      await run(coming, atOnce ? undefined : 'add', pass)
+    async add(pass) {
+      const { additions, keys, isFull } = planSlice(pass)
+      await run(additions, atOnce ? undefined : 'add', pass)
       if (isFull) await nextTurn()
       return keys > 0 || retry(pass)
     },
     async remove(pass) {
-      const steps = Array.from(going.values())
+      const steps = Array.from(removals.values())
         .filter((step) => sync.mayRemove(step))
         .toReversed()
-      going.clear()
+      removals.clear()
       for (const slice of slicesOf(steps)) {
         await run(slice, 'remove', pass)
         if (slice.at(-1) !== steps.at(-1)) await nextTurn()
       }
     },
     preview(mayRemove) {
-      const coming: string[] = []
-      const gone: string[][] = []
+      const additions: string[] = []
+      const removed: string[][] = []
       for (const key of sync.takeDue(Number.POSITIVE_INFINITY)) {
         const ops = sync.plan(key, mayRemove)?.ops ?? []
-        coming.push(...ops.filter((op) => !isGoing(op)).map((op) => table.format(op)))
-        gone.push(ops.filter(isGoing).map((op) => table.format(op)))
+        additions.push(...ops.filter((op) => !isRemoval(op)).map((op) => table.format(op)))
+        removed.push(ops.filter(isRemoval).map((op) => table.format(op)))
       }
-      return { coming, going: gone.toReversed().flat() }
+      return { additions, removals: removed.toReversed().flat() }
     },
     allowRemovals: () => sync.allowRemovals(),
     nextDueMs() {
       if (reading.retryAtMs !== undefined) return reading.retryAtMs
       const next = sync.nextDueMs()
-      // What may be worked on now is never kept waiting.
+      // Dirty keys never wait.
       return next === undefined || next === 0 ? next : Math.max(next, retryAtMs)
     },
   }
 }
 
 /**
- * A table; or several that go on together, a slice of each in turn, so that what is first in all of them is there first;
- * or what is to be done at this place of each pass.
+ * A table; or several tables that are written together, a slice of each in turn, so that what is first in all of them is written
+ * first; or a function to call at this point of each pass.
  */
 export type Stage = Reconciled | readonly Reconciled[] | (() => void)
 
@@ -263,7 +263,7 @@ export class Reconciler {
   readonly #stages: readonly Stage[]
   #mayRemove = false
 
-  /** Tables in the order in which their things may come. */
+  /** Tables in creation order. */
   constructor(stages: readonly Stage[]) {
     this.#stages = stages
     this.#tables = stages.flatMap((stage) => (typeof stage === 'function' ? [] : stage))
@@ -282,7 +282,7 @@ export class Reconciler {
     for (const stage of this.#stages) {
       if (typeof stage === 'function') stage()
       else
-        await bringTogether(
+        await addTogether(
           [stage].flat().filter((table) => readable.has(table)),
           pass,
         )
@@ -291,7 +291,7 @@ export class Reconciler {
     return pass
   }
 
-  /** What a pass would do, as commands in the order in which they would run. Rejects when a table cannot be read. */
+  /** The commands that a pass would run, in order. Rejects when a table cannot be read. */
   async preview(options: Pick<PassOptions, 'signal' | 'mayRemove' | 'now'>): Promise<string[]> {
     this.#allowRemovals(options.mayRemove)
     for (const table of this.#tables) {
@@ -299,7 +299,7 @@ export class Reconciler {
       if (error !== undefined) throw error
     }
     const plans = this.#tables.map((table) => table.preview(options.mayRemove))
-    return [...plans.flatMap((plan) => plan.coming), ...plans.toReversed().flatMap((plan) => plan.going)]
+    return [...plans.flatMap((plan) => plan.additions), ...plans.toReversed().flatMap((plan) => plan.removals)]
   }
 
   #allowRemovals(mayRemove: boolean): void {
@@ -318,23 +318,27 @@ export class Reconciler {
   }
 }
 
-async function bringTogether(tables: readonly Reconciled[], pass: Pass): Promise<void> {
+async function addTogether(tables: readonly Reconciled[], pass: Pass): Promise<void> {
   for (let some = true; some; ) {
     some = false
-    for (const table of tables) if (await table.bring(pass)) some = true
+    for (const table of tables) if (await table.add(pass)) some = true
   }
 }
 
 /** The wait before a table that could not be read is read again. */
 const RETRY_MS = { firstMs: 1000, maxMs: 30_000 }
 
-/** A table as far as reading goes. */
-export interface Readable {
+/** The part of a table that CarefulRead needs. */
+interface Readable {
   readonly counts: Pick<TableCounts, 'unreadable'>
   read(signal: AbortSignal): Promise<void>
 }
 
-export class CarefulRead {
+/**
+ * Reads a table that may be unreadable for a while: after a failure the next attempt waits, longer each time, however many passes
+ * ask for it.
+ */
+class CarefulRead {
   readonly #table: Readable
   #failure: { readonly error: Error; readonly tries: number; readonly retryAtMs: number } | undefined
 
@@ -342,7 +346,7 @@ export class CarefulRead {
     this.#table = table
   }
 
-  /** Resolves to why the table cannot be read; undefined when it was read. Rejects when aborted. */
+  /** Resolves to the reason why the table cannot be read; undefined when it was read. Rejects when aborted. */
   async read(nowMs: number, signal: AbortSignal): Promise<Error | undefined> {
     if (this.#failure !== undefined && nowMs < this.#failure.retryAtMs) return this.#failure.error
     try {

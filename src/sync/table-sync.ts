@@ -1,8 +1,7 @@
 /**
- * One kernel table between what is wanted and what is there: the desired items, the mirror of the live ones, and
- * which keys have to be looked at. Single writer: only the reconciler calls read, plan and settle.
- * What could break: the mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
- * foreign change, an overrun) drops the key and the kernel is read again before anything is decided about it.
+ * The state of one kernel table: the desired items, the mirror of the live ones, and the keys that need work. Only the reconciler
+ * calls read, plan and settle. The mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
+ * foreign change, an overrun) makes the key unknown, and the kernel is read again before anything is decided about it.
  * @impure
  */
 import { backoffMs } from '../values/backoff.ts'
@@ -16,10 +15,10 @@ const RETRY_MS = { firstMs: 500, maxMs: 30_000 }
 const NO_FAILURES: readonly Failure[] = []
 
 export interface TableSyncOptions<Item> {
-  /** Hears of every key that was written or found to need nothing, so that others can derive from it what is due. */
+  /** Called for every key that was written or found to need nothing; other state may depend on the key. */
   readonly onExamined?: (key: string) => void
-  /** Whether an item that is not there yet may be made now; if not, it waits for `release`. */
-  readonly mayCome?: (key: string, item: Item) => boolean
+  /** Whether a missing item may be added now; if not, the key waits for `release`. */
+  readonly mayAdd?: (key: string, item: Item) => boolean
 }
 
 export class TableSync<Item, Op> {
@@ -27,36 +26,36 @@ export class TableSync<Item, Op> {
   readonly counts = noCounts()
   readonly #desired = new Map<string, Item>()
   readonly #live = new Map<string, Item>()
-  /** Keys that may differ and may be worked on now. */
+  /** Keys that may differ and that a pass may work on now. */
   readonly #dirty = new Set<string>()
-  /** Keys whose live item is not known; `read` marks them dirty. */
+  /** Keys whose live item is unknown; `read` marks them dirty. */
   readonly #unread = new Set<string>()
-  /** Keys that wait for their next try. They are in neither of the sets above, and are read again before that try. */
+  /** Keys that wait for a retry. They are in neither of the sets above, and are read again before the retry. */
   readonly #delayed = new DelayedKeys()
   #allUnread = true
-  /** Keys that were doubted from outside: a difference in one of them is drift. */
+  /** Keys that another program may have changed: a difference in one of them is drift. */
   readonly #suspected = new Set<string>()
   readonly #failed = new FailedKeys()
   readonly #repairs = new Repairs()
-  /** Items that nothing wants and that may not be removed yet. */
-  readonly #kept = new Set<string>()
-  /** Items that may not be made yet. */
-  readonly #waiting = new Set<string>()
+  /** Keys of items that nothing wants and that may not be removed yet. */
+  readonly #postponedRemovals = new Set<string>()
+  /** Keys of items that may not be added yet. */
+  readonly #postponedAdditions = new Set<string>()
   readonly #onExamined: (key: string) => void
-  readonly #mayCome: (key: string, item: Item) => boolean
+  readonly #mayAdd: (key: string, item: Item) => boolean
 
   constructor(table: KernelTable<Item, Op>, options: TableSyncOptions<Item> = {}) {
     this.table = table
     this.#onExamined = options.onExamined ?? (() => undefined)
-    this.#mayCome = options.mayCome ?? (() => true)
+    this.#mayAdd = options.mayAdd ?? (() => true)
   }
 
-  /** What this key shall be from now on; undefined: not there. */
+  /** Sets the desired item of a key; undefined: none. */
   want(key: string, item: Item | undefined): void {
     if (item === undefined) this.#desired.delete(key)
     else this.#desired.set(key, item)
     this.#dirty.add(key)
-    this.#waiting.delete(key)
+    this.#postponedAdditions.delete(key)
     this.#failed.delete(key)
     if (this.#delayed.delete(key)) this.#unread.add(key)
   }
@@ -65,7 +64,7 @@ export class TableSync<Item, Op> {
     return this.#desired.get(key)
   }
 
-  /** The mirror's item: what the kernel had when last read or written. */
+  /** The mirror's item: what the kernel had at the last read or write. */
   live(key: string): Item | undefined {
     return this.#live.get(key)
   }
@@ -86,7 +85,7 @@ export class TableSync<Item, Op> {
     return this.#desired.keys()
   }
 
-  /** Somebody may have changed these keys: read them again. A difference that shows is counted as a repair. */
+  /** Another program may have changed these keys: the next pass reads them again, and a difference counts as a repair. */
   doubt(keys: Iterable<string> | 'all'): void {
     if (keys === 'all') {
       for (const key of this.#live.keys()) this.#suspected.add(key)
@@ -99,35 +98,35 @@ export class TableSync<Item, Op> {
     }
   }
 
-  /** Whether the whole table has been read and nobody has cast doubt on all of it since. */
+  /** Whether the whole table has been read, and not all of it was doubted since. */
   get isKnown(): boolean {
     return !this.#allUnread
   }
 
-  /** What is known of the whole table may be wrong through no fault of anybody: read all of it again. */
+  /** Marks the whole table as unknown without counting a repair, so that the next pass reads it again. */
   forget(): void {
     this.#allUnread = true
   }
 
-  /** From now on items that nothing wants may go: those that were kept are looked at again. */
+  /** Items that nothing wants may be removed from now on: marks the postponed ones as dirty. */
   allowRemovals(): void {
-    for (const key of this.#kept) this.#markDirty(key)
-    this.#kept.clear()
+    for (const key of this.#postponedRemovals) this.#markDirty(key)
+    this.#postponedRemovals.clear()
   }
 
-  /** Looks at a key again now: something outside the table decides more about it (an idle drain). A key that failed is retried at once. */
+  /** Marks a key as dirty because something outside the table changed (a drain became idle). A failed key is retried at once. */
   touch(key: string): void {
     if (this.#failed.has(key) && this.#delayed.delete(key)) this.#unread.add(key)
     else this.#markDirty(key)
   }
 
-  /** A key that waits for its next try stays where it is. */
+  /** A key that waits for a retry keeps waiting. */
   #markDirty(key: string): void {
     if (!this.#delayed.has(key)) this.#dirty.add(key)
   }
 
   /**
-   * Lets up to `limit` keys whose wait is over be tried again, and returns how many they are. Call `read` after it.
+   * Ends the wait of up to `limit` keys that are due for a retry, and returns how many. Call `read` after it.
    */
   takeRetries(nowMs: number, limit: number): number {
     const due = this.#delayed.takeDue(nowMs, limit)
@@ -135,7 +134,7 @@ export class TableSync<Item, Op> {
     return due.length
   }
 
-  /** Reads what is not known. Rejects when the kernel cannot be read; then nothing is changed here. */
+  /** Reads what is unknown. Rejects when the kernel cannot be read; then nothing changes here. */
   async read(signal: AbortSignal): Promise<void> {
     if (this.#allUnread) {
       const all = await this.table.read('all', signal)
@@ -167,7 +166,7 @@ export class TableSync<Item, Op> {
     this.#markDirty(key)
   }
 
-  /** Keys that may need work and may be worked on now, taken off the list. Call after `read`. */
+  /** Removes up to `limit` dirty keys from the list and returns them. Call after `read`. */
   takeDue(limit: number): string[] {
     const due: string[] = []
     for (const key of this.#dirty) {
@@ -179,26 +178,26 @@ export class TableSync<Item, Op> {
     return due
   }
 
-  /** What has to be done to one key. `mayRemove` false: whole items that nothing wants are kept for now (and looked at again). */
+  /** The operations that a key needs. Without `mayRemove` the removal of an item that nothing wants is postponed. */
   plan(key: string, mayRemove: boolean, idle?: ReadonlySet<string>): Step<Item, Op> | undefined {
     const desired = this.#desired.get(key)
     const live = this.#live.get(key)
     if (desired === undefined) {
       if (live === undefined || !this.table.isOurs(key, live)) return undefined
       if (!mayRemove) {
-        this.#kept.add(key)
+        this.#postponedRemovals.add(key)
         return undefined
       }
     }
     const ops = this.table.diff(key, desired, live, idle)
     if (ops.length === 0) return undefined
-    // What is made from nothing is just what is wanted: at a cold start that saves a copy for each operation.
+    // An added item is just the wanted one: at a cold start that saves a copy for each operation.
     return live === undefined && desired !== undefined ? { key, ops, desired, result: desired } : { key, ops, desired }
   }
 
   /**
-   * Whether a step may run now. A step on a doubted key is a repair; one that is needed too often waits longer each
-   * time, so that two programs do not fight at full speed.
+   * Whether a step may run now. A step on a suspected key is a repair; a key that needs repairs too often waits longer each time,
+   * so that two programs do not fight at full speed.
    */
   admit(step: Step<Item, Op>, nowMs: number): { readonly now: boolean; readonly repair?: Repair } {
     const { key } = step
@@ -215,7 +214,7 @@ export class TableSync<Item, Op> {
     }
   }
 
-  /** Nothing has to be done to this key now: if it was doubted, it was right all the time. */
+  /** The key needs nothing: if it was suspected, it was right. */
   leave(key: string): void {
     this.#suspected.delete(key)
     this.#failed.delete(key)
@@ -223,8 +222,8 @@ export class TableSync<Item, Op> {
   }
 
   /**
-   * Takes the outcomes of a step's operations, which begin at `from`, into the mirror. Returns the failures; their key is
-   * read again before anything more is decided about it.
+   * Applies the outcomes of a step's operations, which begin at index `from`, to the mirror. Returns the failures; after a failure
+   * the key is read again before anything more is decided about it.
    */
   settle(
     step: Step<Item, Op>,
@@ -234,7 +233,7 @@ export class TableSync<Item, Op> {
   ): readonly Failure[] {
     const { key, ops, result } = step
     if (result !== undefined && allDone(outcomes, from, ops.length)) {
-      this.#worked(key)
+      this.#markSucceeded(key)
       this.#remember(key, result)
       return NO_FAILURES
     }
@@ -254,13 +253,13 @@ export class TableSync<Item, Op> {
     if (error !== undefined) {
       this.#failed.set(key, { attempts, error, isWanted: this.#desired.has(key) })
       this.#delay(key, nowMs, waitMs)
-    } else this.#worked(key)
+    } else this.#markSucceeded(key)
     this.#remember(key, live)
     return failures
   }
 
-  /** A failure earlier in the pass still counts. */
-  #worked(key: string): void {
+  /** An earlier failure in the same pass still counts. */
+  #markSucceeded(key: string): void {
     if (!this.#delayed.has(key)) this.#failed.delete(key)
   }
 
@@ -277,23 +276,23 @@ export class TableSync<Item, Op> {
     this.#onExamined(key)
   }
 
-  /** Puts a key off whose item may not be made yet; true when it was. */
+  /** Postpones a key whose item may not be added yet; returns whether it did. */
   mustWait(key: string): boolean {
     const desired = this.#desired.get(key)
-    if (desired === undefined || this.#live.has(key) || this.#mayCome(key, desired)) return false
-    this.#waiting.add(key)
+    if (desired === undefined || this.#live.has(key) || this.#mayAdd(key, desired)) return false
+    this.#postponedAdditions.add(key)
     return true
   }
 
-  /** Items that wait for `mayCome` are asked about again at the next pass. */
+  /** Makes the next pass ask `mayAdd` again about all postponed items. */
   release(): void {
-    for (const key of this.#waiting) this.#markDirty(key)
-    this.#waiting.clear()
+    for (const key of this.#postponedAdditions) this.#markDirty(key)
+    this.#postponedAdditions.clear()
   }
 
-  /** Items that may not be made yet. */
+  /** How many items may not be added yet. */
   get waitingCount(): number {
-    return this.#waiting.size
+    return this.#postponedAdditions.size
   }
 
   /** Keys whose last operations failed, and why. */
@@ -301,14 +300,14 @@ export class TableSync<Item, Op> {
     for (const [key, { error }] of this.#failed.entries()) yield [key, error]
   }
 
-  /** Numbers of the keys whose last operations failed. */
+  /** Counts and codes of the keys whose last operations failed. */
   get failures(): Pick<FailedKeys, 'wantedCount' | 'codes'> {
     return this.#failed
   }
 
   /**
-   * Whether removals that were planned earlier in the pass may still run: nobody wants or suspects anything else by now,
-   * and if something of their key failed, what is left does without them.
+   * Whether removals that were planned earlier in the pass may still run: the key is still wanted as planned, it is not suspected,
+   * and if an operation of the key failed, the rest works without what they remove.
    */
   mayRemove({ key, ops, desired }: Step<Item, Op>): boolean {
     if (this.#allUnread || this.#suspected.has(key) || this.#desired.get(key) !== desired) return false
@@ -316,7 +315,7 @@ export class TableSync<Item, Op> {
     return this.#failed.has(key) && this.table.canSpare?.(this.#live.get(key), ops) === true
   }
 
-  /** When something is due: 0 for a key that may be worked on now, else the end of the next wait; undefined for nothing. */
+  /** When something is due: 0 for a dirty key, else the end of the next wait; undefined for nothing. */
   nextDueMs(): number | undefined {
     return this.#dirty.size > 0 || this.#unread.size > 0 ? 0 : this.#delayed.nextMs()
   }

@@ -13,50 +13,50 @@ export type TableName =
   | 'addresses'
   | 'virtual-servers'
 
-/** Whether an operation brings something or takes something away; decides when in a plan it runs. */
+/** Whether an operation adds (or changes) something or removes it; decides when in a plan it runs. */
 export type Direction = 'add' | 'remove'
 
 export interface KernelTable<Item, Op> {
   readonly name: TableName
-  /** Live items of these keys (absent ones are left out), or of the whole table. Rejects when the kernel cannot be read. */
+  /** Live items of these keys, without keys that have none, or of the whole table. Rejects when the kernel cannot be read. */
   read(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, Item>>
-  /** Operations that turn `live` into `desired`, in a safe order. Pure. `idle` names parts that were seen to be without connections. */
+  /** Operations that turn `live` into `desired`, in a safe order. Pure. `idle` names parts that had no connections. */
   diff(key: string, desired: Item | undefined, live: Item | undefined, idle?: ReadonlySet<string>): readonly Op[]
   /** Whether two items are the same in every part that is written or read. Pure. */
   equal(a: Item, b: Item): boolean
   /** What one successful operation makes of a live item. Pure. */
   step(live: Item | undefined, op: Op): Item | undefined
   direction(op: Op): Direction
-  /** Runs the operations in order; one outcome each, in the same order: undefined for success, else the reason. Rejects only when aborted. */
+  /** Runs the operations in order. Resolves to one outcome for each: undefined for success, else the reason. Rejects only when aborted. */
   apply(ops: readonly Op[], signal: AbortSignal): Promise<readonly (Error | undefined)[]>
   /** Whether a pass may remove this live item that nothing wants. */
   isOurs(key: string, live: Item): boolean
   /**
-   * Whether these removals of one key may run although something else of that key failed: what is left of `live` does its
-   * work without them. Absent: never, because the failure may have been their replacement. Pure.
+   * Whether these removals of one key may run although another operation of that key failed: the rest of `live` works without what
+   * they remove. A table without this method never allows it, because the failed operation may have been the replacement. Pure.
    */
   canSpare?(live: Item | undefined, removals: readonly Op[]): boolean
   /** The operation as the command an operator would type. */
   format(op: Op): string
 }
 
-/** What has to be done to one key. */
+/** The operations that one key needs. */
 export interface Step<Item, Op> {
   readonly key: string
   readonly ops: readonly Op[]
-  /** What was wanted when it was planned; undefined: nothing. */
+  /** The wanted item when the step was planned; undefined: none. */
   readonly desired: Item | undefined
-  /** What all of it together makes of the live item; undefined where that has to be followed operation by operation. */
+  /** The live item after all operations; undefined when it must be computed operation by operation. */
   readonly result?: Item
 }
 
-/** Whether these operations of a batch have all worked: `count` of them, from `from` on. */
+/** Whether `count` operations of a batch, from index `from`, have all succeeded. */
 export function allDone(outcomes: readonly (Error | undefined)[], from: number, count: number): boolean {
   for (let index = from; index < from + count; index++) if (outcomes[index] !== undefined) return false
   return true
 }
 
-/** An operation that did not work, for a log line. */
+/** A failed operation, for a log line. */
 export interface Failure {
   readonly key: string
   readonly command: string
@@ -66,22 +66,23 @@ export interface Failure {
   readonly retryAtMs: number
 }
 
-/** Something that was changed by somebody else and put right. `times` counts the last minute. */
+/** A key that another program had changed and that was set right. `times` counts the repairs within the last minute. */
 export interface Repair {
   readonly key: string
   readonly commands: readonly string[]
   readonly times: number
 }
 
+/** What happened to a table since the start, as numbers that only grow. Metrics read them at a scrape. */
 export interface TableCounts {
-  /** Operations that brought or changed something, and those that took something away. */
+  /** Successful operations, by direction: `added` includes changes. */
   added: number
   removed: number
   addFailed: number
   removeFailed: number
-  /** Keys that somebody else had changed. */
+  /** Keys that another program had changed. */
   repaired: number
-  /** Times that the table could not be read. */
+  /** Failed attempts to read the table. */
   unreadable: number
 }
 

@@ -13,19 +13,19 @@ function world(creditMs: number) {
 }
 
 describe('CpuBudget', () => {
-  it('lets work up to the credit go at once', async () => {
+  it('does not wait for work up to the credit', async () => {
     const { clock, budget } = world(50)
     for (let index = 0; index < 50; index++) await budget.pay(1, 0, signal)
     assert.equal(clock.nowMs, 0)
   })
 
-  it('keeps work at its share of time after that', async () => {
+  it('limits further work to its share of time', async () => {
     const { clock, budget } = world(50)
     for (let index = 0; index < 1000; index++) await budget.pay(1, 0, signal)
     assert.ok(Math.abs(clock.nowMs - 95_000) < 200, `${clock.nowMs}`)
   })
 
-  it('gives credit back over time, but no more than there was', async () => {
+  it('restores the credit over time, up to its limit', async () => {
     const { clock, budget } = world(10)
     await budget.pay(10, 1000, signal)
     clock.nowMs += 1_000_000
@@ -34,7 +34,7 @@ describe('CpuBudget', () => {
     assert.equal(clock.nowMs - before, 100)
   })
 
-  it('does not count what so few things cannot have cost', async () => {
+  it('does not count more work than so few items can cost', async () => {
     const { clock, budget } = world(0)
     await budget.pay(500, 20, signal)
     assert.equal(clock.nowMs, 300)

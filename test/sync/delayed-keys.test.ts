@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { DelayedKeys } from '../../src/sync/delayed-keys.ts'
 
-test('DelayedKeys agrees with a plain list of due times through any sequence', () => {
+test('DelayedKeys agrees with a plain list of due times after any sequence', () => {
   const key = fc.constantFrom('a', 'b', 'c', 'd', 'e')
   const step = fc.record({
     kind: fc.constantFrom('add' as const, 'delete' as const, 'take' as const),

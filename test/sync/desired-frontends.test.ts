@@ -95,7 +95,7 @@ describe('DesiredFrontends', () => {
     assert.deepEqual([...seen.frontends.values()].sort(), ['demo/a ', 'demo/b 10.244.0.1'])
   })
 
-  it('gives a shared address and port to the older Service until that is gone', () => {
+  it('gives a shared address and port to the older Service until that Service is deleted', () => {
     const older = put(service('z', { createdAtMs: 1 }))
     const younger = put(service('a', { createdAtMs: 2 }))
     const { desired, seen, flush } = world(younger, older)
@@ -117,7 +117,7 @@ describe('DesiredFrontends', () => {
     ]
     for (const [better, one] of claims) {
       for (const [worse, other] of claims.slice(claims.findIndex(([role]) => role === better) + 1)) {
-        it(`${better} of a younger Service before ${worse} of an older one`, () => {
+        it(`${better} of a younger Service before ${worse} of an older Service`, () => {
           const { seen } = world(
             put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, ...other })),
             put(service('young', { clusterIps: { IPv4: '10.96.0.3' }, createdAtMs: 2, ...one })),
@@ -127,7 +127,7 @@ describe('DesiredFrontends', () => {
       }
     }
 
-    it('a node port of a younger Service before an external IP of an older one', () => {
+    it('a node port of a younger Service before an external IP of an older Service', () => {
       const ports = [{ name: '', protocol: 'tcp', port: 30080, nodePort: 0 }] as const
       const { seen } = world(
         put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, ports, externalIps: ['10.0.2.15'] })),
@@ -137,7 +137,7 @@ describe('DesiredFrontends', () => {
       assert.equal(seen.frontends.get('10.96.0.2:30080/tcp'), 'demo/old ', 'what it loses is one address alone')
     })
 
-    it('an address in two roles by the better one', () => {
+    it('an address in two roles by the better role', () => {
       const { seen } = world(
         put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, externalIps: [at] })),
         put(
@@ -152,7 +152,7 @@ describe('DesiredFrontends', () => {
       assert.equal(seen.frontends.get(KEY), 'demo/young ')
     })
 
-    it('follows a claim that becomes better', () => {
+    it('again when a claim gets a better role', () => {
       const young = service('young', { clusterIps: { IPv4: '10.96.0.3' }, createdAtMs: 2, externalIps: [at] })
       const { desired, seen, flush } = world(
         put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, externalIps: [at] })),
@@ -168,7 +168,7 @@ describe('DesiredFrontends', () => {
     })
   })
 
-  it('marks just the owners that read a field of the context that changed', () => {
+  it('marks only the owners that read a changed field of the context as dirty', () => {
     const nodePort = service('np', { ports: [{ name: '', protocol: 'tcp', port: 80, nodePort: 30080 }] })
     const { desired, seen, flush } = world(put(nodePort), put(service('b', { clusterIps: { IPv4: '10.96.0.2' } })))
     desired.setContext({ ...node, zone: 'zone-b' })
@@ -178,7 +178,7 @@ describe('DesiredFrontends', () => {
     assert.equal(seen.frontends.size, 4)
   })
 
-  it('works the API server and DNS out first', () => {
+  it('computes the Services of the API server and of DNS first', () => {
     const desired = new DesiredFrontends(node)
     const seen = new Recorder()
     const dns = {
@@ -209,7 +209,7 @@ describe('DesiredFrontends', () => {
         externalIps: Array.from({ length: externalIps }, (_, index) => `198.18.${index >> 8}.${index & 255}`),
       })
 
-    it('does a bounded share of it at once, and the rest when it is resumed', () => {
+    it('does a bounded part of it in flush, and the rest in resume', () => {
       const { desired, seen } = world()
       desired.apply(put(large(1000)))
       assert.equal(desired.flush(seen, 500), 0)
@@ -225,7 +225,7 @@ describe('DesiredFrontends', () => {
       assert.equal(desired.isDirty, false)
     })
 
-    it('withdraws what it no longer wants in portions too', () => {
+    it('withdraws claims in portions too', () => {
       const { desired, seen, flush } = world(put(large(1000)))
       flush()
       for (const change of [put(large(0)), { kind: 'services', key: 'demo/large', value: undefined }] as const) {
@@ -238,7 +238,7 @@ describe('DesiredFrontends', () => {
       }
     })
 
-    it('works others out while it goes on', () => {
+    it('computes other Services in between', () => {
       const { desired, seen } = world()
       desired.apply(put(large(1000)))
       desired.flush(seen, 500)
@@ -255,7 +255,7 @@ describe('DesiredFrontends', () => {
       assert.equal(seen.frontends.size, 1803)
     })
 
-    it('gives several of them their turn', () => {
+    it('serves several such Services in turns', () => {
       const { desired, seen } = world()
       const other = { ...large(1000), name: 'other', clusterIps: { IPv4: '10.96.0.2' }, externalIps: ['198.18.0.1'] }
       desired.apply(put(large(1000)))
@@ -267,7 +267,7 @@ describe('DesiredFrontends', () => {
       assert.deepEqual([...owners].sort(), ['demo/large', 'demo/other'])
     })
 
-    it('notices a change of the node while it goes on', () => {
+    it('applies a change of the node in between', () => {
       const { desired, seen } = world()
       desired.apply(put(large(1000)))
       desired.flush(seen, 500)
@@ -276,7 +276,7 @@ describe('DesiredFrontends', () => {
       assert.equal(desired.isDirty, true)
     })
 
-    it('comes to the same in any portions, whatever changes meanwhile', () => {
+    it('has the same result in any portions, whatever changes in between', () => {
       const change = fc.oneof(
         fc
           .record({ externalIps: fc.integer({ min: 0, max: 400 }), ports: fc.constantFrom(1, 2) })
@@ -308,7 +308,7 @@ describe('DesiredFrontends', () => {
     })
   })
 
-  it('comes to the same whatever the order of changes', () => {
+  it('has the same result whatever the order of changes', () => {
     const services = fc.uniqueArray(
       fc.record({
         name: fc.constantFrom('a', 'b', 'c', 'd'),

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { FailedKeys, Repairs } from '../../src/sync/key-history.ts'
 import { CodedError } from '../../src/values/errors.ts'
 
-test('FailedKeys counts what it holds through any sequence', () => {
+test('FailedKeys counts its keys correctly after any sequence', () => {
   const step = fc.record({
     key: fc.constantFrom('a', 'b', 'c'),
     code: fc.constantFrom('EINVAL', 'EPERM', ''),
@@ -33,7 +33,7 @@ test('FailedKeys counts what it holds through any sequence', () => {
 })
 
 describe('Repairs', () => {
-  it('admits three repairs of a key at once and makes the next ones wait longer and longer', () => {
+  it('admits three repairs of a key at once and makes each further one wait longer', () => {
     const repairs = new Repairs()
     let nowMs = 0
     const waits: number[] = []
@@ -49,7 +49,7 @@ describe('Repairs', () => {
     assert.deepEqual(repairs.admit('b', nowMs), { times: 1 }, 'another key is not slowed down')
   })
 
-  it('begins to count again when a key was left alone for more than a minute', () => {
+  it('counts from one again after more than a minute without a repair', () => {
     const repairs = new Repairs()
     for (let time = 1; time <= 3; time++) assert.deepEqual(repairs.admit('a', 0), { times: time })
     assert.deepEqual(repairs.admit('a', 60_001), { times: 1 })
@@ -58,7 +58,7 @@ describe('Repairs', () => {
   it('forgets keys that were repaired more than a minute ago', () => {
     const repairs = new Repairs()
     for (let index = 0; index < 10_000; index++) repairs.admit(`key ${index}`, index * 100)
-    // One in 100 ms for a minute, and the one that was just added.
+    // One repair in 100 ms for a minute, and the last one.
     assert.equal(repairs.size, 601)
   })
 })

@@ -1,4 +1,4 @@
-/** What a Service of very many frontends does to the rounds of the loop: how much of it is in each, counted and not timed. */
+/** How a Service with very many frontends is spread over the rounds of the loop, counted and not timed. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { NodeContext } from '../../src/service/node-context.ts'
@@ -23,18 +23,18 @@ const large = (port: number): Service => ({
   externalIps: Array.from({ length: FRONTENDS - 1 }, (_, index) => `198.18.${index >> 8}.${index & 255}`),
 })
 
-/** A loop over a dataplane that only remembers what came before each pass. */
+/** A loop over a dataplane that only records the keys that it was given before each pass. */
 class World {
   readonly passes: string[][] = []
-  #told: string[] = []
+  #keys: string[] = []
   #onPass: () => void = () => undefined
   #minSyncPeriodMs: number
   readonly loop = new SyncLoop({
     dataplane: {
-      frontend: (key) => void this.#told.push(key),
+      frontend: (key) => void this.#keys.push(key),
       pass: async () => {
-        this.passes.push(this.#told)
-        this.#told = []
+        this.passes.push(this.#keys)
+        this.#keys = []
         return { applied: 0, failures: [], repairs: [], unreadable: [] }
       },
       nextDueMs: () => undefined,
@@ -49,7 +49,7 @@ class World {
     onError: assert.ifError,
   })
 
-  /** @param minSyncPeriodMs default: longer than a test may take, because it is no matter of large Services */
+  /** @param minSyncPeriodMs default: longer than a test may take, because large Services ignore it */
   constructor(minSyncPeriodMs = 3_600_000) {
     this.#minSyncPeriodMs = minSyncPeriodMs
   }
@@ -67,7 +67,7 @@ class World {
   }
 }
 
-test('SyncLoop has all frontends of all Services before its first pass', async () => {
+test('SyncLoop computes all frontends of all Services before its first pass', async () => {
   const world = new World()
   world.put(large(80))
   world.loop.open(true)
@@ -76,27 +76,27 @@ test('SyncLoop has all frontends of all Services before its first pass', async (
   await world.loop.close()
 })
 
-test('SyncLoop takes a bounded part of a large Service into each later pass, and other changes into the next one', async () => {
+test('SyncLoop computes a bounded part of a large Service for each later pass, and other changes for the next pass', async () => {
   const world = new World()
   world.loop.open(true)
   world.loop.resume()
   await world.pass(() => world.passes.length > 0)
   world.put(large(80))
   world.loop.resume()
-  const told = (): number => world.passes.reduce((sum, keys) => sum + keys.length, 0)
-  await world.pass(() => told() > 1000)
-  assert.ok(told() < FRONTENDS / 2)
+  const keyCount = (): number => world.passes.reduce((sum, keys) => sum + keys.length, 0)
+  await world.pass(() => keyCount() > 1000)
+  assert.ok(keyCount() < FRONTENDS / 2)
   world.put(SERVICE)
   const before = world.passes.length
   await world.pass(() => world.passes.flat().includes('10.96.0.1:80/tcp'))
   assert.ok(world.passes.length - before <= 2, `it waited for ${world.passes.length - before} passes`)
-  await world.pass(() => told() === FRONTENDS + 1)
+  await world.pass(() => keyCount() === FRONTENDS + 1)
   const sizes = world.passes.slice(1).map((keys) => keys.length)
   assert.ok(Math.max(...sizes) <= 450, `${sizes}`)
   await world.loop.close()
 })
 
-test('SyncLoop comes to a pass although a large Service changes all the time', async () => {
+test('SyncLoop makes passes although a large Service changes all the time', async () => {
   const world = new World(0)
   world.put(large(80))
   world.loop.open(true)

@@ -18,7 +18,7 @@ const NODE = {
 }
 
 describe('SyncLoop', () => {
-  it('waits longer and longer before it reads an unreadable table again, and never spins', async () => {
+  it('waits longer each time before it reads an unreadable table again, and never spins', async () => {
     const timers = mock.timers
     timers.enable({ apis: ['setTimeout'] })
     let nowMs = 0
@@ -54,8 +54,8 @@ describe('SyncLoop', () => {
       // At 0, 1, 3, 7, 15 and 31 seconds.
       assert.equal(reports.length, 6)
       assert.equal(broken.reads, 6)
-      assert.equal(whole.kernel.size, 1, 'the other table is written all the same')
-      // A change of the other table makes a pass, in which the unreadable one stays unreadable without being read.
+      assert.equal(whole.kernel.size, 1, 'the other table is still written')
+      // A change of the other table causes a pass, which reports the unreadable table without reading it.
       syncs[1]?.want('10.96.0.2:80/tcp', makeVirtualServer('10.96.0.2'))
       loop.request()
       await turns()

@@ -1,6 +1,6 @@
 /**
- * OwnedMap held against a naive model that keeps every claim in a flat list and sorts. The model is the specification: make it
- * simpler, never cleverer.
+ * OwnedMap compared with a naive model that keeps every claim in a flat list and sorts. The model is the specification, so it must
+ * stay simple.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -16,7 +16,7 @@ const KEYS = ['k1', 'k2'] as const
 interface Command {
   readonly key: string
   readonly owner: string
-  /** undefined: the owner takes its claim back. */
+  /** undefined: the owner withdraws its claim. */
   readonly claim: Claim<number> | undefined
 }
 
@@ -35,7 +35,7 @@ const command: fc.Arbitrary<Command> = fc
     claim: takesBack ? undefined : { owner, rank, since, value },
   }))
 
-/** The claims of each key in order, from the last command of each owner there. */
+/** The claims of each key in order, from the last command of each owner. */
 function model(commands: readonly Command[]): Map<string, readonly Claim<number>[]> {
   const latest = new Map(commands.map((one) => [`${one.key} ${one.owner}`, one]))
   const claims = new Map<string, Claim<number>[]>()
@@ -50,7 +50,7 @@ function run(map: OwnedMap<string, number>, { key, owner, claim }: Command): boo
   return claim === undefined ? map.withdraw(key, owner) : map.claim(key, claim)
 }
 
-test('OwnedMap follows the naive model through any sequence and tells when the winner or its value changes', () => {
+test('OwnedMap agrees with the naive model after any sequence and reports when the winner or its value changes', () => {
   fc.assert(
     fc.property(fc.array(command, { maxLength: 30 }), (commands) => {
       const map = mapOf()
@@ -72,33 +72,33 @@ test('OwnedMap follows the naive model through any sequence and tells when the w
   )
 })
 
-test('OwnedMap tells each new loss once and none that is over', () => {
+test('OwnedMap reports each new loss once, and none that has ended', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(command, fc.boolean()), { maxLength: 30 }), (steps) => {
       const map = mapOf()
       const commands: Command[] = []
-      /** Losers, by key, that were told and have lost ever since. */
-      let told = new Set<string>()
+      /** Losers, by key, that were reported and still lose. */
+      let reported = new Set<string>()
       const losersNow = (): Set<string> =>
         new Set([...model(commands)].flatMap(([key, [, ...rest]]) => rest.map(({ owner }) => `${key} ${owner}`)))
       for (const [one, asks] of steps) {
         run(map, one)
         commands.push(one)
         const losing = losersNow()
-        told = new Set([...told].filter((loss) => losing.has(loss)))
+        reported = new Set([...reported].filter((loss) => losing.has(loss)))
         if (!asks) continue
         const losses = map.takeNewLosses().map(({ key, loser }) => `${key} ${loser}`)
         assert.equal(new Set(losses).size, losses.length)
-        for (const loss of losses) assert.ok(losing.has(loss) && !told.has(loss), loss)
-        told = new Set([...told, ...losses])
-        assert.deepEqual([...told].sort(), [...losing].sort())
+        for (const loss of losses) assert.ok(losing.has(loss) && !reported.has(loss), loss)
+        reported = new Set([...reported, ...losses])
+        assert.deepEqual([...reported].sort(), [...losing].sort())
       }
     }),
     { numRuns: 1000 },
   )
 })
 
-test('OwnedMap ends the same whatever the order of claims', () => {
+test('OwnedMap has the same result whatever the order of claims', () => {
   const claims = fc.uniqueArray(command, { selector: ({ key, owner }) => `${key} ${owner}`, maxLength: 8 })
   fc.assert(
     fc.property(
@@ -115,14 +115,14 @@ test('OwnedMap ends the same whatever the order of claims', () => {
   )
 })
 
-test('OwnedMap keeps a new value that is the same without telling', () => {
+test('OwnedMap stores an equal new value without reporting a change', () => {
   const map = new OwnedMap<string, { n: number; note: string }>((a, b) => a.n === b.n)
   assert.equal(map.claim('k', { owner: 'ns/a', rank: 0, since: 0, value: { n: 1, note: 'old' } }), true)
   assert.equal(map.claim('k', { owner: 'ns/a', rank: 0, since: 0, value: { n: 1, note: 'new' } }), false)
   assert.equal(map.get('k')?.note, 'new')
 })
 
-test('OwnedMap keeps the older owner when two claim one key, and gives the key back when that one leaves', () => {
+test('OwnedMap keeps the older owner when two claim one key, and gives the key to the younger one when the older one withdraws', () => {
   const map = mapOf()
   assert.equal(map.claim('k', claimOf('ns/young', 2, 0, 200)), true)
   assert.equal(map.claim('k', claimOf('ns/old', 1, 0, 100)), true)
@@ -141,7 +141,7 @@ test('OwnedMap ranks a claim before its age', () => {
   assert.equal(map.winner('k'), 'ns/young')
 })
 
-test('OwnedMap keeps a bounded number of new losses and counts all', () => {
+test('OwnedMap remembers a bounded number of new losses and counts all', () => {
   const map = mapOf()
   for (let index = 0; index < 5000; index++) map.claim(`k${index}`, claimOf('ns/old', 1, 0, 100))
   for (let index = 0; index < 5000; index++) map.claim(`k${index}`, claimOf('ns/young', 1, 0, 200))
@@ -150,7 +150,7 @@ test('OwnedMap keeps a bounded number of new losses and counts all', () => {
   assert.deepEqual(map.takeNewLosses(), [])
 })
 
-test('OwnedMap.claim costs as much as the claims at its key, not as the map', () => {
+test('OwnedMap.claim takes time by the claims at its key, not by the size of the map', () => {
   let calls = 0
   const map = new OwnedMap<string, number>((a, b) => {
     calls++

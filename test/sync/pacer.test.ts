@@ -11,7 +11,7 @@ function pacerOn(t: TestContext, options: Omit<PacerOptions, 'now'>) {
   const now = (): number => nowMs
   const pacer = new Pacer({ ...options, now })
   t.after(() => pacer.close())
-  /** Lets everything happen that happens by itself. */
+  /** Waits until all immediates and promises have run. */
   const settled = async (): Promise<void> => {
     for (let turns = 0; turns < 10; turns++) await turn()
   }
@@ -24,7 +24,7 @@ function pacerOn(t: TestContext, options: Omit<PacerOptions, 'now'>) {
 }
 
 describe('Pacer', () => {
-  it('makes one run of all requests of one turn', async (t) => {
+  it('makes one run for all requests of one turn', async (t) => {
     let runs = 0
     const { pacer, settled, pass } = pacerOn(t, { minPeriodMs: () => 0, run: async () => void runs++ })
     for (let index = 0; index < 10; index++) pacer.request()
@@ -34,7 +34,7 @@ describe('Pacer', () => {
     assert.equal(runs, 1)
   })
 
-  it('makes one more run of requests that come while a run is on, and never two at a time', async (t) => {
+  it('makes one more run for requests during a run, and never two runs at a time', async (t) => {
     let runs = 0
     let running = 0
     const { pacer, settled, pass } = pacerOn(t, {
@@ -55,7 +55,7 @@ describe('Pacer', () => {
     assert.equal(runs, 2)
   })
 
-  it('keeps the least period between runs', async (t) => {
+  it('keeps the minimum period between runs', async (t) => {
     let runs = 0
     const { pacer, settled, pass } = pacerOn(t, { minPeriodMs: () => 60, run: async () => void runs++ })
     pacer.request()
@@ -68,7 +68,7 @@ describe('Pacer', () => {
     assert.equal(runs, 2)
   })
 
-  it('runs again when the run says so', async (t) => {
+  it('runs again at the time that the run returned', async (t) => {
     let runs = 0
     const { pacer, now, settled, pass } = pacerOn(t, {
       minPeriodMs: () => 0,
@@ -87,7 +87,7 @@ describe('Pacer', () => {
     assert.equal(runs, 3)
   })
 
-  it('runs at once when it is resumed, whatever the period', async (t) => {
+  it('runs at once when resumed, ignoring the minimum period', async (t) => {
     let runs = 0
     let resume = true
     const { pacer, settled, pass } = pacerOn(t, {
@@ -110,7 +110,7 @@ describe('Pacer', () => {
     assert.equal(runs, 3)
   })
 
-  it('aborts the run that is on when it is closed, and starts no other', async (t) => {
+  it('aborts the current run when closed, and starts no other', async (t) => {
     let aborted = false
     let runs = 0
     const { pacer, settled, pass } = pacerOn(t, {

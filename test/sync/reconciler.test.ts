@@ -42,7 +42,7 @@ class World {
     return this.reconciler.pass(idle === undefined ? options : { ...options, idle })
   }
 
-  /** Live state without what only drains. */
+  /** Live state without draining real servers. */
   settled(): Map<string, VirtualServer> {
     const settled = new Map<string, VirtualServer>()
     for (const [key, live] of this.table.kernel) {
@@ -57,14 +57,14 @@ const virtual = (address: string, ...servers: RealServer[]) => makeVirtualServer
 const KEY = '10.0.0.1:80/tcp'
 
 describe('Reconciler', () => {
-  it('adopts a live table without touching what is right', async () => {
+  it('adopts a live table without changing correct items', async () => {
     const server = virtual('10.0.0.1', real('1.1.1.1'), real('1.1.1.2'))
     const world = new World().put(server).want(structuredClone(server))
     assert.deepEqual({ ...(await world.pass()) }.applied, 0)
     assert.deepEqual(world.table.applied, [])
   })
 
-  it('removes nothing before it may, and then does', async () => {
+  it('removes nothing until removals are allowed', async () => {
     const world = new World()
       .put(virtual('10.0.0.1', real('1.1.1.1')), virtual('10.0.0.2'))
       .want(virtual('10.0.0.2', real('1.1.1.1')))
@@ -74,14 +74,14 @@ describe('Reconciler', () => {
     assert.deepEqual(world.table.applied.slice(1), ['ipvsadm -D -t 10.0.0.1:80'])
   })
 
-  it('never removes what is not ours', async () => {
+  it('never removes an item that is not ours', async () => {
     const world = new World().put(virtual('10.0.0.1', real('1.1.1.1')))
     world.table.foreign = new Set([KEY])
     await world.pass()
     assert.equal(world.table.kernel.size, 1)
   })
 
-  it('repairs what was changed by hand after it is doubted, and reports it', async () => {
+  it('repairs and reports a foreign change after the key was doubted', async () => {
     const world = new World().want(virtual('10.0.0.1', real('1.1.1.1')))
     await world.pass()
     world.table.kernel.set(KEY, virtual('10.0.0.1', real('1.1.1.1', 7)))
@@ -94,7 +94,7 @@ describe('Reconciler', () => {
     assert.deepEqual((await world.pass()).repairs, [])
   })
 
-  it('slows repairs down that keep coming back', async () => {
+  it('delays repairs of a key that needs them repeatedly', async () => {
     const world = new World().want(virtual('10.0.0.1'))
     await world.pass()
     const repairTimes: number[] = []
@@ -110,7 +110,7 @@ describe('Reconciler', () => {
     )
   })
 
-  it('does not take a real server away when the one that replaces it could not be added', async () => {
+  it('keeps a real server when its replacement could not be added', async () => {
     const world = new World().want(virtual('10.0.0.1', real('1.1.1.1')))
     await world.pass()
     world.table.fails = (op) => op.kind === 'add-real-server'
@@ -120,7 +120,7 @@ describe('Reconciler', () => {
     assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [real('1.1.1.1')])
   })
 
-  it('takes removed real servers away although another one is refused, as soon as a usable one is there', async () => {
+  it('removes real servers although another one is refused, once a usable one exists', async () => {
     const world = new World().want(virtual('10.0.0.1', real('1.1.1.1'), real('1.1.1.2')))
     await world.pass()
     world.table.fails = (op) => op.kind === 'add-real-server' && op.realServer.address === '239.1.1.1'
@@ -136,7 +136,7 @@ describe('Reconciler', () => {
     assert.equal((await world.pass()).failures[0]?.attempts, 2)
   })
 
-  it('keeps a removed real server while the only other one has no weight in the kernel', async () => {
+  it('keeps a removed real server while the only other one has weight 0 in the kernel', async () => {
     const world = new World().want(virtual('10.0.0.1', real('1.1.1.1')))
     await world.pass()
     world.table.kernel.set(KEY, virtual('10.0.0.1', real('1.1.1.1'), real('2.2.2.2', 0)))
@@ -147,7 +147,7 @@ describe('Reconciler', () => {
     assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [real('1.1.1.1'), real('2.2.2.2', 0)])
   })
 
-  it('does not take away on an old plan when a key is wanted otherwise while its operations fail', async () => {
+  it('drops a planned removal when the wanted item changes while operations of the key fail', async () => {
     const world = new World().want(virtual('10.0.0.1', real('1.1.1.1'), real('1.1.1.2')))
     await world.pass()
     world.table.fails = (op) => {
@@ -163,7 +163,7 @@ describe('Reconciler', () => {
     assert.deepEqual(world.settled().get(KEY)?.realServers, [real('1.1.1.1'), real('1.1.1.3')])
   })
 
-  it('does not take away what was planned to go and is wanted again in the same pass', async () => {
+  it('drops a planned removal when the item is wanted again in the same pass', async () => {
     const world = new World().want(virtual('10.0.0.1'))
     await world.pass()
     // It is in the first of two slices.
@@ -179,10 +179,10 @@ describe('Reconciler', () => {
     assert.equal(world.table.kernel.size, 301)
   })
 
-  it('makes no item that may not come yet, until it is released', async () => {
+  it('adds no item that may not be added yet, until it is released', async () => {
     const allowed = new Set(['10.0.0.2:80/tcp'])
     const table = new MemoryTable()
-    const sync = new TableSync<VirtualServer, VirtualServerOperation>(table, { mayCome: (key) => allowed.has(key) })
+    const sync = new TableSync<VirtualServer, VirtualServerOperation>(table, { mayAdd: (key) => allowed.has(key) })
     const reconciler = new Reconciler([reconciled(sync)])
     const pass = () => reconciler.pass({ signal, now: () => 0, mayRemove: true })
     const want = (server: VirtualServer) => sync.want(virtualServerKey(server), server)
@@ -199,7 +199,7 @@ describe('Reconciler', () => {
     await pass()
     assert.deepEqual([...table.kernel.keys()].sort(), [KEY, '10.0.0.2:80/tcp'])
     assert.equal(sync.waitingCount, 0)
-    // What is there is changed and removed whatever is allowed.
+    // Existing items are changed and removed although no item may be added.
     allowed.clear()
     want(virtual('10.0.0.1', real('1.1.1.1')))
     sync.want('10.0.0.2:80/tcp', undefined)
@@ -208,7 +208,7 @@ describe('Reconciler', () => {
     assert.equal(table.kernel.size, 1)
   })
 
-  it('goes on with tables of one stage a slice of each in turn', async () => {
+  it('writes the tables of one stage in turns, a slice of each', async () => {
     const journal: string[] = []
     const syncs = ['a', 'b'].map((name) => {
       const table = new MemoryTable()
@@ -229,7 +229,7 @@ describe('Reconciler', () => {
     assert.ok(journal.indexOf('b 10.1.0.0:80/tcp') < last && last < journal.indexOf('b 10.1.0.249:80/tcp'))
   })
 
-  it('lets one failing key stop no other, and retries it with growing waits', async () => {
+  it('retries a failing key with growing waits while other keys succeed', async () => {
     const world = new World().want(virtual('10.0.0.1'), virtual('10.0.0.2'))
     let tries = 0
     world.table.fails = (op) => op.key === KEY && ++tries > 0
@@ -263,7 +263,7 @@ describe('Reconciler', () => {
       return made
     }
 
-    it('tries a bounded number of them again in one pass, after what never failed', async () => {
+    it('retries a bounded number of them in one pass, after keys that never failed', async () => {
       const hostile = await world(1000)
       const reads = hostile.table.readKeys
       hostile.want(virtual('10.0.0.1'))
@@ -273,7 +273,7 @@ describe('Reconciler', () => {
       assert.equal(hostile.table.readKeys - reads, retried)
     })
 
-    it('lets no pass try more of them before a pause is over', async () => {
+    it('retries no more of them in any pass before a pause ends', async () => {
       const hostile = await world(1000)
       await hostile.pass()
       const dueMs = hostile.reconciler.nextDueMs() ?? 0
@@ -287,7 +287,7 @@ describe('Reconciler', () => {
       assert.equal(hostile.tries.length, retried + 1)
     })
 
-    it('tries each of them again in turn', async () => {
+    it('retries each of them in turn', async () => {
       const hostile = await world(4 * retried)
       for (let passes = 0; passes < 4; passes++) {
         await hostile.pass()
@@ -296,7 +296,7 @@ describe('Reconciler', () => {
       assert.equal(new Set(hostile.tries).size, 4 * retried)
     })
 
-    it('goes on in the same pass while they work', async () => {
+    it('continues in the same pass while retries succeed', async () => {
       const hostile = await world(1000)
       hostile.table.fails = () => false
       await hostile.pass()
@@ -305,7 +305,7 @@ describe('Reconciler', () => {
     })
   })
 
-  it('keeps everything when the table cannot be read', async () => {
+  it('changes nothing when the table cannot be read', async () => {
     const world = new World().put(virtual('10.0.0.9'))
     world.table.failRead = true
     const report = await world.pass()
@@ -317,7 +317,7 @@ describe('Reconciler', () => {
     assert.equal(world.table.kernel.size, 0)
   })
 
-  it('deletes a drained real server once it was seen idle', async () => {
+  it('deletes a drained real server once it had no connections', async () => {
     const world = new World().want(virtual('10.0.0.1', real('1.1.1.1'), real('2.2.2.2')))
     await world.pass()
     world.want(virtual('10.0.0.1', real('2.2.2.2')))
@@ -328,7 +328,7 @@ describe('Reconciler', () => {
     assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [real('2.2.2.2')])
   })
 
-  it('previews what a pass does, in its order, and a drain as no difference', async () => {
+  it('previews the commands of a pass in order, and shows no difference for a drain', async () => {
     const prepare = () =>
       new World()
         .put(virtual('10.0.0.1', real('1.1.1.1', 0)), virtual('10.0.0.3'))
@@ -340,7 +340,7 @@ describe('Reconciler', () => {
     assert.equal(previewed.length, 3)
   })
 
-  it('reaches all of the desired state but what the kernel refuses, and takes no last usable real server for it', async () => {
+  it('reaches the desired state except what the kernel refuses, and never removes the last usable real server', async () => {
     const change = fc.record({
       server: wantedVirtualServer,
       refused: fc.uniqueArray(fc.constantFrom<string>('10.244.0.1', '10.244.0.2', '10.244.0.10', 'fd00:10:244::1')),
@@ -354,7 +354,7 @@ describe('Reconciler', () => {
           const key = virtualServerKey(server)
           const accepted = server.realServers.filter(({ address }) => !refused.includes(address))
           let serves = usable(key).length > 0
-          // Asked before each operation, so this sees what the one before it left.
+          // Called before each operation, so it sees the state after the previous one.
           world.table.fails = (op) => {
             if (server.realServers.length > 0) assert.ok(!serves || usable(key).length > 0)
             serves = usable(key).length > 0

@@ -16,7 +16,7 @@ import type { KernelSources } from '../../metrics/sources.ts'
 import { ipFamilies } from '../../node/host.ts'
 import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import type { NodeContext } from '../../service/node-context.ts'
-import { auditForEver } from '../../sync/audit.ts'
+import { auditPeriodically } from '../../sync/audit.ts'
 import { parseCidrs } from '../../values/cidr.ts'
 import type { Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
 import { initializeIptablesNode, routeLocalnet } from '../prepare-node.ts'
@@ -167,7 +167,7 @@ export class IptablesMode implements Mode {
     // nf_tables announces every change, so there a look now and then is for what nobody has thought of.
     const announces = this.#kernel.iptables.choice.mode === 'nft'
     const { syncPeriodMs } = configuration().iptables
-    return auditForEver({
+    return auditPeriodically({
       periodMs: announces ? Math.max(syncPeriodMs, FULL_LOOK_MS) : syncPeriodMs,
       round: async () => {
         for (const family of this.families) this.dataplane.doubtRules(family)

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { auditSets } from '../../ipset/audit.ts'
 import { auditAddresses } from '../../ipvs/address-audit.ts'
 import { auditVirtualServers } from '../../ipvs/audit.ts'
-import { auditForEver, CpuBudget } from '../../sync/audit.ts'
+import { auditPeriodically, CpuBudget } from '../../sync/audit.ts'
 import type { Clock } from '../../values/clock.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { IpvsDataplane } from './dataplane.ts'
@@ -58,7 +58,7 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
   })
   const { guard } = dataplane
   const every = (audit: string, round: (abort: AbortSignal) => Promise<void>, atLeastMs = 0): Promise<void> =>
-    auditForEver({
+    auditPeriodically({
       periodMs: Math.max(periodMs, atLeastMs),
       round: observed(audit, round, options),
       onError: (error) => onError(error, audit),

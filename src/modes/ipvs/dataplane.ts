@@ -76,7 +76,7 @@ export class IpvsDataplane implements Dataplane {
       onExamined: (key) => this.#examined(key),
       // Rules may be written in the middle of a pass. What is left of it waits for the next one, with what was asked about
       // before: otherwise the last Services would overtake the API server's.
-      mayCome: (key, { family }) => !guard.hasChanged && guard.mayCome(key, family),
+      mayAdd: (key, { family }) => !guard.hasChanged && guard.mayCome(key, family),
     })
     this.device = new TableSync(tables.device)
     this.addresses = new TableSync(tables.addresses)
