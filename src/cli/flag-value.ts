@@ -3,13 +3,20 @@
  * What could break: the reasons are Go's own texts, recorded letter by letter.
  */
 import { quote } from '../values/quote.ts'
-import { parseDuration } from '../config/duration.ts'
-import { splitHostPort } from '../config/host-port.ts'
-import { type Parsed, parseGoBool, parseGoFloat32, parseGoInt32, parseGoLevel } from '../config/go-text.ts'
+import { formatDuration, parseDuration } from '../config/duration.ts'
+import {
+  type Parsed,
+  parseGoBool,
+  parseGoFloat32,
+  parseGoInt32,
+  parseGoLevel,
+  splitHostPort,
+} from '../config/go-text.ts'
 import { parseQuantity } from '../config/quantity.ts'
+import { isDuration } from '../config/values.ts'
 import type { VmoduleItem } from '../config/field.ts'
 import { parseAddressSloppy } from '../values/address.ts'
-import type { FlagKinds } from './flags.ts'
+import { FLAGS, type Flag, type FlagKinds, type FlagValues } from './flags.ts'
 import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
 
 type Parsers = {
@@ -143,4 +150,32 @@ function parseCommaList(text: string): Parsed<readonly string[]> {
 function listError(line: string, index: number, reason: string): { readonly error: string } {
   const column = Buffer.byteLength(line.slice(0, index)) + 1
   return { error: `parse error on line 1, column ${column}: ${reason}` }
+}
+
+/** Text by name, in the order of names. */
+export function flagTexts(values: FlagValues): Readonly<Record<string, string>> {
+  const given = new Map<string, unknown>(Object.entries(values))
+  const texts = Object.entries(FLAGS).flatMap(([key, flag]) => {
+    if (!flag.commands.includes('run')) return []
+    const value = given.get(key)
+    return [[flag.name, value === undefined ? defaultOf(flag) : textOf(flag, value)] as const]
+  })
+  return Object.fromEntries(texts.toSorted(([left], [right]) => (left < right ? -1 : 1)))
+}
+
+function defaultOf({ kind, default: fallback }: Flag): string {
+  return fallback ?? (kind === 'boolean' ? 'false' : '')
+}
+
+function textOf({ kind }: Flag, value: unknown): string {
+  if (typeof value === 'number' && kind !== 'version' && kind !== 'output' && isDuration(kind))
+    return formatDuration(value)
+  if (Array.isArray(value))
+    return value.every((item) => typeof item === 'string') ? `[${value.join(',')}]` : pairs(value)
+  return typeof value === 'object' && value !== null ? pairs(Object.entries(value)) : String(value)
+}
+
+/** `a=1,b=2` of pairs and of objects with two fields. */
+function pairs(items: readonly unknown[]): string {
+  return items.map((item) => (Array.isArray(item) ? item : Object.values(Object(item))).join('=')).join(',')
 }

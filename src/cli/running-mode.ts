@@ -2,7 +2,7 @@
  * The mode of the proxy that runs on this node, as it says itself: kube-proxy and this program answer /proxyMode at their
  * metrics address. Nobody has to answer; the kernel shows what was written all the same.
  */
-import { splitHostPort } from '../config/host-port.ts'
+import { splitHostPort } from '../config/go-text.ts'
 
 /** A proxy on this machine answers at once or not at all. */
 const ANSWER_MS = 1000

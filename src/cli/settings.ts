@@ -3,7 +3,7 @@
  * the command line. With --config most other flags do not count (kube-proxy's rule).
  */
 import { hostname } from 'node:os'
-import { completeModes } from '../config/complete.ts'
+import { completeModes, configurationFromFlags, nameError, nodeName, withFlagsBesideFile } from '../config/complete.ts'
 import { decodeConfigurationFile } from '../config/file.ts'
 import {
   checkConfiguration,
@@ -13,7 +13,6 @@ import {
   formatConfigurationErrors,
   type Refused,
 } from '../config/load.ts'
-import { configurationFromFlags, nameError, nodeName, withFlagsBesideFile } from '../config/overrides.ts'
 import type { UncheckedConfiguration } from '../config/types.ts'
 import type { SourceSettings } from '../daemon/sources.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'

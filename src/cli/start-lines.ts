@@ -6,7 +6,7 @@ import { effectiveGates, gateNotices } from '../config/gates.ts'
 import type { UncheckedConfiguration } from '../config/types.ts'
 import { quote } from '../values/quote.ts'
 import type { EarlyLine, LogFormat } from './early-lines.ts'
-import { flagTexts } from './flag-texts.ts'
+import { flagTexts } from './flag-value.ts'
 import type { FlagValues } from './flags.ts'
 
 export interface Start {

@@ -4,8 +4,7 @@
  */
 import { writeFile } from 'node:fs/promises'
 import { unknownGateWarnings } from '../config/load.ts'
-import { toYaml } from '../config/to-yaml.ts'
-import { toV1alpha1 } from '../config/write.ts'
+import { toV1alpha1, toYaml } from '../config/write.ts'
 import { formatProblem } from '../values/errors.ts'
 import { type LogFormat, SettingsRefused, writeEarlyLine } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'

@@ -1,13 +1,16 @@
 /**
- * Defaults that depend on other fields, and what kube-proxy's internal type keeps: bind addresses by family, periods by mode.
- * Only the block of the mode in use keeps its periods; what is written back is compared with that.
+ * What completes a document: defaults that depend on other fields, what kube-proxy's internal type keeps of the blocks, and the
+ * command line. Without a file every flag counts; beside a file kube-proxy ignores most flags without a word, and command
+ * lines of DaemonSets depend on that.
  */
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
-import type { UncheckedConfiguration } from './types.ts'
-import { withValues } from './values.ts'
+import { FIELDS } from './fields.ts'
+import { GIVEN_EMPTY } from './schema.ts'
+import type { FieldPath, FieldValues, FlagPath, UncheckedConfiguration } from './types.ts'
+import { FIELD_PATHS, fieldAt, withValues } from './values.ts'
 
-export const HEALTHZ_PORT = 10_256
-export const METRICS_PORT = 10_249
+const HEALTHZ_PORT = 10_256
+const METRICS_PORT = 10_249
 
 /** Fills in the addresses of the ports. The mode stays as it is, '' too: flags may still change it (`completeModes`). */
 export function completeDefaults(document: UncheckedConfiguration): UncheckedConfiguration {
@@ -47,7 +50,100 @@ export function completeModes(configuration: UncheckedConfiguration): UncheckedC
 }
 
 /** An address without a port gets the port; anything else is left to validation. */
-export function withPort(address: string, port: number): string {
+function withPort(address: string, port: number): string {
   if (parseAddressSloppy(address) === undefined) return address
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
+}
+
+/** Values from the command line, by the field that the flag is for; absent means that the flag was not given. */
+export type ConfigurationFlags = Pick<FieldValues, FlagPath> & {
+  /** Ports of deprecated flags; 0 switches the port off. */
+  readonly healthzPort?: number
+  readonly metricsPort?: number
+  readonly writeConfigTo?: string
+}
+
+/** The configuration of a start without a file: `defaults` with the flags over them. */
+export function configurationFromFlags(
+  defaults: UncheckedConfiguration,
+  flags: ConfigurationFlags,
+): UncheckedConfiguration {
+  const given = withValues(
+    defaults,
+    valuesOf(flags, () => true),
+  )
+  const changed = withValues(given, {
+    ...periodsOf(given.mode, flags),
+    'nftables.masqueradeAll': given.iptables.masqueradeAll,
+    ...listenAddresses(given, flags),
+  })
+  const completed = keepBlockOfMode({ ...changed, clusterCIDRGiven: flags.clusterCIDR !== undefined })
+  return withFlagsBesideFile(completed, flags)
+}
+
+/** The few flags that count beside a file too: node name, logging, and all of our own. */
+export function withFlagsBesideFile(
+  configuration: UncheckedConfiguration,
+  flags: ConfigurationFlags,
+): UncheckedConfiguration {
+  const { hostnameOverride: name, 'logging.vmodule': vmodule = [] } = flags
+  return withValues(configuration, {
+    ...valuesOf(flags, (path) => fieldAt(path).flag?.besideFile === true),
+    hostnameOverride: name ? name.trim().toLowerCase() : configuration.hostnameOverride,
+    // The first pattern that matches wins, so those of the command line stand first.
+    'logging.vmodule': [...vmodule, ...configuration.logging.vmodule],
+  })
+}
+
+/** Fields whose flags are more than a value; `withFlagsBesideFile` sets them. */
+const SET_APART: ReadonlySet<FieldPath> = new Set(['hostnameOverride', 'logging.vmodule'])
+
+/** The values of the flags that were given. */
+function valuesOf(flags: ConfigurationFlags, counts: (path: FieldPath) => boolean): FieldValues {
+  const given: ReadonlyMap<string, unknown> = new Map(Object.entries(flags))
+  const values = FIELD_PATHS.flatMap((path): (readonly [FieldPath, unknown])[] => {
+    const value = given.get(path)
+    const { kind } = fieldAt(path)
+    const isEmptyAddress = (kind === 'address' || kind === 'addressPort') && value === ''
+    if (value === undefined || isEmptyAddress || SET_APART.has(path) || !counts(path)) return []
+    return [[path, kind === 'texts' && Array.isArray(value) && value.length === 0 ? GIVEN_EMPTY : value]]
+  })
+  return Object.fromEntries(values)
+}
+
+/** kube-proxy has one pair of periods, which begins with the defaults of iptables mode in every mode. */
+function periodsOf(mode: string, flags: ConfigurationFlags): FieldValues {
+  const block = mode === 'ipvs' ? 'ipvs' : 'iptables'
+  const syncPeriod = flags[`${block}.syncPeriod`] ?? FIELDS['iptables.syncPeriod'].default
+  const minSyncPeriod = flags[`${block}.minSyncPeriod`] ?? FIELDS['iptables.minSyncPeriod'].default
+  return {
+    'ipvs.syncPeriod': syncPeriod,
+    'ipvs.minSyncPeriod': minSyncPeriod,
+    'iptables.syncPeriod': syncPeriod,
+    'iptables.minSyncPeriod': minSyncPeriod,
+    'nftables.syncPeriod': syncPeriod,
+    'nftables.minSyncPeriod': minSyncPeriod,
+  }
+}
+
+/** kube-proxy joins a port of its own flag to an address only when it is going to listen. */
+function listenAddresses(
+  { healthzBindAddress, metricsBindAddress }: UncheckedConfiguration,
+  { healthzPort, metricsPort, writeConfigTo }: ConfigurationFlags,
+): FieldValues {
+  if (writeConfigTo !== undefined && writeConfigTo !== '') return {}
+  return {
+    healthzBindAddress: healthzPort === 0 ? '' : withPort(healthzBindAddress, healthzPort ?? HEALTHZ_PORT),
+    metricsBindAddress: metricsPort === 0 ? '' : withPort(metricsBindAddress, metricsPort ?? METRICS_PORT),
+  }
+}
+
+/** An empty flag counts as not given; a flag of only spaces is an error. */
+export function nameError({ hostnameOverride: name }: ConfigurationFlags): string | undefined {
+  return name === undefined || name === '' || name.trim() !== '' ? undefined : 'empty hostname-override is invalid'
+}
+
+/** The name of the Node object: the configured name trimmed and in lower case, else the host's name likewise. */
+export function nodeName(configuration: Pick<UncheckedConfiguration, 'hostnameOverride'>, hostName: string): string {
+  return (configuration.hostnameOverride.trim() || hostName.trim()).toLowerCase()
 }

@@ -6,7 +6,7 @@ import { NODE_PORT_WORDS } from '../service/node-addresses.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { parseCidr } from '../values/cidr.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { splitHostPort } from './host-port.ts'
+import { splitHostPort } from './go-text.ts'
 import type { KubeProxyConfiguration } from './types.ts'
 
 /** What the configuration is held against. */

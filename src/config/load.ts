@@ -7,17 +7,15 @@ import { quote } from '../values/quote.ts'
 import type * as z from 'zod'
 import type { Problem } from '../values/errors.ts'
 import { CodedError } from '../values/errors.ts'
+import { nearest } from '../values/nearest.ts'
 import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
-import { compareInOrder, decodeError } from './decode-error.ts'
+import { compareInOrder, decodeError, isInternal, kindError } from './decode-error.ts'
 import { type ConfigurationDocument, MOST_REPORTED, type Path, parseConfigurationDocument } from './document.ts'
 import { ineffectiveFields } from './changes.ts'
 import { gateError, unknownGates } from './gates.ts'
-import { isInternal, kindError } from './kind.ts'
-import { validateLogging } from './logging.ts'
-import { formatPath, unknownFieldWarning } from './problems.ts'
-import { API_VERSION, DOCUMENT, KIND, readDocument } from './schema.ts'
+import { API_VERSION, DOCUMENT, type GoType, KIND, readDocument } from './schema.ts'
 import type { KubeProxyConfiguration, UncheckedConfiguration } from './types.ts'
-import { type RuleViolation, validateConfiguration } from './validate.ts'
+import { type RuleViolation, validateConfiguration, validateLogging } from './validate.ts'
 import { valueAt } from './values.ts'
 
 /**
@@ -192,4 +190,25 @@ function without(value: unknown, paths: readonly Path[]): unknown {
     if (typeof parent === 'object' && parent !== null && key !== undefined) Reflect.deleteProperty(parent, key)
   }
   return copy
+}
+
+/** A field that nobody knows: named with its line and, if one is near, with the field that was probably meant. */
+function unknownFieldWarning(path: Path, document: ConfigurationDocument, source: string): Problem {
+  let siblings: GoType['fields'] = DOCUMENT.fields
+  for (const step of path.slice(0, -1)) siblings = siblings?.[String(step)]?.fields
+  const guess = nearest(String(path.at(-1)), Object.keys(siblings ?? {}))
+  const line = document.lineOf(path)
+  return {
+    code: 'config-unknown-field',
+    subject: line === undefined ? source : `${source}:${line}`,
+    field: formatPath(path),
+    message: `unknown field, ignored${guess === undefined ? '' : ` (did you mean ${guess}?)`}`,
+  }
+}
+
+/** `logging.vmodule[0].x` */
+function formatPath(path: Path): string {
+  return path
+    .map((step, index) => (typeof step === 'number' ? `[${step}]` : `${index > 0 ? '.' : ''}${String(step)}`))
+    .join('')
 }

@@ -8,7 +8,9 @@ import { parseCidr } from '../values/cidr.ts'
 import { formatDuration } from './duration.ts'
 import { NODE_PORT_WORDS } from '../service/node-addresses.ts'
 import { FIELDS } from './fields.ts'
-import { splitHostPort } from './host-port.ts'
+import { gate } from './gates.ts'
+import { splitHostPort } from './go-text.ts'
+import { isZeroQuantity } from './quantity.ts'
 import type { FieldPath, UncheckedConfiguration } from './types.ts'
 import { FIELD_PATHS, fieldAt, isDuration, valueOf } from './values.ts'
 import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
@@ -196,4 +198,44 @@ function clusterCidrRules(cidrs: readonly string[]): RuleViolation[] {
   if (broken.length > 0) return broken
   const families = new Set(parsed.map((cidr) => (cidr === undefined ? '' : familyOf(cidr.address))))
   return cidrs.length === families.size ? [] : [invalid(path, cidrs, CIDR_PAIR)]
+}
+
+const MOST_VERBOSE = 0x7fff_ffff
+
+/** Everything wrong with the logging block, in component-base's order and words. */
+export function validateLogging(configuration: UncheckedConfiguration): readonly RuleViolation[] {
+  const { logging } = configuration
+  const { format, flushFrequencyMs, vmodule, verbosity } = logging
+  const violations: RuleViolation[] = []
+  const add = (field: string, reason: string) => violations.push({ path: `logging.${field}`, reason })
+  if (flushFrequencyMs <= 0) {
+    const text = logging.flushFrequencyAsNumber
+      ? String(Math.round(flushFrequencyMs * 1e6))
+      : quote(formatDuration(flushFrequencyMs))
+    add('flushFrequency', `Invalid value: ${text}: Must be greater than zero`)
+  }
+  if (format !== 'text' && format !== 'json') add('format', `Invalid value: ${quote(format)}: Unsupported log format`)
+  else if (format === 'json' && !gate(configuration, 'LoggingBetaOptions'))
+    add('format', 'Forbidden: Log format json is disabled, see LoggingBetaOptions feature')
+  if (verbosity > MOST_VERBOSE) add('verbosity', `Invalid value: ${verbosity}: Must be <= ${MOST_VERBOSE}`)
+  if (format !== '' && format !== 'text' && vmodule.length > 0)
+    add('vmodule', 'Forbidden: Only supported for text log format')
+  for (const [index, item] of vmodule.entries()) {
+    const path = `vmodule[${index}]`
+    if (item.filePattern === '') add(path, 'Required value: File pattern must not be empty')
+    if (/[=,]/.test(item.filePattern)) {
+      const value = quote(item.filePattern)
+      add(path, `Invalid value: ${value}: File pattern must not contain equal sign or comma`)
+    }
+    if (item.verbosity > MOST_VERBOSE) add(path, `Invalid value: ${item.verbosity}: Must be <= ${MOST_VERBOSE}`)
+  }
+  if (!gate(configuration, 'LoggingAlphaOptions')) {
+    const disabled = 'Forbidden: Feature LoggingAlphaOptions is disabled'
+    for (const name of ['text', 'json'] as const) {
+      const options = logging.options[name]
+      if (options.splitStream) add(`options.${name}.splitStream`, disabled)
+      if (!isZeroQuantity(options.infoBufferSize)) add(`options.${name}.infoBufferSize`, disabled)
+    }
+  }
+  return violations
 }

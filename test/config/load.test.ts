@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { completeModes } from '../../src/config/complete.ts'
 import { decodeConfigurationFile } from '../../src/config/file.ts'
 import {
   checkConfiguration,
@@ -14,11 +13,12 @@ import {
 } from '../../src/config/load.ts'
 import {
   type ConfigurationFlags,
+  completeModes,
   configurationFromFlags,
   nameError,
   nodeName,
   withFlagsBesideFile,
-} from '../../src/config/overrides.ts'
+} from '../../src/config/complete.ts'
 import { toV1alpha1 } from '../../src/config/write.ts'
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseConfigurationDocument } from '../../src/config/document.ts'
-import { toYaml } from '../../src/config/to-yaml.ts'
+import { toYaml } from '../../src/config/write.ts'
 
 const ROWS: readonly (readonly [value: string, written: string])[] = [
   ['a: b', "'a: b'"],
