@@ -55,6 +55,7 @@ export const REQUEST_BYTES: readonly number[] = [
 /** An audit is slowed down on purpose: a small table takes milliseconds, a large one many minutes. */
 export const AUDIT_SECONDS: readonly number[] = [0.01, 0.1, 1, 10, 60, 300, 900, 3600]
 
+/** Delays of the event loop: a few milliseconds are normal, a second is not. */
 export const DELAY_SECONDS: readonly number[] = [
   0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024,
 ]

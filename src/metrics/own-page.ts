@@ -11,6 +11,7 @@ import { CONNECTIONS, IN_BYTES, IN_PACKETS, OUT_BYTES, OUT_PACKETS, type Service
 import type { CountedTable, Sources } from './sources.ts'
 import type { SyncCounts } from './sync-counts.ts'
 
+/** The families of kube-ipvs. */
 export const OWN = {
   build: {
     name: 'kubeipvs_build_info',

@@ -1,7 +1,7 @@
 /**
  * A page of metrics in the text format of Prometheus, version 0.0.4, with numbers written as Go writes them.
  * Hand-written (prom-client is the library for it): prom-client writes numbers as JavaScript does, prints families without
- * samples, and keeps values in a registry of its own, while we read them where they are counted.
+ * samples, and keeps values in its own registry, while we read them where they are counted.
  */
 import type { Histogram } from './histogram.ts'
 

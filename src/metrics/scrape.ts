@@ -26,7 +26,7 @@ export interface ScrapeInput {
 export async function metricsText(input: ScrapeInput): Promise<string> {
   const { sync, requests, probes, audits, delay, sources } = input
   const page = new MetricsPage()
-  // What waits for the kernel comes first, so that all other values are of one moment.
+  // Values that wait for the kernel are read first, so that all others are from one moment.
   await writeTraffic(page, sources.traffic)
   const packets = await sources.rules?.packets()
   await writeProcess(page)

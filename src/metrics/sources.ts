@@ -16,6 +16,7 @@ export interface CountedTable {
   readonly waitingCount: number
 }
 
+/** The size of an ipset. */
 export interface SetSize {
   readonly name: string
   readonly entries: number
@@ -67,6 +68,7 @@ export interface FeatureGate {
   readonly enabled: boolean
 }
 
+/** Everything that a scrape reads outside this folder. */
 export interface Sources extends KernelSources {
   readonly version: string
   readonly kernelRelease: string

@@ -17,6 +17,7 @@ export type FamilyLack =
   /** Its rules cannot be written, because programs or a part of the kernel are missing. */
   | { readonly family: IpFamily; readonly why: 'iptables'; readonly reason: string }
 
+/** Which IP families are served. */
 export interface FamilySupport {
   /** The served families, IPv4 first; at least one. */
   readonly families: readonly IpFamily[]

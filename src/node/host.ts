@@ -50,6 +50,7 @@ export async function readNameservers(path = '/etc/resolv.conf'): Promise<readon
   }
 }
 
+/** The same from the text of the file. */
 export function nameserversOf(text: string): readonly string[] {
   return text.split('\n').flatMap((line) => {
     const written = /^nameserver\s+([^\s%]+)/.exec(line)?.[1]

@@ -10,16 +10,18 @@ import { CodedError } from '../values/errors.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 import { findProgram, type RunProgram, runProgram, searchPath } from './programs.ts'
 
-export type IptablesMode = 'nft' | 'legacy'
+/** The part of the kernel that the rules are written to. */
+export type IptablesBackEnd = 'nft' | 'legacy'
 
-/** Absolute paths. */
+/** The programs of one IP family as absolute paths. */
 export interface FamilyPrograms {
   readonly save: string
   readonly restore: string
 }
 
+/** The chosen back end. */
 export interface IptablesChoice {
-  readonly mode: IptablesMode
+  readonly mode: IptablesBackEnd
   /** The reason for the choice, for the log and for `status`. */
   readonly reason: string
   /** IP families whose rules cannot be written. */
@@ -59,7 +61,7 @@ const INSTALL =
   'install the package iptables (Debian, Ubuntu, Alpine: iptables; Fedora, RHEL: iptables-nft; a container needs it in its image)'
 
 interface Plain {
-  readonly mode: IptablesMode | undefined
+  readonly mode: IptablesBackEnd | undefined
   readonly version: string | undefined
   /** What showed the mode, for the reason. */
   readonly source: string
@@ -82,7 +84,7 @@ export async function chooseIptables(options: ChoiceOptions): Promise<IptablesCh
   return { ...decision, suffix, programs: own, version: plain.version, randomFully: recent, waits: recent }
 }
 
-type Found = Readonly<Record<IptablesMode | 'plain', { readonly [family in IpFamily]?: FamilyPrograms }>>
+type Found = Readonly<Record<IptablesBackEnd | 'plain', { readonly [family in IpFamily]?: FamilyPrograms }>>
 
 async function findPrograms(families: readonly IpFamily[], folders: readonly string[]): Promise<Found> {
   const found: Record<keyof Found, { [family in IpFamily]?: FamilyPrograms }> = { plain: {}, nft: {}, legacy: {} }
@@ -118,7 +120,7 @@ type Use = Omit<Decision, 'unusable'>
 
 /** The back end in use, or the other one if that works for more IP families. */
 async function decide(options: ChoiceOptions, found: Found, plain: Plain): Promise<Decision> {
-  const has = (mode: IptablesMode): boolean => Object.keys(found[mode]).length > 0 || plain.mode === mode
+  const has = (mode: IptablesBackEnd): boolean => Object.keys(found[mode]).length > 0 || plain.mode === mode
   const use = await decideAmong(options, found, plain, has)
   const unusable = await unusableFamilies(use.mode, options, found, plain)
   const [reason] = Object.values(unusable)
@@ -137,7 +139,7 @@ async function decideAmong(
   options: ChoiceOptions,
   found: Found,
   plain: Plain,
-  has: (mode: IptablesMode) => boolean,
+  has: (mode: IptablesBackEnd) => boolean,
 ): Promise<Use> {
   if (has('nft') && has('legacy')) return decideByUse(options, found, plain)
   const mode = has('nft') ? 'nft' : 'legacy'
@@ -146,7 +148,7 @@ async function decideAmong(
 
 /** The IP families for which a back end does not work, with the reason: missing programs, or what the kernel lacks. */
 async function unusableFamilies(
-  mode: IptablesMode,
+  mode: IptablesBackEnd,
   options: ChoiceOptions,
   found: Found,
   plain: Plain,
@@ -162,7 +164,7 @@ async function unusableFamilies(
 }
 
 /** The reason of an IP family without programs. */
-export function missingPrograms(family: IpFamily, mode: IptablesMode): string {
+export function missingPrograms(family: IpFamily, mode: IptablesBackEnd): string {
   const stem = STEM[family]
   return `no ${stem}-save and ${stem}-restore of ${mode} are installed: install the package iptables for ${family}`
 }
@@ -191,7 +193,7 @@ async function decideByUse(options: ChoiceOptions, found: Found, plain: Plain): 
   return { mode, reason: `no chain of kubelet; ${counts}; ${plain.source}`, saved: mode === 'nft' ? nft : legacy }
 }
 
-function programsOf(found: Found, mode: IptablesMode, plain: Plain): Found['plain'] {
+function programsOf(found: Found, mode: IptablesBackEnd, plain: Plain): Found['plain'] {
   return plain.mode === mode ? { ...found.plain, ...found[mode] } : found[mode]
 }
 

@@ -14,6 +14,7 @@ const SYSTEM_FOLDERS = ['/usr/local/sbin', '/usr/sbin', '/sbin', '/usr/local/bin
 const MAX_OUTPUT_BYTES = 256 << 20
 const DEFAULT_DEADLINE_MS = 10_000
 
+/** What a program that has ended left. */
 export interface ProgramResult {
   /** -1 if a signal ended the process. */
   readonly exitCode: number
@@ -21,6 +22,7 @@ export interface ProgramResult {
   readonly errorText: string
 }
 
+/** One run of a program. */
 export interface ProgramCall {
   /** Absolute path. */
   readonly program: string

@@ -20,6 +20,7 @@ export interface Finding {
   readonly severity: Severity
 }
 
+/** The result of the check. */
 export interface StartCheck {
   /** In the order of severity, fatal ones first. */
   readonly findings: readonly Finding[]
@@ -28,7 +29,7 @@ export interface StartCheck {
 }
 
 /**
- * Asks the kernel one question. Resolves to undefined if the answer does not tell, and rejects if the question cannot be
+ * Asks the kernel one question. Resolves to undefined if the answer is not conclusive, and rejects if the question cannot be
  * asked, for example without permission. A question may cause the kernel to load a module, but must create nothing.
  */
 export type Ask = (question: Question) => Promise<boolean | undefined>

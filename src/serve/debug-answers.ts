@@ -16,6 +16,7 @@ import {
 } from './http-answer.ts'
 import { takeProfile } from './profiles.ts'
 
+/** What the paths below /debug can change. */
 export interface DebugPort {
   /** Sets klog's -v. */
   readonly setVerbosity: (level: number) => void

@@ -14,6 +14,7 @@ export interface FamilyHealth {
   readonly healthy: boolean
 }
 
+/** What /healthz and /livez report. */
 export interface HealthState {
   /** The Node exists, is not being deleted and will not be removed by the cluster autoscaler. */
   readonly nodeEligible: boolean
@@ -47,6 +48,7 @@ function formatHealth(path: HealthPath, state: HealthState, nowMs: number): Http
   return jsonAnswer(JSON.stringify(body), ok ? 200 : 503)
 }
 
+/** Where the health port gets its answers from. */
 export interface HealthPort {
   readonly state: () => HealthState
   /** Milliseconds since the epoch. */

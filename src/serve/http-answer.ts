@@ -3,6 +3,7 @@
  * headers and the line ends of bodies are compared with recordings.
  */
 
+/** One HTTP answer. */
 export interface HttpAnswer {
   readonly status: number
   /** In the order in which they are sent; Date and Content-Length follow. */
@@ -35,12 +36,15 @@ export type Responder = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswe
 const NO_SNIFF: HttpHeader = ['X-Content-Type-Options', 'nosniff']
 const TEXT: HttpHeader = ['Content-Type', 'text/plain; charset=utf-8']
 
+/** Go's http.NotFound. */
 export const NOT_FOUND: HttpAnswer = { status: 404, headers: [TEXT, NO_SNIFF], body: '404 page not found\n' }
 
+/** A plain text answer with the headers of Go's http.Error. */
 export function textAnswer(body: string, status = 200): HttpAnswer {
   return { status, headers: [TEXT, NO_SNIFF], body }
 }
 
+/** A JSON answer with the headers of kube-proxy. @param more further headers */
 export function jsonAnswer(body: string, status = 200, more: readonly HttpHeader[] = []): HttpAnswer {
   return { status, headers: [['Content-Type', 'application/json'], NO_SNIFF, ...more], body }
 }

@@ -20,6 +20,7 @@ export interface RepeatSummary {
   readonly windowMs: number
 }
 
+/** Decides which lines pass. */
 export interface RepeatFilter {
   /** Counts a line and returns whether it may pass. `nowMs` must not decrease. */
   admit(key: string, nowMs: number): boolean

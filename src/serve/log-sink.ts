@@ -5,6 +5,7 @@
  */
 import { writeSync } from 'node:fs'
 
+/** The end of the log. */
 export interface LogSink {
   /** Writes one line with its line break, or counts it as dropped. */
   write(line: string): void
@@ -46,7 +47,7 @@ export function createLogSink(descriptor: number, options: SinkOptions = {}): Lo
       } catch (cause) {
         const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
         if (code === 'EINTR') continue
-        // EPIPE, EIO and similar: the reader is gone.
+        // EPIPE, EIO and similar: the reader has closed the pipe.
         if (code !== 'EAGAIN') return undefined
         if (stalled || waitedMs >= longestMs) {
           stalled = true

@@ -1,6 +1,6 @@
 /**
- * The program's log. winston, the project's logging library, has the levels and carries each line to the transport. What klog
- * has and winston does not is ours: verbosity and place of the call (log-caller), format (log-line), suppression of repeated
+ * The program's log. winston, the project's logging library, passes each line from the log's methods to a transport of ours. What
+ * klog has and winston lacks is ours: verbosity and place of the call (log-caller), format (log-line), suppression of repeated
  * lines (log-repeats), and a write that is finished before the call returns (log-sink), since winston's own transports lose lines
  * at process.exit.
  * @impure
@@ -29,6 +29,7 @@ export interface LogOptions extends LogVerbosity {
   readonly repeats?: RepeatLimits
 }
 
+/** The log of a process. */
 export interface ProcessLog extends Log {
   /** Logs a plain text, like klog's Infof, if lines of this level are printed. */
   print(level: number, text: string): void

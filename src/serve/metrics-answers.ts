@@ -28,6 +28,7 @@ export interface ServedMetrics {
   }
 }
 
+/** Where the metrics port gets its answers from. */
 export interface MetricsPort {
   /** `ipvs` */
   readonly mode: string

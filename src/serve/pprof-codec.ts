@@ -17,6 +17,7 @@ export interface ProfileSample {
   readonly values: readonly number[]
 }
 
+/** A profile before encoding. */
 export interface Profile {
   /** Type and unit of each value: `['cpu', 'nanoseconds']`. */
   readonly types: readonly (readonly [type: string, unit: string])[]

@@ -14,7 +14,7 @@ import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/rules/rend
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../src/iptables/types.ts'
-import type { IptablesMode } from '../../src/node/iptables-choice.ts'
+import type { IptablesBackEnd } from '../../src/node/iptables-choice.ts'
 import { HostIptables } from '../../src/node/iptables-programs.ts'
 import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
@@ -34,7 +34,7 @@ function sh(command: string): string {
   return stdout
 }
 
-function programsOf(mode: IptablesMode): HostIptables {
+function programsOf(mode: IptablesBackEnd): HostIptables {
   const programs = (family: IpFamily) => {
     const name = `/usr/sbin/${STEM[family]}-${mode}`
     return { save: `${name}-save`, restore: `${name}-restore` }
@@ -53,7 +53,7 @@ function programsOf(mode: IptablesMode): HostIptables {
 }
 
 /** Without --noflush iptables-restore empties the tables it is given. */
-function clean(mode: IptablesMode): void {
+function clean(mode: IptablesBackEnd): void {
   const restores = IP_FAMILIES.map(
     (family) => `printf '*nat\\nCOMMIT\\n*filter\\nCOMMIT\\n' | ${STEM[family]}-${mode}-restore`,
   )
@@ -61,7 +61,7 @@ function clean(mode: IptablesMode): void {
 }
 
 /** As the recordings are: no comments and counters, chains sorted, rules sorted by chain. */
-function savedText(mode: IptablesMode, family: IpFamily): string {
+function savedText(mode: IptablesBackEnd, family: IpFamily): string {
   const lines = sh(`${STEM[family]}-${mode}-save`).split('\n')
   const tables = ['nat', 'filter'].map((table) => {
     const start = lines.indexOf(`*${table}`)
@@ -80,7 +80,7 @@ class Bench {
   readonly sync: TableSync<IptablesItem, IptablesOperation>
   readonly #reconciler: Reconciler
 
-  constructor(mode: IptablesMode, family: IpFamily) {
+  constructor(mode: IptablesBackEnd, family: IpFamily) {
     this.programs = programsOf(mode)
     this.family = family
     this.sync = new TableSync(new IptablesTable(family, this.programs, IPVS_LAYOUT))
