@@ -1,6 +1,6 @@
 /**
- * Connections and subscriptions on real sockets: what composition calls, so that nothing else names a socket.
- * What could break: requests and notifications never share a socket; an overrun of one must not lose the other's replies.
+ * Connections and subscriptions on real sockets; only composition calls these functions. Requests and announcements never share a
+ * socket: an overrun of one must not lose the other's replies.
  */
 import type { AnnouncementReader } from '../src/netlink/announcements.ts'
 import { NetlinkConnection } from '../src/netlink/connection.ts'
@@ -41,20 +41,20 @@ export function openRtnetlink(): RtnetlinkConnection {
   return new RtnetlinkConnection(openNetlinkConnection(NETLINK_ROUTE, { strictChecking: true }))
 }
 
-/** What to listen to. */
+/** The announcements to receive. */
 export interface RtnetlinkSubscription {
   /** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR … */
   readonly groups: readonly number[]
   /**
-   * Port ids of sockets whose own changes are not announced. The kernel names the sender for links and IPv4 addresses;
-   * it does not (port id 0) for IPv6 addresses and for the routes that come with an address.
+   * Port ids of sockets whose changes are not reported. The kernel names the sender for links and IPv4 addresses, but not (port id 0)
+   * for IPv6 addresses and for the routes that it adds with an address.
    */
   readonly ignorePortIds?: readonly number[]
   /** Receive queue of the kernel in bytes, default 8 MiB. */
   readonly receiveBufferBytes?: number
 }
 
-/** Starts listening to changes; `close` ends it. The process stays alive while it listens. */
+/** Starts listening to changes until `close`. It keeps the process alive. */
 export function openRtnetlinkEvents(
   subscription: RtnetlinkSubscription,
   listener: (event: RtnetlinkEvent) => void,
@@ -65,8 +65,8 @@ export function openRtnetlinkEvents(
 }
 
 /**
- * A socket for announcements of a netlink family (NETLINK_NETFILTER with NFNLGRP_NFTABLES …); whoever reads it starts
- * and closes it.
+ * A socket for announcements of a netlink family (NETLINK_NETFILTER with NFNLGRP_NFTABLES …). The caller starts to read it and closes
+ * it.
  */
 export function openNetlinkGroups(protocol: number, groups: readonly number[]): Transport {
   return NetlinkSocket.open(protocol, { groups })

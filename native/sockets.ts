@@ -1,6 +1,6 @@
 /**
  * Sockets of the kernel: the C library's socket calls through koffi, bound when the first socket is opened, and AF_NETLINK sockets.
- * Only this folder calls libc; Node itself has no such sockets. `errno()` is the thread's errno at the moment of the call, which koffi
+ * Only this folder calls libc, because Node has no such sockets. `errno()` is the thread's errno at the moment of the call, which koffi
  * does not save, so it must follow directly after the call that failed. If the engine makes a failing call of its own in between,
  * the error has a wrong name: what was sent counts as failed and is read again, as after any other error.
  */
@@ -19,7 +19,7 @@ export interface PollHandle {
   unref(): void
 }
 
-/** The socket calls that are needed. All return -1 and set errno on failure. */
+/** The socket calls in use. All return -1 and set errno on failure. */
 export interface Libc {
   socket(family: number, type: number, protocol: number): number
   bind(fd: number, address: Uint8Array, length: number): number
@@ -44,14 +44,14 @@ export interface Libc {
   ): number
   close(fd: number): number
   errno(): number
-  /** Where the bytes lie in memory, for structures that hold a pointer. */
+  /** The address of the bytes in memory, for structures with a pointer. */
   addressOf(bytes: Uint8Array): bigint
   poll(fd: number, callback: (status: number) => void): PollHandle
 }
 
 let bound: Libc | undefined
 
-/** The C library. Throws `native-unavailable` with what is missing. */
+/** The C library. Throws `native-unavailable`, which names what is missing. */
 export function libc(): Libc {
   bound ??= bind()
   return bound
@@ -142,7 +142,7 @@ const EAGAIN = 11
 
 const SOCKADDR_NL_BYTES = 12
 const DEFAULT_BUFFER_BYTES = 8 << 20
-/** Dumps come in datagrams of up to 32 KiB; a longer one makes the buffer grow. */
+/** The kernel sends dumps in datagrams of up to 32 KiB; a longer one makes the buffer grow. */
 const RECEIVE_BYTES = 64 << 10
 
 export interface NetlinkSocketOptions {
@@ -154,10 +154,14 @@ export interface NetlinkSocketOptions {
   readonly groups?: readonly number[]
   /** NETLINK_GET_STRICT_CHK: rtnetlink dumps honour the filters in their request. */
   readonly strictChecking?: boolean
-  /** Drop notifications caused by requests from sockets with these port ids (nlmsg_pid), in the kernel. */
+  /** The kernel drops announcements caused by requests from sockets with these port ids (nlmsg_pid). */
   readonly ignorePortIds?: readonly number[]
 }
 
+/**
+ * An AF_NETLINK socket. After an overrun libuv stops polling the descriptor (POLLERR), so the poll handle must be stopped and started
+ * again, or the socket stays silent.
+ */
 export class NetlinkSocket implements Transport {
   readonly fd: number
   readonly portId: number
@@ -191,11 +195,11 @@ export class NetlinkSocket implements Transport {
     const sendBytes = options.sendBufferBytes ?? DEFAULT_BUFFER_BYTES
     if (!this.#option(SOL_SOCKET, SO_RCVBUFFORCE, receiveBytes)) this.#option(SOL_SOCKET, SO_RCVBUF, receiveBytes)
     if (!this.#option(SOL_SOCKET, SO_SNDBUFFORCE, sendBytes)) this.#option(SOL_SOCKET, SO_SNDBUF, sendBytes)
-    // Kernels before 4.12 know neither; error texts are then missing and echoes longer, nothing else changes.
+    // Kernels before 4.12 have neither: error texts are then missing and echoes longer, nothing else changes.
     this.#option(SOL_NETLINK, NETLINK_EXT_ACK, 1)
     this.#option(SOL_NETLINK, NETLINK_CAP_ACK, 1)
     if (options.strictChecking === true) this.#option(SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1)
-    // Before joining: no notification may slip in ahead of the filter.
+    // Before joining, so that no announcement passes before the filter is set.
     if (options.ignorePortIds !== undefined && options.ignorePortIds.length > 0)
       this.#attachFilter(options.ignorePortIds)
     if (c.bind(fd, this.#kernel, SOCKADDR_NL_BYTES) < 0) throw new KernelError(c.errno(), 'bind')
@@ -230,7 +234,7 @@ export class NetlinkSocket implements Transport {
       this.#throwIfClosed()
       const buffer = this.#buffer
       this.#senderLength[0] = SOCKADDR_NL_BYTES
-      // With MSG_TRUNC the result is the datagram's real length, also when it did not fit.
+      // With MSG_TRUNC the result is the datagram's full length, even if it did not fit.
       const length = Number(
         c.recvfrom(this.fd, buffer, buffer.length, MSG_DONTWAIT | MSG_TRUNC, this.#sender, this.#senderLength),
       )
@@ -240,7 +244,7 @@ export class NetlinkSocket implements Transport {
         if (errno === EINTR) continue
         throw new KernelError(errno, 'recvfrom')
       }
-      // Another process may write to our port id: only the kernel has port id 0.
+      // Another process may send to our port id: only the kernel has port id 0.
       if (this.#sender[4] !== 0 || this.#sender[5] !== 0 || this.#sender[6] !== 0 || this.#sender[7] !== 0) continue
       if (length > buffer.length) {
         this.#buffer = new Uint8Array(Math.ceil(length / RECEIVE_BYTES) * RECEIVE_BYTES)
@@ -285,7 +289,7 @@ export class NetlinkSocket implements Transport {
     return this.#libc.setsockopt(this.fd, level, name, u32(value), 4) === 0
   }
 
-  /** Classic BPF (linux/filter.h) on the message header; a notification is one message in one datagram. */
+  /** Classic BPF (linux/filter.h) on the message header; an announcement is one message in one datagram. */
   #attachFilter(portIds: readonly number[]): void {
     const code = ignoreFilter(portIds)
     // struct sock_fprog: unsigned short len; struct sock_filter *filter
@@ -303,7 +307,7 @@ export class NetlinkSocket implements Transport {
 }
 
 /**
- * A program (array of struct sock_filter) that drops what has one of these nlmsg_pid and lets everything else pass.
+ * A program (array of struct sock_filter) that drops messages with one of these nlmsg_pid and passes all others.
  * BPF loads are big endian while nlmsg_pid is little endian, hence the swapped constants.
  */
 export function ignoreFilter(portIds: readonly number[]): Uint8Array {

@@ -1,7 +1,7 @@
 /**
  * Asks the legacy back end of iptables (ip_tables, ip6_tables) whether it has a match or target, as iptables-legacy does:
  * getsockopt IPT_SO_GET_REVISION_* on any socket of the family. The kernel loads the extension's module if it can.
- * What could break: no other option of this family may be asked for, because asking for a table makes it.
+ * No other option of this family may be read, because reading a table creates it.
  */
 import { KernelError } from '../src/netlink/errors.ts'
 import { FAMILY_NUMBER, type IpFamily } from '../src/values/protocol.ts'
@@ -20,7 +20,7 @@ const REVISION_BYTES = 30
 export type XtablesAnswer =
   | 'present'
   | 'missing'
-  /** ip_tables itself is not loaded; nothing but a program like iptables-legacy loads it. */
+  /** ip_tables itself is not loaded; only a program like iptables-legacy loads it. */
   | 'not-loaded'
 
 /** Throws KernelError, EPERM without CAP_NET_ADMIN. */
@@ -30,7 +30,7 @@ export function askXtables(kind: 'match' | 'target', name: string, family: IpFam
   if (fd < 0) throw new KernelError(c.errno(), `socket(${family})`)
   try {
     const revision = new Uint8Array(REVISION_BYTES)
-    // Revision 0 is asked for; the last byte of the name stays 0.
+    // Asks for revision 0; the last byte of the name stays 0.
     new TextEncoder().encodeInto(name, revision.subarray(0, NAME_BYTES - 1))
     const length = new Uint8Array(new Uint32Array([REVISION_BYTES]).buffer)
     const options = OPTIONS[family]
@@ -39,7 +39,7 @@ export function askXtables(kind: 'match' | 'target', name: string, family: IpFam
         ? undefined
         : new KernelError(c.errno(), `getsockopt(IPT_SO_GET_REVISION) ${kind} ${name}`)
     let error = ask()
-    // User-mode Linux 6.1 does so now and then after a process was started.
+    // User-mode Linux 6.1 sometimes answers EFAULT after a process was started.
     if (error?.code === 'EFAULT') error = ask()
     switch (error?.code) {
       case undefined:

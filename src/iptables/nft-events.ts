@@ -1,7 +1,7 @@
 /**
- * Announcements of nf_tables (nfnetlink): which table and chain of which family was changed, by whom.
- * What could break: iptables-nft keeps its rules in tables of the families ip and ip6; a table of the family inet that
- * has the same name is another table.
+ * Announcements of nf_tables (nfnetlink) about changes that may have touched our rules. They say when to read the rules, never what is
+ * there. iptables-nft keeps its rules in tables of the families ip and ip6; a table of the family inet with the same name is another
+ * table. Decoded by hand, as all of netlink: there is no library for Node.
  * @impure
  */
 import { AnnouncementReader } from '../netlink/announcements.ts'
@@ -21,27 +21,27 @@ const NFT_MSG_DELCHAIN = 5
 const NFT_MSG_NEWRULE = 6
 const NFT_MSG_DELRULE = 8
 
-/** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and NFTA_RULE_TABLE are one number; the names of chains are not. */
+/** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and NFTA_RULE_TABLE have the same number; the chain attributes have not. */
 const NFTA_TABLE = 1
 const NFTA_RULE_CHAIN = 2
 const NFTA_CHAIN_NAME = 3
 
-export type NftChangeKind = 'table-deleted' | 'chain-made' | 'chain-deleted' | 'rule-added' | 'rule-deleted'
+export type NftChangeKind = 'table-deleted' | 'chain-added' | 'chain-deleted' | 'rule-added' | 'rule-deleted'
 
 /** One change of nf_tables. */
 export interface NftChange {
   readonly kind: NftChangeKind
   readonly family: IpFamily
   readonly table: string
-  /** '' when the whole table is meant. */
+  /** '' for the whole table. */
   readonly chain: string
-  /** Port id of the socket that asked for it (nlmsg_pid). */
+  /** Port id of the socket that made the change (nlmsg_pid). */
   readonly portId: number
 }
 
 const KINDS: Readonly<Record<number, { readonly kind: NftChangeKind; readonly chainAttribute: number }>> = {
   [NFT_MSG_DELTABLE]: { kind: 'table-deleted', chainAttribute: 0 },
-  [NFT_MSG_NEWCHAIN]: { kind: 'chain-made', chainAttribute: NFTA_CHAIN_NAME },
+  [NFT_MSG_NEWCHAIN]: { kind: 'chain-added', chainAttribute: NFTA_CHAIN_NAME },
   [NFT_MSG_DELCHAIN]: { kind: 'chain-deleted', chainAttribute: NFTA_CHAIN_NAME },
   [NFT_MSG_NEWRULE]: { kind: 'rule-added', chainAttribute: NFTA_RULE_CHAIN },
   [NFT_MSG_DELRULE]: { kind: 'rule-deleted', chainAttribute: NFTA_RULE_CHAIN },
@@ -64,7 +64,7 @@ export function decodeNftChange(message: ReceivedMessage): NftChange | undefined
 }
 
 export type NftEvent =
-  /** Our chains or jumps of this family may have been changed. */
+  /** Our chains or jumps of this family may have changed. */
   | { readonly kind: 'changed'; readonly change: NftChange }
   /** Announcements were lost: both families may have changed. */
   | { readonly kind: 'overrun' }
@@ -72,8 +72,9 @@ export type NftEvent =
   | { readonly kind: 'failed'; readonly cause: unknown }
 
 /**
- * Whether a change may have touched what is ours: anything in our chains; in a built-in chain that holds a jump of ours,
- * only what takes something away, because where a jump stands does not matter.
+ * Whether a change may have touched our rules: any change in our chains; in a built-in chain with a jump of ours only a deletion,
+ * because the position of a jump does not matter. It decides how often iptables-save runs on a node where other programs change
+ * their own rules all day.
  */
 export function concernsUs({ kind, table: name, chain }: NftChange, layout: ChainLayout): boolean {
   const table = layout.tables.find((one) => one === name)
@@ -84,8 +85,8 @@ export function concernsUs({ kind, table: name, chain }: NftChange, layout: Chai
 }
 
 /**
- * Reads the changes that concern us, once the caller has started it: one event a family and turn, because a flush is
- * hundreds of announcements.
+ * Reads the changes that concern us, once the caller has started it. It makes one event for each family and turn, because a
+ * flush is hundreds of announcements.
  * @param transport a socket of NETLINK_NETFILTER that has joined NFNLGRP_NFTABLES
  * @param isOwn whether a port id is that of one of our own iptables-restore processes
  * @param listener must not throw

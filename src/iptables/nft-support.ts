@@ -1,7 +1,7 @@
 /**
  * What the kernel has for rules that iptables-nft writes: nf_tables of a family, nft_compat, and single matches and targets.
- * iptables-nft-save does not say: where nf_tables is there but not for this family (Debian's user-mode-linux) it prints
- * nothing and ends with success. The kernel may load modules, as it would for iptables-nft itself; nothing else changes.
+ * iptables-nft-save does not report it: where the kernel has nf_tables but not for this family (Debian's user-mode-linux), it prints
+ * nothing and exits with 0.  The kernel may load modules, as it would for iptables-nft itself; nothing else changes.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
@@ -12,7 +12,7 @@ import { beginNetfilter, encodeBatchBegin, NFNL_SUBSYS } from '../netlink/nfnetl
 import { hasSubsystem } from '../netlink/subsystems.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 
-/** `netlink` is of NETLINK_NETFILTER. Rejects when the kernel cannot be asked (EPERM). */
+/** What the kernel lacks, by family. `netlink` is of NETLINK_NETFILTER. Rejects when the kernel refuses the request (EPERM). */
 export async function missingForNft(
   netlink: NetlinkConnection,
   families: readonly IpFamily[],
@@ -29,7 +29,7 @@ export async function missingForNft(
 
 const NO_NF_TABLES = 'the kernel has no nf_tables'
 
-/** The same in every family. */
+/** The same reason for every family. */
 export function everywhere(families: readonly IpFamily[], reason: string): UnusableFamilies {
   return Object.fromEntries(families.map((family) => [family, reason]))
 }
@@ -55,7 +55,7 @@ const TABLE = 'kube-ipvs-trial'
 
 /**
  * `no-family`: the kernel's nf_tables was built without this family. `no-nat`: there are no chains of type nat
- * (nft_chain_nat). To be asked only where there is nf_tables at all; `netlink` is of NETLINK_NETFILTER.
+ * (nft_chain_nat). Call it only where the kernel has nf_tables; `netlink` is of NETLINK_NETFILTER.
  */
 export async function tryNftFamily(
   netlink: NetlinkConnection,
@@ -73,9 +73,8 @@ export async function tryNftFamily(
 }
 
 /**
- * The families that the kernel's nf_tables was built with, of these. One transaction that is refused at once: the kernel
- * drops one with something in it only after all its processors have been through a pause (20 to 80 ms), and nobody else
- * runs meanwhile.
+ * Those of `families` that the kernel's nf_tables was built with. The transaction is refused at once: before the kernel drops one with
+ * content, it waits for all processors (20 to 80 ms), and this program waits with it.
  */
 async function nftFamilies(
   netlink: NetlinkConnection,
@@ -97,7 +96,10 @@ async function nftFamilies(
   })
 }
 
-/** A table that sees no packets and a nat chain in it, without an end. */
+/**
+ * A table that sees no packets, and a nat chain in it. The kernel checks the transaction and drops it, as for `nft --check`, because
+ * no NFNL_MSG_BATCH_END follows. With that message the table would stay.
+ */
 export function encodeTrial(batch: MessageBatch, family: IpFamily): void {
   encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
   beginNft(batch, NFT_MSG_NEWTABLE, 'NFT_MSG_NEWTABLE', family)
@@ -122,7 +124,7 @@ function beginNft(batch: MessageBatch, message: number, operation: string, famil
 
 /** Whether nf_tables can use matches and targets of x_tables (nft_compat). `netlink` is of NETLINK_NETFILTER. */
 export async function hasNftCompat(netlink: NetlinkConnection, options: CallOptions = {}): Promise<boolean> {
-  // Any extension will do to see whether there is anybody to ask.
+  // Any extension shows whether nft_compat answers.
   return (await refusal(netlink, { kind: 'match', name: 'set' }, 'IPv4', options)) !== 'EINVAL'
 }
 
@@ -136,7 +138,7 @@ export async function hasExtension(
   return (await refusal(netlink, extension, family, options)) === undefined
 }
 
-/** Why the kernel does not answer; undefined when it does. That it has another revision is an answer. */
+/** The refusal: EINVAL for missing nft_compat, ENOENT for a missing extension, undefined for neither. Another revision is no refusal. */
 async function refusal(
   netlink: NetlinkConnection,
   extension: Extension,
@@ -170,8 +172,8 @@ const NFTA_COMPAT_TYPE = 3
 const TYPE_NUMBER: Readonly<Record<Extension['kind'], number>> = { match: 0, target: 1 }
 
 /**
- * NFNL_MSG_COMPAT_GET. ENOENT: there is no such extension; EPROTONOSUPPORT: there is, but not in revision 0; EINVAL: the
- * kernel has no nft_compat.
+ * NFNL_MSG_COMPAT_GET. ENOENT: there is no such extension; EPROTONOSUPPORT: there is, but not in revision 0; EINVAL: the kernel has
+ * no nft_compat, or the name is longer than 31 bytes.
  */
 export function encodeGetExtension(batch: MessageBatch, { kind, name }: Extension, family: IpFamily): void {
   beginNetfilter(batch, NFNL_SUBSYS.NFT_COMPAT, NFNL_MSG_COMPAT_GET, 0, 'NFNL_MSG_COMPAT_GET', family)

@@ -1,6 +1,6 @@
 /**
  * Interface addresses on the wire (struct ifaddrmsg and IFA_* of linux/if_addr.h).
- * What could break: IFA_ADDRESS is the peer's address on point-to-point links; the interface's own is IFA_LOCAL.
+ * IFA_ADDRESS is the peer's address on point-to-point links; the interface's own address is IFA_LOCAL. Written by hand: there is no netlink library for Node.
  */
 import { ADDRESS_LENGTH, familyOf, readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
@@ -33,11 +33,11 @@ export interface InterfaceAddress {
   readonly scope: number
   /** IFA_F_*, all 32 bits */
   readonly flags: number
-  /** The other end's address (IFA_ADDRESS) where it differs from the own one: the prefix length is then that one's. */
+  /** The peer's address (IFA_ADDRESS) where it differs from the own address: the prefix length then belongs to it. */
   readonly peer?: string
 }
 
-/** What adding or deleting an address needs; scope and flags default to 0. */
+/** The fields needed to add or delete an address; scope and flags default to 0. */
 export type NewInterfaceAddress = Pick<InterfaceAddress, 'address' | 'prefixLength' | 'interfaceIndex'> &
   Partial<Pick<InterfaceAddress, 'scope' | 'flags'>> & { readonly peer?: string | undefined }
 
@@ -55,8 +55,8 @@ export function encodeDeleteAddress(batch: MessageBatch, address: NewInterfaceAd
 }
 
 /**
- * RTM_GETADDR of both families. The interface index only takes effect on a socket with NETLINK_GET_STRICT_CHK;
- * without, the answer has all interfaces.
+ * RTM_GETADDR of both families. The interface index only has an effect on a socket with NETLINK_GET_STRICT_CHK;
+ * otherwise the answer has all interfaces.
  */
 export function encodeDumpAddresses(batch: MessageBatch, interfaceIndex = 0): void {
   const at = batch.begin(RTM_GETADDR, NLM_F_DUMP, 'RTM_GETADDR').header(IFADDRMSG_BYTES)
@@ -99,7 +99,7 @@ export function decodeAddress(message: ReceivedMessage): InterfaceAddress | unde
   return peer === address ? common : { ...common, peer }
 }
 
-/** struct ifaddrmsg: family, prefix length, 8 flags, scope, index at +4; then the address, and its peer or itself again. */
+/** struct ifaddrmsg: family, prefix length, 8 flags, scope, index at +4; then the address, and its peer or the address again. */
 function beginAddress(
   batch: MessageBatch,
   type: number,

@@ -12,11 +12,11 @@ import type { Transport } from './transport.ts'
 /** None of these may throw, and none is called after `close`. */
 export interface AnnouncementListener {
   readonly onMessage: (message: ReceivedMessage) => void
-  /** All messages that were queued, or as many as one turn may take, have been read. */
+  /** Called after each turn: all queued messages have been read, or as many as one turn may read. */
   readonly onTurnEnd?: () => void
-  /** Announcements were lost: whatever was read before this must be read again. */
+  /** Announcements were lost: the caller must read again everything that it read before. */
   readonly onOverrun: (cause: CodedError) => void
-  /** The socket cannot be used any more and was closed. */
+  /** The socket failed and was closed. */
   readonly onFailure: (cause: unknown) => void
 }
 

@@ -1,13 +1,12 @@
 /**
- * Reads attributes (struct nlattr) with every bound checked: what does not fit is `netlink-malformed`, what is not
- * known is the caller's to skip, and a number or address at the front of a longer payload is read (a newer kernel may
- * lengthen an attribute), as the kernel's own rules for attributes say. `next` always moves forward, so that a crafted
- * reply ends.
+ * Reads attributes (struct nlattr) and checks every bound: an attribute that does not fit throws `netlink-malformed`. As the kernel's
+ * rules for attributes ask, callers skip unknown types, and a longer payload is accepted, because a newer kernel may lengthen an
+ * attribute. `next` always moves forward, so that a crafted reply ends.
  */
 import { NLA_HDRLEN, NLA_TYPE_MASK } from './constants.ts'
 import { netlinkError } from './errors.ts'
 
-/** A cursor over the attributes of a message or of a nested attribute. One object serves a whole sequence. */
+/** A cursor over the attributes of a message or of a nested attribute. One object is used for a whole sequence. */
 export class AttributeCursor {
   readonly bytes: Uint8Array
   /** Type without the flag bits NLA_F_NESTED and NLA_F_NET_BYTEORDER. */
@@ -19,7 +18,7 @@ export class AttributeCursor {
   #next: number
   readonly #end: number
 
-  /** @param view a view of all of `bytes`, when there is one already */
+  /** @param view a view of all of `bytes`, if the caller has one */
   constructor(bytes: Uint8Array, start: number, end: number, view?: DataView) {
     this.bytes = bytes
     this.#view = view ?? new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)

@@ -1,20 +1,19 @@
 /**
- * Encodes request messages one after the other into one growing buffer that a single `sendto` carries to the kernel.
- * This is the hot path: nothing is copied or allocated per message.
- * What could break: reserving room may replace `#bytes` and `#view`, so do it before naming either in an expression;
- * the buffer is reused, so every padding byte must be written; and a host byte order other than
- * little endian is refused where sockets are opened (native/), because everything here writes little endian.
+ * Encodes request messages one after the other into one growing buffer, which a single `sendto` carries to the kernel. This is the
+ * hot path: nothing is copied or allocated for a message. `#reserve` may replace `#bytes` and `#view`, so call it before an
+ * expression names either. The buffer is reused, so every padding byte must be written. Everything is little endian; native/
+ * refuses to open sockets on another machine. Written by hand: there is no netlink library for Node.
  */
 import { NLA_F_NESTED, NLA_HDRLEN, NLM_F_ACK, NLM_F_REQUEST, NLMSG_HDRLEN } from './constants.ts'
 import { netlinkError } from './errors.ts'
 
-/** As many messages may be in one batch. Each failing one costs the receive queue about 768 bytes. */
+/** The most messages in one batch. Each message that fails takes about 768 bytes of the receive queue. */
 export const MAX_BATCH_MESSAGES = 200
 
 /** nla_len is 16 bit. */
 const MAX_ATTRIBUTE_BYTES = 0xffff
 
-/** Messages for one datagram. Use: `begin`, attributes, `end`, again; then give it to a NetlinkConnection; then `reset`. */
+/** Messages for one datagram. Use: `begin`, attributes and `end` for each message; a call of NetlinkConnection; then `reset`. */
 export class MessageBatch {
   #bytes: Uint8Array<ArrayBuffer>
   #view: DataView
@@ -29,12 +28,12 @@ export class MessageBatch {
     this.#view = new DataView(this.#bytes.buffer)
   }
 
-  /** Complete messages in it. */
+  /** How many complete messages it holds. */
   get count(): number {
     return this.#operations.length
   }
 
-  /** Bytes of the complete messages, as they stand now; valid until something is added. */
+  /** Bytes of the complete messages; valid until something is added. */
   get bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.#messageStart < 0 ? this.#end : this.#messageStart)
   }
@@ -52,9 +51,9 @@ export class MessageBatch {
   }
 
   /**
-   * Starts a message (struct nlmsghdr). NLM_F_REQUEST is always set. A message that was begun but not ended (its
+   * Starts a message (struct nlmsghdr). NLM_F_REQUEST is always set. A message that was begun and not ended (its
    * encoder threw) is dropped.
-   * @param operation its name in errors: the kernel's own (`IPVS_CMD_NEW_DEST`)
+   * @param operation its name in errors, as in the kernel's headers (`IPVS_CMD_NEW_DEST`)
    */
   begin(type: number, flags: number, operation: string): this {
     if (this.#messageStart >= 0) this.#end = this.#messageStart
@@ -69,7 +68,7 @@ export class MessageBatch {
     return this
   }
 
-  /** Ends the message begun last. */
+  /** Ends the current message. */
   end(): void {
     this.#view.setUint32(this.#messageStart, this.#end - this.#messageStart, true)
     this.#messageStart = -1
@@ -102,7 +101,7 @@ export class MessageBatch {
     this.#view.setUint32(at, value & 0xffff, true)
   }
 
-  /** Big endian, as ports travel. */
+  /** Big endian, as ports are sent. */
   u16be(type: number, value: number): void {
     const at = this.#attribute(type, 2)
     this.#view.setUint32(at, ((value & 0xff) << 8) | ((value >>> 8) & 0xff), true)
@@ -113,7 +112,7 @@ export class MessageBatch {
     this.#view.setUint32(at, value, true)
   }
 
-  /** Big endian, as IPv4 masks travel. */
+  /** Big endian, as IPv4 masks are sent. */
   u32be(type: number, value: number): void {
     const at = this.#attribute(type, 4)
     this.#view.setUint32(at, value, false)
@@ -140,8 +139,8 @@ export class MessageBatch {
   }
 
   /**
-   * An attribute of `length` zero bytes that `write` fills in place: addresses need no buffer of their own.
-   * @param write gets the buffer, the offset of the payload and what it is to write
+   * An attribute of `length` zero bytes that `write` fills in place, so that addresses need no other buffer.
+   * @param write receives the value, the buffer and the offset of the payload
    */
   written<T>(
     type: number,
@@ -169,8 +168,8 @@ export class MessageBatch {
   }
 
   /**
-   * Numbers the messages from `firstSequence` on and returns the bytes to send.
-   * @param ackLast ask for an ACK of the last message (errors of the others always come)
+   * Numbers the messages from `firstSequence` and returns the bytes to send.
+   * @param ackLast ask for an ACK of the last message (the kernel always reports errors)
    */
   seal(firstSequence: number, ackLast: boolean): Uint8Array {
     const bytes = this.bytes
@@ -186,7 +185,7 @@ export class MessageBatch {
     return bytes
   }
 
-  /** Gives every message this type: a generic netlink family may have got another number since they were encoded. */
+  /** Sets the type of every message: a generic netlink family may have another number since they were encoded. */
   retype(type: number): void {
     const length = this.bytes.length
     for (let at = 0; at < length; at += (this.#view.getUint32(at, true) + 3) & ~3)

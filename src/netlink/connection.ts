@@ -1,8 +1,7 @@
 /**
  * Requests over a netlink socket: batches with one ACK, single replies, dumps. One exchange at a time, in call order.
- * The kernel answers inside `sendto`, so an exchange normally runs to its end without leaving the call.
- * What could break: sequence numbers. A reply counts only when its number belongs to the exchange that runs now; what
- * an abandoned exchange left in the queue is skipped by that alone.
+ * The kernel answers inside `sendto`, so an exchange normally ends without waiting. A reply counts only when its sequence number
+ * belongs to the current exchange; this is how the replies of an abandoned exchange are skipped.
  * @impure
  */
 import { CodedError } from '../values/errors.ts'
@@ -12,7 +11,7 @@ import { KernelError, netlinkError } from './errors.ts'
 import { decodeDone, decodeError, type ReceivedMessage, visitMessages } from './message.ts'
 import { Readiness, type Transport, Turns } from './transport.ts'
 
-/** What the kernel made of one message of a batch: undefined is success. */
+/** The result of one message of a batch: undefined is success. */
 export type Outcome = KernelError | undefined
 
 export interface CallOptions {
@@ -20,19 +19,19 @@ export interface CallOptions {
 }
 
 export interface DumpOptions extends CallOptions {
-  /** Lets the event loop run when the dump has held it this long. Default 8 ms. */
+  /** Lets the event loop run after this time. Default 8 ms. */
   readonly yieldAfterMs?: number
-  /** Called when what was decoded so far is void because the dump starts again. */
+  /** Called when the dump starts again: what was decoded so far is void. */
   readonly onRestart?: () => void
 }
 
-/** How often a dump starts again when the table changes under it (NLM_F_DUMP_INTR) or replies were lost. */
+/** The most attempts at a dump while the table changes (NLM_F_DUMP_INTR) or replies are lost. */
 const MAX_DUMP_ATTEMPTS = 10
 const DEFAULT_TIMEOUT_MS = 5_000
-/** A dump may last this many times the timeout of one exchange, however steadily it proceeds. */
+/** A dump may last this many times the timeout of one exchange, even if it makes progress. */
 const DUMP_TIMEOUT_FACTOR = 12
 
-/** How one attempt at a dump ended: whole, or why another is needed. */
+/** The end of one attempt at a dump: complete, or the reason for another attempt. */
 type DumpEnd = 'complete' | Error
 
 export class NetlinkConnection {
@@ -49,16 +48,16 @@ export class NetlinkConnection {
     return this.#exchange.counters
   }
 
-  /** nl_pid of the socket: notifications that our own requests cause carry it. */
+  /** nl_pid of the socket: announcements of changes that this connection makes carry it. */
   get portId(): number {
     return this.#exchange.portId
   }
 
   /**
-   * Sends up to 200 messages in one datagram; the kernel runs them in order, failures do not stop it. Resolves to one
-   * outcome per message. Rejects when nothing was done (KernelError of `sendto`, `netlink-closed`, abort while queued)
+   * Sends up to 200 messages in one datagram; the kernel runs them in order and continues after failures. Resolves to one
+   * outcome for each message. Rejects when nothing was done (KernelError of `sendto`, `netlink-closed`, abort while queued)
    * or when outcomes are unknown (`netlink-overrun`, `netlink-timeout`, `netlink-truncated`, `netlink-malformed`).
-   * The batch must stay as it is until then.
+   * The batch must not change until then.
    */
   async transact(batch: MessageBatch, options: CallOptions = {}): Promise<readonly Outcome[]> {
     const count = batch.count
@@ -94,8 +93,8 @@ export class NetlinkConnection {
   }
 
   /**
-   * Sends one request that has one reply and resolves to what `decode` makes of it. Rejects with the KernelError the
-   * kernel answers, or as `transact` does. An ACK without a reply before it is `netlink-malformed`.
+   * Sends one request that has one reply and resolves to the decoded reply. Rejects with the kernel's KernelError, or as `transact`
+   * does. An ACK without a reply before it is `netlink-malformed`.
    */
   async request<T>(
     request: MessageBatch,
@@ -138,9 +137,8 @@ export class NetlinkConnection {
 
   /**
    * Reads a whole table (the request must carry NLM_F_DUMP). Resolves to what `decode` returned for each message,
-   * without undefined. When the kernel says that the table changed meanwhile, or replies were lost, what was read is
-   * dropped and the dump starts again, up to 10 times (then `netlink-dump-interrupted`, `netlink-overrun` …). Lets
-   * the event loop run in between.
+   * without undefined. When the kernel reports that the table changed during the dump, or replies were lost, the
+   * dump starts again, up to 10 times (then `netlink-dump-interrupted`, `netlink-overrun` …). Lets the event loop run in between.
    */
   async dump<T>(
     request: MessageBatch,
@@ -151,7 +149,7 @@ export class NetlinkConnection {
     options.signal?.throwIfAborted()
     const turn = this.#turns.take(options.signal)
     if (turn !== undefined) await turn
-    // One look at the clock for a dump of one datagram: the audit makes thousands, and not every kernel has a cheap clock.
+    // A dump of one datagram reads the clock once: the audit makes thousands of them, and the clock is slow on some kernels.
     const startedAt = performance.now()
     const slice = { startedAt, lengthMs: options.yieldAfterMs ?? 8 }
     let finished = false
@@ -168,7 +166,7 @@ export class NetlinkConnection {
         options.onRestart?.()
       }
     } finally {
-      // The kernel goes on with a dump until it is read to its end; the next request must not meet it.
+      // The kernel continues a dump until it is read to its end; its messages must not reach the next request.
       if (!finished) await this.#exchange.drain(slice)
       this.#turns.pass()
     }
@@ -202,7 +200,7 @@ export class NetlinkConnection {
           const error = errno === 0 ? undefined : new KernelError(errno, operation, extendedAck)
           if (interrupted || error?.code === 'EINTR')
             end = netlinkError('netlink-dump-interrupted', `${operation}: the table changed while it was read`)
-          // EBUSY: the socket still runs a dump that somebody abandoned.
+          // EBUSY: the socket still runs a dump that an earlier call abandoned.
           else if (error === undefined || error.code === 'EBUSY') end = error ?? 'complete'
           else throw error
           return false
@@ -250,19 +248,23 @@ export class NetlinkConnection {
   }
 }
 
-/** What the bench counts. */
+/** Numbers that the bench reads. */
 export interface NetlinkCounters {
   messagesSent: number
   datagramsSent: number
   datagramsReceived: number
 }
 
-/** A stretch of work that may hold the event loop for `lengthMs`. */
+/** A period of work that may block the event loop for `lengthMs`. */
 interface Slice {
   startedAt: number
   readonly lengthMs: number
 }
 
+/**
+ * One datagram out, datagrams in: the part that batches, requests and dumps share. It counts, numbers messages, and turns ENOBUFS
+ * into `netlink-overrun`. Sequence numbers grow over the life of the socket: a reused one would let a stale reply count.
+ */
 class Exchange {
   readonly counters: NetlinkCounters = { messagesSent: 0, datagramsSent: 0, datagramsReceived: 0 }
   readonly timeoutMs: number
@@ -293,7 +295,7 @@ class Exchange {
   send(batch: MessageBatch, ackLast: boolean): number {
     this.throwIfClosed()
     const count = batch.count
-    // 0 marks notifications, so a batch never spans it.
+    // 0 marks announcements, so no message gets it.
     if (this.#sequence + count > 0xffffffff) this.#sequence = 1
     const first = this.#sequence
     this.#sequence += count
@@ -328,12 +330,12 @@ class Exchange {
     }
   }
 
-  /** Reads what is queued and drops it, in slices: the rest of a dump may be long. */
+  /** Reads and drops everything queued, in slices, because the rest of a dump may be long. */
   async drain(slice: Slice): Promise<void> {
     while (!this.#readiness.closed && this.#discardQueued(slice)) await nextTurn(slice)
   }
 
-  /** When an answer that is waited for from now on is late (performance.now()). */
+  /** The time (performance.now()) at which an answer to a request sent now is late. */
   deadline(): number {
     return performance.now() + this.timeoutMs
   }
@@ -342,13 +344,13 @@ class Exchange {
     return netlinkError('netlink-timeout', `no answer from the kernel within ${this.timeoutMs} ms`)
   }
 
-  /** Drops what is queued; true when the slice was over before the queue was empty. */
+  /** Drops everything queued; true when the slice ended before the queue was empty. */
   #discardQueued(slice?: Slice): boolean {
     for (let left = 100_000; left > 0; left--) {
       try {
         if (this.#transport.receive() === undefined) return false
       } catch {
-        // Whatever is wrong with a datagram that is dropped anyway does not matter.
+        // An error in a datagram that is dropped does not matter.
       }
       if (slice !== undefined && performance.now() - slice.startedAt > slice.lengthMs) return true
     }

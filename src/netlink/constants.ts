@@ -1,7 +1,6 @@
 /**
- * Numbers of the kernel's netlink headers, under their own names: linux/netlink.h, linux/genetlink.h and the
- * part of linux/rtnetlink.h that this program speaks.
- * What could break: these are wire values; every one is as in the header named above its group.
+ * Numbers of the kernel's netlink headers, under the kernel's names: linux/netlink.h, linux/genetlink.h, and the part of
+ * linux/rtnetlink.h that this program uses.
  */
 
 // linux/netlink.h

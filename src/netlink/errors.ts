@@ -1,13 +1,13 @@
 /**
  * Errors of the netlink layer: what the kernel refused (KernelError) and what went wrong on the way (CodedError).
- * What could break: `code` of a KernelError is the symbolic errno (`ESRCH`); callers decide by it, never by the text.
+ * `code` of a KernelError is the symbolic errno (`ESRCH`); callers decide by it, never by the text.
  */
 import { constants } from 'node:os'
 import { CodedError } from '../values/errors.ts'
 
 /** Codes of the CodedErrors that netlink code throws, besides KernelError. Stable. */
 export type NetlinkErrorCode =
-  /** A reply that breaks netlink's own rules, or lacks what it must have. */
+  /** A reply that breaks netlink's rules, or lacks a required field. */
   | 'netlink-malformed'
   /** A datagram was longer than the receive buffer and its rest is lost. */
   | 'netlink-truncated'
@@ -21,17 +21,17 @@ export type NetlinkErrorCode =
   | 'netlink-closed'
   /** A value that cannot be put into a message: too large, too many, out of range. */
   | 'netlink-unencodable'
-  /** No generic netlink family of that name: the module is not there. */
+  /** No generic netlink family of that name: the module is not loaded. */
   | 'genl-family-missing'
   /** koffi or the C library cannot be used on this machine. */
   | 'native-unavailable'
 
-/** A CodedError of this layer; the type keeps codes from being misspelt. */
+/** A CodedError of this layer; the type prevents misspelt codes. */
 export function netlinkError(code: NetlinkErrorCode, message: string, options?: ErrorOptions): CodedError {
   return new CodedError(code, message, options)
 }
 
-/** ENOTSUPP of linux/errno.h: kernel-internal, yet some netlink families let it out. */
+/** ENOTSUPP of linux/errno.h: kernel-internal, but some netlink families return it. */
 const ENOTSUPP = 524
 
 let names: Map<number, string> | undefined
@@ -39,7 +39,7 @@ let names: Map<number, string> | undefined
 /** Symbolic name of a positive errno: `ENOENT`; `errno-4103` for one that errno.h does not know. */
 function errnoName(errno: number): string {
   if (names === undefined) {
-    // Some numbers have two names: the one the kernel uses stays.
+    // Some numbers have two names: the kernel's name is used.
     names = new Map([
       [constants.errno.EAGAIN, 'EAGAIN'],
       [constants.errno.EOPNOTSUPP, 'EOPNOTSUPP'],
@@ -50,7 +50,7 @@ function errnoName(errno: number): string {
   return names.get(errno) ?? `errno-${errno}`
 }
 
-/** What the kernel says in an extended ACK (NLMSGERR_ATTR_* of linux/netlink.h). */
+/** An extended ACK (NLMSGERR_ATTR_* of linux/netlink.h). */
 export interface ExtendedAck {
   /** NLMSGERR_ATTR_MSG; absent when the kernel gave no text */
   readonly text?: string
@@ -60,11 +60,11 @@ export interface ExtendedAck {
   readonly missingType?: number
 }
 
-/** The kernel refused something: an NLMSG_ERROR reply or a failed system call. `code` is the errno's name. */
+/** A refusal of the kernel: an NLMSG_ERROR reply or a failed system call. `code` is the errno's name. */
 export class KernelError extends CodedError {
   /** Positive errno (2 for ENOENT). Private codes of some families are above 4096. */
   readonly errno: number
-  /** What was asked for: the command's name in the kernel headers or the system call. */
+  /** The refused operation: the command's name in the kernel headers, or the system call. */
   readonly operation: string
   readonly extendedAck: ExtendedAck
 
@@ -77,7 +77,7 @@ export class KernelError extends CodedError {
   }
 }
 
-/** Errors of a receive after which the socket works on, but something was not delivered. */
+/** Errors of a receive after which the socket still works but something was lost. */
 export function isLoss(error: unknown): error is CodedError {
   return (
     error instanceof CodedError &&

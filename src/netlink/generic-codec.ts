@@ -1,7 +1,7 @@
 /**
  * The wire form of generic netlink: struct genlmsghdr and the answer that names a family's number.
- * What could break: attributes begin after the 4 bytes of struct genlmsghdr; a family's own header would follow it
- * (none of ours has one).
+ * Attributes begin after the 4 bytes of struct genlmsghdr; no family that is used here has another header after it.
+ * Written by hand: there is no netlink library for Node.
  */
 import { AttributeCursor } from './attributes.ts'
 import type { MessageBatch } from './batch.ts'

@@ -1,6 +1,6 @@
 /**
  * Network interfaces on the wire (struct ifinfomsg of linux/rtnetlink.h, IFLA_* of linux/if_link.h).
- * What could break: interface names are at most 15 bytes; the kernel cuts nothing, it refuses.
+ * Interface names are at most 15 bytes; the kernel refuses longer ones. Written by hand: there is no netlink library for Node.
  */
 import { AttributeCursor } from './attributes.ts'
 import type { MessageBatch } from './batch.ts'
@@ -32,12 +32,12 @@ export interface Link {
   readonly kind: string
   /** IFF_* of linux/if.h */
   readonly flags: number
-  /** Bytes; 0 when the kernel does not say (some events) */
+  /** Bytes; 0 when the kernel does not send it (some events) */
   readonly mtu: number
   readonly operState: OperState
 }
 
-/** RTM_NEWLINK that creates a dummy interface; EEXIST when the name is taken. It comes up down. */
+/** RTM_NEWLINK that creates a dummy interface; EEXIST when the name is taken. The interface is down. */
 export function encodeCreateDummy(batch: MessageBatch, name: string): void {
   beginLink(batch, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, 'RTM_NEWLINK')
   batch.string(IFLA_IFNAME, checkedLinkName(name))

@@ -1,6 +1,7 @@
 /**
  * Messages inside a received datagram: struct nlmsghdr, NLMSG_ERROR with its extended ACK, NLMSG_DONE.
- * What could break: a `ReceivedMessage` points into the transport's buffer and is reused; decoders must copy what they keep.
+ * A `ReceivedMessage` points into the transport's buffer and is reused; decoders must copy what they keep.
+ * Written by hand: there is no netlink library for Node.
  */
 import { AttributeCursor } from './attributes.ts'
 import {
@@ -13,7 +14,7 @@ import {
 } from './constants.ts'
 import { type ExtendedAck, netlinkError } from './errors.ts'
 
-/** One message of a datagram, valid only until the callback that got it returns. */
+/** One message of a datagram, valid only until the callback returns. */
 export interface ReceivedMessage {
   /** The whole datagram. */
   readonly bytes: Uint8Array
@@ -62,7 +63,7 @@ export function visitMessages(datagram: Uint8Array, visit: (message: ReceivedMes
   }
 }
 
-/** A result the kernel gives: errno 0 is success (an ACK, the good end of a dump). */
+/** A result from the kernel: errno 0 is success (an ACK, the normal end of a dump). */
 export interface KernelResult {
   /** Positive; 0 = success */
   readonly errno: number
@@ -79,14 +80,14 @@ export function decodeError(message: ReceivedMessage): KernelResult {
   const errno = -view.getInt32(start, true)
   if (errno < 0) throw netlinkError('netlink-malformed', `NLMSG_ERROR with the positive error ${-errno}`)
   if ((flags & NLM_F_ACK_TLVS) === 0) return errno === 0 ? SUCCESS : { errno, extendedAck: {} }
-  // The request's header is echoed always, its payload unless the socket asked for NETLINK_CAP_ACK.
+  // The kernel always echoes the request's header, and its payload unless the socket asked for NETLINK_CAP_ACK.
   const echoed = (flags & NLM_F_CAPPED) === 0 ? view.getUint32(start + 4, true) : NLMSG_HDRLEN
   if (echoed < NLMSG_HDRLEN || echoed > end - start - 4)
     throw netlinkError('netlink-malformed', `NLMSG_ERROR echoes ${echoed} bytes`)
   return { errno, extendedAck: decodeExtendedAck(bytes, start + 4 + ((echoed + 3) & ~3), end) }
 }
 
-/** Reads NLMSG_DONE: how a dump ended. Its payload may be missing, which means success. */
+/** Reads NLMSG_DONE, the end of a dump. Without payload it is success. */
 export function decodeDone(message: ReceivedMessage): KernelResult {
   const { bytes, start, end, flags } = message
   if (end === start) return SUCCESS

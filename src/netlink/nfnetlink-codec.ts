@@ -1,6 +1,6 @@
 /**
- * The wire form of nfnetlink, which all parts of netfilter share: the message type is subsystem and message number, and
- * struct nfgenmsg stands before the attributes. Written by hand like all codecs here: there is no library for Node.
+ * The wire form of nfnetlink, which all parts of netfilter share: the message type is subsystem and message number, and struct
+ * nfgenmsg is before the attributes. Written by hand: there is no netlink library for Node.
  */
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
 import { AttributeCursor } from './attributes.ts'
@@ -32,7 +32,7 @@ export function beginNetfilter(
   if (family !== undefined) batch.setU8(at, FAMILY_NUMBER[family])
 }
 
-/** NFNL_MSG_BATCH_BEGIN: what follows in the datagram is one transaction of this subsystem. */
+/** NFNL_MSG_BATCH_BEGIN: the rest of the datagram is one transaction of this subsystem. */
 export function encodeBatchBegin(batch: MessageBatch, subsystem: NetfilterSubsystem): void {
   const at = batch.begin(NFNL_MSG_BATCH_BEGIN, 0, 'NFNL_MSG_BATCH_BEGIN').header(NFGENMSG_BYTES)
   batch.setU8(at + 3, subsystem)

@@ -1,6 +1,6 @@
 /**
  * Routes on the wire (struct rtmsg and RTA_* of linux/rtnetlink.h).
- * What could break: a table number above 255 is only in RTA_TABLE; rtm_table then says 252 (RT_TABLE_COMPAT).
+ * A table number above 255 is only in RTA_TABLE; rtm_table is then 252 (RT_TABLE_COMPAT). Written by hand: there is no netlink library for Node.
  */
 import { ADDRESS_LENGTH, readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
@@ -49,12 +49,12 @@ export interface Route {
   readonly preferredSource?: string
 }
 
-/** RTM_NEWROUTE; EEXIST when it is there. */
+/** RTM_NEWROUTE; EEXIST when the route exists. */
 export function encodeAddRoute(batch: MessageBatch, route: Route): void {
   putRoute(batch, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, 'RTM_NEWROUTE', route)
 }
 
-/** RTM_DELROUTE; ESRCH when it is not there. */
+/** RTM_DELROUTE; ESRCH when the route does not exist. */
 export function encodeDeleteRoute(batch: MessageBatch, route: Route): void {
   putRoute(batch, RTM_DELROUTE, 0, 'RTM_DELROUTE', route)
 }
@@ -139,7 +139,10 @@ function putRoute(batch: MessageBatch, type: number, flags: number, operation: s
 const NEXTHOP_BYTES = 8
 const VIA_FAMILY_BYTES = 2
 
-/** Canonical addresses; undefined for every other route, and for one that names no gateway. */
+/**
+ * The gateways of a default route as canonical addresses; undefined for every other route, and for one without a gateway. Of a
+ * route that is no default route only the header is read.
+ */
 export function decodeDefaultGateways(message: ReceivedMessage): readonly string[] | undefined {
   const { bytes, start, end } = message
   if (end - start < RTMSG_BYTES) throw netlinkError('netlink-malformed', `route message of ${end - start} bytes`)

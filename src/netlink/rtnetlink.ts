@@ -1,6 +1,6 @@
 /**
- * Links, addresses and routes of this network namespace through rtnetlink.
- * What could break: the index of an interface is reused after it was deleted; hold names, look indexes up.
+ * Links, addresses and routes of this network namespace through rtnetlink: requests, and announcements of changes, which say which
+ * state to read again, never what it is. The kernel may reuse the index of a deleted interface: keep names and look indexes up.
  * @impure
  */
 import type { CodedError } from '../values/errors.ts'
@@ -30,7 +30,7 @@ export class RtnetlinkConnection {
     this.#netlink = netlink
   }
 
-  /** Events that this connection causes carry this port id. */
+  /** Announcements of changes that this connection makes carry this port id. */
   get portId(): number {
     return this.#netlink.portId
   }
@@ -46,7 +46,7 @@ export class RtnetlinkConnection {
 
   /**
    * The interface of that name; undefined when there is none. The kernel also finds an interface by its alternative names
-   * (`ip link property add`, Linux 5.5), which do not count here.
+   * (`ip link property add`, Linux 5.5), which are ignored here.
    */
   async getLink(name: string, options: CallOptions = {}): Promise<Link | undefined> {
     try {
@@ -93,7 +93,7 @@ export class RtnetlinkConnection {
         options,
       )
     } catch (error) {
-      // With strict checking the kernel refuses the index of an interface that is gone; it has no addresses.
+      // With strict checking the kernel refuses the index of a deleted interface, which has no addresses.
       if (interfaceIndex !== undefined && error instanceof KernelError && error.code === 'ENODEV') return []
       throw error
     }
@@ -134,7 +134,7 @@ export class RtnetlinkConnection {
   }
 }
 
-/** `new` also stands for a change of something that was there. */
+/** `new` is also used for a change of an existing object. */
 export type Change = 'new' | 'deleted'
 
 export type RtnetlinkEvent =

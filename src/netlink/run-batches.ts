@@ -1,7 +1,7 @@
 /**
- * Runs a long list of operations as datagrams of a bearable length and lets the event loop run in between. The kernel runs a
- * whole datagram inside `sendto`, so its length is the time for which the event loop stands still (an address costs 8 µs
- * with 1,000 on a device, 100 µs with 20,000).
+ * Runs a long list of operations as datagrams of a suitable length and lets the event loop run in between. The kernel runs a whole
+ * datagram inside `sendto`, so its length decides how long the event loop is blocked (an address costs 8 µs with 1,000 on a device,
+ * 100 µs with 20,000).
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -10,9 +10,10 @@ import { MAX_BATCH_MESSAGES } from './batch.ts'
 import type { Outcome } from './connection.ts'
 
 const TARGET_MS = 4
-/** A machine that was busy with something else must not make batches tiny. */
+/** A machine that is busy with other work must not make batches tiny. */
 const SMALLEST = 10
 
+/** The number of messages in one datagram: as many as the kernel runs in about 4 ms, judged by the last datagram. */
 export class BatchPace {
   #size = MAX_BATCH_MESSAGES
 
@@ -21,7 +22,7 @@ export class BatchPace {
     return this.#size
   }
 
-  /** Takes into account how long the last datagram took. */
+  /** Adapts the size to the duration of the last datagram. */
   observe(messages: number, elapsedMs: number): void {
     if (messages === 0) return
     const fitting = elapsedMs <= 0 ? MAX_BATCH_MESSAGES : Math.floor((messages * TARGET_MS) / elapsedMs)
@@ -36,7 +37,10 @@ export interface BatchSink<Op> {
   commit(): Promise<readonly Outcome[]>
 }
 
-/** Rejects only when aborted, between two datagrams. */
+/**
+ * Resolves to one outcome for each operation, in order. When the outcome of a datagram is unknown (overrun, timeout), each of its
+ * operations gets that error, so that the owner of a mirror reads those keys again. Rejects only when aborted, between two datagrams.
+ */
 export async function runInBatches<Op>(
   ops: readonly Op[],
   sink: BatchSink<Op>,
@@ -55,7 +59,7 @@ export async function runInBatches<Op>(
   return outcomes
 }
 
-/** Appends one outcome for each. An operation that cannot be encoded fails by itself; the others of its datagram are sent. */
+/** Appends one outcome for each operation. One that cannot be encoded fails alone; the others of its datagram are sent. */
 async function runOne<Op>(
   ops: readonly Op[],
   from: number,

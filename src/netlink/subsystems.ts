@@ -1,5 +1,5 @@
 /**
- * Parts of the kernel that speak netlink, found by asking: the number of a generic netlink family, and whether a part of
+ * Parts of the kernel that speak netlink, found by requests: the number of a generic netlink family, and whether a part of
  * netfilter is there. The kernel loads the module if it can; nothing else changes.
  * @impure
  */
@@ -38,13 +38,16 @@ export async function resolveFamily(
   }
 }
 
-/** For each subsystem a message that asks for a few numbers. */
+/** For each subsystem a message that reads a few numbers. */
 const QUESTIONS = {
   nf_tables: { subsystem: NFNL_SUBSYS.NFTABLES, message: 16, operation: 'NFT_MSG_GETGEN' },
   ctnetlink: { subsystem: NFNL_SUBSYS.CTNETLINK, message: 5, operation: 'IPCTNL_MSG_CT_GET_STATS' },
 } as const
 
-/** `netlink` is of NETLINK_NETFILTER. Rejects with any other refusal of the kernel (EPERM). */
+/**
+ * Whether the kernel has a part of netfilter. nfnetlink answers EINVAL for a subsystem that is not registered, so the request itself
+ * must be correct. `netlink` is of NETLINK_NETFILTER. Rejects with any other refusal of the kernel (EPERM).
+ */
 export async function hasSubsystem(
   netlink: NetlinkConnection,
   part: keyof typeof QUESTIONS,

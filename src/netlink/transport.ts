@@ -1,28 +1,32 @@
 /**
- * The interface between netlink connections and the socket, waiting on it, and taking turns on it. A test can play everything that
- * goes wrong in the kernel behind this interface.
+ * The interface between netlink connections and the socket, waiting on it, and taking turns on it. A test can simulate everything
+ * that goes wrong in the kernel behind this interface.
  * @impure
  */
 
 export interface Transport {
-  /** The socket's address (`nl_pid` of struct sockaddr_nl): who sent the requests that notifications name. */
+  /** The socket's address (`nl_pid` of struct sockaddr_nl), which announcements name as the sender of a change. */
   readonly portId: number
-  /** One datagram to the kernel, which executes it before this returns. Throws KernelError (EMSGSIZE, EPERM, …). */
+  /** Sends one datagram, which the kernel executes before this returns. Throws KernelError (EMSGSIZE, EPERM, …). */
   send(bytes: Uint8Array): void
   /**
-   * The next datagram from the kernel, or undefined when there is none now. Never blocks. The bytes are valid until
-   * the next call. Throws KernelError (ENOBUFS after an overrun) and CodedError `netlink-truncated`.
+   * The next datagram from the kernel, or undefined when none is queued. Never blocks. The bytes are valid until the
+   * next call, which overwrites them. Throws KernelError (ENOBUFS after an overrun) and CodedError `netlink-truncated`.
    */
   receive(): Uint8Array | undefined
   /**
-   * Calls the listener whenever something can be received, also an error. undefined stops it. While a listener is
-   * set the process stays alive, unless `background` is true.
+   * Calls the listener whenever a datagram or an error can be received; undefined stops that. A listener keeps the
+   * process alive, unless `background` is true.
    */
   onReadable(listener: (() => void) | undefined, background?: boolean): void
   /** Frees the socket. Calling it again does nothing. */
   close(): void
 }
 
+/**
+ * Waits until a transport can be read, or a deadline, an AbortSignal or the end of the connection. The listener is set only during a
+ * wait, or an idle socket would keep the process alive.
+ */
 export class Readiness {
   readonly #transport: Transport
   #closed: Error | undefined
@@ -62,7 +66,7 @@ export class Readiness {
     }
   }
 
-  /** Makes the call that waits, and all later ones, reject. */
+  /** Makes the waiting call and all later calls reject. */
   close(reason: Error): void {
     this.#closed ??= reason
     this.#fail?.(reason)
@@ -110,7 +114,7 @@ export class Turns {
     })
   }
 
-  /** Hands the turn to the one who waits longest. */
+  /** Gives the turn to the call that has waited longest. */
   pass(): void {
     for (const next of this.#waiting) {
       this.#waiting.delete(next)
@@ -120,7 +124,7 @@ export class Turns {
     this.#held = false
   }
 
-  /** Refuses everybody who waits or comes later. */
+  /** Makes all waiting and all later calls reject. */
   close(reason: Error): void {
     if (this.#closed !== undefined) return
     this.#closed = reason

@@ -1,7 +1,7 @@
 /**
  * IP addresses as canonical text (decimal IPv4, lower-case shortest IPv6) and as network bytes.
- * What could break: the text is a map key everywhere, so every address has exactly one form; `::ffff:1.2.3.4` is IPv6 here
- * as it is in Go's netip, and only the sloppy parser, which does as net.IP does, makes 1.2.3.4 of it.
+ * The text is a map key everywhere, so every address has exactly one form. `::ffff:1.2.3.4` is IPv6, as in Go's netip; only the sloppy
+ * parser reads it as 1.2.3.4, as Go's net.IP does. Written by hand for speed; the tests compare it with ipaddr.js.
  */
 import type { IpFamily } from './protocol.ts'
 
@@ -22,7 +22,7 @@ function hexValue(code: number): number {
   return lower >= 97 && lower <= 102 ? lower - 87 : -1
 }
 
-/** Four decimal octets from `start` to the end as an unsigned 32-bit number; -1 when the text is none. */
+/** Four decimal octets from `start` to the end as an unsigned 32-bit number; -1 when the text is no address. */
 function parseOctets(text: string, start: number, sloppy: boolean): number {
   let address = 0
   let at = start
@@ -43,7 +43,7 @@ function parseOctets(text: string, start: number, sloppy: boolean): number {
   return at === text.length ? address : -1
 }
 
-/** Fills `groups` from IPv6 text; false when it is none. The sloppy form takes leading zeros without a limit. */
+/** Fills `groups` from IPv6 text; false when the text is no address. The sloppy form accepts any number of leading zeros. */
 function parseGroups(text: string, sloppy: boolean): boolean {
   let at = 0
   let count = 0
@@ -134,7 +134,7 @@ function formatGroups(): string {
 }
 
 /**
- * Canonical text of an address, or undefined when `text` is none. As strict as Go's netip.ParseAddr: no leading zeros
+ * Canonical text of an address, or undefined when `text` is no address. As strict as Go's netip.ParseAddr: no leading zeros
  * in IPv4, at most four digits in an IPv6 group, no zone, no white space.
  */
 export function parseAddress(text: string): string | undefined {
@@ -144,9 +144,9 @@ export function parseAddress(text: string): string | undefined {
 }
 
 /**
- * As parseAddress, but takes what Kubernetes' netutils.ParseIPSloppy takes (net.ParseIP of Go 1.16): IPv4 octets with
+ * As parseAddress, but accepts what Kubernetes' netutils.ParseIPSloppy takes (net.ParseIP of Go 1.16): IPv4 octets with
  * leading zeros, read as decimal, and IPv6 groups with more zeros than needed. IPv4-mapped IPv6 becomes the IPv4
- * address, because a Go net.IP cannot tell the two apart and prints the short one.
+ * address, because a Go net.IP cannot distinguish the two and prints the short one.
  */
 export function parseAddressSloppy(text: string): string | undefined {
   if (!text.includes(':')) {
@@ -164,8 +164,8 @@ export function familyOf(address: string): IpFamily {
 }
 
 /**
- * Writes a canonical address in network byte order at `offset` and returns how many bytes that were: 4 or 16.
- * The caller leaves room. Text that is no address is a mistake of the program and throws.
+ * Writes a canonical address in network byte order at `offset` and returns the number of bytes: 4 or 16. The array must have room for
+ * them. Text that is no address is a mistake of the program and throws.
  */
 export function writeAddress(address: string, into: Uint8Array, offset: number): number {
   const ipv4 = parseOctets(address, 0, false)
@@ -206,7 +206,7 @@ export function isLinkLocal(address: string): boolean {
   return address.startsWith('169.254.') || address.startsWith('::ffff:169.254.') || /^fe[89ab][0-9a-f]:/.test(address)
 }
 
-/** What a canonical address is that belongs to no workload, in a word; undefined for an ordinary address. */
+/** The kind of a canonical address that no workload has, which the API server and the kernel refuse as endpoint; undefined for others. */
 export function specialAddress(address: string): string | undefined {
   if (address === '0.0.0.0' || address === '::') return 'unspecified'
   if (address === '255.255.255.255') return 'the broadcast address'
@@ -225,7 +225,7 @@ export function formatEndpoint(address: string, port: number): string {
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
 }
 
-/** What `formatEndpoint` made the text from. */
+/** The address and port that `formatEndpoint` made the text from. */
 export function parseEndpoint(text: string): { readonly address: string; readonly port: number } {
   const colon = text.lastIndexOf(':')
   const address = text.startsWith('[') ? text.slice(1, colon - 1) : text.slice(0, colon)

@@ -1,6 +1,6 @@
 /**
- * Address ranges: parsed once, asked often.
- * What could break: `address` has its host bits cleared and is canonical; `contains` compares by number and never across families.
+ * Address ranges, parsed once and compared often. `address` is canonical and has its host bits cleared; `contains` compares numbers, and
+ * never across families.
  */
 import { familyOf, parseAddressSloppy, readAddress, writeAddress } from './address.ts'
 import type { IpFamily } from './protocol.ts'
@@ -17,7 +17,7 @@ export interface Cidr {
 const prefixBytes = new Uint8Array(16)
 const candidateBytes = new Uint8Array(16)
 
-/** Mask of the bits that count in byte `index` under a prefix length. */
+/** The netmask's byte `index` for a prefix length. */
 function maskAt(index: number, prefixLength: number): number {
   const bits = Math.min(8, Math.max(0, prefixLength - 8 * index))
   return (0xff << (8 - bits)) & 0xff
@@ -25,8 +25,8 @@ function maskAt(index: number, prefixLength: number): number {
 
 /**
  * A range from `address/length` as Kubernetes' netutils.ParseCIDRSloppy reads it (leading zeros allowed in both parts);
- * undefined when the text is none. The range of an IPv4-mapped IPv6 address keeps its IPv6 form unless the prefix ends inside
- * the mapping: at 96 and longer it is the IPv4 range, as a Go net.IP cannot tell the two apart.
+ * undefined when the text is no range. The range of an IPv4-mapped IPv6 address keeps its IPv6 form unless the prefix ends inside
+ * the mapping: at 96 and longer it is the IPv4 range, because a Go net.IP cannot distinguish the two.
  */
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf('/')
@@ -64,7 +64,7 @@ export function formatCidr(cidr: Cidr): string {
   return `${cidr.address}/${cidr.prefixLength}`
 }
 
-/** Whether a canonical address of the same family lies in the range. An address of the other family never does. */
+/** Whether a canonical address is in the range. An address of the other family never is. */
 export function contains(cidr: Cidr, address: string): boolean {
   if (familyOf(address) !== cidr.family) return false
   writeAddress(cidr.address, prefixBytes, 0)

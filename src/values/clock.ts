@@ -1,4 +1,4 @@
-/** The clock that waits and deadlines are measured on; it is handed in, so that tests can set it. */
+/** The clock for waits and deadlines; callers pass it in, so that tests can set it. */
 
 /** Milliseconds since an arbitrary moment; it never goes back (`performance.now`). */
 export type Clock = () => number

@@ -1,9 +1,9 @@
 /**
- * Errors that carry a stable `code`, so that nobody ever matches message text.
- * What could break: codes are part of the metrics and of `--output json`; rename none.
+ * Errors with a stable `code`, so that no code compares message texts, and problems of objects, which are values. Codes are part of the
+ * metrics and of `--output json`: do not rename one.
  */
 
-/** Base of every error this program makes on purpose. `code` is stable; the message is for people. */
+/** Base of every error that this program throws on purpose. `code` is stable; the message is for people. */
 export class CodedError extends Error {
   readonly code: string
 
@@ -35,7 +35,7 @@ export function errorText(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown)
 }
 
-/** Several messages as one: a single one as it is, more in brackets, as Kubernetes' utilerrors.Aggregate prints them. */
+/** Several messages as one text: a single one unchanged, more in brackets, as Kubernetes' utilerrors.Aggregate prints them. */
 export function aggregateText(texts: readonly string[]): string {
   return texts.length === 1 ? texts.join('') : `[${texts.join(', ')}]`
 }
@@ -45,11 +45,12 @@ export function formatProblem(problem: Problem): string {
   return `${problem.subject}: ${problem.field === undefined ? '' : `${problem.field}: `}${problem.message}`
 }
 
-/** Problems kept of one object; the last one says how many more there are. */
+/** The most problems of one object; the last one says how many more there are. */
 const MAX_PROBLEMS = 20
 
 const NONE: readonly Problem[] = []
 
+/** The problems of one object. Only the first ones are kept, since a single object can have thousands. */
 export class ProblemList {
   #problems: Problem[] | undefined
   #dropped = 0

@@ -1,23 +1,23 @@
 /**
- * What every layer may know of logging: a message, fields, a verbosity. How lines look and where they go is `serve/log.ts`.
- * What could break: callers build fields before the call, so guard costly ones with `v(level)`.
+ * The log as every layer sees it: a message, fields, a verbosity. `serve/log.ts` formats and writes the lines. Callers build fields
+ * before the call, so guard costly ones with `v(level)`.
  */
 
 /**
- * Structured values of one line, printed as `key="value"` in text and as JSON members in JSON. What is undefined is left
+ * Structured values of one line, printed as `key="value"` in text and as JSON members in JSON. Undefined values are left
  * out; `error` is printed as klog's `err`, before all others.
  */
 export type LogFields = Readonly<Record<string, unknown>>
 
-/** Messages are constant texts (they are counted and compared); everything that varies goes into fields. */
+/** Messages are constant texts (they are counted and compared); everything that varies is in fields. */
 export interface Log {
   info(message: string, fields?: LogFields): void
-  /** A line that is printed only where lines of this verbosity are wanted. */
+  /** Writes a line if lines of this verbosity are wanted. */
   verbose(level: number, message: string, fields?: LogFields): void
   warn(message: string, fields?: LogFields): void
   error(message: string, fields?: LogFields): void
   /**
-   * Whether lines of this verbosity are wanted from the file that asks (klog's -v and --vmodule): 0 always, 2 steady
+   * Whether lines of this verbosity are wanted from the calling file (klog's -v and --vmodule): 0 always, 2 steady
    * state, 4 debugging, 6 every message.
    */
   v(level: number): boolean

@@ -1,6 +1,5 @@
 /**
- * Transport protocols and IP families as the rest of the program names them.
- * What could break: the numbers are IANA protocol numbers and Linux AF_* values; they go on the wire.
+ * Transport protocols and IP families, with their numbers on the wire: IANA protocol numbers and Linux AF_* values.
  */
 
 export type Protocol = 'tcp' | 'udp' | 'sctp'
@@ -33,7 +32,7 @@ export function protocolOfNumber(number: number): Protocol | undefined {
   return undefined
 }
 
-/** The protocol of a Kubernetes `protocol` field ("TCP"); undefined for one that is not known. */
+/** The protocol of a Kubernetes `protocol` field ("TCP"); undefined for any other text. */
 export function parseProtocol(text: string): Protocol | undefined {
   switch (text) {
     case 'TCP':

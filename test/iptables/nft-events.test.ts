@@ -21,7 +21,7 @@ test('decodeNftChange reads what the kernel announces', () => {
   const rows: readonly (readonly [type: number, payload: Uint8Array, expected: Partial<NftChange> | undefined])[] = [
     [0x0a06, IN_OUTPUT, { kind: 'rule-added', family: 'IPv4', table: 'nat', chain: 'OUTPUT' }],
     [0x0a08, IN_OURS, { kind: 'rule-deleted', family: 'IPv6', table: 'filter', chain: 'KUBE-FORWARD' }],
-    [0x0a03, CHAIN, { kind: 'chain-made', family: 'IPv4', table: 'nat', chain: 'X' }],
+    [0x0a03, CHAIN, { kind: 'chain-added', family: 'IPv4', table: 'nat', chain: 'X' }],
     [0x0a05, CHAIN, { kind: 'chain-deleted', family: 'IPv4', table: 'nat', chain: 'X' }],
     [0x0a02, TABLE, { kind: 'table-deleted', family: 'IPv4', table: 'nat', chain: '' }],
     [0x0a00, TABLE, undefined],
@@ -41,7 +41,7 @@ test('concernsUs counts our chains, and in chains that hold our jumps what goes'
     ['rule-added', 'nat', 'KUBE-SERVICES', true],
     ['rule-deleted', 'filter', 'KUBE-FORWARD', true],
     ['chain-deleted', 'nat', 'KUBE-MARK-MASQ', true],
-    ['chain-made', 'nat', 'KUBE-MARK-MASQ', true],
+    ['chain-added', 'nat', 'KUBE-MARK-MASQ', true],
     ['rule-added', 'nat', 'KUBE-FORWARD', false],
     ['rule-added', 'filter', 'INPUT', false],
     ['rule-deleted', 'filter', 'INPUT', true],
