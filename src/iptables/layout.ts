@@ -1,8 +1,8 @@
 /**
  * Which chains and jumps are ours, and the order in which they are written. Each mode says which it has; nothing here knows
- * a mode. A jump is found by its text, so a comment that changes from one release to the next leaves the old jump behind.
+ * a mode.
  */
-import { quoteWord } from './rule-text.ts'
+import { isPlainJump, quoteWord, targetOf } from './rule-text.ts'
 import type { TableId } from './types.ts'
 
 export interface JumpPlace {
@@ -26,6 +26,8 @@ export interface ChainSet {
   readonly hashedChains?: readonly string[]
   /** In the order in which they are inserted: the last one ends up on top. */
   readonly jumps: readonly JumpPlace[]
+  /** Keys of jumps that other releases had, whatever their text. */
+  readonly otherJumps?: readonly string[]
   /** Keys of chains that kubelet writes as well: a mode may write them, and a change of the mode never removes them. */
   readonly shared?: readonly string[]
 }
@@ -38,35 +40,65 @@ export interface ChainLayout {
   /** Chains with a hash, in the order of ChainSet. */
   readonly hashedChains: readonly RegExp[]
   readonly jumps: readonly JumpPlace[]
+  /** Keys of the chains that kubelet writes as well. */
+  readonly shared: ReadonlySet<string>
+  /** The shared chains and the jumps to them are left alone where one of these chains of kubelet exists. */
+  readonly sharedUnless: readonly string[]
   /** Whether this chain is one of ours, of any mode. */
   owns(table: TableId, chain: string): boolean
+  /**
+   * Whether this rule of a built-in chain is a jump that some release of kube-proxy inserts: it leads to one of our chains
+   * and matches nothing but new connections. Comments differ from release to release.
+   */
+  isJump(table: TableId, from: string, rule: string): boolean
 }
 
-/** The layout of a mode that has `own`, and finds what the modes in `others` left. `tables` is the order of writing. */
-export function layoutOf(tables: readonly TableId[], own: ChainSet, others: readonly ChainSet[]): ChainLayout {
+export interface LayoutOptions {
+  /** In the order in which they are written. */
+  readonly tables: readonly TableId[]
+  /** What the mode writes. */
+  readonly own: ChainSet
+  /** What others may have left, which is read only to be removed. */
+  readonly others: readonly ChainSet[]
+  /** With it shared chains of `others` are removed too, but where one of these chains exists. */
+  readonly sharedUnless?: readonly string[]
+}
+
+export function layoutOf({ tables, own, others, sharedUnless }: LayoutOptions): ChainLayout {
   const sets = [own, ...others]
   const shared = new Set(sets.flatMap((set) => set.shared ?? []))
+  const isLeft = (key: string): boolean => sharedUnless === undefined && shared.has(key)
   const chainsOf = (table: TableId): readonly string[] => {
     const ours = own.chains[table] ?? []
     const foreign = others
       .flatMap(({ chains }) => chains[table] ?? [])
-      .filter((chain) => !shared.has(chainKey(table, chain)) && !ours.includes(chain))
+      .filter((chain) => !isLeft(chainKey(table, chain)) && !ours.includes(chain))
     // The first one is KUBE-MARK-MASQ, to which chains of the other mode lead as well.
-    return [...ours.slice(0, 1), ...foreign, ...ours.slice(1)]
+    return [...ours.slice(0, 1), ...new Set(foreign), ...ours.slice(1)]
   }
   const chains = { nat: chainsOf('nat'), filter: chainsOf('filter'), mangle: chainsOf('mangle') }
   const jumps = [...own.jumps]
   for (const jump of others.flatMap((set) => set.jumps))
-    if (!shared.has(chainKey(jump.table, jump.to)) && !jumps.some((one) => jumpKey(one) === jumpKey(jump)))
-      jumps.push(jump)
+    if (!isLeft(chainKey(jump.table, jump.to)) && !jumps.some((one) => jumpKey(one) === jumpKey(jump))) jumps.push(jump)
   const hashedChains = [...new Set(sets.flatMap((set) => set.hashedChains ?? []))].map(
     (name) => new RegExp(`^${name}-[A-Z2-7]{16}$`),
   )
+  const places = new Set([
+    ...jumps.map(({ table, from, to }) => jumpKey({ table, from, to })),
+    ...sets.flatMap((set) => set.otherJumps ?? []),
+  ])
+  const origins = new Set(Array.from(places, (place) => place.slice(0, place.lastIndexOf(' '))))
   return {
     tables,
     chains,
     hashedChains,
     jumps,
+    shared,
+    sharedUnless: sharedUnless ?? [],
+    isJump: (table, from, rule) =>
+      origins.has(chainKey(table, from)) &&
+      places.has(jumpKey({ table, from, to: targetOf(rule) ?? '' })) &&
+      isPlainJump(rule),
     owns: (table, chain) =>
       chains[table].includes(chain) || (table === 'nat' && hashedChains.some((name) => name.test(chain))),
   }

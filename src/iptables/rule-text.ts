@@ -141,6 +141,13 @@ export function targetOf(rule: string): string | undefined {
   return optionsOf(wordsOf(rule)).find(({ name }) => name === '-j' || name === '-g')?.values[0]
 }
 
+const JUMP_OPTIONS: ReadonlySet<string> = new Set(['-m', '--comment', '--ctstate', '--state', '-j'])
+
+/** Whether a rule leads somewhere and matches nothing but the state of connections. */
+export function isPlainJump(rule: string): boolean {
+  return optionsOf(wordsOf(rule)).every(({ name, negated }) => !negated && JUMP_OPTIONS.has(name))
+}
+
 /** The set that a rule matches; undefined when it matches none. */
 export function setOf(rule: string): string | undefined {
   return optionsOf(wordsOf(rule)).find(({ name }) => name === '--match-set')?.values[0]

@@ -50,34 +50,58 @@ function refuseIncompatible(line: string): void {
 /** Our chains and jumps in what was saved, by key. */
 export function itemsOf(saved: SavedTables, layout: ChainLayout): Map<string, IptablesItem> {
   const items = new Map<string, IptablesItem>()
+  const isKubelets = [...saved.values()].some((table) => layout.sharedUnless.some((chain) => table.has(chain)))
+  const isLeft = (key: string): boolean => isKubelets && layout.shared.has(key)
   for (const table of layout.tables) {
     const there: SavedTable = saved.get(table) ?? new Map()
     for (const chain of ownChains(layout, table, there.keys())) {
       const rules = there.get(chain)
-      if (rules !== undefined) items.set(chainKey(table, chain), { kind: 'chain', table, chain, rules })
+      if (rules !== undefined && !isLeft(chainKey(table, chain)))
+        items.set(chainKey(table, chain), { kind: 'chain', table, chain, rules })
     }
   }
   for (const place of layout.jumps) {
-    const { table, from } = place
+    const { table, from, to } = place
+    if (isLeft(chainKey(table, to))) continue
     const rule = jumpRule(place)
     const wanted = canonicalRule(rule)
     const copies = (saved.get(table)?.get(from) ?? []).filter((one) => canonicalRule(one) === wanted).length
     if (copies > 0) items.set(jumpKey(place), { kind: 'jump', table, chain: from, rule, copies })
   }
+  const known = jumpTexts(layout)
+  for (const { table, from, rule, text } of jumpsOf(saved, layout)) {
+    if (known.has(text) || isLeft(chainKey(table, targetOf(rule) ?? ''))) continue
+    const before = items.get(text)
+    const copies = before?.kind === 'jump' ? before.copies + 1 : 1
+    items.set(text, { kind: 'jump', table, chain: from, rule, copies })
+  }
   return items
+}
+
+/** Jumps of the layout as `table from rule`. */
+function jumpTexts({ jumps }: ChainLayout): ReadonlySet<string> {
+  return new Set(jumps.map((place) => `${place.table} ${place.from} ${canonicalRule(jumpRule(place))}`))
+}
+
+/** Jumps of any release. `text` is `table from rule`, the key of a jump that the layout does not have. */
+function* jumpsOf(saved: SavedTables, layout: ChainLayout) {
+  for (const table of layout.tables)
+    for (const [from, rules] of saved.get(table) ?? [])
+      for (const rule of rules)
+        if (layout.isJump(table, from, rule))
+          yield { table, from, rule, text: `${table} ${from} ${canonicalRule(rule)}` }
 }
 
 /** Rules of others that lead into chains of ours, by the key of our chain; of several the first. */
 export function foreignReferences(saved: SavedTables, layout: ChainLayout): Map<string, string> {
   const found = new Map<string, string>()
-  const jumps = new Set(layout.jumps.map((place) => `${place.table} ${place.from} ${canonicalRule(jumpRule(place))}`))
   for (const table of layout.tables) {
     for (const [chain, rules] of saved.get(table) ?? []) {
       if (layout.owns(table, chain)) continue
       for (const rule of rules) {
         const target = targetOf(rule)
         if (target === undefined || !layout.owns(table, target)) continue
-        if (jumps.has(`${table} ${chain} ${canonicalRule(rule)}`)) continue
+        if (layout.isJump(table, chain, rule)) continue
         const key = chainKey(table, target)
         if (!found.has(key)) found.set(key, `-A ${chain} ${rule}`)
       }

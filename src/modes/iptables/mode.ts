@@ -213,11 +213,12 @@ export class IptablesMode implements Mode {
     const { now, log } = this.#options
     const { ipvs, kubeIPVS } = this.#options.configuration()
     const { signal } = this.#abort
-    const { hasIpvsLeftovers, removeIpvsLeftovers } = await import('../leftovers/ipvs-tables.ts')
+    const { hasIpvsLeftovers } = await import('../leftovers/ipvs-leftovers.ts')
     if (!(await hasIpvsLeftovers(this.rtnetlink, signal).catch(() => false))) return
     const excluded = parseCidrs(ipvs.excludeCIDRs)
     const drainDeadlineMs = kubeIPVS.drainDeadlineMs || undefined
-    await removeIpvsLeftovers({ families: ipFamilies(), excluded, drainDeadlineMs, now, log, signal })
+    const { removeAfterSwitch } = await import('../leftovers/after-switch.ts')
+    await removeAfterSwitch({ families: ipFamilies(), excluded, drainDeadlineMs, now, log, signal })
   }
 
   async #makeCounters(signal: AbortSignal): Promise<boolean> {

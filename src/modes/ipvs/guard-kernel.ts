@@ -10,7 +10,6 @@ import { EntryTable, SetTable } from '../../ipset/tables.ts'
 import { IptablesTable } from '../../iptables/table.ts'
 import { familiesWithIptables, type FamilySupport } from '../../node/families.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
-import { CodedError } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
@@ -50,39 +49,6 @@ export async function openGuardKernel(kernel: FamilySupport, signal: AbortSignal
       ipset.close()
       auditIpset.close()
     },
-  }
-}
-
-/** What an earlier proxy may have left of sets and rules. */
-export interface LeftGuard {
-  /** Sets of every family, and chains of those that have programs. */
-  readonly tables: () => SetsAndRulesTables
-  close(): void
-}
-
-const UNHEARD: EntryRunOptions = { onSetLost: () => undefined, onGrown: () => undefined }
-
-/** `families`: those that the kernel has. Rejects with `ipset-missing`; without programs of iptables there are no chains. */
-export async function openLeftGuard(families: readonly IpFamily[], signal: AbortSignal): Promise<LeftGuard> {
-  const iptables = await hostIptables(families, signal)
-  const ipset = await openIpset(signal)
-  const reached = families.filter((family) => iptables?.choice.programs[family] !== undefined)
-  return {
-    tables: () => ({
-      sets: new SetTable(ipset, families),
-      entries: new EntryTable(ipset, { families, ...UNHEARD }),
-      chains: iptables === undefined ? [] : chainsOf(reached, iptables),
-    }),
-    close: () => ipset.close(),
-  }
-}
-
-async function hostIptables(families: readonly IpFamily[], signal: AbortSignal): Promise<HostIptables | undefined> {
-  try {
-    return new HostIptables(await chooseBackEnd(families, signal))
-  } catch (error) {
-    if (error instanceof CodedError && error.code === 'iptables-missing') return undefined
-    throw error
   }
 }
 

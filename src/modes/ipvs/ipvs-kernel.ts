@@ -53,7 +53,8 @@ export async function openIpvsKernel(excluded: readonly Cidr[], signal: AbortSig
   }
 }
 
-async function openIpvs(signal: AbortSignal): Promise<IpvsConnection> {
+/** A connection to IPVS. Rejects with `ipvs-missing`, which names the module. */
+export async function openIpvs(signal: AbortSignal): Promise<IpvsConnection> {
   try {
     return await IpvsConnection.open(openNetlinkConnection(NETLINK_GENERIC), { signal })
   } catch (cause) {

@@ -1,12 +1,45 @@
 /**
- * The layouts that the modes write with. Each contains the chains and jumps of the other mode as well: those are live items
- * that the mode does not want, so it removes them once its own rules are written.
+ * The chains and jumps of every mode and release of kube-proxy, as each mode reads them: those that a mode does not write
+ * are live items that it does not want, so it removes them once its own rules are written.
  */
-import { layoutOf } from '../../iptables/layout.ts'
+import { type ChainSet, layoutOf } from '../../iptables/layout.ts'
 import { IPTABLES_CHAINS } from '../iptables/chains/chain-names.ts'
 import { IPVS_CHAINS } from '../ipvs/rules/chain-names.ts'
 
-export const IPVS_LAYOUT = layoutOf(['nat', 'filter', 'mangle'], IPVS_CHAINS, [IPTABLES_CHAINS])
+/** What only older releases have. */
+const OLDER_RELEASES: ChainSet = {
+  // Of ipvs mode before 1.12.
+  chains: { nat: ['KUBE-FIREWALL'] },
+  // Of iptables mode before 1.24.
+  hashedChains: ['KUBE-XLB'],
+  jumps: [],
+  otherJumps: ['INPUT', 'FORWARD', 'OUTPUT'].flatMap((from) => [
+    `filter ${from} KUBE-SERVICES`,
+    `filter ${from} KUBE-NODEPORTS`,
+    `filter ${from} KUBE-PROXY-FIREWALL`,
+  ]),
+}
+
+/** Chains that show that kubelet runs on the node. */
+const KUBELET_CHAINS = ['KUBE-KUBELET-CANARY', 'KUBE-IPTABLES-HINT']
+
+export const IPVS_LAYOUT = layoutOf({
+  tables: ['nat', 'filter', 'mangle'],
+  own: IPVS_CHAINS,
+  others: [IPTABLES_CHAINS, OLDER_RELEASES],
+})
 
 /** Filter rules come first: connections that are refused are refused from the start. */
-export const IPTABLES_LAYOUT = layoutOf(['filter', 'nat', 'mangle'], IPTABLES_CHAINS, [IPVS_CHAINS])
+export const IPTABLES_LAYOUT = layoutOf({
+  tables: ['filter', 'nat', 'mangle'],
+  own: IPTABLES_CHAINS,
+  others: [IPVS_CHAINS, OLDER_RELEASES],
+})
+
+/** For a cleanup, which wants nothing of any mode. */
+export const CLEANUP_LAYOUT = layoutOf({
+  tables: ['nat', 'filter', 'mangle'],
+  own: IPVS_CHAINS,
+  others: [IPTABLES_CHAINS, OLDER_RELEASES],
+  sharedUnless: KUBELET_CHAINS,
+})

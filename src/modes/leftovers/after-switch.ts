@@ -1,0 +1,97 @@
+/**
+ * Removes in iptables mode what ipvs mode left, once the new rules are written: each virtual server that no connection uses,
+ * and after the last one the addresses, the sets and the device. A connection that was made through a virtual server ends
+ * with it, and needs its address.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { openRtnetlink } from '../../../native/open.ts'
+import type { IpvsConnection } from '../../ipvs/connection.ts'
+import { virtualServerKey } from '../../ipvs/key.ts'
+import type { VirtualServerKey } from '../../ipvs/types.ts'
+import { type PassReport, Reconciler } from '../../sync/reconciler.ts'
+import type { Cidr } from '../../values/cidr.ts'
+import type { Clock } from '../../values/clock.ts'
+import type { Log } from '../../values/log.ts'
+import type { IpFamily } from '../../values/protocol.ts'
+import { openIpset } from '../ipvs/guard-kernel.ts'
+import { openIpvs } from '../ipvs/ipvs-kernel.ts'
+import { IpvsLeftovers } from './ipvs-leftovers.ts'
+
+export interface AfterSwitchOptions {
+  readonly families: readonly IpFamily[]
+  /** Virtual servers with an address in one of these stay. */
+  readonly excluded: readonly Cidr[]
+  /** How long connections may keep what is left, in milliseconds; undefined = without limit. */
+  readonly drainDeadlineMs: number | undefined
+  readonly now: Clock
+  readonly log: Log
+  readonly signal: AbortSignal
+}
+
+/** From one count of connections to the next. */
+const PERIOD_MS = 10_000
+
+/** Resolves when nothing is left, or when aborted; retries whatever fails. */
+export async function removeAfterSwitch(options: AfterSwitchOptions): Promise<void> {
+  const { log, now, signal } = options
+  const deadlineMs = now() + (options.drainDeadlineMs ?? Number.POSITIVE_INFINITY)
+  for (let round = 0; !signal.aborted; round++) {
+    try {
+      const { isDone, used, report } = await removeOnce(options, now() >= deadlineMs)
+      for (const { command, error } of report.failures)
+        log.warn('Cannot remove what ipvs mode left; trying again', { command, error: error.message })
+      if (isDone) return log.info('Removed what ipvs mode left')
+      if (used > 0 && round === 0)
+        log.info('Connections still use virtual servers that ipvs mode left', { virtualServers: used })
+    } catch (error) {
+      if (signal.aborted) return
+      log.warn('Cannot remove what ipvs mode left; trying again', { error })
+    }
+    await sleep(PERIOD_MS, undefined, { signal }).catch(() => undefined)
+  }
+}
+
+interface Removal {
+  readonly isDone: boolean
+  /** Virtual servers that connections use. */
+  readonly used: number
+  readonly report: PassReport
+}
+
+async function removeOnce({ families, excluded, now, signal }: AfterSwitchOptions, isLate: boolean): Promise<Removal> {
+  const opened: { close(): void }[] = []
+  const open = <T extends { close(): void }>(connection: T): T => {
+    opened.push(connection)
+    return connection
+  }
+  try {
+    const ipvs = open(await openIpvs(signal))
+    const rtnetlink = open(openRtnetlink())
+    const ipset = open(await openIpset(signal))
+    const leftovers = await IpvsLeftovers.find({ ipvs, ipset, rtnetlink, families, excluded }, signal)
+    const used = isLate ? new Set<VirtualServerKey>() : await usedServers(ipvs, leftovers, signal)
+    const tables =
+      used.size > 0 ? [leftovers.virtualServers((key) => leftovers.isOwned(key) && !used.has(key))] : leftovers.tables()
+    const report = await new Reconciler(tables).pass({ signal, now, mayRemove: true })
+    const isDone = used.size === 0 && report.failures.length === 0 && report.unreadable.length === 0
+    return { isDone, used: used.size, report }
+  } finally {
+    for (const connection of opened) connection.close()
+  }
+}
+
+async function usedServers(
+  ipvs: IpvsConnection,
+  leftovers: IpvsLeftovers,
+  signal: AbortSignal,
+): Promise<ReadonlySet<VirtualServerKey>> {
+  const used = new Set<VirtualServerKey>()
+  for (const service of await ipvs.listServices({ signal })) {
+    if (service.kind !== 'address') continue
+    const key = virtualServerKey(service.fields)
+    if (!leftovers.isOwned(key)) continue
+    const destinations = await ipvs.listDestinations(service.fields, { signal })
+    if (destinations.some((it) => it.activeConnections + it.inactiveConnections > 0)) used.add(key)
+  }
+  return used
+}

@@ -1,0 +1,130 @@
+/**
+ * Removes what proxies of every mode left on a node: tables of nftables mode, and then a pass of the reconciler over all
+ * other tables with nothing wanted in any, so that a cleanup removes nothing that a pass would leave alone.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { openRtnetlink } from '../../../native/open.ts'
+import { IptablesTable } from '../../iptables/table.ts'
+import { HostIptables } from '../../node/iptables-programs.ts'
+import { deletionOf, NftTables } from '../../node/nft-tables.ts'
+import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.ts'
+import { TableSync } from '../../sync/table-sync.ts'
+import type { Cidr } from '../../values/cidr.ts'
+import { asError, CodedError } from '../../values/errors.ts'
+import type { IpFamily } from '../../values/protocol.ts'
+import { chooseBackEnd } from '../iptables-back-end.ts'
+import { openIpset } from '../ipvs/guard-kernel.ts'
+import { openIpvs } from '../ipvs/ipvs-kernel.ts'
+import { IpvsLeftovers } from './ipvs-leftovers.ts'
+import { CLEANUP_LAYOUT } from './layouts.ts'
+
+export interface CleanupOptions {
+  /** Families that the kernel has. */
+  readonly families: readonly IpFamily[]
+  /** Virtual servers with an address in one of these stay. */
+  readonly excluded: readonly Cidr[]
+  /** Only find out what there is. */
+  readonly dryRun: boolean
+  readonly signal: AbortSignal
+}
+
+/** Something that could not be read or removed, by its command. */
+export interface CleanupFailure {
+  readonly command: string
+  readonly error: Error
+}
+
+/** What was removed, or with `dryRun` would be, as commands, and what could not be. */
+export interface CleanupResult {
+  readonly commands: readonly string[]
+  readonly failures: readonly CleanupFailure[]
+}
+
+/** A failing operation is tried this often. */
+const TRIES = 3
+
+const now = (): number => performance.now()
+
+/** Rejects when the kernel cannot be asked, or when aborted. */
+export async function removeEverything(options: CleanupOptions): Promise<CleanupResult> {
+  const nft = await removeNftTables(options)
+  const tables = await removeFromTables(options)
+  return { commands: [...nft.commands, ...tables.commands], failures: [...nft.failures, ...tables.failures] }
+}
+
+/** Tables of nftables mode; none where the program nft is missing. */
+async function removeNftTables({ dryRun, signal }: CleanupOptions): Promise<CleanupResult> {
+  const commands: string[] = []
+  const failures: CleanupFailure[] = []
+  const attempt = async (command: string, work: () => Promise<void>): Promise<void> => {
+    try {
+      await work()
+    } catch (error) {
+      signal.throwIfAborted()
+      failures.push({ command, error: asError(error) })
+    }
+  }
+  await attempt('nft list tables', async () => {
+    const nft = await NftTables.find()
+    for (const table of (await nft?.list(signal)) ?? []) {
+      commands.push(deletionOf(table))
+      if (!dryRun) await attempt(deletionOf(table), async () => nft?.delete(table, signal))
+    }
+  })
+  return { commands, failures }
+}
+
+async function removeFromTables(options: CleanupOptions): Promise<CleanupResult> {
+  const { families, excluded, dryRun, signal } = options
+  // A kernel that has no IPVS or no ipset has nothing of it either, and neither has a node without programs of iptables.
+  const iptables = await unless('iptables-missing', async () => new HostIptables(await chooseBackEnd(families, signal)))
+  const ipset = await unless('ipset-missing', () => openIpset(signal))
+  const ipvs = await unless('ipvs-missing', () => openIpvs(signal))
+  const rtnetlink = openRtnetlink()
+  try {
+    const ofIpvsMode =
+      ipset === undefined || ipvs === undefined
+        ? undefined
+        : await IpvsLeftovers.find({ ipvs, ipset, rtnetlink, families, excluded }, signal)
+    const reconciler = (): Reconciler => {
+      const chains = chainTables(families, iptables).map((table) => reconciled(new TableSync(table), { atOnce: true }))
+      return new Reconciler(ofIpvsMode === undefined ? chains : ofIpvsMode.tables(chains))
+    }
+    const commands = await reconciler().preview({ signal, mayRemove: true, now })
+    return { commands, failures: dryRun ? [] : await removeAll(reconciler(), signal) }
+  } finally {
+    for (const connection of [ipset, ipvs, rtnetlink]) connection?.close()
+  }
+}
+
+/** Of the families that have programs: in another one there are no rules that could be reached. */
+function chainTables(families: readonly IpFamily[], iptables: HostIptables | undefined): readonly IptablesTable[] {
+  if (iptables === undefined) return []
+  const { programs, suffix } = iptables.choice
+  return families
+    .filter((family) => programs[family] !== undefined)
+    .map((family) => new IptablesTable(family, iptables, CLEANUP_LAYOUT, suffix))
+}
+
+/** What `open` resolves to; undefined when it rejects with this code. */
+async function unless<T>(code: string, open: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await open()
+  } catch (error) {
+    if (error instanceof CodedError && error.code === code) return undefined
+    throw error
+  }
+}
+
+async function removeAll(reconciler: Reconciler, signal: AbortSignal): Promise<PassReport['failures']> {
+  for (let tries = 1; ; tries++) {
+    const { failures, unreadable } = await reconciler.pass({ signal, mayRemove: true, now })
+    const [cannotRead] = unreadable
+    if (cannotRead !== undefined) throw cannotRead.error
+    if (failures.length === 0 || tries === TRIES) return failures
+    // Until all of them are due: what is left at the end is what could not be done.
+    const dueMs = Math.max(...failures.map(({ retryAtMs }) => retryAtMs))
+    // A timer may fire a moment early, and a pass with nothing due would look like success.
+    while (now() < dueMs) await sleep(dueMs - now() + 1, undefined, { signal })
+  }
+}
