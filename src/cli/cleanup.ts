@@ -1,6 +1,5 @@
 /** `kube-ipvs cleanup` and `--cleanup`: removes what proxies of any mode left, and prints what it removed. */
 import { removeEverything } from '../modes/leftovers/cleanup.ts'
-import { ipFamilies } from '../node/host.ts'
 import { parseCidrs } from '../values/cidr.ts'
 import type { FlagValues } from './flags.ts'
 import { checkSettings } from './settings.ts'
@@ -12,7 +11,6 @@ export async function cleanup(flags: FlagValues): Promise<number> {
   const configuration = await checkSettings(flags)
   const dryRun = flags.dryRun === true
   const { commands, failures } = await removeEverything({
-    families: ipFamilies(),
     excluded: parseCidrs(configuration.ipvs.excludeCIDRs),
     dryRun,
     signal: AbortSignal.timeout(DEADLINE_MS),

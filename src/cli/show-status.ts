@@ -4,9 +4,8 @@
  */
 import { readFile } from 'node:fs/promises'
 import { openRtnetlink } from '../../native/open.ts'
-import { openIpset } from '../modes/ipvs/guard-kernel.ts'
 import { chooseBackEnd } from '../modes/iptables-back-end.ts'
-import { type IpvsKernel, openIpvsKernel } from '../modes/ipvs/ipvs-kernel.ts'
+import { openIpset, openIpvs } from '../modes/ipvs/kernel.ts'
 import { definitionOf, MAX_ELEMENTS } from '../ipset/catalogue.ts'
 import { isOfIptablesMode, type SavedFrontend, savedFrontends } from '../modes/iptables/saved-frontends.ts'
 import { parseSave } from '../iptables/save-text.ts'
@@ -85,14 +84,13 @@ function modeOf(hasDevice: boolean, hasRules: boolean): 'ipvs' | 'iptables' | nu
 }
 
 async function readIpvs(signal: AbortSignal): Promise<IpvsStatus | null> {
-  let kernel: IpvsKernel
+  let ipvs: Awaited<ReturnType<typeof openIpvs>>
   try {
-    kernel = await openIpvsKernel([], signal)
+    ipvs = await openIpvs(signal)
   } catch (error) {
     if (error instanceof CodedError && error.code === 'ipvs-missing') return null
     throw error
   }
-  const { ipvs } = kernel
   try {
     const services = await ipvs.listServices({ signal })
     const virtualServers: VirtualServerStatus[] = []
@@ -110,7 +108,7 @@ async function readIpvs(signal: AbortSignal): Promise<IpvsStatus | null> {
       unknownVirtualServers: ipvs.unknownServices,
     }
   } finally {
-    kernel.close()
+    ipvs.close()
   }
 }
 

@@ -1,7 +1,8 @@
 /** What the commands beside the daemon need of its parts: `diff`, `status` (names of Services) and `--init-only`. */
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { openIpvsKernel } from '../modes/ipvs/ipvs-kernel.ts'
-import { initializeIptablesNode, initializeNode } from '../modes/prepare-node.ts'
+import { initializeIptablesNode } from '../modes/iptables/node-preparation.ts'
+import { openIpvs } from '../modes/ipvs/kernel.ts'
+import { initializeNode } from '../modes/ipvs/node-preparation.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
@@ -103,10 +104,10 @@ async function initializeIpvsNode(
   log: Log,
 ): Promise<void> {
   const signal = AbortSignal.timeout(INITIALIZE_MS)
-  const kernel = await openIpvsKernel([], signal)
+  const ipvs = await openIpvs(signal)
   try {
-    await initializeNode({ configuration, kernel, problems, log, signal })
+    await initializeNode({ configuration, ipvs, problems, log, signal })
   } finally {
-    kernel.close()
+    ipvs.close()
   }
 }

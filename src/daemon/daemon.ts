@@ -133,8 +133,8 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
     )
   }
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
-  if (benchFile !== undefined && started.connections !== undefined)
-    (await import('../modes/bench-probe.ts')).startBenchProbe(benchFile, started.connections)
+  if (benchFile !== undefined)
+    (await import('../modes/bench-probe.ts')).startBenchProbe(benchFile, () => started.connections())
 
   const ended = once ? passes.complete : new Promise<never>(() => undefined)
   const reason = await Promise.race([ended, stopped, started.failed])

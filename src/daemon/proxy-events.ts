@@ -2,7 +2,7 @@
  * What the parts of the proxy report. `daemon.ts` makes the one object of this kind, which is where one reads who receives what and
  * in which order. A part gets the methods that it calls, and calls none before `Proxy.start`.
  */
-import type { AuditObserver } from '../modes/ipvs/audits.ts'
+import type { AuditObserver } from '../modes/mode.ts'
 import type { ModeOptions, NodeView } from '../modes/mode.ts'
 import type { FrontendListener } from '../sync/desired-frontends.ts'
 import type { PassReport } from '../sync/reconciler.ts'

@@ -1,7 +1,7 @@
 /** The life of the proxy: start, preview, reload, end. `assembleProxy` in `daemon.ts` makes its parts. */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { Metrics } from '../metrics/metrics.ts'
-import type { ProbedKernel } from '../modes/bench-probe.ts'
+import type { CountedConnection } from '../metrics/sources.ts'
 import type { FlowRemoval } from '../modes/flow-removal.ts'
 import type { Mode, ModeWatch } from '../modes/mode.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
@@ -63,9 +63,9 @@ export class Proxy {
     return this.#parts.failed
   }
 
-  /** The connections to the kernel whose messages the bench counts. */
-  get connections(): ProbedKernel | undefined {
-    return this.#parts.mode.connections
+  /** The connections to the kernel, with the messages they have sent so far. */
+  connections(): readonly CountedConnection[] {
+    return this.#parts.mode.sources.connections()
   }
 
   /**

@@ -1,16 +1,23 @@
 /**
- * Keeps listening to announcements of the kernel: a socket that fails is opened again. What was announced meanwhile is
- * lost, so whoever listens hears of that after each opening, when nothing can be missed any more.
+ * Announcements of the kernel, read until closed: changes of links and addresses, and changes of rules. They say what to
+ * read again, never what it is. A socket that fails is opened again; what was announced meanwhile is lost, so after each
+ * opening everything may have changed.
  */
+import { openNetlinkGroups, openRtnetlinkEvents } from '../../native/open.ts'
+import type { ChainLayout } from '../iptables/layout.ts'
+import { NFNLGRP_NFTABLES } from '../iptables/nft-events.ts'
+import { nftEvents } from '../iptables/nft-events.ts'
+import { NETLINK_NETFILTER, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../netlink/constants.ts'
+import type { RtnetlinkEvent } from '../netlink/rtnetlink.ts'
+import type { HostIptables } from '../node/iptables-programs.ts'
+import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
-export interface Listening {
-  /**
-   * Opens a socket and listens; `onFailed` is called once, when the socket is of no more use and closed. May throw.
-   */
+export interface Subscription {
+  /** Opens a socket and reads it; `onFailed` is called once, when the socket has failed and is closed. May throw. */
   readonly open: (onFailed: (cause: unknown) => void) => { close(): void }
-  /** Announcements may have been lost: everything they are about may have changed. */
+  /** Announcements may have been lost: everything that they are about may have changed. */
   readonly onLost: () => void
-  /** The socket failed, or could not be opened again; it is tried again until it works. */
+  /** The socket failed, or could not be opened again; opening is retried until it works. */
   readonly onError: (error: unknown) => void
 }
 
@@ -18,7 +25,7 @@ export interface Listening {
 const REOPEN_MS = 1000
 
 /** Throws when the first socket cannot be opened. */
-export function keepListening({ open, onLost, onError }: Listening): { close(): void } {
+export function keepListening({ open, onLost, onError }: Subscription): { close(): void } {
   let timer: NodeJS.Timeout | undefined
   const failed = (cause: unknown): void => {
     timer = setTimeout(reopen, REOPEN_MS)
@@ -40,5 +47,163 @@ export function keepListening({ open, onLost, onError }: Listening): { close(): 
       clearTimeout(timer)
       socket.close()
     },
+  }
+}
+
+export type LinkEvent = Extract<RtnetlinkEvent, { readonly kind: 'link' }>
+export type AddressEvent = Extract<RtnetlinkEvent, { readonly kind: 'address' }>
+
+export interface LinkWatchOptions {
+  /** Port ids of sockets whose own changes are not announced. */
+  readonly ignorePortIds?: readonly number[]
+  readonly onLink: (event: LinkEvent) => void
+  readonly onAddress: (event: AddressEvent) => void
+  readonly onLost: Subscription['onLost']
+  readonly onError: Subscription['onError']
+}
+
+/** Reads announcements of links and addresses until closed. */
+export function watchLinks({ ignorePortIds = [], onLink, onAddress, onLost, onError }: LinkWatchOptions): {
+  close(): void
+} {
+  const groups = [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR]
+  return keepListening({
+    open: (onFailed) =>
+      openRtnetlinkEvents({ groups, ignorePortIds }, (event) => {
+        switch (event.kind) {
+          case 'link':
+            return onLink(event)
+          case 'address':
+            return onAddress(event)
+          case 'route':
+            return
+          case 'overrun':
+            onError(event.cause)
+            return onLost()
+          case 'failed':
+            return onFailed(event.cause)
+        }
+      }),
+    onLost,
+    onError,
+  })
+}
+
+export interface RuleWatchOptions {
+  readonly iptables: HostIptables
+  /** Of the mode. */
+  readonly layout: ChainLayout
+  /**
+   * Report a change when nothing was announced for so long, in milliseconds, but after SETTLE_LONGEST_MS at the latest: a
+   * program that removes all rules does it by many commands, and a restore in between fails. Default 0.
+   */
+  readonly settleMs?: number
+  /** Another program may have changed the rules of this family. */
+  readonly doubtRules: (family: IpFamily) => void
+  readonly onError: Subscription['onError']
+}
+
+const SETTLE_LONGEST_MS = 2000
+
+/** Reads announcements of rules until closed. Legacy iptables announces nothing; there the audits read the rules. */
+export function watchRules({ iptables, layout, settleMs = 0, doubtRules, onError }: RuleWatchOptions): {
+  close(): void
+} {
+  if (iptables.choice.mode === 'legacy') return { close: () => undefined }
+  const throttle = new RuleThrottle()
+  let throttleTimer: NodeJS.Timeout | undefined
+  const report = (...families: readonly IpFamily[]): void => {
+    for (const family of families) throttle.request(family)
+    clearTimeout(throttleTimer)
+    for (const family of throttle.takeDue(performance.now())) doubtRules(family)
+    const nextMs = throttle.nextDueMs()
+    if (nextMs !== undefined) throttleTimer = setTimeout(report, Math.max(0, nextMs - performance.now()))
+  }
+  const unsettled = new Set<IpFamily>()
+  let settleTimer: NodeJS.Timeout | undefined
+  let unsettledSinceMs = 0
+  const settle = (family: IpFamily): void => {
+    if (settleMs === 0) return report(family)
+    const nowMs = performance.now()
+    if (unsettled.size === 0) unsettledSinceMs = nowMs
+    unsettled.add(family)
+    clearTimeout(settleTimer)
+    const waitMs = Math.min(settleMs, unsettledSinceMs + SETTLE_LONGEST_MS - nowMs)
+    settleTimer = setTimeout(
+      () => {
+        const families = [...unsettled]
+        unsettled.clear()
+        report(...families)
+      },
+      Math.max(0, waitMs),
+    )
+  }
+  const open = (onFailed: (cause: unknown) => void): { close(): void } => {
+    const transport = openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES])
+    const opened = nftEvents(
+      transport,
+      layout,
+      (portId) => iptables.isOwn(portId),
+      (event) => {
+        switch (event.kind) {
+          case 'changed':
+            return settle(event.change.family)
+          case 'overrun':
+            return report(...IP_FAMILIES)
+          case 'failed':
+            return onFailed(event.cause)
+        }
+      },
+    )
+    opened.start()
+    return opened
+  }
+  const events = keepListening({ open, onLost: () => report(...IP_FAMILIES), onError })
+  return {
+    close() {
+      clearTimeout(settleTimer)
+      clearTimeout(throttleTimer)
+      events.close()
+    },
+  }
+}
+
+/** Shortest time between two readings of the rules of one family, in milliseconds: each is a process. */
+const READ_PERIOD_MS = 1000
+
+/** When to read the rules of a family after an announcement: at once, but at most once in READ_PERIOD_MS. */
+export class RuleThrottle {
+  readonly #periodMs: number
+  readonly #requested = new Set<IpFamily>()
+  readonly #lastMs = new Map<IpFamily, number>()
+
+  constructor(periodMs = READ_PERIOD_MS) {
+    this.#periodMs = periodMs
+  }
+
+  /** The rules of this family may have changed. A request that comes too early is kept until it is due. */
+  request(family: IpFamily): void {
+    this.#requested.add(family)
+  }
+
+  /** Families whose rules are to be read now; they count as read. */
+  takeDue(nowMs: number): readonly IpFamily[] {
+    const due = [...this.#requested].filter((family) => this.#dueMs(family) <= nowMs)
+    for (const family of due) {
+      this.#requested.delete(family)
+      this.#lastMs.set(family, nowMs)
+    }
+    return due
+  }
+
+  /** When the next family is due, on the same clock; undefined when none was requested. */
+  nextDueMs(): number | undefined {
+    const times = [...this.#requested].map((family) => this.#dueMs(family))
+    return times.length === 0 ? undefined : Math.min(...times)
+  }
+
+  #dueMs(family: IpFamily): number {
+    const last = this.#lastMs.get(family)
+    return last === undefined ? Number.NEGATIVE_INFINITY : last + this.#periodMs
   }
 }

@@ -1,22 +1,11 @@
 /**
- * What only the program itself can tell a measurement: netlink counters, and the longest time the event loop was held.
- * Loaded only when KUBE_IPVS_BENCH_FILE names a file; each SIGUSR2 then appends one line of JSON to it.
- * What could break: watching the event loop wakes the process 500 times a second, so it runs only between an odd and an
- * even signal; an idle measurement must lie outside.
+ * What a measurement must ask the program itself: netlink counters, and the longest time the event loop was blocked. Loaded
+ * only when KUBE_IPVS_BENCH_FILE names a file; each SIGUSR2 then appends one line of JSON to it. Watching the event loop wakes
+ * the process 500 times a second, so it runs only between an odd and an even signal.
  */
 import { appendFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import type { NetlinkCounters } from '../netlink/connection.ts'
-
-/** Who counts messages: the connections of the kernel side. */
-export interface ProbedKernel {
-  readonly ipvs: { readonly counters: Readonly<NetlinkCounters> }
-  readonly auditIpvs: { readonly counters: Readonly<NetlinkCounters> }
-  readonly rtnetlink: { readonly counters: Readonly<NetlinkCounters> }
-  readonly auditRtnetlink: { readonly counters: Readonly<NetlinkCounters> }
-  readonly ipset: { readonly counters: Readonly<NetlinkCounters> }
-  readonly auditIpset: { readonly counters: Readonly<NetlinkCounters> }
-}
+import type { CountedConnection } from '../metrics/sources.ts'
 
 /** One line of the file. Counters count from the start of the process. */
 export interface ProbeReading {
@@ -35,11 +24,11 @@ export interface ProbeReading {
 const RESOLUTION_MS = 2
 const MIB = 1024 * 1024
 
-/** Listens to SIGUSR2 until the process ends. The first line is written at once. */
-export function startBenchProbe(file: string, kernel: ProbedKernel): void {
+/** Answers SIGUSR2 until the process ends. The first line is written at once. */
+export function startBenchProbe(file: string, connections: () => readonly CountedConnection[]): void {
   let watched: ReturnType<typeof monitorEventLoopDelay> | undefined
   const write = (eventLoopMaxMs: number | null): void => {
-    appendFileSync(file, `${JSON.stringify({ ...readingOf(kernel), eventLoopMaxMs } satisfies ProbeReading)}\n`)
+    appendFileSync(file, `${JSON.stringify({ ...readingOf(connections()), eventLoopMaxMs } satisfies ProbeReading)}\n`)
   }
   process.on('SIGUSR2', () => {
     if (watched === undefined) {
@@ -56,12 +45,15 @@ export function startBenchProbe(file: string, kernel: ProbedKernel): void {
   write(null)
 }
 
-function readingOf(kernel: ProbedKernel): Omit<ProbeReading, 'eventLoopMaxMs'> {
+/** Connections of audits are named so. */
+const isAudit = ({ name }: CountedConnection): boolean => name.endsWith('-audit')
+
+function readingOf(connections: readonly CountedConnection[]): Omit<ProbeReading, 'eventLoopMaxMs'> {
   const { heapUsed, external } = process.memoryUsage()
-  const changes = [kernel.ipvs, kernel.rtnetlink, kernel.ipset]
-  const audits = [kernel.auditIpvs, kernel.auditRtnetlink, kernel.auditIpset]
-  const sum = (of: typeof changes, counter: 'messagesSent' | 'datagramsSent'): number =>
-    of.reduce((total, { counters }) => total + counters[counter], 0)
+  const audits = connections.filter(isAudit)
+  const changes = connections.filter((connection) => !isAudit(connection))
+  const sum = (of: readonly CountedConnection[], counter: 'messagesSent' | 'datagramsSent'): number =>
+    of.reduce((total, connection) => total + connection[counter], 0)
   return {
     messages: sum(changes, 'messagesSent'),
     datagrams: sum(changes, 'datagramsSent'),

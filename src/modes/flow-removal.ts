@@ -1,7 +1,9 @@
 /**
- * Removes stale UDP flows some time after passes that made them, again and again until it works.
- * What could break: a burst of changes must be one list of flows, not one a change.
+ * Stale UDP flows of conntrack: their removal some time after the passes that made them, in one list for a burst of changes,
+ * and the connection that it needs.
  */
+import { openNetfilter } from '../../native/open.ts'
+import { ConntrackConnection, type FlowTable } from '../conntrack/connection.ts'
 import type { StaleFlows } from '../conntrack/stale-flows.ts'
 import { Pacer } from '../sync/pacer.ts'
 import { Backoff } from '../values/backoff.ts'
@@ -52,6 +54,43 @@ export class FlowRemoval {
     } catch (error) {
       if (!signal.aborted) log.error('Removing stale UDP flows failed', { error })
       return undefined
+    }
+  }
+}
+
+/**
+ * A conntrack connection that is opened at its first use, and again after an opening that failed: most nodes never have a
+ * stale UDP flow, and a kernel without ctnetlink does not need it.
+ */
+export class LateConntrack implements FlowTable {
+  #opening: Promise<ConntrackConnection> | undefined
+
+  async findFlows(...args: Parameters<FlowTable['findFlows']>): ReturnType<FlowTable['findFlows']> {
+    return (await this.#open()).findFlows(...args)
+  }
+
+  async deleteFlows(...args: Parameters<FlowTable['deleteFlows']>): ReturnType<FlowTable['deleteFlows']> {
+    return (await this.#open()).deleteFlows(...args)
+  }
+
+  close(): void {
+    this.#opening?.then(
+      (connection) => connection.close(),
+      () => undefined,
+    )
+  }
+
+  #open(): Promise<ConntrackConnection> {
+    this.#opening ??= this.#tryOpening()
+    return this.#opening
+  }
+
+  async #tryOpening(): Promise<ConntrackConnection> {
+    try {
+      return await ConntrackConnection.open(openNetfilter())
+    } catch (error) {
+      this.#opening = undefined
+      throw error
     }
   }
 }

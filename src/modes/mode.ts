@@ -4,7 +4,6 @@
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { StaleFlows, StaleFlowsOptions } from '../conntrack/stale-flows.ts'
-import type { AuditObserver } from './ipvs/audits.ts'
 import type { TableHealth } from './table-health.ts'
 import type { KernelSources } from '../metrics/sources.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
@@ -17,7 +16,6 @@ import type { PassReport } from '../sync/reconciler.ts'
 import type { Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import type { ProbedKernel } from './bench-probe.ts'
 import type { Clock } from '../values/clock.ts'
 
 export interface ModeDataplane extends Dataplane {
@@ -57,6 +55,14 @@ export interface ModeWatch {
   readonly onNodeAddresses: () => void
 }
 
+/** Counts audits. */
+export interface AuditObserver {
+  /** A round over everything has ended. */
+  ended(audit: string, durationMs: number, failed: boolean): void
+  /** A part was compared, and no difference was found. */
+  looked(): void
+}
+
 export interface Mode {
   readonly dataplane: ModeDataplane
   /** Families that are served. */
@@ -68,8 +74,6 @@ export interface Mode {
   readonly rules: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
   /** Whether rules are being written. */
   readonly isPending: boolean
-  /** Connections whose messages a measurement counts. */
-  readonly connections: ProbedKernel | undefined
   /** What a scrape reads. */
   readonly sources: KernelSources
   /** Every table as it stands after a pass. */

@@ -1,7 +1,6 @@
 /** Which announcements of nf_tables are ours, how they are read, and how often they make us look. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
-import { LookThrottle } from '../../src/iptables/look-throttle.ts'
 import { concernsUs, decodeNftChange, type NftChange, nftEvents } from '../../src/iptables/nft-events.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { KernelError } from '../../src/netlink/errors.ts'
@@ -108,21 +107,4 @@ describe('nftEvents', () => {
     transport.deliver(deleted(), new KernelError(9, 'recvfrom'))
     assert.deepEqual(events, ['IPv4 OUTPUT', 'failed'])
   })
-})
-
-test('LookThrottle looks at once, then once an interval, and forgets nothing', () => {
-  const throttle = new LookThrottle()
-  assert.equal(throttle.nextDueMs(), undefined)
-  assert.deepEqual(throttle.takeDue(0), [])
-  throttle.request('IPv4')
-  assert.deepEqual(throttle.takeDue(100), ['IPv4'])
-  assert.deepEqual(throttle.takeDue(100), [])
-  throttle.request('IPv4')
-  throttle.request('IPv4')
-  throttle.request('IPv6')
-  assert.deepEqual(throttle.takeDue(500), ['IPv6'])
-  assert.equal(throttle.nextDueMs(), 1100)
-  assert.deepEqual(throttle.takeDue(1099), [])
-  assert.deepEqual(throttle.takeDue(1100), ['IPv4'])
-  assert.equal(throttle.nextDueMs(), undefined)
 })

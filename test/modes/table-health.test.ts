@@ -1,7 +1,7 @@
 /** Which tables are in trouble: on tables in memory, which fail as they are told. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { tableHealth } from '../../src/modes/table-health.ts'
+import { listTables } from '../../src/modes/ipvs/tables.ts'
 import { KernelError } from '../../src/netlink/errors.ts'
 import type { FrontendKey } from '../../src/service/frontends.ts'
 import { CodedError } from '../../src/values/errors.ts'
@@ -34,14 +34,14 @@ async function troubles(
     await dataplane.pass({ signal, mayRemove: true })
     await rulesWritten(dataplane)
   }
-  return [...tableHealth(dataplane, IP_FAMILIES)].flatMap(({ what, families, wrong }) =>
-    wrong ? [`${what} ${families.join()}`] : [],
-  )
+  return listTables(dataplane.states, IP_FAMILIES)
+    .flatMap((table) => table.health())
+    .flatMap(({ what, families, wrong }) => (wrong ? [`${what} ${families.join()}`] : []))
 }
 
 const THREE = ['10.96.0.1', '10.96.0.2', '10.96.0.3']
 
-describe('tableHealth', () => {
+describe('the health of tables of ipvs mode', () => {
   it('finds nothing where all is well', async () => {
     assert.deepEqual(await troubles(THREE, () => false), [])
   })

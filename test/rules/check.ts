@@ -45,7 +45,8 @@ function packageName(specifier: string): string {
   return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
 }
 
-const isIn = (path: string, place: string): boolean => path === place || path.startsWith(`${place}/`)
+const isIn = (path: string, place: string): boolean =>
+  place.endsWith('/*') ? posix.dirname(path) === place.slice(0, -2) : path === place || path.startsWith(`${place}/`)
 const isPath = (name: string): boolean => /^(src|native|test|dev)\//.test(name)
 const isInOneOf = (path: string, places: readonly string[]): boolean => places.some((place) => isIn(path, place))
 
@@ -71,8 +72,8 @@ export function checkImports(sources: Sources): string[] {
     for (const name of importsOf(path, text)) {
       if (isPath(name)) {
         if (!sources.has(name)) violations.push(`${path}: imports ${name}, which does not exist`)
-        const allowed = home === undefined ? [] : [home, ...(MAY_IMPORT[home] ?? [])]
-        if (home !== undefined && !allowed.some((place) => isIn(name, place)))
+        const allowed = home === undefined ? [] : (MAY_IMPORT[home] ?? [])
+        if (home !== undefined && ruleFor(name) !== home && !allowed.some((place) => isIn(name, place)))
           violations.push(`${path}: may not import ${name}`)
         continue
       }

@@ -77,6 +77,17 @@ test('checkImports finds each kind of violation', () => {
       "import { spawn } from 'node:child_process'",
       ['src/cli/a.ts: only src/node may import node:child_process'],
     ],
+    ['src/modes/ipvs/a.ts', "import { x } from '../x.ts'", []],
+    [
+      'src/modes/ipvs/a.ts',
+      "import { x } from '../iptables/x.ts'",
+      ['src/modes/ipvs/a.ts: may not import src/modes/iptables/x.ts'],
+    ],
+    [
+      'src/modes/a.ts',
+      "import { x } from './iptables/x.ts'",
+      ['src/modes/a.ts: may not import src/modes/iptables/x.ts'],
+    ],
     ['src/cli/a.ts', "import x from 'left-pad'", ['src/cli/a.ts: left-pad has no line in PACKAGE_USERS']],
     ['src/config/file.ts', "import { readFile } from 'node:fs/promises'", []],
   ]
@@ -86,6 +97,8 @@ test('checkImports finds each kind of violation', () => {
     'src/ipvs/table.ts': '',
     'src/watch/x.ts': '',
     'src/daemon/x.ts': '',
+    'src/modes/x.ts': '',
+    'src/modes/iptables/x.ts': '',
   }
   for (const [path, text, expected] of rows)
     assert.deepEqual(checkImports(files({ ...others, [path]: text })), expected, text)

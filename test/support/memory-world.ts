@@ -8,7 +8,7 @@ import { IptablesTable } from '../../src/iptables/table.ts'
 import { AddressTable } from '../../src/ipvs/addresses.ts'
 import { DeviceTable } from '../../src/ipvs/device.ts'
 import { VirtualServerTable } from '../../src/ipvs/table.ts'
-import { IpvsDataplane, type IpvsTables } from '../../src/modes/ipvs/dataplane.ts'
+import { IpvsDataplane } from '../../src/modes/ipvs/dataplane.ts'
 import { SetsAndRules, type SetsAndRulesOptions } from '../../src/modes/ipvs/sets-and-rules.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import type { KernelTable } from '../../src/sync/table.ts'
@@ -105,13 +105,12 @@ export class MemoryWorld {
   dataplane(options: Partial<SetsAndRulesOptions> = {}): IpvsDataplane {
     const now = (): number => this.nowMs
     const report = (what: string) => (text: unknown) => void this.problems.push(`${what} ${text}`)
-    const guard = new SetsAndRules({
-      tables: () => ({
-        // A set that is made may hold nothing yet: the pure halves and the maps are all that is used.
-        sets: this.sets as unknown as SetTable,
-        entries: this.entries as unknown as EntryTable,
+    const setsAndRules = new SetsAndRules({
+      tables: {
+        sets: this.sets,
+        entries: this.entries,
         chains: this.families.map((family) => new IptablesTable(family, this.#programs(family), IPVS_LAYOUT)),
-      }),
+      },
       settings: {
         detectLocalMode: 'ClusterCIDR',
         clusterCIDR: '10.244.0.0/16,fd00:10:244::/56',
@@ -122,7 +121,6 @@ export class MemoryWorld {
       randomFully: true,
       nodeName: 'node0',
       now,
-      onGrown: () => undefined,
       onPass: ({ failures, unreadable }) => {
         for (const { key, error } of failures) this.problems.push(`${key}: ${error.message}`)
         for (const { table, error } of unreadable) this.problems.push(`${table}: ${error.message}`)
@@ -133,13 +131,18 @@ export class MemoryWorld {
       ...options,
     })
     const tables = {
-      virtualServers: Object.assign(this.virtualServers, { connections: async () => this.connectionsOf() }),
+      virtualServers: Object.assign(this.virtualServers, { connections: async () => new Map(this.connectionsOf()) }),
       device: this.device,
-      addresses: this.addresses,
-    } as unknown as IpvsTables
+      addresses: Object.assign(this.addresses, {
+        deviceIndex: undefined,
+        isBoundSoon: () => undefined,
+        onUnbound: () => undefined,
+        onDeviceMissing: () => undefined,
+      }),
+    }
     return new IpvsDataplane({
       tables,
-      guard,
+      setsAndRules,
       conntrack: {
         findFlows: async () => [],
         deleteFlows: async () => ({ deleted: 0, vanished: 0, failed: 0, error: undefined }),
@@ -169,7 +172,7 @@ export class MemoryWorld {
 
 /** Resolves when no rules are being written. */
 export async function rulesWritten(dataplane: IpvsDataplane): Promise<void> {
-  for (let turns = 0; dataplane.guard.isPending; turns++) {
+  for (let turns = 0; dataplane.setsAndRules.isPending; turns++) {
     if (turns > 1000) throw new Error('rules are still being written')
     await someTurns(1)
   }

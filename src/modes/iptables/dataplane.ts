@@ -10,11 +10,10 @@ import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.
 import type { MissingMatchError } from '../../iptables/errors.ts'
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { LOOPBACK_GUARD } from './chains/chain-names.ts'
-import { localTrafficOf } from '../../iptables/local-traffic.ts'
+import { type LocalTrafficSettings, localTrafficOf } from '../../iptables/local-traffic.ts'
 import { IptablesTable } from '../../iptables/table.ts'
 import { type ServiceChainSettings, WantedServiceChains } from './chains/wanted-service-chains.ts'
 import type { TableId } from '../../iptables/types.ts'
-import type { RuleSettings } from '../ipvs/rules/wanted-rules.ts'
 import type { HostIptables } from '../../node/iptables-programs.ts'
 import { type Frontend, type FrontendKey, frontendKey, parseFrontendKey } from '../../service/frontends.ts'
 import type { NodePortRanges } from '../../service/node-addresses.ts'
@@ -27,8 +26,7 @@ import { ANY_ADDRESS } from '../../values/well-known.ts'
 
 export interface IptablesDataplaneOptions {
   readonly iptables: HostIptables
-  readonly settings: RuleSettings &
-    Pick<KubeProxyConfiguration, 'featureGates'> & { readonly iptables: { readonly localhostNodePorts: boolean } }
+  readonly settings: LocalTrafficSettings & Pick<KubeProxyConfiguration, 'featureGates' | 'iptables'>
   readonly families: readonly IpFamily[]
   readonly nodeName: string
   readonly conntrack: FlowTable

@@ -2,23 +2,22 @@
  * The kernel side of iptables mode: the programs, the connections, what the kernel has, and what it announces.
  * What could break: announcements of the kernel only say what to read again; nothing is concluded from them.
  */
-import { openNetfilter, openRtnetlink, openRtnetlinkEvents } from '../../../native/open.ts'
+import { openNetfilter, openRtnetlink } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
+import { ensureCounter, readCounters } from './counters.ts'
 import { hasExtension } from '../../iptables/nft-support.ts'
+import { INVALID_COUNTER } from './chains/fixed-render.ts'
+import { LOOPBACK_COUNTER } from './chains/service-port-render.ts'
 import type { CountedPackets } from '../../metrics/rule-counts.ts'
-import { RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../../netlink/constants.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../node/families.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
 import { runProgram } from '../../node/programs.ts'
 import { isLinkLocal, isLoopback } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import { keepListening } from '../announcements.ts'
+import { watchLinks } from '../announcements.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
-import { LateConntrack } from '../late-conntrack.ts'
-import { INVALID_COUNTER } from './chains/fixed-render.ts'
-import { LOOPBACK_COUNTER } from './chains/service-port-render.ts'
-import { ensureCounter, readCounters } from './counters.ts'
+import { LateConntrack } from '../flow-removal.ts'
 
 export interface IptablesKernel {
   readonly iptables: HostIptables
@@ -94,29 +93,16 @@ export async function countedPackets(): Promise<CountedPackets> {
   }
 }
 
-/** Listens to changes of the node's addresses until closed. */
+/** Calls `onChange` when addresses of the node may have changed, until closed. */
 export function watchAddresses(onChange: () => void, onError: (error: unknown) => void): { close(): void } {
-  const groups = [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR]
-  return keepListening({
-    open: (onFailed) =>
-      openRtnetlinkEvents({ groups }, (event) => {
-        switch (event.kind) {
-          case 'link':
-            return event.change === 'deleted' ? onChange() : undefined
-          case 'address': {
-            const { address } = event.address
-            // Each new pod brings a link-local address; such a one never counts for the node.
-            return isLoopback(address) || (address.includes(':') && isLinkLocal(address)) ? undefined : onChange()
-          }
-          case 'route':
-            return
-          case 'overrun':
-            onError(event.cause)
-            return onChange()
-          case 'failed':
-            return onFailed(event.cause)
-        }
-      }),
+  return watchLinks({
+    onLink: ({ change }) => {
+      if (change === 'deleted') onChange()
+    },
+    onAddress: ({ address: { address } }) => {
+      // Each new pod has a link-local address; such an address never counts for the node.
+      if (!isLoopback(address) && !(address.includes(':') && isLinkLocal(address))) onChange()
+    },
     onLost: onChange,
     onError,
   })

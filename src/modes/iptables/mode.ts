@@ -6,9 +6,8 @@
 import { readFileSync } from 'node:fs'
 import { IptablesDataplane } from './dataplane.ts'
 import { countedPackets, type IptablesKernel, makeCounters, openIptablesKernel, watchAddresses } from './kernel.ts'
-import { watchRules } from '../rule-watch.ts'
-import type { AuditObserver } from '../ipvs/audits.ts'
-import { chainHealth, type TableHealth } from '../table-health.ts'
+import { watchRules } from '../announcements.ts'
+import { isTableInTrouble, type TableHealth } from '../table-health.ts'
 import { loopbackRefusal } from './chains/fixed-render.ts'
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { RuleCounts } from '../../metrics/rule-counts.ts'
@@ -18,8 +17,8 @@ import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import type { NodeContext } from '../../service/node-context.ts'
 import { auditPeriodically } from '../../sync/audit.ts'
 import { parseCidrs } from '../../values/cidr.ts'
-import type { Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
-import { initializeIptablesNode, routeLocalnet } from '../prepare-node.ts'
+import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
+import { initializeIptablesNode, routeLocalnet } from './node-preparation.ts'
 import { ANY_ADDRESS } from '../../values/well-known.ts'
 
 const NODE_PORT_ADDRESSES = { IPv4: [ANY_ADDRESS.IPv4], IPv6: [ANY_ADDRESS.IPv6] } as const
@@ -31,7 +30,6 @@ const LIBERAL_FILE = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal'
 
 export class IptablesMode implements Mode {
   readonly dataplane: IptablesDataplane
-  readonly connections = undefined
   readonly #options: ModeOptions
   readonly #kernel: IptablesKernel
   readonly #abort = new AbortController()
@@ -105,8 +103,13 @@ export class IptablesMode implements Mode {
     }
   }
 
-  tableHealth(): Iterable<TableHealth> {
-    return chainHealth(this.dataplane.loops)
+  /** Most chains are of Services. */
+  tableHealth(): readonly TableHealth[] {
+    return this.dataplane.loops.map(({ sync, family }) => ({
+      what: sync.table.name,
+      families: [family],
+      wrong: isTableInTrouble(sync),
+    }))
   }
 
   get isPending(): boolean {

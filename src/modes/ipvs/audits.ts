@@ -7,12 +7,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { auditSets } from '../../ipset/audit.ts'
 import { auditAddresses } from '../../ipvs/address-audit.ts'
 import { auditVirtualServers } from '../../ipvs/audit.ts'
-import { auditPeriodically, CpuBudget } from '../../sync/audit.ts'
-import type { Clock } from '../../values/clock.ts'
-import type { IpFamily } from '../../values/protocol.ts'
+import { auditPeriodically } from '../../sync/audit.ts'
+import { CpuBudget } from '../../sync/audit.ts'
 import type { IpvsDataplane } from './dataplane.ts'
-import type { GuardKernel } from './guard-kernel.ts'
-import type { IpvsKernel } from './ipvs-kernel.ts'
+import type { AuditObserver } from '../mode.ts'
+import type { Kernel } from './kernel.ts'
+import type { Clock } from '../../values/clock.ts'
 
 /** Share of one core for all audits together. */
 const CPU_SHARE = 0.003
@@ -23,40 +23,31 @@ const ADDRESS_PERIOD_MS = 300_000
 /** What a small table needs is spent at once. */
 const CREDIT_MS = 20
 
-/** Hears of audits, for whoever counts them. */
-export interface AuditObserver {
-  /** A round over everything is over. */
-  ended(audit: string, durationMs: number, failed: boolean): void
-  /** A part was looked at, and nothing was found. */
-  looked(): void
-}
-
 export interface IpvsAuditOptions {
-  readonly kernel: IpvsKernel
-  readonly guardKernel: GuardKernel
+  readonly kernel: Kernel
   readonly dataplane: IpvsDataplane
-  readonly families: readonly IpFamily[]
   /** From one round to the next, at least (syncPeriod). */
   readonly periodMs: number
   /** A pass should look at what is doubted now. */
   readonly onDoubt: () => void
   /** An audit failed; until one of its next rounds works, what others change in that table is not noticed. */
   readonly onError: (error: unknown, audit: string) => void
-  readonly observer?: AuditObserver | undefined
+  readonly observer: AuditObserver
   readonly now: Clock
   readonly signal: AbortSignal
 }
 
 /** Resolves when aborted; never rejects. */
 export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
-  const { kernel, guardKernel, dataplane, families, periodMs, onDoubt, onError, observer, now, signal } = options
+  const { kernel, dataplane, periodMs, onDoubt, onError, observer, now, signal } = options
   const budget = new CpuBudget({
     share: CPU_SHARE,
     creditMs: CREDIT_MS,
     now,
     sleep: (ms, abort) => sleep(ms, undefined, { signal: abort }),
   })
-  const { guard } = dataplane
+  const { setsAndRules } = dataplane
+  const { families } = kernel.support
   const every = (audit: string, round: (abort: AbortSignal) => Promise<void>, atLeastMs = 0): Promise<void> =>
     auditPeriodically({
       periodMs: Math.max(periodMs, atLeastMs),
@@ -75,17 +66,17 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
         budget,
         cpuMs,
         onDoubt,
-        onRight: () => observer?.looked(),
+        onRight: () => observer.looked(),
         signal: abort,
       }),
     ),
     every('sets', (abort) =>
       auditSets({
-        ipset: guardKernel.auditIpset,
+        ipset: kernel.auditIpset,
         families,
         thorough: ++rounds % THOROUGH_ROUNDS === 0,
-        sets: guard.sets,
-        entries: guard.entries,
+        sets: setsAndRules.sets,
+        entries: setsAndRules.entries,
         budget,
         cpuMs,
         onDoubt,
@@ -107,7 +98,7 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
       ADDRESS_PERIOD_MS,
     ),
     every('rules', async () => {
-      if (guardKernel.iptables.choice.mode === 'legacy') for (const family of families) guard.doubtRules(family)
+      if (kernel.iptables.choice.mode === 'legacy') for (const family of families) setsAndRules.doubtRules(family)
     }),
   ])
 }
@@ -117,7 +108,6 @@ function observed(
   round: (abort: AbortSignal) => Promise<void>,
   { observer, now }: IpvsAuditOptions,
 ): (abort: AbortSignal) => Promise<void> {
-  if (observer === undefined) return round
   return async (abort) => {
     const startedMs = now()
     let failed = true

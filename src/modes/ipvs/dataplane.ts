@@ -3,44 +3,38 @@
  * What could break: the order of the tables. Virtual servers come before the addresses that bring them traffic, and
  * addresses go before the virtual servers behind them.
  */
-import type { FlowTable } from '../../conntrack/connection.ts'
-import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
 import {
   type AddressOperation,
   type BoundAddress,
-  type Device,
   DEVICE_KIND,
+  type Device,
   type DeviceOperation,
   hostAddress,
 } from '../../ipvs/address-diff.ts'
-import { type AddressTable, WantedAddresses } from '../../ipvs/addresses.ts'
-import type { DeviceTable } from '../../ipvs/device.ts'
+import type { FlowTable } from '../../conntrack/connection.ts'
+import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
 import { drainingRealServers, sameVirtualServer } from '../../ipvs/diff.ts'
 import { Drains } from '../../ipvs/drains.ts'
+import type { VirtualServerOperation } from '../../ipvs/types.ts'
 import { renderVirtualServer } from '../../ipvs/render.ts'
-import type { VirtualServerTable } from '../../ipvs/table.ts'
-import type { VirtualServer, VirtualServerOperation } from '../../ipvs/types.ts'
+import type { VirtualServer } from '../../ipvs/types.ts'
+import { WantedAddresses } from '../../ipvs/addresses.ts'
 import type { Frontend, FrontendKey } from '../../service/frontends.ts'
 import type { Dataplane } from '../../sync/loop.ts'
-import { type PassReport, type Reconciled, reconciled, Reconciler } from '../../sync/reconciler.ts'
+import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { familyOf } from '../../values/address.ts'
-import type { Clock } from '../../values/clock.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import type { SetsAndRules } from './sets-and-rules.ts'
-
-export interface IpvsTables {
-  readonly virtualServers: VirtualServerTable
-  readonly device: DeviceTable
-  readonly addresses: AddressTable
-}
+import type { IpvsStates, IpvsTables } from './tables.ts'
+import type { Clock } from '../../values/clock.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
 export interface IpvsDataplaneOptions {
-  readonly tables: IpvsTables
+  readonly tables: Pick<IpvsTables, 'virtualServers' | 'device' | 'addresses'>
   /** Sets and rules around the virtual servers. */
-  readonly guard: SetsAndRules
+  readonly setsAndRules: SetsAndRules
   readonly conntrack: FlowTable
   readonly scheduler: string
   /** Families the kernel has; frontends of others are left out. */
@@ -71,12 +65,12 @@ export class IpvsDataplane implements Dataplane {
 
   constructor(options: IpvsDataplaneOptions) {
     this.#options = options
-    const { tables, guard, conntrack } = options
+    const { tables, setsAndRules, conntrack } = options
     this.virtualServers = new TableSync(tables.virtualServers, {
       onExamined: (key) => this.#examined(key),
       // Rules may be written in the middle of a pass. What is left of it waits for the next one, with what was asked about
       // before: otherwise the last Services would overtake the API server's.
-      mayAdd: (key, { family }) => !guard.hasChanged && guard.mayCome(key, family),
+      mayAdd: (key, { family }) => !setsAndRules.hasChanged && setsAndRules.mayCome(key, family),
     })
     this.device = new TableSync(tables.device)
     this.addresses = new TableSync(tables.addresses)
@@ -88,10 +82,10 @@ export class IpvsDataplane implements Dataplane {
       onRemoved: options.onFlowsRemoved,
     })
     this.#reconciler = new Reconciler([
-      reconciled(guard.sets),
+      reconciled(setsAndRules.sets),
       // Rules name sets, whatever is in them: their processes run while entries are written.
-      () => guard.startRules(),
-      reconciled(guard.entries),
+      () => setsAndRules.startRules(),
+      reconciled(setsAndRules.entries),
       () => this.#releaseWaiting(),
       this.#ownTables,
     ])
@@ -108,19 +102,26 @@ export class IpvsDataplane implements Dataplane {
     }
   }
 
-  get guard(): SetsAndRules {
-    return this.#options.guard
+  get setsAndRules(): SetsAndRules {
+    return this.#options.setsAndRules
+  }
+
+  /** Every table of the mode. */
+  get states(): IpvsStates {
+    const { virtualServers, device, addresses } = this
+    const { sets, entries, loops } = this.setsAndRules
+    return { sets, entries, chains: loops, virtualServers, device, addresses }
   }
 
   /** From now on the device, the sets and the rules are wanted. Without this call the desired state is empty (cleanup). */
   wantFixtures(): void {
-    this.#options.guard.want()
+    this.setsAndRules.want()
     this.device.want(SERVICE_DEVICE, { kind: DEVICE_KIND })
   }
 
   frontend(key: FrontendKey, wanted: Frontend | undefined): void {
     const frontend = wanted !== undefined && this.#options.families.includes(wanted.family) ? wanted : undefined
-    this.#options.guard.frontend(key, frontend)
+    this.setsAndRules.frontend(key, frontend)
     this.virtualServers.want(
       key,
       frontend === undefined ? undefined : renderVirtualServer(frontend, this.#options.scheduler),
@@ -137,16 +138,16 @@ export class IpvsDataplane implements Dataplane {
     const idle = await this.#lookAtDrains(options.signal)
     const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
     // Sets may have become empty.
-    this.#options.guard.startRules()
+    this.setsAndRules.startRules()
     return report
   }
 
   /** What a pass would do, as commands. */
   preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]> {
-    this.#options.guard.renderRules()
+    this.setsAndRules.renderRules()
     for (const key of this.#toBind) this.#bind(key, true)
     this.#toBind.clear()
-    const inOneGo = new Reconciler([...this.#options.guard.tables, ...this.#ownTables])
+    const inOneGo = new Reconciler([...this.setsAndRules.tables, ...this.#ownTables])
     return inOneGo.preview({ ...options, now: this.#options.now })
   }
 
@@ -155,7 +156,7 @@ export class IpvsDataplane implements Dataplane {
   }
 
   #releaseWaiting(): void {
-    if (this.#options.guard.takeChanged()) this.virtualServers.release()
+    if (this.setsAndRules.takeChanged()) this.virtualServers.release()
   }
 
   #examined(key: FrontendKey): void {

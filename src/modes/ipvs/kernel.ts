@@ -1,106 +1,87 @@
-/**
- * Everything in the kernel that ipvs mode works on, opened together, and followed: announcements where there are some,
- * audits where there are none.
- */
-import type { KubeProxyConfiguration } from '../../config/types.ts'
-import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
-import { kernelFamilies } from '../../node/families.ts'
-import { parseCidrs } from '../../values/cidr.ts'
-import type { Log } from '../../values/log.ts'
-import type { IpFamily } from '../../values/protocol.ts'
-import { type AuditObserver, auditIpvsMode } from './audits.ts'
-import { type GuardKernel, openGuardKernel } from './guard-kernel.ts'
-import type { IpvsDataplane } from './dataplane.ts'
-import { type IpvsKernel, openIpvsKernel } from './ipvs-kernel.ts'
-import { watchKernel } from './kernel-watch.ts'
-import { watchRules } from '../rule-watch.ts'
-import type { Clock } from '../../values/clock.ts'
+/** What ipvs mode reads and writes the kernel through: netlink connections and the iptables programs, opened together. */
+import { findNetfilter, openNetlinkConnection, openRtnetlink } from '../../../native/open.ts'
+import { IpsetConnection } from '../../ipset/connection.ts'
+import { ipsetError } from '../../ipset/errors.ts'
+import { IpvsConnection } from '../../ipvs/connection.ts'
+import { NETLINK_GENERIC } from '../../netlink/constants.ts'
+import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
+import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../node/families.ts'
+import { HostIptables } from '../../node/iptables-programs.ts'
+import { CodedError } from '../../values/errors.ts'
+import { LateConntrack } from '../flow-removal.ts'
+import { chooseBackEnd } from '../iptables-back-end.ts'
 
 /** Opening loads modules, which may take a while on a slow disk. */
 const OPEN_MS = 10_000
 
+/** The audits have connections of their own, so that a change never waits for a list of an audit. */
 export interface Kernel {
-  readonly ipvs: IpvsKernel
-  /** Sets and rules. */
-  readonly guard: GuardKernel
-  /** Families that are served. */
-  readonly families: readonly IpFamily[]
+  readonly ipvs: IpvsConnection
+  readonly auditIpvs: IpvsConnection
+  readonly rtnetlink: RtnetlinkConnection
+  readonly auditRtnetlink: RtnetlinkConnection
+  readonly ipset: IpsetConnection
+  readonly auditIpset: IpsetConnection
+  readonly conntrack: LateConntrack
+  readonly iptables: HostIptables
+  /** The families that are served, and why another one is not. */
+  readonly support: FamilySupport
   close(): void
 }
 
-/** Changes nothing. Rejects with `ipvs-missing` and the like when ipvs mode cannot work here. */
-export async function openKernel({ ipvs: { excludeCIDRs } }: KubeProxyConfiguration): Promise<Kernel> {
-  const excluded = parseCidrs(excludeCIDRs)
+/**
+ * Changes nothing. Rejects with `ipvs-missing`, `ipset-missing` or `iptables-missing`, which say what to load or install; the
+ * last one also when the rules of no family can be written.
+ */
+export async function openKernel(): Promise<Kernel> {
   const signal = AbortSignal.timeout(OPEN_MS)
-  const ipvs = await openIpvsKernel(excluded, signal)
+  const opened: { close(): void }[] = []
+  const open = <T extends { close(): void }>(connection: T): T => {
+    opened.push(connection)
+    return connection
+  }
+  const close = (): void => {
+    for (const connection of opened) connection.close()
+  }
   try {
-    const guard = await openGuardKernel(kernelFamilies(), signal)
-    return {
-      ipvs,
-      guard,
-      families: guard.support.families,
-      close: () => {
-        guard.close()
-        ipvs.close()
-      },
-    }
+    const ipvs = open(await openIpvs(signal))
+    const auditIpvs = open(await openIpvs(signal))
+    const rtnetlink = open(openRtnetlink())
+    const auditRtnetlink = open(openRtnetlink())
+    const conntrack = open(new LateConntrack())
+    const families = kernelFamilies()
+    const iptables = new HostIptables(await chooseBackEnd(families.families, signal))
+    const support = familiesWithIptables(families, iptables.choice.unusable)
+    const ipset = open(await openIpset(signal))
+    const auditIpset = open(await openIpset(signal))
+    return { ipvs, auditIpvs, rtnetlink, auditRtnetlink, ipset, auditIpset, conntrack, iptables, support, close }
   } catch (error) {
-    ipvs.close()
+    close()
     throw error
   }
 }
 
-export interface KernelFollowOptions {
-  readonly kernel: Kernel
-  readonly dataplane: IpvsDataplane
-  readonly log: Log
-  /** A pass should look at what is doubted now. */
-  readonly onDoubt: () => void
-  /** An address or a link that is not ours changed. */
-  readonly onNodeAddresses: () => void
-  /** From one audit to the next, at least (syncPeriod). */
-  readonly auditPeriodMs: number
-  readonly auditObserver?: AuditObserver | undefined
-  readonly now: Clock
-  readonly signal: AbortSignal
-}
-
-/** Hears every announcement from the moment this returns. */
-export function watchAnnouncements(options: KernelFollowOptions): { close(): void } {
-  const { kernel, dataplane, log, onDoubt, onNodeAddresses } = options
-  const events = watchKernel({
-    kernel: kernel.ipvs,
-    dataplane,
-    onDoubt,
-    onNodeAddresses,
-    onError: (error) => log.warn('Lost announcements of the kernel; reading everything again', { error }),
-  })
-  const rules = watchRules({
-    iptables: kernel.guard.iptables,
-    layout: IPVS_LAYOUT,
-    doubtRules: (family) => dataplane.guard.doubtRules(family),
-    onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
-  })
-  return {
-    close: () => {
-      rules.close()
-      events.close()
-    },
+/** A connection to IPVS. Rejects with `ipvs-missing`, which names the module. */
+export async function openIpvs(signal: AbortSignal): Promise<IpvsConnection> {
+  try {
+    return await IpvsConnection.open(openNetlinkConnection(NETLINK_GENERIC), { signal })
+  } catch (cause) {
+    throw explainMissingIpvs(cause)
   }
 }
 
-/** Resolves when aborted; never rejects. */
-export function audit({ kernel, dataplane, log, ...options }: KernelFollowOptions): Promise<void> {
-  return auditIpvsMode({
-    kernel: kernel.ipvs,
-    guardKernel: kernel.guard,
-    dataplane,
-    families: kernel.families,
-    periodMs: options.auditPeriodMs,
-    onDoubt: options.onDoubt,
-    observer: options.auditObserver,
-    onError: (error, name) => log.warn('An audit failed', { audit: name, error }),
-    now: options.now,
-    signal: options.signal,
-  })
+/** Names the module to load when the generic netlink family is not there; any other error stays as it is. */
+export function explainMissingIpvs(cause: unknown): unknown {
+  if (!(cause instanceof CodedError && cause.code === 'genl-family-missing')) return cause
+  return new CodedError('ipvs-missing', 'the kernel has no IPVS: load the module "ip_vs" (modprobe ip_vs)', { cause })
+}
+
+/** A connection to ipset. Rejects with `ipset-missing`, which names the module. */
+export async function openIpset(signal: AbortSignal): Promise<IpsetConnection> {
+  const netlink = findNetfilter()
+  if (netlink === undefined) {
+    const message = 'the kernel has no nfnetlink and so no ipset: load the module "ip_set" (modprobe ip_set)'
+    throw ipsetError('ipset-missing', message)
+  }
+  return IpsetConnection.open(netlink, { signal })
 }

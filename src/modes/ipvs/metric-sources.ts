@@ -2,20 +2,19 @@
  * What a scrape reads of ipvs mode: tables, connections, sets, virtual servers.
  * What could break: this runs at a scrape, in the event loop of the proxy. What grows with the cluster may cost nanoseconds an item.
  */
+import type { Kernel } from './kernel.ts'
+import type { IpvsDataplane } from './dataplane.ts'
+import { listTables } from './tables.ts'
 import type { CountedConnection, KernelSources, SetSize } from '../../metrics/sources.ts'
 import type { NetlinkCounters } from '../../netlink/connection.ts'
-import type { IpvsDataplane } from './dataplane.ts'
-import type { Kernel } from './kernel.ts'
 
 /** Time with the event loop to itself while the counters of all virtual servers are read. */
 const TURN_MS = 4
 
 export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSources {
-  const { guard, virtualServers, device, addresses, drains } = dataplane
-  const { ipvs, auditIpvs, rtnetlink, auditRtnetlink } = kernel.ipvs
-  const { ipset, auditIpset } = kernel.guard
+  const { ipvs, auditIpvs, rtnetlink, auditRtnetlink, ipset, auditIpset } = kernel
   return {
-    tables: [guard.sets, guard.entries, ...guard.loops.map(({ sync }) => sync), virtualServers, device, addresses],
+    tables: listTables(dataplane.states, kernel.support.families).map(({ counted }) => counted),
     connections: () => [
       connection('ipvs', ipvs),
       connection('ipvs-audit', auditIpvs),
@@ -27,8 +26,8 @@ export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSou
     ipvs: {
       setSizes: () => setSizes(dataplane),
       realServerCount: () => realServerCount(dataplane),
-      drainingCount: () => drains.count,
-      drainsFinished: () => drains.ended,
+      drainingCount: () => dataplane.drains.count,
+      drainsFinished: () => dataplane.drains.ended,
       readTraffic: (visit, signal) => auditIpvs.visitTraffic(visit, { signal, yieldAfterMs: TURN_MS }),
     },
   }
@@ -38,11 +37,11 @@ function connection(name: string, { counters }: { readonly counters: Readonly<Ne
   return { name, ...counters }
 }
 
-function setSizes({ guard }: IpvsDataplane): readonly SetSize[] {
+function setSizes({ setsAndRules }: IpvsDataplane): readonly SetSize[] {
   const sizes = new Map<string, number>()
-  for (const [, { set }] of guard.entries.liveEntries()) sizes.set(set, (sizes.get(set) ?? 0) + 1)
+  for (const [, { set }] of setsAndRules.entries.liveEntries()) sizes.set(set, (sizes.get(set) ?? 0) + 1)
   return Array.from(sizes, ([name, entries]) => {
-    const parameters = guard.sets.live(name)
+    const parameters = setsAndRules.sets.live(name)
     const ports = (parameters?.lastPort ?? 0) - (parameters?.firstPort ?? 0) + 1
     return { name, entries, maxEntries: parameters?.maxElements || ports }
   })

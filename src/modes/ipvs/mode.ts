@@ -1,59 +1,72 @@
 /**
- * ipvs mode as the proxy sees it: kernel, sets and rules, and dataplane put together.
- * What could break: what iptables mode left goes only once a pass has left nothing to do and all rules are in.
+ * ipvs mode as the proxy sees it: kernel, tables, sets and rules, and dataplane put together. What iptables mode left is
+ * removed only after a pass that left nothing to do, when all rules are written.
  */
-import { schedulerOf } from '../../ipvs/scheduler.ts'
-import { IpvsDataplane } from './dataplane.ts'
-import { audit, type Kernel, type KernelFollowOptions, openKernel, watchAnnouncements } from './kernel.ts'
-import type { AuditObserver } from './audits.ts'
-import { SetsAndRules } from './sets-and-rules.ts'
-import { type TableHealth, tableHealth } from '../table-health.ts'
 import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { MissingMatchError } from '../../iptables/errors.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { NodeContext } from '../../service/node-context.ts'
 import type { PassReport } from '../../sync/reconciler.ts'
-import type { ProbedKernel } from '../bench-probe.ts'
-import { ipvsSources } from './metric-sources.ts'
-import type { Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
-import { prepareNode } from '../prepare-node.ts'
+import { schedulerOf } from '../../ipvs/scheduler.ts'
+import { parseCidrs } from '../../values/cidr.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
+import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
+import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
+import type { TableHealth } from '../table-health.ts'
+import { auditIpvsMode } from './audits.ts'
+import { IpvsDataplane } from './dataplane.ts'
+import { type Kernel, openKernel } from './kernel.ts'
+import { ipvsSources } from './metric-sources.ts'
+import { prepareNode } from './node-preparation.ts'
+import { SetsAndRules } from './sets-and-rules.ts'
+import { type IpvsTables, listTables, openTables } from './tables.ts'
+import { watchKernel } from './watch.ts'
 
 export class IpvsMode implements Mode {
-  readonly kernel: Kernel
   readonly dataplane: IpvsDataplane
   readonly #options: ModeOptions
-  readonly #guard: SetsAndRules
+  readonly #kernel: Kernel
+  readonly #tables: IpvsTables
+  readonly #setsAndRules: SetsAndRules
   #hasNamedUnknown = false
 
   /** Rejects with `module-missing` and the like when ipvs mode cannot work here. */
   static async open(options: ModeOptions): Promise<IpvsMode> {
-    return new IpvsMode(options, await openKernel(options.configuration()))
+    return new IpvsMode(options, await openKernel())
   }
 
   private constructor(options: ModeOptions, kernel: Kernel) {
     const { nodeName, log, now, onRulesPassed, onReady, onFlowsRemoved } = options
     const configuration = options.configuration()
-    const { families } = kernel
+    const { families } = kernel.support
     this.#options = options
-    this.kernel = kernel
-    this.#guard = new SetsAndRules({
-      tables: kernel.guard.tables,
+    this.#kernel = kernel
+    this.#tables = openTables({
+      ...kernel,
+      layout: IPVS_LAYOUT,
+      families,
+      excluded: parseCidrs(configuration.ipvs.excludeCIDRs),
+      hooks: {
+        onSetLost: (name) => this.#setsAndRules.doubtSet(name),
+        onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
+      },
+    })
+    this.#setsAndRules = new SetsAndRules({
+      tables: this.#tables,
       settings: configuration,
       families,
-      randomFully: kernel.guard.iptables.choice.randomFully,
+      randomFully: kernel.iptables.choice.randomFully,
       nodeName,
       now,
-      onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
       onPass: onRulesPassed,
       onMissing: (error, leftOut) => this.#reportLeftOut(error, leftOut),
       onReady,
       onError: (error) => log.error('Writing rules failed', { error }),
     })
     this.dataplane = new IpvsDataplane({
-      tables: kernel.ipvs.tables,
-      guard: this.#guard,
-      conntrack: kernel.ipvs.conntrack,
+      tables: this.#tables,
+      setsAndRules: this.#setsAndRules,
+      conntrack: kernel.conntrack,
       scheduler: schedulerOf(configuration.ipvs.scheduler),
       families,
       drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
@@ -65,37 +78,31 @@ export class IpvsMode implements Mode {
   }
 
   get families() {
-    return this.kernel.families
+    return this.support.families
   }
 
   get support() {
-    return this.kernel.guard.support
+    return this.#kernel.support
   }
 
   get rtnetlink() {
-    return this.kernel.ipvs.rtnetlink
+    return this.#kernel.rtnetlink
   }
 
   get rules() {
-    return this.#guard.loops
+    return this.#setsAndRules.loops
   }
 
   get sources(): KernelSources {
-    return ipvsSources(this.kernel, this.dataplane)
+    return ipvsSources(this.#kernel, this.dataplane)
   }
 
-  tableHealth(): Iterable<TableHealth> {
-    return tableHealth(this.dataplane, this.families)
+  tableHealth(): readonly TableHealth[] {
+    return listTables(this.dataplane.states, this.families).flatMap((table) => table.health())
   }
 
   get isPending(): boolean {
-    return this.#guard.isPending
-  }
-
-  get connections(): ProbedKernel {
-    const { ipvs, auditIpvs, rtnetlink, auditRtnetlink } = this.kernel.ipvs
-    const { ipset, auditIpset } = this.kernel.guard
-    return { ipvs, auditIpvs, rtnetlink, auditRtnetlink, ipset, auditIpset }
+    return this.#setsAndRules.isPending
   }
 
   contextOf(context: NodeContext): NodeContext {
@@ -103,7 +110,7 @@ export class IpvsMode implements Mode {
   }
 
   nodeChanged({ podCidrs }: NodeView): void {
-    this.#guard.podCidrs(podCidrs)
+    this.#setsAndRules.podCidrs(podCidrs)
   }
 
   reconfigured(): void {
@@ -111,14 +118,15 @@ export class IpvsMode implements Mode {
   }
 
   async prepare(signal: AbortSignal): Promise<void> {
-    const { problems, log } = this.#options
-    const iptables = this.kernel.guard.iptables.choice
-    log.info('Using iptables', { backEnd: iptables.mode, reason: iptables.reason })
+    const { configuration, problems, log } = this.#options
+    const { ipvs, iptables } = this.#kernel
+    const { mode, reason } = iptables.choice
+    log.info('Using iptables', { backEnd: mode, reason })
     await prepareNode({
-      configuration: this.#options.configuration(),
-      kernel: this.kernel.ipvs,
-      guard: this.#guard,
-      iptables,
+      configuration: configuration(),
+      ipvs,
+      setsAndRules: this.#setsAndRules,
+      iptables: iptables.choice,
       families: this.families,
       problems,
       log,
@@ -127,32 +135,43 @@ export class IpvsMode implements Mode {
   }
 
   watch(watch: ModeWatch): { close(): void } {
-    const watched = watchAnnouncements(this.#following(watch, undefined, AbortSignal.abort()))
-    // While the lists come; from here on changes are announced.
-    this.#guard.readRules()
+    const { log } = this.#options
+    const watched = watchKernel({
+      kernel: this.#kernel,
+      tables: this.#tables,
+      dataplane: this.dataplane,
+      log,
+      ...watch,
+    })
+    // Ahead of the first pass, while the sources list; changes after this are announced.
+    this.#setsAndRules.readRules()
     return watched
   }
 
-  audit(watch: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void> {
-    return audit(this.#following(watch, observer, signal))
+  audit({ onDoubt }: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void> {
+    const { log, now, configuration } = this.#options
+    return auditIpvsMode({
+      kernel: this.#kernel,
+      dataplane: this.dataplane,
+      periodMs: configuration().ipvs.syncPeriodMs,
+      onDoubt,
+      observer,
+      onError: (error, audit) => log.warn('An audit failed', { audit, error }),
+      now,
+      signal,
+    })
   }
 
   passed(report: PassReport): void {
     this.#reportDevice()
     this.#nameUnknown()
-    if (report.failures.length === 0 && report.unreadable.length === 0 && !this.isPending) this.#guard.allowRemovals()
+    if (report.failures.length === 0 && report.unreadable.length === 0 && !this.isPending)
+      this.#setsAndRules.allowRemovals()
   }
 
   async close(): Promise<void> {
-    await this.#guard.close()
-    this.kernel.close()
-  }
-
-  #following(watch: ModeWatch, auditObserver: AuditObserver | undefined, signal: AbortSignal): KernelFollowOptions {
-    const { log, now, configuration } = this.#options
-    const { kernel, dataplane } = this
-    const auditPeriodMs = configuration().ipvs.syncPeriodMs
-    return { kernel, dataplane, log, ...watch, auditPeriodMs, auditObserver, now, signal }
+    await this.#setsAndRules.close()
+    this.#kernel.close()
   }
 
   /** A link of the device's name that somebody made of another kind works, so it is used; it is worth a word. */
@@ -166,7 +185,7 @@ export class IpvsMode implements Mode {
 
   /** The kernel takes IPVS services of any protocol; what Services cannot be is left alone, which is worth a word. */
   #nameUnknown(): void {
-    const { ipvs, auditIpvs } = this.kernel.ipvs
+    const { ipvs, auditIpvs } = this.#kernel
     const services = Math.max(ipvs.unknownServices, auditIpvs.unknownServices)
     if (services === 0 || this.#hasNamedUnknown) return
     this.#hasNamedUnknown = true

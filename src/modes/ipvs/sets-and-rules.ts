@@ -4,48 +4,38 @@
  * set only when it is there, and one that names a set stays until the set's last entry is gone.
  */
 import { CATALOGUE, type SetName, setName } from '../../ipset/catalogue.ts'
-import { isOfKind, parametersOf } from '../../ipset/diff.ts'
-import type { EntryRunOptions } from '../../ipset/entry-run.ts'
 import { entriesOfFrontend } from '../../ipset/render.ts'
-import type { EntryTable, SetTable } from '../../ipset/tables.ts'
+import { isOfKind, parametersOf } from '../../ipset/diff.ts'
 import {
   entryKey,
   type SetEntry,
   type SetEntryKey,
   type SetEntryOperation,
-  setOfKey,
   type SetOperation,
   type SetParameters,
+  setOfKey,
 } from '../../ipset/types.ts'
 import { WantedEntries } from '../../ipset/wanted-entries.ts'
 import type { MissingMatchError } from '../../iptables/errors.ts'
-import type { IptablesTable } from '../../iptables/table.ts'
+import { type MissingRules, missingRules } from './rules/missing-rules.ts'
 import type { OptionalMatch } from '../../iptables/types.ts'
+import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
 import type { Frontend, FrontendKey } from '../../service/frontends.ts'
 import { type PassReport, type Reconciled, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
-import type { Clock } from '../../values/clock.ts'
 import { IP_FAMILIES, type IpFamily } from '../../values/protocol.ts'
 import { RuleLoop } from '../rule-loop.ts'
-import { type MissingRules, missingRules } from './rules/missing-rules.ts'
-import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
-
-export interface SetsAndRulesTables {
-  readonly sets: SetTable
-  readonly entries: EntryTable
-  readonly chains: readonly IptablesTable[]
-}
+import type { IpvsTables } from './tables.ts'
+import type { Clock } from '../../values/clock.ts'
 
 export interface SetsAndRulesOptions {
-  readonly tables: (hooks: EntryRunOptions) => SetsAndRulesTables
+  readonly tables: Pick<IpvsTables, 'sets' | 'entries' | 'chains'>
   readonly settings: RuleSettings
   readonly families: readonly IpFamily[]
   /** Whether MASQUERADE takes --random-fully. */
   readonly randomFully: boolean
   readonly nodeName: string
   readonly now: Clock
-  /** A set was full and takes more entries now. */
-  readonly onGrown: EntryRunOptions['onGrown']
   /** Hears of each pass over the rules of a family. */
   readonly onPass: (report: PassReport, durationMs: number, family: IpFamily) => void
   /** Rules that are left out now because the kernel lacks a match. */
@@ -76,8 +66,7 @@ export class SetsAndRules {
 
   constructor(options: SetsAndRulesOptions) {
     this.#options = options
-    const { settings, families, randomFully, now, onGrown, onError } = options
-    const tables = options.tables({ onSetLost: (name) => this.doubtSet(name), onGrown })
+    const { tables, settings, families, randomFully, now, onError } = options
     this.sets = new TableSync(tables.sets)
     this.entries = new TableSync(tables.entries, { onExamined: (key) => this.#entryExamined(key) })
     this.loops = tables.chains.map(

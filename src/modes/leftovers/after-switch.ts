@@ -6,15 +6,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openRtnetlink } from '../../../native/open.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
-import { virtualServerKey } from '../../ipvs/key.ts'
+import { virtualServerKey } from '../../ipvs/types.ts'
 import type { VirtualServerKey } from '../../ipvs/types.ts'
 import { type PassReport, Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import type { Clock } from '../../values/clock.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import { openIpset } from '../ipvs/guard-kernel.ts'
-import { openIpvs } from '../ipvs/ipvs-kernel.ts'
+import { openIpset, openIpvs } from '../ipvs/kernel.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
 
 export interface AfterSwitchOptions {
@@ -68,10 +67,15 @@ async function removeOnce({ families, excluded, now, signal }: AfterSwitchOption
     const ipvs = open(await openIpvs(signal))
     const rtnetlink = open(openRtnetlink())
     const ipset = open(await openIpset(signal))
-    const leftovers = await IpvsLeftovers.find({ ipvs, ipset, rtnetlink, families, excluded }, signal)
+    const leftovers = await IpvsLeftovers.find(
+      { ipvs, ipset, rtnetlink, iptables: undefined, families, excluded },
+      signal,
+    )
     const used = isLate ? new Set<VirtualServerKey>() : await usedServers(ipvs, leftovers, signal)
     const tables =
-      used.size > 0 ? [leftovers.virtualServers((key) => leftovers.isOwned(key) && !used.has(key))] : leftovers.tables()
+      used.size > 0
+        ? [leftovers.removalOfVirtualServers((key) => leftovers.isOwned(key) && !used.has(key))]
+        : leftovers.removal()
     const report = await new Reconciler(tables).pass({ signal, now, mayRemove: true })
     const isDone = used.size === 0 && report.failures.length === 0 && report.unreadable.length === 0
     return { isDone, used: used.size, report }

@@ -4,23 +4,19 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openRtnetlink } from '../../../native/open.ts'
-import { IptablesTable } from '../../iptables/table.ts'
+import { ipFamilies } from '../../node/host.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
 import { deletionOf, NftTables } from '../../node/nft-tables.ts'
-import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.ts'
-import { TableSync } from '../../sync/table-sync.ts'
+import { type PassReport, Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import { asError, CodedError } from '../../values/errors.ts'
-import type { IpFamily } from '../../values/protocol.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
-import { openIpset } from '../ipvs/guard-kernel.ts'
-import { openIpvs } from '../ipvs/ipvs-kernel.ts'
+import { openIpset, openIpvs } from '../ipvs/kernel.ts'
+import { chainTables, removalOfChains } from '../ipvs/tables.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
 import { CLEANUP_LAYOUT } from './layouts.ts'
 
 export interface CleanupOptions {
-  /** Families that the kernel has. */
-  readonly families: readonly IpFamily[]
   /** Virtual servers with an address in one of these stay. */
   readonly excluded: readonly Cidr[]
   /** Only find out what there is. */
@@ -75,7 +71,8 @@ async function removeNftTables({ dryRun, signal }: CleanupOptions): Promise<Clea
 }
 
 async function removeFromTables(options: CleanupOptions): Promise<CleanupResult> {
-  const { families, excluded, dryRun, signal } = options
+  const { excluded, dryRun, signal } = options
+  const families = ipFamilies()
   // A kernel that has no IPVS or no ipset has nothing of it either, and neither has a node without programs of iptables.
   const iptables = await unless('iptables-missing', async () => new HostIptables(await chooseBackEnd(families, signal)))
   const ipset = await unless('ipset-missing', () => openIpset(signal))
@@ -85,25 +82,15 @@ async function removeFromTables(options: CleanupOptions): Promise<CleanupResult>
     const ofIpvsMode =
       ipset === undefined || ipvs === undefined
         ? undefined
-        : await IpvsLeftovers.find({ ipvs, ipset, rtnetlink, families, excluded }, signal)
-    const reconciler = (): Reconciler => {
-      const chains = chainTables(families, iptables).map((table) => reconciled(new TableSync(table), { atOnce: true }))
-      return new Reconciler(ofIpvsMode === undefined ? chains : ofIpvsMode.tables(chains))
-    }
+        : await IpvsLeftovers.find({ ipvs, ipset, rtnetlink, iptables, families, excluded }, signal)
+    // A kernel without IPVS or ipset may have rules all the same.
+    const reconciler = (): Reconciler =>
+      new Reconciler(ofIpvsMode?.removal() ?? removalOfChains(chainTables(families, iptables, CLEANUP_LAYOUT)))
     const commands = await reconciler().preview({ signal, mayRemove: true, now })
     return { commands, failures: dryRun ? [] : await removeAll(reconciler(), signal) }
   } finally {
     for (const connection of [ipset, ipvs, rtnetlink]) connection?.close()
   }
-}
-
-/** Of the families that have programs: in another one there are no rules that could be reached. */
-function chainTables(families: readonly IpFamily[], iptables: HostIptables | undefined): readonly IptablesTable[] {
-  if (iptables === undefined) return []
-  const { programs, suffix } = iptables.choice
-  return families
-    .filter((family) => programs[family] !== undefined)
-    .map((family) => new IptablesTable(family, iptables, CLEANUP_LAYOUT, suffix))
 }
 
 /** What `open` resolves to; undefined when it rejects with this code. */

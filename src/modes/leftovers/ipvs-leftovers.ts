@@ -3,43 +3,34 @@
  * switch to iptables mode read these tables as tables in which nothing is wanted, so that a pass removes what is ours.
  */
 import { type SetRole, setName } from '../../ipset/catalogue.ts'
-import type { IpsetConnection } from '../../ipset/connection.ts'
-import { EntryTable } from '../../ipset/entries.ts'
-import { SetTable } from '../../ipset/sets.ts'
 import type { SetEntry } from '../../ipset/types.ts'
-import { AddressTable } from '../../ipvs/addresses.ts'
-import type { IpvsConnection } from '../../ipvs/connection.ts'
-import { DeviceTable } from '../../ipvs/device.ts'
-import { VirtualServerTable } from '../../ipvs/table.ts'
 import type { VirtualServerKey } from '../../ipvs/types.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { parseFrontendKey } from '../../service/frontends.ts'
 import { type Reconciled, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
-import type { Cidr } from '../../values/cidr.ts'
 import type { IpFamily, Protocol } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
+import { openTables, removalOf, type TableOptions } from '../ipvs/tables.ts'
+import { CLEANUP_LAYOUT } from './layouts.ts'
 
 /** Whether ipvs mode has left anything on this node. Loads no module. */
 export async function hasIpvsLeftovers(rtnetlink: RtnetlinkConnection, signal: AbortSignal): Promise<boolean> {
   return (await rtnetlink.getLink(SERVICE_DEVICE, { signal })) !== undefined
 }
 
-export interface IpvsLeftoversOptions {
-  readonly ipvs: IpvsConnection
-  readonly ipset: IpsetConnection
-  readonly rtnetlink: RtnetlinkConnection
-  readonly families: readonly IpFamily[]
-  /** Virtual servers with an address in one of these stay. */
-  readonly excluded: readonly Cidr[]
-}
+/** `iptables`: undefined where rules are removed by the rule loops of the running mode, or cannot be reached. */
+export type IpvsLeftoversOptions = Pick<
+  TableOptions,
+  'ipvs' | 'ipset' | 'rtnetlink' | 'iptables' | 'families' | 'excluded'
+>
 
-/** What ipvs mode left. Read it before the sets are destroyed: without them no virtual server is known to be ours. */
+/** What ipvs mode left. Found before the sets are destroyed: without them no virtual server is known to be ours. */
 export class IpvsLeftovers {
-  readonly #options: IpvsLeftoversOptions
+  readonly #options: TableOptions
   readonly #isOwned: (key: VirtualServerKey) => boolean
 
-  private constructor(options: IpvsLeftoversOptions, isOwned: (key: VirtualServerKey) => boolean) {
+  private constructor(options: TableOptions, isOwned: (key: VirtualServerKey) => boolean) {
     this.#options = options
     this.#isOwned = isOwned
   }
@@ -47,10 +38,11 @@ export class IpvsLeftovers {
   /** Reads the sets and the addresses of the node. */
   static async find(options: IpvsLeftoversOptions, signal: AbortSignal): Promise<IpvsLeftovers> {
     const { rtnetlink } = options
+    const tableOptions: TableOptions = { ...options, layout: CLEANUP_LAYOUT }
     const device = (await rtnetlink.getLink(SERVICE_DEVICE, { signal }))?.index
     const addresses = (await rtnetlink.listAddresses({ signal })).filter((it) => it.interfaceIndex !== device)
-    const inSets = await entryTable(options).read('all', signal)
-    return new IpvsLeftovers(options, ownedBySets(inSets.values(), new Set(addresses.map(({ address }) => address))))
+    const entries = (await openTables(tableOptions).entries.read('all', signal)).values()
+    return new IpvsLeftovers(tableOptions, ownedBySets(entries, new Set(addresses.map(({ address }) => address))))
   }
 
   /**
@@ -61,31 +53,15 @@ export class IpvsLeftovers {
     return this.#isOwned(key)
   }
 
-  /**
-   * The tables, with nothing wanted in any: removals run from the last one to the first. The device is removed last,
-   * because it shows that there is something left. @param chains tables of rules, which name the sets
-   */
-  tables(chains: readonly Reconciled[] = []): readonly Reconciled[] {
-    const { rtnetlink, ipset, families } = this.#options
-    return [
-      reconciled(new TableSync(new DeviceTable(rtnetlink))),
-      reconciled(new TableSync(new SetTable(ipset, families))),
-      reconciled(new TableSync(entryTable(this.#options))),
-      ...chains,
-      this.virtualServers(this.#isOwned),
-      reconciled(new TableSync(new AddressTable(rtnetlink))),
-    ]
+  /** All tables, with nothing wanted in any. */
+  removal(): readonly Reconciled[] {
+    return removalOf(openTables({ ...this.#options, mayRemove: this.#isOwned }))
   }
 
   /** The virtual servers alone, with none wanted. */
-  virtualServers(mayRemove: (key: VirtualServerKey) => boolean): Reconciled {
-    const { ipvs, excluded } = this.#options
-    return reconciled(new TableSync(new VirtualServerTable(ipvs, excluded, mayRemove)))
+  removalOfVirtualServers(mayRemove: (key: VirtualServerKey) => boolean): Reconciled {
+    return reconciled(new TableSync(openTables({ ...this.#options, mayRemove }).virtualServers))
   }
-}
-
-function entryTable({ ipset, families }: IpvsLeftoversOptions): EntryTable {
-  return new EntryTable(ipset, { families, onSetLost: () => undefined, onGrown: () => undefined })
 }
 
 const NAMED: readonly SetRole[] = ['CLUSTER-IP', 'EXTERNAL-IP', 'EXTERNAL-IP-LOCAL', 'LOAD-BALANCER']

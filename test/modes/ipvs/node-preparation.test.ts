@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { logFindings } from '../../../src/modes/ipvs/node-check.ts'
+import { logFindings } from '../../../src/modes/ipvs/node-preparation.ts'
 import type { Finding } from '../../../src/node/start-check.ts'
 import { recordingLog } from '../../support/recording-log.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { explainMissingIpvs } from '../../../src/modes/ipvs/ipvs-kernel.ts'
+import { explainMissingIpvs } from '../../../src/modes/ipvs/kernel.ts'
 import { CodedError } from '../../../src/values/errors.ts'
 
 describe('explainMissingIpvs', () => {

@@ -1,0 +1,162 @@
+/**
+ * What ipvs mode does to the node before it reads anything: it writes settings of the kernel, makes sure of the scheduler and
+ * asks the kernel what it lacks. Only a missing scheduler ends the process.
+ */
+import type { KubeProxyConfiguration } from '../../config/types.ts'
+import { OPTIONAL_MATCHES } from '../../iptables/types.ts'
+import type { IpvsConnection } from '../../ipvs/connection.ts'
+import type { VirtualServerFields } from '../../ipvs/types.ts'
+import { kernelRelease } from '../../node/host.ts'
+import { schedulerOf } from '../../ipvs/scheduler.ts'
+import { kernelFamilies } from '../../node/families.ts'
+import type { IptablesChoice } from '../../node/iptables-choice.ts'
+import { checkStart, type Finding, type StartCheck } from '../../node/start-check.ts'
+import { ipvsSysctls } from '../../node/kernel-settings.ts'
+import { CodedError } from '../../values/errors.ts'
+import type { Log } from '../../values/log.ts'
+import type { IpFamily } from '../../values/protocol.ts'
+import { chooseBackEnd } from '../iptables-back-end.ts'
+import { setConntrack, setSysctls, type SettingsOptions } from '../node-settings.ts'
+import { KernelQuestions } from './kernel-questions.ts'
+import type { SetsAndRules } from './sets-and-rules.ts'
+
+export interface NodeInitialization extends SettingsOptions {
+  readonly ipvs: IpvsConnection
+  readonly signal: AbortSignal
+}
+
+export interface NodePreparation extends NodeInitialization {
+  readonly setsAndRules: Pick<SetsAndRules, 'lacks'>
+  readonly iptables: IptablesChoice
+  /** Families that are served. */
+  readonly families: readonly IpFamily[]
+}
+
+const REUSE_MODE = 'conn_reuse_mode'
+
+/** Rejects with `module-missing` when the kernel lacks the scheduler, or when aborted. */
+export async function prepareNode(options: NodePreparation): Promise<void> {
+  await initializeNode(options)
+  await checkForMissing(options)
+}
+
+/** Only the settings of the kernel: what --init-only is for. Rejects as `prepareNode` does. */
+export async function initializeNode(options: NodeInitialization): Promise<void> {
+  const { configuration, ipvs, log, signal } = options
+  setConntrack(options)
+  await checkScheduler(ipvs, schedulerOf(configuration.ipvs.scheduler), signal)
+  const settings = ipvsSysctls(configuration.ipvs.strictARP, kernelRelease())
+  setSysctls(settings, options)
+  if (!settings.some(({ path }) => path.endsWith(REUSE_MODE)))
+    log.verbose(2, 'Left as-is', { sysctl: `net/ipv4/vs/${REUSE_MODE}` })
+  await setTimeouts(options)
+}
+
+/** kube-proxy's --ipvs-tcp-timeout and the like; 0 leaves the kernel's own. */
+async function setTimeouts({ configuration, ipvs, log, signal }: NodeInitialization): Promise<void> {
+  const { tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs } = configuration.ipvs
+  if (tcpTimeoutMs + tcpFinTimeoutMs + udpTimeoutMs === 0) return
+  const seconds = (milliseconds: number): number => Math.floor(milliseconds / 1000)
+  const timeouts = {
+    tcpSeconds: seconds(tcpTimeoutMs),
+    tcpFinSeconds: seconds(tcpFinTimeoutMs),
+    udpSeconds: seconds(udpTimeoutMs),
+  }
+  try {
+    await ipvs.setTimeouts(timeouts, { signal })
+  } catch (error) {
+    log.error('Cannot set the IPVS timeouts', { error })
+  }
+}
+
+/** Address and port for documentation (RFC 5737), as kube-proxy's own check uses them. */
+const PROBE: Omit<VirtualServerFields, 'scheduler'> = {
+  family: 'IPv4',
+  address: '198.51.100.0',
+  port: 20_000,
+  protocol: 'tcp',
+  flags: 0,
+  timeoutSeconds: 0,
+  netmask: 0xffffffff,
+  persistenceEngine: '',
+}
+
+/**
+ * Makes sure that the kernel has the scheduler: adds a virtual server with it and deletes that again, for which the kernel
+ * loads the module when it can. Rejects with `module-missing`, which names the module.
+ */
+async function checkScheduler(ipvs: IpvsConnection, scheduler: string, signal: AbortSignal): Promise<void> {
+  const services = await ipvs.listServices({ signal })
+  if (services.some((service) => service.fields.scheduler === scheduler)) return
+  const batch = ipvs.batch()
+  batch.addService({ ...PROBE, scheduler })
+  const [added] = await batch.commit({ signal })
+  if (added !== undefined && added.code !== 'EEXIST') {
+    if (added.code !== 'ENOENT') throw added
+    const message = `the kernel has no scheduler "${scheduler}": load the module "ip_vs_${scheduler}" (modprobe ip_vs_${scheduler}) or set ipvs.scheduler to one it has`
+    throw new CodedError('module-missing', message, { cause: added })
+  }
+  batch.deleteService(PROBE)
+  const [deleted] = await batch.commit({ signal })
+  if (deleted !== undefined) throw deleted
+}
+
+/** Logs what the kernel lacks. Rules that need a missing match are left out from the start. */
+async function checkForMissing(options: NodePreparation): Promise<void> {
+  const { configuration, families, setsAndRules, iptables, log, signal } = options
+  try {
+    const { findings, missingMatches } = await checkNode({ configuration, families, iptables, signal })
+    logFindings(findings, log)
+    for (const match of OPTIONAL_MATCHES) if (missingMatches.has(match)) setsAndRules.lacks(match)
+  } catch (error) {
+    signal.throwIfAborted()
+    log.warn('Cannot ask the kernel what it lacks', { error })
+  }
+}
+
+type BackEnd = Pick<IptablesChoice, 'mode' | 'unusable'>
+
+export interface NodeCheckOptions {
+  readonly configuration: KubeProxyConfiguration
+  /** Families that are served; without any, those that the kernel allows. */
+  readonly families?: readonly IpFamily[]
+  /** Back end of iptables where it has been chosen; else it is chosen here, which may start iptables-save. */
+  readonly iptables?: BackEnd
+  readonly signal: AbortSignal
+}
+
+/** Asks kernel and node for everything that ipvs mode needs. Rejects with `native-unavailable` or when aborted. */
+export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> {
+  const { configuration, signal } = options
+  const families = options.families ?? kernelFamilies().families
+  const iptables = options.iptables ?? (await chosenBackEnd(families, signal))
+  const tried = iptables?.mode === 'nft' ? families.filter((family) => iptables.unusable[family] === undefined) : []
+  const questions = new KernelQuestions(iptables?.mode, tried, signal)
+  try {
+    const scheduler = schedulerOf(configuration.ipvs.scheduler)
+    const sysctls = ipvsSysctls(configuration.ipvs.strictARP, kernelRelease())
+    return await checkStart({ families, scheduler, iptables: iptables?.mode }, sysctls, (question) =>
+      questions.ask(question),
+    )
+  } finally {
+    questions.close()
+  }
+}
+
+async function chosenBackEnd(families: readonly IpFamily[], signal: AbortSignal): Promise<BackEnd | undefined> {
+  try {
+    return await chooseBackEnd(families, signal)
+  } catch (error) {
+    if (error instanceof CodedError && error.code === 'iptables-missing') return undefined
+    throw error
+  }
+}
+
+/** One line of the log for each finding. */
+export function logFindings(findings: readonly Finding[], log: Log): void {
+  for (const { severity, what, module, effect } of findings) {
+    const fields = { what, ...(module === '' ? {} : { module }), effect }
+    if (severity === 'warning') log.warn('This node lacks something', fields)
+    else log.error('This node lacks something', fields)
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * The kernel tables of ipvs mode, listed once: how each is opened, in which order a cleanup removes them, and when one is in
+ * trouble. Opening, metrics, health, the removal of leftovers and cleanup read these lists.
+ */
+import { CATALOGUE } from '../../ipset/catalogue.ts'
+import type { IpsetConnection } from '../../ipset/connection.ts'
+import { EntryTable } from '../../ipset/tables.ts'
+import type { EntryRunOptions } from '../../ipset/entry-run.ts'
+import { SetTable } from '../../ipset/tables.ts'
+import type { SetEntry, SetEntryOperation, SetOperation, SetParameters } from '../../ipset/types.ts'
+import type { ChainLayout } from '../../iptables/layout.ts'
+import { IptablesTable } from '../../iptables/table.ts'
+import type { IptablesItem, IptablesOperation } from '../../iptables/types.ts'
+import type { AddressOperation, BoundAddress, Device, DeviceOperation } from '../../ipvs/address-diff.ts'
+import { AddressTable } from '../../ipvs/addresses.ts'
+import type { IpvsConnection } from '../../ipvs/connection.ts'
+import { DeviceTable } from '../../ipvs/device.ts'
+import type { VirtualServerOperation } from '../../ipvs/types.ts'
+import { VirtualServerTable } from '../../ipvs/table.ts'
+import type { VirtualServer, VirtualServerKey } from '../../ipvs/types.ts'
+import type { CountedTable } from '../../metrics/sources.ts'
+import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
+import type { HostIptables } from '../../node/iptables-programs.ts'
+import { type Reconciled, reconciled } from '../../sync/reconciler.ts'
+import type { KernelTable } from '../../sync/table.ts'
+import { TableSync } from '../../sync/table-sync.ts'
+import type { Cidr } from '../../values/cidr.ts'
+import type { IpFamily } from '../../values/protocol.ts'
+import { isTableInTrouble, type TableHealth } from '../table-health.ts'
+
+export interface IpvsTables {
+  readonly sets: KernelTable<SetParameters, SetOperation>
+  readonly entries: KernelTable<SetEntry, SetEntryOperation>
+  /** One for each family whose rules can be written. */
+  readonly chains: readonly IptablesTable[]
+  readonly virtualServers: KernelTable<VirtualServer, VirtualServerOperation> & Pick<VirtualServerTable, 'connections'>
+  readonly device: KernelTable<Device, DeviceOperation>
+  readonly addresses: KernelTable<BoundAddress, AddressOperation> &
+    Pick<AddressTable, 'deviceIndex' | 'isBoundSoon'> & {
+      [Hook in 'onUnbound' | 'onDeviceMissing']: AddressTable[Hook]
+    }
+}
+
+export interface TableOptions {
+  readonly ipvs: IpvsConnection
+  readonly ipset: IpsetConnection
+  readonly rtnetlink: RtnetlinkConnection
+  /** undefined: no rules can be written. */
+  readonly iptables: HostIptables | undefined
+  readonly layout: ChainLayout
+  /** Families of the sets. */
+  readonly families: readonly IpFamily[]
+  /** Virtual servers with an address in one of these are left alone. */
+  readonly excluded: readonly Cidr[]
+  /** Which virtual servers that nothing wants may be removed; default all. */
+  readonly mayRemove?: (key: VirtualServerKey) => boolean
+  readonly hooks?: EntryRunOptions
+}
+
+const NO_HOOKS: EntryRunOptions = { onSetLost: () => undefined, onGrown: () => undefined }
+
+export function openTables(options: TableOptions): IpvsTables {
+  const { ipvs, ipset, rtnetlink, iptables, layout, families, excluded, mayRemove, hooks = NO_HOOKS } = options
+  return {
+    sets: new SetTable(ipset, families),
+    entries: new EntryTable(ipset, { families, ...hooks }),
+    chains: chainTables(families, iptables, layout),
+    virtualServers: new VirtualServerTable(ipvs, excluded, mayRemove),
+    device: new DeviceTable(rtnetlink),
+    addresses: new AddressTable(rtnetlink),
+  }
+}
+
+/** The rules of those families that have programs: the rules of another one cannot be reached. */
+export function chainTables(
+  families: readonly IpFamily[],
+  iptables: HostIptables | undefined,
+  layout: ChainLayout,
+): readonly IptablesTable[] {
+  if (iptables === undefined) return []
+  const { programs, suffix } = iptables.choice
+  return families
+    .filter((family) => programs[family] !== undefined)
+    .map((family) => new IptablesTable(family, iptables, layout, suffix))
+}
+
+/**
+ * The tables with nothing wanted in any: a pass removes what is ours, from the last table to the first. The device is
+ * removed last, because it shows that something is left.
+ */
+export function removalOf({ device, sets, entries, chains, virtualServers, addresses }: IpvsTables): Reconciled[] {
+  return [
+    unwanted(device),
+    unwanted(sets),
+    unwanted(entries),
+    ...removalOfChains(chains),
+    unwanted(virtualServers),
+    unwanted(addresses),
+  ]
+}
+
+/** The chains of a removal. Each family is one restore, because chains lead to each other. */
+export function removalOfChains(chains: readonly IptablesTable[]): Reconciled[] {
+  return chains.map((table) => reconciled(new TableSync(table), { atOnce: true }))
+}
+
+function unwanted<Item, Op>(table: KernelTable<Item, Op>): Reconciled {
+  return reconciled(new TableSync(table))
+}
+
+/** What is wanted of each table, and what is in the kernel. */
+export interface IpvsStates {
+  readonly sets: TableSync<SetParameters, SetOperation>
+  readonly entries: TableSync<SetEntry, SetEntryOperation>
+  readonly chains: readonly { readonly family: IpFamily; readonly sync: TableSync<IptablesItem, IptablesOperation> }[]
+  readonly virtualServers: TableSync<VirtualServer, VirtualServerOperation>
+  readonly device: TableSync<Device, DeviceOperation>
+  readonly addresses: TableSync<BoundAddress, AddressOperation>
+}
+
+/** A table of the running mode, for metrics and health. */
+export interface ListedTable {
+  readonly counted: CountedTable
+  health(): readonly TableHealth[]
+}
+
+/**
+ * All tables of the running mode. A table that all Services need is in trouble with one item that fails; one of Services'
+ * items only when `isTableInTrouble` says so. A look costs the same whatever is there and whatever fails.
+ */
+export function listTables(states: IpvsStates, families: readonly IpFamily[]): readonly ListedTable[] {
+  const ofServices = <Item, Op>(sync: TableSync<Item, Op>): ListedTable => ({
+    counted: sync,
+    health: () => [{ what: sync.table.name, families, wrong: isTableInTrouble(sync) }],
+  })
+  const { sets, entries, chains, virtualServers, device, addresses } = states
+  return [
+    { counted: sets, health: () => families.map((family) => setHealth(sets, family)) },
+    ofServices(entries),
+    ...chains.map(({ family, sync }) => ({
+      counted: sync,
+      health: () => [{ what: sync.table.name, families: [family], wrong: hasFailing(sync) }],
+    })),
+    ofServices(virtualServers),
+    { counted: device, health: () => [{ what: 'device', families, wrong: hasFailing(device) }] },
+    ofServices(addresses),
+  ]
+}
+
+function setHealth(sets: IpvsStates['sets'], family: IpFamily): TableHealth {
+  const failing = new Set(Array.from(sets.failing(), ([name]) => name))
+  const wrong = CATALOGUE.some((set) => set.family === family && failing.has(set.name))
+  return { what: `sets ${family}`, families: [family], wrong }
+}
+
+function hasFailing<Item, Op>(sync: TableSync<Item, Op>): boolean {
+  for (const _ of sync.failing()) return true
+  return false
+}
