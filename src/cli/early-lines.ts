@@ -1,6 +1,6 @@
 /**
- * Log lines of the start, before there is a log: what kube-proxy says while it reads flags and configuration.
- * What could break: its first lines are text whatever the format is going to be, since the format is not known yet.
+ * Log lines that kube-proxy writes while it reads flags and configuration, before there is a log. The first ones are text whatever
+ * format the configuration asks for, because it is not known yet.
  */
 import { callerOf } from '../serve/log-caller.ts'
 import { formatJson, formatText, type LogLine, withoutSecrets } from '../serve/log-line.ts'
@@ -21,7 +21,7 @@ export interface EarlyLine {
   readonly format: LogFormat
 }
 
-/** What stopped the start after its log format was known. */
+/** The error that ends a start, with the format that its line must have. */
 export class SettingsRefused extends CodedError {
   readonly format: LogFormat
 
@@ -31,6 +31,7 @@ export class SettingsRefused extends CodedError {
   }
 }
 
+/** The format of the line that reports this error. */
 export const formatOf = (error: unknown): LogFormat => (error instanceof SettingsRefused ? error.format : 'text')
 
 /** Writes one line to standard error before it returns. */

@@ -24,15 +24,16 @@ export interface Settings extends SourceSettings {
   readonly warnings: readonly Problem[]
 }
 
-/** Takes what kube-proxy would log while it reads its configuration. */
-type Say = (line: EarlyLine) => void
+/** Writes what kube-proxy logs while it reads its configuration. */
+type WriteLine = (line: EarlyLine) => void
+const writeNothing: WriteLine = () => undefined
 
 /**
- * Rejects with a CodedError that says what is wrong with the configuration, in kube-proxy's words. `say` gets what
- * kube-proxy says on the way: for the daemon at its start `writeEarlyLine`, for all else nothing.
+ * Rejects with a CodedError that says what is wrong with the configuration, in kube-proxy's words. `write` gets the lines of
+ * kube-proxy's log; only the start of the daemon writes them.
  */
-export async function loadSettings(flags: FlagValues, say: Say = () => undefined): Promise<Settings> {
-  const { result, warnings, format } = await check(flags, say)
+export async function loadSettings(flags: FlagValues, write = writeNothing): Promise<Settings> {
+  const { result, warnings, format } = await check(flags, write)
   if ('errors' in result) throw refusal(result, format)
   return {
     configuration: result.configuration,
@@ -43,29 +44,29 @@ export async function loadSettings(flags: FlagValues, say: Say = () => undefined
   }
 }
 
-/** The configuration that kube-proxy would have, in a mode that we may not have; otherwise as `loadSettings`. */
-export async function checkSettings(flags: FlagValues, say: Say = () => undefined): Promise<UncheckedConfiguration> {
-  return (await check(flags, say)).configuration
+/** The configuration that kube-proxy would use, also in a mode that we do not have; otherwise as `loadSettings`. */
+export async function checkSettings(flags: FlagValues, write = writeNothing): Promise<UncheckedConfiguration> {
+  return (await check(flags, write)).configuration
 }
 
 interface Checked {
   readonly configuration: UncheckedConfiguration
-  /** Refused only for its mode. */
+  /** Errors only about the mode. */
   readonly result: ConfigurationResult
   readonly warnings: readonly Problem[]
   readonly format: LogFormat
 }
 
-async function check(flags: FlagValues, say: Say): Promise<Checked> {
-  const { configuration, warnings } = await complete(flags, say)
+async function check(flags: FlagValues, write: WriteLine): Promise<Checked> {
+  const { configuration, warnings } = await complete(flags, write)
   const result = checkConfiguration(configuration, flags.config || 'command line')
   const code = 'errors' in result ? result.errors[0]?.code : undefined
   const early = code === 'config-gates' || code === 'config-logging'
   const format = !early && configuration.logging.format === 'json' ? 'json' : 'text'
   const gates = Object.keys(configuration.featureGates).length > 0
   if (code !== 'config-gates' && (gates || configuration.logging.verbosity > 0)) {
-    const { sayStart } = await import('./start-lines.ts')
-    sayStart({ flags, configuration, logging: !early, format, say })
+    const { writeStartLines } = await import('./start-lines.ts')
+    writeStartLines({ flags, configuration, isLoggingValid: !early, format, write })
   }
   if ('errors' in result && code !== 'config-mode') throw refusal(result, format)
   return { configuration, result, warnings, format }
@@ -75,17 +76,17 @@ function refusal({ errors }: Refused, format: LogFormat): SettingsRefused {
   return new SettingsRefused(errors[0]?.code ?? 'config-invalid', formatConfigurationErrors(errors), format)
 }
 
-/** File and flags joined, and the modes filled in; kube-proxy's Complete. */
-async function complete(flags: FlagValues, say: Say): Promise<Omit<DecodedConfiguration, 'lenient'>> {
+/** Joins file and flags, and fills in the modes: kube-proxy's Complete. */
+async function complete(flags: FlagValues, write: WriteLine): Promise<Omit<DecodedConfiguration, 'lenient'>> {
   const { configuration, warnings, lenient } = await joined(flags)
   if (lenient !== undefined)
-    say({
+    write({
       level: 'info',
       message: 'Using lenient decoding as strict decoding failed',
       fields: { err: lenient },
       format: 'text',
     })
-  if (configuration.mode === '') say({ level: 'info', message: 'Using iptables proxy', format: 'text' })
+  if (configuration.mode === '') write({ level: 'info', message: 'Using iptables proxy', format: 'text' })
   const blank = nameError(flags)
   if (blank !== undefined) throw new CodedError('config-invalid', `failed complete: ${blank}`)
   return { configuration: completeModes(configuration), warnings }
@@ -93,7 +94,7 @@ async function complete(flags: FlagValues, say: Say): Promise<Omit<DecodedConfig
 
 async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
   if (flags.config === undefined || flags.config === '') {
-    // A folder of manifests is a thing of ours, and so is the mode that goes with it.
+    // kube-proxy has no manifests, so their default mode need not be kube-proxy's.
     const mode = flags.mode ?? (flags.manifests === undefined ? undefined : 'ipvs')
     const given = mode === undefined ? flags : { ...flags, mode }
     return { configuration: configurationFromFlags(defaultDocument(), given), warnings: [], lenient: undefined }
@@ -103,7 +104,7 @@ async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
   return { ...decoded, configuration: withFlagsBesideFile(decoded.configuration, flags) }
 }
 
-/** One line for each warning about the configuration. */
+/** Logs one line for each warning about the configuration. */
 export function logWarnings(warnings: readonly Problem[], log: Log): void {
   for (const warning of warnings) log.warn('Configuration', { warning: formatProblem(warning) })
 }

@@ -1,6 +1,6 @@
 /**
- * What kube-proxy says at -v 1 and more while it starts: its flags, and its feature gates.
- * What could break: the flags are those of the command line; without a file some show what was filled in since.
+ * What kube-proxy logs at -v 1 and more while it starts: its flags as they are on the command line, and its feature gates. Without
+ * a file some flags show the value that was filled in since.
  */
 import { effectiveGates, gateNotices } from '../config/gates.ts'
 import type { UncheckedConfiguration } from '../config/types.ts'
@@ -9,31 +9,31 @@ import type { EarlyLine, LogFormat } from './early-lines.ts'
 import { flagTexts } from './flag-value.ts'
 import type { FlagValues } from './flags.ts'
 
-export interface Start {
+export interface StartLinesOptions {
   readonly flags: FlagValues
   readonly configuration: UncheckedConfiguration
-  /** Whether the logging block is good, so that what follows it comes too. */
-  readonly logging: boolean
+  /** The lines after the check of the logging block are written only when that block is valid. */
+  readonly isLoggingValid: boolean
   readonly format: LogFormat
-  readonly say: (line: EarlyLine) => void
+  readonly write: (line: EarlyLine) => void
 }
 
-export function sayStart({ flags, configuration, logging, format, say }: Start): void {
+export function writeStartLines({ flags, configuration, isLoggingValid, format, write }: StartLinesOptions): void {
   const { featureGates } = configuration
-  const sayGates = (as: LogFormat): void => {
+  const writeGates = (as: LogFormat): void => {
     for (const { message, gate, value } of gateNotices(featureGates))
-      say({ level: 'info', message, fields: { featureGate: gate, value }, format: as })
+      write({ level: 'info', message, fields: { featureGate: gate, value }, format: as })
   }
-  sayGates('text')
-  if (!logging) return
+  writeGates('text')
+  if (!isLoggingValid) return
   const verbose = configuration.logging.verbosity > 0
   if (verbose)
     for (const [name, text] of Object.entries(textsOf(flags, configuration)))
-      say({ level: 'info', message: `FLAG: --${name}=${quote(text)}`, verbosity: 1, unstructured: true, format })
-  // kube-proxy sets them a second time when it validates, now with a log that knows its level.
-  sayGates(format)
+      write({ level: 'info', message: `FLAG: --${name}=${quote(text)}`, verbosity: 1, unstructured: true, format })
+  // kube-proxy sets the gates a second time when it validates, now with a log that knows its verbosity.
+  writeGates(format)
   if (verbose)
-    say({
+    write({
       level: 'info',
       message: 'Updated',
       fields: { featureGates: effectiveGates(featureGates) },
@@ -42,7 +42,7 @@ export function sayStart({ flags, configuration, logging, format, say }: Start):
     })
 }
 
-/** Without a file the flags are the configuration, as it was completed. */
+/** Without a file the flags are the configuration, after kube-proxy has completed it. */
 function textsOf(flags: FlagValues, configuration: UncheckedConfiguration): Readonly<Record<string, string>> {
   const texts = flagTexts(flags)
   if (flags.config !== undefined && flags.config !== '') return texts

@@ -1,6 +1,6 @@
 /**
- * `--write-config-to FILE`: the configuration as it would be used, as a file for kube-proxy and for us.
- * What could break: the file is compared byte for byte with what kube-proxy writes.
+ * `--write-config-to FILE`: the configuration as the daemon would use it, as a file for kube-proxy and for us. Tests compare the
+ * file byte for byte with the one that kube-proxy writes.
  */
 import { writeFile } from 'node:fs/promises'
 import { unknownGateWarnings } from '../config/load.ts'
@@ -10,11 +10,11 @@ import { type LogFormat, SettingsRefused, writeEarlyLine } from './early-lines.t
 import type { FlagValues } from './flags.ts'
 import { checkSettings } from './settings.ts'
 
-/** Writes the file, over what is there; nothing is started. */
+/** Overwrites an existing file; starts nothing. */
 export async function writeConfiguration(flags: FlagValues, path: string): Promise<number> {
   const configuration = await checkSettings(flags, writeEarlyLine)
   const format = configuration.logging.format === 'json' ? 'json' : 'text'
-  // The daemon logs these beside other warnings; a file that is only checked has no other place for them.
+  // The daemon logs them with its other warnings, but this command starts no daemon.
   for (const warning of unknownGateWarnings(configuration, flags.config || 'command line'))
     writeEarlyLine({ level: 'warn', message: 'Configuration', fields: { warning: formatProblem(warning) }, format })
   const { qps } = configuration.clientConnection

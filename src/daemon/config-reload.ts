@@ -1,7 +1,6 @@
 /**
- * Follows the configuration file: the proxy takes over what it can, any other change ends the process, which reads the new
- * file when it is started again. A broken file must never end a proxy that works: it is reported, and the old one stays in
- * force.
+ * Follows the configuration file: the proxy applies changes of live fields; any other change ends the process, and the next process
+ * reads the new file. An invalid file never ends a proxy that works: it is logged, and the previous configuration stays in force.
  */
 import { changesBetween } from '../config/changes.ts'
 import type { KubeProxyConfiguration, LivePath } from '../config/types.ts'
@@ -18,13 +17,13 @@ export interface ReloadListener {
 
 export interface ConfigReloadOptions {
   readonly path: string
-  /** What is in force now. */
+  /** The configuration in force. */
   readonly configuration: KubeProxyConfiguration
   /** Reads the file again, with the flags that count beside it. Rejects with what is wrong with it. */
   readonly read: () => Promise<KubeProxyConfiguration>
   readonly listener: ReloadListener
   readonly log: Log
-  /** For tests. */
+  /** Between two checks of the file; default 1000. */
   readonly pollMs?: number
 }
 
@@ -44,7 +43,7 @@ export class ConfigReload {
     })
   }
 
-  /** Begins to look. */
+  /** Starts to check the file. */
   start(): void {
     this.#file.start()
   }
@@ -60,7 +59,7 @@ export class ConfigReload {
       if (unreadable !== undefined) throw unreadable
       next = await read()
     } catch (error) {
-      log.error('The configuration file is broken; what was read before stays in force', { error, file: path })
+      log.error('The configuration file is invalid; the previous configuration stays in force', { error, file: path })
       return
     }
     const { live, restart, withoutEffect } = changesBetween(this.#configuration, next)

@@ -1,6 +1,6 @@
 /**
- * This node as the proxy sees it: the Node object, the host's addresses and the configuration, followed as they change.
- * What could break: nobody may hear of a context before the first Node and the first addresses were taken in.
+ * This node as the proxy sees it: the Node object, the host's addresses and the configuration, followed as they change. `view` is
+ * incomplete until the first list of Nodes and the first `readAddresses`.
  */
 import { gate } from '../config/gates.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
@@ -16,7 +16,7 @@ import type { Clock } from '../values/clock.ts'
 import type { ProxyEvents } from './proxy-events.ts'
 
 export interface FollowedNodeOptions {
-  /** As it is in force now. */
+  /** The configuration in force. */
   readonly configuration: () => KubeProxyConfiguration
   readonly nodeName: string
   readonly rtnetlink: RtnetlinkConnection
@@ -28,7 +28,7 @@ export interface FollowedNodeOptions {
   readonly signal: AbortSignal
 }
 
-/** Least time between two reads of the routes, which may be very many. */
+/** Minimum time between two reads of the routes, of which a node may have very many. */
 const GATEWAYS_PERIOD_MS = 1000
 
 export class FollowedNode {
@@ -66,26 +66,27 @@ export class FollowedNode {
     })
   }
 
+  /** The node as it is now. */
   get view(): NodeView {
     const addresses = this.#addresses.current
     this.#state.setAddresses(addresses)
     return { ...this.#state.context(), addresses, podCidrs: this.#state.node?.podCidrs ?? [] }
   }
 
-  /** Takes the Node object in, if it is among these, and what no Service may take the addresses of. */
+  /** Takes in the Node object, if it is among the changes, and objects whose addresses no Service may claim. */
   apply(changes: readonly ObjectChange[]): void {
     const { virtualIps } = this.#options
-    let seen = false
+    let isChanged = false
     for (const change of changes) {
       if (change.kind === 'nodes') {
         this.#state.setNode(change.value)
-        seen = true
+        isChanged = true
       } else if (virtualIps?.apply(change) === true) {
         this.#state.setVirtualIps(virtualIps.rule)
-        seen = true
+        isChanged = true
       }
     }
-    if (seen) this.report()
+    if (isChanged) this.report()
   }
 
   /** Reads the host's addresses and gateways. Rejects when the addresses cannot be read. */
@@ -94,7 +95,7 @@ export class FollowedNode {
     await this.#addresses.read()
   }
 
-  /** The kernel announced a change of addresses or links. A gateway rarely changes without one. */
+  /** The kernel announced a change of addresses or links. The default gateway rarely changes without one, so it is read too. */
   addressesChanged(): void {
     this.#addresses.changed()
     this.#gateways.request()
@@ -110,7 +111,10 @@ export class FollowedNode {
     void this.#gateways.close()
   }
 
-  /** Reads the default gateways where they matter; those that cannot be read stay as they were. Whether they changed. */
+  /**
+   * Reads the default gateways, if Services may not claim their addresses. Gateways that cannot be read stay as they were. Resolves
+   * to whether they changed.
+   */
   async #readGateways(signal: AbortSignal): Promise<boolean> {
     const { rtnetlink, log, virtualIps } = this.#options
     if (virtualIps?.rule.protected === undefined) return false

@@ -1,6 +1,6 @@
 /**
- * Health check ports of Services joined to frontends, passes and node addresses.
- * What could break: what a port answers follows the kernel, so changes are told after the pass that applied them.
+ * Health check ports of Services, joined to frontends, passes and node addresses. The answer of a port follows the kernel, so it
+ * changes after the pass that applied the change.
  */
 import { HealthChecks } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
@@ -16,11 +16,11 @@ import type { Events } from '../events/event-recorder.ts'
 export interface HealthCheckPortsOptions {
   readonly families: readonly IpFamily[]
   readonly nodeName: string
-  /** As it is in force now. */
+  /** The field of the configuration in force. */
   readonly nodePortAddresses: () => readonly string[]
   readonly isProxyHealthy: () => boolean
   readonly problems: ProblemLog
-  /** Hear of each attempt that failed; absent: nobody does. */
+  /** Receives an Event for each failed attempt to open a port; absent: only the log has it. */
   readonly events?: Events
   readonly log: Log
 }
@@ -47,14 +47,17 @@ export class HealthCheckPorts {
     })
   }
 
+  /** The frontend that owns `key` has changed; undefined when no Service claims it any more. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
     this.#wanted.frontend(key, frontend)
   }
 
+  /** A pass has ended: the kernel has the frontends that were reported before it. */
   passed(): void {
     this.#checks.update(this.#wanted.changes())
   }
 
+  /** @param addresses of all interfaces but kube-ipvs0 */
   nodeChanged(addresses: Iterable<InterfaceAddress>, nodeIps: NodeIps): void {
     this.#checks.listenOn(healthCheckAddressesOf(this.#options.nodePortAddresses(), addresses, nodeIps))
   }

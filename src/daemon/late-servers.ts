@@ -1,23 +1,26 @@
 /**
- * When the ports are opened: a start has better things to do first, but a probe must be answered within seconds.
- * What could break: with bindAddressHardFail a taken port ends the program before anything is written to the kernel.
+ * When the health and metrics ports open: after the first pass, or after 4 s. Loading the HTTP code must not delay the first pass,
+ * and a probe must not wait for a slow one.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Servers, ServersOptions } from './servers.ts'
 
 export interface LateServersOptions extends ServersOptions {
-  /** Resolves when the kernel has what it should for the first time. */
+  /** Resolves when the first pass has ended. */
   readonly firstPass: Promise<void>
 }
 
-/** Kubelet asks every 10 s unless told otherwise, and three times before it gives up. */
+/** By default kubelet probes every 10 s, and three probes have to fail before it acts. */
 const LATEST_MS = 4000
 
 export class LateServers {
   readonly #abort = new AbortController()
   #servers: Servers | undefined
 
-  /** Opens the ports after the first pass or after four seconds; with bindAddressHardFail now, and rejects when that fails. */
+  /**
+   * Returns at once; with bindAddressHardFail it opens the ports now and rejects when one is taken, so that the daemon ends before it
+   * writes anything to the kernel.
+   */
   async open(options: LateServersOptions): Promise<void> {
     const { configuration, firstPass, log } = options
     if (configuration().bindAddressHardFail) {

@@ -1,6 +1,6 @@
 /**
- * What passes did, as log lines: failures, repairs, and conflicts.
- * What could break: a pass over everything can fail or repair thousands of keys; the number of lines is bounded.
+ * What passes did: failures, repairs and conflicts as log lines, and totals. One pass can fail or repair thousands of keys, so the
+ * number of lines is limited.
  */
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { PassReport } from '../sync/reconciler.ts'
@@ -11,11 +11,11 @@ export interface PassLogOptions {
   readonly desired: Pick<DesiredFrontends, 'lossCount' | 'takeNewLosses'>
 }
 
-/** Tables of rules. */
+/** Names of the tables of rules. */
 const CHAINS = /^chains-(IPv[46])$/
-/** Failures, repairs and conflicts of one pass that get a line each. */
+/** One pass logs at most this many failures, as many repairs and as many conflicts. */
 const LINES = 20
-/** A key that was repaired this often within a minute has somebody else writing it. */
+/** A key that is repaired this often within a minute is being written by another program. */
 const SECOND_PROXY = 3
 
 export class PassLog {
@@ -40,33 +40,33 @@ export class PassLog {
         continue
       }
       const fields = { ...failure, command: firstLine(command), error: error.message }
-      log.error('An operation failed and will be tried again', fields)
+      log.error('An operation failed and will be retried', fields)
     }
     for (const { table, error } of unreadable) log.error('Cannot read a table', { table, error: error.message })
     for (const { commands, ...repair } of repairs.slice(0, LINES)) {
       const again = repair.times >= SECOND_PROXY
       const message = again
-        ? 'Repaired again: is there a second proxy on this node?'
-        : 'Repaired what was changed from outside'
+        ? 'Repeatedly repaired the same item; another proxy may be running on this node'
+        : 'Repaired a change that another program made'
       log.warn(message, { ...repair, commands: commands.join('; ') })
     }
     if (Math.max(failures.length, repairs.length) > LINES)
-      log.warn('More of the same', { failures: failures.length, repairs: repairs.length })
+      log.warn('Further failures and repairs omitted', { failures: failures.length, repairs: repairs.length })
     if (applied > 0) log.verbose(2, 'Pass done', { operations: applied, milliseconds: Math.round(durationMs) })
     this.#reportLosses()
   }
 
-  /** Claims that lost since the last pass. */
+  /** Logs the claims that lost since the last pass. */
   #reportLosses(): void {
     const { desired, log } = this.#options
     const losses = desired.takeNewLosses()
     for (const { key, winner, loser } of losses.slice(0, LINES))
       log.warn('Two Services claim one address and port', { frontend: key, winner, loser })
-    if (losses.length > LINES) log.warn('More of the same', { conflicts: desired.lossCount })
+    if (losses.length > LINES) log.warn('Further conflicts omitted', { conflicts: desired.lossCount })
   }
 }
 
-/** A chain is many commands; the error says which one it is about. */
+/** A chain has many commands; the error names the one that failed. */
 function firstLine(commands: string): string {
   const [first = '', ...more] = commands.split('\n')
   return more.length === 0 ? first : `${first} and ${more.length} more`

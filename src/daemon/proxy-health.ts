@@ -1,6 +1,6 @@
 /**
- * How the proxy fares, from the moment the process starts: what passes, rules, audits and the Node say of it.
- * It is asked before there is a kernel or a Node; then the Node is not known, and the first pass is due.
+ * The health of the proxy from the moment the process starts, as passes, rules, audits and the Node show it. Probes may ask before
+ * the kernel is open and the Node is known; then the Node is not eligible, and the first pass is due.
  */
 import type { TableHealth } from '../modes/table-health.ts'
 import type { HealthState } from '../serve/health-answers.ts'
@@ -12,18 +12,18 @@ import type { Clock } from '../values/clock.ts'
 
 export interface ProxyHealthOptions {
   readonly nodeName: string
-  /** False where nobody makes the Node object: without one the node is eligible. Default true. */
+  /** False for a source that may have no Node object: without one the node is eligible. Default true. */
   readonly needsNode?: boolean
-  /** Families that the kernel allows: those that are served, until that is known better. */
+  /** Families that the kernel allows, which stand for those that are served until the mode is open. */
   readonly families: readonly IpFamily[]
-  /** KubeProxyConfiguration's, as it is now; twice as long may something be wrong. */
+  /** The syncPeriod in force; a failure counts when it lasts twice as long. */
   readonly syncPeriodMs: () => number
   readonly now: Clock
 }
 
-/** What is looked at besides what passes say. */
+/** What health reads from the open mode. */
 export interface FollowedKernel {
-  /** Families that are served; nothing is said of others. */
+  /** Families that are served; health is about no others. */
   readonly families: readonly IpFamily[]
   /** Tables as they stand now. */
   readonly tables: () => Iterable<TableHealth>
@@ -31,7 +31,7 @@ export interface FollowedKernel {
   readonly rules: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
 }
 
-/** The cluster autoscaler sets it on a Node that it is about to delete: load balancers have to stop using it before (KEP-3836). */
+/** Taint of a Node that the cluster autoscaler is about to delete: load balancers have to stop using the node first (KEP-3836). */
 const TO_BE_DELETED = 'ToBeDeletedByClusterAutoscaler'
 
 export class ProxyHealth {
@@ -49,7 +49,7 @@ export class ProxyHealth {
     this.#sync.begin('start')
   }
 
-  /** Takes the Node in, if it is among these. One that is deleted stays what it was last, as in kube-proxy. */
+  /** Takes in the Node of this proxy, if it is among the changes. A deleted Node stays as eligible as it was, as in kube-proxy. */
   apply(changes: readonly ObjectChange[]): void {
     const { nodeName, needsNode = true } = this.#options
     for (const { kind, key, value } of changes) {
@@ -59,16 +59,17 @@ export class ProxyHealth {
     }
   }
 
+  /** The mode is open. */
   follow(kernel: FollowedKernel): void {
     this.#kernel = kernel
   }
 
-  /** A pass begins; it has to end. */
+  /** A pass begins, and has to end in time. */
   passBegins(): void {
     this.#sync.begin('pass')
   }
 
-  /** A pass is over: over the tables of all families, or over the rules of one. */
+  /** A pass has ended: over the tables of all families, or over the rules of one. */
   passed(what: 'tables' | IpFamily, { unreadable }: PassReport): void {
     if (what === 'tables') {
       this.#sync.end('start')
@@ -77,7 +78,7 @@ export class ProxyHealth {
     const isUnreadable = unreadable.length > 0
     if (what === 'tables') this.#sync.set('reading tables', isUnreadable)
     else this.#sync.set(`reading rules ${what}`, isUnreadable, [what])
-    this.#lookAtRules()
+    this.#readRules()
     for (const table of this.#kernel?.tables() ?? []) this.#sync.set(table.what, table.wrong, table.families)
     this.#sync.markUpToDate()
   }
@@ -88,17 +89,17 @@ export class ProxyHealth {
   }
 
   get isHealthy(): boolean {
-    this.#lookAtRules()
+    this.#readRules()
     return this.#sync.isHealthy
   }
 
   get state(): HealthState {
-    this.#lookAtRules()
+    this.#readRules()
     return { nodeEligible: this.#nodeEligible, families: this.#sync.families }
   }
 
-  /** A process that hangs tells nobody, so this is looked at whenever somebody asks. */
-  #lookAtRules(): void {
+  /** A process that hangs reports nothing, so each probe reads this. */
+  #readRules(): void {
     for (const { family, isPending } of this.#kernel?.rules ?? [])
       this.#sync.set(`rules ${family}`, isPending, [family])
   }

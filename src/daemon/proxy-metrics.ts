@@ -1,6 +1,6 @@
 /**
- * The metrics of the daemon joined to what they are read from, once asked for: tables, connections, frontends.
- * What could break: this runs at a scrape, in the event loop of the proxy. What grows with the cluster may cost nanoseconds an item.
+ * The metrics of the daemon joined to what a scrape reads: tables, connections, frontends. A scrape runs in the event loop of the
+ * proxy, so reading what grows with the cluster may take no more than nanoseconds an item.
  */
 import { type Gate, knownGates } from '../config/known-gates.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
@@ -21,7 +21,7 @@ export interface ProxyMetricsOptions {
   readonly mode: Pick<Mode, 'families' | 'rules' | 'sources'>
   readonly desired: DesiredFrontends
   readonly nodeName: string
-  /** Requests to the API server, counted by whoever makes them. */
+  /** Requests to the API server, which the sources count. Absent: there are none. */
   readonly requests?: RequestCounts
   readonly now: Clock
 }

@@ -107,7 +107,7 @@ export class Readiness {
       // As long as kube-proxy awaits the Node, also where the wait for the Node itself is shorter.
       log.info('Waiting for the list of Nodes', { node: nodeName, timeout: seconds(WAITS.nodeMs) })
       this.#wait(WAITS.nodeMs, () => {
-        log.warn('Going on without the Node object; nothing is removed until it is known', { node: nodeName })
+        log.warn('Continuing without the Node object; stale entries are kept until it is available', { node: nodeName })
         this.#isNodeListOverdue = true
         this.#report()
       })
@@ -147,7 +147,7 @@ export class Readiness {
     const { log, nodeName, needsNode } = this.#options
     if (needsNode === false) {
       const what = this.#node === undefined ? 'Node object of this name' : 'addresses of the Node'
-      log.info(`The manifests have no ${what}; going on without`, { node: nodeName })
+      log.info(`The manifests have no ${what}; continuing without`, { node: nodeName })
       this.#settle()
     } else if (this.#waits.nodeMs === 0) this.#giveUp()
     else {
@@ -213,7 +213,7 @@ export class Readiness {
     const { nodeName, log, events } = this.#options
     const awaited = (): string =>
       this.#node === undefined ? `node "${nodeName}" to exist` : `PodCIDR allocation on node "${nodeName}"`
-    log.info(`Waiting for ${awaited()}; nothing is written before`, { timeout: seconds(this.#waits.podCidrsMs) })
+    log.info(`Waiting for ${awaited()}; nothing is written until then`, { timeout: seconds(this.#waits.podCidrsMs) })
     this.#wait(this.#waits.podCidrsMs, () =>
       events.failed(new CodedError('node-timeout', `timeout waiting for ${awaited()}`)),
     )

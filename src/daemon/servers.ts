@@ -1,7 +1,7 @@
 /**
- * The health port and the metrics port, opened where the configuration says.
- * What could break: a port that somebody else has is tried again for ever, and everything else works meanwhile, unless
- * bindAddressHardFail asks for the opposite. The texts are those that operators of kube-proxy look for.
+ * The health port and the metrics port, at the addresses of the configuration. A port that another program has is retried until it
+ * is free, while everything else works; with bindAddressHardFail it ends the daemon. The texts are kube-proxy's, because
+ * operators search for them.
  */
 import { getSystemErrorMessage } from 'node:util'
 import type { KubeProxyConfiguration } from '../config/types.ts'
@@ -15,13 +15,13 @@ import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { KUBE_PROXY_RELEASE, VERSION } from '../values/well-known.ts'
 
-/** The program's metrics, and what is counted of probes. */
+/** The metrics of the program, with the counters of probes. */
 export interface ProbedMetrics extends ServedMetrics {
   readonly probes: ServedMetrics['probes'] & { answered(path: 'healthz' | 'livez', status: number): void }
 }
 
 export interface ServersOptions {
-  /** As it is in force; where to listen is read from it once. */
+  /** The configuration in force; the addresses of the ports are read once. */
   readonly configuration: () => KubeProxyConfiguration
   readonly health: { readonly state: HealthState }
   /** Undefined while the program starts. */
@@ -34,15 +34,15 @@ export interface ServersOptions {
 }
 
 export interface Servers {
-  /** Both ports listen. Rejects with `bind-failed` where bindAddressHardFail is set; pends while a port is taken else. */
+  /** Resolves when both ports listen. With bindAddressHardFail it rejects with `bind-failed`, otherwise it waits for a taken port. */
   readonly ready: Promise<void>
   /** Closes the ports with all their connections. */
   close(): void
 }
 
-/** kube-proxy's own. */
+/** As in kube-proxy. */
 const RETRY_MS = 5000
-/** A port that stays taken is a line once a minute. */
+/** A port that stays taken is logged once a minute. */
 const ATTEMPTS_PER_LINE = 12
 
 export function openServers(options: ServersOptions): Servers {
@@ -51,7 +51,7 @@ export function openServers(options: ServersOptions): Servers {
   const ports = [
     new ServedPort({
       address: healthzBindAddress,
-      answer: healthAnswering(options),
+      answer: healthResponder(options),
       message: 'Healthz server failed',
       reason: (error) => `failed to start proxy healthz on ${healthzBindAddress}: ${error}`,
       fatal: 'healthz server failed: ',
@@ -59,7 +59,7 @@ export function openServers(options: ServersOptions): Servers {
     }),
     new ServedPort({
       address: metricsBindAddress,
-      answer: metricsAnswering(options),
+      answer: metricsResponder(options),
       message: 'starting metrics server failed',
       reason: (error) => error,
       fatal: '',
@@ -76,14 +76,16 @@ export function openServers(options: ServersOptions): Servers {
   }
 }
 
-export function healthAnswering({ health, metrics }: ServersOptions): Responder {
+/** Answers /healthz and /livez. */
+export function healthResponder({ health, metrics }: ServersOptions): Responder {
   const onAnswer = (path: HealthPath, status: number): void =>
     metrics()?.probes.answered(path === '/healthz' ? 'healthz' : 'livez', status)
   const port = { state: () => health.state, clock: Date.now, onAnswer }
   return ({ method, path, query }) => answerHealth(port, method, path, query)
 }
 
-export function metricsAnswering({ configuration, metrics, flags, setVerbosity }: ServersOptions): Responder {
+/** Answers every path of the metrics port. */
+export function metricsResponder({ configuration, metrics, flags, setVerbosity }: ServersOptions): Responder {
   const { mode, enableProfiling } = configuration()
   const debug: Responder = async (request) =>
     (await import('../serve/debug-answers.ts')).answerDebug({ setVerbosity }, request)
@@ -109,10 +111,10 @@ interface ServedPortOptions {
   /** `IP:port`, checked with the configuration. */
   readonly address: string
   readonly answer: Responder
-  /** Line of the log when it cannot be opened. */
+  /** Log message when the port cannot be opened. */
   readonly message: string
   readonly reason: (error: string) => string
-  /** What stands before the reason when it ends the program. */
+  /** Precedes the reason when it ends the program. */
   readonly fatal: string
   readonly log: Log
 }
@@ -125,8 +127,8 @@ class ServedPort {
     this.#options = options
   }
 
-  /** Resolves when the port listens, however late. `hard`: rejects with `bind-failed` when it cannot be had at once. */
-  open(hard: boolean): Promise<void> {
+  /** Resolves when the port listens, however late. With `isHard` it rejects with `bind-failed` when the first attempt fails. */
+  open(isHard: boolean): Promise<void> {
     const { address: text, answer, message, reason, fatal, log } = this.#options
     const { address, port } = parseEndpoint(text)
     return new Promise((resolve, reject) => {
@@ -138,7 +140,7 @@ class ServedPort {
         answer,
         retryMs: () => RETRY_MS,
         onOpen: () => {
-          if (isTaken) log.info('The port is free now and is served', { address: text })
+          if (isTaken) log.info('The port is free now and open', { address: text })
           isTaken = false
           resolve()
         },
@@ -146,7 +148,7 @@ class ServedPort {
           isTaken = true
           const why = reason(`listen tcp ${text}: bind: ${textOf(error)}`)
           if (attempts % ATTEMPTS_PER_LINE === 1) log.error(message, { err: why })
-          if (!hard) return
+          if (!isHard) return
           this.close()
           reject(new CodedError('bind-failed', fatal + why))
         },

@@ -1,6 +1,6 @@
 /**
- * The lines of a start that operators and their tools look for, in kube-proxy's words. kube-proxy's warning that ipvs mode is
- * deprecated is not among them.
+ * The lines of a start that operators and their tools search for, in kube-proxy's words, without its warning that ipvs mode is
+ * deprecated.
  */
 import { familyDoubts, nodePortDoubts } from '../config/doubts.ts'
 import { formatDuration } from '../config/duration.ts'
@@ -14,7 +14,7 @@ import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { KUBE_PROXY_RELEASE, VERSION } from '../values/well-known.ts'
 
-/** What is known before the Node is. */
+/** Logs what is known before the Node is. */
 export function logStart(configuration: KubeProxyConfiguration, families: readonly IpFamily[], log: Log): void {
   if (configuration.mode === 'ipvs') logIpvsMode(configuration.ipvs, families, log)
   else logIptablesMode(configuration, families, log)
@@ -27,7 +27,7 @@ export function logStart(configuration: KubeProxyConfiguration, families: readon
   })
 }
 
-/** At most an hour passes between two looks of kube-proxy at everything. */
+/** kube-proxy writes everything at least once an hour. */
 const FULL_SYNC_MS = 3_600_000
 
 function logIptablesMode(
@@ -61,7 +61,7 @@ function logIpvsMode(ipvs: KubeProxyConfiguration['ipvs'], families: readonly Ip
   }
 }
 
-export interface FirstSightOfNode {
+export interface NodeLogOptions {
   readonly configuration: KubeProxyConfiguration
   readonly support: FamilySupport
   /** In kube-proxy's order; none when they are not known. */
@@ -70,8 +70,11 @@ export interface FirstSightOfNode {
   readonly log: Log
 }
 
-/** What is known once the Node is. An error when the configuration cannot work on it, or the node has not its primary family. */
-export function logNode({ configuration, support, nodeIps, podCidrs, log }: FirstSightOfNode): CodedError | undefined {
+/**
+ * Logs what is known once the Node is. Returns an error when the configuration cannot work on this node, or the node does not serve
+ * its primary family.
+ */
+export function logNode({ configuration, support, nodeIps, podCidrs, log }: NodeLogOptions): CodedError | undefined {
   const { families } = support
   const primary = primaryFamily(configuration.bindAddress, nodeIps)
   const cluster = { primary, isDualStack: families.length === 2, podCidrs }
@@ -96,7 +99,7 @@ function logDoubts(texts: readonly string[], log: Log): void {
     log.error('Kube-proxy configuration may be incomplete or incorrect', { error: aggregate(texts) })
 }
 
-/** Why a family is not served. */
+/** Logs why a family is not served. */
 function logLack(lack: FamilyLack, log: Log): void {
   const { family: ipFamily } = lack
   switch (lack.why) {
@@ -109,7 +112,7 @@ function logLack(lack: FamilyLack, log: Log): void {
   }
 }
 
-/** That of bindAddress unless it is unspecified, then that of the node's first IP, then IPv4. */
+/** The family of bindAddress unless that is unspecified, then that of the node's first IP, then IPv4. */
 function primaryFamily(bindAddress: string, nodeIps: readonly string[]): IpFamily {
   const address = parseAddressSloppy(bindAddress)
   if (address !== undefined && address !== '0.0.0.0' && address !== '::') return familyOf(address)

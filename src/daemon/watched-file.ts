@@ -1,8 +1,8 @@
 /**
- * A file watched by content: written in place, replaced by rename, or swapped with a symbolic link as kubelet does with
- * ConfigMaps. It is looked at once a second, since announcements of the kernel are lost on some file systems and follow
- * a link that is swapped to the old file; a look that finds nothing is one stat.
- * What could break: a file that is being written must not be taken for a whole one, so it counts once it rests.
+ * A file that is watched by its content: written in place, replaced by rename, or swapped with a symbolic link as kubelet does with
+ * ConfigMaps. It is checked once a second, because some file systems lose the kernel's announcements, and announcements follow a
+ * swapped link to the old file. A check that finds no change is one stat. A changed file is read only when it was the same at two
+ * checks, so that a file that is being written is not taken for a complete one.
  */
 import { createHash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
@@ -10,7 +10,7 @@ import { asError } from '../values/errors.ts'
 
 export interface WatchedFileOptions {
   readonly path: string
-  /** The content is another one than at the last call, or (undefined) cannot be read, with the reason. */
+  /** The content has changed since the last call, or (with a reason) the file cannot be read. */
   readonly onContent: (reason: Error | undefined) => Promise<void>
   /** Default 1000. */
   readonly pollMs?: number
@@ -19,36 +19,37 @@ export interface WatchedFileOptions {
 export class WatchedFile {
   readonly #options: WatchedFileOptions
   #timer: NodeJS.Timeout | undefined
-  #closed = false
-  /** What stat said last: the content is read when that changes. */
-  #seen = ''
-  /** It changed at the last look: it counts when it is the same at the next one. */
-  #moving = true
-  #told: string | undefined
+  #isClosed = false
+  /** The file at the last check, as stat identifies it. */
+  #identity = ''
+  #wasChanging = true
+  /** Digest of the content at the last call of `onContent`, or the reason that was given. */
+  #reported: string | undefined
 
   constructor(options: WatchedFileOptions) {
     this.#options = options
   }
 
-  /** Begins to look; what is there then is told, too. */
+  /** Starts to check; the content at the start is reported, too. */
   start(): void {
-    if (this.#closed) return
-    this.#timer = setTimeout(() => void this.#look().finally(() => this.start()), this.#options.pollMs ?? 1000)
+    if (this.#isClosed) return
+    this.#timer = setTimeout(() => void this.#check().finally(() => this.start()), this.#options.pollMs ?? 1000)
     this.#timer.unref()
   }
 
   close(): void {
-    this.#closed = true
+    this.#isClosed = true
     clearTimeout(this.#timer)
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { path, onContent } = this.#options
-    const seen = await identityOf(path)
-    const wasMoving = this.#moving
-    this.#moving = seen !== this.#seen
-    this.#seen = seen
-    if (this.#moving || !wasMoving) return
+    const identity = await identityOf(path)
+    const isChanging = identity !== this.#identity
+    const hasSettled = this.#wasChanging && !isChanging
+    this.#identity = identity
+    this.#wasChanging = isChanging
+    if (!hasSettled) return
     let error: Error | undefined
     let content: string
     try {
@@ -59,8 +60,8 @@ export class WatchedFile {
       error = asError(cause)
       content = error.message
     }
-    if (content === this.#told || this.#closed) return
-    this.#told = content
+    if (content === this.#reported || this.#isClosed) return
+    this.#reported = content
     await onContent(error)
   }
 }

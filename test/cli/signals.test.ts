@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
 
-/** A program that never ends by itself after the first signal. */
+/** A program that runs on after the first signal. */
 const CHILD = `
 import { endSignal } from ${JSON.stringify(new URL('../../src/cli/run.ts', import.meta.url).href)}
 const signal = endSignal()
@@ -22,14 +22,14 @@ for (const [signal, code] of [
     let output = ''
     let errors = ''
     child.stderr.on('data', (chunk) => (errors += chunk))
-    const saying = async (text: string): Promise<void> => {
+    const printed = async (text: string): Promise<void> => {
       while (!output.endsWith(`${text} `)) output += String((await once(child.stdout, 'data'))[0])
     }
-    await saying('ready')
-    // Would open node's debugger.
+    await printed('ready')
+    // Without a handler this would open node's debugger.
     child.kill('SIGUSR1')
     child.kill(signal)
-    await saying(signal)
+    await printed(signal)
     const exit = once(child, 'exit')
     child.kill(signal)
     assert.deepEqual(await exit, [code, null])

@@ -24,7 +24,7 @@ async function read(path: string): Promise<KubeProxyConfiguration> {
   return result.configuration
 }
 
-/** A folder with a configuration file that is followed, and what came of it. */
+/** A folder with a configuration file that is followed, and what its listener received. */
 async function followed(t: TestContext, make = (path: string) => writeFileSync(path, text())) {
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-reload-'))
   const path = join(folder, 'config.conf')
@@ -57,7 +57,7 @@ async function followed(t: TestContext, make = (path: string) => writeFileSync(p
   return { folder, path, log, applied, fatal, errors, reads: () => reads }
 }
 
-test('ConfigReload takes over what it can after a write in place and a rename', async (t) => {
+test('ConfigReload reports live fields after a write in place and after a rename', async (t) => {
   const { folder, path, applied, fatal } = await followed(t)
   writeFileSync(path, text({ logging: { verbosity: 3 } }))
   await eventually(() => assert.deepEqual(applied, [['logging.verbosity']]))
@@ -69,7 +69,7 @@ test('ConfigReload takes over what it can after a write in place and a rename', 
   assert.deepEqual(fatal, [])
 })
 
-/** What kubelet does with a ConfigMap: a new folder, and `..data` led to it in one step. */
+/** What kubelet does with a ConfigMap: it makes a new folder and switches `..data` to it in one step. */
 function swap(folder: string, version: number, content: string): void {
   mkdirSync(join(folder, `..${version}`))
   writeFileSync(join(folder, `..${version}`, 'config.conf'), content)
@@ -78,7 +78,7 @@ function swap(folder: string, version: number, content: string): void {
   rmSync(join(folder, `..${version - 1}`), { recursive: true, force: true })
 }
 
-test("ConfigReload sees kubelet's swap of a symbolic link, again and again", async (t) => {
+test("ConfigReload notices each swap of kubelet's symbolic link", async (t) => {
   const { folder, applied } = await followed(t, (path) => {
     swap(join(path, '..'), 1, text())
     symlinkSync('..data/config.conf', path)
@@ -89,7 +89,7 @@ test("ConfigReload sees kubelet's swap of a symbolic link, again and again", asy
   await eventually(() => assert.equal(applied.length, 2))
 })
 
-test('ConfigReload ends the process for any other change and names the fields', async (t) => {
+test('ConfigReload fails for any other change and names the fields', async (t) => {
   const { path, applied, fatal } = await followed(t)
   writeFileSync(path, text({ logging: { verbosity: 3 }, clusterCIDR: '10.0.0.0/8', ipvs: { scheduler: 'lc' } }))
   await eventually(() =>
@@ -100,7 +100,7 @@ test('ConfigReload ends the process for any other change and names the fields', 
   assert.deepEqual(applied, [])
 })
 
-test('ConfigReload says what has no effect in the mode, and goes on', async (t) => {
+test('ConfigReload logs fields without effect in the mode and reports nothing', async (t) => {
   const { path, log, applied, fatal } = await followed(t)
   writeFileSync(path, text({ iptables: { localhostNodePorts: false } }))
   await eventually(() => {
@@ -110,11 +110,11 @@ test('ConfigReload says what has no effect in the mode, and goes on', async (t) 
   assert.deepEqual([applied, fatal], [[], []])
 })
 
-test('ConfigReload reports a broken file once, and one that is away, and goes on with the old one', async (t) => {
+test('ConfigReload logs an invalid file and a missing file once each and keeps the previous configuration', async (t) => {
   const { path, log, applied, fatal, errors, reads } = await followed(t)
   writeFileSync(path, 'mode: [')
   await eventually(() => assert.equal(errors(), 1))
-  // Touched, but no other content.
+  // Written again with the same content.
   writeFileSync(path, 'mode: [')
   rmSync(path)
   await eventually(() => assert.equal(errors(), 2))
@@ -124,17 +124,17 @@ test('ConfigReload reports a broken file once, and one that is away, and goes on
   writeFileSync(path, text({ oomScoreAdj: 5 }))
   await eventually(() => assert.deepEqual(applied, [['oomScoreAdj']]))
   assert.equal(errors(), 2)
-  assert.match(log.lines[0]?.message ?? '', /broken; what was read before stays in force/)
+  assert.match(log.lines[0]?.message ?? '', /invalid; the previous configuration stays in force/)
   assert.deepEqual(fatal, [])
 })
 
-test('ConfigReload does nothing for the same content', async (t) => {
+test('ConfigReload reports nothing when the configuration is the same', async (t) => {
   const { path, log, reads } = await followed(t)
   writeFileSync(path, text())
-  // Another spelling of the same.
+  // Another spelling of the same configuration.
   writeFileSync(path, `${text()}\n`)
   await eventually(() => assert.equal(reads(), 2))
-  // The first line is of the change that means nothing here: the others left none.
+  // The first line is that of a change without effect here: the earlier changes were not logged.
   writeFileSync(path, `${text({ winkernel: { networkName: 'x' } })}\n`)
   await eventually(() => assert.equal(log.lines.length, 1))
   assert.deepEqual(log.lines[0]?.fields['fields'], ['winkernel.networkName'])

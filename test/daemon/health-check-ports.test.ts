@@ -1,7 +1,6 @@
 /**
- * A health check port that another program has: an Event at the API server, further attempts, and no other port the worse
- * for it. Over real sockets and HTTP, on loopback.
- * What could break: ports are picked by the kernel and given back before they are used.
+ * A health check port that another program has, over real sockets and HTTP on loopback. The kernel picks the ports, and the test
+ * frees them before it uses them.
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -23,7 +22,7 @@ async function listen(t: TestContext): Promise<{ readonly server: Server; readon
   return { server, port: (server.address() as AddressInfo).port } // it listens on TCP
 }
 
-it('a taken health check port is an event and a retry, and disturbs nothing', async (t) => {
+it('HealthCheckPorts records an Event for a taken port, retries it, and serves the others', async (t) => {
   const server = new ApiServer()
   const url = await server.listen()
   const access = { access: async () => ({ server: url, headers: {}, tls: {} }), invalidate: () => undefined }
@@ -82,7 +81,7 @@ it('a taken health check port is an event and a retry, and disturbs nothing', as
   assert.deepEqual(linesOf('Problem with an object'), [note])
 
   taken.server.close()
-  await until('the port is taken up', () => linesOf('Problems with an object resolved').length === 1)
+  await until('the port is open', () => linesOf('Problems with an object resolved').length === 1)
   assert.equal(await status(taken.port), 200)
   assert.equal(writes.length, 2)
 })

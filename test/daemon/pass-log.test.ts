@@ -6,7 +6,7 @@ import { recordingLog } from '../support/recording-log.ts'
 
 const QUIET: PassReport = { applied: 0, failures: [], repairs: [], unreadable: [] }
 
-/** A log of passes with a kernel where nothing else is wrong. @param conflicts new ones at each pass */
+/** @param conflicts the number of new conflicts at each pass */
 function passLog(conflicts = 0) {
   const log = recordingLog(0)
   const losses = Array.from({ length: conflicts }, (_, index) => ({
@@ -17,7 +17,7 @@ function passLog(conflicts = 0) {
   return { log, passes: new PassLog({ log, desired: { lossCount: 10_000, takeNewLosses: () => losses } }) }
 }
 
-test('PassLog names a failed restore as kube-proxy does, with its rules', () => {
+test('PassLog logs a failed restore with its rules and the message of kube-proxy', () => {
   const { log, passes } = passLog()
   const failed = { key: 'nat KUBE-SERVICES', attempts: 1, retryAtMs: 0, error: new Error('line 2 failed') }
   passes.passed(
@@ -48,7 +48,7 @@ test('PassLog names a failed restore as kube-proxy does, with its rules', () => 
       ],
       [
         'error',
-        'An operation failed and will be tried again',
+        'An operation failed and will be retried',
         'line 2 failed',
         undefined,
         'ipvsadm -A -t 10.96.0.1:80 -s rr',
@@ -57,7 +57,7 @@ test('PassLog names a failed restore as kube-proxy does, with its rules', () => 
   )
 })
 
-test('PassLog bounds the lines of one pass', () => {
+test('PassLog limits the lines of one pass', () => {
   const { log, passes } = passLog()
   const failure = {
     key: 'k',
@@ -71,7 +71,7 @@ test('PassLog bounds the lines of one pass', () => {
   assert.equal(log.lines.length, 21)
 })
 
-test('PassLog names a few of many conflicts in one pass and says how many there are', () => {
+test('PassLog logs some of many conflicts in one pass, and their number', () => {
   const { log, passes } = passLog(100)
   passes.passed(QUIET, 1)
   assert.equal(log.lines.length, 21)

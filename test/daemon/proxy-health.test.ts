@@ -26,15 +26,15 @@ function eligible(needsNode: boolean | undefined, ...nodes: readonly (Node | und
   return states
 }
 
-test('ProxyHealth has an eligible node while the Node is there and neither tainted nor being deleted', () => {
+test('ProxyHealth has an eligible node while the Node exists, is not tainted and is not being deleted', () => {
   assert.deepEqual(eligible(undefined, NODE, TAINTED, NODE, DELETING), [false, true, false, true, false])
 })
 
-test('ProxyHealth keeps what the Node was last when its object is deleted', () => {
+test('ProxyHealth keeps the last state of the Node when its object is deleted', () => {
   assert.deepEqual(eligible(undefined, NODE, undefined, NODE), [false, true, true, true])
   assert.deepEqual(eligible(undefined, DELETING, undefined), [false, false, false])
 })
 
-test('ProxyHealth has an eligible node without a Node object where nobody makes one, and heeds one that is there', () => {
+test('ProxyHealth has an eligible node without a Node object where none is needed, and follows one that exists', () => {
   assert.deepEqual(eligible(false, TAINTED, undefined, NODE), [true, false, true, true])
 })

@@ -92,7 +92,7 @@ test('Readiness waits 30 s for the list of Nodes, then lets passes run that remo
   assert.deepEqual(events, [])
   tick(1)
   assert.deepEqual(events, ['passes may run'])
-  const message = 'Going on without the Node object; nothing is removed until it is known'
+  const message = 'Continuing without the Node object; stale entries are kept until it is available'
   assert.deepEqual(last(), ['warn', message, { node: 'node0' }])
   readiness.apply(change(NODE))
   readiness.listed('nodes')
@@ -161,11 +161,11 @@ test('Readiness lets passes remove as soon as the Node appears', (t) => {
 })
 
 for (const [what, there, message] of [
-  ['a Node object', undefined, 'The manifests have no Node object of this name; going on without'],
+  ['a Node object', undefined, 'The manifests have no Node object of this name; continuing without'],
   [
     'addresses of the Node',
     { ...NODE, addresses: [], podCidrs: [] },
-    'The manifests have no addresses of the Node; going on without',
+    'The manifests have no addresses of the Node; continuing without',
   ],
 ] as const)
   test(`Readiness awaits no ${what} from a source that needs no Node, and follows a Node that appears later`, (t) => {
@@ -195,7 +195,7 @@ test('Readiness awaits pod CIDRs in NodeCIDR mode also from a source that needs 
   readiness.listed('nodes')
   assert.deepEqual(lines().at(-1), [
     'info',
-    'Waiting for node "node0" to exist; nothing is written before',
+    'Waiting for node "node0" to exist; nothing is written until then',
     { timeout: '300s' },
   ])
   assert.equal(lines().length, 2)

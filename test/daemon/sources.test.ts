@@ -14,20 +14,20 @@ async function script(t: TestContext, body: string): Promise<string> {
   return path
 }
 
-test('execPluginRunner runs a plugin with our environment and its own, and nothing to read', async (t) => {
+test('execPluginRunner runs a plugin with our environment, its own, and an empty standard input', async (t) => {
   const command = await script(t, 'read line; echo "$? $REGION $HOME $*"')
   const result = await execPluginRunner()({ command, args: ['a b', 'c'], env: { REGION: 'eu' } })
   assert.deepEqual(result, { exitCode: 0, output: `1 eu ${process.env['HOME'] ?? ''} a b c\n`, errorText: '' })
 })
 
-test('execPluginRunner finds a plugin by its name alone, and says when there is none', async () => {
+test('execPluginRunner finds a plugin by its name alone and resolves to undefined when there is none', async () => {
   const run = execPluginRunner()
   assert.equal((await run({ command: 'true', args: [], env: {} }))?.exitCode, 0)
   assert.equal(await run({ command: 'no-such-plugin', args: [], env: {} }), undefined)
   assert.equal(await run({ command: '/no/such/plugin', args: [], env: {} }), undefined)
 })
 
-test('execPluginRunner leaves nothing of a plugin that hangs', async (t) => {
+test('execPluginRunner kills a plugin that hangs with everything that it started', async (t) => {
   const command = await script(t, 'echo $$ >pids; sleep 300 & echo $! >>pids; wait')
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const run = execPluginRunner()({ command, args: [], env: {} })

@@ -11,8 +11,8 @@ const DISABLED: FamilySupport = { families: ['IPv4'], lacks: [{ family: 'IPv6', 
 const NO_KERNEL: FamilySupport = { families: ['IPv4'], lacks: [{ family: 'IPv6', why: 'kernel' }] }
 const NO_IPTABLES: FamilySupport = { families: ['IPv6'], lacks: [{ family: 'IPv4', why: 'iptables', reason: 'none' }] }
 
-/** What is logged without verbosity, and the error. */
-function look(support: FamilySupport, nodeIps: readonly string[], more: Partial<KubeProxyConfiguration> = {}) {
+/** The lines that are logged without verbosity, and the error. */
+function logged(support: FamilySupport, nodeIps: readonly string[], more: Partial<KubeProxyConfiguration> = {}) {
   const log = recordingLog(0)
   const configuration = { ...defaultConfiguration(), nodePortAddresses: ['primary'], ...more }
   const error = logNode({ configuration, support, nodeIps, podCidrs: [], log })
@@ -20,7 +20,7 @@ function look(support: FamilySupport, nodeIps: readonly string[], more: Partial<
   return { lines, error: error?.message }
 }
 
-test('logNode says once which families are served and why another one is not', () => {
+test('logNode logs once which families are served and why another one is not', () => {
   const rows: readonly (readonly [support: FamilySupport, nodeIps: readonly string[], lines: readonly string[]])[] = [
     [BOTH, ['10.0.0.1'], ['kube-proxy running in dual-stack mode IPv4']],
     [BOTH, ['fd00::1', '10.0.0.1'], ['kube-proxy running in dual-stack mode IPv6']],
@@ -40,10 +40,10 @@ test('logNode says once which families are served and why another one is not', (
       ],
     ],
   ]
-  for (const [support, nodeIps, lines] of rows) assert.deepEqual(look(support, nodeIps), { lines, error: undefined })
+  for (const [support, nodeIps, lines] of rows) assert.deepEqual(logged(support, nodeIps), { lines, error: undefined })
 })
 
-test('logNode ends the start where the primary family is not served', () => {
+test('logNode returns an error where the primary family is not served', () => {
   const rows: readonly (readonly [
     support: FamilySupport,
     nodeIps: readonly string[],
@@ -53,21 +53,21 @@ test('logNode ends the start where the primary family is not served', () => {
     [DISABLED, ['fd00::1', '10.0.0.1'], '0.0.0.0', 'IPv6'],
     [NO_KERNEL, ['10.0.0.1'], 'fd00::1', 'IPv6'],
     [NO_IPTABLES, ['10.0.0.1'], '::', 'IPv4'],
-    // Without any address the family is IPv4, whatever bindAddress leaves open.
+    // Without any address of the Node an unspecified bindAddress means IPv4.
     [NO_IPTABLES, [], '::', 'IPv4'],
     [NO_IPTABLES, [], '', 'IPv4'],
   ]
   for (const [support, nodeIps, bindAddress, family] of rows)
     assert.equal(
-      look(support, nodeIps, { bindAddress }).error,
+      logged(support, nodeIps, { bindAddress }).error,
       `no support for primary IP family "${family}"`,
       `${bindAddress} ${nodeIps.join()}`,
     )
-  assert.equal(look(DISABLED, ['fd00::1'], { bindAddress: '10.0.0.1' }).error, undefined)
+  assert.equal(logged(DISABLED, ['fd00::1'], { bindAddress: '10.0.0.1' }).error, undefined)
 })
 
-test('logNode says what is doubtful, and ends the start where kube-proxy does', () => {
-  const doubtful = look(BOTH, ['10.0.0.1'], { nodePortAddresses: [], clusterCIDR: 'fd00::/48' })
+test('logNode logs what is doubtful and returns an error where kube-proxy ends', () => {
+  const doubtful = logged(BOTH, ['10.0.0.1'], { nodePortAddresses: [], clusterCIDR: 'fd00::/48' })
   assert.deepEqual(
     doubtful.lines.map((line) => line.replace(/^(Kube-proxy configuration may be \w+).*: (\w+).*/, '$1: $2')),
     [
@@ -77,7 +77,7 @@ test('logNode says what is doubtful, and ends the start where kube-proxy does', 
     ],
   )
   assert.equal(
-    look(DISABLED, ['10.0.0.1'], { clusterCIDR: 'fd00::/48' }).error,
+    logged(DISABLED, ['10.0.0.1'], { clusterCIDR: 'fd00::/48' }).error,
     'kube-proxy configuration is incorrect: cluster is IPv4-only but clusterCIDRs contains only IPv6 addresses',
   )
 })

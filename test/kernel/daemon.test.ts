@@ -164,7 +164,7 @@ describe('daemon', () => {
       sh(command(vipOf(index)))
       await eventually(() => assert.deepEqual(state(), right, what), deadlineMs)
     }
-    assert.match(bench.log, /Repaired what was changed from outside.*ipvsadm -A -t 10\.96\.0\.1:80 -s rr/)
+    assert.match(bench.log, /Repaired a change that another program made.*ipvsadm -A -t 10\.96\.0\.1:80 -s rr/)
   })
 
   it('leaves alone what is not its own', async () => {

@@ -270,7 +270,7 @@ describe('sets that are in the way', () => {
       assert.ok(!entries.some((line) => line.includes('192.0.2.1')))
       assert.ok(entries.includes('add KUBE-IPVS-IPS 10.96.0.1'))
     }, 20_000)
-    const repaired = /Repaired what was changed from outside.*ipset add KUBE-IPVS-IPS 10\.96\.0\.1/
+    const repaired = /Repaired a change that another program made.*ipset add KUBE-IPVS-IPS 10\.96\.0\.1/
     await eventually(() => assert.match(bench.log, repaired))
   })
 })

@@ -65,7 +65,7 @@ describe('daemon on a folder of manifests', () => {
     bench.start()
     // What an earlier process left goes as well, long before a Node would have been given up.
     await hasWeb()
-    assert.match(bench.log, /"The manifests have no Node object of this name; going on without" node="node0"/)
+    assert.match(bench.log, /"The manifests have no Node object of this name; continuing without" node="node0"/)
     assert.doesNotMatch(bench.log, /Timed out|Waiting for node/)
     await eventually(async () => assert.equal((await fetch(HEALTHZ)).status, 200))
     const taints = [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }]
@@ -80,7 +80,7 @@ describe('daemon on a folder of manifests', () => {
     bench.write('web.yaml', WEB, WEB_SLICE)
     bench.start()
     await eventually(() =>
-      assert.match(bench.log, /Waiting for node \\"node0\\" to exist; nothing is written before" timeout="300s"/),
+      assert.match(bench.log, /Waiting for node \\"node0\\" to exist; nothing is written until then" timeout="300s"/),
     )
     assert.deepEqual(virtualServers(), [])
     const status = { addresses: [{ type: 'InternalIP', address: '10.0.2.15' }] }

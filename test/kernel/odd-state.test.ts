@@ -148,7 +148,7 @@ describe('addresses of kube-ipvs0 that are no host addresses', () => {
       () => rebind('fd00:10:96::1', { prefixLength: 64 }),
       () => rebind('fd00:10:96::2', { prefixLength: 128, peer: 'fd00::5' }),
     ]
-    const repairs = (): number => bench.log.split('Repaired what was changed from outside').length - 1
+    const repairs = (): number => bench.log.split('Repaired a change that another program made').length - 1
     for (const [index, change] of changes.entries()) {
       const before = repairs()
       await change()
@@ -192,7 +192,7 @@ describe('the device kube-ipvs0', () => {
     try {
       bench.write('web.yaml', WEB)
       bench.start()
-      await eventually(() => assert.match(bench.log, /failed and will be tried again.*alternative name/))
+      await eventually(() => assert.match(bench.log, /failed and will be retried.*alternative name/))
       assert.match(sh('ip -o address show dev eth0'), /inet 10\.0\.2\.15\/24/)
       assert.doesNotMatch(sh('ip -o address show dev eth0'), /10\.96\.0\.1/)
       assert.equal((await bench.command('status')).code, 0)

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { healthAnswering, metricsAnswering } from '../../src/daemon/servers.ts'
+import { healthResponder, metricsResponder } from '../../src/daemon/servers.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import { formatHealthCheck } from '../../src/serve/health-answers.ts'
 import { type HttpAnswer, type Responder, textAnswer } from '../../src/serve/http-answer.ts'
@@ -64,8 +64,8 @@ const check = { family: 'IPv4', port: 1, namespace: 'demo', name: 'web', localEn
 
 /** Every kind of port of the program. */
 const PORTS: Readonly<Record<string, Responder>> = {
-  'health port': healthAnswering(options),
-  'metrics port': metricsAnswering(options),
+  'health port': healthResponder(options),
+  'metrics port': metricsResponder(options),
   'health check port of a Service': () => formatHealthCheck(check, true),
 }
 

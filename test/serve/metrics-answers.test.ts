@@ -3,7 +3,7 @@ import { flagTexts } from '../../src/cli/flag-value.ts'
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { gunzipSync } from 'node:zlib'
-import { healthAnswering, metricsAnswering, openServers, type ServersOptions } from '../../src/daemon/servers.ts'
+import { healthResponder, metricsResponder, openServers, type ServersOptions } from '../../src/daemon/servers.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 import type { HttpAnswer, HttpRequest } from '../../src/serve/http-answer.ts'
@@ -59,7 +59,7 @@ const header = ({ headers }: HttpAnswer, name: string): string | undefined => ne
 
 describe('the metrics port', () => {
   it('compresses the page only for clients that accept gzip', async () => {
-    const answer = metricsAnswering(optionsWith().options)
+    const answer = metricsResponder(optionsWith().options)
     for (const [encoding, zipped] of [
       ['gzip', true],
       ['deflate, gzip;q=0.5', true],
@@ -77,28 +77,28 @@ describe('the metrics port', () => {
   })
 
   it('answers 503 for metrics while the program starts', async () => {
-    const answer = metricsAnswering({ ...optionsWith().options, metrics: () => undefined })
+    const answer = metricsResponder({ ...optionsWith().options, metrics: () => undefined })
     for (const path of ['/metrics', '/metrics/slis']) assert.equal((await answer(request(path))).status, 503)
     assert.equal((await answer(request('/healthz'))).status, 200)
   })
 
   it('counts checks and answers of the health port, and resets the counts of checks', async () => {
     const { options, probes } = optionsWith()
-    const answer = metricsAnswering(options)
+    const answer = metricsResponder(options)
     await answer(request('/healthz'))
     await answer(request('/metrics/slis', { method: 'DELETE' }))
-    for (const path of ['/healthz', '/livez', '/x']) await healthAnswering(options)(request(path))
+    for (const path of ['/healthz', '/livez', '/x']) await healthResponder(options)(request(path))
     assert.deepEqual(probes, ['ping true', 'reset', 'healthz 503', 'livez 200'])
   })
 
   it('answers 404 below /debug without enableProfiling', async () => {
-    const answer = metricsAnswering(optionsWith().options)
+    const answer = metricsResponder(optionsWith().options)
     for (const path of ['/debug/pprof/', '/debug/pprof/heap', '/debug/flags/v'])
       assert.equal((await answer(request(path, { method: 'PUT', readBody: async () => '4' }))).status, 404)
   })
 
   it('answers 404 for names of inherited properties', async () => {
-    const answer = metricsAnswering(optionsWith({ enableProfiling: true }).options)
+    const answer = metricsResponder(optionsWith({ enableProfiling: true }).options)
     for (const path of [
       'constructor',
       '/constructor',
@@ -111,7 +111,7 @@ describe('the metrics port', () => {
 
   it('sets the verbosity of the log to whole numbers only', async () => {
     const { options, levels } = optionsWith({ enableProfiling: true })
-    const answer = metricsAnswering(options)
+    const answer = metricsResponder(options)
     const put = async (body: string): Promise<string> =>
       String((await answer(request('/debug/flags/v', { method: 'PUT', readBody: async () => body }))).body)
     assert.equal(await put('4'), 'successfully set klog.logging.verbosity to 4\n')
@@ -122,7 +122,7 @@ describe('the metrics port', () => {
   })
 
   it('lists all flags with their values', async () => {
-    const answer = metricsAnswering({
+    const answer = metricsResponder({
       ...optionsWith().options,
       flags: () => flagTexts({ config: '/etc/a: b', 'logging.verbosity': 4 }),
     })
@@ -138,8 +138,8 @@ describe('the metrics port', () => {
 })
 
 describe('profiles', () => {
-  const profiling = (): ReturnType<typeof metricsAnswering> =>
-    metricsAnswering(optionsWith({ enableProfiling: true }).options)
+  const profiling = (): ReturnType<typeof metricsResponder> =>
+    metricsResponder(optionsWith({ enableProfiling: true }).options)
 
   function busyFunctionOfThisTest(untilMs: number): number {
     let sum = 0

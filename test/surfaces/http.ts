@@ -11,7 +11,7 @@ import { flagTexts } from '../../src/cli/flag-value.ts'
 import { defaultConfiguration, loadConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 import type { ProxyHealth } from '../../src/daemon/proxy-health.ts'
-import { healthAnswering, metricsAnswering } from '../../src/daemon/servers.ts'
+import { healthResponder, metricsResponder } from '../../src/daemon/servers.ts'
 import { HealthChecks } from '../../src/serve/health-checks.ts'
 import { HttpListener } from '../../src/serve/http-listener.ts'
 import type { HealthCheck } from '../../src/serve/wanted-health-checks.ts'
@@ -128,8 +128,8 @@ class Servers {
     }
     for (const port of [10249, 10256, 30900, 30901, 30902]) servers.#ports.set(port, await freePort())
     for (const [port, answer] of [
-      [10249, metricsAnswering(options)],
-      [10256, healthAnswering(options)],
+      [10249, metricsResponder(options)],
+      [10256, healthResponder(options)],
     ] as const)
       for (const address of ['127.0.0.1', '::1']) {
         const failed = (error: Error): void => {
