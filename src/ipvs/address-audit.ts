@@ -1,6 +1,6 @@
 /**
- * The audit of kube-ipvs0 and its addresses. The kernel announces their changes, so it only finds what an announcement that
- * was lost unnoticed would have told. It says where to read again; a pass decides what to do.
+ * The audit of kube-ipvs0 and its addresses. The kernel announces their changes, so the audit only finds changes whose announcement was
+ * lost unnoticed. It marks keys to read again; a pass decides what to do.
  * @impure
  */
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
@@ -9,7 +9,7 @@ import { SERVICE_DEVICE } from '../values/well-known.ts'
 import { type BoundAddress, type Device, isSameAddress, liveAddresses } from './address-diff.ts'
 
 export interface AddressAuditOptions {
-  /** A connection of its own, so that a change never waits for a list. */
+  /** A connection that is used for nothing else, so that a change never waits for a list. */
   readonly rtnetlink: Pick<RtnetlinkConnection, 'getLink' | 'listAddresses'>
   readonly device: {
     live(key: string): Device | undefined
@@ -21,9 +21,9 @@ export interface AddressAuditOptions {
     doubt(keys: Iterable<string> | 'all'): void
   }
   readonly budget: CpuBudget
-  /** Processor time of this process so far, in milliseconds. */
+  /** Processor time of this process since its start, in milliseconds. */
   readonly cpuMs: () => number
-  /** Something differs: a pass should look. */
+  /** A difference was found: the caller should ask for a pass. */
   readonly onDoubt: () => void
   readonly signal: AbortSignal
 }

@@ -1,7 +1,7 @@
 /**
- * The device kube-ipvs0 and the addresses on it, as items and operations. Pure. An address belongs there as a host
- * address (/32, /128); one with another prefix length or with a peer is replaced. A link of that name of another kind is
- * accepted, as in kube-proxy.
+ * The device kube-ipvs0 and the addresses on it, as items and operations. Pure. An address belongs on the
+ * device as a host address (/32, /128); one with another prefix length or with a peer is replaced. A link of that name of another
+ * kind is accepted, as in kube-proxy.
  */
 import type { Direction } from '../sync/table.ts'
 import { familyOf, isLinkLocal, isLoopback } from '../values/address.ts'
@@ -20,10 +20,10 @@ export interface DeviceOperation {
   readonly kind: 'create-device' | 'delete-device'
 }
 
-/** One way in which an address is on the device. The kernel tells two of one address apart by these. */
+/** One binding of an address to the device. The kernel distinguishes two bindings of one address by these fields. */
 export interface Binding {
   readonly prefixLength: number
-  /** The address at the other end, when it was given one (`ip address add ADDRESS peer PEER/PREFIX`). */
+  /** The peer's address, if there is one (`ip address add ADDRESS peer PEER/PREFIX`). */
   readonly peer?: string | undefined
 }
 
@@ -37,7 +37,7 @@ export interface BoundAddress {
 export interface AddressOperation extends Binding {
   readonly kind: 'bind' | 'unbind'
   readonly address: string
-  /** The address stays: this binding makes way for the host address. */
+  /** The address stays: the host address replaces this binding. */
   readonly replaced?: true
 }
 
@@ -52,7 +52,7 @@ export function hostAddress(address: string): BoundAddress {
   return { address, bindings: HOST_BINDINGS[familyOf(address)] }
 }
 
-/** What is on the device, by address, as a list of the kernel says. */
+/** The addresses on the device, by address, from a list of the kernel. */
 export function liveAddresses(listed: Iterable<Binding & { readonly address: string }>): Map<string, BoundAddress> {
   const found = new Map<string, BoundAddress>()
   for (const { address, prefixLength, peer } of listed) {
@@ -66,7 +66,7 @@ export function liveAddresses(listed: Iterable<Binding & { readonly address: str
   return found
 }
 
-/** Whether an address is on the device in just this way. */
+/** Whether an address has exactly this binding. */
 export function hasBinding(live: BoundAddress | undefined, binding: Binding): boolean {
   return live?.bindings.some((it) => isSameBinding(it, binding)) ?? false
 }
@@ -106,8 +106,9 @@ export function formatDeviceOperation(op: DeviceOperation): string {
 }
 
 /**
- * Operations that leave an address on the device as a host address, or not at all. Of IPv4 the host address comes before
- * the others go, so that connections to it never fail; of IPv6 it takes the place of the other one, in one datagram.
+ * Operations that leave an address on the device as a host address, or not at all. For IPv4 the host address is added
+ * before other bindings are removed, so that connections to it never fail. Linux allows one binding of an IPv6 address on a link, so
+ * there the other one is removed first, in the same datagram.
  */
 export function diffAddress(
   desired: BoundAddress | undefined,
@@ -125,12 +126,12 @@ export function diffAddress(
   return familyOf(desired.address) === 'IPv4' ? [...binds, ...ops] : [...ops, ...binds]
 }
 
-/** An IPv6 binding that makes way has to be gone before the host address can be added. */
+/** A replaced IPv6 binding must be removed before the host address can be added. */
 export function directionOfAddress({ kind, address, replaced }: AddressOperation): Direction {
   return kind === 'bind' || (replaced === true && familyOf(address) === 'IPv6') ? 'add' : 'remove'
 }
 
-/** What one successful operation makes of an address. */
+/** The live address after one successful operation. */
 export function stepAddress(live: BoundAddress | undefined, op: AddressOperation): BoundAddress | undefined {
   const { kind, address, prefixLength, peer } = op
   const binding = { prefixLength, peer }
@@ -144,7 +145,7 @@ export function formatAddressOperation({ kind, address, prefixLength, peer }: Ad
   return `ip address ${kind === 'bind' ? 'add' : 'delete'} ${place} dev ${SERVICE_DEVICE}`
 }
 
-/** Addresses that the kernel or somebody else may have put on the device for reasons of their own. */
+/** Loopback and link-local addresses: the kernel or another program may have added them to the device. */
 export function isNeverOurs(address: string): boolean {
   return isLoopback(address) || (familyOf(address) === 'IPv6' && isLinkLocal(address))
 }

@@ -1,6 +1,6 @@
 /**
- * The addresses on kube-ipvs0 behind the contract of every kernel table. Key: the address. IPv6 link-local and loopback
- * addresses on the device are left alone, unless a Service of this process wanted one.
+ * The addresses on kube-ipvs0 behind the contract of every kernel table, and which of them are wanted. Key: the address. IPv6
+ * link-local and loopback addresses on the device stay, unless a Service of this process wanted one.
  * @impure
  */
 import { encodeAddAddress, encodeDeleteAddress } from '../netlink/address-codec.ts'
@@ -27,7 +27,7 @@ import {
 } from './address-diff.ts'
 import { addressOfKey } from './types.ts'
 
-/** What the table asks of rtnetlink. */
+/** The requests that the table makes. */
 type AddressRequests = Pick<RtnetlinkConnection, 'getLink' | 'listAddresses' | 'transact'>
 
 export class AddressTable implements KernelTable<BoundAddress, AddressOperation> {
@@ -38,12 +38,12 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
   /** Loopback and link-local addresses that this process has bound for a Service. */
   readonly #unusual = new Set<string>()
   #deviceIndex: number | undefined
-  /** Operations that are being applied, and how many of them have been sent. */
-  #underWay: readonly AddressOperation[] = []
+  /** The operations of the current `apply`, and how many of them have been sent. */
+  #running: readonly AddressOperation[] = []
   #sent = 0
-  /** Hears which addresses have just gone. */
+  /** Called with the addresses that were just removed. */
   onUnbound: (addresses: readonly string[]) => void = () => undefined
-  /** The device was to be changed and is not there. */
+  /** Called when an operation found no device. */
   onDeviceMissing: () => void = () => undefined
 
   constructor(rtnetlink: AddressRequests) {
@@ -86,33 +86,33 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
         }
       },
     }
-    this.#underWay = ops
+    this.#running = ops
     this.#sent = 0
     const results = await runInBatches(ops, sink, this.#pace, signal).finally(() => {
-      this.#underWay = []
+      this.#running = []
     })
     const outcomes = results.map((outcome, index) =>
       ops[index]?.kind === 'unbind' && isGone(outcome) ? undefined : outcome,
     )
-    const gone = ops.filter(
+    const removed = ops.filter(
       (op, index) => op.kind === 'unbind' && op.replaced !== true && outcomes[index] === undefined,
     )
-    if (gone.length > 0) this.onUnbound(gone.map(({ address }) => address))
+    if (removed.length > 0) this.onUnbound(removed.map(({ address }) => address))
     return outcomes
   }
 
-  /** Index of the device when it was last looked up; undefined when there was none. */
+  /** Index of the device at the last lookup; undefined when there was none. */
   get deviceIndex(): number | undefined {
     return this.#deviceIndex
   }
 
   /**
-   * Whether an address will be bound in just this way when the operations under way are over, as far as they have been
-   * sent; undefined when they are not about it. Until they are over, no mirror knows of them.
+   * Whether an address will have exactly this binding after the operations that were sent and are not in the mirror yet; undefined when
+   * none of them is about it.
    */
   isBoundSoon(binding: Binding & { readonly address: string }): boolean | undefined {
-    for (let index = Math.min(this.#sent, this.#underWay.length) - 1; index >= 0; index--) {
-      const op = this.#underWay[index]
+    for (let index = Math.min(this.#sent, this.#running.length) - 1; index >= 0; index--) {
+      const op = this.#running[index]
       if (op?.address === binding.address && isSameBinding(op, binding)) return op.kind === 'bind'
     }
     return undefined
@@ -152,7 +152,7 @@ function isDeviceMissing(error: Error): boolean {
   return error instanceof CodedError && error.code === 'device-missing'
 }
 
-/** With a primary IPv4 address the kernel deletes the other ones of its subnet, too, unless promote_secondaries is set. */
+/** With a primary IPv4 address the kernel also deletes the secondary ones of its subnet, unless promote_secondaries is set. */
 function isGone(outcome: Error | undefined): boolean {
   return outcome instanceof CodedError && outcome.code === 'EADDRNOTAVAIL'
 }
@@ -162,7 +162,7 @@ export class WantedAddresses {
   readonly #bound = new Set<FrontendKey>()
   readonly #counts = new Map<string, number>()
 
-  /** Whether the address of this frontend is to be bound for its sake. Returns the address when it is now wanted or no longer wanted at all. */
+  /** Sets whether this frontend wants its address bound. Returns the address when it becomes wanted, or is wanted by no frontend any more. */
   set(key: FrontendKey, bind: boolean): { readonly address: string; readonly wanted: boolean } | undefined {
     if (bind === this.#bound.has(key)) return undefined
     const address = addressOfKey(key)

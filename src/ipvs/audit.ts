@@ -1,7 +1,7 @@
 /**
- * The rolling audit: compares the live IPVS table with the mirror, slowly, because IPVS announces no change.
- * What could break: it only says where to look. A list made in parts can miss or repeat a virtual server, and the
- * mirror may move on meanwhile, so every difference is read again by the reconciler before anything is done.
+ * The rolling audit: it slowly compares the live IPVS table with the mirror, because IPVS announces no changes. A list made in parts can
+ * miss or repeat a virtual server, and the mirror may change during the list, so the reconciler reads every difference again before it
+ * changes anything.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -11,7 +11,7 @@ import { sameFields, sameRealServers } from './diff.ts'
 import { sortedRealServers } from './table.ts'
 import { type VirtualServer, virtualServerKey, type VirtualServerKey } from './types.ts'
 
-/** What the audit compares with. */
+/** The mirror that the audit compares with. */
 export interface AuditedMirror {
   live(key: VirtualServerKey): VirtualServer | undefined
   liveEntries(): Iterable<readonly [VirtualServerKey, VirtualServer]>
@@ -19,22 +19,22 @@ export interface AuditedMirror {
 }
 
 export interface AuditOptions {
-  /** A connection of its own, so that a change never waits for a list. */
+  /** A connection that is used for nothing else, so that a change never waits for a list. */
   readonly ipvs: Pick<IpvsConnection, 'listDestinations' | 'listServices'>
   readonly mirror: AuditedMirror
   readonly budget: CpuBudget
-  /** Processor time of this process so far, in milliseconds. */
+  /** Processor time of this process since its start, in milliseconds. */
   readonly cpuMs: () => number
-  /** Something differs: a pass should look. */
+  /** A difference was found: the caller should ask for a pass. */
   readonly onDoubt: () => void
-  /** Everything looked at since the last call was right. */
+  /** Everything compared since the last call was equal. */
   readonly onRight?: () => void
   readonly signal: AbortSignal
 }
 
 /** Virtual servers compared between two turns of the event loop: about a millisecond. */
 const COMPARED_PER_TURN = 500
-/** Virtual servers whose real servers are read before the budget is asked. */
+/** Virtual servers whose real servers are read before the budget is charged. */
 const SLICE = 8
 
 /** One round over the whole table. Rejects when the kernel cannot be read, or when aborted. */
@@ -65,7 +65,7 @@ async function auditFields(options: AuditOptions): Promise<void> {
 async function auditRealServers(options: AuditOptions): Promise<void> {
   const { ipvs, mirror, budget, cpuMs, signal } = options
   let keys: VirtualServerKey[] = []
-  const look = async (): Promise<void> => {
+  const compareSlice = async (): Promise<void> => {
     const startedMs = cpuMs()
     const doubtful: VirtualServerKey[] = []
     let items = keys.length
@@ -74,7 +74,7 @@ async function auditRealServers(options: AuditOptions): Promise<void> {
       if (live === undefined) continue
       const servers = sortedRealServers(await ipvs.listDestinations(live, { signal }))
       items += servers.length
-      // The mirror may have moved on while the list was made: only what it says now counts.
+      // The mirror may have changed during the list: only its current state counts.
       const now = mirror.live(key)?.realServers ?? []
       if (!sameRealServers(servers, now)) doubtful.push(key)
     }
@@ -84,9 +84,9 @@ async function auditRealServers(options: AuditOptions): Promise<void> {
   }
   for (const key of Array.from(mirror.liveEntries(), ([entry]) => entry)) {
     keys.push(key)
-    if (keys.length >= SLICE) await look()
+    if (keys.length >= SLICE) await compareSlice()
   }
-  await look()
+  await compareSlice()
 }
 
 function report(doubtful: readonly VirtualServerKey[], { mirror, onDoubt, onRight }: AuditOptions): void {

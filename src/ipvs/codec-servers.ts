@@ -22,7 +22,7 @@ import {
   type VirtualServerKey,
 } from './types.ts'
 
-/** Identity of a virtual server that takes the packets with a firewall mark instead of an address. */
+/** Identity of a virtual server that has a firewall mark instead of an address. */
 export interface FwmarkId {
   readonly family: IpFamily
   /** 1 to 0xffffffff */
@@ -36,17 +36,17 @@ export type ServiceId = VirtualServerId | FwmarkId
 export type FwmarkFields = FwmarkId &
   Pick<VirtualServerFields, 'scheduler' | 'flags' | 'timeoutSeconds' | 'netmask' | 'persistenceEngine'>
 
-/** Everything a NEW_SERVICE or SET_SERVICE message carries. */
+/** All fields of a NEW_SERVICE or SET_SERVICE message. */
 export type ServiceFields = VirtualServerFields | FwmarkFields
 
-/** A service as a dump lists it, without its counters: cheap enough for every audit. */
+/** A service as a dump lists it, without its counters, which would make an audit slow. */
 export type DecodedService =
   | { readonly kind: 'address'; readonly fields: VirtualServerFields }
   | { readonly kind: 'fwmark'; readonly fields: FwmarkFields }
 
 /** IP_VS_SCHEDNAME_MAXLEN and IP_VS_PENAME_MAXLEN without the NUL. */
 const MAX_NAME_LENGTH = 15
-/** Flags may be anything but the kernel's own bit: every bit of the mask is ours to set. */
+/** The mask of the flags that a request sets: all of them. */
 const ALL_FLAGS = 0xffffffff
 
 /** Writes the nested attribute that names a service. */
@@ -71,7 +71,7 @@ export function encodeService(batch: MessageBatch, fields: ServiceFields): void 
 
 /**
  * Reads a NEW_SERVICE message (a dump's line, the answer to GET_SERVICE); undefined for a service of a protocol or address
- * family that no Service of Kubernetes has. The kernel takes any protocol number over generic netlink.
+ * family that no Service of Kubernetes has. The kernel accepts any protocol number over generic netlink.
  */
 export function decodeService(message: ReceivedMessage): DecodedService | undefined {
   const attributes = serviceAttributes(message)
@@ -139,7 +139,7 @@ export function decodeService(message: ReceivedMessage): DecodedService | undefi
   }
 }
 
-/** Reads what `readTraffic` reads of a NEW_SERVICE message; the key is worked out only where there was traffic. */
+/** Reads the traffic of a NEW_SERVICE message (see readTraffic). The key is decoded only for a service with traffic. */
 export function decodeServiceTraffic(message: ReceivedMessage, traffic: Float64Array): VirtualServerKey | undefined {
   if (!readTraffic(serviceAttributes(message), IPVS_SVC_ATTR.STATS, IPVS_SVC_ATTR.STATS64, traffic)) return undefined
   const service = decodeService(message)
@@ -176,7 +176,7 @@ function incomplete(): Error {
   return netlinkError('netlink-malformed', 'IPVS service message that lacks a field')
 }
 
-/** Scheduler names repeat in every service: keep one string of each. */
+/** Scheduler names repeat in every service, so one string of each is shared. */
 const names = new Map<string, string>()
 
 function interned(name: string): string {
@@ -190,8 +190,9 @@ function interned(name: string): string {
 const TRAFFIC_FIELDS = 5
 
 /**
- * Reads connections, packets in and out, bytes in and out into `traffic`, in this order; numbers are exact up to 2^53. False when
- * there has been no connection: then the rest may not have been read.
+ * Reads connections, packets in and out, bytes in and out into `traffic`, in this order; numbers are exact up to 2^53. The counters are
+ * in STATS64 (kernel 4.1), else in STATS, whose byte counters have 64 bits and whose others have 32. Returns false when there was no
+ * connection; then the rest may not have been read.
  */
 export function readTraffic(
   attributes: AttributeCursor,
@@ -224,7 +225,7 @@ export interface DecodedDestination {
   readonly persistentConnections: number
 }
 
-/** IP_VS_CONN_F_MASQ, _LOCALNODE, _TUNNEL, _DROUTE, _BYPASS of linux/ip_vs.h, by number. The kernel takes 5 to 7 as well. */
+/** IP_VS_CONN_F_MASQ, _LOCALNODE, _TUNNEL, _DROUTE, _BYPASS of linux/ip_vs.h, by number. The kernel also accepts 5 to 7. */
 const FORWARDING: readonly ForwardingMethod[] = ['masquerade', 'local', 'tunnel', 'route', 'bypass']
 const FORWARDING_NUMBER: Readonly<Record<ForwardingMethod, number>> = {
   masquerade: 0,
@@ -232,7 +233,7 @@ const FORWARDING_NUMBER: Readonly<Record<ForwardingMethod, number>> = {
   tunnel: 2,
   route: 3,
   bypass: 4,
-  // Only written when a real server that somebody else made drains or is edited.
+  // Only written when another program's real server drains or is edited.
   unknown: 0,
 }
 /** IP_VS_CONN_F_FWD_MASK */

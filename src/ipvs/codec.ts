@@ -1,7 +1,7 @@
 /**
  * The IPVS family of generic netlink on the wire (linux/ip_vs.h): commands and attributes, the message header, timeouts (config),
  * version and size (info). Services and destinations have their own files. The kernel answers GET_CONFIG with SET_CONFIG and
- * GET_INFO with SET_INFO. Written by hand: there is no library for Node, and batches make no object for a message.
+ * GET_INFO with SET_INFO. Written by hand: there is no library for Node, and a batch must not allocate an object for each message.
  */
 import type { MessageBatch } from '../netlink/batch.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
@@ -92,7 +92,7 @@ export const IPVS_STATS_ATTR = {
 /** Reply to GET_INFO (IPVS_INFO_ATTR_*). */
 const IPVS_INFO_ATTR = { VERSION: 1, CONN_TAB_SIZE: 2 } as const
 
-/** sizeof(union nf_inet_addr): addresses of both families travel in 16 bytes, IPv4 in the first four. */
+/** sizeof(union nf_inet_addr): addresses of both families have 16 bytes, IPv4 in the first four. */
 export const ADDRESS_BYTES = 16
 
 /** Connection timeouts in seconds (struct ip_vs_timeout_user). In a request 0 leaves a timeout as it is. */

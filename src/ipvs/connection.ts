@@ -1,7 +1,7 @@
 /**
  * The IPVS table through generic netlink, in our own terms: lists, single reads, and batches of changes.
- * What could break: ENOENT has two meanings here, "no such destination" and "the family has gone" (module unloaded);
- * only when everything fails with it is the family resolved again.
+ * ENOENT has two meanings here: "no such destination", and "no such family" (the module was unloaded). The family is resolved again only
+ * when everything fails with ENOENT.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
@@ -38,7 +38,7 @@ export class IpvsConnection {
   readonly #netlink: NetlinkConnection
   #familyId: number
   #unknownServices = 0
-  /** Requests are small and one at a time leaves the connection, but several may be encoded before: one buffer each. */
+  /** Buffers for requests. The connection sends one at a time, but several may be encoded before. */
   readonly #spare: MessageBatch[] = []
 
   /**
@@ -65,9 +65,9 @@ export class IpvsConnection {
   }
 
   /**
-   * All services without their counters. The kernel lists them in parts and forgets its place when services come or go
-   * in between, without saying so: one may be missing or be there twice. A difference has to be confirmed by `getService`.
-   * Services that are none of ours to know are left out and counted (`unknownServices`).
+   * All services without their counters. The kernel lists them in parts and loses its position when services are added or
+   * removed in between, without an error: one may be missing or listed twice. Confirm a difference with `getService`. Services of
+   * other protocols or families are left out and counted (`unknownServices`).
    */
   async listServices(options: DumpOptions = {}): Promise<DecodedService[]> {
     let unknown = 0
@@ -92,7 +92,7 @@ export class IpvsConnection {
 
   /**
    * Calls `visit` for each virtual server that has had connections, with connections, packets in and out, bytes in and out. The
-   * numbers are overwritten by the next. As with every list, one may be missing or come twice.
+   * next call overwrites the numbers. As in every list, a virtual server may be missing or repeated.
    */
   async visitTraffic(
     visit: (key: VirtualServerKey, traffic: Float64Array) => void,
@@ -106,7 +106,7 @@ export class IpvsConnection {
     await this.#dump('GET_SERVICE', undefined, decode, options)
   }
 
-  /** The destinations of a service, without packet and byte counters. Empty, too, when there is no such service. */
+  /** The destinations of a service, without packet and byte counters. Also empty when there is no such service. */
   listDestinations(id: ServiceId, options: DumpOptions = {}): Promise<DecodedDestination[]> {
     return this.#dump('GET_DEST', id, (message) => decodeDestination(message, id.family), options)
   }
@@ -154,7 +154,7 @@ export class IpvsConnection {
     batch.retype(familyId)
     const outcomes = await this.#netlink.transact(batch, options)
     if (outcomes.length === 0 || !outcomes.every((outcome) => outcome?.code === 'ENOENT')) return outcomes
-    // Nothing of the batch was done, so it may be sent again when the family just has another number now.
+    // The kernel did nothing of the batch, so it may be sent again if the family has another number now.
     if (!(await this.#hasMoved(familyId, options))) return outcomes
     batch.retype(this.#familyId)
     return this.#netlink.transact(batch, options)
@@ -211,7 +211,7 @@ export class IpvsConnection {
     })
   }
 
-  /** Whether the family has another number by now. Rejects with `genl-family-missing` when it is gone. */
+  /** Whether the family has another number now. Rejects with `genl-family-missing` when it does not exist any more. */
   async #hasMoved(familyId: number, options: CallOptions): Promise<boolean> {
     this.#familyId = await resolveFamily(this.#netlink, IPVS_GENL_NAME, options)
     return this.#familyId !== familyId
@@ -248,34 +248,34 @@ export class IpvsBatch {
     this.#transact = transact
   }
 
-  /** IPVS_CMD_NEW_SERVICE; EEXIST when it is there. An unknown scheduler is ENOENT. */
+  /** IPVS_CMD_NEW_SERVICE; EEXIST when the service exists. An unknown scheduler is ENOENT. */
   addService(fields: ServiceFields): void {
     this.#service('NEW_SERVICE', fields)
   }
 
-  /** IPVS_CMD_SET_SERVICE: all fields but the identity; ESRCH when it is not there. */
+  /** IPVS_CMD_SET_SERVICE: all fields but the identity; ESRCH when the service does not exist. */
   editService(fields: ServiceFields): void {
     this.#service('SET_SERVICE', fields)
   }
 
-  /** IPVS_CMD_DEL_SERVICE with its destinations; ESRCH when it is not there. */
+  /** IPVS_CMD_DEL_SERVICE with its destinations; ESRCH when the service does not exist. */
   deleteService(id: ServiceId): void {
     beginIpvs(this.#messages, this.#familyId(), 'DEL_SERVICE')
     encodeServiceId(this.#messages, id)
     this.#messages.end()
   }
 
-  /** IPVS_CMD_NEW_DEST; ESRCH when the service is not there, EEXIST when the destination is. */
+  /** IPVS_CMD_NEW_DEST; ESRCH when the service does not exist, EEXIST when the destination does. */
   addDestination(id: ServiceId, server: RealServer): void {
     this.#destination('NEW_DEST', id, server)
   }
 
-  /** IPVS_CMD_SET_DEST; ESRCH when the service is not there, ENOENT when the destination is not. */
+  /** IPVS_CMD_SET_DEST; ESRCH when the service does not exist, ENOENT when the destination does not. */
   editDestination(id: ServiceId, server: RealServer): void {
     this.#destination('SET_DEST', id, server)
   }
 
-  /** IPVS_CMD_DEL_DEST; ESRCH when the service is not there, ENOENT when the destination is not. */
+  /** IPVS_CMD_DEL_DEST; ESRCH when the service does not exist, ENOENT when the destination does not. */
   deleteDestination(id: ServiceId, server: DestinationId): void {
     beginIpvs(this.#messages, this.#familyId(), 'DEL_DEST')
     encodeServiceId(this.#messages, id)
@@ -284,8 +284,8 @@ export class IpvsBatch {
   }
 
   /**
-   * Sends everything in one datagram: the kernel has done it, in order, when this returns its promise. One outcome for
-   * each change (undefined: done). Rejects as NetlinkConnection.transact, and with `genl-family-missing` when IPVS has gone.
+   * Sends everything in one datagram, which the kernel executes in order before this returns its promise. Resolves to one outcome for
+   * each change (undefined: success). Rejects as NetlinkConnection.transact, and with `genl-family-missing` when IPVS was unloaded.
    */
   async commit(options: CallOptions = {}): Promise<readonly Outcome[]> {
     try {

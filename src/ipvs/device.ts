@@ -1,6 +1,6 @@
 /**
- * The link kube-ipvs0 behind the contract of every kernel table: one key, its name. The device is never set up and never
- * configured; other programs (Calico, MetalLB) know it as it is, and its addresses have their local routes all the same.
+ * The link kube-ipvs0 behind the contract of every kernel table: one key, its name. The device is never set up or configured:
+ * other programs (Calico, MetalLB) expect it that way, and its addresses have their local routes nevertheless.
  * @impure
  */
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
@@ -9,7 +9,7 @@ import { asError, CodedError } from '../values/errors.ts'
 import { DEVICE_KIND, type Device, type DeviceOperation, diffDevice, formatDeviceOperation } from './address-diff.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 
-/** What the table asks of rtnetlink. */
+/** The requests that the table makes. */
 type LinkRequests = Pick<RtnetlinkConnection, 'getLink' | 'createDummy' | 'deleteLink'>
 
 export class DeviceTable implements KernelTable<Device, DeviceOperation> {
@@ -27,7 +27,7 @@ export class DeviceTable implements KernelTable<Device, DeviceOperation> {
     op.kind === 'create-device' ? { kind: DEVICE_KIND } : undefined
   readonly direction = (op: DeviceOperation) => (op.kind === 'create-device' ? 'add' : 'remove')
 
-  /** A link of that name of another kind was made by somebody else. */
+  /** A link of that name and another kind belongs to another program. */
   isOurs(_key: string, live: Device): boolean {
     return live.kind === DEVICE_KIND
   }
@@ -58,7 +58,7 @@ export class DeviceTable implements KernelTable<Device, DeviceOperation> {
   }
 }
 
-/** EOPNOTSUPP is how the kernel says that it has no dummy devices, EEXIST that somebody was faster, or that a link has the name as an alternative one. */
+/** EOPNOTSUPP: the kernel has no dummy devices. EEXIST: another program was faster, or a link has the name as an alternative name. */
 function deviceError(error: unknown): Error {
   const cause = asError(error)
   switch (error instanceof CodedError ? error.code : undefined) {

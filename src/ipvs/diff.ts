@@ -1,7 +1,7 @@
 /**
- * Desired against live virtual servers: the operations between them, and what each operation does to a live item.
- * What could break: an unwanted TCP real server goes to weight 0 and is deleted only when it was seen idle; a server
- * that is already at weight 0 gives no operation, so a drain in progress is no difference.
+ * The operations between desired and live virtual servers, and the effect of each operation on a live item. An unwanted TCP real server
+ * gets weight 0 and is deleted only when it had no connections. One that has weight 0 already needs no operation, so a drain in progress
+ * is no difference.
  */
 import {
   compareRealServers,
@@ -53,9 +53,8 @@ export function sameVirtualServer(a: VirtualServer, b: VirtualServer): boolean {
 }
 
 /**
- * Operations that make `live` what is desired: the virtual server first, then real servers that come or change, then
- * those that go. `idle` names real servers that were just seen without connections. Edits are in place, never
- * delete-and-add (IPVS_CMD_SET_SERVICE, IPVS_CMD_SET_DEST keep connections).
+ * Operations that turn `live` into `desired`: the virtual server first, then added or changed real servers, then removed ones. `idle`
+ * names real servers that just had no connections. Edits are in place, never delete-and-add (IPVS_CMD_SET_SERVICE, IPVS_CMD_SET_DEST keep connections).
  */
 export function diffVirtualServer(
   key: VirtualServerKey,
@@ -79,12 +78,12 @@ function diffRealServers(
   idle: ReadonlySet<RealServerKey> | undefined,
   ops: VirtualServerOperation[],
 ): void {
-  const going: RealServerOperation[] = []
+  const removals: RealServerOperation[] = []
   let next = 0
   for (const wanted of desired.realServers) {
     let present = live[next]
     while (present !== undefined && compareRealServers(present, wanted) < 0) {
-      unwanted(key, desired, present, idle, going)
+      unwanted(key, desired, present, idle, removals)
       present = live[++next]
     }
     if (present !== undefined && compareRealServers(present, wanted) === 0) {
@@ -94,8 +93,8 @@ function diffRealServers(
     } else ops.push({ kind: 'add-real-server', key, server: desired, realServer: wanted })
   }
   for (let present = live[next]; present !== undefined; present = live[++next])
-    unwanted(key, desired, present, idle, going)
-  for (const op of going) ops.push(op)
+    unwanted(key, desired, present, idle, removals)
+  for (const op of removals) ops.push(op)
 }
 
 function unwanted(
@@ -103,16 +102,16 @@ function unwanted(
   server: VirtualServer,
   present: RealServer,
   idle: ReadonlySet<RealServerKey> | undefined,
-  going: RealServerOperation[],
+  removals: RealServerOperation[],
 ): void {
-  if (server.protocol !== 'tcp') going.push({ kind: 'delete-real-server', key, server, realServer: present })
+  if (server.protocol !== 'tcp') removals.push({ kind: 'delete-real-server', key, server, realServer: present })
   else if (present.weight !== 0)
-    going.push({ kind: 'edit-real-server', key, server, realServer: { ...present, weight: 0 } })
+    removals.push({ kind: 'edit-real-server', key, server, realServer: { ...present, weight: 0 } })
   else if (idle?.has(realServerKey(present)) === true)
-    going.push({ kind: 'delete-real-server', key, server, realServer: present })
+    removals.push({ kind: 'delete-real-server', key, server, realServer: present })
 }
 
-/** What one successful operation makes of the live virtual server. */
+/** The live virtual server after one successful operation. */
 export function stepVirtualServer(
   live: VirtualServer | undefined,
   op: VirtualServerOperation,
@@ -146,8 +145,8 @@ function stepRealServers(live: readonly RealServer[], op: RealServerOperation): 
 }
 
 /**
- * Whether a virtual server serves as well as before once these removals have run: a usable real server (weight above 0) is
- * left, or none of them takes a usable one away.
+ * Whether a virtual server works as well as before after these removals: a usable real server (weight above 0) is left, or none of them
+ * removes a usable one.
  */
 export function servesWithout(live: VirtualServer | undefined, removals: readonly VirtualServerOperation[]): boolean {
   const after = removals.reduce(stepVirtualServer, live)
@@ -160,7 +159,7 @@ function usableCount(server: VirtualServer | undefined): number {
   return server?.realServers.filter(({ weight }) => weight > 0).length ?? 0
 }
 
-/** Keys of real servers that are only there until their connections end: unwanted, TCP, weight 0. */
+/** Keys of real servers that stay only until their connections end: unwanted, TCP, weight 0. */
 export function drainingRealServers(
   desired: VirtualServer | undefined,
   live: VirtualServer | undefined,

@@ -1,13 +1,13 @@
 /**
- * When to look at real servers that drain (weight 0, unwanted): first after a second, then more and more slowly.
- * Weight 0 in the kernel is the only state. This schedule is derived from it and may be lost at any time; a restart finds
- * the drains again, and counts a deadline from then.
+ * When to check draining real servers (weight 0, unwanted): first after a second, then at growing intervals. Weight 0 in the kernel is the
+ * only state. The schedule is derived from it and may be lost at any time; after a restart the drains are found again, and their deadline
+ * counts from then.
  */
 import { DelayedKeys } from '../sync/delayed-keys.ts'
 import type { RealServerKey, VirtualServerKey } from './types.ts'
 
-const FIRST_LOOK_MS = 1000
-const LAST_LOOK_MS = 30_000
+const FIRST_CHECK_MS = 1000
+const LAST_CHECK_MS = 30_000
 
 interface Drain {
   readonly sinceMs: number
@@ -15,35 +15,35 @@ interface Drain {
 
 interface Schedule {
   readonly servers: Map<RealServerKey, Drain>
-  nextLookMs: number
-  /** From the last look, or from the beginning, to the next one. */
+  nextCheckMs: number
+  /** From the last check, or from the start of the drain, to the next one. */
   intervalMs: number
 }
 
-/** Counts of one real server, as a look finds them. */
+/** Connections of one real server at a check. */
 export interface Connections {
   readonly active: number
   readonly inactive: number
 }
 
 export class Drains {
-  /** Drains found to be over since the start, by reason. */
+  /** Drains that have ended since the start, by reason. */
   readonly ended = { idle: 0, deadline: 0 }
   readonly #schedules = new Map<VirtualServerKey, Schedule>()
-  readonly #looks = new DelayedKeys()
+  readonly #checks = new DelayedKeys()
   readonly #deadlineMs: number | undefined
 
-  /** `deadlineMs`: how long connections may keep a drain alive; undefined = for ever (kube-proxy's way). */
+  /** `deadlineMs`: how long connections may keep a drain alive; undefined = without a limit, as in kube-proxy. */
   constructor(deadlineMs?: number) {
     this.#deadlineMs = deadlineMs
   }
 
-  /** Nothing of this virtual server drains any more. */
+  /** Call it when no real server of this virtual server drains any more. */
   forget(key: VirtualServerKey): void {
-    if (this.#schedules.delete(key)) this.#looks.delete(key)
+    if (this.#schedules.delete(key)) this.#checks.delete(key)
   }
 
-  /** The real servers of this virtual server that drain now, at least one. */
+  /** Sets the draining real servers of a virtual server, at least one. */
   observe(key: VirtualServerKey, draining: readonly RealServerKey[], nowMs: number): void {
     const before = this.#schedules.get(key)
     const servers = new Map<RealServerKey, Drain>()
@@ -55,36 +55,35 @@ export class Drains {
     }
     const schedule: Schedule = {
       servers,
-      intervalMs: isNew || before === undefined ? FIRST_LOOK_MS : before.intervalMs,
-      nextLookMs: before?.nextLookMs ?? Number.POSITIVE_INFINITY,
+      intervalMs: isNew || before === undefined ? FIRST_CHECK_MS : before.intervalMs,
+      nextCheckMs: before?.nextCheckMs ?? Number.POSITIVE_INFINITY,
     }
     this.#schedules.set(key, schedule)
-    if (nowMs + schedule.intervalMs < schedule.nextLookMs) this.#lookLater(key, schedule, nowMs)
+    if (nowMs + schedule.intervalMs < schedule.nextCheckMs) this.#checkLater(key, schedule, nowMs)
   }
 
   /**
-   * Up to `limit` virtual servers whose drains have to be looked at now, those that are due longest first; each gets a later time
-   * for its next look.
+   * Up to `limit` virtual servers whose drains are due for a check, the longest due first; each gets a later time for its next check.
    */
   takeDue(nowMs: number, limit: number): readonly VirtualServerKey[] {
-    const due = this.#looks.takeDue(nowMs, limit)
+    const due = this.#checks.takeDue(nowMs, limit)
     for (const key of due) {
       const schedule = this.#schedules.get(key)
       if (schedule === undefined) continue
-      schedule.intervalMs = Math.min(LAST_LOOK_MS, schedule.intervalMs * 2)
-      this.#lookLater(key, schedule, nowMs)
+      schedule.intervalMs = Math.min(LAST_CHECK_MS, schedule.intervalMs * 2)
+      this.#checkLater(key, schedule, nowMs)
     }
     return due
   }
 
-  #lookLater(key: VirtualServerKey, schedule: Schedule, nowMs: number): void {
-    schedule.nextLookMs = nowMs + schedule.intervalMs
-    this.#looks.add(key, nowMs, schedule.intervalMs)
+  #checkLater(key: VirtualServerKey, schedule: Schedule, nowMs: number): void {
+    schedule.nextCheckMs = nowMs + schedule.intervalMs
+    this.#checks.add(key, nowMs, schedule.intervalMs)
   }
 
-  /** Which drains of a virtual server are over: no connections left, or the deadline has passed. */
+  /** The drains of a virtual server that have ended: no connections left, or the deadline has passed. */
   finished(key: VirtualServerKey, counts: ReadonlyMap<RealServerKey, Connections>, nowMs: number): Set<RealServerKey> {
-    const over = new Set<RealServerKey>()
+    const ended = new Set<RealServerKey>()
     for (const [server, drain] of this.#schedules.get(key)?.servers ?? []) {
       const count = counts.get(server)
       const late = this.#deadlineMs !== undefined && nowMs - drain.sinceMs >= this.#deadlineMs
@@ -92,12 +91,12 @@ export class Drains {
       const idle = count.active + count.inactive === 0
       if (!idle && !late) continue
       this.ended[idle ? 'idle' : 'deadline']++
-      over.add(server)
+      ended.add(server)
     }
-    return over
+    return ended
   }
 
-  /** Real servers that drain now. */
+  /** How many real servers drain. */
   get count(): number {
     let count = 0
     for (const schedule of this.#schedules.values()) count += schedule.servers.size
@@ -105,6 +104,6 @@ export class Drains {
   }
 
   nextDueMs(): number | undefined {
-    return this.#looks.nextMs()
+    return this.#checks.nextMs()
   }
 }

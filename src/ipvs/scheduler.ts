@@ -1,7 +1,6 @@
 /**
- * Whether the kernel has a scheduler, asked without making anything.
- * What could break: the kernel must look the scheduler up before it finds the rest of the request wrong, as
- * ip_vs_add_service has done since IPVS speaks generic netlink: an IPv6 virtual server with prefix length 0 is refused.
+ * Whether the kernel has a scheduler, found out without creating anything: it is asked for an IPv6 virtual server with prefix length 0,
+ * which it refuses. ip_vs_add_service looks the scheduler up before it checks the rest, since IPVS has generic netlink.
  * @impure
  */
 import type { CallOptions } from '../netlink/connection.ts'
@@ -26,8 +25,8 @@ const IMPOSSIBLE: Omit<VirtualServerFields, 'scheduler'> = {
 }
 
 /**
- * `no-ipv6`: this kernel's IPVS speaks no IPv6 (CONFIG_IP_VS_IPV6), so it cannot be asked like this. `unknown`: somebody has
- * a virtual server there. The kernel loads `ip_vs_NAME` if it can. Rejects with KernelError.
+ * `no-ipv6`: this kernel's IPVS has no IPv6 (CONFIG_IP_VS_IPV6), so the question cannot be asked. `unknown`: another program has a
+ * virtual server at that address. The kernel loads `ip_vs_NAME` if it can. Rejects with KernelError.
  */
 export async function askScheduler(
   ipvs: IpvsConnection,
@@ -47,7 +46,7 @@ export async function askScheduler(
     case 'EEXIST':
       return 'unknown'
     case undefined:
-      // No kernel takes it; if one did, it is not to stay.
+      // No known kernel accepts it; if one does, the virtual server must not stay.
       batch.deleteService(IMPOSSIBLE)
       await batch.commit(options)
       return 'present'

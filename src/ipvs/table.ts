@@ -1,7 +1,7 @@
 /**
  * The live IPVS table behind the contract of every kernel table.
- * What could break: reading one key has to be two requests (service, then destinations), because a list of the
- * destinations of a service that does not exist is just empty.
+ * Reading one key takes two requests (service, then destinations), because the list of the destinations of a service that does not exist
+ * is empty.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -28,10 +28,10 @@ import {
   type VirtualServerOperation,
 } from './types.ts'
 
-/** Virtual servers that are read before the event loop runs: a few milliseconds. */
+/** Virtual servers that are read between two turns of the event loop: a few milliseconds. */
 const READ_SLICE = 64
 
-/** What the table asks of the kernel. */
+/** The requests that the table makes. */
 type IpvsRequests = Pick<IpvsConnection, 'batch' | 'getService' | 'listDestinations' | 'listServices'>
 
 export class VirtualServerTable implements KernelTable<VirtualServer, VirtualServerOperation> {
@@ -43,8 +43,8 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
   readonly #pace = new BatchPace()
 
   /**
-   * `excluded`: virtual servers with an address in one of these (excludeCIDRs) are never removed. `isOwned`: a narrower
-   * rule on top of that.
+   * `excluded`: virtual servers with an address in one of these (excludeCIDRs) are never removed. `isOwned`: a further
+   * condition for a removal.
    */
   constructor(ipvs: IpvsRequests, excluded: readonly Cidr[], isOwned: (key: VirtualServerKey) => boolean = () => true) {
     this.#ipvs = ipvs
@@ -79,7 +79,7 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
     return found
   }
 
-  /** All virtual servers that have an address (fwmark ones are never ours), without their real servers. */
+  /** All virtual servers that have an address (those with a firewall mark are never ours), without their real servers. */
   async #listed(signal: AbortSignal): Promise<VirtualServerFields[]> {
     const services = await this.#ipvs.listServices({ signal })
     return services.flatMap((service) => (service.kind === 'address' ? [service.fields] : []))
@@ -133,7 +133,7 @@ function encode(batch: IpvsBatch, op: VirtualServerOperation): void {
   }
 }
 
-/** In key order, each once: a list that the kernel made in parts may name one twice. */
+/** In key order, each once: the kernel makes a list in parts and may repeat a server. */
 export function sortedRealServers(destinations: readonly DecodedDestination[]): RealServer[] {
   const sorted = destinations.map((destination) => destination.realServer).sort(compareRealServers)
   return sorted.filter((server, index) => {

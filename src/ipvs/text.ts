@@ -1,4 +1,4 @@
-/** Operations as the `ipvsadm` commands an operator would type. A test reads each command back. */
+/** Operations as the `ipvsadm` commands that an operator would type. A test parses each command. */
 import { formatEndpoint } from '../values/address.ts'
 import type { Protocol } from '../values/protocol.ts'
 import {
@@ -18,7 +18,7 @@ const FORWARDING_OPTION: Readonly<Record<ForwardingMethod, string>> = {
   masquerade: '-m',
   tunnel: '-i',
   route: '-g',
-  // ipvsadm has no option of its own for these two; the kernel makes them out of -g for an address of the node.
+  // ipvsadm has no option for these two; the kernel makes them from -g for an address of the node.
   local: '-g',
   bypass: '-g',
   // It is written as masquerading.
@@ -59,7 +59,7 @@ export function formatOperation(op: VirtualServerOperation): string {
   return words.join(' ')
 }
 
-/** Names of the scheduler flags as ipvsadm spells them for this scheduler. */
+/** ipvsadm's names of the scheduler flags for this scheduler. */
 export function schedulerFlagNames(scheduler: string, flags: number): string[] {
   const own = scheduler === 'sh' || scheduler === 'mh'
   const names: string[] = []

@@ -1,7 +1,7 @@
 /**
  * Virtual servers and real servers as IPVS knows them, in our own terms, their keys, and what can be done to them. Bytes exist
- * only in the codecs. `VirtualServer` is what desired and live state are compared as: a field that is added here takes part in
- * the diff, so it must be read back from the kernel too. Counters and connections are never in it.
+ * only in the codecs. Desired and live state are compared as `VirtualServer`: a field that is added here is part of the diff,
+ * so it must be read from the kernel too. Counters and connections are never in it.
  */
 import { type FrontendKey, frontendKey } from '../service/frontends.ts'
 import type { Direction } from '../sync/table.ts'
@@ -35,7 +35,7 @@ export interface VirtualServer {
   /** Name of the kernel's scheduler module without `ip_vs_`: `rr`, `lc`, `sh`, `mh` … */
   readonly scheduler: string
   /**
-   * IP_VS_SVC_F_* of linux/ip_vs.h without IP_VS_SVC_F_HASHED (0x2), which is the kernel's own:
+   * IP_VS_SVC_F_* of linux/ip_vs.h without IP_VS_SVC_F_HASHED (0x2), which only the kernel sets:
    * 0x1 persistent, 0x4 one-packet, 0x8 / 0x10 / 0x20 scheduler flags 1 to 3 (`sh`, `mh`: fallback, port).
    */
   readonly flags: number
@@ -62,9 +62,9 @@ export const FLAG_SCHED_2 = 0x10
 /** IP_VS_SVC_F_SCHED3 */
 export const FLAG_SCHED_3 = 0x20
 
-/** What identifies a virtual server on the wire. */
+/** The fields that identify a virtual server on the wire. */
 export type VirtualServerId = Pick<VirtualServer, 'family' | 'address' | 'port' | 'protocol'>
-/** A virtual server without its real servers: what one IPVS service message carries. */
+/** A virtual server without its real servers: the content of one IPVS service message. */
 export type VirtualServerFields = Omit<VirtualServer, 'realServers'>
 
 /** `10.96.0.1:443/tcp` or `[fd00::1]:443/tcp`. */
@@ -83,7 +83,7 @@ export function addressOfKey(key: string): string {
   return key.startsWith('[') ? key.slice(1, colon - 1) : key.slice(0, colon)
 }
 
-/** Order of real servers inside a virtual server: by the text of the address, then by port. Makes no strings: it is called often. */
+/** Order of real servers inside a virtual server: by the text of the address, then by port. It makes no strings, because it is called often. */
 export function compareRealServers(a: RealServer, b: RealServer): number {
   if (a.address !== b.address) return a.address < b.address ? -1 : 1
   return a.port - b.port
@@ -103,6 +103,7 @@ export interface RealServerOperation {
   readonly realServer: RealServer
 }
 
+/** Everything that reduces capacity is a removal, so that no prefix of a plan leaves a virtual server empty that has real servers before and after. */
 export function directionOf(op: VirtualServerOperation): Direction {
   switch (op.kind) {
     case 'add-virtual-server':
