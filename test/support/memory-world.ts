@@ -172,7 +172,7 @@ export class MemoryWorld {
 
 /** Resolves when no rules are being written. */
 export async function rulesWritten(dataplane: IpvsDataplane): Promise<void> {
-  for (let turns = 0; dataplane.setsAndRules.isPending; turns++) {
+  for (let turns = 0; dataplane.setsAndRules.loops.isPending; turns++) {
     if (turns > 1000) throw new Error('rules are still being written')
     await someTurns(1)
   }

@@ -20,7 +20,7 @@ import type { NodePortRanges } from '../../service/node-addresses.ts'
 import type { Dataplane } from '../../sync/loop.ts'
 import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import { RuleLoop, type RuleLoopOptions } from '../rule-loop.ts'
+import { type RuleLoop, type RuleLoopOptions, RuleLoops } from '../rule-loops.ts'
 import type { Clock } from '../../values/clock.ts'
 import { ANY_ADDRESS } from '../../values/well-known.ts'
 
@@ -52,30 +52,25 @@ export interface KernelFacts {
   readonly isLiberal: boolean
 }
 
-interface Family {
-  readonly wanted: WantedServiceChains
-  readonly table: IptablesTable
-  readonly loop: RuleLoop
-}
-
 const NOTHING_DONE: PassReport = { applied: 0, failures: [], repairs: [], unreadable: [] }
 
 export class IptablesDataplane implements Dataplane {
   readonly staleFlows: StaleFlows
+  readonly loops: RuleLoops
   readonly #options: IptablesDataplaneOptions
-  readonly #families = new Map<IpFamily, Family>()
+  /** What is wanted of the rules of each family. */
+  readonly #wanted = new Map<IpFamily, WantedServiceChains>()
   #nodePortAddresses: NodePortRanges['addresses'] = { IPv4: [], IPv6: [] }
   #first = true
 
   constructor(options: IptablesDataplaneOptions) {
     this.#options = options
     const { iptables, families, conntrack, now, onPass, onError } = options
-    for (const family of families) {
-      const table = new IptablesTable(family, iptables, IPTABLES_LAYOUT, iptables.choice.suffix)
-      const onMissing = (error: MissingMatchError): void => this.#lacks(error)
-      const loop = new RuleLoop({ table, now, onPass, onMissing, onError })
-      this.#families.set(family, { wanted: new WantedServiceChains(this.#settingsOf(family)), table, loop })
-    }
+    this.loops = new RuleLoops(
+      families.map((family) => new IptablesTable(family, iptables, IPTABLES_LAYOUT, iptables.choice.suffix)),
+      { now, onPass, onMissing: (error) => this.#lacks(error), onError },
+    )
+    for (const family of families) this.#wanted.set(family, new WantedServiceChains(this.#settingsOf(family)))
     this.staleFlows = new StaleFlows({
       conntrack,
       isSettled: (key) => this.#isSettled(key),
@@ -83,22 +78,10 @@ export class IptablesDataplane implements Dataplane {
     })
   }
 
-  /** Reads the rules ahead of the first pass. */
-  readRules(): void {
-    for (const { loop } of this.#families.values()) loop.request()
-  }
-
-  /** Somebody may have changed the rules of this family. */
-  doubtRules(family: IpFamily): void {
-    const loop = this.#families.get(family)?.loop
-    loop?.sync.doubt('all')
-    loop?.request()
-  }
-
   nodeChanged({ zone, podCidrs, nodePorts }: NodeFacts): void {
     this.#nodePortAddresses = nodePorts.addresses
     const { settings, nodeName } = this.#options
-    for (const [family, { wanted }] of this.#families)
+    for (const [family, wanted] of this.#wanted)
       wanted.configure({
         place: { nodeName, zone },
         localTraffic: localTrafficOf(settings, podCidrs, family),
@@ -109,13 +92,13 @@ export class IptablesDataplane implements Dataplane {
 
   /** Call before the first pass: until then a kernel with everything is supposed. */
   kernelIs({ hasCounters, isLiberal }: KernelFacts): void {
-    for (const { wanted } of this.#families.values())
+    for (const wanted of this.#wanted.values())
       wanted.configure({ countsInvalid: hasCounters, countsLoopback: hasCounters, dropsInvalid: !isLiberal })
   }
 
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
     const family = frontend?.family ?? (key.startsWith('[') ? 'IPv6' : 'IPv4')
-    this.#families.get(family)?.wanted.frontend(key, frontend)
+    this.#wanted.get(family)?.frontend(key, frontend)
     const { address, port, protocol } = parseFrontendKey(key)
     if (protocol !== 'udp') return
     // Flows to a node port go to one of the node's addresses.
@@ -126,13 +109,12 @@ export class IptablesDataplane implements Dataplane {
   /** Hands on what is wanted; the loops do the work and tell. */
   async pass({ mayRemove }: { readonly mayRemove: boolean }): Promise<PassReport> {
     const failures: PassReport['failures'][number][] = []
-    for (const { wanted, loop } of this.#families.values()) {
-      const changes = wanted.changes()
-      for (const { key, item } of changes) loop.sync.want(key, item)
-      if (changes.length > 0 || this.#first) loop.request()
+    for (const loop of this.loops.all) {
+      const changes = this.#hand(loop)
+      if (changes > 0 || this.#first) loop.request()
       if (mayRemove) loop.allowRemovals()
       // Nothing but a change of the Service helps, and that renders its rules again.
-      for (const [key, error] of wanted.takeRefused())
+      for (const [key, error] of this.#wanted.get(loop.family)?.takeRefused() ?? [])
         failures.push({
           table: loop.sync.table.name,
           key,
@@ -148,11 +130,11 @@ export class IptablesDataplane implements Dataplane {
 
   /** What a pass would do, as commands. */
   preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]> {
-    const loops = Array.from(this.#families.values(), ({ wanted, loop }) => {
-      for (const { key, item } of wanted.changes()) loop.sync.want(key, item)
-      return reconciled(loop.sync)
+    for (const loop of this.loops.all) this.#hand(loop)
+    return new Reconciler(this.loops.all.map(({ sync }) => reconciled(sync))).preview({
+      ...options,
+      now: this.#options.now,
     })
-    return new Reconciler(loops).preview({ ...options, now: this.#options.now })
   }
 
   /** The loops know by themselves. */
@@ -160,47 +142,40 @@ export class IptablesDataplane implements Dataplane {
     return undefined
   }
 
-  /** Whether rules are being written. */
-  get isPending(): boolean {
-    return this.loops.some((loop) => loop.isPending)
-  }
-
   /** Whether everything that is wanted is in the kernel, and what nothing wants was allowed to go. */
   get isComplete(): boolean {
-    return !this.#first && this.loops.every((loop) => !loop.isPending && loop.isClean)
+    return !this.#first && this.loops.isClean
   }
 
   /** Whether the kernel has the rule that drops packets from outside to 127.0.0.0/8, and all that leads to it. */
   get guardsLoopback(): boolean {
-    const { sync } = this.#families.get('IPv4')?.loop ?? {}
+    const sync = this.loops.of('IPv4')?.sync
     return LOOPBACK_GUARD.every((key) => {
       const wanted = sync?.desired(key)
       return wanted !== undefined && wanted === sync?.live(key)
     })
   }
 
-  get loops(): readonly RuleLoop[] {
-    return Array.from(this.#families.values(), ({ loop }) => loop)
-  }
-
   /** Rules of this family in the last restore, by table. */
   rulesWritten(family: IpFamily): ReadonlyMap<TableId, number> {
-    return this.#families.get(family)?.table.lastWritten ?? new Map()
+    return this.loops.of(family)?.table.lastWritten ?? new Map()
   }
 
   /** Rules of this family that are ours and in the kernel, by table; jumps to our chains not counted. */
   rulesOwned(family: IpFamily): ReadonlyMap<TableId, number> {
     const owned = new Map<TableId, number>()
-    const { sync } = this.#families.get(family)?.loop ?? {}
+    const sync = this.loops.of(family)?.sync
     for (const [key, item] of sync?.liveEntries() ?? [])
       if (item.kind === 'chain' && sync?.desired(key) !== undefined)
         owned.set(item.table, (owned.get(item.table) ?? 0) + item.rules.length)
     return owned
   }
 
-  /** Stops the loops; the kernel stays as it is. */
-  async close(): Promise<void> {
-    await Promise.all(this.loops.map((loop) => loop.close()))
+  /** Hands the changed chains of a family to its loop; returns how many they are. */
+  #hand(loop: RuleLoop): number {
+    const changes = this.#wanted.get(loop.family)?.changes() ?? []
+    for (const { key, item } of changes) loop.sync.want(key, item)
+    return changes.length
   }
 
   #settingsOf(family: IpFamily): ServiceChainSettings {
@@ -223,9 +198,9 @@ export class IptablesDataplane implements Dataplane {
 
   /** Counters are no loss that rules could not do without. */
   #lacks(error: MissingMatchError): void {
-    for (const { wanted, loop } of this.#families.values()) {
-      wanted.configure({ countsInvalid: false, countsLoopback: false })
-      for (const { key, item } of wanted.changes()) loop.sync.want(key, item)
+    for (const loop of this.loops.all) {
+      this.#wanted.get(loop.family)?.configure({ countsInvalid: false, countsLoopback: false })
+      this.#hand(loop)
       loop.request()
     }
     this.#options.onMissing(error)
@@ -234,7 +209,7 @@ export class IptablesDataplane implements Dataplane {
   /** Whether the kernel has what is wanted of this frontend, or of the node port at this address. */
   #isSettled(key: FrontendKey): boolean {
     const { family, port, protocol } = parseFrontendKey(key)
-    const { wanted, loop } = this.#families.get(family) ?? {}
+    const [wanted, loop] = [this.#wanted.get(family), this.loops.of(family)]
     if (wanted === undefined || loop === undefined) return true
     if (loop.isPending) return false
     const keys = [key, frontendKey(ANY_ADDRESS[family], port, protocol)]

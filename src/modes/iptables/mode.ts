@@ -83,13 +83,13 @@ export class IptablesMode implements Mode {
   }
 
   get rules() {
-    return this.dataplane.loops
+    return this.dataplane.loops.all
   }
 
   get sources(): KernelSources {
     const { rtnetlink } = this
     return {
-      tables: this.dataplane.loops.map(({ sync }) => sync),
+      tables: this.dataplane.loops.all.map(({ sync }) => sync),
       connections: () => [{ name: 'rtnetlink', ...rtnetlink.counters }],
       rules: {
         families: this.families.map((family) => ({
@@ -105,7 +105,7 @@ export class IptablesMode implements Mode {
 
   /** Most chains are of Services. */
   tableHealth(): readonly TableHealth[] {
-    return this.dataplane.loops.map(({ sync, family }) => ({
+    return this.dataplane.loops.all.map(({ sync, family }) => ({
       what: sync.table.name,
       families: [family],
       wrong: isTableInTrouble(sync),
@@ -113,7 +113,7 @@ export class IptablesMode implements Mode {
   }
 
   get isPending(): boolean {
-    return this.dataplane.isPending
+    return this.dataplane.loops.isPending
   }
 
   /** Where node ports answer is a rule, and no matter of frontends. */
@@ -153,10 +153,10 @@ export class IptablesMode implements Mode {
       iptables: this.#kernel.iptables,
       layout: IPTABLES_LAYOUT,
       settleMs: SETTLE_MS,
-      doubtRules: (family) => this.dataplane.doubtRules(family),
+      doubtRules: (family) => this.dataplane.loops.doubt(family),
       onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
     })
-    this.dataplane.readRules()
+    this.dataplane.loops.request()
     return {
       close() {
         rules.close()
@@ -173,7 +173,7 @@ export class IptablesMode implements Mode {
     return auditPeriodically({
       periodMs: announces ? Math.max(syncPeriodMs, FULL_LOOK_MS) : syncPeriodMs,
       round: async () => {
-        for (const family of this.families) this.dataplane.doubtRules(family)
+        for (const family of this.families) this.dataplane.loops.doubt(family)
         observer.ended('rules', 0, false)
       },
       onError: (error) => log.warn('An audit failed', { error }),
@@ -201,7 +201,7 @@ export class IptablesMode implements Mode {
 
   async close(): Promise<void> {
     this.#abort.abort()
-    await this.dataplane.close()
+    await this.dataplane.loops.close()
     await this.#cleaning
     this.#kernel.close()
   }

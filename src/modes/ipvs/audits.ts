@@ -98,7 +98,7 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
       ADDRESS_PERIOD_MS,
     ),
     every('rules', async () => {
-      if (kernel.iptables.choice.mode === 'legacy') for (const family of families) setsAndRules.doubtRules(family)
+      if (kernel.iptables.choice.mode === 'legacy') for (const family of families) setsAndRules.loops.doubt(family)
     }),
   ])
 }

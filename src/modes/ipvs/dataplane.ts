@@ -110,7 +110,7 @@ export class IpvsDataplane implements Dataplane {
   get states(): IpvsStates {
     const { virtualServers, device, addresses } = this
     const { sets, entries, loops } = this.setsAndRules
-    return { sets, entries, chains: loops, virtualServers, device, addresses }
+    return { sets, entries, chains: loops.all, virtualServers, device, addresses }
   }
 
   /** From now on the device, the sets and the rules are wanted. Without this call the desired state is empty (cleanup). */

@@ -90,7 +90,7 @@ export class IpvsMode implements Mode {
   }
 
   get rules() {
-    return this.#setsAndRules.loops
+    return this.#setsAndRules.loops.all
   }
 
   get sources(): KernelSources {
@@ -102,7 +102,7 @@ export class IpvsMode implements Mode {
   }
 
   get isPending(): boolean {
-    return this.#setsAndRules.isPending
+    return this.#setsAndRules.loops.isPending
   }
 
   contextOf(context: NodeContext): NodeContext {
@@ -144,7 +144,7 @@ export class IpvsMode implements Mode {
       ...watch,
     })
     // Ahead of the first pass, while the sources list; changes after this are announced.
-    this.#setsAndRules.readRules()
+    this.#setsAndRules.loops.request()
     return watched
   }
 
@@ -166,11 +166,11 @@ export class IpvsMode implements Mode {
     this.#reportDevice()
     this.#nameUnknown()
     if (report.failures.length === 0 && report.unreadable.length === 0 && !this.isPending)
-      this.#setsAndRules.allowRemovals()
+      this.#setsAndRules.loops.allowRemovals()
   }
 
   async close(): Promise<void> {
-    await this.#setsAndRules.close()
+    await this.#setsAndRules.loops.close()
     this.#kernel.close()
   }
 

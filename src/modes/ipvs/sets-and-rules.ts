@@ -24,7 +24,7 @@ import type { Frontend, FrontendKey } from '../../service/frontends.ts'
 import { type PassReport, type Reconciled, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { IP_FAMILIES, type IpFamily } from '../../values/protocol.ts'
-import { RuleLoop } from '../rule-loop.ts'
+import { type RuleLoop, RuleLoops } from '../rule-loops.ts'
 import type { IpvsTables } from './tables.ts'
 import type { Clock } from '../../values/clock.ts'
 
@@ -51,7 +51,7 @@ const ALL_MISSING: MissingRules = { forAll: true, sets: new Set() }
 export class SetsAndRules {
   readonly sets: TableSync<SetParameters, SetOperation>
   readonly entries: TableSync<SetEntry, SetEntryOperation>
-  readonly loops: readonly RuleLoop[]
+  readonly loops: RuleLoops
   readonly #options: SetsAndRulesOptions
   readonly #rules: WantedRules
   readonly #wanted = new WantedEntries()
@@ -69,16 +69,12 @@ export class SetsAndRules {
     const { tables, settings, families, randomFully, now, onError } = options
     this.sets = new TableSync(tables.sets)
     this.entries = new TableSync(tables.entries, { onExamined: (key) => this.#entryExamined(key) })
-    this.loops = tables.chains.map(
-      (table) =>
-        new RuleLoop({
-          table,
-          now,
-          onPass: (report, durationMs, family) => this.#rulesPassed(report, durationMs, family),
-          onMissing: (error) => this.#lacks(error),
-          onError,
-        }),
-    )
+    this.loops = new RuleLoops(tables.chains, {
+      now,
+      onPass: (report, durationMs, family) => this.#rulesPassed(report, durationMs, family),
+      onMissing: (error) => this.#lacks(error),
+      onError,
+    })
     this.#rules = new WantedRules(settings, families, randomFully)
     for (const family of families) this.#missing.set(family, ALL_MISSING)
   }
@@ -112,7 +108,7 @@ export class SetsAndRules {
 
   /** Sets, entries and rules in the order in which they come, for a pass that does not leave rules to the loops. */
   get tables(): readonly Reconciled[] {
-    return [reconciled(this.sets), reconciled(this.entries), ...this.loops.map(({ sync }) => reconciled(sync))]
+    return [reconciled(this.sets), reconciled(this.entries), ...this.loops.all.map(({ sync }) => reconciled(sync))]
   }
 
   /** Hands on what the rules shall be now; cheap when nothing changed. Returns the loops that have work. */
@@ -120,7 +116,7 @@ export class SetsAndRules {
     const changed = new Set<RuleLoop>()
     if (!this.#wantsRules) return changed
     for (const { family, key, item } of this.#rules.changes()) {
-      const loop = this.#loopOf(family)
+      const loop = this.loops.of(family)
       loop?.sync.want(key, item)
       if (loop !== undefined) changed.add(loop)
     }
@@ -136,20 +132,8 @@ export class SetsAndRules {
       if (this.#options.families.includes(set.family))
         this.#rules.setUsable(set.name, isOfKind(set, this.sets.live(set.name)))
     const changed = this.renderRules()
-    for (const loop of this.#started ? changed : this.loops) loop.request()
+    for (const loop of this.#started ? changed : this.loops.all) loop.request()
     this.#started = true
-  }
-
-  /** Reads the rules ahead of the first pass. */
-  readRules(): void {
-    for (const loop of this.loops) loop.request()
-  }
-
-  /** Somebody may have changed the rules of this family. */
-  doubtRules(family: IpFamily): void {
-    const loop = this.#loopOf(family)
-    loop?.sync.doubt('all')
-    loop?.request()
   }
 
   /** A set is missing or of another type: it and its entries are read again. */
@@ -182,25 +166,6 @@ export class SetsAndRules {
     return changed
   }
 
-  /** From now on chains and jumps that iptables mode left may go. */
-  allowRemovals(): void {
-    for (const loop of this.loops) loop.allowRemovals()
-  }
-
-  /** Whether rules are being written. */
-  get isPending(): boolean {
-    return this.loops.some((loop) => loop.isPending)
-  }
-
-  /** Stops the loops; the kernel stays as it is. */
-  async close(): Promise<void> {
-    await Promise.all(this.loops.map((loop) => loop.close()))
-  }
-
-  #loopOf(family: IpFamily): RuleLoop | undefined {
-    return this.loops.find((loop) => loop.family === family)
-  }
-
   /** What an earlier process left in the sets and nothing wants any more. */
   #findLeavingEntries(): void {
     for (const [key, { set }] of this.entries.liveEntries()) {
@@ -229,7 +194,7 @@ export class SetsAndRules {
   }
 
   #rulesPassed(report: PassReport, durationMs: number, family: IpFamily): void {
-    const loop = this.#loopOf(family)
+    const loop = this.loops.of(family)
     if (this.#started && loop !== undefined) this.#look(loop)
     this.#options.onPass(report, durationMs, family)
     if (this.#changed) this.#options.onReady()

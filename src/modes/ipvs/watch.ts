@@ -89,7 +89,7 @@ export function watchKernel({ kernel, tables, dataplane, log, ...watch }: WatchO
   const rules = watchRules({
     iptables: kernel.iptables,
     layout: IPVS_LAYOUT,
-    doubtRules: (family) => dataplane.setsAndRules.doubtRules(family),
+    doubtRules: (family) => dataplane.setsAndRules.loops.doubt(family),
     onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
   })
   return {

@@ -20,7 +20,7 @@ async function running(memory = new MemoryWorld()): Promise<Running> {
   dataplane.wantFixtures()
   const pass = async (mayRemove = true) => {
     await dataplane.pass({ signal, mayRemove })
-    if (!dataplane.setsAndRules.isPending) return
+    if (!dataplane.setsAndRules.loops.isPending) return
     await rulesWritten(dataplane)
     await dataplane.pass({ signal, mayRemove })
   }

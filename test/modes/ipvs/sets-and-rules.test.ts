@@ -56,7 +56,7 @@ class Node {
   async settle(): Promise<readonly string[]> {
     const from = this.memory.journal.length
     await this.pass()
-    for (let rounds = 0; this.dataplane.setsAndRules.isPending; rounds++) {
+    for (let rounds = 0; this.dataplane.setsAndRules.loops.isPending; rounds++) {
       assert.ok(rounds < 5)
       await rulesWritten(this.dataplane)
       await this.pass()
@@ -71,7 +71,7 @@ class Node {
 
 let nodes: Node[] = []
 afterEach(async () => {
-  for (const node of nodes) await node.dataplane.setsAndRules.close()
+  for (const node of nodes) await node.dataplane.setsAndRules.loops.close()
   nodes = []
 })
 
@@ -219,7 +219,7 @@ describe('SetsAndRules later', () => {
     const saves = node.memory.iptables.IPv4.saves
     node.memory.iptables.IPv4.refuse = () => undefined
     node.memory.nowMs += 600
-    node.dataplane.setsAndRules.readRules()
+    node.dataplane.setsAndRules.loops.request()
     await node.settle()
     assert.ok(node.has(external))
     assert.equal(node.memory.iptables.IPv4.saves, saves + 1, 'everything is read again after a failure')
@@ -262,7 +262,7 @@ describe('SetsAndRules later', () => {
     const node = new Node().want(web)
     await node.settle()
     node.memory.iptables.IPv4.run('nat', '-F KUBE-SERVICES')
-    node.dataplane.setsAndRules.doubtRules('IPv4')
+    node.dataplane.setsAndRules.loops.doubt('IPv4')
     await rulesWritten(node.dataplane)
     assert.match(node.memory.iptables.IPv4.text(), /^-A KUBE-SERVICES .*KUBE-CLUSTER-IP/m)
     assert.equal(node.memory.iptables.IPv6.saves, 1)

@@ -1,0 +1,151 @@
+/**
+ * The loops over the chains, one for each family. They run beside the passes, because a process may take its time or hang: a
+ * family never waits for the other one, and a pass waits for no process. A restore that failed says little about what is in
+ * the kernel, so everything is read again after it.
+ */
+import { MissingMatchError } from '../iptables/errors.ts'
+import type { IptablesTable } from '../iptables/table.ts'
+import type { IptablesItem, IptablesOperation } from '../iptables/types.ts'
+import { Pacer } from '../sync/pacer.ts'
+import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
+import { TableSync } from '../sync/table-sync.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import type { Clock } from '../values/clock.ts'
+
+export interface RuleLoopOptions {
+  readonly now: Clock
+  /** Called after each pass; missing matches do not count as failures. `isFull`: it read all rules first. */
+  readonly onPass: (report: PassReport, durationMs: number, family: IpFamily, isFull: boolean) => void
+  /** The kernel turned out to lack a match; the chain was written without its rules. */
+  readonly onMissing: (error: MissingMatchError) => void
+  /** A pass failed for a reason that nothing foresaw; the loop retries. */
+  readonly onError: (error: unknown) => void
+}
+
+/** The wait after such a failure. */
+const UNEXPECTED_RETRY_MS = 1000
+
+export class RuleLoop {
+  readonly table: IptablesTable
+  readonly sync: TableSync<IptablesItem, IptablesOperation>
+  readonly #options: RuleLoopOptions
+  readonly #reconciler: Reconciler
+  readonly #pacer: Pacer
+  #mayRemove = false
+  #clean = false
+  #requested = 0
+  #done = 0
+
+  constructor(table: IptablesTable, options: RuleLoopOptions) {
+    this.#options = options
+    this.table = table
+    this.sync = new TableSync(table)
+    // One process for all additions and removals: in iptables mode these may be thousands of chains.
+    this.#reconciler = new Reconciler([reconciled(this.sync, { atOnce: true })])
+    this.#pacer = new Pacer({ minPeriodMs: () => 0, now: options.now, run: (signal) => this.#run(signal) })
+  }
+
+  get family(): IpFamily {
+    return this.table.family
+  }
+
+  /** Requests a pass as soon as possible. */
+  request(): void {
+    this.#requested++
+    this.#pacer.request()
+  }
+
+  /** From now on passes remove chains and jumps that nothing wants: those of Services, and what the other mode left. */
+  allowRemovals(): void {
+    if (this.#mayRemove) return
+    this.#mayRemove = true
+    this.request()
+  }
+
+  /** Whether a requested pass has not ended yet. */
+  get isPending(): boolean {
+    return this.#done < this.#requested
+  }
+
+  /** Whether the last pass was allowed to remove, and nothing failed in it. */
+  get isClean(): boolean {
+    return this.#clean
+  }
+
+  /** Stops, and ends a running process. */
+  close(): Promise<void> {
+    return this.#pacer.close()
+  }
+
+  async #run(signal: AbortSignal): Promise<number | undefined> {
+    const { now, onPass, onMissing, onError } = this.#options
+    const requested = this.#requested
+    const startedMs = now()
+    const mayRemove = this.#mayRemove
+    const isFull = !this.sync.isKnown
+    try {
+      const report = await this.#reconciler.pass({ signal, now, mayRemove })
+      const failures = report.failures.filter(({ error }) => {
+        if (error instanceof MissingMatchError) onMissing(error)
+        return !(error instanceof MissingMatchError)
+      })
+      if (failures.length > 0) this.sync.forget()
+      this.#clean = mayRemove && this.#reconciler.nextDueMs() === undefined
+      this.#done = requested
+      const { applied, repairs, unreadable } = report
+      onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this.family, isFull)
+      return this.#reconciler.nextDueMs()
+    } catch (error) {
+      if (signal.aborted) return undefined
+      this.#done = requested
+      onError(error)
+      return now() + UNEXPECTED_RETRY_MS
+    }
+  }
+}
+
+/** The loops of all families that a mode serves. */
+export class RuleLoops {
+  readonly all: readonly RuleLoop[]
+
+  constructor(tables: readonly IptablesTable[], options: RuleLoopOptions) {
+    this.all = tables.map((table) => new RuleLoop(table, options))
+  }
+
+  /** undefined: the family is not served. */
+  of(family: IpFamily): RuleLoop | undefined {
+    return this.all.find((loop) => loop.family === family)
+  }
+
+  /** Requests a pass of every family; before the first pass of the mode it reads the rules ahead. */
+  request(): void {
+    for (const loop of this.all) loop.request()
+  }
+
+  /** Another program may have changed the rules of this family: they are read again. */
+  doubt(family: IpFamily): void {
+    const loop = this.of(family)
+    loop?.sync.doubt('all')
+    loop?.request()
+  }
+
+  /** From now on passes remove chains and jumps that nothing wants. */
+  allowRemovals(): void {
+    for (const loop of this.all) loop.allowRemovals()
+  }
+
+  /** Whether rules are being written. */
+  get isPending(): boolean {
+    return this.all.some((loop) => loop.isPending)
+  }
+
+  /** Whether everything that is wanted is in the kernel, and everything else was removed. */
+  get isClean(): boolean {
+    return this.all.every((loop) => !loop.isPending && loop.isClean)
+  }
+
+  /** Stops; the kernel stays as it is. */
+  async close(): Promise<void> {
+    await Promise.all(this.all.map((loop) => loop.close()))
+  }
+}
