@@ -46,7 +46,16 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/watch/source.ts': ['src/service', 'src/values'],
   'src/watch/objects': ['src/service', 'src/values'],
   'src/watch/api': ['src/watch/objects', 'src/values'],
-  'src/watch/reflect': ['src/watch/api', 'src/watch/objects', 'src/watch/source.ts', 'src/service', 'src/values'],
+  // Reflecting sees requests and their errors, not encodings, connections or kubeconfigs.
+  'src/watch/reflect': [
+    'src/watch/api/access.ts',
+    'src/watch/api/api-client.ts',
+    'src/watch/api/api-error.ts',
+    'src/watch/objects',
+    'src/watch/source.ts',
+    'src/service',
+    'src/values',
+  ],
   'src/watch/manifests': ['src/watch/objects', 'src/watch/source.ts', 'src/service', 'src/values'],
   'src/events': ['src/watch/api/api-client.ts', 'src/watch/api/api-error.ts', 'src/values'],
   // What the modes share, and a mode: the modes never import each other.

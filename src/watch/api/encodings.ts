@@ -89,8 +89,8 @@ function parseJson(text: string, what: string): unknown {
 const NEWLINE = 10
 
 /**
- * Cuts a stream of bytes into lines. A partial line is kept as the chunks it arrived in and joined once, so that the cost of a
- * long line grows with its length and not with the square of it.
+ * Cuts a stream of bytes into lines. Written here because node:readline has no limit for the length of a line. A partial line is
+ * kept as the chunks it arrived in and joined once, so that its cost grows with its length and not with the square of it.
  */
 export class LineSplitter {
   readonly #maxLineBytes: number

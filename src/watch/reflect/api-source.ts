@@ -7,29 +7,22 @@ import type { Clock } from '../../values/clock.ts'
 import type { CodedError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import type { AccessProvider } from '../api/access.ts'
-import { ApiClient } from '../api/api-client.ts'
-import type { RequestObserver } from '../api/http-pool.ts'
-import { KubeAccess } from '../api/kube-config.ts'
+import { ApiClient, type ApiClientOptions } from '../api/api-client.ts'
 import { Reflector, type ReflectorTimes } from './reflector.ts'
 import { selectionOf } from '../objects/selection.ts'
 import type { ObjectSink, Source } from '../source.ts'
 
 export interface ApiSourceOptions {
-  /** clientConnection.kubeconfig. With neither this nor `master` the service account of the pod is used. */
-  readonly kubeconfig?: string
-  /** `--master`: URL of the API server, instead of the one in the kubeconfig. */
-  readonly master?: string
-  /** Credentials that replace those of `kubeconfig` and `master`. */
-  readonly access?: AccessProvider
+  readonly access: AccessProvider
   /** Name of the Node this proxy runs on, lower case. */
   readonly nodeName: string
-  /** Version of this program, for the User-Agent; default 0.0.0. */
-  readonly version?: string
+  /** Version of this program, for the User-Agent. */
+  readonly version: string
   /** Of clientConnection; default protobuf, with JSON for servers without protobuf. */
   readonly contentType?: string
   readonly acceptContentTypes?: string
   /** Is notified of requests. */
-  readonly observer?: RequestObserver | undefined
+  readonly observer?: ApiClientOptions['observer']
   readonly sink: ObjectSink
   readonly log: Log
   readonly times?: ReflectorTimes
@@ -39,9 +32,8 @@ const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
 
 /** Starts to list and watch. Never fails: errors are logged and retried. */
 export function openApiSource(options: ApiSourceOptions): Source {
-  const { kubeconfig = '', master = '', nodeName, version = '0.0.0', sink, log, times = {} } = options
+  const { access, nodeName, version, sink, log, times = {} } = options
   const { contentType = '', acceptContentTypes = '', observer } = options
-  const access = options.access ?? new KubeAccess({ kubeconfig, master })
   const now = (): number => performance.now()
   const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}`, contentType, acceptContentTypes, observer })
   const outage = new Outage(log, now)

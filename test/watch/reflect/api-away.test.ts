@@ -84,7 +84,7 @@ test('openApiSource uses no more memory during an outage of the API server', asy
     invalidate: () => undefined,
   }
   const times = { backoffFirstMs: 1, backoffMaxMs: 1 }
-  const source = openApiSource({ access, nodeName: 'node0', sink: IGNORING_SINK, log, times })
+  const source = openApiSource({ access, nodeName: 'node0', version: '1.2.3', sink: IGNORING_SINK, log, times })
   const usedAfter = async (count: number): Promise<number> => {
     await until(`${count} requests`, () => requests >= count, 60_000)
     collect()

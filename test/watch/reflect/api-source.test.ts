@@ -6,6 +6,7 @@ import { test, type TestContext } from 'node:test'
 import { endpointAddress, makeNode, makeService, makeSlice } from '../../../dev/api-server/generate.ts'
 import { ApiServer, type ApiServerOptions } from '../../../dev/api-server/server.ts'
 import { ApiError } from '../../../src/watch/api/api-error.ts'
+import { KubeAccess, type KubeConfigOptions } from '../../../src/watch/api/kube-config.ts'
 import { type ApiSourceOptions, openApiSource, Outage } from '../../../src/watch/reflect/api-source.ts'
 import type { ReflectorTimes } from '../../../src/watch/reflect/reflector.ts'
 import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
@@ -20,12 +21,20 @@ interface Opened {
   readonly log: RecordingLog
 }
 
-type Options = Pick<ApiSourceOptions, 'kubeconfig' | 'master' | 'observer'>
+type Options = Pick<KubeConfigOptions, 'kubeconfig' | 'master'> & Pick<ApiSourceOptions, 'observer'>
 
-function open(t: TestContext, options: Options): Opened {
+function open(t: TestContext, { observer, ...config }: Options): Opened {
   const sink = recordingSink()
   const log = recordingLog()
-  const source = openApiSource({ ...options, nodeName: 'node0', version: '1.2.3', sink, log, times: TIMES })
+  const source = openApiSource({
+    access: new KubeAccess(config),
+    nodeName: 'node0',
+    version: '1.2.3',
+    observer,
+    sink,
+    log,
+    times: TIMES,
+  })
   t.after(() => source.close())
   return { sink, log }
 }
