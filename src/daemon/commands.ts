@@ -54,7 +54,7 @@ export async function frontendNames(options: FrontendNamesOptions): Promise<Read
     ...options,
     configuration: () => configuration,
     now: () => performance.now(),
-    events: { nodeChanged: () => undefined },
+    listener: { nodeChanged: () => undefined },
   })
   let source: Source | undefined
   try {

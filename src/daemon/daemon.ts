@@ -26,7 +26,7 @@ import { LateServers } from './late-servers.ts'
 import { PassLog, PassTotals } from './pass-log.ts'
 import { applyOomScore, growSparingly } from './process.ts'
 import { BufferedSource, Proxy } from './proxy.ts'
-import type { ProxyEvents } from './proxy-events.ts'
+import type { ProxyListener } from './proxy-listener.ts'
 import { ProxyHealth } from './proxy-health.ts'
 import { proxyMetrics } from './proxy-metrics.ts'
 import { type NodeWaits, Readiness } from './readiness.ts'
@@ -169,7 +169,7 @@ export interface ProxyOptions {
   readonly configuration: KubeProxyConfiguration
   readonly nodeName: string
   readonly log: Log
-  /** Receives what goes wrong with Services; absent: only the log has it. */
+  /** Where Events about Services go; absent: only the log reports them. */
   readonly events?: Events
   /** Absent: Services may have any externalIPs and load-balancer addresses. */
   readonly virtualIps?: VirtualIpGuard
@@ -225,7 +225,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   }
 
   // Who receives what.
-  const events: ProxyEvents = {
+  const listener: ProxyListener = {
     source: {
       apply: (changes) => {
         health.apply(changes)
@@ -289,9 +289,9 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     problems,
     log,
     now,
-    onRulesPassed: events.rulesPassed,
-    onReady: events.postponedReady,
-    onFlowsRemoved: events.flowsRemoved,
+    onRulesPassed: listener.rulesPassed,
+    onReady: listener.postponedReady,
+    onFlowsRemoved: listener.flowsRemoved,
   })
   const { dataplane, families, support, rtnetlink } = mode
   const flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
@@ -302,7 +302,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     nodeName,
     rtnetlink,
     ...(virtualIps === undefined ? {} : { virtualIps }),
-    events,
+    listener,
     log,
     now,
     signal: abort.signal,
@@ -329,17 +329,25 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     desired,
     minSyncPeriodMs: () => periodsOf(configuration()).minSyncPeriodMs,
     now,
-    onBegin: events.passBegins,
-    onFrontend: events.frontendChanged,
-    onProblems: events.serviceProblems,
-    onWorkedOut: events.frontendsReady,
-    onPass: events.tablesPassed,
-    onError: events.passFailed,
+    onBegin: listener.passBegins,
+    onFrontend: listener.frontendChanged,
+    onProblems: listener.serviceProblems,
+    onWorkedOut: listener.frontendsReady,
+    onPass: listener.tablesPassed,
+    onError: listener.passFailed,
   })
   const { needsNode, nodeWaits: waits } = options
-  const readiness = new Readiness({ configuration: configuration(), nodeName, support, needsNode, waits, events, log })
+  const readiness = new Readiness({
+    configuration: configuration(),
+    nodeName,
+    support,
+    needsNode,
+    waits,
+    listener,
+    log,
+  })
 
   const { promise: failed } = failure
-  const parts = { inForce, mode, node, desired, metrics, flows, healthChecks, loop, readiness, events, abort, failed }
+  const parts = { inForce, mode, node, desired, metrics, flows, healthChecks, loop, readiness, listener, abort, failed }
   return new Proxy({ ...parts, log })
 }

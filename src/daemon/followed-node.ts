@@ -13,7 +13,7 @@ import type { VirtualIpGuard } from '../service/virtual-ips.ts'
 import { Pacer } from '../sync/pacer.ts'
 import type { Log } from '../values/log.ts'
 import type { Clock } from '../values/clock.ts'
-import type { ProxyEvents } from './proxy-events.ts'
+import type { ProxyListener } from './proxy-listener.ts'
 
 export interface FollowedNodeOptions {
   /** The configuration in force. */
@@ -23,7 +23,7 @@ export interface FollowedNodeOptions {
   readonly log: Log
   /** Absent: Services may have any externalIPs and load-balancer addresses. */
   readonly virtualIps?: VirtualIpGuard
-  readonly events: Pick<ProxyEvents, 'nodeChanged'>
+  readonly listener: Pick<ProxyListener, 'nodeChanged'>
   readonly now: Clock
   readonly signal: AbortSignal
 }
@@ -103,7 +103,7 @@ export class FollowedNode {
 
   /** Reports the node as it is now. */
   report(): void {
-    this.#options.events.nodeChanged(this.view)
+    this.#options.listener.nodeChanged(this.view)
   }
 
   close(): void {

@@ -12,7 +12,7 @@ import type { ObjectSink, Source } from '../watch/source.ts'
 import { FirstLists, listOnce } from './first-lists.ts'
 import type { FollowedNode } from './followed-node.ts'
 import type { HealthCheckPorts } from './health-check-ports.ts'
-import type { ProxyEvents } from './proxy-events.ts'
+import type { ProxyListener } from './proxy-listener.ts'
 import type { Readiness } from './readiness.ts'
 
 /** Everything that is open while the proxy lives. */
@@ -27,7 +27,7 @@ export interface ProxyParts {
   readonly healthChecks: HealthCheckPorts
   readonly loop: SyncLoop
   readonly readiness: Readiness
-  readonly events: ProxyEvents
+  readonly listener: ProxyListener
   /** Aborted when the proxy stops. */
   readonly abort: AbortController
   /** Rejects when only a new process can help. */
@@ -43,10 +43,10 @@ export class Proxy {
   #watched: { close(): void } | undefined
 
   constructor(parts: ProxyParts) {
-    const { mode, events, abort } = parts
+    const { mode, listener, abort } = parts
     this.#parts = parts
-    this.#watch = { onDoubt: events.kernelDoubted, onNodeAddresses: events.nodeAddressesAnnounced }
-    this.#audits = new AuditRounds((signal) => mode.audit(this.#watch, events.audits, signal), abort.signal)
+    this.#watch = { onDoubt: listener.kernelDoubted, onNodeAddresses: listener.nodeAddressesAnnounced }
+    this.#audits = new AuditRounds((signal) => mode.audit(this.#watch, listener.audits, signal), abort.signal)
   }
 
   /** The configuration in force. */
@@ -73,13 +73,13 @@ export class Proxy {
    * made from them. Rejects with `module-missing` and the like when the mode cannot work here.
    */
   async start(source: BufferedSource): Promise<void> {
-    const { mode, node, readiness, events, abort } = this.#parts
+    const { mode, node, readiness, listener, abort } = this.#parts
     await mode.prepare(abort.signal)
     this.#watched = mode.watch(this.#watch)
     await node.readAddresses()
     readiness.start()
     this.#source = source
-    source.deliverTo(events.source)
+    source.deliverTo(listener.source)
     this.#audits.start()
   }
 
@@ -88,10 +88,10 @@ export class Proxy {
    * would open the loop. Rejects with `source-timeout` when the source has not listed within the deadline.
    */
   async preview(openSource: (sink: ObjectSink) => Source, deadlineMs: number): Promise<string[]> {
-    const { mode, node, desired, events, abort, log } = this.#parts
+    const { mode, node, desired, listener, abort, log } = this.#parts
     await node.readAddresses()
     const lists = new FirstLists()
-    this.#source = openSource({ ...events.source, listed: (kind) => lists.listed(kind) })
+    this.#source = openSource({ ...listener.source, listed: (kind) => lists.listed(kind) })
     await listOnce(lists, deadlineMs, (awaited) =>
       log.info('Waiting for the first lists', { awaited, timeout: `${deadlineMs / 1000}s` }),
     )
@@ -112,7 +112,7 @@ export class Proxy {
 
   /** Makes `failed` reject. */
   fail(error: CodedError): void {
-    this.#parts.events.failed(error)
+    this.#parts.listener.failed(error)
   }
 
   /** Stops everything, in the reverse order of the start; the kernel stays as it is. */

@@ -12,7 +12,7 @@ import { CodedError } from '../values/errors.ts'
 import { sameList } from '../values/lists.ts'
 import type { Log } from '../values/log.ts'
 import { FirstLists } from './first-lists.ts'
-import type { ProxyEvents } from './proxy-events.ts'
+import type { ProxyListener } from './proxy-listener.ts'
 import { logNode } from './start-log.ts'
 
 /** In milliseconds. */
@@ -30,7 +30,7 @@ export interface ReadinessOptions {
   readonly nodeName: string
   readonly support: FamilySupport
   readonly log: Log
-  readonly events: Pick<ProxyEvents, 'nodesListed' | 'passesMayRun' | 'failed'>
+  readonly listener: Pick<ProxyListener, 'nodesListed' | 'passesMayRun' | 'failed'>
   /** False for a source without an API server, where no kubelet creates the Node; a Node that exists counts. Default true. */
   readonly needsNode?: boolean | undefined
   /** Default: kube-proxy's. */
@@ -95,13 +95,13 @@ export class Readiness {
 
   /** The first list of this kind is complete. */
   listed(kind: ObjectKind): void {
-    const { log, events, nodeName } = this.#options
+    const { log, listener, nodeName } = this.#options
     const { type, controller } = INFORMERS[kind]
     log.verbose(2, 'Caches populated', { type })
     log.info('Caches are synced', { controller })
     if (kind === 'nodes') this.#awaitNode()
     this.#lists.listed(kind)
-    if (kind === 'nodes') events.nodesListed()
+    if (kind === 'nodes') listener.nodesListed()
     if (this.awaited.size === 0) this.#report()
     else if (this.awaited.size === 1 && this.awaited.has('nodes')) {
       // As long as kube-proxy awaits the Node, also where the wait for the Node itself is shorter.
@@ -136,7 +136,7 @@ export class Readiness {
   #report(): void {
     const isComplete = this.awaited.size === 0
     if ((isComplete || this.#isNodeListOverdue) && !this.#lacksPodCidrs)
-      this.#options.events.passesMayRun(isComplete && this.#isNodeSettled)
+      this.#options.listener.passesMayRun(isComplete && this.#isNodeSettled)
   }
 
   /** The Nodes have listed: this proxy's Node is known, or awaited from now on. */
@@ -157,7 +157,7 @@ export class Readiness {
   }
 
   #nodeChanged(node: Node): void {
-    const { log, nodeName, events, configuration } = this.#options
+    const { log, nodeName, listener, configuration } = this.#options
     const before = this.#nodeIps
     const nodeIps = firstOfEachFamily(node.addresses)
     this.#nodeIps = nodeIps
@@ -166,7 +166,7 @@ export class Readiness {
     if (hasOtherPodCidrs && configuration.detectLocalMode === 'NodeCIDR') {
       const fields = { node: nodeName, newPodCIDRs: node.podCidrs, oldPodCIDRs: this.#podCidrs }
       log.info('PodCIDRs changed for the node', fields)
-      events.failed(new CodedError('pod-cidrs-changed', 'PodCIDRs changed for the node'))
+      listener.failed(new CodedError('pod-cidrs-changed', 'PodCIDRs changed for the node'))
       return
     }
     const lackedPodCidrs = this.#lacksPodCidrs
@@ -197,25 +197,25 @@ export class Readiness {
   }
 
   #settle(): void {
-    const { configuration, support, log, events } = this.#options
+    const { configuration, support, log, listener } = this.#options
     clearTimeout(this.#timer)
     const isFirst = !this.#isNodeSettled
     this.#isNodeSettled = true
     if (this.#lacksPodCidrs) this.#awaitPodCidrs()
     if (isFirst) {
       const error = logNode({ configuration, support, nodeIps: this.#nodeIps, podCidrs: this.#podCidrs, log })
-      if (error !== undefined) events.failed(error)
+      if (error !== undefined) listener.failed(error)
     }
     this.#report()
   }
 
   #awaitPodCidrs(): void {
-    const { nodeName, log, events } = this.#options
+    const { nodeName, log, listener } = this.#options
     const awaited = (): string =>
       this.#node === undefined ? `node "${nodeName}" to exist` : `PodCIDR allocation on node "${nodeName}"`
     log.info(`Waiting for ${awaited()}; nothing is written until then`, { timeout: seconds(this.#waits.podCidrsMs) })
     this.#wait(this.#waits.podCidrsMs, () =>
-      events.failed(new CodedError('node-timeout', `timeout waiting for ${awaited()}`)),
+      listener.failed(new CodedError('node-timeout', `timeout waiting for ${awaited()}`)),
     )
   }
 }

@@ -41,7 +41,7 @@ function watched(t: TestContext, situation: Situation = {}) {
     log,
     needsNode,
     waits,
-    events: {
+    listener: {
       nodesListed: () => events.push('Nodes listed'),
       passesMayRun: (mayRemove) => events.push(mayRemove ? 'passes may remove' : 'passes may run'),
       failed: (error) => events.push(`failed: ${error.message}`),

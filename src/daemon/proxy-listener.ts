@@ -10,7 +10,7 @@ import type { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink } from '../watch/source.ts'
 
-export interface ProxyEvents {
+export interface ProxyListener {
   /** The source of objects: changes, complete lists, problems with objects. */
   readonly source: ObjectSink
 
