@@ -2,11 +2,16 @@
  * Log lines that kube-proxy writes while it reads flags and configuration, before there is a log. The first ones are text whatever
  * format the configuration asks for, because it is not known yet.
  */
+import { effectiveGates, gateNotices } from '../config/gates.ts'
+import type { UncheckedConfiguration } from '../config/types.ts'
 import { callerOf } from '../serve/log-caller.ts'
 import { formatJson, formatText, type LogLine, withoutSecrets } from '../serve/log-line.ts'
 import { createLogSink } from '../serve/log-sink.ts'
 import { CodedError } from '../values/errors.ts'
 import type { LogFields } from '../values/log.ts'
+import { quote } from '../values/quote.ts'
+import { flagTexts } from './flag-value.ts'
+import type { FlagValues } from './flags.ts'
 
 export type LogFormat = 'text' | 'json'
 
@@ -42,3 +47,55 @@ export function writeEarlyLine({ format, fields = {}, verbosity = 0, unstructure
 }
 
 const sink = createLogSink(2)
+
+export interface StartLinesOptions {
+  readonly flags: FlagValues
+  readonly configuration: UncheckedConfiguration
+  /** The lines after the check of the logging block are written only when that block is valid. */
+  readonly isLoggingValid: boolean
+  readonly format: LogFormat
+  readonly write: (line: EarlyLine) => void
+}
+
+/**
+ * Writes what kube-proxy logs at -v 1 and more: its flags as they are on the command line, and its feature gates. Without a file
+ * some flags show the value that was filled in since.
+ */
+export function writeStartLines({ flags, configuration, isLoggingValid, format, write }: StartLinesOptions): void {
+  const { featureGates } = configuration
+  const writeGates = (as: LogFormat): void => {
+    for (const { message, gate, value } of gateNotices(featureGates))
+      write({ level: 'info', message, fields: { featureGate: gate, value }, format: as })
+  }
+  writeGates('text')
+  if (!isLoggingValid) return
+  const verbose = configuration.logging.verbosity > 0
+  if (verbose)
+    for (const [name, text] of Object.entries(textsOf(flags, configuration)))
+      write({ level: 'info', message: `FLAG: --${name}=${quote(text)}`, verbosity: 1, unstructured: true, format })
+  // kube-proxy sets the gates a second time when it validates, now with a log that knows its verbosity.
+  writeGates(format)
+  if (verbose)
+    write({
+      level: 'info',
+      message: 'Updated',
+      fields: { featureGates: effectiveGates(featureGates) },
+      verbosity: 1,
+      format,
+    })
+}
+
+/** Without a file the flags are the configuration, after kube-proxy has completed it. */
+function textsOf(flags: FlagValues, configuration: UncheckedConfiguration): Readonly<Record<string, string>> {
+  const texts = flagTexts(flags)
+  if (flags.config !== undefined && flags.config !== '') return texts
+  const { mode, detectLocalMode, nodePortAddresses, healthzBindAddress, metricsBindAddress } = configuration
+  return {
+    ...texts,
+    'proxy-mode': mode,
+    'detect-local-mode': detectLocalMode,
+    'nodeport-addresses': `[${nodePortAddresses.join(',')}]`,
+    ...(flags.healthzBindAddress === '' ? {} : { 'healthz-bind-address': healthzBindAddress }),
+    ...(flags.metricsBindAddress === '' ? {} : { 'metrics-bind-address': metricsBindAddress }),
+  }
+}

@@ -17,7 +17,7 @@ import type { UncheckedConfiguration } from '../config/types.ts'
 import type { SourceSettings } from '../daemon/sources.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
-import { type EarlyLine, type LogFormat, SettingsRefused } from './early-lines.ts'
+import { type EarlyLine, type LogFormat, SettingsRefused, writeStartLines } from './early-lines.ts'
 import type { FlagValues } from './flags.ts'
 
 export interface Settings extends SourceSettings {
@@ -64,10 +64,8 @@ async function check(flags: FlagValues, write: WriteLine): Promise<Checked> {
   const early = code === 'config-gates' || code === 'config-logging'
   const format = !early && configuration.logging.format === 'json' ? 'json' : 'text'
   const gates = Object.keys(configuration.featureGates).length > 0
-  if (code !== 'config-gates' && (gates || configuration.logging.verbosity > 0)) {
-    const { writeStartLines } = await import('./start-lines.ts')
+  if (code !== 'config-gates' && (gates || configuration.logging.verbosity > 0))
     writeStartLines({ flags, configuration, isLoggingValid: !early, format, write })
-  }
   if ('errors' in result && code !== 'config-mode') throw refusal(result, format)
   return { configuration, result, warnings, format }
 }
