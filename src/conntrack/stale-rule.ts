@@ -4,12 +4,13 @@
  * topology or its end say, and an endpoint that is ready without serving does not. Unlike in kube-proxy 1.36, a port
  * without any serving endpoint keeps no flow.
  */
-import { type Frontend, type FrontendKey, frontendKey } from '../service/frontends.ts'
+import { type FrontendKey, frontendKey } from '../service/frontends.ts'
+import type { ServicePort } from '../service/service-port.ts'
 import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
 import type { Flow, FlowFilter } from './types.ts'
 
 /** What of a frontend says who may answer its flows. */
-export type FlowFrontend = Pick<Frontend, 'candidates'>
+export type FlowFrontend = Pick<ServicePort, 'candidates'>
 
 /** UDP frontends whose flows may be stale, as they are now; undefined: it is no more. */
 export type Suspects = ReadonlyMap<FrontendKey, FlowFrontend | undefined>

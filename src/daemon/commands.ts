@@ -12,7 +12,7 @@ import type { Log } from '../values/log.ts'
 import type { Source } from '../watch/source.ts'
 import { assembleProxy } from './daemon.ts'
 import { FirstLists, listOnce } from './first-lists.ts'
-import { FollowedNode } from './followed-node.ts'
+import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
 import { chooseSources, type SourceSettings } from './sources.ts'
 
 /** `diff` waits this long for the source to list. */
@@ -59,7 +59,7 @@ export async function frontendNames(options: FrontendNamesOptions): Promise<Read
   let source: Source | undefined
   try {
     await node.readAddresses()
-    const desired = new DesiredFrontends(node.view.context)
+    const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration, 'each-address'))
     const lists = new FirstLists()
     source = openSource({
       apply: (changes) => {
@@ -73,7 +73,7 @@ export async function frontendNames(options: FrontendNamesOptions): Promise<Read
     desired.setContext(node.view.context)
     const names = new Map<FrontendKey, string>()
     const frontend = (key: FrontendKey): void => {
-      const name = desired.get(key)?.servicePortName
+      const name = desired.get(key)?.servicePort.name
       if (name !== undefined) names.set(key, name)
     }
     desired.flush({ frontend, problems: () => undefined }, Number.POSITIVE_INFINITY)

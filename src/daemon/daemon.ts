@@ -20,7 +20,7 @@ import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
-import { FollowedNode } from './followed-node.ts'
+import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
 import { LateServers } from './late-servers.ts'
 import { PassLog, PassTotals } from './pass-log.ts'
@@ -247,7 +247,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
       // Rules and ports of the node, then the frontends that need them.
       mode.nodeChanged(view)
       healthChecks.nodeChanged(view.addresses, view.context.nodeIps)
-      loop.setContext(mode.contextOf(view.context))
+      loop.setContext(view.context)
       loop.request()
     },
     nodeAddressesAnnounced: () => node.addressesChanged(),
@@ -307,7 +307,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     now,
     signal: abort.signal,
   })
-  const desired = new DesiredFrontends(mode.contextOf(node.view.context))
+  const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration(), mode.nodePorts))
 
   // What is reported: metrics, log, health.
   const metrics = proxyMetrics({ ...options, mode, desired, now })

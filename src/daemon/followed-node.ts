@@ -7,6 +7,7 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { InterfaceAddresses } from '../node/interface-addresses.ts'
 import type { NodeView } from '../modes/mode.ts'
+import type { FrontendSettings, NodePortFrontends } from '../service/contribution.ts'
 import { NodeState } from '../service/node-state.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { VirtualIpGuard } from '../service/virtual-ips.ts'
@@ -28,6 +29,18 @@ export interface FollowedNodeOptions {
   readonly signal: AbortSignal
 }
 
+/** How frontends are made under this configuration. @param nodePorts as the mode has them */
+export function frontendSettingsOf(
+  configuration: KubeProxyConfiguration,
+  nodePorts: NodePortFrontends,
+): FrontendSettings {
+  return {
+    nodePorts,
+    maxFrontends: configuration.kubeIPVS.maxFrontendsPerService,
+    usesExternalIps: gate(configuration, 'AllowServiceExternalIPs'),
+  }
+}
+
 /** Minimum time between two reads of the routes, of which a node may have very many. */
 const GATEWAYS_PERIOD_MS = 1000
 
@@ -39,14 +52,12 @@ export class FollowedNode {
 
   constructor(options: FollowedNodeOptions) {
     const { configuration, nodeName, rtnetlink, log, now, signal, virtualIps } = options
-    const { bindAddress, kubeIPVS } = configuration()
+    const { bindAddress } = configuration()
     this.#options = options
     this.#state = new NodeState({
       nodeName,
       bindAddress,
       nodePortAddresses: () => configuration().nodePortAddresses,
-      maxFrontends: kubeIPVS.maxFrontendsPerService,
-      usesExternalIps: gate(configuration(), 'AllowServiceExternalIPs'),
     })
     if (virtualIps !== undefined) this.#state.setVirtualIps(virtualIps.rule)
     this.#addresses = new InterfaceAddresses({

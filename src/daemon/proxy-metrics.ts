@@ -27,14 +27,14 @@ export interface ProxyMetricsOptions {
 }
 
 export function proxyMetrics(options: ProxyMetricsOptions): Metrics {
-  const { mode, nodeName } = options
+  const { mode } = options
   const sources = sourcesOf(options)
   const rulesPending =
     sources.rules === undefined
       ? undefined
       : (family: IpFamily): boolean => mode.rules.some((loop) => loop.family === family && loop.isPending)
   return new Metrics({
-    sync: new SyncCounts({ families: mode.families, wallMs: Date.now, nodeName, rulesPending }),
+    sync: new SyncCounts({ families: mode.families, wallMs: Date.now, rulesPending }),
     requests: options.requests ?? new RequestCounts(),
     sources,
   })
@@ -53,7 +53,7 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
     traffic: new ServiceTraffic({
       limit: readTraffic === undefined ? 0 : configuration.kubeIPVS.serviceMetricsLimit,
       read: readTraffic ?? (async () => undefined),
-      ownerOf: (key) => desired.get(key)?.service,
+      ownerOf: (key) => desired.get(key)?.servicePort.service,
       now,
     }),
   }

@@ -3,7 +3,7 @@
  * added (SET_ROLES), and depend on the frontend and the node's name alone. Several frontends may contribute one entry.
  */
 import { isLocalTo } from '../service/endpoints.ts'
-import type { Frontend } from '../service/frontends.ts'
+import type { AddressFrontend } from '../service/frontends.ts'
 import { formatCidr } from '../values/cidr.ts'
 import type { Protocol } from '../values/protocol.ts'
 import { type SetRole, setName } from './catalogue.ts'
@@ -14,19 +14,19 @@ import type { SetEntry } from './types.ts'
  * Entries of one frontend. What belongs to a port or to the whole Service (hairpin entries of its local endpoints, its
  * health check node port) comes with each of its frontends, so that it stays as long as one of them does.
  */
-export function entriesOfFrontend(frontend: Frontend, nodeName: string): readonly SetEntry[] {
-  const { address, family, port, protocol, service } = frontend
+export function entriesOfFrontend(frontend: AddressFrontend, nodeName: string): readonly SetEntry[] {
+  const { address, port, roles, selection, servicePort } = frontend
+  const { family, protocol, candidates, service } = servicePort
   const entries: SetEntry[] = []
   const put = (role: SetRole, entry: string): void => {
     entries.push({ set: setName(role, family), entry })
   }
-  for (const { address: own, port: target, source } of frontend.candidates) {
+  for (const { address: own, port: target, source } of candidates) {
     if (!isLocalTo(source, nodeName)) continue
     put('LOOP-BACK', formatEntry({ address: own, protocol, port: target, second: own }))
   }
-  const local = frontend.policy === 'Local'
+  const local = selection.policy === 'Local'
   const here = formatEntry({ address, protocol, port })
-  const { roles } = frontend
   if (roles.includes('LoadBalancerVip')) {
     putFirewall(frontend, here, put)
     if (local) put('LOAD-BALANCER-LOCAL', here)
@@ -53,7 +53,11 @@ const NODE_PORT_ROLES: Readonly<Record<Protocol, { readonly local: SetRole; read
 }
 
 /** What may pass, then the entry that lets nothing else pass. */
-function putFirewall({ address, firewall }: Frontend, here: string, put: (role: SetRole, entry: string) => void): void {
+function putFirewall(
+  { address, firewall }: AddressFrontend,
+  here: string,
+  put: (role: SetRole, entry: string) => void,
+): void {
   if (firewall === undefined) return
   if (firewall.allowsNode) put('LOAD-BALANCER-SOURCE-IP', `${here},${address}`)
   for (const range of firewall.ranges) {

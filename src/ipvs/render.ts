@@ -3,7 +3,7 @@
  * Every field is compared with what the kernel lists, so it must be the value that the kernel returns after the write. Endpoints are
  * already in the order of real servers (compareRealServers).
  */
-import type { Frontend } from '../service/frontends.ts'
+import type { AddressFrontend } from '../service/frontends.ts'
 import { FLAG_PERSISTENT, FLAG_SCHED_1, FLAG_SCHED_2, type RealServer, type VirtualServer } from './types.ts'
 
 /** Weight of every wanted real server. */
@@ -26,19 +26,20 @@ function schedulerFlags(scheduler: string): number {
 }
 
 /** The virtual server of one frontend. Its real servers are the endpoints this node may use. */
-export function renderVirtualServer(frontend: Frontend, scheduler: string): VirtualServer {
-  const persistent = frontend.affinityTimeoutSeconds > 0
+export function renderVirtualServer(frontend: AddressFrontend, scheduler: string): VirtualServer {
+  const { address, port, selection, servicePort } = frontend
+  const { family, protocol, service } = servicePort
   return {
-    family: frontend.family,
-    address: frontend.address,
-    port: frontend.port,
-    protocol: frontend.protocol,
+    family,
+    address,
+    port,
+    protocol,
     scheduler,
-    flags: schedulerFlags(scheduler) | (persistent ? FLAG_PERSISTENT : 0),
-    timeoutSeconds: frontend.affinityTimeoutSeconds,
-    netmask: frontend.family === 'IPv4' ? 0xffffffff : 128,
+    flags: schedulerFlags(scheduler) | (service.affinityTimeoutSeconds > 0 ? FLAG_PERSISTENT : 0),
+    timeoutSeconds: service.affinityTimeoutSeconds,
+    netmask: family === 'IPv4' ? 0xffffffff : 128,
     persistenceEngine: '',
-    realServers: frontend.endpoints.map(renderRealServer),
+    realServers: selection.endpoints.map(renderRealServer),
   }
 }
 

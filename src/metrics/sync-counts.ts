@@ -6,7 +6,6 @@
  */
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { EndpointSlice, ObjectChange } from '../service/objects.ts'
-import { lacksLocalEndpoints } from '../service/topology.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import { Histogram, PROGRAMMING_SECONDS, SYNC_SECONDS } from './histogram.ts'
@@ -47,7 +46,6 @@ export interface SyncCountsOptions {
   readonly families: readonly IpFamily[]
   /** Wall clock, in milliseconds since the epoch. */
   readonly wallMs: () => number
-  readonly nodeName: string
   /** Only iptables mode, where writing rules is the sync: whether rules of this IP family still have to be written. */
   readonly rulesPending?: ((family: IpFamily) => boolean) | undefined
 }
@@ -66,7 +64,6 @@ export class SyncCounts {
   tableFailures = 0
   ruleFailures = 0
   readonly #wallMs: () => number
-  readonly #nodeName: string
   readonly #rulesPending: SyncCountsOptions['rulesPending']
   readonly #startMs: number
   /** Frontends of Services with a traffic policy Local that have endpoints, but none on this node. */
@@ -75,10 +72,9 @@ export class SyncCounts {
   #touchedIPv6 = false
   #tablesFail = false
 
-  constructor({ families, wallMs, nodeName, rulesPending }: SyncCountsOptions) {
+  constructor({ families, wallMs, rulesPending }: SyncCountsOptions) {
     this.families = families
     this.#wallMs = wallMs
-    this.#nodeName = nodeName
     this.#rulesPending = rulesPending
     this.#startMs = wallMs()
   }
@@ -203,22 +199,18 @@ export class SyncCounts {
    */
   withoutLocalEndpoints(family: IpFamily, policy: 'internal' | 'external'): number {
     const names = new Set<string>()
-    for (const frontend of this.#withoutLocal.values()) {
-      const { service, servicePortName } = frontend
-      const isLocal =
-        (policy === 'internal' ? service.internalTrafficPolicy : service.externalTrafficPolicy) === 'Local'
-      if (frontend.family === family && isLocal)
-        names.add(this.#writesRules ? servicePortName : `${service.namespace}/${service.name}`)
+    for (const { servicePort } of this.#withoutLocal.values()) {
+      const { namespace, name } = servicePort.service
+      if (servicePort.family === family && servicePort[policy].policy === 'Local')
+        names.add(this.#writesRules ? servicePort.name : `${namespace}/${name}`)
     }
     return names.size
   }
 
   /** In iptables mode kube-proxy counts the port, whatever addresses it has; in ipvs mode each virtual server. */
-  #isWithoutLocal(frontend: Frontend): boolean {
-    if (frontend.noLocalEndpoints) return true
-    if (!this.#writesRules || !frontend.roles.includes('ClusterIP')) return false
-    const { service, candidates } = frontend
-    return service.externalTrafficPolicy === 'Local' && lacksLocalEndpoints(candidates, this.#nodeName)
+  #isWithoutLocal({ roles, selection, servicePort }: Frontend): boolean {
+    if (selection.noLocalEndpoints) return true
+    return this.#writesRules && roles.includes('ClusterIP') && servicePort.external.noLocalEndpoints
   }
 
   get #writesRules(): boolean {

@@ -10,6 +10,7 @@ import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { FamilySupport } from '../node/families.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { InterfaceAddress } from '../service/node-addresses.ts'
+import type { NodePortFrontends } from '../service/contribution.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import type { Dataplane } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
@@ -65,6 +66,8 @@ export interface AuditObserver {
 
 export interface Mode {
   readonly dataplane: ModeDataplane
+  /** Where node ports have their frontends. */
+  readonly nodePorts: NodePortFrontends
   /** Families that are served. */
   readonly families: readonly IpFamily[]
   /** The same, with why another one is not. */
@@ -78,8 +81,6 @@ export interface Mode {
   readonly sources: KernelSources
   /** Every table as it stands after a pass. */
   tableHealth(): Iterable<TableHealth>
-  /** The node as frontends are made for in this mode. */
-  contextOf(context: NodeContext): NodeContext
   nodeChanged(node: NodeView): void
   /** The configuration changed in fields that are live in this mode; `nodeChanged` and a new `audit` follow. */
   reconfigured(): void

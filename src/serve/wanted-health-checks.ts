@@ -65,7 +65,7 @@ export class WantedHealthChecks {
     return Array.from(changed, (key) => ({ key, check: this.#checks.get(key) }))
   }
 
-  #ownerOf({ family, service }: Frontend): Owner | undefined {
+  #ownerOf({ servicePort: { family, service } }: Frontend): Owner | undefined {
     if (service.healthCheckNodePort === 0 || !this.#families.includes(family)) return undefined
     return `${family} ${service.namespace}/${service.name}`
   }
@@ -84,13 +84,15 @@ export class WantedHealthChecks {
     const before = this.#claimed.get(owner)
     // Port and count are the same in all frontends of a Service.
     const [frontend] = this.#frontends.get(owner)?.values() ?? []
-    const key = frontend === undefined ? undefined : `${frontend.family} ${frontend.service.healthCheckNodePort}`
+    const { servicePort } = frontend ?? {}
+    const key =
+      servicePort === undefined ? undefined : `${servicePort.family} ${servicePort.service.healthCheckNodePort}`
     if (before !== undefined && before !== key) {
       this.#claimed.delete(owner)
       if (this.#checks.withdraw(before, owner)) changed.push(before)
     }
-    if (frontend === undefined || key === undefined) return changed
-    const { family, service, localReadyEndpoints: localEndpoints } = frontend
+    if (servicePort === undefined || key === undefined) return changed
+    const { family, service, localReadyEndpoints: localEndpoints } = servicePort
     const { namespace, name, createdAtMs, healthCheckNodePort: port } = service
     this.#claimed.set(owner, key)
     const value = { family, port, namespace, name, localEndpoints }

@@ -4,15 +4,15 @@
  */
 import { familyOf } from '../values/address.ts'
 import { type Problem, ProblemList } from '../values/errors.ts'
-import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
-import { type Endpoint, type EndpointOffers, endpointsOf, localReadyEndpoints, offersOf } from './endpoints.ts'
+import { IP_FAMILIES } from '../values/protocol.ts'
+import { type EndpointOffers, localReadyEndpoints, offersOf } from './endpoints.ts'
 import {
   type Frontend,
   FRONTEND_ROLES,
   type FrontendKey,
   frontendKey,
   type FrontendRole,
-  servicePortName,
+  nodePortKey,
 } from './frontends.ts'
 import {
   type NodeContext,
@@ -21,10 +21,26 @@ import {
   READS_NODE_PORT_ADDRESSES,
   READS_VIRTUAL_IPS,
 } from './node-context.ts'
-import type { EndpointSlice, Service, ServicePort } from './objects.ts'
-import { type Firewall, firewallOf, sourceRangeProblems } from './source-ranges.ts'
-import { type PortSelections, selectEndpoints } from './topology.ts'
+import type { EndpointSlice, Service, ServicePortSpec } from './objects.ts'
+import { type FamilyOfService, makeServicePort, type ServicePort } from './service-port.ts'
+import { firewallOf, sourceRangeProblems } from './source-ranges.ts'
 import { permittedExternalIps, permittedVips } from './virtual-ips.ts'
+
+/**
+ * Where a node port has its frontends: one at each of NodeContext.nodePortAddresses, or a single one without an address, where one
+ * rule is for all addresses of the node.
+ */
+export type NodePortFrontends = 'each-address' | 'every-address'
+
+/** How frontends are made, the same for the life of the process. */
+export interface FrontendSettings {
+  /** Default: 'each-address'. */
+  readonly nodePorts?: NodePortFrontends
+  /** Frontends a Service may have; absent: any number. */
+  readonly maxFrontends?: number
+  /** False: externalIPs of Services mean nothing (feature gate AllowServiceExternalIPs, KEP-5707). */
+  readonly usesExternalIps?: boolean
+}
 
 /** All that one Service wants of this node. */
 export interface Contribution {
@@ -46,33 +62,36 @@ export function* frontendsOf(
   service: Service,
   slices: readonly EndpointSlice[],
   node: NodeContext,
+  settings: FrontendSettings = {},
 ): Generator<Frontend, Contribution, void> {
-  const limit = node.maxFrontends ?? Number.POSITIVE_INFINITY
+  const limit = settings.maxFrontends ?? Number.POSITIVE_INFINITY
   const problems = new ProblemList()
   const frontends = new Map<FrontendKey, Frontend>()
-  const families = familiesOf(service, offersOf(slices), node, limit, problems)
-  const parts = new Map<FamilyParts, Map<ServicePort, PortParts>>(families.map((family) => [family, new Map()]))
+  const families = familiesOf(service, offersOf(slices), node, settings, problems)
+  const ports = new Map<FamilyParts, Map<ServicePortSpec, ServicePort>>(families.map((family) => [family, new Map()]))
   const left = { places: limit, sourceRanges: limit, realServers: limit * REAL_SERVERS_EACH }
-  let reads = readsOf(service, families, node)
+  let reads = readsOf(service, families, node, settings)
   let tooLarge = 0
-  for (const { role, family, port, address } of placesOf(service, families)) {
+  for (const place of placesOf(service, families)) {
     // Also where nothing is made: the work ends with this number.
     if (left.places-- <= 0) break
-    let ofPort = parts.get(family)?.get(port)
-    if (ofPort === undefined) {
-      ofPort = partsOf(service, port, family, node)
-      parts.get(family)?.set(port, ofPort)
-      reads |= ofPort.reads
+    const { family, spec } = place
+    let servicePort = ports.get(family)?.get(spec)
+    if (servicePort === undefined) {
+      servicePort = makeServicePort(spec, family, node)
+      ports.get(family)?.set(spec, servicePort)
+      reads |= servicePort.cluster.reads
     }
-    const frontend = makeFrontend(ofPort, role, address, node)
+    const frontend = makeFrontend(servicePort, place, node)
     const before = frontends.get(frontend.key)
     const ranges = frontend.firewall?.ranges.length ?? 0
+    const realServers = frontend.selection.endpoints.length
     if (before !== undefined) {
-      if (before.servicePortName !== frontend.servicePortName) problems.add(conflict(before, frontend))
-    } else if (ranges > left.sourceRanges || frontend.endpoints.length > left.realServers) tooLarge++
+      if (before.servicePort.name !== servicePort.name) problems.add(conflict(before, frontend))
+    } else if (ranges > left.sourceRanges || realServers > left.realServers) tooLarge++
     else {
       left.sourceRanges -= ranges
-      left.realServers -= frontend.endpoints.length
+      left.realServers -= realServers
       frontends.set(frontend.key, frontend)
       yield frontend
     }
@@ -89,12 +108,18 @@ export function* frontendsOf(
 }
 
 /** READS_* bits but those of the ports. */
-function readsOf(service: Service, families: readonly FamilyParts[], node: NodeContext): number {
+function readsOf(
+  service: Service,
+  families: readonly FamilyParts[],
+  node: NodeContext,
+  { nodePorts }: FrontendSettings,
+): number {
   let reads = READS_LOCAL_ADDRESSES
   if (node.virtualIps !== undefined && service.externalIps.length + service.loadBalancerVips.length > 0)
     reads |= READS_VIRTUAL_IPS | READS_NODE_IPS
   if (families.some(({ firewall }) => firewall !== undefined)) reads |= READS_NODE_IPS
-  if (service.ports.some(({ nodePort }) => nodePort !== 0)) reads |= READS_NODE_PORT_ADDRESSES
+  if (nodePorts !== 'every-address' && service.ports.some(({ nodePort }) => nodePort !== 0))
+    reads |= READS_NODE_PORT_ADDRESSES
   return reads
 }
 
@@ -110,57 +135,53 @@ interface FrontendPlace {
   /** The first of its roles. */
   readonly role: FrontendRole
   readonly family: FamilyParts
-  readonly port: ServicePort
-  readonly address: string
+  readonly spec: ServicePortSpec
+  readonly address: Frontend['address']
 }
 
 function* placesOf(service: Service, families: readonly FamilyParts[]): Generator<FrontendPlace, void, void> {
   for (const role of FRONTEND_ROLES)
     for (const family of families)
-      for (const port of service.ports)
-        for (const address of addressesOf(role, port, family)) yield { role, family, port, address }
+      for (const spec of service.ports)
+        for (const address of addressesOf(role, spec, family)) yield { role, family, spec, address }
 }
 
 /** How many places there are, without going through them. */
 function countPlaces(service: Service, families: readonly FamilyParts[]): number {
   let count = 0
-  for (const { clusterIp, vips, externalIps, nodeAddresses, ignored } of families) {
-    const addresses = new Set([clusterIp, ...vips, ...externalIps])
-    const shared = nodeAddresses.filter((address) => addresses.has(address)).length
-    for (const port of service.ports) {
-      count += addresses.size + ignored
-      if (port.nodePort !== 0) count += nodeAddresses.length - (isBothPorts(port) ? shared : 0)
+  for (const { addresses, nodePortPlaces, ignored } of families) {
+    const all = new Set<Frontend['address']>([addresses.clusterIp, ...addresses.vips, ...addresses.externalIps])
+    const shared = nodePortPlaces.filter((address) => all.has(address)).length
+    for (const spec of service.ports) {
+      count += all.size + ignored
+      if (spec.nodePort !== 0) count += nodePortPlaces.length - (isBothPorts(spec) ? shared : 0)
     }
   }
   return count
 }
 
-/** What all frontends of one Service and family have in common. */
-interface FamilyParts {
-  readonly family: IpFamily
-  readonly clusterIp: string
-  /** Each address once; those that are the cluster IP too, or VIPs among the external ones, are in both roles there. */
-  readonly vips: ReadonlySet<string>
-  readonly externalIps: ReadonlySet<string>
+interface FamilyParts extends FamilyOfService {
   /** Addresses beyond the number that a Service could have with a single port. */
   readonly ignored: number
-  readonly nodeAddresses: readonly string[]
-  readonly offers: EndpointOffers
-  readonly localReady: number
-  readonly firewall: Firewall | undefined
+  /** The addresses of the frontends of a node port. */
+  readonly nodePortPlaces: readonly Frontend['address'][]
 }
 
 const NO_ADDRESSES: ReadonlySet<string> = new Set()
+const EVERY_ADDRESS: readonly undefined[] = [undefined]
 
 function familiesOf(
   service: Service,
   offers: EndpointOffers,
   node: NodeContext,
-  limit: number,
+  { maxFrontends: limit = Number.POSITIVE_INFINITY, nodePorts, usesExternalIps = true }: FrontendSettings,
   problems: ProblemList,
 ): readonly FamilyParts[] {
   const vips = permittedVips(service, service.loadBalancerVips.slice(0, limit), node, problems)
-  const externalIps = permittedExternalIps(service, service.externalIps.slice(0, limit), vips, node, problems)
+  // kube-proxy does not report those that the feature gate turns off.
+  const externalIps = usesExternalIps
+    ? permittedExternalIps(service, service.externalIps.slice(0, limit), vips, node, problems)
+    : []
   const ignored = [...service.externalIps.slice(limit), ...service.loadBalancerVips.slice(limit)]
   return IP_FAMILIES.flatMap((family) => {
     const clusterIp = service.clusterIps[family]
@@ -168,37 +189,41 @@ function familiesOf(
     const isOwn = (address: string): boolean => familyOf(address) === family
     const ofFamily = (all: readonly string[]): ReadonlySet<string> =>
       all.length === 0 ? NO_ADDRESSES : new Set(all.filter(isOwn))
-    const ownVips = ofFamily(vips)
+    const addresses = { clusterIp, vips: ofFamily(vips), externalIps: ofFamily(externalIps) }
     return {
+      service,
       family,
-      clusterIp,
-      vips: ownVips,
-      externalIps: ofFamily(externalIps),
+      addresses,
       ignored: ignored.filter(isOwn).length,
-      nodeAddresses: node.nodePortAddresses[family],
+      ignoresExternalIps: !usesExternalIps && service.externalIps.some(isOwn),
+      nodePortPlaces: nodePorts === 'every-address' ? EVERY_ADDRESS : node.nodePortAddresses[family],
       offers,
-      localReady: service.healthCheckNodePort === 0 ? 0 : localReadyEndpoints(offers, family, node.nodeName),
-      firewall: ownVips.size === 0 ? undefined : firewallOf(service, family, node.nodeIps),
+      localReadyEndpoints: service.healthCheckNodePort === 0 ? 0 : localReadyEndpoints(offers, family, node.nodeName),
+      firewall: addresses.vips.size === 0 ? undefined : firewallOf(service, family, node.nodeIps),
     }
   })
 }
 
-/** Whether the node port of a port is the port itself, so that its address may be another one of the Service's as well. */
-function isBothPorts(port: ServicePort): boolean {
-  return port.nodePort === port.port
+/** Whether the node port of a port is the port itself, so that one address may have the role of a node port beside others. */
+function isBothPorts(spec: ServicePortSpec): boolean {
+  return spec.nodePort === spec.port
 }
 
 /** The addresses at which a port has this role and none of those before it. */
-function* addressesOf(role: FrontendRole, port: ServicePort, family: FamilyParts): Generator<string, void, void> {
-  const { clusterIp, vips, externalIps, nodeAddresses } = family
-  const isNodePorts = (address: string): boolean => isBothPorts(port) && nodeAddresses.includes(address)
+function* addressesOf(
+  role: FrontendRole,
+  spec: ServicePortSpec,
+  { addresses, nodePortPlaces }: FamilyParts,
+): Generator<Frontend['address'], void, void> {
+  const { clusterIp, vips, externalIps } = addresses
+  const isNodePorts = (address: string): boolean => isBothPorts(spec) && nodePortPlaces.includes(address)
   switch (role) {
     case 'ClusterIP':
       yield clusterIp
       return
     case 'NodePort':
-      if (port.nodePort === 0) return
-      for (const address of nodeAddresses) if (!isBothPorts(port) || address !== clusterIp) yield address
+      if (spec.nodePort === 0) return
+      for (const address of nodePortPlaces) if (!isBothPorts(spec) || address !== clusterIp) yield address
       return
     case 'LoadBalancerVip':
       for (const address of vips) if (address !== clusterIp && !isNodePorts(address)) yield address
@@ -207,26 +232,6 @@ function* addressesOf(role: FrontendRole, port: ServicePort, family: FamilyParts
       for (const address of externalIps)
         if (address !== clusterIp && !vips.has(address) && !isNodePorts(address)) yield address
   }
-}
-
-/** What all frontends of one Service port and family have in common. */
-interface PortParts {
-  readonly service: Service
-  readonly port: ServicePort
-  readonly family: FamilyParts
-  readonly candidates: readonly Endpoint[]
-  readonly chosen: PortSelections
-  readonly name: string
-  readonly reads: number
-}
-
-function partsOf(service: Service, port: ServicePort, family: FamilyParts, node: NodeContext): PortParts {
-  const candidates = endpointsOf(family.offers, family.family, port.protocol, port.name, node.nodeName)
-  const chosen = selectEndpoints(service.internalTrafficPolicy, service.externalTrafficPolicy, candidates, node)
-  const { vips, externalIps, nodeAddresses } = family
-  const isExternal = vips.size + externalIps.size > 0 || (port.nodePort !== 0 && nodeAddresses.length > 0)
-  const reads = chosen.internal.reads | (isExternal ? chosen.external.reads : 0)
-  return { service, port, family, candidates, chosen, name: servicePortName(service, port), reads }
 }
 
 /** kube-proxy binds a cluster IP even when it is on another interface of the node, unlike the addresses of other roles. */
@@ -239,55 +244,44 @@ const COMBINATIONS: readonly (readonly FrontendRole[])[] = Array.from({ length: 
   FRONTEND_ROLES.filter((role) => (bits & BIT[role]) !== 0),
 )
 
-/** The sum of the bits of all roles that an address has whose first role is this one. */
-function roleBits(first: FrontendRole, address: string, port: ServicePort, family: FamilyParts): number {
-  const { clusterIp, vips, externalIps, nodeAddresses } = family
-  if (first === 'NodePort' && !isBothPorts(port)) return BIT.NodePort
-  let bits = BIT[first]
+/** The sum of the bits of all roles that the address of a place has. */
+function roleBits({ role, address, spec, family }: FrontendPlace): number {
+  const { clusterIp, vips, externalIps } = family.addresses
+  if (address === undefined || (role === 'NodePort' && !isBothPorts(spec))) return BIT.NodePort
+  let bits = BIT[role]
   if (address === clusterIp) bits |= BIT.ClusterIP
-  if (isBothPorts(port) && nodeAddresses.includes(address)) bits |= BIT.NodePort
+  if (isBothPorts(spec) && family.nodePortPlaces.includes(address)) bits |= BIT.NodePort
   if (vips.has(address)) bits |= BIT.LoadBalancerVip
   if (externalIps.has(address)) bits |= BIT.ExternalIP
   return bits
 }
 
-/** @param first the first of the roles that the address has */
-function makeFrontend(parts: PortParts, first: FrontendRole, address: string, node: NodeContext): Frontend {
-  const { service, port, family, candidates, name } = parts
-  const bits = roleBits(first, address, port, family)
-  // kube-proxy writes the endpoints of the external roles last.
-  const isInternal = bits === BIT.ClusterIP
-  const selection = isInternal ? parts.chosen.internal : parts.chosen.external
-  const number = first === 'NodePort' ? port.nodePort : port.port
+function makeFrontend(servicePort: ServicePort, place: FrontendPlace, { localAddresses }: NodeContext): Frontend {
+  const { role, address, spec, family } = place
+  const { protocol } = spec
+  const bits = roleBits(place)
+  const port = role === 'NodePort' ? spec.nodePort : spec.port
   return {
-    key: frontendKey(address, number, port.protocol),
-    roles: COMBINATIONS[bits] ?? [first],
-    family: family.family,
+    key: address === undefined ? nodePortKey(family.family, port, protocol) : frontendKey(address, port, protocol),
+    servicePort,
+    roles: COMBINATIONS[bits] ?? [role],
     address,
-    port: number,
-    protocol: port.protocol,
-    servicePortName: name,
-    affinityTimeoutSeconds: service.affinityTimeoutSeconds,
-    bind: isBoundAlways(bits) || (bits !== BIT.NodePort && !node.localAddresses.has(address)),
-    policy: isInternal ? service.internalTrafficPolicy : service.externalTrafficPolicy,
-    endpoints: selection.endpoints,
-    candidates,
-    verdicts: selection.verdicts,
-    noLocalEndpoints: selection.noLocalEndpoints,
-    localReadyEndpoints: family.localReady,
-    firewall: (bits & BIT.LoadBalancerVip) === 0 ? undefined : family.firewall,
-    service,
+    port,
+    bind: isBoundAlways(bits) || (bits !== BIT.NodePort && address !== undefined && !localAddresses.has(address)),
+    // kube-proxy writes the endpoints of the external roles last.
+    selection: bits === BIT.ClusterIP ? servicePort.internal : servicePort.external,
+    firewall: (bits & BIT.LoadBalancerVip) === 0 ? undefined : servicePort.firewall,
   }
 }
 
 /** Two ports of one Service that meet at one address, port and protocol. */
 function conflict(winner: Frontend, loser: Frontend): Problem {
-  const { namespace, name } = loser.service
+  const { namespace, name } = loser.servicePort.service
   return {
     code: 'frontend-conflict',
     subject: `service ${namespace}/${name}`,
     field: 'spec.ports',
-    message: `${loser.servicePortName} (${loser.roles.join(', ')}) and ${winner.servicePortName} (${winner.roles.join(', ')}) both want ${loser.key}; the latter has it`,
+    message: `${loser.servicePort.name} (${loser.roles.join(', ')}) and ${winner.servicePort.name} (${winner.roles.join(', ')}) both want ${loser.key}; the latter has it`,
   }
 }
 

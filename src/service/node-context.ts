@@ -24,10 +24,6 @@ export interface NodeContext {
   readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
   /** What externalIPs and load-balancer addresses must keep to; absent: nothing. */
   readonly virtualIps?: VirtualIpRule
-  /** Frontends a Service may have; absent: any number. This and the next one are the same for the life of the process. */
-  readonly maxFrontends?: number
-  /** False: externalIPs of Services mean nothing (feature gate AllowServiceExternalIPs, KEP-5707). */
-  readonly usesExternalIps?: boolean
 }
 
 export const READS_ZONE = 1

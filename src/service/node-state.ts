@@ -15,10 +15,6 @@ export interface NodeSettings {
   readonly bindAddress: string
   /** As it is in force now: CIDRs and NODE_PORT_WORDS; empty = every address of the node. */
   readonly nodePortAddresses: () => readonly string[]
-  /** Frontends a Service may have. */
-  readonly maxFrontends: number
-  /** Whether Services may have externalIPs at all. */
-  readonly usesExternalIps: boolean
 }
 
 export class NodeState {
@@ -51,7 +47,7 @@ export class NodeState {
 
   /** The context as it is now, and what is wrong with the configuration in it. */
   context(): { readonly context: NodeContext; readonly problems: readonly Problem[] } {
-    const { nodeName, bindAddress, nodePortAddresses, maxFrontends, usesExternalIps } = this.#settings
+    const { nodeName, bindAddress, nodePortAddresses } = this.#settings
     const nodeIps = nodeIpsOf(this.#node, bindAddress)
     const nodePorts = nodePortAddressesOf(nodePortAddresses(), this.#addresses, nodeIps)
     return {
@@ -61,8 +57,6 @@ export class NodeState {
         nodeIps,
         localAddresses: localAddressesOf(this.#addresses),
         nodePortAddresses: nodePorts.addresses,
-        maxFrontends,
-        usesExternalIps,
         ...(this.#virtualIps === undefined ? {} : { virtualIps: this.#virtualIps }),
       },
       problems: nodePorts.problems,

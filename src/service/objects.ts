@@ -8,7 +8,7 @@ import type { IpFamily, Protocol } from '../values/protocol.ts'
 export type TrafficPolicy = 'Cluster' | 'Local'
 
 /** One port of a Service (core/v1 ServicePort). */
-export interface ServicePort {
+export interface ServicePortSpec {
   /** Port name; '' when the only port has none. */
   readonly name: string
   readonly protocol: Protocol
@@ -26,7 +26,7 @@ export interface Service {
   readonly createdAtMs: number
   /** Cluster IP of each family it has one of. */
   readonly clusterIps: { readonly [family in IpFamily]?: string }
-  readonly ports: readonly ServicePort[]
+  readonly ports: readonly ServicePortSpec[]
   /** spec.externalIPs of both families, valid ones only, in object order. */
   readonly externalIps: readonly string[]
   /** status.loadBalancer.ingress[].ip with ipMode VIP or absent, both families, in object order. */

@@ -43,6 +43,8 @@ export interface NodePlace {
 
 /** The endpoints that one kind of traffic may use. */
 export interface Selection {
+  /** The traffic policy that chose them. */
+  readonly policy: TrafficPolicy
   /** In the order of the candidates. The candidates' own array when all of them are used. */
   readonly endpoints: readonly Endpoint[]
   /** One for each candidate, in their order. */
@@ -56,15 +58,26 @@ export interface Selection {
   readonly reads: number
 }
 
-/** The selections of one Service port and family. One object twice when both policies come to the same. */
+/** The selections of one Service port and family. The same object twice where two of them are equal. */
 export interface PortSelections {
+  /** What policy Cluster chooses. */
+  readonly cluster: Selection
+  /** What policy Local chooses on this node, maybe nothing; undefined while no policy of the Service is Local. */
+  readonly local: Selection | undefined
+  /** For the cluster IP: one of the two above. */
   readonly internal: Selection
+  /** For all other addresses. With policy Local and no endpoint on this node it has the endpoints of `cluster`. */
   readonly external: Selection
 }
 
 type Hints = 'zoneHints' | 'nodeHints'
 
-const NO_ENDPOINTS: Selection = { endpoints: [], verdicts: [], noLocalEndpoints: false, reads: 0 }
+const NOTHING = { endpoints: [], verdicts: [], noLocalEndpoints: false, reads: 0 } as const
+/** The selections of a port without endpoints. */
+const NO_ENDPOINTS: Readonly<Record<TrafficPolicy, Selection>> = {
+  Cluster: { policy: 'Cluster', ...NOTHING },
+  Local: { policy: 'Local', ...NOTHING },
+}
 
 function servesWhileTerminating(endpoint: SliceEndpoint): boolean {
   return endpoint.serving && endpoint.terminating
@@ -94,6 +107,7 @@ function unreadyVerdict(endpoint: SliceEndpoint): Verdict {
 }
 
 function finish(
+  policy: TrafficPolicy,
   candidates: readonly Endpoint[],
   verdicts: readonly Verdict[],
   noLocalEndpoints: boolean,
@@ -101,7 +115,7 @@ function finish(
 ): Selection {
   const used = candidates.filter((_, index) => isUsed(verdicts[index] ?? 'not-ready'))
   const endpoints = used.length === candidates.length ? candidates : used
-  return { endpoints, verdicts, noLocalEndpoints, reads }
+  return { policy, endpoints, verdicts, noLocalEndpoints, reads }
 }
 
 /** Lists of one verdict, by verdict and length: nearly every Service has the same few. */
@@ -111,6 +125,7 @@ const LONGEST_UNIFORM = 1000
 
 /** All candidates are used, and for the same reason. */
 function allUsed(
+  policy: TrafficPolicy,
   candidates: readonly Endpoint[],
   verdict: Verdict,
   noLocalEndpoints: boolean,
@@ -123,11 +138,12 @@ function allUsed(
     made[length] = verdicts
     UNIFORM.set(verdict, made)
   }
-  return { endpoints: candidates, verdicts, noLocalEndpoints, reads }
+  return { policy, endpoints: candidates, verdicts, noLocalEndpoints, reads }
 }
 
 /** The cluster list; `noLocal` says that it stands in for an empty local list. */
 function selectCluster(candidates: readonly Endpoint[], node: NodePlace, noLocal: boolean): Selection {
+  const policy: TrafficPolicy = noLocal ? 'Local' : 'Cluster'
   let someReady = false
   let allReady = true
   for (const { source } of candidates) {
@@ -141,7 +157,7 @@ function selectCluster(candidates: readonly Endpoint[], node: NodePlace, noLocal
       someServing = true
       return 'used-terminating'
     })
-    return finish(candidates, verdicts, noLocal && someServing, 0)
+    return finish(policy, candidates, verdicts, noLocal && someServing, 0)
   }
   let reads = 0
   let hints: Hints | undefined
@@ -157,7 +173,7 @@ function selectCluster(candidates: readonly Endpoint[], node: NodePlace, noLocal
     }
   }
   const plain: Verdict = noLocal ? 'used-no-local' : 'used'
-  if (allReady && hints === undefined) return allUsed(candidates, plain, noLocal, reads)
+  if (allReady && hints === undefined) return allUsed(policy, candidates, plain, noLocal, reads)
   const hit: Verdict = noLocal ? 'used-no-local' : hints === 'nodeHints' ? 'used-node-hint' : 'used-zone-hint'
   const miss: Verdict = hints === 'nodeHints' ? 'other-node-hint' : 'other-zone-hint'
   const verdicts = candidates.map(({ source }): Verdict => {
@@ -165,7 +181,7 @@ function selectCluster(candidates: readonly Endpoint[], node: NodePlace, noLocal
     if (hints === undefined) return plain
     return isHinted(source, hints, name) ? hit : miss
   })
-  return finish(candidates, verdicts, noLocal, reads)
+  return finish(policy, candidates, verdicts, noLocal, reads)
 }
 
 /** The local list; undefined when it is empty. */
@@ -184,18 +200,7 @@ function selectLocal(candidates: readonly Endpoint[], node: NodePlace): Selectio
     if (source.ready) return 'used-local'
     return !ready && servesWhileTerminating(source) ? 'used-terminating' : unreadyVerdict(source)
   })
-  return finish(candidates, verdicts, false, 0)
-}
-
-/** Whether no endpoint of this node can be used and some endpoint elsewhere can: what policy Local makes a difference for. */
-export function lacksLocalEndpoints(candidates: readonly Endpoint[], nodeName: string): boolean {
-  let someUsable = false
-  for (const { source } of candidates) {
-    if (!source.ready && !servesWhileTerminating(source)) continue
-    if (isLocalTo(source, nodeName)) return false
-    someUsable = true
-  }
-  return someUsable
+  return finish('Local', candidates, verdicts, false, 0)
 }
 
 /** Nothing at all: policy Local for internal traffic, and no endpoint of this node can be used. */
@@ -206,14 +211,14 @@ function selectNone(candidates: readonly Endpoint[]): Selection {
     usable = true
     return 'not-local'
   })
-  return finish(candidates, verdicts, usable, 0)
+  return finish('Local', candidates, verdicts, usable, 0)
 }
 
 /**
- * What internal traffic (ClusterIP) and external traffic (external IPs, load balancer VIPs, node ports) may use of the
- * endpoints of one Service port and family. With internal policy Local and no endpoint here a ClusterIP has none, even
- * when the Service is externally accessible too (kube-proxy in ipvs mode then uses all); external traffic with policy
- * Local falls back to all (kubernetes PR 97081).
+ * Selects among the endpoints of one Service port and family for internal traffic (ClusterIP) and external traffic (external IPs,
+ * load balancer VIPs, node ports). With internal policy Local and no endpoint here a ClusterIP has none, even when the Service is
+ * externally accessible too (kube-proxy in ipvs mode then uses all); external traffic with policy Local falls back to all
+ * (kubernetes PR 97081).
  */
 export function selectEndpoints(
   internalPolicy: TrafficPolicy,
@@ -221,13 +226,23 @@ export function selectEndpoints(
   candidates: readonly Endpoint[],
   node: NodePlace,
 ): PortSelections {
-  if (candidates.length === 0) return { internal: NO_ENDPOINTS, external: NO_ENDPOINTS }
   const wantsLocal = internalPolicy === 'Local' || externalPolicy === 'Local'
-  const local = wantsLocal ? selectLocal(candidates, node) : undefined
-  const wantsCluster = internalPolicy === 'Cluster' || externalPolicy === 'Cluster'
-  const cluster = wantsCluster ? selectCluster(candidates, node, false) : NO_ENDPOINTS
+  if (candidates.length === 0)
+    return {
+      cluster: NO_ENDPOINTS.Cluster,
+      local: wantsLocal ? NO_ENDPOINTS.Local : undefined,
+      internal: NO_ENDPOINTS[internalPolicy],
+      external: NO_ENDPOINTS[externalPolicy],
+    }
+  // In iptables mode pods of this node use it also where both policies are Local.
+  const cluster = selectCluster(candidates, node, false)
+  if (!wantsLocal) return { cluster, local: undefined, internal: cluster, external: cluster }
+  const here = selectLocal(candidates, node)
+  const local = here ?? selectNone(candidates)
   return {
-    internal: internalPolicy === 'Cluster' ? cluster : (local ?? selectNone(candidates)),
-    external: externalPolicy === 'Cluster' ? cluster : (local ?? selectCluster(candidates, node, true)),
+    cluster,
+    local,
+    internal: internalPolicy === 'Cluster' ? cluster : local,
+    external: externalPolicy === 'Cluster' ? cluster : (here ?? selectCluster(candidates, node, true)),
   }
 }

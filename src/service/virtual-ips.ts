@@ -25,8 +25,6 @@ export interface VirtualIpRule {
 /** What of the NodeContext takes part. */
 interface Node {
   readonly virtualIps?: VirtualIpRule
-  /** False: no externalIPs at all. */
-  readonly usesExternalIps?: boolean
   readonly localAddresses: ReadonlySet<string>
   readonly nodeIps: { readonly [family in IpFamily]?: string }
 }
@@ -55,8 +53,6 @@ export function permittedExternalIps(
   node: Node,
   problems: ProblemList,
 ): readonly string[] {
-  // As kube-proxy, which says nothing of them.
-  if (node.usesExternalIps === false) return []
   const { virtualIps } = node
   if (virtualIps === undefined || addresses.length === 0) return addresses
   const vips = new Set(permittedVips)

@@ -2,8 +2,8 @@
  * From objects to winning frontends: holds Services, slices and the node context, and computes only the owners (Services) that
  * changed. The cost depends on the number of dirty owners, not on the number of Services.
  */
-import { type Contribution, frontendsOf } from '../service/contribution.ts'
-import { claimRank, type Frontend, type FrontendKey, sameFrontend } from '../service/frontends.ts'
+import { type Contribution, frontendsOf, type FrontendSettings } from '../service/contribution.ts'
+import { claimRank, type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
 import { changedFields, type NodeContext, READS_ALL } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
@@ -29,7 +29,7 @@ export class DesiredFrontends {
   /** Slices by owner, then by their own key. An owner with one slice holds the slice itself. */
   readonly #slices = new Map<string, EndpointSlice | Map<string, EndpointSlice>>()
   readonly #sliceOwners = new Map<string, string>()
-  readonly #owned = new OwnedMap<FrontendKey, Frontend>(sameFrontend)
+  readonly #owned = new OwnedMap<FrontendKey, Frontend>(frontendComparison())
   /** What each owner claims. */
   readonly #claimed = new Map<string, readonly FrontendKey[]>()
   readonly #dirty = new Set<string>()
@@ -38,10 +38,12 @@ export class DesiredFrontends {
   /** READS_* bits of each owner. */
   readonly #reads = new Map<string, number>()
   readonly #troubled = new Set<string>()
+  readonly #settings: FrontendSettings
   #context: NodeContext
 
-  constructor(context: NodeContext) {
+  constructor(context: NodeContext, settings: FrontendSettings = {}) {
     this.#context = context
+    this.#settings = settings
   }
 
   /** Applies one change of a Service or a slice. A Node's change is left to the caller, who makes the context. */
@@ -184,7 +186,8 @@ export class DesiredFrontends {
     const work = new OwnerWork({
       owner,
       since: service?.createdAtMs ?? 0,
-      frontends: service === undefined ? undefined : frontendsOf(service, this.#slicesOf(owner), this.#context),
+      frontends:
+        service === undefined ? undefined : frontendsOf(service, this.#slicesOf(owner), this.#context, this.#settings),
       claimed: this.#claimed.get(owner) ?? NO_KEYS,
       owned: this.#owned,
     })
@@ -300,6 +303,6 @@ class OwnerWork {
   }
 }
 
-function unitsOf({ endpoints, firewall }: Frontend): number {
-  return 1 + endpoints.length / ENDPOINTS_A_UNIT + (firewall?.ranges.length ?? 0) / RANGES_A_UNIT
+function unitsOf({ selection, firewall }: Frontend): number {
+  return 1 + selection.endpoints.length / ENDPOINTS_A_UNIT + (firewall?.ranges.length ?? 0) / RANGES_A_UNIT
 }

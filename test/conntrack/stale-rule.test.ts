@@ -57,7 +57,7 @@ describe('staleRule', () => {
       let wanted: string[] = []
       walkCase(name, ({ frontends, lines, name: step }) => {
         if (!step.endsWith('/3') && name !== 'conntrack-first-sync') return
-        const isStaleNow = staleRule(frontends)
+        const isStaleNow = staleRule(new Map(Array.from(frontends, ([key, { servicePort }]) => [key, servicePort])))
         left = flows.filter((line) => !isStaleNow(parseFlow(line)))
         wanted = [...lines('conntrack.txt'), ...elsewhere].sort()
       })

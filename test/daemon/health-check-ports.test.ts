@@ -53,7 +53,7 @@ it('HealthCheckPorts records an Event for a taken port, retries it, and serves t
   ] as const) {
     const frontend = frontendOf({
       address,
-      localReadyEndpoints: 1,
+      servicePort: { localReadyEndpoints: 1 },
       service: { ...SERVICE, name, healthCheckNodePort: port },
     })
     ports.frontend(frontend.key, frontend)

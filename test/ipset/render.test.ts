@@ -6,10 +6,10 @@ import { parseEntry } from '../../src/ipset/entry-text.ts'
 import { entriesOfFrontend } from '../../src/ipset/render.ts'
 import { entryKey } from '../../src/ipset/types.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
-import type { EndpointSlice, Service, ServicePort } from '../../src/service/objects.ts'
+import type { EndpointSlice, Service, ServicePortSpec } from '../../src/service/objects.ts'
 import { contributionOf } from '../support/contribution.ts'
 
-const PORT: ServicePort = { name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }
+const PORT: ServicePortSpec = { name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }
 const NODE: NodeContext = {
   nodeName: 'node0',
   zone: '',
@@ -74,7 +74,7 @@ const VIP = '203.0.113.10'
 const VIP_KEY = `${VIP}:80/tcp`
 const loadBalancer = (more: Partial<Service> = {}): Service => service({ loadBalancerVips: [VIP], ...more })
 const local = { externalTrafficPolicy: 'Local' } as const
-const nodePort = (protocol: ServicePort['protocol']): Partial<Service> => ({
+const nodePort = (protocol: ServicePortSpec['protocol']): Partial<Service> => ({
   ports: [{ ...PORT, protocol, nodePort: 30080 }],
 })
 

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { SyncCounts } from '../../src/metrics/sync-counts.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
+import type { ServicePort } from '../../src/service/service-port.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
-import { frontendOf, SERVICE } from '../support/frontends.ts'
+import { endpointsAt, frontendOf, SERVICE } from '../support/frontends.ts'
 
 const START_MS = 1_000_000
 const GOOD: PassReport = { applied: 1, failures: [], repairs: [], unreadable: [] }
@@ -17,7 +18,7 @@ const FAILED: PassReport = {
 class Bench {
   wallMs = START_MS
   readonly slices = new Map<string, EndpointSlice>()
-  readonly counts = new SyncCounts({ families: ['IPv4', 'IPv6'], wallMs: () => this.wallMs, nodeName: 'node0' })
+  readonly counts = new SyncCounts({ families: ['IPv4', 'IPv6'], wallMs: () => this.wallMs })
 
   slice(change: Partial<EndpointSlice> | undefined, key = 'demo/web-1'): void {
     const value: EndpointSlice | undefined = change && {
@@ -204,14 +205,16 @@ describe('Services without a local endpoint', () => {
   it('are counted by Service in ipvs mode, for each IP family and policy', () => {
     const { counts } = new Bench()
     const external: Service = { ...SERVICE, externalTrafficPolicy: 'Local' }
-    const nodePort = frontendOf({ noLocalEndpoints: true, roles: ['NodePort'], service: external })
-    counts.frontend('10.0.0.1:30080/tcp', nodePort)
-    counts.frontend('10.0.0.2:30080/tcp', nodePort)
-    counts.frontend('10.0.0.2:30081/tcp', { ...nodePort, servicePortName: 'demo/web:other' })
-    counts.frontend('10.0.0.3:30082/tcp', { ...nodePort, service: { ...external, name: 'other' } })
+    const elsewhere = ['10.244.1.1']
+    const nodePort = (service: Service, servicePort: Partial<ServicePort> = {}) =>
+      frontendOf({ roles: ['NodePort'], service, servicePort }, elsewhere)
+    counts.frontend('10.0.0.1:30080/tcp', nodePort(external))
+    counts.frontend('10.0.0.2:30080/tcp', nodePort(external))
+    counts.frontend('10.0.0.2:30081/tcp', nodePort(external, { name: 'demo/web:other' }))
+    counts.frontend('10.0.0.3:30082/tcp', nodePort({ ...external, name: 'other' }))
     assert.deepEqual(seen(counts), [0, 2, 0])
     // kube-proxy counts each policy that is Local if any frontend of the Service has no local endpoint.
-    counts.frontend('10.96.0.1:80/tcp', frontendOf({ noLocalEndpoints: true, service: { ...local, name: 'third' } }))
+    counts.frontend('10.96.0.1:80/tcp', frontendOf({ service: { ...local, name: 'third' } }, elsewhere))
     counts.frontend('10.96.0.2:80/tcp', frontendOf({ service: local }))
     assert.deepEqual(seen(counts), [1, 3, 0])
     counts.frontend('10.96.0.1:80/tcp', frontendOf())
@@ -222,22 +225,22 @@ describe('Services without a local endpoint', () => {
   })
 
   it('are counted by Service port in iptables mode, also before it has an external address', () => {
-    const options = { families: ['IPv4', 'IPv6'] as const, wallMs: () => 0, nodeName: 'node0' }
+    const options = { families: ['IPv4', 'IPv6'] as const, wallMs: () => 0 }
     const counts = new SyncCounts({ ...options, rulesPending: () => false })
     const elsewhere = ['10.244.1.1', '10.244.1.2']
-    const clusterIp = (service: Service, noLocalEndpoints: boolean) =>
-      frontendOf({ service, noLocalEndpoints }, elsewhere)
+    const clusterIp = (service: Service, servicePort: Partial<ServicePort> = {}) =>
+      frontendOf({ service, servicePort }, elsewhere)
     const external: Service = { ...SERVICE, externalTrafficPolicy: 'Local' }
-    counts.frontend('10.96.0.1:80/tcp', clusterIp(external, false))
-    counts.frontend('10.96.0.1:81/tcp', { ...clusterIp(external, false), servicePortName: 'demo/web:other' })
+    counts.frontend('10.96.0.1:80/tcp', clusterIp(external))
+    counts.frontend('10.96.0.1:81/tcp', clusterIp(external, { name: 'demo/web:other' }))
     assert.deepEqual(seen(counts), [0, 2, 0])
-    counts.frontend('10.96.0.2:80/tcp', { ...clusterIp(local, true), servicePortName: 'demo/local:http' })
+    counts.frontend('10.96.0.2:80/tcp', clusterIp({ ...local, name: 'local' }))
     assert.deepEqual(seen(counts), [1, 3, 0])
-    const here = frontendOf({ service: external }, elsewhere).candidates.map((one, index) =>
+    const here = endpointsAt(elsewhere).map((one, index) =>
       index === 0 ? { ...one, source: { ...one.source, nodeName: 'node0' } } : one,
     )
-    counts.frontend('10.96.0.1:80/tcp', { ...clusterIp(external, false), candidates: here })
-    counts.frontend('10.96.0.1:81/tcp', { ...clusterIp(external, false), candidates: [] })
+    counts.frontend('10.96.0.1:80/tcp', clusterIp(external, { candidates: here }))
+    counts.frontend('10.96.0.1:81/tcp', clusterIp(external, { candidates: [] }))
     assert.deepEqual(seen(counts), [1, 1, 0])
   })
 })
@@ -249,7 +252,6 @@ describe('network programming latency in iptables mode', () => {
     const counts = new SyncCounts({
       families: ['IPv4', 'IPv6'],
       wallMs: () => wallMs,
-      nodeName: 'node0',
       rulesPending: (family) => pending[family],
     })
     counts.byFamily.IPv4.waitingTriggers.push(START_MS)

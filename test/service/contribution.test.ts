@@ -5,18 +5,18 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { FRONTEND_ROLES, type Frontend, type FrontendRole } from '../../src/service/frontends.ts'
+import { type AddressFrontend, FRONTEND_ROLES, type FrontendRole } from '../../src/service/frontends.ts'
 import {
   changedFields,
   type NodeContext,
   READS_NODE_PORT_ADDRESSES,
   READS_ZONE,
 } from '../../src/service/node-context.ts'
-import type { EndpointSlice, Service, ServicePort, SliceEndpoint } from '../../src/service/objects.ts'
+import type { EndpointSlice, Service, ServicePortSpec, SliceEndpoint } from '../../src/service/objects.ts'
 import { formatEndpoint } from '../../src/values/address.ts'
-import { contributionOf } from '../support/contribution.ts'
+import { anyContributionOf, contributionOf } from '../support/contribution.ts'
 
-const PORT: ServicePort = { name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }
+const PORT: ServicePortSpec = { name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }
 const SERVICE: Service = {
   namespace: 'demo',
   name: 'web',
@@ -65,11 +65,11 @@ const SLICE6: EndpointSlice = {
 const SLICES = [SLICE4, SLICE6]
 
 /** `ClusterIP 10.20.30.41:80/tcp bind Cluster -> 10.180.0.1:8080 …`; several roles with a plus between. */
-function print(frontend: Frontend): string {
-  const { roles, key, bind, policy, affinityTimeoutSeconds, endpoints } = frontend
-  const words = [roles.join('+'), key, ...(bind ? ['bind'] : []), policy]
+function print({ roles, key, bind, selection, servicePort }: AddressFrontend): string {
+  const { affinityTimeoutSeconds } = servicePort.service
+  const words = [roles.join('+'), key, ...(bind ? ['bind'] : []), selection.policy]
   if (affinityTimeoutSeconds > 0) words.push(`affinity=${affinityTimeoutSeconds}`)
-  return [...words, '->', ...endpoints.map(({ address, port }) => formatEndpoint(address, port))].join(' ')
+  return [...words, '->', ...selection.endpoints.map(({ address, port }) => formatEndpoint(address, port))].join(' ')
 }
 
 const BOTH = '10.180.0.1:8080 10.180.1.1:8080'
@@ -290,22 +290,52 @@ test('frontendsOf names the Service port', () => {
   const ports = [PORT, { ...PORT, name: '', port: 81 }]
   const { frontends } = contributionOf({ ...SERVICE, ports }, SLICES, NODE)
   assert.deepEqual(
-    [...frontends.values()].map((frontend) => frontend.servicePortName),
+    [...frontends.values()].map((frontend) => frontend.servicePort.name),
     ['demo/web:http', 'demo/web'],
   )
 })
 
-test('frontendsOf shares arrays among the frontends of a port', () => {
+test('frontendsOf shares the ServicePort and its selections among the frontends of a port', () => {
   const service: Service = { ...SERVICE, ports: [{ ...PORT, nodePort: 3001 }], externalIps: ['50.60.70.81'] }
   const [first, ...rest] = contributionOf(service, SLICES, NODE).frontends.values()
   assert.ok(first)
-  assert.equal(first.endpoints, first.candidates, 'all of them in use')
+  assert.equal(first.selection.endpoints, first.servicePort.candidates, 'all of them in use')
   assert.equal(rest.length, 2)
   for (const frontend of rest) {
-    assert.equal(frontend.endpoints, first.endpoints)
-    assert.equal(frontend.verdicts, first.verdicts)
-    assert.equal(frontend.candidates, first.candidates)
-    assert.equal(frontend.service, service)
+    assert.equal(frontend.servicePort, first.servicePort)
+    assert.equal(frontend.selection, first.selection)
+  }
+})
+
+const EVERY_ADDRESS = { nodePorts: 'every-address' } as const
+
+test('frontendsOf makes one frontend for a node port at every address, whatever addresses the node has', () => {
+  const service: Service = {
+    ...SERVICE,
+    clusterIps: { IPv4: '100.101.102.103', IPv6: '2020::1' },
+    ports: [
+      { ...PORT, nodePort: 3001 },
+      { name: 'dns', protocol: 'udp', port: 3002, nodePort: 3002 },
+    ],
+    externalTrafficPolicy: 'Local',
+  }
+  for (const nodePortAddresses of [NODE.nodePortAddresses, { IPv4: [], IPv6: [] }]) {
+    const { frontends, reads } = anyContributionOf(service, SLICES, { ...NODE, nodePortAddresses }, EVERY_ADDRESS)
+    const nodePorts = Array.from(frontends.values()).filter(({ roles }) => roles.includes('NodePort'))
+    assert.deepEqual(
+      nodePorts.map(({ key, roles, address, port, bind, selection }) => [
+        key,
+        ...[roles.join(), address, port, bind, selection.policy],
+      ]),
+      ['*:3001/tcp', '*:3002/udp', '[*]:3001/tcp', '[*]:3002/udp'].map((key) => [
+        key,
+        ...['NodePort', undefined, Number(/\d{4}/.exec(key)?.[0]), false, 'Local'],
+      ]),
+    )
+    assert.equal(frontends.size, 8)
+    assert.equal(reads & READS_NODE_PORT_ADDRESSES, 0)
+    const { problems } = anyContributionOf(service, SLICES, NODE, { ...EVERY_ADDRESS, maxFrontends: 3 })
+    assert.match(problems[0]?.message ?? '', /^5 of 8 frontends are left out/)
   }
 })
 
@@ -319,7 +349,7 @@ test('frontendsOf copes with 1,000 ports and with 1,000 endpoints', () => {
   }
   const { frontends } = contributionOf({ ...SERVICE, ports }, [wide], NODE)
   assert.equal(frontends.size, 2000)
-  const counts = [...frontends.values()].map((frontend) => frontend.endpoints.length)
+  const counts = [...frontends.values()].map((frontend) => frontend.selection.endpoints.length)
   assert.equal(counts.filter((count) => count === 1000).length, 10)
   assert.equal(counts.filter((count) => count === 0).length, 1990)
 })
@@ -327,11 +357,11 @@ test('frontendsOf copes with 1,000 ports and with 1,000 endpoints', () => {
 function numbered(prefix: string, count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => `${prefix}.${index >> 8}.${index & 255}`)
 }
-function manyPorts(count: number): readonly ServicePort[] {
+function manyPorts(count: number): readonly ServicePortSpec[] {
   return Array.from({ length: count }, (_, index) => ({ ...PORT, name: `p${index}`, port: 1000 + index }))
 }
-const LIMITED: NodeContext = { ...NODE, maxFrontends: 10_000 }
-const countOf = (frontends: Iterable<Frontend>, role: FrontendRole): number =>
+const LIMITED = { maxFrontends: 10_000 }
+const countOf = (frontends: Iterable<AddressFrontend>, role: FrontendRole): number =>
   Array.from(frontends).filter(({ roles }) => roles.includes(role)).length
 
 test('frontendsOf leaves out what is more than a Service may have, external IPs first, and says how much', () => {
@@ -342,7 +372,7 @@ test('frontendsOf leaves out what is more than a Service may have, external IPs 
     externalIps: numbered('198.18', 1000),
     loadBalancerVips: numbered('203.0', 10),
   }
-  const { frontends, problems } = contributionOf(service, SLICES, LIMITED)
+  const { frontends, problems } = contributionOf(service, SLICES, NODE, LIMITED)
   assert.equal(frontends.size, 10_000)
   assert.deepEqual(
     FRONTEND_ROLES.map((role) => countOf(frontends.values(), role)),
@@ -358,13 +388,13 @@ test('frontendsOf leaves out what is more than a Service may have, external IPs 
         '1000000 real servers at all of them together (kubeIPVS.maxFrontendsPerService)',
     },
   ])
-  const few = contributionOf(service, SLICES, { ...NODE, maxFrontends: 250 })
+  const few = contributionOf(service, SLICES, NODE, { maxFrontends: 250 })
   assert.deepEqual(
     FRONTEND_ROLES.map((role) => countOf(few.frontends.values(), role)),
     [200, 50, 0, 0],
   )
   const exact = { ...service, ports: ports.slice(0, 1), externalIps: numbered('198.18', 9988) }
-  const { frontends: all, problems: none } = contributionOf(exact, SLICES, LIMITED)
+  const { frontends: all, problems: none } = contributionOf(exact, SLICES, NODE, LIMITED)
   assert.deepEqual([all.size, none], [10_000, []])
 })
 
@@ -377,7 +407,7 @@ test('frontendsOf counts an address and port in two roles once', () => {
   }
   assert.equal(contributionOf(service, SLICES, NODE).frontends.size, 60)
   const messageAt = (maxFrontends: number): string =>
-    contributionOf(service, SLICES, { ...NODE, maxFrontends }).problems[0]?.message ?? ''
+    contributionOf(service, SLICES, NODE, { maxFrontends }).problems[0]?.message ?? ''
   assert.match(messageAt(59), /^1 of 60 frontends/)
   assert.match(messageAt(31), /^29 of 60 frontends/)
   assert.match(messageAt(3), /^\d+ of 6\d frontends/, 'addresses beyond the third are not compared')
@@ -392,7 +422,7 @@ test('frontendsOf serves no load-balancer address without all of its source rang
     externalIps: [...vips, '198.18.0.1'],
     sourceRanges: numbered('192.168', 100).map((address) => `${address}/32`),
   }
-  const { frontends, problems } = contributionOf(service, SLICES, LIMITED)
+  const { frontends, problems } = contributionOf(service, SLICES, NODE, LIMITED)
   const served = Array.from(frontends.values()).filter(({ roles }) => roles.includes('LoadBalancerVip'))
   assert.equal(served.length, 100)
   for (const { firewall, roles } of served) {
@@ -416,7 +446,7 @@ test('frontendsOf bounds the real servers of all frontends together', () => {
     endpoints: numbered('10.1', 1000).map((address) => endpoint(address, 'node1')),
   }
   const service = { ...SERVICE, externalIps: numbered('198.18', 99) }
-  const { frontends, problems } = contributionOf(service, [wide], { ...NODE, maxFrontends: 100 })
+  const { frontends, problems } = contributionOf(service, [wide], NODE, { maxFrontends: 100 })
   assert.equal(frontends.size, 10)
   assert.match(problems[0]?.message ?? '', /^90 of 100 frontends are left out/)
 })
@@ -487,14 +517,22 @@ const anyNode: fc.Arbitrary<NodeContext> = fc
 test('frontendsOf changes only with what it says it read', () => {
   let unread = 0
   const field = fc.constantFrom('zone' as const, 'localAddresses' as const, 'nodePortAddresses' as const)
+  const anyInput = fc.record({
+    service: anyService,
+    slices: anySlices,
+    node: anyNode,
+    other: anyNode,
+    changing: field,
+    nodePorts: fc.constantFrom('each-address', 'every-address'),
+  })
   fc.assert(
-    fc.property(anyService, anySlices, anyNode, anyNode, field, (service, slices, node, other, changing) => {
-      const one = contributionOf(service, slices, node)
+    fc.property(anyInput, ({ service, slices, node, other, changing, nodePorts }) => {
+      const one = anyContributionOf(service, slices, node, { nodePorts })
       const moved: NodeContext = { ...node, [changing]: other[changing] }
       const changed = changedFields(node, moved)
       if ((changed & one.reads) !== 0) return
       if (changed !== 0) unread++
-      assert.deepEqual(contributionOf(service, slices, moved), one)
+      assert.deepEqual(anyContributionOf(service, slices, moved, { nodePorts }), one)
     }),
     { numRuns: 4000 },
   )
@@ -516,12 +554,12 @@ test('frontendsOf does not depend on the order of slices and binds an address of
       const one = contributionOf(service, slices, node)
       assert.deepEqual(contributionOf(service, slices.toReversed(), node), one)
       for (const [key, frontend] of one.frontends) {
-        assert.equal(key, `${formatEndpoint(frontend.address, frontend.port)}/${frontend.protocol}`)
+        assert.equal(key, `${formatEndpoint(frontend.address, frontend.port)}/${frontend.servicePort.protocol}`)
         const isClusterIp = frontend.roles.includes('ClusterIP')
         assert.ok(!frontend.bind || isClusterIp || !node.localAddresses.has(frontend.address), key)
         assert.ok(!frontend.bind || frontend.roles.join() !== 'NodePort', key)
-        assert.equal(frontend.verdicts.length, frontend.candidates.length)
-        const texts = frontend.endpoints.map(({ address, port }) => formatEndpoint(address, port))
+        assert.equal(frontend.selection.verdicts.length, frontend.servicePort.candidates.length)
+        const texts = frontend.selection.endpoints.map(({ address, port }) => formatEndpoint(address, port))
         assert.deepEqual(texts, [...new Set(texts)].sort())
       }
     }),

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Frontend } from '../../src/service/frontends.ts'
+import type { AddressFrontend } from '../../src/service/frontends.ts'
 import { formatEndpoint } from '../../src/values/address.ts'
 import { type RecordedStep, recordedCases, walkCase } from '../support/recorded-cases.ts'
 
@@ -36,11 +36,12 @@ const DIFFERENT: Readonly<Record<string, string>> = {
 const OPTION = { tcp: '-t', udp: '-u', sctp: '--sctp-service' } as const
 
 /** As `ipvsadm -S -n` prints it, without the scheduler and its flags. */
-function serverLines(frontend: Frontend): readonly string[] {
-  const { address, port, protocol, affinityTimeoutSeconds, endpoints } = frontend
+function serverLines(frontend: AddressFrontend): readonly string[] {
+  const { address, port, selection, servicePort } = frontend
+  const { protocol, service } = servicePort
   const server = `${OPTION[protocol]} ${formatEndpoint(address, port)}`
-  const persistence = affinityTimeoutSeconds > 0 ? ` -p ${affinityTimeoutSeconds}` : ''
-  const real = endpoints.map((one) => `-a ${server} -r ${formatEndpoint(one.address, one.port)} -m -w 1`)
+  const persistence = service.affinityTimeoutSeconds > 0 ? ` -p ${service.affinityTimeoutSeconds}` : ''
+  const real = selection.endpoints.map((one) => `-a ${server} -r ${formatEndpoint(one.address, one.port)} -m -w 1`)
   return [`-A ${server}${persistence}`, ...real]
 }
 
@@ -49,7 +50,7 @@ interface Kernel {
   readonly bound: readonly string[]
 }
 
-function wanted(frontends: readonly Frontend[]): Kernel {
+function wanted(frontends: readonly AddressFrontend[]): Kernel {
   const bound = new Set(frontends.filter(({ bind }) => bind).map(({ address }) => address))
   return { servers: frontends.flatMap(serverLines).sort(), bound: [...bound].sort() }
 }

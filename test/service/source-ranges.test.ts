@@ -77,7 +77,7 @@ test('frontendsOf guards VIPs alone, and reads the node IPs only for them', () =
   const { frontends, reads } = contributionOf(service(['192.0.2.0/24']), [], NODE)
   const guarded = [...frontends.values()].filter(({ firewall }) => firewall !== undefined)
   assert.deepEqual(
-    guarded.map(({ roles, family }) => `${roles.join('+')} ${family}`),
+    guarded.map(({ roles, servicePort }) => `${roles.join('+')} ${servicePort.family}`),
     ['LoadBalancerVip IPv4'],
   )
   assert.notEqual(reads & READS_NODE_IPS, 0)

@@ -1,6 +1,7 @@
 /** externalIPs and load-balancer addresses that a rule does not permit: reported by field, and no frontend of theirs. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { FrontendSettings } from '../../src/service/contribution.ts'
 import { changedFields, type NodeContext, READS_NODE_IPS, READS_VIRTUAL_IPS } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service } from '../../src/service/objects.ts'
 import { VirtualIpGuard } from '../../src/service/virtual-ips.ts'
@@ -49,9 +50,8 @@ function nodeWith(rule: VirtualIpGuard | undefined): NodeContext {
 }
 
 /** Keys of the frontends, and the problems as `field: message`. */
-function outcome(service: Partial<Service>, rule: VirtualIpGuard | undefined, node: Partial<NodeContext> = {}) {
-  const context = { ...nodeWith(rule), ...node }
-  const { frontends, problems, reads } = contributionOf({ ...SERVICE, ...service }, [], context)
+function outcome(service: Partial<Service>, rule: VirtualIpGuard | undefined, settings: FrontendSettings = {}) {
+  const { frontends, problems, reads } = contributionOf({ ...SERVICE, ...service }, [], nodeWith(rule), settings)
   const keys = Array.from(frontends.values(), ({ key, roles }) =>
     ALWAYS.includes(key) ? [] : `${roles.join('+')} ${key}`,
   )

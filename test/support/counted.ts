@@ -12,7 +12,7 @@ export const START_MS = 1_795_190_400_000
 
 export function everythingCounted(): ScrapeInput {
   let wallMs = START_MS
-  const sync = new SyncCounts({ families: ['IPv4', 'IPv6'], wallMs: () => wallMs, nodeName: 'node0' })
+  const sync = new SyncCounts({ families: ['IPv4', 'IPv6'], wallMs: () => wallMs })
   wallMs += 60_000
   const service = { ...SERVICE, clusterIps: { IPv4: '10.96.0.1', IPv6: 'fd00::1' } }
   sync.changed([{ kind: 'services', key: 'demo/web', value: service }], { slice: () => undefined })

@@ -1,7 +1,9 @@
 /** Frontends for tests of what is made of them. */
-import { type Frontend, frontendKey } from '../../src/service/frontends.ts'
-import type { Service } from '../../src/service/objects.ts'
 import type { Endpoint } from '../../src/service/endpoints.ts'
+import { type AddressFrontend, frontendKey } from '../../src/service/frontends.ts'
+import type { Service } from '../../src/service/objects.ts'
+import type { ServicePort } from '../../src/service/service-port.ts'
+import { selectEndpoints } from '../../src/service/topology.ts'
 import { familyOf } from '../../src/values/address.ts'
 
 export const SERVICE: Service = {
@@ -19,31 +21,50 @@ export const SERVICE: Service = {
   healthCheckNodePort: 0,
 }
 
-/** A ClusterIP 10.96.0.1:80/tcp with these endpoints on another node, but for what `change` says. */
-export function frontendOf(change: Partial<Frontend> = {}, endpoints: readonly string[] = []): Frontend {
-  const { address = '10.96.0.1', port = 80, protocol = 'tcp' } = change
-  const used = endpoints.map((one): Endpoint => {
-    const source = { address: one, ready: true, serving: true, terminating: false, nodeName: 'node1' }
-    return { address: one, port: 8080, source }
-  })
-  return {
-    key: frontendKey(address, port, protocol),
-    roles: ['ClusterIP'],
+/** What is to differ. The selections follow from the policies of `service` and from the candidates. */
+export interface FrontendChange extends Partial<Omit<AddressFrontend, 'servicePort' | 'selection'>> {
+  readonly service?: Service
+  readonly servicePort?: Partial<ServicePort>
+}
+
+/** The endpoints of these addresses, on node1. */
+export function endpointsAt(addresses: readonly string[]): readonly Endpoint[] {
+  return addresses.map((address) => ({
+    address,
+    port: 8080,
+    source: { address, ready: true, serving: true, terminating: false, nodeName: 'node1' },
+  }))
+}
+
+/** A ClusterIP 10.96.0.1:80/tcp on node0 with these endpoints on another node, but for what `change` says. */
+export function frontendOf(change: FrontendChange = {}, endpoints: readonly string[] = []): AddressFrontend {
+  const { service = SERVICE, servicePort: portChange, ...own } = change
+  const { address = '10.96.0.1', port = 80, roles = ['ClusterIP'], firewall } = own
+  const candidates = portChange?.candidates ?? endpointsAt(endpoints)
+  const { internalTrafficPolicy, externalTrafficPolicy } = service
+  const servicePort: ServicePort = {
+    name: `${service.namespace}/${service.name}:http`,
     family: familyOf(address),
+    protocol: 'tcp',
+    port,
+    service,
+    addresses: { clusterIp: '10.96.0.1', vips: new Set(), externalIps: new Set() },
+    ignoresExternalIps: false,
+    firewall,
+    localReadyEndpoints: 0,
+    candidates,
+    ...selectEndpoints(internalTrafficPolicy, externalTrafficPolicy, candidates, { nodeName: 'node0', zone: '' }),
+    ...portChange,
+  }
+  return {
+    key: frontendKey(address, port, servicePort.protocol),
+    bind: true,
+    firewall,
+    ...own,
     address,
     port,
-    protocol,
-    servicePortName: 'demo/web:http',
-    affinityTimeoutSeconds: 0,
-    bind: true,
-    policy: 'Cluster',
-    endpoints: used,
-    candidates: used,
-    verdicts: used.map(() => 'used'),
-    noLocalEndpoints: false,
-    localReadyEndpoints: 0,
-    firewall: undefined,
-    service: SERVICE,
-    ...change,
+    roles,
+    servicePort,
+    selection: roles.join() === 'ClusterIP' ? servicePort.internal : servicePort.external,
   }
 }

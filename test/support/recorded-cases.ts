@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { parse } from 'yaml'
-import type { Frontend, FrontendKey } from '../../src/service/frontends.ts'
+import { type AddressFrontend, type Frontend, type FrontendKey, hasAddress } from '../../src/service/frontends.ts'
 import {
   healthCheckAddressesOf,
   type InterfaceAddress,
@@ -110,7 +110,7 @@ export interface RecordedStep {
   /** Where health check ports listen. */
   readonly listenAddresses: ReturnType<typeof healthCheckAddressesOf>
   /** The winning frontends, as they are now. */
-  readonly frontends: ReadonlyMap<FrontendKey, Frontend>
+  readonly frontends: ReadonlyMap<FrontendKey, AddressFrontend>
   /** Lines of a recorded file, without empty ones. */
   readonly lines: (file: string) => string[]
 }
@@ -131,11 +131,14 @@ export function walkCase(name: string, visit: (step: RecordedStep) => void): voi
     ),
   ]
   const desired = new DesiredFrontends(contextOf({}, [], undefined))
-  const live = new Map<FrontendKey, Frontend>()
+  const live = new Map<FrontendKey, AddressFrontend>()
   const listener = {
     frontend: (key: FrontendKey, frontend: Frontend | undefined): void => {
       if (frontend === undefined) live.delete(key)
-      else live.set(key, frontend)
+      else {
+        assert.ok(hasAddress(frontend))
+        live.set(key, frontend)
+      }
     },
     problems: (): void => {},
   }

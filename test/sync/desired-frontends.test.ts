@@ -54,7 +54,11 @@ class Recorder {
   frontend(key: string, frontend: Frontend | undefined): void {
     this.events.push(key)
     if (frontend === undefined) this.frontends.delete(key)
-    else this.frontends.set(key, `${frontend.servicePortName} ${frontend.endpoints.map((it) => it.address).join()}`)
+    else
+      this.frontends.set(
+        key,
+        `${frontend.servicePort.name} ${frontend.selection.endpoints.map((it) => it.address).join()}`,
+      )
   }
   problems(owner: string, problems: readonly Problem[]): void {
     this.problemsOf.set(owner, problems)

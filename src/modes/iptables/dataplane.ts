@@ -3,7 +3,6 @@
  * What could break: a change is one restore of just the chains that differ; a family whose programs hang or fail holds
  * nothing else up.
  */
-import { gate } from '../../config/gates.ts'
 import type { KubeProxyConfiguration } from '../../config/types.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
@@ -15,20 +14,26 @@ import { IptablesTable } from '../../iptables/table.ts'
 import { type ServiceChainSettings, WantedServiceChains } from './chains/wanted-service-chains.ts'
 import type { TableId } from '../../iptables/types.ts'
 import type { HostIptables } from '../../node/iptables-programs.ts'
-import { type Frontend, type FrontendKey, frontendKey, parseFrontendKey } from '../../service/frontends.ts'
+import {
+  familyOfKey,
+  type Frontend,
+  type FrontendKey,
+  frontendKey,
+  nodePortKey,
+  parseFrontendKey,
+  parseNodePortKey,
+} from '../../service/frontends.ts'
 import type { NodePortRanges } from '../../service/node-addresses.ts'
 import type { Dataplane } from '../../sync/loop.ts'
 import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { type RuleLoop, type RuleLoopOptions, RuleLoops } from '../rule-loops.ts'
 import type { Clock } from '../../values/clock.ts'
-import { ANY_ADDRESS } from '../../values/well-known.ts'
 
 export interface IptablesDataplaneOptions {
   readonly iptables: HostIptables
-  readonly settings: LocalTrafficSettings & Pick<KubeProxyConfiguration, 'featureGates' | 'iptables'>
+  readonly settings: LocalTrafficSettings & Pick<KubeProxyConfiguration, 'iptables'>
   readonly families: readonly IpFamily[]
-  readonly nodeName: string
   readonly conntrack: FlowTable
   readonly onFlowsRemoved?: StaleFlowsOptions['onRemoved']
   readonly now: Clock
@@ -40,7 +45,6 @@ export interface IptablesDataplaneOptions {
 
 /** What the dataplane must know of the node. */
 export interface NodeFacts {
-  readonly zone: string | undefined
   readonly podCidrs: readonly string[]
   readonly nodePorts: NodePortRanges
 }
@@ -78,12 +82,11 @@ export class IptablesDataplane implements Dataplane {
     })
   }
 
-  nodeChanged({ zone, podCidrs, nodePorts }: NodeFacts): void {
+  nodeChanged({ podCidrs, nodePorts }: NodeFacts): void {
     this.#nodePortAddresses = nodePorts.addresses
-    const { settings, nodeName } = this.#options
+    const { settings } = this.#options
     for (const [family, wanted] of this.#wanted)
       wanted.configure({
-        place: { nodeName, zone },
         localTraffic: localTrafficOf(settings, podCidrs, family),
         nodePortPlaces: nodePorts.places[family],
         localhostNodePorts: settings.iptables.localhostNodePorts && nodePorts.includesLoopback,
@@ -97,13 +100,14 @@ export class IptablesDataplane implements Dataplane {
   }
 
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
-    const family = frontend?.family ?? (key.startsWith('[') ? 'IPv6' : 'IPv4')
+    const family = familyOfKey(key)
     this.#wanted.get(family)?.frontend(key, frontend)
-    const { address, port, protocol } = parseFrontendKey(key)
-    if (protocol !== 'udp') return
-    // Flows to a node port go to one of the node's addresses.
-    const addresses = address === ANY_ADDRESS[family] ? this.#nodePortAddresses[family] : [address]
-    for (const one of addresses) this.staleFlows.suspect(frontendKey(one, port, protocol), frontend)
+    const nodePort = parseNodePortKey(key)
+    if (nodePort === undefined) this.staleFlows.suspect(key, frontend?.servicePort)
+    // A flow to a node port has one of the node's addresses.
+    else if (nodePort.protocol === 'udp')
+      for (const address of this.#nodePortAddresses[family])
+        this.staleFlows.suspect(frontendKey(address, nodePort.port, nodePort.protocol), frontend?.servicePort)
   }
 
   /** Hands on what is wanted; the loops do the work and tell. */
@@ -179,7 +183,7 @@ export class IptablesDataplane implements Dataplane {
   }
 
   #settingsOf(family: IpFamily): ServiceChainSettings {
-    const { settings, nodeName, iptables } = this.#options
+    const { settings, iptables } = this.#options
     return {
       family,
       masqueradeBit: settings.iptables.masqueradeBit,
@@ -191,8 +195,6 @@ export class IptablesDataplane implements Dataplane {
       countsLoopback: true,
       localTraffic: localTrafficOf(settings, [], family),
       nodePortPlaces: 'all',
-      place: { nodeName, zone: undefined },
-      usesExternalIps: gate(settings, 'AllowServiceExternalIPs'),
     }
   }
 
@@ -212,7 +214,7 @@ export class IptablesDataplane implements Dataplane {
     const [wanted, loop] = [this.#wanted.get(family), this.loops.of(family)]
     if (wanted === undefined || loop === undefined) return true
     if (loop.isPending) return false
-    const keys = [key, frontendKey(ANY_ADDRESS[family], port, protocol)]
+    const keys = [key, nodePortKey(family, port, protocol)]
     if (!keys.every((one) => wanted.isRendered(one))) return false
     const chains = ['nat KUBE-SERVICES', 'nat KUBE-NODEPORTS', ...keys.flatMap((one) => [...wanted.chainsOf(one)])]
     return chains.every((chain) => loop.sync.desired(chain) === loop.sync.live(chain))

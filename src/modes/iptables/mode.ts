@@ -1,7 +1,5 @@
 /**
  * iptables mode as the proxy sees it: kernel, chains and dataplane put together.
- * What could break: node ports answer at every address of the node by one rule, so frontends are made for one address that
- * stands for all of them.
  */
 import { readFileSync } from 'node:fs'
 import { IptablesDataplane } from './dataplane.ts'
@@ -14,14 +12,11 @@ import { RuleCounts } from '../../metrics/rule-counts.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import { ipFamilies } from '../../node/host.ts'
 import { nodePortRangesOf } from '../../service/node-addresses.ts'
-import type { NodeContext } from '../../service/node-context.ts'
 import { auditPeriodically } from '../../sync/audit.ts'
 import { parseCidrs } from '../../values/cidr.ts'
 import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
 import { initializeIptablesNode, routeLocalnet } from './node-preparation.ts'
-import { ANY_ADDRESS } from '../../values/well-known.ts'
 
-const NODE_PORT_ADDRESSES = { IPv4: [ANY_ADDRESS.IPv4], IPv6: [ANY_ADDRESS.IPv6] } as const
 /** Commands of a script come faster after one another. */
 const SETTLE_MS = 200
 /** kube-proxy writes everything anew after an hour. */
@@ -30,6 +25,8 @@ const LIBERAL_FILE = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal'
 
 export class IptablesMode implements Mode {
   readonly dataplane: IptablesDataplane
+  /** One rule serves a node port at all addresses. */
+  readonly nodePorts = 'every-address'
   readonly #options: ModeOptions
   readonly #kernel: IptablesKernel
   readonly #abort = new AbortController()
@@ -47,14 +44,13 @@ export class IptablesMode implements Mode {
   }
 
   private constructor(options: ModeOptions, kernel: IptablesKernel) {
-    const { nodeName, problems, log, now, onRulesPassed, onFlowsRemoved } = options
+    const { problems, log, now, onRulesPassed, onFlowsRemoved } = options
     this.#options = options
     this.#kernel = kernel
     this.dataplane = new IptablesDataplane({
       iptables: kernel.iptables,
       settings: options.configuration(),
       families: kernel.families,
-      nodeName,
       conntrack: kernel.conntrack,
       onFlowsRemoved,
       now,
@@ -116,16 +112,11 @@ export class IptablesMode implements Mode {
     return this.dataplane.loops.isPending
   }
 
-  /** Where node ports answer is a rule, and no matter of frontends. */
-  contextOf(context: NodeContext): NodeContext {
-    return { ...context, nodePortAddresses: NODE_PORT_ADDRESSES }
-  }
-
   nodeChanged({ context, addresses, podCidrs }: NodeView): void {
     const { nodePortAddresses } = this.#options.configuration()
     const nodePorts = nodePortRangesOf(nodePortAddresses, addresses, context.nodeIps)
     for (const places of Object.values(nodePorts.places)) if (places !== 'all') this.#reportLoopback(places)
-    this.dataplane.nodeChanged({ zone: context.zone, podCidrs, nodePorts })
+    this.dataplane.nodeChanged({ podCidrs, nodePorts })
   }
 
   /** nodePortAddresses may name loopback addresses now. */

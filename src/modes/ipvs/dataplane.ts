@@ -19,7 +19,7 @@ import type { VirtualServerOperation } from '../../ipvs/types.ts'
 import { renderVirtualServer } from '../../ipvs/render.ts'
 import type { VirtualServer } from '../../ipvs/types.ts'
 import { WantedAddresses } from '../../ipvs/addresses.ts'
-import type { Frontend, FrontendKey } from '../../service/frontends.ts'
+import { type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
 import type { Dataplane } from '../../sync/loop.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
@@ -120,13 +120,15 @@ export class IpvsDataplane implements Dataplane {
   }
 
   frontend(key: FrontendKey, wanted: Frontend | undefined): void {
-    const frontend = wanted !== undefined && this.#options.families.includes(wanted.family) ? wanted : undefined
+    const isServed =
+      wanted !== undefined && hasAddress(wanted) && this.#options.families.includes(wanted.servicePort.family)
+    const frontend = isServed ? wanted : undefined
     this.setsAndRules.frontend(key, frontend)
     this.virtualServers.want(
       key,
       frontend === undefined ? undefined : renderVirtualServer(frontend, this.#options.scheduler),
     )
-    this.staleFlows.suspect(key, frontend)
+    this.staleFlows.suspect(key, frontend?.servicePort)
     if (frontend?.bind === true) this.#toBind.add(key)
     else {
       this.#toBind.delete(key)

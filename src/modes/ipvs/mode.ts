@@ -5,7 +5,6 @@
 import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { MissingMatchError } from '../../iptables/errors.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
-import type { NodeContext } from '../../service/node-context.ts'
 import type { PassReport } from '../../sync/reconciler.ts'
 import { schedulerOf } from '../../ipvs/scheduler.ts'
 import { parseCidrs } from '../../values/cidr.ts'
@@ -24,6 +23,8 @@ import { watchKernel } from './watch.ts'
 
 export class IpvsMode implements Mode {
   readonly dataplane: IpvsDataplane
+  /** A virtual server has one address. */
+  readonly nodePorts = 'each-address'
   readonly #options: ModeOptions
   readonly #kernel: Kernel
   readonly #tables: IpvsTables
@@ -103,10 +104,6 @@ export class IpvsMode implements Mode {
 
   get isPending(): boolean {
     return this.#setsAndRules.loops.isPending
-  }
-
-  contextOf(context: NodeContext): NodeContext {
-    return context
   }
 
   nodeChanged({ podCidrs }: NodeView): void {

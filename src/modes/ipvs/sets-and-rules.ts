@@ -20,7 +20,7 @@ import type { MissingMatchError } from '../../iptables/errors.ts'
 import { type MissingRules, missingRules } from './rules/missing-rules.ts'
 import type { OptionalMatch } from '../../iptables/types.ts'
 import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
-import type { Frontend, FrontendKey } from '../../service/frontends.ts'
+import type { AddressFrontend, FrontendKey } from '../../service/frontends.ts'
 import { type PassReport, type Reconciled, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { IP_FAMILIES, type IpFamily } from '../../values/protocol.ts'
@@ -87,7 +87,7 @@ export class SetsAndRules {
   }
 
   /** The winning frontend of this key is another one now, or there is none. */
-  frontend(key: FrontendKey, frontend: Frontend | undefined): void {
+  frontend(key: FrontendKey, frontend: AddressFrontend | undefined): void {
     this.#rules.frontend(key, frontend)
     if (frontend?.firewall === undefined) this.#guarded.delete(key)
     else this.#guarded.add(key)

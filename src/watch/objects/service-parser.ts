@@ -2,7 +2,7 @@
  * Parses a Service from unknown JSON. A wrong field is left out and reported; the Service is dropped only when nothing usable is
  * left. The value must not reference the JSON, which is large.
  */
-import type { Service, ServicePort, TrafficPolicy } from '../../service/objects.ts'
+import type { Service, ServicePortSpec, TrafficPolicy } from '../../service/objects.ts'
 import { familyOf } from '../../values/address.ts'
 import { formatCidr, parseCidr } from '../../values/cidr.ts'
 import { parseProtocol, type IpFamily } from '../../values/protocol.ts'
@@ -81,8 +81,8 @@ function parseClusterIps(spec: JsonObject, findings: Findings): Service['cluster
   return byFamily.IPv4 === undefined && byFamily.IPv6 === undefined ? undefined : byFamily
 }
 
-function parsePorts(spec: JsonObject, intern: Intern, findings: Findings): readonly ServicePort[] {
-  const ports: ServicePort[] = []
+function parsePorts(spec: JsonObject, intern: Intern, findings: Findings): readonly ServicePortSpec[] {
+  const ports: ServicePortSpec[] = []
   const names = new Set<string>()
   const numbers = new Set<string>()
   const items = arrayAt(spec, 'ports', 'spec', findings)
@@ -104,7 +104,7 @@ function parsePorts(spec: JsonObject, intern: Intern, findings: Findings): reado
   return ports
 }
 
-function parsePort(item: unknown, field: string, intern: Intern, findings: Findings): ServicePort | undefined {
+function parsePort(item: unknown, field: string, intern: Intern, findings: Findings): ServicePortSpec | undefined {
   if (!isObject(item)) {
     findings.add('invalid-field', field, `must be an object, not ${describe(item)}`)
     return undefined

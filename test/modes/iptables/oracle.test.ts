@@ -81,13 +81,11 @@ function wantedOf(family: IpFamily, config: Configuration): WantedServiceChains 
     masqueradeBit,
     randomFully: true,
     localhostNodePorts: true,
-    usesExternalIps: true,
     dropsInvalid: config.conntrack?.tcpBeLiberal !== true,
     countsInvalid: true,
     countsLoopback: true,
     localTraffic: undefined,
     nodePortPlaces: 'all',
-    place: { nodeName: NODE_NAME, zone: undefined },
   })
 }
 
@@ -108,9 +106,9 @@ function run(name: string): void {
     zone: undefined,
     nodeIps: {},
     localAddresses: new Set<string>(),
-    nodePortAddresses: { IPv4: ['0.0.0.0'], IPv6: ['::'] },
+    nodePortAddresses: { IPv4: [], IPv6: [] },
   }
-  const desired = new DesiredFrontends(context)
+  const desired = new DesiredFrontends(context, { nodePorts: 'every-address' })
   const sides = IP_FAMILIES.map((family) => ({
     family,
     wanted: wantedOf(family, config),
@@ -134,7 +132,6 @@ function run(name: string): void {
     } as const
     for (const { family, wanted } of sides)
       wanted.configure({
-        place: { nodeName: NODE_NAME, zone: node?.zone },
         localTraffic: localTrafficOf(localTraffic, node?.podCidrs ?? [], family),
         nodePortPlaces: nodePorts.places[family],
         localhostNodePorts: (config.iptables?.localhostNodePorts ?? true) && nodePorts.includesLoopback,

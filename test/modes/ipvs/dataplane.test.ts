@@ -108,7 +108,7 @@ describe('IpvsDataplane', () => {
 
   it('leaves frontends of a family out that the kernel does not have', async () => {
     const { memory, dataplane, pass } = await running()
-    dataplane.frontend(KEY, { ...frontend('1.1.1.1'), family: 'IPv6' })
+    dataplane.frontend(KEY, frontendOf({ servicePort: { family: 'IPv6' } }, ['1.1.1.1']))
     await pass()
     assert.deepEqual([memory.virtualServers.kernel.size, memory.entries.kernel.size], [0, 0])
   })

@@ -8,7 +8,8 @@ import { formatCidr } from '../../../values/cidr.ts'
 import { isLocal, type LocalTraffic, notLocal } from '../../../iptables/local-traffic.ts'
 import { quoteWord } from '../../../iptables/rule-text.ts'
 import { chainHash, endpointChain, serviceChain } from './service-chain-names.ts'
-import type { NamedEndpoint, ServicePortFacts } from './service-port.ts'
+import type { ServicePort } from '../../../service/service-port.ts'
+import type { NamedEndpoint, ServedPort } from './served-port.ts'
 
 /** Chains that hold rules of all Services, as keys of a table's items, each after those its rules lead to. */
 export const SHARED_CHAINS = [
@@ -41,48 +42,49 @@ export interface ServicePortSettings {
 /** Counter of connections to node ports at 127.0.0.0/8. */
 export const LOOPBACK_COUNTER = 'localhost_nps_accepted_pkts'
 
-export function renderServicePort(port: ServicePortFacts, settings: ServicePortSettings): ServicePortRules {
+export function renderServicePort(served: ServedPort, settings: ServicePortSettings): ServicePortRules {
+  const { servicePort, isExternal } = served
+  const { name, protocol, internal, external: outside } = servicePort
   const chains = new Map<string, readonly string[]>()
   const chainOf = new Map<string, string>()
-  for (const { text } of port.cluster) chainOf.set(text, endpointChain(port.name + port.protocol, text))
-  for (const { text } of port.local)
-    if (!chainOf.has(text)) chainOf.set(text, endpointChain(port.name + port.protocol, text))
+  for (const { text } of [...served.cluster, ...served.local])
+    if (!chainOf.has(text)) chainOf.set(text, endpointChain(name + protocol, text))
   const shared = new Map<SharedChain, string[]>()
   const add = (chain: SharedChain, rule: string): void => {
     const rules = shared.get(chain)
     if (rules === undefined) shared.set(chain, [rule])
     else rules.push(rule)
   }
-  const words = wordsOf(port)
-  const { name, protocol, hasAny } = port
+  const words = wordsOf(servicePort)
   const [cluster, local, external, firewall] = (['SVC', 'SVL', 'EXT', 'FW'] as const).map((kind) =>
     serviceChain(kind, words.hash),
   ) as [string, string, string, string] // four kinds, four names
-  const internalChain = port.internalPolicy === 'Local' ? local : cluster
-  const hasInternal = hasAny && (port.internalPolicy === 'Cluster' || port.local.length > 0)
-  const hasExternal = hasAny && (port.externalPolicy === 'Cluster' || port.local.length > 0)
-  const usesFirewall = hasAny && port.firewall !== undefined && port.vips.length > 0
+  const hasAny = hasEndpoint(servicePort)
+  const internalChain = internal.policy === 'Local' ? local : cluster
+  const hasInternal = hasAny && (internal.policy === 'Cluster' || served.local.length > 0)
+  const hasExternal = hasAny && (outside.policy === 'Cluster' || served.local.length > 0)
+  const guard = hasAny && served.vips.length > 0 ? servicePort.firewall : undefined
 
-  if (port.clusterIp !== undefined) {
-    const to = words.to(port.clusterIp)
+  if (served.clusterIp !== undefined) {
+    const to = words.to(served.clusterIp)
     if (hasInternal) {
       add('nat KUBE-SERVICES', `${to} ${words.cluster} -j ${internalChain}`)
     } else add('filter KUBE-SERVICES', `${to} ${words.refuse}`)
   }
-  for (const address of port.externalIps) {
+  for (const address of served.externalIps) {
     if (hasAny) add('nat KUBE-SERVICES', `${words.to(address)} ${words.rule('external IP')} -j ${external}`)
     if (!hasExternal) add('filter KUBE-EXTERNAL-SERVICES', `${words.to(address)} ${words.refuse}`)
   }
-  for (const address of port.vips) {
+  for (const address of served.vips) {
     const to = words.to(address)
     if (hasAny)
-      add('nat KUBE-SERVICES', `${to} ${words.rule('loadbalancer IP')} -j ${usesFirewall ? firewall : external}`)
-    if (usesFirewall)
+      add('nat KUBE-SERVICES', `${to} ${words.rule('loadbalancer IP')} -j ${guard === undefined ? external : firewall}`)
+    if (guard !== undefined)
       add('filter KUBE-PROXY-FIREWALL', `${to} ${words.rule(`traffic not accepted by ${firewall}`)} -j DROP`)
     if (!hasExternal) add('filter KUBE-EXTERNAL-SERVICES', `${to} ${words.refuse}`)
   }
-  if (port.nodePort !== 0) {
-    const match = `-p ${protocol} ${comment(name)} -m ${protocol} --dport ${port.nodePort}`
+  if (served.nodePort !== 0) {
+    const match = `-p ${protocol} ${comment(name)} -m ${protocol} --dport ${served.nodePort}`
     if (hasAny) {
       if (settings.countsLoopback)
         // iptables-save prints two spaces here.
@@ -92,47 +94,58 @@ export function renderServicePort(port: ServicePortFacts, settings: ServicePortS
     if (!hasExternal)
       add(
         'filter KUBE-EXTERNAL-SERVICES',
-        `-p ${protocol} ${comment(words.why)} -m addrtype --dst-type LOCAL -m ${protocol} --dport ${port.nodePort} ${words.target}`,
+        `-p ${protocol} ${comment(words.why)} -m addrtype --dst-type LOCAL -m ${protocol} --dport ${served.nodePort} ${words.target}`,
       )
   }
-  if (port.healthCheckNodePort !== 0)
+  const { healthCheckNodePort } = servicePort.service
+  if (healthCheckNodePort !== 0)
     add(
       'filter KUBE-NODEPORTS',
-      `-p tcp ${comment(`${name} health check node port`)} -m tcp --dport ${port.healthCheckNodePort} -j ACCEPT`,
+      `-p tcp ${comment(`${name} health check node port`)} -m tcp --dport ${healthCheckNodePort} -j ACCEPT`,
     )
 
-  for (const endpoint of [...port.cluster, ...port.local]) {
+  for (const endpoint of [...served.cluster, ...served.local]) {
     const chain = chainOf.get(endpoint.text) ?? ''
-    if (!chains.has(chain)) chains.set(chain, endpointRules(port, endpoint, chain, settings))
+    if (!chains.has(chain)) chains.set(chain, endpointRules(servicePort, endpoint, chain, settings))
   }
   const masquerade =
-    hasInternal && port.clusterIp !== undefined ? masqueradeRule(port.clusterIp, words.cluster, settings) : []
-  if (port.cluster.length > 0 || (internalChain === cluster && masquerade.length > 0))
+    hasInternal && served.clusterIp !== undefined ? masqueradeRule(served.clusterIp, words.cluster, settings) : []
+  if (served.cluster.length > 0 || (internalChain === cluster && masquerade.length > 0))
     chains.set(cluster, [
       ...(internalChain === cluster ? masquerade : []),
-      ...balance(port, port.cluster, chainOf, settings),
+      ...balance(servicePort, served.cluster, chainOf, settings),
     ])
-  if (port.local.length > 0 || (internalChain === local && masquerade.length > 0))
-    chains.set(local, [...(internalChain === local ? masquerade : []), ...balance(port, port.local, chainOf, settings)])
-  if (hasAny && port.isExternal) {
-    const last = hasExternal ? [`-j ${port.externalPolicy === 'Local' ? local : cluster}`] : []
-    chains.set(external, [...externalRules(port, cluster, settings), ...last])
+  if (served.local.length > 0 || (internalChain === local && masquerade.length > 0))
+    chains.set(local, [
+      ...(internalChain === local ? masquerade : []),
+      ...balance(servicePort, served.local, chainOf, settings),
+    ])
+  if (hasAny && isExternal) {
+    const last = hasExternal ? [`-j ${outside.policy === 'Local' ? local : cluster}`] : []
+    chains.set(external, [...externalRules(servicePort, cluster, settings), ...last])
   }
-  if (usesFirewall && port.firewall !== undefined) {
-    const { ranges, allowsNode } = port.firewall
+  if (guard !== undefined) {
+    const { ranges, allowsNode } = guard
     const rule = `${comment(`${name} loadbalancer IP`)} -j ${external}`
     chains.set(firewall, [
       ...ranges.map((range) => `-s ${formatCidr(range)} ${rule}`),
       // The node reaches a VIP with the VIP as its source.
-      ...(allowsNode ? port.vips.map((address) => `-s ${host(address)} ${rule}`) : []),
+      ...(allowsNode ? served.vips.map((address) => `-s ${host(address)} ${rule}`) : []),
       comment(`other traffic to ${name} will be dropped by KUBE-PROXY-FIREWALL`),
     ])
   }
   return { chains, shared }
 }
 
+/** Whether an endpoint on any node can be used. */
+function hasEndpoint({ cluster }: ServicePort): boolean {
+  return cluster.endpoints.length > 0
+}
+
 /** Words that several rules of a port are made of. */
-function wordsOf({ name, protocol, port, family, hasAny }: ServicePortFacts) {
+function wordsOf(servicePort: ServicePort) {
+  const { name, protocol, port, family } = servicePort
+  const hasAny = hasEndpoint(servicePort)
   const rule = (what: string): string => `-p ${protocol} ${comment(`${name} ${what}`)} -m ${protocol} --dport ${port}`
   const target = hasAny
     ? '-j DROP'
@@ -169,11 +182,11 @@ function masqueradeRule(
 
 /** What external traffic passes before it gets to endpoints. `cluster`: where traffic goes that masquerading lets use them all. */
 function externalRules(
-  { name, externalPolicy }: ServicePortFacts,
+  { name, external }: ServicePort,
   cluster: string,
   { localTraffic }: ServicePortSettings,
 ): readonly string[] {
-  if (externalPolicy === 'Cluster')
+  if (external.policy === 'Cluster')
     return [`${comment(`masquerade traffic for ${name} external destinations`)} -j KUBE-MARK-MASQ`]
   const inside = localTraffic === undefined ? undefined : isLocal(localTraffic)
   const fromNode = '-m addrtype --src-type LOCAL'
@@ -190,7 +203,7 @@ function externalRules(
 const PROBABILITY_ONE = 2 ** 31
 
 function balance(
-  { name, affinityTimeoutSeconds: seconds }: ServicePortFacts,
+  { name, service: { affinityTimeoutSeconds: seconds } }: ServicePort,
   endpoints: readonly NamedEndpoint[],
   chainOf: ReadonlyMap<string, string>,
   { withComments }: ServicePortSettings,
@@ -217,7 +230,7 @@ function balance(
 }
 
 function endpointRules(
-  { name, protocol, affinityTimeoutSeconds }: ServicePortFacts,
+  { name, protocol, service: { affinityTimeoutSeconds } }: ServicePort,
   { address, text }: NamedEndpoint,
   chain: string,
   { withComments }: ServicePortSettings,

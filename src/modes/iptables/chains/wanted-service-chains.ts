@@ -5,13 +5,13 @@
  */
 import { sameList } from '../../../values/lists.ts'
 import type { Frontend, FrontendKey } from '../../../service/frontends.ts'
-import type { NodePlace } from '../../../service/topology.ts'
+import type { ServicePort } from '../../../service/service-port.ts'
 import { CodedError } from '../../../values/errors.ts'
 import { chainKey, jumpKey, jumpRule } from '../../../iptables/layout.ts'
 import { sameItem } from '../../../iptables/diff.ts'
 import { type FixedInput, type NodePortPlaces, nodePortJumps, renderFixedChains } from './fixed-render.ts'
 import { FIXED_CHAINS, IPTABLES_JUMPS } from './chain-names.ts'
-import { factsOf, type ServicePortFacts } from './service-port.ts'
+import { servedPortOf } from './served-port.ts'
 import {
   renderServicePort,
   type ServicePortRules,
@@ -26,9 +26,6 @@ export interface ServiceChainSettings extends FixedInput, Pick<ServicePortSettin
   /** Whether counters are there for traffic to node ports at loopback. */
   readonly countsLoopback: boolean
   readonly nodePortPlaces: NodePortPlaces
-  readonly place: NodePlace
-  /** False: externalIPs of Services mean nothing (feature gate AllowServiceExternalIPs). */
-  readonly usesExternalIps: boolean
 }
 
 export interface ChainChange {
@@ -40,7 +37,9 @@ export interface ChainChange {
 /** From more endpoints on, their rules go without comments (kube-proxy's largeClusterEndpointsThreshold). */
 const LARGE_CLUSTER_ENDPOINTS = 1000
 
-interface ServicePort {
+interface PortChains {
+  /** As of the frontend that changed last. */
+  servicePort: ServicePort
   readonly frontends: Map<FrontendKey, Frontend>
   /** How many candidates it counts for. */
   endpoints: number
@@ -53,7 +52,7 @@ const NONE: readonly string[] = []
 export class WantedServiceChains {
   #settings: ServiceChainSettings
   /** By `name protocol`: a space comes before whatever goes on in a longer name. */
-  readonly #ports = new Map<string, ServicePort>()
+  readonly #ports = new Map<string, PortChains>()
   readonly #portOf = new Map<FrontendKey, string>()
   readonly #dirty = new Set<string>()
   readonly #dirtyShared = new Set<SharedChain>(SHARED_CHAINS)
@@ -80,7 +79,6 @@ export class WantedServiceChains {
     this.#fixedDirty = true
     this.#dirtyShared.add('nat KUBE-SERVICES')
     const sameForPorts =
-      before.place.zone === now.place.zone &&
       before.countsLoopback === now.countsLoopback &&
       before.localhostNodePorts === now.localhostNodePorts &&
       JSON.stringify(before.localTraffic) === JSON.stringify(now.localTraffic)
@@ -90,25 +88,25 @@ export class WantedServiceChains {
   /** The winning frontend at a key; undefined when there is none, or when it is of another family. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
     const before = this.#portOf.get(key)
-    const now = frontend === undefined ? undefined : `${frontend.servicePortName} ${frontend.protocol}`
+    const servicePort = frontend?.servicePort
+    const now = servicePort === undefined ? undefined : `${servicePort.name} ${servicePort.protocol}`
     if (before !== undefined && before !== now) {
       const left = this.#ports.get(before)
       left?.frontends.delete(key)
       this.#portOf.delete(key)
       this.#touch(before, left === undefined || left.frontends.size === 0 ? 0 : left.endpoints)
     }
-    if (frontend === undefined || now === undefined) return
+    if (frontend === undefined || servicePort === undefined || now === undefined) return
     this.#portOf.set(key, now)
     const port = this.#ports.get(now)
     if (port !== undefined) {
-      // The newest stands last.
-      port.frontends.delete(key)
       port.frontends.set(key, frontend)
+      port.servicePort = servicePort
     } else {
-      this.#ports.set(now, { frontends: new Map([[key, frontend]]), endpoints: 0, rules: undefined })
+      this.#ports.set(now, { servicePort, frontends: new Map([[key, frontend]]), endpoints: 0, rules: undefined })
       this.#sorted = undefined
     }
-    this.#touch(now, frontend.candidates.length)
+    this.#touch(now, servicePort.candidates.length)
   }
 
   /** Chains and jumps that are wanted otherwise than at the last call; all of them at the first one. */
@@ -158,9 +156,9 @@ export class WantedServiceChains {
   #renderPort(name: string, changes: ChainChange[]): void {
     const port = this.#ports.get(name)
     if (port === undefined) return
-    const facts = factsOf(port.frontends.values(), this.#settings.place, this.#settings.usesExternalIps)
+    const isServed = port.frontends.size > 0
     const before = port.rules ?? NO_RULES
-    const now = facts === undefined ? NO_RULES : this.#rulesOf(name, facts)
+    const now = isServed ? this.#rulesOf(name, port) : NO_RULES
     for (const [chain, rules] of now.chains) {
       const old = before.chains.get(chain)
       if (old === undefined || !sameList(old, rules)) changes.push(itemOf('nat', chain, rules))
@@ -169,7 +167,7 @@ export class WantedServiceChains {
       if (!now.chains.has(chain)) changes.push({ key: chainKey('nat', chain), item: undefined })
     for (const shared of SHARED_CHAINS)
       if (!sameList(before.shared.get(shared) ?? NONE, now.shared.get(shared) ?? NONE)) this.#dirtyShared.add(shared)
-    if (facts !== undefined) port.rules = now
+    if (isServed) port.rules = now
     else {
       this.#ports.delete(name)
       this.#sorted = undefined
@@ -177,10 +175,10 @@ export class WantedServiceChains {
   }
 
   /** No rules for a port whose rules cannot be written: it must not keep the others from theirs. */
-  #rulesOf(name: string, facts: ServicePortFacts): ServicePortRules {
+  #rulesOf(name: string, { servicePort, frontends }: PortChains): ServicePortRules {
     const { family, countsLoopback, localhostNodePorts } = this.#settings
     try {
-      return renderServicePort(facts, {
+      return renderServicePort(servedPortOf(servicePort, frontends.values()), {
         ...this.#settings,
         countsLoopback: countsLoopback && localhostNodePorts && family === 'IPv4',
         withComments: this.#endpoints <= LARGE_CLUSTER_ENDPOINTS,

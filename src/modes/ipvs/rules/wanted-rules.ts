@@ -5,7 +5,7 @@
  * ones before.
  */
 import type { SetName } from '../../../ipset/catalogue.ts'
-import type { Frontend, FrontendKey } from '../../../service/frontends.ts'
+import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import { sameItem } from '../../../iptables/diff.ts'
 import { type LocalTrafficSettings, localTrafficOf } from '../../../iptables/local-traffic.ts'
@@ -60,7 +60,7 @@ export class WantedRules {
   }
 
   /** The winning frontend at a key; undefined when there is none. */
-  frontend(key: FrontendKey, frontend: Frontend | undefined): void {
+  frontend(key: FrontendKey, frontend: AddressFrontend | undefined): void {
     if (this.#vips.set(key, frontend)) this.#dirty = true
   }
 

@@ -56,7 +56,7 @@ const CONTEXT = {
   zone: '',
   nodeIps: { IPv4: '10.0.2.15' },
   localAddresses: new Set<string>(),
-  nodePortAddresses: { IPv4: ['0.0.0.0'], IPv6: ['::'] },
+  nodePortAddresses: { IPv4: [], IPv6: [] },
 }
 
 function serviceOf(name: string, change: Partial<Service> = {}): Service {
@@ -114,13 +114,10 @@ class World {
     countsLoopback: true,
     localTraffic: undefined,
     nodePortPlaces: 'all',
-    place: { nodeName: 'node0', zone: '' },
-    usesExternalIps: true,
   })
 
   constructor(usesExternalIps = true) {
-    this.#desired = new DesiredFrontends({ ...CONTEXT, usesExternalIps })
-    this.wanted.configure({ usesExternalIps })
+    this.#desired = new DesiredFrontends(CONTEXT, { nodePorts: 'every-address', usesExternalIps })
   }
 
   service(name: string, change?: Partial<Service> | 'gone'): void {
@@ -128,8 +125,17 @@ class World {
     this.#desired.apply({ kind: 'services', key: `demo/${name}`, value })
   }
 
-  slice(name: string, addresses: readonly string[], change?: Partial<SliceEndpoint>): void {
-    this.#desired.apply({ kind: 'endpointslices', key: `demo/${name}`, value: sliceOf(name, addresses, change) })
+  slice(name: string, addresses: readonly string[]): void {
+    this.endpoints(name, sliceOf(name, addresses).endpoints)
+  }
+
+  endpoints(name: string, endpoints: readonly SliceEndpoint[]): void {
+    const value = { ...sliceOf(name, []), endpoints }
+    this.#desired.apply({ kind: 'endpointslices', key: `demo/${name}`, value })
+  }
+
+  zone(zone: string): void {
+    this.#desired.setContext({ ...CONTEXT, zone })
   }
 
   changes(): readonly ChainChange[] {
@@ -207,6 +213,17 @@ describe('WantedServiceChains', () => {
     assert.deepEqual(world.changed(), ['filter KUBE-EXTERNAL-SERVICES', `nat KUBE-EXT-${hash('a')}`])
   })
 
+  it('follows the zone of the node where endpoints have hints for zones', () => {
+    const world = new World()
+    const hinted = (address: string, zone: string): SliceEndpoint[] =>
+      sliceOf('a', [address], { zoneHints: [zone] }).endpoints.slice()
+    world.service('a', { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local', externalIps: ['203.0.113.7'] })
+    world.endpoints('a', [...hinted('10.244.1.1', 'zone-a'), ...hinted('10.244.1.2', 'zone-b')])
+    world.changes()
+    world.zone('zone-b')
+    assert.deepEqual(world.changed(), [`-${sep('a', '10.244.1.1')}`, `nat KUBE-SVC-${hash('a')}`])
+  })
+
   describe('with one address as VIP and as external IP', () => {
     const VIP = '203.0.113.7'
     const both: Partial<Service> = {
@@ -280,10 +297,10 @@ describe('WantedServiceChains', () => {
     for (const frontend of contributionOf(service, [], CONTEXT).frontends.values())
       wanted.frontend(
         frontend.key,
-        Object.defineProperty({ ...frontend }, 'candidates', {
+        Object.defineProperty({ ...frontend }, 'servicePort', {
           get: () => {
             looks++
-            return frontend.candidates
+            return frontend.servicePort
           },
         }),
       )

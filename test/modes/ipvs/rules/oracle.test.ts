@@ -12,6 +12,7 @@ import { IptablesTable } from '../../../../src/iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../../../src/iptables/types.ts'
 import { type RuleChange, type RuleSettings, WantedRules } from '../../../../src/modes/ipvs/rules/wanted-rules.ts'
 import { CATALOGUE } from '../../../../src/ipset/catalogue.ts'
+import { type Frontend, type FrontendKey, hasAddress } from '../../../../src/service/frontends.ts'
 import { localAddressesOf, nodePortAddressesOf } from '../../../../src/service/node-addresses.ts'
 import { type NodeContext, nodeIpsOf } from '../../../../src/service/node-context.ts'
 import type { Node } from '../../../../src/service/objects.ts'
@@ -112,7 +113,11 @@ function wantedFor(name: string, step: number, config: Configuration): readonly 
   for (const one of changes.values()) desired.apply(one)
   const wanted = new WantedRules(settingsOf(config), IP_FAMILIES, true)
   wanted.podCidrs(node?.podCidrs ?? [])
-  desired.flush({ frontend: (key, frontend) => wanted.frontend(key, frontend), problems: () => {} }, Infinity)
+  const follow = (key: FrontendKey, frontend: Frontend | undefined): void => {
+    assert.ok(frontend === undefined || hasAddress(frontend))
+    wanted.frontend(key, frontend)
+  }
+  desired.flush({ frontend: follow, problems: () => {} }, Infinity)
   const sets = recorded(name, step, 'ipset.txt')
   for (const { name: set } of CATALOGUE) wanted.setSize(set, sets.includes(`add ${set} `) ? 1 : 0)
   return wanted.changes()

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { localTrafficOf } from '../../../../src/iptables/local-traffic.ts'
 import { type RuleChange, type RuleSettings, WantedRules } from '../../../../src/modes/ipvs/rules/wanted-rules.ts'
-import type { Frontend } from '../../../../src/service/frontends.ts'
+import type { AddressFrontend } from '../../../../src/service/frontends.ts'
 import type { NodeContext } from '../../../../src/service/node-context.ts'
 import type { Service } from '../../../../src/service/objects.ts'
 import { contributionOf } from '../../../support/contribution.ts'
@@ -22,7 +22,7 @@ const NODE: NodeContext = {
   nodePortAddresses: { IPv4: [], IPv6: [] },
 }
 
-function frontendsOf(sourceRanges: readonly string[], nodeIps = NODE.nodeIps): readonly Frontend[] {
+function frontendsOf(sourceRanges: readonly string[], nodeIps = NODE.nodeIps): readonly AddressFrontend[] {
   const service: Service = {
     namespace: 'demo',
     name: 'web',
@@ -66,7 +66,7 @@ test('WantedRules only has rules of the families there are', () => {
 test('WantedRules follows VIPs that are closed to the node', () => {
   const rules = newRules()
   rules.changes()
-  const become = (frontends: readonly Frontend[]): void => {
+  const become = (frontends: readonly AddressFrontend[]): void => {
     for (const frontend of frontends) rules.frontend(frontend.key, frontend)
   }
   become(frontendsOf([]))

@@ -1,0 +1,66 @@
+/**
+ * What iptables mode renders of one Service port in one family: the ServicePort, and which of its addresses this node serves, since
+ * another Service may have won an address.
+ */
+import type { Endpoint } from '../../../service/endpoints.ts'
+import type { Frontend, FrontendRole } from '../../../service/frontends.ts'
+import type { ServicePort } from '../../../service/service-port.ts'
+import { formatEndpoint } from '../../../values/address.ts'
+
+/** An endpoint as `ip:port`, IPv6 in brackets, beside its address. */
+export interface NamedEndpoint {
+  readonly address: string
+  readonly text: string
+}
+
+export interface ServedPort {
+  readonly servicePort: ServicePort
+  /** Absent when another Service has the address and port. */
+  readonly clusterIp: string | undefined
+  /** As are VIPs in the order of the Service. */
+  readonly externalIps: readonly string[]
+  readonly vips: readonly string[]
+  /** 0 when there is none. */
+  readonly nodePort: number
+  /** Whether the port has an address beside its cluster IP. */
+  readonly isExternal: boolean
+  /** Sorted by text. Empty where the policies do not use it. */
+  readonly cluster: readonly NamedEndpoint[]
+  readonly local: readonly NamedEndpoint[]
+}
+
+/** @param frontends the frontends that the port has won; at least one */
+export function servedPortOf(servicePort: ServicePort, frontends: Iterable<Frontend>): ServedPort {
+  const all = Array.from(frontends)
+  const of = (role: FrontendRole): readonly Frontend[] => all.filter(({ roles }) => roles.includes(role))
+  const { addresses, cluster, local, internal } = servicePort
+  const isExternal =
+    all.some(({ roles }) => roles.length > 1 || roles[0] !== 'ClusterIP') ||
+    // kube-proxy makes the chain for them all the same, and nothing leads to it.
+    servicePort.ignoresExternalIps
+  const usesCluster = internal.policy === 'Cluster' || isExternal
+  const usesLocal = internal.policy === 'Local' || isExternal
+  return {
+    servicePort,
+    clusterIp: of('ClusterIP')[0]?.address,
+    externalIps: inOrder(of('ExternalIP'), addresses.externalIps),
+    vips: inOrder(of('LoadBalancerVip'), addresses.vips),
+    nodePort: of('NodePort')[0]?.port ?? 0,
+    isExternal,
+    cluster: usesCluster ? named(cluster.endpoints) : [],
+    local: usesLocal && local !== undefined ? named(local.endpoints) : [],
+  }
+}
+
+/** The addresses of these frontends, which come in the order in which they changed, in that of the Service. */
+function inOrder(frontends: readonly Frontend[], order: ReadonlySet<string>): readonly string[] {
+  const served = new Set(frontends.map(({ address }) => address))
+  return Array.from(order).filter((address) => served.has(address))
+}
+
+/** kube-proxy sorts endpoints by their text. */
+function named(endpoints: readonly Endpoint[]): readonly NamedEndpoint[] {
+  return endpoints
+    .map(({ address, port }) => ({ address, text: formatEndpoint(address, port) }))
+    .sort((a, b) => (a.text < b.text ? -1 : a.text > b.text ? 1 : 0))
+}
