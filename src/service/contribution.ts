@@ -1,11 +1,11 @@
 /**
- * Turns one Service into what this node must answer for. The result depends on the Service, its slices and those fields of the
- * node's context that `reads` names, and on nothing else.
+ * Turns one Service into its frontends on this node. The result depends only on the Service, its slices, the settings, and the fields
+ * of NodeContext that `reads` names.
  */
 import { familyOf } from '../values/address.ts'
 import { type Problem, ProblemList } from '../values/errors.ts'
 import { IP_FAMILIES } from '../values/protocol.ts'
-import { type EndpointOffers, localReadyEndpoints, offersOf } from './endpoints.ts'
+import { type SliceIndex, localReadyEndpoints, indexSlices } from './endpoints.ts'
 import {
   type Frontend,
   FRONTEND_ROLES,
@@ -27,36 +27,35 @@ import { firewallOf, sourceRangeProblems } from './source-ranges.ts'
 import { permittedExternalIps, permittedVips } from './virtual-ips.ts'
 
 /**
- * Where a node port has its frontends: one at each of NodeContext.nodePortAddresses, or a single one without an address, where one
- * rule is for all addresses of the node.
+ * Which frontends a node port has: one at each of NodeContext.nodePortAddresses, or a single one without an address. The latter is for
+ * a mode in which one rule serves all addresses of the node.
  */
 export type NodePortFrontends = 'each-address' | 'every-address'
 
-/** How frontends are made, the same for the life of the process. */
+/** Settings of frontends. They do not change during the life of the process. */
 export interface FrontendSettings {
   /** Default: 'each-address'. */
   readonly nodePorts?: NodePortFrontends
-  /** Frontends a Service may have; absent: any number. */
+  /** Frontends that a Service may have; absent: any number. */
   readonly maxFrontends?: number
-  /** False: externalIPs of Services mean nothing (feature gate AllowServiceExternalIPs, KEP-5707). */
+  /** False: spec.externalIPs is ignored (feature gate AllowServiceExternalIPs, KEP-5707). */
   readonly usesExternalIps?: boolean
 }
 
-/** All that one Service wants of this node. */
+/** What one Service claims on this node. */
 export interface Contribution {
   readonly frontends: ReadonlyMap<FrontendKey, Frontend>
   readonly problems: readonly Problem[]
-  /** READS_* bits of the context's fields that took part. */
+  /** READS_* bits of the fields of NodeContext that the result depends on. */
   readonly reads: number
 }
 
-/** Real servers that a Service may have for each frontend that it may have (kubeIPVS.maxFrontendsPerService). */
+/** A Service may have this many real servers for each frontend that kubeIPVS.maxFrontendsPerService permits. */
 const REAL_SERVERS_EACH = 100
 
 /**
- * Makes the frontends of a Service one by one, in the order of FRONTEND_ROLES: what the cluster allots comes before what anybody
- * may write into a Service, so that a Service with more of them than it may have keeps the former. `slices` are that
- * Service's own, in any order.
+ * Makes the frontends of a Service one by one, in the order of FRONTEND_ROLES. Addresses that the cluster allocates precede those that
+ * users may write, so that a Service beyond the limit keeps the former. `slices` are the Service's own, in any order.
  */
 export function* frontendsOf(
   service: Service,
@@ -67,13 +66,13 @@ export function* frontendsOf(
   const limit = settings.maxFrontends ?? Number.POSITIVE_INFINITY
   const problems = new ProblemList()
   const frontends = new Map<FrontendKey, Frontend>()
-  const families = familiesOf(service, offersOf(slices), node, settings, problems)
+  const families = familiesOf(service, indexSlices(slices), node, settings, problems)
   const ports = new Map<FamilyParts, Map<ServicePortSpec, ServicePort>>(families.map((family) => [family, new Map()]))
   const left = { places: limit, sourceRanges: limit, realServers: limit * REAL_SERVERS_EACH }
   let reads = readsOf(service, families, node, settings)
   let tooLarge = 0
   for (const place of placesOf(service, families)) {
-    // Also where nothing is made: the work ends with this number.
+    // Counts every place, even one that gets no frontend: this bounds the work.
     if (left.places-- <= 0) break
     const { family, spec } = place
     let servicePort = ports.get(family)?.get(spec)
@@ -107,7 +106,7 @@ export function* frontendsOf(
   }
 }
 
-/** READS_* bits but those of the ports. */
+/** READS_* bits, without those of the ports. */
 function readsOf(
   service: Service,
   families: readonly FamilyParts[],
@@ -130,7 +129,7 @@ function tooMany({ namespace, name }: Service, leftOut: number, all: number, lim
   return { code: 'too-many-frontends', subject: `service ${namespace}/${name}`, field: 'spec', message }
 }
 
-/** Where a Service has a frontend, unless two of its ports meet there. */
+/** A place at which a Service has a frontend, unless another of its ports has one there. */
 interface FrontendPlace {
   /** The first of its roles. */
   readonly role: FrontendRole
@@ -146,7 +145,7 @@ function* placesOf(service: Service, families: readonly FamilyParts[]): Generato
         for (const address of addressesOf(role, spec, family)) yield { role, family, spec, address }
 }
 
-/** How many places there are, without going through them. */
+/** The number of places that `placesOf` would return, without listing them. */
 function countPlaces(service: Service, families: readonly FamilyParts[]): number {
   let count = 0
   for (const { addresses, nodePortPlaces, ignored } of families) {
@@ -161,7 +160,7 @@ function countPlaces(service: Service, families: readonly FamilyParts[]): number
 }
 
 interface FamilyParts extends FamilyOfService {
-  /** Addresses beyond the number that a Service could have with a single port. */
+  /** Number of addresses beyond the limit of frontends, which were not looked at. */
   readonly ignored: number
   /** The addresses of the frontends of a node port. */
   readonly nodePortPlaces: readonly Frontend['address'][]
@@ -172,13 +171,13 @@ const EVERY_ADDRESS: readonly undefined[] = [undefined]
 
 function familiesOf(
   service: Service,
-  offers: EndpointOffers,
+  slices: SliceIndex,
   node: NodeContext,
   { maxFrontends: limit = Number.POSITIVE_INFINITY, nodePorts, usesExternalIps = true }: FrontendSettings,
   problems: ProblemList,
 ): readonly FamilyParts[] {
   const vips = permittedVips(service, service.loadBalancerVips.slice(0, limit), node, problems)
-  // kube-proxy does not report those that the feature gate turns off.
+  // kube-proxy does not report external IPs that the feature gate turns off.
   const externalIps = usesExternalIps
     ? permittedExternalIps(service, service.externalIps.slice(0, limit), vips, node, problems)
     : []
@@ -197,8 +196,8 @@ function familiesOf(
       ignored: ignored.filter(isOwn).length,
       ignoresExternalIps: !usesExternalIps && service.externalIps.some(isOwn),
       nodePortPlaces: nodePorts === 'every-address' ? EVERY_ADDRESS : node.nodePortAddresses[family],
-      offers,
-      localReadyEndpoints: service.healthCheckNodePort === 0 ? 0 : localReadyEndpoints(offers, family, node.nodeName),
+      slices,
+      localReadyEndpoints: service.healthCheckNodePort === 0 ? 0 : localReadyEndpoints(slices, family, node.nodeName),
       firewall: addresses.vips.size === 0 ? undefined : firewallOf(service, family, node.nodeIps),
     }
   })
@@ -244,7 +243,7 @@ const COMBINATIONS: readonly (readonly FrontendRole[])[] = Array.from({ length: 
   FRONTEND_ROLES.filter((role) => (bits & BIT[role]) !== 0),
 )
 
-/** The sum of the bits of all roles that the address of a place has. */
+/** The sum of the bits of all roles of the place's address. */
 function roleBits({ role, address, spec, family }: FrontendPlace): number {
   const { clusterIp, vips, externalIps } = family.addresses
   if (address === undefined || (role === 'NodePort' && !isBothPorts(spec))) return BIT.NodePort
@@ -268,24 +267,24 @@ function makeFrontend(servicePort: ServicePort, place: FrontendPlace, { localAdd
     address,
     port,
     bind: isBoundAlways(bits) || (bits !== BIT.NodePort && address !== undefined && !localAddresses.has(address)),
-    // kube-proxy writes the endpoints of the external roles last.
+    // An address in several roles uses the external endpoints, because kube-proxy writes those last.
     selection: bits === BIT.ClusterIP ? servicePort.internal : servicePort.external,
     firewall: (bits & BIT.LoadBalancerVip) === 0 ? undefined : servicePort.firewall,
   }
 }
 
-/** Two ports of one Service that meet at one address, port and protocol. */
+/** Two ports of one Service claim the same address, port and protocol. */
 function conflict(winner: Frontend, loser: Frontend): Problem {
   const { namespace, name } = loser.servicePort.service
   return {
     code: 'frontend-conflict',
     subject: `service ${namespace}/${name}`,
     field: 'spec.ports',
-    message: `${loser.servicePort.name} (${loser.roles.join(', ')}) and ${winner.servicePort.name} (${winner.roles.join(', ')}) both want ${loser.key}; the latter has it`,
+    message: `${loser.servicePort.name} (${loser.roles.join(', ')}) and ${winner.servicePort.name} (${winner.roles.join(', ')}) both claim ${loser.key}; the latter wins`,
   }
 }
 
-/** An address of a family in which the Service has no cluster IP is not proxied, as in kube-proxy. */
+/** Reports addresses of a family in which the Service has no cluster IP. They are not proxied, as in kube-proxy. */
 function reportOtherFamilies(service: Service, problems: ProblemList): void {
   const report = (field: string, addresses: readonly string[]): void => {
     for (const address of addresses) {

@@ -1,13 +1,12 @@
 /**
- * Joins the ports of a Service with the endpoints of its slices.
- * What could break: the result must not depend on the order in which slices arrived, and the key of the join is port name
- * and protocol together: a TCP port gets nothing from a UDP slice port of the same name.
+ * Joins the ports of a Service with the endpoints of its slices, by port name and protocol: a TCP port gets nothing from a UDP port
+ * of a slice that has the same name. The result does not depend on the order in which slices arrived.
  */
 import { familyOf } from '../values/address.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import type { EndpointSlice, SliceEndpoint } from './objects.ts'
 
-/** One place that can answer for a Service port. */
+/** An address and port that can answer for a Service port. */
 export interface Endpoint {
   readonly address: string
   /** Target port, 1-65535. */
@@ -16,50 +15,51 @@ export interface Endpoint {
   readonly source: SliceEndpoint
 }
 
-interface Offer {
+/** One port of a slice. */
+interface SlicePortNumber {
   readonly slice: EndpointSlice
   readonly port: number
 }
 
-/** What the slices of one Service offer, by family, protocol and port name. Made once for all ports of the Service. */
-export type EndpointOffers = ReadonlyMap<string, readonly Offer[]>
+/** The slices of one Service by family, protocol and port name. Made once for all ports of the Service. */
+export type SliceIndex = ReadonlyMap<string, readonly SlicePortNumber[]>
 
 const NONE: readonly Endpoint[] = []
 
-function offerKey(family: IpFamily, protocol: Protocol, portName: string): string {
+function indexKey(family: IpFamily, protocol: Protocol, portName: string): string {
   return `${family}/${protocol}/${portName}`
 }
 
 /** Indexes the slices of one Service. Their order does not matter. */
-export function offersOf(slices: readonly EndpointSlice[]): EndpointOffers {
+export function indexSlices(slices: readonly EndpointSlice[]): SliceIndex {
   const sorted =
     slices.length < 2 ? slices : slices.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0))
-  const offers = new Map<string, Offer[]>()
+  const index = new Map<string, SlicePortNumber[]>()
   for (const slice of sorted) {
     for (const { name, protocol, port } of slice.ports) {
-      const key = offerKey(slice.family, protocol, name)
-      const list = offers.get(key)
-      if (list === undefined) offers.set(key, [{ slice, port }])
+      const key = indexKey(slice.family, protocol, name)
+      const list = index.get(key)
+      if (list === undefined) index.set(key, [{ slice, port }])
       else list.push({ slice, port })
     }
   }
-  return offers
+  return index
 }
 
 /**
- * Which of two entries for one ip:port counts, lower first: one that does not terminate (as kube-proxy), then a ready
- * one, then one on this node. What is still equal goes by the slice's name, as the slices are visited in that order.
+ * Which of two entries for one ip:port counts, lower first: one that does not terminate (as in kube-proxy), then one that is ready,
+ * then one on this node. Of entries with the same rank the one in the slice with the first name counts.
  */
 function rank(endpoint: SliceEndpoint, nodeName: string): number {
   return (endpoint.terminating ? 4 : 0) + (endpoint.ready ? 0 : 2) + (isLocalTo(endpoint, nodeName) ? 0 : 1)
 }
 
-/** Whether the slice says that the endpoint runs on the node of that name. '' is no node. */
+/** Whether the slice says that the endpoint runs on the node of that name; false when the name is ''. */
 export function isLocalTo(endpoint: SliceEndpoint, nodeName: string): boolean {
   return endpoint.nodeName === nodeName && nodeName !== ''
 }
 
-/** By the text of the address, then by port: the order in which real servers are compared as well. */
+/** Orders by the text of the address, then by port, like compareRealServers in `src/ipvs`. */
 function compareEndpoints(a: Endpoint, b: Endpoint): number {
   if (a.address !== b.address) return a.address < b.address ? -1 : 1
   return a.port - b.port
@@ -70,19 +70,19 @@ function compareEndpoints(a: Endpoint, b: Endpoint): number {
  * endpoint whose address is of another family than its slice does not count.
  */
 export function endpointsOf(
-  offers: EndpointOffers,
+  index: SliceIndex,
   family: IpFamily,
   protocol: Protocol,
   portName: string,
   nodeName: string,
 ): readonly Endpoint[] {
-  const found = offers.get(offerKey(family, protocol, portName))
+  const found = index.get(indexKey(family, protocol, portName))
   return found === undefined ? NONE : endpointsIn(found, family, nodeName)
 }
 
-function endpointsIn(offers: readonly Offer[], family: IpFamily, nodeName: string): readonly Endpoint[] {
+function endpointsIn(ports: readonly SlicePortNumber[], family: IpFamily, nodeName: string): readonly Endpoint[] {
   const all: Endpoint[] = []
-  for (const { slice, port } of offers) {
+  for (const { slice, port } of ports) {
     for (const source of slice.endpoints) {
       if (familyOf(source.address) === family) all.push({ address: source.address, port, source })
     }
@@ -92,25 +92,25 @@ function endpointsIn(offers: readonly Offer[], family: IpFamily, nodeName: strin
   return withoutRepeats(all.sort(compareEndpoints), nodeName)
 }
 
-/** Of neighbours with one ip:port the one that ranks first stays. */
+/** Removes repeated entries in place: of neighbours with one ip:port only the one that ranks first stays. */
 function withoutRepeats(sorted: Endpoint[], nodeName: string): readonly Endpoint[] {
-  let kept = 0
+  let length = 0
   for (const endpoint of sorted) {
-    const before = kept === 0 ? undefined : sorted[kept - 1]
-    if (before === undefined || compareEndpoints(before, endpoint) !== 0) sorted[kept++] = endpoint
-    else if (rank(endpoint.source, nodeName) < rank(before.source, nodeName)) sorted[kept - 1] = endpoint
+    const before = length === 0 ? undefined : sorted[length - 1]
+    if (before === undefined || compareEndpoints(before, endpoint) !== 0) sorted[length++] = endpoint
+    else if (rank(endpoint.source, nodeName) < rank(before.source, nodeName)) sorted[length - 1] = endpoint
   }
-  sorted.length = kept
+  sorted.length = length
   return sorted
 }
 
 /**
- * What a health check of this node counts: distinct addresses of ready endpoints on it, over all ports of the slices
- * (kube-proxy's LocalReadyEndpoints). One that terminates is not ready, so a node that only drains fails its check.
+ * The number that a health check of this node reports: distinct addresses of ready endpoints on it, over all ports of the slices
+ * (kube-proxy's LocalReadyEndpoints). An endpoint that terminates is not ready, so a node that only drains fails its check.
  */
-export function localReadyEndpoints(offers: EndpointOffers, family: IpFamily, nodeName: string): number {
+export function localReadyEndpoints(index: SliceIndex, family: IpFamily, nodeName: string): number {
   const addresses = new Set<string>()
-  for (const list of offers.values()) {
+  for (const list of index.values()) {
     if (list[0]?.slice.family !== family) continue
     for (const { address, source } of endpointsIn(list, family, nodeName))
       if (source.ready && isLocalTo(source, nodeName)) addresses.add(address)

@@ -34,7 +34,7 @@ export interface Frontend {
   readonly bind: boolean
   /** Endpoints in use: `servicePort.internal` for what is only a ClusterIP, `servicePort.external` for all others. */
   readonly selection: Selection
-  /** Who may connect; undefined: everybody. Only a LoadBalancerVip has one. */
+  /** Who may connect; undefined: every source. Only a LoadBalancerVip has a firewall. */
   readonly firewall: Firewall | undefined
 }
 
@@ -88,7 +88,7 @@ const RANK: Readonly<Record<FrontendRole, number>> = { ClusterIP: 0, NodePort: 0
 
 /**
  * How good the claim of a frontend on its key is, by its best role, lower first. The API server allots cluster IPs and node ports,
- * and each to one Service only; controllers write VIPs; anybody who may write a Service can write external IPs.
+ * and each to one Service only; controllers write VIPs; every user who may write a Service can write external IPs.
  */
 export function claimRank({ roles }: Frontend): number {
   let best = RANK.ExternalIP

@@ -1,6 +1,6 @@
 /**
- * Which of the node's addresses are its own, and at which of them node ports answer. Addresses on kube-ipvs0 are those of
- * Services, never the node's: if one were taken for the node's here, it would be removed from the device, or get node ports.
+ * Which addresses are the node's own, and at which of them node ports answer. Addresses on kube-ipvs0 belong to Services: if one
+ * counted as the node's own, it would be removed from the device, or get node ports.
  */
 import { familyOf, isLinkLocal, isLoopback } from '../values/address.ts'
 import { type Cidr, contains, parseCidr, parseCidrs } from '../values/cidr.ts'
@@ -10,7 +10,7 @@ import type { NodeIps } from './node-context.ts'
 import { ANY_ADDRESS, SERVICE_DEVICE } from '../values/well-known.ts'
 
 /**
- * Words of nodePortAddresses, which may stand beside CIDRs (kube-proxy 1.37): the node's IPs of the Node object; 127.0.0.0/8 and
+ * Words that nodePortAddresses may contain beside CIDRs (kube-proxy 1.37). They mean: the node IPs of the Node object; 127.0.0.0/8 and
  * ::1/128; every address.
  */
 export const NODE_PORT_WORDS: readonly string[] = ['primary', 'localhost', 'all']
@@ -22,7 +22,7 @@ export interface InterfaceAddress {
   readonly address: string
 }
 
-/** Where node ports answer, and what is wrong with the configuration that says so. */
+/** Where node ports answer, and problems with the configuration. */
 export interface NodePortAddresses {
   readonly addresses: Readonly<Record<IpFamily, readonly string[]>>
   readonly problems: readonly Problem[]
@@ -32,7 +32,7 @@ function isNodesOwn(address: string): boolean {
   return !isLoopback(address) && !(familyOf(address) === 'IPv6' && isLinkLocal(address))
 }
 
-/** The node's own addresses: all interfaces but kube-ipvs0, no loopback and no IPv6 link-local ones. */
+/** The node's own addresses: those of all interfaces except kube-ipvs0, without loopback and IPv6 link-local addresses. */
 export function localAddressesOf(addresses: Iterable<InterfaceAddress>): ReadonlySet<string> {
   const local = new Set<string>()
   for (const { interfaceName, address } of addresses) {
@@ -44,8 +44,8 @@ export function localAddressesOf(addresses: Iterable<InterfaceAddress>): Readonl
 /**
  * The addresses at which node ports answer, sorted. `configured` is nodePortAddresses of KubeProxyConfiguration: CIDRs and
  * NODE_PORT_WORDS. A family without a CIDR of its own, or with one of length 0, matches all of the node's own addresses.
- * `primary` adds nothing in a family whose node IP is unknown (kube-proxy without another CIDR of it: all of them), and that
- * is a problem when nothing else is named. Loopback addresses never match.
+ * `primary` matches nothing in a family whose node IP is unknown (in kube-proxy without another CIDR of the family: all addresses);
+ * this is a problem when nothing else of the family is configured. Loopback addresses never match.
  */
 export function nodePortAddressesOf(
   configured: readonly string[],
@@ -80,10 +80,9 @@ export function nodePortAddressesOf(
 }
 
 /**
- * The addresses that health check ports listen on, sorted: the node's addresses inside nodePortAddresses, loopback
- * included, or the one that stands for all addresses of the family. When nothing matches it is the node's IP alone, if that
- * is known and on an interface: a load balancer that asks it in vain would take the whole node out (kube-proxy has no
- * listener then), and the operator wanted to open no other address.
+ * The addresses on which health check ports listen, sorted: the node's addresses inside nodePortAddresses, loopback included, or the
+ * unspecified address of the family. When nothing matches it is only the node's IP, if it is known and on an interface: without an
+ * answer a load balancer would take the whole node out (kube-proxy does not listen then), and the operator permitted no other address.
  */
 export function healthCheckAddressesOf(
   configured: readonly string[],
@@ -91,7 +90,7 @@ export function healthCheckAddressesOf(
   nodeIps: NodeIps,
 ): Readonly<Record<IpFamily, readonly string[]>> {
   const candidates = Array.from(addresses).filter(
-    // To listen on an IPv6 link-local address takes an interface, too.
+    // A socket on an IPv6 link-local address would also need an interface.
     ({ interfaceName, address }) => interfaceName !== SERVICE_DEVICE && (isNodesOwn(address) || isLoopback(address)),
   )
   const matching = (family: IpFamily): readonly string[] => {
@@ -105,13 +104,13 @@ export function healthCheckAddressesOf(
   return { IPv4: matching('IPv4'), IPv6: matching('IPv6') }
 }
 
-/** Where node ports answer when nothing listens for them address by address (iptables mode). */
+/** Where node ports answer in iptables mode, where one rule serves all of their addresses. */
 export interface NodePortRanges {
-  /** The node's addresses inside nodePortAddresses, loopback included, sorted; or every address that is local. */
+  /** The node's addresses inside nodePortAddresses, loopback included, sorted; 'all': every local address. */
   readonly places: Readonly<Record<IpFamily, 'all' | readonly string[]>>
-  /** The node's addresses that this comes to now. */
+  /** The addresses that `places` currently matches. */
   readonly addresses: Readonly<Record<IpFamily, readonly string[]>>
-  /** Whether 127.0.0.0/8 is among them, which takes the sysctl route_localnet. */
+  /** Whether 127.0.0.0/8 is among them, which needs the sysctl route_localnet. */
   readonly includesLoopback: boolean
 }
 
@@ -138,13 +137,13 @@ export function nodePortRangesOf(
   }
 }
 
-/** What the word localhost stands for. */
+/** The range that the word localhost means. */
 const LOOPBACK: Readonly<Record<IpFamily, Cidr>> = {
   IPv4: { family: 'IPv4', address: '127.0.0.0', prefixLength: 8 },
   IPv6: { family: 'IPv6', address: '::1', prefixLength: 128 },
 }
 
-/** The ranges of one family that nodePortAddresses name; none when there is only `primary`, and it is not known. */
+/** The ranges of one family in nodePortAddresses; none when it contains only `primary`, and the node IP is unknown. */
 function rangesOf(configured: readonly string[], family: IpFamily, nodeIps: NodeIps): readonly Cidr[] | 'all' {
   const ranges = parseCidrs(configured).filter((cidr) => cidr.family === family)
   if (configured.includes('all') || ranges.some(({ prefixLength }) => prefixLength === 0)) return 'all'
@@ -155,7 +154,7 @@ function rangesOf(configured: readonly string[], family: IpFamily, nodeIps: Node
   return ranges
 }
 
-/** The address that `primary` stands for; undefined where nodePortAddresses do not have the word. */
+/** The address that `primary` means; undefined when nodePortAddresses does not contain the word. */
 function primaryIs(configured: readonly string[], family: IpFamily, nodeIps: NodeIps): string | undefined {
   if (!configured.includes('primary')) return undefined
   const address = nodeIps[family]

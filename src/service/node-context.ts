@@ -1,7 +1,6 @@
 /**
- * What rendering needs to know of this node: one small immutable value, and which of its fields an owner read.
- * What could break: whatever a pure function of this folder reads here must show in the READS_* bits it returns,
- * or a change of that field leaves the owner's kernel state as it was.
+ * What frontends depend on of this node: one small immutable value. Every field that a function of this folder reads must be in the
+ * READS_* bits that the function returns, or a change of the field does not reach the kernel.
  */
 import { sameList } from '../values/lists.ts'
 import { familyOf } from '../values/address.ts'
@@ -13,16 +12,16 @@ import type { VirtualIpRule } from './virtual-ips.ts'
 export type NodeIps = { readonly [family in IpFamily]?: string }
 
 export interface NodeContext {
-  /** Name of the Node object; the same for the life of the process, so no bit stands for it. */
+  /** Name of the Node object. It does not change during the life of the process, so it has no READS_* bit. */
   readonly nodeName: string
   /** Label topology.kubernetes.io/zone, '' when the Node has none; undefined while the Node object is unknown. */
   readonly zone: string | undefined
   readonly nodeIps: NodeIps
-  /** Addresses of the node's interfaces but kube-ipvs0, without loopback and IPv6 link-local ones: never bound by us. */
+  /** Addresses of the node's interfaces except kube-ipvs0, without loopback and IPv6 link-local ones. We never bind them. */
   readonly localAddresses: ReadonlySet<string>
-  /** Where node ports answer, sorted; empty for none. */
+  /** Addresses at which node ports answer, sorted; empty when they answer nowhere. */
   readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
-  /** What externalIPs and load-balancer addresses must keep to; absent: nothing. */
+  /** Which externalIPs and load-balancer addresses are permitted; absent: all. */
   readonly virtualIps?: VirtualIpRule
 }
 
@@ -34,8 +33,8 @@ export const READS_VIRTUAL_IPS = 16
 export const READS_ALL = 31
 
 /**
- * Node IP of each family: the first of the Node's addresses (InternalIP before ExternalIP, the order of Node.addresses).
- * `bindAddress`, canonical, replaces that of its family unless it is unspecified (0.0.0.0, ::) or ''.
+ * The node IP of each family: the first address of the family in Node.addresses (InternalIP before ExternalIP).
+ * `bindAddress`, canonical, replaces the one of its family unless it is unspecified (0.0.0.0, ::) or ''.
  */
 export function nodeIpsOf(node: Node | undefined, bindAddress: string): NodeIps {
   const ips: { [family in IpFamily]?: string } = {}

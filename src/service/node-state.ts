@@ -1,7 +1,6 @@
 /**
- * Puts the NodeContext together from where its parts come from: the Node object, the host's addresses, configuration.
- * What could break: a Node that is deleted or not listed yet changes nothing: the last known one goes on counting, as
- * in kube-proxy, so that no node port is lost with it.
+ * Builds the NodeContext from the Node object, the host's addresses and the configuration. After the Node was deleted the last known
+ * one is used, as in kube-proxy, so that no node port is lost with it.
  */
 import type { Problem } from '../values/errors.ts'
 import { type InterfaceAddress, localAddressesOf, nodePortAddressesOf } from './node-addresses.ts'
@@ -13,7 +12,7 @@ export interface NodeSettings {
   readonly nodeName: string
   /** Canonical; '' = none. */
   readonly bindAddress: string
-  /** As it is in force now: CIDRs and NODE_PORT_WORDS; empty = every address of the node. */
+  /** Returns the current value: CIDRs and NODE_PORT_WORDS; empty = every address of the node. */
   readonly nodePortAddresses: () => readonly string[]
 }
 
@@ -27,7 +26,7 @@ export class NodeState {
     this.#settings = settings
   }
 
-  /** The Node of our name as last seen; undefined until it was. */
+  /** The last known Node with our name; undefined before the first one. */
   get node(): Node | undefined {
     return this.#node
   }
@@ -45,7 +44,7 @@ export class NodeState {
     this.#virtualIps = rule
   }
 
-  /** The context as it is now, and what is wrong with the configuration in it. */
+  /** The current context, and problems with the configuration that it is built from. */
   context(): { readonly context: NodeContext; readonly problems: readonly Problem[] } {
     const { nodeName, bindAddress, nodePortAddresses } = this.#settings
     const nodeIps = nodeIpsOf(this.#node, bindAddress)

@@ -1,7 +1,6 @@
 /**
- * The API server's objects as small immutable values: what `watch` parses and everything else reads.
- * Addresses are canonical text (lower case, shortest IPv6 form), so they compare with `===` and serve as map keys.
- * What could break: a field that is missing in the object has its Kubernetes default here, never `undefined` by accident.
+ * The API server's objects as small immutable values, as `watch` parses them. Addresses are canonical text (lower case, shortest
+ * IPv6 form), so they compare with `===` and serve as map keys. A field that is missing in the object has its Kubernetes default here.
  */
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 
@@ -27,11 +26,11 @@ export interface Service {
   /** Cluster IP of each family it has one of. */
   readonly clusterIps: { readonly [family in IpFamily]?: string }
   readonly ports: readonly ServicePortSpec[]
-  /** spec.externalIPs of both families, valid ones only, in object order. */
+  /** spec.externalIPs of both families, only valid ones, in object order. */
   readonly externalIps: readonly string[]
   /** status.loadBalancer.ingress[].ip with ipMode VIP or absent, both families, in object order. */
   readonly loadBalancerVips: readonly string[]
-  /** spec.loadBalancerSourceRanges, trimmed and valid ones only, canonical CIDR text with host bits cleared. */
+  /** spec.loadBalancerSourceRanges, trimmed, only valid ones: canonical CIDR text with host bits cleared. */
   readonly sourceRanges: readonly string[]
   readonly internalTrafficPolicy: TrafficPolicy
   /** 'Local' only where Kubernetes gives the field a meaning (LoadBalancer, NodePort, ClusterIP with externalIPs). */
@@ -72,8 +71,8 @@ export interface EndpointSlice {
   readonly serviceName: string
   readonly family: IpFamily
   /**
-   * Annotation endpoints.kubernetes.io/last-change-trigger-time: when what changed the endpoints happened (a pod became ready), in
-   * milliseconds since the epoch; 0 when absent.
+   * Annotation endpoints.kubernetes.io/last-change-trigger-time: the time of the event that changed the endpoints (a pod became
+   * ready), in milliseconds since the epoch; 0 when absent.
    */
   readonly triggeredAtMs: number
   readonly ports: readonly SlicePort[]
@@ -88,14 +87,17 @@ export interface Node {
   /** InternalIP addresses before ExternalIP ones, in object order. */
   readonly addresses: readonly string[]
   readonly podCidrs: readonly string[]
-  /** taint keys (effect and value do not matter to a proxy) */
+  /** taint keys (effect and value are of no use to a proxy) */
   readonly taintKeys: readonly string[]
   readonly deleting: boolean
 }
 
 export type ObjectKind = 'services' | 'endpointslices' | 'nodes'
 
-/** One change of one object; `value` undefined means it is gone (or no longer one we proxy). `key` is `namespace/name`, a Node's just `name`. */
+/**
+ * One change of one object. `value` is undefined when the object was deleted or is no longer one that we proxy. `key` is
+ * `namespace/name`; the key of a Node is its name.
+ */
 export type ObjectChange =
   | { readonly kind: 'services'; readonly key: string; readonly value: Service | undefined }
   | { readonly kind: 'endpointslices'; readonly key: string; readonly value: EndpointSlice | undefined }

@@ -3,7 +3,7 @@
  * render from it, and nothing selects endpoints a second time.
  */
 import type { IpFamily, Protocol } from '../values/protocol.ts'
-import { type Endpoint, type EndpointOffers, endpointsOf } from './endpoints.ts'
+import { type Endpoint, type SliceIndex, endpointsOf } from './endpoints.ts'
 import type { NodePlace, PortSelections, Selection } from './topology.ts'
 import { selectEndpoints } from './topology.ts'
 import type { Service, ServicePortSpec, SliceEndpoint } from './objects.ts'
@@ -24,7 +24,7 @@ export interface FamilyOfService {
   readonly family: IpFamily
   readonly addresses: ServiceAddresses
   readonly ignoresExternalIps: boolean
-  readonly offers: EndpointOffers
+  readonly slices: SliceIndex
   readonly localReadyEndpoints: number
   readonly firewall: Firewall | undefined
 }
@@ -48,7 +48,7 @@ export interface ServicePort extends PortSelections {
    * iptables mode still makes the chain for external traffic then.
    */
   readonly ignoresExternalIps: boolean
-  /** Who may connect to the VIPs; undefined: everybody, or there is no VIP. */
+  /** Who may connect to the VIPs; undefined: every source, or the port has no VIP. */
   readonly firewall: Firewall | undefined
   /**
    * Of a Service with a health check port: distinct addresses of its ready endpoints on this node in this family, over
@@ -66,8 +66,8 @@ export function servicePortName(service: Service, port: ServicePortSpec): string
 
 /** The ServicePort of `spec`, one of the ports of `shared.service`. It depends on `node` as far as `cluster.reads` says. */
 export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, node: NodePlace): ServicePort {
-  const { service, family, addresses, ignoresExternalIps, offers, localReadyEndpoints, firewall } = shared
-  const candidates = endpointsOf(offers, family, spec.protocol, spec.name, node.nodeName)
+  const { service, family, addresses, ignoresExternalIps, slices, localReadyEndpoints, firewall } = shared
+  const candidates = endpointsOf(slices, family, spec.protocol, spec.name, node.nodeName)
   const { internalTrafficPolicy, externalTrafficPolicy } = service
   const { cluster, local, internal, external } = selectEndpoints(
     internalTrafficPolicy,

@@ -1,7 +1,6 @@
 /**
- * Who may connect to the load balancer VIPs of a Service: its source ranges of one family.
- * What could break: a range of length 0 switches all ranges of its family off, as in kube-proxy; a VIP without a range
- * of its own family has no firewall at all.
+ * Who may connect to the load balancer VIPs of a Service: its source ranges of one family. A range of length 0 turns off all ranges
+ * of its family, as in kube-proxy; a VIP without a range of its own family has no firewall.
  */
 import type { NodeIps } from './node-context.ts'
 import type { Service } from './objects.ts'
@@ -9,15 +8,15 @@ import { type Cidr, contains, formatCidr, parseCidr, parseCidrs } from '../value
 import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
-/** What guards the VIPs of one family. */
+/** The source ranges of the VIPs of one family. */
 export interface Firewall {
   /** Sources that may connect, at least one range. */
   readonly ranges: readonly Cidr[]
-  /** Whether one of the ranges holds the node's own IP of the family: then the node itself may connect. */
+  /** Whether one of the ranges contains the node's own IP of the family, so that the node itself may connect. */
   readonly allowsNode: boolean
 }
 
-/** The firewall of the Service's VIPs of this family; undefined: everybody may connect. An unknown node IP is in no range. */
+/** The firewall of the Service's VIPs of this family; undefined: every source may connect. An unknown node IP is in no range. */
 export function firewallOf(service: Service, family: IpFamily, nodeIps: NodeIps): Firewall | undefined {
   if (service.sourceRanges.length === 0) return undefined
   const ranges: Cidr[] = []
@@ -38,7 +37,7 @@ export function sameFirewall(a: Firewall | undefined, b: Firewall | undefined): 
   return a.ranges.map(formatCidr).join() === b.ranges.map(formatCidr).join()
 }
 
-/** A range of length 0 beside others is rarely meant as what it does, so it is reported. */
+/** Reports a range of length 0: users rarely expect that it turns off the other ranges. */
 export function sourceRangeProblems(service: Service): readonly Problem[] {
   if (service.sourceRanges.length === 0) return []
   const ranges = parseCidrs(service.sourceRanges)

@@ -1,11 +1,9 @@
 /**
- * Which endpoints of a Service port this node uses, and why each of the others is not used.
- * What could break: only endpoints that are ready, or that serve while they terminate, are ever used; and a `Local`
- * policy falls back to other nodes for external traffic only.
+ * Selects the endpoints of a Service port that this node uses, and says why each of the others is not used.
  *
- * Cluster list: the ready endpoints, narrowed by hints when every ready one carries them and one names this node (or
- * else this node's zone); when none is ready, those that serve while they terminate, wherever they are.
- * Local list: the ready endpoints on this node; when there are none, those on this node that serve while they terminate.
+ * Policy Cluster: the ready endpoints, narrowed by hints when every ready endpoint has hints and one names this node (or
+ * else this node's zone). When none is ready: the endpoints that serve while they terminate, on any node.
+ * Policy Local: the ready endpoints on this node. When there are none: those on this node that serve while they terminate.
  */
 import { type Endpoint, isLocalTo } from './endpoints.ts'
 import { READS_ZONE } from './node-context.ts'
@@ -35,7 +33,7 @@ export function isUsed(verdict: Verdict): boolean {
   return verdict.startsWith('used')
 }
 
-/** What the node has to do with the choice: part of NodeContext. */
+/** The part of NodeContext that a selection depends on. */
 export interface NodePlace {
   readonly nodeName: string
   readonly zone: string | undefined
@@ -54,19 +52,19 @@ export interface Selection {
    * (kubeproxy_sync_proxy_rules_no_local_endpoints_total).
    */
   readonly noLocalEndpoints: boolean
-  /** Fields of the node's context that took part, as READS_* bits. */
+  /** READS_* bits of the fields of NodeContext that the selection depends on. */
   readonly reads: number
 }
 
-/** The selections of one Service port and family. The same object twice where two of them are equal. */
+/** The selections of one Service port and family. Two selections that are equal are the same object. */
 export interface PortSelections {
-  /** What policy Cluster chooses. */
+  /** Under policy Cluster. */
   readonly cluster: Selection
-  /** What policy Local chooses on this node, maybe nothing; undefined while no policy of the Service is Local. */
+  /** Under policy Local, without a fallback; undefined when neither policy of the Service is Local. */
   readonly local: Selection | undefined
-  /** For the cluster IP: one of the two above. */
+  /** For a cluster IP: `cluster` or `local`. */
   readonly internal: Selection
-  /** For all other addresses. With policy Local and no endpoint on this node it has the endpoints of `cluster`. */
+  /** For all other addresses. Under policy Local without an endpoint on this node it has the endpoints of `cluster`. */
   readonly external: Selection
 }
 
@@ -83,7 +81,7 @@ function servesWhileTerminating(endpoint: SliceEndpoint): boolean {
   return endpoint.serving && endpoint.terminating
 }
 
-/** Whether every ready candidate has hints of this kind. The caller knows that there is a ready one. */
+/** Whether every ready candidate has hints of this kind. There must be a ready candidate. */
 function allHinted(candidates: readonly Endpoint[], hints: Hints): boolean {
   for (const { source } of candidates) {
     if (source.ready && (source[hints] === undefined || source[hints].length === 0)) return false
@@ -100,7 +98,7 @@ function someHinted(candidates: readonly Endpoint[], hints: Hints, name: string)
   return false
 }
 
-/** Why an endpoint that is not ready gets nothing while others do. */
+/** Why an endpoint that is not ready is not used. */
 function unreadyVerdict(endpoint: SliceEndpoint): Verdict {
   if (!endpoint.terminating) return 'not-ready'
   return endpoint.serving ? 'terminating' : 'not-serving'
@@ -118,12 +116,12 @@ function finish(
   return { policy, endpoints, verdicts, noLocalEndpoints, reads }
 }
 
-/** Lists of one verdict, by verdict and length: nearly every Service has the same few. */
+/** Lists that repeat one verdict, by verdict and length. Nearly all Services share a few of them. */
 const UNIFORM = new Map<Verdict, (readonly Verdict[])[]>()
-/** As many endpoints as a slice has; longer lists are made anew. */
+/** The largest number of endpoints in a slice. Longer lists are not shared. */
 const LONGEST_UNIFORM = 1000
 
-/** All candidates are used, and for the same reason. */
+/** Uses all candidates for the same reason. */
 function allUsed(
   policy: TrafficPolicy,
   candidates: readonly Endpoint[],
@@ -141,7 +139,7 @@ function allUsed(
   return { policy, endpoints: candidates, verdicts, noLocalEndpoints, reads }
 }
 
-/** The cluster list; `noLocal` says that it stands in for an empty local list. */
+/** Selects under policy Cluster. @param noLocal the result replaces an empty selection under policy Local */
 function selectCluster(candidates: readonly Endpoint[], node: NodePlace, noLocal: boolean): Selection {
   const policy: TrafficPolicy = noLocal ? 'Local' : 'Cluster'
   let someReady = false
@@ -184,7 +182,7 @@ function selectCluster(candidates: readonly Endpoint[], node: NodePlace, noLocal
   return finish(policy, candidates, verdicts, noLocal, reads)
 }
 
-/** The local list; undefined when it is empty. */
+/** Selects under policy Local; undefined when no endpoint of this node can be used. */
 function selectLocal(candidates: readonly Endpoint[], node: NodePlace): Selection | undefined {
   let ready = false
   let serving = false
@@ -203,7 +201,7 @@ function selectLocal(candidates: readonly Endpoint[], node: NodePlace): Selectio
   return finish('Local', candidates, verdicts, false, 0)
 }
 
-/** Nothing at all: policy Local for internal traffic, and no endpoint of this node can be used. */
+/** The empty selection: policy Local, and no endpoint of this node can be used. */
 function selectNone(candidates: readonly Endpoint[]): Selection {
   let usable = false
   const verdicts = candidates.map(({ source }): Verdict => {
@@ -216,9 +214,9 @@ function selectNone(candidates: readonly Endpoint[]): Selection {
 
 /**
  * Selects among the endpoints of one Service port and family for internal traffic (ClusterIP) and external traffic (external IPs,
- * load balancer VIPs, node ports). With internal policy Local and no endpoint here a ClusterIP has none, even when the Service is
- * externally accessible too (kube-proxy in ipvs mode then uses all); external traffic with policy Local falls back to all
- * (kubernetes PR 97081).
+ * load balancer VIPs, node ports). With internal policy Local and no endpoint on this node a ClusterIP has none, even when the
+ * Service also has external addresses (kube-proxy in ipvs mode then uses all); external traffic with policy Local falls back to
+ * all (kubernetes PR 97081).
  */
 export function selectEndpoints(
   internalPolicy: TrafficPolicy,
@@ -234,7 +232,7 @@ export function selectEndpoints(
       internal: NO_ENDPOINTS[internalPolicy],
       external: NO_ENDPOINTS[externalPolicy],
     }
-  // In iptables mode pods of this node use it also where both policies are Local.
+  // In iptables mode pods of this node use it even when both policies are Local.
   const cluster = selectCluster(candidates, node, false)
   if (!wantsLocal) return { cluster, local: undefined, internal: cluster, external: cluster }
   const here = selectLocal(candidates, node)

@@ -1,7 +1,7 @@
 /**
- * Which externalIPs and load-balancer addresses a Service may have on this node (CVE-2020-8554). Anybody who may write a Service may
- * write any externalIPs, and draws the node's own traffic to them to himself; load-balancer addresses are in the status, which
- * controllers write. Each has a list of ranges, and externalIPs also may not be addresses that the node itself lives by.
+ * Which externalIPs and load-balancer addresses a Service may have on this node (CVE-2020-8554). Every user who can create a Service
+ * can write any externalIPs and so intercept the node's own traffic to them; load-balancer addresses are in the status, which
+ * controllers write. Each has a list of permitted ranges, and externalIPs must not be addresses that the node itself depends on.
  */
 import { type Cidr, contains } from '../values/cidr.ts'
 import type { ProblemList } from '../values/errors.ts'
@@ -9,27 +9,27 @@ import { sameList } from '../values/lists.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { EndpointSlice, ObjectChange, Service } from './objects.ts'
 
-/** What addresses must keep to. One value for as long as nothing in it changes. */
+/** Which addresses are permitted. The same object as long as nothing in it changes. */
 export interface VirtualIpRule {
-  /** kubeIPVS.allowedExternalIPs; undefined: anywhere. */
+  /** kubeIPVS.allowedExternalIPs; undefined: every address. */
   readonly externalIps: readonly Cidr[] | undefined
-  /** kubeIPVS.allowedLoadBalancerIPs; undefined: anywhere. */
+  /** kubeIPVS.allowedLoadBalancerIPs; undefined: every address. */
   readonly loadBalancerIps: readonly Cidr[] | undefined
   /**
-   * Addresses that no externalIP may be, beside those of this node, and whose they are: `the API server`. undefined: an externalIP may
-   * be any of them, and of this node's too (kubeIPVS.allowProtectedExternalIPs).
+   * Addresses, beside those of this node, that externalIPs must not contain, with the name of their owner: `the API server`.
+   * undefined: externalIPs may contain them, and addresses of this node (kubeIPVS.allowProtectedExternalIPs).
    */
   readonly protected: ReadonlyMap<string, string> | undefined
 }
 
-/** What of the NodeContext takes part. */
+/** The fields of NodeContext that decide. */
 interface Node {
   readonly virtualIps?: VirtualIpRule
   readonly localAddresses: ReadonlySet<string>
   readonly nodeIps: { readonly [family in IpFamily]?: string }
 }
 
-/** Those of the addresses in `status.loadBalancer.ingress` that this node permits; the others are reported. */
+/** Returns the addresses in `status.loadBalancer.ingress` that this node permits, and reports the others. */
 export function permittedVips(
   service: Service,
   addresses: readonly string[],
@@ -45,7 +45,7 @@ export function permittedVips(
   })
 }
 
-/** Those of the addresses in `spec.externalIPs` that this node permits; the others are reported. */
+/** Returns the addresses in `spec.externalIPs` that this node permits, and reports the others. */
 export function permittedExternalIps(
   service: Service,
   addresses: readonly string[],
@@ -57,7 +57,7 @@ export function permittedExternalIps(
   if (virtualIps === undefined || addresses.length === 0) return addresses
   const vips = new Set(permittedVips)
   return addresses.filter((address) => {
-    // What the Service has in another role takes nothing from anybody.
+    // An address that the Service has in another role takes no traffic from others.
     const isOwn = vips.has(address) || Object.values(service.clusterIps).includes(address)
     const reason = (isOwn ? undefined : protectedBy(address, virtualIps, node)) ?? outside(address, virtualIps)
     if (reason !== undefined) refuse(service, 'spec.externalIPs', address, reason, problems)
@@ -98,12 +98,12 @@ function refuse(
 const API_SERVER = 'the API server'
 const CLUSTER_DNS = 'the resolvers of this cluster'
 
-/** Namespaces whose objects are looked at; every change comes by here. */
-const MATTERS = /^(?:default|kube-system)\//
+/** Only objects in these namespaces can change the rule. This check runs for every change. */
+const WATCHED_NAMESPACES = /^(?:default|kube-system)\//
 
-/** The rule of this node, followed as the addresses that it protects change. */
+/** The rule of this node, updated when the protected addresses change. */
 export class VirtualIpGuard {
-  /** Addresses by whoever has them: an object of the cluster, or what `protect` was told. */
+  /** Protected addresses by the object of the cluster that has them, or by the owner that `protect` got. */
   readonly #owners = new Map<string, { readonly addresses: readonly string[]; readonly owner: string }>()
   #rule: VirtualIpRule
 
@@ -117,25 +117,25 @@ export class VirtualIpGuard {
     return this.#rule
   }
 
-  /** Takes the addresses of one owner in, in place of those it had. Returns whether the rule is another one now. */
+  /** Replaces the addresses of one owner. Returns whether the rule changed. */
   protect(owner: string, addresses: readonly string[]): boolean {
     return this.#set(owner, addresses.length === 0 ? undefined : { owner, addresses })
   }
 
-  /** Returns whether the rule is another one now. */
+  /** Takes in one change of an object. Returns whether the rule changed. */
   apply(change: ObjectChange): boolean {
-    if (!MATTERS.test(change.key)) return false
+    if (!WATCHED_NAMESPACES.test(change.key)) return false
     return this.#set(`${change.kind} ${change.key}`, protectedByObject(change))
   }
 
-  #set(key: string, stands: { readonly addresses: readonly string[]; readonly owner: string } | undefined): boolean {
+  #set(key: string, entry: { readonly addresses: readonly string[]; readonly owner: string } | undefined): boolean {
     if (this.#rule.protected === undefined) return false
     const before = this.#owners.get(key)
-    if (stands === undefined) {
+    if (entry === undefined) {
       if (!this.#owners.delete(key)) return false
     } else {
-      if (before !== undefined && sameList(before.addresses, stands.addresses)) return false
-      this.#owners.set(key, stands)
+      if (before !== undefined && sameList(before.addresses, entry.addresses)) return false
+      this.#owners.set(key, entry)
     }
     const all = new Map<string, string>()
     for (const { addresses, owner } of this.#owners.values()) for (const address of addresses) all.set(address, owner)
@@ -166,8 +166,8 @@ function ofService({ namespace, name, ports, clusterIps }: Service) {
 }
 
 /**
- * Only the slice that the API server writes itself, by its name: with a label of its own anybody who may write slices in that
- * namespace could have any address refused.
+ * Only the slice that the API server itself writes, found by its name: if the label decided, every user who can write slices in that
+ * namespace could make us refuse any address.
  */
 function ofSlice({ namespace, name, endpoints }: EndpointSlice) {
   const isApiServer = namespace === 'default' && name === 'kubernetes'

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { endpointsOf, localReadyEndpoints, offersOf } from '../../src/service/endpoints.ts'
+import { endpointsOf, localReadyEndpoints, indexSlices } from '../../src/service/endpoints.ts'
 import type { EndpointSlice, SliceEndpoint } from '../../src/service/objects.ts'
 
 const READY: SliceEndpoint = { address: '10.0.1.1', ready: true, serving: true, terminating: false, nodeName: 'node1' }
@@ -20,7 +20,7 @@ const SLICE: EndpointSlice = {
 }
 
 function texts(slices: readonly EndpointSlice[], portName = 'http'): readonly string[] {
-  return endpointsOf(offersOf(slices), 'IPv4', 'tcp', portName, 'node0').map(
+  return endpointsOf(indexSlices(slices), 'IPv4', 'tcp', portName, 'node0').map(
     ({ address, port }) => `${address}:${port}`,
   )
 }
@@ -88,7 +88,7 @@ test('localReadyEndpoints counts addresses, not ports', () => {
     ['the other family', [{ ...SLICE, family: 'IPv6', endpoints: [here('fd00::1')] }], 0],
   ]
   for (const [title, slices, expected] of rows)
-    assert.equal(localReadyEndpoints(offersOf(slices), 'IPv4', 'node0'), expected, title)
+    assert.equal(localReadyEndpoints(indexSlices(slices), 'IPv4', 'node0'), expected, title)
 })
 
 test('endpointsOf keeps one entry of an ip:port that is in several slices', () => {
@@ -106,7 +106,7 @@ test('endpointsOf keeps one entry of an ip:port that is in several slices', () =
       { ...SLICE, name: 'web-b', endpoints: [{ ...READY, ...b }] },
     ]
     for (const order of [slices, slices.toReversed()]) {
-      const found = endpointsOf(offersOf(order), 'IPv4', 'tcp', 'http', 'node0')
+      const found = endpointsOf(indexSlices(order), 'IPv4', 'tcp', 'http', 'node0')
       assert.deepEqual(
         found.map(({ source }) => source),
         [{ ...READY, ...(winner === 'a' ? a : b) }],
@@ -145,8 +145,8 @@ test('endpointsOf does not depend on the order of slices and gives each ip:port 
   )
   fc.assert(
     fc.property(shuffled, ([list, other]) => {
-      const found = endpointsOf(offersOf(list), 'IPv4', 'tcp', 'http', 'node0')
-      assert.deepEqual(endpointsOf(offersOf(other), 'IPv4', 'tcp', 'http', 'node0'), found)
+      const found = endpointsOf(indexSlices(list), 'IPv4', 'tcp', 'http', 'node0')
+      assert.deepEqual(endpointsOf(indexSlices(other), 'IPv4', 'tcp', 'http', 'node0'), found)
       // A space sorts before every digit: so the address decides first.
       const keys = found.map(({ address, port }) => `${address} ${port}`)
       assert.deepEqual(keys, [...new Set(keys)].sort())
