@@ -323,15 +323,13 @@ test('frontendsOf makes one frontend for a node port at every address, whatever 
     const { frontends, reads } = anyContributionOf(service, SLICES, { ...NODE, nodePortAddresses }, EVERY_ADDRESS)
     const nodePorts = Array.from(frontends.values()).filter(({ roles }) => roles.includes('NodePort'))
     assert.deepEqual(
-      nodePorts.map(({ key, roles, address, port, bind, selection }) => [
-        key,
-        ...[roles.join(), address, port, bind, selection.policy],
-      ]),
-      ['*:3001/tcp', '*:3002/udp', '[*]:3001/tcp', '[*]:3002/udp'].map((key) => [
-        key,
-        ...['NodePort', undefined, Number(/\d{4}/.exec(key)?.[0]), false, 'Local'],
-      ]),
+      nodePorts.map(({ key }) => key),
+      ['*:3001/tcp', '*:3002/udp', '[*]:3001/tcp', '[*]:3002/udp'],
     )
+    for (const { key, roles, address, port, bind, selection } of nodePorts) {
+      assert.deepEqual([roles, address, bind, selection.policy], [['NodePort'], undefined, false, 'Local'])
+      assert.match(key, new RegExp(`:${port}/`))
+    }
     assert.equal(frontends.size, 8)
     assert.equal(reads & READS_NODE_PORT_ADDRESSES, 0)
     const { problems } = anyContributionOf(service, SLICES, NODE, { ...EVERY_ADDRESS, maxFrontends: 3 })
