@@ -46,8 +46,8 @@ export interface RtnetlinkSubscription {
   /** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR … */
   readonly groups: readonly number[]
   /**
-   * Port ids of sockets whose changes are not reported. The kernel names the sender for links and IPv4 addresses, but not (port id 0)
-   * for IPv6 addresses and for the routes that it adds with an address.
+   * Port ids of sockets whose changes are not reported. The kernel names the sender for links and IPv4 addresses, but not (port
+   * id 0) for IPv6 addresses and for the routes that it adds with an address.
    */
   readonly ignorePortIds?: readonly number[]
   /** Receive queue of the kernel in bytes, default 8 MiB. */
@@ -65,8 +65,8 @@ export function openRtnetlinkEvents(
 }
 
 /**
- * A socket for announcements of a netlink family (NETLINK_NETFILTER with NFNLGRP_NFTABLES …). The caller starts to read it and closes
- * it.
+ * A socket for announcements of a netlink family (NETLINK_NETFILTER with NFNLGRP_NFTABLES …). The caller starts to read it and
+ * closes it.
  */
 export function openNetlinkGroups(protocol: number, groups: readonly number[]): Transport {
   return NetlinkSocket.open(protocol, { groups })

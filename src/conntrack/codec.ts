@@ -46,7 +46,7 @@ const CTA_PROTO_DST_PORT = 3
 /** enum ctattr_filter */
 const CTA_FILTER_ORIG_FLAGS = 1
 
-/** Which parts of a tuple a filter compares. */
+/** The parts of a tuple that a filter compares. */
 const CTA_FILTER_F_CTA_IP_DST = 1 << 1
 const CTA_FILTER_F_CTA_PROTO_NUM = 1 << 3
 const CTA_FILTER_F_CTA_PROTO_DST_PORT = 1 << 5
@@ -60,16 +60,16 @@ const DESTINATION = { IPv4: CTA_IP_V4_DST, IPv6: CTA_IP_V6_DST } as const
 
 const { CTNETLINK } = NFNL_SUBSYS
 
-/** IPCTNL_MSG_CT_GET_STATS: how many flows there are and may be. */
+/** IPCTNL_MSG_CT_GET_STATS: the number of flows and its limit. */
 export function encodeTableSize(batch: MessageBatch): void {
   beginNetfilter(batch, CTNETLINK, IPCTNL_MSG_CT_GET_STATS, 0, 'IPCTNL_MSG_CT_GET_STATS')
   batch.end()
 }
 
 /**
- * IPCTNL_MSG_CT_GET as a dump of the flows that a filter lets through. Kernels before 5.8 do not know CTA_FILTER and list
- * every flow of the family, so what comes must be compared with the filter again (`passes`). Of IPv6 the address is left
- * out: Linux 5.8 to 7.2 at least compare it the wrong way round (ctnetlink_filter_match_tuple) and list all other flows.
+ * IPCTNL_MSG_CT_GET as a dump of the flows that pass a filter. Kernels before 5.8 ignore CTA_FILTER and list every flow of the
+ * family, so the caller compares each flow with the filter again (`passes`). For IPv6 the address is left out: Linux 5.8 to 7.2
+ * (at least) have the comparison inverted (ctnetlink_filter_match_tuple) and list all other flows.
  */
 export function encodeDumpFlows(batch: MessageBatch, filter: FlowFilter): void {
   const { family, protocol, destination, destinationPort } = filter
@@ -96,7 +96,7 @@ export function encodeDumpFlows(batch: MessageBatch, filter: FlowFilter): void {
   batch.end()
 }
 
-/** Whether a filter lets a flow through: what the kernel does with CTA_FILTER, done here. */
+/** Whether a flow passes a filter, as the kernel decides it with CTA_FILTER. */
 export function passes(flow: Flow, filter: FlowFilter): boolean {
   return (
     flow.family === filter.family &&
@@ -106,7 +106,7 @@ export function passes(flow: Flow, filter: FlowFilter): boolean {
   )
 }
 
-/** IPCTNL_MSG_CT_DELETE of just this flow; ENOENT when it is gone, or when another one has taken its place. */
+/** IPCTNL_MSG_CT_DELETE of exactly this flow; ENOENT when it does not exist any more, or when another flow has replaced it. */
 export function encodeDeleteFlow(batch: MessageBatch, flow: Flow): void {
   const { family, protocol, original, zone, id } = flow
   beginNetfilter(batch, CTNETLINK, IPCTNL_MSG_CT_DELETE, 0, 'IPCTNL_MSG_CT_DELETE', family)
@@ -120,7 +120,7 @@ export function encodeDeleteFlow(batch: MessageBatch, flow: Flow): void {
   batch.u16be(CTA_PROTO_SRC_PORT, original.sourcePort)
   batch.u16be(CTA_PROTO_DST_PORT, original.destinationPort)
   batch.endNest(proto)
-  // A kernel without zones refuses both attributes, whatever they say.
+  // A kernel without zones refuses both attributes, whatever their value.
   if (original.zone !== 0) batch.u16be(CTA_TUPLE_ZONE, original.zone)
   batch.endNest(tuple)
   if (zone !== 0) batch.u16be(CTA_ZONE, zone)
@@ -133,7 +133,7 @@ function encodeAddress(batch: MessageBatch, type: number, text: string, family: 
   batch.written(type, ADDRESS_LENGTH[family], writeAddress, text)
 }
 
-/** Reads IPCTNL_MSG_CT_NEW, a line of a dump; undefined for a flow of another family or protocol than those we know. */
+/** Reads IPCTNL_MSG_CT_NEW, a line of a dump; undefined for a flow of an unknown family or protocol. */
 export function decodeFlow(message: ReceivedMessage): Flow | undefined {
   const attributes = netfilterAttributes(message, CTNETLINK, IPCTNL_MSG_CT_NEW, 'IPCTNL_MSG_CT_NEW')
   const family = netfilterFamily(message)
@@ -154,7 +154,7 @@ export function decodeFlow(message: ReceivedMessage): Flow | undefined {
 }
 
 interface DecodedTuple {
-  /** undefined: one whose tuples have no ports, or none that we know. */
+  /** undefined: an unknown protocol, whose tuples may have no ports. */
   readonly protocol: Protocol | undefined
   readonly tuple: FlowTuple
 }

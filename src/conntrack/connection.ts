@@ -1,7 +1,6 @@
 /**
- * The conntrack table through ctnetlink: flows that pass a test, and the deletion of single ones.
- * What could break: a dump of a busy node has a million flows; only what is asked for is kept, and never more than the
- * caller's limit.
+ * The conntrack table through ctnetlink: the flows that pass a test, and the deletion of single flows. A dump of a busy node
+ * has a million flows; only those that pass are collected, up to the caller's limit.
  * @impure
  */
 import { MessageBatch, requestOf } from '../netlink/batch.ts'
@@ -11,17 +10,17 @@ import { CodedError } from '../values/errors.ts'
 import { decodeFlow, decodeTableSize, encodeDeleteFlow, encodeDumpFlows, encodeTableSize, passes } from './codec.ts'
 import type { Flow, FlowFilter, TableSize } from './types.ts'
 
-/** What became of flows that were to be deleted. */
+/** The result of a deletion of flows. */
 export interface Deletion {
   readonly deleted: number
-  /** Gone before we came. */
+  /** Flows that no longer existed. */
   readonly vanished: number
   readonly failed: number
-  /** Why the first of those that failed did. */
+  /** The reason of the first failure. */
   readonly error: Error | undefined
 }
 
-/** What the removal of stale flows needs of a connection. */
+/** The part of a connection that the removal of stale flows needs. */
 export type FlowTable = Pick<ConntrackConnection, 'findFlows' | 'deleteFlows'>
 
 export class ConntrackConnection {
@@ -29,7 +28,7 @@ export class ConntrackConnection {
   readonly #pace = new BatchPace()
 
   /**
-   * Asks the kernel whether it speaks ctnetlink. Rejects with `conntrack-missing`, which names the module, or with the
+   * Asks the kernel whether it has ctnetlink. Rejects with `conntrack-missing`, which names the module, or with the
    * KernelError EPERM. Takes over the connection (NETLINK_NETFILTER): it is closed with this one, also when this rejects.
    */
   static async open(netlink: NetlinkConnection, options: CallOptions = {}): Promise<ConntrackConnection> {
@@ -39,7 +38,7 @@ export class ConntrackConnection {
       return conntrack
     } catch (cause) {
       netlink.close()
-      // nfnetlink answers EINVAL for a subsystem that nobody has registered.
+      // nfnetlink answers EINVAL for a subsystem that is not registered.
       if (!(cause instanceof CodedError && cause.code === 'EINVAL')) throw cause
       const message =
         'the kernel does not list its flows: load the module "nf_conntrack_netlink" (modprobe nf_conntrack_netlink)'
@@ -56,14 +55,14 @@ export class ConntrackConnection {
     return this.#netlink.counters
   }
 
-  /** How full the table of this network namespace is. */
+  /** The number of flows in this network namespace and its limit. */
   tableSize(options: CallOptions = {}): Promise<TableSize> {
     return this.#netlink.request(requestOf(encodeTableSize), decodeTableSize, options)
   }
 
   /**
-   * Flows that the filter and `wanted` let through, up to `limit` of them: who gets that many must ask again. A flow may
-   * be listed twice when the table changes meanwhile.
+   * Flows that pass the filter and `wanted`, up to `limit`: a caller that gets so many must ask again. A flow may be listed
+   * twice when the table changes during the dump.
    */
   findFlows(
     filter: FlowFilter,
@@ -90,7 +89,7 @@ export class ConntrackConnection {
     )
   }
 
-  /** Deletes flows, each by its own tuple and id. Rejects only when aborted. */
+  /** Deletes flows, each by its tuple and id. Rejects only when aborted. */
   async deleteFlows(flows: readonly Flow[], signal: AbortSignal): Promise<Deletion> {
     const batch = new MessageBatch()
     const sink = {

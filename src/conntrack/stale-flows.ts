@@ -1,8 +1,7 @@
 /**
- * Takes stale UDP flows out of the conntrack table after frontends have changed: the changes are collected, one dump a
- * family serves them all.
- * What could break: a flow that is deleted before the real server behind it has gone comes back with the next packet, so a
- * frontend waits here until the kernel has what is wanted of it.
+ * Deletes stale UDP flows from the conntrack table after frontends have changed. Changes are collected, and one dump for each
+ * family is enough for all of them. If a flow is deleted before its real server is removed, the next packet creates it again,
+ * so a frontend waits here until the kernel has its wanted state.
  * @impure
  */
 import type { FrontendKey } from '../service/frontends.ts'
@@ -13,25 +12,25 @@ import { type FlowFrontend, filterFor, type Suspects, staleRule } from './stale-
 
 export interface StaleFlowsOptions {
   readonly conntrack: FlowTable
-  /** Whether the kernel has what is wanted of this frontend: no real server is left that is to go. */
+  /** Whether the kernel has the wanted state of this frontend: no unwanted real server is left. */
   readonly isSettled: (key: FrontendKey) => boolean
-  /** Hears of each removal in a family, with its length in milliseconds; also of one that failed halfway. */
+  /** Called after each removal in a family, with its duration in milliseconds, even if it failed halfway. */
   readonly onRemoved?: ((family: IpFamily, deleted: number, durationMs: number) => void) | undefined
-  /** Stale flows that are held in memory at once. Default 10,000, about 4 MB. */
+  /** The most stale flows in memory at once. Default 10,000, about 4 MB. */
   readonly limit?: number
 }
 
-/** What a removal did. */
+/** The result of a removal. */
 export interface StaleFlowReport {
-  /** Frontends whose flows were looked at. */
+  /** Number of frontends whose flows were checked. */
   readonly frontends: number
   readonly deleted: number
-  /** Why some stale flows may be left: their frontends wait for the next removal. */
+  /** The reason why some stale flows may be left; their frontends wait for the next removal. */
   readonly error: Error | undefined
 }
 
 const LIMIT = 10_000
-/** No table is this many times the limit; more rounds than this mean that stale flows keep being made. */
+/** No table is this many times the limit; more rounds mean that stale flows are created all the time. */
 const MAX_ROUNDS = 200
 
 export class StaleFlows {
@@ -45,22 +44,22 @@ export class StaleFlows {
     this.#options = options
   }
 
-  /** Frontends that wait for a removal. */
+  /** How many frontends wait for a removal. */
   get pending(): number {
     return this.#suspects.IPv4.size + this.#suspects.IPv6.size
   }
 
   /**
-   * The frontend of this key is another one now, or there is none (undefined): the next removal looks at its flows. Only
-   * UDP goes on without a new handshake, so other frontends are left alone.
+   * The frontend of this key has changed, or does not exist any more (undefined): the next removal checks its flows. Only UDP
+   * continues without a new handshake, so other frontends are ignored.
    */
   suspect(key: FrontendKey, frontend: FlowFrontend | undefined): void {
     if (key.endsWith('/udp')) this.#suspects[key.startsWith('[') ? 'IPv6' : 'IPv4'].set(key, frontend)
   }
 
   /**
-   * Deletes the stale flows of all frontends that wait and are settled. Doing it again is harmless. Rejects only when
-   * aborted; whatever goes wrong, nothing that waited is forgotten.
+   * Deletes the stale flows of all waiting frontends that are settled. Repeating it is harmless. Rejects only when aborted;
+   * after any error the frontends keep waiting.
    */
   async remove(signal: AbortSignal): Promise<StaleFlowReport> {
     const { onRemoved } = this.#options
@@ -77,7 +76,7 @@ export class StaleFlows {
       try {
         await this.#removeTo(suspects, (count) => (deleted += count), signal)
       } catch (thrown) {
-        // What has become suspect anew is newer than what is given back.
+        // A frontend that became suspect in the meantime is newer than the restored one.
         for (const [key, frontend] of suspects) if (!waiting.has(key)) waiting.set(key, frontend)
         signal.throwIfAborted()
         error ??= asError(thrown)
@@ -94,7 +93,7 @@ export class StaleFlows {
     return taken
   }
 
-  /** Dumps and deletes until a dump has found less than fits into memory at once. */
+  /** Dumps and deletes until a dump finds fewer flows than the limit. */
   async #removeTo(suspects: Suspects, counted: (flows: number) => void, signal: AbortSignal): Promise<void> {
     const { conntrack, limit = LIMIT } = this.#options
     const filter = filterFor(suspects)
@@ -106,6 +105,6 @@ export class StaleFlows {
       if (error !== undefined) throw error
       if (flows.length < limit) return
     }
-    throw new CodedError('conntrack-stale', `${filter.family}: stale flows come faster than they are deleted`)
+    throw new CodedError('conntrack-stale', `${filter.family}: stale flows are created faster than they are deleted`)
   }
 }

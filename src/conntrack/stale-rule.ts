@@ -1,53 +1,52 @@
 /**
- * Which flows are stale: those to a UDP frontend that are answered by somebody who no longer should. Pure. As in
- * kube-proxy, address and port are compared, and only an endpoint that serves keeps its flows: it does whatever policy,
- * topology or its end say, and an endpoint that is ready without serving does not. Unlike in kube-proxy 1.36, a port
- * without any serving endpoint keeps no flow.
+ * Which flows are stale: those to a UDP frontend that are answered by an endpoint that no longer should. Pure. As in
+ * kube-proxy, address and port are compared, and a serving endpoint keeps its flows, whatever policy and topology say and even
+ * while it terminates; an endpoint that is ready but not serving does not. Unlike in kube-proxy 1.36, a port without any
+ * serving endpoint keeps no flow.
  */
-import { type FrontendKey, frontendKey } from '../service/frontends.ts'
+import { type FrontendKey, frontendKey, parseFrontendKey } from '../service/frontends.ts'
 import type { ServicePort } from '../service/service-port.ts'
-import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
+import { familyOf, formatEndpoint } from '../values/address.ts'
 import type { Flow, FlowFilter } from './types.ts'
 
-/** What of a frontend says who may answer its flows. */
+/** The part of a Service port that decides which endpoints may answer its flows. */
 export type FlowFrontend = Pick<ServicePort, 'candidates'>
 
-/** UDP frontends whose flows may be stale, as they are now; undefined: it is no more. */
+/** UDP frontends whose flows may be stale, in their current state; undefined: the frontend does not exist any more. */
 export type Suspects = ReadonlyMap<FrontendKey, FlowFrontend | undefined>
 
-/** Who may go on answering flows to a frontend, as `ip:port`: every endpoint that serves. */
-export function keptEndpoints({ candidates }: FlowFrontend): ReadonlySet<string> {
-  const kept = new Set<string>()
-  for (const { address, port, source } of candidates) if (source.serving) kept.add(formatEndpoint(address, port))
-  return kept
+/** The endpoints that may continue to answer flows to a frontend, as `ip:port`: all that serve. */
+export function servingEndpoints({ candidates }: FlowFrontend): ReadonlySet<string> {
+  const serving = new Set<string>()
+  for (const { address, port, source } of candidates) if (source.serving) serving.add(formatEndpoint(address, port))
+  return serving
 }
 
 /**
- * A test for flows: true for one that goes to a suspect and is not answered by one of those it keeps. Where the frontend is
- * no more that is every flow that was sent on to somewhere else; one that is not translated belongs to whoever has the
- * address now.
+ * A test for flows: true for a flow to a suspect that none of its serving endpoints answers. If the frontend does not exist any
+ * more, every translated flow is stale; one without translation belongs to the current owner of the address.
  */
 export function staleRule(suspects: Suspects): (flow: Flow) => boolean {
-  const kept = new Map<FlowFrontend, ReadonlySet<string>>()
+  const serving = new Map<FlowFrontend, ReadonlySet<string>>()
   return ({ protocol, original, reply }) => {
     const key = frontendKey(original.destination, original.destinationPort, protocol)
     if (!suspects.has(key)) return false
     const frontend = suspects.get(key)
     if (frontend === undefined)
       return reply.source !== original.destination || reply.sourcePort !== original.destinationPort
-    let endpoints = kept.get(frontend)
-    if (endpoints === undefined) kept.set(frontend, (endpoints = keptEndpoints(frontend)))
+    let endpoints = serving.get(frontend)
+    if (endpoints === undefined) serving.set(frontend, (endpoints = servingEndpoints(frontend)))
     return !endpoints.has(formatEndpoint(reply.source, reply.sourcePort))
   }
 }
 
-/** One filter that lets the flows to every one of these suspects through; they are of one family, and at least one. */
+/** One filter that all flows to these suspects pass. There must be at least one suspect, and all must be of one family. */
 export function filterFor(suspects: Suspects): FlowFilter {
   let first: { readonly address: string; readonly port: number } | undefined
   let sameAddress = true
   let samePort = true
   for (const key of suspects.keys()) {
-    const { address, port } = parseEndpoint(key.slice(0, key.lastIndexOf('/')))
+    const { address, port } = parseFrontendKey(key)
     first ??= { address, port }
     sameAddress &&= address === first.address
     samePort &&= port === first.port

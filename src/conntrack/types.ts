@@ -1,6 +1,6 @@
 /**
- * A tracked flow as the kernel's conntrack table has it, in our own terms.
- * What could break: `original` is what the client sent, before any translation; what answers stands in `reply.source`.
+ * A tracked flow of the kernel's conntrack table, in our own terms. `original` is what the client sent, before any translation;
+ * `reply.source` is the endpoint that answers.
  */
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 
@@ -11,7 +11,7 @@ export interface FlowTuple {
   readonly sourcePort: number
   readonly destination: string
   readonly destinationPort: number
-  /** Conntrack zone that counts in this direction alone (CTA_TUPLE_ZONE); 0 is the default zone. */
+  /** Conntrack zone of this direction only (CTA_TUPLE_ZONE); 0 is the default zone. */
   readonly zone: number
 }
 
@@ -23,22 +23,22 @@ export interface Flow {
   readonly reply: FlowTuple
   /** Conntrack zone of both directions (CTA_ZONE); 0 is the default zone. */
   readonly zone: number
-  /** CTA_ID: made of the tuple and of where the kernel keeps the flow, so a later flow of the same tuple mostly has another. */
+  /** CTA_ID, made from the tuple and the flow's address in the kernel, so a later flow with the same tuple mostly has another one. */
   readonly id: number
 }
 
-/** Which flows a dump is to list. */
+/** The flows that a dump lists. */
 export interface FlowFilter {
   readonly family: IpFamily
   readonly protocol: Protocol
-  /** Where the client sent to; absent: anywhere. */
+  /** The client's destination; absent: any. */
   readonly destination?: string
   readonly destinationPort?: number
 }
 
-/** How full the conntrack table is. */
+/** Size of the conntrack table. */
 export interface TableSize {
   readonly flows: number
-  /** nf_conntrack_max; undefined where the kernel does not tell. */
+  /** nf_conntrack_max; undefined where the kernel does not send it. */
   readonly limit: number | undefined
 }

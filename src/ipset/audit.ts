@@ -1,8 +1,7 @@
 /**
- * The audit of the sets: compares them and their entries with the mirrors, because ipset announces no change.
- * What could break: it only says where to look. The mirrors may move on while a set is listed, so every difference is
- * read again by the reconciler before anything is done. The number of entries, which costs next to nothing to ask for,
- * gives away nearly all that is changed by hand.
+ * The audit of the sets: it compares them and their entries with the mirrors, because ipset announces no changes. The mirrors
+ * may change while a set is listed, so the reconciler reads every difference again before it changes anything. The number of
+ * entries, which is cheap to read, shows nearly all changes made by hand.
  * @impure
  */
 import type { CpuBudget } from '../sync/audit.ts'
@@ -12,7 +11,7 @@ import type { IpsetConnection } from './connection.ts'
 import { familyOfSet, sameEntry, sameSet } from './diff.ts'
 import { entryKey, type ListedSet, type SetEntry, type SetEntryKey, type SetParameters } from './types.ts'
 
-/** What the audit compares with. */
+/** The mirrors that the audit compares with. */
 export interface AuditedMirror<Item> {
   live(key: string): Item | undefined
   liveEntries(): Iterable<readonly [string, Item]>
@@ -20,22 +19,22 @@ export interface AuditedMirror<Item> {
 }
 
 export interface SetAuditOptions {
-  /** A connection of its own, so that a change never waits for a list. */
+  /** A connection that is used for nothing else, so that a change never waits for a list. */
   readonly ipset: IpsetConnection
   readonly families: readonly IpFamily[]
-  /** Lists every set; else a large one only when it has another number of entries than it should. */
+  /** Lists every set; otherwise a large set only when its number of entries differs. */
   readonly thorough: boolean
   readonly sets: AuditedMirror<SetParameters>
   readonly entries: AuditedMirror<SetEntry>
   readonly budget: CpuBudget
-  /** Processor time of this process so far, in milliseconds. */
+  /** Processor time of this process since its start, in milliseconds. */
   readonly cpuMs: () => number
-  /** Something differs: a pass should look. */
+  /** A difference was found: the caller should ask for a pass. */
   readonly onDoubt: () => void
   readonly signal: AbortSignal
 }
 
-/** Entries that are listed in a millisecond. */
+/** Entries that the kernel lists in a millisecond. */
 const LARGE = 1000
 
 /** One round over all sets. Rejects when the kernel cannot be read, or when aborted. */

@@ -1,8 +1,7 @@
 /**
- * The 17 sets of each family as data: names, types, comments, parameters, and the order in which entries come. Layer 0:
- * anybody may read it.
- * What could break: names and comments are an interface (other programs and the rules know the sets by them), and the
- * order of SET_ROLES is the order in which entries are added; they are removed in the reverse order.
+ * The 17 sets of each family as data: names, types, comments, parameters, and the order in which entries are added. Every
+ * folder may import it. Names and comments are an interface for other programs and for the rules. Entries are added in the order of
+ * SET_ROLES and removed in the reverse order.
  */
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
@@ -12,8 +11,8 @@ export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,
 export type SetName = string
 
 /**
- * What a set is for: its IPv4 name without `KUBE-`. In the order in which entries are added: what permits or keeps the
- * source address before what is more general, KUBE-IPVS-IPS (whose addresses refuse what no other set knows) last.
+ * The purpose of a set: its IPv4 name without `KUBE-`. In the order in which entries are added: sets that allow traffic or keep
+ * the source address before more general ones. KUBE-IPVS-IPS is last, because its addresses reject what is in no other set.
  */
 export const SET_ROLES = [
   'LOOP-BACK',
@@ -37,9 +36,9 @@ export const SET_ROLES = [
 
 export type SetRole = (typeof SET_ROLES)[number]
 
-/** Buckets a hash set starts with; the kernel doubles them by itself. */
+/** Buckets of a new hash set; the kernel doubles them when needed. */
 export const HASH_SIZE = 1024
-/** Entries a hash set takes when it is created (maxelem). */
+/** Capacity of a new hash set (maxelem). */
 export const MAX_ELEMENTS = 65_536
 /** Range of a bitmap:port set. */
 export const LAST_PORT = 65_535
@@ -49,9 +48,9 @@ export interface SetDefinition {
   readonly role: SetRole
   readonly family: IpFamily
   readonly type: SetType
-  /** Text of the comment in the rules that use the set, '' where none has one; no part of the set itself. */
+  /** Text of the comment in the rules that use the set, '' where no rule has one; it is not part of the set. */
   readonly comment: string
-  /** Place in the order of adding, the same for both families. */
+  /** Position in the order of additions, the same for both families. */
   readonly rank: number
 }
 
@@ -90,17 +89,17 @@ const TYPES_AND_COMMENTS: Readonly<Record<SetRole, readonly [SetType, string]>> 
   'IPVS-IPS': ['hash:ip', ''],
 }
 
-/** IPSET_MAXNAMELEN of linux/netfilter/ipset/ip_set.h without the NUL: longer names are cut, which hits two of IPv6. */
+/** IPSET_MAXNAMELEN of linux/netfilter/ipset/ip_set.h without the NUL: longer names are cut, which concerns two IPv6 sets. */
 const MAX_NAME_LENGTH = 31
 
-/** Name of the set of that role and family. */
+/** Name of the set with that role and family. */
 export function setName(role: SetRole, family: IpFamily): SetName {
   return NAMES[family][role]
 }
 
 function namesOf(prefix: string): Readonly<Record<SetRole, SetName>> {
   const names = SET_ROLES.map((role) => [role, `${prefix}${role}`.slice(0, MAX_NAME_LENGTH)])
-  // Made from all roles, so each one has its name.
+  // The table is made from all roles, so it has each name.
   return Object.fromEntries(names) as Record<SetRole, SetName>
 }
 

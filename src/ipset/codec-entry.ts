@@ -1,7 +1,8 @@
 /**
- * Entries on the wire: IPSET_CMD_ADD and IPSET_CMD_DEL of many entries in one message (ADT), and those of a listed set.
- * What could break: the kernel runs a message entry by entry and stops at the first that it refuses, with those before
- * it done. Line numbers inside the entries are left out: with them the kernel answers an error with the whole request.
+ * Entries on the wire: IPSET_CMD_ADD and IPSET_CMD_DEL of many entries in one message (ADT), and those of a listed set. The
+ * kernel runs a message entry by entry and stops at the first one that it refuses; the entries before it are done. Line numbers
+ * inside the entries are left out: with them the kernel sends back the whole request with an error. Written by hand, as
+ * codec.ts says.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
@@ -28,9 +29,9 @@ import type { EntryParts, SetEntry } from './types.ts'
 export const MAX_ENTRIES = 500
 
 /**
- * Adds or deletes up to 500 entries of one set. Adding one that is there and deleting one that is not are success (no
+ * Adds or deletes up to 500 entries of one set. Adding an existing entry and deleting a missing one are success (no
  * NLM_F_EXCL). Throws `ipset-entry-invalid`.
- * @param name another set of the same type, when not the one that is defined
+ * @param name another set of the same type, instead of the defined one
  */
 export function encodeEntries(
   batch: MessageBatch,
@@ -39,11 +40,11 @@ export function encodeEntries(
   entries: readonly string[],
   name = set.name,
 ): void {
-  // Before anything is written: half a message is of no use.
+  // All entries are parsed first, so that an invalid one leaves no partial message.
   const parts = entries.map((text) => partsOf(set, text))
   beginIpset(batch, command, set.family)
   batch.string(IPSET_ATTR.SETNAME, name)
-  // The kernel wants it beside ADT, whether entries have line numbers or not.
+  // The kernel requires it with ADT, even if entries have no line numbers.
   batch.u32(IPSET_ATTR.LINENO, 0)
   const adt = batch.nest(IPSET_ATTR.ADT)
   for (const each of parts) {
@@ -55,7 +56,7 @@ export function encodeEntries(
   batch.end()
 }
 
-/** The parts of an entry; throws `ipset-entry-invalid` for a text that is none of this set. */
+/** The parts of an entry; throws `ipset-entry-invalid` for a text that is no entry of this set. */
 function partsOf(set: SetDefinition, text: string): EntryParts {
   const parts = parseEntry(set.type, set.family, text)
   if (parts === undefined)

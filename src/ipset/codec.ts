@@ -14,7 +14,7 @@ import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol
 import { HASH_SIZE, type SetName, type SetType } from './catalogue.ts'
 import type { ListedSet, SetParameters } from './types.ts'
 
-/** IPSET_PROTOCOL: what this program speaks; kernels since 4.20 do. */
+/** IPSET_PROTOCOL: the version that this program uses; kernels since 4.20 have it. */
 export const IPSET_PROTOCOL = 7
 
 /** enum ipset_cmd */
@@ -83,8 +83,8 @@ const IPSET_FLAG_WITH_FORCEADD = 0x20
 const IPSET_FLAG_WITH_SKBINFO = 0x40
 
 /**
- * Revision of each type that is asked for: the one before `bucketsize` came (Linux 5.11), which kernels since 3.18 have
- * and every ipset program since 6.22 can print. Later ones add nothing that we set.
+ * The requested revision of each type: the last one without `bucketsize` (Linux 5.11). Kernels since 3.18 have it, and every
+ * ipset program since 6.22 can print it. Later revisions add nothing that we set.
  */
 export const REVISION: Readonly<Record<SetType, number>> = {
   'hash:ip': 4,
@@ -96,7 +96,7 @@ export const REVISION: Readonly<Record<SetType, number>> = {
 
 const NFPROTO_UNSPEC = 0
 
-/** Starts a message of the ipset subsystem. `IPSET_CMD_…` is its name in errors. */
+/** Starts a message of the ipset subsystem. Errors name it `IPSET_CMD_…`. */
 export function beginIpset(batch: MessageBatch, command: IpsetCommand, family: IpFamily | undefined, flags = 0): void {
   beginNetfilter(batch, NFNL_SUBSYS.IPSET, IPSET_CMD[command], flags, OPERATION[command], family)
   batch.u8(IPSET_ATTR.PROTOCOL, IPSET_PROTOCOL)
@@ -114,15 +114,15 @@ const OPERATION: Readonly<Record<IpsetCommand, string>> = {
   TYPE: 'IPSET_CMD_TYPE',
 }
 
-/** IPSET_CMD_PROTOCOL: which versions the kernel speaks. */
+/** IPSET_CMD_PROTOCOL: which versions the kernel supports. */
 export function encodeProtocol(batch: MessageBatch): void {
   beginIpset(batch, 'PROTOCOL', undefined)
   batch.end()
 }
 
 /**
- * IPSET_CMD_CREATE. A set that is there with equal parameters (buckets aside) is success, unless `exclusive`; with
- * other ones it is EEXIST. `parameters.extras` is not written: we never set any.
+ * IPSET_CMD_CREATE. An existing set with equal parameters (buckets aside) is success, unless `exclusive`; one with other
+ * parameters is EEXIST. `parameters.extras` is not written: we never set any.
  */
 export function encodeCreate(
   batch: MessageBatch,
@@ -149,7 +149,7 @@ export function encodeCreate(
   batch.end()
 }
 
-/** IPSET_CMD_DESTROY: IPSET_ERR_BUSY while something refers to the set; success when there is none. */
+/** IPSET_CMD_DESTROY: IPSET_ERR_BUSY while something refers to the set; success when the set does not exist. */
 export function encodeDestroy(batch: MessageBatch, name: SetName): void {
   beginIpset(batch, 'DESTROY', undefined)
   batch.string(IPSET_ATTR.SETNAME, name)
@@ -157,7 +157,7 @@ export function encodeDestroy(batch: MessageBatch, name: SetName): void {
 }
 
 /**
- * IPSET_CMD_SWAP: the sets change names and those who refer to them; IPSET_ERR_TYPE_MISMATCH when their types differ.
+ * IPSET_CMD_SWAP: the sets exchange their names, and rules refer to the other one; IPSET_ERR_TYPE_MISMATCH when their types differ.
  * IPSET_CMD_RENAME: `second` must be free; IPSET_ERR_REFERENCED while something refers to `first`.
  */
 export function encodePair(batch: MessageBatch, command: 'SWAP' | 'RENAME', first: SetName, second: SetName): void {
@@ -167,7 +167,7 @@ export function encodePair(batch: MessageBatch, command: 'SWAP' | 'RENAME', firs
   batch.end()
 }
 
-/** IPSET_CMD_LIST as a dump: all sets (`name` undefined) or one (ENOENT when it is not there), with entries or without. */
+/** IPSET_CMD_LIST as a dump: all sets (`name` undefined) or one (ENOENT when it does not exist), with entries or without. */
 export function encodeList(batch: MessageBatch, name: SetName | undefined, headersOnly: boolean): void {
   beginIpset(batch, 'LIST', undefined, NLM_F_DUMP)
   if (name !== undefined) batch.string(IPSET_ATTR.SETNAME, name)
@@ -175,7 +175,7 @@ export function encodeList(batch: MessageBatch, name: SetName | undefined, heade
   batch.end()
 }
 
-/** IPSET_CMD_TYPE: whether the kernel has a type; IPSET_ERR_FIND_TYPE when not (it loads the module when it can). */
+/** IPSET_CMD_TYPE: whether the kernel has a type; IPSET_ERR_FIND_TYPE when not. The kernel loads the module if it can. */
 export function encodeType(batch: MessageBatch, type: SetType, family: IpFamily | undefined): void {
   beginIpset(batch, 'TYPE', family)
   batch.string(IPSET_ATTR.TYPENAME, type)
@@ -188,7 +188,7 @@ export function ipsetAttributes(message: ReceivedMessage, command: IpsetCommand)
   return netfilterAttributes(message, NFNL_SUBSYS.IPSET, IPSET_CMD[command], OPERATION[command])
 }
 
-/** Lowest and highest number of something the kernel supports. */
+/** Lowest and highest version that the kernel supports. */
 export interface Versions {
   readonly lowest: number
   readonly highest: number
@@ -205,13 +205,13 @@ export function decodeVersions(message: ReceivedMessage, command: 'PROTOCOL' | '
     else if (attributes.type === IPSET_ATTR.PROTOCOL_MIN) lowest = attributes.u8()
   }
   if (highest === undefined) throw netlinkError('netlink-malformed', `${OPERATION[command]} that lacks a field`)
-  // A type with one revision has no lower one to tell.
+  // For a type with one revision the kernel sends no lowest one.
   return { lowest: lowest ?? highest, highest }
 }
 
 /**
  * Reads the header of a set out of a LIST message; undefined when the message continues the entries of the set before it,
- * and for a set whose name is not wanted, of which nothing else is looked at: it may be of any type.
+ * and for a set whose name is not wanted, which may be of any type and is not read further.
  */
 export function decodeHeader(
   message: ReceivedMessage,
@@ -260,7 +260,7 @@ function decodeParameters(attributes: AttributeCursor): DecodedParameters {
   return { ...numbers, extras: extras.sort().join(' ') }
 }
 
-/** Parameters that we never set, as the command prints them: a set that has any is not as we want it. */
+/** Parameters that we never set, as the command prints them: a set with any of them is replaced. */
 function decodeExtra(attributes: AttributeCursor, extras: string[]): void {
   switch (attributes.type) {
     case IPSET_DATA.NETMASK:

@@ -1,6 +1,6 @@
 /**
- * The ipset subsystem of nfnetlink: sets and entries as requests, in our own terms.
- * What could break: errors leave here under the kernel's own names (`IPSET_ERR_BUSY`), with the command they are about.
+ * The ipset subsystem of nfnetlink: requests about sets and entries, in our own terms. Errors have the kernel's names
+ * (`IPSET_ERR_BUSY`) and the command that failed.
  * @impure
  */
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
@@ -64,7 +64,7 @@ export class IpsetConnection {
         options,
       )
     } catch (cause) {
-      // nfnetlink answers EINVAL for a subsystem that nobody has registered.
+      // nfnetlink answers EINVAL for a subsystem that is not registered.
       if (codeOf(cause) !== 'EINVAL') throw cause
       throw ipsetError('ipset-missing', 'the kernel has no ipset: load the module "ip_set" (modprobe ip_set)', {
         cause,
@@ -72,7 +72,7 @@ export class IpsetConnection {
     }
   }
 
-  /** Revisions of a type that the kernel has; undefined when it does not have the type and cannot load it. */
+  /** Revisions of a type that the kernel has; undefined when it has no such type and cannot load it. */
   async typeRevisions(
     type: SetType,
     family: IpFamily | undefined,
@@ -88,7 +88,7 @@ export class IpsetConnection {
     }
   }
 
-  /** Our sets of the network namespace without their entries, and what an interrupted replacement left of them. */
+  /** Our sets of the network namespace without their entries, and what an interrupted replacement left behind. */
   listSets(options: DumpOptions = {}): Promise<ListedSet[]> {
     return this.#netlink.dump(
       requestOf((batch) => encodeList(batch, undefined, true)),
@@ -97,7 +97,7 @@ export class IpsetConnection {
     )
   }
 
-  /** One set without its entries; undefined when it is not there. */
+  /** One set without its entries; undefined when it does not exist. */
   async getSet(name: SetName, options: DumpOptions = {}): Promise<ListedSet | undefined> {
     const request = requestOf((batch) => encodeList(batch, name, true))
     try {
@@ -121,7 +121,7 @@ export class IpsetConnection {
           const header = decodeHeader(message)
           if (header !== undefined) known = sameKind(header, wanted)
           const entries: SetEntry[] = []
-          // Entries of another type have other parts.
+          // Entries of another type have other parts and are not read.
           if (known) decodeEntries(message, set.name, entries)
           return entries
         },
@@ -145,7 +145,7 @@ export class IpsetConnection {
     return this.#command(request, `ipset create ${name} ${type}`, options)
   }
 
-  /** IPSET_CMD_DESTROY; IPSET_ERR_BUSY while a rule refers to the set. None of that name is success. */
+  /** IPSET_CMD_DESTROY; IPSET_ERR_BUSY while a rule refers to the set. A missing set is success. */
   destroy(name: SetName, options: CallOptions = {}): Promise<void> {
     return this.#command(
       requestOf((batch) => encodeDestroy(batch, name)),
@@ -172,7 +172,7 @@ export class IpsetConnection {
     )
   }
 
-  /** Sends messages that the caller encoded; see NetlinkConnection.transact. Outcomes are not named yet. */
+  /** Sends messages that the caller encoded; see NetlinkConnection.transact. Outcomes do not have ipset's error names yet. */
   transact(batch: MessageBatch, options: CallOptions = {}): Promise<readonly Outcome[]> {
     return this.#netlink.transact(batch, options)
   }

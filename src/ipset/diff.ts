@@ -19,25 +19,25 @@ import type { SetEntry, SetEntryOperation, SetOperation, SetParameters } from '.
 
 const SWAP_NAMES: ReadonlyMap<SetName, SetDefinition> = new Map(CATALOGUE.map((set) => [temporaryName(set), set]))
 
-/** What a set of ours is created with. */
+/** The parameters that a set of ours is created with. */
 export function parametersOf(set: SetDefinition): SetParameters {
   return set.type === 'bitmap:port'
     ? { type: set.type, family: undefined, maxElements: 0, firstPort: 0, lastPort: LAST_PORT, extras: '' }
     : { type: set.type, family: set.family, maxElements: MAX_ELEMENTS, firstPort: 0, lastPort: 0, extras: '' }
 }
 
-/** Whether two sets take the same kind of entries, so that one can be swapped for the other. */
+/** Whether two sets have the same kind of entries, so that one can be swapped for the other. */
 export function sameKind(a: SetParameters, b: SetParameters): boolean {
   return a.type === b.type && a.family === b.family
 }
 
-/** Whether a live set is of the kind that the catalogue says, whatever its size. */
+/** Whether a live set has the type and family of the catalogue, whatever its size. */
 export function isOfKind(set: SetDefinition, live: SetParameters | undefined): boolean {
   const family = set.type === 'bitmap:port' ? undefined : set.family
   return live !== undefined && live.type === set.type && live.family === family
 }
 
-/** Whether a live set will do for what is wanted. */
+/** Whether a live set satisfies the wanted parameters. */
 export function isEnough(desired: SetParameters, live: SetParameters): boolean {
   return sameSet({ ...desired, maxElements: 0 }, { ...live, maxElements: 0 }) && live.maxElements >= desired.maxElements
 }
@@ -60,12 +60,12 @@ export function diffSet(
   if (desired === undefined) return live === undefined ? [] : [{ kind: 'destroy-set', name, parameters: live }]
   if (live === undefined) return [{ kind: 'create-set', name, parameters: desired }]
   if (isEnough(desired, live)) return []
-  // Never smaller: it may have been grown before somebody changed something else.
+  // Never smaller: the set may have been enlarged before another program changed something else.
   const maxElements = sameKind(desired, live) ? Math.max(desired.maxElements, live.maxElements) : desired.maxElements
   return [{ kind: 'replace-set', name, parameters: { ...desired, maxElements }, replaced: live }]
 }
 
-/** What one successful operation makes of the set. */
+/** The live set after one successful operation. */
 export function stepSet(op: SetOperation): SetParameters | undefined {
   return op.kind === 'destroy-set' ? undefined : op.parameters
 }
@@ -74,7 +74,7 @@ export function directionOfSet(op: SetOperation): Direction {
   return op.kind === 'destroy-set' ? 'remove' : 'add'
 }
 
-/** Family of a set of ours, also of a replacement that was left behind; undefined for a set that is not ours. */
+/** Family of a set of ours, also of a replacement left behind; undefined for a set that is not ours. */
 export function familyOfSet(name: SetName): IpFamily | undefined {
   return (definitionOf(name) ?? SWAP_NAMES.get(name))?.family
 }
@@ -115,7 +115,7 @@ function operation(kind: SetEntryOperation['kind'], entry: SetEntry): SetEntryOp
   return { kind, set: entry.set, entry: entry.entry }
 }
 
-/** What one successful operation makes of the entry. */
+/** The live entry after one successful operation. */
 export function stepEntry(op: SetEntryOperation): SetEntry | undefined {
   return op.kind === 'add-entry' ? { set: op.set, entry: op.entry } : undefined
 }
@@ -129,19 +129,19 @@ export function formatEntryOperation(op: SetEntryOperation): string {
   return `ipset ${op.kind === 'add-entry' ? 'add' : 'del'} ${op.set} ${op.entry}`
 }
 
-/** What goes into one message: entries of one set, all to be added or all to be deleted. */
+/** The content of one message: entries of one set, either additions or deletions. */
 export interface EntryGroup {
   readonly set: SetDefinition
   readonly kind: SetEntryOperation['kind']
-  /** Places in the list of operations. */
+  /** Indexes in the list of operations. */
   readonly indexes: readonly number[]
-  /** The set was made larger for their sake already. */
-  readonly grown: boolean
+  /** The set was already enlarged for these entries. */
+  readonly isEnlarged: boolean
 }
 
 /**
- * Operations as messages, in the order that the sets ask for: what is added in the order of SET_ROLES, what is deleted
- * in the reverse order and after it. Operations on sets that are not ours are left out.
+ * Operations as messages, in the order that the sets need: additions in the order of SET_ROLES, then deletions in the reverse
+ * order. Operations on sets that are not ours are left out.
  */
 export function groupsOf(ops: readonly SetEntryOperation[]): EntryGroup[] {
   const bySet = new Map<string, { set: SetDefinition; kind: SetEntryOperation['kind']; indexes: number[] }>()
@@ -161,7 +161,7 @@ export function groupsOf(ops: readonly SetEntryOperation[]): EntryGroup[] {
     .flatMap(({ set, kind, indexes }) => {
       const parts: EntryGroup[] = []
       for (let from = 0; from < indexes.length; from += MAX_ENTRIES)
-        parts.push({ set, kind, indexes: indexes.slice(from, from + MAX_ENTRIES), grown: false })
+        parts.push({ set, kind, indexes: indexes.slice(from, from + MAX_ENTRIES), isEnlarged: false })
       return parts
     })
 }

@@ -1,7 +1,6 @@
 /**
- * Runs operations on entries as messages of up to 500 entries each.
- * What could break: the kernel leaves a message half done when it refuses one entry. Such a message is sent again entry
- * by entry, so that the refused one is known; adding and deleting must stay harmless when they are repeated.
+ * Runs operations on entries as messages of up to 500 entries each. When the kernel refuses one entry, the message is done in
+ * part. It is then sent again entry by entry, to find the refused one; repeated additions and deletions are harmless.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -16,13 +15,13 @@ import { recreate } from './recreate.ts'
 import type { SetEntryOperation } from './types.ts'
 
 export interface EntryRunOptions {
-  /** A set is missing or is of another type: whoever keeps the sets should look at it again. */
+  /** A set is missing or has another type: the caller should read the sets again. */
   readonly onSetLost: (name: SetName) => void
-  /** A set was full and takes more entries now. */
+  /** A full set was enlarged. */
   readonly onGrown: (name: SetName, maxElements: number) => void
 }
 
-/** One call of `apply`: one outcome for each operation, in their order. */
+/** One call of `apply`: one outcome for each operation, in the same order. */
 export class EntryRun {
   readonly #ops: readonly SetEntryOperation[]
   readonly #ipset: IpsetConnection
@@ -30,7 +29,7 @@ export class EntryRun {
   readonly #options: EntryRunOptions
   readonly #signal: AbortSignal
   readonly #outcomes: (Error | undefined)[]
-  readonly #waiting: EntryGroup[]
+  readonly #unsent: EntryGroup[]
 
   constructor(
     ops: readonly SetEntryOperation[],
@@ -44,21 +43,21 @@ export class EntryRun {
     this.#batch = batch
     this.#options = options
     this.#signal = signal
-    this.#waiting = groupsOf(ops)
+    this.#unsent = groupsOf(ops)
     this.#outcomes = ops.map(({ set }) =>
       definitionOf(set) === undefined ? ipsetError('ipset-wrong-type', `${set} is no set of ours`) : undefined,
     )
   }
 
   async outcomes(): Promise<readonly (Error | undefined)[]> {
-    while (this.#waiting.length > 0) {
+    while (this.#unsent.length > 0) {
       this.#signal.throwIfAborted()
       const refused = await this.#send(this.#takeDatagram())
-      // What has to be sent again comes before what has not been sent yet.
+      // Groups to send again are sent before new ones.
       const again: EntryGroup[] = []
       for (const [group, error] of refused) again.push(...(await this.#afterRefusal(group, error)))
-      this.#waiting.unshift(...again)
-      if (this.#waiting.length > 0) await nextTurn()
+      this.#unsent.unshift(...again)
+      if (this.#unsent.length > 0) await nextTurn()
     }
     return this.#outcomes
   }
@@ -67,12 +66,12 @@ export class EntryRun {
   #takeDatagram(): EntryGroup[] {
     let entries = 0
     let count = 0
-    for (const group of this.#waiting) {
+    for (const group of this.#unsent) {
       entries += group.indexes.length
       if (count > 0 && (entries > MAX_ENTRIES || count >= MAX_BATCH_MESSAGES)) break
       count++
     }
-    return this.#waiting.splice(0, count)
+    return this.#unsent.splice(0, count)
   }
 
   async #send(groups: readonly EntryGroup[]): Promise<readonly (readonly [EntryGroup, Error])[]> {
@@ -94,7 +93,7 @@ export class EntryRun {
           refused.push([group, named(outcome, this.#about(group), kindOf(group.set))])
       })
     } catch (error) {
-      // Nothing is known of any of them.
+      // The outcomes of all of them are unknown.
       for (const group of sent) this.#fail(group, asError(error))
     } finally {
       this.#batch.reset()
@@ -102,13 +101,13 @@ export class EntryRun {
     return refused
   }
 
-  /** Decides what becomes of a refused message; returns what is to be sent again. */
+  /** Handles a refused message; returns the groups to send again. */
   async #afterRefusal(group: EntryGroup, error: Error): Promise<readonly EntryGroup[]> {
     const { set, indexes } = group
     try {
-      if (codeOf(error) === 'IPSET_ERR_HASH_FULL' && !group.grown) {
-        await this.#grow(set, indexes.length)
-        return [{ ...group, grown: true }]
+      if (codeOf(error) === 'IPSET_ERR_HASH_FULL' && !group.isEnlarged) {
+        await this.#enlarge(set, indexes.length)
+        return [{ ...group, isEnlarged: true }]
       }
       if (codeOf(error) === 'ENOENT') {
         this.#options.onSetLost(set.name)
@@ -138,8 +137,8 @@ export class EntryRun {
     return live !== undefined && sameKind(live, parametersOf(set))
   }
 
-  /** Twice as large as it is, or as often as it takes; never smaller than a new one. */
-  async #grow(set: SetDefinition, more: number): Promise<void> {
+  /** Doubles the size of a set until the entries fit; never smaller than a new set. */
+  async #enlarge(set: SetDefinition, more: number): Promise<void> {
     const live = await this.#ipset.getSet(set.name, { signal: this.#signal })
     const hashSize = live?.hashSize ?? 0
     let maxElements = Math.max(MAX_ELEMENTS, 2 * (live?.maxElements ?? 0))

@@ -1,18 +1,18 @@
 /**
  * Entries of the five set types as the text `ipset save` prints, and back.
- * What could break: one entry has one text. A /32 (or /128) network is printed without its length, IPv6 without brackets.
+ * Each entry has exactly one text: a /32 (or /128) network is printed without its length, IPv6 without brackets.
  */
 import { familyOf, parseAddress } from '../values/address.ts'
 import { type IpFamily, PROTOCOL_NUMBER, type Protocol, protocolOfNumber } from '../values/protocol.ts'
 import type { SetType } from './catalogue.ts'
 import type { EntryParts } from './types.ts'
 
-/** Protocols that only somebody else can have put in, by the names the ipset command takes. */
+/** Protocols that only other programs use, by the names of the ipset command. */
 const FOREIGN_PROTOCOLS: Readonly<Record<string, number>> = { udplite: 136, icmp: 1, icmpv6: 58 }
-/** Their port is an ICMP type (high byte) and code. */
+/** For these the port is an ICMP type (high byte) and code. */
 const ICMP: ReadonlySet<number> = new Set([1, 58])
 
-/** Length of a whole address. */
+/** Prefix length of a host address. */
 export function fullLength(family: IpFamily): number {
   return family === 'IPv4' ? 32 : 128
 }

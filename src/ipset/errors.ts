@@ -1,28 +1,27 @@
 /**
- * What the kernel refuses, by the names of its header, with the entry or set it is about.
- * What could break: codes from 4352 on are named by the kind of set: 4352 is "full" for a hash, "out of range" for a
- * bitmap.
+ * Refusals of the kernel under the names of its header, with the entry or set in question. The meaning of codes from 4352
+ * depends on the kind of set: 4352 is "full" for a hash, "out of range" for a bitmap.
  */
 import { KernelError } from '../netlink/errors.ts'
 import { asError, CodedError } from '../values/errors.ts'
 
-/** Codes made here, beside those of the kernel (`ENOENT`, `IPSET_ERR_BUSY` …). Stable. */
+/** Our own codes, in addition to the kernel's (`ENOENT`, `IPSET_ERR_BUSY` …). Stable. */
 export type IpsetErrorCode =
-  /** The kernel has no ipset, or speaks another version of its protocol. */
+  /** The kernel has no ipset, or has another version of its protocol. */
   | 'ipset-missing'
   | 'ipset-protocol'
   /** A set of our name has another type or family and a rule refers to it, so that it can be neither swapped nor destroyed. */
   | 'ipset-type-in-use'
-  /** An entry for a set that is no such set now. */
+  /** The set of an entry is missing or has another type. */
   | 'ipset-wrong-type'
-  /** An entry's text that is none of its set's type. */
+  /** The text is no entry of the set's type. */
   | 'ipset-entry-invalid'
 
 export function ipsetError(code: IpsetErrorCode, message: string, options?: ErrorOptions): CodedError {
   return new CodedError(code, message, options)
 }
 
-/** Private codes in words, where the name alone does not say what to do. */
+/** Explanations of codes whose name alone is not clear. */
 const EXPLANATIONS: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such set',
   IPSET_ERR_BUSY: 'the set is in use by a rule or another set',
@@ -34,8 +33,8 @@ const EXPLANATIONS: Readonly<Record<string, string>> = {
 }
 
 /**
- * The kernel's refusal under its own name. `about`: the command as an operator would type it. Anything that is not a
- * KernelError (closed, timed out) stays as it is.
+ * The kernel's refusal under its name in ip_set.h. `about`: the command as an operator would type it. Any error that is no
+ * KernelError (closed, timed out) is returned unchanged.
  */
 export function named(cause: unknown, about: string, kind: 'hash' | 'bitmap' = 'hash'): Error {
   if (!(cause instanceof KernelError)) return asError(cause)
@@ -73,7 +72,7 @@ const IPSET_ERRORS: Readonly<Record<number, string>> = {
   4115: 'IPSET_ERR_BITMASK_NETMASK_EXCL',
 }
 
-/** Errors from IPSET_ERR_TYPE_SPECIFIC on mean something else for each kind of set. */
+/** Errors from IPSET_ERR_TYPE_SPECIFIC depend on the kind of set. */
 const HASH_ERRORS: Readonly<Record<number, string>> = {
   4352: 'IPSET_ERR_HASH_FULL',
   4353: 'IPSET_ERR_HASH_ELEM',

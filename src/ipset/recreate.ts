@@ -1,7 +1,7 @@
 /**
- * Puts another set with the same entries in the place of one: to make it larger, or because it has other parameters.
- * What could break: rules refer to the set and must match all the time, so it is filled under another name and swapped;
- * whatever goes wrong before the swap leaves the old one as it was.
+ * Replaces a set by another one with the same entries: to enlarge it, or because it has other parameters. Rules refer to the
+ * set and must match all the time, so the new set is filled under another name and swapped; a failure before the swap leaves
+ * the old set unchanged.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -14,7 +14,7 @@ import type { SetParameters } from './types.ts'
 
 /**
  * Rejects with `ipset-type-in-use` when the set has another type and a rule refers to it. Entries of a set of another
- * type are lost. Afterwards nothing but the set itself is there.
+ * type are lost. Afterwards no temporary set is left.
  */
 export async function recreate(
   ipset: IpsetConnection,
@@ -33,11 +33,11 @@ export async function recreate(
     await ipset.destroy(other).catch(() => undefined)
     throw error
   }
-  // What is left under the other name is found by the next look at all sets.
+  // If this fails, the next read of all sets finds the temporary set.
   await ipset.destroy(other).catch(() => undefined)
 }
 
-/** Exceptions (nomatch) are not ours and are left behind. */
+/** Exceptions (nomatch) are not ours and are not copied. */
 async function copyEntries(
   ipset: IpsetConnection,
   set: SetDefinition,
@@ -57,7 +57,7 @@ async function copyEntries(
   }
 }
 
-/** Swaps, or where the types differ takes the old one away, which works only while nothing refers to it. */
+/** Swaps the sets. Where the types differ it destroys the old one first, which works only while nothing refers to it. */
 async function exchange(ipset: IpsetConnection, name: SetName, other: SetName): Promise<void> {
   try {
     await ipset.swap(other, name)

@@ -1,6 +1,6 @@
 /**
- * Which set entries a winning frontend contributes: those of each of its roles. They stand in the order in which they may be
- * added (SET_ROLES), and depend on the frontend and the node's name alone. Several frontends may contribute one entry.
+ * Which set entries a winning frontend contributes: those of each of its roles. They are in the order in which they may be
+ * added (SET_ROLES), and depend only on the frontend and the node's name. Several frontends may contribute the same entry.
  */
 import { isLocalTo } from '../service/endpoints.ts'
 import type { AddressFrontend } from '../service/frontends.ts'
@@ -11,8 +11,8 @@ import { formatEntry, fullLength } from './entry-text.ts'
 import type { SetEntry } from './types.ts'
 
 /**
- * Entries of one frontend. What belongs to a port or to the whole Service (hairpin entries of its local endpoints, its
- * health check node port) comes with each of its frontends, so that it stays as long as one of them does.
+ * Entries of one frontend. Entries of a port or of the whole Service (hairpin entries of its local endpoints, its health check
+ * node port) are contributed by each of its frontends, so that they stay until the last one is removed.
  */
 export function entriesOfFrontend(frontend: AddressFrontend, nodeName: string): readonly SetEntry[] {
   const { address, port, roles, selection, servicePort } = frontend
@@ -52,7 +52,7 @@ const NODE_PORT_ROLES: Readonly<Record<Protocol, { readonly local: SetRole; read
   sctp: { local: 'NODE-PORT-LOCAL-SCTP-HASH', all: 'NODE-PORT-SCTP-HASH' },
 }
 
-/** What may pass, then the entry that lets nothing else pass. */
+/** The allowed sources, then the entry that rejects all others. */
 function putFirewall(
   { address, firewall }: AddressFrontend,
   here: string,

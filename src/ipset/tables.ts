@@ -34,6 +34,7 @@ import {
   type SetParameters,
 } from './types.ts'
 
+/** The sets themselves. */
 export class SetTable implements KernelTable<SetParameters, SetOperation> {
   readonly name = 'sets'
   readonly #ipset: IpsetConnection
@@ -96,6 +97,7 @@ export interface EntryTableOptions extends EntryRunOptions {
   readonly families: readonly IpFamily[]
 }
 
+/** The entries of our sets. */
 export class EntryTable implements KernelTable<SetEntry, SetEntryOperation> {
   readonly name = 'set-entries'
   readonly #ipset: IpsetConnection
@@ -134,7 +136,7 @@ export class EntryTable implements KernelTable<SetEntry, SetEntryOperation> {
     return found
   }
 
-  /** In the order that the sets ask for (see groupsOf), which is not that of `ops`: each key has one operation. */
+  /** Runs the operations in the order that the sets need (see groupsOf) instead of that of `ops`: each key has one operation. */
   apply(ops: readonly SetEntryOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
     return new EntryRun(ops, this.#ipset, this.#batch, this.#options, signal).outcomes()
   }

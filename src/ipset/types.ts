@@ -1,18 +1,17 @@
 /**
- * Sets and their entries as this program knows them, and what can be done to them. Bytes exist only in the codecs.
- * What could break: an entry's text is its identity and must be what `ipset save` prints (no /32, no brackets), or the
- * same entry would be two.
+ * Sets and their entries as this program knows them, and the operations on them. Bytes exist only in the codecs. An entry's
+ * text is its identity and must be what `ipset save` prints (no /32, no brackets), or one entry would have two identities.
  */
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import type { SetName } from './catalogue.ts'
 
-/** What a set was created with. */
+/** The parameters that a set was created with. */
 export interface SetParameters {
-  /** Name of the kernel's type; one of SetType for a set we make. */
+  /** Name of the kernel's type; one of SetType for our sets. */
   readonly type: string
   /** undefined for a type without addresses (bitmap:port): NFPROTO_UNSPEC. */
   readonly family: IpFamily | undefined
-  /** maxelem: entries a hash set takes; 0 for a bitmap, whose range is its limit. */
+  /** maxelem: the capacity of a hash set; 0 for a bitmap, whose range is its limit. */
   readonly maxElements: number
   /** First and last port of a bitmap, else 0. */
   readonly firstPort: number
@@ -24,22 +23,22 @@ export interface SetParameters {
 /** A set as the kernel lists it. */
 export interface ListedSet extends SetParameters {
   readonly name: SetName
-  /** Present number of buckets of a hash set, else 0: the kernel's own business. */
+  /** Present number of buckets of a hash set, else 0. The kernel chooses it. */
   readonly hashSize: number
-  /** Rules and other sets that refer to it. */
+  /** Number of rules and other sets that refer to it. */
   readonly references: number
-  /** Entries in it. Kernels before 4.9 do not tell: 0. */
+  /** Number of entries; 0 with kernels before 4.9, which do not send it. */
   readonly elements: number
 }
 
 export type SetOperation =
   | { readonly kind: 'create-set' | 'destroy-set'; readonly name: SetName; readonly parameters: SetParameters }
-  /** A set of this name has other parameters: another one, with its entries where types are equal, takes its place. */
+  /** A set of this name has other parameters: it is replaced, with its entries if the types are equal. */
   | {
       readonly kind: 'replace-set'
       readonly name: SetName
       readonly parameters: SetParameters
-      /** What the one that goes was created with. */
+      /** The parameters of the replaced set. */
       readonly replaced: SetParameters
     }
 
@@ -50,7 +49,7 @@ export interface SetEntry {
   readonly set: SetName
   /** `10.96.0.1,tcp:443`; as `ipset save` prints it. */
   readonly entry: string
-  /** IPSET_FLAG_NOMATCH: an exception inside the set. We never set one; somebody else may have. */
+  /** IPSET_FLAG_NOMATCH: an exception inside the set. We never set one; another program may. */
   readonly noMatch?: true
 }
 
@@ -58,10 +57,10 @@ export interface SetEntryOperation extends SetEntry {
   readonly kind: 'add-entry' | 'delete-entry'
 }
 
-/** The parts of an entry; which ones there are depends on the type of the set. */
+/** The parts of an entry; the type of the set decides which ones exist. */
 export interface EntryParts {
   readonly address?: string
-  /** A port with its protocol; a bitmap's has none. `protocol` is a name we know or the number. */
+  /** A port with its protocol, which a bitmap's entry does not have. `protocol` is a known name or the number. */
   readonly port?: number
   readonly protocol?: Protocol | number
   /** Second address (hash:ip,port,ip) or network (hash:ip,port,net). */

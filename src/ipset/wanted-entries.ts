@@ -1,12 +1,12 @@
 /**
- * Which entries belong in the sets: those of all winning frontends, each once, however many contribute it.
- * What could break: the count of each entry; it stays until its last contributor is gone.
+ * Which entries belong in the sets: those of all winning frontends, each once. An entry stays until no frontend contributes it
+ * any more.
  */
 import type { FrontendKey } from '../service/frontends.ts'
 import { definitionOf, type SetName } from './catalogue.ts'
 import { entryKey, type SetEntry, type SetEntryKey, setOfKey } from './types.ts'
 
-/** An entry that is wanted from now on, or (undefined) no longer. */
+/** An entry that is now wanted, or (undefined) no longer wanted. */
 export interface EntryChange {
   readonly key: SetEntryKey
   readonly entry: SetEntry | undefined
@@ -26,24 +26,24 @@ export class WantedEntries {
   readonly #sizes = new Map<SetName, number>()
 
   /**
-   * Replaces what this frontend contributes; none takes it all back. Returns what is wanted or no longer wanted by
-   * anybody: what goes first, last set first, then what comes, in order of the sets.
+   * Replaces the contribution of a frontend; an empty list withdraws it. Returns the entries that became unwanted, last set
+   * first, then those that became wanted, in the order of the sets.
    */
   set(key: FrontendKey, entries: readonly SetEntry[]): readonly EntryChange[] {
     const before = this.#contributions.get(key) ?? NO_ENTRIES
     if (sameEntries(before, entries)) return NO_CHANGES
     if (entries.length === 0) this.#contributions.delete(key)
     else this.#contributions.set(key, entries)
-    // Counting up before down: an entry in both lists is never gone in between.
-    const come: EntryChange[] = []
-    for (const entry of entries) this.#up(entry, come)
-    if (before.length === 0) return come
-    const go: EntryChange[] = []
-    for (const entry of before) this.#down(entry, go)
-    return [...go.sort((a, b) => rankOf(b) - rankOf(a)), ...come]
+    // Counts up before down, so that an entry in both lists is never unwanted in between.
+    const additions: EntryChange[] = []
+    for (const entry of entries) this.#up(entry, additions)
+    if (before.length === 0) return additions
+    const removals: EntryChange[] = []
+    for (const entry of before) this.#down(entry, removals)
+    return [...removals.sort((a, b) => rankOf(b) - rankOf(a)), ...additions]
   }
 
-  /** What this frontend contributes. */
+  /** The contribution of a frontend. */
   of(key: FrontendKey): readonly SetEntry[] {
     return this.#contributions.get(key) ?? NO_ENTRIES
   }
@@ -55,9 +55,9 @@ export class WantedEntries {
 
   #up(entry: SetEntry, changes: EntryChange[]): void {
     const key = entryKey(entry)
-    const there = this.#wanted.get(key)
-    if (there !== undefined) {
-      there.count++
+    const known = this.#wanted.get(key)
+    if (known !== undefined) {
+      known.count++
       return
     }
     this.#wanted.set(key, { entry, count: 1 })
@@ -67,8 +67,8 @@ export class WantedEntries {
 
   #down(entry: SetEntry, changes: EntryChange[]): void {
     const key = entryKey(entry)
-    const there = this.#wanted.get(key)
-    if (there === undefined || --there.count > 0) return
+    const known = this.#wanted.get(key)
+    if (known === undefined || --known.count > 0) return
     this.#wanted.delete(key)
     this.#sizes.set(entry.set, this.size(entry.set) - 1)
     changes.push({ key, entry: undefined })

@@ -1,7 +1,7 @@
 /**
- * Announcements of nf_tables (nfnetlink) about changes that may have touched our rules. They say when to read the rules, never what is
- * there. iptables-nft keeps its rules in tables of the families ip and ip6; a table of the family inet with the same name is another
- * table. Decoded by hand, as all of netlink: there is no library for Node.
+ * Announcements of nf_tables (nfnetlink) about changes that may have touched our rules. They say when to read the rules, never
+ * what is there. iptables-nft keeps its rules in tables of the families ip and ip6; a table of the family inet with the same
+ * name is another table. Decoded by hand, as all of netlink: there is no library for Node.
  * @impure
  */
 import { AnnouncementReader } from '../netlink/announcements.ts'

@@ -1,7 +1,7 @@
 /**
  * What the kernel has for rules that iptables-nft writes: nf_tables of a family, nft_compat, and single matches and targets.
- * iptables-nft-save does not report it: where the kernel has nf_tables but not for this family (Debian's user-mode-linux), it prints
- * nothing and exits with 0.  The kernel may load modules, as it would for iptables-nft itself; nothing else changes.
+ * iptables-nft-save does not report it: where the kernel has nf_tables but not for this family (Debian's user-mode-linux), it
+ * prints nothing and exits with 0. The kernel may load modules, as it would for iptables-nft itself; nothing else changes.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
@@ -73,8 +73,8 @@ export async function tryNftFamily(
 }
 
 /**
- * Those of `families` that the kernel's nf_tables was built with. The transaction is refused at once: before the kernel drops one with
- * content, it waits for all processors (20 to 80 ms), and this program waits with it.
+ * Those of `families` that the kernel's nf_tables was built with. The transaction is refused at once: before the kernel drops
+ * one with content, it waits for all processors (20 to 80 ms), and this program waits with it.
  */
 async function nftFamilies(
   netlink: NetlinkConnection,
@@ -97,8 +97,8 @@ async function nftFamilies(
 }
 
 /**
- * A table that sees no packets, and a nat chain in it. The kernel checks the transaction and drops it, as for `nft --check`, because
- * no NFNL_MSG_BATCH_END follows. With that message the table would stay.
+ * A table that sees no packets, and a nat chain in it. The kernel checks the transaction and drops it, as for `nft --check`,
+ * because no NFNL_MSG_BATCH_END follows. With that message the table would stay.
  */
 export function encodeTrial(batch: MessageBatch, family: IpFamily): void {
   encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
@@ -138,7 +138,10 @@ export async function hasExtension(
   return (await refusal(netlink, extension, family, options)) === undefined
 }
 
-/** The refusal: EINVAL for missing nft_compat, ENOENT for a missing extension, undefined for neither. Another revision is no refusal. */
+/**
+ * The refusal: EINVAL for missing nft_compat, ENOENT for a missing extension, undefined for neither. Another revision is no
+ * refusal.
+ */
 async function refusal(
   netlink: NetlinkConnection,
   extension: Extension,

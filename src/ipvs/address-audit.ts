@@ -1,6 +1,6 @@
 /**
- * The audit of kube-ipvs0 and its addresses. The kernel announces their changes, so the audit only finds changes whose announcement was
- * lost unnoticed. It marks keys to read again; a pass decides what to do.
+ * The audit of kube-ipvs0 and its addresses. The kernel announces their changes, so the audit only finds changes whose
+ * announcement was lost unnoticed. It marks keys to read again; a pass decides what to do.
  * @impure
  */
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'

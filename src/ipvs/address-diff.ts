@@ -106,8 +106,8 @@ export function formatDeviceOperation(op: DeviceOperation): string {
 }
 
 /**
- * Operations that leave an address on the device as a host address, or not at all. For IPv4 the host address is added
- * before other bindings are removed, so that connections to it never fail. Linux allows one binding of an IPv6 address on a link, so
+ * Operations that leave an address on the device as a host address, or not at all. For IPv4 the host address is added before
+ * other bindings are removed, so that connections to it never fail. Linux allows one binding of an IPv6 address on a link, so
  * there the other one is removed first, in the same datagram.
  */
 export function diffAddress(

@@ -107,8 +107,8 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
   }
 
   /**
-   * Whether an address will have exactly this binding after the operations that were sent and are not in the mirror yet; undefined when
-   * none of them is about it.
+   * Whether an address will have exactly this binding after the operations that were sent and are not in the mirror yet;
+   * undefined when none of them is about it.
    */
   isBoundSoon(binding: Binding & { readonly address: string }): boolean | undefined {
     for (let index = Math.min(this.#sent, this.#running.length) - 1; index >= 0; index--) {
@@ -162,7 +162,10 @@ export class WantedAddresses {
   readonly #bound = new Set<FrontendKey>()
   readonly #counts = new Map<string, number>()
 
-  /** Sets whether this frontend wants its address bound. Returns the address when it becomes wanted, or is wanted by no frontend any more. */
+  /**
+   * Sets whether this frontend wants its address bound. Returns the address when it becomes wanted, or is wanted by no frontend
+   * any more.
+   */
   set(key: FrontendKey, bind: boolean): { readonly address: string; readonly wanted: boolean } | undefined {
     if (bind === this.#bound.has(key)) return undefined
     const address = addressOfKey(key)

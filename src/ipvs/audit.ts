@@ -1,7 +1,7 @@
 /**
- * The rolling audit: it slowly compares the live IPVS table with the mirror, because IPVS announces no changes. A list made in parts can
- * miss or repeat a virtual server, and the mirror may change during the list, so the reconciler reads every difference again before it
- * changes anything.
+ * The rolling audit: it slowly compares the live IPVS table with the mirror, because IPVS announces no changes. A list made in
+ * parts can miss or repeat a virtual server, and the mirror may change during the list, so the reconciler reads every
+ * difference again before it changes anything.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'

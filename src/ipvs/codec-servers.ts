@@ -1,8 +1,8 @@
 /**
- * IPVS services (virtual servers) and their destinations (real servers) on the wire. The netmask is big endian for IPv4 (a mask) and
- * in host order for IPv6 (a prefix length). The kernel lists IP_VS_SVC_F_HASHED, its own flag, which is no part of the flags
- * that are compared. A listed destination does not name its service; a kernel before 3.18 does not send its family either, which
- * then is the service's. Written by hand, as codec.ts says.
+ * IPVS services (virtual servers) and their destinations (real servers) on the wire. The netmask is big endian for IPv4 (a
+ * mask) and in host order for IPv6 (a prefix length). The kernel lists IP_VS_SVC_F_HASHED, its own flag, which is no part of
+ * the flags that are compared. A listed destination does not name its service; a kernel before 3.18 does not send its family
+ * either, which then is the service's. Written by hand, as codec.ts says.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
@@ -190,9 +190,9 @@ function interned(name: string): string {
 const TRAFFIC_FIELDS = 5
 
 /**
- * Reads connections, packets in and out, bytes in and out into `traffic`, in this order; numbers are exact up to 2^53. The counters are
- * in STATS64 (kernel 4.1), else in STATS, whose byte counters have 64 bits and whose others have 32. Returns false when there was no
- * connection; then the rest may not have been read.
+ * Reads connections, packets in and out, bytes in and out into `traffic`, in this order; numbers are exact up to 2^53. The
+ * counters are in STATS64 (kernel 4.1), else in STATS, whose byte counters have 64 bits and whose others have 32. Returns false
+ * when there was no connection; then the rest may not have been read.
  */
 export function readTraffic(
   attributes: AttributeCursor,

@@ -1,7 +1,7 @@
 /**
- * The IPVS table through generic netlink, in our own terms: lists, single reads, and batches of changes.
- * ENOENT has two meanings here: "no such destination", and "no such family" (the module was unloaded). The family is resolved again only
- * when everything fails with ENOENT.
+ * The IPVS table through generic netlink, in our own terms: lists, single reads, and batches of changes. ENOENT has two
+ * meanings here: "no such destination", and "no such family" (the module was unloaded). The family is resolved again only when
+ * everything fails with ENOENT.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
@@ -284,8 +284,9 @@ export class IpvsBatch {
   }
 
   /**
-   * Sends everything in one datagram, which the kernel executes in order before this returns its promise. Resolves to one outcome for
-   * each change (undefined: success). Rejects as NetlinkConnection.transact, and with `genl-family-missing` when IPVS was unloaded.
+   * Sends everything in one datagram, which the kernel executes in order before this returns its promise. Resolves to one
+   * outcome for each change (undefined: success). Rejects as NetlinkConnection.transact, and with `genl-family-missing` when
+   * IPVS was unloaded.
    */
   async commit(options: CallOptions = {}): Promise<readonly Outcome[]> {
     try {

@@ -1,7 +1,7 @@
 /**
- * The operations between desired and live virtual servers, and the effect of each operation on a live item. An unwanted TCP real server
- * gets weight 0 and is deleted only when it had no connections. One that has weight 0 already needs no operation, so a drain in progress
- * is no difference.
+ * The operations between desired and live virtual servers, and the effect of each operation on a live item. An unwanted TCP
+ * real server gets weight 0 and is deleted only when it had no connections. One that has weight 0 already needs no operation,
+ * so a drain in progress is no difference.
  */
 import {
   compareRealServers,
@@ -53,8 +53,9 @@ export function sameVirtualServer(a: VirtualServer, b: VirtualServer): boolean {
 }
 
 /**
- * Operations that turn `live` into `desired`: the virtual server first, then added or changed real servers, then removed ones. `idle`
- * names real servers that just had no connections. Edits are in place, never delete-and-add (IPVS_CMD_SET_SERVICE, IPVS_CMD_SET_DEST keep connections).
+ * Operations that turn `live` into `desired`: the virtual server first, then added or changed real servers, then removed ones.
+ * `idle` names real servers that just had no connections. Edits are in place, never delete-and-add (IPVS_CMD_SET_SERVICE,
+ * IPVS_CMD_SET_DEST keep connections).
  */
 export function diffVirtualServer(
   key: VirtualServerKey,
@@ -145,8 +146,8 @@ function stepRealServers(live: readonly RealServer[], op: RealServerOperation): 
 }
 
 /**
- * Whether a virtual server works as well as before after these removals: a usable real server (weight above 0) is left, or none of them
- * removes a usable one.
+ * Whether a virtual server works as well as before after these removals: a usable real server (weight above 0) is left, or none
+ * of them removes a usable one.
  */
 export function servesWithout(live: VirtualServer | undefined, removals: readonly VirtualServerOperation[]): boolean {
   const after = removals.reduce(stepVirtualServer, live)

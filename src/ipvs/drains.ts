@@ -1,7 +1,7 @@
 /**
- * When to check draining real servers (weight 0, unwanted): first after a second, then at growing intervals. Weight 0 in the kernel is the
- * only state. The schedule is derived from it and may be lost at any time; after a restart the drains are found again, and their deadline
- * counts from then.
+ * When to check draining real servers (weight 0, unwanted): first after a second, then at growing intervals. Weight 0 in the
+ * kernel is the only state. The schedule is derived from it and may be lost at any time; after a restart the drains are found
+ * again, and their deadline counts from then.
  */
 import { DelayedKeys } from '../sync/delayed-keys.ts'
 import type { RealServerKey, VirtualServerKey } from './types.ts'
@@ -63,7 +63,8 @@ export class Drains {
   }
 
   /**
-   * Up to `limit` virtual servers whose drains are due for a check, the longest due first; each gets a later time for its next check.
+   * Up to `limit` virtual servers whose drains are due for a check, the longest due first; each gets a later time for its next
+   * check.
    */
   takeDue(nowMs: number, limit: number): readonly VirtualServerKey[] {
     const due = this.#checks.takeDue(nowMs, limit)

@@ -1,7 +1,6 @@
 /**
- * Frontends rendered to virtual servers.
- * Every field is compared with what the kernel lists, so it must be the value that the kernel returns after the write. Endpoints are
- * already in the order of real servers (compareRealServers).
+ * Frontends rendered to virtual servers. Every field is compared with what the kernel lists, so it must be the value that the
+ * kernel returns after the write. Endpoints are already in the order of real servers (compareRealServers).
  */
 import type { AddressFrontend } from '../service/frontends.ts'
 import { FLAG_PERSISTENT, FLAG_SCHED_1, FLAG_SCHED_2, type RealServer, type VirtualServer } from './types.ts'
@@ -11,8 +10,8 @@ const WEIGHT = 1
 
 /**
  * Flags that a scheduler needs so that a draining real server (weight 0) refuses no new connection: `sh` and `mh` choose
- * another server when the hashed one has weight 0 (IP_VS_SVC_F_SCHED_SH_FALLBACK, IP_VS_SVC_F_SCHED_MH_FALLBACK). `mh` also hashes the
- * source port, as in kube-proxy (IP_VS_SVC_F_SCHED_MH_PORT).
+ * another server when the hashed one has weight 0 (IP_VS_SVC_F_SCHED_SH_FALLBACK, IP_VS_SVC_F_SCHED_MH_FALLBACK). `mh` also
+ * hashes the source port, as in kube-proxy (IP_VS_SVC_F_SCHED_MH_PORT).
  */
 function schedulerFlags(scheduler: string): number {
   switch (scheduler) {

@@ -1,6 +1,7 @@
 /**
- * Whether the kernel has a scheduler, found out without creating anything: it is asked for an IPv6 virtual server with prefix length 0,
- * which it refuses. ip_vs_add_service looks the scheduler up before it checks the rest, since IPVS has generic netlink.
+ * Whether the kernel has a scheduler, found out without creating anything: it is asked for an IPv6 virtual server with prefix
+ * length 0, which it refuses. ip_vs_add_service looks the scheduler up before it checks the rest, since IPVS has generic
+ * netlink.
  * @impure
  */
 import type { CallOptions } from '../netlink/connection.ts'

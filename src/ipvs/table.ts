@@ -1,7 +1,6 @@
 /**
- * The live IPVS table behind the contract of every kernel table.
- * Reading one key takes two requests (service, then destinations), because the list of the destinations of a service that does not exist
- * is empty.
+ * The live IPVS table behind the contract of every kernel table. Reading one key takes two requests (service, then
+ * destinations), because the list of the destinations of a service that does not exist is empty.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'

@@ -83,7 +83,10 @@ export function addressOfKey(key: string): string {
   return key.startsWith('[') ? key.slice(1, colon - 1) : key.slice(0, colon)
 }
 
-/** Order of real servers inside a virtual server: by the text of the address, then by port. It makes no strings, because it is called often. */
+/**
+ * Order of real servers inside a virtual server: by the text of the address, then by port. It makes no strings, because it is
+ * called often.
+ */
 export function compareRealServers(a: RealServer, b: RealServer): number {
   if (a.address !== b.address) return a.address < b.address ? -1 : 1
   return a.port - b.port
@@ -103,7 +106,10 @@ export interface RealServerOperation {
   readonly realServer: RealServer
 }
 
-/** Everything that reduces capacity is a removal, so that no prefix of a plan leaves a virtual server empty that has real servers before and after. */
+/**
+ * Everything that reduces capacity is a removal, so that no prefix of a plan leaves a virtual server empty that has real
+ * servers before and after.
+ */
 export function directionOf(op: VirtualServerOperation): Direction {
   switch (op.kind) {
     case 'add-virtual-server':

@@ -1,6 +1,6 @@
 /**
- * Interface addresses on the wire (struct ifaddrmsg and IFA_* of linux/if_addr.h).
- * IFA_ADDRESS is the peer's address on point-to-point links; the interface's own address is IFA_LOCAL. Written by hand: there is no netlink library for Node.
+ * Interface addresses on the wire (struct ifaddrmsg and IFA_* of linux/if_addr.h). IFA_ADDRESS is the peer's address on
+ * point-to-point links; the interface's own address is IFA_LOCAL. Written by hand: there is no netlink library for Node.
  */
 import { ADDRESS_LENGTH, familyOf, readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'

@@ -1,6 +1,6 @@
 /**
- * Routes on the wire (struct rtmsg and RTA_* of linux/rtnetlink.h).
- * A table number above 255 is only in RTA_TABLE; rtm_table is then 252 (RT_TABLE_COMPAT). Written by hand: there is no netlink library for Node.
+ * Routes on the wire (struct rtmsg and RTA_* of linux/rtnetlink.h). A table number above 255 is only in RTA_TABLE; rtm_table is
+ * then 252 (RT_TABLE_COMPAT). Written by hand: there is no netlink library for Node.
  */
 import { ADDRESS_LENGTH, readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'

@@ -38,8 +38,9 @@ export interface BatchSink<Op> {
 }
 
 /**
- * Resolves to one outcome for each operation, in order. When the outcome of a datagram is unknown (overrun, timeout), each of its
- * operations gets that error, so that the owner of a mirror reads those keys again. Rejects only when aborted, between two datagrams.
+ * Resolves to one outcome for each operation, in order. When the outcome of a datagram is unknown (overrun, timeout), each of
+ * its operations gets that error, so that the owner of a mirror reads those keys again. Rejects only when aborted, between two
+ * datagrams.
  */
 export async function runInBatches<Op>(
   ops: readonly Op[],

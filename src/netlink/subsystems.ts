@@ -45,8 +45,8 @@ const QUESTIONS = {
 } as const
 
 /**
- * Whether the kernel has a part of netfilter. nfnetlink answers EINVAL for a subsystem that is not registered, so the request itself
- * must be correct. `netlink` is of NETLINK_NETFILTER. Rejects with any other refusal of the kernel (EPERM).
+ * Whether the kernel has a part of netfilter. nfnetlink answers EINVAL for a subsystem that is not registered, so the request
+ * itself must be correct. `netlink` is of NETLINK_NETFILTER. Rejects with any other refusal of the kernel (EPERM).
  */
 export async function hasSubsystem(
   netlink: NetlinkConnection,

@@ -33,7 +33,10 @@ export class DesiredFrontends {
   /** What each owner claims. */
   readonly #claimed = new Map<string, readonly FrontendKey[]>()
   readonly #dirty = new Set<string>()
-  /** Owners whose work takes more than OWNER_UNITS and is not done yet. If such an owner becomes dirty, its next work waits for this one. */
+  /**
+   * Owners whose work takes more than OWNER_UNITS and is not done yet. If such an owner becomes dirty, its next work waits for
+   * this one.
+   */
   readonly #large = new Map<string, OwnerWork>()
   /** READS_* bits of each owner. */
   readonly #reads = new Map<string, number>()

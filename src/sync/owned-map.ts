@@ -1,6 +1,6 @@
 /**
- * Which owner has which key: each key has its claims in a fixed order, and the first claim wins in all tables. The order (rank, then
- * age, then the owner's name) is total and depends on nothing else, or two passes would choose differently.
+ * Which owner has which key: each key has its claims in a fixed order, and the first claim wins in all tables. The order (rank,
+ * then age, then the owner's name) is total and depends on nothing else, or two passes would choose differently.
  *
  *     winners   key -> claim                one claim for each key, the common case
  *     others    key -> claim, claim, …      only keys that several owners claim, in order

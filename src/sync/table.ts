@@ -1,7 +1,7 @@
 /**
- * The contract that every kernel table keeps (read, diff, step, apply), and the values that the loop makes around it. The reconciler
- * only runs that loop. `step` must agree with the kernel and with `diff`: stepping through diff(b, a) from a gives b, up to
- * draining; a test holds every table to it.
+ * The contract that every kernel table keeps (read, diff, step, apply), and the values that the loop makes around it. The
+ * reconciler only runs that loop. `step` must agree with the kernel and with `diff`: stepping through diff(b, a) from a gives
+ * b, up to draining; a test holds every table to it.
  */
 
 export type TableName =
@@ -27,7 +27,10 @@ export interface KernelTable<Item, Op> {
   /** What one successful operation makes of a live item. Pure. */
   step(live: Item | undefined, op: Op): Item | undefined
   direction(op: Op): Direction
-  /** Runs the operations in order. Resolves to one outcome for each: undefined for success, else the reason. Rejects only when aborted. */
+  /**
+   * Runs the operations in order. Resolves to one outcome for each: undefined for success, else the reason. Rejects only when
+   * aborted.
+   */
   apply(ops: readonly Op[], signal: AbortSignal): Promise<readonly (Error | undefined)[]>
   /** Whether a pass may remove this live item that nothing wants. */
   isOurs(key: string, live: Item): boolean

@@ -1,7 +1,7 @@
 /**
- * IP addresses as canonical text (decimal IPv4, lower-case shortest IPv6) and as network bytes.
- * The text is a map key everywhere, so every address has exactly one form. `::ffff:1.2.3.4` is IPv6, as in Go's netip; only the sloppy
- * parser reads it as 1.2.3.4, as Go's net.IP does. Written by hand for speed; the tests compare it with ipaddr.js.
+ * IP addresses as canonical text (decimal IPv4, lower-case shortest IPv6) and as network bytes. The text is a map key
+ * everywhere, so every address has exactly one form. `::ffff:1.2.3.4` is IPv6, as in Go's netip; only the sloppy parser reads
+ * it as 1.2.3.4, as Go's net.IP does. Written by hand for speed; the tests compare it with ipaddr.js.
  */
 import type { IpFamily } from './protocol.ts'
 
@@ -164,8 +164,8 @@ export function familyOf(address: string): IpFamily {
 }
 
 /**
- * Writes a canonical address in network byte order at `offset` and returns the number of bytes: 4 or 16. The array must have room for
- * them. Text that is no address is a mistake of the program and throws.
+ * Writes a canonical address in network byte order at `offset` and returns the number of bytes: 4 or 16. The array must have
+ * room for them. Text that is no address is a mistake of the program and throws.
  */
 export function writeAddress(address: string, into: Uint8Array, offset: number): number {
   const ipv4 = parseOctets(address, 0, false)
@@ -206,7 +206,10 @@ export function isLinkLocal(address: string): boolean {
   return address.startsWith('169.254.') || address.startsWith('::ffff:169.254.') || /^fe[89ab][0-9a-f]:/.test(address)
 }
 
-/** The kind of a canonical address that no workload has, which the API server and the kernel refuse as endpoint; undefined for others. */
+/**
+ * The kind of a canonical address that no workload has, which the API server and the kernel refuse as endpoint; undefined for
+ * others.
+ */
 export function specialAddress(address: string): string | undefined {
   if (address === '0.0.0.0' || address === '::') return 'unspecified'
   if (address === '255.255.255.255') return 'the broadcast address'

@@ -1,6 +1,6 @@
 /**
- * Address ranges, parsed once and compared often. `address` is canonical and has its host bits cleared; `contains` compares numbers, and
- * never across families.
+ * Address ranges, parsed once and compared often. `address` is canonical and has its host bits cleared; `contains` compares
+ * numbers, and never across families.
  */
 import { familyOf, parseAddressSloppy, readAddress, writeAddress } from './address.ts'
 import type { IpFamily } from './protocol.ts'

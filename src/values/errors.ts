@@ -1,6 +1,6 @@
 /**
- * Errors with a stable `code`, so that no code compares message texts, and problems of objects, which are values. Codes are part of the
- * metrics and of `--output json`: do not rename one.
+ * Errors with a stable `code`, so that no code compares message texts, and problems of objects, which are values. Codes are
+ * part of the metrics and of `--output json`: do not rename one.
  */
 
 /** Base of every error that this program throws on purpose. `code` is stable; the message is for people. */

@@ -1,6 +1,6 @@
 /**
- * The known word nearest to an unknown one, for "did you mean" with flags, commands and configuration fields. It returns nothing when no
- * word is near, because a wrong guess misleads.
+ * The known word nearest to an unknown one, for "did you mean" with flags, commands and configuration fields. It returns
+ * nothing when no word is near, because a wrong guess misleads.
  */
 
 /**

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { passes } from '../../src/conntrack/codec.ts'
 import type { Deletion } from '../../src/conntrack/connection.ts'
 import { StaleFlows } from '../../src/conntrack/stale-flows.ts'
-import { type FlowFrontend, keptEndpoints } from '../../src/conntrack/stale-rule.ts'
+import { type FlowFrontend, servingEndpoints } from '../../src/conntrack/stale-rule.ts'
 import type { Flow, FlowFilter } from '../../src/conntrack/types.ts'
 import { formatEndpoint } from '../../src/values/address.ts'
 import { endpoint, flowFrontend, flowOf } from './flows.ts'
@@ -226,7 +226,7 @@ describe('after any changes and failures', () => {
           const from = formatEndpoint(reply.source, reply.sourcePort)
           if (!last.has(to)) return true
           const now = last.get(to)
-          return now === undefined ? from === to : keptEndpoints(now).has(from)
+          return now === undefined ? from === to : servingEndpoints(now).has(from)
         })
         assert.deepEqual(conntrack.flows, left)
         assert.equal(stale.pending, 0)

@@ -1,7 +1,7 @@
 /** Which flows are stale: rows, and the recorded cases. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { filterFor, keptEndpoints, type Suspects, staleRule } from '../../src/conntrack/stale-rule.ts'
+import { filterFor, servingEndpoints, type Suspects, staleRule } from '../../src/conntrack/stale-rule.ts'
 import type { Flow } from '../../src/conntrack/types.ts'
 import { recorded, walkCase } from '../support/recorded-cases.ts'
 import { endpoint, flowFrontend, flowOf, parseFlow } from './flows.ts'
@@ -65,14 +65,14 @@ describe('staleRule', () => {
     })
 })
 
-describe('keptEndpoints', () => {
+describe('servingEndpoints', () => {
   it('has every endpoint that serves, and no other', () => {
     const frontend = flowFrontend(
       endpoint('10.244.0.1:1', { serving: false }),
       endpoint('10.244.0.2:1', { ready: false, terminating: true }),
       endpoint('10.244.0.3:1'),
     )
-    assert.deepEqual([...keptEndpoints(frontend)], ['10.244.0.2:1', '10.244.0.3:1'])
+    assert.deepEqual([...servingEndpoints(frontend)], ['10.244.0.2:1', '10.244.0.3:1'])
   })
 })
 
