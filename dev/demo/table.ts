@@ -3,17 +3,17 @@
  * What could break: nothing here asks the daemon; the kernel's own table is what is shown.
  */
 import { type Column, formatColumns, type Style } from '../../src/cli/terminal.ts'
-import { type VirtualServerStatus, virtualServerStatus } from '../../src/cli/status.ts'
+import { type VirtualServerState, virtualServerState } from '../../src/modes/leftovers/kernel-state.ts'
 import type { IpvsConnection } from '../../src/ipvs/connection.ts'
 import type { Expected } from './expected.ts'
 
-export type Table = readonly VirtualServerStatus[]
+export type Table = readonly VirtualServerState[]
 
 export async function readTable(ipvs: IpvsConnection, signal: AbortSignal): Promise<Table> {
-  const table: VirtualServerStatus[] = []
+  const table: VirtualServerState[] = []
   for (const service of await ipvs.listServices({ signal }))
     if (service.kind === 'address')
-      table.push(virtualServerStatus(service.fields, await ipvs.listDestinations(service.fields, { signal })))
+      table.push(virtualServerState(service.fields, await ipvs.listDestinations(service.fields, { signal })))
   return table.sort((a, b) => (a.key < b.key ? -1 : 1))
 }
 
@@ -57,7 +57,7 @@ function lines(table: Table): Map<string, string> {
   )
 }
 
-const schedulerText = ({ scheduler, flags, persistenceTimeoutSeconds }: VirtualServerStatus): string =>
+const schedulerText = ({ scheduler, flags, persistenceTimeoutSeconds }: VirtualServerState): string =>
   [scheduler, ...flags, ...(persistenceTimeoutSeconds > 0 ? [`${persistenceTimeoutSeconds}s`] : [])].join(' ')
 
 /** Answers by virtual server key, then pod name. */

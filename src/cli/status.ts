@@ -1,108 +1,27 @@
-/**
- * `kube-ipvs status`: what the kernel has now, as a summary and a table for each mode that has something there. The kernel
- * is what is shown, so it works when neither daemon nor API server does.
- */
-import type { DecodedDestination } from '../ipvs/codec-servers.ts'
-import { schedulerFlagNames } from '../ipvs/text.ts'
-import {
-  FLAG_ONE_PACKET,
-  FLAG_PERSISTENT,
-  realServerKey,
-  type VirtualServerFields,
-  virtualServerKey,
-} from '../ipvs/types.ts'
+/** The text of `kube-ipvs status`: a summary of what the kernel has, and a table for each mode that has something there. */
 import type { SavedFrontend } from '../modes/iptables/saved-frontends.ts'
+import type { IpvsState, KernelState, SetsState, VirtualServerState } from '../modes/leftovers/kernel-state.ts'
 import { type Cell, type Column, formatColumns, type Style } from './terminal.ts'
 
-/** One real server as `status --output json` prints it. */
-export interface RealServerStatus {
-  readonly key: string
-  readonly forwarding: string
-  readonly weight: number
-  readonly activeConnections: number
-  readonly inactiveConnections: number
-  /** Weight 0 in a TCP virtual server: it keeps its connections and gets no new ones. */
-  readonly draining: boolean
-}
-
-export interface VirtualServerStatus {
-  readonly key: string
+export interface VirtualServerStatus extends VirtualServerState {
   /** `namespace/name:port`; null: no Service asks for it. Absent when Services were not listed. */
   readonly service?: string | null
-  readonly scheduler: string
-  readonly flags: readonly string[]
-  /** Seconds; 0 when not persistent. */
-  readonly persistenceTimeoutSeconds: number
-  readonly realServers: readonly RealServerStatus[]
 }
 
-/** IPVS as it is in the kernel. */
-export interface IpvsStatus {
-  readonly version: string
-  readonly timeoutsSeconds: { readonly tcp: number; readonly tcpFin: number; readonly udp: number }
+export interface IpvsStatus extends IpvsState {
   readonly virtualServers: readonly VirtualServerStatus[]
-  /** Virtual servers by firewall mark: never ours. */
-  readonly fwmarkVirtualServers: number
-  /** Virtual servers of protocols that no Service has: never ours. */
-  readonly unknownVirtualServers: number
-  /** Who named the Services of virtual servers; absent when nobody was asked, or nobody answered. */
+  /** The source of the names of Services; absent when none was asked, or none answered. */
   readonly namesFrom?: string
 }
 
-export interface Status {
+/** What `status --output json` prints. */
+export interface Status extends KernelState {
   /** Of the proxy that answers, else by what the kernel has; null when that is nothing, or of both modes. */
   readonly mode: string | null
   /** The metrics address that was asked for the mode. */
   readonly proxy: { readonly address: string; readonly answers: boolean }
   readonly version: string
-  readonly kernel: string
-  /** Kind of the link kube-ipvs0; null when there is none. */
-  readonly device: { readonly kind: string; readonly addresses: readonly string[] } | null
-  /** /proc/sys/net/ipv6/conf/all/forwarding; null without IPv6. Never written by kube-ipvs. */
-  readonly ipv6Forwarding: boolean | null
-  /** The back end of iptables that this node uses; null when there is none. `reason`: why, for people. */
-  readonly iptables: { readonly backEnd: 'nft' | 'legacy' | null; readonly reason: string }
-  /** Our sets; null when the kernel has no ipset. */
-  readonly sets: SetsStatus | null
-  /** null when the kernel has no IPVS. */
   readonly ipvs: IpvsStatus | null
-  /** What rules of iptables mode serve; null when there are no such rules. */
-  readonly rules: readonly SavedFrontend[] | null
-}
-
-/** Our sets of both families. */
-export interface SetsStatus {
-  readonly count: number
-  readonly entries: number
-  /** Sets that take more entries than they were made for, because they were full. */
-  readonly grown: readonly { readonly name: string; readonly maxElements: number }[]
-}
-
-export function virtualServerStatus(
-  fields: VirtualServerFields,
-  destinations: readonly DecodedDestination[],
-): VirtualServerStatus {
-  const flags = [
-    ...((fields.flags & FLAG_PERSISTENT) === 0 ? [] : ['persistent']),
-    ...((fields.flags & FLAG_ONE_PACKET) === 0 ? [] : ['one-packet']),
-    ...schedulerFlagNames(fields.scheduler, fields.flags),
-  ]
-  return {
-    key: virtualServerKey(fields),
-    scheduler: fields.scheduler,
-    flags,
-    persistenceTimeoutSeconds: (fields.flags & FLAG_PERSISTENT) === 0 ? 0 : fields.timeoutSeconds,
-    realServers: destinations
-      .map(({ realServer, activeConnections, inactiveConnections }) => ({
-        key: realServerKey(realServer),
-        forwarding: realServer.forwarding,
-        weight: realServer.weight,
-        activeConnections,
-        inactiveConnections,
-        draining: realServer.weight === 0 && fields.protocol === 'tcp',
-      }))
-      .sort((a, b) => (a.key < b.key ? -1 : 1)),
-  }
 }
 
 /** The lines of `kube-ipvs status`. */
@@ -234,7 +153,7 @@ function modeText({ mode, proxy, device, rules }: Status): string {
   return `${device === null && rules === null ? 'none' : 'ipvs and iptables, by what is in the kernel'}; ${nobody}`
 }
 
-function setsText(sets: SetsStatus | null): string {
+function setsText(sets: SetsState | null): string {
   if (sets === null) return 'the kernel has no ipset'
   const grown = sets.grown.map(({ name, maxElements }) => `, ${name} grown to ${maxElements}`)
   return `${sets.count} with ${sets.entries} entries${grown.join('')}`

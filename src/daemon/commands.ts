@@ -1,9 +1,9 @@
 /** What the commands beside the daemon need of its parts: `diff`, `status` (names of Services) and `--init-only`. */
+import { openRtnetlink } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { initializeIptablesNode } from '../modes/iptables/node-preparation.ts'
 import { openIpvs } from '../modes/ipvs/kernel.ts'
 import { initializeNode } from '../modes/ipvs/node-preparation.ts'
-import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { FrontendKey } from '../service/frontends.ts'
@@ -35,8 +35,6 @@ export async function plannedCommands(settings: SourceSettings, log: Log): Promi
 }
 
 export interface FrontendNamesOptions extends SourceSettings {
-  /** For the node's addresses, where node ports answer. */
-  readonly rtnetlink: RtnetlinkConnection
   /** As long as the source may take to list. */
   readonly deadlineMs: number
   readonly log: Log
@@ -50,8 +48,11 @@ export interface FrontendNamesOptions extends SourceSettings {
 export async function frontendNames(options: FrontendNamesOptions): Promise<ReadonlyMap<FrontendKey, string>> {
   const { configuration, deadlineMs } = options
   const { openSource } = await chooseSources(options)
+  // For the node's addresses, where node ports answer.
+  const rtnetlink = openRtnetlink()
   const node = new FollowedNode({
     ...options,
+    rtnetlink,
     configuration: () => configuration,
     now: () => performance.now(),
     listener: { nodeChanged: () => undefined },
@@ -80,6 +81,7 @@ export async function frontendNames(options: FrontendNamesOptions): Promise<Read
     return names
   } finally {
     node.close()
+    rtnetlink.close()
     await source?.close()
   }
 }

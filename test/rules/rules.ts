@@ -64,7 +64,13 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/modes/ipvs': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/leftovers/layouts.ts'],
   'src/modes/iptables': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/leftovers'],
   // Leftovers know both modes; a mode that starts loads nothing of the other one but names of chains.
-  'src/modes/leftovers': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/ipvs', 'src/modes/leftovers/layouts.ts'],
+  'src/modes/leftovers': [
+    ...SHARED_BY_MODES,
+    'src/modes/*',
+    'src/modes/ipvs',
+    'src/modes/iptables/saved-frontends.ts',
+    'src/modes/leftovers/layouts.ts',
+  ],
   'src/modes/leftovers/layouts.ts': [
     'src/iptables',
     'src/modes/ipvs/rules/chain-names.ts',
@@ -74,8 +80,6 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/daemon': [...SHARED_BY_MODES, 'src/modes'],
   // Commands read the command line and print; they compose nothing, and nothing of the daemon knows the command line.
   'src/cli': COMMANDS,
-  'src/cli/status.ts': [...COMMANDS, 'src/ipvs', 'src/cli'],
-  'src/cli/show-status.ts': [...COMMANDS, 'native', 'src/ipset', 'src/iptables', 'src/netlink', 'src/node', 'src/cli'],
   'src/main.ts': ['src/cli', 'src/values'],
 }
 

@@ -15,8 +15,8 @@ import { askScheduler } from '../../ipvs/scheduler.ts'
 import type { NetlinkConnection } from '../../netlink/connection.ts'
 import { NETLINK_GENERIC } from '../../netlink/constants.ts'
 import { hasSubsystem } from '../../netlink/subsystems.ts'
+import { unlessMissing } from './kernel.ts'
 import type { Question } from '../../node/needs.ts'
-import { CodedError } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 
 /** There since nf_conntrack is loaded. */
@@ -46,7 +46,7 @@ export class KernelQuestions {
     const options = { signal: this.#signal }
     switch (kind) {
       case 'IPVS':
-        this.#ipvs = await unless('genl-family-missing', () =>
+        this.#ipvs = await unlessMissing('genl-family-missing', () =>
           IpvsConnection.open(openNetlinkConnection(NETLINK_GENERIC), options),
         )
         return this.#ipvs !== undefined
@@ -55,7 +55,7 @@ export class KernelQuestions {
       case 'IPVS of IPv6':
         return (await this.#askScheduler('rr')) !== 'no-ipv6'
       case 'ipset':
-        this.#ipset = await unless('ipset-missing', async () => {
+        this.#ipset = await unlessMissing('ipset-missing', async () => {
           const netlink = findNetfilter()
           return netlink === undefined ? undefined : IpsetConnection.open(netlink, options)
         })
@@ -119,13 +119,3 @@ export class KernelQuestions {
 const SCHEDULER_ANSWERS = { present: true, missing: false, 'no-ipv6': undefined, unknown: undefined } as const
 
 const isSetType = (name: string): name is SetType => Object.hasOwn(REVISION, name)
-
-/** What `open` gives; undefined when it rejects with this code. */
-async function unless<T>(code: string, open: () => Promise<T | undefined>): Promise<T | undefined> {
-  try {
-    return await open()
-  } catch (error) {
-    if (error instanceof CodedError && error.code === code) return undefined
-    throw error
-  }
-}

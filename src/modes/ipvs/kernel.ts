@@ -85,3 +85,13 @@ export async function openIpset(signal: AbortSignal): Promise<IpsetConnection> {
   }
   return IpsetConnection.open(netlink, { signal })
 }
+
+/** What `open` resolves to; undefined when it rejects with this code, because the kernel or the node does not have it. */
+export async function unlessMissing<T>(code: string, open: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await open()
+  } catch (error) {
+    if (error instanceof CodedError && error.code === code) return undefined
+    throw error
+  }
+}

@@ -9,9 +9,9 @@ import { HostIptables } from '../../node/iptables-programs.ts'
 import { deletionOf, NftTables } from '../../node/nft-tables.ts'
 import { type PassReport, Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
-import { asError, CodedError } from '../../values/errors.ts'
+import { asError } from '../../values/errors.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
-import { openIpset, openIpvs } from '../ipvs/kernel.ts'
+import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
 import { chainTables, removalOfChains } from '../ipvs/tables.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
 import { CLEANUP_LAYOUT } from './layouts.ts'
@@ -74,9 +74,12 @@ async function removeFromTables(options: CleanupOptions): Promise<CleanupResult>
   const { excluded, dryRun, signal } = options
   const families = ipFamilies()
   // A kernel that has no IPVS or no ipset has nothing of it either, and neither has a node without programs of iptables.
-  const iptables = await unless('iptables-missing', async () => new HostIptables(await chooseBackEnd(families, signal)))
-  const ipset = await unless('ipset-missing', () => openIpset(signal))
-  const ipvs = await unless('ipvs-missing', () => openIpvs(signal))
+  const iptables = await unlessMissing(
+    'iptables-missing',
+    async () => new HostIptables(await chooseBackEnd(families, signal)),
+  )
+  const ipset = await unlessMissing('ipset-missing', () => openIpset(signal))
+  const ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
   const rtnetlink = openRtnetlink()
   try {
     const ofIpvsMode =
@@ -90,16 +93,6 @@ async function removeFromTables(options: CleanupOptions): Promise<CleanupResult>
     return { commands, failures: dryRun ? [] : await removeAll(reconciler(), signal) }
   } finally {
     for (const connection of [ipset, ipvs, rtnetlink]) connection?.close()
-  }
-}
-
-/** What `open` resolves to; undefined when it rejects with this code. */
-async function unless<T>(code: string, open: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await open()
-  } catch (error) {
-    if (error instanceof CodedError && error.code === code) return undefined
-    throw error
   }
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
-import { runningMode } from '../../src/cli/running-mode.ts'
+import { runningMode } from '../../src/cli/show-status.ts'
 
 /** A port on loopback whose /proxyMode answers this. */
 async function port(t: TestContext, status: number, body: string): Promise<number> {

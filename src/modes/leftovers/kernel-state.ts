@@ -1,0 +1,199 @@
+/**
+ * What proxies of any mode have in the kernel now, for `kube-ipvs status`. Reading it changes nothing, and works without a
+ * daemon and without the API server.
+ */
+import { readFile } from 'node:fs/promises'
+import { openRtnetlink } from '../../../native/open.ts'
+import { definitionOf, MAX_ELEMENTS } from '../../ipset/catalogue.ts'
+import { parseSave } from '../../iptables/save-text.ts'
+import type { DecodedDestination } from '../../ipvs/codec-servers.ts'
+import { schedulerFlagNames } from '../../ipvs/text.ts'
+import {
+  FLAG_ONE_PACKET,
+  FLAG_PERSISTENT,
+  realServerKey,
+  type VirtualServerFields,
+  virtualServerKey,
+} from '../../ipvs/types.ts'
+import { ipFamilies, kernelRelease } from '../../node/host.ts'
+import { HostIptables } from '../../node/iptables-programs.ts'
+import { CodedError } from '../../values/errors.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
+import { isOfIptablesMode, type SavedFrontend, savedFrontends } from '../iptables/saved-frontends.ts'
+import { chooseBackEnd } from '../iptables-back-end.ts'
+import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+
+/** Fields are named as `status --output json` prints them. */
+export interface KernelState {
+  /** Release of the kernel. */
+  readonly kernel: string
+  /** Kind of the link kube-ipvs0; null when there is none. */
+  readonly device: { readonly kind: string; readonly addresses: readonly string[] } | null
+  /** /proc/sys/net/ipv6/conf/all/forwarding; null without IPv6. Never written by kube-ipvs. */
+  readonly ipv6Forwarding: boolean | null
+  /** The back end of iptables that this node uses; null when there is none. `reason`: why, for people. */
+  readonly iptables: { readonly backEnd: 'nft' | 'legacy' | null; readonly reason: string }
+  /** Our sets; null when the kernel has no ipset. */
+  readonly sets: SetsState | null
+  /** null when the kernel has no IPVS. */
+  readonly ipvs: IpvsState | null
+  /** What rules of iptables mode serve; null when there are no such rules. */
+  readonly rules: readonly SavedFrontend[] | null
+}
+
+export interface IpvsState {
+  readonly version: string
+  readonly timeoutsSeconds: { readonly tcp: number; readonly tcpFin: number; readonly udp: number }
+  readonly virtualServers: readonly VirtualServerState[]
+  /** Virtual servers by firewall mark: never ours. */
+  readonly fwmarkVirtualServers: number
+  /** Virtual servers of protocols that no Service has: never ours. */
+  readonly unknownVirtualServers: number
+}
+
+export interface VirtualServerState {
+  readonly key: string
+  readonly scheduler: string
+  readonly flags: readonly string[]
+  /** Seconds; 0 when not persistent. */
+  readonly persistenceTimeoutSeconds: number
+  readonly realServers: readonly RealServerState[]
+}
+
+export interface RealServerState {
+  readonly key: string
+  readonly forwarding: string
+  readonly weight: number
+  readonly activeConnections: number
+  readonly inactiveConnections: number
+  /** Weight 0 in a TCP virtual server: it keeps its connections and gets no new ones. */
+  readonly draining: boolean
+}
+
+/** Our sets of both families. */
+export interface SetsState {
+  readonly count: number
+  readonly entries: number
+  /** Sets that take more entries than they were made for, because they were full. */
+  readonly grown: readonly { readonly name: string; readonly maxElements: number }[]
+}
+
+/** Rejects when the kernel cannot be read (EPERM). */
+export async function readKernelState(signal: AbortSignal): Promise<KernelState> {
+  const device = await readDevice(signal)
+  const ipvs = await readIpvs(signal)
+  const { iptables, rules } = await readRules(signal)
+  return {
+    kernel: kernelRelease(),
+    device,
+    ipv6Forwarding: await readFlag('/proc/sys/net/ipv6/conf/all/forwarding'),
+    iptables,
+    sets: await readSets(signal),
+    ipvs,
+    rules,
+  }
+}
+
+async function readDevice(signal: AbortSignal): Promise<KernelState['device']> {
+  const rtnetlink = openRtnetlink()
+  try {
+    const link = await rtnetlink.getLink(SERVICE_DEVICE, { signal })
+    if (link === undefined) return null
+    const addresses = await rtnetlink.listAddresses({ interfaceIndex: link.index, signal })
+    return { kind: link.kind, addresses: addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`) }
+  } finally {
+    rtnetlink.close()
+  }
+}
+
+async function readIpvs(signal: AbortSignal): Promise<IpvsState | null> {
+  const ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
+  if (ipvs === undefined) return null
+  try {
+    const services = await ipvs.listServices({ signal })
+    const virtualServers: VirtualServerState[] = []
+    for (const service of services)
+      if (service.kind === 'address')
+        virtualServers.push(virtualServerState(service.fields, await ipvs.listDestinations(service.fields, { signal })))
+    const [info, timeouts] = [await ipvs.info({ signal }), await ipvs.getTimeouts({ signal })]
+    return {
+      version: info.version,
+      timeoutsSeconds: { tcp: timeouts.tcpSeconds, tcpFin: timeouts.tcpFinSeconds, udp: timeouts.udpSeconds },
+      virtualServers: virtualServers.sort((a, b) => (a.key < b.key ? -1 : 1)),
+      fwmarkVirtualServers: services.filter((service) => service.kind === 'fwmark').length,
+      unknownVirtualServers: ipvs.unknownServices,
+    }
+  } finally {
+    ipvs.close()
+  }
+}
+
+/** A virtual server as the kernel lists it, with its real servers in order. */
+export function virtualServerState(
+  fields: VirtualServerFields,
+  destinations: readonly DecodedDestination[],
+): VirtualServerState {
+  const flags = [
+    ...((fields.flags & FLAG_PERSISTENT) === 0 ? [] : ['persistent']),
+    ...((fields.flags & FLAG_ONE_PACKET) === 0 ? [] : ['one-packet']),
+    ...schedulerFlagNames(fields.scheduler, fields.flags),
+  ]
+  return {
+    key: virtualServerKey(fields),
+    scheduler: fields.scheduler,
+    flags,
+    persistenceTimeoutSeconds: (fields.flags & FLAG_PERSISTENT) === 0 ? 0 : fields.timeoutSeconds,
+    realServers: destinations
+      .map(({ realServer, activeConnections, inactiveConnections }) => ({
+        key: realServerKey(realServer),
+        forwarding: realServer.forwarding,
+        weight: realServer.weight,
+        activeConnections,
+        inactiveConnections,
+        draining: realServer.weight === 0 && fields.protocol === 'tcp',
+      }))
+      .sort((a, b) => (a.key < b.key ? -1 : 1)),
+  }
+}
+
+async function readRules(signal: AbortSignal): Promise<Pick<KernelState, 'iptables' | 'rules'>> {
+  try {
+    const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
+    const iptables = new HostIptables(choice)
+    let rules: readonly SavedFrontend[] | null = null
+    for (const family of ipFamilies()) {
+      if (choice.unusable[family] !== undefined) continue
+      const saved = parseSave(await iptables.save(family, signal))
+      if (isOfIptablesMode(saved)) rules = [...(rules ?? []), ...savedFrontends(saved, family)]
+    }
+    return { iptables: { backEnd: choice.mode, reason: choice.reason }, rules }
+  } catch (error) {
+    if (!(error instanceof CodedError)) throw error
+    return { iptables: { backEnd: null, reason: error.message }, rules: null }
+  }
+}
+
+async function readSets(signal: AbortSignal): Promise<SetsState | null> {
+  const ipset = await unlessMissing('ipset-missing', () => openIpset(signal))
+  if (ipset === undefined) return null
+  try {
+    const sets = (await ipset.listSets({ signal })).filter(({ name }) => definitionOf(name) !== undefined)
+    const grown = sets.filter(({ maxElements }) => maxElements > MAX_ELEMENTS)
+    return {
+      count: sets.length,
+      entries: sets.reduce((sum, { elements }) => sum + elements, 0),
+      grown: grown.map(({ name, maxElements }) => ({ name, maxElements })),
+    }
+  } finally {
+    ipset.close()
+  }
+}
+
+async function readFlag(file: string): Promise<boolean | null> {
+  try {
+    return (await readFile(file, 'utf8')).trim() !== '0'
+  } catch {
+    // The kernel has no IPv6.
+    return null
+  }
+}
