@@ -1,7 +1,7 @@
 /** What the commands beside the daemon need of its parts: `diff`, `status` (names of Services) and `--init-only`. */
 import { openRtnetlink } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { initializeIptablesNode } from '../modes/iptables/node-preparation.ts'
+import { initializeIptablesNode } from '../modes/iptables/kernel.ts'
 import { openIpvs } from '../modes/ipvs/kernel.ts'
 import { initializeNode } from '../modes/ipvs/node-preparation.ts'
 import { kernelFamilies } from '../node/families.ts'

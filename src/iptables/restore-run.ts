@@ -6,13 +6,17 @@
  * @impure
  */
 import { asError, CodedError } from '../values/errors.ts'
-import { iptablesError, MissingMatchError } from './errors.ts'
-import { parseFailure, type RestoreFailure } from './failure-text.ts'
+import {
+  iptablesError,
+  type IptablesOperation,
+  MissingMatchError,
+  OPTIONAL_MATCHES,
+  type RestoreResult,
+} from './types.ts'
+import { formatRestore, parseFailure, type RestoreFailure, type RestoreText } from './restore-text.ts'
 import { chainKey, type ChainLayout } from './layout.ts'
-import { formatRestore, type RestoreText } from './restore-text.ts'
 import { matchesOf } from './rule-text.ts'
 import { itemsOf, parseSave } from './save-text.ts'
-import { type IptablesOperation, OPTIONAL_MATCHES, type RestoreResult } from './types.ts'
 import { keyOf } from './diff.ts'
 
 /** Processes that one run may start, however much fails. */

@@ -4,7 +4,7 @@
  * recent) that would be wrong.
  */
 import { PROTOCOL_NUMBER } from '../values/protocol.ts'
-import { iptablesError } from './errors.ts'
+import { iptablesError } from './types.ts'
 
 /**
  * A word as iptables-save writes it: in double quotes unless it has only letters, digits, `_` and `-`. Throws

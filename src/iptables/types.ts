@@ -3,6 +3,7 @@
  * What could break: rules are text as iptables-save prints them after `-A CHAIN `; compare them with `sameRule`, because
  * versions of iptables spell one rule differently.
  */
+import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
 /** The tables of iptables that we write into; `mangle` only in iptables mode. */
@@ -66,4 +67,31 @@ export interface IptablesPrograms {
   save(family: IpFamily, signal: AbortSignal): Promise<string>
   /** Runs `iptables-restore --noflush`. Rejects with a CodedError when it did not run to its end by itself. */
   restore(family: IpFamily, input: string, signal: AbortSignal): Promise<RestoreResult>
+}
+
+/** Codes are stable; composition acts on `iptables-match-missing` alone. */
+export type IptablesErrorCode =
+  /** iptables-restore refused something; the message has the rule and the reason. */
+  | 'iptables-restore-failed'
+  /** Nobody refused it: it was not tried because too much else failed before. */
+  | 'iptables-not-tried'
+  /** Somebody held /run/xtables.lock for too long. */
+  | 'iptables-locked'
+  /** A rule would hold a control character, which could end its line; it was not tried. */
+  | 'iptables-unprintable'
+  /** Another program's rule leads into the chain, so it was emptied and is still there. */
+  | 'iptables-chain-in-use'
+
+export function iptablesError(code: IptablesErrorCode, message: string, options?: ErrorOptions): CodedError {
+  return new CodedError(code, message, options)
+}
+
+/** The chain was written without the rules that need a match which this kernel does not offer. */
+export class MissingMatchError extends CodedError {
+  readonly match: OptionalMatch
+
+  constructor(match: OptionalMatch, message: string) {
+    super('iptables-match-missing', message)
+    this.match = match
+  }
 }

@@ -5,8 +5,7 @@
  */
 import { openNetlinkGroups, openRtnetlinkEvents } from '../../native/open.ts'
 import type { ChainLayout } from '../iptables/layout.ts'
-import { NFNLGRP_NFTABLES } from '../iptables/nft-events.ts'
-import { nftEvents } from '../iptables/nft-events.ts'
+import { NFNLGRP_NFTABLES, nftEvents } from '../iptables/nft-events.ts'
 import { NETLINK_NETFILTER, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../netlink/constants.ts'
 import type { RtnetlinkEvent } from '../netlink/rtnetlink.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'

@@ -1,8 +1,7 @@
 /** Settings of the kernel that a mode writes once at its start, and what the log and the list of problems say about them. */
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { conntrackLimit, conntrackSettings } from '../node/kernel-settings.ts'
+import { conntrackLimit, conntrackSettings, type KernelSetting } from '../node/kernel-settings.ts'
 import { processorCount } from '../node/host.ts'
-import type { KernelSetting } from '../node/kernel-settings.ts'
 import { applySysctls, type SettingListener } from '../node/sysctl.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { Log } from '../values/log.ts'

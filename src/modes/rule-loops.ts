@@ -3,9 +3,8 @@
  * family never waits for the other one, and a pass waits for no process. A restore that failed says little about what is in
  * the kernel, so everything is read again after it.
  */
-import { MissingMatchError } from '../iptables/errors.ts'
+import { type IptablesItem, type IptablesOperation, MissingMatchError } from '../iptables/types.ts'
 import type { IptablesTable } from '../iptables/table.ts'
-import type { IptablesItem, IptablesOperation } from '../iptables/types.ts'
 import { Pacer } from '../sync/pacer.ts'
 import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
 import { TableSync } from '../sync/table-sync.ts'

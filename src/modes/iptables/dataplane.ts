@@ -6,13 +6,12 @@
 import type { KubeProxyConfiguration } from '../../config/types.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
-import type { MissingMatchError } from '../../iptables/errors.ts'
+import type { MissingMatchError, TableId } from '../../iptables/types.ts'
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { LOOPBACK_GUARD } from './chains/chain-names.ts'
 import { type LocalTrafficSettings, localTrafficOf } from '../../iptables/local-traffic.ts'
 import { IptablesTable } from '../../iptables/table.ts'
 import { type ServiceChainSettings, WantedServiceChains } from './chains/wanted-service-chains.ts'
-import type { TableId } from '../../iptables/types.ts'
 import type { HostIptables } from '../../node/iptables-programs.ts'
 import {
   familyOfKey,

@@ -1,6 +1,5 @@
 /**
- * The kernel side of iptables mode: the programs, the connections, what the kernel has, and what it announces.
- * What could break: announcements of the kernel only say what to read again; nothing is concluded from them.
+ * The kernel side of iptables mode: its settings, the programs, the connections, what the kernel has, and what it announces.
  */
 import { openNetfilter, openRtnetlink } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
@@ -12,12 +11,15 @@ import type { CountedPackets } from '../../metrics/rule-counts.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../node/families.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
+import { iptablesSysctls } from '../../node/kernel-settings.ts'
 import { runProgram } from '../../node/programs.ts'
+import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { isLinkLocal, isLoopback } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { watchLinks } from '../announcements.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { LateConntrack } from '../flow-removal.ts'
+import { setConntrack, setSysctls, type SettingsOptions } from '../node-settings.ts'
 
 export interface IptablesKernel {
   readonly iptables: HostIptables
@@ -106,4 +108,26 @@ export function watchAddresses(onChange: () => void, onError: (error: unknown) =
     onLost: onChange,
     onError,
   })
+}
+
+/** Writes the settings of the kernel, before anything is read. Returns what `routeLocalnet` returns. */
+export function initializeIptablesNode(options: SettingsOptions): (() => void) | undefined {
+  setConntrack(options)
+  return routeLocalnet(options)
+}
+
+const LOCALNET =
+  'Setting route_localnet=1 to allow node-ports on localhost; to change this either disable iptables.localhostNodePorts (--iptables-localhost-nodeports) or set nodePortAddresses (--nodeport-addresses) to filter loopback addresses'
+
+/**
+ * Returns what lets node ports answer at 127.0.0.0/8, where the configuration wants that. Until the rule is written that
+ * guards these addresses, others in the node's network could reach what listens there (CVE-2020-8558), so the caller runs it
+ * after that. Nothing forbids it again.
+ */
+export function routeLocalnet(options: SettingsOptions): (() => void) | undefined {
+  const { configuration, log } = options
+  const { includesLoopback } = nodePortRangesOf(configuration.nodePortAddresses, [], {})
+  if (!configuration.iptables.localhostNodePorts || !includesLoopback) return undefined
+  log.info(LOCALNET, { ipFamily: 'IPv4' })
+  return () => setSysctls(iptablesSysctls(true), options)
 }

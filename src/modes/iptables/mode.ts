@@ -3,7 +3,15 @@
  */
 import { readFileSync } from 'node:fs'
 import { IptablesDataplane } from './dataplane.ts'
-import { countedPackets, type IptablesKernel, makeCounters, openIptablesKernel, watchAddresses } from './kernel.ts'
+import {
+  countedPackets,
+  initializeIptablesNode,
+  type IptablesKernel,
+  makeCounters,
+  openIptablesKernel,
+  routeLocalnet,
+  watchAddresses,
+} from './kernel.ts'
 import { watchRules } from '../announcements.ts'
 import { isTableInTrouble, type TableHealth } from '../table-health.ts'
 import { loopbackRefusal } from './chains/fixed-render.ts'
@@ -15,7 +23,6 @@ import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { auditPeriodically } from '../../sync/audit.ts'
 import { parseCidrs } from '../../values/cidr.ts'
 import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
-import { initializeIptablesNode, routeLocalnet } from './node-preparation.ts'
 
 /** Commands of a script come faster after one another. */
 const SETTLE_MS = 200

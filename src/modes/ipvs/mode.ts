@@ -3,7 +3,7 @@
  * removed only after a pass that left nothing to do, when all rules are written.
  */
 import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
-import type { MissingMatchError } from '../../iptables/errors.ts'
+import type { MissingMatchError } from '../../iptables/types.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/reconciler.ts'
 import { schedulerOf } from '../../ipvs/scheduler.ts'

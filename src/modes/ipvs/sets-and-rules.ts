@@ -16,9 +16,8 @@ import {
   setOfKey,
 } from '../../ipset/types.ts'
 import { WantedEntries } from '../../ipset/wanted-entries.ts'
-import type { MissingMatchError } from '../../iptables/errors.ts'
+import type { MissingMatchError, OptionalMatch } from '../../iptables/types.ts'
 import { type MissingRules, missingRules } from './rules/missing-rules.ts'
-import type { OptionalMatch } from '../../iptables/types.ts'
 import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
 import type { AddressFrontend, FrontendKey } from '../../service/frontends.ts'
 import { type PassReport, type Reconciled, reconciled } from '../../sync/reconciler.ts'

@@ -4,13 +4,19 @@
  * recorded cases are the judge.
  */
 import { definitionOf, type SetName, type SetRole, setName } from '../../../ipset/catalogue.ts'
-import { type IpFamily, PROTOCOL_NUMBER } from '../../../values/protocol.ts'
+import { type IpFamily, type Protocol, PROTOCOL_NUMBER } from '../../../values/protocol.ts'
 import { chainKey, jumpKey, jumpRule } from '../../../iptables/layout.ts'
 import { CHAINS, type FilterChain, JUMPS, type NatChain, TABLES } from './chain-names.ts'
 import { type LocalTraffic, notLocal } from '../../../iptables/local-traffic.ts'
-import type { OutFilterVip } from './out-filter.ts'
 import { matchesOf, quoteWord, setOf } from '../../../iptables/rule-text.ts'
 import type { IptablesItem, OptionalMatch } from '../../../iptables/types.ts'
+
+/** One address, port and protocol that the node must not reach. */
+export interface OutFilterVip {
+  readonly address: string
+  readonly port: number
+  readonly protocol: Protocol
+}
 
 export interface RuleInput {
   readonly family: IpFamily

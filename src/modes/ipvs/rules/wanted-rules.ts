@@ -9,8 +9,7 @@ import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts
 import type { IpFamily } from '../../../values/protocol.ts'
 import { sameItem } from '../../../iptables/diff.ts'
 import { type LocalTrafficSettings, localTrafficOf } from '../../../iptables/local-traffic.ts'
-import { OutFilterVips } from './out-filter.ts'
-import { type RenderedRules, renderIpvsRules } from './render.ts'
+import { type OutFilterVip, type RenderedRules, renderIpvsRules } from './render.ts'
 import type { IptablesItem, OptionalMatch } from '../../../iptables/types.ts'
 
 /** The part of KubeProxyConfiguration that rules depend on. */
@@ -108,5 +107,27 @@ export class WantedRules {
       missingMatches: this.#missing,
       unusableSets: this.#unusable,
     })
+  }
+}
+
+/**
+ * VIPs of load balancers that the node itself must not reach, because their source ranges leave out the node's own address.
+ * Traffic from the node to such a VIP has the VIP as its source and would pass the firewall (kubernetes issue 119656).
+ */
+class OutFilterVips {
+  readonly #closed = new Map<FrontendKey, AddressFrontend>()
+
+  /** Adds, replaces or removes a frontend; true when the result of `of` has changed. */
+  set(key: FrontendKey, frontend: AddressFrontend | undefined): boolean {
+    if (frontend?.firewall?.allowsNode !== false) return this.#closed.delete(key)
+    const isNew = !this.#closed.has(key)
+    this.#closed.set(key, frontend)
+    return isNew
+  }
+
+  of(family: IpFamily): readonly OutFilterVip[] {
+    return Array.from(this.#closed.values()).flatMap(({ address, port, servicePort }) =>
+      servicePort.family === family ? { address, port, protocol: servicePort.protocol } : [],
+    )
   }
 }
