@@ -4,7 +4,7 @@
  * the Service port and after the endpoint, so the names in a chain's rules tell where it leads.
  */
 import { openNetfilter } from '../../native/open.ts'
-import { chainHash, endpointChain, serviceChain } from '../../src/modes/iptables/chains/service-chain-names.ts'
+import { chainHash, endpointChain, serviceChain } from '../../src/modes/iptables/chains/chain-names.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import type { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { NLM_F_DUMP } from '../../src/netlink/constants.ts'

@@ -1,6 +1,6 @@
 /**
- * Counters of the kernel that rules add to (nfacct): made where they are missing, never reset or deleted.
- * What could break: a rule that names a counter which is not there is refused, and with it all rules of its table.
+ * Counters of the kernel that rules add to (nfacct). Missing counters are created; none is reset or deleted. The kernel refuses a rule
+ * that names a missing counter, and with it all rules of the same restore.
  */
 import { MessageBatch } from '../../netlink/batch.ts'
 import type { CallOptions, NetlinkConnection } from '../../netlink/connection.ts'
@@ -13,7 +13,7 @@ const NFNL_MSG_ACCT_GET = 1
 const NFACCT_NAME = 1
 const NFACCT_PKTS = 2
 
-/** Makes a counter unless it is there. Resolves to whether it is there now. `netlink` is of NETLINK_NETFILTER. */
+/** Creates a counter unless it exists. Resolves to whether it exists now. `netlink` is of NETLINK_NETFILTER. */
 export async function ensureCounter(
   netlink: NetlinkConnection,
   name: string,
@@ -27,7 +27,7 @@ export async function ensureCounter(
   return error === undefined || error.code === 'EEXIST'
 }
 
-/** Packets that each counter has seen, by name. `netlink` is of NETLINK_NETFILTER. */
+/** Packets counted by each counter, by its name. `netlink` is of NETLINK_NETFILTER. */
 export async function readCounters(
   netlink: NetlinkConnection,
   options: CallOptions = {},

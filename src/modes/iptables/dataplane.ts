@@ -1,7 +1,6 @@
 /**
- * iptables mode: joins frontends to the chains of both families, each written by a loop of its own.
- * What could break: a change is one restore of just the chains that differ; a family whose programs hang or fail holds
- * nothing else up.
+ * iptables mode: turns frontends into the chains of both families. A loop for each family writes only the chains that differ, in one
+ * restore, so that a family whose programs hang or fail does not delay the other one.
  */
 import type { KubeProxyConfiguration } from '../../config/types.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'
@@ -36,13 +35,13 @@ export interface IptablesDataplaneOptions {
   readonly conntrack: FlowTable
   readonly onFlowsRemoved?: StaleFlowsOptions['onRemoved']
   readonly now: Clock
-  /** Hears of each pass over the rules of a family. */
+  /** Called after each pass over the rules of a family. */
   readonly onPass: RuleLoopOptions['onPass']
   readonly onMissing: (error: MissingMatchError) => void
   readonly onError: (error: unknown) => void
 }
 
-/** What the dataplane must know of the node. */
+/** What rules depend on of the node. */
 export interface NodeFacts {
   readonly podCidrs: readonly string[]
   readonly nodePorts: NodePortRanges
@@ -51,7 +50,7 @@ export interface NodeFacts {
 export interface KernelFacts {
   /** Whether rules may name counters (nfacct). */
   readonly hasCounters: boolean
-  /** Whether connection tracking was told to be liberal (nf_conntrack_tcp_be_liberal): then nothing is dropped as invalid. */
+  /** Whether connection tracking is liberal (nf_conntrack_tcp_be_liberal): then no packet is dropped as invalid. */
   readonly isLiberal: boolean
 }
 
@@ -61,10 +60,10 @@ export class IptablesDataplane implements Dataplane {
   readonly staleFlows: StaleFlows
   readonly loops: RuleLoops
   readonly #options: IptablesDataplaneOptions
-  /** What is wanted of the rules of each family. */
+  /** The desired chains of each family. */
   readonly #wanted = new Map<IpFamily, WantedServiceChains>()
   #nodePortAddresses: NodePortRanges['addresses'] = { IPv4: [], IPv6: [] }
-  #first = true
+  #isFirstPass = true
 
   constructor(options: IptablesDataplaneOptions) {
     this.#options = options
@@ -92,8 +91,8 @@ export class IptablesDataplane implements Dataplane {
       })
   }
 
-  /** Call before the first pass: until then a kernel with everything is supposed. */
-  kernelIs({ hasCounters, isLiberal }: KernelFacts): void {
+  /** To be called before the first pass: the default is a kernel with every feature. */
+  setKernel({ hasCounters, isLiberal }: KernelFacts): void {
     for (const wanted of this.#wanted.values())
       wanted.configure({ countsInvalid: hasCounters, countsLoopback: hasCounters, dropsInvalid: !isLiberal })
   }
@@ -103,20 +102,20 @@ export class IptablesDataplane implements Dataplane {
     this.#wanted.get(family)?.frontend(key, frontend)
     const nodePort = parseNodePortKey(key)
     if (nodePort === undefined) this.staleFlows.suspect(key, frontend?.servicePort)
-    // A flow to a node port has one of the node's addresses.
+    // The flows of a node port have the node's addresses as their destinations.
     else if (nodePort.protocol === 'udp')
       for (const address of this.#nodePortAddresses[family])
         this.staleFlows.suspect(frontendKey(address, nodePort.port, nodePort.protocol), frontend?.servicePort)
   }
 
-  /** Hands on what is wanted; the loops do the work and tell. */
+  /** Gives the changed chains to the loops, which write them and report. */
   async pass({ mayRemove }: { readonly mayRemove: boolean }): Promise<PassReport> {
     const failures: PassReport['failures'][number][] = []
     for (const loop of this.loops.all) {
-      const changes = this.#hand(loop)
-      if (changes > 0 || this.#first) loop.request()
+      const changes = this.#submit(loop)
+      if (changes > 0 || this.#isFirstPass) loop.request()
       if (mayRemove) loop.allowRemovals()
-      // Nothing but a change of the Service helps, and that renders its rules again.
+      // There is no retry: only a change of the Service helps, and that renders its rules again.
       for (const [key, error] of this.#wanted.get(loop.family)?.takeRefused() ?? [])
         failures.push({
           table: loop.sync.table.name,
@@ -127,30 +126,30 @@ export class IptablesDataplane implements Dataplane {
           retryAtMs: Number.POSITIVE_INFINITY,
         })
     }
-    this.#first = false
+    this.#isFirstPass = false
     return failures.length === 0 ? NOTHING_DONE : { ...NOTHING_DONE, failures }
   }
 
   /** What a pass would do, as commands. */
   preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]> {
-    for (const loop of this.loops.all) this.#hand(loop)
+    for (const loop of this.loops.all) this.#submit(loop)
     return new Reconciler(this.loops.all.map(({ sync }) => reconciled(sync))).preview({
       ...options,
       now: this.#options.now,
     })
   }
 
-  /** The loops know by themselves. */
+  /** The loops run on their own timers. */
   nextDueMs(): undefined {
     return undefined
   }
 
-  /** Whether everything that is wanted is in the kernel, and what nothing wants was allowed to go. */
+  /** Whether the kernel has exactly the desired rules, and removals were permitted. */
   get isComplete(): boolean {
-    return !this.#first && this.loops.isClean
+    return !this.#isFirstPass && this.loops.isClean
   }
 
-  /** Whether the kernel has the rule that drops packets from outside to 127.0.0.0/8, and all that leads to it. */
+  /** Whether the kernel has the rule that drops packets from outside to 127.0.0.0/8, and the jumps to its chain. */
   get guardsLoopback(): boolean {
     const sync = this.loops.of('IPv4')?.sync
     return LOOPBACK_GUARD.every((key) => {
@@ -174,8 +173,8 @@ export class IptablesDataplane implements Dataplane {
     return owned
   }
 
-  /** Hands the changed chains of a family to its loop; returns how many they are. */
-  #hand(loop: RuleLoop): number {
+  /** Gives the changed chains of a family to its loop; returns their number. */
+  #submit(loop: RuleLoop): number {
     const changes = this.#wanted.get(loop.family)?.changes() ?? []
     for (const { key, item } of changes) loop.sync.want(key, item)
     return changes.length
@@ -197,17 +196,17 @@ export class IptablesDataplane implements Dataplane {
     }
   }
 
-  /** Counters are no loss that rules could not do without. */
+  /** Writes the rules without counters, which are the only optional match of this mode. */
   #lacks(error: MissingMatchError): void {
     for (const loop of this.loops.all) {
       this.#wanted.get(loop.family)?.configure({ countsInvalid: false, countsLoopback: false })
-      this.#hand(loop)
+      this.#submit(loop)
       loop.request()
     }
     this.#options.onMissing(error)
   }
 
-  /** Whether the kernel has what is wanted of this frontend, or of the node port at this address. */
+  /** Whether the kernel has the desired rules of this frontend, or of the node port at this address. */
   #isSettled(key: FrontendKey): boolean {
     const { family, port, protocol } = parseFrontendKey(key)
     const [wanted, loop] = [this.#wanted.get(family), this.loops.of(family)]

@@ -1,5 +1,6 @@
 /**
- * The kernel side of iptables mode: its settings, the programs, the connections, what the kernel has, and what it announces.
+ * The kernel side of iptables mode: its settings, programs, connections, features of the kernel, and its announcements. An
+ * announcement only says what to read again.
  */
 import { openNetfilter, openRtnetlink } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
@@ -31,9 +32,9 @@ export interface IptablesKernel {
   close(): void
 }
 
-/** Opening loads modules, which may take a while on a slow disk. */
+/** Deadline of opening, which loads modules: on a slow disk this takes seconds. */
 const OPEN_MS = 10_000
-/** As long as a save or restore of all Services may take. */
+/** Deadline of one save or restore of the rules of all Services. */
 const PROCESS_MS = 60_000
 
 /** Changes nothing. Rejects with `iptables-missing`, which says what to install, when the rules of no family can be written. */
@@ -58,8 +59,8 @@ export async function openIptablesKernel(): Promise<IptablesKernel> {
 }
 
 /**
- * Makes the counters that rules of iptables mode add to. Resolves to whether rules may name them: not where the kernel has
- * none, or no match for them, or where we may not.
+ * Creates the counters that rules of iptables mode add to. Resolves to whether rules may name them: false when the kernel has no
+ * counters or no match for them, or refuses us.
  */
 export async function makeCounters({ iptables, families }: IptablesKernel, signal: AbortSignal): Promise<boolean> {
   const netlink = openNetfilter()
@@ -68,7 +69,7 @@ export async function makeCounters({ iptables, families }: IptablesKernel, signa
       if (!(await ensureCounter(netlink, name, { signal }))) return false
     const match = { kind: 'match', name: 'nfacct' } as const
     for (const family of families) {
-      // Where ip_tables is not loaded yet, the first restore tells.
+      // While ip_tables is not loaded the answer is unknown; the first restore then fails without the match.
       const has =
         iptables.choice.mode === 'legacy'
           ? askXtables(match.kind, match.name, family) !== 'missing'
@@ -120,9 +121,9 @@ const LOCALNET =
   'Setting route_localnet=1 to allow node-ports on localhost; to change this either disable iptables.localhostNodePorts (--iptables-localhost-nodeports) or set nodePortAddresses (--nodeport-addresses) to filter loopback addresses'
 
 /**
- * Returns what lets node ports answer at 127.0.0.0/8, where the configuration wants that. Until the rule is written that
- * guards these addresses, others in the node's network could reach what listens there (CVE-2020-8558), so the caller runs it
- * after that. Nothing forbids it again.
+ * Returns a function that lets node ports answer at 127.0.0.0/8; undefined when the configuration does not ask for it. The caller runs
+ * it after the rule that guards these addresses was written: without the rule, hosts in the node's network could reach programs that
+ * listen there (CVE-2020-8558). The setting is never reverted.
  */
 export function routeLocalnet(options: SettingsOptions): (() => void) | undefined {
   const { configuration, log } = options

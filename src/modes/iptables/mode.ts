@@ -1,5 +1,5 @@
 /**
- * iptables mode as the proxy sees it: kernel, chains and dataplane put together.
+ * iptables mode as the proxy sees it: joins the kernel, the dataplane and the settings of the node.
  */
 import { readFileSync } from 'node:fs'
 import { IptablesDataplane } from './dataplane.ts'
@@ -24,10 +24,10 @@ import { auditPeriodically } from '../../sync/audit.ts'
 import { parseCidrs } from '../../values/cidr.ts'
 import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
 
-/** Commands of a script come faster after one another. */
+/** Wait after an announced change of rules, so that the commands of one script are one change. Milliseconds. */
 const SETTLE_MS = 200
-/** kube-proxy writes everything anew after an hour. */
-const FULL_LOOK_MS = 3_600_000
+/** kube-proxy rewrites all rules after an hour. Milliseconds. */
+const FULL_AUDIT_MS = 3_600_000
 const LIBERAL_FILE = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal'
 
 export class IptablesMode implements Mode {
@@ -38,11 +38,11 @@ export class IptablesMode implements Mode {
   readonly #kernel: IptablesKernel
   readonly #abort = new AbortController()
   readonly #counts = { IPv4: new RuleCounts(), IPv6: new RuleCounts() }
-  /** Loopback addresses that were said to have no node ports. */
-  readonly #refused = new Set<string>()
+  /** Loopback addresses that the log already named as without node ports. */
+  readonly #reported = new Set<string>()
   #hasCounters = false
-  #cleaning: Promise<void> | undefined
-  /** Lets node ports answer at 127.0.0.0/8; undefined when that is done, or not to be done. */
+  #leftoversRemoval: Promise<void> | undefined
+  /** Lets node ports answer at 127.0.0.0/8; undefined after it was called, or when the configuration does not ask for it. */
   #openLocalnet: (() => void) | undefined
 
   /** Rejects with `iptables-missing`, which says what to install. */
@@ -106,7 +106,7 @@ export class IptablesMode implements Mode {
     }
   }
 
-  /** Most chains are of Services. */
+  /** Most chains belong to Services. */
   tableHealth(): readonly TableHealth[] {
     return this.dataplane.loops.all.map(({ sync, family }) => ({
       what: sync.table.name,
@@ -126,7 +126,7 @@ export class IptablesMode implements Mode {
     this.dataplane.nodeChanged({ podCidrs, nodePorts })
   }
 
-  /** nodePortAddresses may name loopback addresses now. */
+  /** nodePortAddresses may contain loopback addresses now. */
   reconfigured(): void {
     const { configuration, problems, log } = this.#options
     this.#openLocalnet = routeLocalnet({ configuration: configuration(), problems, log })
@@ -139,7 +139,7 @@ export class IptablesMode implements Mode {
     log.info('Using iptables', { backEnd: mode, reason })
     this.#openLocalnet = initializeIptablesNode({ configuration: this.#options.configuration(), problems, log })
     this.#hasCounters = await this.#makeCounters(signal)
-    this.dataplane.kernelIs({ hasCounters: this.#hasCounters, isLiberal: isLiberal() })
+    this.dataplane.setKernel({ hasCounters: this.#hasCounters, isLiberal: isLiberal() })
   }
 
   watch({ onNodeAddresses }: ModeWatch): { close(): void } {
@@ -152,7 +152,7 @@ export class IptablesMode implements Mode {
       layout: IPTABLES_LAYOUT,
       settleMs: SETTLE_MS,
       doubtRules: (family) => this.dataplane.loops.doubt(family),
-      onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
+      onError: (error) => log.warn('Lost announcements of changed rules; reading all rules again', { error }),
     })
     this.dataplane.loops.request()
     return {
@@ -165,11 +165,11 @@ export class IptablesMode implements Mode {
 
   audit(_watch: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void> {
     const { log, now, configuration } = this.#options
-    // nf_tables announces every change, so there a look now and then is for what nobody has thought of.
+    // nf_tables announces every change, so audits only find what the announcements miss.
     const announces = this.#kernel.iptables.choice.mode === 'nft'
     const { syncPeriodMs } = configuration().iptables
     return auditPeriodically({
-      periodMs: announces ? Math.max(syncPeriodMs, FULL_LOOK_MS) : syncPeriodMs,
+      periodMs: announces ? Math.max(syncPeriodMs, FULL_AUDIT_MS) : syncPeriodMs,
       round: async () => {
         for (const family of this.families) this.dataplane.loops.doubt(family)
         observer.ended('rules', 0, false)
@@ -180,27 +180,27 @@ export class IptablesMode implements Mode {
     })
   }
 
-  /** As kube-proxy says it, but once for each address. */
+  /** In the words of kube-proxy, but once for each address. */
   #reportLoopback(places: readonly string[]): void {
     const { log, configuration } = this.#options
     for (const address of places) {
       const reason = loopbackRefusal(address, configuration().iptables.localhostNodePorts)
-      if (reason === undefined || this.#refused.has(address)) continue
-      this.#refused.add(address)
+      if (reason === undefined || this.#reported.has(address)) continue
+      this.#reported.add(address)
       log.error(reason, { address })
     }
   }
 
-  /** What ipvs mode left goes once all rules are in. */
+  /** Begins to remove what ipvs mode left, as soon as all rules are in the kernel. */
   passed(): void {
-    if (this.#cleaning !== undefined || !this.dataplane.isComplete) return
-    this.#cleaning = this.#removeLeftovers()
+    if (this.#leftoversRemoval !== undefined || !this.dataplane.isComplete) return
+    this.#leftoversRemoval = this.#removeLeftovers()
   }
 
   async close(): Promise<void> {
     this.#abort.abort()
     await this.dataplane.loops.close()
-    await this.#cleaning
+    await this.#leftoversRemoval
     this.#kernel.close()
   }
 
@@ -227,7 +227,7 @@ export class IptablesMode implements Mode {
       return await makeCounters(this.#kernel, signal)
     } catch (error) {
       signal.throwIfAborted()
-      this.#options.log.warn('Cannot make counters for dropped packets; rules go without', { error })
+      this.#options.log.warn('Cannot create counters for dropped packets; rules are written without them', { error })
       return false
     }
   }
@@ -237,7 +237,7 @@ function isLiberal(): boolean {
   try {
     return readFileSync(LIBERAL_FILE, 'utf8').trim() !== '0'
   } catch {
-    // No connection tracking yet: the kernel's own value is 0.
+    // Connection tracking is not loaded yet, and its default is 0.
     return false
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What iptables mode serves, read back from its rules: kube-proxy and this program name the Service of each rule in its comment. Pure.
- * A rule without such a comment is left out, so that nothing is shown under a wrong name.
+ * Reads from saved rules what iptables mode serves. kube-proxy and this program name the Service of a rule in its comment; a rule
+ * without such a comment is ignored, so that nothing is shown under a wrong name.
  */
 import { familyOf, formatEndpoint } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -8,23 +8,23 @@ import type { SavedTable, SavedTables } from '../../iptables/save-text.ts'
 import { wordsOf } from '../../iptables/rule-text.ts'
 import { ANY_ADDRESS } from '../../values/well-known.ts'
 
-/** What becomes of a connection that no endpoint takes. */
+/** What happens to a connection when there is no endpoint for it. */
 export type WithoutEndpoints = 'refused' | 'dropped'
 
-/** One address or node port of a Service, as clients see it. */
+/** One address or node port of a Service, as its clients see it. */
 export interface SavedFrontend {
   /** `namespace/name:port`, or `namespace/name` when the port has no name. */
   readonly service: string
-  /** `10.96.0.1:80/tcp`; of a node port `0.0.0.0:30080/tcp` or `[::]:30080/tcp`, which stands for the node's addresses. */
+  /** `10.96.0.1:80/tcp`; of a node port `0.0.0.0:30080/tcp` or `[::]:30080/tcp`, which means every address of the node. */
   readonly key: string
   readonly kind: SavedKind
   /** `10.244.0.1:8080`, in the order of the rules, each once. */
   readonly endpoints: readonly string[]
-  /** undefined while there is an endpoint. */
+  /** undefined when there is an endpoint. */
   readonly without: WithoutEndpoints | undefined
 }
 
-/** `external`: an external IP or an address of a load balancer; rules that refuse do not say which. */
+/** `external`: an external IP or an address of a load balancer; rules that reject or drop do not say which. */
 export type SavedKind = 'cluster IP' | 'external IP' | 'load balancer' | 'external' | 'node port'
 
 const KINDS: Readonly<Record<string, SavedKind>> = {
@@ -33,19 +33,19 @@ const KINDS: Readonly<Record<string, SavedKind>> = {
   'loadbalancer IP': 'load balancer',
 }
 
-/** Whether these rules are those of iptables mode, even without any Service. */
+/** Whether these are rules of iptables mode, with or without Services. */
 export function isOfIptablesMode(saved: SavedTables): boolean {
   return saved.get('filter')?.has('KUBE-EXTERNAL-SERVICES') === true
 }
 
-/** All of a family, sorted by Service and key. */
+/** All frontends of a family, sorted by Service and key. */
 export function savedFrontends(saved: SavedTables, family: IpFamily): readonly SavedFrontend[] {
   const nat: SavedTable = saved.get('nat') ?? new Map()
   const filter: SavedTable = saved.get('filter') ?? new Map()
   const found = new Map<string, SavedFrontend>()
   const add = (frontend: SavedFrontend): void => {
     const before = found.get(frontend.key)
-    // What is refused or dropped has no endpoint for clients from outside, whatever the rule in nat leads to.
+    // A rule that rejects or drops has precedence: clients from outside reach no endpoint, whatever nat has.
     if (before === undefined) found.set(frontend.key, frontend)
     else if (frontend.without !== undefined)
       found.set(frontend.key, { ...before, without: frontend.without, endpoints: [] })
@@ -69,7 +69,7 @@ interface Rule {
   readonly target: string
 }
 
-/** The options that count here: each has one value. */
+/** The options of a rule by name. Only options with one value are read correctly, and only these are used here. */
 function readRule(text: string): Rule {
   const words = wordsOf(text)
   const options = new Map<string, string>()
@@ -78,12 +78,12 @@ function readRule(text: string): Rule {
   return { options, comment: options.get('--comment') ?? '', target: options.get('-j') ?? '' }
 }
 
-/** A rule of nat that leads to a Service. */
+/** The frontend of a rule of nat that jumps to a chain of a Service. */
 function servedBy({ options, comment, target }: Rule, nat: SavedTable, family: IpFamily): SavedFrontend[] {
   if (!/^KUBE-(SVC|SVL|EXT|FW)-/.test(target)) return []
   const [, service, words] = /^(\S+\/\S+?)(?: (.+))?$/.exec(comment) ?? []
   if (service === undefined) return []
-  // The rule of node ports at loopback addresses is there twice, the second time for all addresses.
+  // A node port may have two rules: one for loopback addresses (-d 127.0.0.0/8), then one for all addresses.
   const isNodePort = words === undefined && !options.has('-d')
   const kind = isNodePort ? 'node port' : KINDS[words ?? '']
   const key = keyOf(options, isNodePort, family)
@@ -92,7 +92,7 @@ function servedBy({ options, comment, target }: Rule, nat: SavedTable, family: I
   return [{ service, key, kind, endpoints, without: undefined }]
 }
 
-/** A rule of filter that refuses or drops what nobody answers. */
+/** The frontend of a rule of filter that rejects or drops traffic because there is no endpoint. */
 function refusedBy({ options, comment, target }: Rule, kind: SavedKind, family: IpFamily): SavedFrontend[] {
   const [, service] = /^(\S+\/\S+) has no (?:local )?endpoints$/.exec(comment) ?? []
   if (service === undefined || (target !== 'REJECT' && target !== 'DROP')) return []
@@ -111,16 +111,16 @@ function keyOf(options: ReadonlyMap<string, string>, isNodePort: boolean, family
   return familyOf(address) === family ? `${formatEndpoint(address, port)}/${protocol}` : undefined
 }
 
-/** How far rules lead from a Service to its endpoints: FW, EXT, SVC or SVL, SEP. */
-const DEEPEST = 4
+/** Length of the longest path from a Service to an endpoint: FW, EXT, SVC or SVL, SEP. */
+const MAX_DEPTH = 4
 
-/** Endpoints that a chain leads to for clients from outside the node. */
+/** Endpoints that clients from outside the node reach through a chain. */
 function endpointsOf(chain: string, nat: SavedTable, depth: number): readonly string[] {
   const rules = (nat.get(chain) ?? []).map(readRule)
-  if (depth > DEEPEST) return []
+  if (depth > MAX_DEPTH) return []
   if (chain.startsWith('KUBE-SEP-')) return rules.flatMap(({ options }) => options.get('--to-destination') ?? [])
   if (chain.startsWith('KUBE-EXT-')) {
-    // The rules before the last one are for masquerading and for clients of this node.
+    // The rules before the last one are for masquerading and for clients on this node.
     const last = rules.at(-1)
     return last === undefined || !/^KUBE-SV[CL]-/.test(last.target) || last.options.size > 1
       ? []

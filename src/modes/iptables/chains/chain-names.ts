@@ -1,12 +1,16 @@
-/** The chains and jumps of iptables mode, named as kube-proxy names them, but for those of single Services. */
+/**
+ * The chains and jumps of iptables mode, named as kube-proxy names them, because other programs and people find the chains of a
+ * Service by their names.
+ */
+import { hash } from 'node:crypto'
 import { chainKey, type ChainSet, jumpKey } from '../../../iptables/layout.ts'
 import type { TableId } from '../../../iptables/types.ts'
 
-/** Kubelet writes the same chain, so neither may remove it. */
+/** Kubelet writes the same chain, so neither program may remove it. */
 const SHARED_CHAIN = 'KUBE-FIREWALL'
 const CANARY_CHAIN = 'KUBE-PROXY-CANARY'
 
-/** Chains that exist whatever Services there are. */
+/** Chains that exist even without Services. */
 export const FIXED_CHAINS = {
   filter: [
     'KUBE-SERVICES',
@@ -21,7 +25,7 @@ export const FIXED_CHAINS = {
   mangle: [CANARY_CHAIN],
 } as const satisfies Readonly<Record<TableId, readonly string[]>>
 
-/** Chains of one Service port or endpoint, by what stands before the hash: each after those its rules lead to. */
+/** Prefixes of the chains of one Service port or endpoint: each after the chains that its rules lead to. */
 const SERVICE_CHAINS = ['KUBE-SEP', 'KUBE-SVL', 'KUBE-SVC', 'KUBE-EXT', 'KUBE-FW']
 
 const PORTALS = 'kubernetes service portals'
@@ -53,8 +57,42 @@ export const IPTABLES_CHAINS: ChainSet = {
   shared: [chainKey('filter', SHARED_CHAIN)],
 }
 
-/** Keys of what keeps packets from outside away from 127.0.0.0/8 (CVE-2020-8558), where node ports answer there. */
+/** Keys of the items that drop packets from outside to 127.0.0.0/8 (CVE-2020-8558), where node ports answer there. */
 export const LOOPBACK_GUARD: readonly string[] = [
   chainKey('filter', SHARED_CHAIN),
   ...IPTABLES_JUMPS.filter(({ to }) => to === SHARED_CHAIN).map((jump) => jumpKey(jump)),
 ]
+
+/** A chain of one Service port: for cluster endpoints, for local endpoints, for external traffic, for source ranges. */
+export type ServiceChainKind = 'SVC' | 'SVL' | 'EXT' | 'FW'
+
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+/** Letters of a name's hash: 80 bits. */
+const LETTERS = 16
+
+/** The first 16 letters of base32 (RFC 4648) of the SHA-256 of a text. */
+export function chainHash(text: string): string {
+  const digest = hash('sha256', text, 'buffer')
+  let letters = ''
+  let bits = 0
+  let left = 0
+  for (let at = 0; letters.length < LETTERS; ) {
+    if (left < 5) {
+      bits = ((bits & 0x1f) << 8) | (digest[at++] ?? 0)
+      left += 8
+    }
+    left -= 5
+    letters += ALPHABET[(bits >> left) & 0x1f]
+  }
+  return letters
+}
+
+/** `KUBE-SVC-XPGD46QRK7WJZT7O`. `portHash`: chainHash of `namespace/name:port` and the protocol. */
+export function serviceChain(kind: ServiceChainKind, portHash: string): string {
+  return `KUBE-${kind}-${portHash}`
+}
+
+/** `KUBE-SEP-SXIVWICOYRO3J4NJ`. @param port `namespace/name:port` and the protocol @param endpoint `10.180.0.1:80` */
+export function endpointChain(port: string, endpoint: string): string {
+  return `KUBE-SEP-${chainHash(port + endpoint)}`
+}

@@ -1,32 +1,32 @@
 /**
- * The chains of iptables mode that do not depend on Services, and the rules that end the shared ones. Pure. The rule for node ports
- * is the last one of its chain, or it would take what is for addresses of Services.
+ * The chains of iptables mode that do not depend on Services, and the last rules of KUBE-SERVICES, which lead to node ports. They must
+ * be the last ones, or they would match traffic to addresses of Services.
  */
 import { familyOf, isLoopback } from '../../../values/address.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import { quoteWord } from '../../../iptables/rule-text.ts'
 
-/** Where node ports answer: at every address of the node, or at these. */
+/** Where node ports answer: at every address of the node, or only at these. */
 export type NodePortPlaces = 'all' | readonly string[]
 
 export interface FixedInput {
   readonly family: IpFamily
-  /** Bit of the packet mark that asks for masquerading, 0-31. */
+  /** Bit of the packet mark that requests masquerading, 0-31. */
   readonly masqueradeBit: number
-  /** Whether this iptables knows MASQUERADE --random-fully. */
+  /** Whether iptables supports MASQUERADE --random-fully. */
   readonly randomFully: boolean
-  /** Node ports answer at 127.0.0.0/8 as well, as IPv6 never can. */
+  /** Whether node ports answer at 127.0.0.0/8 too. IPv6 has no such option. */
   readonly localhostNodePorts: boolean
-  /** Whether packets that connection tracking takes for invalid are dropped: not where it was told to be liberal. */
+  /** Whether packets in conntrack state INVALID are dropped; false when connection tracking is liberal. */
   readonly dropsInvalid: boolean
-  /** Whether what is dropped so is counted (nfacct). */
+  /** Whether these dropped packets are counted (nfacct). */
   readonly countsInvalid: boolean
 }
 
-/** Counter of packets that were dropped as invalid. */
+/** Counter of packets dropped as INVALID. */
 export const INVALID_COUNTER = 'ct_state_invalid_dropped_pkts'
 
-/** Rules of the fixed chains by key of their item; the chains that are empty or shared by Services are left out. */
+/** Rules of the fixed chains by the key of their item, without chains that are empty or that Services share. */
 export function renderFixedChains(input: FixedInput): ReadonlyMap<string, readonly string[]> {
   const mark = `0x${((1 << input.masqueradeBit) >>> 0).toString(16)}`
   const counter = input.countsInvalid ? ` -m nfacct --nfacct-name  ${INVALID_COUNTER}` : ''
@@ -37,7 +37,7 @@ export function renderFixedChains(input: FixedInput): ReadonlyMap<string, readon
       'nat KUBE-POSTROUTING',
       [
         `-m mark ! --mark ${mark}/${mark} -j RETURN`,
-        // The mark is taken off again, so that a packet that passes twice is not masqueraded twice.
+        // Removes the mark, so that a packet that passes twice is not masqueraded twice.
         `-j MARK --set-xmark ${mark}/0x0`,
         `-m comment --comment ${quoteWord('kubernetes service traffic requiring SNAT')} -j MASQUERADE${input.randomFully ? ' --random-fully' : ''}`,
       ],
@@ -53,7 +53,7 @@ export function renderFixedChains(input: FixedInput): ReadonlyMap<string, readon
     [
       'filter KUBE-FORWARD',
       [
-        // An answer that came too late would reach the client with the endpoint's address (kubernetes PR 74840).
+        // A late answer would reach the client with the endpoint's address as its source (kubernetes PR 74840).
         ...(input.dropsInvalid ? [`-m conntrack --ctstate INVALID${counter} -j DROP`] : []),
         `-m comment --comment ${quoteWord('kubernetes forwarding rules')} -m mark --mark ${mark}/${mark} -j ACCEPT`,
         `-m comment --comment ${quoteWord('kubernetes forwarding conntrack rule')} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`,
@@ -62,7 +62,7 @@ export function renderFixedChains(input: FixedInput): ReadonlyMap<string, readon
   ])
 }
 
-/** The last rules of nat KUBE-SERVICES: what is left goes to the node ports. */
+/** The last rules of nat KUBE-SERVICES: they send all other traffic to KUBE-NODEPORTS. */
 export function nodePortJumps(
   places: NodePortPlaces,
   { family, localhostNodePorts }: Pick<FixedInput, 'family' | 'localhostNodePorts'>,
@@ -77,7 +77,7 @@ export function nodePortJumps(
     .map((address) => `-d ${address}/${family === 'IPv4' ? 32 : 128} ${comment} -j KUBE-NODEPORTS`)
 }
 
-/** Why node ports do not answer at an address inside nodePortAddresses, in kube-proxy's words; undefined where they do. */
+/** Why node ports do not answer at an address inside nodePortAddresses, in kube-proxy's words; undefined when they do. */
 export function loopbackRefusal(address: string, localhostNodePorts: boolean): string | undefined {
   if (!isLoopback(address)) return undefined
   if (familyOf(address) === 'IPv6')

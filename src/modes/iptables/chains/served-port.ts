@@ -1,6 +1,6 @@
 /**
- * What iptables mode renders of one Service port in one family: the ServicePort, and which of its addresses this node serves, since
- * another Service may have won an address.
+ * What iptables mode renders of one Service port in one family: the ServicePort and the addresses that it serves. Another Service may
+ * have won some of its addresses.
  */
 import type { Endpoint } from '../../../service/endpoints.ts'
 import type { Frontend, FrontendRole } from '../../../service/frontends.ts'
@@ -17,7 +17,7 @@ export interface ServedPort {
   readonly servicePort: ServicePort
   /** Absent when another Service has the address and port. */
   readonly clusterIp: string | undefined
-  /** As are VIPs in the order of the Service. */
+  /** In the order of the Service, like `vips`. */
   readonly externalIps: readonly string[]
   readonly vips: readonly string[]
   /** 0 when there is none. */
@@ -36,7 +36,7 @@ export function servedPortOf(servicePort: ServicePort, frontends: Iterable<Front
   const { addresses, cluster, local, internal } = servicePort
   const isExternal =
     all.some(({ roles }) => roles.length > 1 || roles[0] !== 'ClusterIP') ||
-    // kube-proxy makes the chain for them all the same, and nothing leads to it.
+    // kube-proxy then still makes the chain for external traffic, although no rule jumps to it.
     servicePort.ignoresExternalIps
   const usesCluster = internal.policy === 'Cluster' || isExternal
   const usesLocal = internal.policy === 'Local' || isExternal
@@ -52,7 +52,7 @@ export function servedPortOf(servicePort: ServicePort, frontends: Iterable<Front
   }
 }
 
-/** The addresses of these frontends, which come in the order in which they changed, in that of the Service. */
+/** The addresses of these frontends in the order of the Service. The frontends are in the order of their last change. */
 function inOrder(frontends: readonly Frontend[], order: ReadonlySet<string>): readonly string[] {
   const served = new Set(frontends.map(({ address }) => address))
   return Array.from(order).filter((address) => served.has(address))

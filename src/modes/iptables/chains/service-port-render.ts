@@ -1,17 +1,16 @@
 /**
  * The chains of one Service port in iptables mode, and its rules in the chains that all Services share (kube-proxy's
- * syncProxyRules). Pure.
- * What could break: the order of rules in a chain, and their text, which is what iptables-save 1.8.9 prints, so that what an
- * earlier process wrote is found to be right without taking it apart.
+ * syncProxyRules). Rules have the order and the exact text in which iptables-save 1.8.9 prints them, so that saved rules are compared
+ * without parsing them.
  */
 import { formatCidr } from '../../../values/cidr.ts'
 import { isLocal, type LocalTraffic, notLocal } from '../../../iptables/local-traffic.ts'
 import { quoteWord } from '../../../iptables/rule-text.ts'
-import { chainHash, endpointChain, serviceChain } from './service-chain-names.ts'
+import { chainHash, endpointChain, serviceChain } from './chain-names.ts'
 import type { ServicePort } from '../../../service/service-port.ts'
 import type { NamedEndpoint, ServedPort } from './served-port.ts'
 
-/** Chains that hold rules of all Services, as keys of a table's items, each after those its rules lead to. */
+/** Chains with rules of all Services, as keys of a table's items: each after the chains that its rules jump to. */
 export const SHARED_CHAINS = [
   'nat KUBE-NODEPORTS',
   'nat KUBE-SERVICES',
@@ -23,9 +22,9 @@ export const SHARED_CHAINS = [
 export type SharedChain = (typeof SHARED_CHAINS)[number]
 
 export interface ServicePortRules {
-  /** Chains of nat by name, with their rules, each after those its rules lead to. */
+  /** Rules of chains of nat, by name: each chain after the chains that its rules jump to. */
   readonly chains: ReadonlyMap<string, readonly string[]>
-  /** Rules in shared chains; a chain without any is left out. */
+  /** Rules in shared chains, without chains that have none. */
   readonly shared: ReadonlyMap<SharedChain, readonly string[]>
 }
 
@@ -33,9 +32,9 @@ export interface ServicePortSettings {
   /** undefined = no detector for the family. */
   readonly localTraffic: LocalTraffic | undefined
   readonly masqueradeAll: boolean
-  /** Whether traffic to node ports at loopback is counted (nfacct): only IPv4, and only where it is let through. */
+  /** Whether traffic to node ports at loopback is counted (nfacct): only of IPv4, and only when it is permitted. */
   readonly countsLoopback: boolean
-  /** Without them rules of endpoints take a third less room. */
+  /** Whether rules of endpoints have comments. Without them they take a third less space. */
   readonly withComments: boolean
 }
 
@@ -87,7 +86,7 @@ export function renderServicePort(served: ServedPort, settings: ServicePortSetti
     const match = `-p ${protocol} ${comment(name)} -m ${protocol} --dport ${served.nodePort}`
     if (hasAny) {
       if (settings.countsLoopback)
-        // iptables-save prints two spaces here.
+        // iptables-save prints two spaces after --nfacct-name.
         add('nat KUBE-NODEPORTS', `-d 127.0.0.0/8 ${match} -m nfacct --nfacct-name  ${LOOPBACK_COUNTER} -j ${external}`)
       add('nat KUBE-NODEPORTS', `${match} -j ${external}`)
     }
@@ -129,7 +128,7 @@ export function renderServicePort(served: ServedPort, settings: ServicePortSetti
     const rule = `${comment(`${name} loadbalancer IP`)} -j ${external}`
     chains.set(firewall, [
       ...ranges.map((range) => `-s ${formatCidr(range)} ${rule}`),
-      // The node reaches a VIP with the VIP as its source.
+      // The node connects to a VIP with the VIP as its source.
       ...(allowsNode ? served.vips.map((address) => `-s ${host(address)} ${rule}`) : []),
       comment(`other traffic to ${name} will be dropped by KUBE-PROXY-FIREWALL`),
     ])
@@ -142,7 +141,7 @@ function hasEndpoint({ cluster }: ServicePort): boolean {
   return cluster.endpoints.length > 0
 }
 
-/** Words that several rules of a port are made of. */
+/** Parts of rules that several rules of a port have in common. */
 function wordsOf(servicePort: ServicePort) {
   const { name, protocol, port, family } = servicePort
   const hasAny = hasEndpoint(servicePort)
@@ -165,7 +164,7 @@ function wordsOf(servicePort: ServicePort) {
 const comment = (text: string): string => `-m comment --comment ${quoteWord(text)}`
 const host = (address: string): string => `${address}/${address.includes(':') ? 128 : 32}`
 
-/** Which traffic to the cluster IP is masqueraded. */
+/** The rule that marks traffic to the cluster IP for masquerading. */
 function masqueradeRule(
   clusterIp: string,
   match: string,
@@ -176,11 +175,11 @@ function masqueradeRule(
   if (masqueradeAll) return [`${to} ${rule}`]
   const outside = localTraffic === undefined ? undefined : notLocal(localTraffic)
   if (outside === undefined) return []
-  // iptables-save prints source, destination, interface.
+  // The order in which iptables-save prints them: source, destination, interface.
   return [localTraffic?.kind === 'cidr' ? `${outside} ${to} ${rule}` : `${to} ${outside} ${rule}`]
 }
 
-/** What external traffic passes before it gets to endpoints. `cluster`: where traffic goes that masquerading lets use them all. */
+/** The rules for external traffic before the jump to endpoints. @param cluster the chain for traffic that may use all endpoints */
 function externalRules(
   { name, external }: ServicePort,
   cluster: string,
@@ -239,7 +238,7 @@ function endpointRules(
   const remember =
     affinityTimeoutSeconds === 0 ? '' : `-m recent --set --name ${chain} --mask ${maskOf(address)} --rsource `
   return [
-    // Its own answer must come back through this node (hairpin).
+    // The answer of an endpoint to itself must return through this node (hairpin).
     `-s ${host(address)} ${words}-j KUBE-MARK-MASQ`,
     `-p ${protocol} ${words}${remember}-m ${protocol} -j DNAT --to-destination ${text}`,
   ]

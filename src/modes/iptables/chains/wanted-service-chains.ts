@@ -1,7 +1,7 @@
 /**
- * The chains and jumps of iptables mode of one family, kept up to date one frontend at a time: only Service ports that
- * changed are rendered, and a chain that all Services share is put together again only when one of its rules changed.
- * Only what differs from the last time is handed on, so every item must go to the table that got the ones before.
+ * The desired chains and jumps of iptables mode in one family, updated one frontend at a time: only Service ports that changed are
+ * rendered, and a chain that all Services share is built again only when one of its rules changed. `changes` returns the difference
+ * from its previous result, so all results must be given to the same table.
  */
 import { sameList } from '../../../values/lists.ts'
 import type { Frontend, FrontendKey } from '../../../service/frontends.ts'
@@ -21,27 +21,27 @@ import {
 } from './service-port-render.ts'
 import type { IptablesItem, TableId } from '../../../iptables/types.ts'
 
-/** What the rules of a family depend on beside its Services. */
+/** What the rules of a family depend on, apart from its Services. */
 export interface ServiceChainSettings extends FixedInput, Pick<ServicePortSettings, 'localTraffic' | 'masqueradeAll'> {
-  /** Whether counters are there for traffic to node ports at loopback. */
+  /** Whether the kernel has the counter of traffic to node ports at loopback. */
   readonly countsLoopback: boolean
   readonly nodePortPlaces: NodePortPlaces
 }
 
 export interface ChainChange {
   readonly key: string
-  /** undefined: the chain is wanted no more. */
+  /** undefined: the chain is no longer desired. */
   readonly item: IptablesItem | undefined
 }
 
-/** From more endpoints on, their rules go without comments (kube-proxy's largeClusterEndpointsThreshold). */
+/** With more endpoints than this their rules have no comments (kube-proxy's largeClusterEndpointsThreshold). */
 const LARGE_CLUSTER_ENDPOINTS = 1000
 
 interface PortChains {
   /** As of the frontend that changed last. */
   servicePort: ServicePort
   readonly frontends: Map<FrontendKey, Frontend>
-  /** How many candidates it counts for. */
+  /** Number of its candidates as counted in WantedServiceChains. */
   endpoints: number
   rules: ServicePortRules | undefined
 }
@@ -51,16 +51,16 @@ const NONE: readonly string[] = []
 
 export class WantedServiceChains {
   #settings: ServiceChainSettings
-  /** By `name protocol`: a space comes before whatever goes on in a longer name. */
+  /** By `name protocol`. A space sorts before every character that may continue a longer name. */
   readonly #ports = new Map<string, PortChains>()
   readonly #portOf = new Map<FrontendKey, string>()
   readonly #dirty = new Set<string>()
   readonly #dirtyShared = new Set<SharedChain>(SHARED_CHAINS)
-  /** Names of `#ports` in order; undefined when there may be others by now. */
+  /** Sorted keys of `#ports`; undefined after a port was added or removed. */
   #sorted: readonly string[] | undefined
-  /** What was handed on of the fixed chains and jumps. */
+  /** The fixed chains and jumps that `changes` returned last. */
   readonly #fixed = new Map<string, IptablesItem>()
-  /** Since `takeRefused` was called last. */
+  /** Since the last call of `takeRefused`. */
   readonly #refused = new Map<string, CodedError>()
   #fixedDirty = true
   /** Candidates of all ports together. */
@@ -70,7 +70,7 @@ export class WantedServiceChains {
     this.#settings = settings
   }
 
-  /** Everything is rendered anew where it depends on what differs. */
+  /** Changes settings. The next call of `changes` renders everything that depends on them. */
   configure(change: Partial<ServiceChainSettings>): void {
     const before = this.#settings
     const now = { ...before, ...change }
@@ -109,29 +109,28 @@ export class WantedServiceChains {
     this.#touch(now, servicePort.candidates.length)
   }
 
-  /** Chains and jumps that are wanted otherwise than at the last call; all of them at the first one. */
+  /** Chains and jumps that changed since the last call; the first call returns all of them. */
   changes(): readonly ChainChange[] {
     const changes: ChainChange[] = []
-    // Chains before the rules that lead to them.
-    if (this.#fixedDirty) this.#handFixed(this.#fixedChains(), changes)
+    // A chain precedes the rules that jump to it.
+    if (this.#fixedDirty) this.#addFixed(this.#fixedChains(), changes)
     for (const name of this.#dirty) this.#renderPort(name, changes)
     this.#dirty.clear()
-    for (const shared of SHARED_CHAINS)
-      if (this.#dirtyShared.has(shared)) this.#hand(shared, this.#together(shared), changes)
+    for (const shared of SHARED_CHAINS) if (this.#dirtyShared.has(shared)) changes.push(this.#sharedChain(shared))
     this.#dirtyShared.clear()
-    if (this.#fixedDirty) this.#handFixed(jumps(), changes)
+    if (this.#fixedDirty) this.#addFixed(jumps(), changes)
     this.#fixedDirty = false
     return changes
   }
 
-  /** Ports that were left out of `changes`, by name and protocol, because their rules cannot be written; each told once. */
+  /** Ports that `changes` left out since the last call because their rules cannot be written, by name and protocol. */
   takeRefused(): ReadonlyMap<string, CodedError> {
     const refused = new Map(this.#refused)
     this.#refused.clear()
     return refused
   }
 
-  /** Whether the chains of this frontend's port are rendered as it is now. */
+  /** Whether `changes` has returned the current chains of this frontend's port. */
   isRendered(key: FrontendKey): boolean {
     const port = this.#portOf.get(key)
     return port === undefined || !this.#dirty.has(port)
@@ -144,7 +143,7 @@ export class WantedServiceChains {
     for (const chain of rules?.shared.keys() ?? []) yield chain
   }
 
-  /** @param endpoints how many candidates the port has now */
+  /** @param endpoints the number of candidates of the port now */
   #touch(name: string, endpoints: number): void {
     this.#dirty.add(name)
     const port = this.#ports.get(name)
@@ -174,7 +173,7 @@ export class WantedServiceChains {
     }
   }
 
-  /** No rules for a port whose rules cannot be written: it must not keep the others from theirs. */
+  /** Returns no rules for a port whose rules cannot be written, so that the other ports get theirs. */
   #rulesOf(name: string, { servicePort, frontends }: PortChains): ServicePortRules {
     const { family, countsLoopback, localhostNodePorts } = this.#settings
     try {
@@ -190,8 +189,8 @@ export class WantedServiceChains {
     }
   }
 
-  /** All rules of a shared chain, in the order of the Service ports' names, so that a restart changes nothing. */
-  #together(shared: SharedChain): readonly string[] {
+  /** All rules of a shared chain, in the order of the names of Service ports, so that a restart changes nothing. */
+  #sharedRules(shared: SharedChain): readonly string[] {
     this.#sorted ??= Array.from(this.#ports.keys()).sort()
     const rules: string[] = []
     for (const name of this.#sorted) {
@@ -202,9 +201,9 @@ export class WantedServiceChains {
     return rules
   }
 
-  #hand(key: string, rules: readonly string[], changes: ChainChange[]): void {
-    const [table = '', chain = ''] = key.split(' ')
-    changes.push(itemOf(table as TableId, chain, rules)) // as SharedChain is made
+  #sharedChain(shared: SharedChain): ChainChange {
+    const [table = '', chain = ''] = shared.split(' ')
+    return itemOf(table as TableId, chain, this.#sharedRules(shared)) // every SharedChain begins with a TableId
   }
 
   #fixedChains(): readonly ChainChange[] {
@@ -216,7 +215,7 @@ export class WantedServiceChains {
     )
   }
 
-  #handFixed(items: readonly ChainChange[], changes: ChainChange[]): void {
+  #addFixed(items: readonly ChainChange[], changes: ChainChange[]): void {
     for (const { key, item } of items) {
       const before = this.#fixed.get(key)
       if (item === undefined || (before !== undefined && sameItem(before, item))) continue
