@@ -1,4 +1,4 @@
-/** What `--help` says of each command. Exit codes are a promise to scripts; this table is where they are written down. */
+/** What `--help` says of each command. Scripts depend on the exit codes, which are documented here. */
 import type { CommandName } from './flags.ts'
 
 export interface CommandHelp {
@@ -19,30 +19,30 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
     usage: ['kube-ipvs [flags]', 'kube-ipvs COMMAND [flags]'],
     description: [
       'Watches Services and EndpointSlices and programs them into the kernel of this node: as virtual servers of IPVS (ipvs mode) ' +
-        'or as iptables rules (iptables mode). What is right already it leaves alone, so a restart disturbs no connection; what ' +
-        'somebody else changes it repairs.',
+        'or as iptables rules (iptables mode). Entries that are already right are not changed, so a restart disturbs no connection; ' +
+        'changes by other programs are repaired.',
       'It reads the flags and the configuration file of kube-proxy. It needs root, or the capability NET_ADMIN in the network ' +
         'namespace of the host.',
     ],
     examples: [
       ['kube-ipvs --config=/var/lib/kube-proxy/config.conf', 'as kubeadm starts its proxy'],
       ['kube-ipvs --proxy-mode=ipvs --kubeconfig=/etc/kubernetes/kubelet.conf', 'without a configuration file'],
-      ['kube-ipvs --manifests ./examples', 'from a folder, without a cluster; edits count at once'],
+      ['kube-ipvs --manifests ./examples', 'from a folder, without a cluster; edits are applied at once'],
       ['kube-ipvs --manifests ./examples --once -v 2', 'one pass, with a log line for each change'],
     ],
     exitCodes: [
       ['0', 'after --once, --write-config-to, --init-only, --cleanup, --help or --version'],
-      ['1', 'wrong flags or configuration, or a failure that only a new process can mend'],
-      ['143', 'ended by SIGTERM (130: SIGINT, 129: SIGHUP); the kernel keeps what it has and traffic goes on'],
+      ['1', 'wrong flags or configuration, or a failure that only a new process can repair'],
+      ['143', 'ended by SIGTERM (130: SIGINT, 129: SIGHUP); the kernel keeps its entries and traffic continues'],
     ],
   },
   status: {
-    summary: 'show what the kernel has: virtual servers, or what the rules serve',
+    summary: 'show what is in the kernel: virtual servers, or the addresses that the rules serve',
     usage: ['kube-ipvs status [flags]'],
     description: [
       'Shows the mode this node is in, the virtual servers of ipvs mode with their real servers, weights and connections, and ' +
-        'the addresses that rules of iptables mode serve. It reads the kernel and changes nothing; a proxy need not run.',
-      'The mode is what the running proxy answers at its metrics address, or else what is in the kernel. Rules of iptables ' +
+        'the addresses that rules of iptables mode serve. It reads the kernel and changes nothing; no proxy has to run.',
+      'The mode is the answer of the running proxy at its metrics address, or else that of the entries in the kernel. Rules of iptables ' +
         'mode name their Service in a comment. Virtual servers have no names: with --config, --kubeconfig or --manifests the Services ' +
         'are listed, and their names shown.',
     ],
@@ -57,11 +57,11 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
     ],
   },
   diff: {
-    summary: 'show what a pass would change, and change nothing',
+    summary: 'show what a pass would change, without changing it',
     usage: ['kube-ipvs diff [flags]'],
     description: [
-      'Compares what Services and EndpointSlices ask for with what the kernel has, and prints each difference as the command ' +
-        'that an operator would type to remove it. It takes the flags of the daemon and its mode. A drain that is under way is no difference.',
+      'Compares the kernel with what Services and EndpointSlices require, and prints each difference as the command that an ' +
+        'operator would type to remove it. It takes the flags of the daemon and its mode. A real server that drains is no difference.',
     ],
     examples: [
       ['kube-ipvs diff --config=/var/lib/kube-proxy/config.conf', 'against the cluster'],
@@ -70,14 +70,14 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
     exitCodes: [
       ['0', 'nothing differs'],
       ['1', 'something differs'],
-      ['2', 'wrong flags, or one of the two sides cannot be read'],
+      ['2', 'wrong flags, or the kernel or the Services cannot be read'],
     ],
   },
   cleanup: {
     summary: 'remove what a proxy of any mode left on this node',
     usage: ['kube-ipvs cleanup [flags]'],
     description: [
-      'Removes what kube-ipvs or kube-proxy left, whichever modes ran. Stop the proxy first, or it makes everything again. ' +
+      'Removes what kube-ipvs or kube-proxy left, in whichever modes they ran. Stop the proxy first, or it adds everything again. ' +
         'Connections through virtual servers end with them.',
     ],
     details: {
@@ -88,7 +88,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
           'virtual servers that the sets KUBE-* name, the sets, the chains KUBE-* with the jumps into them, and the device kube-ipvs0 with its addresses',
         ],
         ['iptables mode', 'the chains KUBE-* of Services and endpoints, the shared ones, and the jumps into them'],
-        ['nftables mode', 'the tables named kube-proxy, where the program nft is there'],
+        ['nftables mode', 'the tables named kube-proxy, where the program nft is installed'],
         [
           'not',
           'virtual servers by firewall mark, those that no set names, and those inside ipvs.excludeCIDRs of --config; chains of kubelet, with KUBE-FIREWALL where kubelet runs; settings of the kernel, counters of nfacct',
@@ -100,7 +100,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
       ['kube-ipvs cleanup', 'run'],
     ],
     exitCodes: [
-      ['0', 'all removed, or there was nothing'],
+      ['0', 'everything is removed, or nothing was found'],
       ['1', 'wrong flags, or something could not be removed'],
     ],
   },

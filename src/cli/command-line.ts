@@ -11,15 +11,16 @@ import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey, type FlagVa
 export interface CommandLine {
   readonly command: CommandName
   readonly flags: FlagValues
-  /** For standard error, before anything else: what is said of deprecated flags. */
+  /** Notices of deprecated flags, for standard error before anything else. */
   readonly notices: readonly string[]
 }
 
-/** A command line that makes no sense. */
+/** Why a command line is refused. */
 export interface UsageError {
   readonly command: CommandName
-  /** Of a kind with what kube-proxy says, which does not show its usage for every mistake. */
+  /** In kube-proxy's words. */
   readonly message: string
+  /** kube-proxy does not show its usage for every mistake. */
   readonly showUsage: boolean
   /** What was probably meant, as one would type it: `--once`, `kube-ipvs status`. */
   readonly suggestion?: string
@@ -27,7 +28,7 @@ export interface UsageError {
   readonly exitCode: number
 }
 
-/** diff says "there are differences" with 1, so its errors are 2; kube-proxy, which `run` stands in for, fails with 1. */
+/** `diff` reports differences with 1, so its errors are 2; `run` fails with 1 like kube-proxy. */
 export const USAGE_EXIT_CODE: Readonly<Record<CommandName, number>> = { run: 1, status: 1, diff: 2, cleanup: 1 }
 
 interface Entry {
@@ -77,7 +78,7 @@ export function parseCommandLine(argv: readonly string[]): CommandLine | { reado
     }
   const flags = values as FlagValues // Each value was made by the parser of its own flag.
   const rest = [...(named === undefined ? words : words.slice(1)), ...reader.afterDashes]
-  // Help goes before what is wrong with the other words, as in cobra; empty words come from unset variables.
+  // Help has precedence over wrong words, as in cobra; unset variables make empty words.
   if (flags.help !== true && rest.some((word) => word !== '')) {
     const program = named === undefined ? 'kube-ipvs' : `kube-ipvs ${named}`
     const message = `${quote(program)} does not take any arguments, got ${goQuoteList(rest)}`
@@ -108,10 +109,10 @@ function nearestFlag(name: string): string | undefined {
   return guess === undefined ? undefined : `--${guess}`
 }
 
-/** One walk through the arguments; what it has found by the time of a mistake stays readable. */
+/** Reads the arguments once; after a mistake, what was read before it is still available. */
 class ArgumentReader {
   readonly words: string[] = []
-  /** What stands behind `--`: never a command. */
+  /** The words after `--`: never a command. */
   readonly afterDashes: string[] = []
   readonly values: { [Key in FlagKey]?: unknown } = {}
   readonly given: Entry[] = []
@@ -146,7 +147,7 @@ class ArgumentReader {
     this.#set(entry, value)
   }
 
-  /** Several letters may stand behind one dash: `-hv4`. */
+  /** Several letters may follow one dash: `-hv4`. */
   #readShort(letters: string): void {
     let rest = letters
     while (rest !== '') {
@@ -167,7 +168,7 @@ class ArgumentReader {
     }
   }
 
-  /** The value of a flag that has none behind `=`. */
+  /** The value of a flag without `=`. */
   #valueOf(flag: Flag, spelling: string): string {
     if (takesNoValue(flag)) return 'true'
     const next = this.#arguments[this.#at++]
@@ -193,7 +194,7 @@ class ArgumentReader {
 const takesNoValue = (flag: Flag): boolean => flag.kind === 'boolean' || flag.kind === 'version'
 
 const ENTRIES: readonly Entry[] = Object.entries(FLAGS).map(([key, flag]) => ({
-  key: key as FlagKey, // Object.entries forgets that its keys are those of the object.
+  key: key as FlagKey, // Object.entries loses the type of the keys
   flag,
 }))
 const NAMES = ENTRIES.map(({ flag }) => flag.name)

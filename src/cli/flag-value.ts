@@ -1,6 +1,5 @@
 /**
- * One value of a flag, read as pflag reads it.
- * What could break: the reasons are Go's own texts, recorded letter by letter.
+ * Values of flags: read as pflag reads them, with Go's errors, which are recorded letter by letter, and shown as /flagz shows them.
  */
 import { quote } from '../values/quote.ts'
 import { formatDuration, parseDuration } from '../config/duration.ts'
@@ -100,7 +99,7 @@ function parseVmodule(text: string, before: readonly VmoduleItem[] = []): Parsed
   return { value: items }
 }
 
-/** `true`, `false`, `raw`, or the release we stand in for, perhaps with more behind it. */
+/** `true`, `false`, `raw`, or the release of kube-proxy that this program stands in for, with any suffix. */
 function parseVersion(text: string): Parsed<string> {
   if (text === 'raw') return { value: text }
   if (text.startsWith('v')) {
@@ -152,7 +151,10 @@ function listError(line: string, index: number, reason: string): { readonly erro
   return { error: `parse error on line 1, column ${column}: ${reason}` }
 }
 
-/** Text by name, in the order of names. */
+/**
+ * The flags of the daemon with their values, given or by default: text by name, in the order of names. This is what the command line
+ * says, not what is in force; with --config the two differ.
+ */
 export function flagTexts(values: FlagValues): Readonly<Record<string, string>> {
   const given = new Map<string, unknown>(Object.entries(values))
   const texts = Object.entries(FLAGS).flatMap(([key, flag]) => {

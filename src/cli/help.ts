@@ -1,6 +1,5 @@
 /**
- * The text of `--help`: what a command is for, how to call it, examples, its flags from the flag table, exit codes. What
- * most people need comes first.
+ * The text of `--help`: what a command is for, how to call it, examples, its flags, exit codes. What most people need is first.
  */
 import { COMMAND_HELP } from './command-help.ts'
 import type { FlagGroup } from '../config/field.ts'

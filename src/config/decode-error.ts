@@ -1,7 +1,7 @@
 /**
- * What Go's encoding/json says of a value of the wrong type, made from zod's issues.
- * What could break: these texts are recorded. Go walks the keys in order, goes on after most mistakes and reports the
- * first; but a type that reads itself (a duration) ends the walk, and its reason stands alone.
+ * The errors of Go's decoders: a value of the wrong type (encoding/json), made from zod's issues, and a document of another kind
+ * (apimachinery). The texts are recorded. Go decodes the keys in order, continues after most errors and reports the first; a
+ * type that reads itself (a duration) stops the decoding, and only its error is reported.
  */
 import { quote } from '../values/quote.ts'
 import type * as z from 'zod'
@@ -10,7 +10,7 @@ import type { Path } from './document.ts'
 import { parseQuantity } from './quantity.ts'
 import { API_VERSION, type GoType, KIND } from './schema.ts'
 
-/** A place in the document and what the types say of it. */
+/** A place in the document with its Go type. */
 interface Place {
   readonly path: Path
   /** Go's name of the block around it. */
@@ -27,7 +27,7 @@ export interface Decoded {
   numberAt(path: Path): string
 }
 
-/** The one error that Go reports; undefined when none of the issues is about a type. */
+/** The only error that Go reports; undefined when no issue is about a type. */
 export function decodeError(
   issues: readonly z.core.$ZodIssue[],
   document: GoType,
@@ -42,13 +42,13 @@ export function decodeError(
   return first === undefined ? undefined : reasonOf(first, decoded)
 }
 
-/** A type that reads itself goes before all others; among equals the order is that of the document. */
+/** Types that read themselves are before all others; among equals the order is that of the document. */
 function comesBefore(a: Place, b: Place, decoded: Decoded): boolean {
   const alone = (place: Place): boolean => place.type.reads !== undefined
   return alone(a) === alone(b) ? compareInOrder(a.path, b.path, decoded) < 0 : alone(a)
 }
 
-/** As far as the types go: zod may name a place inside a value that should have been something simple. */
+/** The deepest place that the types know: zod may name one inside a value that should have been a scalar. */
 function placeOf(path: Path, document: GoType): Place {
   let type: GoType = document
   let struct = ''
@@ -103,7 +103,7 @@ export function goTypeOf(value: unknown): string {
   return typeof value === 'boolean' ? 'bool' : typeof value
 }
 
-/** The order in which Go comes by two places: keys as they stand in the document, list items by position. */
+/** The order in which Go decodes two places: keys as in the document, list items by position. */
 export function compareInOrder(a: Path, b: Path, decoded: Pick<Decoded, 'valueAt'>): number {
   for (let depth = 0; depth < Math.min(a.length, b.length); depth++) {
     const [left, right] = [a[depth], b[depth]]
@@ -117,7 +117,7 @@ export function compareInOrder(a: Path, b: Path, decoded: Pick<Decoded, 'valueAt
 
 const SCHEME = '"pkg/runtime/scheme.go:111"'
 const STRUCT = String.raw`struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`
-/** kube-proxy puts all of a file into its error; a line that long helps nobody. */
+/** kube-proxy prints the whole file in this error; a line of the log has to end. */
 const MOST_SHOWN = 4_000
 
 /** The version of the types inside kube-proxy. */
@@ -127,7 +127,7 @@ export function isInternal(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'apiVersion' in value && value.apiVersion === INTERNAL
 }
 
-/** What is wrong; undefined when apiVersion and kind are ours. */
+/** Why a document is no KubeProxyConfiguration, as apimachinery says; undefined when it is one. */
 export function kindError(value: unknown, text: string): { readonly error: string } | undefined {
   const fail = (error: string) => ({ error })
   const mismatch = (found: unknown, target: string) =>
@@ -137,7 +137,7 @@ export function kindError(value: unknown, text: string): { readonly error: strin
   if (value !== null && value !== undefined && goTypeOf(value) !== 'object')
     return mismatch(value, `value of type ${STRUCT}`)
   const words: Record<'apiVersion' | 'kind', string> = { apiVersion: '', kind: '' }
-  // encoding/json does not look at capitals here, and the last one counts.
+  // encoding/json ignores upper and lower case here, and the last one counts.
   for (const [key, found] of entries)
     for (const name of ['apiVersion', 'kind'] as const) {
       if (key.toLowerCase() !== name.toLowerCase() || found === null) continue

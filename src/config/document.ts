@@ -1,7 +1,7 @@
 /**
- * A configuration text as plain values that still know their lines, read as Go's sigs.k8s.io/yaml does: YAML 1.1 scalars,
- * keys in order of their letters; a text that starts with `{` is JSON and nothing else.
- * What could break: of a key given twice the last one counts, and only the first document of a file is read, as kube-proxy does.
+ * Parses a configuration text into plain values with their lines, as Go's sigs.k8s.io/yaml does: YAML 1.1 scalars, keys in
+ * alphabetical order; a text that begins with `{` is parsed as JSON only. Of repeated keys the last one counts, and only the
+ * first document of a file is read.
  */
 import { quote } from '../values/quote.ts'
 import {
@@ -20,10 +20,10 @@ import { goJsonError } from './go-json.ts'
 import { goYamlError } from './yaml-error.ts'
 import { errorText } from '../values/errors.ts'
 
-/** Where a value stands: keys and list positions from the top. */
+/** The place of a value: keys and list positions from the top. */
 export type Path = readonly PropertyKey[]
 
-/** A key that stands twice in one block, and what Go says of it. */
+/** A repeated key of a block, with Go's error. */
 export interface Duplicate {
   readonly path: Path
   readonly text: string
@@ -34,13 +34,13 @@ export interface ConfigurationDocument {
   readonly value: unknown
   readonly duplicates: readonly Duplicate[]
   readonly isJson: boolean
-  /** Line (from 1) of a key or list item; undefined when it is not written anywhere, as with an absent field. */
+  /** Line (from 1) of a key or list item; undefined for an absent field. */
   lineOf(path: Path): number | undefined
-  /** A number at a path as it stands in the JSON that Go decodes. */
+  /** A number at a path as it is written in the JSON that Go decodes. */
   numberAt(path: Path): string
 }
 
-/** A configuration has some 2,000; to read a text takes some hundred times its length of memory. */
+/** A usual configuration has about 2,000; parsing needs about a hundred times the length of the text in memory. */
 export const MOST_CHARACTERS = 256 * 1024
 
 export const TOO_LONG = `there is more than ${MOST_CHARACTERS} bytes of it, and no configuration is that long`
@@ -70,7 +70,7 @@ export function parseConfigurationDocument(given: string): ConfigurationDocument
   try {
     return readDocument(text, isJson)
   } catch (cause) {
-    // Deep nesting is what a recursive reader cannot bear.
+    // Deep nesting overflows the stack of a recursive reader.
     if (cause instanceof RangeError) return { error: 'yaml: exceeded max depth of 10000' }
     throw cause
   }
@@ -99,10 +99,10 @@ function readDocument(text: string, isJson: boolean): ConfigurationDocument | { 
   }
 }
 
-/** Of one kind of mistake no more are reported: a line has to end somewhere. */
+/** Mistakes of one kind that are reported at most: a line of the log has to end. */
 export const MOST_REPORTED = 100
 
-/** Aliases may stand for this many values; more were meant to exhaust memory. */
+/** Values that aliases may expand to; a file with more is meant to exhaust memory. */
 const MOST_ALIASES = 1_000
 
 function readFirst(text: string): { document: Document | undefined; lines: LineCounter } | { error: string } {
@@ -131,7 +131,7 @@ function readFirst(text: string): { document: Document | undefined; lines: LineC
   return errors.length === 0 ? { document, lines } : { error: goYamlError(errors, text) }
 }
 
-/** Aliases are resolved late: one without anchor, one inside its own anchor, or far too many. */
+/** Errors in resolving aliases: one without an anchor, one inside its own anchor, or too many. */
 function aliasError(cause: unknown): string {
   const message = errorText(cause)
   const unknown = /must be set before the alias\): (\S+)/.exec(message)?.[1]
@@ -142,7 +142,7 @@ function aliasError(cause: unknown): string {
   return `yaml: ${message}`
 }
 
-/** The name of an anchor around an alias to it. */
+/** The name of an anchor that contains an alias to itself. Also makes texts of the scalars that are no numbers to Go. */
 function anchorInItself(document: Document): string | undefined {
   let found: string | undefined
   visit(document, {
@@ -151,7 +151,7 @@ function anchorInItself(document: Document): string | undefined {
       found = source
       return visit.BREAK
     },
-    // What is too large for a number is a text to Go, and so is a point alone.
+    // A number that is too large is a text to Go, and so is a single dot.
     Scalar: (_, node) => {
       const { value, source } = node
       if (typeof value === 'number' && !Number.isFinite(value) && source !== undefined && !/nan|inf/i.test(source))
@@ -161,7 +161,7 @@ function anchorInItself(document: Document): string | undefined {
   return found
 }
 
-/** Infinity and NaN, which YAML has and JSON has not. */
+/** Infinity and NaN, which YAML has but JSON does not. */
 function findUnsupported(value: unknown): string | undefined {
   if (typeof value === 'number' && !Number.isFinite(value))
     return Number.isNaN(value) ? 'NaN' : value > 0 ? '+Inf' : '-Inf'
@@ -173,7 +173,7 @@ function findUnsupported(value: unknown): string | undefined {
   return undefined
 }
 
-/** Go makes JSON of YAML by way of maps, which it writes in order. */
+/** Go converts YAML to JSON through maps, which it writes in alphabetical order. */
 function inOrder(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inOrder)
   if (typeof value !== 'object' || value === null) return value
@@ -209,14 +209,14 @@ function findDuplicates(document: Document, lines: LineCounter, isJson: boolean)
 const offsetOf = (node: unknown): number | undefined =>
   isScalar(node) || isMap(node) || isSeq(node) || isAlias(node) ? node.range?.[0] : undefined
 
-/** The node of a value, and the node that names its place: the key, or the list item itself. */
+/** The node of a value, and the node that has its line: the key, or the list item itself. */
 function find(document: Document, path: Path): { readonly node: unknown; readonly place: Node | undefined } {
   let node: unknown = document.contents
   let place: Node | undefined
   for (const step of path) {
     if (isAlias(node)) node = node.resolve(document)
     if (isMap(node)) {
-      // The last one of several equal keys is the one that counts.
+      // Of equal keys the last one counts.
       const pair = node.items.findLast(({ key }) => isScalar(key) && String(key.value) === String(step))
       if (pair === undefined || !isScalar(pair.key)) return { node: undefined, place: undefined }
       place = pair.key
@@ -238,7 +238,7 @@ function findLine(document: Document, lines: LineCounter, path: Path): number | 
   return offset === undefined ? undefined : lines.linePos(offset).line
 }
 
-/** JSON keeps the number as written; of YAML Go prints the number that it read. */
+/** In JSON the number as written; from YAML Go prints the number that it parsed. */
 function numberAt(document: Document, path: Path, isJson: boolean): string {
   const { node } = find(document, path)
   if (!isScalar(node) || typeof node.value !== 'number') return ''

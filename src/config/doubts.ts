@@ -1,6 +1,6 @@
 /**
- * What kube-proxy says of a configuration that is valid but does not fit the cluster or leaves node ports wide open, in
- * its words (checkBadConfig and checkBadIPConfig of cmd/kube-proxy/app/server.go). Pure. People grep for these texts.
+ * Warnings about a configuration that is valid but does not fit the cluster, or leaves node ports open to everyone, in kube-proxy's
+ * words (checkBadConfig and checkBadIPConfig of cmd/kube-proxy/app/server.go). Operators search their logs for these texts.
  */
 import { NODE_PORT_WORDS } from '../service/node-addresses.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
@@ -9,7 +9,7 @@ import type { IpFamily } from '../values/protocol.ts'
 import { splitHostPort } from './go-text.ts'
 import type { KubeProxyConfiguration } from './types.ts'
 
-/** What the configuration is held against. */
+/** The cluster that the configuration is compared with. */
 export interface ClusterShape {
   /** Family of the node's first IP. */
   readonly primary: IpFamily
@@ -18,7 +18,7 @@ export interface ClusterShape {
   readonly podCidrs: readonly string[]
 }
 
-/** What is doubtful about fields that are not of one family. */
+/** Warnings about nodePortAddresses. */
 export function nodePortDoubts(configuration: KubeProxyConfiguration, cluster: ClusterShape): readonly string[] {
   const { nodePortAddresses, ipvs } = configuration
   const { primary, podCidrs } = cluster
@@ -26,7 +26,7 @@ export function nodePortDoubts(configuration: KubeProxyConfiguration, cluster: C
     return [
       'nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. Consider using `--nodeport-addresses primary`',
     ]
-  // Each of the words stands for addresses of both families.
+  // Each word means addresses of both families.
   if (nodePortAddresses.some((text) => NODE_PORT_WORDS.includes(text))) return []
   const families = familiesOf(nodePortAddresses)
   const other = otherFamily(primary)
@@ -52,7 +52,7 @@ export interface FamilyDoubts {
   readonly isFatal: boolean
 }
 
-/** Fields whose addresses are all of a family that does not fit. */
+/** Warnings about fields whose addresses are all of the wrong family. */
 export function familyDoubts(configuration: KubeProxyConfiguration, cluster: ClusterShape): FamilyDoubts {
   const { ipvs, detectLocalMode, healthzBindAddress, metricsBindAddress } = configuration
   const { primary, isDualStack, podCidrs } = cluster
@@ -68,7 +68,7 @@ export function familyDoubts(configuration: KubeProxyConfiguration, cluster: Clu
     boundFamily(bindAddress) === other ? [`cluster is ${kind} but ${what} is ${other}`] : []
   const clusterText = onlyOther(clusterCidrsOf(configuration), 'clusterCIDRs')
   const podText = onlyOther(podCidrs, 'node.spec.podCIDRs')
-  // These only matter where the other family is not served at all.
+  // These matter only if the other family is not served.
   const singleStack = isDualStack
     ? []
     : [
@@ -92,7 +92,7 @@ function clusterCidrsOf({ clusterCIDR }: KubeProxyConfiguration): readonly strin
   return clusterCIDR === '' ? [] : clusterCIDR.split(',')
 }
 
-/** The family that `IP:port` is bound to; undefined for none and for every address (0.0.0.0, ::). */
+/** The family that `IP:port` is bound to; undefined if there is none, or for all addresses (0.0.0.0, ::). */
 function boundFamily(bindAddress: string): IpFamily | undefined {
   const split = splitHostPort(bindAddress)
   const address = 'error' in split ? undefined : parseAddressSloppy(split.host)

@@ -1,6 +1,6 @@
 /**
- * Durations in Go's syntax (`1h30m`, `250ms`), the one of every Kubernetes configuration file and flag.
- * What could break: the output must be the shortest form Go prints (`1h0m0s`, `1.5s`, `0s`), since files are compared as text.
+ * Durations in Go's syntax (`1h30m`, `250ms`), as in every Kubernetes configuration file and flag. The output is the form that Go
+ * prints (`1h0m0s`, `1.5s`, `0s`), because written files are compared as text.
  */
 
 /** Length of each unit in nanoseconds. Both spellings of micro (U+00B5 and U+03BC) are Go's. */
@@ -15,7 +15,7 @@ const UNIT_NANOSECONDS: Readonly<Record<string, bigint>> = {
   h: 3_600_000_000_000n,
 }
 
-/** Go's package time quotes on its own: what is no ASCII byte by byte. */
+/** Go's package time has its own quoting: bytes that are not ASCII one by one. */
 function quoteBytes(text: string): string {
   let quoted = ''
   for (const byte of Buffer.from(text)) {
@@ -33,7 +33,7 @@ export type ParsedDuration = { readonly milliseconds: number } | { readonly erro
 
 /**
  * Milliseconds (maybe with a fraction) of a text such as `1h30m`, `-1.5s` or `0`. A number without a unit is an error,
- * except 0. The reasons are Go's own texts, because they show up in recorded behaviour.
+ * except 0. The errors are Go's texts, which are recorded.
  */
 export function parseDuration(text: string): ParsedDuration {
   const invalid = { error: `time: invalid duration ${quoteBytes(text)}` }
@@ -64,7 +64,7 @@ export function parseDuration(text: string): ParsedDuration {
 
 /** The text Go prints for a duration: `24h0m0s`, `1m30s`, `250ms`, `1.5s`, `0s`. */
 export function formatDuration(milliseconds: number): string {
-  // Whole and broken milliseconds are taken apart first: together they have more digits than a double.
+  // Whole milliseconds and their fraction are converted separately: together they have more digits than a double.
   const whole = Math.trunc(milliseconds)
   const nanoseconds = BigInt(whole) * 1_000_000n + BigInt(Math.round((milliseconds - whole) * 1e6))
   const sign = nanoseconds < 0n ? '-' : ''

@@ -1,5 +1,5 @@
 /**
- * The configuration file on disk. A file that cannot be read is an error like any other of the configuration, never an exception.
+ * Reads the configuration file from disk. An unreadable file is an error of the configuration like any other, not an exception.
  * @impure
  */
 import { open } from 'node:fs/promises'
@@ -7,13 +7,13 @@ import { MOST_CHARACTERS, TOO_LONG } from './document.ts'
 import { type DecodedConfiguration, decodeConfiguration, type Refused } from './load.ts'
 import { errorText } from '../values/errors.ts'
 
-/** Reads the file, which flags may still change; all that can go wrong with it comes back as problems that name it. */
+/** Reads and decodes the file; flags may still change the result. Every failure is returned as a problem that names the file. */
 export async function decodeConfigurationFile(path: string): Promise<DecodedConfiguration | Refused> {
   const text = await readText(path)
   return typeof text === 'string' ? decodeConfiguration(text, path) : text
 }
 
-/** What Go says of the errors that a path may bring. */
+/** Go's texts for the errors of opening and reading a path. */
 const REASONS: Readonly<Record<string, readonly [operation: string, reason: string]>> = {
   ENOENT: ['open', 'no such file or directory'],
   EACCES: ['open', 'permission denied'],
@@ -23,7 +23,7 @@ const REASONS: Readonly<Record<string, readonly [operation: string, reason: stri
   EISDIR: ['read', 'is a directory'],
 }
 
-/** The text of a file; devices and the like end somewhere. */
+/** The text of a file; of endless devices only as much as is too long. */
 async function readText(path: string): Promise<string | Refused> {
   let bytes: Buffer
   try {
@@ -61,7 +61,7 @@ async function readBounded(path: string): Promise<Buffer> {
 
 const CHUNK = 65_536
 
-/** What Go's YAML reader says of bytes that are no UTF-8. */
+/** The error of Go's YAML reader for bytes that are not UTF-8. */
 function utf8Error(bytes: Buffer): string | undefined {
   try {
     new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -73,7 +73,7 @@ function utf8Error(bytes: Buffer): string | undefined {
   }
 }
 
-/** Whether a byte beyond ASCII begins, or goes on with, a letter that is whole. */
+/** Whether a byte beyond ASCII belongs to a complete letter. */
 function startsLetter(bytes: Buffer, index: number): boolean {
   const byte = bytes[index] ?? 0
   const start = byte >= 0xc0 ? index : lastLead(bytes, index)

@@ -1,7 +1,7 @@
 /**
- * What the feature gates of a configuration amount to (component-base featuregate).
- * A gate that no release we know has is a warning, where kube-proxy ends the start: its configuration file may be of a newer
- * release than this program.
+ * The feature gates of a configuration (component-base featuregate): which are on, which cannot be set, which have an effect.
+ * A gate of no known release is a warning, where kube-proxy refuses to start: the file may be of a newer release than this
+ * program.
  */
 import { aggregateText } from '../values/errors.ts'
 import { nearest } from '../values/nearest.ts'
@@ -9,7 +9,7 @@ import { knownGates, neededGates } from './known-gates.ts'
 
 type Gates = Readonly<Record<string, boolean>>
 
-/** The gates that something in this program asks for; any other is accepted without effect. */
+/** The gates that this program reads; all others are accepted without effect. */
 export const GATES_WITH_EFFECT = ['LoggingAlphaOptions', 'LoggingBetaOptions', 'AllowServiceExternalIPs'] as const
 
 export type GateName = (typeof GATES_WITH_EFFECT)[number]
@@ -20,10 +20,10 @@ export function gate({ featureGates }: { readonly featureGates: Gates }, name: G
 }
 
 const ALL: Readonly<Record<string, string>> = { AllAlpha: 'alpha', AllBeta: 'beta' }
-/** Keeps kube-proxy's ipvs mode from v1.40 on, and is to be removed with it (KEP-5495). */
+/** Keeps kube-proxy's ipvs mode from v1.40 on, until both are removed (KEP-5495). */
 const IPVS_GATE = 'KubeProxyIPVS'
 
-/** The first thing wrong with the gates; undefined when they can be set. */
+/** Why the gates cannot be set; undefined when they can. */
 export function gateError(gates: Gates): string | undefined {
   const names = Object.entries(gates)
   if (names.length === 0) return undefined
@@ -42,7 +42,7 @@ export function gateError(gates: Gates): string | undefined {
   return missing.length === 0 ? undefined : aggregateText(missing)
 }
 
-/** Gates that are in no list of ours, each with the name that was probably meant. */
+/** Gates of no known release, each with the name that was probably meant. */
 export function unknownGates(gates: Gates): readonly { readonly name: string; readonly guess: string | undefined }[] {
   const names = Object.keys(gates)
   if (names.length === 0) return []
@@ -53,8 +53,8 @@ export function unknownGates(gates: Gates): readonly { readonly name: string; re
 }
 
 /**
- * Gates whose value changes nothing here. The switches of all gates of a stage are not among them, and neither is
- * KubeProxyIPVS: true, which asks for the mode that this program always has.
+ * Gates whose value changes nothing here. AllAlpha and AllBeta are not among them, and neither is KubeProxyIPVS: true, which
+ * requests the mode that this program always has.
  */
 export function gatesWithoutEffect(gates: Gates): readonly string[] {
   const effective: readonly string[] = GATES_WITH_EFFECT
@@ -83,8 +83,8 @@ export function effectiveGates(gates: Gates): Gates {
 }
 
 /**
- * Gates that were set although Kubernetes is going to remove them: what it says of each. Nothing of the gate that keeps
- * ipvs mode, which stays here.
+ * Kubernetes' notice for each gate that was set although it will be removed. The gate that keeps ipvs mode is left out, because
+ * that mode stays here.
  */
 export function gateNotices(
   gates: Gates,

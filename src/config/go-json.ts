@@ -1,10 +1,9 @@
 /**
- * Whether a text is JSON, and if not, what Go's encoding/json says of it.
- * What could break: the reasons are Go's own texts, recorded letter by letter.
+ * Checks whether a text is JSON. The errors are those of Go's encoding/json, recorded letter by letter.
  */
 import { goQuoteLetter } from './go-text.ts'
 
-/** Go stops here too (maxNestingDepth). */
+/** Go's limit (maxNestingDepth). */
 const DEEPEST = 10_000
 
 /** The error of Go's scanner; undefined when the text is one JSON value and nothing else. */
@@ -13,7 +12,7 @@ export function goJsonError(text: string): string | undefined {
   return scanner.run()
 }
 
-class Unfit extends Error {}
+class SyntaxFailure extends Error {}
 
 class Scanner {
   readonly #text: string
@@ -30,8 +29,8 @@ class Scanner {
       if (this.#at < this.#text.length) this.#fail('after top-level value')
       return undefined
     } catch (error) {
-      if (error instanceof Unfit) return error.message
-      // Our own stack may end before Go's limit.
+      if (error instanceof SyntaxFailure) return error.message
+      // The stack of this process may overflow before Go's limit.
       if (error instanceof RangeError) return 'exceeded max depth'
       throw error
     }
@@ -40,14 +39,14 @@ class Scanner {
   #fail(context: string): never {
     const code = this.#text.codePointAt(this.#at)
     if (code === undefined) {
-      // Go reads a space behind the end, which only the middle of a value cannot bear.
+      // Go reads one space after the end, which is an error only inside a value.
       const middle = /^(?:in (?!string literal)|after decimal point)/.test(context)
-      throw new Unfit(middle ? `invalid character ' ' ${context}` : 'unexpected end of JSON input')
+      throw new SyntaxFailure(middle ? `invalid character ' ' ${context}` : 'unexpected end of JSON input')
     }
-    // Go looks at bytes: of a letter beyond ASCII it sees the first one.
+    // Go reads bytes: it names the first byte of a letter beyond ASCII.
     const byte = Buffer.from(String.fromCodePoint(code))[0] ?? 0
     const letter = byte === 0x27 ? `'\\''` : byte === 0x22 ? `'"'` : goQuoteLetter(String.fromCharCode(byte))
-    throw new Unfit(`invalid character ${letter} ${context}`)
+    throw new SyntaxFailure(`invalid character ${letter} ${context}`)
   }
 
   #space(): void {
@@ -58,7 +57,7 @@ class Scanner {
     this.#space()
     const first = this.#text[this.#at] ?? ''
     if (first === '{' || first === '[') {
-      if (depth >= DEEPEST) throw new Unfit('exceeded max depth')
+      if (depth >= DEEPEST) throw new SyntaxFailure('exceeded max depth')
       this.#at++
       if (first === '{') this.#object(depth + 1)
       else this.#array(depth + 1)

@@ -1,6 +1,6 @@
 /**
- * Numbers as Go reads and prints them, and letters and lists as it quotes them. Error texts of flags and configuration are made of these.
- * What could break: recorded messages hold these texts letter by letter.
+ * Numbers and addresses as Go parses them, and letters and lists as it quotes them. Recorded messages of flags and configuration
+ * contain these texts letter by letter.
  */
 import { quote } from '../values/quote.ts'
 
@@ -77,7 +77,7 @@ export function splitHostPort(text: string): HostPort {
   const colon = text.lastIndexOf(':')
   if (colon < 0) return fail('missing port in address')
   let host: string
-  // Where a bracket would be one too many.
+  // From here on a bracket is an error.
   let openFrom = 0
   let closeFrom = 0
   if (text.startsWith('[')) {

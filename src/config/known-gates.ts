@@ -1,15 +1,15 @@
 /**
- * The feature gates of Kubernetes, as kube-proxy registers them: what may be set, and what depends on what.
+ * The feature gates of Kubernetes, as kube-proxy registers them, with the gates that each depends on.
  * The lists hold v1.36.3's gates as that release has them, then the gates that v1.37.1 adds (pkg/features, with those of
  * component-base, apiserver, client-go, controller-manager and apiextensions). A gate of both keeps its state of v1.36.3, whose
  * messages are recorded; gates that only v1.36 has stay, so that a file of either release is accepted.
  */
 
-/** How far a gate has come: alpha ones are off unless said otherwise, of the others `on` tells. */
+/** The stage of a gate and its default. */
 export interface Gate {
   readonly stage: 'alpha' | 'beta' | 'settled' | 'deprecated'
   readonly on: boolean
-  /** Cannot be set to anything else. */
+  /** It cannot be set to another value than its default. */
   readonly locked: boolean
 }
 
@@ -120,7 +120,7 @@ const LISTS: readonly (readonly [gate: Gate, names: string])[] = [
   ],
 ]
 
-/** Those that v1.37 adds. */
+/** Gates that v1.37 adds. */
 const ADDED_IN_1_37: typeof LISTS = [
   [
     { stage: 'alpha', on: false, locked: false },
@@ -145,7 +145,7 @@ const ADDED_IN_1_37: typeof LISTS = [
   [{ stage: 'deprecated', on: true, locked: false }, 'KubeProxyIPVS'],
 ]
 
-/** What must be on for a gate to be on: `gate: needed needed`. */
+/** The gates that a gate depends on: `gate: needed needed`. */
 const NEEDS = `
   AuthorizeNodeWithSelectors: AuthorizeWithSelectors
   ClusterTrustBundleProjection: ClusterTrustBundle
@@ -214,7 +214,7 @@ const NEEDS = `
 
 let gates: ReadonlyMap<string, Gate> | undefined
 
-/** Every gate by name. The list is taken apart when it is first asked for. */
+/** Every gate by name. The lists are parsed at the first call. */
 export function knownGates(): ReadonlyMap<string, Gate> {
   gates ??= new Map(
     [...LISTS, ...ADDED_IN_1_37].flatMap(([gate, names]) =>
@@ -227,7 +227,7 @@ export function knownGates(): ReadonlyMap<string, Gate> {
   return gates
 }
 
-/** Gates with the names of those that they need. */
+/** Gates with the names of the gates they depend on. */
 export function neededGates(): readonly (readonly [gate: string, needs: readonly string[]])[] {
   return NEEDS.trim()
     .split('\n')

@@ -1,6 +1,7 @@
 /**
- * From the text of a configuration file to a configuration, or to what is wrong with it in kube-proxy's words.
- * What could break: unknown and repeated fields are warnings, never errors: one file must serve proxies of several releases.
+ * Reads the text of a configuration file: decode, complete, check gates, check logging, check everything else. The result is a
+ * configuration or the first error, in kube-proxy's words. Unknown and repeated fields are warnings, never errors, because one
+ * file must serve proxies of several releases.
  */
 import { aggregateText } from '../values/errors.ts'
 import { quote } from '../values/quote.ts'
@@ -19,8 +20,8 @@ import { type RuleViolation, validateConfiguration, validateLogging } from './va
 import { valueAt } from './values.ts'
 
 /**
- * One problem is why there is no configuration; its message is what kube-proxy says, stage first. Codes: `config-decode`,
- * `config-gates`, `config-logging`, `config-invalid`, `config-unreadable`; of warnings `config-unknown-field`,
+ * One problem says why there is no configuration; its message is that of kube-proxy, stage first. Codes: `config-decode`,
+ * `config-gates`, `config-logging`, `config-invalid`, `config-unreadable`; codes of warnings: `config-unknown-field`,
  * `config-duplicate-field`, `config-unknown-gate`, `config-no-effect`.
  */
 export interface Refused {
@@ -35,11 +36,11 @@ export interface Accepted {
 
 export type ConfigurationResult = Accepted | Refused
 
-/** A document that was read; flags may still change it, and nothing but its types was checked. */
+/** A document that was read: only its types were checked, and flags may still change it. */
 export interface DecodedConfiguration {
   readonly configuration: UncheckedConfiguration
   readonly warnings: readonly Problem[]
-  /** Why it could not be decoded strictly: unknown and repeated fields. */
+  /** Why a strict decoder refuses it: unknown and repeated fields. */
   readonly lenient: string | undefined
 }
 
@@ -51,7 +52,7 @@ export function loadConfiguration(text: string, source: string): ConfigurationRe
   return 'errors' in checked ? checked : { ...checked, warnings: [...decoded.warnings, ...checked.warnings] }
 }
 
-/** Reads a configuration from text; what is wrong with its values is for `checkConfiguration`. */
+/** Reads a configuration from text; `checkConfiguration` checks its values. */
 export function decodeConfiguration(text: string, source: string): DecodedConfiguration | Refused {
   const document = parseConfigurationDocument(text)
   if ('error' in document) return undecodable(source, document.error)
@@ -77,13 +78,13 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
   }
 }
 
-/** Every default, in kube-proxy's mode of a start without any. */
+/** Every default, with the mode not given. */
 export function defaultDocument(): UncheckedConfiguration {
   const document = DOCUMENT.schema.parse({ apiVersion: API_VERSION, kind: KIND })
   return keepBlockOfMode(completeDefaults(readDocument(document)))
 }
 
-/** kube-proxy decodes its internal version too, which has no defaults, and then stumbles over the logging block. */
+/** kube-proxy also decodes its internal version, which has no defaults, and then refuses the empty logging block. */
 function internalDocument(): UncheckedConfiguration {
   const { logging, ...rest } = defaultDocument()
   return { ...rest, logging: { ...logging, format: '', flushFrequencyMs: 0, flushFrequencyAsNumber: true } }
@@ -100,7 +101,7 @@ export function defaultConfiguration(mode: KubeProxyConfiguration['mode'] = 'ipv
   return checked.configuration
 }
 
-/** Holds a completed configuration against all rules, in kube-proxy's order: gates, logging, everything else. */
+/** Checks a completed configuration by all rules, in kube-proxy's order: gates, logging, everything else. */
 export function checkConfiguration(configuration: UncheckedConfiguration, source: string): ConfigurationResult {
   const gates = gateError(configuration.featureGates)
   if (gates !== undefined) return refuse('config-gates', source, `failed complete: ${gates}`)
@@ -115,7 +116,7 @@ export function checkConfiguration(configuration: UncheckedConfiguration, source
   }
 }
 
-/** A warning for each gate that no release we know has. */
+/** A warning for each gate that is in no release known here. */
 export function unknownGateWarnings({ featureGates }: UncheckedConfiguration, source: string): readonly Problem[] {
   return unknownGates(featureGates).map(({ name, guess }) => ({
     code: 'config-unknown-gate',
@@ -136,7 +137,7 @@ export function formatConfigurationErrors(errors: readonly Problem[]): string {
   return errors.map(({ message }) => message).join('; ')
 }
 
-/** kube-proxy has one mode more than we have. */
+/** kube-proxy also has nftables mode. */
 function modeError(mode: string): string {
   return `kube-ipvs has the modes ipvs and iptables, not ${mode}: set one of them, or run kube-proxy itself for ${mode}`
 }
@@ -157,7 +158,7 @@ function aggregate(violations: readonly RuleViolation[]): string {
   return aggregateText(lines)
 }
 
-/** Narrows the type after validation, which has said what is wrong with any other word. */
+/** Narrows the type after validation, which refuses every other word but nftables. */
 function hasKnownWords(configuration: UncheckedConfiguration): configuration is KubeProxyConfiguration {
   return configuration.mode === 'ipvs' || configuration.mode === 'iptables'
 }
@@ -166,7 +167,7 @@ function unknownFields(issue: z.core.$ZodIssue): Path[] {
   return issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...issue.path, key]) : []
 }
 
-/** What Kubernetes says of a document that only a lenient decoder takes; undefined when a strict one does. */
+/** Kubernetes' error for a document that only a lenient decoder accepts; undefined when a strict one accepts it. */
 function strictError(document: ConfigurationDocument, unknown: readonly Path[]): string | undefined {
   const { duplicates, isJson, value } = document
   const fields = [
@@ -192,7 +193,7 @@ function without(value: unknown, paths: readonly Path[]): unknown {
   return copy
 }
 
-/** A field that nobody knows: named with its line and, if one is near, with the field that was probably meant. */
+/** Names an unknown field with its line and, if one is similar, the field that was probably meant. */
 function unknownFieldWarning(path: Path, document: ConfigurationDocument, source: string): Problem {
   let siblings: GoType['fields'] = DOCUMENT.fields
   for (const step of path.slice(0, -1)) siblings = siblings?.[String(step)]?.fields

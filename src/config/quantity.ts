@@ -1,6 +1,6 @@
 /**
  * Sizes as Kubernetes writes them: `512`, `1K`, `2Ki`, `3e6` (apimachinery resource.Quantity).
- * What could break: nothing here computes with them; what counts is what is refused, in which words, and what is zero.
+ * No code computes with them: what matters is which texts are refused, with which error, and which are zero.
  */
 import type { Parsed } from './go-text.ts'
 
@@ -32,7 +32,7 @@ export function parseQuantity(text: string): Parsed<string> {
   return { value: canonical(text, suffix) }
 }
 
-/** A whole number with the largest suffix that fits, as Kubernetes prints it; anything else as it is. */
+/** A whole number with the largest suffix that fits, as Kubernetes prints it; any other quantity unchanged. */
 function canonical(text: string, suffix: string): string {
   const [sign = '', digits = '', fraction = ''] = /^([+-]?)(\d*)(?:\.(\d*))?/.exec(text)?.slice(1) ?? []
   const binary = suffix.endsWith('i')
@@ -55,7 +55,7 @@ function canonical(text: string, suffix: string): string {
 const DECIMAL: readonly string[] = ['', 'k', 'M', 'G', 'T', 'P', 'E']
 const BINARY: readonly string[] = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei']
 
-/** Whether a quantity is nothing: no digit but 0 before its suffix. */
+/** Whether a quantity is zero: no digit but 0 before its suffix. */
 export function isZeroQuantity(text: string): boolean {
   return !/^[+-]?[\d.]*[1-9]/.test(text)
 }

@@ -22,7 +22,7 @@ export interface RuleViolation {
 }
 
 const ROOT = 'KubeProxyConfiguration'
-/** The modes of kube-proxy on Linux; which of them we have is said when one is started. */
+/** The modes of kube-proxy on Linux; `load.ts` refuses the one that kube-ipvs does not have. */
 const MODES: readonly string[] = ['iptables', 'ipvs', 'nftables']
 const LOCAL_MODES = [...FIELDS.detectLocalMode.words, '']
 const NEWER_MINOR = /^1\.(3[6-9]|[4-9]\d)$/
@@ -37,7 +37,7 @@ function invalid(path: string, value: unknown, reason: string): RuleViolation {
   }
 }
 
-/** Everything wrong with a completed configuration, in kube-proxy's order; empty when it is good. */
+/** All broken rules of a completed configuration, in kube-proxy's order. */
 export function validateConfiguration(configuration: UncheckedConfiguration): readonly RuleViolation[] {
   const { mode, healthzBindAddress } = configuration
   const check = (path: FieldPath, name: string) => checkField(configuration, path, name)
@@ -80,7 +80,7 @@ const CONNTRACK_NAMES: Names = [
   ['conntrack.udpStreamTimeout', 'UDPStreamTimeout'],
 ]
 
-/** The rule of the field's row; `name` is kube-proxy's path of the field. */
+/** Checks the rule of the field's row; `name` is kube-proxy's internal path of the field. */
 function checkField(configuration: UncheckedConfiguration, path: FieldPath, name: string): RuleViolation[] {
   const { rule, kind } = fieldAt(path)
   const value = valueOf(configuration, path)
@@ -116,7 +116,7 @@ function modeRules(mode: string): RuleViolation[] {
   return [invalid('Mode.ProxyMode', mode, reason)]
 }
 
-/** The periods of the mode: of a mode that does not exist, those of iptables. */
+/** The periods of the mode; an unknown mode has those of iptables. */
 function periodRules(configuration: UncheckedConfiguration): RuleViolation[] {
   const { mode } = configuration
   const block = mode === 'ipvs' || mode === 'nftables' ? mode : 'iptables'
@@ -172,7 +172,7 @@ function localTrafficRules(configuration: UncheckedConfiguration): RuleViolation
   const path = 'DetectLocalConfiguration'
   switch (detectLocalMode) {
     case 'ClusterCIDR':
-      // An empty flag is a list of one empty text to kube-proxy; an empty field is no list.
+      // kube-proxy reads an empty flag as a list of one empty text, and an empty field as no list.
       return clusterCIDR === '' && !configuration.clusterCIDRGiven ? [] : clusterCidrRules(clusterCIDR.split(','))
     case 'BridgeInterface':
       return detectLocal.bridgeInterface === '' ? [invalid(`${path}.InterfaceName`, '', 'must not be empty')] : []
@@ -202,7 +202,10 @@ function clusterCidrRules(cidrs: readonly string[]): RuleViolation[] {
 
 const MOST_VERBOSE = 0x7fff_ffff
 
-/** Everything wrong with the logging block, in component-base's order and words. */
+/**
+ * All broken rules of the logging block, which kube-proxy checks before all others and under paths of its own, in the order and
+ * words of component-base. Options that are alpha in Kubernetes need their feature gate here too.
+ */
 export function validateLogging(configuration: UncheckedConfiguration): readonly RuleViolation[] {
   const { logging } = configuration
   const { format, flushFrequencyMs, vmodule, verbosity } = logging

@@ -1,4 +1,7 @@
-/** A configuration as the v1alpha1 object it was read from: what /configz shows and `--write-config-to` writes. */
+/**
+ * Writes a configuration as the v1alpha1 object that /configz shows, and as the YAML of `--write-config-to`, in the form of Go's
+ * sigs.k8s.io/yaml: keys in order, lists indented as their key. The text is compared byte for byte with kube-proxy's.
+ */
 import { parse } from 'yaml'
 import { formatDuration } from './duration.ts'
 import { API_VERSION, GIVEN_EMPTY, KIND } from './schema.ts'
@@ -27,7 +30,7 @@ function writeValue(configuration: UncheckedConfiguration, path: FieldPath): unk
   return kind === 'texts' && Array.isArray(value) && value.length === 0 && value !== GIVEN_EMPTY ? null : value
 }
 
-/** Lines are broken at the first space behind this column. */
+/** Lines are broken at the first space after this column. */
 const BEST_WIDTH = 80
 
 /** A document of one block. */
@@ -42,7 +45,7 @@ function block(value: object, indent: number): string {
     .join('')
 }
 
-/** What stands behind a key, with the line break. */
+/** The text after a key, with its line break. */
 function inside(value: unknown, indent: number, key: string): string {
   if (Array.isArray(value)) {
     if (value.length === 0) return ' []\n'
@@ -69,10 +72,10 @@ function scalar(value: unknown, indent: number, column: number): string {
   return `'${folded(value.replaceAll("'", "''"), indent, column + 1)}'`
 }
 
-/** What only double quotes can hold. */
+/** Characters that need double quotes. */
 const SPECIAL = /[^\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]/
 
-/** Numbers to base 60 and times, which go-yaml reads as text and other readers do not. */
+/** Numbers to base 60 and times: go-yaml reads them as text, other readers do not. */
 const BASE_60 = /^[-+]?\d[\d_]*(?::[0-5]?\d)+(?:\.[\d_]*)?$/
 const TIME = /^\d{4}-\d\d?-\d\d?(?:(?:[Tt]| +)\d\d?:\d\d?:\d\d?(?:\.\d*)?(?: ?(?:Z|[+-]\d\d?(?::\d\d)?))?)?$/
 
@@ -98,7 +101,7 @@ function mayStandPlain(text: string): boolean {
   )
 }
 
-/** Breaks at single spaces once a line is long enough. */
+/** Breaks long lines at single spaces. */
 function folded(text: string, indent: number, column: number): string {
   let out = ''
   let at = column
@@ -116,7 +119,7 @@ function folded(text: string, indent: number, column: number): string {
   return out
 }
 
-/** `|`, `|-` or `|+` by the line breaks at the end; with a number where the text itself begins with a space. */
+/** `|`, `|-` or `|+` by the line breaks at the end; with a number where the text begins with a space. */
 function literal(text: string, indent: number): string {
   const chomp = !text.endsWith('\n') ? '-' : /(^|\n)\n$/.test(text) ? '+' : ''
   const hint = /^[ \n]/.test(text) ? '2' : ''

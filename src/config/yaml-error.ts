@@ -1,6 +1,6 @@
 /**
- * What Go's YAML reader says of a text that is no YAML, made from the `yaml` package's errors.
- * What could break: the texts are recorded. Go counts lines in two ways: its scanner from 1, its parser from 0.
+ * The error of Go's YAML reader for a text that is not YAML, made from the errors of the `yaml` package. The texts are recorded.
+ * Go counts lines in two ways: its scanner from 1, its parser from 0.
  */
 import type { ErrorCode } from 'yaml'
 
@@ -34,7 +34,7 @@ export function goYamlError(errors: readonly ReaderError[], text: string): strin
         return scanner(lines.length, 'found unexpected end of stream')
       if (errors.some((error) => error.message.includes('block-seq-ind')))
         return parser(line, 'did not find expected key')
-      // The first key of a block may be no key at all, until a colon comes on a later line.
+      // The first line of a block is a key only if a later line has the colon.
       return scanner(
         Math.max(first.endLine, line + 1),
         beginsBlock(text, first.offset)
@@ -67,13 +67,13 @@ export function goYamlError(errors: readonly ReaderError[], text: string): strin
       if (message.startsWith('Unexpected ,')) return parser(line, 'did not find expected node content')
       return parser(line, 'did not find expected key')
     default:
-      // Deep nesting, which the package catches itself.
+      // Deep nesting: the package catches the overflow of the stack itself.
       if (message.includes('call stack')) return 'yaml: exceeded max depth of 10000'
       return scanner(line, message)
   }
 }
 
-/** The line of the colon that is one too many; behind a text of several lines it stands on a later one. */
+/** The line of the colon that Go does not expect; after a text of several lines it is on a later line. */
 function lineOfColon(lines: readonly string[], errors: readonly ReaderError[]): number {
   const line = errors[0]?.endLine ?? 1
   if (!errors.some(({ code }) => code === 'MULTILINE_IMPLICIT_KEY')) return line
@@ -81,14 +81,14 @@ function lineOfColon(lines: readonly string[], errors: readonly ReaderError[]): 
   return found < 0 ? line : found + 1
 }
 
-/** What Go expected where a sign stands that only flow style has: a value behind a colon, else a key. */
+/** What Go expected at a sign that only flow style has: a value after a colon, else a key. */
 function expectedAt(text: string, offset: number): string {
   const before = text.slice(text.lastIndexOf('\n', offset - 1) + 1, offset).trimEnd()
   const isValue = before === '' ? beginsBlock(text, offset) : before.endsWith(':')
   return isValue ? 'did not find expected node content' : 'did not find expected key'
 }
 
-/** Whether no key stands before this place in the same block: the line before it is less indented. */
+/** Whether this is the first key of its block: the line before it is less indented. */
 function beginsBlock(text: string, offset: number): boolean {
   const start = text.lastIndexOf('\n', offset - 1) + 1
   const column = offset - start
@@ -98,7 +98,7 @@ function beginsBlock(text: string, offset: number): boolean {
   return above !== undefined && above.search(/\S/) < column && above.trimEnd().endsWith(':')
 }
 
-/** What Go expected on a line that is less indented than those before: an item, where a list stands in that column. */
+/** What Go expected on a line that is less indented than those before: an item if that column has a list, else a key. */
 function missingIndicator(lines: readonly string[], line: number): string {
   const column = (lines[line - 1] ?? '').search(/\S/)
   const above = lines.slice(0, line - 1).findLast((text) => text.search(/\S/) === column)
@@ -107,13 +107,13 @@ function missingIndicator(lines: readonly string[], line: number): string {
     : 'did not find expected key'
 }
 
-/** The line of what comes next after a line, or the one after the last. */
+/** The next line with content after a line, or the one after the last. */
 function nextContent(lines: readonly string[], line: number): number {
   const found = lines.findIndex((text, index) => index >= line && /^[^#\s]/.test(text.trimStart()))
   return found < 0 ? lines.length : found + 1
 }
 
-/** Whether a text without quotes ends on the line before, so that the next one might go on with it. */
+/** Whether the line before ends with a text without quotes, which the next line might continue. */
 function endsPlain(lines: readonly string[], line: number): boolean {
   const before = lines.slice(0, line - 1).findLast((text) => text.trim() !== '') ?? ''
   return /[^:\-\]}"'\s]\s*$/.test(before.replace(/\s#.*$/, ''))

@@ -22,7 +22,7 @@ const verbosity: Apply = ({ logging }, { log }) => log.setVerbosity(logging)
 
 const conntrack: Apply = (configuration, { log }) => {
   for (const problem of applySysctls(conntrackSettings(configuration.conntrack, processorCount())))
-    log.warn('Cannot set what the configuration asks for', { error: formatProblem(problem) })
+    log.warn('Cannot apply a setting of the configuration', { error: formatProblem(problem) })
 }
 
 /** The proxy reads the field where it needs it, from the configuration that it gets after every change. */

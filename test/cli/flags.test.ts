@@ -75,7 +75,7 @@ test('parseCommandLine reads flags as pflag does', () => {
     assert.deepEqual(parseCommandLine(argv), { command, flags, notices: [] }, argv.join(' '))
 })
 
-test('parseCommandLine names one mistake in the words of kube-proxy', () => {
+test('parseCommandLine reports one mistake in the words of kube-proxy', () => {
   const rows: readonly (readonly [argv: readonly string[], exitCode: number, message: string])[] = [
     [['--Once'], 1, 'unknown flag: --Once'],
     [['--no-such-flag=1'], 1, 'unknown flag: --no-such-flag'],
@@ -140,7 +140,7 @@ test('parseCommandLine names one mistake in the words of kube-proxy', () => {
   }
 })
 
-test('usageErrorText shows the way and then the mistake', () => {
+test('usageErrorText prints usage and suggestion before the mistake', () => {
   const textOf = (argv: readonly string[]): string => {
     const parsed = parseCommandLine(argv)
     assert.ok('error' in parsed)
@@ -164,7 +164,7 @@ test('usageErrorText shows the way and then the mistake', () => {
   assert.equal(textOf(['status', 'diff']), 'Error: "kube-ipvs status" does not take any arguments, got ["diff"]\n')
 })
 
-test('parseCommandLine says of each deprecated flag what to use, each time', () => {
+test('parseCommandLine notes at each use of a deprecated flag what to use instead', () => {
   const parsed = parseCommandLine(['--healthz-port=1', '--healthz-port=2', '--nope'])
   assert.ok('error' in parsed)
   const notice =
@@ -172,7 +172,7 @@ test('parseCommandLine says of each deprecated flag what to use, each time', () 
   assert.deepEqual(parsed.error.notices, [notice, notice])
 })
 
-test('parseCommandLine survives any arguments', () => {
+test('parseCommandLine handles any arguments', () => {
   const word = fc.oneof(
     fc.string(),
     fc.constantFrom('--', '-', '---', '--=', '-=', '-v', '--v=', '-hv', '--no-once', ...COMMANDS),
@@ -188,7 +188,7 @@ test('parseCommandLine survives any arguments', () => {
   )
 })
 
-test('FLAGS names each flag once and each command offers help and output', () => {
+test('FLAGS has each name once, and help and output for each command', () => {
   assert.equal(new Set(ALL.map(({ name }) => name)).size, ALL.length)
   const letters = ALL.flatMap(({ short }) => (short === undefined ? [] : [short]))
   assert.equal(new Set(letters).size, letters.length)
@@ -204,7 +204,7 @@ test('FLAGS names each flag once and each command offers help and output', () =>
 
 const plain: Style = (_, text) => text
 
-test('helpText teaches its command', () => {
+test('helpText lists the flags of its command, with usage, working examples and exit codes', () => {
   for (const command of COMMANDS) {
     const text = helpText(command, { style: plain })
     for (const flag of ALL)
@@ -230,19 +230,19 @@ test('helpText teaches its command', () => {
   }
 })
 
-test('helpText paints headings and nothing that is measured', () => {
+test('helpText paints headings without changing the layout', () => {
   const painted = helpText('run', { style: (format, text) => `<${String(format)}>${text}</>` })
   assert.equal(painted.replace(/<\w+>|<\/>/g, ''), helpText('run', { style: plain }))
   assert.match(painted, /^<bold>Flags to begin with<\/>:$/m)
 })
 
-test('helpText of cleanup says what each mode left is removed, and what is not', () => {
+test('helpText of cleanup says for each mode what is removed, and what is kept', () => {
   const text = helpText('cleanup', { style: plain })
   for (const word of ['ipvs mode', 'iptables mode', 'nftables mode', 'kubelet', 'excludeCIDRs'])
     assert.ok(text.includes(word), word)
 })
 
-/** A flag that another one's help speaks of, or the text about the command. */
+/** Whether the help of another flag or the description of the command mentions a flag. */
 function mentions(command: CommandName, flag: Flag): boolean {
   if (COMMAND_HELP[command].description.some((text) => text.includes(`--${flag.name}`))) return true
   return ALL.some((other) => {

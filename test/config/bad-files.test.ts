@@ -1,4 +1,4 @@
-/** Files that are broken, or made to hurt: each gives one error, which is kube-proxy's where it has one, and soon. */
+/** Broken and hostile files: each gives exactly one error, quickly, in kube-proxy's words where it has some. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -16,7 +16,7 @@ function errorOf(text: string): string {
   return (result.errors[0]?.message ?? '').replace(/^failed complete: failed to decode: /, '')
 }
 
-test('a file that is no YAML is refused in the words of kube-proxy 1.36.3', () => {
+test('loadConfiguration refuses broken YAML in the words of kube-proxy 1.36.3', () => {
   const rows: readonly (readonly [text: string, error: string])[] = [
     ['mode: ipvs: x\n', 'line 3: mapping values are not allowed in this context'],
     ['  a: b\n', 'line 3: mapping values are not allowed in this context'],
@@ -47,7 +47,7 @@ test('a file that is no YAML is refused in the words of kube-proxy 1.36.3', () =
   for (const [text, error] of rows) assert.equal(errorOf(HEAD + text), `yaml: ${error}`, text)
 })
 
-test('a file that is no JSON is refused in the words of kube-proxy 1.36.3', () => {
+test('loadConfiguration refuses broken JSON in the words of kube-proxy 1.36.3', () => {
   const rows: readonly (readonly [text: string, error: string])[] = [
     ['{', 'unexpected end of JSON input'],
     ['{"a":nu', "invalid character ' ' in literal null (expecting 'l')"],
@@ -67,7 +67,7 @@ test('a file that is no JSON is refused in the words of kube-proxy 1.36.3', () =
     assert.equal(errorOf(text), `couldn't get version/kind; json parse error: ${error}`, text)
 })
 
-test('a file that is made to exhaust memory is refused', () => {
+test('loadConfiguration refuses a file that is made to exhaust memory', () => {
   const levels = Array.from({ length: 12 }, (_, level) => {
     const inner = level === 0 ? '"lol"' : `*a${level - 1}`
     return `a${level}: &a${level} [${Array.from({ length: 10 }, () => inner).join(', ')}]\n`
@@ -79,7 +79,7 @@ test('a file that is made to exhaust memory is refused', () => {
   assert.match(errorOf(large), /^there is more than 262144 bytes of it/)
 })
 
-test('of very many mistakes a hundred are named', () => {
+test('loadConfiguration reports at most a hundred mistakes of one kind', () => {
   const unknown = loadConfiguration(
     HEAD + Array.from({ length: 20_000 }, (_, index) => `k${index}: b\n`).join(''),
     'c.yaml',
@@ -95,13 +95,13 @@ test('of very many mistakes a hundred are named', () => {
   assert.match(error, /NodePortAddresses\[99\]: Invalid value: "a99": must be a valid CIDR, and 19900 more\]$/)
 })
 
-test('a long file without a kind is not printed whole', () => {
+test('loadConfiguration does not print all of a long file without a kind', () => {
   const error = errorOf(`mode: ipvs\n# ${'x'.repeat(200_000)}\n`)
   assert.ok(error.startsWith("Object 'Kind' is missing in 'mode: ipvs\n# xxx"))
   assert.ok(error.length < 5_000)
 })
 
-test('bytes that are no text are refused', async () => {
+test('decodeConfigurationFile refuses bytes that are not UTF-8, and endless files', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-bytes-'))
   const path = join(folder, 'c.yaml')
   const refusal = async (bytes: Uint8Array): Promise<string> => {

@@ -59,15 +59,15 @@ const IN_MODE: Readonly<Record<'ipvs' | 'iptables', readonly Row[]>> = {
 }
 
 for (const mode of ['ipvs', 'iptables'] as const)
-  test(`changesBetween tells what a proxy in ${mode} mode takes over and what takes a new process`, () => {
+  test(`changesBetween sorts changed fields by what a proxy in ${mode} mode does about them`, () => {
     for (const [after, kind, fields] of [...IN_BOTH, ...IN_MODE[mode]]) {
       const expected = { live: [], restart: [], withoutEffect: [], [kind]: fields }
       const [without, withIt] = [configured({}, mode), configured(after, mode)]
       assert.deepEqual(changesBetween(without, withIt), expected, JSON.stringify(after))
-      assert.deepEqual(changesBetween(withIt, without), expected, `${JSON.stringify(after)} taken back`)
+      assert.deepEqual(changesBetween(withIt, without), expected, `${JSON.stringify(after)} reverted`)
     }
   })
 
-test('changesBetween takes a new process for another mode', () => {
+test('changesBetween requires a new process for another mode', () => {
   assert.ok(changesBetween(configured({}, 'ipvs'), configured({}, 'iptables')).restart.includes('mode'))
 })

@@ -13,7 +13,7 @@ const shape = (cluster: Partial<ClusterShape>): ClusterShape => ({
   ...cluster,
 })
 
-test('nodePortDoubts has the words of kube-proxy', () => {
+test('nodePortDoubts warns in the words of kube-proxy', () => {
   const unset =
     'nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. Consider using `--nodeport-addresses primary`'
   const oneFamily =
@@ -43,7 +43,7 @@ test('nodePortDoubts has the words of kube-proxy', () => {
     )
 })
 
-test('familyDoubts has the words of kube-proxy, and says what ends the process', () => {
+test('familyDoubts warns in the words of kube-proxy, and says which warnings end the process', () => {
   const single = { isDualStack: false }
   const clusterOnly = 'cluster is IPv4-only but clusterCIDRs contains only IPv6 addresses'
   const pod = 'cluster is IPv4-primary but node.spec.podCIDRs contains only IPv6 addresses'

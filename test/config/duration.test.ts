@@ -31,7 +31,7 @@ test('parseDuration and formatDuration agree with Go', () => {
   }
 })
 
-test('parseDuration refuses in the words of Go', () => {
+test('parseDuration refuses texts in the words of Go', () => {
   const errors: readonly (readonly [string, string])[] = [
     ['', 'time: invalid duration ""'],
     ['-', 'time: invalid duration "-"'],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { effectiveGates, gate, gateNotices, gatesWithoutEffect, unknownGates } from '../../src/config/gates.ts'
 
-test('gate is as set by name, before AllAlpha and AllBeta, before its default', () => {
+test('gate prefers the value set by name over AllAlpha and AllBeta, and those over the default', () => {
   const rows: readonly (readonly [gates: Record<string, boolean>, name: Parameters<typeof gate>[1], on: boolean])[] = [
     [{}, 'AllowServiceExternalIPs', true],
     [{ AllowServiceExternalIPs: false }, 'AllowServiceExternalIPs', false],
@@ -16,19 +16,19 @@ test('gate is as set by name, before AllAlpha and AllBeta, before its default', 
     assert.equal(gate({ featureGates }, name), on, `${JSON.stringify(featureGates)} ${name}`)
 })
 
-test('unknownGates finds gates of no release, and effectiveGates leaves them out', () => {
+test('unknownGates finds gates of no known release, and effectiveGates leaves them out', () => {
   const gates = { KubeProxyIPVS: true, NoSuchGate: true, WatchList: false }
   assert.deepEqual(unknownGates(gates), [{ name: 'NoSuchGate', guess: undefined }])
   assert.deepEqual(effectiveGates(gates), { KubeProxyIPVS: true, WatchList: false })
 })
 
-test('gatesWithoutEffect are the known gates that nothing here asks for', () => {
+test('gatesWithoutEffect lists the known gates that this program does not read', () => {
   const gates = { AllAlpha: true, AllowServiceExternalIPs: false, NoSuchGate: true, WatchList: true }
   assert.deepEqual(gatesWithoutEffect({ ...gates, KubeProxyIPVS: true }), ['WatchList'])
   assert.deepEqual(gatesWithoutEffect({ KubeProxyIPVS: false }), ['KubeProxyIPVS'])
 })
 
-test('gateNotices says nothing of the gate that keeps ipvs mode', () => {
+test('gateNotices leaves out the gate that keeps ipvs mode', () => {
   assert.deepEqual(gateNotices({ KubeProxyIPVS: true, WatchList: true }), [])
   assert.equal(gateNotices({ KMSv1: true }).length, 1)
 })

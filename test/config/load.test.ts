@@ -31,7 +31,7 @@ function firstProblem(text: string): string {
   return `${problem.code} ${problem.subject} ${problem.field ?? '-'}: ${problem.message}`
 }
 
-test('loadConfiguration warns with line, field and what was probably meant', () => {
+test('loadConfiguration reports the line, the field and the probably intended name', () => {
   const rows: readonly (readonly [text: string, expected: string])[] = [
     [`${HEAD}mode: ipvs\n`, 'none'],
     [`\ufeff${HEAD}mode: ipvs\r\n`, 'none'],
@@ -105,7 +105,7 @@ test('loadConfiguration keeps the last of two values and drops unknown fields', 
   assert.equal(result.warnings.length, 2)
 })
 
-test('decodeConfiguration says of broken values what kube-proxy 1.36.3 says', () => {
+test('decodeConfiguration refuses broken values in the words of kube-proxy 1.36.3', () => {
   const rows: readonly (readonly [text: string, error: string])[] = [
     [
       'mode: 5\nbindAddress: 5\n',
@@ -160,7 +160,7 @@ test('defaultConfiguration has the recorded defaults of ipvs mode', () => {
   assert.deepEqual([healthzBindAddress, conntrack.tcpEstablishedTimeoutMs], ['0.0.0.0:10256', 86_400_000])
 })
 
-test('flags make a configuration, and few of them change a file', () => {
+test('configurationFromFlags applies every flag, withFlagsBesideFile only some', () => {
   const flags = configurationFromFlags(defaultDocument(), {
     mode: 'ipvs',
     'clientConnection.kubeconfig': '/k',
@@ -175,12 +175,9 @@ test('flags make a configuration, and few of them change a file', () => {
     ['ipvs', '/k', 'node-a', 3, 1_000],
   )
   assert.deepEqual(kubeIPVS, {
-    drainDeadlineMs: 0,
+    ...defaultDocument().kubeIPVS,
     allowedExternalIPs: [],
-    allowedLoadBalancerIPs: undefined,
-    allowProtectedExternalIPs: false,
     maxFrontendsPerService: 5,
-    serviceMetricsLimit: 100,
   })
 
   const over = withFlagsBesideFile(flags, {
@@ -197,7 +194,7 @@ test('flags make a configuration, and few of them change a file', () => {
   assert.equal(nodeName(defaultConfiguration(), ' Host\n'), 'host')
 })
 
-test('flags are refused as kube-proxy refuses them', () => {
+test('checkConfiguration refuses values of flags in the words of kube-proxy', () => {
   assert.equal(nameError({ hostnameOverride: '  ' }), 'empty hostname-override is invalid')
   const rows: readonly (readonly [flags: ConfigurationFlags, message: string])[] = [
     [{ 'logging.format': 'xml' }, 'initialize logging: logging.format: Invalid value: "xml": Unsupported log format'],
@@ -225,7 +222,7 @@ test('flags are refused as kube-proxy refuses them', () => {
   }
 })
 
-test('kubeIPVS is written back only when something of it was set', () => {
+test('toV1alpha1 writes fields of kubeIPVS only when they differ from the default', () => {
   const written = (text: string): unknown => {
     const decoded = decodeConfiguration(HEAD + text, 'c.yaml')
     assert.ok('configuration' in decoded)

@@ -1,4 +1,4 @@
-/** Configurations that kube-proxy 1.36 was given, held against what it wrote, warned of or refused. */
+/** Configurations that were given to kube-proxy 1.36, compared with what it wrote, warned of or refused. */
 import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
 import { test } from 'node:test'
@@ -25,7 +25,7 @@ interface Read {
   readonly written?: string
 }
 
-/** What becomes of a file; a mode that only kube-proxy has is written all the same. */
+/** The result of reading a file; a mode that only kube-proxy has is written too. */
 function read(text: string): Read {
   const decoded = decodeConfiguration(text, 'config.yaml')
   if ('errors' in decoded) return { error: decoded.errors[0]?.message ?? '' }
@@ -41,12 +41,12 @@ function read(text: string): Read {
   }
 }
 
-test('a configuration is refused, warned of and written as recorded', async (t) => {
+test('checkConfiguration and toV1alpha1 refuse, warn of and write configurations as recorded', async (t) => {
   const recorded: { cases: RecordedCase[] } = JSON.parse(
     readFileSync(recordingPath(`${FOLDER}/invalid-cases.json`), 'utf8'),
   )
   assert.ok(recorded.cases.length > 100)
-  // What these do instead is for `npm run test:surfaces`.
+  // `npm run test:surfaces` checks what these do instead.
   const deviating = new Set(readSurfaceDeviations().map((deviation) => deviation.case))
   for (const { group, name, config, error, warning, written } of recorded.cases)
     await t.test(`${group}: ${name}`, () => {
@@ -60,7 +60,7 @@ test('a configuration is refused, warned of and written as recorded', async (t) 
     })
 })
 
-test('a configuration gets the recorded defaults', async (t) => {
+test('decodeConfiguration and completeModes give the recorded defaults', async (t) => {
   const folder = recordingPath(`${FOLDER}/defaults-from-file`)
   const names = readdirSync(folder).flatMap((file) =>
     file.endsWith('.in.yaml') ? [file.slice(0, -'.in.yaml'.length)] : [],

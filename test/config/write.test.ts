@@ -1,4 +1,4 @@
-/** Texts as kube-proxy 1.36.3 writes them behind a key: `winkernel.networkName` of `--write-config-to`. */
+/** Texts as kube-proxy 1.36.3 writes them after a key: `winkernel.networkName` of `--write-config-to`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseConfigurationDocument } from '../../src/config/document.ts'
@@ -85,7 +85,7 @@ test('toYaml writes texts as Go does', () => {
     assert.equal(toYaml({ winkernel: { networkName: value } }), `winkernel:\n  networkName: ${written}\n`)
 })
 
-test('toYaml writes what is read back as it was', () => {
+test('parseConfigurationDocument reads back what toYaml writes', () => {
   for (const [value] of ROWS) {
     const text = toYaml({ a: { b: value, c: [value], d: [], e: {}, f: null, g: 5, h: true } })
     const expected = { a: { b: value, c: [value], d: [], e: {}, f: null, g: 5, h: true } }

@@ -1,4 +1,4 @@
-/** The configuration file changes under the whole daemon: every field that is taken over live is seen to work. */
+/** The configuration file changes while the whole daemon runs: every live field takes effect. */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
@@ -26,7 +26,7 @@ async function start() {
   return daemon
 }
 
-/** The same in iptables mode, whose rules are legacy ones: nothing announces a change of those. */
+/** The same in iptables mode with legacy rules, whose changes the kernel does not announce. */
 async function startIptables() {
   sh('iptables-legacy -t mangle -N KUBE-KUBELET-CANARY')
   bench = new Workbench({}, iptablesMode({}))
@@ -48,7 +48,7 @@ const taken = (field: string) =>
 const base = { oomScoreAdj: 0, logging: { verbosity: 0 } }
 const periods = (syncPeriod: string, minSyncPeriod = '0s') => ({ ipvs: { syncPeriod, minSyncPeriod } })
 
-/** For each field: the change, and what can be seen of it. */
+/** For each live field: the change, and its visible effect. */
 const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
   'logging.verbosity': async () => {
     bench.configure({ ...base, ...periods('1h'), logging: { verbosity: 2 } })
@@ -66,7 +66,7 @@ const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
     sh('ipvsadm -D -t 10.96.0.1:80')
     bench.configure({ ...base, ...periods('1s') })
     await taken('ipvs.syncPeriod')
-    // Nothing announces it: only an audit finds it.
+    // The kernel does not announce it: only an audit finds it.
     await eventually(() => assert.ok(virtualServers().includes('-A -t 10.96.0.1:80 -s rr')), 15_000)
   },
   'ipvs.minSyncPeriod': async () => {
@@ -101,7 +101,7 @@ const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
   },
 }
 
-/** What is live in iptables mode only, or otherwise seen there. */
+/** Fields that are live in iptables mode only, or have another visible effect there. */
 const LIVE_IN_IPTABLES: Readonly<Record<string, () => Promise<void>>> = {
   'iptables.syncPeriod': async () => {
     sh('iptables-legacy -t nat -F KUBE-SERVICES')
@@ -131,9 +131,9 @@ const LIVE_IN_IPTABLES: Readonly<Record<string, () => Promise<void>>> = {
 }
 
 describe('a changed configuration file', () => {
-  it('has a test here for every field that is taken over in one of the modes', () => {
+  it('has a test here for every field that is live in one of the modes', () => {
     bench = new Workbench()
-    // The settings of conntrack have one way; most of them cannot be written in a network namespace.
+    // One function applies all settings of conntrack; most of them cannot be written in a network namespace.
     const groups = (fields: readonly string[]): string[] => [
       ...new Set(fields.map((field) => (field.startsWith('conntrack.') ? 'conntrack' : field))),
     ]
@@ -143,14 +143,14 @@ describe('a changed configuration file', () => {
   })
 
   for (const [field, check] of Object.entries(LIVE_IN_IPTABLES))
-    it(`is taken over live in iptables mode: ${field}`, needs('legacy-iptables'), async () => {
+    it(`is applied in iptables mode: ${field}`, needs('legacy-iptables'), async () => {
       const daemon = await startIptables()
       await check()
       assert.equal(daemon.exitCode, null)
     })
 
   it(
-    'that changes what only ipvs mode has leaves a proxy in iptables mode alone',
+    'that changes fields of ipvs mode does not disturb a proxy in iptables mode',
     needs('legacy-iptables'),
     async () => {
       const daemon = await startIptables()
@@ -162,13 +162,13 @@ describe('a changed configuration file', () => {
   )
 
   for (const [field, check] of Object.entries(LIVE))
-    it(`is taken over live: ${field}`, async () => {
+    it(`is applied: ${field}`, async () => {
       const daemon = await start()
       await check(daemon.pid ?? 0)
       assert.equal(daemon.exitCode, null)
     })
 
-  it('ends the process with 1 and the field when only a new process can take it over', async () => {
+  it('ends the process with 1 and names the field when only a new process can apply it', async () => {
     const daemon = await start()
     bench.configure({ ...base, ipvs: { syncPeriod: '1h', scheduler: 'lc' } })
     assert.equal(await bench.ended(daemon), 1)
@@ -181,7 +181,7 @@ describe('a changed configuration file', () => {
     assert.ok(virtualServers().includes('-A -t 10.96.0.1:80 -s rr'))
   })
 
-  it('ends the process as well while there was no first pass, since it may be what is waited for', async () => {
+  it('also ends the process before the first pass, which may wait for just this change', async () => {
     bench = new Workbench()
     const clientConnection = { kubeconfig: bench.kubeconfig('http://127.0.0.1:1') }
     const daemon = bench.startOnApi(clientConnection.kubeconfig)
@@ -191,7 +191,7 @@ describe('a changed configuration file', () => {
     await eventually(() => assert.match(bench.log, /was updated: .* clusterCIDR"/))
   })
 
-  it('that is broken is reported once, and the old one stays in force', async () => {
+  it('that is broken is reported once, and the previous configuration stays in force', async () => {
     const daemon = await start()
     writeFileSync(bench.configurationFile, 'mode: [')
     const reports = (): number => bench.log.split('"The configuration file is broken').length - 1
