@@ -10,7 +10,7 @@ export const someAddress = (family: IpFamily): fc.Arbitrary<string> =>
   fc.uint8Array({ minLength: LENGTH[family], maxLength: LENGTH[family] }).map((bytes) => readAddress(bytes, 0, family))
 
 const port = fc.nat(0xffff)
-/** assert.deepEqual tells objects without a prototype apart. */
+/** assert.deepEqual distinguishes objects without a prototype. */
 const PLAIN = { noNullPrototype: true }
 
 const someTuple = (family: IpFamily): fc.Arbitrary<FlowTuple> =>

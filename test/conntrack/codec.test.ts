@@ -1,4 +1,4 @@
-/** Flows on the wire: requests against bytes worked out by hand, replies as Linux 7.2 gave them. */
+/** Flows on the wire: requests compared with bytes made by hand, replies as recorded from Linux 7.2. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
@@ -105,7 +105,7 @@ describe('conntrack requests', () => {
     )
   })
 
-  it('encodeDeleteFlow refuses a tuple that is not whole', () => {
+  it('encodeDeleteFlow refuses an incomplete tuple', () => {
     const batch = new MessageBatch()
     const { original } = DNS
     assert.throws(() => encodeDeleteFlow(batch, { ...DNS, original: { ...original, source: '' } }))
@@ -135,7 +135,7 @@ describe('conntrack replies', () => {
     assert.deepEqual([tcp?.protocol, tcp?.original.destinationPort, tcp?.reply.sourcePort], ['tcp', 443, 8443])
   })
 
-  it('decodeFlow leaves out what has no ports, and families that are not ours', () => {
+  it('decodeFlow leaves out flows without ports and flows of other families', () => {
     assert.equal(decodeFlow(reply('icmp')), undefined)
     const other = hex(REPLIES.udp).slice()
     other[16] = 7
@@ -144,7 +144,7 @@ describe('conntrack replies', () => {
 
   it('decodeTableSize', () => assert.deepEqual(decodeTableSize(reply('size')), { flows: 4, limit: 65_536 }))
 
-  it('what was encoded is decoded again, in any zone', () => {
+  it('decoding reverses encoding, in any zone', () => {
     fc.assert(
       fc.property(someFlow, (flow) => {
         assert.deepEqual(decodeFlow(onlyMessage(listed(flow))), flow)
@@ -152,7 +152,7 @@ describe('conntrack replies', () => {
     )
   })
 
-  it('decodeFlow refuses a reply that is cut, at every byte', () => {
+  it('decodeFlow refuses a reply cut at any byte that it needs', () => {
     for (const name of ['udp', 'udp6', 'tcp', 'icmp', 'size'] as const) {
       const { bytes, ...message } = reply(name)
       const whole = name === 'size' ? decodeTableSize : decodeFlow
@@ -160,13 +160,13 @@ describe('conntrack replies', () => {
         const cut = { ...message, bytes: bytes.slice(0, end), end }
         try {
           const decoded = whole(cut)
-          // Cut between two attributes nothing looks wrong; what is then missing nobody needs.
+          // A cut between two attributes is not visible; only unused attributes are then missing.
           assert.deepEqual(decoded, name === 'size' ? { flows: 4, limit: undefined } : whole(reply(name)))
         } catch (error) {
           assert.ok(error instanceof CodedError && error.code === 'netlink-malformed', `${name} at ${end}: ${error}`)
         }
       }
-      // Inside its tuples it is never taken.
+      // A cut inside the tuples is always refused.
       const behindTuples = message.start + 4 + (name === 'size' ? 8 : 104)
       for (let end = message.start; end < behindTuples; end++)
         assert.throws(() => whole({ ...message, bytes: bytes.slice(0, end), end }), { code: 'netlink-malformed' })
@@ -193,7 +193,7 @@ describe('conntrack replies', () => {
     assert.ok(refused > 100)
   })
 
-  it('a reply to something else is malformed', () => {
+  it('a reply to another request is malformed', () => {
     assert.throws(() => decodeFlow(reply('size')), { code: 'netlink-malformed' })
     assert.throws(() => decodeTableSize(reply('udp')), { code: 'netlink-malformed' })
   })

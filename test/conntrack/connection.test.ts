@@ -1,4 +1,4 @@
-/** ConntrackConnection against a played kernel: what a real one cannot be made to do. */
+/** ConntrackConnection with a simulated kernel, for what a real one cannot be made to do. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ConntrackConnection } from '../../src/conntrack/connection.ts'
@@ -17,7 +17,7 @@ const signal = new AbortController().signal
 const TO = '10.96.0.10:53'
 const flow = (id: number, to = TO): Flow => flowOf(to, '10.244.0.53:53', { id })
 
-/** `dumps`: what each dump in turn lists. `refuse`: errno for the deletion of that number in its datagram; 0 is none. */
+/** `dumps`: the flows of each dump in turn. `refuse`: errno for the deletion of that number in its datagram; 0 is none. */
 function kernel(dumps: readonly (readonly Uint8Array[])[], refuse: (index: number) => number = () => 0): FakeTransport {
   let dump = 0
   return new FakeTransport((datagram): Reply[] =>
@@ -46,37 +46,37 @@ const refusing = (errno: number): FakeTransport =>
   new FakeTransport((datagram) => requests(datagram).map(({ sequence }) => errorMessage(errno, sequence)))
 
 describe('ConntrackConnection', () => {
-  it('open names the module of a kernel without ctnetlink, and closes the connection', async () => {
+  it('open rejects with the name of the module on a kernel without ctnetlink, and closes the connection', async () => {
     const transport = refusing(22)
     await assert.rejects(open(transport), { code: 'conntrack-missing', message: /modprobe nf_conntrack_netlink/ })
     assert.equal(transport.closed, true)
   })
 
-  it('open gives any other refusal as it is', async () => {
+  it('open rejects with any other refusal unchanged', async () => {
     const transport = refusing(1)
     await assert.rejects(open(transport), { code: 'EPERM' })
     assert.equal(transport.closed, true)
   })
 
-  it('tableSize takes a kernel that does not tell the limit', async () => {
+  it('tableSize accepts a kernel that does not send the limit', async () => {
     assert.deepEqual(await (await open(kernel([]))).tableSize(), { flows: 9, limit: undefined })
   })
 
-  it('findFlows compares again what a kernel lists that does not know filters', async () => {
+  it('findFlows filters the flows itself if the kernel has no filters', async () => {
     const others = [{ ...flow(2), protocol: 'tcp' as const }, flow(3, '10.96.0.10:54'), flow(4, '10.96.0.11:53')]
     const conntrack = await open(kernel([[...others, flow(1), flow(5)].map((one) => listed(one))]))
     const filter = { family: 'IPv4', protocol: 'udp', destination: '10.96.0.10', destinationPort: 53 } as const
     assert.deepEqual(await conntrack.findFlows(filter, ({ id }) => id !== 5, { limit: 10 }), [flow(1)])
   })
 
-  it('findFlows keeps no more than its limit, also when the dump starts again', async () => {
+  it('findFlows returns no more flows than its limit, even if the dump starts again', async () => {
     const first = [listed(flow(1)), listed(flow(2), 1, NLM_F_DUMP_INTR)]
     const conntrack = await open(kernel([first, [3, 4, 5].map((id) => listed(flow(id)))]))
     const found = await conntrack.findFlows({ family: 'IPv4', protocol: 'udp' }, () => true, { limit: 2 })
     assert.deepEqual(found, [flow(3), flow(4)])
   })
 
-  it('findFlows rejects a reply that is none', async () => {
+  it('findFlows rejects a malformed reply', async () => {
     const conntrack = await open(kernel([[listed(flow(1)).slice(0, 100)]]))
     await assert.rejects(
       conntrack.findFlows({ family: 'IPv4', protocol: 'udp' }, () => true, { limit: 2 }),
@@ -86,7 +86,7 @@ describe('ConntrackConnection', () => {
     )
   })
 
-  it('deleteFlows takes a flow that has gone as success, and counts what failed', async () => {
+  it('deleteFlows treats a flow that no longer exists as success, and counts failures', async () => {
     const conntrack = await open(kernel([], (index) => [0, 2, 1, 0, 16][index] ?? 0))
     const { deleted, vanished, failed, error } = await conntrack.deleteFlows(
       [1, 2, 3, 4, 5].map((id) => flow(id)),
@@ -96,7 +96,7 @@ describe('ConntrackConnection', () => {
     assert.match(error?.message ?? '', /^IPCTNL_MSG_CT_DELETE: EPERM/)
   })
 
-  it('deleteFlows sends many in a datagram, and nothing for no flows', async () => {
+  it('deleteFlows sends many deletions in a datagram, and nothing for no flows', async () => {
     const transport = kernel([])
     const conntrack = await open(transport)
     const flows = Array.from({ length: 450 }, (_, index) => flow(index + 1))

@@ -6,7 +6,7 @@ import type { Endpoint } from '../../src/service/endpoints.ts'
 import type { SliceEndpoint } from '../../src/service/objects.ts'
 import { familyOf, parseEndpoint } from '../../src/values/address.ts'
 
-/** An endpoint at `ip:port`; ready and serving unless said otherwise. */
+/** An endpoint at `ip:port`; ready and serving by default. */
 export function endpoint(place: string, more: Partial<SliceEndpoint> = {}): Endpoint {
   const { address, port } = parseEndpoint(place)
   return {

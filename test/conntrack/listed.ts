@@ -1,4 +1,4 @@
-/** A flow as a dump lists it, as bytes: the tuples of a deletion, under the number of a listing. */
+/** The bytes of a flow in a dump: the tuples of a deletion with the message number of a dump. */
 import { encodeDeleteFlow } from '../../src/conntrack/codec.ts'
 import type { Flow } from '../../src/conntrack/types.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'

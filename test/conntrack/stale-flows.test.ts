@@ -1,4 +1,4 @@
-/** StaleFlows over a table in memory: what waits, what is forgotten, and laws for any sequence of changes and failures. */
+/** StaleFlows over a table in memory: which frontends wait, which are dropped, and laws for any sequence of changes and failures. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
@@ -15,12 +15,12 @@ const KEY = '10.96.0.10:53/udp'
 const KEY6 = '[fd00::a]:53/udp'
 const A = flowFrontend(endpoint('10.244.0.1:53'))
 
-/** Behind the methods that StaleFlows calls. */
+/** The table behind the methods that StaleFlows calls. */
 class MemoryConntrack {
   flows: Flow[]
   dumps: FlowFilter[] = []
   largest = 0
-  /** Errors that the next calls end with; undefined is success. */
+  /** Errors of the next calls; undefined is success. */
   readonly dumpErrors: (Error | undefined)[] = []
   readonly deleteErrors: (Error | undefined)[] = []
   onDump: () => void = () => undefined
@@ -40,7 +40,7 @@ class MemoryConntrack {
   async deleteFlows(flows: readonly Flow[]): Promise<Deletion> {
     this.largest = Math.max(this.largest, flows.length)
     const error = flows.length === 0 ? undefined : this.deleteErrors.shift()
-    // The first of them fails.
+    // The first deletion fails.
     const gone = new Set(error === undefined ? flows : flows.slice(1))
     this.flows = this.flows.filter((flow) => !gone.has(flow))
     return { deleted: gone.size, vanished: 0, failed: error === undefined ? 0 : 1, error }
@@ -60,7 +60,7 @@ describe('StaleFlows', () => {
   const toA = flowOf('10.96.0.10:53', '10.244.0.1:53')
   const toB = flowOf('10.96.0.10:53', '10.244.0.2:53')
 
-  it('deletes what an endpoint that is gone answered, and asks the kernel for nothing else', async () => {
+  it('deletes the flows of a removed endpoint, and requests no others', async () => {
     const conntrack = new MemoryConntrack(toA, toB)
     const stale = new StaleFlows({ conntrack, isSettled: () => true })
     stale.suspect(KEY, A)
@@ -72,7 +72,7 @@ describe('StaleFlows', () => {
     assert.equal(stale.pending, 0)
   })
 
-  it('dumps once for many frontends of a family, and not at all for none', async () => {
+  it('dumps once for many frontends of a family, and not at all without frontends', async () => {
     const conntrack = new MemoryConntrack()
     const stale = new StaleFlows({ conntrack, isSettled: () => true })
     await stale.remove(signal)
@@ -86,7 +86,7 @@ describe('StaleFlows', () => {
     ])
   })
 
-  it('leaves other protocols than UDP alone', async () => {
+  it('ignores other protocols than UDP', async () => {
     const conntrack = new MemoryConntrack(flowOf('10.96.0.10:53', '10.244.0.2:53', { protocol: 'sctp' }))
     const stale = new StaleFlows({ conntrack, isSettled: () => true })
     stale.suspect('10.96.0.10:53/sctp', undefined)
@@ -94,7 +94,7 @@ describe('StaleFlows', () => {
     assert.deepEqual([stale.pending, (await stale.remove(signal)).frontends, conntrack.flows.length], [0, 0, 1])
   })
 
-  it('waits until the real server has gone', async () => {
+  it('waits until the real server is removed', async () => {
     let settled = false
     const conntrack = new MemoryConntrack(toB)
     const stale = new StaleFlows({ conntrack, isSettled: () => settled })
@@ -105,7 +105,7 @@ describe('StaleFlows', () => {
     assert.equal((await stale.remove(signal)).deleted, 1)
   })
 
-  it('goes by the last change', async () => {
+  it('uses the last change of a frontend', async () => {
     const conntrack = new MemoryConntrack(toA, toB)
     const stale = new StaleFlows({ conntrack, isSettled: () => true })
     stale.suspect(KEY, undefined)
@@ -113,7 +113,7 @@ describe('StaleFlows', () => {
     assert.equal((await stale.remove(signal)).deleted, 0)
   })
 
-  it('forgets nothing when the dump or a deletion fails, and other families go on', async () => {
+  it('keeps its frontends when the dump or a deletion fails, and continues with the other family', async () => {
     const conntrack = new MemoryConntrack(toB, flowOf('[fd00::a]:53', '[fd01::2]:53'))
     const stale = new StaleFlows({ conntrack, isSettled: () => true })
     stale.suspect(KEY, A)
@@ -129,7 +129,7 @@ describe('StaleFlows', () => {
     assert.equal(stale.pending, 0)
   })
 
-  it('a change during a removal that fails is not overwritten by what is given back', async () => {
+  it('keeps a change that was made during a failed removal', async () => {
     const conntrack = new MemoryConntrack(toA)
     const stale = new StaleFlows({ conntrack, isSettled: () => true })
     stale.suspect(KEY, undefined)
@@ -140,7 +140,7 @@ describe('StaleFlows', () => {
     assert.equal((await stale.remove(signal)).deleted, 0)
   })
 
-  it('an abort rejects, and what waited still waits', async () => {
+  it('rejects when aborted, and its frontends keep waiting', async () => {
     const conntrack = new MemoryConntrack(toB)
     const stale = new StaleFlows({ conntrack, isSettled: () => true })
     stale.suspect(KEY, A)
@@ -150,7 +150,7 @@ describe('StaleFlows', () => {
     assert.equal(stale.pending, 1)
   })
 
-  it('holds no more flows at once than it may', async () => {
+  it('holds no more flows at once than its limit', async () => {
     const flows = Array.from({ length: 95 }, (_, id) => flowOf('10.96.0.10:53', '10.244.0.2:53', { id }))
     const conntrack = new MemoryConntrack(toA, ...flows)
     const stale = new StaleFlows({ conntrack, isSettled: () => true, limit: 10 })
@@ -159,7 +159,7 @@ describe('StaleFlows', () => {
     assert.deepEqual([conntrack.largest, conntrack.dumps.length, conntrack.flows.length], [10, 10, 1])
   })
 
-  it('gives up when stale flows keep coming, and tries again later', async () => {
+  it('fails when stale flows are created all the time, and retries later', async () => {
     const conntrack = new MemoryConntrack()
     const stale = new StaleFlows({ conntrack, isSettled: () => true, limit: 1 })
     conntrack.onDump = () => conntrack.flows.push(toB)
@@ -170,7 +170,7 @@ describe('StaleFlows', () => {
   })
 })
 
-/** Few of each, so that flows meet frontends. */
+/** Few of each, so that flows belong to frontends. */
 const FRONTENDS = ['10.96.0.1:53', '10.96.0.1:54', '10.96.0.2:53', '[fd00::a]:53'] as const
 const ENDPOINTS = ['10.244.0.1:53', '10.244.0.1:54', '10.244.0.2:53', '[fd01::1]:53', '[fd01::1]:54'] as const
 
@@ -182,7 +182,7 @@ const someFrontend: fc.Arbitrary<FlowFrontend | undefined> = fc.option(
 )
 
 describe('after any changes and failures', () => {
-  it('enough removals leave just what is not stale, and one more does nothing', async () => {
+  it('enough removals leave only flows that are not stale, and one more does nothing', async () => {
     const someFlows = fc.array(
       fc
         .tuple(fc.constantFrom(...FRONTENDS), fc.constantFrom(...FRONTENDS, ...ENDPOINTS), fc.nat(3))
@@ -212,7 +212,7 @@ describe('after any changes and failures', () => {
           if (fails === 'deletion') conntrack.deleteErrors.push(new Error(fails))
           await stale.remove(signal)
         }
-        // All that changed last is looked at again, since flows came later.
+        // All frontends are checked again, since flows were created later.
         for (const [frontend, now] of last) {
           settled.add(`${frontend}/udp`)
           stale.suspect(`${frontend}/udp`, now)

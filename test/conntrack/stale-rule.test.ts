@@ -47,10 +47,10 @@ describe('staleRule', () => {
     it(`${what}: ${expected}`, () => assert.equal(isStale(flow), expected))
 
   for (const name of ['conntrack-udp-endpoint-removed', 'conntrack-first-sync'])
-    it(`leaves what kube-proxy left of ${name}, and what is not to an address of ours`, () => {
-      // Both cases make the flows of this step; one makes them before the first start.
+    it(`keeps the flows that kube-proxy kept in ${name}, and flows to other addresses`, () => {
+      // Both cases create the flows of this step; one creates them before the first start.
       const flows = recorded('conntrack-udp-endpoint-removed', 2, 'conntrack.txt').trim().split('\n')
-      // kube-proxy takes every destination for a node port (deviation 29).
+      // kube-proxy treats every destination as a node port (deviation 29).
       const elsewhere = flows.filter((line) => line.includes('dst=192.0.2.9 sport=40005'))
       assert.deepEqual([flows.length, elsewhere.length], [7, 1])
       let left: string[] = []
@@ -66,7 +66,7 @@ describe('staleRule', () => {
 })
 
 describe('servingEndpoints', () => {
-  it('has every endpoint that serves, and no other', () => {
+  it('has every serving endpoint, and no other', () => {
     const frontend = flowFrontend(
       endpoint('10.244.0.1:1', { serving: false }),
       endpoint('10.244.0.2:1', { ready: false, terminating: true }),

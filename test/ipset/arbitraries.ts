@@ -1,4 +1,4 @@
-/** Arbitrary entries of every set for property tests: few addresses, so that keys meet often. */
+/** Arbitrary entries of every set for property tests: with few addresses, so that keys often coincide. */
 import fc from 'fast-check'
 import { CATALOGUE, type SetDefinition } from '../../src/ipset/catalogue.ts'
 import { formatEntry } from '../../src/ipset/entry-text.ts'
@@ -23,7 +23,7 @@ const NETWORKS: Readonly<Record<IpFamily, readonly (readonly [string, number])[]
 }
 
 const port = fc.oneof(fc.constantFrom(1, 80, 65_535), fc.integer({ min: 0, max: 65_535 }))
-/** The last ones can only be somebody else's. */
+/** The last ones are only used by other programs. */
 const protocol = fc.constantFrom('tcp' as const, 'udp' as const, 'sctp' as const, 136, 1, 58, 47)
 
 /** Parts of an entry of this set. */

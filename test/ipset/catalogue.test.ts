@@ -1,4 +1,4 @@
-/** The catalogue against kube-proxy's sets, written out once more by hand. */
+/** The catalogue compared with kube-proxy's sets, which are listed here again by hand. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CATALOGUE, definitionOf, SET_ROLES, setName, type SetRole, temporaryName } from '../../src/ipset/catalogue.ts'
@@ -35,7 +35,7 @@ test('CATALOGUE has the 17 sets of each family', () => {
   for (const { name } of CATALOGUE) assert.ok(name.length <= 31, name)
 })
 
-/** Each pair: the first comes before the second. */
+/** Pairs of roles: the first must be added before the second. */
 const ORDER: readonly (readonly [SetRole, SetRole])[] = [
   ['EXTERNAL-IP-LOCAL', 'EXTERNAL-IP'],
   ['LOAD-BALANCER-LOCAL', 'LOAD-BALANCER'],
@@ -50,12 +50,12 @@ const ORDER: readonly (readonly [SetRole, SetRole])[] = [
   ['LOAD-BALANCER', 'IPVS-IPS'],
 ]
 
-test('SET_ROLES keeps the order of adding', () => {
+test('SET_ROLES has the order of additions', () => {
   for (const [first, second] of ORDER)
     assert.ok(SET_ROLES.indexOf(first) < SET_ROLES.indexOf(second), `${first} before ${second}`)
 })
 
-test('temporaryName is ours, fits, and is another for each set', () => {
+test('temporaryName is ours, is not too long, and differs for each set', () => {
   const names = CATALOGUE.map(temporaryName)
   assert.equal(new Set(names).size, 34)
   for (const [index, set] of CATALOGUE.entries()) {

@@ -1,6 +1,6 @@
 /**
- * The ipset subsystem on the wire: requests against bytes worked out from linux/netfilter/ipset/ip_set.h, replies as a
- * kernel gave them.
+ * The ipset subsystem on the wire: requests compared with bytes made by hand from linux/netfilter/ipset/ip_set.h, replies as
+ * recorded from a kernel.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -52,7 +52,7 @@ const NAME = '14000200 4b5542452d434c55535445522d495000'
 describe('requests', () => {
   it('encodeProtocol', () => assert.equal(encoded(encodeProtocol), plain(`01060100 00000000 ${PROTOCOL}`)))
 
-  it('encodeCreate of a hash set: family, buckets and largest number of entries, all in network order', () => {
+  it('encodeCreate of a hash set: family, buckets and capacity, all in network order', () => {
     assert.equal(
       encoded((batch) =>
         encodeCreate(batch, CLUSTER_IP.name, CLUSTER_IP.type, parametersOf(CLUSTER_IP), { exclusive: true }),
@@ -105,7 +105,7 @@ describe('requests', () => {
     )
   })
 
-  it('encodeEntries refuses a text that is no entry, and leaves nothing in the batch', () => {
+  it('encodeEntries refuses a text that is no entry, and adds nothing to the batch', () => {
     const batch = new MessageBatch()
     assert.throws(() => encodeEntries(batch, 'ADD', CLUSTER_IP, ['10.96.0.1,tcp:443', '10.96.0.1']), {
       code: 'ipset-entry-invalid',
@@ -113,7 +113,7 @@ describe('requests', () => {
     assert.equal(batch.bytes.length, 0)
   })
 
-  it('encodeEntries has room for as many entries of the longest kind as it promises', () => {
+  it('encodeEntries has room for MAX_ENTRIES entries of the longest kind', () => {
     const batch = new MessageBatch()
     const entries = Array.from({ length: MAX_ENTRIES }, () => '2001:db8:1::1,sctp:65535,fd00:1:2:3::/64')
     encodeEntries(batch, 'ADD', SOURCES, entries)
@@ -223,14 +223,14 @@ describe('replies', () => {
     assert.deepEqual(entriesIn(reply('nodePorts'), 'c'), [{ set: 'c', entry: '30080' }])
   })
 
-  it('decodeHeader takes a message without a type as the rest of the set before', () => {
+  it('decodeHeader treats a message without a type as the continuation of the set before', () => {
     assert.equal(
       decodeHeader(onlyMessage(hex(`24000000 07060200 01000000 00000000 02000000 ${PROTOCOL} 06000200 78000000`))),
       undefined,
     )
   })
 
-  it('what was encoded is decoded again, for every type', () => {
+  it('decoding reverses encoding, for every type', () => {
     const any = someSet.chain((set) =>
       fc.array(partsFor(set).map(formatEntry), { minLength: 1, maxLength: 5 }).map((entries) => ({ set, entries })),
     )
@@ -238,7 +238,7 @@ describe('replies', () => {
       fc.property(any, ({ set, entries }) => {
         const batch = new MessageBatch()
         encodeEntries(batch, 'ADD', set, entries)
-        // A listed set has the same parts, but for the command's number.
+        // A listed set has the same parts, except for the command's number.
         const bytes = batch.bytes.slice()
         bytes[4] = 7
         assert.deepEqual(
@@ -273,7 +273,7 @@ describe('replies', () => {
     assert.ok(refused > 100)
   })
 
-  it('a reply to something else is malformed', () => {
+  it('a reply to another request is malformed', () => {
     assert.throws(() => decodeHeader(reply('protocol')), { code: 'netlink-malformed' })
     assert.throws(() => decodeVersions(reply('clusterIp'), 'TYPE'), { code: 'netlink-malformed' })
   })

@@ -1,4 +1,4 @@
-/** IpsetConnection and the entry table against a played kernel: what a real one cannot be made to do. */
+/** IpsetConnection and the entry table with a simulated kernel, for what a real one cannot be made to do. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { IpsetConnection } from '../../src/ipset/connection.ts'
@@ -11,7 +11,7 @@ const PROTOCOL = 0x601
 const LIST = 0x607
 const ADD = 0x609
 
-/** A kernel that speaks protocol 6 to 7 and answers other messages with `answer`'s errno. */
+/** A kernel that has protocol 6 to 7 and answers other messages with `answer`'s errno. */
 function kernel(answer: (type: number, index: number) => number | Reply[], versions = '07'): FakeTransport {
   return new FakeTransport((datagram): Reply[] =>
     requests(datagram).flatMap(({ type, flags, sequence }, index) => {
@@ -39,7 +39,7 @@ const codes = (outcomes: readonly (Error | undefined)[]) =>
   outcomes.map((outcome) => (outcome instanceof CodedError ? outcome.code : outcome))
 
 describe('IpsetConnection', () => {
-  it('open names the module of a kernel without ipset, and closes the connection', async () => {
+  it('open rejects with the name of the module on a kernel without ipset, and closes the connection', async () => {
     const transport = new FakeTransport((datagram) =>
       requests(datagram).map(({ sequence }) => errorMessage(22, sequence)),
     )
@@ -47,13 +47,13 @@ describe('IpsetConnection', () => {
     assert.equal(transport.closed, true)
   })
 
-  it('open refuses a kernel of another protocol', async () => {
+  it('open rejects a kernel with another protocol', async () => {
     const transport = kernel(() => 0, '06')
     await assert.rejects(open(transport), { code: 'ipset-protocol' })
     assert.equal(transport.closed, true)
   })
 
-  it('errors keep what the kernel gives and name its private ones', async () => {
+  it('errors keep the code of the kernel, and private codes get their names', async () => {
     const ipset = await open(kernel(() => 4100))
     await assert.rejects(ipset.destroy('x'), {
       code: 'IPSET_ERR_BUSY',
@@ -70,7 +70,7 @@ describe('IpsetConnection', () => {
     await assert.rejects(ipset.listSets(), { code: 'netlink-malformed' })
   })
 
-  it('listSets looks at nothing but the name of a set that is not ours', async () => {
+  it('listSets reads only the name of a set that is not ours', async () => {
     // PROTOCOL, SETNAME, TYPENAME x, REVISION, FAMILY, DATA with MAXELEM of one byte.
     const header = (name: string): string => {
       const padded = `${Buffer.from(name).toString('hex')}00`.padEnd(Math.ceil((name.length + 1) / 4) * 8, '0')
@@ -86,7 +86,7 @@ describe('IpsetConnection', () => {
 })
 
 describe('EntryTable', () => {
-  it('gives every entry of a missing set its error, in one message, and says that the set is lost', async () => {
+  it('reports an error for every entry of a missing set after one message, and reports the set as lost', async () => {
     const transport = kernel((type) => (type === ADD ? 2 : 0))
     const lost: string[] = []
     const outcomes = await table(await open(transport), lost).apply(
@@ -97,7 +97,7 @@ describe('EntryTable', () => {
     assert.equal(transport.sent.length, 2)
   })
 
-  it('does not know the outcome of a datagram whose answer does not come', async () => {
+  it('reports an error for all operations of a datagram without an answer', async () => {
     const transport = kernel((type) => (type === ADD ? [] : 0))
     const outcomes = await table(await open(transport)).apply(
       [add('10.0.0.1,tcp:1'), add('80', 'KUBE-NODE-PORT-TCP')],
@@ -106,7 +106,7 @@ describe('EntryTable', () => {
     assert.deepEqual(codes(outcomes), ['netlink-timeout', 'netlink-timeout'])
   })
 
-  it('names errors of bitmaps by their own list', async () => {
+  it('names errors of bitmaps by the list for bitmaps', async () => {
     const header =
       '02000000 05000100 07000000 06000200 78000000 10000300 6269746d61703a706f727400 05000500 00000000 0c000780 06000440 75300000'
     let sequence = 2
@@ -119,7 +119,7 @@ describe('EntryTable', () => {
     assert.match(outcome?.message ?? '', /^ipset add KUBE-NODE-PORT-TCP 80: /)
   })
 
-  it('refuses sets of other names without asking the kernel', async () => {
+  it('refuses sets of other names without a request', async () => {
     const transport = kernel(() => 0)
     const outcomes = await table(await open(transport)).apply([add('10.0.0.1', 'KUBE-FOREIGN')], signal)
     assert.deepEqual(codes(outcomes), ['ipset-wrong-type'])

@@ -1,6 +1,6 @@
 /**
- * Laws of the two tables, and the Reconciler over both in memory: a kernel of sets and entries that fails at will.
- * What could break: the kernel in memory forgets the entries of a set that is destroyed or made anew, as the real one.
+ * Laws of the two tables, and the Reconciler over both in memory: a simulated kernel of sets and entries that fails on demand.
+ * Like the real one it drops the entries of a set that is destroyed or created again.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -39,7 +39,7 @@ const signal = new AbortController().signal
 const CLUSTER_IP = parametersOf(CATALOGUE[8] ?? assert.fail())
 const NODE_PORT = parametersOf(definitionOf('KUBE-NODE-PORT-TCP') ?? assert.fail())
 
-/** A set under one of our names as anybody may have made it. */
+/** A set under one of our names as another program may have created it. */
 const liveParameters: fc.Arbitrary<SetParameters> = fc.record(
   {
     type: fc.constantFrom('hash:ip', 'hash:ip,port', 'bitmap:port', 'list:set'),
@@ -104,7 +104,7 @@ describe('sets', () => {
     assert.deepEqual([op?.kind, op?.parameters, rest], ['replace-set', NODE_PORT, []])
   })
 
-  it('stepping through diffSet leads to a set that will do, and to no further operation', () => {
+  it('stepping through diffSet leads to a sufficient set and to no further operation', () => {
     const item = fc.option(liveParameters, { nil: undefined })
     fc.assert(
       fc.property(someSet, fc.boolean(), item, (set, wanted, live) => {
@@ -124,7 +124,7 @@ describe('sets', () => {
 describe('entries', () => {
   const item = fc.option(liveEntry, { nil: undefined })
 
-  it('stepping through diffEntry leads to what is desired', () => {
+  it('stepping through diffEntry leads to the desired entry', () => {
     const pair = fc.oneof(
       fc.tuple(fc.constant(undefined), item),
       someEntry.chain((entry) =>
@@ -177,7 +177,7 @@ describe('entries', () => {
     )
   })
 
-  it('groupsOf holds 500 entries a message, and leaves sets of other names out', () => {
+  it('groupsOf puts 500 entries into a message, and leaves out sets of other names', () => {
     const ops = Array.from({ length: 1001 }, (_, index) => ({
       kind: 'add-entry' as const,
       set: index === 7 ? 'KUBE-FOREIGN' : 'KUBE-NODE-PORT-TCP',
@@ -190,7 +190,7 @@ describe('entries', () => {
   })
 })
 
-/** Sets and entries in memory, with the pure halves of the real tables. */
+/** Sets and entries in memory, with the pure functions of the real tables. */
 class MemorySets {
   readonly sets = new Map<string, SetParameters>()
   readonly entries = new Map<string, SetEntry>()
@@ -259,7 +259,7 @@ class MemorySets {
 }
 
 describe('Reconciler over sets and entries', () => {
-  it('reaches what is wanted from any state after any sequence of failures and foreign changes', async () => {
+  it('reaches the wanted state from any state after any sequence of failures and foreign changes', async () => {
     const change = fc.oneof(
       fc.record({ kind: fc.constantFrom('want' as const, 'unwant' as const), entry: someEntry }),
       fc.record({ kind: fc.constantFrom('add by hand' as const, 'delete by hand' as const), entry: liveEntry }),
@@ -328,7 +328,7 @@ describe('Reconciler over sets and entries', () => {
     )
   })
 
-  it('previews what comes from the first set to the last and what goes after it', async () => {
+  it('previews additions from the first set to the last, then removals', async () => {
     const kernel = new MemorySets()
     for (const set of CATALOGUE) kernel.sets.set(set.name, parametersOf(set))
     const old = { set: setName('CLUSTER-IP', 'IPv4'), entry: '10.96.0.1,tcp:1' }

@@ -1,7 +1,7 @@
 /**
- * The recorded objects through parsers, frontends and render: the entries of all sets must be those that kube-proxy left in
- * the kernel, except in the steps listed here, each with its reason.
- * A step that is neither equal nor listed fails the test, and so does a listed step that is equal.
+ * The recorded objects through parsers, frontends and render: the entries of all sets must be those that kube-proxy wrote to
+ * the kernel, except in the steps listed here, each with its reason. A step that is neither equal nor listed fails the test,
+ * and so does a listed step that is equal.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -13,7 +13,7 @@ import { WantedEntries } from '../../src/ipset/wanted-entries.ts'
 import type { FrontendKey } from '../../src/service/frontends.ts'
 import { recordedCases, type RecordedStep, walkCase } from '../support/recorded-cases.ts'
 
-/** Steps (`case/step`) whose recorded sets are not what we want from the same objects, and why. */
+/** Steps (`case/step`) whose recorded sets differ from our wanted ones for the same objects, with the reason. */
 const DIFFERENT: Readonly<Record<string, string>> = {
   'adopt-leftovers/2': 'the proxy is stopped',
   'cleanup/3': 'cleaned up',
@@ -24,7 +24,7 @@ const DIFFERENT: Readonly<Record<string, string>> = {
   'sched-bogus/1': 'deviation 37: kube-proxy ends at an unknown scheduler',
 }
 
-/** All sets as they are created, and the entries in them, sorted; without sets of other names. */
+/** All created sets and their entries, sorted, without sets of other names. */
 function recordedLines(step: RecordedStep): string[] {
   const isOurs = (line: string): boolean => definitionOf(line.split(' ')[1] ?? '') !== undefined
   return step.lines('ipset.txt').filter(isOurs).sort()

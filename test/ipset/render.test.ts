@@ -1,4 +1,4 @@
-/** Services to set entries, as rows: each prints every entry in the order in which it is added. */
+/** Services rendered to set entries: each row prints the entries in the order in which they are added. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { definitionOf } from '../../src/ipset/catalogue.ts'
@@ -258,7 +258,7 @@ describe('entriesOfFrontend', () => {
     ])
   })
 
-  it('lets the node in by its own address only', () => {
+  it('allows the node only with its own address', () => {
     const of = loadBalancer({ sourceRanges: ['10.0.2.0/24'] })
     const has = (node: NodeContext): boolean =>
       entries(of, VIP_KEY, [], node).some((key) => key.startsWith('KUBE-LOAD-BALANCER-SOURCE-IP '))

@@ -12,7 +12,7 @@ const IP = entry('KUBE-IPVS-IPS', '10.96.0.1')
 const CLUSTER = entry('KUBE-CLUSTER-IP', '10.96.0.1,tcp:80')
 
 describe('WantedEntries', () => {
-  it('keeps an entry until its last contributor is gone', () => {
+  it('keeps an entry until no frontend contributes it any more', () => {
     const wanted = new WantedEntries()
     assert.deepEqual(wanted.set('a', [PORT]), [{ key: 'KUBE-NODE-PORT-TCP 30080', entry: PORT }])
     assert.deepEqual(wanted.set('b', [PORT]), [])
@@ -22,7 +22,7 @@ describe('WantedEntries', () => {
     assert.equal(wanted.size('KUBE-NODE-PORT-TCP'), 0)
   })
 
-  it('names what goes from the last set to the first, and then what comes as it is given', () => {
+  it('returns removals from the last set to the first, then additions in the given order', () => {
     const wanted = new WantedEntries()
     wanted.set('a', [CLUSTER, IP])
     const changes = wanted.set('a', [PORT])
@@ -36,7 +36,7 @@ describe('WantedEntries', () => {
     )
   })
 
-  it('wants the union of all contributions at any time', () => {
+  it('always wants the union of all contributions', () => {
     const owners = fc.constantFrom('a', 'b', 'c')
     const contribution = fc.uniqueArray(someEntry, { selector: entryKey, maxLength: 6 })
     fc.assert(

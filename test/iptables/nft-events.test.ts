@@ -1,4 +1,4 @@
-/** Which announcements of nf_tables are ours, how they are read, and how often they make us look. */
+/** How announcements of nf_tables are read, which of them concern us, and how often they cause a read of the rules. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
 import { concernsUs, decodeNftChange, type NftChange, nftEvents } from '../../src/iptables/nft-events.ts'
@@ -35,7 +35,7 @@ test('decodeNftChange reads what the kernel announces', () => {
   }
 })
 
-test('concernsUs counts our chains, and in chains that hold our jumps what goes', () => {
+test('concernsUs accepts changes of our chains, and deletions in chains with our jumps', () => {
   const rows: readonly (readonly [kind: NftChange['kind'], table: string, chain: string, expected: boolean])[] = [
     ['rule-added', 'nat', 'KUBE-SERVICES', true],
     ['rule-deleted', 'filter', 'KUBE-FORWARD', true],
@@ -75,7 +75,7 @@ describe('nftEvents', () => {
     return { transport, events, subscription }
   }
 
-  it('tells one change a family, however many there are', () => {
+  it('reports one change for each family, however many there are', () => {
     const { transport, events } = listening()
     transport.deliver(join(deleted(), deleted(), message(0x0a08, 0, 0, IN_OURS)), deleted())
     assert.deepEqual(events, ['IPv4 OUTPUT', 'IPv6 KUBE-FORWARD'])
@@ -83,13 +83,13 @@ describe('nftEvents', () => {
     assert.equal(events.length, 2)
   })
 
-  it('is silent about our own restores', () => {
+  it('does not report our own restores', () => {
     const { transport, events } = listening()
     transport.deliver(deleted(4711))
     assert.deepEqual(events, [])
   })
 
-  it('tells a loss once, when the queue is empty, and goes on', () => {
+  it('reports a loss once, when the queue is empty, and continues', () => {
     const { transport, events } = listening()
     transport.deliver(
       new KernelError(105, 'recvfrom'),
@@ -102,7 +102,7 @@ describe('nftEvents', () => {
     assert.deepEqual(events, ['overrun', 'IPv4 OUTPUT'])
   })
 
-  it('ends with an error of the socket', () => {
+  it('fails with an error of the socket', () => {
     const { transport, events } = listening()
     transport.deliver(deleted(), new KernelError(9, 'recvfrom'))
     assert.deepEqual(events, ['IPv4 OUTPUT', 'failed'])

@@ -1,4 +1,4 @@
-/** What nft-support finds in kernels that lack a part. */
+/** The results of nft-support on kernels that lack a part. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
 import {
@@ -30,7 +30,7 @@ function kernel(...errnos: readonly (number | undefined)[]): NetlinkConnection {
 }
 
 describe('hasExtension', () => {
-  it('asks by name for revision 0', () => {
+  it('asks for revision 0 of the name', () => {
     const batch = new MessageBatch(16)
     encodeGetExtension(batch, { kind: 'target', name: 'MARK' }, 'IPv6')
     const expected =
@@ -38,7 +38,7 @@ describe('hasExtension', () => {
     assert.equal(toHex(batch.bytes), toHex(hex(expected)))
   })
 
-  it('takes any revision, and no answer for another', async () => {
+  it('accepts any revision, and rejects for other errors', async () => {
     const rows: [errno: number | undefined, extension: boolean, compat: boolean][] = [
       [undefined, true, true],
       [EPROTONOSUPPORT, true, true],
@@ -54,7 +54,7 @@ describe('hasExtension', () => {
 })
 
 describe('hasSubsystem', () => {
-  it('knows a missing one from one that refuses', async () => {
+  it('distinguishes a missing subsystem from a refusal', async () => {
     assert.equal(await hasSubsystem(kernel(undefined), 'ctnetlink'), true)
     assert.equal(await hasSubsystem(kernel(EINVAL), 'nf_tables'), false)
     await assert.rejects(hasSubsystem(kernel(EPERM), 'nf_tables'), { code: 'EPERM' })
@@ -62,14 +62,14 @@ describe('hasSubsystem', () => {
 })
 
 describe('tryNftFamily', () => {
-  it('never sends an end of the transaction', () => {
+  it('never sends the end of the transaction', () => {
     const batch = new MessageBatch(16)
     encodeTrial(batch, 'IPv4')
     const types = requests(batch.bytes).map(({ type }) => type)
     assert.deepEqual(types, [0x10, 0x0a00, 0x0a03], 'NFNL_MSG_BATCH_END is 0x11')
   })
 
-  it('tells what the kernel lacks', async () => {
+  it('reports what the kernel lacks', async () => {
     const rows: [table: number, chain: number, expected: string][] = [
       [0, 0, 'works'],
       [EOPNOTSUPP, ENOENT, 'no-family'],
@@ -104,7 +104,7 @@ function ask(errnos: Errnos): Promise<UnusableFamilies> {
 
 const inBoth = (reason: string): UnusableFamilies => ({ IPv4: reason, IPv6: reason })
 
-test('missingForNft names the part that is not there, in each family', async () => {
+test('missingForNft names the missing part in each family', async () => {
   const rows: readonly (readonly [errnos: Errnos, missing: UnusableFamilies])[] = [
     [
       { [NEWTABLE]: EOPNOTSUPP },
@@ -115,13 +115,13 @@ test('missingForNft names the part that is not there, in each family', async () 
     [{ [NEWTABLE]: [EINVAL, EOPNOTSUPP], [COMPAT_GET]: EINVAL }, inBoth('the kernel has no nft_compat')],
     [{ [GETGEN]: EINVAL }, inBoth('the kernel has no nf_tables')],
     [{ [COMPAT_GET]: EINVAL }, inBoth('the kernel has no nft_compat')],
-    // The layer is there; that it does not know this match is another matter.
+    // nft_compat answers, even if it does not have this match.
     [{ [COMPAT_GET]: ENOENT }, {}],
     [{}, {}],
   ]
   for (const [errnos, missing] of rows) assert.deepEqual(await ask(errnos), missing, JSON.stringify(errnos))
 })
 
-test('missingForNft concludes nothing from a refusal for want of a capability', async () => {
+test('missingForNft rejects when the kernel refuses for lack of a capability', async () => {
   for (const type of [GETGEN, NEWTABLE, COMPAT_GET]) await assert.rejects(ask({ [type]: EPERM }), { code: 'EPERM' })
 })

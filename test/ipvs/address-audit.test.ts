@@ -13,7 +13,7 @@ const DUMMY: Device = { kind: 'dummy' }
 const LINK: Link = { index: 5, name: SERVICE_DEVICE, kind: 'dummy', flags: 0, mtu: 1500, operState: 'down' }
 const MANY = Array.from({ length: 1000 }, (_, index) => `10.96.${index >> 8}.${index & 255}`)
 
-/** What an audit doubts when the kernel has these addresses and the mirror those; a link undefined: there is none. */
+/** The keys that an audit doubts, for addresses in the kernel and in the mirror; without `link` the device does not exist. */
 async function doubted(kernel: readonly Listed[], mirror: readonly string[], link: Link | undefined, device = true) {
   const live = new Map(mirror.map((address) => [address, hostAddress(address)]))
   const doubts: string[] = []
@@ -68,11 +68,11 @@ describe('auditAddresses', () => {
     ['a second prefix length', [host('10.9.9.9'), { address: '10.9.9.9', prefixLength: 24 }], ['10.9.9.9']],
   ]
   for (const [what, kernel, mirror] of rows)
-    it(`doubts just the address of ${what}`, async () => {
+    it(`doubts only the address of ${what}`, async () => {
       assert.deepEqual(await doubted([...MANY.map(host), ...kernel], [...MANY, ...mirror], LINK), ['10.9.9.9'])
     })
 
-  it('doubts everything when the device is gone, new or of another kind', async () => {
+  it('doubts everything when the device was deleted, is new or has another kind', async () => {
     const everything = [SERVICE_DEVICE, 'all']
     assert.deepEqual(await doubted([], MANY, undefined), everything)
     assert.deepEqual(await doubted([], MANY, { ...LINK, kind: 'bridge' }), everything)

@@ -1,4 +1,4 @@
-/** Addresses of kube-ipvs0: what is done to one, against a model of what the kernel allows. */
+/** Operations on addresses of kube-ipvs0, compared with a model of what the kernel allows. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
@@ -26,7 +26,7 @@ const binding = (address: string): fc.Arbitrary<Binding> =>
     : fc.record({ prefixLength: fc.constantFrom(128, 64), peer: fc.constantFrom(undefined, 'fd00::2') })
 const name = (it: Binding): string => `${it.prefixLength} ${it.peer ?? ''}`
 
-/** A state that the kernel can have: an IPv6 address is on a link once. */
+/** A possible state of the kernel: an IPv6 address is on a link once. */
 const live: fc.Arbitrary<BoundAddress> = fc.constantFrom(V4, V6).chain((address) =>
   fc
     .uniqueArray(binding(address), { selector: name, minLength: 1, maxLength: address === V4 ? 4 : 1 })
@@ -37,7 +37,7 @@ const live: fc.Arbitrary<BoundAddress> = fc.constantFrom(V4, V6).chain((address)
     }),
 )
 
-/** Runs operations as the reconciler does, what is added first; fails as the kernel would. */
+/** Runs operations in the reconciler's order, additions first; fails as the kernel would. */
 function run(from: BoundAddress | undefined, ops: readonly AddressOperation[]): BoundAddress | undefined {
   let now = from
   for (const direction of ['add', 'remove'] as const)
@@ -52,11 +52,11 @@ function run(from: BoundAddress | undefined, ops: readonly AddressOperation[]): 
 }
 
 describe('diffAddress', () => {
-  it('leaves a host address as it is', () => {
+  it('does not change a host address', () => {
     for (const address of [V4, V6]) assert.deepEqual(diffAddress(hostAddress(address), hostAddress(address)), [])
   })
 
-  it('reaches exactly the host address from every state the kernel can have, and takes everything away', () => {
+  it('reaches exactly the host address from every possible state, and removes everything when none is wanted', () => {
     fc.assert(
       fc.property(live, (before) => {
         const wanted = hostAddress(before.address)
@@ -71,7 +71,7 @@ describe('diffAddress', () => {
     }
   })
 
-  it('never lets go of a wanted IPv4 address that is there', () => {
+  it('never removes the last binding of a wanted IPv4 address', () => {
     fc.assert(
       fc.property(live, (before) => {
         fc.pre(before.address === V4)
@@ -85,7 +85,7 @@ describe('diffAddress', () => {
     )
   })
 
-  it('adds the host address beside another one of IPv4, and puts it in the place of one of IPv6', () => {
+  it('adds an IPv4 host address beside another binding, and replaces another IPv6 binding', () => {
     const commands = (address: string, ...bindings: Binding[]) =>
       diffAddress(hostAddress(address), { address, bindings }).map((op) => [
         directionOfAddress(op),

@@ -14,7 +14,7 @@ describe('WantedAddresses', () => {
     assert.equal(wanted.set('[fd00::1]:443/tcp', false), undefined)
   })
 
-  it('says the same as counting frontends by hand', () => {
+  it('agrees with a count of frontends by hand', () => {
     const key = fc.constantFrom('10.0.0.1:80/tcp', '10.0.0.1:80/udp', '10.0.0.1:443/tcp', '10.0.0.2:80/tcp')
     fc.assert(
       fc.property(fc.array(fc.tuple(key, fc.boolean())), (changes) => {

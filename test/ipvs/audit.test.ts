@@ -71,7 +71,7 @@ describe('auditVirtualServers', () => {
     ['a real server that is new', [virtual('10.0.0.1', real('1.1.1.1'), real('9.9.9.9'))], [a]],
   ]
   for (const [what, kernel, mirror] of rows)
-    it(`doubts just the key of ${what}`, async () => {
+    it(`doubts only the key of ${what}`, async () => {
       assert.deepEqual(await doubted([...many, ...kernel], [...many, ...mirror]), ['10.0.0.1:80/tcp'])
     })
 })

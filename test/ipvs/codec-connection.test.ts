@@ -1,5 +1,5 @@
 /**
- * IpvsConnection against a played kernel: what a real one cannot be made to do, a family that moves or vanishes.
+ * IpvsConnection with a simulated kernel, for what a real one cannot be made to do: a family that changes its number or disappears.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -19,7 +19,7 @@ const SERVER = {
   lowerThreshold: 0,
 } as const
 
-/** A kernel whose IPVS family has the number in `family.id`; 0: it is gone. Requests to another number are ENOENT. */
+/** A kernel whose IPVS family has the number in `family.id`; 0: there is no family. Requests to another number are ENOENT. */
 function kernel(answer: (sequence: number, index: number) => number = () => 0): {
   family: { id: number }
   transport: FakeTransport
@@ -49,7 +49,7 @@ function kernel(answer: (sequence: number, index: number) => number = () => 0): 
 }
 
 describe('IpvsConnection', () => {
-  it('open names the missing family and closes the connection', async () => {
+  it('open rejects with the name of the missing family and closes the connection', async () => {
     const { family, transport, netlink } = kernel()
     family.id = 0
     await assert.rejects(IpvsConnection.open(netlink), { code: 'genl-family-missing', message: /"IPVS"/ })
@@ -81,7 +81,7 @@ describe('IpvsConnection', () => {
     assert.deepEqual(await ipvs.listDestinations(ID), [])
   })
 
-  it('listServices counts what it leaves out', async () => {
+  it('listServices counts the services that it leaves out', async () => {
     const listed = (protocol: string, sequence: number) =>
       message(
         0x17,
@@ -105,7 +105,7 @@ describe('IpvsConnection', () => {
     assert.equal(ipvs.unknownServices, 0)
   })
 
-  it('everything rejects with genl-family-missing when the family has gone, and works when it is back', async () => {
+  it('every call rejects with genl-family-missing while there is no family, and works again afterwards', async () => {
     const { family, netlink } = kernel()
     const ipvs = await IpvsConnection.open(netlink)
     const batch = ipvs.batch()
@@ -118,7 +118,7 @@ describe('IpvsConnection', () => {
     assert.deepEqual(await batch.commit(), [])
   })
 
-  it('ENOENT of a destination stays the outcome and nothing is sent twice', async () => {
+  it('ENOENT of a destination is its outcome, and nothing is sent twice', async () => {
     const { transport, netlink } = kernel(() => 2)
     const ipvs = await IpvsConnection.open(netlink)
     const batch = ipvs.batch()
@@ -171,7 +171,7 @@ describe('IpvsConnection', () => {
 })
 
 describe('askScheduler', () => {
-  it('reads the answer from what the kernel finds wrong first', async () => {
+  it('derives the answer from the first error of the kernel', async () => {
     const rows: [errno: number, expected: string][] = [
       [22, 'present'],
       [2, 'missing'],
@@ -188,7 +188,7 @@ describe('askScheduler', () => {
     await assert.rejects(askScheduler(await IpvsConnection.open(netlink), 'mh'), { code: 'EPERM' })
   })
 
-  it('takes back what a kernel should not have taken', async () => {
+  it('deletes the virtual server if a kernel accepts it', async () => {
     const { netlink, transport } = kernel(() => 0)
     assert.equal(await askScheduler(await IpvsConnection.open(netlink), 'mh'), 'present')
     // struct genlmsghdr: IPVS_CMD_NEW_SERVICE, then IPVS_CMD_DEL_SERVICE

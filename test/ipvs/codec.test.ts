@@ -1,5 +1,5 @@
 /**
- * The IPVS family on the wire: requests against bytes worked out from linux/ip_vs.h, replies as Linux 7.2 gave them.
+ * The IPVS family on the wire: requests compared with bytes made by hand from linux/ip_vs.h, replies as recorded from Linux 7.2.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -128,7 +128,7 @@ describe('IPVS requests', () => {
     })
 
   for (const field of ['scheduler', 'persistenceEngine'] as const)
-    it(`a ${field} that the kernel would refuse is refused before`, () => {
+    it(`a ${field} that the kernel would refuse is not sent`, () => {
       for (const name of ['x'.repeat(16), 'a\0b'])
         assert.throws(() => encodeService(new MessageBatch().begin(1, 0, 'X'), { ...SH, [field]: name }), {
           code: 'netlink-unencodable',
@@ -142,7 +142,7 @@ const STATS64 = Array.from(
   (_, i) =>
     `0c00 ${(i + 1).toString(16).padStart(2, '0')}00 ${(i + 1).toString(16).padStart(2, '0')}000000 ${i === 3 ? '01' : '00'}000000`,
 ).join(' ')
-/** Ten counters as struct ip_vs_stats_user has them: bytes in 64 bit, the rest in 32; all of them 7. */
+/** Ten counters as in struct ip_vs_stats_user: bytes in 64 bit, the rest in 32; all of them 7. */
 const STATS = Array.from({ length: 10 }, (_, i) =>
   i === 3 || i === 4
     ? `0c00 0${i + 1}00 07000000 00000000`
@@ -202,15 +202,15 @@ function trafficOf(message: ReceivedMessage): readonly [string | undefined, read
 }
 
 describe('IPVS replies', () => {
-  it('decodeService reads IPv4 without the flag that is the kernel’s own', () => {
+  it('decodeService reads IPv4 without the flag that only the kernel sets', () => {
     assert.deepEqual(decodeService(reply(1, 1, ...SERVICE4)), { kind: 'address', fields: SH })
   })
 
-  it('decodeService reads IPv6 with a prefix length for a netmask', () => {
+  it('decodeService reads IPv6 with a prefix length as netmask', () => {
     assert.deepEqual(decodeService(reply(1, 1, ...SERVICE6)), { kind: 'address', fields: DNS6 })
   })
 
-  it('decodeService reads a mark and a persistence engine, and skips attributes it does not know', () => {
+  it('decodeService reads a mark and a persistence engine, and skips unknown attributes', () => {
     const fields = {
       family: 'IPv4',
       fwmark: 7,
@@ -226,7 +226,7 @@ describe('IPVS replies', () => {
     })
   })
 
-  it('decodeDestination reads a destination without a family as one of its service', () => {
+  it('decodeDestination uses the family of the service for a destination without one', () => {
     assert.deepEqual(decodeDestination(reply(5, 2, ...DESTINATION4), 'IPv4'), { realServer: SERVER4, ...COUNTS })
   })
 
@@ -242,7 +242,7 @@ describe('IPVS replies', () => {
       assert.equal(decodeDestination(reply(5, 2, ...bytes), 'IPv4')?.realServer.forwarding, forwarding)
     })
 
-  it('decodeServiceTraffic reads the 64-bit counters when they are there', () => {
+  it('decodeServiceTraffic reads the 64-bit counters if they are present', () => {
     const both = [stats(STATS, '0a'), stats(STATS64, '0c')]
     assert.deepEqual(trafficOf(reply(1, 1, ...SERVICE4, ...both)), ['10.96.0.1:443/tcp', TRAFFIC64])
   })
@@ -251,7 +251,7 @@ describe('IPVS replies', () => {
     assert.deepEqual(trafficOf(reply(1, 1, ...SERVICE4, stats(STATS, '0a'))), ['10.96.0.1:443/tcp', [7, 7, 7, 7, 7]])
   })
 
-  it('decodeServiceTraffic names no key of a service that has had no connection', () => {
+  it('decodeServiceTraffic returns no key for a service without connections', () => {
     const none = STATS64.replace('0c00 0100 01000000', '0c00 0100 00000000')
     const [key] = trafficOf(reply(1, 1, ...SERVICE4, stats(none, '0c')))
     assert.equal(key, undefined)
@@ -304,14 +304,14 @@ describe('IPVS replies', () => {
       assert.throws(decode, { code: 'netlink-malformed' })
     })
 
-  it('a service or destination that is none of ours to know is left out', () => {
+  it('a service or destination of an unknown protocol or family is left out', () => {
     const changed = (parts: readonly string[], from: string, to: string) => parts.map((text) => text.replace(from, to))
     assert.equal(decodeService(reply(1, 1, ...changed(SERVICE4, '0600 0100 02', '0600 0100 03'))), undefined)
     assert.equal(decodeService(reply(1, 1, ...changed(SERVICE4, '0600 0200 06', '0600 0200 32'))), undefined)
     assert.equal(decodeDestination(reply(5, 2, ...DESTINATION4, '0600 0b00 07000000'), 'IPv4'), undefined)
   })
 
-  it('attributes that a newer kernel has made longer are read', () => {
+  it('attributes that are longer in a newer kernel are read', () => {
     const longer = (parts: readonly string[]) => parts.map((text) => lengthened(hex(text)))
     assert.deepEqual(decodeService(reply(1, 1, ...longer(SERVICE4))), { kind: 'address', fields: SH })
     assert.deepEqual(decodeService(reply(1, 1, ...longer(SERVICE6))), { kind: 'address', fields: DNS6 })
@@ -321,7 +321,7 @@ describe('IPVS replies', () => {
     assert.deepEqual(traffic, TRAFFIC64)
   })
 
-  it('a reply whose payload is cut at any byte is whole or refused', () => {
+  it('a reply cut at any byte is complete or refused', () => {
     const replies: readonly (readonly [ReceivedMessage, (message: ReceivedMessage) => unknown])[] = [
       [reply(1, 1, ...SERVICE4), decodeService],
       [reply(1, 1, ...SERVICE6), decodeService],

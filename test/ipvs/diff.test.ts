@@ -80,7 +80,7 @@ describe('diffVirtualServer', () => {
     fc.assert(fc.property(wantedVirtualServer, (it) => diffVirtualServer(KEY, it, structuredClone(it)).length === 0))
   })
 
-  it('stepped through from live gives desired, up to draining', () => {
+  it('leads from live to desired when stepped through, up to draining', () => {
     fc.assert(
       fc.property(wantedVirtualServer, fc.option(liveVirtualServer, { nil: undefined }), (wanted, live) => {
         const desired =
@@ -97,7 +97,7 @@ describe('diffVirtualServer', () => {
     )
   })
 
-  it('has no prefix that leaves a virtual server without weight that has some before and after', () => {
+  it('has no prefix that leaves a virtual server without usable real servers if it has some before and after', () => {
     const hasWeight = (it: VirtualServer | undefined): boolean =>
       it?.realServers.some((real) => real.weight > 0) ?? false
     fc.assert(
@@ -112,7 +112,7 @@ describe('diffVirtualServer', () => {
     )
   })
 
-  it('gives everything that comes before anything that goes', () => {
+  it('has all additions before all removals', () => {
     fc.assert(
       fc.property(wantedVirtualServer, liveVirtualServer, (desired, live) => {
         const directions = diffVirtualServer(KEY, desired, live).map(directionOf)

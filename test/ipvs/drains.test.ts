@@ -7,7 +7,7 @@ const busy = (...servers: string[]) => new Map(servers.map((server) => [server, 
 const idle = (...servers: string[]) => new Map(servers.map((server) => [server, { active: 0, inactive: 0 }]))
 
 describe('Drains', () => {
-  it('are looked at after a second, then more and more slowly, at least every 30 s', () => {
+  it('are checked after a second, then at growing intervals of up to 30 s', () => {
     const drains = new Drains()
     drains.observe(KEY, ['a'], 0)
     const looks: number[] = []
@@ -15,7 +15,7 @@ describe('Drains', () => {
     assert.deepEqual(looks, [1000, 3000, 7000, 15_000, 31_000, 61_000, 91_000])
   })
 
-  it('are looked at soon again when another real server joins', () => {
+  it('are checked soon again when another real server begins to drain', () => {
     const drains = new Drains()
     drains.observe(KEY, ['a'], 0)
     for (let nowMs = 0; nowMs <= 40_000; nowMs += 500) drains.takeDue(nowMs, 1)
@@ -23,7 +23,7 @@ describe('Drains', () => {
     assert.equal(drains.nextDueMs(), 41_000)
   })
 
-  it('are looked at a few at once, each in turn', () => {
+  it('are checked a few at a time, in turns', () => {
     const drains = new Drains()
     for (let index = 0; index < 100; index++) drains.observe(`10.96.0.${index}:80/tcp`, ['a'], 0)
     const looked = new Set<string>()
@@ -32,20 +32,20 @@ describe('Drains', () => {
     assert.equal(drains.nextDueMs(), 3000)
   })
 
-  it('are over when no connection is left, active or inactive', () => {
+  it('end when no active or inactive connection is left', () => {
     const drains = new Drains()
     drains.observe(KEY, ['a', 'b', 'c'], 0)
     const counts = new Map([...idle('a'), ...busy('b'), ['c', { active: 0, inactive: 1 }] as const])
     assert.deepEqual(drains.finished(KEY, counts, 1000), new Set(['a']))
   })
 
-  it('are not over when the kernel does not name the real server', () => {
+  it('do not end when the kernel does not list the real server', () => {
     const drains = new Drains()
     drains.observe(KEY, ['a'], 0)
     assert.deepEqual(drains.finished(KEY, new Map(), 1000), new Set())
   })
 
-  it('never end by themselves without a deadline, and do at the deadline, counted from first sight', () => {
+  it('never end with connections without a deadline, and otherwise end at the deadline, counted from the first observation', () => {
     const forever = new Drains()
     const drains = new Drains(60_000)
     for (const nowMs of [0, 30_000]) {
@@ -57,7 +57,7 @@ describe('Drains', () => {
     assert.deepEqual(drains.finished(KEY, busy('a'), 60_000), new Set(['a']))
   })
 
-  it('are forgotten when nothing drains any more', () => {
+  it('are forgotten when no real server drains any more', () => {
     const drains = new Drains()
     drains.observe(KEY, ['a'], 0)
     drains.forget(KEY)

@@ -1,4 +1,4 @@
-/** Reads `ipvsadm` commands as `formatOperation` writes them, for the test that nothing is lost in them. */
+/** Reads `ipvsadm` commands that `formatOperation` has written, to test that they contain everything. */
 import {
   addressOfKey,
   FLAG_ONE_PACKET,
@@ -28,7 +28,7 @@ const COMMANDS = new Map<string, VirtualServerOperation['kind']>([
   ['-d', 'delete-real-server'],
 ])
 
-/** The operation that a command made by `formatOperation` says; undefined for any other text. */
+/** The operation of a command that `formatOperation` made; undefined for any other text. */
 export function parseOperation(text: string): VirtualServerOperation | undefined {
   const [program, command = '', service = '', endpoint, ...rest] = text.split(' ')
   const kind = COMMANDS.get(command)

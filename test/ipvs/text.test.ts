@@ -8,7 +8,7 @@ import { liveVirtualServer, wantedVirtualServer } from '../support/virtual-serve
 import { parseOperation } from './parse-operation.ts'
 
 describe('formatOperation', () => {
-  it('spells every part as ipvsadm does', () => {
+  it('writes every part as ipvsadm does', () => {
     const virtual = {
       family: 'IPv6' as const,
       address: 'fd00:10:96::1',
@@ -36,7 +36,7 @@ describe('formatOperation', () => {
     ])
   })
 
-  it('is undone by parseOperation', () => {
+  it('is reversed by parseOperation', () => {
     fc.assert(
       fc.property(wantedVirtualServer, fc.option(liveVirtualServer, { nil: undefined }), (desired, live) => {
         const key = virtualServerKey(desired)

@@ -1,5 +1,5 @@
 /**
- * The socket itself, on whatever Linux runs the tests and without privileges: rtnetlink lets anybody ask for a link.
+ * The real socket on the Linux that runs the tests, without privileges: rtnetlink answers requests for a link to every user.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -13,20 +13,20 @@ import { RtnetlinkConnection } from '../../src/netlink/rtnetlink.ts'
 import { hex, toHex } from '../netlink/wire.ts'
 
 describe('ignoreFilter', () => {
-  it('is a BPF program that returns 0 for each port id and everything else whole', () => {
+  it('is a BPF program that drops each port id and passes everything else', () => {
     // ldw [12]; jeq #bswap(1), drop; jeq #bswap(0x12345678), drop; ret -1; drop: ret 0
     const expected =
       '2000 00 00 0c000000  1500 02 00 00000001  1500 01 00 12345678  0600 00 00 ffffffff  0600 00 00 00000000'
     assert.equal(toHex(ignoreFilter([1, 0x12345678])), toHex(hex(expected)))
   })
 
-  it('refuses more port ids than a jump can pass over', () => {
+  it('refuses more port ids than a BPF jump can skip', () => {
     assert.throws(() => ignoreFilter(new Array(201).fill(1)), { code: 'netlink-unencodable' })
   })
 })
 
 describe('NetlinkSocket', () => {
-  it('gives each socket a port id of its own', () => {
+  it('gives each socket another port id', () => {
     const sockets = [NetlinkSocket.open(NETLINK_ROUTE), NetlinkSocket.open(NETLINK_ROUTE)]
     try {
       assert.notEqual(sockets[0]?.portId, 0)
@@ -36,7 +36,7 @@ describe('NetlinkSocket', () => {
     }
   })
 
-  it('receive is undefined when nothing is there', () => {
+  it('receive returns undefined when nothing is queued', () => {
     const socket = NetlinkSocket.open(NETLINK_ROUTE)
     try {
       assert.equal(socket.receive(), undefined)
@@ -45,7 +45,7 @@ describe('NetlinkSocket', () => {
     }
   })
 
-  it('answers inside send', () => {
+  it('has the answer when send returns', () => {
     const socket = NetlinkSocket.open(NETLINK_ROUTE)
     try {
       const batch = new MessageBatch()
@@ -57,7 +57,7 @@ describe('NetlinkSocket', () => {
     }
   })
 
-  it('onReadable calls when something is there and not after it was taken back', async () => {
+  it('onReadable calls its listener while something is queued, and not after it was removed', async () => {
     const socket = NetlinkSocket.open(NETLINK_ROUTE)
     try {
       const batch = new MessageBatch()
@@ -76,7 +76,7 @@ describe('NetlinkSocket', () => {
         socket.onReadable(undefined)
         assert.equal(calls, round)
         socket.send(batch.seal(9, true))
-        // The answer is there when `send` returns; between two turns the event loop looks at all sockets.
+        // The answer is queued when `send` returns; the event loop polls all sockets between two turns.
         await turn()
         await turn()
         assert.equal(calls, round)
@@ -97,7 +97,7 @@ describe('NetlinkSocket', () => {
     })
   })
 
-  it('everything after close is netlink-closed', () => {
+  it('every call after close throws netlink-closed', () => {
     const socket = NetlinkSocket.open(NETLINK_ROUTE)
     socket.close()
     socket.close()

@@ -13,7 +13,7 @@ function types(bytes: Uint8Array): number[] {
 }
 
 describe('AttributeCursor', () => {
-  it('next leaves the flag bits out of the type', () => {
+  it('next removes the flag bits from the type', () => {
     assert.deepEqual(types(hex('0400 0180 0400 0240 0400 03c0')), [1, 2, 3])
   })
 
@@ -29,11 +29,11 @@ describe('AttributeCursor', () => {
     ['length beyond the end', '0900 0100 00000000'],
   ]
   for (const [name, text] of broken)
-    it(`next refuses ${name}`, () => {
+    it(`next throws for ${name}`, () => {
       assert.throws(() => types(hex(text)), { code: 'netlink-malformed' })
     })
 
-  it('a number is the front of a payload that is longer, and refused when it is shorter', () => {
+  it('numbers are read from the front of a longer payload and refused from a shorter one', () => {
     const cursor = new AttributeCursor(hex('0600 0100 01020000'), 0, 8)
     cursor.next()
     assert.equal(cursor.u8(), 1)
@@ -63,7 +63,7 @@ describe('AttributeCursor', () => {
     assert.throws(() => cursor.nested().next(), { code: 'netlink-malformed' })
   })
 
-  it('ends or refuses on any bytes', () => {
+  it('ends or throws for any bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (bytes) => {
         try {

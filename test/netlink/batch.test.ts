@@ -28,7 +28,7 @@ describe('MessageBatch', () => {
     ['nest', (b) => b.endNest((b.u8(1, 1), b.nest(2))), '0500 0100 01000000 0400 0280'],
   ]
   for (const [name, put, expected] of attributes)
-    it(`${name} writes its bytes, also over what the buffer held before`, () => {
+    it(`${name} writes all its bytes, even over earlier content of the buffer`, () => {
       const batch = new MessageBatch(16)
       for (let round = 0; round < 2; round++) {
         batch.begin(1, 0, 'X').binary(1, new Uint8Array(200).fill(0xee))
@@ -88,7 +88,7 @@ describe('MessageBatch', () => {
     )
   })
 
-  it('what does not fit into an attribute is refused', () => {
+  it('values that do not fit into an attribute are refused', () => {
     const batch = new MessageBatch()
     batch.begin(1, 0, 'X')
     assert.throws(() => batch.binary(1, new Uint8Array(65_532)), { code: 'netlink-unencodable' })
@@ -100,7 +100,7 @@ describe('MessageBatch', () => {
     assert.throws(() => batch.written(1, 2, () => 3, 0), { code: 'netlink-unencodable' })
   })
 
-  it('what it writes, AttributeCursor reads', () => {
+  it('AttributeCursor reads everything that it writes', () => {
     const value = fc.oneof(
       fc.record({
         kind: fc.constant('u32' as const),

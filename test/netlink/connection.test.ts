@@ -13,7 +13,7 @@ function batchOf(count: number): MessageBatch {
   return batch
 }
 
-/** Answers as the kernel does: an error for each index named, an ACK for the last. */
+/** Answers as the kernel does: an error for each given index, an ACK for the last message. */
 function kernel(errors: Readonly<Record<number, number>> = {}): (datagram: Uint8Array) => Uint8Array[] {
   return (datagram) =>
     requests(datagram).flatMap(({ sequence, flags }, index) => {
@@ -28,7 +28,7 @@ const row = (sequence: number, value: number, flags = 2): Uint8Array =>
   message(0x17, flags, sequence, hex(value.toString(16).padStart(2, '0')))
 
 describe('NetlinkConnection.transact', () => {
-  it('gives one outcome per message in order', async () => {
+  it('resolves to one outcome for each message, in order', async () => {
     const connection = new NetlinkConnection(new FakeTransport(kernel({ 1: 3, 3: 17 })))
     const outcomes = await connection.transact(batchOf(5))
     assert.deepEqual(
@@ -67,7 +67,7 @@ describe('NetlinkConnection.transact', () => {
     assert.equal(transport.sent.length, 0)
   })
 
-  it('skips stale replies, notifications and replies of other types', async () => {
+  it('skips stale replies, announcements and replies of other types', async () => {
     const transport = new FakeTransport((datagram) => {
       const sequence = requests(datagram)[0]?.sequence ?? 0
       return [
@@ -85,7 +85,7 @@ describe('NetlinkConnection.transact', () => {
     )
   })
 
-  it('waits for an answer that comes later', async () => {
+  it('waits for a later answer', async () => {
     const transport = new FakeTransport()
     const pending = new NetlinkConnection(transport).transact(batchOf(1))
     await new Promise((resolve) => setImmediate(resolve))
@@ -95,7 +95,7 @@ describe('NetlinkConnection.transact', () => {
     assert.equal(transport.listener, undefined)
   })
 
-  it('gives up at its deadline with netlink-timeout and works after that', async () => {
+  it('rejects at its deadline with netlink-timeout and works afterwards', async () => {
     let answers = false
     const transport = new FakeTransport((datagram) => (answers ? kernel()(datagram) : []))
     const connection = new NetlinkConnection(transport, { timeoutMs: 300 })
@@ -105,7 +105,7 @@ describe('NetlinkConnection.transact', () => {
     assert.deepEqual(await connection.transact(batchOf(1)), [undefined])
   })
 
-  it('gives up at its deadline also when stale replies never end', async () => {
+  it('rejects at its deadline even while stale replies arrive', async () => {
     const transport = new FakeTransport()
     transport.receive = () => errorMessage(0, 0xfffffff0)
     await assert.rejects(new NetlinkConnection(transport, { timeoutMs: 300 }).transact(batchOf(1)), {
@@ -113,7 +113,7 @@ describe('NetlinkConnection.transact', () => {
     })
   })
 
-  it('reports an overrun as netlink-overrun, empties the queue and works after that', async () => {
+  it('reports an overrun as netlink-overrun, empties the queue and works afterwards', async () => {
     let lost = true
     const transport = new FakeTransport((datagram) => {
       const answers: Reply[] = kernel()(datagram)
@@ -145,7 +145,7 @@ describe('NetlinkConnection.transact', () => {
     await assert.rejects(connection.transact(batchOf(1)), { code: 'netlink-truncated' })
   })
 
-  it('never gives a wrong outcome for an answer cut at any byte', async () => {
+  it('never reports a wrong outcome for an answer cut at any byte', async () => {
     for (let length = 0; length < 72; length++) {
       const transport = new FakeTransport((datagram) => [join(...kernel({ 0: 3 })(datagram)).subarray(0, length)])
       const error = await new NetlinkConnection(transport, { timeoutMs: 1 }).transact(batchOf(2)).then(
@@ -157,7 +157,7 @@ describe('NetlinkConnection.transact', () => {
     }
   })
 
-  it('answers of random bytes are an error or skipped', async () => {
+  it('treats an answer of random bytes as an error or skips it', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.uint8Array({ maxLength: 80 }), { maxLength: 4 }), async (garbage) => {
         const transport = new FakeTransport((datagram) => [...garbage, ...kernel()(datagram)])
@@ -191,7 +191,7 @@ describe('NetlinkConnection order and end', () => {
     assert.deepEqual(order, [1, 2, 3])
   })
 
-  it('an aborted call leaves the queue without being sent', async () => {
+  it('removes an aborted call from the queue without sending it', async () => {
     const transport = new FakeTransport()
     const connection = new NetlinkConnection(transport)
     const first = connection.transact(batchOf(1))
@@ -208,7 +208,7 @@ describe('NetlinkConnection order and end', () => {
     assert.equal(transport.sent.length, 2)
   })
 
-  it('an aborted wait ends at once and its late answer is skipped', async () => {
+  it('ends an aborted wait at once and skips its late answer', async () => {
     const transport = new FakeTransport()
     const connection = new NetlinkConnection(transport)
     const abort = new AbortController()
@@ -222,7 +222,7 @@ describe('NetlinkConnection order and end', () => {
     assert.deepEqual(await second, [undefined])
   })
 
-  it('a signal that is aborted already sends nothing', async () => {
+  it('sends nothing when the signal is already aborted', async () => {
     const transport = new FakeTransport(kernel())
     const connection = new NetlinkConnection(transport)
     const signal = AbortSignal.abort(new Error('before'))
@@ -232,7 +232,7 @@ describe('NetlinkConnection order and end', () => {
     assert.equal(transport.sent.length, 0)
   })
 
-  it('close rejects the call that runs, those that wait and those to come', async () => {
+  it('close rejects the running call, waiting calls and later calls', async () => {
     const transport = new FakeTransport()
     const connection = new NetlinkConnection(transport)
     const calls = [
@@ -259,13 +259,13 @@ describe('NetlinkConnection.request', () => {
       { timeoutMs: 300 },
     )
 
-  it('gives the decoded reply and asks for no ACK', async () => {
+  it('resolves to the decoded reply and asks for no ACK', async () => {
     const transport = new FakeTransport((datagram) => [row(requests(datagram)[0]?.sequence ?? 0, 7, 0)])
     assert.equal(await new NetlinkConnection(transport).request(batchOf(1), readByte), 7)
     assert.equal(requests(transport.sent[0] ?? hex(''))[0]?.flags, 1)
   })
 
-  it('rejects with the error the kernel answers', async () => {
+  it('rejects with the error of the kernel', async () => {
     await assert.rejects(
       answering((sequence) => errorMessage(3, sequence)).request(batchOf(1), readByte),
       (error) => error instanceof KernelError && error.code === 'ESRCH' && error.operation === 'REQUEST_0',
@@ -285,17 +285,17 @@ describe('NetlinkConnection.request', () => {
       await assert.rejects(answering(...replies).request(batchOf(1), readByte), { code })
     })
 
-  it('refuses more or less than one message', async () => {
+  it('refuses a batch that is not one message', async () => {
     for (const count of [0, 2])
       await assert.rejects(answering().request(batchOf(count), readByte), { code: 'netlink-unencodable' })
   })
 })
 
-/** Long enough for a busy machine, short enough to wait for in the tests of silence. */
+/** Long enough for a busy machine, short enough for the tests that wait for it. */
 const timeoutMs = 300
 
 describe('NetlinkConnection.dump', () => {
-  /** Each sent datagram gets the next list of replies. */
+  /** Each sent datagram is answered with the next list of replies. */
   function dumping(...rounds: ((sequence: number) => Reply[])[]): {
     connection: NetlinkConnection
     transport: FakeTransport
@@ -316,7 +316,7 @@ describe('NetlinkConnection.dump', () => {
     )
   })
 
-  it('collects when parts come later', async () => {
+  it('collects parts that arrive later', async () => {
     const { connection, transport } = dumping((s) => [row(s, 1), undefined])
     const pending = connection.dump(batchOf(1), readByte)
     await new Promise((resolve) => setImmediate(resolve))
@@ -335,7 +335,7 @@ describe('NetlinkConnection.dump', () => {
     ['a truncated part', (s) => [row(s, 9), netlinkError('netlink-truncated', 'cut'), row(s, 9)]],
   ]
   for (const [name, replies] of interruptions)
-    it(`starts again after ${name}, and nothing of the first attempt remains`, async () => {
+    it(`starts again after ${name}, without anything from the first attempt`, async () => {
       const { connection, transport } = dumping(replies, replies, good)
       let restarts = 0
       assert.deepEqual(await connection.dump(batchOf(1), readByte, { onRestart: () => restarts++ }), [1, 2, 3])
@@ -349,7 +349,7 @@ describe('NetlinkConnection.dump', () => {
     ['overruns', () => [overrun()], 'netlink-overrun'],
   ]
   for (const [name, replies, code] of endless)
-    it(`gives up after 10 attempts with ${name}: ${code}`, async () => {
+    it(`rejects with ${code} after 10 attempts with ${name}`, async () => {
       const { connection, transport } = dumping(replies)
       await assert.rejects(connection.dump(batchOf(1), readByte), { code })
       assert.equal(transport.sent.length, 10)
@@ -363,13 +363,13 @@ describe('NetlinkConnection.dump', () => {
     ['NLMSG_OVERRUN', (s) => [message(4, 0, s)], 'netlink-malformed'],
   ]
   for (const [name, replies, code] of failures)
-    it(`rejects ${name} with ${code}, and the connection works after that`, async () => {
+    it(`rejects ${name} with ${code}, and the connection works afterwards`, async () => {
       const { connection } = dumping(replies, good)
       await assert.rejects(connection.dump(batchOf(1), readByte), { code })
       assert.deepEqual(await connection.dump(batchOf(1), readByte), [1, 2, 3])
     })
 
-  it('rejects with what decode throws and reads the rest away', async () => {
+  it('rejects with the error that decode throws and drops the rest', async () => {
     const { connection, transport } = dumping(good)
     const broken = connection.dump(batchOf(1), () => {
       throw netlinkError('netlink-malformed', 'not mine')
@@ -378,7 +378,7 @@ describe('NetlinkConnection.dump', () => {
     assert.equal(transport.queue.length, 0)
   })
 
-  it('lets the event loop run, and ends there when aborted', async () => {
+  it('lets the event loop run, and rejects there when aborted', async () => {
     const { connection, transport } = dumping((s) => [
       ...Array.from({ length: 500 }, (_, index) => row(s, index & 0xff)),
       doneMessage(0, s),

@@ -6,12 +6,12 @@ import { decodeDone, decodeError, visitMessages } from '../../src/netlink/messag
 import { CodedError } from '../../src/values/errors.ts'
 import { hex, join, message, onlyMessage } from './wire.ts'
 
-/** As Linux 7.2 answered IPVS_CMD_GET_SERVICE of a service that is not there. */
+/** As Linux 7.2 answered IPVS_CMD_GET_SERVICE of a service that does not exist. */
 const ESRCH = '24000000 02000001 05000000 49000000 fdffffff 44000000 17000100 05000000 00000000'
 /** RTM_NEWADDR with a wrong prefix length: EINVAL with text (0x300: capped, with attributes). */
 const EINVAL = `44000000 02000003 07000000 49000000 eaffffff 28000000 14000506 07000000 00000000
   20000100 697076343a20496e76616c696420707265666978206c656e677468 00`
-/** The same error from a socket without NETLINK_CAP_ACK: the request is echoed whole; offset and missing type follow. */
+/** The same error from a socket without NETLINK_CAP_ACK: the whole request is echoed; offset and missing type follow. */
 const UNCAPPED = `3c000000 02000002 07000000 49000000 eaffffff 18000000 14000506 07000000 00000000 aabbccdd 11223344
   08000200 1c000000 08000500 02000000`
 
@@ -30,7 +30,7 @@ describe('visitMessages', () => {
     ])
   })
 
-  it('stops when told to', () => {
+  it('stops when the callback returns false', () => {
     let count = 0
     visitMessages(join(message(1, 0, 1), message(1, 0, 2)), () => ++count < 1)
     assert.equal(count, 1)
@@ -39,7 +39,7 @@ describe('visitMessages', () => {
   it('refuses a datagram cut at any byte', () => {
     const whole = join(message(0x17, 2, 5, hex('01020304')), message(3, 2, 6, hex('00000000')))
     for (let length = 1; length < whole.length; length++) {
-      if (length === 20) continue // between the messages: a whole datagram of one
+      if (length === 20) continue // between the messages: a complete datagram of one message
       assert.throws(
         () => visitMessages(whole.subarray(0, length), () => undefined),
         { code: 'netlink-malformed' },
@@ -48,7 +48,7 @@ describe('visitMessages', () => {
     }
   })
 
-  it('ends or refuses on any bytes', () => {
+  it('ends or throws for any bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         let count = 0

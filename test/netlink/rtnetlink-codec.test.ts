@@ -1,5 +1,6 @@
 /**
- * Links, addresses and routes on the wire: requests against bytes worked out from the headers, replies as Linux 7.2 gave them.
+ * Links, addresses and routes on the wire: requests compared with bytes made by hand from the headers, replies as recorded from
+ * Linux 7.2.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -126,19 +127,19 @@ describe('rtnetlink requests', () => {
       assert.equal(toHex(batch.bytes), toHex(hex(expected)))
     })
 
-  it('interface names that the kernel would refuse are refused before', () => {
+  it('interface names that the kernel would refuse are not sent', () => {
     for (const name of ['', 'x'.repeat(16), 'a\0b'])
       assert.throws(() => encodeCreateDummy(new MessageBatch(), name), { code: 'netlink-unencodable' })
   })
 
-  it('an address in place of another family is refused', () => {
+  it('an address of the wrong family is refused', () => {
     assert.throws(() => encodeAddRoute(new MessageBatch(), { ...ROUTE, gateway: 'fd00::1' }), {
       code: 'netlink-unencodable',
     })
   })
 })
 
-/** An IPv4 address with flags, one of a point-to-point link, two of IPv6; the last two attributes of each are the kernel's own business. */
+/** An IPv4 address with flags, one of a point-to-point link, two of IPv6; the last two attributes of each are not read. */
 const ADDRESSES: readonly (readonly [string, object])[] = [
   [
     '50000000 14002200 03000000 49000000 02208000 05000000 08000100 0a600001 08000200 0a600001 09000300 63617030 00000000 08000800 80000000 14000600 ffffffff ffffffff aa000000 aa000000',
@@ -198,7 +199,7 @@ const ROUTES: readonly (readonly [string, object])[] = [
   ],
 ]
 
-/** RTM_NEWLINK of a dummy, with attributes we do not read between those we do. */
+/** RTM_NEWLINK of a dummy, with attributes that are not read between those that are. */
 const LINK = `68000000 10000000 02000000 49000000 00000100 05000000 c3000100 00000000
   09000300 63617030 00000000 08000d00 e8030000 05001000 06000000 08000400 dc050000 08003d00 00000000
   10001200 0a000100 64756d6d 79000000 0c000600 6e6f7175 65756500`
@@ -216,7 +217,7 @@ describe('rtnetlink replies', () => {
       assert.deepEqual({ ...(decode(onlyMessage(hex(bytes))) as object) }, value)
     })
 
-  it('a reply whose payload is cut at any byte lacks only what is optional, or is refused', () => {
+  it('a reply cut at any byte is refused or lacks only optional fields', () => {
     for (const [name, decode, text, value] of REPLIES) {
       const whole = hex(text)
       for (let length = 16; length < whole.length; length++) {
@@ -237,7 +238,7 @@ describe('rtnetlink replies', () => {
     }
   })
 
-  it('random payloads are decoded, left out or refused', () => {
+  it('random payloads are decoded, skipped or refused', () => {
     const type = fc.constantFrom(16, 17, 20, 21, 24, 25)
     const payload = fc.oneof(
       fc.uint8Array({ maxLength: 100 }),
@@ -258,7 +259,7 @@ describe('rtnetlink replies', () => {
     )
   })
 
-  it('other message types are refused, other families and cached routes left out', () => {
+  it('other message types are refused, other families and cached routes skipped', () => {
     for (const decode of [decodeLink, decodeAddress, decodeRoute])
       assert.throws(() => decode(onlyMessage(message(3, 0, 1))), { code: 'netlink-malformed' })
     assert.equal(decodeAddress(onlyMessage(message(20, 0, 1, hex('2d000000 01000000')))), undefined)
@@ -300,7 +301,7 @@ describe('decodeDefaultGateways', () => {
   for (const [title, bytes, gateways] of GATEWAY_ROUTES)
     it(`reads ${title}`, () => assert.deepEqual(decodeDefaultGateways(onlyMessage(hex(bytes))), gateways))
 
-  it('knows none of any other route', () => {
+  it('returns undefined for any other route', () => {
     const rows: readonly (readonly [string, string])[] = [
       ['a network', '02180000 fe040001 00000000 08000500 0a090002'],
       ['a black hole', '02000000 fe030006 00000000'],
@@ -311,7 +312,7 @@ describe('decodeDefaultGateways', () => {
       assert.equal(decodeDefaultGateways(onlyMessage(message(24, 0, 1, hex(bytes)))), undefined, title)
   })
 
-  it('reads random payloads, leaves them out or refuses them', () => {
+  it('decodes, skips or refuses random payloads', () => {
     const header = fc.constantFrom('02000000fe03000100000000', '0a000000fe03000100000000')
     const rest = fc.array(fc.constantFrom(0, 2, 4, 5, 8, 9, 10, 16, 18, 20, 28, 255), { maxLength: 80 })
     fc.assert(

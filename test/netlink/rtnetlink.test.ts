@@ -37,7 +37,7 @@ function listening(): {
 }
 
 describe('rtnetlinkEvents', () => {
-  it('delivers every message of a datagram and skips what is not its business', () => {
+  it('delivers every message of a datagram and skips other message types', () => {
     const { transport, events } = listening()
     transport.deliver(join(added(), message(28, 0, 0, hex('00000000')), deleted()))
     assert.deepEqual(events, ['address new 10.96.0.1', 'address deleted 10.96.0.1'])
@@ -48,7 +48,7 @@ describe('rtnetlinkEvents', () => {
     ['a truncated datagram', netlinkError('netlink-truncated', 'cut'), 'netlink-truncated'],
     ['a malformed datagram', hex('1000'), 'netlink-malformed'],
   ] as const)
-    it(`reports ${name} as one overrun, after the queue is empty, and goes on`, () => {
+    it(`reports ${name} as one overrun, after the queue is empty, and continues`, () => {
       const { transport, events, causes } = listening()
       transport.deliver(added(), loss, added(), loss, added())
       assert.deepEqual(events, ['address new 10.96.0.1', 'overrun'])
@@ -58,7 +58,7 @@ describe('rtnetlinkEvents', () => {
       assert.equal(events.at(-1), 'address deleted 10.96.0.1')
     })
 
-  it('an overrun is not reported while the queue is still being read', () => {
+  it('reports no overrun while the queue is still being read', () => {
     const { transport, events } = listening()
     transport.deliver(new KernelError(105, 'recvfrom'), ...Array.from({ length: 100 }, added))
     assert.deepEqual(events, [])
@@ -66,14 +66,14 @@ describe('rtnetlinkEvents', () => {
     assert.deepEqual(events, ['overrun'])
   })
 
-  it('closes after an error that will not go away', () => {
+  it('closes after a permanent error', () => {
     const { transport, events } = listening()
     transport.deliver(new KernelError(9, 'recvfrom'), added())
     assert.deepEqual(events, ['failed'])
     assert.equal(transport.closed, true)
   })
 
-  it('delivers nothing after close, not even of the same datagram', () => {
+  it('delivers nothing after close, not even from the same datagram', () => {
     const transport = new FakeTransport()
     const events: RtnetlinkEvent[] = []
     const subscription = rtnetlinkEvents(transport, (event) => {

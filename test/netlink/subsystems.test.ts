@@ -17,7 +17,7 @@ function answering(answer: (sequence: number) => Uint8Array): {
 }
 
 describe('resolveFamily', () => {
-  it('asks CTRL_CMD_GETFAMILY by name and reads the number', async () => {
+  it('sends CTRL_CMD_GETFAMILY with the name and reads the number', async () => {
     const { connection, transport } = answering((sequence) => message(0x10, 0, sequence, hex(IPVS)))
     assert.equal(await resolveFamily(connection, 'IPVS'), 0x17)
     assert.equal(
@@ -26,12 +26,12 @@ describe('resolveFamily', () => {
     )
   })
 
-  it('names the family that does not exist', async () => {
+  it('names the missing family in its error', async () => {
     const { connection } = answering((sequence) => errorMessage(2, sequence))
     await assert.rejects(resolveFamily(connection, 'IPVS'), { code: 'genl-family-missing', message: /"IPVS"/ })
   })
 
-  it('passes other errors on', async () => {
+  it('rejects with any other error unchanged', async () => {
     const { connection } = answering((sequence) => errorMessage(1, sequence))
     await assert.rejects(resolveFamily(connection, 'IPVS'), { code: 'EPERM' })
   })

@@ -1,12 +1,11 @@
 /**
- * Bytes for tests, built by hand and not by the encoder under test, and a transport that plays any kernel.
- * What could break: `hex` ignores blanks only; a typo in a fixture must fail loudly.
+ * Bytes for tests, made by hand and not by the encoder under test, and a transport that simulates any kernel.
  */
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
 import { visitMessages } from '../../src/netlink/message.ts'
 import type { Transport } from '../../src/netlink/transport.ts'
 
-/** Bytes of hexadecimal text; blanks and line ends are for the reader. */
+/** Bytes of hexadecimal text. Blanks and line ends are ignored; any other character throws. */
 export function hex(text: string): Uint8Array {
   const digits = text.replaceAll(/\s/g, '')
   if (!/^([0-9a-f]{2})*$/.test(digits)) throw new Error(`not hexadecimal: ${text}`)
@@ -65,7 +64,7 @@ export function onlyMessage(datagram: Uint8Array): ReceivedMessage {
   return first
 }
 
-/** The messages of a sent datagram: what a kernel would read. */
+/** The messages of a sent datagram, as a kernel reads them. */
 export function requests(datagram: Uint8Array): { type: number; flags: number; sequence: number }[] {
   const found: { type: number; flags: number; sequence: number }[] = []
   visitMessages(datagram, ({ type, flags, sequence }) => {
@@ -74,10 +73,10 @@ export function requests(datagram: Uint8Array): { type: number; flags: number; s
   return found
 }
 
-/** What a `receive` gives: a datagram, an error to throw, or nothing yet (one EAGAIN). */
+/** The result of one `receive`: a datagram, an error to throw, or nothing yet (one EAGAIN). */
 export type Reply = Uint8Array | Error | undefined
 
-/** A transport whose kernel is the function `answer`: it gets each sent datagram and returns what is then received. */
+/** A transport whose kernel is the function `answer`: it receives each sent datagram and returns the replies. */
 export class FakeTransport implements Transport {
   readonly portId = 0x49
   readonly sent: Uint8Array[] = []
@@ -103,11 +102,11 @@ export class FakeTransport implements Transport {
 
   onReadable(listener: (() => void) | undefined): void {
     this.listener = listener
-    // Level triggered, as a poll handle is.
+    // Level triggered, like a poll handle.
     if (listener !== undefined && this.queue.length > 0) setImmediate(() => this.listener?.())
   }
 
-  /** Something arrives later. */
+  /** Delivers replies that arrive later. */
   deliver(...replies: Reply[]): void {
     this.queue.push(...replies)
     this.listener?.()

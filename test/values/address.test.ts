@@ -1,6 +1,6 @@
 /**
- * Addresses as text and bytes: tables for what is taken and refused, ipaddr.js as the second opinion.
- * What could break: ipaddr.js prints IPv4-mapped addresses in another way than Go, so those are compared by bytes only.
+ * Addresses as text and bytes: tables of accepted and refused texts, and a comparison with ipaddr.js. It prints IPv4-mapped
+ * addresses differently from Go, so those are compared by bytes only.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -19,7 +19,7 @@ import {
 } from '../../src/values/address.ts'
 
 const ipv4Bytes = fc.uint8Array({ minLength: 4, maxLength: 4 })
-/** Groups with many zeros, so that `::` has something to do. */
+/** Groups with many zeros, so that `::` is used. */
 const ipv6Bytes = fc
   .array(fc.oneof(fc.constant(0), fc.constant(0), fc.constant(0xffff), fc.integer({ min: 0, max: 0xffff })), {
     minLength: 8,
@@ -32,7 +32,7 @@ function familyOfBytes(bytes: Uint8Array): 'IPv4' | 'IPv6' {
   return bytes.length === 4 ? 'IPv4' : 'IPv6'
 }
 
-test('parseAddress and parseAddressSloppy take and refuse what Go does', () => {
+test('parseAddress and parseAddressSloppy accept and refuse the same texts as Go', () => {
   const rows: [text: string, strict: string | undefined, sloppy: string | undefined][] = [
     ['1.2.3.4', '1.2.3.4', '1.2.3.4'],
     ['0.0.0.0', '0.0.0.0', '0.0.0.0'],
@@ -101,7 +101,7 @@ test('parseAddress and parseAddressSloppy take and refuse what Go does', () => {
   }
 })
 
-test('readAddress prints what ipaddr.js prints and parseAddress takes it back', () => {
+test('readAddress prints the same text as ipaddr.js, and parseAddress reads it', () => {
   fc.assert(
     fc.property(anyBytes, (bytes) => {
       const text = readAddress(bytes, 0, familyOfBytes(bytes))
@@ -119,7 +119,7 @@ test('readAddress prints what ipaddr.js prints and parseAddress takes it back', 
   )
 })
 
-test('parseAddress takes every spelling of an IPv6 address that ipaddr.js writes', () => {
+test('parseAddress accepts every spelling of an IPv6 address that ipaddr.js writes', () => {
   fc.assert(
     fc.property(ipv6Bytes, (bytes) => {
       const oracle = new ipaddr.IPv6(Array.from(bytes))
@@ -135,7 +135,7 @@ test('parseAddress takes every spelling of an IPv6 address that ipaddr.js writes
   )
 })
 
-test('parseAddress never takes what ipaddr.js refuses', () => {
+test('parseAddress accepts nothing that ipaddr.js refuses', () => {
   const soup = fc.string({
     unit: fc.constantFrom('0', '1', '9', 'f', 'A', ':', '::', '.', '25', 'ffff'),
     maxLength: 14,
@@ -150,7 +150,7 @@ test('parseAddress never takes what ipaddr.js refuses', () => {
   )
 })
 
-test('writeAddress undoes readAddress and touches no other byte', () => {
+test('writeAddress reverses readAddress and changes no other byte', () => {
   fc.assert(
     fc.property(anyBytes, fc.nat(5), (bytes, offset) => {
       const into = new Uint8Array(32).fill(0xaa)
@@ -165,7 +165,7 @@ test('writeAddress undoes readAddress and touches no other byte', () => {
   )
 })
 
-test('writeAddress throws for what is no address', () => {
+test('writeAddress throws for text that is no address', () => {
   for (const text of ['', 'web', '1.2.3', '01.2.3.4', '1::2::3']) {
     assert.throws(() => writeAddress(text, new Uint8Array(16), 0), TypeError, text)
   }
@@ -197,7 +197,7 @@ test('formatEndpoint puts IPv6 in brackets', () => {
   assert.equal(formatEndpoint('fd00::1', 80), '[fd00::1]:80')
 })
 
-test('parseEndpoint undoes formatEndpoint', () => {
+test('parseEndpoint reverses formatEndpoint', () => {
   fc.assert(
     fc.property(anyBytes, fc.nat(0xffff), (bytes, port) => {
       const address = readAddress(bytes, 0, familyOfBytes(bytes))

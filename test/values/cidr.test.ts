@@ -1,6 +1,6 @@
 /**
- * Address ranges: a table for the text, ipaddr.js as the second opinion for membership.
- * What could break: membership at prefix lengths that are no multiple of eight.
+ * Address ranges: a table for the text, and a comparison with ipaddr.js for membership, also at prefix lengths that are no
+ * multiple of eight.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -44,7 +44,7 @@ test('parseCidr reads what ParseCIDRSloppy reads', () => {
 
 const sized = (size: 4 | 16) => fc.uint8Array({ minLength: size, maxLength: size })
 
-/** Two addresses that agree in their first bits, so that both answers turn up, and a prefix length. */
+/** Two addresses that agree in their first bits, so that both results occur, and a prefix length. */
 const pair = fc.constantFrom(4 as const, 16 as const).chain((size) =>
   fc.tuple(sized(size), fc.nat(size * 8 - 1), fc.nat(size * 8)).map(([bytes, flip, prefixLength]) => {
     const other = Uint8Array.from(bytes)
@@ -59,7 +59,7 @@ test('contains agrees with ipaddr.js and with the bit in which two addresses dif
     fc.property(pair, ({ a, b, flip, prefixLength, family }) => {
       const cidr = parseCidr(`${a}/${prefixLength}`)
       assert.ok(cidr)
-      if (cidr.family !== family) return // IPv4-mapped: the table above has it
+      if (cidr.family !== family) return // IPv4-mapped: in the table above
       assert.equal(contains(cidr, a), true)
       assert.equal(contains(cidr, cidr.address), true)
       assert.equal(contains(cidr, b), flip >= prefixLength)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { nearest } from '../../src/values/nearest.ts'
 
-test('nearest finds the word that was meant and nothing far-fetched', () => {
+test('nearest finds the intended word and no distant one', () => {
   const words = ['status', 'diff', 'cleanup', 'strictARP', 'scheduler', '-', '']
   const rows: readonly (readonly [word: string, found: string | undefined])[] = [
     ['status', 'status'],

@@ -15,15 +15,15 @@ const QUOTED: readonly (readonly [text: string, quoted: string])[] = [
   ['\ud800', '"\ufffd"'],
 ]
 
-test('quote prints as strconv.Quote', () => {
+test('quote prints the same text as strconv.Quote', () => {
   for (const [text, quoted] of QUOTED) assert.equal(quote(text), quoted)
 })
 
-test('printable leaves quotes alone', () => {
+test('printable does not escape quotes', () => {
   assert.equal(printable('a "b"\n\x1b'), 'a "b"\\n\\x1b')
 })
 
-test('printableJson is the same JSON', () => {
+test('printableJson parses to the same value', () => {
   const value = { a: '\x9b2J\u202e\u200b\ufeff\n', b: undefined }
   const json = printableJson(value) ?? ''
   assert.match(json, /^[\x20-\x7e]*$/)
