@@ -194,7 +194,7 @@ describe('a changed configuration file', () => {
   it('that is broken is reported once, and the previous configuration stays in force', async () => {
     const daemon = await start()
     writeFileSync(bench.configurationFile, 'mode: [')
-    const reports = (): number => bench.log.split('"The configuration file is broken').length - 1
+    const reports = (): number => bench.log.split('"The configuration file is invalid').length - 1
     await eventually(() => assert.equal(reports(), 1))
     bench.write('more.yaml', service('more', { clusterIP: '10.96.0.9' }))
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.9/32']))
