@@ -5,14 +5,8 @@ import { type RealServer, type VirtualServer, virtualServerKey } from '../../src
 import { CpuBudget } from '../../src/sync/audit.ts'
 import { makeRealServer as real, makeVirtualServer } from '../support/virtual-servers.ts'
 
-const {
-  address: _address,
-  port: _port,
-  protocol: _protocol,
-  realServers: _realServers,
-  ...SCHEDULING
-} = makeVirtualServer('')
-const FWMARK_SERVICE = { ...SCHEDULING, fwmark: 7 }
+/** A service that IPVS finds by a mark of the packet instead of its address. */
+const FWMARK_SERVICE = { ...makeVirtualServer(''), fwmark: 7 }
 
 const virtual = (address: string, ...servers: RealServer[]) => makeVirtualServer(address, servers)
 
