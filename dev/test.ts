@@ -11,6 +11,7 @@ import { calibrate, DEADLINE_FACTOR_VARIABLE, deadlineFactor, formatCalibration 
 import { chosenKernel, describeKernel, type KernelChoice } from './kernel/choice.ts'
 import { endWithParent } from './parent.ts'
 import { formatSlowest, longestFirst, readDurations, recordDurations } from './testing/durations.ts'
+import { runStage } from './testing/file-run.ts'
 import { runOnKernel } from './testing/kernel-run.ts'
 import { limitsFor } from './testing/limits.ts'
 import {
@@ -24,7 +25,6 @@ import {
   notRun,
   totalsOf,
 } from './testing/result.ts'
-import { runStage } from './testing/stage.ts'
 
 const project = join(import.meta.dirname, '..')
 const durationsFile = join(project, '.cache/test-durations.json')

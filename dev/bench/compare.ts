@@ -1,7 +1,7 @@
 /** Two runs held against each other: by how much the medians of their ratios differ. */
 import type { RecordedResult, RecordedRun } from './record.ts'
+import { alignColumns } from './report.ts'
 import type { Field } from './result.ts'
-import { alignColumns } from './columns.ts'
 import { AGREEMENT } from './trust.ts'
 
 /** A ratio that both runs have. */

@@ -1,9 +1,28 @@
 /**
- * The floor: how long the kernel alone takes for the same tables, which a C program writes: `floor.c` beside this file, or the
- * source that KUBE_IPVS_FLOOR names. Without a compiler the bench runs without a floor and says so.
+ * The C programs of the bench: `calibrate.c`, and the floor, which writes the same tables and shows how long the kernel alone takes:
+ * `floor.c`, or the source that KUBE_IPVS_FLOOR names. Without a compiler the bench runs without them and says so.
  */
-import { join, resolve } from 'node:path'
-import { compile } from './compile.ts'
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+
+/** Path of the compiled program in `folder`, or why there is none. */
+export async function compile(
+  source: string,
+  folder: string,
+): Promise<{ readonly program: string } | { readonly missing: string }> {
+  if (!existsSync(source)) return { missing: `${source} is not there` }
+  const program = join(folder, basename(source, '.c'))
+  try {
+    await run('gcc', ['-O2', '-w', '-o', program, source], { timeout: 60_000 })
+    return { program }
+  } catch (error) {
+    return { missing: `gcc does not compile ${source}: ${error instanceof Error ? error.message : String(error)}` }
+  }
+}
 
 const DEFAULT_SOURCE = join(import.meta.dirname, 'floor.c')
 

@@ -17,10 +17,10 @@ import { bundle } from '../bundle.ts'
 import { chosenKernel } from '../kernel/choice.ts'
 import { runInKernel } from '../kernel/run.ts'
 import { NODE_FLAGS } from '../node-flags.ts'
-import { monotonicMs } from './clock.ts'
 import { IpvsTable } from './ipvs-table.ts'
 import { MeasuredProgram } from './measured-program.ts'
 import { percentile, rounded } from './statistics.ts'
+import { monotonicMs } from './table-view.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const NODE_NAME = 'node0'

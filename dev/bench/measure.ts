@@ -5,15 +5,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/modes/bench-probe.ts'
 import type { ApiServerProcess } from './api-server-process.ts'
-import { monotonicMs } from './clock.ts'
-import type { MeasuredProgram } from './measured-program.ts'
 import type { GuestWork } from './guest.ts'
+import type { MeasuredProgram } from './measured-program.ts'
 import type { BenchOptions } from './options.ts'
-import { type ProgramCost, processesBetween, processNumber } from './program-cost.ts'
+import { processesBetween, processNumber, type ProgramCost } from './program-cost.ts'
 import type { Measured } from './result.ts'
 import { percentile, slope } from './statistics.ts'
 import { startCounting } from './system-calls.ts'
-import type { TableView } from './table-view.ts'
+import { monotonicMs, type TableView } from './table-view.ts'
 
 export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'> {
   readonly services: number

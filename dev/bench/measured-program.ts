@@ -3,11 +3,11 @@
  * (another proxy has none).
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, openSync, closeSync, readFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/modes/bench-probe.ts'
-import { monotonicMs } from './clock.ts'
 import { costOf, memoryOf, type ProgramCost, type ProgramMemory } from './program-cost.ts'
+import { monotonicMs } from './table-view.ts'
 
 export interface ProgramOptions {
   readonly command: readonly string[]

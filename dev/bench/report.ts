@@ -1,6 +1,5 @@
 /** A run as people read it: 120 columns at most, units beside every number, a dash for what was not measured. */
 import type { Calibration } from './calibration.ts'
-import { alignColumns } from './columns.ts'
 import type { Run } from './record.ts'
 import { type BenchResult, digitsOf, type Field, type Mode } from './result.ts'
 
@@ -239,4 +238,15 @@ export function formatTrust({ trusted, reasons }: Run, style: Style): string {
     style.warning('The machine was too busy: results are not comparable.'),
     ...reasons.map((reason) => style.warning(`- ${reason}`)),
   ].join('\n')
+}
+
+/** Lines of equal length: the first column starts at the left, the others end at the right. */
+export function alignColumns(rows: readonly (readonly string[])[], gap = '  '): string[] {
+  const count = Math.max(0, ...rows.map((row) => row.length))
+  const widths = Array.from({ length: count }, (_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
+  return rows.map((row) =>
+    widths
+      .map((width, column) => (column === 0 ? (row[0] ?? '').padEnd(width) : (row[column] ?? '').padStart(width)))
+      .join(gap),
+  )
 }

@@ -3,7 +3,6 @@
  * those are there, then at everything, and so on with what was missing. The API server of the bench makes only IPv4 and TCP.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { monotonicMs } from './clock.ts'
 
 /** A Service port as the kernel must have it. */
 export interface Expected {
@@ -122,3 +121,8 @@ export function sample<T>(items: readonly T[], count: number): T[] {
 
 export const sameSet = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean =>
   a.size === b.size && [...a].every((item) => b.has(item))
+
+/** CLOCK_MONOTONIC in milliseconds: the same in every process of a kernel, which performance.now() is not. */
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6
+}

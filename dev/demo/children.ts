@@ -1,14 +1,18 @@
 /**
- * The programs that the demo starts, and their end: none outlives it.
- * What could break: everything runs in the demo's own kernel or process namespace, which is the last line of defence.
+ * The programs that the demo starts (pods, client, daemon) and stops before it ends. Everything runs in the demo's own kernel or
+ * process namespace, which ends whatever is left.
  */
 import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
+import { NODE } from './topology.ts'
 
-const startMs = 30_000
-const stopMs = 3000
+const IN_NAMESPACE = join(import.meta.dirname, 'in-namespace.ts')
+const START_MS = 30_000
+const STOP_MS = 3000
 
 export type Child = ChildProcessByStdio<Writable, Readable, Readable>
 
@@ -20,44 +24,45 @@ export class Children {
     const child = spawn(program, args, { env, stdio: ['pipe', 'pipe', 'pipe'] })
     this.#running.add(child)
     child.once('exit', () => this.#running.delete(child))
-    child.stdin.on('error', () => undefined) // it has ended; whoever waits for an answer sees that
+    child.stdin.on('error', () => undefined) // it has ended, which the caller sees by its missing answer
     return child
   }
 
-  /** Starts a program in a namespace and waits until it prints `ready`. */
-  async startIn(namespace: string, file: string, ...args: string[]): Promise<Child> {
-    const child = this.start(['ip', 'netns', 'exec', namespace, process.execPath, file, ...args])
+  /** Starts in-namespace.ts with these arguments in a namespace and waits until it prints `ready`. */
+  async startIn(namespace: string, ...args: string[]): Promise<Child> {
+    const child = this.start(['ip', 'netns', 'exec', namespace, process.execPath, IN_NAMESPACE, ...args])
     let errors = ''
     child.stderr.on('data', (chunk: Buffer) => {
       errors += chunk.toString()
     })
-    const died = once(child, 'exit').then(() => Promise.reject(new Error(`${file} ended in ${namespace}: ${errors}`)))
-    const ready = once(child.stdout, 'data', { signal: AbortSignal.timeout(startMs) })
+    const died = once(child, 'exit').then(() =>
+      Promise.reject(new Error(`${args.join(' ')} ended in ${namespace}: ${errors}`)),
+    )
+    const ready = once(child.stdout, 'data', { signal: AbortSignal.timeout(START_MS) })
     await Promise.race([ready, died])
     died.catch(() => undefined)
     return child
   }
 
-  /** Asks all to end, and makes them. */
+  /** Ends all of them: SIGTERM, then SIGKILL. */
   async close(): Promise<void> {
     const running = [...this.#running]
     const ends = running.map((child) => once(child, 'exit'))
     for (const child of running) child.kill('SIGTERM')
     const late = setTimeout(() => {
       for (const child of running) child.kill('SIGKILL')
-    }, stopMs)
+    }, STOP_MS)
     await Promise.all(ends)
     clearTimeout(late)
   }
 }
 
-/** The client's namespace as a function: asks a URL from there. */
+/** Starts the client; the function it resolves to requests a URL from the client's namespace. */
 export async function startClient(
   children: Children,
   namespace: string,
-  file: string,
 ): Promise<(url: string) => Promise<string | undefined>> {
-  const child = await children.startIn(namespace, file)
+  const child = await children.startIn(namespace, 'client')
   const waiting: ((answer: string | undefined) => void)[] = []
   createInterface({ input: child.stdout }).on('line', (line) => {
     const answer: unknown = JSON.parse(line)
@@ -71,4 +76,42 @@ export async function startClient(
       waiting.push(resolve)
       child.stdin.write(`${url}\n`)
     })
+}
+
+const CONFIGURATION = {
+  apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+  kind: 'KubeProxyConfiguration',
+  mode: 'ipvs',
+  hostnameOverride: NODE.name,
+  nodePortAddresses: ['primary'],
+}
+
+export interface Daemon {
+  /** The end of its log. */
+  log(): string
+  /** Rejects when the daemon ends by itself. */
+  readonly died: Promise<never>
+}
+
+/** Starts the command that people type, unchanged. Its warnings and errors are passed on; the end of its log is kept. */
+export function startDaemon(
+  children: Children,
+  { project, folder, complain }: { project: string; folder: string; complain(line: string): void },
+): Daemon {
+  const file = join(folder, 'kube-ipvs.json')
+  writeFileSync(file, JSON.stringify(CONFIGURATION))
+  const program = [process.execPath, join(project, 'bin/kube-ipvs.mjs')]
+  const child = children.start([...program, '--config', file, '--manifests', join(project, 'examples')])
+  const lines: string[] = []
+  child.stdout.resume()
+  createInterface({ input: child.stderr }).on('line', (line) => {
+    lines.push(line)
+    if (lines.length > 200) lines.shift()
+    if (/^[WEF]\d{4} /.test(line)) complain(line)
+  })
+  const died = once(child, 'exit').then(([code, signal]) => {
+    throw new Error(`the daemon ended with ${signal ?? `exit code ${code}`}:\n${lines.join('\n')}`)
+  })
+  died.catch(() => undefined) // only a caller that awaits it is told
+  return { log: () => lines.join('\n'), died }
 }

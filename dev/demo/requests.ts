@@ -1,8 +1,11 @@
 /**
- * Sends requests to every expected address and counts the answers.
- * What could break: `sent` counts before the request goes out, so that one without an answer can never be lost.
+ * Sends requests to every expected address and counts the answers. `sent` counts before the request goes out, so that a request
+ * without an answer is never lost.
  */
+import { get } from 'node:http'
 import type { Expected } from './expected.ts'
+
+const TIMEOUT_MS = 3000
 
 export interface RequestCount {
   readonly sent: number
@@ -54,4 +57,25 @@ export class Requests {
     const sorted = Object.fromEntries(Object.entries(perBackend).sort(([a], [b]) => (a < b ? -1 : 1)))
     return { sent: this.#sent, answered, perBackend: sorted }
   }
+}
+
+/**
+ * One request: the name of the pod that answered; undefined when no pod answered in time. Without an agent, because a kept connection
+ * would reach the same pod again.
+ */
+export function ask(url: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const request = get(url, { agent: false, timeout: TIMEOUT_MS }, (response) => {
+      let body = ''
+      response.setEncoding('utf8')
+      response.on('data', (text: string) => {
+        body += text
+      })
+      response.once('error', () => resolve(undefined))
+      response.once('end', () => resolve(response.statusCode === 200 ? body : undefined))
+    })
+    request.once('timeout', () => request.destroy())
+    request.once('close', () => resolve(undefined))
+    request.once('error', () => resolve(undefined))
+  })
 }

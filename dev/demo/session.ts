@@ -10,11 +10,9 @@ import { openNetlinkConnection } from '../../native/open.ts'
 import { styleFor } from '../../src/cli/terminal.ts'
 import { IpvsConnection } from '../../src/ipvs/connection.ts'
 import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
-import { ask } from './ask.ts'
-import { Children, startClient } from './children.ts'
-import { startDaemon } from './daemon.ts'
+import { Children, startClient, startDaemon } from './children.ts'
 import { type Expected, expectedOf } from './expected.ts'
-import { Requests } from './requests.ts'
+import { ask, Requests } from './requests.ts'
 import { changes, isComplete, readTable, type Table, tableText } from './table.ts'
 import { buildTopology, CLIENT, NODE, POD_PORT, PODS } from './topology.ts'
 
@@ -47,9 +45,8 @@ async function main(folder: string, children: Children): Promise<number> {
   say(`kernel ${release()}: building namespaces for ${PODS.length} pods and a client`)
   buildTopology()
   const daemon = startDaemon(children, { project, folder, complain: (line) => say(style('yellow', line)) })
-  const program = (name: string): string => join(import.meta.dirname, name)
-  const pods = PODS.map((pod) => children.startIn(pod.name, program('backend.ts'), pod.name, String(POD_PORT)))
-  const client = startClient(children, CLIENT.name, program('client.ts'))
+  const pods = PODS.map((pod) => children.startIn(pod.name, 'pod', pod.name, String(POD_PORT)))
+  const client = startClient(children, CLIENT.name)
   await Promise.race([Promise.all([...pods, client]), daemon.died])
   const from = { node: ask, client: await client }
 

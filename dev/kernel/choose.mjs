@@ -3,23 +3,25 @@
  * KUBE_IPVS_KERNEL names, the image that the repository holds, Debian's user-mode-linux, Debian's stock kernel in qemu.
  * The result is the JSON that `dev/kernel/choice.ts` describes.
  */
-import { accessSync, constants, existsSync, readdirSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { accessSync, constants, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import { cacheFolder } from '../cache.mjs'
 import { ensurePackages, findProgram } from '../packages.mjs'
-import { Unmet, finish, say } from '../progress.mjs'
-import { whyItDoesNotBoot } from './boot-check.mjs'
+import { finish, say, tail, Unmet } from '../progress.mjs'
 import { unpackedImage } from './image.mjs'
 import { GUEST_MEMORY_MIB, memoryFolder } from './memory-folder.mjs'
 import { prepareQemu } from './qemu-files.mjs'
 
-const kinds = ['host', 'named', 'image', 'uml', 'qemu']
+const BOOT_MS = 60_000
+const WORD = 'user-mode Linux is up'
+const KINDS = ['host', 'named', 'image', 'uml', 'qemu']
 
 /** @param {NodeJS.ProcessEnv} env */
 export async function chooseKernel(env) {
   const only = env.KUBE_IPVS_KERNEL_KIND
-  if (only !== undefined && !kinds.includes(only))
-    throw new Unmet(`KUBE_IPVS_KERNEL_KIND is one of ${kinds.join(', ')}`)
+  if (only !== undefined && !KINDS.includes(only))
+    throw new Unmet(`KUBE_IPVS_KERNEL_KIND is one of ${KINDS.join(', ')}`)
   const may = (kind) => only === undefined || only === kind
   if (may('host') && (await hostHasIpvs())) return { kind: 'host' }
   if (only === 'host')
@@ -115,4 +117,27 @@ async function withMemory(chosen) {
   const memory = memoryFolder()
   if ('missing' in memory) throw new Unmet(memory.missing)
   return { ...chosen, memoryFolder: memory.folder, memoryMiB: GUEST_MEMORY_MIB }
+}
+
+/**
+ * Whether user-mode Linux runs here at all: boots it to a first process that prints a word and powers off. A container may forbid
+ * ptrace and seccomp, or allow no execution in the folder of the guest's memory. Undefined when the kernel boots, else one sentence that
+ * says why not and what to do.
+ * @param {{ kernel: string, memoryFolder: string }} choice
+ */
+async function whyItDoesNotBoot({ kernel, memoryFolder }) {
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-boot-'))
+  try {
+    // reboot(2) with LINUX_REBOOT_CMD_POWER_OFF
+    const init = `#!/usr/bin/perl\n$| = 1; print "${WORD}\\n"; syscall(169, 0xfee1dead, 672274793, 0x4321fedc, 0);\n`
+    writeFileSync(join(folder, 'init'), init, { mode: 0o755 })
+    const root = ['mem=128M', 'seccomp=auto', 'root=/dev/root', 'rootfstype=hostfs', 'rootflags=/', 'ro', 'quiet']
+    const args = [...root, 'con=null', 'con0=null,fd:1', `init=${join(folder, 'init')}`]
+    const env = { PATH: process.env.PATH, HOME: folder, TMPDIR: memoryFolder }
+    const { output } = await finish(kernel, args, { env, timeoutMs: BOOT_MS })
+    if (output.includes(WORD)) return undefined
+    return `user-mode Linux does not boot here (${tail(output, 1).trim() || 'it printed nothing'}); a container must allow ptrace or seccomp`
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
 }

@@ -8,7 +8,6 @@ import { basename, dirname, join } from 'node:path'
 import { cacheFolder, unfinishedFolder } from '../cache.mjs'
 import { ensurePackages, findProgram, refreshPackageLists } from '../packages.mjs'
 import { Unmet, finish, say, tail } from '../progress.mjs'
-import { cpio } from './cpio.mjs'
 
 const NEEDED_MIB = 800
 const neededAtBoot = ['virtio_pci', 'virtio_console', '9pnet_virtio', '9p']
@@ -85,3 +84,26 @@ async function must(program, args, options) {
   if (code !== 0) throw new Unmet(`${program} ${args.join(' ')} failed:\n${tail(output)}`)
   return output
 }
+
+/**
+ * An initial RAM disk: the "newc" archive format of Documentation/driver-api/early-userspace/buffer-format.rst. Names and contents are
+ * each padded to four bytes, counted from the archive's start.
+ * @param {readonly { name: string, mode: number, content: Buffer }[]} entries folders before what is in them
+ * @returns {Buffer}
+ */
+function cpio(entries) {
+  const parts = entries.map((entry, index) => record(entry, index + 1))
+  return Buffer.concat([...parts, record({ name: 'TRAILER!!!', mode: 0, content: Buffer.alloc(0) }, 0)])
+}
+
+/** @param {{ name: string, mode: number, content: Buffer }} entry @param {number} inode */
+function record({ name, mode, content }, inode) {
+  const links = 1
+  const nameSize = Buffer.byteLength(name) + 1
+  const fields = [inode, mode, 0, 0, links, 0, content.length, 0, 0, 0, 0, nameSize, 0]
+  const header = `070701${fields.map((field) => field.toString(16).padStart(8, '0')).join('')}`
+  return Buffer.concat([padded(Buffer.from(`${header}${name}\0`)), padded(content)])
+}
+
+/** @param {Buffer} bytes */
+const padded = (bytes) => Buffer.concat([bytes, Buffer.alloc((4 - (bytes.length % 4)) % 4)])

@@ -1,6 +1,6 @@
 /**
- * Runs one test file in a process of its own and counts what came of it. A file that dies, hangs or holds no test at all
- * counts as a failure, which names the tests that had not ended.
+ * Runs test files, a few at a time, each in a process of its own, and counts what came of each. A file that dies, hangs or holds no
+ * test counts as a failure, which names the tests that had not ended.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -128,4 +128,30 @@ export function summarize(
 function unfinishedText(lines: readonly ReportLine[]): string[] {
   const { running, waiting } = unfinished(lines)
   return [...running.map((name) => `had not ended: ${name}`), ...waiting.map((name) => `had not begun: ${name}`)]
+}
+
+export interface Stage {
+  /** Taken one by one, when there is a worker for it. */
+  readonly files: Iterable<string>
+  readonly cwd: string
+  readonly concurrency: number
+  readonly fileTimeoutMs: number
+  readonly signal: AbortSignal
+  /** Added to the environment of each file. */
+  readonly env: Readonly<Record<string, string>>
+  wrap(command: readonly string[]): readonly string[]
+  ended(result: FileResult): void
+}
+
+export async function runStage(stage: Stage): Promise<void> {
+  const waiting = stage.files[Symbol.iterator]()
+  const worker = async (): Promise<void> => {
+    while (!stage.signal.aborted) {
+      const next = waiting.next()
+      if (next.done === true) return
+      const { cwd, signal, fileTimeoutMs: timeoutMs, env, wrap } = stage
+      stage.ended(await runTestFile({ file: next.value, cwd, timeoutMs, signal, env, wrap }))
+    }
+  }
+  await Promise.all(Array.from({ length: stage.concurrency }, worker))
 }

@@ -6,11 +6,11 @@
 import { mkdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { type Calibration, calibrate, DEADLINE_FACTOR_VARIABLE, deadlineFactor } from '../kernel/calibrate.ts'
+import { calibrate, type Calibration, DEADLINE_FACTOR_VARIABLE, deadlineFactor } from '../kernel/calibrate.ts'
 import { inNamespaces } from '../kernel/host.ts'
+import { runStage } from './file-run.ts'
 import { limitsFor } from './limits.ts'
 import type { FileResult } from './result.ts'
-import { runStage } from './stage.ts'
 
 export interface KernelStageTask {
   /** A folder that all guests see. */

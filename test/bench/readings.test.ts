@@ -9,7 +9,7 @@ import {
   parseProcessorList,
   parseProcessorTicks,
 } from '../../dev/bench/machine.ts'
-import { probeReason } from '../../dev/bench/iptables-probe.ts'
+import { probeReason } from '../../dev/bench/bench.ts'
 import { parseCost, parseMemory, parseProcessNumber, processesBetween } from '../../dev/bench/program-cost.ts'
 import { parseCallCount } from '../../dev/bench/system-calls.ts'
 

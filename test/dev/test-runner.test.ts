@@ -4,9 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { runTestFile } from '../../dev/testing/file-run.ts'
+import { runStage, runTestFile } from '../../dev/testing/file-run.ts'
 import { type FileResult, formatFile, formatTotals, formatUnsteady, totalsOf } from '../../dev/testing/result.ts'
-import { runStage } from '../../dev/testing/stage.ts'
 import { isAtLeast } from '../kernel/needs.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-test-'))
