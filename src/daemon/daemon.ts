@@ -257,7 +257,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
         metrics.auditObserver.ended(audit, durationMs, failed)
         if (!failed) health.audited()
       },
-      looked: () => metrics.auditObserver.looked(),
+      confirmed: () => metrics.auditObserver.confirmed(),
     },
     passBegins: () => health.passBegins(),
     frontendChanged: (key, frontend) => {
@@ -314,7 +314,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const passLog = new PassLog({ log, desired })
   const syncPeriodMs = (): number => periodsOf(configuration()).syncPeriodMs
   const health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
-  health.follow({ families, tables: () => mode.tableHealth(), rules: mode.rules })
+  health.follow({ families, tables: () => mode.tableHealth(), rules: mode.ruleLoops })
   const healthChecks = new HealthCheckPorts({
     ...options,
     families,

@@ -18,7 +18,7 @@ import { VERSION } from '../values/well-known.ts'
 
 export interface ProxyMetricsOptions {
   readonly configuration: Pick<KubeProxyConfiguration, 'featureGates' | 'kubeIPVS'>
-  readonly mode: Pick<Mode, 'families' | 'rules' | 'sources'>
+  readonly mode: Pick<Mode, 'families' | 'ruleLoops' | 'sources'>
   readonly desired: DesiredFrontends
   readonly nodeName: string
   /** Requests to the API server, which the sources count. Absent: there are none. */
@@ -32,7 +32,7 @@ export function proxyMetrics(options: ProxyMetricsOptions): Metrics {
   const rulesPending =
     sources.rules === undefined
       ? undefined
-      : (family: IpFamily): boolean => mode.rules.some((loop) => loop.family === family && loop.isPending)
+      : (family: IpFamily): boolean => mode.ruleLoops.some((loop) => loop.family === family && loop.isPending)
   return new Metrics({
     sync: new SyncCounts({ families: mode.families, wallMs: Date.now, rulesPending }),
     requests: options.requests ?? new RequestCounts(),

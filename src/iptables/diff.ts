@@ -1,7 +1,6 @@
 /**
- * What turns one chain or jump into another, and how that is written as commands. Pure.
- * What could break: a jump is there or not; where it stands, and how often, is left as it is (as in kube-proxy), so
- * `equal` looks at the copies but `diff` does not.
+ * The operations that turn one chain or jump into another, and the commands that they print as. A jump exists or does not;
+ * like kube-proxy we leave its place and its copies as they are, so `sameItem` compares copies and `diffIptables` does not.
  */
 import type { Direction } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -30,7 +29,7 @@ function removalOf(live: IptablesItem): IptablesOperation {
     : { kind: 'delete-jump', table, chain, rule: live.rule, copies: live.copies }
 }
 
-/** Key of the item that an operation is about. */
+/** The key of the item that an operation changes. */
 export function keyOf(op: IptablesOperation): string {
   const { table, chain } = op
   if (op.kind === 'write-chain' || op.kind === 'delete-chain') return chainKey(table, chain)
@@ -63,7 +62,7 @@ export function directionOf(op: IptablesOperation): Direction {
 }
 
 /**
- * As an operator would type it: one command a line. A chain whose rules only come and go is not shown as a whole.
+ * The commands an operator would type, one a line. Single rules that are added or removed are shown as such, else the whole chain.
  * @param suffix of the program's name, `-legacy`
  */
 export function formatIptablesOperation(op: IptablesOperation, family: IpFamily, suffix = ''): string {
@@ -82,7 +81,7 @@ export function formatIptablesOperation(op: IptablesOperation, family: IpFamily,
   }
 }
 
-/** Single steps from one list of rules to another, `CHAIN` standing for the chain's name. */
+/** Commands that turn one list of rules into another; `CHAIN` stands for the chain's name. */
 function chainCommands(before: readonly string[] | undefined, rules: readonly string[]): string[] {
   const appends = rules.map((rule) => `-A CHAIN ${rule}`)
   if (before === undefined) return ['-N CHAIN', ...appends]
@@ -91,13 +90,13 @@ function chainCommands(before: readonly string[] | undefined, rules: readonly st
   const [wantedSet, liveSet] = [new Set(wantedTexts), new Set(liveTexts)]
   const kept = liveTexts.filter((text) => wantedSet.has(text))
   const present = wantedTexts.filter((text) => liveSet.has(text))
-  // A changed order, or a rule that is there twice, is more than single steps can tell.
+  // A changed order, or a rule that is wanted twice, cannot be shown as additions and removals of single rules.
   const isSimple = kept.length === present.length && kept.every((text, index) => text === present[index])
   if (!isSimple || wantedSet.size < rules.length) return ['-F CHAIN', ...appends]
-  const gone = before.filter((_, index) => !wantedSet.has(liveTexts[index] ?? ''))
-  const come = rules.flatMap((rule, index) => {
+  const removed = before.filter((_, index) => !wantedSet.has(liveTexts[index] ?? ''))
+  const added = rules.flatMap((rule, index) => {
     if (liveSet.has(wantedTexts[index] ?? '')) return []
     return [index === rules.length - 1 ? `-A CHAIN ${rule}` : `-I CHAIN ${index + 1} ${rule}`]
   })
-  return [...gone.map((rule) => `-D CHAIN ${rule}`), ...come]
+  return [...removed.map((rule) => `-D CHAIN ${rule}`), ...added]
 }

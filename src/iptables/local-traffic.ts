@@ -1,6 +1,6 @@
 /**
- * What counts as traffic of this node's own pods (detectLocalMode): everything else that goes to a cluster IP is masqueraded.
- * What could break: no detector is not "nothing is local": then only what has a cluster IP as its source is masqueraded.
+ * Which traffic comes from this node's own pods (detectLocalMode); all other traffic to cluster IPs is masqueraded. Without a
+ * detector only traffic that has a cluster IP as its source is masqueraded.
  */
 import { type Cidr, formatCidr, parseCidr } from '../values/cidr.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -62,7 +62,7 @@ export function notLocal(local: LocalTraffic): string | undefined {
   }
 }
 
-/** The words of a rule that match traffic which is local, with a space after them; '' when all traffic is. */
+/** The words of a rule that match local traffic, with a space after them; '' when all traffic is local. */
 export function isLocal(local: LocalTraffic): string {
   switch (local.kind) {
     case 'cidr':
@@ -74,7 +74,7 @@ export function isLocal(local: LocalTraffic): string {
   }
 }
 
-/** Names of interfaces may hold letters that end a word. */
+/** Names of interfaces may contain characters that end a word. */
 function interfaceWord(name: string): string {
   return /[\s"'\\]/.test(name) ? quoteWord(name) : name
 }

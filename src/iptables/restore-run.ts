@@ -1,8 +1,7 @@
 /**
- * Runs operations with as few iptables-restore processes as possible: one when all is well. When something fails, what
- * failed is set aside by the line that is named, else by halving, and the rest goes through.
- * What could break: a table is committed as a whole, one after the other. What stands before the failed table is in the
- * kernel already, and to insert a jump again would make a second one.
+ * Runs operations with as few iptables-restore processes as possible: one when nothing fails. After a failure it retries
+ * without the operation whose line the program names, else in halves. Each table is committed as a whole, one after the
+ * other, so the tables before the failed one are written already, and a jump must not be inserted into them again.
  * @impure
  */
 import { asError, CodedError } from '../values/errors.ts'
@@ -29,7 +28,7 @@ export interface RestorePrograms {
   restore(input: string, signal: AbortSignal): Promise<RestoreResult>
 }
 
-/** An operation as it is tried now: perhaps less than what was asked for, and then the reason is its outcome. */
+/** An operation as it is tried now. `shortfall`: it does less than was requested, and this is its outcome. */
 interface Task {
   readonly index: number
   readonly op: IptablesOperation
@@ -63,7 +62,7 @@ export class RestoreRun {
     const isSafe = ({ op }: Task): boolean => rulesOf(op).every(isOneLine)
     run.#settle(
       tasks.filter((task) => !isSafe(task)),
-      iptablesError('iptables-unprintable', 'a rule holds a control character that could end its line'),
+      iptablesError('iptables-unprintable', 'a rule contains a control character that could end its line'),
     )
     await run.#attempt(tasks.filter(isSafe))
     return run.#outcomes
@@ -72,7 +71,7 @@ export class RestoreRun {
   async #attempt(tasks: readonly Task[]): Promise<void> {
     if (tasks.length === 0) return
     if (this.#processes >= MAX_PROCESSES) {
-      this.#settle(tasks, iptablesError('iptables-not-tried', `not tried again after ${MAX_PROCESSES} restores`))
+      this.#settle(tasks, iptablesError('iptables-not-tried', `not retried after ${MAX_PROCESSES} restores`))
       return
     }
     const input = formatRestore(
@@ -93,7 +92,7 @@ export class RestoreRun {
     await this.#attempt(tasks.filter((task) => place(task) > 0))
   }
 
-  /** Tries the failed table again without what was named, or in halves when nothing was. */
+  /** Retries the failed table without the operations whose lines were named, or in halves when none was. */
   async #attemptWithout(tasks: readonly Task[], input: RestoreText, failure: RestoreFailure): Promise<void> {
     const failedTable = input.tableOfLine[(failure.lines[0] ?? 0) - 1]
     const inTable = tasks.filter(({ op }) => op.table === failedTable)
@@ -119,18 +118,18 @@ export class RestoreRun {
     await this.#attempt(rest)
   }
 
-  /** Nothing says which table failed. A locked or hopeless table is not tried again; else each one alone. */
+  /** Nothing says which table failed: each is retried alone, but not after a lock or with a single table. */
   async #attemptBlindly(tasks: readonly Task[], exitCode: number, failure: RestoreFailure): Promise<void> {
     const error =
       exitCode === RESOURCE_PROBLEM
         ? iptablesError(
             'iptables-locked',
-            `the lock or another resource of iptables was not to be had: ${failure.reason}`,
+            `the lock or another resource of iptables is not available: ${failure.reason}`,
           )
         : restoreFailed('', failure.reason)
     const tables = new Set(tasks.map(({ op }) => op.table))
     if (exitCode === RESOURCE_PROBLEM || tables.size < 2) return this.#settle(tasks, error)
-    // The first table may be in the kernel already.
+    // The first table may have been written.
     const there = await this.#present()
     if (there instanceof Error) return this.#settle(tasks, error)
     const isDone = ({ op }: Task): boolean => op.kind === 'insert-jump' && there.has(keyOf(op))
@@ -180,21 +179,21 @@ function rulesOf(op: IptablesOperation): readonly string[] {
   }
 }
 
-/** A chain that others lead to cannot be deleted: it is emptied, which takes it out of use. */
+/** A chain that rules of others lead to cannot be deleted: it is emptied, after which it does nothing. */
 function startingTask(op: IptablesOperation, index: number, inUse: ReadonlyMap<string, string>): Task {
   const foreign = op.kind === 'delete-chain' ? inUse.get(chainKey(op.table, op.chain)) : undefined
   if (foreign === undefined) return { index, op, shortfall: undefined }
   return { index, op: emptied(op), shortfall: chainInUse(op, `-t ${op.table} ${foreign} leads to it`) }
 }
 
-/** What can be done instead of an operation that failed at this line; undefined when there is nothing. */
+/** What can be tried instead of an operation that failed at this line; undefined when nothing can. */
 function lesserTask(task: Task, line: string, reason: string): Task | undefined {
   const { op, index } = task
-  // What already is less than was asked for is not made less again.
+  // An operation that was reduced once is not reduced again.
   if (task.shortfall !== undefined && !(task.shortfall instanceof MissingMatchError)) return undefined
   if (op.kind === 'delete-chain') return { index, op: emptied(op), shortfall: chainInUse(op, reason) }
   if (op.kind !== 'write-chain') return undefined
-  // Where only the kernel refuses (legacy), no line is named: then a match that may be missing is tried first.
+  // A refusal of the kernel (legacy) names no line: then the rules with a match that may be missing are left out first.
   const suspects = line === '' ? op.rules : [line]
   const missing = OPTIONAL_MATCHES.find((match) => suspects.some((rule) => matchesOf(rule).includes(match)))
   if (missing !== undefined) {
@@ -202,7 +201,7 @@ function lesserTask(task: Task, line: string, reason: string): Task | undefined 
     const message = `${chainKey(op.table, op.chain)} is without its rules that need the match ${missing}: ${reason}${line === '' ? '' : ` (${line})`}`
     return { index, op: { ...op, rules }, shortfall: new MissingMatchError(missing, message) }
   }
-  // An empty chain lets everything else that leads to it be written; one that is there keeps its rules.
+  // Rules that lead to a new chain can be written when it is empty; an existing chain keeps its rules.
   return op.before === undefined && op.rules.length > 0
     ? { index, op: { ...op, rules: [] }, shortfall: restoreFailed(line, reason) }
     : undefined
@@ -225,7 +224,7 @@ function lineOf(input: RestoreText, line: number): string {
   return input.text.split('\n')[line - 1] ?? ''
 }
 
-/** Chains before jumps, what comes before what goes: halves must not depend on what follows them. */
+/** Chains before jumps, additions before removals: the first half must not depend on the second. */
 function rank(op: IptablesOperation): number {
   return { 'write-chain': 0, 'insert-jump': 1, 'delete-jump': 2, 'delete-chain': 3 }[op.kind]
 }

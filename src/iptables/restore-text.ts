@@ -1,7 +1,6 @@
 /**
- * Operations as input of `iptables-restore --noflush`, and which line does what, because its errors name lines.
- * What could break: the order inside a table. Chains are declared (and so made or emptied) before any rule leads to
- * them, and what is deleted is emptied before.
+ * Operations as input of `iptables-restore --noflush`, the operation of each line, and what the program says when it fails.
+ * In each table chains are declared, which adds or empties them, before rules lead to them or they are deleted.
  */
 import { keyOf } from './diff.ts'
 import { type ChainLayout, jumpKey } from './layout.ts'

@@ -1,7 +1,6 @@
 /**
- * One rule as text: its words, and a form in which two spellings of the same rule are equal.
- * The order of matches in a rule means nothing to any match we use, so it is ignored; with a match that counts (limit,
- * recent) that would be wrong.
+ * One rule as text: its words, and a canonical form that is equal for two spellings of one rule. The canonical form ignores the
+ * order of matches, which would be wrong for matches that count (limit, recent); none of our rules has one.
  */
 import { PROTOCOL_NUMBER } from '../values/protocol.ts'
 import { iptablesError } from './types.ts'
@@ -13,7 +12,10 @@ import { iptablesError } from './types.ts'
  */
 export function quoteWord(word: string): string {
   if (/\p{Cc}/u.test(word))
-    throw iptablesError('iptables-unprintable', `a word of a rule holds a control character: ${JSON.stringify(word)}`)
+    throw iptablesError(
+      'iptables-unprintable',
+      `a word of a rule contains a control character: ${JSON.stringify(word)}`,
+    )
   return quoted(word)
 }
 
@@ -21,7 +23,7 @@ function quoted(word: string): string {
   return /^[\w-]+$/.test(word) ? word : `"${word.replace(/["\\']/g, '\\$&')}"`
 }
 
-/** The words of a rule without quotes. A quote that is not closed ends with the text. */
+/** The words of a rule without quotes. A quote without an end reaches to the end of the text. */
 export function wordsOf(rule: string): string[] {
   const words: string[] = []
   let word = ''
@@ -60,7 +62,7 @@ function optionsOf(words: readonly string[]): Option[] {
     const name = words[negated ? at + 1 : at] ?? ''
     const first = negated ? at + 2 : at + 1
     let end = first
-    // A comment is one word, whatever it begins with.
+    // A comment is one word, also one that begins with `-`.
     if (name === '--comment') end++
     else while (end < words.length && words[end] !== '!' && words[end]?.startsWith('-') === false) end++
     options.push({ negated, name, values: words.slice(first, end) })
@@ -108,7 +110,7 @@ function formatOption({ negated, name, values }: Option): string {
   return `${negated ? '! ' : ''}${[name, ...spelled].join(' ')}`
 }
 
-/** A text that is equal for two rules that do the same but for how and in which order they are written. */
+/** A text that is equal for rules that differ only in their spelling and the order of their matches. */
 export function canonicalRule(rule: string): string {
   const head: string[] = []
   const matches: string[][] = []
@@ -123,7 +125,7 @@ export function canonicalRule(rule: string): string {
   return parts.flat().join(' ')
 }
 
-/** The name of the match or target first, then its options by name. */
+/** The name of the match or target, then its options in order. */
 function inOrder([name, ...options]: readonly string[]): string[] {
   return name === undefined ? [] : [name, ...options.sort()]
 }

@@ -1,7 +1,6 @@
 /**
- * What iptables-save prints, of both back ends, as chains with their rules; and which of that is ours.
- * What could break: a table that the program could not print must never look like an empty one, or every jump would be
- * inserted again at each look.
+ * What iptables-save of both back ends prints, as chains with their rules, and which of these are ours. A table that the
+ * program could not print must never look like an empty one, or every jump would be inserted again after each reading.
  */
 import { CodedError } from '../values/errors.ts'
 import { chainKey, type ChainLayout, jumpKey, jumpRule, ownChains } from './layout.ts'
@@ -11,7 +10,7 @@ import type { IptablesItem } from './types.ts'
 /** Chain to its rules in order, without `-A CHAIN `. */
 export type SavedTable = ReadonlyMap<string, readonly string[]>
 
-/** All tables of one family by name, also those that are none of our business. */
+/** All tables of one family by name, also those that we never write. */
 export type SavedTables = ReadonlyMap<string, SavedTable>
 
 const INCOMPATIBLE = /^# Table [`']?([\w-]+)'? is incompatible/

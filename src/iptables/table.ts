@@ -1,8 +1,7 @@
 /**
- * Chains and jumps of one family, and what the other mode left of its own, behind the contract of every kernel table. Keys: `nat KUBE-SERVICES` for a
- * chain with all its rules, `nat OUTPUT KUBE-SERVICES` for a jump.
- * What could break: one look is one iptables-save and one change one iptables-restore; the start of a process costs more
- * than everything else here, so nothing may ask for them key by key.
+ * The chains and jumps of one family as a kernel table. Keys: `nat KUBE-SERVICES` for a chain with all its rules,
+ * `nat OUTPUT KUBE-SERVICES` for a jump. A reading is one iptables-save and a change one iptables-restore; starting a process
+ * costs more than everything else here, so callers read and write all keys at once.
  * @impure
  */
 import type { KernelTable } from '../sync/table.ts'
@@ -21,12 +20,12 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
   readonly #suffix: string
   /** Rules in the chains of the last restore, by table. */
   #lastWritten: ReadonlyMap<TableId, number> = new Map()
-  /** Rules of others that led into our chains at the last look, by the key of our chain. */
+  /** Rules of others that led into our chains at the last reading, by the key of our chain. */
   #inUse: ReadonlyMap<string, string> = new Map()
 
   /**
-   * @param layout of the mode: what is read, and in which order it is written
-   * @param suffix what people type after `iptables`, for `format`
+   * @param layout what is read, and in which order it is written
+   * @param suffix of the program's name in printed commands, `-legacy`
    */
   constructor(family: IpFamily, programs: IptablesPrograms, layout: ChainLayout, suffix = '') {
     this.family = family

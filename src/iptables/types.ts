@@ -1,19 +1,19 @@
 /**
- * Chains, jumps and what is done to them, as values, and what the tables need of the programs that do it.
- * What could break: rules are text as iptables-save prints them after `-A CHAIN `; compare them with `sameRule`, because
- * versions of iptables spell one rule differently.
+ * Chains, jumps and the operations on them as values, their errors, and the interface of the programs that read and write them.
+ * Rules are text as iptables-save prints them after `-A CHAIN `; versions of iptables spell one rule differently, so they are
+ * compared with `sameRule`.
  */
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
-/** The tables of iptables that we write into; `mangle` only in iptables mode. */
+/** The tables of iptables that we write; `mangle` only in iptables mode. */
 export type TableId = 'nat' | 'filter' | 'mangle'
 
 /** A match that a kernel may lack and without which only its own rules are left out. */
 export const OPTIONAL_MATCHES = ['ipvs', 'physdev', 'nfacct'] as const
 export type OptionalMatch = (typeof OPTIONAL_MATCHES)[number]
 
-/** A chain of ours with all its rules, in order: wholly ours. */
+/** One of our chains with all its rules, in order. All its rules are ours. */
 export interface Chain {
   readonly kind: 'chain'
   readonly table: TableId
@@ -21,21 +21,21 @@ export interface Chain {
   readonly rules: readonly string[]
 }
 
-/** A rule in a built-in chain that leads into one of ours. Where it stands does not matter. */
+/** A rule in a built-in chain that leads into one of ours. Its place in the chain does not matter. */
 export interface Jump {
   readonly kind: 'jump'
   readonly table: TableId
   /** The built-in chain that holds it: INPUT, POSTROUTING … */
   readonly chain: string
   readonly rule: string
-  /** How often it is there, from 1. More than once is left alone. */
+  /** How often the chain has it, from 1. Copies are left as they are. */
   readonly copies: number
 }
 
 export type IptablesItem = Chain | Jump
 
 export type IptablesOperation =
-  /** Makes the chain if need be and replaces its rules. `before`: the rules it had, undefined when it was not there. */
+  /** Adds the chain where it is missing and replaces its rules. `before`: the rules it had, undefined when it did not exist. */
   | {
       readonly kind: 'write-chain'
       readonly table: TableId
@@ -63,7 +63,7 @@ export interface RestoreResult {
 
 /** iptables-save and iptables-restore of the back end that the node uses. One process a call, ended at a deadline. */
 export interface IptablesPrograms {
-  /** The rules of a family as text. Rejects with a CodedError when they cannot be had. */
+  /** The rules of a family as text. Rejects with a CodedError when they cannot be read. */
   save(family: IpFamily, signal: AbortSignal): Promise<string>
   /** Runs `iptables-restore --noflush`. Rejects with a CodedError when it did not run to its end by itself. */
   restore(family: IpFamily, input: string, signal: AbortSignal): Promise<RestoreResult>
@@ -73,13 +73,13 @@ export interface IptablesPrograms {
 export type IptablesErrorCode =
   /** iptables-restore refused something; the message has the rule and the reason. */
   | 'iptables-restore-failed'
-  /** Nobody refused it: it was not tried because too much else failed before. */
+  /** The operation was not tried, because too many others had failed before. */
   | 'iptables-not-tried'
-  /** Somebody held /run/xtables.lock for too long. */
+  /** Another program held /run/xtables.lock for too long. */
   | 'iptables-locked'
-  /** A rule would hold a control character, which could end its line; it was not tried. */
+  /** A rule contains a control character, which could end its line; it was not tried. */
   | 'iptables-unprintable'
-  /** Another program's rule leads into the chain, so it was emptied and is still there. */
+  /** Another program's rule leads into the chain, so it was emptied and not deleted. */
   | 'iptables-chain-in-use'
 
 export function iptablesError(code: IptablesErrorCode, message: string, options?: ErrorOptions): CodedError {

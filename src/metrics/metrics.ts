@@ -24,7 +24,7 @@ export class Metrics {
   /** Receives what audits report (`AuditObserver`). */
   readonly auditObserver = {
     ended: (audit: string, durationMs: number, failed: boolean): void => this.audits.ended(audit, durationMs, failed),
-    looked: (): void => this.sync.markUpToDate(),
+    confirmed: (): void => this.sync.markUpToDate(),
   }
   #pendingText: Promise<string> | undefined
 

@@ -30,7 +30,7 @@ export class FlowRemoval {
     this.#pacer = new Pacer({ minPeriodMs: () => PERIOD_MS, now: options.now, run: (signal) => this.#run(signal) })
   }
 
-  /** A pass is over: flows of what it changed may go now. */
+  /** A pass has ended: flows of what it changed may be removed now. */
   passed(): void {
     if (this.#options.staleFlows.pending > 0) this.#pacer.request()
   }
@@ -39,7 +39,7 @@ export class FlowRemoval {
     return this.#pacer.close()
   }
 
-  /** When it failed, the time of the next try. */
+  /** Returns the time of the next try after a failure. */
   async #run(signal: AbortSignal): Promise<number | undefined> {
     const { staleFlows, now, log } = this.#options
     try {
@@ -49,7 +49,7 @@ export class FlowRemoval {
         this.#backoff.reset()
         return undefined
       }
-      log.warn('Cannot remove stale UDP flows; trying again', { error })
+      log.warn('Cannot remove stale UDP flows; retrying', { error })
       return now() + this.#backoff.next()
     } catch (error) {
       if (!signal.aborted) log.error('Removing stale UDP flows failed', { error })

@@ -1,4 +1,4 @@
-/** The iptables programs of the back end that this node uses and whose kernel part works. Looking changes nothing. */
+/** Chooses the iptables programs of the back end that this node uses and that its kernel supports. Changes nothing. */
 import { findNetfilter } from '../../native/open.ts'
 import { everywhere, missingForNft } from '../iptables/nft-support.ts'
 import { chooseIptables, type IptablesChoice } from '../node/iptables-choice.ts'

@@ -1,7 +1,4 @@
-/**
- * What the proxy needs of a mode, ipvs or iptables, whichever it is.
- * What could break: nothing but `prepare` changes the node before the first pass.
- */
+/** What the proxy needs of a mode. Before the first pass only `prepare` changes the node. */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { StaleFlows, StaleFlowsOptions } from '../conntrack/stale-flows.ts'
 import type { TableHealth } from './table-health.ts'
@@ -21,20 +18,20 @@ import type { Clock } from '../values/clock.ts'
 
 export interface ModeDataplane extends Dataplane {
   readonly staleFlows: StaleFlows
-  /** What a pass would do, as commands. */
+  /** The commands of the next pass, without running any. */
   preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]>
 }
 
 export interface ModeOptions {
-  /** As it is in force now; what is not live is taken from it once. */
+  /** The configuration in force. A mode reads fields that are not live once. */
   readonly configuration: () => KubeProxyConfiguration
   readonly nodeName: string
   readonly problems: ProblemLog
   readonly log: Log
   readonly now: Clock
-  /** Hears of each pass over the rules of a family. */
+  /** Called after each pass over the rules of a family. */
   readonly onRulesPassed: (report: PassReport, durationMs: number, family: IpFamily) => void
-  /** What a pass had to leave may come now. */
+  /** A pass can add now what it had to postpone. */
   readonly onReady: () => void
   readonly onFlowsRemoved: StaleFlowsOptions['onRemoved']
 }
@@ -42,7 +39,7 @@ export interface ModeOptions {
 /** The node at one moment. */
 export interface NodeView {
   readonly context: NodeContext
-  /** What is wrong with `nodePortAddresses` on this node. */
+  /** Problems of `nodePortAddresses` on this node. */
   readonly problems: readonly Problem[]
   /** Of all interfaces but kube-ipvs0. */
   readonly addresses: readonly InterfaceAddress[]
@@ -50,9 +47,9 @@ export interface NodeView {
 }
 
 export interface ModeWatch {
-  /** A pass should look at what is doubted now. */
+  /** Items were doubted: a pass should read them. */
   readonly onDoubt: () => void
-  /** An address or a link that is not ours changed. */
+  /** Addresses of the node may have changed. */
   readonly onNodeAddresses: () => void
 }
 
@@ -61,7 +58,7 @@ export interface AuditObserver {
   /** A round over everything has ended. */
   ended(audit: string, durationMs: number, failed: boolean): void
   /** A part was compared, and no difference was found. */
-  looked(): void
+  confirmed(): void
 }
 
 export interface Mode {
@@ -70,27 +67,27 @@ export interface Mode {
   readonly nodePorts: NodePortFrontends
   /** Families that are served. */
   readonly families: readonly IpFamily[]
-  /** The same, with why another one is not. */
+  /** The same families, and why another one is not served. */
   readonly support: FamilySupport
   readonly rtnetlink: RtnetlinkConnection
-  /** Loops that write rules beside the passes. */
-  readonly rules: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
+  /** They write rules beside the passes. */
+  readonly ruleLoops: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
   /** Whether rules are being written. */
   readonly isPending: boolean
-  /** What a scrape reads. */
+  /** The numbers that a scrape reads. */
   readonly sources: KernelSources
-  /** Every table as it stands after a pass. */
+  /** The health of every table after the last pass. */
   tableHealth(): Iterable<TableHealth>
   nodeChanged(node: NodeView): void
   /** The configuration changed in fields that are live in this mode; `nodeChanged` and a new `audit` follow. */
   reconfigured(): void
-  /** Settings of the kernel, and what it lacks. Rejects when the mode cannot work here, or when aborted. */
+  /** Writes settings of the kernel, and reports what it lacks. Rejects when the mode cannot work here, or when aborted. */
   prepare(signal: AbortSignal): Promise<void>
-  /** Hears every announcement from the moment this returns, and begins to read. */
+  /** Reads every announcement from the moment this returns, and begins to read the rules. */
   watch(watch: ModeWatch): { close(): void }
-  /** Looks after what announces nothing. Resolves when aborted; never rejects. */
+  /** Compares what announces no changes, again and again. Resolves when aborted; never rejects. */
   audit(watch: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void>
-  /** A pass over tables is over, without failures or with. */
+  /** A pass over tables has ended, with or without failures. */
   passed(report: PassReport): void
   /** Stops; the kernel stays as it is. */
   close(): Promise<void>

@@ -1,7 +1,4 @@
-/**
- * The mode that the configuration names, opened.
- * What could break: iptables mode is loaded only where it is used: an ipvs node starts without its code.
- */
+/** Opens the mode that the configuration names. The code of iptables mode is loaded only where it is used. */
 import { IpvsMode } from './ipvs/mode.ts'
 import type { Mode, ModeOptions } from './mode.ts'
 

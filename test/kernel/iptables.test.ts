@@ -138,7 +138,7 @@ for (const mode of ['nft', 'legacy'] as const) {
         const report = await bench.pass()
         assert.deepEqual(codes(report), [])
         assert.equal(report.starts, 2)
-        const file = `${import.meta.dirname}/../iptables/everything-${family}.txt`
+        const file = `${import.meta.dirname}/../modes/ipvs/rules/everything-${family}.txt`
         assert.equal(savedText(mode, family), readFileSync(file, 'utf8'))
         bench.sync.doubt('all')
         const again = await bench.pass()
@@ -231,7 +231,7 @@ for (const mode of ['nft', 'legacy'] as const) {
         report.failures[0]?.error.message ?? '',
         /Set KUBE-LOAD-BALANCER-LOCAL doesn't exist\. \(-A KUBE-LOAD-/,
       )
-      const golden = readFileSync(`${import.meta.dirname}/../iptables/everything-IPv4.txt`, 'utf8')
+      const golden = readFileSync(`${import.meta.dirname}/../modes/ipvs/rules/everything-IPv4.txt`, 'utf8')
       assert.deepEqual(savedText(mode, 'IPv4'), golden.replace(/^-A KUBE-LOAD-BALANCER .*\n/gm, ''))
       makeSets()
     })
@@ -252,7 +252,7 @@ for (const mode of ['nft', 'legacy'] as const) {
         const [failure] = report.failures
         assert.deepEqual(codes(report), ['filter KUBE-IPVS-OUT-FILTER: iptables-match-missing'])
         assert.ok(failure?.error instanceof MissingMatchError && failure.error.match === 'ipvs')
-        const golden = readFileSync(`${import.meta.dirname}/../iptables/everything-IPv4.txt`, 'utf8')
+        const golden = readFileSync(`${import.meta.dirname}/../modes/ipvs/rules/everything-IPv4.txt`, 'utf8')
         assert.equal(savedText(mode, 'IPv4'), golden.replace(/^-A KUBE-IPVS-OUT-FILTER .*\n/gm, ''))
       } finally {
         delete process.env['XTABLES_LIBDIR']

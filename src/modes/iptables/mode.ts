@@ -85,7 +85,7 @@ export class IptablesMode implements Mode {
     return this.#kernel.rtnetlink
   }
 
-  get rules() {
+  get ruleLoops() {
     return this.dataplane.loops.all
   }
 

@@ -1,7 +1,7 @@
 /**
- * Audits what announces no change (virtual servers, sets, the rules of legacy iptables), and now and then the addresses,
- * of which an announcement may have been lost. All of it together stays below a share of one core; an audit says where to
- * read again, never what to do.
+ * Audits what announces no change (virtual servers, sets, the rules of legacy iptables), and every five minutes the addresses,
+ * of which an announcement may have been lost. All audits together stay below a share of one core. An audit says which keys
+ * to read again, never what to change.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditSets } from '../../ipset/audit.ts'
@@ -15,11 +15,11 @@ import type { Clock } from '../../values/clock.ts'
 
 /** Share of one core for all audits together. */
 const CPU_SHARE = 0.003
-/** Large sets are listed once in so many rounds; in the others their entries are only counted. */
+/** The entries of large sets are listed once in so many rounds; in the other rounds they are only counted. */
 const THOROUGH_ROUNDS = 10
 /** Addresses are listed at most this often. */
 const ADDRESS_PERIOD_MS = 300_000
-/** What a small table needs is spent at once. */
+/** Processor time that may be used at once, in milliseconds: enough for a small table. */
 const CREDIT_MS = 20
 
 export interface IpvsAuditOptions {
@@ -27,9 +27,9 @@ export interface IpvsAuditOptions {
   readonly dataplane: IpvsDataplane
   /** From one round to the next, at least (syncPeriod). */
   readonly periodMs: number
-  /** A pass should look at what is doubted now. */
+  /** Items were doubted: a pass should read them. */
   readonly onDoubt: () => void
-  /** An audit failed; until one of its next rounds works, what others change in that table is not noticed. */
+  /** An audit failed: changes of other programs in that table are not noticed until one of its next rounds works. */
   readonly onError: (error: unknown, audit: string) => void
   readonly observer: AuditObserver
   readonly now: Clock
@@ -56,7 +56,7 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
       signal,
     })
   let rounds = 0
-  // Each at its own pace: a large table of virtual servers takes many minutes.
+  // Independent of each other: a large table of virtual servers takes many minutes.
   await Promise.all([
     every('virtual-servers', (abort) =>
       auditVirtualServers({
@@ -65,7 +65,7 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
         budget,
         cpuMs,
         onDoubt,
-        onRight: () => observer.looked(),
+        onRight: () => observer.confirmed(),
         signal: abort,
       }),
     ),

@@ -1,7 +1,6 @@
 /**
- * ipvs mode: joins frontends to the tables of ipvs mode and those to the reconciler.
- * What could break: the order of the tables. Virtual servers come before the addresses that bring them traffic, and
- * addresses go before the virtual servers behind them.
+ * Renders frontends into the tables of ipvs mode, and joins those to the reconciler. A virtual server is added before the
+ * address that brings it traffic, and removed after it.
  */
 import {
   type AddressOperation,
@@ -32,21 +31,20 @@ import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
 export interface IpvsDataplaneOptions {
   readonly tables: Pick<IpvsTables, 'virtualServers' | 'device' | 'addresses'>
-  /** Sets and rules around the virtual servers. */
   readonly setsAndRules: SetsAndRules
   readonly conntrack: FlowTable
   readonly scheduler: string
-  /** Families the kernel has; frontends of others are left out. */
+  /** Families that are served; frontends of another one are left out. */
   readonly families: readonly IpFamily[]
-  /** How long connections may keep a drain alive, in milliseconds; undefined = for ever. */
+  /** The longest drain, in milliseconds; undefined = without limit. */
   readonly drainDeadlineMs: number | undefined
   readonly now: Clock
   readonly onFlowsRemoved?: StaleFlowsOptions['onRemoved']
   readonly log: Log
 }
 
-/** Virtual servers with draining real servers that one pass looks at, a few milliseconds; the rest wait for the next pass. */
-const LOOKS_PER_PASS = 64
+/** Virtual servers whose drains one pass checks, within a few milliseconds; the others wait for the next pass. */
+const DRAINS_PER_PASS = 64
 /** Addresses in one line of the log. */
 const LOGGED_ADDRESSES = 100
 
@@ -57,7 +55,7 @@ export class IpvsDataplane implements Dataplane {
   readonly drains: Drains
   readonly staleFlows: StaleFlows
   readonly #wanted = new WantedAddresses()
-  /** Frontends whose address is to be bound once their virtual server is there. */
+  /** Frontends whose address is bound once their virtual server exists. */
   readonly #toBind = new Set<FrontendKey>()
   readonly #options: IpvsDataplaneOptions
   readonly #reconciler: Reconciler
@@ -67,9 +65,9 @@ export class IpvsDataplane implements Dataplane {
     const { tables, setsAndRules, conntrack } = options
     this.virtualServers = new TableSync(tables.virtualServers, {
       onExamined: (key) => this.#examined(key),
-      // Rules may be written in the middle of a pass. What is left of it waits for the next one, with what was asked about
-      // before: otherwise the last Services would overtake the API server's.
-      mayAdd: (key, { family }) => !setsAndRules.hasChanged && setsAndRules.mayCome(key, family),
+      // Rules may be written in the middle of a pass. Then the rest of the pass waits for the next one, with the virtual
+      // servers that had to wait before: otherwise the last Services would be added before the API server's.
+      mayAdd: (key, { family }) => !setsAndRules.hasChanged && setsAndRules.mayAdd(key, family),
     })
     this.device = new TableSync(tables.device)
     this.addresses = new TableSync(tables.addresses)
@@ -82,7 +80,7 @@ export class IpvsDataplane implements Dataplane {
     })
     this.#reconciler = new Reconciler([
       reconciled(setsAndRules.sets),
-      // Rules name sets, whatever is in them: their processes run while entries are written.
+      // Rules only need the sets, not their entries: their processes run while entries are written.
       () => setsAndRules.startRules(),
       reconciled(setsAndRules.entries),
       () => this.#releaseWaiting(),
@@ -112,7 +110,7 @@ export class IpvsDataplane implements Dataplane {
     return { sets, entries, chains: loops.all, virtualServers, device, addresses }
   }
 
-  /** From now on the device, the sets and the rules are wanted. Without this call the desired state is empty (cleanup). */
+  /** From now on the device, the sets and the rules are wanted. */
   wantFixtures(): void {
     this.setsAndRules.want()
     this.device.want(SERVICE_DEVICE, { kind: DEVICE_KIND })
@@ -136,20 +134,20 @@ export class IpvsDataplane implements Dataplane {
   }
 
   async pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport> {
-    const idle = await this.#lookAtDrains(options.signal)
+    const idle = await this.#checkDrains(options.signal)
     const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
-    // Sets may have become empty.
+    // Rules of sets that have become empty are removed.
     this.setsAndRules.startRules()
     return report
   }
 
-  /** What a pass would do, as commands. */
+  /** The commands of the next pass, without running any. */
   preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]> {
     this.setsAndRules.renderRules()
     for (const key of this.#toBind) this.#bind(key, true)
     this.#toBind.clear()
-    const inOneGo = new Reconciler([...this.setsAndRules.tables, ...this.#ownTables])
-    return inOneGo.preview({ ...options, now: this.#options.now })
+    const all = new Reconciler([...this.setsAndRules.tables, ...this.#ownTables])
+    return all.preview({ ...options, now: this.#options.now })
   }
 
   get #ownTables(): readonly Reconciled[] {
@@ -163,9 +161,9 @@ export class IpvsDataplane implements Dataplane {
   #examined(key: FrontendKey): void {
     this.#observeDrains(key)
     const live = this.virtualServers.live(key)
-    // Traffic comes with the address, so the virtual server comes first.
+    // The address brings the traffic, so it is added after the virtual server.
     if (live !== undefined && this.#toBind.delete(key)) this.#bind(key, true)
-    // What an earlier process left, and is gone now, has flows too.
+    // A virtual server of an earlier process that was just removed has flows too.
     if (live === undefined && this.virtualServers.desired(key) === undefined) this.staleFlows.suspect(key, undefined)
   }
 
@@ -188,23 +186,23 @@ export class IpvsDataplane implements Dataplane {
 
   #observeDrains(key: string): void {
     const draining = drainingRealServers(this.virtualServers.desired(key), this.virtualServers.live(key))
-    // Asking for the time is not free everywhere, and almost nothing drains.
+    // Reading the clock costs time on some machines, and almost nothing drains.
     if (draining.length === 0) this.drains.forget(key)
     else this.drains.observe(key, draining, this.#options.now())
   }
 
-  /** Real servers whose drain is over, by virtual server. A look that fails is made again later. */
-  async #lookAtDrains(signal: AbortSignal): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  /** Real servers whose drain has ended, by virtual server. A check that fails is retried later. */
+  async #checkDrains(signal: AbortSignal): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
     const idle = new Map<string, ReadonlySet<string>>()
-    for (const key of this.drains.takeDue(this.#options.now(), LOOKS_PER_PASS)) {
+    for (const key of this.drains.takeDue(this.#options.now(), DRAINS_PER_PASS)) {
       try {
-        const over = this.drains.finished(
+        const ended = this.drains.finished(
           key,
           await this.#options.tables.virtualServers.connections(key, signal),
           this.#options.now(),
         )
-        if (over.size === 0) continue
-        idle.set(key, over)
+        if (ended.size === 0) continue
+        idle.set(key, ended)
         this.virtualServers.touch(key)
       } catch (error) {
         signal.throwIfAborted()

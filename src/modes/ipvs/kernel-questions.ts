@@ -1,7 +1,6 @@
 /**
- * Puts the questions of the start check to the kernel: IPVS, ipset and nf_tables by netlink, legacy iptables by getsockopt.
- * What could break: every answer must come from the kernel that will do the work; a file of modules on a disk proves
- * nothing, and neither does one that is loaded already.
+ * Asks the kernel the questions of the start check: IPVS, ipset and nf_tables by netlink, legacy iptables by getsockopt. Only the
+ * kernel's answer counts: neither a file of modules on a disk nor a loaded module proves that a feature works.
  */
 import { existsSync } from 'node:fs'
 import { findNetfilter, openNetlinkConnection } from '../../../native/open.ts'
@@ -19,7 +18,7 @@ import { unlessMissing } from './kernel.ts'
 import type { Question } from '../../node/needs.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 
-/** There since nf_conntrack is loaded. */
+/** Exists once nf_conntrack is loaded. */
 const CONNTRACK_FILE = '/proc/sys/net/netfilter/nf_conntrack_max'
 
 export class KernelQuestions {
@@ -31,7 +30,7 @@ export class KernelQuestions {
   #ipset: IpsetConnection | undefined
 
   /**
-   * @param mode back end of iptables that matches and targets are asked of
+   * @param mode back end of iptables whose matches and targets are meant
    * @param triedNft families whose nf_tables is known to work: each trial costs some 50 ms
    */
   constructor(mode: 'nft' | 'legacy' | undefined, triedNft: readonly IpFamily[], signal: AbortSignal) {
@@ -41,7 +40,7 @@ export class KernelQuestions {
     this.#netfilter = findNetfilter()
   }
 
-  /** Whether the kernel has it; undefined: it cannot be told. Rejects when the kernel cannot be asked (EPERM). */
+  /** Whether the kernel has it; undefined: unknown. Rejects when the kernel cannot be asked (EPERM). */
   async ask({ kind, name, family }: Question): Promise<boolean | undefined> {
     const options = { signal: this.#signal }
     switch (kind) {
@@ -98,7 +97,7 @@ export class KernelQuestions {
     return (await this.#tryNft(family)) !== 'no-family'
   }
 
-  /** A trial takes the kernel some time: one for each family. */
+  /** A trial takes the kernel some time, so there is one for each family. */
   async #tryNft(family: IpFamily | undefined): Promise<'works' | 'no-family' | 'no-nat' | undefined> {
     if (family === undefined || this.#netfilter === undefined) return undefined
     const known = this.#trials.get(family)

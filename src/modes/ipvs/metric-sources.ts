@@ -1,6 +1,6 @@
 /**
- * What a scrape reads of ipvs mode: tables, connections, sets, virtual servers.
- * What could break: this runs at a scrape, in the event loop of the proxy. What grows with the cluster may cost nanoseconds an item.
+ * What a scrape reads of ipvs mode: tables, connections, sets, virtual servers. It runs in the event loop of the proxy, so what
+ * grows with the cluster may cost nanoseconds an item.
  */
 import type { Kernel } from './kernel.ts'
 import type { IpvsDataplane } from './dataplane.ts'

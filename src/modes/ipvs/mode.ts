@@ -29,7 +29,7 @@ export class IpvsMode implements Mode {
   readonly #kernel: Kernel
   readonly #tables: IpvsTables
   readonly #setsAndRules: SetsAndRules
-  #hasNamedUnknown = false
+  #hasLoggedUnknown = false
 
   /** Rejects with `module-missing` and the like when ipvs mode cannot work here. */
   static async open(options: ModeOptions): Promise<IpvsMode> {
@@ -90,7 +90,7 @@ export class IpvsMode implements Mode {
     return this.#kernel.rtnetlink
   }
 
-  get rules() {
+  get ruleLoops() {
     return this.#setsAndRules.loops.all
   }
 
@@ -111,7 +111,7 @@ export class IpvsMode implements Mode {
   }
 
   reconfigured(): void {
-    // Everything that is live here is asked for when it is needed.
+    // Fields that are live here are read from the configuration when they are needed.
   }
 
   async prepare(signal: AbortSignal): Promise<void> {
@@ -161,7 +161,7 @@ export class IpvsMode implements Mode {
 
   passed(report: PassReport): void {
     this.#reportDevice()
-    this.#nameUnknown()
+    this.#logUnknown()
     if (report.failures.length === 0 && report.unreadable.length === 0 && !this.isPending)
       this.#setsAndRules.loops.allowRemovals()
   }
@@ -171,7 +171,7 @@ export class IpvsMode implements Mode {
     this.#kernel.close()
   }
 
-  /** A link of the device's name that somebody made of another kind works, so it is used; it is worth a word. */
+  /** A link of the device's name that has another kind works, so it is used, and reported once. */
   #reportDevice(): void {
     const kind = this.dataplane.device.live(SERVICE_DEVICE)?.kind
     const message = `the link is of kind "${kind}" instead of "${DEVICE_KIND}"; it is used as it is and never deleted`
@@ -180,12 +180,12 @@ export class IpvsMode implements Mode {
     this.#options.problems.report('device', SERVICE_DEVICE, problems)
   }
 
-  /** The kernel takes IPVS services of any protocol; what Services cannot be is left alone, which is worth a word. */
-  #nameUnknown(): void {
+  /** The kernel takes IPVS services of any protocol. Those of protocols that no Service has are left alone, and logged once. */
+  #logUnknown(): void {
     const { ipvs, auditIpvs } = this.#kernel
     const services = Math.max(ipvs.unknownServices, auditIpvs.unknownServices)
-    if (services === 0 || this.#hasNamedUnknown) return
-    this.#hasNamedUnknown = true
+    if (services === 0 || this.#hasLoggedUnknown) return
+    this.#hasLoggedUnknown = true
     this.#options.log.info('Leaving IPVS services of other protocols than TCP, UDP and SCTP alone', { services })
   }
 

@@ -110,7 +110,7 @@ async function checkForMissing(options: NodePreparation): Promise<void> {
     for (const match of OPTIONAL_MATCHES) if (missingMatches.has(match)) setsAndRules.lacks(match)
   } catch (error) {
     signal.throwIfAborted()
-    log.warn('Cannot ask the kernel what it lacks', { error })
+    log.warn('Cannot query the kernel for missing features', { error })
   }
 }
 
@@ -152,11 +152,11 @@ async function chosenBackEnd(families: readonly IpFamily[], signal: AbortSignal)
   }
 }
 
-/** One line of the log for each finding. */
+/** Logs a line for each finding. */
 export function logFindings(findings: readonly Finding[], log: Log): void {
   for (const { severity, what, module, effect } of findings) {
     const fields = { what, ...(module === '' ? {} : { module }), effect }
-    if (severity === 'warning') log.warn('This node lacks something', fields)
-    else log.error('This node lacks something', fields)
+    if (severity === 'warning') log.warn('Missing kernel feature or program', fields)
+    else log.error('Missing kernel feature or program', fields)
   }
 }

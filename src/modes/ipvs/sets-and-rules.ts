@@ -1,7 +1,7 @@
 /**
- * The sets and rules around the virtual servers of ipvs mode: masquerading, accepting, source ranges.
- * What could break: a virtual server that is new may take traffic only when its own rules are in place; rules may name a
- * set only when it is there, and one that names a set stays until the set's last entry is gone.
+ * The sets and rules around the virtual servers of ipvs mode: masquerading, accepting, source ranges. A new virtual server is
+ * added only when its own rules are written. Rules name only sets that exist, and a rule that names a set is removed only
+ * after the last entry of the set.
  */
 import { CATALOGUE, type SetName, setName } from '../../ipset/catalogue.ts'
 import { entriesOfFrontend } from '../../ipset/render.ts'
@@ -35,12 +35,12 @@ export interface SetsAndRulesOptions {
   readonly randomFully: boolean
   readonly nodeName: string
   readonly now: Clock
-  /** Hears of each pass over the rules of a family. */
+  /** Called after each pass over the rules of a family. */
   readonly onPass: (report: PassReport, durationMs: number, family: IpFamily) => void
   /** Rules that are left out now because the kernel lacks a match. */
   readonly onMissing: (error: MissingMatchError, leftOut: readonly string[]) => void
   readonly onError: (error: unknown) => void
-  /** Virtual servers that had to wait may come now. */
+  /** Virtual servers that had to wait can be added now. */
   readonly onReady: () => void
 }
 
@@ -54,10 +54,10 @@ export class SetsAndRules {
   readonly #options: SetsAndRulesOptions
   readonly #rules: WantedRules
   readonly #wanted = new WantedEntries()
-  /** Entries that are no longer wanted and not gone yet, by set: until then its rules stay. */
+  /** Entries by set that are no longer wanted and not removed yet: the rules of the set stay until then. */
   readonly #leaving = new Map<SetName, Set<SetEntryKey>>()
-  /** Frontends behind source ranges. */
-  readonly #guarded = new Set<FrontendKey>()
+  /** Frontends with source ranges. */
+  readonly #restricted = new Set<FrontendKey>()
   readonly #missing = new Map<IpFamily, MissingRules>()
   #changed = false
   #wantsRules = false
@@ -78,18 +78,18 @@ export class SetsAndRules {
     for (const family of families) this.#missing.set(family, ALL_MISSING)
   }
 
-  /** From now on all sets are wanted, and rules with every pass. Without this call nothing is (cleanup). */
+  /** From now on all sets are wanted, and rules with every pass. */
   want(): void {
     this.#wantsRules = true
     for (const set of CATALOGUE)
       if (this.#options.families.includes(set.family)) this.sets.want(set.name, parametersOf(set))
   }
 
-  /** The winning frontend of this key is another one now, or there is none. */
+  /** The winning frontend of this key has changed; undefined: it has none. */
   frontend(key: FrontendKey, frontend: AddressFrontend | undefined): void {
     this.#rules.frontend(key, frontend)
-    if (frontend?.firewall === undefined) this.#guarded.delete(key)
-    else this.#guarded.add(key)
+    if (frontend?.firewall === undefined) this.#restricted.delete(key)
+    else this.#restricted.add(key)
     const entries = frontend === undefined ? [] : entriesOfFrontend(frontend, this.#options.nodeName)
     for (const change of this.#wanted.set(key, entries)) {
       const set = setOfKey(change.key)
@@ -105,12 +105,12 @@ export class SetsAndRules {
     this.#rules.podCidrs(podCidrs)
   }
 
-  /** Sets, entries and rules in the order in which they come, for a pass that does not leave rules to the loops. */
+  /** Sets, entries and rules in the order in which a pass adds, for a preview without the loops. */
   get tables(): readonly Reconciled[] {
     return [reconciled(this.sets), reconciled(this.entries), ...this.loops.all.map(({ sync }) => reconciled(sync))]
   }
 
-  /** Hands on what the rules shall be now; cheap when nothing changed. Returns the loops that have work. */
+  /** Passes the wanted rules to the loops; cheap when nothing changed. Returns the loops that have work. */
   renderRules(): ReadonlySet<RuleLoop> {
     const changed = new Set<RuleLoop>()
     if (!this.#wantsRules) return changed
@@ -119,11 +119,11 @@ export class SetsAndRules {
       loop?.sync.want(key, item)
       if (loop !== undefined) changed.add(loop)
     }
-    for (const loop of changed) this.#look(loop)
+    for (const loop of changed) this.#updateMissing(loop)
     return changed
   }
 
-  /** Sets are in: rules may be written. Cheap when they are as they shall be. */
+  /** The sets were written: rules may be written. Cheap when no rule has to change. */
   startRules(): void {
     if (!this.sets.isKnown) return
     if (!this.#started) this.#findLeavingEntries()
@@ -135,37 +135,37 @@ export class SetsAndRules {
     this.#started = true
   }
 
-  /** A set is missing or of another type: it and its entries are read again. */
+  /** A set is missing or has another type: it and its entries are read again. */
   doubtSet(name: SetName): void {
     this.sets.doubt([name])
     const ofSet = (key: SetEntryKey): boolean => setOfKey(key) === name
     this.entries.doubt([...this.entries.desiredKeys()].filter(ofSet))
   }
 
-  /** Whether a virtual server that is not there yet may be made: its firewall is in, and the rules it needs. */
-  mayCome(key: FrontendKey, family: IpFamily): boolean {
+  /** Whether a new virtual server may be added: the kernel has its entries for source ranges, and the rules it needs. */
+  mayAdd(key: FrontendKey, family: IpFamily): boolean {
     const { forAll, sets } = this.#missing.get(family) ?? ALL_MISSING
     if (forAll) return false
     if (sets.size > 0 && this.#wanted.of(key).some(({ set }) => sets.has(set))) return false
-    if (!this.#guarded.has(key)) return true
+    if (!this.#restricted.has(key)) return true
     return this.#wanted
       .of(key)
       .every((entry) => !FIREWALLS.has(entry.set) || this.entries.live(entryKey(entry)) !== undefined)
   }
 
-  /** Whether the answers of `mayCome` may differ from those before the last call of `takeChanged`. */
+  /** Whether the results of `mayAdd` may have changed since the last call of `takeChanged`. */
   get hasChanged(): boolean {
     return this.#changed
   }
 
-  /** Returns `hasChanged`, which is false from then on until something changes. */
+  /** Returns `hasChanged` and resets it. */
   takeChanged(): boolean {
     const changed = this.#changed
     this.#changed = false
     return changed
   }
 
-  /** What an earlier process left in the sets and nothing wants any more. */
+  /** Finds entries that an earlier process left and that nothing wants. */
   #findLeavingEntries(): void {
     for (const [key, { set }] of this.entries.liveEntries()) {
       if (this.entries.desired(key) !== undefined) continue
@@ -194,12 +194,12 @@ export class SetsAndRules {
 
   #rulesPassed(report: PassReport, durationMs: number, family: IpFamily): void {
     const loop = this.loops.of(family)
-    if (this.#started && loop !== undefined) this.#look(loop)
+    if (this.#started && loop !== undefined) this.#updateMissing(loop)
     this.#options.onPass(report, durationMs, family)
     if (this.#changed) this.#options.onReady()
   }
 
-  /** The kernel is known to lack a match: rules with it are left out. Call before the rules are read. */
+  /** The kernel lacks this match: rules with it are left out. Call before the first pass. */
   lacks(match: OptionalMatch): void {
     this.#rules.lacks(match)
   }
@@ -211,7 +211,7 @@ export class SetsAndRules {
     this.#options.onMissing(error, leftOut)
   }
 
-  #look(loop: RuleLoop): void {
+  #updateMissing(loop: RuleLoop): void {
     const { family, sync } = loop
     const [before, now] = [this.#missing.get(family) ?? ALL_MISSING, missingRules(sync, family)]
     this.#missing.set(family, now)

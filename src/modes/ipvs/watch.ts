@@ -90,7 +90,7 @@ export function watchKernel({ kernel, tables, dataplane, log, ...watch }: WatchO
     iptables: kernel.iptables,
     layout: IPVS_LAYOUT,
     doubtRules: (family) => dataplane.setsAndRules.loops.doubt(family),
-    onError: (error) => log.warn('Lost announcements of changed rules; looking at all of them', { error }),
+    onError: (error) => log.warn('Lost announcements of changed rules; reading all rules again', { error }),
   })
   return {
     close: () => {

@@ -37,13 +37,13 @@ export async function removeAfterSwitch(options: AfterSwitchOptions): Promise<vo
     try {
       const { isDone, used, report } = await removeOnce(options, now() >= deadlineMs)
       for (const { command, error } of report.failures)
-        log.warn('Cannot remove what ipvs mode left; trying again', { command, error: error.message })
+        log.warn('Cannot remove what ipvs mode left; retrying', { command, error: error.message })
       if (isDone) return log.info('Removed what ipvs mode left')
       if (used > 0 && round === 0)
         log.info('Connections still use virtual servers that ipvs mode left', { virtualServers: used })
     } catch (error) {
       if (signal.aborted) return
-      log.warn('Cannot remove what ipvs mode left; trying again', { error })
+      log.warn('Cannot remove what ipvs mode left; retrying', { error })
     }
     await sleep(PERIOD_MS, undefined, { signal }).catch(() => undefined)
   }

@@ -1,7 +1,6 @@
 /**
- * Which rules of a family are wanted and not there, by whom they are needed: a new virtual server waits for its own.
- * What could break: what is missing must be about the traffic of a virtual server (masquerading, its firewall). Chains that
- * only accept or refuse more than they should hold nobody up.
+ * Which wanted rules of a family are not in the kernel, and which traffic needs them: a new virtual server waits for the rules
+ * that its own traffic needs (masquerading, source ranges), not for chains that only accept or refuse more.
  */
 import { type SetName, type SetRole, setName } from '../../../ipset/catalogue.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
@@ -10,35 +9,35 @@ import { canonicalRule, setOf, targetOf } from '../../../iptables/rule-text.ts'
 import type { IptablesItem, TableId } from '../../../iptables/types.ts'
 
 export interface MissingRules {
-  /** Something that all traffic needs. */
+  /** Rules that all traffic needs are missing. */
   readonly forAll: boolean
-  /** Sets whose rules are not in: whoever has an entry in one waits. */
+  /** Sets whose rules are missing: frontends with an entry in one of these wait. */
   readonly sets: ReadonlySet<SetName>
 }
 
-/** Who needs the rules of a chain that name no set: everybody, those in a set, or nobody who would have to wait. */
+/** Which traffic needs the rules of a chain that name no set: all, that of a set, or none that would have to wait. */
 const NEEDED_BY: {
-  readonly nat: Readonly<Record<NatChain, SetRole | 'all' | 'nobody'>>
-  readonly filter: Readonly<Record<FilterChain, SetRole | 'all' | 'nobody'>>
+  readonly nat: Readonly<Record<NatChain, SetRole | 'all' | 'none'>>
+  readonly filter: Readonly<Record<FilterChain, SetRole | 'all' | 'none'>>
 } = {
   nat: {
     'KUBE-MARK-MASQ': 'all',
-    'KUBE-NODE-PORT': 'nobody',
+    'KUBE-NODE-PORT': 'none',
     'KUBE-LOAD-BALANCER': 'LOAD-BALANCER',
     'KUBE-POSTROUTING': 'all',
     'KUBE-SERVICES': 'all',
   },
   filter: {
-    'KUBE-FORWARD': 'nobody',
-    'KUBE-NODE-PORT': 'nobody',
+    'KUBE-FORWARD': 'none',
+    'KUBE-NODE-PORT': 'none',
     'KUBE-SOURCE-RANGES-FIREWALL': 'LOAD-BALANCER-FW',
     'KUBE-PROXY-FIREWALL': 'LOAD-BALANCER-FW',
-    'KUBE-IPVS-FILTER': 'nobody',
+    'KUBE-IPVS-FILTER': 'none',
     'KUBE-IPVS-OUT-FILTER': 'LOAD-BALANCER-FW',
   },
 }
 
-/** What is wanted and what is there, as the table knows them. */
+/** Wanted and live items, as the table has them. */
 export interface RulesMirror {
   desired(key: string): IptablesItem | undefined
   live(key: string): IptablesItem | undefined
@@ -48,9 +47,9 @@ export interface RulesMirror {
 export function missingRules(mirror: RulesMirror, family: IpFamily): MissingRules {
   const sets = new Set<SetName>()
   let forAll = false
-  const miss = (needed: SetRole | 'all' | 'nobody'): void => {
+  const miss = (needed: SetRole | 'all' | 'none'): void => {
     if (needed === 'all') forAll = true
-    else if (needed !== 'nobody') sets.add(setName(needed, family))
+    else if (needed !== 'none') sets.add(setName(needed, family))
   }
   for (const key of mirror.desiredKeys()) {
     const wanted = mirror.desired(key)
@@ -72,7 +71,7 @@ export function missingRules(mirror: RulesMirror, family: IpFamily): MissingRule
   return { forAll, sets }
 }
 
-function neededBy(table: TableId, chain: string): SetRole | 'all' | 'nobody' {
-  const chains: Readonly<Record<string, SetRole | 'all' | 'nobody'>> = table === 'mangle' ? {} : NEEDED_BY[table]
-  return chains[chain] ?? 'nobody'
+function neededBy(table: TableId, chain: string): SetRole | 'all' | 'none' {
+  const chains: Readonly<Record<string, SetRole | 'all' | 'none'>> = table === 'mangle' ? {} : NEEDED_BY[table]
+  return chains[chain] ?? 'none'
 }

@@ -1,7 +1,6 @@
 /**
- * The rules of ipvs mode of one family. Pure: which sets have entries, and everything else, comes in.
- * What could break: the order of the rules in a chain, and their text, which is what iptables-save 1.8.9 prints; the
- * recorded cases are the judge.
+ * The rules of ipvs mode of one family, from which sets have entries and a few settings. Their order and their text are those
+ * that kube-proxy's recorded cases have, as iptables-save 1.8.9 prints them.
  */
 import { definitionOf, type SetName, type SetRole, setName } from '../../../ipset/catalogue.ts'
 import { type IpFamily, type Protocol, PROTOCOL_NUMBER } from '../../../values/protocol.ts'
@@ -31,16 +30,16 @@ export interface RuleInput {
   /** Whether this iptables knows MASQUERADE --random-fully. */
   readonly randomFully: boolean
   readonly outFilter: readonly OutFilterVip[]
-  /** Matches that the kernel turned out to lack: rules with them are left out. */
+  /** Matches that the kernel lacks: rules with them are left out. */
   readonly missingMatches: ReadonlySet<OptionalMatch>
-  /** Sets that are not there or of another type: rules that name one are left out. */
+  /** Sets that do not exist or have another type: rules that name one are left out. */
   readonly unusableSets: ReadonlySet<SetName>
 }
 
 export interface RenderedRules {
   /** Chains and jumps by key. */
   readonly items: ReadonlyMap<string, IptablesItem>
-  /** Rules that are left out because of a missing match, `-A CHAIN …`. */
+  /** Rules that were left out because of a missing match, `-A CHAIN …`. */
   readonly leftOut: readonly string[]
 }
 
@@ -104,7 +103,7 @@ function natRules(input: RuleInput): Readonly<Record<NatChain, readonly string[]
     'KUBE-POSTROUTING': [
       ...when('LOOP-BACK', `${named('LOOP-BACK', 'dst,dst,src')} -j MASQUERADE`),
       `-m mark ! --mark ${mark}/${mark} -j RETURN`,
-      // The mark is taken off again, so that a packet that passes twice is not masqueraded twice.
+      // Removes the mark, so that a packet that passes twice is not masqueraded twice.
       `-j MARK --set-xmark ${mark}/0x0`,
       `-m comment --comment ${comment} -j MASQUERADE${input.randomFully ? ' --random-fully' : ''}`,
     ],

@@ -1,8 +1,6 @@
 /**
- * What decides about the rules of both families, kept up to date one change at a time, and the chains and jumps that
- * follow from it. On most changes of Services nothing here changes, and then nothing is rendered.
- * What could break: only what differs from the last time is handed on, so every item must go to the table that got the
- * ones before.
+ * The wanted chains and jumps of both families, and what they depend on. Most changes of Services change nothing of this, and
+ * then nothing is rendered. `changes` returns only what differs from its last result, so all results belong to one table.
  */
 import type { SetName } from '../../../ipset/catalogue.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
@@ -42,7 +40,7 @@ export class WantedRules {
     this.#randomFully = randomFully
   }
 
-  /** How many entries a set shall have; only whether it is 0 matters. */
+  /** The number of entries that are wanted or live in a set; only whether it is 0 matters. */
   setSize(set: SetName, size: number): void {
     if (this.#filled.has(set) === size > 0) return
     if (size > 0) this.#filled.add(set)
@@ -50,7 +48,7 @@ export class WantedRules {
     this.#dirty = true
   }
 
-  /** Whether the set is there and of its type; rules that name another one would fail or keep it from being put right. */
+  /** Whether the set exists and has its type. A rule that names another set would fail, or prevent that it is replaced. */
   setUsable(set: SetName, usable: boolean): void {
     if (this.#unusable.has(set) !== usable) return
     if (usable) this.#unusable.delete(set)
@@ -75,12 +73,12 @@ export class WantedRules {
     this.#missing.add(match)
   }
 
-  /** Rules that are left out at the moment because a match is missing, by family. */
+  /** Rules of a family that are left out now because a match is missing. */
   leftOut(family: IpFamily): readonly string[] {
     return this.#rendered.get(family)?.leftOut ?? []
   }
 
-  /** Chains and jumps that are wanted otherwise than at the last call; all of them at the first one. */
+  /** Chains and jumps that have changed since the last call; all of them at the first one. */
   changes(): readonly RuleChange[] {
     if (!this.#dirty) return []
     this.#dirty = false
