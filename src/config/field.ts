@@ -121,12 +121,15 @@ export interface Field<K extends Kind = Kind> extends FieldNotes {
   readonly reload: Reload
 }
 
+/** Refuses notes that a row does not have: a generic parameter alone would accept misspelt names. */
+type OnlyNotes<Notes> = { readonly [Name in Exclude<keyof Notes, keyof FieldNotes>]: never }
+
 /** One row of the table. */
 export function field<const K extends Kind, const R extends Reload, const Notes extends FieldNotes>(
   kind: K,
   fallback: KindValues[K],
   reload: R,
-  notes: Notes,
+  notes: Notes & OnlyNotes<Notes>,
 ) {
   return { kind, default: fallback, reload, ...notes }
 }

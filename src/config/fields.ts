@@ -24,7 +24,6 @@ const LIVE_BUT_FOR_RULES = { ipvs: 'live', iptables: 'restart' } as const
 const HOUR_MS = 3_600_000
 const SYNC_PERIOD = 'Longest time until a difference that the kernel does not announce is found and repaired.'
 const MIN_SYNC_PERIOD = 'Shortest time between two passes; 0 means that every change starts one at once.'
-const MASQUERADE_BIT = 'Bit of the packet mark that requests masquerading, in both modes.'
 const SPLIT_STREAM = {
   doc: 'Errors to standard error and the rest to standard output. Needs the feature gate LoggingAlphaOptions.',
   goName: 'OutputRoutingOptions.splitStream',
@@ -100,7 +99,7 @@ export const FIELDS = {
     flag: { name: 'masquerade-all', group: 'modes' },
   }),
   'iptables.masqueradeBit': field('int32', 14, RESTART, {
-    doc: MASQUERADE_BIT,
+    doc: 'Bit of the packet mark that requests masquerading, in both modes.',
     rule: [0, 31],
     flag: { name: 'iptables-masquerade-bit', group: 'modes' },
   }),
