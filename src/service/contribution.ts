@@ -148,8 +148,8 @@ function* placesOf(service: Service, families: readonly FamilyParts[]): Generato
 /** The number of places that `placesOf` would return, without listing them. */
 function countPlaces(service: Service, families: readonly FamilyParts[]): number {
   let count = 0
-  for (const { addresses, nodePortPlaces, ignored } of families) {
-    const all = new Set<Frontend['address']>([addresses.clusterIp, ...addresses.vips, ...addresses.externalIps])
+  for (const { clusterIp, vips, externalIps, nodePortPlaces, ignored } of families) {
+    const all = new Set<Frontend['address']>([clusterIp, ...vips, ...externalIps])
     const shared = nodePortPlaces.filter((address) => all.has(address)).length
     for (const spec of service.ports) {
       count += all.size + ignored
@@ -160,6 +160,7 @@ function countPlaces(service: Service, families: readonly FamilyParts[]): number
 }
 
 interface FamilyParts extends FamilyOfService {
+  readonly clusterIp: string
   /** Number of addresses beyond the limit of frontends, which were not looked at. */
   readonly ignored: number
   /** The addresses of the frontends of a node port. */
@@ -188,17 +189,19 @@ function familiesOf(
     const isOwn = (address: string): boolean => familyOf(address) === family
     const ofFamily = (all: readonly string[]): ReadonlySet<string> =>
       all.length === 0 ? NO_ADDRESSES : new Set(all.filter(isOwn))
-    const addresses = { clusterIp, vips: ofFamily(vips), externalIps: ofFamily(externalIps) }
+    const ownVips = ofFamily(vips)
     return {
       service,
       family,
-      addresses,
+      clusterIp,
+      vips: ownVips,
+      externalIps: ofFamily(externalIps),
       ignored: ignored.filter(isOwn).length,
       ignoresExternalIps: !usesExternalIps && service.externalIps.some(isOwn),
       nodePortPlaces: nodePorts === 'every-address' ? EVERY_ADDRESS : node.nodePortAddresses[family],
       slices,
       localReadyEndpoints: service.healthCheckNodePort === 0 ? 0 : localReadyEndpoints(slices, family, node.nodeName),
-      firewall: addresses.vips.size === 0 ? undefined : firewallOf(service, family, node.nodeIps),
+      firewall: ownVips.size === 0 ? undefined : firewallOf(service, family, node.nodeIps),
     }
   })
 }
@@ -212,9 +215,8 @@ function isBothPorts(spec: ServicePortSpec): boolean {
 function* addressesOf(
   role: FrontendRole,
   spec: ServicePortSpec,
-  { addresses, nodePortPlaces }: FamilyParts,
+  { clusterIp, vips, externalIps, nodePortPlaces }: FamilyParts,
 ): Generator<Frontend['address'], void, void> {
-  const { clusterIp, vips, externalIps } = addresses
   const isNodePorts = (address: string): boolean => isBothPorts(spec) && nodePortPlaces.includes(address)
   switch (role) {
     case 'ClusterIP':
@@ -245,7 +247,7 @@ const COMBINATIONS: readonly (readonly FrontendRole[])[] = Array.from({ length: 
 
 /** The sum of the bits of all roles of the place's address. */
 function roleBits({ role, address, spec, family }: FrontendPlace): number {
-  const { clusterIp, vips, externalIps } = family.addresses
+  const { clusterIp, vips, externalIps } = family
   if (address === undefined || (role === 'NodePort' && !isBothPorts(spec))) return BIT.NodePort
   let bits = BIT[role]
   if (address === clusterIp) bits |= BIT.ClusterIP

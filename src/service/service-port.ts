@@ -9,20 +9,12 @@ import { selectEndpoints } from './topology.ts'
 import type { Service, ServicePortSpec, SliceEndpoint } from './objects.ts'
 import { type Firewall, sameFirewall } from './source-ranges.ts'
 
-/** The addresses of a Service in one family that this node permits. Sets keep the order of the Service. */
-export interface ServiceAddresses {
-  readonly clusterIp: string
-  /** status.loadBalancer.ingress */
-  readonly vips: ReadonlySet<string>
-  /** spec.externalIPs */
-  readonly externalIps: ReadonlySet<string>
-}
-
 /** What all ports of one Service have in common in one family. */
 export interface FamilyOfService {
   readonly service: Service
   readonly family: IpFamily
-  readonly addresses: ServiceAddresses
+  readonly vips: ReadonlySet<string>
+  readonly externalIps: ReadonlySet<string>
   readonly ignoresExternalIps: boolean
   readonly slices: SliceIndex
   readonly localReadyEndpoints: number
@@ -41,8 +33,13 @@ export interface ServicePort extends PortSelections {
     Service,
     'namespace' | 'name' | 'createdAtMs' | 'healthCheckNodePort' | 'affinityTimeoutSeconds'
   >
-  /** Not compared by `sameServicePort`: the frontends of the port show which addresses it has. */
-  readonly addresses: ServiceAddresses
+  /**
+   * The addresses in status.loadBalancer.ingress that this node permits, each once, in the order of the Service. `sameServicePort` does
+   * not compare these and the next ones, because each has a frontend of its own.
+   */
+  readonly vips: ReadonlySet<string>
+  /** The permitted addresses in spec.externalIPs. */
+  readonly externalIps: ReadonlySet<string>
   /**
    * Whether the Service has external IPs in this family that the feature gate AllowServiceExternalIPs turns off. kube-proxy in
    * iptables mode still makes the chain for external traffic then.
@@ -66,7 +63,7 @@ export function servicePortName(service: Service, port: ServicePortSpec): string
 
 /** The ServicePort of `spec`, one of the ports of `shared.service`. It depends on `node` as far as `cluster.reads` says. */
 export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, node: NodePlace): ServicePort {
-  const { service, family, addresses, ignoresExternalIps, slices, localReadyEndpoints, firewall } = shared
+  const { service, family, vips, externalIps, ignoresExternalIps, slices, localReadyEndpoints, firewall } = shared
   const candidates = endpointsOf(slices, family, spec.protocol, spec.name, node.nodeName)
   const { internalTrafficPolicy, externalTrafficPolicy } = service
   const { cluster, local, internal, external } = selectEndpoints(
@@ -81,7 +78,8 @@ export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, 
     protocol: spec.protocol,
     port: spec.port,
     service,
-    addresses,
+    vips,
+    externalIps,
     ignoresExternalIps,
     firewall,
     localReadyEndpoints,

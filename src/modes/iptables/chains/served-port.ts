@@ -33,7 +33,7 @@ export interface ServedPort {
 export function servedPortOf(servicePort: ServicePort, frontends: Iterable<Frontend>): ServedPort {
   const all = Array.from(frontends)
   const of = (role: FrontendRole): readonly Frontend[] => all.filter(({ roles }) => roles.includes(role))
-  const { addresses, cluster, local, internal } = servicePort
+  const { cluster, local, internal } = servicePort
   const isExternal =
     all.some(({ roles }) => roles.length > 1 || roles[0] !== 'ClusterIP') ||
     // kube-proxy then still makes the chain for external traffic, although no rule jumps to it.
@@ -43,8 +43,8 @@ export function servedPortOf(servicePort: ServicePort, frontends: Iterable<Front
   return {
     servicePort,
     clusterIp: of('ClusterIP')[0]?.address,
-    externalIps: inOrder(of('ExternalIP'), addresses.externalIps),
-    vips: inOrder(of('LoadBalancerVip'), addresses.vips),
+    externalIps: inOrder(of('ExternalIP'), servicePort.externalIps),
+    vips: inOrder(of('LoadBalancerVip'), servicePort.vips),
     nodePort: of('NodePort')[0]?.port ?? 0,
     isExternal,
     cluster: usesCluster ? named(cluster.endpoints) : [],
