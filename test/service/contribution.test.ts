@@ -1,6 +1,6 @@
 /**
- * One Service to its frontends: kube-proxy's behaviour as rows, and the laws of a contribution. Rows print
- * every frontend completely, so a field that is wrong for one role fails.
+ * From one Service to its frontends: kube-proxy's behaviour as rows, and the laws of a contribution. Rows print every frontend
+ * completely, so that a field that is wrong for one role fails.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -151,7 +151,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: 'a cluster IP that the node has on another interface is bound all the same',
+    title: 'a cluster IP is bound even if the node has it on another interface',
     service: {},
     node: { localAddresses: new Set(['10.20.30.41']) },
     expected: [`ClusterIP 10.20.30.41:80/tcp bind Cluster -> ${BOTH}`],
@@ -202,7 +202,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: 'no node port address: no node port frontend, and the rest stays',
+    title: 'no node port address: no node port frontend, but all others',
     service: { ports: [{ ...PORT, nodePort: 3001 }], externalIps: ['50.60.70.81'] },
     node: { nodePortAddresses: { IPv4: [], IPv6: ['2001:db8::1:1'] } },
     expected: [
@@ -228,7 +228,7 @@ const ROWS: readonly Row[] = [
     expected: [`ClusterIP+LoadBalancerVip+ExternalIP 10.20.30.41:80/tcp bind Local -> ${LOCAL}`],
   },
   {
-    title: 'a node port that is the port itself joins the other roles of the address',
+    title: 'a node port with the number of the port joins the other roles of the address',
     service: {
       ports: [{ ...PORT, nodePort: 80 }],
       clusterIps: { IPv4: '100.101.102.104' },
@@ -337,7 +337,7 @@ test('frontendsOf makes one frontend for a node port at every address, whatever 
   }
 })
 
-test('frontendsOf copes with 1,000 ports and with 1,000 endpoints', () => {
+test('frontendsOf makes all frontends of 1,000 ports and with 1,000 endpoints', () => {
   const numbers = Array.from({ length: 1000 }, (_, index) => index + 1)
   const ports = numbers.map((port) => ({ ...PORT, name: `p${port}`, port, nodePort: 30_000 + port }))
   const wide: EndpointSlice = {
@@ -362,7 +362,7 @@ const LIMITED = { maxFrontends: 10_000 }
 const countOf = (frontends: Iterable<AddressFrontend>, role: FrontendRole): number =>
   Array.from(frontends).filter(({ roles }) => roles.includes(role)).length
 
-test('frontendsOf leaves out what is more than a Service may have, external IPs first, and says how much', () => {
+test('frontendsOf leaves out frontends beyond the limit, external IPs first, and reports their number', () => {
   const ports = manyPorts(200).map((port) => ({ ...port, nodePort: port.port + 29_000 }))
   const service: Service = {
     ...SERVICE,
@@ -449,7 +449,7 @@ test('frontendsOf bounds the real servers of all frontends together', () => {
   assert.match(problems[0]?.message ?? '', /^90 of 100 frontends are left out/)
 })
 
-test('frontendsOf names a few of many problems and says how many there are', () => {
+test('frontendsOf lists a few of many problems and reports their number', () => {
   const { problems } = contributionOf({ ...SERVICE, externalIps: manyIpv6(5000) }, SLICES, NODE)
   assert.equal(problems.length, 20)
   assert.equal(problems.at(-1)?.message, 'and 4981 more problems')
@@ -512,7 +512,7 @@ const anyNode: fc.Arbitrary<NodeContext> = fc
   })
   .map((fields) => ({ ...NODE, ...fields }))
 
-test('frontendsOf changes only with what it says it read', () => {
+test('frontendsOf depends only on the fields that it reports as read', () => {
   let unread = 0
   const field = fc.constantFrom('zone' as const, 'localAddresses' as const, 'nodePortAddresses' as const)
   const anyInput = fc.record({

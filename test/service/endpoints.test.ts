@@ -1,6 +1,6 @@
 /**
- * Joining Service ports with slices: keys, duplicates, order.
- * What could break: which of two entries for one ip:port counts must not depend on the order of slices.
+ * Joining Service ports with slices: keys, duplicates, order. Which of two entries for one ip:port counts does not depend on the
+ * order of slices.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -33,7 +33,7 @@ test('endpointsOf joins by port name and protocol', () => {
   assert.deepEqual(texts([{ ...SLICE, ports: [{ name: '', protocol: 'tcp', port: 8080 }] }], ''), ['10.0.1.1:8080'])
 })
 
-test('endpointsOf takes each slice with its own target port, sorted by address and port', () => {
+test('endpointsOf uses the target port of each slice and sorts by address and port', () => {
   const other: EndpointSlice = {
     ...SLICE,
     name: 'web-0',
@@ -45,7 +45,7 @@ test('endpointsOf takes each slice with its own target port, sorted by address a
   assert.deepEqual(texts([other, SLICE]), expected)
 })
 
-test('endpointsOf leaves out the other family', () => {
+test('endpointsOf excludes the other family', () => {
   const wrong = { ...READY, address: 'fd00::1' }
   assert.deepEqual(texts([{ ...SLICE, endpoints: [wrong, READY] }]), ['10.0.1.1:8080'])
   assert.deepEqual(texts([{ ...SLICE, family: 'IPv6', endpoints: [wrong] }]), [])
@@ -91,7 +91,7 @@ test('localReadyEndpoints counts addresses, not ports', () => {
     assert.equal(localReadyEndpoints(indexSlices(slices), 'IPv4', 'node0'), expected, title)
 })
 
-test('endpointsOf keeps one entry of an ip:port that is in several slices', () => {
+test('endpointsOf returns one entry for an ip:port that is in several slices', () => {
   const here = { nodeName: 'node0' }
   const rows: [title: string, a: Partial<SliceEndpoint>, b: Partial<SliceEndpoint>, winner: 'a' | 'b'][] = [
     ['not terminating before terminating', { terminating: true, ready: false, ...here }, {}, 'b'],
@@ -116,7 +116,7 @@ test('endpointsOf keeps one entry of an ip:port that is in several slices', () =
   }
 })
 
-test('endpointsOf does not depend on the order of slices and gives each ip:port once, sorted', () => {
+test('endpointsOf does not depend on the order of slices and returns each ip:port once, sorted', () => {
   const endpoint: fc.Arbitrary<SliceEndpoint> = fc.record({
     address: fc.constantFrom('10.0.1.1', '10.0.1.2', '10.0.1.10'),
     ready: fc.boolean(),
@@ -147,7 +147,7 @@ test('endpointsOf does not depend on the order of slices and gives each ip:port 
     fc.property(shuffled, ([list, other]) => {
       const found = endpointsOf(indexSlices(list), 'IPv4', 'tcp', 'http', 'node0')
       assert.deepEqual(endpointsOf(indexSlices(other), 'IPv4', 'tcp', 'http', 'node0'), found)
-      // A space sorts before every digit: so the address decides first.
+      // A space sorts before every digit, so the address decides first.
       const keys = found.map(({ address, port }) => `${address} ${port}`)
       assert.deepEqual(keys, [...new Set(keys)].sort())
     }),

@@ -1,6 +1,5 @@
 /**
- * The node's own addresses, where node ports answer, and the node's IPs.
- * What could break: a row names the configuration, the interfaces and the whole result.
+ * The node's own addresses, the addresses at which node ports answer, and the node's IPs.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -38,13 +37,13 @@ const ALL4 = ['169.254.20.10', '172.17.0.1', '192.0.2.53', '192.168.1.2']
 const ALL6 = ['fd00:1::2']
 const IPS: NodeIps = { IPv4: '192.168.1.2', IPv6: 'fd00:1::2' }
 
-test('localAddressesOf leaves out kube-ipvs0, loopback and IPv6 link-local', () => {
+test('localAddressesOf excludes kube-ipvs0, loopback and IPv6 link-local addresses', () => {
   assert.deepEqual([...localAddressesOf(INTERFACES)].sort(), [...ALL4, ...ALL6])
   const shared = localAddressesOf([...on('kube-ipvs0', '10.0.0.1'), ...on('eth0', '10.0.0.1')])
   assert.deepEqual([...shared], ['10.0.0.1'], 'one address on two interfaces is the node’s own')
 })
 
-test('nodePortAddressesOf', () => {
+test('nodePortAddressesOf returns the addresses that the configuration matches', () => {
   const rows: [
     title: string,
     configured: readonly string[],
@@ -118,7 +117,7 @@ test('nodePortAddressesOf', () => {
   }
 })
 
-test('healthCheckAddressesOf', () => {
+test('healthCheckAddressesOf returns the matching addresses, the unspecified address, or the node IP', () => {
   const rows: [title: string, configured: readonly string[], ips: NodeIps, ipv4: string, ipv6: string][] = [
     ['nothing configured: all addresses', [], IPS, '0.0.0.0', '::'],
     ['a zero CIDR: all addresses', ['0.0.0.0/0', '::/0', '192.168.0.0/16'], IPS, '0.0.0.0', '::'],
@@ -183,7 +182,7 @@ test('changedFields names the fields whose content differs', () => {
   for (const [change, expected] of rows) assert.equal(changedFields(context, { ...context, ...change }), expected)
 })
 
-test('nodePortRangesOf has loopback where it is asked for, and says so', () => {
+test('nodePortRangesOf includes loopback addresses that the configuration names', () => {
   const interfaces = [
     ...on('lo', '127.0.0.1', '::1'),
     ...on('eth0', '10.0.0.1', 'fd00::1'),

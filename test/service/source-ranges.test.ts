@@ -1,4 +1,4 @@
-/** Which VIPs a Service's source ranges guard, and what is reported about them. */
+/** Which VIPs the source ranges of a Service guard, and which problems are reported. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
 import { type NodeContext, READS_NODE_IPS } from '../../src/service/node-context.ts'
@@ -34,7 +34,7 @@ function service(sourceRanges: readonly string[]): Service {
 }
 
 describe('firewallOf', () => {
-  it('is closed to the node when no range of the family holds its IP', () => {
+  it('does not allow the node when no range of the family contains its IP', () => {
     const rows: readonly (readonly [
       ranges: readonly string[],
       IPv4: boolean | undefined,
@@ -58,7 +58,7 @@ describe('firewallOf', () => {
     assert.equal(firewallOf(service(['10.0.0.0/8']), 'IPv4', {})?.allowsNode, false, 'an unknown IP is in no range')
   })
 
-  it('has the ranges of its family alone', () => {
+  it('has only the ranges of its family', () => {
     const firewall = firewallOf(service(['192.0.2.0/24', '2001:db8::/32', '198.51.100.5/32']), 'IPv4', {})
     assert.deepEqual(firewall?.ranges.map(formatCidr), ['192.0.2.0/24', '198.51.100.5/32'])
   })
@@ -73,7 +73,7 @@ test('sameFirewall compares ranges and whether the node may connect', () => {
   assert.ok(!sameFirewall(of(['10.0.0.0/8']), undefined))
 })
 
-test('frontendsOf guards VIPs alone, and reads the node IPs only for them', () => {
+test('frontendsOf guards only VIPs, and reads the node IPs only for them', () => {
   const { frontends, reads } = contributionOf(service(['192.0.2.0/24']), [], NODE)
   const guarded = [...frontends.values()].filter(({ firewall }) => firewall !== undefined)
   assert.deepEqual(

@@ -1,6 +1,6 @@
 /**
- * Endpoint selection: the cases of kube-proxy's behaviour as rows, and laws that hold for any set of endpoints.
- * What could break: a row lists every endpoint with its verdict, so a changed reason fails as well as a changed choice.
+ * Endpoint selection: the cases of kube-proxy's behaviour as rows, and laws that hold for any set of endpoints. A row lists every
+ * endpoint with its verdict, so that a changed reason fails as well as a changed selection.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -98,7 +98,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: 'none ready, so those that serve while they terminate, wherever they are',
+    title: 'none ready: those that serve while they terminate, on any node',
     endpoints: [
       ['local serving', 'used-terminating'],
       ['local serving', 'used-terminating'],
@@ -119,7 +119,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: 'deviation 4: external Local without a local endpoint falls back to the cluster list',
+    title: 'deviation 4: external Local without a local endpoint falls back to the endpoints of policy Cluster',
     external: 'Local',
     endpoints: [
       ['remote', 'used', 'used-no-local'],
@@ -186,7 +186,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: 'hints, and the zone is unknown as yet',
+    title: 'hints, and the zone is not known yet',
     zone: undefined,
     endpoints: [['remote zone=zone-a', 'used']],
   },
@@ -198,7 +198,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: 'node hints go before zone hints',
+    title: 'node hints have precedence over zone hints',
     endpoints: [
       ['remote node=node0 zone=zone-b', 'used-node-hint'],
       ['remote node=node1 zone=zone-a', 'other-node-hint'],
@@ -212,21 +212,21 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    title: 'the fallback to terminating ones looks at no hints',
+    title: 'the fallback to terminating ones ignores hints',
     endpoints: [
       ['remote serving zone=zone-b', 'used-terminating'],
       ['remote serving zone=zone-a', 'used-terminating'],
     ],
   },
   {
-    title: 'a terminating one with the only fitting hint does not count',
+    title: 'the hint of a terminating endpoint does not count',
     endpoints: [
       ['remote zone=zone-b', 'used'],
       ['remote serving zone=zone-a', 'terminating'],
     ],
   },
   {
-    title: 'hints narrow the list that stands in for missing local ones',
+    title: 'hints narrow the list that replaces missing local ones',
     external: 'Local',
     endpoints: [
       ['remote zone=zone-a', 'used-zone-hint', 'used-no-local'],
@@ -235,7 +235,7 @@ const ROWS: readonly Row[] = [
     noLocal: [false, true],
   },
   {
-    title: 'internal Local looks at no hints',
+    title: 'internal Local ignores hints',
     internal: 'Local',
     endpoints: [
       ['local zone=zone-b', 'used-local', 'other-zone-hint'],
@@ -263,7 +263,7 @@ for (const row of ROWS) {
   })
 }
 
-test('selectEndpoints shares what is equal', () => {
+test('selectEndpoints returns the same object for equal selections', () => {
   const candidates = ['local', 'remote'].map(endpoint)
   const cluster = selectEndpoints('Cluster', 'Cluster', candidates, NODE)
   assert.equal(cluster.internal, cluster.external)
@@ -284,7 +284,7 @@ const policy = fc.constantFrom<TrafficPolicy>('Cluster', 'Local')
 const zone = fc.constantFrom(undefined, '', 'zone-a', 'zone-b', 'zone-c')
 const situation = fc.tuple(fc.array(anyWords, { maxLength: 8 }), policy, policy, zone)
 
-test('selectEndpoints uses only what is ready, or serves while it terminates', () => {
+test('selectEndpoints uses only endpoints that are ready, or that serve while they terminate', () => {
   fc.assert(
     fc.property(situation, ([words, internal, external, zoneName]) => {
       const candidates = words.map(endpoint)
@@ -326,7 +326,7 @@ test('selectEndpoints does not depend on the order of the candidates', () => {
   )
 })
 
-test('selectEndpoints says that it read the zone whenever another zone gives another result', () => {
+test('selectEndpoints reports that it read the zone whenever another zone gives another result', () => {
   fc.assert(
     fc.property(situation, zone, ([words, internal, external, zoneName], otherZone) => {
       const candidates = words.map(endpoint)

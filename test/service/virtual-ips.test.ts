@@ -1,4 +1,4 @@
-/** externalIPs and load-balancer addresses that a rule does not permit: reported by field, and no frontend of theirs. */
+/** externalIPs and load-balancer addresses that a rule does not permit are reported by field and get no frontend. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { FrontendSettings } from '../../src/service/contribution.ts'
@@ -49,7 +49,7 @@ function nodeWith(rule: VirtualIpGuard | undefined): NodeContext {
   }
 }
 
-/** Keys of the frontends, and the problems as `field: message`. */
+/** The keys of the frontends, and the problems as `field: message`. */
 function outcome(service: Partial<Service>, rule: VirtualIpGuard | undefined, settings: FrontendSettings = {}) {
   const { frontends, problems, reads } = contributionOf({ ...SERVICE, ...service }, [], nodeWith(rule), settings)
   const keys = Array.from(frontends.values(), ({ key, roles }) =>
@@ -69,7 +69,7 @@ test('without a rule every address is served', () => {
   assert.equal(reads & READS_VIRTUAL_IPS, 0)
 })
 
-test('an address outside the ranges of its field leaves no frontend and is reported by that field', () => {
+test('an address outside the ranges of its field gets no frontend and is reported with that field', () => {
   const service = {
     externalIps: ['203.0.113.5', '8.8.8.8', '203.0.114.2', 'fd00:bad::1'],
     loadBalancerVips: ['203.0.114.6', '203.0.113.1', 'fd00:113::1'],
@@ -87,19 +87,19 @@ test('an address outside the ranges of its field leaves no frontend and is repor
   assert.equal(reads & READS_NODE_IPS, READS_NODE_IPS)
 })
 
-test('an empty list allows nothing of its field and everything of the other, and no ClusterIP and node port is asked', () => {
+test('an empty list allows no address of its field, and does not concern the other field, ClusterIPs and node ports', () => {
   const service = { externalIps: ['203.0.113.5'], loadBalancerVips: ['203.0.113.6'] }
   assert.deepEqual(outcome(service, guard({ externalIps: [] })).keys, [vip('203.0.113.6')])
   assert.deepEqual(outcome(service, guard({ loadBalancerIps: [] })).keys, [external('203.0.113.5')])
 })
 
-const LIVES_BY = { '198.51.100.53': 'the resolvers of this node', '198.51.100.1': 'the API server' }
+const NEEDED = { '198.51.100.53': 'the resolvers of this node', '198.51.100.1': 'the API server' }
 const HINT = ', which kubeIPVS.allowProtectedExternalIPs would allow'
 
-test('an externalIP that the node lives by is refused, inside the ranges and without any', () => {
+test('an externalIP that the node depends on is refused, inside the ranges and without ranges', () => {
   const externalIps = ['192.0.2.1', '192.0.2.9', '198.51.100.53', '198.51.100.1', '203.0.113.5']
   for (const lists of [{}, { externalIps: ['0.0.0.0/0'] }]) {
-    const { keys, problems } = outcome({ externalIps }, guard(lists, LIVES_BY))
+    const { keys, problems } = outcome({ externalIps }, guard(lists, NEEDED))
     assert.deepEqual(keys, [external('203.0.113.5')])
     assert.deepEqual(problems, [
       `spec.externalIPs: 192.0.2.1 is refused: it is an address of this node${HINT}`,
@@ -110,14 +110,14 @@ test('an externalIP that the node lives by is refused, inside the ranges and wit
   }
 })
 
-test('a load-balancer address may be what the node has or lives by: a controller put it there', () => {
+test('a load-balancer address may be one that the node has or depends on, because a controller wrote it', () => {
   const loadBalancerVips = ['192.0.2.9', '198.51.100.53', '198.51.100.1']
-  const { keys, problems } = outcome({ loadBalancerVips }, guard({}, LIVES_BY))
+  const { keys, problems } = outcome({ loadBalancerVips }, guard({}, NEEDED))
   assert.deepEqual(keys, loadBalancerVips.map(vip).sort())
   assert.deepEqual(problems, [])
 })
 
-test('an externalIP that the Service has as its VIP or cluster IP takes nothing from anybody', () => {
+test('an externalIP that is also the VIP or cluster IP of the Service is permitted', () => {
   const both = { externalIps: ['192.0.2.9', '10.96.0.7'], loadBalancerVips: ['192.0.2.9'] }
   const { keys, problems } = outcome(both, guard({}, { '10.96.0.7': 'the resolvers of this cluster' }))
   assert.deepEqual(keys, ['LoadBalancerVip+ExternalIP 192.0.2.9:80/tcp'])
@@ -127,7 +127,7 @@ test('an externalIP that the Service has as its VIP or cluster IP takes nothing 
   assert.equal(refused.problems.length, 2)
 })
 
-test('protected addresses are taken where the configuration says so, and the lists still count', () => {
+test('protected addresses are permitted when the configuration says so, and the lists still count', () => {
   const allows = new VirtualIpGuard({ externalIps: [{ family: 'IPv4', address: '192.0.2.0', prefixLength: 24 }] }, true)
   assert.equal(allows.protect('the API server', ['192.0.2.7']), false)
   const { keys, problems } = outcome({ externalIps: ['192.0.2.1', '192.0.2.7', '198.51.100.1'] }, allows)
@@ -135,14 +135,14 @@ test('protected addresses are taken where the configuration says so, and the lis
   assert.equal(problems.length, 1)
 })
 
-test('without externalIPs (AllowServiceExternalIPs: false) none is served and nothing is said', () => {
+test('with AllowServiceExternalIPs: false no externalIP is served, and none is reported', () => {
   const service = { externalIps: ['203.0.113.5', '203.0.113.6'], loadBalancerVips: ['203.0.113.6'] }
   const { keys, problems } = outcome(service, guard(), { usesExternalIps: false })
   assert.deepEqual(keys, [vip('203.0.113.6')])
   assert.deepEqual(problems, [])
 })
 
-test('addresses that are protected are replaced by owner', () => {
+test('protect replaces the protected addresses of its owner', () => {
   const rule = guard()
   assert.equal(rule.protect('the default gateways of this node', ['192.0.2.254']), true)
   assert.equal(rule.protect('the default gateways of this node', ['192.0.2.254']), false)
@@ -151,7 +151,7 @@ test('addresses that are protected are replaced by owner', () => {
   assert.equal(outcome({ externalIps: ['192.0.2.254'] }, rule).problems.length, 0)
 })
 
-test('the addresses of the API server and of DNS in the cluster are followed', () => {
+test('the rule follows the addresses of the API server and of the DNS of the cluster', () => {
   const rule = guard()
   const kubernetes: Service = {
     ...SERVICE,

@@ -1,4 +1,4 @@
-/** What a Service wants of this node, made in one go. */
+/** The contribution of a Service, made at once. */
 import assert from 'node:assert/strict'
 import { type Contribution, type FrontendSettings, frontendsOf } from '../../src/service/contribution.ts'
 import { type AddressFrontend, type FrontendKey, hasAddress } from '../../src/service/frontends.ts'

@@ -1,4 +1,4 @@
-/** Frontends for tests of what is made of them. */
+/** Frontends for tests of the code that renders them. */
 import type { Endpoint } from '../../src/service/endpoints.ts'
 import { type AddressFrontend, frontendKey } from '../../src/service/frontends.ts'
 import type { Service } from '../../src/service/objects.ts'
@@ -21,7 +21,7 @@ export const SERVICE: Service = {
   healthCheckNodePort: 0,
 }
 
-/** What is to differ. The selections follow from the policies of `service` and from the candidates. */
+/** The fields that differ. The selections follow from the policies of `service` and from the candidates. */
 export interface FrontendChange extends Partial<Omit<AddressFrontend, 'servicePort' | 'selection'>> {
   readonly service?: Service
   readonly servicePort?: Partial<ServicePort>
@@ -36,7 +36,7 @@ export function endpointsAt(addresses: readonly string[]): readonly Endpoint[] {
   }))
 }
 
-/** A ClusterIP 10.96.0.1:80/tcp on node0 with these endpoints on another node, but for what `change` says. */
+/** A ClusterIP 10.96.0.1:80/tcp on node0 with these endpoints on another node, with the fields of `change`. */
 export function frontendOf(change: FrontendChange = {}, endpoints: readonly string[] = []): AddressFrontend {
   const { service = SERVICE, servicePort: portChange, ...own } = change
   const { address = '10.96.0.1', port = 80, roles = ['ClusterIP'], firewall } = own

@@ -1,6 +1,6 @@
 /**
- * The recorded cases of iptables mode through parsers, frontends and rendering: every chain of kube-proxy's names must have
- * the recorded rules, except in the steps listed here. The kernel's part is for `npm run test:oracle -- --mode iptables`.
+ * Runs the recorded cases of iptables mode through parsers, frontends and rendering. Every chain with a name of kube-proxy must have
+ * the recorded rules, except in the steps listed here. `npm run test:oracle -- --mode iptables` tests the same with a kernel.
  * A step that is neither equal nor listed fails the test, and so does a listed step that is equal.
  */
 import assert from 'node:assert/strict'
@@ -23,7 +23,7 @@ const CASES = recordingPath('cases')
 const NODE_NAME = 'node0'
 const FILE: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables.txt', IPv6: 'ip6tables.txt' }
 
-/** Steps whose recorded chains are not what we write for the same objects, and why. */
+/** Steps in which we write other chains for the same objects, and why. */
 const DIFFERENT: Readonly<Record<string, string>> = {
   'adopt-leftovers/2 IPv4': 'kube-proxy is not running',
   'cleanup/2 IPv4': 'kube-proxy is not running',
@@ -55,7 +55,7 @@ interface Case {
   readonly steps: readonly { readonly config?: Configuration }[]
 }
 
-/** A recorded file of a step: the mode's own, or that of the base case. Objects may be those of ipvs mode. */
+/** A recorded file of a step: of this mode, or else of the base case. Objects may be those of ipvs mode. */
 function recorded(name: string, step: number, file: string): string {
   const folders = [`${name}/recorded/iptables/${step}`, `base-no-services/recorded/iptables/1`]
   if (file === 'objects.json') folders.splice(1, 0, `${name}/recorded/ipvs/${step}`)
@@ -64,7 +64,7 @@ function recorded(name: string, step: number, file: string): string {
   return readFileSync(path, 'utf8')
 }
 
-/** Chains of a proxy by `table name`, with their rules; kubelet's are none of them. */
+/** Chains of a proxy by `table name`, with their rules, without those of kubelet. */
 function chainsIn(text: string): Record<string, readonly string[]> {
   const chains: Record<string, readonly string[]> = {}
   for (const [table, found] of parseSave(text))
@@ -72,7 +72,7 @@ function chainsIn(text: string): Record<string, readonly string[]> {
   return chains
 }
 
-/** The chains and settings of one family, from the configuration. */
+/** The desired chains of one family under this configuration. */
 function wantedOf(family: IpFamily, config: Configuration): WantedServiceChains {
   const { masqueradeAll = false, masqueradeBit = 14 } = config.iptables ?? {}
   return new WantedServiceChains({

@@ -7,13 +7,13 @@ import { recordingPath } from '../../support/recordings.ts'
 
 const RECORDED = 'cases/all-kinds/recorded/iptables/1'
 
-/** A table with these rules; their chains are made. */
+/** A table with these rules and their chains. */
 function table(name: string, rules: readonly string[]): string {
   const chains = new Set(rules.map((rule) => rule.split(' ')[0] ?? ''))
   return `*${name}\n${[...chains].map((chain) => `:${chain} - [0:0]\n`).join('')}${rules.map((rule) => `-A ${rule}\n`).join('')}COMMIT\n`
 }
 
-/** What is found, one line each. */
+/** The frontends that are found, one line each. */
 function found(nat: readonly string[], filter: readonly string[], family: 'IPv4' | 'IPv6' = 'IPv4'): string[] {
   const text = table('nat', nat) + table('filter', ['KUBE-EXTERNAL-SERVICES -m comment --comment x', ...filter])
   return savedFrontends(parseSave(text), family).map(
@@ -43,7 +43,7 @@ test('savedFrontends reads what kube-proxy wrote for every kind of address', () 
   )
 })
 
-test('savedFrontends knows what is refused and what is dropped', () => {
+test('savedFrontends distinguishes refused and dropped connections', () => {
   const refused = (what: string, target: string, chain = 'KUBE-SERVICES'): string =>
     `${chain} -d 10.96.0.1/32 -p tcp -m comment --comment "demo/a:http ${what}" -m tcp --dport 80 -j ${target}`
   assert.deepEqual(found([], [refused('has no endpoints', 'REJECT --reject-with icmp-port-unreachable')]), [
@@ -63,7 +63,7 @@ test('savedFrontends knows what is refused and what is dropped', () => {
   )
 })
 
-test('savedFrontends names each endpoint once, and ports without a name', () => {
+test('savedFrontends lists each endpoint once, and ports without a name', () => {
   const rules = [
     'KUBE-SERVICES -d fd00:10:96::1/128 -p tcp -m comment --comment "demo/six cluster IP" -m tcp --dport 80 -j KUBE-SVC-A',
     'KUBE-SVC-A -d fd00:10:96::1/128 -p tcp -m comment --comment "demo/six cluster IP" -m tcp --dport 80 -j KUBE-MARK-MASQ',
@@ -74,7 +74,7 @@ test('savedFrontends names each endpoint once, and ports without a name', () => 
   assert.deepEqual(found(rules, [], 'IPv6'), ['demo/six | cluster IP | [fd00:10:96::1]:80/tcp | [fd00::5]:80'])
 })
 
-test('savedFrontends leaves out rules of others and rules of ipvs mode', () => {
+test('savedFrontends ignores foreign rules and rules of ipvs mode', () => {
   assert.deepEqual(
     found(
       [

@@ -1,10 +1,11 @@
+/** The last rules of nat KUBE-SERVICES, which lead to node ports. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { loopbackRefusal, nodePortJumps } from '../../../../src/modes/iptables/chains/fixed-render.ts'
 
 const NOTE = '-m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain"'
 
-test('nodePortJumps leads from every address of nodePortAddresses but from loopback ones that are switched off', () => {
+test('nodePortJumps has a rule for every address of nodePortAddresses except loopback ones that are turned off', () => {
   const places = ['10.0.2.15', '127.0.0.1']
   const jump = (address: string): string => `-d ${address} ${NOTE} -j KUBE-NODEPORTS`
   assert.deepEqual(nodePortJumps(places, { family: 'IPv4', localhostNodePorts: true }), [
@@ -18,7 +19,7 @@ test('nodePortJumps leads from every address of nodePortAddresses but from loopb
     ])
 })
 
-test('loopbackRefusal says why in the words of kube-proxy', () => {
+test('loopbackRefusal gives the reason in the words of kube-proxy', () => {
   const rows: readonly (readonly [address: string, localhostNodePorts: boolean, reason: RegExp | undefined])[] = [
     ['10.0.2.15', false, undefined],
     ['127.0.0.1', true, undefined],

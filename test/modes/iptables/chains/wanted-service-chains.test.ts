@@ -1,4 +1,4 @@
-/** Names of Services' chains, and which chains a change touches. */
+/** The names of the chains of Services, and which chains a change affects. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
 import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../../../src/modes/leftovers/layouts.ts'
@@ -19,7 +19,7 @@ test('chains are named as kube-proxy names them', () => {
   assert.equal(endpointChain('ns2/svc2sctp', '[fd00:10:244::5]:9999'), 'KUBE-SEP-5B24SDABODQ2DKJV')
 })
 
-test('each mode finds what the other left, but for what kubelet has as well', () => {
+test('each mode finds the leftovers of the other one, except those that kubelet has too', () => {
   const saved = parseSave(`*nat
 :OUTPUT ACCEPT [0:0]
 :KUBE-SERVICES - [0:0]
@@ -100,7 +100,7 @@ function sliceOf(
   }
 }
 
-/** The chains of a node with IPv4 alone, fed with objects. */
+/** The chains of a node that has only IPv4, made from objects. */
 class World {
   readonly #desired: DesiredFrontends
   readonly wanted = new WantedServiceChains({
@@ -147,7 +147,7 @@ class World {
     return this.wanted.changes()
   }
 
-  /** Names of the chains that changed, sorted; `-` before those that go. */
+  /** Names of the chains that changed, sorted; `-` before those that are removed. */
   changed(): string[] {
     return this.changes()
       .map(({ key, item }) => `${item === undefined ? '-' : ''}${key}`)
@@ -159,7 +159,7 @@ describe('WantedServiceChains', () => {
   const hash = (name: string): string => chainHash(`demo/${name}tcp`)
   const sep = (name: string, address: string): string => `nat ${endpointChain(`demo/${name}tcp`, `${address}:8080`)}`
 
-  it('hands on the chains of changed Services, and a shared chain only when one of its rules changed', () => {
+  it('returns the chains of changed Services, and a shared chain only when one of its rules changed', () => {
     const world = new World()
     for (const name of ['a', 'bb']) {
       world.service(name)
@@ -172,13 +172,13 @@ describe('WantedServiceChains', () => {
     assert.deepEqual(world.changed(), replaced.sort())
     world.slice('a', [])
     const gone = [sep('a', '10.244.1.2'), sep('a', '10.244.1.3'), `nat KUBE-SVC-${hash('a')}`].map((key) => `-${key}`)
-    // It has a rule to refuse with instead.
+    // Instead it has a rule that rejects.
     assert.deepEqual(world.changed(), [...gone, 'filter KUBE-SERVICES', 'nat KUBE-SERVICES'].sort())
     world.service('a', 'gone')
     assert.deepEqual(world.changed(), ['filter KUBE-SERVICES'])
   })
 
-  it('leaves a port out whose name could end a line, reports it once, and keeps the others', () => {
+  it('leaves out a port whose name contains a line break, reports it once, and renders the others', () => {
     const world = new World()
     const bad = [{ name: 'x\n-I INPUT -j ACCEPT\n#', protocol: 'tcp', port: 80, nodePort: 30_080 }] as const
     world.service('a', { ports: bad })
@@ -203,7 +203,7 @@ describe('WantedServiceChains', () => {
     assert.equal(world.wanted.takeRefused().size, 0)
   })
 
-  it('follows a policy that changes where the addresses stay', () => {
+  it('follows a change of policy when the addresses stay the same', () => {
     const world = new World()
     const ports = [{ name: '', protocol: 'tcp', port: 80, nodePort: 30_080 }] as const
     world.service('a', { ports })
@@ -213,7 +213,7 @@ describe('WantedServiceChains', () => {
     assert.deepEqual(world.changed(), ['filter KUBE-EXTERNAL-SERVICES', `nat KUBE-EXT-${hash('a')}`])
   })
 
-  it('follows the zone of the node where endpoints have hints for zones', () => {
+  it('follows the zone of the node when endpoints have hints for zones', () => {
     const world = new World()
     const hinted = (address: string, zone: string): SliceEndpoint[] =>
       sliceOf('a', [address], { zoneHints: [zone] }).endpoints.slice()
@@ -259,14 +259,14 @@ describe('WantedServiceChains', () => {
       assert.deepEqual(rulesOf(changes, 'filter KUBE-EXTERNAL-SERVICES'), [dropped, dropped])
     })
 
-    it('refuses in both roles where there are no endpoints', () => {
+    it('rejects in both roles when there are no endpoints', () => {
       const world = new World()
       world.service('a', both)
       const refused = `${at('has no endpoints')} -j REJECT --reject-with icmp-port-unreachable`
       assert.deepEqual(rulesOf(world.changes(), 'filter KUBE-EXTERNAL-SERVICES'), [refused, refused])
     })
 
-    it('loses the rules of the role that it loses', () => {
+    it('loses only the rules of the role that it loses', () => {
       const world = new World()
       world.service('a', both)
       world.slice('a', ['10.244.1.1'])
@@ -278,7 +278,7 @@ describe('WantedServiceChains', () => {
     })
   })
 
-  it('has no rule for external IPs without them, but the chain that kube-proxy makes for them', () => {
+  it('has no rule for external IPs that are turned off, but the chain that kube-proxy makes for them', () => {
     const world = new World(false)
     world.service('a', { externalIps: ['203.0.113.7'] })
     world.slice('a', ['10.244.1.1'])
@@ -288,7 +288,7 @@ describe('WantedServiceChains', () => {
     assert.deepEqual(chains.sort(), [`nat KUBE-EXT-${hash('a')}`, `nat KUBE-SVC-${hash('a')}`])
   })
 
-  it('looks at a bounded number of frontends for each one that comes', () => {
+  it('looks at a bounded number of frontends for each one that is added', () => {
     const { wanted } = new World()
     let looks = 0
     const service = serviceOf('a', {
@@ -307,7 +307,7 @@ describe('WantedServiceChains', () => {
     assert.ok(looks < 5000, `${looks} looks for ${2001} frontends`)
   })
 
-  it('leaves the comments of endpoints out where there are many', () => {
+  it('leaves out the comments of endpoints when there are many', () => {
     const world = new World()
     world.service('a')
     const many = Array.from({ length: 1001 }, (_, index) => `10.244.${index >> 8}.${index & 255}`)
