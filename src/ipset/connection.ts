@@ -24,6 +24,12 @@ import { familyOfSet, parametersOf, sameKind } from './diff.ts'
 import { codeOf, ipsetError, named } from './errors.ts'
 import type { ListedSet, SetEntry, SetParameters } from './types.ts'
 
+/** What the tables ask of the kernel. */
+export type SetRequests = Pick<
+  IpsetConnection,
+  'listSets' | 'getSet' | 'listEntries' | 'create' | 'destroy' | 'rename' | 'swap' | 'transact'
+>
+
 export class IpsetConnection {
   readonly #netlink: NetlinkConnection
 

@@ -8,7 +8,7 @@ import { MAX_BATCH_MESSAGES, type MessageBatch } from '../netlink/batch.ts'
 import { asError } from '../values/errors.ts'
 import { definitionOf, MAX_ELEMENTS, type SetDefinition, type SetName } from './catalogue.ts'
 import { encodeEntries, MAX_ENTRIES } from './codec-entry.ts'
-import type { IpsetConnection } from './connection.ts'
+import type { SetRequests } from './connection.ts'
 import { type EntryGroup, formatEntryOperation, groupsOf, parametersOf, sameKind } from './diff.ts'
 import { codeOf, ipsetError, named } from './errors.ts'
 import { recreate } from './recreate.ts'
@@ -24,7 +24,7 @@ export interface EntryRunOptions {
 /** One call of `apply`: one outcome for each operation, in the same order. */
 export class EntryRun {
   readonly #ops: readonly SetEntryOperation[]
-  readonly #ipset: IpsetConnection
+  readonly #ipset: SetRequests
   readonly #batch: MessageBatch
   readonly #options: EntryRunOptions
   readonly #signal: AbortSignal
@@ -33,7 +33,7 @@ export class EntryRun {
 
   constructor(
     ops: readonly SetEntryOperation[],
-    ipset: IpsetConnection,
+    ipset: SetRequests,
     batch: MessageBatch,
     options: EntryRunOptions,
     signal: AbortSignal,

@@ -8,7 +8,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MessageBatch } from '../netlink/batch.ts'
 import { type SetDefinition, type SetName, temporaryName } from './catalogue.ts'
 import { encodeEntries, MAX_ENTRIES } from './codec-entry.ts'
-import type { IpsetConnection } from './connection.ts'
+import type { SetRequests } from './connection.ts'
 import { codeOf, ipsetError, named } from './errors.ts'
 import type { SetParameters } from './types.ts'
 
@@ -17,7 +17,7 @@ import type { SetParameters } from './types.ts'
  * type are lost. Afterwards no temporary set is left.
  */
 export async function recreate(
-  ipset: IpsetConnection,
+  ipset: SetRequests,
   set: SetDefinition,
   parameters: SetParameters,
   options: { readonly signal: AbortSignal; readonly hashSize?: number },
@@ -38,12 +38,7 @@ export async function recreate(
 }
 
 /** Exceptions (nomatch) are not ours and are not copied. */
-async function copyEntries(
-  ipset: IpsetConnection,
-  set: SetDefinition,
-  to: SetName,
-  signal: AbortSignal,
-): Promise<void> {
+async function copyEntries(ipset: SetRequests, set: SetDefinition, to: SetName, signal: AbortSignal): Promise<void> {
   const entries = (await ipset.listEntries(set, { signal })) ?? []
   const texts = entries.filter(({ noMatch }) => noMatch !== true).map(({ entry }) => entry)
   const batch = new MessageBatch(32 << 10)
@@ -58,7 +53,7 @@ async function copyEntries(
 }
 
 /** Swaps the sets. Where the types differ it destroys the old one first, which works only while nothing refers to it. */
-async function exchange(ipset: IpsetConnection, name: SetName, other: SetName): Promise<void> {
+async function exchange(ipset: SetRequests, name: SetName, other: SetName): Promise<void> {
   try {
     await ipset.swap(other, name)
   } catch (error) {

@@ -7,7 +7,7 @@ import { MessageBatch } from '../netlink/batch.ts'
 import type { KernelTable } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { CATALOGUE, definitionOf, type SetName } from './catalogue.ts'
-import type { IpsetConnection } from './connection.ts'
+import type { SetRequests } from './connection.ts'
 import {
   diffEntry,
   diffSet,
@@ -37,11 +37,11 @@ import {
 /** The sets themselves. */
 export class SetTable implements KernelTable<SetParameters, SetOperation> {
   readonly name = 'sets'
-  readonly #ipset: IpsetConnection
+  readonly #ipset: SetRequests
   readonly #families: readonly IpFamily[]
 
   /** Sets of these families. */
-  constructor(ipset: IpsetConnection, families: readonly IpFamily[]) {
+  constructor(ipset: SetRequests, families: readonly IpFamily[]) {
     this.#ipset = ipset
     this.#families = families
   }
@@ -100,11 +100,11 @@ export interface EntryTableOptions extends EntryRunOptions {
 /** The entries of our sets. */
 export class EntryTable implements KernelTable<SetEntry, SetEntryOperation> {
   readonly name = 'set-entries'
-  readonly #ipset: IpsetConnection
+  readonly #ipset: SetRequests
   readonly #options: EntryTableOptions
   readonly #batch = new MessageBatch(64 << 10)
 
-  constructor(ipset: IpsetConnection, options: EntryTableOptions) {
+  constructor(ipset: SetRequests, options: EntryTableOptions) {
     this.#ipset = ipset
     this.#options = options
   }

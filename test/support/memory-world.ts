@@ -61,8 +61,23 @@ function inMemory<Item, Op>(
   }
 }
 
-// Only their pure halves are used.
-const NO_CONNECTION = undefined as never
+/** For the connections of the real tables, of which only the pure halves are used. */
+const noKernel = (): never => {
+  throw new Error('a table in memory asked the kernel')
+}
+const NO_SETS = {
+  listSets: noKernel,
+  getSet: noKernel,
+  listEntries: noKernel,
+  create: noKernel,
+  destroy: noKernel,
+  rename: noKernel,
+  swap: noKernel,
+  transact: noKernel,
+}
+const NO_LINKS = { getLink: noKernel, createDummy: noKernel, deleteLink: noKernel }
+const NO_ADDRESSES = { getLink: noKernel, listAddresses: noKernel, transact: noKernel }
+const NO_SERVERS = { batch: noKernel, getService: noKernel, listDestinations: noKernel, listServices: noKernel }
 
 export class MemoryWorld {
   readonly iptables: Readonly<Record<IpFamily, MemoryIptables>> = {
@@ -92,13 +107,13 @@ export class MemoryWorld {
 
   constructor(families: readonly IpFamily[] = ['IPv4']) {
     this.families = families
-    this.sets = inMemory(new SetTable(NO_CONNECTION, families), (op) => op.name, this)
+    this.sets = inMemory(new SetTable(NO_SETS, families), (op) => op.name, this)
     const hooks = { families, onSetLost: () => undefined, onGrown: () => undefined }
-    this.entries = inMemory(new EntryTable(NO_CONNECTION, hooks), entryKey, this)
-    const servers = new VirtualServerTable({ batch: () => undefined } as never, [])
+    this.entries = inMemory(new EntryTable(NO_SETS, hooks), entryKey, this)
+    const servers = new VirtualServerTable(NO_SERVERS, [])
     this.virtualServers = inMemory(servers, (op) => op.key, this)
-    this.device = inMemory(new DeviceTable(NO_CONNECTION), () => SERVICE_DEVICE, this)
-    this.addresses = inMemory(new AddressTable(NO_CONNECTION), (op) => op.address, this)
+    this.device = inMemory(new DeviceTable(NO_LINKS), () => SERVICE_DEVICE, this)
+    this.addresses = inMemory(new AddressTable(NO_ADDRESSES), (op) => op.address, this)
   }
 
   /** A new process on this kernel. */

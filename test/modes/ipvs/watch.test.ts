@@ -6,8 +6,6 @@ import { LinkDoubts } from '../../../src/modes/ipvs/watch.ts'
 import { type BoundAddress, hostAddress } from '../../../src/ipvs/address-diff.ts'
 import { AddressTable } from '../../../src/ipvs/addresses.ts'
 import type { Outcome } from '../../../src/netlink/connection.ts'
-import type { MessageBatch } from '../../../src/netlink/batch.ts'
-import type { RtnetlinkConnection } from '../../../src/netlink/rtnetlink.ts'
 import { familyOf } from '../../../src/values/address.ts'
 
 const DEVICE = 7
@@ -22,14 +20,17 @@ class Bench {
   /** Runs after each datagram has been sent. */
   afterDatagram: () => Promise<void> = async () => undefined
   readonly table = new AddressTable({
-    getLink: async () => (this.device === undefined ? undefined : { index: this.device }),
-    transact: async (batch: MessageBatch): Promise<readonly Outcome[]> => {
+    getLink: async (name) =>
+      this.device === undefined
+        ? undefined
+        : { index: this.device, name, kind: 'dummy', flags: 0, mtu: 1500, operState: 'down' },
+    transact: async (batch) => {
       const outcomes = new Array<Outcome>(batch.count).fill(undefined)
       await this.afterDatagram()
       return outcomes
     },
     listAddresses: async () => [],
-  } as unknown as RtnetlinkConnection)
+  })
   readonly listener = new LinkDoubts({
     dataplane: {
       device: { doubt: () => void this.doubts.push('device') },
