@@ -132,7 +132,7 @@ function ipvsRows(ipvs: IpvsStatus) {
     [
       'names',
       namesFrom === undefined
-        ? 'the kernel has none; --config, --kubeconfig or --manifests tells whom to ask'
+        ? 'the kernel has none; --config, --kubeconfig or --manifests names a source'
         : `of Services, from ${namesFrom}`,
     ],
   ] as const
@@ -147,10 +147,10 @@ function virtualServersText({ virtualServers, fwmarkVirtualServers, unknownVirtu
 }
 
 function modeText({ mode, proxy, device, rules }: Status): string {
-  if (proxy.answers) return `${mode}, says the proxy at ${proxy.address}`
-  const nobody = `no proxy answers at ${proxy.address}`
-  if (mode !== null) return `${mode}, by what is in the kernel; ${nobody}`
-  return `${device === null && rules === null ? 'none' : 'ipvs and iptables, by what is in the kernel'}; ${nobody}`
+  if (proxy.answers) return `${mode}, reported by the proxy at ${proxy.address}`
+  const noProxy = `no proxy answers at ${proxy.address}`
+  if (mode !== null) return `${mode}, according to the kernel; ${noProxy}`
+  return `${device === null && rules === null ? 'none' : 'ipvs and iptables, according to the kernel'}; ${noProxy}`
 }
 
 function setsText(sets: SetsState | null): string {

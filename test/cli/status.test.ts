@@ -57,12 +57,12 @@ const row = (status: Status, name: string): string | undefined =>
 test('statusText says in which mode the node is, and how that is known', () => {
   const answers = { address: '127.0.0.1:10249', answers: true }
   const rows: readonly (readonly [status: Status, text: string])[] = [
-    [{ ...EMPTY, mode: 'iptables', proxy: answers }, 'iptables, says the proxy at 127.0.0.1:10249'],
-    [IPVS_MODE, 'ipvs, by what is in the kernel; no proxy answers at 127.0.0.1:10249'],
+    [{ ...EMPTY, mode: 'iptables', proxy: answers }, 'iptables, reported by the proxy at 127.0.0.1:10249'],
+    [IPVS_MODE, 'ipvs, according to the kernel; no proxy answers at 127.0.0.1:10249'],
     [EMPTY, 'none; no proxy answers at 127.0.0.1:10249'],
     [
       { ...IPVS_MODE, mode: null, rules: [] },
-      'ipvs and iptables, by what is in the kernel; no proxy answers at 127.0.0.1:10249',
+      'ipvs and iptables, according to the kernel; no proxy answers at 127.0.0.1:10249',
     ],
   ]
   for (const [status, text] of rows) assert.equal(row(status, 'mode'), text)
@@ -105,7 +105,7 @@ test('statusText of iptables mode shows what the rules serve, and nothing of IPV
   }
   assert.deepEqual(lines(status), [
     'kube-ipvs  0.1.0',
-    'mode       iptables, by what is in the kernel; no proxy answers at 127.0.0.1:10249',
+    'mode       iptables, according to the kernel; no proxy answers at 127.0.0.1:10249',
     'kernel     6.12.0, no IPVS',
     'iptables   nft: the kernel has no legacy tables',
     'rules      2 Service ports, 2 addresses; names are comments of the rules',

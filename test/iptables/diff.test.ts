@@ -39,7 +39,7 @@ test('diffIptables of equal items is empty', () => {
   fc.assert(fc.property(fc.oneof(chain, jump), (item) => diffIptables(item, structuredClone(item)).length === 0))
 })
 
-test('stepIptables through diffIptables reaches what is desired, but for copies of a jump', () => {
+test('stepIptables through diffIptables reaches the desired item, but for copies of a jump', () => {
   fc.assert(
     fc.property(pair, ([desired, live]) => {
       const ops = diffIptables(desired, live)
@@ -58,7 +58,7 @@ test('keyOf an operation is the key of its item', () => {
   }
 })
 
-test('sameItem counts the copies of a jump, diffIptables leaves them', () => {
+test('sameItem compares the copies of a jump, diffIptables leaves them', () => {
   const once: Jump = { kind: 'jump', table: 'nat', chain: 'OUTPUT', rule: '-j KUBE-SERVICES', copies: 1 }
   const twice: Jump = { ...once, copies: 2 }
   assert.equal(sameItem(once, twice), false)
@@ -66,7 +66,7 @@ test('sameItem counts the copies of a jump, diffIptables leaves them', () => {
   assert.deepEqual(diffIptables(undefined, twice), [{ ...once, kind: 'delete-jump', copies: 2 }])
 })
 
-test('formatIptablesOperation commands do what the operation does', () => {
+test('formatIptablesOperation prints commands with the effect of the operation', () => {
   const rules = fc.uniqueArray(
     fc.integer({ min: 1, max: 9 }).map((n) => `-s 10.0.0.${n}/32 -j RETURN`),
     { maxLength: 8 },
@@ -93,7 +93,7 @@ test('formatIptablesOperation commands do what the operation does', () => {
   )
 })
 
-test('formatIptablesOperation prints what an operator types', () => {
+test('formatIptablesOperation prints the commands an operator would type', () => {
   const at = { table: 'nat', chain: 'KUBE-SERVICES' } as const
   const rows = [
     [{ kind: 'delete-chain', ...at }, 'ip6tables -t nat -F KUBE-SERVICES\nip6tables -t nat -X KUBE-SERVICES'],

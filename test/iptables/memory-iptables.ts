@@ -1,8 +1,7 @@
 /**
  * Tables of iptables in memory behind iptables-save and iptables-restore as text: each table is committed as a whole, a
- * failure names its line, and it can fail, hang and be changed behind one's back.
- * What could break: it must be no politer than the program: a rule that leads to a missing chain, a chain that exists or
- * is in use, an unknown jump: all of them fail.
+ * failure names its line, and it can fail, hang and be changed by others. Like the program it refuses a rule that leads to a
+ * missing chain, a chain that exists or is in use, and an unknown jump.
  */
 import type { IptablesPrograms, RestoreResult } from '../../src/iptables/types.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'

@@ -1,6 +1,6 @@
 /**
- * The table through the reconciler into tables in memory: number of processes, drift, every kind of failure.
- * What could break: after any failures enough passes must reach the target, and one more must start nothing but a look.
+ * The table through the reconciler into tables in memory: number of processes, drift, every kind of failure. After any
+ * failures enough passes reach the target, and one more starts only a save.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -79,7 +79,7 @@ test('IptablesTable takes one restore for a change of several chains in both tab
   assert.doesNotMatch(bench.memory.inputs.at(-1) ?? '', /-I |KUBE-IPVS-FILTER/)
 })
 
-test('IptablesTable puts right what others changed, and leaves what is theirs', async () => {
+test('IptablesTable repairs what others changed in its chains, and leaves chains of others', async () => {
   const bench = await settled()
   const target = bench.memory.text()
   const rows: readonly (readonly [what: string, change: () => void])[] = [
@@ -106,7 +106,7 @@ test('IptablesTable puts right what others changed, and leaves what is theirs', 
   assert.match(bench.memory.text(), /-A MY-CHAIN -s 192\.0\.2\.3\/32 -j DROP/)
 })
 
-test('IptablesTable leaves a jump where it stands and doubled', async () => {
+test('IptablesTable leaves the place and the copies of a jump', async () => {
   const bench = await settled()
   const input = bench.memory.tables.get('filter')?.get('INPUT')
   input?.reverse()
@@ -121,7 +121,7 @@ test('IptablesTable leaves a jump where it stands and doubled', async () => {
 for (const namesCommit of [false, true]) {
   const how = namesCommit ? 'that names COMMIT' : 'that names its line'
 
-  test(`IptablesTable failure ${how} of one chain loses nothing else`, async () => {
+  test(`IptablesTable failure ${how} of one chain leaves the others written`, async () => {
     const bench = await settled()
     bench.memory.namesCommit = namesCommit
     bench.memory.refuse = (line) => (line.startsWith('-A KUBE-MARK-MASQ') ? 'Invalid argument' : undefined)
@@ -207,7 +207,7 @@ test('IptablesTable does not insert a jump twice when a later table fails', asyn
   }
 })
 
-test('IptablesTable does not try again what cannot work: no program, no answer, no lock', async () => {
+test('IptablesTable does not retry without a program, an answer or the lock', async () => {
   const rows: readonly (readonly [instead: () => never, code: string])[] = [
     [() => raise('iptables-missing'), 'iptables-missing'],
     [() => raise('program-timeout'), 'program-timeout'],
@@ -241,7 +241,7 @@ test('IptablesTable starts a bounded number of processes when everything fails',
   }
 })
 
-test('IptablesTable removes all that is ours but a chain that others lead to, which it empties and reports', async () => {
+test('IptablesTable removes all its chains, but empties and reports one that others lead to', async () => {
   const bench = await settled()
   bench.memory.run('filter', '-A INPUT -s 192.0.2.1 -j KUBE-FORWARD')
   bench.sync.doubt('all')
@@ -256,7 +256,7 @@ test('IptablesTable removes all that is ours but a chain that others lead to, wh
   assert.equal(bench.memory.text(), expected.text())
 })
 
-test('IptablesTable finds at the deletion that somebody leads to a chain since the last look', async () => {
+test('IptablesTable empties a chain that a rule of others leads to since the last save', async () => {
   const bench = await settled()
   bench.memory.run('filter', '-A INPUT -s 192.0.2.1 -j KUBE-FORWARD')
   bench.wantNothing()
@@ -276,7 +276,7 @@ test('IptablesTable finds at the deletion that somebody leads to a chain since t
   ])
 })
 
-test('IptablesTable that cannot be read leaves everything as it is', async () => {
+test('IptablesTable changes nothing while it cannot be read', async () => {
   const bench = await settled()
   bench.memory.save = async () => "# Table `filter' is incompatible, use 'nft' tool.\n"
   bench.sync.doubt('all')
@@ -336,7 +336,7 @@ function rotate(rules: string[] | undefined): void {
   if (first !== undefined) rules?.push(first)
 }
 
-test('IptablesTable never hands a rule on that could end its line, and writes the others', async () => {
+test('IptablesTable never writes a rule that could end its line, and writes the others', async () => {
   const bench = await settled()
   const bad = {
     kind: 'chain',

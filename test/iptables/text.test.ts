@@ -23,7 +23,7 @@ test('wordsOf reads what quoteWord wrote', () => {
   )
 })
 
-test('quoteWord refuses every control character, and comparing rules none', () => {
+test('quoteWord refuses control characters, which rules that are compared may have', () => {
   for (let code = 0; code < 0x80; code++) {
     const word = `a${String.fromCharCode(code)}b`
     if (code >= 0x20 && code !== 0x7f) assert.doesNotThrow(() => quoteWord(word))
@@ -35,7 +35,7 @@ test('quoteWord refuses every control character, and comparing rules none', () =
   }
 })
 
-test('sameRule sees through spelling and order, and through nothing else', () => {
+test('sameRule ignores spelling and the order of matches only', () => {
   const rows: readonly (readonly [a: string, b: string, same: boolean])[] = [
     ['-s 10.0.0.1/32 -j DROP', '-s 10.0.0.1 -j DROP', true],
     ['-s 10.0.0.0/8 -j DROP', '-s 10.0.0.0/255.0.0.0 -j DROP', true],
@@ -74,7 +74,7 @@ test('sameRule sees through spelling and order, and through nothing else', () =>
   for (const [a, b, same] of rows) assert.equal(sameRule(a, b), same, `${a}\n${b}`)
 })
 
-test('canonicalRule tells all our rules apart', () => {
+test('canonicalRule differs for all our rules', () => {
   for (const family of ['IPv4', 'IPv6'] as const) {
     for (const item of renderIpvsRules(everything(family)).items.values()) {
       if (item.kind !== 'chain') continue
@@ -83,7 +83,7 @@ test('canonicalRule tells all our rules apart', () => {
   }
 })
 
-test('targetOf and matchesOf look at options, not at comments', () => {
+test('targetOf and matchesOf read options, not comments', () => {
   const rule = '-m comment --comment "-j DROP -m ipvs" -m physdev ! --physdev-is-in -j ACCEPT'
   assert.equal(targetOf(rule), 'ACCEPT')
   assert.deepEqual(matchesOf(rule), ['comment', 'physdev'])
@@ -137,7 +137,7 @@ test('parseSave reads counters, comments and other tables', () => {
   )
 })
 
-test('parseSave refuses what is cut off or hidden', () => {
+test('parseSave refuses a text that is cut off or hides a table', () => {
   assert.throws(() => parseSave(SAVED.slice(0, 300)), { code: 'iptables-save-truncated' })
   assert.throws(() => parseSave("# Table `filter' is incompatible, use 'nft' tool.\n"), {
     code: 'iptables-table-incompatible',
@@ -146,7 +146,7 @@ test('parseSave refuses what is cut off or hidden', () => {
   assert.deepEqual([...parseSave('')], [])
 })
 
-test('formatRestore makes chains before rules before jumps, and empties before it deletes', () => {
+test('formatRestore declares chains before rules and jumps, and empties a chain before it deletes it', () => {
   const chain = 'KUBE-SERVICES'
   const rule = '-m comment --comment "kubernetes service portals" -j KUBE-SERVICES'
   const ops: readonly IptablesOperation[] = [
@@ -185,7 +185,7 @@ test('formatRestore makes chains before rules before jumps, and empties before i
   assert.equal(formatRestore([], IPVS_LAYOUT).text, '')
 })
 
-test('parseFailure finds lines and reason in what each back end says', () => {
+test('parseFailure finds lines and reason in the messages of each back end', () => {
   const rows: readonly (readonly [said: string, lines: readonly number[], reason: string])[] = [
     [
       "iptables-nft-restore v1.8.9 (nf_tables): Set NOPE doesn't exist.\n\nError occurred at line: 3\nTry `iptables-nft-restore -h' or 'iptables-nft-restore --help' for more information.\n",
@@ -209,7 +209,7 @@ test('parseFailure finds lines and reason in what each back end says', () => {
   for (const [said, lines, reason] of rows) assert.deepEqual(parseFailure(said), { lines, reason })
 })
 
-test('items read back are the items written', async () => {
+test('itemsOf reads the items that formatRestore wrote', async () => {
   for (const family of ['IPv4', 'IPv6'] as const) {
     const { items } = renderIpvsRules(everything(family))
     const memory = new MemoryIptables()

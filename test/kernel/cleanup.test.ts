@@ -68,7 +68,7 @@ async function ipvsModeRan(): Promise<void> {
 }
 
 describe('--cleanup', () => {
-  it('removes what every mode left at the first run and nothing foreign', async () => {
+  it('removes at the first run what every mode left, and nothing of others', async () => {
     for (const family of ['iptables', 'ip6tables'] as const)
       restore(family === 'iptables' ? FOREIGN : FOREIGN.replace('192.0.2.0/24', '2001:db8::/32'), family)
     const before = rules()
@@ -94,7 +94,7 @@ describe('--cleanup', () => {
     assert.deepEqual([second.code, second.stdout, second.stderr], [0, '', ''])
   })
 
-  it('removes KUBE-FIREWALL too where there is no kubelet', async () => {
+  it('removes KUBE-FIREWALL where kubelet does not run', async () => {
     iptablesModeRan()
     assert.equal((await bench.run('--cleanup', '--config=')).code, 0)
     assert.deepEqual(withoutBuiltIn(), [])
@@ -108,7 +108,7 @@ describe('--cleanup', () => {
     assert.equal(settings(), '1\n1\n')
   })
 
-  it('empties a chain that somebody else leads to, and says so', async () => {
+  it('empties and reports a chain that a rule of others leads to', async () => {
     await ipvsModeRan()
     sh(`iptables${suffix} -t nat -N MINE && iptables${suffix} -t nat -A MINE -j KUBE-MARK-MASQ`)
     const { code, stdout, stderr } = await bench.run('--cleanup')

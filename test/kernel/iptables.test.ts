@@ -1,7 +1,6 @@
 /**
  * The iptables table on a real kernel in both back ends and families: what iptables-save prints is what we rendered, one
- * restore a change, drift, failures, cleanup.
- * What could break: each test begins and ends with clean tables of its back end.
+ * restore a change, drift, failures, cleanup. Each test begins and ends with clean tables of its back end.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -212,7 +211,7 @@ for (const mode of ['nft', 'legacy'] as const) {
       })
     }
 
-    it('finds out by itself that a chain it deletes is in use', async () => {
+    it('empties a chain when the restore that deletes it says that it is in use', async () => {
       const bench = new Bench(mode, 'IPv4')
       await bench.settle()
       sh(`iptables-${mode} -A INPUT -i other -j KUBE-FORWARD`)
@@ -272,7 +271,7 @@ for (const mode of ['nft', 'legacy'] as const) {
 }
 
 describe('IptablesTable on legacy with a held lock', needs('legacy-iptables', 'program:flock'), () => {
-  it('says that the lock is held, and writes when it is free', async () => {
+  it('reports that the lock is held, and writes when it is free', async () => {
     const holder = await holdLock('/run/xtables.lock')
     try {
       const bench = new Bench('legacy', 'IPv4')

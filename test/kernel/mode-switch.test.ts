@@ -1,7 +1,7 @@
 /**
- * From ipvs mode to iptables mode and back on a node with traffic: connections of either mode outlive the switch, new ones
- * are answered, and what the other mode left goes, virtual servers after their last connection.
- * What could break: a step takes up what the step before left.
+ * From ipvs mode to iptables mode and back on a node with traffic: connections of either mode survive the switch, new ones
+ * are answered, and what the other mode left is removed, virtual servers after their last connection. Each step continues
+ * with what the step before left.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
@@ -50,7 +50,7 @@ describe('a switch between the modes', needs('iptables-nft'), () => {
   const serviceChains = (): number => sh('iptables-save; ip6tables-save').match(/^:KUBE-S(VC|EP)-/gm)?.length ?? 0
   const chainsOfIpvs = (): number => sh('iptables-save; ip6tables-save').match(/^:KUBE-(IPVS|NODE-PORT)/gm)?.length ?? 0
 
-  it('goes to iptables mode, and virtual servers stay as long as they are used', async () => {
+  it('to iptables mode keeps virtual servers as long as connections use them', async () => {
     daemon = ipvs.start()
     await settled(1)
     await openEverywhere(ofIpvs)
@@ -66,7 +66,7 @@ describe('a switch between the modes', needs('iptables-nft'), () => {
     await openEverywhere(ofIptables)
   })
 
-  it('goes back to ipvs mode, and no chain of iptables mode stays', async () => {
+  it('back to ipvs mode removes every chain of iptables mode', async () => {
     await switchTo(ipvs, iptables)
     await settled(1)
     await eventually(() => assert.equal(serviceChains(), 0))
@@ -74,7 +74,7 @@ describe('a switch between the modes', needs('iptables-nft'), () => {
     await ofIptables.check()
   })
 
-  it('goes to iptables mode again, and nothing of ipvs mode stays when its connections have gone', async () => {
+  it('to iptables mode again removes everything of ipvs mode after its last connection', async () => {
     await switchTo(iptables, ipvs)
     await eventually(() => assert.ok(serviceChains() > 0))
     await ofIptables.check()

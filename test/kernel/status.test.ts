@@ -43,10 +43,10 @@ describe('status', () => {
         ['10.96.0.2:80/tcp', 'demo/idle:http'],
       ],
     )
-    assert.match(await text(), /^mode +ipvs, says the proxy at 127\.0\.0\.1:10249$/m)
+    assert.match(await text(), /^mode +ipvs, reported by the proxy at 127\.0\.0\.1:10249$/m)
     assert.doesNotMatch(await text(), /SERVICE/)
     await bench.stop(daemon)
-    assert.match(await text(), /^mode +ipvs, by what is in the kernel; no proxy answers at 127\.0\.0\.1:10249$/m)
+    assert.match(await text(), /^mode +ipvs, according to the kernel; no proxy answers at 127\.0\.0\.1:10249$/m)
   })
 
   it('goes on without names when nobody can tell them', async () => {
@@ -81,7 +81,7 @@ describe('status', () => {
       },
     ])
     const shown = await text()
-    assert.match(shown, /^mode +iptables, says the proxy at /m)
+    assert.match(shown, /^mode +iptables, reported by the proxy at /m)
     assert.match(shown, /^10\.96\.0\.1:80\/tcp +demo\/web:http +cluster IP +10\.244\.0\.1:8080$/m)
     assert.doesNotMatch(shown, /kube-ipvs0|VIRTUAL SERVER/)
   })

@@ -28,7 +28,7 @@ describe('keepListening', () => {
   beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }))
   afterEach(() => mock.timers.reset())
 
-  it('opens a socket that failed again, and says after that that announcements were lost', () => {
+  it('opens a failed socket again, and then reports lost announcements', () => {
     const sockets = new Sockets()
     sockets.listen()
     assert.deepEqual([sockets.opened, sockets.lost], [1, 0])
@@ -38,7 +38,7 @@ describe('keepListening', () => {
     assert.deepEqual([sockets.opened, sockets.lost], [2, 2])
   })
 
-  it('tries again until a socket can be opened, and throws only at the first one', () => {
+  it('retries until a socket can be opened, and throws only for the first one', () => {
     const sockets = new Sockets()
     sockets.broken = true
     assert.throws(() => sockets.listen(), /EMFILE/)
@@ -56,7 +56,7 @@ describe('keepListening', () => {
     assert.equal(sockets.opened, 3)
   })
 
-  it('opens no socket any more when it was closed', () => {
+  it('opens no socket after it was closed', () => {
     const sockets = new Sockets()
     const listening = sockets.listen()
     sockets.failures[0]?.('broken')

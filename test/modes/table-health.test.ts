@@ -42,29 +42,29 @@ async function troubles(
 const THREE = ['10.96.0.1', '10.96.0.2', '10.96.0.3']
 
 describe('the health of tables of ipvs mode', () => {
-  it('finds nothing where all is well', async () => {
+  it('reports no trouble after a start without failures', async () => {
     assert.deepEqual(await troubles(THREE, () => false), [])
   })
 
-  it('does not mind items that fail, however many', async () => {
+  it('reports no trouble for items that fail, however many', async () => {
     const good = /10\.96\.0\.1\b/
     assert.deepEqual(await troubles(THREE, (command) => command.startsWith('ipvsadm') && !good.test(command)), [])
     assert.deepEqual(await troubles(THREE, (command) => command.startsWith('ip address') && !good.test(command)), [])
     assert.deepEqual(await troubles(['10.96.0.1'], (command) => command.startsWith('ipvsadm')), [])
   })
 
-  it('minds a table in which nothing can be written', async () => {
+  it('reports a table in which nothing can be written', async () => {
     assert.deepEqual(await troubles(THREE, (command) => command.startsWith('ipvsadm')), ['virtual-servers IPv4,IPv6'])
     assert.deepEqual(await troubles(THREE, (command) => command.startsWith('ipset add')), ['set-entries IPv4,IPv6'])
   })
 
-  it('minds a fault of the table at the first key that shows it', async () => {
+  it('reports a fault of the table at the first key that shows it', async () => {
     const bad = /10\.96\.0\.2\b/
     const fails = (command: string): boolean => command.startsWith('ipvsadm') && bad.test(command)
     assert.deepEqual(await troubles(THREE, fails, new KernelError(EPERM, 'TEST')), ['virtual-servers IPv4,IPv6'])
   })
 
-  it('tells a fault of the table from one of an item by the reason', async () => {
+  it('distinguishes a fault of the table from one of an item by the reason', async () => {
     const rows: readonly [reason: Error, isTableFault: boolean][] = [
       ...['netlink-overrun', 'netlink-truncated', 'netlink-malformed', 'netlink-timeout', 'device-missing'].map(
         (code): [Error, boolean] => [new CodedError(code, 'test'), true],
@@ -83,7 +83,7 @@ describe('the health of tables of ipvs mode', () => {
     }
   })
 
-  it('minds the device, and sets for their family', async () => {
+  it('reports the device, and sets for their family', async () => {
     assert.deepEqual(await troubles([], (command) => command.startsWith('ip link')), ['device IPv4,IPv6'])
     assert.deepEqual(await troubles([], (command) => command.startsWith('ipset create KUBE-CLUSTER-IP ')), [
       'sets IPv4 IPv4',

@@ -52,7 +52,7 @@ describe('IpvsDataplane', () => {
     assert.equal(dataplane.nextDueMs(), undefined)
   })
 
-  it('looks at a bounded number of draining virtual servers in one pass', async () => {
+  it('checks the drains of a bounded number of virtual servers in one pass', async () => {
     const { memory, dataplane, pass } = await running()
     const keys = Array.from({ length: 200 }, (_, index) => `10.96.1.${index}:80/tcp`)
     const at = (key: string, ...addresses: string[]): Frontend =>
@@ -77,7 +77,7 @@ describe('IpvsDataplane', () => {
     assert.equal(dataplane.drains.count, 0)
   })
 
-  it('finds a drain that an earlier process began, also when it read the table before it knew what is wanted', async () => {
+  it('continues a drain of an earlier process, also when it read the table before the first frontend', async () => {
     const { memory, dataplane, pass } = await running()
     dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
     await pass()
@@ -93,7 +93,7 @@ describe('IpvsDataplane', () => {
     assert.deepEqual(weights(memory), ['2.2.2.2 1'])
   })
 
-  it('gives a real server that returns while it drains its weight back', async () => {
+  it('restores the weight of a real server that returns while it drains', async () => {
     const { memory, dataplane, pass } = await running()
     for (const wanted of [frontend('1.1.1.1'), frontend(), frontend('1.1.1.1')]) {
       dataplane.frontend(KEY, wanted)
@@ -106,14 +106,14 @@ describe('IpvsDataplane', () => {
     assert.deepEqual(weights(memory), ['1.1.1.1 1'])
   })
 
-  it('leaves frontends of a family out that the kernel does not have', async () => {
+  it('leaves out frontends of a family that is not served', async () => {
     const { memory, dataplane, pass } = await running()
     dataplane.frontend(KEY, frontendOf({ servicePort: { family: 'IPv6' } }, ['1.1.1.1']))
     await pass()
     assert.deepEqual([memory.virtualServers.kernel.size, memory.entries.kernel.size], [0, 0])
   })
 
-  it('binds an address once a virtual server of it is there, and not before', async () => {
+  it('adds an address once one of its virtual servers exists, and not before', async () => {
     const { memory, dataplane, pass } = await running()
     memory.fails = (command) => command === 'ipvsadm -A -t 10.96.0.1:80 -s rr'
     dataplane.frontend(KEY, frontendOf())
@@ -125,7 +125,7 @@ describe('IpvsDataplane', () => {
     assert.deepEqual([...memory.addresses.kernel.keys()], ['10.96.0.1'])
   })
 
-  it('serves a new Service of which the kernel refuses one endpoint', async () => {
+  it('adds a new Service although the kernel refuses one of its endpoints', async () => {
     const { memory, dataplane, pass } = await running()
     memory.fails = (command) => command.includes('239.1.1.1')
     dataplane.frontend(KEY, frontendOf({}, ['1.1.1.1', '239.1.1.1']))
@@ -134,7 +134,7 @@ describe('IpvsDataplane', () => {
     assert.deepEqual([...memory.addresses.kernel.keys()], ['10.96.0.1'])
   })
 
-  it('drains and deletes removed endpoints although the kernel refuses another one', async () => {
+  it('drains and deletes removed endpoints although the kernel refuses an added one', async () => {
     const { memory, dataplane, pass } = await running()
     memory.fails = (command) => command.startsWith('ipvsadm') && command.includes('239.1.1.1')
     dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
@@ -150,7 +150,7 @@ describe('IpvsDataplane', () => {
     assert.deepEqual(weights(memory), ['2.2.2.2 1'])
   })
 
-  it('keeps addresses that are bound already when it starts', async () => {
+  it('keeps addresses that an earlier process added', async () => {
     const { dataplane, pass, memory } = await running()
     // More than a slice of keys: the addresses are looked at before all virtual servers are.
     const frontends = Array.from({ length: 450 }, (_, index) =>
@@ -165,7 +165,7 @@ describe('IpvsDataplane', () => {
     assert.deepEqual(memory.journal, [])
   })
 
-  it('has what it was told first in all tables before the rest is in any', async () => {
+  it('writes the first frontends into all tables before it writes the others into any', async () => {
     const { memory, dataplane, pass } = await running()
     for (let index = 0; index < 450; index++) {
       const one = frontendOf({ address: `10.97.${index >> 8}.${index & 255}` })
@@ -177,7 +177,7 @@ describe('IpvsDataplane', () => {
     assert.ok(bound > 0 && bound < lastServer, `${bound} ${lastServer}`)
   })
 
-  it('begins with what it was told first when the rules are there in the middle of a pass', async () => {
+  it('begins with the first frontends when the rules are written in the middle of a pass', async () => {
     const { memory, dataplane, pass } = await running()
     const { promise: written, resolve: write } = Promise.withResolvers<void>()
     memory.hanging.IPv4 = written

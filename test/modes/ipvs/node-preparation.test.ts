@@ -10,7 +10,7 @@ const FINDINGS: readonly Finding[] = [
   { what: 'match ipvs', module: 'xt_ipvs', effect: 'its rule is left out', severity: 'warning' },
 ]
 
-test('logFindings writes one line for each, as bad as it is', () => {
+test('logFindings writes one line for each finding, with its severity', () => {
   const log = recordingLog()
   logFindings(FINDINGS, log)
   assert.deepEqual(

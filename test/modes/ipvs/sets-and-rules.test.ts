@@ -92,7 +92,7 @@ const restores = (journal: readonly string[]): readonly string[] =>
   journal.filter((line) => line.startsWith('iptables-restore'))
 
 describe('SetsAndRules at a cold start', () => {
-  it('makes sets, entries, rules, virtual servers, addresses, with one look and one restore a family', async () => {
+  it('writes sets, entries, rules, virtual servers and addresses, with one save and one restore for each family', async () => {
     const node = new Node().want(web, web6, external, guarded)
     const journal = await node.settle()
     assertOrder(
@@ -108,7 +108,7 @@ describe('SetsAndRules at a cold start', () => {
     for (const family of ['IPv4', 'IPv6'] as const) assert.equal(node.memory.iptables[family].saves, 1)
   })
 
-  it('lets the virtual servers of a family wait for its rules, and nobody else', async () => {
+  it('makes only the virtual servers of a family wait for its rules', async () => {
     const node = new Node().want(web, web6)
     const { promise, resolve } = Promise.withResolvers<void>()
     node.memory.hanging.IPv4 = promise
@@ -122,7 +122,7 @@ describe('SetsAndRules at a cold start', () => {
     assert.ok(node.has(web))
   })
 
-  it('starts no process when everything is as it shall be but a look', async () => {
+  it('starts only a save when nothing has to change', async () => {
     const before = new Node().want(web, web6, external, guarded)
     await before.settle()
     const again = new Node(before.memory).want(web, web6, external, guarded)
@@ -130,7 +130,7 @@ describe('SetsAndRules at a cold start', () => {
     for (const family of ['IPv4', 'IPv6'] as const) assert.equal(before.memory.iptables[family].saves, 2)
   })
 
-  it('takes away what nothing wants any more: addresses, virtual servers, entries, then the rules about them', async () => {
+  it('removes what nothing wants: addresses, virtual servers, entries, then the rules about them', async () => {
     const before = new Node().want(web, external)
     await before.settle()
     const journal = await new Node(before.memory).want(web).settle()
@@ -144,8 +144,8 @@ describe('SetsAndRules at a cold start', () => {
   })
 })
 
-describe('SetsAndRules later', () => {
-  it('start a restore for the first Service of a kind and for no other', async () => {
+describe('SetsAndRules after the first pass', () => {
+  it('starts a restore for the first Service of a kind only', async () => {
     const node = new Node().want(web)
     await node.settle()
     assert.deepEqual(restores(await node.want(other).settle()), [])
@@ -162,7 +162,7 @@ describe('SetsAndRules later', () => {
     )
   })
 
-  it('let only new virtual servers wait whose rule is missing', async () => {
+  it('makes only new virtual servers wait whose rule is missing', async () => {
     const node = new Node().want(web, other)
     await node.settle()
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -182,7 +182,7 @@ describe('SetsAndRules later', () => {
     assert.deepEqual([node.has(external), node.has(web6)], [true, true])
   })
 
-  it('keep a VIP with source ranges closed until its firewall is in', async () => {
+  it('adds a VIP with source ranges only after its rules', async () => {
     const node = new Node().want(web)
     await node.settle()
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -206,7 +206,7 @@ describe('SetsAndRules later', () => {
     assertOrder(journal, /^ipset add KUBE-LOAD-BALANCER-FW 203/, /^ipvsadm -A -t 203/, /^ip address add 203/)
   })
 
-  it('bring what waited when a restore that failed has worked', async () => {
+  it('adds waiting virtual servers after a failed restore was retried with success', async () => {
     const node = new Node().want(web)
     await node.settle()
     node.memory.iptables.IPv4.refuse = (line) => (line.includes('KUBE-EXTERNAL-IP ') ? 'no such thing' : undefined)
@@ -225,7 +225,7 @@ describe('SetsAndRules later', () => {
     assert.equal(node.memory.iptables.IPv4.saves, saves + 1, 'everything is read again after a failure')
   })
 
-  it('leave out and report the rules of a match that the kernel lacks', async () => {
+  it('leaves out and reports the rules of a match that the kernel lacks', async () => {
     const node = new Node().want(web)
     node.memory.iptables.IPv4.refuse = (line) => (line.includes('-m ipvs') ? "Couldn't load match `ipvs'" : undefined)
     await node.want(guarded).settle()
@@ -236,7 +236,7 @@ describe('SetsAndRules later', () => {
     assert.deepEqual(node.memory.problems, ['ipvs is missing: 1 rules'])
   })
 
-  it('leave out the rules of a set of another type until it is replaced', async () => {
+  it('leaves out the rules of a set of another type until it is replaced', async () => {
     const node = new Node().want(web)
     const foreign = {
       type: 'hash:net',
@@ -258,7 +258,7 @@ describe('SetsAndRules later', () => {
     assert.match(node.memory.iptables.IPv4.text(), /^-A KUBE-IPVS-FILTER .*KUBE-EXTERNAL-IP /m)
   })
 
-  it('put right what others did to the rules of one family', async () => {
+  it('repairs rules of one family that another program changed', async () => {
     const node = new Node().want(web)
     await node.settle()
     node.memory.iptables.IPv4.run('nat', '-F KUBE-SERVICES')
@@ -278,7 +278,7 @@ describe('SetsAndRules and conflicts', () => {
     nodePortAddresses: { IPv4: ['10.0.2.15'], IPv6: [] },
   }
 
-  it('leave nothing of the loser in any set, its source ranges least of all', async () => {
+  it('leaves nothing of the losing Service in any set, and none of its source ranges', async () => {
     const older = { ...SERVICE, name: 'older', createdAtMs: 1, loadBalancerVips: [VIP] }
     const younger = {
       ...older,

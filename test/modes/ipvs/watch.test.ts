@@ -99,7 +99,7 @@ describe('LinkDoubts', () => {
     assert.deepEqual(bench.doubts, ['10.96.0.1', '10.96.0.2', '10.96.0.1', 'fd00::1'])
   })
 
-  it('compares announcements that come between two datagrams with what has been sent so far', async () => {
+  it('compares announcements between two datagrams with what has been sent so far', async () => {
     const bench = await new Bench('fd00::1').opened()
     const addresses = Array.from({ length: 250 }, (_, index) => `fd00::5:${index + 1}`)
     let datagrams = 0

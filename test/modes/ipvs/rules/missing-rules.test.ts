@@ -31,7 +31,7 @@ const without =
   }
 const lost = (key: string) => (live: Map<string, IptablesItem>) => assert.ok(live.delete(key), key)
 
-test('missingRules names who needs what is not there', () => {
+test('missingRules names the traffic that needs missing rules', () => {
   const rows: readonly (readonly [(live: Map<string, IptablesItem>) => void, readonly string[]])[] = [
     [() => undefined, []],
     [lost('nat KUBE-MARK-MASQ'), ['all']],
@@ -57,7 +57,7 @@ test('missingRules names who needs what is not there', () => {
   for (const [change, expected] of rows) assert.deepEqual(missing(change), expected, change.toString())
 })
 
-test('missingRules takes a rule in another spelling for the same', () => {
+test('missingRules accepts a rule in another spelling', () => {
   const respell = (live: Map<string, IptablesItem>): void => {
     const item = live.get('nat KUBE-MARK-MASQ')
     assert.ok(item?.kind === 'chain')

@@ -55,7 +55,7 @@ test('renderIpvsRules cluster IP rule follows detector and masqueradeAll', () =>
   }
 })
 
-test('renderIpvsRules masquerade mark is the bit', () => {
+test('renderIpvsRules marks with masqueradeBit', () => {
   for (const [bit, mark] of [
     [0, '0x1'],
     [14, '0x4000'],
@@ -72,7 +72,7 @@ test('renderIpvsRules masquerade mark is the bit', () => {
   }
 })
 
-test('renderIpvsRules leaves rules with a missing match out and names them', () => {
+test('renderIpvsRules leaves out rules with a missing match and returns them', () => {
   const missing = (...matches: ('ipvs' | 'physdev')[]) =>
     renderIpvsRules(everything('IPv4', { missingMatches: new Set(matches) }))
   const out = missing('ipvs')
@@ -85,7 +85,7 @@ test('renderIpvsRules leaves rules with a missing match out and names them', () 
   assert.ok(item?.kind === 'chain' && item.rules.length === 0)
 })
 
-test('renderIpvsRules with no set filled has only what is always there', () => {
+test('renderIpvsRules without entries has only the rules that name no set', () => {
   const input = everything('IPv6', { filled: new Set(), outFilter: [] })
   const { items } = renderIpvsRules(input)
   assert.equal([...items.values()].filter(({ kind }) => kind === 'jump').length, 9)
@@ -108,7 +108,7 @@ test('renderIpvsRules with no set filled has only what is always there', () => {
   )
 })
 
-test('renderIpvsRules rules of a set come and go with its entries', () => {
+test('renderIpvsRules has the rules of a set while it has entries', () => {
   const all = (filled: ReadonlySet<string>): readonly string[] =>
     [...renderIpvsRules(everything('IPv4', { filled })).items.values()].flatMap((item) =>
       item.kind === 'chain' ? item.rules : [],

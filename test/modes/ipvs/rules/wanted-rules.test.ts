@@ -43,7 +43,7 @@ function frontendsOf(sourceRanges: readonly string[], nodeIps = NODE.nodeIps): r
 const newRules = (): WantedRules => new WantedRules(SETTINGS, ['IPv4', 'IPv6'], true)
 const keys = (changes: readonly RuleChange[]): readonly string[] => changes.map(({ family, key }) => `${family} ${key}`)
 
-test('WantedRules hands on everything once, then only what changes', () => {
+test('WantedRules returns everything once, then only what changed', () => {
   const rules = newRules()
   assert.equal(rules.changes().length, 40)
   assert.equal(rules.changes().length, 0)
@@ -58,12 +58,12 @@ test('WantedRules hands on everything once, then only what changes', () => {
   assert.deepEqual(keys(rules.changes()), ['IPv4 nat KUBE-SERVICES'])
 })
 
-test('WantedRules only has rules of the families there are', () => {
+test('WantedRules has rules only of the families that are served', () => {
   const rules = new WantedRules(SETTINGS, ['IPv6'], true)
   assert.ok(rules.changes().every(({ family }) => family === 'IPv6'))
 })
 
-test('WantedRules follows VIPs that are closed to the node', () => {
+test('WantedRules has a rule for each VIP that the node must not reach', () => {
   const rules = newRules()
   rules.changes()
   const become = (frontends: readonly AddressFrontend[]): void => {
@@ -105,7 +105,7 @@ test('WantedRules leaves out rules of a set that cannot be used', () => {
   assert.deepEqual(rules.changes(), [])
 })
 
-test('WantedRules leaves out what the kernel lacks', () => {
+test('WantedRules leaves out rules of matches that the kernel lacks', () => {
   const rules = newRules()
   for (const frontend of frontendsOf(['192.0.2.0/24'])) rules.frontend(frontend.key, frontend)
   rules.changes()

@@ -1,6 +1,5 @@
 /**
- * Rules with everything in them, for tests of both the pure part and the kernel.
- * What could break: every set is filled and every kind of rule is there, or a rule would go untested.
+ * Input of the renderer with every set filled and every kind of rule in use, for tests of the pure part and of the kernel.
  */
 import { CATALOGUE, type SetName } from '../../../../src/ipset/catalogue.ts'
 import { localTrafficOf } from '../../../../src/iptables/local-traffic.ts'
