@@ -1,6 +1,7 @@
 /** The names of the chains of Services, and which chains a change affects. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
+import fc from 'fast-check'
 import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../../../src/modes/leftovers/layouts.ts'
 import { itemsOf, parseSave } from '../../../../src/iptables/save-text.ts'
 import { chainHash, endpointChain } from '../../../../src/modes/iptables/chains/chain-names.ts'
@@ -322,5 +323,68 @@ describe('WantedServiceChains', () => {
       '-s 10.244.0.0/32 -j KUBE-MARK-MASQ',
       '-p tcp -m tcp -j DNAT --to-destination 10.244.0.0:8080',
     ])
+  })
+
+  it('has the same chains after any changes as after a start with the last state', () => {
+    const policy = fc.constantFrom('Cluster' as const, 'Local' as const)
+    const service = fc.record({
+      createdAtMs: fc.constantFrom(0, 1),
+      ports: fc
+        .constantFrom(0, 30_080, 30_081)
+        .map((nodePort) => [{ name: '', protocol: 'tcp' as const, port: 80, nodePort }]),
+      externalIps: fc.subarray(['203.0.113.7', '203.0.113.8', '203.0.113.9']),
+      loadBalancerVips: fc.subarray(['203.0.113.8', '203.0.113.10']),
+      sourceRanges: fc.subarray(['10.0.2.0/24', '192.0.2.0/24']),
+      internalTrafficPolicy: policy,
+      externalTrafficPolicy: policy,
+      affinityTimeoutSeconds: fc.constantFrom(0, 10_800),
+      healthCheckNodePort: fc.constantFrom(0, 32_000),
+    })
+    const name = fc.constantFrom('a', 'bb')
+    const endpoints = fc
+      .record({
+        addresses: fc.subarray(['10.244.1.1', '10.244.1.2', '10.244.1.10']),
+        change: fc.record({
+          ready: fc.boolean(),
+          serving: fc.boolean(),
+          terminating: fc.boolean(),
+          nodeName: fc.constantFrom('node0', 'node1'),
+          zoneHints: fc.constantFrom(['zone-a'], ['zone-b'], []),
+        }),
+      })
+      .map(({ addresses, change }) => sliceOf('a', addresses, change).endpoints)
+    type Step = (world: World) => void
+    const step: fc.Arbitrary<{ readonly what: string; readonly run: Step }> = fc.oneof(
+      fc.tuple(name, fc.option(service, { freq: 5 })).map(([of, change]) => ({
+        what: `service ${of}`,
+        run: (world: World) => world.service(of, change ?? 'gone'),
+      })),
+      fc.tuple(name, fc.array(endpoints, { maxLength: 2 })).map(([of, lists]) => ({
+        what: `slice ${of}`,
+        run: (world: World) => world.endpoints(of, lists.flat()),
+      })),
+      fc.constantFrom('zone-a', 'zone-b').map((zone) => ({ what: 'zone', run: (world: World) => world.zone(zone) })),
+    )
+    const follow = (chains: Map<string, unknown>, changes: readonly ChainChange[]): void => {
+      for (const { key, item } of changes) {
+        if (item === undefined) chains.delete(key)
+        else chains.set(key, item)
+      }
+    }
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 1, maxLength: 10 }), (steps) => {
+        const [world, chains, last] = [new World(), new Map<string, unknown>(), new Map<string, Step>()]
+        for (const { what, run } of steps) {
+          run(world)
+          last.set(what, run)
+          follow(chains, world.changes())
+        }
+        const [fresh, expected] = [new World(), new Map<string, unknown>()]
+        for (const run of last.values()) run(fresh)
+        follow(expected, fresh.changes())
+        assert.deepEqual(new Map([...chains].sort()), new Map([...expected].sort()))
+      }),
+      { numRuns: 1000 },
+    )
   })
 })
