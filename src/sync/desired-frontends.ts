@@ -23,6 +23,8 @@ const NO_PROBLEMS: readonly Problem[] = []
 
 /** Units of work (see OwnerWork) that one owner may use at once. Nearly every Service needs less. */
 const OWNER_UNITS = 250
+/** An owner that uses more units than this at once rests afterwards. */
+const RESTLESS_UNITS = 100
 
 export class DesiredFrontends {
   readonly #services = new Map<string, Service>()
@@ -38,6 +40,10 @@ export class DesiredFrontends {
    * this one.
    */
   readonly #large = new Map<string, OwnerWork>()
+  /** Owners that have used more than RESTLESS_UNITS at once since the last call of `rest`. */
+  readonly #expensive = new Set<string>()
+  /** Until when an owner gets no work. */
+  readonly #resting = new Map<string, number>()
   /** READS_* bits of each owner. */
   readonly #reads = new Map<string, number>()
   readonly #troubled = new Set<string>()
@@ -75,30 +81,52 @@ export class DesiredFrontends {
 
   /**
    * Computes dirty owners for about `units` and returns how many it has not begun. An owner that needs more than OWNER_UNITS gets
-   * only these, and `resume` does the rest. With unlimited units everything is done.
+   * only these, and `resume` does the rest. With unlimited units everything is done. Owners that rest at `nowMs` are left out.
    */
-  flush(listener: FrontendListener, units: number): number {
+  flush(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
     const share = units === Number.POSITIVE_INFINITY ? units : OWNER_UNITS
     let left = units
     let waiting = 0
     for (const owner of this.#dirty) {
       if (left <= 0) break
-      if (this.#large.has(owner)) waiting++
+      if (this.#large.has(owner) || this.#isResting(owner, nowMs)) waiting++
       else left -= 1 + this.#begin(owner, share, listener)
     }
     return left <= 0 ? this.#dirty.size : this.#dirty.size - waiting
   }
 
-  /** Continues for about `units` with the owners that `flush` could not finish, in turns; returns how many are left. */
-  resume(listener: FrontendListener, units: number): number {
+  /**
+   * Continues for about `units` with the owners that `flush` could not finish, in turns, without those that rest at `nowMs`;
+   * returns how many are left.
+   */
+  resume(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
     let left = units
     for (const [owner, work] of this.#large) {
       if (left <= 0) break
+      if (this.#isResting(owner, nowMs)) continue
       // An owner that is not done moves to the end of the queue.
       this.#large.delete(owner)
       left -= this.#run(work, Math.min(left, OWNER_UNITS), listener)
     }
     return this.#large.size
+  }
+
+  /** Gives no work until `untilMs` to the owners that have used many units since the last call. */
+  rest(nowMs: number, untilMs: number): void {
+    for (const [owner, endMs] of this.#resting) if (endMs <= nowMs) this.#resting.delete(owner)
+    for (const owner of this.#expensive) this.#resting.set(owner, untilMs)
+    this.#expensive.clear()
+  }
+
+  /** When `flush` or `resume` has work again after a round: 0 for now, the end of a rest, or undefined for no work. */
+  get nextWorkMs(): number | undefined {
+    const times = Array.from(this.#large.keys(), (owner) => this.#resting.get(owner) ?? 0)
+    for (const [owner, endMs] of this.#resting) if (this.#dirty.has(owner)) times.push(endMs)
+    return times.length === 0 ? undefined : Math.min(...times)
+  }
+
+  #isResting(owner: string, nowMs: number): boolean {
+    return (this.#resting.get(owner) ?? 0) > nowMs
   }
 
   /** Computes the owners that the rest of the cluster needs first: the API server's Service and the cluster's DNS. */
@@ -200,6 +228,7 @@ export class DesiredFrontends {
   #run(work: OwnerWork, units: number, listener: FrontendListener): number {
     const { owner } = work
     const done = work.run(units, (key) => listener.frontend(key, this.#owned.get(key)))
+    if (done > RESTLESS_UNITS) this.#expensive.add(owner)
     if (!work.isDone) {
       // Which fields it will read is not known yet.
       this.#reads.set(owner, READS_ALL)

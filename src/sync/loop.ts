@@ -57,6 +57,7 @@ export class SyncLoop {
   #open = false
   #mayRemove = false
   #first = true
+  #restTimer: NodeJS.Timeout | undefined
 
   constructor(options: LoopOptions) {
     this.#options = options
@@ -104,30 +105,48 @@ export class SyncLoop {
 
   /** Stops. A running pass is aborted between two batches. */
   close(): Promise<void> {
+    clearTimeout(this.#restTimer)
     return this.#pacer.close()
   }
 
   async #round(signal: AbortSignal): Promise<number | undefined> {
     const { dataplane, desired, now, onPass, onWorkedOut } = this.#options
     const startedMs = now()
+    const isFirst = this.#first
     this.#options.onBegin?.()
     try {
       // The owners that are computed first are first in every table.
-      if (this.#first) desired.flushFirst(this.#listener)
-      while (desired.flush(this.#listener, TURN_UNITS) > 0) await nextTurn()
-      if (this.#first) {
+      if (isFirst) desired.flushFirst(this.#listener)
+      while (desired.flush(this.#listener, TURN_UNITS, startedMs) > 0) await nextTurn()
+      if (isFirst) {
         // A missing frontend would look unwanted, and an earlier process may have written it.
         while (desired.resume(this.#listener, TURN_UNITS) > 0) await nextTurn()
         this.#first = false
-      } else if (desired.resume(this.#listener, LARGE_UNITS) > 0) this.#pacer.resume()
+      } else desired.resume(this.#listener, LARGE_UNITS, startedMs)
       onWorkedOut()
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
       onPass(report, now() - startedMs)
+      // After the first round no Service rests.
+      this.#restLarge(isFirst ? now() : startedMs)
       return dataplane.nextDueMs()
     } catch (error) {
       if (signal.aborted) return undefined
       this.#options.onError(error)
       return now() + UNEXPECTED_RETRY_MS
     }
+  }
+
+  /**
+   * Lets large Services rest for as long as the round took, so that one that changes all the time uses at most half of the loop.
+   */
+  #restLarge(startedMs: number): void {
+    const { desired, now } = this.#options
+    const endMs = now()
+    desired.rest(endMs, endMs + (endMs - startedMs))
+    const workMs = desired.nextWorkMs
+    clearTimeout(this.#restTimer)
+    if (workMs === undefined) return
+    if (workMs <= endMs) this.#pacer.resume()
+    else this.#restTimer = setTimeout(() => this.#pacer.resume(), Math.ceil(workMs - endMs))
   }
 }

@@ -1,6 +1,7 @@
 /** How a Service with very many frontends is spread over the rounds of the loop, counted and not timed. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import type { Service } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
@@ -108,4 +109,53 @@ test('SyncLoop makes passes although a large Service changes all the time', asyn
     clearInterval(changing)
   }
   await world.loop.close()
+})
+
+test('SyncLoop spends at most half of its time on a large Service that changes all the time', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let [nowMs, workMs] = [0, 0]
+  let keys: string[] = []
+  const passes: string[][] = []
+  const loop = new SyncLoop({
+    dataplane: {
+      frontend: (key) => void keys.push(key),
+      pass: async () => {
+        // Ten frontends take a millisecond.
+        nowMs += keys.length / 10
+        workMs += keys.length / 10
+        passes.push(keys)
+        keys = []
+        return { applied: 0, failures: [], repairs: [], unreadable: [] }
+      },
+      nextDueMs: () => undefined,
+    },
+    desired: new DesiredFrontends(CONTEXT),
+    minSyncPeriodMs: () => 0,
+    now: () => nowMs,
+    onFrontend: () => undefined,
+    onWorkedOut: () => undefined,
+    onPass: () => undefined,
+    onProblems: () => undefined,
+    onError: assert.ifError,
+  })
+  t.after(() => loop.close())
+  const pass = async (milliseconds: number): Promise<void> => {
+    nowMs += milliseconds
+    t.mock.timers.tick(milliseconds)
+    for (let turns = 0; turns < 10; turns++) await turn()
+  }
+  loop.open(true)
+  await pass(1)
+  const [beganMs, workBeforeMs] = [nowMs, workMs]
+  for (let port = 80; nowMs < beganMs + 1000; port++) {
+    const service = { ...large(port), externalIps: large(port).externalIps.slice(0, 150) }
+    loop.apply([{ kind: 'services', key: 'demo/large', value: service }])
+    await pass(1)
+  }
+  const share = (workMs - workBeforeMs) / (nowMs - beganMs)
+  assert.ok(share > 0.3 && share < 0.52, `${share}`)
+  // Another Service does not wait for the rest of the large one.
+  loop.apply([{ kind: 'services', key: `${SERVICE.namespace}/${SERVICE.name}`, value: SERVICE }])
+  await pass(0)
+  assert.ok(passes.at(-1)?.includes('10.96.0.1:80/tcp'))
 })
