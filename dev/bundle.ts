@@ -1,7 +1,7 @@
 /**
- * Builds the program as the image holds it: `dist/kube-ipvs.mjs` and the chunks of what is loaded on demand. koffi stays
- * outside the bundle, because it looks for its binary in a package of its own, `@koromix/koffi-linux-x64` or `-arm64`: an
- * image needs both packages in a `node_modules` beside the program (`copyNative`).
+ * Builds the program as the image holds it: `dist/kube-ipvs.mjs` and the chunks that are loaded on demand. koffi stays
+ * outside the bundle, because it loads its binary from a separate package, `@koromix/koffi-linux-x64` or `-arm64`: an image
+ * needs both packages in a `node_modules` beside the program (`copyNative`).
  */
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'

@@ -1,6 +1,6 @@
 /**
- * The folder for what is fetched once and kept: kernels for tests and demo. It lies outside the checkout, so that
- * `git clean` and fresh clones leave it alone. Deleting it is always safe.
+ * The folder for kernels of tests and demo, which are fetched once and stored. It lies outside the checkout, so that `git
+ * clean` and fresh clones do not delete it. Deleting it is always safe.
  */
 import { accessSync, constants, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { homedir } from 'node:os'

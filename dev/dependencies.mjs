@@ -1,6 +1,6 @@
 /**
- * Sees to it that node_modules is what package-lock.json says, without running any package's install script.
- * What could break: npm's own record in node_modules is compared, so a folder installed by hand counts as well.
+ * Installs what package-lock.json names into node_modules, without running install scripts. It compares npm's own record in
+ * node_modules, so a folder that was installed by hand counts as well.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

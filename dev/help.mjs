@@ -1,4 +1,4 @@
-/** The help of `npm start`, `npm test` and `npm run bench`, shown without installing anything. */
+/** The help of the commands in package.json, which needs no installed dependencies. */
 
 const kernels = `Kernel with IPVS, the first that can be had: this machine's own (root, in namespaces of its own); the user-mode
 Linux that KUBE_IPVS_KERNEL names; the user-mode Linux that the repository brings along (dev/kernel/image), unpacked

@@ -1,7 +1,4 @@
-/**
- * What the bootstrap's parts share: where the project is, progress on stderr, a child process run to its end.
- * What could break: `say` writes to stderr only.
- */
+/** What the parts of the bootstrap share: the project's folder, progress on stderr, and running a program to its end. */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 

@@ -1,6 +1,6 @@
 /**
- * Events in the tests' API server: created and patched as a real one does, and kept as they came.
- * What could break: a real server takes more encodings and checks more; what it refuses here it refuses there too.
+ * Events in the API server of tests and bench: created and patched as a real one does, and stored as they were sent. A real
+ * server accepts more encodings and checks more; whatever this one refuses, a real one refuses too.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 

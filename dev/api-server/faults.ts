@@ -1,6 +1,6 @@
 /**
- * What can be made to go wrong with requests to the tests' API server.
- * What could break: a fault is used up by the first request that it fits, so put several in for several.
+ * Faults that a test injects into requests to the API server. The first request that a fault fits consumes it; `times` makes
+ * it fit more of them.
  */
 import type { ServerResponse } from 'node:http'
 import type { ObjectKind } from '../../src/service/objects.ts'

@@ -1,6 +1,6 @@
 /**
- * Objects for the bench and for tests, of the size that real ones have: annotations and managedFields included.
- * What could break: addresses must not repeat, or Services would compete for them.
+ * Objects for the bench and for tests, of the size of real ones: with annotations and managedFields. No address repeats, because
+ * Services would compete for it.
  */
 import type { Json } from './store.ts'
 

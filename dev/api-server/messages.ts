@@ -1,7 +1,8 @@
 /**
- * The API's messages as Kubernetes 1.36 writes them in protobuf: every field of the objects that the tests' server has, not only
- * those that the program reads, and written down apart from the program's own numbers, from the same generated.proto files.
- * What could break: gogo's encoder leaves out what is a pointer or a list in Go and absent; all else it always writes.
+ * The API's messages as Kubernetes 1.36 writes them in protobuf: every field of the objects that this API server has, not
+ * only those that the program reads, and written down independently of the program's own numbers, from the same
+ * generated.proto files. Gogo's encoder omits an absent field only if it is a pointer or a list in Go; it writes every other
+ * field.
  */
 
 /** `field number type`; `*` is a list, `?` what is left out when absent. */

@@ -1,7 +1,7 @@
 /**
- * A small API server of the tests' own, over real HTTP or HTTPS on loopback: list, watch and streaming list of Services,
- * EndpointSlices and Nodes, and Events written, with faults on request. What it answers is what a recorded kube-apiserver 1.36 answers.
- * What could break: it must not be politer than the real one; where it is simpler, a comment says so.
+ * A small API server for tests and bench, over real HTTP or HTTPS on loopback: list, watch and streaming list of Services,
+ * EndpointSlices and Nodes, writing of Events, and faults on request. It answers as a recorded kube-apiserver 1.36 does;
+ * where it is simpler, a comment says so.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'

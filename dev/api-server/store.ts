@@ -1,6 +1,6 @@
 /**
- * The objects of the tests' API server: versions, history, selectors.
- * What could break: an object that stops matching a selector must reach a watch as DELETED, one that starts to as ADDED.
+ * The objects of the API server: versions, history, selectors. A watch gets an object that stops matching its selector as
+ * DELETED, and one that starts to match as ADDED.
  */
 import type { ObjectKind } from '../../src/service/objects.ts'
 

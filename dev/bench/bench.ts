@@ -1,6 +1,6 @@
 /**
- * A whole run: the boots of all sizes, programs and repetitions one after the other, and what they make together. Repetitions of the
- * programs take turns, so that what slows the machine down for a while slows all of them down.
+ * A whole run of the bench: the boots of all sizes, programs and repetitions one after the other, and their results. The
+ * programs take turns, so that a machine that is slow for a while slows all of them down.
  */
 import { loadavg } from 'node:os'
 import { join, resolve } from 'node:path'

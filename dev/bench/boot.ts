@@ -1,9 +1,9 @@
 /**
- * Boots: each command of the bench runs in a kernel of its own that has just started, since deleted destinations slow a kernel down
- * for two minutes. Everything of a boot is kept on one processor of this machine, and the guest has one processor. A system call of
- * user-mode Linux is a hand-over between two threads of this machine: on two processors it costs whatever waking the other one
- * costs there, and so do the wake-ups between the program, the API server and this bench's own looks. On one processor those are
- * context switches, which cost the same from one run to the next. Where it may, the guest also goes before other work.
+ * Runs each command of the bench in a freshly booted kernel, because deleted destinations slow a kernel down for two minutes.
+ * A boot runs on one processor of this machine, and its guest has one processor. A system call of user-mode Linux switches
+ * between two threads of this machine: on two processors it costs as much as waking the other processor, and so does every
+ * wake-up between the program, the API server and the bench. On one processor these are context switches, whose cost does not
+ * vary between runs. With root's rights the guest also has priority over other work.
  */
 import { type Disturbance, disturbanceBetween, look } from './machine.ts'
 import type { KernelChoice } from '../kernel/choice.ts'

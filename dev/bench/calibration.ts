@@ -1,4 +1,6 @@
-/** What ordinary things cost on a kernel, as `calibrate.c` measures them: times of two machines mean nothing without it. */
+/**
+ * What basic operations cost on a kernel, as `calibrate.c` measures them: without it, times of two machines cannot be compared.
+ */
 import { percentile } from './statistics.ts'
 
 /** Microseconds. */

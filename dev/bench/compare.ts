@@ -1,4 +1,4 @@
-/** Two runs held against each other: by how much the medians of their ratios differ. */
+/** Compares two runs: by how much the medians of their ratios differ. */
 import type { RecordedResult, RecordedRun } from './record.ts'
 import { alignColumns } from './report.ts'
 import type { Field } from './result.ts'

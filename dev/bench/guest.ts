@@ -1,7 +1,7 @@
 /**
- * The part of the bench that runs in the measured kernel: API server, the program measured, and this process that looks on.
- * Prints one line of JSON (Measured) on stdout. All that is written goes into memory of the guest: its other files are the host's,
- * and a log line that waits for the host's disk shows in every time.
+ * The part of the bench that runs in the measured kernel: the API server, the program that is measured, and this process that
+ * observes them. Prints one line of JSON (Measured) on stdout. All files that are written are in memory of the guest: its
+ * other files are the host's, and a log line that waits for the host's disk would show in every time.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'

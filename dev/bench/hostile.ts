@@ -1,8 +1,9 @@
 /**
- * `npm run bench -- --hostile`: how long one ordinary change takes to reach the kernel beside objects with which a tenant would like to
- * stall a node: a Service of 1,000 externalIPs x 200 ports, 10,000 claims that lose, 10,000 virtual servers whose endpoint the kernel
- * refuses. First beside them at rest, then while the large Service changes all the time. This file starts itself again in the
- * test kernel with the folder and the entry of the bundle, where it is API server and onlooker at once.
+ * `npm run bench -- --hostile`: how long one ordinary change takes to reach the kernel beside objects with which a tenant
+ * could try to stall a node: a Service of 1,000 externalIPs x 200 ports, 10,000 claims that lose, 10,000 virtual servers
+ * whose endpoint the kernel refuses. Measured while these objects rest, then while the large Service changes all the time.
+ * This file starts itself again in the test kernel with the folder and the entry of the bundle; there it is the API server
+ * and observes the table.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

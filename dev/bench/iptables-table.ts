@@ -1,7 +1,7 @@
 /**
- * What iptables mode writes: the chains of each Service port in the table nat. nf_tables is asked for the rules of one chain at a
- * time, which costs the same whatever else there is; iptables-save would read all of them. Both programs name chains alike, after
- * the Service port and after the endpoint, so the names in a chain's rules tell where it leads.
+ * Reads what iptables mode writes: the chains of each Service port in the table nat. It requests the rules of one chain at a
+ * time from nf_tables, which costs the same whatever else there is; iptables-save would read all of them. Both programs name
+ * chains by Service port and endpoint, so the names in a chain's rules show where it leads.
  */
 import { openNetfilter } from '../../native/open.ts'
 import { chainHash, endpointChain, serviceChain } from '../../src/modes/iptables/chains/chain-names.ts'

@@ -1,4 +1,4 @@
-/** What ipvs mode writes: virtual servers with their real servers, and the addresses that this node then has. */
+/** Reads what ipvs mode writes: virtual servers with their real servers, and the addresses of the node. */
 import { createSocket } from 'node:dgram'
 import { readFileSync } from 'node:fs'
 import { openNetlinkConnection, openRtnetlink } from '../../native/open.ts'

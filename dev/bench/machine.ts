@@ -1,6 +1,6 @@
 /**
- * The machine under the measurement: which of its processors is the idlest, and how much of it other work takes meanwhile.
- * A guest sees nothing of that, so the bench looks at it from outside.
+ * The machine under the measurement: which of its processors is the idlest, and how much of it other work takes. A guest
+ * cannot see this, so the bench reads it on the host.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'

@@ -1,6 +1,7 @@
 /**
- * One measurement of one size in one boot: a cold start; unless that is all, single changes and a burst; in a whole one also idle time,
- * the event loop and, when it is asked for, growth. Each phase starts from a settled table; drains of the phase before are waited for.
+ * One measurement of one size in one boot: a cold start; in repeated boots also single changes and a burst; in a whole one
+ * also idle time, the event loop and, on request, growth. Each phase starts from a settled table, after the drains of the
+ * previous phase.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/modes/bench-probe.ts'

@@ -1,6 +1,6 @@
 /**
- * The program that is measured, as a child process: its cost, its memory, and what it says of itself when it has a probe
- * (another proxy has none).
+ * The program that is measured, as a child process: its cost, its memory, and the readings of its probe (another proxy has
+ * none).
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'

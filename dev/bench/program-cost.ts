@@ -1,6 +1,6 @@
 /**
- * What a process has cost its kernel so far, read from /proc. These counts are the program's own: they are the same on a fast and
- * on a slow machine, up to what depends on the order in which things happen.
+ * What a process has cost its kernel so far, read from /proc. These counts do not depend on the speed of the machine, except
+ * where the order of events changes them.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 

@@ -1,4 +1,4 @@
-/** A whole run as one object, and the file in which runs are kept, one line each. */
+/** A whole run as one object, and the file in which runs are stored, one line each. */
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, readFileSync } from 'node:fs'
 import type { Calibration } from './calibration.ts'

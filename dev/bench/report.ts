@@ -1,4 +1,4 @@
-/** A run as people read it: 120 columns at most, units beside every number, a dash for what was not measured. */
+/** A run as text for people: 120 columns at most, a unit beside every number, a dash for what was not measured. */
 import type { Calibration } from './calibration.ts'
 import type { Run } from './record.ts'
 import { type BenchResult, digitsOf, type Field, type Mode } from './result.ts'

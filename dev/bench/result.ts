@@ -1,6 +1,6 @@
 /**
- * What a measurement of one size gives, and what it makes with its repetitions. The first thirteen fields of a result, their names
- * and their order are promised to those who read the JSON; new ones go to the end.
+ * The figures of one size, and the result of its repetitions. The names and the order of the first thirteen fields are a
+ * promise to readers of the JSON; new fields are added at the end.
  */
 import { medianUncertainty, percentile, rounded } from './statistics.ts'
 

@@ -1,4 +1,4 @@
-/** Numbers from samples. Pure; no sample at all gives null, never 0. */
+/** Numbers from samples. Pure; without samples they give null, never 0. */
 
 /** Nearest-rank percentile; `share` from 0 to 1. */
 export function percentile(samples: readonly number[], share: number): number | null {

@@ -1,6 +1,6 @@
 /**
- * System calls of a running program and of its children, counted by strace. Tracing slows a program down many times over, so
- * what is counted is never timed in the same run.
+ * Counts the system calls of a running program and its children with strace. Tracing slows a program down many times over, so
+ * a boot that counts is never timed.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

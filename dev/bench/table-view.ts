@@ -1,6 +1,7 @@
 /**
- * Sees from outside, in the same kernel, whether a table is complete, with next to no load: it looks at a few Services until
- * those are there, then at everything, and so on with what was missing. The API server of the bench makes only IPv4 and TCP.
+ * Observes from outside, in the same kernel, whether a table is complete, with almost no load: it reads a few Services until
+ * they are complete, then all of them, then again a few of those that were not. The API server of the bench makes only IPv4
+ * and TCP.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 

@@ -1,6 +1,6 @@
 /**
- * Whether the figures of a run mean anything: the bench says so itself when the machine was too busy. A median of ratios that
- * comes from a run without reasons agrees with the next one's within AGREEMENT.
+ * Whether the figures of a run can be compared: the bench gives reasons when the machine was too busy. The median ratios of
+ * two runs without such reasons agree within AGREEMENT.
  */
 import type { Calibration } from './calibration.ts'
 import type { Disturbance } from './machine.ts'

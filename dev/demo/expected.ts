@@ -1,7 +1,7 @@
 /**
- * What the manifests promise, read without the program under show: each address that must answer, what kind it is, and
- * the ready endpoints behind it. It tells the demo when the table is complete and where to send requests.
- * What could break: it knows just as much of Kubernetes as the examples use; it is no second kube-ipvs.
+ * What the manifests promise, read without kube-ipvs: each address that must answer, its kind, and the ready endpoints behind
+ * it. The demo uses it to decide when the table is complete and where to send requests. It knows only as much of Kubernetes
+ * as the examples use.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

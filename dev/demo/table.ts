@@ -1,6 +1,6 @@
 /**
- * The kernel's table as the demo shows it: virtual servers, real servers, and who answered how often.
- * What could break: nothing here asks the daemon; the kernel's own table is what is shown.
+ * The kernel's table as the demo shows it: virtual servers, real servers, and how often each answered. It is read from the
+ * kernel, not from the daemon.
  */
 import { type Column, formatColumns, type Style } from '../../src/cli/terminal.ts'
 import { type VirtualServerState, virtualServerState } from '../../src/modes/leftovers/kernel-state.ts'

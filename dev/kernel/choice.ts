@@ -1,6 +1,6 @@
 /**
- * Which kernel the kernel tests and the demo run on. Chosen by `dev/bootstrap.mjs` (it installs what the choice
- * needs) and handed on in one environment variable, as JSON that `dev/kernel/choose.mjs` writes.
+ * Which kernel the kernel tests and the demo run on. `dev/bootstrap.mjs` chooses it, installs what it needs, and passes it on
+ * in one environment variable, as JSON that `dev/kernel/choose.mjs` writes.
  */
 
 /** `host`: this machine's own kernel, in fresh namespaces. */

@@ -1,7 +1,7 @@
 /**
  * Chooses the kernel that tests and demo run on, and installs what it needs: the host's own if it has IPVS, the one that
- * KUBE_IPVS_KERNEL names, the image that the repository holds, Debian's user-mode-linux, Debian's stock kernel in qemu.
- * The result is the JSON that `dev/kernel/choice.ts` describes.
+ * KUBE_IPVS_KERNEL names, the image in this repository, Debian's user-mode-linux, Debian's stock kernel in qemu. The result
+ * is the JSON that `dev/kernel/choice.ts` describes.
  */
 import { accessSync, constants, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

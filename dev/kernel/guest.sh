@@ -1,7 +1,7 @@
 # First process of a guest kernel (user-mode Linux or qemu) that has the host's files as its root: runs one command.
-# Two byte channels carry the command's stdout and stderr, a third is for control: `ready` and `exit CODE` go out,
-# `signal NAME` comes in; its end means that the host program is gone, and then the guest ends at once.
-# What could break: nothing may write to the two output channels but the command, or JSON on stdout is spoilt.
+# Two byte channels carry the command's stdout and stderr, and nothing but the command writes to them. A third is for control: the
+# guest sends `ready` and `exit CODE`, and reads `signal NAME`; its end means that the host program has ended, and then the guest ends
+# at once.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb
 run=$1
 

@@ -1,6 +1,4 @@
-/**
- * A guest kernel and a command for it: what starting one kind of guest and supervising any have in common.
- */
+/** A guest kernel and a command for it: what all kinds of guests have in common. */
 import type { makeGuestFolder } from './guest-folder.ts'
 
 export interface KernelCommand {

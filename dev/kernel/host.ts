@@ -1,6 +1,6 @@
 /**
- * This machine's own kernel: the command runs in fresh network, mount and process namespaces, which end with it.
- * What could break: /run/netns must be the namespace's own, or `ip netns add` leaves its mark on the machine.
+ * This machine's own kernel: the command runs in new network, mount and process namespaces, which end with it. /run/netns is
+ * private to them, or `ip netns add` would change the machine.
  */
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'

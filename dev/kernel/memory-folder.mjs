@@ -1,6 +1,6 @@
 /**
- * Where the memory file of a user-mode Linux lies: the guest maps it executable, so the file system must allow that,
- * and it must have room for all of the guest's memory.
+ * Chooses the folder for the memory file of user-mode Linux: the guest maps the file executable, so the file system must
+ * allow that, and it must have room for all of the guest's memory.
  */
 import { readFileSync, statfsSync } from 'node:fs'
 

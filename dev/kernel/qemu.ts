@@ -1,12 +1,12 @@
 /**
- * A guest in qemu with Debian's stock kernel and this machine's root folder over 9p. The last resort: slow without KVM.
- * What could break: the three channels are virtio serial ports that the guest finds by name.
+ * A guest in qemu with Debian's stock kernel and this machine's root folder over 9p. The last resort: slow without KVM. The guest
+ * finds its three channels, virtio serial ports, by name.
  */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import type { QemuKernel } from './choice.ts'
 import { type Guest, guestProcessors, type KernelCommand, onProcessor } from './guest.ts'
 
-const memoryMiB = 2048
+const MEMORY_MIB = 2048
 
 export function qemuGuest(
   choice: QemuKernel,
@@ -32,7 +32,7 @@ export function qemuGuest(
     command: (folder) => ({
       argv: [
         ...onProcessor(processor),
-        ...`qemu-system-x86_64 -machine q35 ${acceleration()} -cpu max -smp ${guestProcessors(processor)} -m ${memoryMiB}`.split(
+        ...`qemu-system-x86_64 -machine q35 ${acceleration()} -cpu max -smp ${guestProcessors(processor)} -m ${MEMORY_MIB}`.split(
           ' ',
         ),
         ...'-nodefaults -display none -no-reboot -serial stdio -nic none'.split(' '),

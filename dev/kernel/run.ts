@@ -1,7 +1,6 @@
 /**
- * Runs one command on the chosen kernel: stdout and stderr come back apart and as they are written, then the exit code.
- * What could break: the guest is a process in a session of its own, so that Ctrl-C in the terminal reaches this
- * program alone, which then asks the guest's command to end.
+ * Runs one command on the chosen kernel: passes on stdout and stderr separately, as they are written, then the exit code. The guest
+ * runs in its own session, so that Ctrl-C in the terminal reaches only this program, which then ends the guest's command.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex, Readable } from 'node:stream'

@@ -1,4 +1,4 @@
-/** The whole daemon against the tests' API server: the normal source of objects, with its faults. */
+/** The whole daemon against the tests' API server, with its faults. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'

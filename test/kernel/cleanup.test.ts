@@ -1,4 +1,4 @@
-/** `--cleanup` on a real kernel: what proxies of every mode left goes at the first run, and nothing else does. */
+/** `--cleanup` on a real kernel: one run removes what proxies of every mode left, and nothing else. */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'

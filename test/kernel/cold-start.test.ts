@@ -1,8 +1,7 @@
 /**
  * A cold start under traffic that begins before it: a client outside the cluster sends to 2,000 Services from the first
- * moment, and no packet may reach a pod that is not masqueraded, or that source ranges forbid.
- * What could break: IPVS finds the way back by client and pod alone, so no two targets may share a port of the client and
- * one of the pod.
+ * moment, and no packet may reach a pod that is not masqueraded, or that source ranges forbid. IPVS finds the way back by
+ * client and pod alone, so no two targets share a port of the client and one of the pod.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'

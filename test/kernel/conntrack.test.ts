@@ -1,7 +1,6 @@
 /**
- * Flows against a real kernel: what is listed and deleted, and stale UDP flows of virtual servers with a client that keeps
- * its port. The conntrack program is the judge.
- * What could break: these tests own all flows and virtual servers of their network namespace.
+ * Flows on a real kernel: listing and deleting them, and stale UDP flows of virtual servers with a client that keeps its
+ * port. The conntrack program is the judge. These tests own all flows and virtual servers of their network namespace.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

@@ -1,5 +1,5 @@
 /**
- * Health check ports at addresses of a node: which sockets there are, what a client elsewhere gets, addresses that are added
+ * Health check ports at addresses of a node: which sockets exist, what a client elsewhere gets, addresses that are added
  * late. The listeners run in this process, so nothing here may block while a client waits for an answer.
  */
 import assert from 'node:assert/strict'

@@ -1,7 +1,4 @@
-/**
- * The health port and the metrics port of the running daemon: what probes, load balancers and operators get.
- * What could break: what is asked is what clients ask, over HTTP, at the ports that kube-proxy has.
- */
+/** The health port and the metrics port of the running daemon, over HTTP: what probes, load balancers and operators get. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'

@@ -1,7 +1,6 @@
 /**
- * Sets and entries against a real kernel, with the ipset program as the judge. Needs root and ipset; destroys every set
- * of its network namespace.
- * What could break: these tests own all sets of the namespace; they must not run beside others in one.
+ * Sets and entries on a real kernel, with the ipset program as the judge. Needs root and ipset. These tests own all sets of
+ * their network namespace and destroy them.
  */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'

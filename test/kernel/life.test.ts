@@ -1,4 +1,4 @@
-/** Starts, ends and log lines of the whole daemon: what operators and their tools see of it. */
+/** Starts, ends and log lines of the whole daemon, as operators and their tools see them. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'

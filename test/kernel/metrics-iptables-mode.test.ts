@@ -1,4 +1,4 @@
-/** iptables mode on a real kernel: what its metrics say of the rules is what iptables-save and the counters say. */
+/** iptables mode on a real kernel: its metrics of rules agree with iptables-save and with the counters. */
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { after, before, describe, it } from 'node:test'

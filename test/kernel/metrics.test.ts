@@ -1,4 +1,4 @@
-/** The proxy on a real kernel: what was done to it, and what it did, is what its metrics say. */
+/** The proxy on a real kernel: its metrics agree with what it did and with what was done to it. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'

@@ -1,7 +1,6 @@
 /**
- * Links, addresses, routes and their announcements on a real kernel. Needs root and dummy interfaces; everything is made
- * on interfaces of its own and deleted after.
- * What could break: `ip` is the judge of what the kernel holds, so these tests compare with its JSON.
+ * Links, addresses, routes and their announcements on a real kernel, with the JSON of `ip` as the judge. Needs root and dummy
+ * interfaces; the tests make their own interfaces and delete them.
  */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'

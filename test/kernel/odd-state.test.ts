@@ -1,4 +1,4 @@
-/** States of the kernel that Services never make, but administrators, other programs and refusals do. */
+/** Kernel states that Services never make, but administrators, other programs and refusals do. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { openRtnetlink } from '../../native/open.ts'

@@ -1,6 +1,6 @@
 /**
- * The whole daemon where only one IP family can be served, in both modes: the other one is left alone, that is said once,
- * and the health ports judge by what is served.
+ * The whole daemon where only one IP family can be served, in both modes: it does not touch the other one, logs that once,
+ * and its health ports judge by the served family.
  */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'

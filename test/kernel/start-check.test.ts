@@ -1,6 +1,6 @@
 /**
- * The start check on a real kernel: what is there is found, what is not is missed, and nothing is made by asking.
- * What could break: whether something is there is judged by the programs (ipvsadm, ipset, iptables), not by the check.
+ * The start check on a real kernel: it finds what exists, misses what does not, and makes nothing by asking. The programs
+ * (ipvsadm, ipset, iptables) are the judges of what exists.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-/** `kube-ipvs status` on a real kernel: what it shows of either mode, with a daemon and without. */
+/** `kube-ipvs status` on a real kernel: what it shows of either mode, with and without a daemon. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Status } from '../../src/cli/status.ts'

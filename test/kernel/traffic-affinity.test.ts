@@ -1,7 +1,7 @@
 /**
- * Session affinity: a client address keeps its endpoint at each frontend until the timeout or the endpoint is over; without
- * it endpoints take turns. The kernel keeps an affinity while one of its connections is remembered: for datagrams that time
- * is set to a second here.
+ * Session affinity: a client address keeps its endpoint at each frontend until the timeout or the end of the endpoint;
+ * without affinity, endpoints take turns. The kernel keeps an affinity while it remembers one of its connections: for
+ * datagrams that time is one second here.
  */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'

@@ -1,7 +1,7 @@
 /**
- * Established TCP connections while their endpoint leaves: they go on, new ones go elsewhere, and the real server goes
- * when its last connection has ended, a restart in between or not.
- * What could break: the kernel remembers a connection that was reset for ten seconds, and looks are up to 30 s apart.
+ * Established TCP connections whose endpoint is removed: they continue, new ones reach other endpoints, and the real server
+ * is removed when its last connection has ended, with or without a restart in between. The kernel remembers a connection that
+ * was reset for ten seconds, and the daemon counts connections at most every 30 s.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'

@@ -1,6 +1,6 @@
 /**
- * Who answers at a frontend of each kind, and whom the endpoint sees: the client's own address and port, or the node's.
- * What could break: every other connection goes to the other endpoint only while nobody else asks at the same frontend.
+ * Which endpoint answers at a frontend of each kind, and which client the endpoint sees: the client's own address and port,
+ * or the node's. Connections alternate between endpoints only while nothing else connects to the same frontend.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'

@@ -1,7 +1,7 @@
 /**
- * iptables mode on real traffic: who answers at a frontend of each kind, whom the endpoint sees, and whom source ranges keep
- * out; with both back ends, both families and every protocol.
- * What could break: endpoints are chosen by chance, so a question is asked until every expected answer has come.
+ * iptables mode on real traffic: which endpoint answers at a frontend of each kind, which client the endpoint sees, and which
+ * clients source ranges refuse; with both back ends, both families and every protocol. Endpoints are chosen at random, so a
+ * client repeats its request until every expected endpoint has answered.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'

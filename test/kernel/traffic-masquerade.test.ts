@@ -1,7 +1,7 @@
 /**
- * Whose traffic to a ClusterIP is masqueraded, by how the daemon is told what is local: pod a sees the client's own address
- * and port, or the node's. Pods a and b are on this node, c and `other` on another.
- * What could break: each row starts on what the daemon of the row before has left, so neighbours expect different things.
+ * Which traffic to a ClusterIP is masqueraded, for each way to tell the daemon what is local: pod a sees the client's own
+ * address and port, or the node's. Pods a and b are on this node, c and `other` on another. Each row starts on what the
+ * daemon of the row before left, so neighbouring rows expect different things.
  */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'

@@ -1,7 +1,7 @@
 /**
- * What is not answered: virtual servers without endpoints, other ports of a VIP and pings to it are refused; what external
- * policy Local sends to another node from outside is lost, because the answer goes past this node.
- * What could break: everything is asked at the same time, because some refusals are seen late.
+ * Traffic that is not answered: virtual servers without endpoints, other ports of a VIP and pings to it are refused; traffic
+ * from outside that external policy Local sends to another node is lost, because the answer does not return through this
+ * node. All requests run at the same time, because some refusals take long.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'

@@ -1,8 +1,7 @@
 /**
- * Endpoints go one after the other and come back while clients connect all the time: with every scheduler nobody is
- * refused, and only those that are left are asked.
- * What could break: a scheduler that hashes gives up when the server it found has weight 0, unless a flag says otherwise;
- * dh has no such flag, so with it everybody is refused who would have gone to a server that drains.
+ * Endpoints are removed one by one and added again while clients connect all the time: with every scheduler no client is
+ * refused, and only the remaining endpoints get connections. A scheduler that hashes refuses a client when the server it
+ * chose has weight 0, unless a flag prevents it; dh has no such flag, so it refuses every client whose server drains.
  */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'

@@ -1,6 +1,6 @@
 /**
- * Source ranges of load balancers: who is not in them gets no answer and no refusal, wherever it is; the Service's other
- * frontends answer everybody. Pods a and b are on this node; a answers.
+ * Source ranges of load balancers: a client outside them gets no answer and no refusal, wherever it is; the Service's other
+ * frontends answer every client. Pods a and b are on this node; a answers.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'

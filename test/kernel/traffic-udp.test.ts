@@ -1,7 +1,7 @@
 /**
- * Clients that keep their UDP port, at each kind of frontend: whoever was with an endpoint that may no longer answer is
- * answered by another at once, whatever change it was, and the others stay where they are.
- * What could break: a flow lives on with every datagram, so a client that goes on asking would be lost for good.
+ * Clients that keep their UDP port, at each kind of frontend: a client whose endpoint may no longer answer is answered by
+ * another one at once, whatever the change was, and the other clients keep their endpoints. A flow is renewed by every
+ * datagram, so a client that continues to send would otherwise be lost.
  */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'

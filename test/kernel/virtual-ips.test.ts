@@ -1,4 +1,4 @@
-/** Which externalIPs and load-balancer addresses a Service may have, on a real kernel: what is refused is in no table. */
+/** Which externalIPs and load-balancer addresses a Service may have, on a real kernel: a refused address is in no table. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'

@@ -1,4 +1,4 @@
-/** What goes in: the merged configuration, and the objects of one step after the other. */
+/** What a case feeds the program: the merged configuration, and the objects of one step after the other. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ApiStore, type Json } from '../../dev/api-server/store.ts'

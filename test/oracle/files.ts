@@ -1,7 +1,4 @@
-/**
- * The files of a recorded state, and which of them are compared.
- * What could break: a file that is not in COMPARED is neither taken nor compared, so nothing says that it differs.
- */
+/** The files of a recorded state, and which of them are compared. A file that is not in COMPARED is not read either. */
 
 /** Every file of `recorded/MODE/N/` that says something about the node; objects.json is what goes in. */
 export const STATE_FILES = [

@@ -1,6 +1,6 @@
 /**
- * The part of the oracle that runs on the test kernel: hands the cases to workers and prints one line of JSON for each.
- * What could break: stdout carries nothing else.
+ * The part of the oracle that runs on the test kernel: gives the cases to workers and prints one line of JSON for each, and
+ * nothing else, on stdout.
  */
 import { availableParallelism } from 'node:os'
 import { type CaseFile, readCase } from './case-file.ts'

@@ -1,6 +1,6 @@
 /**
- * The node of the recordings: eth0 with its addresses, nothing else, kernel defaults; and the check that it is so.
- * What could break: a case that starts from a node that is not clean proves nothing, so a check that fails ends the case.
+ * The node of the recordings: eth0 with its addresses, nothing else, kernel defaults. A case that starts from another node
+ * proves nothing, so a difference ends the case.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'

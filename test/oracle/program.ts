@@ -1,6 +1,5 @@
 /**
- * The program under test as a child process of a case: start, stop, cleanup, and what became of it.
- * What could break: nothing of it may outlive the case, or the next one meets it.
+ * The program under test as a child process of a case: start, stop, cleanup, and how it ended. It never outlives its case.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'

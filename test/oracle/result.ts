@@ -1,6 +1,6 @@
 /**
- * What came of one case, and the lines that tell it.
- * What could break: it crosses from the guest as one line of JSON, so it holds plain values only.
+ * The result of one case, and the lines that report it. It is passed from the guest as one line of JSON, so it has plain
+ * values only.
  */
 import { indented } from '../support/deviations.ts'
 

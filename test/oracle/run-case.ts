@@ -1,7 +1,7 @@
 /**
- * One recorded case from its first step to its last on a clean node, and the comparison after each.
- * What could break: a step whose recorded state is that of the step before looks done before the program has seen it; so
- * a state counts only when it has held for a while, longer where only an audit would change it.
+ * Runs one recorded case from its first step to its last on a clean node, and compares after each. A state counts only when
+ * it has not changed for a while, longer where only an audit would change it: a step whose recorded state is that of the step
+ * before would otherwise pass before the program has seen it.
  */
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * Takes the state of the node: one shell for everything that programs print, and requests to whatever listens.
- * What could break: iptables-save without -t lists the tables there are; with -t it could make one.
+ * Reads the state of the node: one shell for the output of all programs, and requests to the listening ports. iptables-save
+ * runs without -t, because with -t it could create a table.
  */
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'

@@ -1,7 +1,6 @@
 /**
- * Runs cases one after the other: a line of JSON with a task comes in on stdin, a line with its result goes out on stdout.
- * The argument is the setting as JSON.
- * What could break: stdout carries nothing else; a case that kills this process is counted by who started it.
+ * Runs cases one after the other: reads a line of JSON with a task on stdin and writes a line with its result, and nothing
+ * else, on stdout. The argument is the setting as JSON.
  */
 import { writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'

@@ -11,7 +11,7 @@ test('every source file keeps the rules of a file', () => {
   )
 })
 
-const COMMENT = '/**\n * What it is for.\n * What could break: this.\n */\n'
+const COMMENT = '/**\n * What it is for.\n * Its limits.\n */\n'
 
 test('checkFile finds each kind of violation', () => {
   const rows: readonly (readonly [text: string, violations: number])[] = [

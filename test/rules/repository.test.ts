@@ -1,4 +1,4 @@
-/** The repository stands alone: it names nothing that lies outside, and its recordings are as they were recorded. */
+/** The repository is complete: it names nothing outside, and its recordings are as they were recorded. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'

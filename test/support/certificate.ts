@@ -1,6 +1,6 @@
 /**
- * X.509 certificates for the tests, made here and now: no program and no key in the repository is needed.
- * What could break: this is DER by hand, just enough of it: EC P-256 keys, one name, addresses as alternative names.
+ * X.509 certificates for tests, made when they are needed: no program and no key in the repository. The DER is written by
+ * hand and covers only this: EC P-256 keys, one name, addresses as alternative names.
  */
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
 

@@ -6,9 +6,9 @@
  *     other 10.0.2.16 ────┘                             └── b 10.244.0.2
  *     (and pod c 10.244.1.1 there)
  *
- * This process's namespace is the node. Pods answer each message with their name and who asks. What is not on the network
- * goes to the node, Service addresses too; other nodes and pods answer by the shortest way.
- * What could break: the kernel refuses no more than a few times a second unless it is told otherwise.
+ * This process's namespace is the node. Pods answer each message with their name and the client's address. Traffic to addresses
+ * outside the network is routed to the node, Service addresses included; other nodes and pods answer by the shortest way. The
+ * kernel's limit on refusals (a few a second) is switched off.
  */
 import { execFileSync } from 'node:child_process'
 import type { Socket as UdpSocket } from 'node:dgram'

@@ -1,4 +1,4 @@
-/** The contribution of a Service, made at once. */
+/** The contribution of a Service, made in one call. */
 import assert from 'node:assert/strict'
 import { type Contribution, type FrontendSettings, frontendsOf } from '../../src/service/contribution.ts'
 import { type AddressFrontend, type FrontendKey, hasAddress } from '../../src/service/frontends.ts'

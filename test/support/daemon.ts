@@ -1,6 +1,6 @@
 /**
- * The real daemon as a child process in this network namespace, on a folder of manifests of its own; and the kernel's
- * side as text, from ipvsadm and ip.
+ * The real daemon as a child process in this network namespace, with its own folder of manifests; and the kernel's side as
+ * text, from ipvsadm and ip.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * How long tests wait. Deadlines are written for a fast kernel; the runner measures the one that is there and hands over by
- * what they are multiplied. A test waits for a condition, never for a time.
+ * How long tests wait. Deadlines are written for a fast kernel; the runner measures the kernel that runs the tests and passes
+ * on the factor for them. A test waits for a condition, never for a time.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DEADLINE_FACTOR_VARIABLE } from '../../dev/kernel/calibrate.ts'

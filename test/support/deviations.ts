@@ -1,6 +1,6 @@
 /**
- * What a replayed recording differs in, and which of these differences are deliberate: the `deviations.yaml` of the oracle and of
- * the surfaces. A listed deviation that no longer shows is a failure too, so that the lists stay true. Pure.
+ * What a replayed recording differs in, and which of these differences are deliberate: the `deviations.yaml` of the oracle
+ * and of the surfaces. A listed deviation that no longer shows is a failure too, so that the lists stay true. Pure.
  */
 import { parse } from 'yaml'
 

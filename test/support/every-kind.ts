@@ -1,7 +1,6 @@
 /**
- * Services that have a frontend of every kind, in both families and every protocol, numbered: Service 3 has 10.96.0.3,
- * node port 30003, 192.0.2.3 and 198.51.100.3.
- * What could break: numbers are decimal digits in IPv6 addresses too, so they end at 99.
+ * Services with a frontend of every kind, in both families and every protocol, numbered: Service 3 has 10.96.0.3, node port
+ * 30003, 192.0.2.3 and 198.51.100.3. The numbers are decimal digits in IPv6 addresses too, so the highest is 99.
  */
 import assert from 'node:assert/strict'
 import type { IpFamily, Protocol } from '../../src/values/protocol.ts'

@@ -1,6 +1,6 @@
 /**
- * TCP connections that stay and exchange data all the time: what ends, falls silent or changes sides is told.
- * What could break: a connection that nobody uses would survive anything.
+ * TCP connections that exchange data all the time; reports those that end, fall silent or reach another endpoint. A
+ * connection without traffic would survive anything and prove nothing.
  */
 import assert from 'node:assert/strict'
 import type { Socket } from 'node:net'

@@ -1,6 +1,6 @@
 /**
- * Clients that ask all the time, each question from the next address: nothing that comes of one is lost.
- * What could break: a scheduler that goes by the client's address must see many of them.
+ * Clients that send requests all the time, each from the next address, because a scheduler that hashes the client's address
+ * must see many of them. Every result is recorded.
  */
 import { type Cluster, clientAddress, FURTHER_CLIENTS, type Outcome } from './cluster.ts'
 import { familyOf } from '../../src/values/address.ts'

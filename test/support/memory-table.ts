@@ -1,6 +1,6 @@
 /**
- * A kernel table in memory, with the same pure half as the real virtual-server table: it fails when told to, and it
- * can be changed behind the reconciler's back.
+ * A kernel table in memory, with the pure half of the real virtual-server table. It fails on request, and a test can change
+ * it behind the reconciler's back.
  */
 import { diffVirtualServer, sameVirtualServer, servesWithout, stepVirtualServer } from '../../src/ipvs/diff.ts'
 import { formatOperation } from '../../src/ipvs/text.ts'

@@ -1,8 +1,6 @@
 /**
- * Sockets in any network namespace, from this one process: a socket stays in the namespace in which it was made, wherever
- * its process is.
- * What could break: setns(2) moves the calling thread, so everything done inside a namespace is synchronous; errno is that
- * of the last call.
+ * Sockets in any network namespace, from this one process: a socket stays in the namespace in which it was made. setns(2)
+ * moves the calling thread, so everything done inside a namespace is synchronous; errno is that of the last call.
  */
 import { closeSync, openSync } from 'node:fs'
 import { getSystemErrorName } from 'node:util'

@@ -1,6 +1,6 @@
 /**
- * The recorded cases, step by step: objects through the parsers and DesiredFrontends, and what kube-proxy left in the kernel
- * at that step. A later step arrives as changes to what earlier steps left, as in the daemon.
+ * The recorded cases, step by step: the objects through the parsers and DesiredFrontends, and the kernel state that
+ * kube-proxy left at that step. A later step arrives as changes to the objects of earlier steps, as in the daemon.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'

@@ -1,7 +1,4 @@
-/**
- * A log for tests that keeps every line in memory, with its level.
- * What could break: lines stand in the order of the calls.
- */
+/** A log for tests that stores every line in memory, with its level, in the order of the calls. */
 import type { Log, LogFields } from '../../src/values/log.ts'
 
 export interface RecordedLine {

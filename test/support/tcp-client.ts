@@ -1,6 +1,6 @@
 /**
- * A client that says whatever a test wants over TCP, and ports that are free.
- * What could break: a port is free when it is looked at; who uses it later may find somebody else there.
+ * A client that sends arbitrary bytes over TCP, and free ports. A port is free when it is checked; another process may take
+ * it afterwards.
  */
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { until } from './deadline.ts'

@@ -1,7 +1,7 @@
 /**
- * A node between two network namespaces: a client that speaks UDP from whatever ports it is told, and pods that answer with
- * their own address. This process's namespace is the node; both families everywhere.
- * What could break: the kernel tracks flows only where a rule asks for it, so the node has one that does.
+ * A node between two network namespaces: a client that sends UDP from chosen ports, and pods that answer with their own
+ * address. This process's namespace is the node; both families everywhere. The node has a rule that needs conntrack, because
+ * the kernel tracks flows only then.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,8 +1,7 @@
 /**
- * What one run of the program and a recording of kube-proxy differ in. The whole of standard error is compared, but for:
- * klog's header, of which only the severity counts (`I`, `W`, `E`); `ts` and `caller` of JSON lines; the name of the
- * program; the usage text, which is `<usage>`; and FLAG lines of flags that kube-proxy does not have.
- * What could break: what is normalised away is not compared, so keep it at that.
+ * How one run of the program and a recording of kube-proxy differ. The whole of standard error is compared, except: klog's
+ * header, of which only the severity counts (`I`, `W`, `E`); `ts` and `caller` of JSON lines; the name of the program; the
+ * usage text, which is `<usage>`; and FLAG lines of flags that kube-proxy does not have.
  */
 import { type Flag, FLAGS } from '../../src/cli/flags.ts'
 import { differenceOf } from '../support/deviations.ts'

@@ -1,4 +1,4 @@
-/** Group: configuration files that kube-proxy refused, took with a warning, or filled in. */
+/** Group: configuration files that kube-proxy refused, accepted with a warning, or completed. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { mismatches, type Recorded } from './compare.ts'

@@ -1,4 +1,4 @@
-/** Folders of recorded surfaces that hold everything, a part or nothing, and what the command says of them. */
+/** Folders of recorded surfaces that hold everything, a part or nothing, and what the command prints for them. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,7 +1,6 @@
 /**
- * Recorded HTTP exchanges, and requests that are sent as they were recorded.
- * What could break: requests are written by hand and answers are cut by hand, so that headers are compared in their
- * order, and nothing that a client library would add or hide gets in between.
+ * Recorded HTTP exchanges, and requests that are sent as they were recorded. Requests are written and answers parsed by hand,
+ * so that headers are compared in their order and no client library adds or hides any.
  */
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,6 +1,6 @@
 /**
- * Group: the HTTP recordings. Each exchange is sent to our own servers in the state that its group names. That state is brought
- * about as it was in the recording (a Node is removed, rules fail, time passes), never by setting the answer.
+ * Group: the HTTP recordings. Each exchange is sent to our own servers in the state that its group names. That state is
+ * reproduced by its cause in the recording (a Node is removed, rules fail, time passes), never by setting the answer.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'

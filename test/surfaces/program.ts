@@ -1,7 +1,6 @@
 /**
- * The program as the image holds it, run with a recorded command line in a folder of its own.
- * What could break: a case may really start the daemon, so it runs in a network namespace of its own where that can
- * be had, unless it only writes a file.
+ * Runs the bundled program with a recorded command line in an empty folder. A case may really start the daemon, so it runs in
+ * a new network namespace where this user may make one, unless it only writes a file.
  */
 import { execFile, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-/** The whole daemon on a kernel without IPv6 (ipv6.disable=1): IPv4 is complete, and nothing is tried for the rest. */
+/** The whole daemon on a kernel without IPv6 (ipv6.disable=1): IPv4 is complete, and nothing of IPv6 is tried. */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
