@@ -48,7 +48,7 @@ function placeOf(op: IptablesOperation | undefined, { chains, jumps }: ChainLayo
   return jumps.findIndex((place) => jumpKey(place) === key)
 }
 
-/** `:CHAIN - [0:0]` makes a chain of that name, or empties the one that is there. */
+/** `:CHAIN - [0:0]` adds a chain of that name, or empties an existing one. */
 function declare(op: IptablesOperation): readonly string[] {
   return op.kind === 'write-chain' || op.kind === 'delete-chain' ? [`:${op.chain} - [0:0]`] : []
 }

@@ -5,9 +5,9 @@ import { chooseIptables, type IptablesChoice } from '../node/iptables-choice.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 
 /**
- * Rejects with `iptables-missing`, which says what to install, when no program is there; what is missing in one family is
- * in the choice. To find out whether the kernel has legacy tables the module may be loaded that iptables-legacy would load,
- * unless `mayLoadModules` is false.
+ * Rejects with `iptables-missing`, which says what to install, when the node has no program; the choice says what one
+ * family lacks. Unless `mayLoadModules` is false, the module that iptables-legacy would load may be loaded, to find out whether
+ * the kernel has legacy tables.
  */
 export async function chooseBackEnd(
   families: readonly IpFamily[],

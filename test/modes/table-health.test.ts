@@ -1,4 +1,4 @@
-/** Which tables are in trouble: on tables in memory, which fail as they are told. */
+/** Which tables are in trouble, with tables in memory whose failures the test chooses. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { listTables } from '../../src/modes/ipvs/tables.ts'

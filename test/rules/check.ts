@@ -28,7 +28,7 @@ function withoutComments(text: string): string {
   return text.replace(COMMENT_OR_TEXT, (match) => (/^\/[*/]/.test(match) ? ' ' : match))
 }
 
-/** Code alone: comments and the contents of texts gone. */
+/** The code without comments and the contents of texts. */
 export function codeOf(text: string): string {
   return text.replace(COMMENT_OR_TEXT, (match) => (/^\/[*/]/.test(match) ? ' ' : "''"))
 }
@@ -151,7 +151,7 @@ export function findBarrels(sources: Sources): string[] {
   })
 }
 
-/** Rules about one file at a time: its first comment, its length, and what nobody writes. */
+/** Rules about one file at a time: its first comment, its length, and what no file may contain. */
 export function checkFile(path: string, text: string): string[] {
   const lines = text.trimEnd().split('\n').length
   return [

@@ -16,7 +16,7 @@ const BELOW_COMPOSITION = [
   'src/sync',
   'src/values',
 ]
-/** What all modes share; the modes lie in folders of its own. */
+/** What every mode may import from. */
 const SHARED_BY_MODES = [...BELOW_COMPOSITION, ...PARTS]
 /** What commands may import from. */
 const COMMANDS = ['src/config', 'src/daemon', 'src/modes', 'src/serve', 'src/values']

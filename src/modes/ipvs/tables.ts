@@ -124,7 +124,7 @@ export interface ListedTable {
 
 /**
  * All tables of the running mode. A table that all Services need is in trouble with one item that fails; one of Services'
- * items only when `isTableInTrouble` says so. A look costs the same whatever is there and whatever fails.
+ * items only when `isTableInTrouble` says so. The cost does not depend on the number of items or failures.
  */
 export function listTables(states: IpvsStates, families: readonly IpFamily[]): readonly ListedTable[] {
   const ofServices = <Item, Op>(sync: TableSync<Item, Op>): ListedTable => ({

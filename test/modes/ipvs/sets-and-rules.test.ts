@@ -52,7 +52,7 @@ class Node {
     return this.dataplane.pass({ signal, mayRemove: true })
   }
 
-  /** Passes as the loop makes them: another one when rules have been written. */
+  /** Passes as the loop makes them: one more after rules were written. */
   async settle(): Promise<readonly string[]> {
     const from = this.memory.journal.length
     await this.pass()

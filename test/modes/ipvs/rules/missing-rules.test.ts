@@ -49,7 +49,7 @@ test('missingRules names the traffic that needs missing rules', () => {
     [without('filter KUBE-SOURCE-RANGES-FIREWALL', '-j DROP'), ['KUBE-LOAD-BALANCER-FW']],
     [without('filter KUBE-SOURCE-RANGES-FIREWALL', 'SOURCE-CIDR'), ['KUBE-LOAD-BALANCER-FW']],
     [without('filter KUBE-IPVS-OUT-FILTER', '--vport 53'), ['KUBE-LOAD-BALANCER-FW']],
-    // These only let through or refuse: nobody is open or unmasqueraded for want of them.
+    // These only accept or refuse: without them no traffic is open or unmasqueraded.
     [lost('filter KUBE-FORWARD'), []],
     [lost('filter KUBE-IPVS-FILTER'), []],
     [lost('filter INPUT KUBE-NODE-PORT'), []],

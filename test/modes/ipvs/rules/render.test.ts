@@ -1,5 +1,5 @@
 /**
- * The rules with everything in them as text, and what each input changes. `UPDATE_GOLDEN=1` writes the text anew.
+ * All rules as text, and what each input changes. `UPDATE_GOLDEN=1` writes the text again.
  */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'

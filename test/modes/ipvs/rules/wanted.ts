@@ -20,7 +20,7 @@ export function localTraffic(family: IpFamily): RuleInput['localTraffic'] {
   )
 }
 
-/** Input for the rules of a family: everything is there, but for what `change` says. */
+/** Input for the rules of a family: everything is in use, but for what `change` says. */
 export function everything(family: IpFamily, change: Partial<RuleInput> = {}): RuleInput {
   const address = family === 'IPv4' ? '203.0.113.10' : '2001:db8:cb::10'
   return {
