@@ -8,8 +8,8 @@ import { proxyStarting } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
 import { FlowRemoval } from '../modes/flow-removal.ts'
-import { periodsOf } from '../modes/mode.ts'
-import { openMode } from '../modes/open-mode.ts'
+import { IpvsMode } from '../modes/ipvs/mode.ts'
+import { type Mode, type ModeOptions, periodsOf } from '../modes/mode.ts'
 import { kernelFamilies } from '../node/families.ts'
 import type { ProcessLog } from '../serve/log.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
@@ -350,4 +350,14 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const { promise: failed } = failure
   const parts = { inForce, mode, node, desired, metrics, flows, healthChecks, loop, readiness, listener, abort, failed }
   return new Proxy({ ...parts, log })
+}
+
+/**
+ * Opens the mode that the configuration names, and changes nothing. The code of iptables mode is loaded only where it is used.
+ * Rejects with `module-missing` and the like when the mode cannot work here.
+ */
+async function openMode(options: ModeOptions): Promise<Mode> {
+  if (options.configuration().mode === 'ipvs') return IpvsMode.open(options)
+  const { IptablesMode } = await import('../modes/iptables/mode.ts')
+  return IptablesMode.open(options)
 }

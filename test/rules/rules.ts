@@ -60,7 +60,6 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/events': ['src/watch/api/api-client.ts', 'src/watch/api/api-error.ts', 'src/values'],
   // What the modes share, and a mode: the modes never import each other.
   'src/modes': SHARED_BY_MODES,
-  'src/modes/open-mode.ts': ['src/modes/*', 'src/modes/ipvs', 'src/modes/iptables'],
   'src/modes/ipvs': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/leftovers/layouts.ts'],
   'src/modes/iptables': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/leftovers'],
   // Leftovers know both modes; a mode that starts loads nothing of the other one but names of chains.
