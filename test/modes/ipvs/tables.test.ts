@@ -1,13 +1,13 @@
 /** Which tables are in trouble, with tables in memory whose failures the test chooses. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { listTables } from '../../src/modes/ipvs/tables.ts'
-import { KernelError } from '../../src/netlink/errors.ts'
-import type { FrontendKey } from '../../src/service/frontends.ts'
-import { CodedError } from '../../src/values/errors.ts'
-import { IP_FAMILIES } from '../../src/values/protocol.ts'
-import { frontendOf } from '../support/frontends.ts'
-import { MemoryWorld, rulesWritten } from '../support/memory-world.ts'
+import { listTables } from '../../../src/modes/ipvs/tables.ts'
+import { KernelError } from '../../../src/netlink/errors.ts'
+import type { FrontendKey } from '../../../src/service/frontends.ts'
+import { CodedError } from '../../../src/values/errors.ts'
+import { IP_FAMILIES } from '../../../src/values/protocol.ts'
+import { frontendOf } from '../../support/frontends.ts'
+import { MemoryWorld, rulesWritten } from '../../support/memory-world.ts'
 
 const signal = new AbortController().signal
 const EPERM = 1
