@@ -13,7 +13,7 @@ const BUILT_IN: Readonly<Record<string, readonly string[]>> = {
   nat: ['PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'],
   filter: ['INPUT', 'FORWARD', 'OUTPUT'],
 }
-const TARGETS = ['ACCEPT', 'DROP', 'RETURN', 'MARK', 'MASQUERADE', 'REJECT']
+const TARGETS = ['ACCEPT', 'DROP', 'RETURN', 'MARK', 'MASQUERADE', 'REJECT', 'DNAT']
 
 class LineError extends Error {
   readonly line: number

@@ -5,13 +5,13 @@
 import type { KubeProxyConfiguration } from '../../config/types.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
-import type { MissingMatchError, TableId } from '../../iptables/types.ts'
+import type { IptablesPrograms, MissingMatchError, TableId } from '../../iptables/types.ts'
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { LOOPBACK_GUARD } from './chains/chain-names.ts'
 import { type LocalTrafficSettings, localTrafficOf } from '../../iptables/local-traffic.ts'
 import { IptablesTable } from '../../iptables/table.ts'
 import { type ServiceChainSettings, WantedServiceChains } from './chains/wanted-service-chains.ts'
-import type { HostIptables } from '../../node/iptables-programs.ts'
+import type { IptablesChoice } from '../../node/iptables-choice.ts'
 import {
   familyOfKey,
   type Frontend,
@@ -29,7 +29,7 @@ import { type RuleLoop, type RuleLoopOptions, RuleLoops } from '../rule-loops.ts
 import type { Clock } from '../../values/clock.ts'
 
 export interface IptablesDataplaneOptions {
-  readonly iptables: HostIptables
+  readonly iptables: IptablesPrograms & { readonly choice: Pick<IptablesChoice, 'randomFully' | 'suffix'> }
   readonly settings: LocalTrafficSettings & Pick<KubeProxyConfiguration, 'iptables'>
   readonly families: readonly IpFamily[]
   readonly conntrack: FlowTable

@@ -1,0 +1,109 @@
+/** The dataplane of iptables mode over iptables and conntrack in memory: which UDP flows it removes, and when. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { passes } from '../../../src/conntrack/codec.ts'
+import type { FlowTable } from '../../../src/conntrack/connection.ts'
+import type { Flow } from '../../../src/conntrack/types.ts'
+import { IptablesDataplane } from '../../../src/modes/iptables/dataplane.ts'
+import type { NodeContext } from '../../../src/service/node-context.ts'
+import type { ObjectChange } from '../../../src/service/objects.ts'
+import { DesiredFrontends } from '../../../src/sync/desired-frontends.ts'
+import { flowOf } from '../../conntrack/flows.ts'
+import { MemoryIptables } from '../../iptables/memory-iptables.ts'
+import { until } from '../../support/deadline.ts'
+import { SERVICE } from '../../support/frontends.ts'
+
+const signal = new AbortController().signal
+const NODE: NodeContext = {
+  nodeName: 'node0',
+  zone: '',
+  nodeIps: { IPv4: '10.0.2.15' },
+  localAddresses: new Set(['10.0.2.15']),
+  nodePortAddresses: { IPv4: [], IPv6: [] },
+}
+const SERVICE_CHANGE: ObjectChange = {
+  kind: 'services',
+  key: 'demo/web',
+  value: { ...SERVICE, ports: [{ name: '', protocol: 'udp', port: 53, nodePort: 30_053 }] },
+}
+
+function sliceChange(address: string): ObjectChange {
+  const value = {
+    namespace: 'demo',
+    name: 'web-1',
+    serviceName: 'web',
+    family: 'IPv4',
+    triggeredAtMs: 0,
+    ports: [{ name: '', protocol: 'udp', port: 5353 }],
+    endpoints: [{ address, ready: true, serving: true, terminating: false, nodeName: 'node1' }],
+  } as const
+  return { kind: 'endpointslices', key: 'demo/web-1', value }
+}
+
+function memoryConntrack(flows: Flow[]): FlowTable {
+  return {
+    findFlows: async (filter, wanted) => flows.filter((flow) => passes(flow, filter) && wanted(flow)),
+    deleteFlows: async (stale) => {
+      for (const flow of stale) flows.splice(flows.indexOf(flow), 1)
+      return { deleted: stale.length, vanished: 0, failed: 0, error: undefined }
+    },
+  }
+}
+
+it('IptablesDataplane removes flows of a node port at the addresses of the node, once its rules are written', async (t) => {
+  const iptables = Object.assign(new MemoryIptables(), { choice: { randomFully: true, suffix: '' as const } })
+  iptables.tables.set('mangle', new Map())
+  const [first, second] = ['10.244.1.1:5353', '10.244.1.2:5353']
+  const flows = [
+    flowOf('10.96.0.1:53', first),
+    flowOf('10.0.2.15:30053', first),
+    flowOf('10.0.2.15:30053', second),
+    flowOf('192.0.2.9:30053', first),
+  ]
+  const errors: unknown[] = []
+  const dataplane = new IptablesDataplane({
+    iptables,
+    settings: {
+      detectLocalMode: 'ClusterCIDR',
+      clusterCIDR: '',
+      detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
+      iptables: {
+        masqueradeAll: false,
+        masqueradeBit: 14,
+        localhostNodePorts: true,
+        syncPeriodMs: 0,
+        minSyncPeriodMs: 0,
+      },
+    },
+    families: ['IPv4'],
+    conntrack: memoryConntrack(flows),
+    now: () => performance.now(),
+    onPass: ({ failures }) => errors.push(...failures),
+    onMissing: (error) => errors.push(error),
+    onError: (error) => errors.push(error),
+  })
+  t.after(() => dataplane.loops.close())
+  const places = { IPv4: 'all', IPv6: 'all' } as const
+  const addresses = { IPv4: ['10.0.2.15'], IPv6: [] }
+  dataplane.nodeChanged({ podCidrs: [], nodePorts: { places, addresses, includesLoopback: true } })
+  const desired = new DesiredFrontends(NODE, { nodePorts: 'every-address' })
+  const apply = async (...changes: readonly ObjectChange[]): Promise<void> => {
+    for (const change of changes) desired.apply(change)
+    desired.flush({ frontend: dataplane.frontend.bind(dataplane), problems: () => undefined }, Infinity)
+    await dataplane.pass({ mayRemove: true })
+  }
+  const settled = (): Promise<void> => until('the rules are written', () => dataplane.isComplete)
+
+  await apply(SERVICE_CHANGE, sliceChange('10.244.1.1'))
+  await settled()
+  await apply(sliceChange('10.244.1.2'))
+  assert.equal((await dataplane.staleFlows.remove(signal)).frontends, 0, 'the rules are not written yet')
+  await settled()
+  assert.deepEqual(errors, [])
+  const { frontends, deleted, error } = await dataplane.staleFlows.remove(signal)
+  assert.deepEqual([frontends, deleted, error], [2, 2, undefined])
+  assert.deepEqual(
+    flows.map(({ original, reply }) => `${original.destination} ${reply.source}`),
+    ['10.0.2.15 10.244.1.2', '192.0.2.9 10.244.1.1'],
+  )
+})
