@@ -13,8 +13,8 @@ The file of \`--config\` is a KubeProxyConfiguration (\`kubeproxy.config.k8s.io/
 every field of kube-proxy 1.36; fields under \`kubeIPVS\` are its own, and kube-proxy ignores them with a line in its log.
 \`--write-config-to FILE\` writes the configuration as it would be used.
 
-Without a file every flag counts. Beside a file only these count: \`--hostname-override\`, the flags of \`logging\`, and those of
-\`kubeIPVS\`; kube-proxy has the same rule for its own.
+Without a file every flag counts. Beside a file, of the flags below only \`--hostname-override\` counts, with the flags of \`logging\`
+and \`kubeIPVS\`; kube-proxy has the same rule for its own.
 
 The file is read again when its content changes. In the tables the columns of the two modes say what a changed value does:
 

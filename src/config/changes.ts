@@ -7,7 +7,7 @@ import { GATES_WITH_EFFECT, gatesWithoutEffect } from './gates.ts'
 import type { FieldPath, KubeProxyConfiguration, LivePath, UncheckedConfiguration } from './types.ts'
 import { FIELD_PATHS, fieldAt, valueOf } from './values.ts'
 
-/** Fields that a running proxy takes over in a mode. */
+/** Fields whose new values a running proxy applies in a mode. */
 export function livePaths(mode: ProxyMode): readonly LivePath[] {
   return FIELD_PATHS.filter((path): path is LivePath => fieldAt(path).reload[mode] === 'live')
 }

@@ -81,7 +81,7 @@ export function configurationFromFlags(
   return withFlagsBesideFile(completed, flags)
 }
 
-/** The few flags that count beside a file too: node name, logging, and all of our own. */
+/** Applies the flags that also count beside a file: the node name, logging, and those of kubeIPVS. */
 export function withFlagsBesideFile(
   configuration: UncheckedConfiguration,
   flags: ConfigurationFlags,

@@ -15,12 +15,12 @@ export type FieldPath = keyof Fields
 /** Fields with a flag. */
 export type FlagPath = { [Path in FieldPath]: Fields[Path] extends { flag: object } ? Path : never }[FieldPath]
 
-/** Fields that a running proxy takes over in at least one mode. */
+/** Fields whose new values a running proxy applies in at least one mode. */
 export type LivePath = {
   [Path in FieldPath]: 'live' extends Fields[Path]['reload'][ProxyMode] ? Path : never
 }[FieldPath]
 
-/** A text for a field of few words, where it is not known yet that it is one of them. */
+/** Whether a field of few words is known to hold one of them, or may still hold any text. */
 type Unchecked = 'unchecked'
 type Checked = 'checked'
 
