@@ -54,7 +54,7 @@ const tableIs = (lines: readonly string[], deadlineMs = 40_000) =>
   eventually(() => assert.deepEqual(virtualServers(), lines.toSorted()), deadlineMs)
 
 describe('daemon on the API server', () => {
-  it('writes what is listed and follows what changes', async () => {
+  it('writes the listed objects and follows their changes', async () => {
     await start()
     await tableIs(WEB_TABLE)
     server.store.put('endpointslices', slice('web', ['10.244.0.1', '10.244.0.2']))
@@ -84,7 +84,7 @@ describe('daemon on the API server', () => {
     )
   })
 
-  it('removes nothing after a restart while one kind cannot be listed', async () => {
+  it('removes nothing after a restart until every kind is listed', async () => {
     const daemon = await start()
     await tableIs(WEB_TABLE)
     await bench.stop(daemon)
@@ -99,7 +99,7 @@ describe('daemon on the API server', () => {
     await tableIs([], 40_000)
   })
 
-  it('lets one broken object stop no other', async () => {
+  it('ignores a broken object and serves the others', async () => {
     server.store.put('services', {
       metadata: { name: 'odd', namespace: 'demo' },
       spec: { clusterIP: '10.96.0.7', clusterIPs: 'x', ports: [{ port: 'http' }, { port: 99999 }, 7] },
@@ -117,7 +117,7 @@ describe('daemon on the API server', () => {
     assert.deepEqual(answeredIn(), [JSON_WIRE.contentType])
   })
 
-  it('takes a Service with 1,000 ports and a slice with 1,000 endpoints', async () => {
+  it('serves a Service with 1,000 ports and a slice with 1,000 endpoints', async () => {
     const ports = Array.from({ length: 1000 }, (_, index) => ({ name: `p${index}`, protocol: 'TCP', port: index + 1 }))
     server.store.put('services', service('ports', { clusterIP: '10.96.0.2', ports }))
     server.store.put('services', service('many', { clusterIP: '10.96.0.3' }))
@@ -127,7 +127,7 @@ describe('daemon on the API server', () => {
     await eventually(() => assert.equal(virtualServers().length, WEB_TABLE.length + 1000 + 1001), 20_000)
   })
 
-  it('says that the API server cannot be reached, and waits', async () => {
+  it('logs that the API server cannot be reached, and waits', async () => {
     await server.listen()
     await server.close()
     await start()

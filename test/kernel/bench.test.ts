@@ -53,7 +53,7 @@ function assertColdStart(result: Measured): void {
 }
 
 describe('the bench in its guest', { concurrency: true }, () => {
-  it('times a cold start in ipvs mode and counts what it took', async () => {
+  it('times a cold start in ipvs mode and counts its cost', async () => {
     const result = await measured({ mode: 'ipvs', work: 'repeated' })
     assertColdStart(result)
     assert.equal(result.changes, 2)
@@ -81,7 +81,7 @@ describe('IptablesTable', needs('iptables-nft'), () => {
     endpoints: new Set(['10.128.0.0:8080']),
   }
 
-  it('finds a Service port once its chain leads to exactly its endpoints and KUBE-SERVICES leads to it', async () => {
+  it('finds a Service port when its chain leads to exactly its endpoints and KUBE-SERVICES leads to it', async () => {
     const table = new IptablesTable()
     try {
       assert.equal(await table.isThere(expected), false)

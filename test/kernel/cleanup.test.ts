@@ -100,7 +100,7 @@ describe('--cleanup', () => {
     assert.deepEqual(withoutBuiltIn(), [])
   })
 
-  it('needs no API server and leaves the settings of the kernel', async () => {
+  it('needs no API server and does not change kernel settings', async () => {
     await ipvsModeRan()
     const settings = (): string => sh('cat /proc/sys/net/ipv4/vs/conntrack /proc/sys/net/ipv4/ip_forward')
     assert.equal(settings(), '1\n1\n')
@@ -121,7 +121,7 @@ describe('--cleanup', () => {
 })
 
 describe('--init-only', () => {
-  it('writes the settings of the kernel and nothing else', async () => {
+  it('writes the kernel settings and nothing else', async () => {
     sh(
       'for name in conntrack expire_nodest_conn expire_quiescent_template; do echo 0 > /proc/sys/net/ipv4/vs/$name; done',
     )

@@ -160,7 +160,7 @@ async function startDaemon(): Promise<void> {
   bench.startOnApi(kubeconfig)
 }
 
-it('lets nothing through that is not masqueraded or that is forbidden, and serves the API server and DNS first', async () => {
+it('a cold start forwards no packet unmasqueraded or against source ranges, and serves the API server and DNS first', async () => {
   writeFileSync(targetsFile, JSON.stringify(targets))
   client.run(SENDER, targetsFile)
   await eventually(() => assert.ok(client.lines.length > 5))

@@ -131,7 +131,7 @@ const LIVE_IN_IPTABLES: Readonly<Record<string, () => Promise<void>>> = {
 }
 
 describe('a changed configuration file', () => {
-  it('has a test here for every field that is live in one of the modes', () => {
+  it('is tested here for every field that is live in one of the modes', () => {
     bench = new Workbench()
     // One function applies all settings of conntrack; most of them cannot be written in a network namespace.
     const groups = (fields: readonly string[]): string[] => [
@@ -168,7 +168,7 @@ describe('a changed configuration file', () => {
       assert.equal(daemon.exitCode, null)
     })
 
-  it('ends the process with 1 and names the field when only a new process can apply it', async () => {
+  it('ends the process with 1 and names the field when the field needs a new process', async () => {
     const daemon = await start()
     bench.configure({ ...base, ipvs: { syncPeriod: '1h', scheduler: 'lc' } })
     assert.equal(await bench.ended(daemon), 1)
@@ -181,7 +181,7 @@ describe('a changed configuration file', () => {
     assert.ok(virtualServers().includes('-A -t 10.96.0.1:80 -s rr'))
   })
 
-  it('also ends the process before the first pass, which may wait for just this change', async () => {
+  it('also ends the process before the first pass, which may wait for this very change', async () => {
     bench = new Workbench()
     const clientConnection = { kubeconfig: bench.kubeconfig('http://127.0.0.1:1') }
     const daemon = bench.startOnApi(clientConnection.kubeconfig)
@@ -191,7 +191,7 @@ describe('a changed configuration file', () => {
     await eventually(() => assert.match(bench.log, /was updated: .* clusterCIDR"/))
   })
 
-  it('that is broken is reported once, and the previous configuration stays in force', async () => {
+  it('is reported once when it is broken, and the previous configuration stays in force', async () => {
     const daemon = await start()
     writeFileSync(bench.configurationFile, 'mode: [')
     const reports = (): number => bench.log.split('"The configuration file is invalid').length - 1

@@ -83,7 +83,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
     for (const pod of pods) sh(`ipvsadm -a -u ${key} -r ${formatEndpoint(pod, POD_PORT)} -m`)
   }
 
-  it('the kernel lists what a filter lets through, in both families', async () => {
+  it('the kernel lists the flows that match a filter, in both families', async () => {
     const places = [
       ['10.96.0.10:53', '10.244.0.1:5353'],
       ['10.96.0.10:54', '10.244.0.1:5353'],
@@ -152,7 +152,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
   ] as const) {
     const key = `${formatEndpoint(vip, 53)}/udp`
 
-    it(`${family}: the flows of a real server that is gone are deleted, and no others`, async () => {
+    it(`${family}: the flows of a removed real server are deleted, and no others`, async () => {
       virtualServer(vip, 53, a, b)
       virtualServer(vip, 54, a, b)
       const answers = await world.ask(vip, 53, 20_000, 40)
@@ -175,7 +175,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
       assert.deepEqual(answered(54), others)
     })
 
-    it(`${family}: a client that keeps its port is answered by who is left`, async () => {
+    it(`${family}: a client that keeps its port is answered by a remaining endpoint`, async () => {
       sh('sysctl -q -w net.ipv4.vs.expire_nodest_conn=1')
       virtualServer(vip, 53, b)
       assert.deepEqual([...(await world.ask(vip, 53, 20_000)).values()], [b])
@@ -186,7 +186,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
       assert.deepEqual(answered(53), [`20000 ${a}`])
     })
 
-    it(`${family}: flows from before the first endpoint do not keep clients from it`, async () => {
+    it(`${family}: flows older than the first endpoint do not keep clients from it`, async () => {
       // Nobody has the address: the node forwards it to nowhere, and the flow is that of no virtual server.
       sh(`ip route replace ${vip} dev sink`)
       assert.deepEqual([...(await world.ask(vip, 53, 20_000)).values()], [null])
@@ -198,7 +198,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
       assert.deepEqual(answered(53), [`20000 ${a}`])
     })
 
-    it(`${family}: a frontend that is gone takes its translated flows along`, async () => {
+    it(`${family}: the translated flows of a removed frontend are deleted`, async () => {
       virtualServer(vip, 53, a, b)
       await world.ask(vip, 53, 20_000, 10)
       insert(formatEndpoint(vip, 53), formatEndpoint(vip, 53), 30_000)
@@ -208,7 +208,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
     })
   }
 
-  it('a node port is one at an address of the node', async () => {
+  it('a flow to a node port is one to an address of the node', async () => {
     virtualServer(NODE_ADDRESS, 30_053, '10.244.0.1', '10.244.0.2')
     const answers = await world.ask(NODE_ADDRESS, 30_053, 20_000, 10)
     insert('192.0.2.9:30053', '192.0.2.9:30053', 30_000)
@@ -219,7 +219,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
     assert.deepEqual(answered(30_053), [...kept, '30000 192.0.2.9', '30001 10.244.9.9'].sort())
   })
 
-  it('thousands of stale flows among 20,000 others go, some at a time, and the others stay', async () => {
+  it('thousands of stale flows among 20,000 others are deleted in portions, and the others stay', async () => {
     virtualServer('10.96.0.10', 53, '10.244.0.1', '10.244.0.2')
     const answers = await world.ask('10.96.0.10', 53, 20_000, 3000)
     await world.spray(20_000)
@@ -255,7 +255,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
     )
   })
 
-  it('settings are written, and one that may not be is reported', () => {
+  it('settings are written, and one that the kernel refuses is reported', () => {
     const { conntrack: defaults } = defaultConfiguration()
     const limit = Number(readFileSync('/proc/sys/net/netfilter/nf_conntrack_max', 'utf8'))
     const settings = [

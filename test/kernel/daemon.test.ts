@@ -117,7 +117,7 @@ describe('daemon', () => {
     )
   })
 
-  it('keeps the last good version of a broken manifest and says where it is broken', async () => {
+  it('keeps the last good version of a broken manifest and logs where it is broken', async () => {
     await withWeb()
     bench.write('other.yaml', service('other', { clusterIP: '10.96.0.2' }))
     await eventually(() => assert.equal(virtualServers().length, 4))
@@ -142,7 +142,7 @@ describe('daemon', () => {
     ['a foreign address', () => 'ip address add 10.9.9.9/32 dev kube-ipvs0', 2000],
     ['a deleted device', () => 'ip link delete kube-ipvs0', 2000],
   ]
-  it('repairs drift of every kind, addresses and links at once', async () => {
+  it('repairs drift of every kind, and of addresses and links at once', async () => {
     bench = new Workbench()
     const vipOf = (index: number): string => `10.96.0.${index + 1}`
     drifts.forEach((_, index) => {
@@ -167,7 +167,7 @@ describe('daemon', () => {
     assert.match(bench.log, /Repaired a change that another program made.*ipvsadm -A -t 10\.96\.0\.1:80 -s rr/)
   })
 
-  it('leaves alone what is not its own', async () => {
+  it('does not change what belongs to others', async () => {
     sh(
       'ipvsadm -A -f 7 -s wlc; ipvsadm -A -t 192.168.9.1:80 -s sh; ipvsadm -a -t 192.168.9.1:80 -r 10.1.1.1:80 -m; ipvsadm -A -t 192.0.2.9:80 -s sh',
     )
@@ -181,7 +181,7 @@ describe('daemon', () => {
     await eventually(() => assert.deepEqual(virtualServers(), [...WEB_TABLE, ...foreign].sort()))
   }
 
-  it('edits a foreign virtual server with a wanted key in place', async () => {
+  it('edits a foreign virtual server that has a wanted key in place', async () => {
     sh('ipvsadm -A -t 10.96.0.1:80 -s lc -p 60; ipvsadm -a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 9')
     bench = new Workbench()
     bench.write('web.yaml', WEB, slice('web', ['10.244.0.1']))
@@ -194,7 +194,7 @@ describe('daemon', () => {
     await eventually(() => assert.deepEqual(virtualServers(), WEB_TABLE.slice(0, 2)))
   })
 
-  it('adopts its own table after a restart without touching it', async () => {
+  it('adopts its own table after a restart without writing', async () => {
     const daemon = await withWeb()
     assert.equal(await bench.stop(daemon), 143)
     assert.deepEqual(virtualServers(), WEB_TABLE)
@@ -203,7 +203,7 @@ describe('daemon', () => {
     assert.deepEqual(JSON.parse(once.stdout), { operations: 0, failures: 0 })
   })
 
-  it('removes in one pass also where there is no Node to wait for', async () => {
+  it('removes in one pass when there is no Node to wait for', async () => {
     bench = new Workbench()
     bench.remove('node.yaml')
     sh('ipvsadm -A -t 10.9.9.9:80 -s rr')
@@ -212,7 +212,7 @@ describe('daemon', () => {
     assert.deepEqual(virtualServers(), WEB_TABLE)
   })
 
-  it('survives being killed in the middle', async () => {
+  it('completes the table after a SIGKILL in the middle of a pass', async () => {
     const daemon = await withWeb()
     bench.write(
       'more.yaml',
@@ -225,7 +225,7 @@ describe('daemon', () => {
     await eventually(() => assert.equal(boundAddresses().length, 201))
   })
 
-  it('gives one address and port to the older Service and reports the other', async () => {
+  it('gives an address and port to the older of two Services and reports the other', async () => {
     bench = new Workbench()
     const at = (name: string, clusterIP: string, creationTimestamp: string) =>
       service(
@@ -291,7 +291,7 @@ describe('daemon', () => {
     }
   })
 
-  it('writes the flags that keep a draining server from refusing clients', async () => {
+  it('writes the scheduler flags with which a draining server refuses no client', async () => {
     for (const [scheduler, flags] of [
       ['sh', 'sh-fallback'],
       ['mh', 'mh-fallback,mh-port'],
@@ -314,7 +314,7 @@ describe('daemon', () => {
     assert.deepEqual(virtualServers(), [])
   })
 
-  it('uses a link of the device name of another kind, and says so', async () => {
+  it('uses a link of another kind that has the name of the device, and reports it', async () => {
     sh('ip link add kube-ipvs0 type bridge')
     const daemon = await withWeb()
     await eventually(() => assert.match(bench.log, /of kind .*bridge.* instead of .*dummy/))
@@ -323,7 +323,7 @@ describe('daemon', () => {
     assert.match(sh('ip -d link show kube-ipvs0'), /bridge/)
   })
 
-  it('removes everything in cleanup, and shows it before with --dry-run', async () => {
+  it('removes everything in cleanup, and lists it before with --dry-run', async () => {
     const daemon = await withWeb()
     await bench.stop(daemon)
     // Neither is ours: no set names it.
@@ -362,7 +362,7 @@ describe('daemon', () => {
     assert.equal((await bench.command('cleanup')).code, 0)
   })
 
-  it('says what differs with exit code 1, nothing with 0, an error with 2', async () => {
+  it('diff exits with 1 for differences, 0 for none, 2 for an error', async () => {
     bench = new Workbench()
     bench.write('web.yaml', WEB, WEB_SLICE)
     const before = await bench.command('diff', '--output', 'json')

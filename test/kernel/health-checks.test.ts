@@ -84,7 +84,7 @@ describe('health check ports', () => {
     checks.update(IP_FAMILIES.map((family) => ({ key: `${family} ${PORT}`, check: check(family, 1) })))
   }
 
-  it('are open at all addresses, and answer other machines in each family', async () => {
+  it('listen on all addresses, and answer other machines in each family', async () => {
     open(listenAddresses())
     checks.update([{ key: `IPv6 ${PORT}`, check: check('IPv6', 0) }])
     await eventually(() => assert.deepEqual(sockets(), [`0.0.0.0:${PORT}`, `[::]:${PORT}`]))
@@ -92,7 +92,7 @@ describe('health check ports', () => {
     assert.equal(await askFromFar('[fd00:10:0:2::15]'), '503 0')
   })
 
-  it('are open at the node port addresses alone, never at an address of a Service', async () => {
+  it('listen only on the node port addresses, never on an address of a Service', async () => {
     open(listenAddresses('10.0.0.0/8', '127.0.0.0/8', 'fd00:10::/32'))
     const own = [`10.0.2.15:${PORT}`, `127.0.0.1:${PORT}`, `[fd00:10:0:2::15]:${PORT}`]
     await eventually(() => assert.deepEqual(sockets(), own))
@@ -106,7 +106,7 @@ describe('health check ports', () => {
     assert.deepEqual(sockets(), [])
   })
 
-  it('wait for an address that is not there yet, and say so when it takes long', async () => {
+  it('wait for an address that does not exist yet, and report it when it takes long', async () => {
     open({ IPv4: ['10.0.2.77'], IPv6: ['fd00:10:0:2::77'] })
     // The first attempt is over after a few turns of the event loop.
     for (let turns = 0; turns < 10; turns++) await turn()

@@ -83,7 +83,7 @@ describe('health and metrics of the daemon', () => {
     assert.match(await text(`${METRICS}/metrics/slis`), /^kubernetes_healthcheck\{name="ping",type="healthz"\} 1$/m)
   })
 
-  it('show profiles and change the verbosity of the log where enableProfiling asks for it', async () => {
+  it('show profiles and change the verbosity of the log when enableProfiling is set', async () => {
     begin({}, { enableProfiling: true })
     bench.start()
     await eventually(async () => assert.deepEqual(await both(), [200, 200]))
@@ -97,7 +97,7 @@ describe('health and metrics of the daemon', () => {
     assert.doesNotMatch(bench.log.slice(before.length), /Pass done/)
   })
 
-  it('show on the page of metrics what was done, refused and asked', async () => {
+  it('show in the metrics what was written, refused and requested', async () => {
     begin({}, { kubeIPVS: { serviceMetricsLimit: 0 } })
     const programs = new IptablesPrograms()
     closers.push(() => programs.remove())
@@ -148,7 +148,7 @@ describe('health and metrics of the daemon', () => {
     await eventually(async () => assert.deepEqual(await both(), [200, 200]))
   })
 
-  it('say that a family whose rules cannot be written for long is unhealthy, and the other is not', async () => {
+  it('report a family as unhealthy when its rules cannot be written for long, and not the other', async () => {
     begin()
     const programs = new IptablesPrograms()
     bench.env = { PATH: programs.path }
@@ -159,7 +159,7 @@ describe('health and metrics of the daemon', () => {
     assert.deepEqual([healthy, nodeEligible, families.IPv4.healthy, families.IPv6.healthy], [false, true, true, false])
   })
 
-  it('do not mind a Service whose things cannot be written', async () => {
+  it('stay healthy when the items of one Service cannot be written', async () => {
     begin({ syncPeriod: '500ms' })
     // No interface takes an address of a group.
     const families = { clusterIPs: ['10.96.0.9', 'fd00:10:96::9'], ipFamilies: ['IPv4', 'IPv6'] }
@@ -174,7 +174,7 @@ describe('health and metrics of the daemon', () => {
     while ((await clock()) < failedMs + 5 * 500)
   })
 
-  it('answer while the API server is away: the proxy lives, for a while, but the node gets no traffic', async () => {
+  it('answer while the API server is away: the proxy is alive for a while, but the node gets no traffic', async () => {
     // It is healthy for twice that long: time enough for a slow start.
     begin({ syncPeriod: `${deadline(5000)}ms` })
     const kubeconfig = join(bench.directory, 'nobody.conf')
@@ -186,7 +186,7 @@ describe('health and metrics of the daemon', () => {
     await eventually(async () => assert.deepEqual(await both(), [503, 503]))
   })
 
-  it('wait for ports that somebody else has', async () => {
+  it('wait for ports that another program uses', async () => {
     const [health, metrics] = [await squat(10256), await squat(10249)]
     begin()
     bench.start()

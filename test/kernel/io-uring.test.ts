@@ -29,7 +29,7 @@ describe('io_uring in a guest', needs('guest', 'kernel>=6.6'), () => {
     assert.equal(readFileSync('/proc/sys/kernel/io_uring_disabled', 'utf8').trim(), '2')
   })
 
-  it('leaves a Node process that reads files without rings', () => {
+  it('gives no rings to a Node process that reads files', () => {
     const { status, stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', READER], {
       encoding: 'utf8',
       env: { PATH: process.env['PATH'] },

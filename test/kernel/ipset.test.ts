@@ -120,7 +120,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     ipset.close()
   })
 
-  it('SetTable creates the sets as recorded, and a second look finds nothing to do', async () => {
+  it('SetTable creates the sets as recorded, and a second pass does nothing', async () => {
     const world = new World(ipset).wantSets()
     assert.deepEqual((await world.pass()).failures, [])
     const expected = CATALOGUE.map(({ name, type, family }) =>
@@ -134,7 +134,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     assert.equal((await new World(ipset).wantSets().pass()).applied, 0)
   })
 
-  it('SetTable takes sets that the ipset command made as they are', async () => {
+  it('SetTable adopts sets that the ipset command made', async () => {
     const world = new World(ipset).wantSets()
     const commands = CATALOGUE.flatMap(({ name }) =>
       world.sets.table.diff(name, world.sets.desired(name), undefined).map(world.sets.table.format),
@@ -189,7 +189,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     )
   })
 
-  it('EntryTable reads single keys, absent ones left out', async () => {
+  it('EntryTable reads single keys and omits absent ones', async () => {
     const world = new World(ipset).wantSets().want('KUBE-CLUSTER-IP', '10.0.0.1,tcp:1', '10.0.0.2,tcp:1')
     await world.pass()
     const keys = ['KUBE-CLUSTER-IP 10.0.0.2,tcp:1', 'KUBE-CLUSTER-IP 10.0.0.3,tcp:1', 'KUBE-IPVS-IPS 10.0.0.1']
@@ -217,7 +217,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     assert.equal(ipset.counters.messagesSent - before, 20)
   })
 
-  it('EntryTable takes what is there already, or gone already, as done', async () => {
+  it('EntryTable counts an entry that already exists, or is already gone, as success', async () => {
     const world = new World(ipset).wantSets().want('KUBE-CLUSTER-IP', '10.0.0.1,tcp:1')
     await world.pass()
     const op = { set: 'KUBE-CLUSTER-IP', entry: '10.0.0.1,tcp:1' }
@@ -234,7 +234,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     )
   })
 
-  it('EntryTable names the entry that failed and does the others of its message', async () => {
+  it('EntryTable names the failed entry and writes the others of its message', async () => {
     const world = new World(ipset).wantSets()
     await world.pass()
     // A range of length 0 cannot be stored; 300.0.0.1 is no address.
@@ -260,7 +260,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     assert.equal(saved(name).length, 3)
   })
 
-  it('Reconciler puts right what was changed by hand, exceptions too', async () => {
+  it('Reconciler repairs changes made by hand, exceptions too', async () => {
     const world = new World(ipset)
       .wantSets()
       .want('KUBE-CLUSTER-IP', '10.0.0.1,tcp:1', '10.0.0.2,tcp:1')
@@ -288,7 +288,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     assert.equal((await world.doubt().pass()).applied, 0)
   })
 
-  it('auditSets doubts what was changed by hand, and nothing else', async () => {
+  it('auditSets doubts entries that were changed by hand, and nothing else', async () => {
     const world = new World(ipset)
       .wantSets()
       .want('KUBE-CLUSTER-IP', '10.0.0.1,tcp:1', '10.0.0.2,tcp:1')
@@ -343,7 +343,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     assert.deepEqual(await audit(large), ['KUBE-IPVS-IPS 10.1.0.0'])
   })
 
-  it('EntryTable says that a set is lost, and the next passes bring it back with its entries', async () => {
+  it('EntryTable reports a lost set, and the next passes restore it with its entries', async () => {
     const world = new World(ipset).wantSets().want('KUBE-CLUSTER-IP', '10.0.0.1,tcp:1')
     await world.pass()
     sh('ipset destroy KUBE-CLUSTER-IP')
@@ -447,7 +447,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     assert.equal(saved('KUBE-IPVS-IPS').length, 701)
   })
 
-  it('SetTable removes what an interrupted replacement has left, and with nothing wanted all of ours, no others', async () => {
+  it('SetTable removes the rest of an interrupted replacement, and with nothing wanted all of our sets and no others', async () => {
     sh(
       'ipset create kube-ipvs-swap-3 hash:ip; ipset create kube-ipvs-swap-99 hash:ip; ipset create KUBE-FOREIGN hash:ip',
     )
@@ -459,7 +459,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     assert.deepEqual(sh('ipset list -n').trim().split('\n').sort(), ['KUBE-FOREIGN', 'kube-ipvs-swap-99'])
   })
 
-  it('SetTable does not destroy a set that a rule refers to, and says so', needsRules, async () => {
+  it('SetTable reports that it cannot destroy a set that a rule refers to', needsRules, async () => {
     await new World(ipset).wantSets().pass()
     sh(`${iptables} -A FORWARD -m set --match-set KUBE-IPVS-IPS dst -j ACCEPT`)
     const [failure, ...others] = (await new World(ipset).pass()).failures
@@ -468,7 +468,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     assert.equal(failure.error.code, 'IPSET_ERR_BUSY')
   })
 
-  it('SetTable keeps to its families', async () => {
+  it('SetTable reads and writes only its families', async () => {
     const world = new World(ipset, ['IPv6']).wantSets()
     sh('ipset create KUBE-CLUSTER-IP hash:ip,port; ipset add KUBE-CLUSTER-IP 10.0.0.1,tcp:1')
     for (const { name, family } of CATALOGUE) if (family === 'IPv4') world.sets.want(name, undefined)
@@ -505,7 +505,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     assert.equal((await ipset.getSet('KUBE-IPVS-IPS'))?.extras, '')
   })
 
-  it('IpsetConnection.typeRevisions tells which types there are', async () => {
+  it('IpsetConnection.typeRevisions lists the types of the kernel', async () => {
     const revisions = await ipset.typeRevisions('hash:ip,port', 'IPv6')
     assert.ok(revisions !== undefined && revisions.lowest <= 5 && revisions.highest >= 5)
     assert.ok((await ipset.typeRevisions('bitmap:port', undefined)) !== undefined)

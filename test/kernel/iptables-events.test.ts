@@ -75,7 +75,7 @@ describe('nftEvents on a real kernel', needs('iptables-nft'), () => {
     return seen.map((event) => (event.kind === 'changed' ? `${event.change.family} ${event.change.table}` : event.kind))
   }
 
-  it('tells what others do to our rules, and nothing else', async () => {
+  it('reports foreign changes of our rules, and nothing else', async () => {
     sh('ipset create KUBE-CLUSTER-IP hash:ip,port')
     const choice = await choiceHere()
     assert.equal(choice.mode, 'nft')
@@ -130,13 +130,13 @@ describe('nftEvents on a real kernel', needs('iptables-nft'), () => {
   })
 })
 
-test('missingForNft is right about the kernel, and makes nothing', async () => {
+test('missingForNft is right about the kernel, and creates nothing', async () => {
   assert.equal(Object.keys(await missing()).length === 0, isMet('iptables-nft'))
   const { stdout } = spawnSync('nft', ['list', 'tables'], { encoding: 'utf8' })
   assert.doesNotMatch(stdout, /probe/)
 })
 
-test('chooseBackEnd takes a back end that works', needs('legacy-iptables'), async () => {
+test('chooseBackEnd chooses a back end that works', needs('legacy-iptables'), async () => {
   const { mode, reason, programs } = await choiceHere()
   assert.equal(mode, isMet('iptables-nft') ? 'nft' : 'legacy', reason)
   for (const command of [':PROBE - [0:0]', '-X PROBE'])

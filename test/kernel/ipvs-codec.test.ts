@@ -126,7 +126,7 @@ describe('IPVS on a real kernel', () => {
     for (const [fields] of ALL_SERVICES) assert.deepEqual((await ipvs.getService(fields))?.fields, fields)
   })
 
-  it('getService is undefined for a service that is not there', async () => {
+  it('getService is undefined for a service that does not exist', async () => {
     assert.equal(await ipvs.getService(service('IPv4', 'tcp')), undefined)
     assert.equal(await ipvs.getService({ family: 'IPv6', fwmark: 9 }), undefined)
   })
@@ -205,7 +205,7 @@ describe('IPVS on a real kernel', () => {
     assert.equal((await ipvs.listDestinations(id)).length, 1)
   })
 
-  it('commit gives one outcome per message in order and goes on after failures', async () => {
+  it('commit gives one outcome per message in order and continues after failures', async () => {
     const id = service('IPv4', 'tcp')
     const other = service('IPv4', 'tcp', { port: 80 })
     const batch = ipvs.batch()
@@ -267,7 +267,7 @@ describe('IPVS on a real kernel', () => {
     assert.equal((await ipvs.listServices()).length, 1)
   })
 
-  it('timeouts are read and set; 0 leaves one as it is', async () => {
+  it('timeouts are read and set; 0 does not change one', async () => {
     const before = await ipvs.getTimeouts()
     try {
       await ipvs.setTimeouts({ tcpSeconds: 901, tcpFinSeconds: 121, udpSeconds: 301 })
@@ -280,7 +280,7 @@ describe('IPVS on a real kernel', () => {
     }
   })
 
-  it('info tells the version that ipvsadm prints', async () => {
+  it('info reads the version that ipvsadm prints', async () => {
     const { version } = await ipvs.info()
     assert.match(ipvsadm('-L', '-n')[0] ?? '', new RegExp(`version ${version.replaceAll('.', '\\.')} `))
   })
@@ -306,7 +306,7 @@ describe('IPVS on a real kernel', () => {
     })
   })
 
-  it('resolveFamily names the family that is missing', async () => {
+  it('resolveFamily names the missing family', async () => {
     const netlink = openNetlinkConnection(NETLINK_GENERIC)
     try {
       await assert.rejects(resolveFamily(netlink, 'NO_SUCH_FAM'), {

@@ -34,7 +34,7 @@ describe('the end of the daemon', () => {
     ['SIGINT', 130],
     ['SIGHUP', 129],
   ] as const)
-    it(`comes within a second of ${signal}, with code ${code} and the kernel as it is`, async () => {
+    it(`follows ${signal} within a second, with code ${code} and an unchanged kernel`, async () => {
       bench = new Workbench()
       bench.write('web.yaml', WEB, slice('web', ['10.244.0.1']))
       const daemon = bench.start()
@@ -49,7 +49,7 @@ describe('the end of the daemon', () => {
       )
     })
 
-  it('comes as fast while the API server hangs', async () => {
+  it('is as fast while the API server hangs', async () => {
     bench = new Workbench()
     server.inject({ times: 1000, action: { kind: 'hang' } })
     const daemon = bench.startOnApi(bench.kubeconfig(await server.listen()))
@@ -61,7 +61,7 @@ describe('the end of the daemon', () => {
 })
 
 describe('a start', () => {
-  it('says what it comes to, in the words that people look for', async () => {
+  it('logs its result in the words that people search for', async () => {
     bench = new Workbench()
     bench.startOnApi(bench.kubeconfig(await server.listen()))
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
@@ -142,7 +142,7 @@ describe('a start', () => {
     assert.doesNotMatch(bench.log, /eyJ|c2VjcmV0|c2lnbm/)
   })
 
-  it('prints names as quoted text only, whatever they hold', async () => {
+  it('prints names only as quoted text, whatever they contain', async () => {
     bench = new Workbench()
     const name = 'x\nE1122 00:00:00.000000 1 a.go:1] "forged"\u001b[2J'
     server.store.put('services', {
@@ -171,7 +171,7 @@ describe('the Node', () => {
   }
   const nodePorts = (): string[] => virtualServers().filter((line) => line.includes(':30080 '))
 
-  it('is followed when its address changes, and told of when it goes', async () => {
+  it('is followed when its address changes, and reported when it is deleted', async () => {
     await start()
     await eventually(() => assert.deepEqual(nodePorts(), ['-A -t 10.0.2.15:30080 -s rr']))
     sh('ip address add 10.0.2.16/24 dev eth0')

@@ -68,7 +68,7 @@ describe('metrics of iptables mode', () => {
   })
   after(() => proxy.close())
 
-  it('the first sync is a full one, and its rules are those that are there', async () => {
+  it('count the first sync as a full one, with the rules of the kernel', async () => {
     await eventually(async () =>
       assert.equal(await value('network_programming_duration_seconds_count', IPV4), 1, 'once the rules are in'),
     )
@@ -80,7 +80,7 @@ describe('metrics of iptables mode', () => {
     }
   })
 
-  it('a change is a partial one of few rules', async () => {
+  it('count a change as a partial sync of few rules', async () => {
     sink.apply([{ kind: 'endpointslices', key: 'demo/web-1', value: slice('10.244.0.1', '10.244.0.2') }])
     await eventually(async () => assert.equal(await value('sync_partial_proxy_rules_duration_seconds_count', IPV4), 1))
     // KUBE-SVC with its mark and two endpoints, and KUBE-SEP of the new one.
@@ -91,7 +91,7 @@ describe('metrics of iptables mode', () => {
     assert.equal(await value('network_programming_duration_seconds_count', IPV4), 2)
   })
 
-  it('packets that rules have counted', async () => {
+  it('show the packets that rules have counted', async () => {
     assert.equal(await value('iptables_localhost_nodeports_accepted_packets_total'), 0)
     const socket = connect(NODE_PORT, '127.0.0.1').on('error', () => undefined)
     await eventually(async () =>

@@ -95,7 +95,7 @@ async function ask(text: string): Promise<Socket> {
   return socket
 }
 
-it('what the first pass wrote', async () => {
+it('metrics count what the first pass wrote', async () => {
   await eventually(async () => {
     const value = await scrape()
     assert.equal(value('kubeipvs_table_entries', TABLE), 1)
@@ -122,7 +122,7 @@ it('what the first pass wrote', async () => {
   assert.equal(value('process_open_fds'), readdirSync('/proc/self/fd').length - 1)
 })
 
-it('the traffic that went through', async () => {
+it('metrics count the traffic of virtual servers', async () => {
   for (const text of ['one', 'two', 'three']) await ask(text)
   // The kernel adds up every two seconds, and numbers of a scrape just before are given again for five.
   await eventually(async () => {
@@ -146,7 +146,7 @@ it('the traffic that went through', async () => {
   })
 })
 
-it('drift, found by an audit', async () => {
+it('metrics count drift that an audit found', async () => {
   sh(`ipvsadm -E -t ${VIP}:80 -s lc`)
   await eventually(async () => {
     const value = await scrape()
@@ -157,7 +157,7 @@ it('drift, found by an audit', async () => {
   assert.match(sh('ipvsadm -S -n'), new RegExp(`-A -t ${VIP}:80 -s rr`))
 })
 
-it('a Service that claims what another has', async () => {
+it('metrics count a Service that claims the address of another', async () => {
   const late = { ...WEB, name: 'late', createdAtMs: Date.now() }
   sink.apply([{ kind: 'services', key: 'demo/late', value: late }])
   await eventually(async () => assert.equal((await scrape())('kubeipvs_conflicts'), 1))
@@ -165,7 +165,7 @@ it('a Service that claims what another has', async () => {
   await eventually(async () => assert.equal((await scrape())('kubeipvs_conflicts'), 0))
 })
 
-it('a drain, and its end', async () => {
+it('metrics count a drain and its end', async () => {
   sink.apply([{ kind: 'endpointslices', key: KEY, value: slice('10.244.0.1') }])
   await eventually(async () => assert.equal((await scrape())('kubeipvs_real_servers_draining'), 1), 10_000, 5)
   await eventually(async () => {
@@ -176,7 +176,7 @@ it('a drain, and its end', async () => {
   })
 })
 
-it('a device that was deleted with its addresses', async () => {
+it('metrics count the repair of a device that was deleted with its addresses', async () => {
   const other = { ...WEB, name: 'other', clusterIps: { IPv4: '10.96.0.9' } }
   sh('ip link delete kube-ipvs0')
   sink.apply([{ kind: 'services', key: 'demo/other', value: other }])
@@ -189,7 +189,7 @@ it('a device that was deleted with its addresses', async () => {
   })
 })
 
-it('stale UDP flows that were removed', async () => {
+it('metrics count removed stale UDP flows', async () => {
   const dns: Service = {
     ...WEB,
     name: 'dns',

@@ -71,7 +71,7 @@ describe('rtnetlink on a real kernel', () => {
     assert.equal(row.operstate, 'DOWN')
   })
 
-  it('getLink is undefined for a name nobody has', async () => {
+  it('getLink is undefined for a name that no link has', async () => {
     assert.equal(await rtnetlink.getLink('nltest-none'), undefined)
   })
 
@@ -85,14 +85,14 @@ describe('rtnetlink on a real kernel', () => {
     assert.equal(links.find(({ name }) => name === 'lo')?.kind, '')
   })
 
-  it('createDummy refuses a name that is taken', async () => {
+  it('createDummy refuses a name that another link has', async () => {
     await assert.rejects(
       rtnetlink.createDummy(NAME),
       (error) => error instanceof KernelError && error.code === 'EEXIST',
     )
   })
 
-  it('getLink tells whether the interface is up', async () => {
+  it('getLink reads whether the interface is up', async () => {
     ip('link', 'set', NAME, 'up')
     assert.equal(((await rtnetlink.getLink(NAME))?.flags ?? 0) & IFF_UP, IFF_UP)
     ip('link', 'set', NAME, 'down')
@@ -142,7 +142,7 @@ describe('rtnetlink on a real kernel', () => {
     assert.deepEqual(await rtnetlink.listAddresses({ interfaceIndex: index }), [])
   })
 
-  it('listAddresses of an interface that is gone is empty', async () => {
+  it('listAddresses of a deleted interface is empty', async () => {
     assert.deepEqual(await rtnetlink.listAddresses({ interfaceIndex: 999_999 }), [])
   })
 
@@ -250,7 +250,7 @@ describe('rtnetlink on a real kernel', () => {
     }
   })
 
-  it('openRtnetlinkEvents leaves out changes of ignored port ids and only those', async () => {
+  it('openRtnetlinkEvents omits changes of ignored port ids and only those', async () => {
     const others = openRtnetlink()
     const events: RtnetlinkEvent[] = []
     const subscription = openRtnetlinkEvents(
@@ -277,7 +277,7 @@ describe('rtnetlink on a real kernel', () => {
     }
   })
 
-  it('openRtnetlinkEvents reports an overrun once and goes on after it', async () => {
+  it('openRtnetlinkEvents reports an overrun once and continues after it', async () => {
     const events: RtnetlinkEvent[] = []
     const subscription = openRtnetlinkEvents({ groups: [RTNLGRP_IPV4_IFADDR], receiveBufferBytes: 32 << 10 }, (event) =>
       events.push(event),
@@ -352,7 +352,7 @@ describe('rtnetlink on a real kernel', () => {
     }
   })
 
-  it('receive reports a datagram that does not fit and has room for the next', async () => {
+  it('receive reports a datagram that does not fit and makes room for the next', async () => {
     // One attribute each of 60,000 bytes: the kernel echoes the request whole to a socket without NETLINK_CAP_ACK.
     const socket = NetlinkSocket.open(NETLINK_ROUTE)
     try {

@@ -35,7 +35,7 @@ const realServers = (): string[] =>
 
 /** The kernel takes no broadcast address of one of its networks as a real server (EINVAL of ip_vs_new_dest). */
 describe('an endpoint that the kernel refuses', () => {
-  it('keeps a new Service from nothing but that endpoint', async () => {
+  it('costs a new Service only that endpoint', async () => {
     bench.write('web.yaml', WEB, slice('web', ['10.244.0.1', '10.0.2.255']))
     bench.start()
     await eventually(() => assert.deepEqual(realServers(), ['10.244.0.1 1']))
@@ -43,7 +43,7 @@ describe('an endpoint that the kernel refuses', () => {
     await eventually(() => assert.match(bench.log, /failed.*EINVAL.*10\.0\.2\.255/))
   })
 
-  it('keeps no removed endpoint in service once another one is usable, and drains end beside it', async () => {
+  it('keeps no removed endpoint in service when another one is usable, and drains end beside it', async () => {
     bench.write('web.yaml', WEB, slice('web', ['10.244.0.1', '10.244.0.2']))
     bench.start()
     await eventually(() => assert.deepEqual(realServers(), ['10.244.0.1 1', '10.244.0.2 1']))
@@ -58,7 +58,7 @@ describe('an endpoint that the kernel refuses', () => {
 describe('IPVS services of other protocols', () => {
   const foreign = { address: '10.9.0.1', port: 1, protocol: ESP }
 
-  it('are left alone by the daemon, its audits, status, diff and cleanup', async () => {
+  it('are not changed by the daemon, its audits, status, diff and cleanup', async () => {
     await addRawService(foreign)
     bench.write('web.yaml', WEB, slice('web', ['10.244.0.1']))
     const preview = await bench.command('diff')
@@ -78,7 +78,7 @@ describe('IPVS services of other protocols', () => {
     assert.deepEqual([await hasRawService(foreign), realServers()], [true, []])
   })
 
-  it('do not hide a real server with a forwarding method that nobody knows', async () => {
+  it('do not hide a real server with an unknown forwarding method', async () => {
     const web = { address: '10.96.0.1', port: 80, protocol: TCP }
     await addRawService(web)
     for (const [index, forwarding] of [5, 6, 7].entries())
@@ -109,7 +109,7 @@ async function rebind(address: string, to: Binding): Promise<void> {
   }
 }
 
-describe('addresses of kube-ipvs0 that are no host addresses', () => {
+describe('addresses of kube-ipvs0 that are not host addresses', () => {
   const services = ['10.96.0.1', '10.96.0.2', '10.96.0.3', 'fd00:10:96::1', 'fd00:10:96::2']
   const right = services.map((address) => `${address}/${address.includes(':') ? 128 : 32}`).toSorted()
   const writeServices = (): void =>
@@ -137,7 +137,7 @@ describe('addresses of kube-ipvs0 that are no host addresses', () => {
       assert.equal((await bench.command('diff')).code, 0)
     })
 
-  it('are replaced as soon as somebody makes them', async () => {
+  it('are replaced as soon as another program adds them', async () => {
     writeServices()
     bench.start()
     await eventually(() => assert.deepEqual(boundAddresses(), right))
@@ -158,7 +158,7 @@ describe('addresses of kube-ipvs0 that are no host addresses', () => {
     assert.doesNotMatch(bench.log, /"Removing addresses"/)
   })
 
-  it('come back when they were given a lifetime and it ends', async () => {
+  it('are added again when a lifetime that they were given ends', async () => {
     writeServices()
     bench.start()
     await eventually(() => assert.deepEqual(boundAddresses(), right))
@@ -172,7 +172,7 @@ describe('addresses of kube-ipvs0 that are no host addresses', () => {
 })
 
 describe('the device kube-ipvs0', () => {
-  it('that was given another name is made again, with all of its addresses', async () => {
+  it('is made again with all of its addresses after it was renamed', async () => {
     bench.write('web.yaml', WEB, service('other', { clusterIP: '10.96.0.2' }))
     bench.start()
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '10.96.0.2/32']))
@@ -187,7 +187,7 @@ describe('the device kube-ipvs0', () => {
     await eventually(() => assert.equal(boundAddresses().length, 3))
   })
 
-  it('is not the link that has its name as an alternative one: that one keeps its addresses', async () => {
+  it('is not a link that has its name as an alternative name: that link keeps its addresses', async () => {
     sh('ip link property add dev eth0 altname kube-ipvs0')
     try {
       bench.write('web.yaml', WEB)
@@ -203,7 +203,7 @@ describe('the device kube-ipvs0', () => {
     assert.match(sh('ip -o address show dev eth0'), /inet 10\.0\.2\.15\/24/)
   })
 
-  it('that was moved to another network namespace is made again', async () => {
+  it('is made again after it was moved to another network namespace', async () => {
     bench.write('web.yaml', WEB)
     bench.start()
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
@@ -218,7 +218,7 @@ describe('the device kube-ipvs0', () => {
 })
 
 describe('auditAddresses', () => {
-  it('finds what was changed on a real device without an announcement', async () => {
+  it('finds changes of a real device that were not announced', async () => {
     sh(`ip link add kube-ipvs0 type dummy
       for address in 10.96.0.1/32 10.96.0.2/32 10.96.0.3/32 fd00::1/128; do ip address add $address dev kube-ipvs0; done`)
     const rtnetlink = openRtnetlink()

@@ -31,7 +31,7 @@ afterEach(async () => {
 })
 
 describe('route_localnet', () => {
-  it('is not set while the rules of iptables mode cannot be written, and set after them', async () => {
+  it('is not set while the rules of iptables mode cannot be written, and is set after them', async () => {
     programs.fail('iptables', true)
     bench.start()
     await eventually(() => assert.match(bench.log, /Failed to execute iptables-restore.*refused/))
@@ -43,7 +43,7 @@ describe('route_localnet', () => {
     )
   })
 
-  it('is set by a restart that finds all rules in place', async () => {
+  it('is set by a restart that finds all rules unchanged', async () => {
     const daemon = bench.start()
     await eventually(() => assert.deepEqual([isGuarded(), routesLocalnet()], [true, true]))
     await bench.stop(daemon)

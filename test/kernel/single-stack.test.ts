@@ -93,7 +93,7 @@ const errorsAboutIpv6 = (): string[] => bench.log.split('\n').filter((line) => /
 
 for (const mode of ['ipvs', 'iptables'] as const) {
   describe(`${mode} mode where disable_ipv6 is 1`, () => {
-    it('serves IPv4, leaves IPv6 alone and is healthy', async () => {
+    it('serves IPv4, does not change IPv6 and is healthy', async () => {
       setIpv6('disabled')
       begin(mode)
       bench.start()
@@ -115,7 +115,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       assert.match(stderr, /^E.*"Error running ProxyServer" err="no support for primary IP family \\"IPv6\\""$/m)
     })
 
-    it('goes on and stays healthy when IPv6 is switched off while it runs', async () => {
+    it('continues and stays healthy when IPv6 is switched off while it runs', async () => {
       begin(mode)
       bench.start()
       await eventually(() => assert.ok(serves(mode, 'IPv4') && serves(mode, 'IPv6')))
@@ -131,7 +131,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
   })
 
   describe(`${mode} mode without the programs of a family`, () => {
-    it('serves IPv4 where there is no ip6tables, and is healthy', async () => {
+    it('serves IPv4 without ip6tables, and is healthy', async () => {
       hidePrograms('ip6tables')
       begin(mode)
       const daemon = bench.start()
@@ -150,7 +150,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       assert.equal(cleanup.code, 0, cleanup.stdout + cleanup.stderr)
     })
 
-    it('serves IPv6 alone where there is no iptables and IPv6 is the primary family', async () => {
+    it('serves only IPv6 without iptables when IPv6 is the primary family', async () => {
       hidePrograms('iptables')
       begin(mode, { bindAddress: 'fd00::15', metricsBindAddress: '[::1]:10249' })
       bench.start()
@@ -159,7 +159,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       await staysLive(['IPv6'])
     })
 
-    it('ends the start where there is no iptables and IPv4 is the primary family', async () => {
+    it('ends the start without iptables when IPv4 is the primary family', async () => {
       hidePrograms('iptables')
       begin(mode)
       const { code, stderr } = await bench.command('')

@@ -54,7 +54,7 @@ for (const [mode, need] of [
   ['legacy', 'legacy-iptables'],
 ] as const) {
   describe(`the start check with iptables ${mode}`, needs(need), () => {
-    it('finds everything in a kernel that has everything, and leaves nothing behind', async () => {
+    it('finds nothing missing in a kernel that has everything, and leaves nothing behind', async () => {
       // The legacy programs load ip_tables themselves; the check does not.
       if (mode === 'legacy') sh('iptables-legacy -t nat -L; ip6tables-legacy -t nat -L')
       const before = traces()
@@ -100,7 +100,7 @@ for (const [mode, need] of [
       }
     })
 
-    it('misses what no kernel has', async () => {
+    it('reports what no kernel has', async () => {
       const questions = new KernelQuestions(mode, [], signal)
       for (const family of IP_FAMILIES)
         for (const kind of ['match', 'target'] as const)
@@ -115,7 +115,7 @@ describe('the start check', () => {
     sh('ipvsadm -C')
   })
 
-  it('names the module of a scheduler that is missing', async () => {
+  it('names the module of a missing scheduler', async () => {
     const before = traces()
     const { findings } = await checkNode({
       configuration: configuration('nosuch'),
@@ -142,7 +142,7 @@ describe('the start check', () => {
 })
 
 describe('tryNftFamily', () => {
-  it('agrees with iptables-nft, makes nothing and announces nothing', async () => {
+  it('agrees with iptables-nft, creates nothing and announces nothing', async () => {
     const netlink = openNetfilter()
     const announcements = openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES])
     try {
@@ -167,7 +167,7 @@ describe('tryNftFamily', () => {
 })
 
 describe('askScheduler', () => {
-  it('tells what ipvsadm finds, with and without virtual servers, and makes none', async () => {
+  it('agrees with ipvsadm, with and without virtual servers, and creates none', async () => {
     const ipvs = await IpvsConnection.open(openNetlinkConnection(NETLINK_GENERIC), { signal })
     try {
       for (const scheduler of ['rr', 'wrr', 'lc', 'wlc', 'sh', 'dh', 'sed', 'nq', 'mh', 'lblc', 'fo', 'nosuch']) {

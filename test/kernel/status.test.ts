@@ -28,7 +28,7 @@ async function status(...flags: string[]): Promise<Status> {
 const text = async (...flags: string[]): Promise<string> => (await bench.command('status', ...flags)).stdout
 
 describe('status', () => {
-  it('shows virtual servers, and names them by the manifests it is given', async () => {
+  it('shows virtual servers, and names them by the manifests', async () => {
     begin('ipvs')
     const daemon = bench.start()
     await eventually(() => assert.equal(virtualServers().filter((line) => line.startsWith('-A')).length, 3))
@@ -49,7 +49,7 @@ describe('status', () => {
     assert.match(await text(), /^mode +ipvs, according to the kernel; no proxy answers at 127\.0\.0\.1:10249$/m)
   })
 
-  it('goes on without names when nobody can tell them', async () => {
+  it('shows no names when no source knows them', async () => {
     begin('ipvs')
     const { code } = await bench.command('', '--once')
     assert.equal(code, 0)
@@ -59,7 +59,7 @@ describe('status', () => {
     assert.match(answer.stdout, /^10\.96\.0\.1:80\/tcp +rr /m)
   })
 
-  it('shows what the rules of iptables mode serve, under the names in their comments', async () => {
+  it('shows what the rules of iptables mode serve, with the names in their comments', async () => {
     begin('iptables')
     bench.start()
     await eventually(async () => assert.equal((await status()).rules?.length, 3))
@@ -86,7 +86,7 @@ describe('status', () => {
     assert.doesNotMatch(shown, /kube-ipvs0|VIRTUAL SERVER/)
   })
 
-  it('says that a node is empty', async () => {
+  it('reports an empty node', async () => {
     begin('ipvs')
     const found = await status()
     assert.deepEqual([found.mode, found.device, found.rules], [null, null, null])

@@ -66,7 +66,7 @@ describe('session affinity', { concurrency: 1000 }, () => {
   for (const protocol of ['tcp', 'udp', 'sctp'] as const)
     describe(protocol, NEEDS_OF[protocol], () => {
       for (const kind of KINDS) {
-        it(`${kind}: a client keeps its endpoint, clients differ`, () =>
+        it(`${kind}: a client keeps its endpoint, and clients have different ones`, () =>
           inBothFamilies(async (family) => {
             const place = frontend(LONG, kind, family, protocol)
             const found = new Set<string>()
@@ -81,7 +81,7 @@ describe('session affinity', { concurrency: 1000 }, () => {
             assert.deepEqual([...found].sort(), ['a node', 'c node'], family)
           }))
 
-        it(`${kind}: without it endpoints take turns`, () =>
+        it(`${kind}: endpoints take turns without it`, () =>
           inBothFamilies(async (family) => {
             const [first, second, third] = await cluster.askInTurn('client', frontend(NONE, kind, family, protocol), 3)
             assert.notEqual(first, second, family)
@@ -105,7 +105,7 @@ describe('session affinity', { concurrency: 1000 }, () => {
         assert.equal(long[0], longAgain[0], family)
       }))
 
-  it('ends with the endpoint, and nobody is refused', async () => {
+  it('ends with the endpoint, and no client is refused', async () => {
     const kinds = KINDS.flatMap((kind) => (['tcp', 'udp'] as const).map((protocol) => [kind, protocol] as const))
     const ask = async (): Promise<string[]> => {
       const asked = kinds.flatMap(([kind, protocol]) =>

@@ -94,13 +94,13 @@ describe('a cold start', () => {
     cluster.stop()
   })
 
-  it('is asked from before the first moment until the end', () => {
+  it('gets requests from before its first moment until its end', () => {
     const first = outcomes.findIndex((outcome) => outcome.startsWith('a '))
     assert.ok(first > 50, `${first} were asked before the first answer`)
     assert.ok(outcomes.slice(first).includes('nothing'), 'some were there before others')
   })
 
-  it('masquerades from the first packet on', () => {
+  it('masquerades every packet, including the first', () => {
     const others = [...cluster.seen].filter((one) => !NODES_OWN.has(one.replace(/^. /, '')))
     assert.deepEqual(others, [])
     assert.deepEqual(
@@ -109,7 +109,7 @@ describe('a cold start', () => {
     )
   })
 
-  it('guards a VIP before it is there', () => {
+  it('writes the firewall of a VIP before the VIP', () => {
     for (const { address } of GUARDED) assert.ok(boundAddresses().some((one) => one.startsWith(`${address}/`)))
     assert.deepEqual(
       [...cluster.seen].filter((one) => one.startsWith('b ')),
@@ -117,7 +117,7 @@ describe('a cold start', () => {
     )
   })
 
-  it('begins with what the cluster needs first', () => {
+  it('serves the API server and DNS first', () => {
     const addresses = [...bound.matchAll(/kube-ipvs0 +inet (\S+)\/32/g)].map((match) => match[1])
     assert.deepEqual(new Set(addresses.slice(0, 2)), new Set([KUBERNETES, DNS]))
   })

@@ -14,7 +14,7 @@ import { LiveConnections } from '../support/live-connections.ts'
 
 const PLACES = KINDS.flatMap((kind) => FAMILIES.map((family) => frontend(1, kind, family, 'tcp')))
 
-describe('established connections of an endpoint that leaves', () => {
+describe('established connections of a removed endpoint', () => {
   let cluster: Cluster
   let bench: Workbench
   let daemon: ChildProcess
@@ -57,7 +57,7 @@ describe('established connections of an endpoint that leaves', () => {
     }
   }
 
-  it('go on while it drains', async () => {
+  it('continue while it drains', async () => {
     bench.write('web.yaml', ...everyKind(1, ['c']))
     await eventually(() => assert.deepEqual(weightsOfA(), all('0')))
     await newOnesGoTo('c')
@@ -65,7 +65,7 @@ describe('established connections of an endpoint that leaves', () => {
     assert.equal((await bench.command('diff')).code, 0, 'a drain in progress is no difference')
   })
 
-  it('go on when it returns, with its weight back in place', async () => {
+  it('continue when it is added again, with its weight restored', async () => {
     bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
     await eventually(() => assert.deepEqual(weightsOfA(), all('1')))
     await newOnesGoTo('a', 'c')
@@ -79,7 +79,7 @@ describe('established connections of an endpoint that leaves', () => {
     )
   })
 
-  it('go on when the daemon is restarted while it drains, and it goes after they have ended', async () => {
+  it('continue when the daemon is restarted while it drains, and it is removed after they have ended', async () => {
     bench.write('web.yaml', ...everyKind(1, ['c']))
     await eventually(() => assert.deepEqual(weightsOfA(), all('0')))
     await bench.stop(daemon)

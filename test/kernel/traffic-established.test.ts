@@ -54,7 +54,7 @@ describe('established connections', () => {
     await eventually(() => assert.ok(!virtualServers().includes(line)))
   }
 
-  it('outlive another Service with the same endpoints, its changes and its end', async () => {
+  it('survive another Service with the same endpoints, its changes and its removal', async () => {
     for (const pods of [['a', 'c'], ['c'], ['a', 'b', 'c'], []] as const) {
       bench.write('other.yaml', ...everyKind(2, pods))
       await settled(2)
@@ -65,7 +65,7 @@ describe('established connections', () => {
     await live.check()
   })
 
-  it('outlive a stop and a start', async () => {
+  it('survive a stop and a start', async () => {
     assert.equal(await bench.stop(daemon), 143)
     await live.check()
     daemon = bench.start()
@@ -73,7 +73,7 @@ describe('established connections', () => {
     await live.check()
   })
 
-  it('outlive a second daemon beside the first, and the end of either', async () => {
+  it('survive a second daemon beside the first, and the end of either', async () => {
     const starts = (): number => bench.log.split('"Caches are synced"').length
     const before = starts()
     const second = bench.start()
@@ -86,7 +86,7 @@ describe('established connections', () => {
     daemon = second
   })
 
-  it('outlive starts with other settings', async () => {
+  it('survive starts with other settings', async () => {
     await bench.stop(daemon)
     const other = bothFamilies({ scheduler: 'lc' }, { iptables: { masqueradeAll: true } })
     other.write('web.yaml', ...everyKind(1, ['a', 'c']))
@@ -100,7 +100,7 @@ describe('established connections', () => {
     await live.check()
   })
 
-  it('outlive a SIGKILL while rules are written', async () => {
+  it('survive a SIGKILL while rules are written', async () => {
     const loadBalancerSourceRanges = ['10.0.2.100/32', 'fd00:10:0:2::100/128']
     const isWriting = (): boolean => programs().some((name) => /^ip6?tables/.test(name))
     /** Whether a process of iptables was seen before the rules were there. */
@@ -127,7 +127,7 @@ describe('established connections', () => {
     await settled(1)
   })
 
-  it('outlive a SIGKILL in the middle of a pass', async () => {
+  it('survive a SIGKILL in the middle of a pass', async () => {
     const virtual = (): number => readFileSync('/proc/net/ip_vs', 'latin1').match(OTHER)?.length ?? 0
     const bound = (): number => boundAddresses().filter((address) => address.startsWith('10.100.')).length
     /** How many virtual servers and addresses of other Services a kill leaves. */

@@ -34,7 +34,7 @@ beforeEach(resetNode)
 afterEach(() => bench.close())
 
 describe('allowedExternalIPs and allowedLoadBalancerIPs', () => {
-  it('keep what they refuse out of every table and name the field', async () => {
+  it('keep refused addresses out of every table and name the field', async () => {
     const kubeIPVS = {
       allowedExternalIPs: ['203.0.113.0/24', '10.96.0.0/16'],
       allowedLoadBalancerIPs: ['203.0.113.0/24'],
@@ -56,7 +56,7 @@ describe('allowedExternalIPs and allowedLoadBalancerIPs', () => {
     await bench.stop(daemon)
   })
 
-  it('count as flags beside the file too, and take away what they no longer allow', async () => {
+  it('work as flags beside the file too, and remove what they no longer allow', async () => {
     bench = new Workbench()
     bench.write('web.yaml', DNS, WEB, slice('web', ['10.244.0.1']))
     const free = bench.start('--allow-protected-external-ips')
@@ -72,7 +72,7 @@ describe('allowedExternalIPs and allowedLoadBalancerIPs', () => {
   })
 })
 
-describe('externalIPs that the node lives by', () => {
+describe('externalIPs that the node depends on', () => {
   const NODE_IP = '10.0.2.15'
   const GATEWAY = '10.0.2.2'
   const at = (...externalIPs: string[]) => service('ext', { clusterIP: '10.96.0.1', externalIPs })
@@ -93,7 +93,7 @@ describe('externalIPs that the node lives by', () => {
       )
   })
 
-  it('are followed: an address that the node gets is refused from then on, a gateway that it has no more is not', async () => {
+  it('change with the node: a new address of the node is refused from then on, a former gateway is not', async () => {
     sh('ip route replace default via 10.0.2.3 dev eth0')
     bench = new Workbench()
     bench.write('ext.yaml', at('198.18.0.1', '10.0.2.3'), slice('ext', ['10.244.0.1']))
@@ -103,7 +103,7 @@ describe('externalIPs that the node lives by', () => {
     await eventually(() => assert.deepEqual(served().toSorted(), ['10.0.2.3:80', '10.96.0.1:80']))
   })
 
-  it('are no matter of load-balancer addresses: a VIP that this node holds is served inside its list', async () => {
+  it('do not concern load-balancer addresses: a VIP that this node has is served inside its list', async () => {
     sh('ip address add 203.0.113.6/32 dev eth0')
     bench = new Workbench({}, { kubeIPVS: { allowedLoadBalancerIPs: ['203.0.113.0/24'], allowedExternalIPs: [] } })
     bench.write('web.yaml', WEB, slice('web', ['10.244.0.1']))

@@ -49,7 +49,7 @@ describe('daemon on a kernel without IPv6', () => {
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32', '192.0.2.10/32']))
   })
 
-  it('makes sets and rules of IPv4 only', async () => {
+  it('writes sets and rules of IPv4 only', async () => {
     await eventually(() =>
       assert.match(kubeLines(`iptables${suffix}-save`).join('\n'), /-A KUBE-POSTROUTING .*MASQUERADE/),
     )
@@ -58,12 +58,12 @@ describe('daemon on a kernel without IPv6', () => {
     assert.equal(sets.filter((name) => name.startsWith('KUBE-')).length, 17)
   })
 
-  it('says once that IPv6 is not served', async () => {
+  it('logs once that IPv6 is not served', async () => {
     await eventually(() => assert.match(bench.log, /"kube-proxy running in single-stack mode" ipFamily="IPv4"/))
     assert.equal(bench.log.split('"No kernel support for family" ipFamily="IPv6"').length, 2)
   })
 
-  it('tries nothing of IPv6, and has nothing left to do', async () => {
+  it('tries nothing of IPv6, and has no work left', async () => {
     assert.doesNotMatch(bench.log, /^[EW].*IPv6/m)
     const { code, stdout } = await bench.command('diff')
     assert.equal(code, 0, stdout)
