@@ -23,7 +23,7 @@ async function main(args: readonly string[]): Promise<number> {
   const kubeProxy = process.env['KUBE_PROXY'] || undefined
   const options = parseBenchOptions(args, kubeProxy !== undefined)
   if ('error' in options) {
-    say(`${options.error}; npm run bench -- --help tells which options there are`)
+    say(`${options.error}; npm run bench -- --help lists the options`)
     return 2
   }
   if (options.compare !== undefined) return compareLastTwo(options.compare)

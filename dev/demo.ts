@@ -20,7 +20,7 @@ process.exitCode = await main()
 async function main(): Promise<number> {
   const options = readOptions()
   if (typeof options === 'string') {
-    process.stderr.write(`${options}; npm start -- --help tells what there is\n`)
+    process.stderr.write(`${options}; npm start -- --help lists the options\n`)
     return 1
   }
   const choice = chosenKernel(process.env)

@@ -1,9 +1,9 @@
 /** The help of the commands in package.json, which needs no installed dependencies. */
 
-const kernels = `Kernel with IPVS, the first that can be had: this machine's own (root, in namespaces of its own); the user-mode
-Linux that KUBE_IPVS_KERNEL names; the user-mode Linux that the repository brings along (dev/kernel/image), unpacked
+const kernels = `Kernel with IPVS, the first of these that works: this machine's own (root, in namespaces of its own); the user-mode
+Linux that KUBE_IPVS_KERNEL names; the user-mode Linux in this repository (dev/kernel/image), unpacked
 into ~/.cache/kube-ipvs (KUBE_IPVS_CACHE moves it); Debian's user-mode-linux; qemu. Missing packages are installed when
-you are root; otherwise you are told what to type. KUBE_IPVS_KERNEL_KIND=host|named|image|uml|qemu takes just that one.`
+you are root; otherwise the command to type is printed. KUBE_IPVS_KERNEL_KIND=host|named|image|uml|qemu uses only that one.`
 
 /** @type {Record<string, string>} */
 export const helpFor = {
@@ -23,11 +23,11 @@ npm test -- PATTERN...                 only files whose path contains a PATTERN
 npm test -- --host-only                only the tests that need no kernel
 npm test -- --kernel-only              only the tests in test/kernel
 
-The last line is "N passed, M failed, K skipped"; what tests needed and did not find is listed before it.
-Each kernel is measured first, and deadlines and time limits are multiplied by what that comes to (1 on a fast kernel; at
+The last line is "N passed, M failed, K skipped"; the needs that tests did not find are listed before it.
+Each kernel is measured first, and deadlines and time limits are multiplied by the resulting factor (1 on a fast kernel; at
 least KUBE_IPVS_DEADLINE_FACTOR). On a slow kernel no further file begins after nine minutes, unless files are named or
 CI=true; the last lines list the files that were left out and the command that runs them.
-KUBE_IPVS_SKIP_KERNEL=1 leaves the kernel tests out where no kernel can be had (and says so).
+KUBE_IPVS_SKIP_KERNEL=1 skips the kernel tests where there is no kernel (and says so).
 
 ${kernels}
 `,
@@ -39,24 +39,24 @@ npm run bench -- --native              iptables mode in a network namespace of t
 npm run bench -- --repeats N           fresh boots of each program (default 3); medians, with the least and the most
 npm run bench -- --output json         one JSON object a line for each size, program and mode
 npm run bench -- --json-file FILE      also appends one object for the whole run: commit, kernel, calibration, results
-npm run bench -- --compare FILE        measures nothing: do the ratios of the last two runs in FILE agree within 10 %?
+npm run bench -- --compare FILE        measures nothing: reports whether the ratios of the last two runs in FILE agree within 10 %
 npm run bench -- --proxy 'COMMAND'     another proxy in our place; {kubeconfig} and {config} in COMMAND stand for the
                                        paths that it needs
-npm run bench -- --hostile             how long a change takes beside objects that are meant to stall a node
+npm run bench -- --hostile             how long a change takes beside objects that are made to stall a node
 npm run bench -- --slope               also how memory grows over 10,000 changes
 npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
 
-Cold start, one change, a burst of 10 % of the Services, processor time at rest and memory; beside the times what no
-machine changes: system calls, page faults, context switches, netlink messages and datagrams, processes, bytes read from
-the API server. In ipvs mode also the floor, raw netlink from C (dev/bench/floor.c).
+Cold start, one change, a burst of 10 % of the Services, processor time at rest and memory; beside the times counts that do not
+depend on the machine: system calls, page faults, context switches, netlink messages and datagrams, processes, bytes read
+from the API server. In ipvs mode also the floor, raw netlink from C (dev/bench/floor.c).
 
-How it is measured: each measurement is a fresh boot. Guest, API server, program and the bench's own looks share one
-processor of this machine, the one that was idlest at the start, and the guest has one processor. A wake-up on another
+How it is measured: each measurement is a fresh boot. Guest, API server, program and the bench itself share one
+processor of this machine, the idlest one at the start, and the guest has one processor. A wake-up on another
 core costs a different time on every machine, and a system call of user-mode Linux contains two; on one core they are
-context switches. The guest goes before other work on it, where root allows that. Cold start, changes and burst are
+context switches. With root's rights the guest has priority over other work. Cold start, changes and burst are
 repeated, the programs taking turns (short cold starts more often); rest and memory are measured in the first boot.
-System calls are counted by strace in a boot of its own that is not timed. Processor time and page faults include
-children that have ended. The calibration tells what ordinary things cost in the guest. The bench says so when the
+System calls are counted by strace in a separate boot that is not timed. Processor time and page faults include
+children that have ended. The calibration shows what basic operations cost in the guest. The bench reports when the
 machine was too busy for its figures to be compared. In iptables mode both programs have a minSyncPeriod of 1 s, for
 which a single change waits.
 
@@ -64,8 +64,8 @@ ${kernels}
 `,
   surfaces: `npm run test:surfaces                            every recording in test/recordings/surfaces
 npm run test:surfaces -- PATTERN...              only cases whose name contains a PATTERN
-npm run test:surfaces -- --cases DIR             the recordings of another folder, which may hold a part of them
-npm run test:surfaces -- --verbose               a line for each case that passes too
+npm run test:surfaces -- --cases DIR             the recordings of another folder, which may hold some of them
+npm run test:surfaces -- --verbose               also a line for each case that passes
 
 Replays command lines, configuration files and requests that kube-proxy was given, and compares exit codes, messages,
 answers and written files. Needs no kernel. Deliberate differences are in test/surfaces/deviations.yaml. The last line is
@@ -74,11 +74,11 @@ answers and written files. Needs no kernel. Deliberate differences are in test/s
 npm run test:oracle -- PATTERN...                   only cases whose name contains a PATTERN
 npm run test:oracle -- --cases DIR                  the cases of another folder
 npm run test:oracle -- --compare ipset.txt,...      compares these files instead of those it usually compares
-npm run test:oracle -- --output DIR                 writes what was left after each step there
+npm run test:oracle -- --output DIR                 writes the state after each step there
 npm run test:oracle -- --verbose                    shows the program's log of a case that failed
 
-Feeds the recorded objects to kube-ipvs through an API server on loopback, step by step, and compares what it leaves in
-the kernel with what kube-proxy left. Deliberate differences are in test/oracle/deviations.yaml. The last line is
+Feeds the recorded objects to kube-ipvs through an API server on loopback, step by step, and compares the state that it
+leaves in the kernel with that of kube-proxy. Deliberate differences are in test/oracle/deviations.yaml. The last line is
 "N passed, M failed".
 
 ${kernels}

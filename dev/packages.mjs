@@ -62,7 +62,7 @@ let listsAreFresh = false
 export async function refreshPackageLists() {
   if (listsAreFresh) return
   const { code, output } = await apt(['update', '-qq'])
-  if (code !== 0) say(`apt-get update failed, going on with what is known:\n${tail(output, 5)}`)
+  if (code !== 0) say(`apt-get update failed, continuing with the known lists:\n${tail(output, 5)}`)
   listsAreFresh = true
 }
 

@@ -34,7 +34,7 @@ const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
 const patterns = process.argv.slice(2).filter((arg) => !arg.startsWith('--'))
 const unknown = flags.filter((flag) => flag !== '--host-only' && flag !== '--kernel-only')
 if (unknown.length > 0) {
-  process.stderr.write(`unknown option ${unknown.join(' ')}; npm test -- --help tells which there are\n`)
+  process.stderr.write(`unknown option ${unknown.join(' ')}; npm test -- --help lists them\n`)
   process.exit(1)
 }
 

@@ -11,7 +11,7 @@ export interface Fault {
   /** Which requests it fits; absent fits all. */
   readonly kind?: ObjectKind
   readonly verb?: Verb
-  /** How many requests it is good for; default 1. */
+  /** How many requests it applies to; default 1. */
   readonly times?: number
   readonly action:
     | {
@@ -22,9 +22,9 @@ export interface Fault {
       }
     /** The connection is reset without an answer. */
     | { readonly kind: 'reset' }
-    /** No answer, ever. */
+    /** No answer at all. */
     | { readonly kind: 'hang' }
-    /** After so many bytes of the body nothing comes any more and the connection stays open. */
+    /** After so many bytes of the body nothing more is sent and the connection stays open. */
     | { readonly kind: 'stall'; readonly afterBytes: number }
     /** After so many bytes of the body the connection is reset. */
     | { readonly kind: 'cut'; readonly afterBytes: number }
@@ -32,18 +32,18 @@ export interface Fault {
     | { readonly kind: 'end'; readonly afterBytes: number }
     /** This line is sent as an event, with status 200, and then the answer ends. */
     | { readonly kind: 'line'; readonly line: string }
-    /** The answer comes this much later. */
+    /** The answer is sent this much later. */
     | { readonly kind: 'slow'; readonly delayMs: number }
 }
 
-/** A response body that a fault may break off. */
+/** A response body that a fault may cut. */
 export interface Body {
-  /** Resolves when more can be written; false when nobody listens any more. */
+  /** Resolves when more can be written; false when the client is gone. */
   write(bytes: Buffer): Promise<boolean>
   end(): void
 }
 
-/** Writes to a response, up to the byte where the fault strikes. */
+/** Writes to a response, up to the byte at which the fault happens. */
 export function bodyOf(response: ServerResponse, action: Fault['action'] | undefined): Body {
   const limit = action !== undefined && 'afterBytes' in action ? action.afterBytes : Number.POSITIVE_INFINITY
   let sent = 0
@@ -82,7 +82,7 @@ export function bodyOf(response: ServerResponse, action: Fault['action'] | undef
   }
 }
 
-/** Until the response takes more, or is gone. */
+/** Resolves when the response accepts more, or is closed. */
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {

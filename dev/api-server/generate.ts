@@ -29,7 +29,7 @@ export function clusterIpOf(index: number): string {
   return formatAddress(FIRST_CLUSTER_IP + index)
 }
 
-/** Address of an endpoint; another `generation` gives another one. */
+/** Address of an endpoint, which differs for each `generation`. */
 export function endpointAddress(service: number, endpoint: number, endpointsEach: number, generation: number): string {
   const number = (service * endpointsEach + endpoint + generation * 7_919) % ENDPOINT_ADDRESSES
   return formatAddress(FIRST_ENDPOINT + number)

@@ -18,7 +18,7 @@ class BackwardWriter {
     return this.#bytes.length - this.#at
   }
 
-  /** What was written; the next thing starts anew. */
+  /** The bytes written so far; the writer is empty afterwards. */
   take(): Buffer {
     const bytes = Buffer.from(this.#bytes.subarray(this.#at))
     this.#at = this.#bytes.length

@@ -27,19 +27,19 @@ export interface ApiServerOptions {
   readonly port?: number
   /** HTTPS with this certificate; with `clientCa` clients must show one that it signed. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string }
-  /** Tokens that are accepted, as they are at each request; absent accepts everyone. */
+  /** The accepted tokens, read at each request; absent: every client is accepted. */
   readonly tokens?: ReadonlySet<string>
   /** Time between bookmarks; default 60,000, as a real one. */
   readonly bookmarkMs?: number
 }
 
-/** A request as it came. */
+/** A request as it was received. */
 export interface SeenRequest {
   readonly kind: ObjectKind | undefined
   readonly verb: Verb
   readonly query: URLSearchParams
   readonly headers: IncomingMessage['headers']
-  /** What it is answered in; undefined when it asks for nothing that there is. */
+  /** The encoding of the answer; undefined when the client accepts none of ours. */
   readonly wire: Wire | undefined
   readonly atMs: number
 }
@@ -55,7 +55,7 @@ const PATHS: Readonly<Record<string, ObjectKind>> = {
   '/api/v1/nodes': 'nodes',
   '/apis/discovery.k8s.io/v1/endpointslices': 'endpointslices',
 }
-/** Bytes written in one go: some hundred objects. */
+/** Bytes of one write: some hundred objects. */
 const PIECE_BYTES = 256 * 1024
 
 export class ApiServer {
@@ -64,9 +64,9 @@ export class ApiServer {
   readonly requests: SeenRequest[] = []
   readonly faults: { fault: Fault; left: number }[] = []
   streamingList: StreamingList = 'works'
-  /** Whether it answers in protobuf where that is asked for. */
+  /** Whether it answers in protobuf when a client accepts that. */
   speaksProtobuf = true
-  /** Whether continue tokens that were given are still good. */
+  /** Whether continue tokens have expired. */
   continueTokensExpire = false
   url = ''
   readonly #options: ApiServerOptions
@@ -114,12 +114,12 @@ export class ApiServer {
     return this.url
   }
 
-  /** Watches that are on. */
+  /** Open watches. */
   get watchCount(): number {
     return this.#watches.size
   }
 
-  /** TCP connections that are on. */
+  /** Open TCP connections. */
   get connectionCount(): number {
     return this.#sockets.size
   }
@@ -129,7 +129,7 @@ export class ApiServer {
     return [...this.#sockets].reduce((sum, socket) => sum + socket.bytesWritten, this.#closedBytes)
   }
 
-  /** The next request that it fits goes wrong. */
+  /** Applies the fault to the next request that it fits. */
   inject(fault: Fault): void {
     this.faults.push({ fault, left: fault.times ?? 1 })
   }
@@ -139,12 +139,12 @@ export class ApiServer {
     for (const socket of this.#sockets) socket.resetAndDestroy()
   }
 
-  /** Every watch of a kind (or all) stays open and brings nothing any more. */
+  /** Every watch stays open and sends nothing more. */
   freezeWatches(): void {
     for (const watch of this.#watches) watch.body.write = async () => true
   }
 
-  /** Ends every watch in order, as a server does after timeoutSeconds. */
+  /** Ends every watch regularly, as a server does after timeoutSeconds. */
   endWatches(): void {
     for (const watch of this.#watches) watch.body.end()
   }
@@ -174,7 +174,7 @@ export class ApiServer {
     switch (action?.kind) {
       case 'status':
         if (action.body === undefined)
-          return refuse(response, wire, action.status, 'InternalError', 'told to fail', {}, action.headers)
+          return refuse(response, wire, action.status, 'InternalError', 'injected fault', {}, action.headers)
         response.writeHead(action.status, { 'content-type': 'application/json', ...action.headers })
         response.end(action.body)
         return
@@ -293,7 +293,7 @@ export class ApiServer {
     initial: boolean,
   ): Promise<void> {
     const selects = selectorOf(query.get('labelSelector') ?? '', query.get('fieldSelector') ?? '')
-    // Events that come while the first objects are still being sent wait their turn.
+    // Events that happen while the first objects are being sent wait until those are sent.
     const waiting: Buffer[] = []
     let live = false
     const bytesOf = (event: StoreEvent): Buffer | undefined => {

@@ -15,7 +15,7 @@ export interface Sendable {
   readonly json: string
 }
 
-/** An object with what selectors look at. */
+/** An object with the fields that selectors use. */
 export interface Stored extends Sendable {
   readonly key: string
   readonly version: number
@@ -48,11 +48,11 @@ export class ApiStore {
     endpointslices: new Map(),
     nodes: new Map(),
   }
-  /** What watches can still be told; emptied by `compact`. */
+  /** The events that a watch can still start from; emptied by `compact`. */
   history: StoreEvent[] = []
   /** Versions below this one are too old to watch from. */
   compactedAt = 0
-  /** How many events the history keeps before it forgets the older half. */
+  /** The number of events after which the history drops its older half. */
   historyLimit = 100_000
   version = 100
   readonly listeners = new Set<(event: StoreEvent) => void>()
@@ -72,7 +72,7 @@ export class ApiStore {
     return stored
   }
 
-  /** Puts text that is no proper object in an object's place, to see what a client makes of it. */
+  /** Puts text that is not a valid object in an object's place. */
   putRaw(kind: ObjectKind, key: string, json: string): void {
     const version = ++this.version
     const before = this.objects[kind].get(key)
@@ -89,7 +89,7 @@ export class ApiStore {
     this.#emit({ version: ++this.version, kind, before, after: undefined })
   }
 
-  /** Forgets what was, as an etcd compaction does: watches from older versions get 410. */
+  /** Drops the history, as an etcd compaction does: watches from older versions get 410. */
   compact(): void {
     this.history = []
     this.compactedAt = this.version
@@ -122,7 +122,7 @@ function storedOf(kind: ObjectKind, object: Json, version: number): Stored {
   }
 }
 
-/** Object members of anything; none where it is no object. */
+/** The members of a value; none if it is not an object. */
 export function asObject(value: unknown): Json {
   return typeof value === 'object' && value !== null ? (value as Json) : {}
 }
@@ -145,19 +145,19 @@ export function selectorOf(labelSelector: string, fieldSelector: string): (objec
   return (object) => rules.every((rule) => rule(object))
 }
 
-/** What a watch is told of an object. */
+/** An event as a watch sends it. */
 export interface SentEvent {
   readonly type: string
   readonly object: Sendable
 }
 
-/** What a watch with this selector is told of an event; undefined for nothing. */
+/** The event that a watch with this selector sends; undefined: it sends none. */
 export function sentEvent(event: StoreEvent, selects: (object: Stored) => boolean): SentEvent | undefined {
   const before = event.before !== undefined && selects(event.before)
   if (event.after !== undefined && selects(event.after))
     return { type: before ? 'MODIFIED' : 'ADDED', object: event.after }
   if (event.before === undefined || !before) return undefined
-  // What is gone comes as it was last, with the version of its going.
+  // A deleted object is sent as it was last, with the version of its deletion.
   const json = event.before.json.replace(/"resourceVersion":"\d+"/, `"resourceVersion":"${event.version}"`)
   return { type: 'DELETED', object: { ...event.before, json } }
 }

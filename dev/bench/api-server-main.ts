@@ -71,7 +71,7 @@ for (let service = 0; service < services; service++) {
   putSlice(service, freshAddresses(service, endpoints))
 }
 store.compact()
-// The first to ask is often the one who is measured.
+// The first client is often the measured one, so all objects are encoded before.
 for (const kind of ['nodes', 'services', 'endpointslices'] as const)
   for (const object of store.objects[kind].values()) protobufOf(object)
 await server.listen()
@@ -111,7 +111,7 @@ const control = createServer((request, response) => {
     return reply(400, { error: String(error) })
   }
 })
-/** The first answer to a list takes a while to get going; whoever measures a client wants to measure the client. */
+/** Requests each list once: the first answer is slow, and the measurement is about the client. */
 async function warmUp(): Promise<void> {
   for (const path of ['/api/v1/nodes', '/api/v1/services', '/apis/discovery.k8s.io/v1/endpointslices'])
     for (const accept of ['application/vnd.kubernetes.protobuf', 'application/json']) {

@@ -14,7 +14,7 @@ const MAIN = join(import.meta.dirname, 'api-server-main.ts')
 const READY_MS = 120_000
 const ENDPOINT_PORT = 8080
 
-/** Objects were written; `atMs` is when, as `monotonicMs` tells it. */
+/** A write of objects; `atMs` is its time on the clock of `monotonicMs`. */
 export interface Written {
   readonly atMs: number
   /** The Services concerned as the table must have them. */
@@ -31,7 +31,7 @@ export class ApiServerProcess {
   #generation = 0
   #turn = 0
 
-  /** Resolves when it has made all its objects and answers. */
+  /** Resolves when the server has made all objects and answers. */
   static async start(services: number, endpoints: number, node: string): Promise<ApiServerProcess> {
     const flags = { services, endpoints, node }
     const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])
@@ -60,7 +60,7 @@ export class ApiServerProcess {
     this.#endpoints = started.endpoints
   }
 
-  /** The table that the objects ask for before the first change. */
+  /** The table that the objects require before the first change. */
   expected(): Expected[] {
     return Array.from({ length: this.#services }, (_, service) => this.#fresh(service))
   }
@@ -76,7 +76,7 @@ export class ApiServerProcess {
     return costOf(this.#child.pid ?? 0).cpuMs
   }
 
-  /** Replaces one endpoint of one Service; the Services get their turn in an order that jumps about. */
+  /** Replaces one endpoint of one Service; consecutive changes concern distant Services. */
   async change(): Promise<Written & { readonly added: string }> {
     this.#turn = (this.#turn + 7919) % this.#services
     const { atNs, addresses = [] } = await this.#ask('POST', `/endpoints?service=${this.#turn}`)
@@ -89,7 +89,7 @@ export class ApiServerProcess {
     }
   }
 
-  /** Replaces every endpoint of so many percent of the Services, in one go. */
+  /** Replaces every endpoint of so many percent of the Services at once. */
   async burst(percent: number): Promise<Written> {
     const { atNs } = await this.#ask('POST', `/replace?percent=${percent}`)
     this.#generation++

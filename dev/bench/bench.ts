@@ -255,7 +255,7 @@ function medianDisturbance(all: readonly Disturbance[]): Disturbance {
 }
 
 /**
- * A script for a network namespace of its own. Ends with 0 when all is there; otherwise its output says what is missing. The matches
+ * A script for a new network namespace. Ends with 0 when nothing is missing; otherwise its output says what is. The matches
  * and targets are those that the rules of every Service use.
  */
 const IPTABLES_PROBE = `exec 2>&1
@@ -272,7 +272,7 @@ iptables -w -t nat -N KUBE-BENCH-SEP &&
 iptables -w -t nat -A KUBE-BENCH-SEP -p tcp -j DNAT --to-destination 192.0.2.1:80 &&
 iptables -w -t nat -A POSTROUTING -j MASQUERADE --random-fully`
 
-/** The first line of what a probe said, for the middle of a sentence. */
+/** The first line of the probe's output, for the middle of a sentence. */
 export function probeReason(output: string): string {
   const [line = ''] = output
     .split('\n')

@@ -7,7 +7,7 @@
  * hash:ip,port, and prints how many milliseconds each part took and their sum. Creating the device and the set is not
  * counted. It puts BATCH messages (default 200) into one datagram and asks only for the acknowledgement of the last one;
  * the kernel reports an error of any of them, and the first error ends the program. A message to ipset holds 500 entries
- * and is a datagram of its own. kube-ipvs sends such messages too, after it has decided on them.
+ * and is a separate datagram. kube-ipvs sends such messages too, after it has decided on them.
  *
  * It runs as root in a network namespace whose lo is up and that has no virtual servers, and removes nothing afterwards.
  * dev/bench/floor.ts builds it: gcc -O2 -o floor floor.c

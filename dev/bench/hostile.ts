@@ -210,7 +210,8 @@ class World {
       await nextTurn()
       const expected = { port: '', address: clusterIpOf(service), endpoints: new Set<string>() }
       if (await this.#kernel.hasEndpoint(expected, `${first}:8080`)) return monotonicMs() - startedMs
-      if (monotonicMs() - startedMs > CHANGE_MS) throw new Error(`a change of Service ${service} did not come`)
+      if (monotonicMs() - startedMs > CHANGE_MS)
+        throw new Error(`a change of Service ${service} did not reach the kernel`)
     }
   }
 }

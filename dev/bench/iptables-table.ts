@@ -63,7 +63,7 @@ export class IptablesTable implements SeenTable {
   }
 }
 
-/** The name that starts with the prefix, in a rule as the kernel tells it; a rule has one jump at most. */
+/** The name with the prefix in a rule as the kernel lists it; a rule has at most one jump. */
 function jumpIn({ bytes, start, end }: ReceivedMessage, prefix: string): string | undefined {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1')
   const at = text.indexOf(prefix)

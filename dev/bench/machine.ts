@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export interface ProcessorTicks {
   readonly total: number
   readonly busy: number
-  /** Taken by the hypervisor for somebody else. */
+  /** Taken by the hypervisor for other machines. */
   readonly steal: number
 }
 
@@ -29,11 +29,11 @@ export interface Machine {
   readonly model: string
   /** The one that is measured on. */
   readonly processor: number
-  /** Whether the guest goes before other work on it: only root may ask for that. */
+  /** Whether the guest has priority over other work, which needs root. */
   readonly realTime: boolean
 }
 
-/** As long as the processors are watched before one is chosen. */
+/** How long the processors are observed before one is chosen. */
 const WATCHED_MS = 1_000
 
 /** Ticks of each processor by its number, from the text of /proc/stat. */
@@ -74,14 +74,14 @@ export function idlestProcessor(
     if (from === undefined || to === undefined) return 1
     return (to.busy + to.steal - from.busy - from.steal) / Math.max(1, to.total - from.total)
   }
-  // Half a percent is less than one tick of a look.
+  // Half a percent is less than one tick of a reading.
   const rank = (processor: number): number => Math.round(busyShare(processor) * 50)
   return allowed.toSorted((a, b) => rank(a) - rank(b) || b - a)[0]
 }
 
 /**
  * Chooses the processor to measure on and keeps this process, with all its threads, away from it where there is another.
- * @param inGuest what is measured runs in a guest, which may go before other work as a whole
+ * @param inGuest whether the measured program runs in a guest, which as a whole may have priority over other work
  */
 export async function takeProcessor(inGuest: boolean): Promise<Machine> {
   const allowed = parseProcessorList(/^Cpus_allowed_list:\s*(.*)$/m.exec(readText('/proc/self/status'))?.[1] ?? '0')

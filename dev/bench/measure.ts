@@ -27,7 +27,7 @@ export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'change
 /** As long as the table may take to be complete, and under strace. */
 const COLD_START_MS = 600_000
 const COUNTED_COLD_START_MS = 900_000
-/** As long as one change or burst may take: kube-proxy goes through all Services for each. */
+/** The limit of one change or burst: kube-proxy processes all Services for each. */
 const CHANGE_MS = 600_000
 const BURST_MS = 600_000
 /** After so long no further change is made. */
@@ -124,7 +124,7 @@ async function tableComplete(
   return complete
 }
 
-/** What only a program with a probe tells, and what can be seen from outside. */
+/** What only the program's probe knows, and what can be read from outside. */
 interface Reading {
   readonly own: ProgramCost
   readonly probe: ProbeReading | undefined
@@ -144,7 +144,7 @@ async function read(program: MeasuredProgram, api: ApiServerProcess): Promise<Re
   return { own: program.cost(), probe, ...(await readOutside(api)) }
 }
 
-/** Runs `work`, waits until its drains are over, and tells what was read before and after. */
+/** Runs `work`, waits until its drains have ended, and returns the readings before and after. */
 async function reading<T>(
   { api }: MeasureOptions,
   program: MeasuredProgram,

@@ -18,7 +18,7 @@ export interface ProgramOptions {
   readonly stopped?: boolean
 }
 
-/** Stops itself, and becomes the program once it is told to go on. */
+/** Stops itself, and becomes the program when it gets SIGCONT. */
 const STOPPED = ['sh', '-c', 'kill -STOP $$; exec "$@"', 'sh']
 
 export class MeasuredProgram {
@@ -97,5 +97,5 @@ function readings(file: string): ProbeReading[] {
   return readFileSync(file, 'utf8')
     .split('\n')
     .slice(0, -1)
-    .map((line) => JSON.parse(line) as ProbeReading) // written by src/daemon/bench-probe.ts
+    .map((line) => JSON.parse(line) as ProbeReading) // written by src/modes/bench-probe.ts
 }

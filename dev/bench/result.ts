@@ -35,7 +35,7 @@ const DIGITS = {
   peakRssMiB: 1,
   /** Netlink messages sent, the audit's not counted. */
   messagesPerChange: 2,
-  /** Processes and threads that anybody started on this kernel meanwhile. */
+  /** Processes and threads that were started on this kernel meanwhile. */
   processesPerChange: 2,
   /** Longest time the event loop was held during changes, a burst and an audit. */
   eventLoopMaxMs: 1,

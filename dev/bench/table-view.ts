@@ -18,7 +18,7 @@ export interface Expected {
 /** The port of every Service. */
 export const SERVICE_PORT = 80
 
-/** What a mode writes to the kernel, as somebody else reads it. */
+/** What a mode writes to the kernel, as the bench reads it. */
 export interface SeenTable {
   isThere(expected: Expected): Promise<boolean>
   hasEndpoint(expected: Expected, endpoint: string): Promise<boolean>
@@ -61,7 +61,7 @@ export class TableView {
   async whenComplete(all: readonly Expected[], deadlineMs: number, alive: () => boolean): Promise<number | undefined> {
     let missing = all
     for (;;) {
-      // The last first: most programs come to it last, and then the others need no waiting.
+      // The last Service first: most programs write it last, and then the others are complete already.
       const pending = sample(missing, SAMPLES)
       let atMs = monotonicMs()
       let waited = false

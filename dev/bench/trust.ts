@@ -10,7 +10,7 @@ import { percentile } from './statistics.ts'
 /** The share by which medians of ratios of two runs may differ. */
 export const AGREEMENT = 0.1
 
-/** Percent of the measured processor that others may take, in the median boot, unless the guest goes before them. */
+/** Percent of the measured processor that other work may take in the median boot, unless the guest has priority over it. */
 const MOST_TAKEN_PERCENT = 3
 /** The most by the least, of the cost of a system call or of arithmetic in the boots of one run. */
 const MOST_CALIBRATION_FACTOR = 1.35
@@ -53,7 +53,7 @@ const CALIBRATED: readonly (readonly [name: string, pick: (one: Calibration) => 
   ['arithmetic', (one) => one.arithmeticUs],
 ]
 
-/** Ratios whose repetitions lie so far apart that their median may well be another one the next time. */
+/** Ratios whose repetitions differ so much that another run may well have another median. */
 function unsteady({ numbers, spread, uncertainty, kubeProxyRatioSpread, program, mode }: BenchResult): string[] {
   const ratios: readonly (readonly [name: string, uncertainty: number | null, range: Range | undefined])[] = [
     [`the cold start of ${program} by the floor`, uncertainty.floorRatio, spread.floorRatio],

@@ -112,6 +112,6 @@ export function startDaemon(
   const died = once(child, 'exit').then(([code, signal]) => {
     throw new Error(`the daemon ended with ${signal ?? `exit code ${code}`}:\n${lines.join('\n')}`)
   })
-  died.catch(() => undefined) // only a caller that awaits it is told
+  died.catch(() => undefined) // for callers that do not await it
   return { log: () => lines.join('\n'), died }
 }

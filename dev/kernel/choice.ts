@@ -11,7 +11,7 @@ export interface HostKernel {
 export interface UserModeKernel {
   readonly kind: 'uml'
   readonly kernel: string
-  /** Where the guest's memory lies: a file that is mapped executable. */
+  /** The folder of the guest's memory file, which is mapped executable. */
   readonly memoryFolder: string
   readonly memoryMiB: number
   readonly modules?: string

@@ -33,14 +33,14 @@ export async function chooseKernel(env) {
       `no kernel with IPVS: on ${process.arch} only the machine's own will do. Please type, as root: modprobe ip_vs\n` +
         'KUBE_IPVS_SKIP_KERNEL=1 npm test runs the tests that need no kernel.',
     )
-  cacheFolder(env) // A wrong KUBE_IPVS_CACHE is no reason to go on with a slower kernel.
+  cacheFolder(env) // A wrong KUBE_IPVS_CACHE must not lead to a slower kernel.
   for (const { kind, title, provide, next } of PROVIDERS) {
     if (!may(kind)) continue
     try {
       return await booting(await provide(env))
     } catch (error) {
       if (!(error instanceof Unmet) || only === kind) throw error
-      say(`${title} cannot be used: ${error.message}. Going on with ${next}.`)
+      say(`${title} cannot be used: ${error.message}. Continuing with ${next}.`)
     }
   }
   return prepareQemu(env)
@@ -50,7 +50,7 @@ export async function chooseKernel(env) {
 const PROVIDERS = [
   {
     kind: 'image',
-    title: 'The kernel that the repository brings along',
+    title: 'The kernel in this repository',
     provide: unpackedImage,
     next: "Debian's user-mode-linux, which may be ten times slower",
   },

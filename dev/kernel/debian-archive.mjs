@@ -115,7 +115,7 @@ async function unpackAll(downloads, into) {
   }
 }
 
-/** apt's options for files of its own; those for the network (proxies, credentials) stay the machine's. @param {string} folder */
+/** apt's options for separate files; the machine's options for the network (proxies, credentials) stay in force. @param {string} folder */
 function ownFiles(folder) {
   return Object.entries({
     'Dir::Etc::SourceList': '/dev/null',

@@ -27,7 +27,7 @@ export interface KernelCommand {
 export interface OneProcessor {
   readonly number: number
   /**
-   * The guest as a whole goes before everything else that wants this processor (SCHED_RR; what is ordinary still gets a twentieth
+   * The whole guest has priority over all other work on this processor (SCHED_RR; what is ordinary still gets a twentieth
    * of the time). Inside the guest nothing changes. For a command in namespaces it has no meaning: its processes would no longer
    * take turns as usual.
    */

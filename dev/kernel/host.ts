@@ -15,7 +15,7 @@ const prelude = `mount -t tmpfs tmpfs /run && mkdir -p /run/lock /run/netns && m
 ip link set lo up && "$@"
 exit $?`
 
-/** The same command in fresh namespaces; whatever it starts ends with it. */
+/** The same command in new namespaces; every process that it starts ends with it. */
 export function inNamespaces(command: readonly string[]): string[] {
   const unshare = ['unshare', '--net', '--mount', '--pid', '--fork', '--kill-child=SIGKILL', '--mount-proc', '--']
   return [...unshare, '/bin/sh', '-c', prelude, 'sh', ...command]

@@ -9,7 +9,7 @@ import { brotliDecompressSync } from 'node:zlib'
 import { cacheFolder, unfinishedFolder } from '../cache.mjs'
 import { Unmet, finish, say } from '../progress.mjs'
 
-/** Kernel and whatever else is written meanwhile. */
+/** The kernel, and room for other writers. */
 const NEEDED_MIB = 32
 const REMEDY = 'name another folder with KUBE_IPVS_CACHE'
 

@@ -35,9 +35,9 @@ async function runGuest(guest: Guest, run: KernelCommand): Promise<number> {
 }
 
 /**
- * Stands between this program and the guest. When this program dies (setpriv sends TERM) or gives the guest up, the
- * guest has seen its control channel end and has 3 s to power off; then its whole process group goes (user-mode Linux
- * makes one of its own), the small processes included that it would leave behind.
+ * Supervises the guest for this program. When this program dies (setpriv sends TERM) or gives the guest up, the guest's control
+ * channel has ended and the guest has 3 s to power off; then its whole process group is killed (user-mode Linux makes a new one),
+ * including the helper processes that it would leave behind.
  */
 const keeper = `
 trap 'n=0; while kill -0 $guest 2>/dev/null && [ $n -lt 15 ]; do sleep 0.2; n=$((n+1)); done; rm -rf "$0"; kill -KILL -$guest 0' TERM
@@ -64,18 +64,18 @@ async function superviseGuest(guest: Guest, folder: string, run: KernelCommand):
   err.on('data', keepTail)
   stdout.on('data', (chunk: Buffer) => run.stdout(chunk))
   stderr.on('data', (chunk: Buffer) => run.stderr(chunk))
-  control.on('error', () => undefined) // the guest is going down; its end is seen below
+  control.on('error', () => undefined) // the guest powers off, which `ended` reports
 
   const state: { ready: boolean; exitCode: number | undefined; expired: boolean } = {
     ready: false,
     exitCode: undefined,
     expired: false,
   }
-  let heard = ''
+  let received = ''
   control.on('data', (chunk: Buffer) => {
-    heard += chunk.toString('latin1')
-    if (/^ready\r?$/m.test(heard)) state.ready = true
-    const exit = /^exit (\d+)\r?$/m.exec(heard)
+    received += chunk.toString('latin1')
+    if (/^ready\r?$/m.test(received)) state.ready = true
+    const exit = /^exit (\d+)\r?$/m.exec(received)
     if (exit?.[1] !== undefined) state.exitCode = Number(exit[1])
   })
 
@@ -143,6 +143,6 @@ async function killGroup(child: ChildProcess, finished: AbortSignal): Promise<vo
   try {
     process.kill(-child.pid, 'SIGKILL')
   } catch {
-    // it ended between the two
+    // it has ended meanwhile
   }
 }

@@ -1,4 +1,4 @@
-/** How long each test file took when it last ran: the longest go first, so that none of them runs alone at the end. */
+/** How long each test file took when it last ran: the longest start first, so that none of them runs alone at the end. */
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { FileResult } from './result.ts'
@@ -17,7 +17,7 @@ export function readDurations(path: string): Durations {
   }
 }
 
-/** Keeps what is known of files that did not run this time. Where nothing can be written, the next run does without. */
+/** Adds to the record; files that did not run keep their entry. A record that cannot be written is left as it is. */
 export function recordDurations(path: string, results: readonly FileResult[]): void {
   const ran = results.filter(({ durationMs }) => durationMs > 0)
   const entries = ran.map(({ file, durationMs }) => [file, Math.round(durationMs)] as const)
@@ -25,11 +25,11 @@ export function recordDurations(path: string, results: readonly FileResult[]): v
     mkdirSync(dirname(path), { recursive: true })
     writeFileSync(path, JSON.stringify({ ...readDurations(path), ...Object.fromEntries(entries) }, undefined, 1))
   } catch {
-    // a project that this user may not write to
+    // this user may not write to the project
   }
 }
 
-/** The longest first; those of which nothing is known come before all others, the largest first. */
+/** The longest first; files without a record precede all others, the largest first. */
 export function longestFirst(files: readonly string[], durations: Durations, cwd: string): string[] {
   const durationOf = (file: string): number => durations[file] ?? Number.POSITIVE_INFINITY
   const sizeOf = (file: string): number => statSync(join(cwd, file)).size

@@ -1,5 +1,5 @@
 /**
- * Runs test files, a few at a time, each in a process of its own, and counts what came of each. A file that dies, hangs or
+ * Runs test files, a few at a time, each in a process of its own, and counts the results. A file that dies, hangs or
  * holds no test counts as a failure, which names the tests that had not ended.
  */
 import { spawn } from 'node:child_process'

@@ -1,5 +1,5 @@
 /**
- * Runs test files on the chosen kernel: boots as many guests as the files need, takes in what each tells, and accounts for
+ * Runs test files on the chosen kernel: boots as many guests as the files need, receives their messages, and accounts for
  * every file, whether it ended, was stopped, was not begun or was left out.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -21,16 +21,16 @@ export interface KernelRun {
   /** See `limitsFor`. */
   readonly mayLeaveOut: boolean
   readonly signal: AbortSignal
-  /** A line for people. */
+  /** Prints a line for people. */
   print(line: string): void
   ended(result: FileResult): void
 }
 
-/** These need a guest of their own: one that was told to have no IPv6. */
+/** These need a separate guest, booted without IPv6. */
 const isWithoutIpv6 = (file: string): boolean => file.startsWith('test/kernel/no-ipv6/')
 /**
- * User-mode Linux with two processors wakes a process on the other one with its next tick only and lets threads of one
- * process wait for each other by spinning: two guests with one processor each take half the time of one with two.
+ * User-mode Linux with two processors wakes a process on the other one only at its next tick, and threads of one process wait for
+ * each other by spinning: two guests with one processor each take half the time of one with two.
  */
 const ONE_PROCESSOR = 'ncpus=1'
 /** For the last results of a stage that is stopped. */
@@ -63,17 +63,17 @@ interface Boot {
   readonly kernelParameters: readonly string[]
 }
 
-/** What came of one guest. */
+/** The result of one guest. */
 export interface GuestState {
   readonly begun: Set<string>
   readonly ended: Set<string>
-  /** It stopped because the time for beginning files was over, or might have: see `limitsFor`. */
+  /** It may have stopped because the time to begin files had ended: see `limitsFor`. */
   mayHaveLeftOut: boolean
-  /** Why it did not do its work; undefined when it did. */
+  /** Why it failed; undefined when it did not. */
   trouble: string | undefined
 }
 
-/** Boots the kernel once and runs there the files that no other guest has claimed. */
+/** Boots the kernel once and runs the files that no other guest has claimed. */
 async function runGuest(run: KernelRun, { files, kernelParameters }: Boot, claims: string): Promise<GuestState> {
   const { mayLeaveOut, cwd, env, choice, signal } = run
   const state: GuestState = { begun: new Set(), ended: new Set(), mayHaveLeftOut: false, trouble: undefined }
@@ -109,7 +109,7 @@ async function runGuest(run: KernelRun, { files, kernelParameters }: Boot, claim
       cwd,
       env,
       kernelParameters,
-      // The limit above begins when the guest says how fast it is; this one is for a guest that never does.
+      // The limit above begins when the guest reports its speed; this one is for a guest that never does.
       timeoutMs: limitsFor(Number.POSITIVE_INFINITY, false).stageMs,
       graceMs: GRACE_MS,
       signal: AbortSignal.any([signal, late.signal]),

@@ -1,5 +1,5 @@
 /**
- * Runs on the test kernel: each file in namespaces of its own. Takes a KernelStageTask as JSON and prints one line of JSON
+ * Runs test files on the test kernel, each in new namespaces. Reads a KernelStageTask as JSON and prints one line of JSON
  * for each KernelStageMessage, and nothing else. Several guests may share the files: the one that makes a file's folder
  * first runs it.
  */
@@ -27,12 +27,12 @@ export type KernelStageMessage =
   | { readonly kind: 'ended'; readonly result: FileResult }
 
 const { claims, files, mayLeaveOut } = JSON.parse(process.argv[2] ?? '') as KernelStageTask // written by kernel-run.ts
-const tell = (message: KernelStageMessage): void => void process.stdout.write(`${JSON.stringify(message)}\n`)
+const send = (message: KernelStageMessage): void => void process.stdout.write(`${JSON.stringify(message)}\n`)
 const stopped = new AbortController()
 process.once('SIGTERM', () => stopped.abort())
 
 const calibration = calibrate()
-tell({ kind: 'kernel', calibration })
+send({ kind: 'kernel', calibration })
 const factor = deadlineFactor(calibration, process.env)
 const { fileMs, beginWithinMs } = limitsFor(factor, mayLeaveOut)
 await runStage({
@@ -44,17 +44,17 @@ await runStage({
   signal: stopped.signal,
   env: { [DEADLINE_FACTOR_VARIABLE]: String(factor) },
   wrap: inNamespaces,
-  ended: (result) => tell({ kind: 'ended', result }),
+  ended: (result) => send({ kind: 'ended', result }),
 })
 
-/** The files that nobody else has claimed, each claimed when it is asked for. */
+/** The files that no other guest has claimed; each is claimed when the caller takes it. */
 function* claimed(): Generator<string> {
-  // Where not all of them may get their turn, the shortest go first, so that as many as possible do.
+  // When there may be no time for all of them, the shortest start first, so that as many as possible run.
   const order = beginWithinMs === undefined ? files : files.toReversed()
   for (const file of order) {
     if (beginWithinMs !== undefined && performance.now() > beginWithinMs) return
     if (!claim(encodeURIComponent(file))) continue
-    tell({ kind: 'begun', file })
+    send({ kind: 'begun', file })
     yield file
   }
 }

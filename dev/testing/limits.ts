@@ -1,4 +1,4 @@
-/** How long test files and stages may take, in proportion to how fast the kernel is that they run on. */
+/** How long test files and stages may take, in proportion to the speed of their kernel. */
 
 export interface Limits {
   /** For one file. */
@@ -13,16 +13,16 @@ const MINUTE_MS = 60_000
 /** On a fast kernel: three times what the slowest file and the slowest stage take. */
 const FILE_MS = 3 * MINUTE_MS
 const STAGE_MS = 10 * MINUTE_MS
-/** Nobody waits longer for a file that hangs, and CI ends a run after 90 minutes. */
+/** The longest reasonable wait for a file that hangs; CI ends a run after 90 minutes. */
 const LONGEST_FILE_MS = 20 * MINUTE_MS
 const LONGEST_STAGE_MS = 70 * MINUTE_MS
-/** From this deadline factor on all files could take longer than people wait: on a fast kernel they take four minutes. */
+/** From this deadline factor on, all files together could take too long: on a fast kernel they take four minutes. */
 export const SLOW_FACTOR = 2
 const BEGIN_WITHIN_MS = 9 * MINUTE_MS
 
 /**
  * @param factor see `deadlineFactor`
- * @param mayLeaveOut whether files may be left out on a slow kernel: not in CI, and not when somebody named the files
+ * @param mayLeaveOut whether files may be left out on a slow kernel: not in CI, and not when the command line names files
  */
 export function limitsFor(factor: number, mayLeaveOut: boolean): Limits {
   return {

@@ -1,7 +1,7 @@
 /**
  * A node:test reporter: JSON lines for `file-run.ts` to read, one for each test that ended, and others that say how far
  * the tests have got, so that a file that is killed can be asked which of its tests had not ended. A suite is no test, but
- * one that is skipped or whose hook fails has no other line that tells so.
+ * one that is skipped or whose hook fails has no other line that reports it.
  */
 import type { TestEvent } from 'node:test/reporters'
 import { inspect } from 'node:util'
@@ -16,7 +16,7 @@ export interface Verdict {
   readonly text: string
 }
 
-/** A test or suite, told from others by `id`: it waits for its turn, runs, or has ended. */
+/** A test or suite, identified by `id`: it is queued, runs, or has ended. */
 export interface Progress {
   readonly progress: 'queued' | 'running' | 'ended'
   readonly id: number
@@ -73,7 +73,7 @@ function verdictOfPass({ skip, todo, details }: Ended<'test:pass'>): Omit<Verdic
 function verdictOfFailure({ todo, details }: Ended<'test:fail'>): Omit<Verdict, 'name'> | undefined {
   if (todo !== undefined && todo !== false) return { verdict: 'skipped', text: 'todo' }
   const { error } = details
-  if ('failureType' in error && error.failureType === 'subtestsFailed') return undefined // each has a line of its own
+  if ('failureType' in error && error.failureType === 'subtestsFailed') return undefined // each has its own line
   return { verdict: 'failed', text: inspect(error.cause ?? error, { depth: 8 }) }
 }
 

@@ -22,12 +22,12 @@ export interface FileResult {
   readonly durationMs: number
 }
 
-/** A file of which at least one test has not run, for want of something. */
+/** A file of which at least one test could not run because something is missing. */
 export function notRun(file: string, need: string): FileResult {
   return { file, passed: 0, failures: [], skipped: 0, unmet: [need], output: '', durationMs: 0 }
 }
 
-/** A file, or a whole stage, that came to no end of its own. */
+/** A file, or a whole stage, that did not end regularly. */
 export function failedRun(file: string, text: string): FileResult {
   return { ...notRun(file, ''), unmet: [], failures: [{ name: '(run)', text }] }
 }
@@ -62,7 +62,7 @@ export function formatTotals({ passed, failed, skipped, unmet }: Totals): string
   return [count === 0 ? line : `${line}: ${needs.join(', ')}`, `${passed} passed, ${failed} failed, ${skipped} skipped`]
 }
 
-/** What a run says before its last lines when it has left files out because the kernel is slow. */
+/** Lines about the files that a run has left out because the kernel is slow; they precede the last lines. */
 export function formatLeftOut(files: readonly string[]): string[] {
   if (files.length === 0) return []
   return [

@@ -1,5 +1,5 @@
 /**
- * Builds the kernel image that lies beside this file: `node dev/kernel/image/build.mjs`. The source is Debian's
+ * Builds the kernel image beside this file: `node dev/kernel/image/build.mjs`. The source is Debian's
  * linux-source package, whose signature apt verifies; the configuration is `config`. It takes 10 to 30 minutes.
  * The build carries no time, user or host of the machine.
  */

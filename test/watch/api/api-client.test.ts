@@ -104,7 +104,7 @@ describe('ApiClient', () => {
     const { server, list } = await open(t)
     const protobuf = { 'content-type': PROTOBUF_WIRE.contentType }
     for (const [action, message] of [
-      [{}, '503 InternalError: told to fail'],
+      [{}, '503 InternalError: injected fault'],
       [{ body: statusJson(503, 'Told', 'in JSON') }, '503 Told: in JSON'],
       [{ body: '<html>', headers: { 'content-type': 'text/html' } }, '503'],
       [{ body: '<html>', headers: protobuf }, '503'],
