@@ -278,7 +278,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     // Rules are in place, so virtual servers that waited for them can be added. minSyncPeriod is for changes, and this is none.
     postponedReady: () => loop.resume(),
     passFailed: (error) => log.error('A pass failed', { error }),
-    flowsRemoved: (...removed) => metrics.sync.flowsRemoved(...removed),
+    flowsRemoved: (family, deleted, durationMs) => metrics.sync.flowsRemoved(family, deleted, durationMs),
     failed: (error) => failure.reject(error),
   }
 
@@ -289,9 +289,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     problems,
     log,
     now,
-    onRulesPassed: listener.rulesPassed,
-    onReady: listener.postponedReady,
-    onFlowsRemoved: listener.flowsRemoved,
+    listener,
   })
   const { dataplane, families, support, rtnetlink } = mode
   const flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
@@ -329,12 +327,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     desired,
     minSyncPeriodMs: () => periodsOf(configuration()).minSyncPeriodMs,
     now,
-    onBegin: listener.passBegins,
-    onFrontend: listener.frontendChanged,
-    onProblems: listener.serviceProblems,
-    onWorkedOut: listener.frontendsReady,
-    onPass: listener.tablesPassed,
-    onError: listener.passFailed,
+    listener,
   })
   const { needsNode, nodeWaits: waits } = options
   const readiness = new Readiness({

@@ -1,6 +1,6 @@
 /** What the proxy needs of a mode. Before the first pass only `prepare` changes the node. */
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import type { StaleFlows, StaleFlowsOptions } from '../conntrack/stale-flows.ts'
+import type { StaleFlows } from '../conntrack/stale-flows.ts'
 import type { TableHealth } from './table-health.ts'
 import type { KernelSources } from '../metrics/sources.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
@@ -29,11 +29,17 @@ export interface ModeOptions {
   readonly problems: ProblemLog
   readonly log: Log
   readonly now: Clock
-  /** Called after each pass over the rules of a family. */
-  readonly onRulesPassed: (report: PassReport, durationMs: number, family: IpFamily) => void
+  readonly listener: ModeListener
+}
+
+/** What a mode reports, from `prepare` on. */
+export interface ModeListener {
+  /** A pass over the rules of a family has ended. */
+  rulesPassed(report: PassReport, durationMs: number, family: IpFamily): void
   /** A pass can add now what it had to postpone. */
-  readonly onReady: () => void
-  readonly onFlowsRemoved: StaleFlowsOptions['onRemoved']
+  postponedReady(): void
+  /** Stale flows of a family were removed, or some of them before a failure. */
+  flowsRemoved(family: IpFamily, deleted: number, durationMs: number): void
 }
 
 /** The node at one moment. */

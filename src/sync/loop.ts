@@ -11,6 +11,7 @@ import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
 import { Pacer } from './pacer.ts'
 import type { PassReport } from './reconciler.ts'
 import type { Clock } from '../values/clock.ts'
+import type { Problem } from '../values/errors.ts'
 
 /** What turns frontends into kernel state: ipvs or iptables. */
 export interface Dataplane {
@@ -28,17 +29,23 @@ export interface LoopOptions {
   /** Read before each pass, because it may change while the loop runs. */
   readonly minSyncPeriodMs: () => number
   readonly now: Clock
-  /** Called for each changed frontend, after the dataplane. */
-  readonly onFrontend: FrontendListener['frontend']
+  readonly listener: LoopListener
+}
+
+/** What the loop reports. */
+export interface LoopListener {
   /** A round begins: the work on objects, then a pass. */
-  readonly onBegin?: () => void
+  passBegins(): void
+  /** Called for each changed frontend, after the dataplane. */
+  frontendChanged(key: FrontendKey, frontend: Frontend | undefined): void
+  /** All problems of this owner's frontends as they stand now. */
+  serviceProblems(owner: string, problems: readonly Problem[]): void
   /** All changes have been computed; the pass that applies them follows. */
-  readonly onWorkedOut: () => void
-  /** Called after every pass, with its duration in milliseconds. */
-  readonly onPass: (report: PassReport, durationMs: number) => void
-  readonly onProblems: FrontendListener['problems']
+  frontendsReady(): void
+  /** A pass over the tables has ended. */
+  tablesPassed(report: PassReport, durationMs: number): void
   /** An unexpected error; the loop continues. */
-  readonly onError: (error: unknown) => void
+  passFailed(error: unknown): void
 }
 
 /** Units of work on Services (see OwnerWork) between two turns of the event loop: some milliseconds. */
@@ -53,7 +60,7 @@ const UNEXPECTED_RETRY_MS = 1000
 export class SyncLoop {
   readonly #options: LoopOptions
   readonly #pacer: Pacer
-  readonly #listener: FrontendListener
+  readonly #frontends: FrontendListener
   #open = false
   #mayRemove = false
   #first = true
@@ -66,12 +73,12 @@ export class SyncLoop {
       now: options.now,
       run: (signal) => this.#round(signal),
     })
-    this.#listener = {
+    this.#frontends = {
       frontend: (key, frontend) => {
         options.dataplane.frontend(key, frontend)
-        options.onFrontend(key, frontend)
+        options.listener.frontendChanged(key, frontend)
       },
-      problems: options.onProblems,
+      problems: (owner, problems) => options.listener.serviceProblems(owner, problems),
     }
   }
 
@@ -110,28 +117,28 @@ export class SyncLoop {
   }
 
   async #round(signal: AbortSignal): Promise<number | undefined> {
-    const { dataplane, desired, now, onPass, onWorkedOut } = this.#options
+    const { dataplane, desired, now, listener } = this.#options
     const startedMs = now()
     const isFirst = this.#first
-    this.#options.onBegin?.()
+    listener.passBegins()
     try {
       // The owners that are computed first are first in every table.
-      if (isFirst) desired.flushFirst(this.#listener)
-      while (desired.flush(this.#listener, TURN_UNITS, startedMs) > 0) await nextTurn()
+      if (isFirst) desired.flushFirst(this.#frontends)
+      while (desired.flush(this.#frontends, TURN_UNITS, startedMs) > 0) await nextTurn()
       if (isFirst) {
         // A missing frontend would look unwanted, and an earlier process may have written it.
-        while (desired.resume(this.#listener, TURN_UNITS) > 0) await nextTurn()
+        while (desired.resume(this.#frontends, TURN_UNITS) > 0) await nextTurn()
         this.#first = false
-      } else desired.resume(this.#listener, LARGE_UNITS, startedMs)
-      onWorkedOut()
+      } else desired.resume(this.#frontends, LARGE_UNITS, startedMs)
+      listener.frontendsReady()
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
-      onPass(report, now() - startedMs)
+      listener.tablesPassed(report, now() - startedMs)
       // After the first round no Service rests.
       this.#restLarge(isFirst ? now() : startedMs)
       return dataplane.nextDueMs()
     } catch (error) {
       if (signal.aborted) return undefined
-      this.#options.onError(error)
+      listener.passFailed(error)
       return now() + UNEXPECTED_RETRY_MS
     }
   }

@@ -43,11 +43,14 @@ class World {
     desired: new DesiredFrontends(CONTEXT),
     minSyncPeriodMs: () => this.#minSyncPeriodMs,
     now: () => performance.now(),
-    onFrontend: () => undefined,
-    onWorkedOut: () => undefined,
-    onPass: () => this.#onPass(),
-    onProblems: () => undefined,
-    onError: assert.ifError,
+    listener: {
+      passBegins: () => undefined,
+      frontendChanged: () => undefined,
+      serviceProblems: () => undefined,
+      frontendsReady: () => undefined,
+      tablesPassed: () => this.#onPass(),
+      passFailed: assert.ifError,
+    },
   })
 
   /** @param minSyncPeriodMs default: longer than a test may take, because large Services ignore it */
@@ -132,11 +135,14 @@ test('SyncLoop spends at most half of its time on a large Service that changes a
     desired: new DesiredFrontends(CONTEXT),
     minSyncPeriodMs: () => 0,
     now: () => nowMs,
-    onFrontend: () => undefined,
-    onWorkedOut: () => undefined,
-    onPass: () => undefined,
-    onProblems: () => undefined,
-    onError: assert.ifError,
+    listener: {
+      passBegins: () => undefined,
+      frontendChanged: () => undefined,
+      serviceProblems: () => undefined,
+      frontendsReady: () => undefined,
+      tablesPassed: () => undefined,
+      passFailed: assert.ifError,
+    },
   })
   t.after(() => loop.close())
   const pass = async (milliseconds: number): Promise<void> => {

@@ -36,11 +36,14 @@ describe('SyncLoop', () => {
       desired: new DesiredFrontends(NODE),
       minSyncPeriodMs: () => 0,
       now: () => nowMs,
-      onFrontend: () => undefined,
-      onWorkedOut: () => undefined,
-      onPass: (report) => void reports.push(report),
-      onProblems: () => undefined,
-      onError: (error) => assert.fail(String(error)),
+      listener: {
+        passBegins: () => undefined,
+        frontendChanged: () => undefined,
+        serviceProblems: () => undefined,
+        frontendsReady: () => undefined,
+        tablesPassed: (report) => void reports.push(report),
+        passFailed: (error) => assert.fail(String(error)),
+      },
     })
     try {
       for (const [index, sync] of syncs.entries())

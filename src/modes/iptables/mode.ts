@@ -51,7 +51,7 @@ export class IptablesMode implements Mode {
   }
 
   private constructor(options: ModeOptions, kernel: IptablesKernel) {
-    const { problems, log, now, onRulesPassed, onFlowsRemoved } = options
+    const { problems, log, now, listener } = options
     this.#options = options
     this.#kernel = kernel
     this.dataplane = new IptablesDataplane({
@@ -59,13 +59,13 @@ export class IptablesMode implements Mode {
       settings: options.configuration(),
       families: kernel.families,
       conntrack: kernel.conntrack,
-      onFlowsRemoved,
+      onFlowsRemoved: listener.flowsRemoved,
       now,
       onPass: (report, durationMs, family, full) => {
         const failed = report.failures.length > 0
         this.#counts[family].passed({ full, changed: report.applied > 0, failed, durationMs })
         this.#openLocalnetOnceGuarded()
-        onRulesPassed(report, durationMs, family)
+        listener.rulesPassed(report, durationMs, family)
       },
       onMissing: ({ code, match, message }) =>
         problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message }]),

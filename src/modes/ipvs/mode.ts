@@ -37,7 +37,7 @@ export class IpvsMode implements Mode {
   }
 
   private constructor(options: ModeOptions, kernel: Kernel) {
-    const { nodeName, log, now, onRulesPassed, onReady, onFlowsRemoved } = options
+    const { nodeName, log, now, listener } = options
     const configuration = options.configuration()
     const { families } = kernel.support
     this.#options = options
@@ -59,9 +59,9 @@ export class IpvsMode implements Mode {
       randomFully: kernel.iptables.choice.randomFully,
       nodeName,
       now,
-      onPass: onRulesPassed,
+      onPass: listener.rulesPassed,
       onMissing: (error, leftOut) => this.#reportLeftOut(error, leftOut),
-      onReady,
+      onReady: listener.postponedReady,
       onError: (error) => log.error('Writing rules failed', { error }),
     })
     this.dataplane = new IpvsDataplane({
@@ -72,7 +72,7 @@ export class IpvsMode implements Mode {
       families,
       drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
       now,
-      onFlowsRemoved,
+      onFlowsRemoved: listener.flowsRemoved,
       log,
     })
     this.dataplane.wantFixtures()
