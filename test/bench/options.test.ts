@@ -35,16 +35,16 @@ describe('parseBenchOptions', () => {
     ['--compare runs.json', { compare: 'runs.json' }],
   ]
   for (const [line, expected] of accepted)
-    it(`takes "${line}"`, () =>
+    it(`reads "${line}"`, () =>
       assert.deepEqual(parseBenchOptions(line.split(' ').filter(Boolean)), { ...DEFAULTS, ...expected }))
 
-  it('measures both modes when there is a kube-proxy to measure beside ours, unless told otherwise', () => {
+  it('measures both modes when there is a kube-proxy to compare with, unless an option says otherwise', () => {
     assert.deepEqual(parseBenchOptions([], true), { ...DEFAULTS, modes: ['ipvs', 'iptables'] })
     assert.deepEqual(parseBenchOptions(['--mode', 'ipvs'], true), DEFAULTS)
     assert.deepEqual(parseBenchOptions(['--native'], true), { ...DEFAULTS, native: true, modes: ['iptables'] })
   })
 
-  it('takes flags for node as one word', () =>
+  it('reads flags for node as one word', () =>
     assert.deepEqual(parseBenchOptions(['--node-flags=--max-lazy --single-threaded']), {
       ...DEFAULTS,
       nodeFlags: ['--max-lazy', '--single-threaded'],

@@ -16,7 +16,7 @@ import { parseCallCount } from '../../dev/bench/system-calls.ts'
 describe('parseCalibration', () => {
   const line = 'systemCall=3.456 pageFault=8.542 processStart=2015.0 arithmetic=2203.4 wakeUp=8.86 wakeUpAcross='
 
-  it('takes each figure in microseconds', () =>
+  it('reads each figure in microseconds', () =>
     assert.deepEqual(parseCalibration(`7.2.13\n${line}71.20\n`), {
       systemCallUs: 3.456,
       pageFaultUs: 8.542,
@@ -25,9 +25,9 @@ describe('parseCalibration', () => {
       wakeUpUs: 8.86,
       wakeUpAcrossUs: 71.2,
     }))
-  it('has no wake-up on another processor where there is one', () =>
+  it('has no wake-up on another processor where there is only one', () =>
     assert.equal(parseCalibration(`${line}-\n`)?.wakeUpAcrossUs, null))
-  it('is nothing when a figure is missing', () => assert.equal(parseCalibration('systemCall=3.4'), undefined))
+  it('is undefined when a figure is missing', () => assert.equal(parseCalibration('systemCall=3.4'), undefined))
 
   it('gives the median of several boots, figure by figure', () => {
     const one = parseCalibration(`${line}-`)
@@ -44,7 +44,7 @@ cpu0 4 0 10 150 20 2 3 3 4 0
 cpu1 6 1 10 150 20 3 3 4 4 0
 intr 12345
 `
-  it('counts each processor, and what the hypervisor took apart', () =>
+  it('counts each processor, and separately the time of the hypervisor', () =>
     assert.deepEqual(
       parseProcessorTicks(stat),
       new Map([
@@ -55,8 +55,8 @@ intr 12345
 })
 
 describe('parseProcessorList', () => {
-  it('takes single ones and ranges', () => assert.deepEqual(parseProcessorList('0-2,5\n'), [0, 1, 2, 5]))
-  it('is empty for nothing', () => assert.deepEqual(parseProcessorList('\n'), []))
+  it('reads single numbers and ranges', () => assert.deepEqual(parseProcessorList('0-2,5\n'), [0, 1, 2, 5]))
+  it('is empty for an empty text', () => assert.deepEqual(parseProcessorList('\n'), []))
 })
 
 describe('idlestProcessor', () => {
@@ -65,11 +65,12 @@ describe('idlestProcessor', () => {
   const after = (...busy: number[]): Map<number, typeof rest> =>
     new Map(busy.map((more, processor) => [processor, { total: 200, busy: 10 + more, steal: 0 }]))
 
-  it('is the one that did least', () => assert.equal(idlestProcessor(before, after(50, 3, 60), [0, 1, 2]), 1))
-  it('is the last of those that did equally little', () =>
+  it('is the processor with the least work', () =>
+    assert.equal(idlestProcessor(before, after(50, 3, 60), [0, 1, 2]), 1))
+  it('is the last of several with equally little work', () =>
     assert.equal(idlestProcessor(before, after(0, 0, 60), [0, 1, 2]), 1))
   it('is one that this process may use', () => assert.equal(idlestProcessor(before, after(50, 3, 60), [0, 2]), 0))
-  it('is none when none is allowed', () => assert.equal(idlestProcessor(before, before, []), undefined))
+  it('is undefined when none is allowed', () => assert.equal(idlestProcessor(before, before, []), undefined))
 })
 
 describe('disturbanceBetween', () => {
@@ -82,17 +83,17 @@ describe('disturbanceBetween', () => {
     ticks: { total, busy, steal },
     ownTicks,
   })
-  it('is what was neither idle nor the bench, and what the hypervisor took', () =>
+  it('is the time that was neither idle nor the bench, and the time of the hypervisor', () =>
     assert.deepEqual(disturbanceBetween(look(100, 0, 1000, 50), look(600, 20, 2000, 500)), {
       othersPercent: 5,
       stealPercent: 2,
     }))
-  it('is never less than nothing', () =>
+  it('is never negative', () =>
     assert.equal(disturbanceBetween(look(0, 0, 0, 0), look(10, 0, 100, 12)).othersPercent, 0))
 })
 
 describe('childTicks', () => {
-  it('adds user and system time of children that have ended, whatever the name of the program', () =>
+  it('adds user and system time of children that have ended, for any name of the program', () =>
     assert.equal(childTicks('42 (a) b) S 1 42 42 0 -1 0 5 6 7 8 9 10 11 12 20 0 1 0 100'), 23))
 })
 
@@ -114,7 +115,7 @@ describe('parseCost', () => {
 
 describe('parseMemory', () => {
   const status = 'VmHWM:\t   81920 kB\nVmRSS:\t   71680 kB\nRssAnon:\t   26624 kB\nRssFile:\t   45056 kB\n'
-  it('tells anonymous and file-backed memory apart', () =>
+  it('distinguishes anonymous and file-backed memory', () =>
     assert.deepEqual(parseMemory(status, 'Pss:                2048 kB\nPss_Anon: 1 kB\n'), {
       rssMiB: 70,
       rssAnonMiB: 26,
@@ -122,18 +123,18 @@ describe('parseMemory', () => {
       peakRssMiB: 80,
       pssMiB: 2,
     }))
-  it('has no PSS where the kernel tells none', () => assert.equal(parseMemory(status, '').pssMiB, null))
+  it('has no PSS where the kernel reports none', () => assert.equal(parseMemory(status, '').pssMiB, null))
 })
 
 describe('processesBetween', () => {
   it('counts from the last field of /proc/loadavg', () =>
     assert.equal(parseProcessNumber('4.45 4.75 4.56 6/226 25261\n'), 25261))
   it('is the difference of two numbers', () => assert.equal(processesBetween(100, 142), 42))
-  it('goes on when the numbers have started again', () => assert.ok(processesBetween(32_000, 500) > 1_000))
+  it('continues when the numbers have started again', () => assert.ok(processesBetween(32_000, 500) > 1_000))
 })
 
 describe('parseCallCount', () => {
-  it('adds the calls of each name, with and without errors, and not the sum below', () =>
+  it('adds the calls of each name, with and without errors, but not the total line', () =>
     assert.equal(
       parseCallCount(`% time     seconds  usecs/call     calls    errors syscall
 ------ ----------- ----------- --------- --------- ----------------
@@ -149,11 +150,11 @@ describe('parseCallCount', () => {
 })
 
 describe('probeReason', () => {
-  it('is the first line that says something, without its full stop', () =>
+  it('is the first line with text, without its full stop', () =>
     assert.equal(
       probeReason("# Warning: iptables-legacy tables present\n\niptables: Couldn't load match `statistic'.\nTry -h.\n"),
       "iptables: Couldn't load match `statistic'",
     ))
-  it('names namespaces when nothing was said', () =>
+  it('names namespaces when there was no output', () =>
     assert.equal(probeReason(''), 'its network namespaces cannot be used'))
 })

@@ -28,7 +28,7 @@ function repetitions(program: Repetitions['program'], coldStarts: readonly numbe
 }
 
 describe('summarise', () => {
-  it('takes the median of each number, with the least and the most where it was measured more than once', () => {
+  it('gives the median of each number, with least and most when it was measured more than once', () => {
     const { numbers, spread, coldStarts } = summarise(
       repetitions('kube-ipvs', [300, 100, 200]),
       [10, 11, 30],
@@ -41,14 +41,14 @@ describe('summarise', () => {
     assert.equal(coldStarts, 3)
   })
 
-  it('holds each cold start against the median of all floors', () => {
+  it('divides each cold start by the median of all floors', () => {
     const { numbers, spread } = summarise(repetitions('kube-ipvs', [300, 100, 200]), [10, 11, 30], undefined)
     assert.equal(numbers.floorMs, 11)
     assert.equal(numbers.floorRatio, 200 / 11)
     assert.deepEqual(spread.floorRatio, [100 / 11, 300 / 11])
   })
 
-  it('leaves what was not measured null', () => {
+  it('is null for what was not measured', () => {
     const { numbers, kubeProxyRatio } = summarise(repetitions('kube-ipvs', [300]), [], undefined)
     assert.equal(numbers.floorMs, null)
     assert.equal(numbers.floorRatio, null)
@@ -56,7 +56,7 @@ describe('summarise', () => {
     assert.equal(kubeProxyRatio, null)
   })
 
-  it('divides the repetitions of kube-proxy by those beside them, and takes the median of the ratios', () => {
+  it('divides the repetitions of kube-proxy by ours, and gives the median of the ratios', () => {
     // A slow moment of the machine was in the second repetition of both.
     const ours = repetitions('kube-ipvs', [100, 1000, 110])
     const theirs = repetitions('kube-proxy', [400, 4100, 450])
@@ -80,7 +80,7 @@ describe('formatJson', () => {
     assert.doesNotMatch(line, /\n/)
   })
 
-  it('leaves no field out and says which program in which mode it is about', () => {
+  it('has every field, and names the program and the mode', () => {
     const object = JSON.parse(line) as Record<string, unknown>
     for (const field of FIELDS) assert.ok(field in object, field)
     assert.equal(object['program'], 'kube-ipvs')
@@ -104,7 +104,7 @@ describe('percentile', () => {
 })
 
 describe('medianUncertainty', () => {
-  it('is the smaller the closer the samples are, and the more of them there are', () => {
+  it('shrinks with the distance of the samples and with their number', () => {
     const wide = medianUncertainty([90, 100, 110]) ?? 0
     const close = medianUncertainty([99, 100, 101]) ?? 0
     const many = medianUncertainty([90, 100, 110, 90, 100, 110, 90, 100, 110]) ?? 0
@@ -112,9 +112,9 @@ describe('medianUncertainty', () => {
     assert.ok(close < 0.022, String(close))
     assert.ok(many < wide / 1.7, String(many))
   })
-  it('ignores a single sample far away when there are many', () =>
+  it('ignores a single outlier among many samples', () =>
     assert.ok((medianUncertainty([100, 101, 102, 103, 104, 105, 106, 107, 900]) ?? 1) < 0.04))
-  it('is unknown with fewer than three', () => assert.equal(medianUncertainty([1, 2]), null))
+  it('is null with fewer than three samples', () => assert.equal(medianUncertainty([1, 2]), null))
 })
 
 describe('slope', () => {
@@ -141,7 +141,7 @@ describe('slope', () => {
 })
 
 describe('parseFloor', () => {
-  it('takes the total', () =>
+  it('reads the total', () =>
     assert.equal(parseFloor('floor n=10 m=5 ipvs=1.0ms addresses=2.0ms ipset=0.5ms total=3.5ms\n'), 3.5))
   it('is null for anything else', () => assert.equal(parseFloor('send: Operation not permitted'), null))
 })
@@ -169,8 +169,8 @@ TCP  0A60000B:0050 rr
 })
 
 describe('sample', () => {
-  it('takes all of a short list', () => assert.deepEqual(sample([1, 2, 3], 5), [1, 2, 3]))
-  it('takes items evenly from a long one, the last among them', () =>
+  it('returns all of a short list', () => assert.deepEqual(sample([1, 2, 3], 5), [1, 2, 3]))
+  it('returns evenly spaced items of a long list, with the last one', () =>
     assert.deepEqual(
       sample(
         Array.from({ length: 10 }, (_, index) => index),

@@ -71,11 +71,11 @@ const recorded = (run: Run): RecordedRun => JSON.parse(formatRun(run)) as Record
 describe('formatReport', () => {
   const text = formatReport(runOf({ modes: ['ipvs', 'iptables'] }), PLAIN)
 
-  it('fits into 120 columns, with two programs in two modes and large numbers', () => {
+  it('fits into 120 columns with two programs in two modes and large numbers', () => {
     for (const line of text.split('\n')) assert.ok(line.length <= 120, `${line.length}: ${line}`)
   })
 
-  it('ends the numbers of a column under each other', () => {
+  it('aligns the numbers of a column at the right', () => {
     const [heading = '', ...rows] = text.slice(text.indexOf('10,000 Services')).split('\n').slice(1)
     const end = heading.indexOf('kube-ipvs') + 'kube-ipvs'.length
     const start = rows.find((row) => row.includes('cold start, until'))
@@ -83,24 +83,24 @@ describe('formatReport', () => {
     assert.equal(start?.[end], ' ')
   })
 
-  it('tells what was kept where, what it costs there, and what others took', () => {
+  it('shows the processor of the measurement, its calibration and the share of other work', () => {
     assert.match(text, /user-mode Linux 7\.2\.13, everything kept on processor 1 of 2/)
     assert.match(text, /other work took 0\.4 % of that processor/)
     assert.match(text, /as measured, on one processor +3\.40 µs +8\.61 µs +2\.01 ms +8\.80 µs +- +2\.20 ms/)
     assert.match(text, /free to move between two .* 71\.2 µs/)
   })
 
-  it('leaves out what nobody measured', () => {
+  it('omits what was not measured', () => {
     assert.doesNotMatch(formatReport({ ...runOf(), results: [] }, PLAIN), /cold start/)
   })
 
-  it('uses colours only where they are asked for', () => {
+  it('uses colours only when they are requested', () => {
     const busy = runOf({ reasons: ['other work took 12.0 % of the processor that was measured on'] })
     assert.equal(formatReport(busy, PLAIN).includes('\u001b'), false)
     assert.equal(formatReport(busy, COLOURED).includes('\u001b[33m'), true)
   })
 
-  it('says that results are not comparable when the machine was too busy, and why', () => {
+  it('states that results are not comparable when the machine was too busy, and why', () => {
     const busy = formatReport(runOf({ reasons: ['other work took 12.0 % of the processor'] }), PLAIN)
     assert.match(busy, /too busy: results are not comparable\.\n- other work took 12\.0 %/)
     assert.doesNotMatch(text, /too busy/)
@@ -126,7 +126,7 @@ describe('reasonsAgainst', () => {
     results: runOf().results,
   }
 
-  it('are none on a quiet machine', () => assert.deepEqual(reasonsAgainst(quiet), []))
+  it('are empty on a quiet machine', () => assert.deepEqual(reasonsAgainst(quiet), []))
 
   it('name other work and the hypervisor when they took the processor in most boots', () => {
     const busy = { othersPercent: 26.6, stealPercent: 9 }
@@ -137,7 +137,7 @@ describe('reasonsAgainst', () => {
     assert.deepEqual(reasonsAgainst({ ...quiet, disturbances: [busy, QUIET, QUIET] }), [])
   })
 
-  it('do not name other work where the guest goes before it', () => {
+  it('do not name other work where the guest has priority over it', () => {
     const busy = { othersPercent: 80, stealPercent: 0 }
     assert.deepEqual(reasonsAgainst({ ...quiet, realTime: true, disturbances: [busy] }), [])
   })
@@ -174,7 +174,7 @@ describe('a file of runs', () => {
     assert.deepEqual(Object.keys(first ?? {}).toSorted(), Object.keys(runOf()).toSorted())
   })
 
-  it('is refused with the number of the line that is no run', () => {
+  it('is refused with the number of the first invalid line', () => {
     const file = join(folder, 'other.json')
     writeFileSync(file, `${formatRun(runOf())}\n{"results":`)
     assert.throws(() => readRuns(file), /other\.json:2 is not JSON/)
@@ -186,14 +186,14 @@ describe('a file of runs', () => {
 describe('compareRuns', () => {
   const before = recorded(runOf())
 
-  it('agrees with a run whose ratios are less than a tenth larger or smaller', () => {
+  it('agrees when ratios differ by less than a tenth', () => {
     for (const coldStartMs of [1_840, 2_180]) {
       const ratios = compareRuns(before, recorded(runOf({ coldStartMs })))
       assert.equal(agrees(ratios), true, JSON.stringify(ratios))
     }
   })
 
-  it('does not agree with one whose ratio to the floor is a fifth larger, and says by how much', () => {
+  it('disagrees when the ratio to the floor is a fifth larger, and shows the difference', () => {
     const later = recorded(runOf({ floors: [400] }))
     assert.equal(Math.round((largestDifference(compareRuns(before, later)) ?? 0) * 100), 25)
     const { text, agree } = formatComparison(before, later)
@@ -202,7 +202,7 @@ describe('compareRuns', () => {
     assert.match(text, /do not agree within 10 %: the largest difference is 25\.0 %\.$/)
   })
 
-  it('takes no comfort from two programs that both became slower', () => {
+  it('disagrees when two programs both became slower', () => {
     // The times doubled on a slower machine, the ratio stayed.
     const slower = recorded(runOf({ coldStartMs: 4_000, floors: [1_000] }))
     const floorRatio = compareRuns(before, slower).find((ratio) => ratio.name.startsWith('cold start / floor'))
@@ -227,14 +227,14 @@ describe('compareRuns', () => {
     )
   })
 
-  it('finds nothing to compare in runs of different sizes', () => {
+  it('compares nothing in runs of different sizes', () => {
     const other = { ...before, results: before.results.map((result) => ({ ...result, services: 5 })) }
     const { text, agree } = formatComparison(before, other)
     assert.match(text, /no size, program and mode in common/)
     assert.equal(agree, false)
   })
 
-  it('says when a run was measured on a busy machine', () => {
+  it('names a run that was measured on a busy machine', () => {
     const busy = recorded(runOf({ reasons: ['other work'] }))
     assert.match(formatComparison(before, busy).text, /One of the runs measured a machine that was too busy/)
   })

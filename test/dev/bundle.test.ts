@@ -21,13 +21,13 @@ const status = (): string => {
 }
 
 describe('bundle', () => {
-  it('finds koffi and its binary once they are copied beside it, and names what is missing before', () => {
+  it('loads koffi and its binary when they are copied beside it, and names what is missing otherwise', () => {
     assert.match(status(), /koffi cannot be loaded/)
     copyNative(join(folder, 'dist'))
     assert.doesNotMatch(status(), /koffi|native/i)
   })
 
-  it('is refused an architecture whose binary npm did not install', () => {
+  it('refuses an architecture whose binary npm did not install', () => {
     assert.throws(() => copyNative(folder, 'sparc'), /@koromix\/koffi-linux-sparc is not installed/)
   })
 })

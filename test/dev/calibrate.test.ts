@@ -17,7 +17,7 @@ describe('calibrate', () => {
 })
 
 describe('formatCalibration', () => {
-  it('says everything in one line', () => {
+  it('has all figures in one line', () => {
     assert.equal(
       formatCalibration(fast),
       'kernel 7.2.13: 3.1 µs a system call, 13 ms to start a process, 3994 µs a wake-up',
@@ -27,12 +27,12 @@ describe('formatCalibration', () => {
 
 describe('deadlineFactor', () => {
   it('is 1 on a fast kernel', () => assert.equal(deadlineFactor(fast), 1))
-  it('follows the slowest of the three', () => {
+  it('is that of the slowest of the three', () => {
     assert.equal(deadlineFactor({ ...fast, systemCallUs: 160 }), 16)
     assert.equal(deadlineFactor({ ...fast, processStartMs: 100 }), 2.5)
     assert.equal(deadlineFactor({ ...fast, wakeUpUs: 6000 }), 1.5)
   })
-  it('is at least what a person asks for', () => {
+  it('is at least the factor of the environment', () => {
     assert.equal(deadlineFactor(fast, { KUBE_IPVS_DEADLINE_FACTOR: '3' }), 3)
     assert.equal(deadlineFactor({ ...fast, systemCallUs: 160 }, { KUBE_IPVS_DEADLINE_FACTOR: '3' }), 16)
   })

@@ -1,4 +1,4 @@
-/** What the demo expects of its examples, and how it tells that the table is complete or has changed. */
+/** What the demo expects of its examples, and how it decides that the table is complete or has changed. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ describe('expectedOfManifests', () => {
     assert.deepEqual([...kinds].sort(), ['ClusterIP', 'NodePort', 'external IP', 'load balancer'])
     assert.ok(expected.some(({ kind, url }) => kind === 'ClusterIP' && url === 'http://[fd00:10:96::10]:80/'))
   })
-  it('leaves out what is not ready, of the other family, or behind a proxying load balancer', () => {
+  it('omits endpoints that are not ready, of the other family, or behind a proxying load balancer', () => {
     const shop = expected.find(({ key }) => key === '10.96.0.20:80/tcp')
     assert.deepEqual(shop?.realServers, ['10.244.0.12:8080', '10.244.0.13:8080'])
     assert.ok(!expected.some(({ key }) => key === '[fd00:18::2]:30080/tcp'))
@@ -32,7 +32,7 @@ describe('expectedOfManifests', () => {
       [],
     )
   })
-  it('throws on a text that is no YAML', () => {
+  it('throws for a text that is not YAML', () => {
     assert.throws(() => expectedOfManifests(['a: [1'], []))
   })
 })
@@ -68,7 +68,7 @@ describe('isComplete', () => {
 })
 
 describe('changes', () => {
-  it('names what came, went and changed', () => {
+  it('names additions, removals and changes', () => {
     const before = [virtualServer('v1', { a: 1, b: 1 }), virtualServer('v2', {})]
     const after = [virtualServer('v1', { a: 0, c: 1 }), { ...virtualServer('v3', {}), scheduler: 'lc' }]
     assert.deepEqual(changes(before, after), [
@@ -79,7 +79,7 @@ describe('changes', () => {
       '+ v3 lc',
     ])
   })
-  it('finds none in the same table', () => assert.deepEqual(changes(whole, whole), []))
+  it('is empty for the same table', () => assert.deepEqual(changes(whole, whole), []))
 })
 
 describe('Requests', () => {

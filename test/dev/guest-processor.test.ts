@@ -17,13 +17,13 @@ const qemu = (processor?: OneProcessor): readonly string[] =>
   ).command('/folder').argv
 
 describe('a guest on one processor', () => {
-  it('starts through taskset, which what it starts inherits, and has one processor', () => {
+  it('starts through taskset, which its processes inherit, and has one processor', () => {
     assert.deepEqual(userMode(THIRD).slice(0, 4), ['taskset', '--cpu-list', '3', '/linux'])
     assert.ok(userMode(THIRD).includes('ncpus=1'))
     assert.deepEqual(qemu(THIRD).slice(0, 4), ['taskset', '--cpu-list', '3', 'qemu-system-x86_64'])
     assert.match(qemu(THIRD).join(' '), /-smp 1 /)
   })
-  it('has two processors and may run anywhere when nothing is asked for', () => {
+  it('has two processors and may run on any by default', () => {
     assert.equal(userMode()[0], '/linux')
     assert.ok(userMode().includes('ncpus=2'))
     assert.equal(qemu()[0], 'qemu-system-x86_64')
@@ -32,10 +32,10 @@ describe('a guest on one processor', () => {
 })
 
 describe('onProcessor', () => {
-  it('is nothing without a processor, and keeps processor 0', () => {
+  it('is empty without a processor, and accepts processor 0', () => {
     assert.deepEqual(onProcessor(undefined), [])
     assert.deepEqual(onProcessor({ number: 0, realTime: false }), ['taskset', '--cpu-list', '0'])
   })
-  it('goes before everything else on its processor when it is told to', () =>
+  it('gives the guest priority over other work on request', () =>
     assert.deepEqual(onProcessor({ number: 1, realTime: true }), ['taskset', '--cpu-list', '1', 'chrt', '--rr', '1']))
 })

@@ -1,4 +1,4 @@
-/** What is handed to a guest kernel. */
+/** The command and the choice that a guest kernel gets. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { describe, it } from 'node:test'
@@ -6,7 +6,7 @@ import { chosenKernel } from '../../dev/kernel/choice.ts'
 import { commandScript } from '../../dev/kernel/guest-folder.ts'
 
 describe('commandScript', () => {
-  it('survives every character in arguments, folder and environment', () => {
+  it('keeps every character of arguments, folder and environment', () => {
     const odd = `a 'b' "c" $HOME \`id\` \\ \n é *`
     const program =
       'process.stdout.write(JSON.stringify([process.argv[1], process.env.ODD, process.env["NOT-A-NAME"]]))'
@@ -24,7 +24,7 @@ describe('commandScript', () => {
 })
 
 describe('chosenKernel', () => {
-  it('is none without a choice', () => {
+  it('is undefined without a choice', () => {
     assert.equal(chosenKernel({}), undefined)
     assert.equal(chosenKernel({ KUBE_IPVS_CHOSEN_KERNEL: '' }), undefined)
   })

@@ -51,10 +51,10 @@ describe('unfinishedFolder', () => {
       [made.slice(folder.length + 1), `.unfinished-${process.pid}-abcdef`].sort(),
     )
   })
-  it('says how much room is needed and how to move the cache', () => {
+  it('names the room that is needed and how to move the cache', () => {
     assert.throws(() => unfinishedFolder(folder, 1e9), /MiB left and needs 1000000000; .*KUBE_IPVS_CACHE/)
   })
-  it('says that a path which is no folder cannot be written', () => {
+  it('reports that a path which is not a folder cannot be written', () => {
     writeFileSync(join(folder, 'file'), '')
     assert.throws(
       () => unfinishedFolder(join(folder, 'file', 'below'), 0),
@@ -64,7 +64,7 @@ describe('unfinishedFolder', () => {
 })
 
 describe('unpackedImage', () => {
-  /** An image as `image/build.mjs` writes it, of a program that tells a version. */
+  /** An image as `image/build.mjs` writes it, of a program that prints a version. */
   function image(program: string, sha256 = createHash('sha256').update(program).digest('hex')): string {
     const place = join(folder, 'image')
     mkdirSync(place, { recursive: true })
@@ -76,7 +76,7 @@ describe('unpackedImage', () => {
   const cache = (): string => join(folder, 'cache')
   const unpack = (from: string): ReturnType<typeof unpackedImage> => unpackedImage({ KUBE_IPVS_CACHE: cache() }, from)
 
-  it('writes the program into the cache once and takes it from there afterwards', async () => {
+  it('writes the program into the cache once and uses it from there afterwards', async () => {
     const from = image(program)
     const { kernel } = await unpack(from)
     const writtenMs = statSync(kernel).mtimeMs
@@ -85,7 +85,7 @@ describe('unpackedImage', () => {
     assert.equal(statSync(kernel).mtimeMs, writtenMs)
     assert.deepEqual(readdirSync(cache()), [basename(kernel)])
   })
-  it('replaces a file in the cache that was cut short', async () => {
+  it('replaces a truncated file in the cache', async () => {
     const from = image(program)
     const { kernel } = await unpack(from)
     truncateSync(kernel, 5)
@@ -96,7 +96,7 @@ describe('unpackedImage', () => {
     await assert.rejects(unpack(image(program, '0'.repeat(64))), /does not have the SHA-256 that image.json says/)
     assert.ok(!existsSync(cache()))
   })
-  it('says that a program which ends with an error does not run here', async () => {
+  it('reports that a program which ends with an error does not run here', async () => {
     await assert.rejects(unpack(image('#!/bin/sh\necho no vsyscall; exit 3\n')), /does not run here \(no vsyscall\)/)
   })
   it('unpacks the image of the repository', async () => {
@@ -107,13 +107,13 @@ describe('unpackedImage', () => {
 
 describe('memoryFolder', () => {
   const mounts = (options: string): string => `shm /dev/shm tmpfs ${options} 0 0\n/dev/vda / ext4 rw 0 0\n`
-  it('is /dev/shm where that allows execution and has the room', () => {
+  it('is /dev/shm where that allows execution and has enough room', () => {
     assert.deepEqual(
       memoryFolder(mounts('rw,nosuid'), () => 4096),
       { folder: '/dev/shm' },
     )
   })
-  it('passes over a folder that forbids execution, is small, or is not mounted', () => {
+  it('skips a folder that forbids execution, is small, or is not mounted', () => {
     assert.deepEqual(
       memoryFolder(mounts('rw,noexec'), () => 4096),
       { folder: '/tmp' },
@@ -127,7 +127,7 @@ describe('memoryFolder', () => {
       { folder: '/tmp' },
     )
   })
-  it('names every reason and the command that helps when no folder will do', () => {
+  it('names every reason and the remedy when no folder is suitable', () => {
     const missing = {
       missing:
         'user-mode Linux needs a folder with 2048 MiB that allows execution, and /dev/shm is mounted noexec, ' +

@@ -19,7 +19,7 @@ describe('limitsFor', () => {
     assert.equal(limitsFor(20, false).beginWithinMs, undefined)
     assert.ok((limitsFor(SLOW_FACTOR, true).beginWithinMs ?? 0) > 5 * MINUTE_MS)
   })
-  it('is in proportion to the kernel and stays below the 90 minutes of CI', () => {
+  it('scales with the kernel and stays below the 90 minutes of CI', () => {
     assert.equal(limitsFor(3, true).fileMs, 3 * limitsFor(1, true).fileMs)
     assert.equal(limitsFor(3, true).stageMs, 3 * limitsFor(1, true).stageMs)
     assert.ok(limitsFor(20, false).stageMs <= 75 * MINUTE_MS)
@@ -43,17 +43,17 @@ describe('account', () => {
   }
   const other = guest({ begun: new Set(['c', 'd']), ended: new Set(['c', 'd']) })
 
-  it('finds nothing missing when the guests have run all files between them', () => {
+  it('finds nothing missing when the guests together have run all files', () => {
     assert.deepEqual(accountOf([guest(), other]), { leftOut: [], failed: [], unmet: [] })
   })
-  it('lists what a slow kernel had no time for as left out, never as passed', () => {
+  it('lists files that a slow kernel had no time for as left out, never as passed', () => {
     assert.deepEqual(accountOf([guest({ mayHaveLeftOut: true })]), {
       leftOut: ['c', 'd'],
       failed: [],
       unmet: ['c: more time on this slow kernel', 'd: more time on this slow kernel'],
     })
   })
-  it('fails what is missing on any other kernel, after trouble, and when the run was stopped', () => {
+  it('fails missing files on any other kernel, after trouble, and when the run was stopped', () => {
     const failed = ['c: it was not begun', 'd: it was not begun']
     assert.deepEqual(accountOf([guest()]).failed, failed)
     assert.deepEqual(accountOf([guest({ mayHaveLeftOut: true, trouble: 'it died' })]).failed, failed)
@@ -67,13 +67,13 @@ describe('account', () => {
 })
 
 describe('formatLeftOut', () => {
-  it('says how to run the rest', () => {
+  it('shows how to run the rest', () => {
     const [first = '', second = ''] = formatLeftOut(['test/kernel/a.test.ts', 'test/kernel/b.test.ts'])
     assert.match(first, /^NOT EVERYTHING WAS RUN.* 2 files /)
     assert.equal(second.trim(), 'npm test -- --kernel-only test/kernel/a.test.ts test/kernel/b.test.ts')
     assert.deepEqual(formatLeftOut([]), [])
   })
-  it('is counted among the needs that were not met', () => {
+  it('counts as needs that were not met', () => {
     const left = notRun('a', 'more time on this slow kernel')
     assert.deepEqual(formatTotals(totalsOf([{ ...left, passed: 1, unmet: [] }, left])), [
       'needs not met: 1 test: more time on this slow kernel (1)',
@@ -86,7 +86,7 @@ describe('longestFirst', () => {
   const path = join(folder, 'durations.json')
   const result = (file: string, durationMs: number): FileResult => ({ ...notRun(file, ''), unmet: [], durationMs })
 
-  it('puts files of which nothing is known first, the largest of them before the others', () => {
+  it('puts files without a record first, the largest of them before the others', () => {
     for (const [name, size] of Object.entries({ short: 1, long: 1, new: 1, large: 9 }))
       writeFileSync(join(folder, name), 'x'.repeat(size))
     assert.deepEqual(longestFirst(['short', 'new', 'long', 'large'], { short: 10, long: 20 }, folder), [
@@ -96,7 +96,7 @@ describe('longestFirst', () => {
       'short',
     ])
   })
-  it('goes by the last time a file was run', () => {
+  it('uses the last recorded duration of a file', () => {
     assert.deepEqual(readDurations(path), {})
     recordDurations(path, [result('a', 10), result('b', 20)])
     recordDurations(path, [result('b', 5.4), result('(all)', 0)])

@@ -1,4 +1,4 @@
-/** The runner of `npm test`: whatever a test file does, it is counted, and never as passed when it did not pass. */
+/** The runner of `npm test`: every test file is counted, and never as passed when it did not pass. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -108,7 +108,7 @@ describe('runTestFile', () => {
 const file: FileResult = { ...none, file: 'a.test.ts', passed: 3, failures: [], output: '', durationMs: 1234 }
 
 describe('runStage', () => {
-  it('takes no further file from the list once it is stopped', async () => {
+  it('starts no further file after it was stopped', async () => {
     const stopped = new AbortController()
     const taken: string[] = []
     function* files(): Generator<string> {
@@ -133,7 +133,7 @@ describe('runStage', () => {
 })
 
 describe('formatTotals', () => {
-  it('ends with the one line that others read', () => {
+  it('ends with the line that other programs read', () => {
     const unmet = { ...file, passed: 0, skipped: 1, unmet: ['nft', 'sctp', 'nft'] }
     const failed = { ...file, passed: 1, failures: [{ name: 'x', text: '' }] }
     assert.deepEqual(formatTotals(totalsOf([file, unmet, failed])), [
@@ -141,13 +141,13 @@ describe('formatTotals', () => {
       '4 passed, 1 failed, 4 skipped',
     ])
   })
-  it('says so when every need was met', () => {
+  it('reports that every need was met', () => {
     assert.deepEqual(formatTotals(totalsOf([file])), ['needs not met: 0 tests', '3 passed, 0 failed, 0 skipped'])
   })
 })
 
 describe('formatFile', () => {
-  it('names only what happened', () => {
+  it('names only counts that are not 0', () => {
     assert.equal(formatFile(file), 'ok   a.test.ts  3 passed  1.2 s')
   })
 })
@@ -163,7 +163,7 @@ describe('isAtLeast', () => {
     it(`compares ${kernel} with ${wanted}`, () => assert.equal(isAtLeast(kernel, wanted), expected))
 })
 
-it('formatUnsteady names the files that passed only at their second run, and is silent about none', () => {
+it('formatUnsteady names the files that passed only at their second run, and has no lines without any', () => {
   assert.deepEqual(formatUnsteady([]), [])
   assert.deepEqual(formatUnsteady(['test/a.test.ts']), [
     'UNSTEADY: 1 file passed only at the second run: test/a.test.ts',

@@ -85,7 +85,7 @@ describe('--cleanup', () => {
       left.filter((line) => !before.includes(line) && !/^:[A-Z]+ ACCEPT$/.test(line)),
       [],
     )
-    for (const line of before) assert.ok(left.includes(line), `${line} is gone`)
+    for (const line of before) assert.ok(left.includes(line), `${line} was removed`)
     assert.deepEqual(virtualServers(), ['-A -f 7 -s wlc'])
     assert.throws(() => sh('ip link show kube-ipvs0 2>&1'))
     assert.equal(sh('ipset list -n').trim(), 'MY-SET')

@@ -23,7 +23,7 @@ const POD_PORTS = 64
 const CLOSED = '10.244.1.2'
 const OPEN = '10.244.1.1'
 
-/** Listens on ports from 8080, answers, and prints each source it hears from once. */
+/** Listens on ports from 8080, answers, and prints each source once. */
 const POD = `
 const [address, count] = process.argv.slice(1), seen = new Set()
 let ready = 0

@@ -31,7 +31,7 @@ function flowLines(filter = ''): string[] {
     .sort()
 }
 
-/** Where each flow to a port goes: `CLIENT-PORT ADDRESS` of who answers it, sorted. */
+/** Which endpoint answers each flow to a port: `CLIENT-PORT ADDRESS`, sorted. */
 function answered(port: number): string[] {
   return flowLines(`--dport ${port}`)
     .map(parseFlow)
@@ -56,7 +56,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
     conntrack = await ConntrackConnection.open(openNetfilter())
   })
   beforeEach(() => {
-    // Flows of gone real servers are ours to remove here, not those of IPVS.
+    // Here we remove the flows of removed real servers, not IPVS.
     sh(
       'ipvsadm -C; sysctl -q -w net.ipv4.vs.expire_nodest_conn=0; conntrack -F 2>/dev/null; ip link delete kube-ipvs0 2>/dev/null; true',
     )
@@ -158,7 +158,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
       const answers = await world.ask(vip, 53, 20_000, 40)
       await world.ask(vip, 54, 20_000, 4)
       assert.deepEqual(new Set(answers.values()), new Set([a, b]))
-      // The flow tells which real server it goes to, under its own port.
+      // The flow names its real server, under its own port.
       assert.deepEqual(answered(53), [...answers].map(([port, pod]) => `${port} ${pod}`).sort())
       const others = answered(54)
       sh(`ipvsadm -d -u ${formatEndpoint(vip, 53)} -r ${formatEndpoint(b, POD_PORT)}`)
@@ -187,7 +187,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
     })
 
     it(`${family}: flows older than the first endpoint do not keep clients from it`, async () => {
-      // Nobody has the address: the node forwards it to nowhere, and the flow is that of no virtual server.
+      // No node has the address: the datagram is lost, and the flow belongs to no virtual server.
       sh(`ip route replace ${vip} dev sink`)
       assert.deepEqual([...(await world.ask(vip, 53, 20_000)).values()], [null])
       sh(`ip route delete ${vip} dev sink`)

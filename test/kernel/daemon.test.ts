@@ -126,7 +126,7 @@ describe('daemon', () => {
     assert.equal(virtualServers().length, 4)
   })
 
-  // Each on a Service of its own, because repairs of one key that keep coming back are slowed down.
+  // Each on a separate Service, because repeated repairs of one key are slowed down.
   const drifts: readonly [what: string, command: (vip: string) => string, deadlineMs: number][] = [
     ['a deleted virtual server', (vip) => `ipvsadm -D -t ${vip}:80`, 15_000],
     ['another scheduler', (vip) => `ipvsadm -E -t ${vip}:80 -s lc`, 15_000],

@@ -108,14 +108,14 @@ describe('health check ports', () => {
 
   it('wait for an address that does not exist yet, and report it when it takes long', async () => {
     open({ IPv4: ['10.0.2.77'], IPv6: ['fd00:10:0:2::77'] })
-    // The first attempt is over after a few turns of the event loop.
+    // The first attempt ends after a few turns of the event loop.
     for (let turns = 0; turns < 10; turns++) await turn()
     sh('ip addr add 10.0.2.77/24 dev eth0')
     await eventually(() => assert.deepEqual(sockets(), [`10.0.2.77:${PORT}`]))
     const socket = `[fd00:10:0:2::77]:${PORT}`
     const message = `node node0 failed to start healthcheck "demo/web" on port ${PORT}: listen tcp6 ${socket}: bind: address not available`
     await eventually(() => assert.deepEqual(problems, [`${socket} ${message}`]), 10_000)
-    // With duplicate address detection, as a node's addresses come.
+    // With duplicate address detection, as addresses of a node are added.
     sh('ip addr add fd00:10:0:2::77/64 dev eth0')
     await eventually(() => assert.equal(problems.at(-1), `${socket} open`), 20_000)
     assert.deepEqual(sockets(), [`10.0.2.77:${PORT}`, socket])

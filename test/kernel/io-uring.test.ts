@@ -36,7 +36,7 @@ describe('io_uring in a guest', needs('guest', 'kernel>=6.6'), () => {
       timeout: 60_000,
     })
     assert.equal(status, 0, stderr)
-    // libuv polls with epoll whatever else it does, so the list is the right one.
+    // libuv always polls with epoll, so a list with epoll is the right one.
     assert.match(stdout, /anon_inode:\[eventpoll\]/)
     assert.doesNotMatch(stdout, /io_uring/)
   })

@@ -40,7 +40,7 @@ function sh(command: string): void {
   assert.equal(status, 0, `${command}\n${stderr}`)
 }
 
-/** Nobody's table: its announcement comes after all that were made before. */
+/** A foreign table: its announcement arrives after all earlier ones. */
 const FENCE = 'fence-of-this-test'
 
 /** A transport that counts the announcements of the fence. */

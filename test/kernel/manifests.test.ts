@@ -1,4 +1,4 @@
-/** The real daemon on folders of manifests that are odd, hostile, incomplete or gone. */
+/** The real daemon on folders of manifests that are odd, hostile, incomplete or deleted. */
 import assert from 'node:assert/strict'
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -45,7 +45,7 @@ describe('daemon on a folder of manifests', () => {
     assert.doesNotMatch(bench.log, /^-I/m)
   })
 
-  it('goes on when a manifest is nonsense, at its start and later', async () => {
+  it('continues when a manifest is invalid, at its start and later', async () => {
     bench = new Workbench()
     const odd = 'apiVersion: {toString: 1, valueOf: 1}\nkind: {toString: 1, valueOf: 1}\n'
     writeFileSync(join(bench.directory, 'odd.yaml'), odd)
@@ -63,7 +63,7 @@ describe('daemon on a folder of manifests', () => {
     bench.write('web.yaml', WEB, WEB_SLICE)
     sh('ipvsadm -A -t 10.9.9.9:80 -s rr')
     bench.start()
-    // What an earlier process left goes as well, long before a Node would have been given up.
+    // What an earlier process left is removed as well, long before the wait for a Node would end.
     await hasWeb()
     assert.match(bench.log, /"The manifests have no Node object of this name; continuing without" node="node0"/)
     assert.doesNotMatch(bench.log, /Timed out|Waiting for node/)

@@ -13,7 +13,7 @@ import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../
 import { LiveConnections } from '../support/live-connections.ts'
 import { needs } from './needs.ts'
 
-/** IPVS forgets a connection that was reset after 10 s, and a look comes every 10 s. */
+/** IPVS forgets a connection that was reset after 10 s, and connections are counted every 10 s. */
 const FORGOTTEN_MS = 40_000
 
 describe('a switch between the modes', needs('iptables-nft'), () => {

@@ -25,7 +25,7 @@ export type Need =
   | `ipset:${string}`
   /** a release, `kernel>=6.2` */
   | `kernel>=${number}.${number}`
-  /** a kernel of its own, in a guest; not this machine's */
+  /** a separate kernel in a guest, not this machine's */
   | 'guest'
   /** a program in PATH, `program:gcc` */
   | `program:${string}`

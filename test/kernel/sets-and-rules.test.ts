@@ -58,7 +58,7 @@ describe('processes of iptables', () => {
   /** Where nothing is announced an audit looks every second (in these tests), which does not count. */
   const work = () => programs.starts.filter((start) => isAnnounced || start.endsWith('restore')).toSorted()
 
-  it('are two a family at a cold start, one for a new kind of Service, none for any other change', async () => {
+  it('run twice for each family at a cold start, once for a new kind of Service, never for another change', async () => {
     await withWeb()
     await eventually(() => assert.equal(rules().filter((line) => line.startsWith('-A KUBE-SERVICES')).length, 4))
     const looks = isAnnounced ? ['ip6tables save', 'iptables save'] : []
@@ -82,7 +82,7 @@ describe('processes of iptables', () => {
 })
 
 describe('iptables that hangs', () => {
-  it('delays neither the other family nor what was there, and is ended and tried again', async () => {
+  it('delays neither the other family nor existing frontends, is killed and retried', async () => {
     await withWeb()
     programs.hang('iptables', true)
     bench.write('ext.yaml', EXTERNAL, slice('ext', ['10.244.0.5']))
@@ -100,7 +100,7 @@ describe('iptables that hangs', () => {
     await eventually(() => assert.ok(has('198.51.100.7:80')), 8000)
   })
 
-  it('keeps everything of a family back at a cold start, and nothing of the other', async () => {
+  it('postpones all of its family at a cold start, and nothing of the other', async () => {
     programs.hang('iptables', true)
     bench.write('web.yaml', WEB, WEB_SLICE)
     bench.write('web6.yaml', WEB6)
@@ -123,7 +123,7 @@ describe('iptables that is missing', () => {
   })
   afterEach(() => void show())
 
-  it('ends the daemon with what to install; status tells, too', async () => {
+  it('ends the daemon with the package to install; status names it too', async () => {
     hide()
     const { code, stderr } = await bench.command('', '--once')
     assert.equal(code, 1)
@@ -133,7 +133,7 @@ describe('iptables that is missing', () => {
     assert.match(status.stdout, /^iptables +none: no iptables-save/m)
   })
 
-  it('is reported and tried again when it goes while the daemon runs', async () => {
+  it('is reported and retried when it disappears while the daemon runs', async () => {
     await withWeb()
     hide()
     bench.write('ext.yaml', EXTERNAL, slice('ext', ['10.244.0.5']))
@@ -147,7 +147,7 @@ describe('iptables that is missing', () => {
 })
 
 describe('iptables that is locked', needs('legacy-iptables', 'program:flock'), () => {
-  it('is said to be, and written to when it is free', async () => {
+  it('is reported, and written when the lock is free', async () => {
     // What kubelet leaves in the back end that it uses.
     sh('iptables-legacy -t mangle -N KUBE-KUBELET-CANARY')
     const lock = `${bench.directory}.lock`
@@ -174,7 +174,7 @@ describe('iptables that is locked', needs('legacy-iptables', 'program:flock'), (
 })
 
 describe('a rule that is refused', () => {
-  it('costs only its chain, is named, and comes when it works', async () => {
+  it('loses only its chain, is named, and is written when it works', async () => {
     const folder = without('ipt_REJECT', 'xt_REJECT', 'ip6t_REJECT')
     await withWeb()
     await eventually(() =>
@@ -186,7 +186,7 @@ describe('a rule that is refused', () => {
     await eventually(() => assert.ok(rules().some((line) => /^-A KUBE-IPVS-FILTER .* REJECT/.test(line))), 40_000)
   })
 
-  it('of a match that this node lacks is left out and named: ipvs, physdev', async () => {
+  it('is omitted and named when the node lacks its match: ipvs, physdev', async () => {
     without('xt_ipvs', 'xt_physdev')
     bench.write('lb.yaml', guarded('lb', '203.0.113.10', ['192.0.2.0/24']), slice('lb', ['10.244.0.1']))
     bench.write('ext.yaml', EXTERNAL, slice('ext', ['10.244.0.5']))
@@ -201,7 +201,7 @@ describe('a rule that is refused', () => {
     assert.ok(rules().some((line) => /^-A KUBE-SERVICES .*KUBE-EXTERNAL-IP .*MASQ/.test(line)))
   })
 
-  it('keeps virtual servers back that would not be masqueraded: no match set', async () => {
+  it('postpones virtual servers that would not be masqueraded: no match set', async () => {
     const folder = without('xt_set')
     bench.write('web.yaml', WEB, WEB_SLICE)
     bench.start()
@@ -213,7 +213,7 @@ describe('a rule that is refused', () => {
 })
 
 describe('sets that are in the way', () => {
-  it('grow when they are full, and status says so', async () => {
+  it('grow when they are full, and status reports it', async () => {
     // The kernel counts by regions of the table: it takes more than it must before all of them are full.
     const fill = (octet: number) =>
       `awk 'BEGIN { for (i = 0; i < 65536; i++) printf "add KUBE-CLUSTER-IP 10.${octet}.%d.%d,tcp:1\\n", int(i / 256), i % 256 }' | ipset restore`
@@ -229,7 +229,7 @@ describe('sets that are in the way', () => {
     assert.match(stdout, /^sets +34 with \d+ entries, KUBE-CLUSTER-IP grown to 131072$/m)
   })
 
-  it('of another type under our names are replaced', async () => {
+  it('are replaced when they have our names and another type', async () => {
     sh(
       'ipset create KUBE-CLUSTER-IP hash:net; ipset create KUBE-LOOP-BACK list:set; ipset create KUBE-NODE-PORT-TCP bitmap:port range 0-1023',
     )
@@ -242,7 +242,7 @@ describe('sets that are in the way', () => {
     assert.ok(kubeLines('ipset save').includes('add KUBE-CLUSTER-IP 10.96.0.1,tcp:80'))
   })
 
-  it('of another type that a foreign rule uses are named, cost only their own rules, and are replaced later', async () => {
+  it('are named when a foreign rule uses them with another type, lose only their own rules, and are replaced later', async () => {
     sh(`ipset create KUBE-EXTERNAL-IP hash:net; ${iptables} -A INPUT -m set --match-set KUBE-EXTERNAL-IP src -j ACCEPT`)
     bench.write('ext.yaml', EXTERNAL, slice('ext', ['10.244.0.5']))
     await withWeb()
@@ -262,7 +262,7 @@ describe('sets that are in the way', () => {
     )
   })
 
-  it('changed by hand are repaired', async () => {
+  it('are repaired when they were changed by hand', async () => {
     await withWeb()
     sh('ipset add KUBE-CLUSTER-IP 192.0.2.1,tcp:1; ipset del KUBE-IPVS-IPS 10.96.0.1')
     await eventually(() => {
@@ -276,23 +276,27 @@ describe('sets that are in the way', () => {
 })
 
 describe('rules', () => {
-  it('changed by hand are repaired within a second where the kernel announces it', needs('iptables-nft'), async () => {
-    await withWeb()
-    const right = rules()
-    for (const command of [
-      'iptables -t nat -F KUBE-SERVICES',
-      'iptables -t nat -D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
-      'iptables -t filter -I KUBE-FORWARD -j DROP',
-    ]) {
-      sh(command)
-      // The daemon looks once a second at most, so a second after the repair before.
-      await eventually(() => assert.deepEqual(rules().toSorted(), right.toSorted(), command), 3000)
-    }
-    sh('nft flush ruleset')
-    await eventually(() => assert.deepEqual(rules(), right), 5000)
-  })
+  it(
+    'are repaired within a second after a change by hand that the kernel announces',
+    needs('iptables-nft'),
+    async () => {
+      await withWeb()
+      const right = rules()
+      for (const command of [
+        'iptables -t nat -F KUBE-SERVICES',
+        'iptables -t nat -D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
+        'iptables -t filter -I KUBE-FORWARD -j DROP',
+      ]) {
+        sh(command)
+        // The daemon looks once a second at most, so a second after the repair before.
+        await eventually(() => assert.deepEqual(rules().toSorted(), right.toSorted(), command), 3000)
+      }
+      sh('nft flush ruleset')
+      await eventually(() => assert.deepEqual(rules(), right), 5000)
+    },
+  )
 
-  it('that others lead to are emptied and named in cleanup, with exit code 1', async () => {
+  it('are emptied and named in cleanup, with exit code 1, when foreign rules lead to their chains', async () => {
     bench.write('web.yaml', WEB, WEB_SLICE)
     assert.equal((await bench.command('', '--once')).code, 0)
     sh(
@@ -313,7 +317,7 @@ describe('rules', () => {
     assert.deepEqual([...rules(), ...kubeLines('ipset save')], [])
   })
 
-  it('and sets hold nothing of a Service that lost its address and port', async () => {
+  it('and sets have nothing of a Service that lost its address and port', async () => {
     const metadata = (name: string, creationTimestamp: string) => ({ name, namespace: 'demo', creationTimestamp })
     const spec = { type: 'LoadBalancer', clusterIP: '10.96.1.1' }
     const status = { loadBalancer: { ingress: [{ ip: '203.0.113.10' }] } }

@@ -115,7 +115,7 @@ describe('session affinity', { concurrency: 1000 }, () => {
     }
     const before = await ask()
     assert.deepEqual(await ask(), before)
-    assert.ok(before.includes('a'), 'somebody had the endpoint that goes')
+    assert.ok(before.includes('a'), 'a client had the endpoint that is removed')
     bench.write('leaving.yaml', ...everyKind(LEAVING, ['c'], affinity(10_800)))
     await eventually(() => {
       const servers = virtualServers().filter((line) => /[.:]4\]?:80 |:30004 /.test(line) && line.endsWith(' -w 1'))

@@ -45,7 +45,7 @@ describe('established connections', () => {
     cluster.stop()
   })
 
-  /** Waits for a pass of whoever runs now: an object that is written is in the kernel, or is gone. */
+  /** Waits for a pass of the running daemon: an object that is written is in the kernel, or is removed. */
   async function passIsDone(): Promise<void> {
     const line = '-A -t 10.96.9.9:80 -s rr'
     bench.write('marker.yaml', service('marker', { clusterIP: '10.96.9.9' }))
@@ -172,7 +172,7 @@ describe('established connections', () => {
       `left on the way in: ${left.join(', ')}`,
     )
     const leftOver: number[] = []
-    // Where a whole pass fits between two looks of this process, the kill comes too late, and the next one may not.
+    // A whole pass may fit between two readings of this process: then the kill is too late, and is repeated.
     for (let attempt = 0; attempt < ATTEMPTS && !leftOver.some(isPart); attempt++) {
       bench.write('others.yaml', ...manifests.flat())
       await eventually(() => assert.equal(bound(), OTHERS), 30_000)

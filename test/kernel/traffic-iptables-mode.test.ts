@@ -64,12 +64,12 @@ before(() => {
 })
 after(() => cluster.stop())
 
-/** Asks until all expected answers have come, or another one. */
+/** Sends requests until all expected answers have arrived, or an unexpected one. */
 async function answers(from: From, place: ReturnType<typeof frontend>, expected: string): Promise<string> {
   const seen = new Set<string>()
   for (let left = MOST_QUESTIONS; left > 0 && seen.size < expected.split(', ').length; left--) {
     const asked = await cluster.ask(from, place, { withinMs: expected === 'nothing' ? 1000 : REFUSAL_MS })
-    // What the node sends by datagram and drops on the way out, the sender is told at once.
+    // When the node drops its own datagram on the way out, the sender gets the error at once.
     const answer = asked === 'EPERM' ? 'nothing' : asked
     seen.add(answer)
     if (!expected.split(', ').includes(answer)) break

@@ -32,7 +32,7 @@ const ASKING = ['client', 'other', 'b', 'node'] as const
 const refusalOf = (from: From, protocol: Protocol): string =>
   from === 'node' && protocol === 'udp' ? 'EPERM' : 'refused'
 
-/** What comes of it within the time that a refusal may take. */
+/** The outcome within the time that a refusal may take. */
 async function patiently(cluster: Cluster, from: From, to: Place): Promise<Outcome> {
   if (to.protocol === 'tcp' || to.protocol === 'sctp') return cluster.ask(from, to, { withinMs: REFUSAL_MS })
   let outcome: Outcome = 'nothing'
@@ -102,7 +102,7 @@ describe('traffic', { concurrency: 1000 }, () => {
             inBothFamilies(async (family) => {
               const place = frontend(REMOTE, kind, family, protocol)
               assert.equal(await patiently(cluster, from, place), expected, family)
-              // It did arrive, and the endpoint sees who asks.
+              // It did arrive, and the endpoint sees the client's address.
               if (expected === 'nothing' && from === 'client' && protocol === 'udp')
                 assert.ok(cluster.seen.has(`c ${ADDRESSES[from][family]}`), family)
             }))

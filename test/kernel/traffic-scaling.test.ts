@@ -55,7 +55,7 @@ describe('scaling under load', () => {
 
   for (const scheduler of SCHEDULERS)
     it(
-      `refuses ${scheduler === 'dh' ? 'those of a server that drains' : 'nobody'} with ${scheduler}`,
+      `refuses ${scheduler === 'dh' ? 'the clients of a draining server' : 'no client'} with ${scheduler}`,
       needs(`ip_vs_${scheduler}`),
       async () => {
         bench = bothFamilies({ scheduler })
@@ -78,7 +78,7 @@ describe('scaling under load', () => {
         await load.take(50)
         for (const pods of STEPS) {
           await scale(pods)
-          // What was asked before this was known may have gone elsewhere.
+          // A request that was sent before this was known may have reached another endpoint.
           const during = await load.take(clientsOf(scheduler))
           const after = await load.take(50)
           const refused = [...during, ...after].filter((outcome) => !/^[abc] node$/.test(outcome))

@@ -26,9 +26,9 @@ const SERVICES: Readonly<Record<string, readonly [readonly string[], Readonly<Re
   'of some clients': [['10.0.2.112/29', 'fd00:10:0:2::110/124']],
   'of one pod': [single(ADDRESSES.b)],
   'of this node': [single(NODE)],
-  'of everybody': [['10.0.2.200/32', 'fd00:10:0:2::200/128', '0.0.0.0/0', '::/0']],
+  'of all clients': [['10.0.2.200/32', 'fd00:10:0:2::200/128', '0.0.0.0/0', '::/0']],
   'of IPv4 only': [['10.0.2.200/32']],
-  'of nobody here': [['203.0.113.0/24', 'fd00:203::/64']],
+  'of other networks': [['203.0.113.0/24', 'fd00:203::/64']],
   // The ninth: its VIPs are external IPs too.
   'of one client, VIPs in both roles': [
     single(ADDRESSES.client),
@@ -45,7 +45,7 @@ const OWN = { IPv4: 'a own', IPv6: 'a own' }
 interface Row {
   readonly ranges: string
   readonly from: From
-  /** Default: that of who asks. */
+  /** Default: the client's. */
   readonly address?: Addresses
   /** Default: LoadBalancer. */
   readonly kind?: Kind
@@ -74,14 +74,14 @@ const ROWS: readonly Row[] = [
   { ranges: 'of this node', from: 'node', expected: MASQUERADED },
   { ranges: 'of this node', from: 'client', expected: NOTHING },
   { ranges: 'of this node', from: 'b', expected: NOTHING },
-  { ranges: 'of everybody', from: 'client', expected: MASQUERADED },
-  { ranges: 'of everybody', from: 'other', expected: MASQUERADED },
-  { ranges: 'of everybody', from: 'b', expected: MASQUERADED },
-  { ranges: 'of everybody', from: 'node', expected: MASQUERADED },
+  { ranges: 'of all clients', from: 'client', expected: MASQUERADED },
+  { ranges: 'of all clients', from: 'other', expected: MASQUERADED },
+  { ranges: 'of all clients', from: 'b', expected: MASQUERADED },
+  { ranges: 'of all clients', from: 'node', expected: MASQUERADED },
   { ranges: 'of IPv4 only', from: 'client', expected: { IPv4: 'nothing', IPv6: 'a node' } },
   { ranges: 'of IPv4 only', from: 'node', expected: { IPv4: 'nothing', IPv6: 'a node' } },
-  { ranges: 'of nobody here', from: 'client', expected: NOTHING },
-  { ranges: 'of nobody here', from: 'node', expected: NOTHING },
+  { ranges: 'of other networks', from: 'client', expected: NOTHING },
+  { ranges: 'of other networks', from: 'node', expected: NOTHING },
   { ranges: 'of one client, VIPs in both roles', from: 'client', expected: MASQUERADED },
   { ranges: 'of one client, VIPs in both roles', from: 'other', expected: NOTHING },
   { ranges: 'of one client, VIPs in both roles', from: 'b', expected: NOTHING },

@@ -12,8 +12,8 @@ import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../
 
 /** What happens to a Service of which pods a and c are the endpoints, and who answers then. */
 const ROWS: readonly [what: string, change: readonly Manifest[], left: 'a' | 'b' | 'c'][] = [
-  ['an endpoint goes', everyKind(1, ['c']), 'c'],
-  ['the endpoint on the other node goes', everyKind(1, ['a']), 'a'],
+  ['an endpoint is removed', everyKind(1, ['c']), 'c'],
+  ['the endpoint on the other node is removed', everyKind(1, ['a']), 'a'],
   ['all endpoints are replaced', everyKind(1, ['b']), 'b'],
   [
     'policies become Local',
@@ -42,7 +42,7 @@ describe('a UDP client that keeps its port', () => {
     cluster.stop()
   })
 
-  /** Everybody asks once, at the same time: outcomes in a fixed order. */
+  /** Each client sends one request, all at the same time: outcomes in a fixed order. */
   const askAll = (firstPort: number, withinMs: number): Promise<Outcome[]> =>
     Promise.all(
       FROM.flatMap((from) =>

@@ -101,7 +101,7 @@ export class Recording {
   readonly #folders: readonly string[]
   readonly #baseFolders: readonly string[]
 
-  /** `defaultFolder` holds the base case where `folder` has none of its own. */
+  /** `defaultFolder` holds the base case where `folder` has none. */
   constructor(folder: string, defaultFolder: string, name: string, mode: Mode) {
     this.#mode = mode
     this.#own = join(folder, name, 'recorded', mode)

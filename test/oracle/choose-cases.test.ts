@@ -1,4 +1,4 @@
-/** Which cases of a folder are run, and what the command says of a folder without any. */
+/** Which cases of a folder are run, and what the command prints for a folder without any. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -34,7 +34,7 @@ describe('chooseCases', () => {
     }
   })
 
-  it('takes cases that were recorded in the mode, and names those without a case.yaml', () => {
+  it('chooses cases that were recorded in the mode, and names those without a case.yaml', () => {
     assert.deepEqual(chooseCases(folder, 'ipvs', []), { names: ['a-one', 'b-two'], incomplete: ['no-yaml'] })
     assert.deepEqual(chooseCases(folder, 'iptables', []), { names: ['a-one', 'c-three'], incomplete: [] })
   })
@@ -48,7 +48,7 @@ describe('chooseCases', () => {
     [['!one'], ['b-two']],
     [['o', '!two'], ['a-one']],
   ] as const)
-    it(`takes ${names.join()} for ${patterns.join(' ')}`, () =>
+    it(`chooses ${names.join()} for ${patterns.join(' ')}`, () =>
       assert.deepEqual(chooseCases(folder, 'ipvs', patterns), { names, incomplete: ['no-yaml'] }))
 })
 

@@ -36,7 +36,7 @@ describe('docs/deviations.md', () => {
     assert.ok(numbers.length > 50)
   })
 
-  it('says of every row whether kube-ipvs does the same or differs', () => {
+  it('states in every row whether kube-ipvs does the same or differs', () => {
     for (const { numbers, ours } of rows) assert.match(ours, /^(same\b|differs: [A-Za-z])/, String(numbers))
   })
 })

@@ -14,7 +14,7 @@ describe('merge', () => {
     [{ node: { name: null, zone: 'a' } }, { ipvs: { syncPeriod: '5s' }, list: [1, 2], node: { zone: 'a' } }],
     [undefined, { ipvs: { syncPeriod: '5s' }, list: [1, 2] }],
   ] as const)
-    it(`lays ${JSON.stringify(over)} over`, () =>
+    it(`merges ${JSON.stringify(over)} into a configuration`, () =>
       assert.deepEqual(merge({ ipvs: { syncPeriod: '5s' }, list: [1, 2] }, over), result))
 })
 
@@ -28,8 +28,8 @@ const lists = (services: Lists['services']['items'], slices: Lists['services']['
   nodes: { items: [] },
 })
 
-/** What watches are told in each step. */
-function told(...steps: readonly (readonly [Lists, (readonly Json[])?])[]): string[][] {
+/** The events of watches in each step. */
+function eventsOf(...steps: readonly (readonly [Lists, (readonly Json[])?])[]): string[][] {
   const store = new ApiStore()
   const served = new ServedObjects(store)
   let events: string[] = []
@@ -46,10 +46,10 @@ function told(...steps: readonly (readonly [Lists, (readonly Json[])?])[]): stri
 }
 
 describe('ServedObjects', () => {
-  it('sends only what changed', () => {
+  it('sends only changed objects', () => {
     const [web, api] = [object('web', '1', { a: 1 }), object('api', '2', {})]
     assert.deepEqual(
-      told([lists([web, api])], [lists([object('web', '1', { a: 2 })])], [lists([object('web', '1', { a: 2 })])]),
+      eventsOf([lists([web, api])], [lists([object('web', '1', { a: 2 })])], [lists([object('web', '1', { a: 2 })])]),
       [
         ['add services demo/web', 'add services demo/api'],
         ['delete services demo/api', 'change services demo/web'],
@@ -58,8 +58,8 @@ describe('ServedObjects', () => {
     )
   })
 
-  it('deletes what was made again', () => {
-    assert.deepEqual(told([lists([object('web', '1', {})])], [lists([object('web', '2', {})])])[1], [
+  it('deletes an object that was made again under its name', () => {
+    assert.deepEqual(eventsOf([lists([object('web', '1', {})])], [lists([object('web', '2', {})])])[1], [
       'delete services demo/web',
       'add services demo/web',
     ])
@@ -70,7 +70,7 @@ describe('ServedObjects', () => {
       { kind: 'EndpointSlice', metadata: { name: 'web-1', namespace: 'demo' } },
       { kind: 'Service', metadata: { name: 'web', namespace: 'demo' } },
     ]
-    assert.deepEqual(told([lists([object('web', '1', {})], [object('web-1', '2', {})]), apply])[0], [
+    assert.deepEqual(eventsOf([lists([object('web', '1', {})], [object('web-1', '2', {})]), apply])[0], [
       'add endpointslices demo/web-1',
       'add services demo/web',
     ])

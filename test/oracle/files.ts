@@ -1,6 +1,6 @@
 /** The files of a recorded state, and which of them are compared. A file that is not in COMPARED is not read either. */
 
-/** Every file of `recorded/MODE/N/` that says something about the node; objects.json is what goes in. */
+/** Every file of `recorded/MODE/N/` that describes the node; objects.json is the input. */
 export const STATE_FILES = [
   'ipvs.txt',
   'addresses.txt',
@@ -16,7 +16,7 @@ export const STATE_FILES = [
 
 export type StateFile = (typeof STATE_FILES)[number]
 
-/** The switch: what is compared today, everything. */
+/** The files that are compared: all of them. */
 export const COMPARED: readonly StateFile[] = STATE_FILES
 
 /** The modes whose recordings can be run. */

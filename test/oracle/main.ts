@@ -56,7 +56,7 @@ interface OracleOptions {
   readonly compared: readonly StateFile[]
   /** Whose recordings are run. Default ipvs. */
   readonly mode: Mode
-  /** What we left is written here. */
+  /** Our state is written here. */
   readonly output?: string
   /** The program's log of a case that failed is shown. */
   readonly verbose: boolean
@@ -102,7 +102,7 @@ function fail(message: string, code: number): number {
   return code
 }
 
-/** `trouble`: what the run as a whole had to say when it ended badly, else ''. */
+/** `trouble`: why the run as a whole failed, else ''. */
 async function runCases(
   cases: string,
   names: readonly string[],
@@ -113,7 +113,7 @@ async function runCases(
   const results: CaseResult[] = []
   const output = options.output === undefined ? {} : { output: resolve(options.output) }
   if (output.output !== undefined) mkdirSync(output.output, { recursive: true })
-  // Inside the repository, where the bundle finds koffi, and of this run's own: another run may be making the usual one.
+  // Inside the repository, where the bundle finds koffi, and only for this run: another run may be building its own.
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   const directory = mkdtempSync(join(ROOT, '.cache/oracle-'))
   const ownKernel = choice.kind !== 'host'

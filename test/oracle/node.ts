@@ -40,7 +40,7 @@ route add default via 10.0.2.2 dev eth0
 route add default via fd00:10:0:2::2 dev eth0
 `
 
-/** Takes away what a case left in the kernel's own namespace; each command may find nothing to do. */
+/** Removes what a case left in the kernel's first namespace; each command may find nothing to do. */
 const CLEAR = `
 for link in $(ls /sys/class/net); do case $link in lo|tunl0|sit0|ip6tnl0) ;; *) ip link delete $link ;; esac; done
 for program in iptables ip6tables; do for table in nat filter mangle raw; do
@@ -55,7 +55,7 @@ true
 `
 
 /**
- * `fresh`: this process moves to a network namespace of its own. `kernel`: it stays in the kernel's first one, where the
+ * `fresh`: this process moves to a new network namespace. `kernel`: it stays in the kernel's first one, where the
  * size of the conntrack table can be set, and clears it.
  */
 export type Ground = 'fresh' | 'kernel'
@@ -101,7 +101,7 @@ async function checkFirstState(ground: Ground): Promise<void> {
     throw new CodedError('NODE_NOT_CLEAN', `the node is not as at the first start: ${problems.join('\n')}`)
 }
 
-/** Tables with built-in chains alone are as good as none. */
+/** Tables with only built-in chains count as empty. */
 const isEmpty = (text: string): boolean =>
   text
     .split('\n')
@@ -120,7 +120,10 @@ interface Calls {
 
 let calls: Calls | undefined
 
-/** Also mounts /sys anew: it shows the network namespace that it was mounted in. */
+/**
+ * Moves the main thread, which opens the sockets and starts the processes, to a new network namespace. Also mounts /sys again,
+ * because it shows the network namespace in which it was mounted.
+ */
 export function enterNetworkNamespace(): void {
   calls ??= bindCalls()
   check('unshare', calls.unshare(CLONE_NEWNET))

@@ -38,7 +38,7 @@ describe('normaliseIpvs', () => {
 })
 
 describe('normaliseAddresses', () => {
-  it('tells the link in one comment and its addresses sorted', () => {
+  it('writes the link as one comment and its addresses sorted', () => {
     const link = {
       ifname: 'kube-ipvs0',
       flags: ['BROADCAST', 'NOARP'],
@@ -63,7 +63,7 @@ describe('normaliseAddresses', () => {
 })
 
 describe('normaliseIpset', () => {
-  it('keeps KUBE sets, sorted with their members, without what the kernel draws', () => {
+  it('keeps KUBE sets, sorted with their members, without random values of the kernel', () => {
     const dump = `create MY-SET hash:ip family inet hashsize 1024 maxelem 65536 bucketsize 12 initval 0x11
 add MY-SET 192.0.2.1
 create KUBE-B bitmap:port range 0-65535
@@ -127,7 +127,7 @@ COMMIT
     )
   })
 
-  it('leaves out mangle where nothing is in it', () => {
+  it('omits an empty mangle table', () => {
     assert.equal(normaliseRules('*mangle\n:INPUT ACCEPT [0:0]\nCOMMIT\n'), '')
     assert.notEqual(normaliseRules('*mangle\n:KUBE-A - [0:0]\nCOMMIT\n'), '')
     assert.notEqual(normaliseRules('*mangle\n:INPUT ACCEPT [0:0]\n-A INPUT -j ACCEPT\nCOMMIT\n'), '')
@@ -193,7 +193,7 @@ X-Content-Type-Options: nosniff
 })
 
 describe('normaliseRecorded', () => {
-  it('takes a body with and without a last newline for the same', () => {
+  it('ignores the last newline of a body', () => {
     const answers = '--- listen *:1\nGET a\n\nbody\n--- listen *:2\nGET b\n\nbody\n'
     assert.equal(normaliseRecorded('listeners.txt', answers.replaceAll('body\n', 'body\n\n')), answers)
     assert.equal(normaliseRecorded('listeners.txt', ''), '')
@@ -201,7 +201,7 @@ describe('normaliseRecorded', () => {
 })
 
 describe('withoutKernelWide', () => {
-  it('drops the two values of the whole kernel', () => {
+  it('removes the two kernel-wide values', () => {
     const kept = 'net/ipv4/ip_forward = 1\nipvs timeouts tcp tcpfin udp = 900 120 300\n'
     const dropped = 'net/netfilter/nf_conntrack_max = 131072\nmodule nf_conntrack hashsize = 65536\n'
     assert.equal(withoutKernelWide(kept + dropped), kept)
@@ -217,7 +217,7 @@ const AGAIN: Partial<Readonly<Record<StateFile, (text: string) => string>>> = {
 }
 
 describe('recorded files', () => {
-  it('are what normalising makes of them', () => {
+  it('are normalised already', () => {
     let count = 0
     for (const path of globSync(recordingPath('cases/*/recorded/ipvs/*/*.txt'))) {
       const file = basename(path)

@@ -7,7 +7,7 @@ import type { StateFile } from './files.ts'
 
 const SORTED_CHAINS: ReadonlySet<string> = new Set(['KUBE-IPVS-OUT-FILTER'])
 const TABLES = ['nat', 'filter', 'mangle'] as const
-/** Kernel-wide values, which a network namespace of its own can see but not set. */
+/** Kernel-wide values, which a network namespace can see but not set. */
 const KERNEL_WIDE = /^(net\/netfilter\/nf_conntrack_max|module nf_conntrack hashsize) = .*$/
 
 const linesOf = (text: string): string[] => text.split('\n').filter((line) => line.trim() !== '')
@@ -32,7 +32,7 @@ export function normaliseIpvs(text: string): string {
   return textOf(groups.flatMap(({ server, real }) => [server, ...real.sort(compare)]))
 }
 
-/** What `ip -j -d address show dev kube-ipvs0` tells; '' when there is no such link. */
+/** The output of `ip -j -d address show dev kube-ipvs0`; '' when there is no such link. */
 export function normaliseAddresses(json: string): string {
   if (json.trim() === '') return ''
   const [link] = (JSON.parse(json) as AddressJson[]).filter(({ ifname }) => ifname !== undefined) // iproute2's format

@@ -20,12 +20,12 @@ import { Program } from './program.ts'
 import type { CaseFailure, CaseResult } from './result.ts'
 import { comparable, takeState } from './state.ts'
 
-/** The program has told all watches that it is there by then. */
+/** The limit until the program has opened all its watches. */
 const START_MS = 20_000
-/** How long a state must hold: after a change of objects, and where an audit may still find something to repair. */
+/** How long a state must not change: after a change of objects, and where an audit may still repair something. */
 const QUIET_MS = 600
 const AUDIT_QUIET_MS = 2_500
-/** How long a state may take to come: removal of a node address waits 10 s, and a repair backs off. */
+/** How long a state may take: removal of a node address waits 10 s, and a repair backs off. */
 const OBJECTS_MS = 8_000
 const DRIFT_MS = 16_000
 const POLL_MS = 150
@@ -44,7 +44,7 @@ export interface CaseSetting {
   readonly entry: string
   readonly deviations: readonly StateDeviation[]
   readonly compared: readonly StateFile[]
-  /** What we left is written here, as recorded/MODE/N/FILE under the case's name. */
+  /** Our state is written here, as recorded/MODE/N/FILE under the case's name. */
   readonly output?: string
 }
 
@@ -106,7 +106,7 @@ class CaseRun {
     this.#recording = new Recording(setting.cases, setting.defaultCases, task.name, task.mode)
     this.#folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-oracle-'))
     this.#healthPorts = healthPortsOf(definition)
-    // Elsewhere nothing is recorded about flows, whatever there were.
+    // Other cases have no recording of flows.
     this.#compared = setting.compared.filter((file) => file !== 'conntrack.txt' || definition.conntrack === true)
     const kubeconfig = join(this.#folder, 'kubeconfig')
     writeFileSync(kubeconfig, JSON.stringify(kubeconfigFor(api.url)))
@@ -175,7 +175,7 @@ class CaseRun {
     return this.#compared.every((file) => this.#judge(step, file, wanted, left).kind !== 'differs')
   }
 
-  /** The state once it is as wanted and holds, or whatever is there when it has taken too long. */
+  /** The state when it is as wanted and does not change, or the current state after the time limit. */
   async #settled(step: number, wanted: State, drift: boolean): Promise<State> {
     const running = this.program.isRunning
     const quietMs = !running ? POLL_MS : drift ? AUDIT_QUIET_MS : QUIET_MS
@@ -201,7 +201,7 @@ class CaseRun {
       if (verdict.kind === 'differs') failed.push({ where: `step ${number} ${file}`, text: verdict.text })
     }
     if (failed.length > 0 && notes !== '')
-      failed.push({ where: `step ${number}: its shell commands said`, text: notes })
+      failed.push({ where: `step ${number}: its shell commands printed`, text: notes })
     const { facts } = this.program
     if (failed.length > 0 && facts !== '') failed.push({ where: `step ${number}: the program`, text: facts })
     return { failed, deviated }

@@ -66,7 +66,7 @@ function valueIn(path: string): string {
   return existsSync(path) ? readFileSync(path, 'utf8').trim() : 'absent'
 }
 
-/** `healthPorts`: health check node ports that may have a listener. process.txt is the caller's to add. */
+/** `healthPorts`: health check node ports that may have a listener. The caller adds process.txt. */
 export async function takeState(files: readonly StateFile[], healthPorts: readonly number[]): Promise<State> {
   const printed = files.filter(isPrinted)
   const mark = '=== next'
@@ -81,7 +81,7 @@ export async function takeState(files: readonly StateFile[], healthPorts: readon
   }
 }
 
-/** What both sides may be compared in: without values that a namespace can see but not set. */
+/** The state without values that a namespace can see but not set. */
 export function comparable(state: State, kernelWide: boolean): State {
   const { 'sysctl.txt': sysctls } = state
   return {
@@ -116,7 +116,7 @@ function ask(listen: string, url: string): Promise<Answer> {
   return new Promise((resolve) => {
     const failed = (error: Error): void =>
       resolve({ listen, url, status: 0, reason: error.message, headers: {}, body: '' })
-    // No connection may outlive the question, or it could answer for a listener that has gone.
+    // No connection may outlive its request, or it could answer for a closed listener.
     get(url, { timeout: 5_000, agent: false }, (response) => {
       let body = ''
       response.setEncoding('utf8')

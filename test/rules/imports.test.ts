@@ -171,7 +171,7 @@ test('checkPurity finds files that say @impure and are pure', () => {
   assert.deepEqual(checkPurity(files({ 'src/x/a.ts': 'const a = 1\n/** @impure */\nconst b = 2' })), [])
 })
 
-test('findCycles and findBarrels find theirs', () => {
+test('findCycles finds cycles and findBarrels files that only re-export', () => {
   const sources = files({
     'src/a/a.ts': "import { b } from './b.ts'\nexport const a = b",
     'src/a/b.ts': "import type { c } from './c.ts'\nexport const b = 1",

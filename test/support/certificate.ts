@@ -21,7 +21,7 @@ const OID_ECDSA_SHA256 = '2a8648ce3d040302'
 const OID_BASIC_CONSTRAINTS = '551d13'
 const OID_ALT_NAME = '551d11'
 
-/** A certificate authority of its own. */
+/** A new certificate authority. */
 export function makeAuthority(name: string): Authority {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   // cA TRUE
@@ -30,7 +30,7 @@ export function makeAuthority(name: string): Authority {
   return { name, cert, key: pemOf(privateKey), privateKey }
 }
 
-/** A certificate that the authority signed, good for 127.0.0.1 and as a client. */
+/** A certificate that the authority signed, valid for 127.0.0.1 and as a client. */
 export function issueCertificate(authority: Authority, name: string): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const loopback = der(0x87, Buffer.from([127, 0, 0, 1]))

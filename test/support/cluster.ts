@@ -30,7 +30,7 @@ export const NODES_OWN = new Set(Object.values(NODE).concat(Object.values(GATEWA
 /** Where pods answer, in every protocol. */
 export const POD_PORT = 8080
 
-/** Who asks. `node` asks from whatever address the kernel chooses, the others from their own. */
+/** The client. `node` uses an address that the kernel chooses, the others use their own. */
 export type From = 'client' | 'a' | 'b' | 'c' | 'other' | 'node'
 export const ADDRESSES: Readonly<Record<Exclude<From, 'node'>, Addresses>> = {
   client: { IPv4: '10.0.2.100', IPv6: 'fd00:10:0:2::100' },
@@ -63,13 +63,13 @@ export const clientAddress = (index: number): Addresses => ({
 })
 
 /**
- * As long as a refusal may take to be seen on a fast kernel: the first may come while the socket is still inside `connect`, and TCP sends
+ * How long a refusal may take on a fast kernel: the first may arrive while the socket is still inside `connect`, and TCP sends
  * again after one second, SCTP after three.
  */
 export const REFUSAL_MS = 4000
 
 export interface Asked {
-  /** Default: that of who asks. */
+  /** Default: the client's. */
   readonly address?: string
   readonly port?: number
   /** How long to wait for an answer on a fast kernel; default 10 s. */
@@ -156,7 +156,7 @@ export class Cluster {
     return listenStream(this.#namespaceOf(host), at, (socket) => {
       const answer = this.#answer(host, socket.remoteAddress, socket.remotePort)
       socket.on('error', () => undefined).on('data', () => socket.write(`${answer}\n`))
-      socket.unref() // it may never hear that the other end has gone
+      socket.unref() // the end of the other side may never be announced
     })
   }
 
@@ -167,7 +167,7 @@ export class Cluster {
     })
   }
 
-  /** The address is undefined once the client has gone. */
+  /** The address is undefined once the client has closed the connection. */
   #answer(host: From, address: string | undefined, port: number | undefined): string {
     const who = address?.replace('::ffff:', '')
     if (who !== undefined) this.seen.add(`${host} ${who}`)
@@ -204,7 +204,7 @@ export class Cluster {
     return host === 'node' ? undefined : namespaceOf(host === 'c' ? 'other' : host)
   }
 
-  /** The same question several times, one after the other; no more after one that nobody answered. */
+  /** The same request several times, one after the other; stops after one without an answer. */
   async askInTurn(from: From, to: Place, times: number, asked?: Asked): Promise<Outcome[]> {
     const outcomes: Outcome[] = []
     while (outcomes.length < times && outcomes.at(-1) !== 'nothing') outcomes.push(await this.ask(from, to, asked))
@@ -220,7 +220,7 @@ export class Cluster {
   }
 }
 
-/** What `from` asks from; the node leaves it to the kernel. */
+/** The source address of `from`; the kernel chooses that of the node. */
 function ownAddress(from: From, { address }: Place): string {
   const family = familyOf(address)
   return from === 'node' ? { IPv4: '0.0.0.0', IPv6: '::' }[family] : ADDRESSES[from][family]

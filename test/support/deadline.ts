@@ -7,7 +7,7 @@ import { DEADLINE_FACTOR_VARIABLE } from '../../dev/kernel/calibrate.ts'
 
 const factor = Math.max(1, Number(process.env[DEADLINE_FACTOR_VARIABLE] ?? 1))
 
-/** Taken before any test may put another one in its place. */
+/** Read before a test may replace it. */
 const now = performance.now.bind(performance)
 
 /** So long here, in milliseconds, where a fast kernel is given this long. */
@@ -40,7 +40,7 @@ export async function eventually(
       return await check()
     } catch (error) {
       if (now() > lateMs) throw error
-      // Half of the time at most goes into looking: what is waited for, and other tests, need the processor too.
+      // At most half of the time is spent on checking: the condition and other tests need the processor too.
       await sleep(Math.max(pauseMs, now() - startedMs))
     }
   }

@@ -47,8 +47,8 @@ export function judge<D extends Deviation>(difference: string, deviation: D | un
 }
 
 /**
- * '' when equal. Each hunk starts with `@ N`, the line of the first text (from 1) before which it happens, then `-` lines
- * that are gone and `+` lines that have come.
+ * '' when equal. Each hunk starts with `@ N`, the line of the first text (from 1) before which the change is, then `-` lines
+ * that are removed and `+` lines that are added.
  */
 export function differenceOf(before: string, after: string): string {
   const [a, b] = [linesOf(before), linesOf(after)]

@@ -23,7 +23,7 @@ import {
 /** Type of an ICMP or ICMPv6 message. */
 const ECHO_REQUEST = { IPv4: 8, IPv6: 128 } as const
 
-/** Nobody answered in time, or what the kernel said instead. */
+/** No answer in time, or the error of the kernel. */
 export type Failure = 'nothing' | ErrorName
 export interface Answer {
   readonly text: string
@@ -88,7 +88,7 @@ async function connected(fd: number, withinMs: number): Promise<Failure | undefi
 
 function answerOf(socket: Socket, withinMs: number): Promise<string> {
   return new Promise((resolve) => {
-    // As in `watch`: what has come by then counts.
+    // As in `watch`: data that has arrived by then counts.
     const timer = setTimeout(() => setImmediate(resolve, 'nothing'), withinMs)
     const end = (text: string): void => {
       clearTimeout(timer)

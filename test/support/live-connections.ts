@@ -53,7 +53,7 @@ export class LiveConnections {
     return this.#connections.length
   }
 
-  /** Everyone has gone on until now and is answered twice more. */
+  /** Resolves when every connection was alive until now and is answered twice more. */
   async check(): Promise<void> {
     const before = this.#connections.map(({ answers }) => answers)
     await eventually(() => {

@@ -33,7 +33,7 @@ export class Load {
     }
   }
 
-  /** Everything that has come until now and was not taken yet, of at least this many more questions. */
+  /** Waits for at least this many more requests, and returns every result that was not returned before. */
   async take(count: number): Promise<Outcome[]> {
     const end = this.#outcomes.length + count
     while (this.#outcomes.length < end)

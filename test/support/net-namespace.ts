@@ -143,8 +143,8 @@ export function receive(fd: number): Uint8Array | ErrorName | undefined {
 export const closeSocket = (fd: number): number => c.close(fd)
 
 /**
- * Calls `look` whenever the socket has something until it gives an answer; undefined when time is over. What has come by
- * then counts even if the event loop was held: it looks at sockets once more after the timer.
+ * Calls `look` whenever the socket is ready until it returns a result; undefined after the time limit. Data that has arrived by
+ * then counts even if the event loop was blocked: sockets are checked once more after the timer.
  */
 export function watch<T>(
   fd: number,

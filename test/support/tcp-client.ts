@@ -5,7 +5,7 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { until } from './deadline.ts'
 
-/** An open connection and everything that has come over it. */
+/** An open connection and everything that it has received. */
 export class TcpClient {
   text = ''
   readonly socket: Socket
@@ -34,7 +34,7 @@ export class TcpClient {
   }
 }
 
-/** One request on a connection of its own, to the end of the announced body. */
+/** One request on a new connection, read to the end of the announced body. */
 export async function ask(port: number, request: string, host = '127.0.0.1'): Promise<string> {
   const client = await TcpClient.open(port, host)
   client.socket.write(request)

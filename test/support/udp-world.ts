@@ -33,7 +33,7 @@ for (const address of addresses) {
 
 /**
  * A line of JSON in, one out. \`ask\`: one datagram from each port, sent again until it is answered or two seconds are over;
- * the answers by port. \`spray\`: one datagram each to many addresses where nobody is.
+ * the answers by port. \`spray\`: one datagram each to many addresses that no host has.
  */
 const CLIENT = `
 const dgram = require('dgram')
@@ -95,7 +95,7 @@ export class UdpWorld {
     this.#answers = createInterface({ input: client.stdout })[Symbol.asyncIterator]()
   }
 
-  /** Who answers a datagram from each of `count` ports from `from` on: an address, or null for nobody. */
+  /** The address that answers a datagram from each of `count` ports from `from` on; null: no answer. */
   async ask(to: string, port: number, from: number, count = 1): Promise<ReadonlyMap<number, string | null>> {
     return new Map(JSON.parse(await this.#tell({ to, port, from, count })))
   }

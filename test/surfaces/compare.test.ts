@@ -12,7 +12,7 @@ const OURS = { exit: 0, stdout: '', stderr: '', written: undefined }
 const compare = (recorded: string, ours: string): readonly string[] =>
   mismatches({ ...RECORDED, stderr: recorded }, { ...OURS, stderr: ours })
 
-test('mismatches leaves out klog headers but for the severity, the program, usage and flags of our own', () => {
+test('mismatches ignores klog headers but for the severity, the program name, the usage and our own flags', () => {
   const time = '1122 04:12:07.198000   11761'
   const rows: readonly (readonly [recorded: string, ours: string])[] = [
     ['I<time> <pid> options.go:436] "Wrote" file="o"\n', `I${time} write.ts:14] "Wrote" file="o"\n`],
@@ -48,7 +48,7 @@ test('mismatches finds every other difference', () => {
   assert.equal(mismatches({ ...RECORDED, stdout: 'a\n' }, { ...OURS, stdout: 'b\n' }).length, 1)
 })
 
-test('joined makes of all mismatches one text that deviations.yaml can hold', () => {
+test('joined makes one text of all mismatches, in the form of deviations.yaml', () => {
   const deviation = { case: 'c', reason: 'r', instead: 'exit code 0, not 1\nstderr:\n@ 1\n+x\n' }
   const found = ['exit code 0, not 1', 'stderr:\n@ 1\n+x\n']
   assert.equal(judge(joined(found), deviation).kind, 'deviates')

@@ -36,7 +36,7 @@ describe('readSurfaces', () => {
     assert.equal(new Set(cases.map(({ name }) => name)).size, cases.length, 'each name once')
   })
 
-  it('names each file that a folder does not hold, and a folder once', () => {
+  it('names each missing file, and a missing folder once', () => {
     const { cases, missing } = readSurfaces(folderWith('config/flags.txt', 'http/metrics-ipvs.txt'))
     assert.ok(cases.some(({ name }) => name === 'config/flags.txt --config'))
     assert.ok(cases.some(({ name }) => name === 'metrics/series in ipvs mode'))
@@ -64,7 +64,7 @@ describe('readSurfaces', () => {
       )
     })
 
-  it('names a file whose recordings are none', () => {
+  it('names a file without recordings', () => {
     const folder = folderWith('exit')
     writeFileSync(join(folder, 'exit/host.txt'), '')
     assert.deepEqual(readSurfaces(folder), { cases: [], missing: ['config/', 'exit/host.txt', 'http/'] })
@@ -77,7 +77,7 @@ describe('readSurfaces', () => {
     assert.throws(() => readSurfaces(folder), /http\/health\.json is not a recording that this program can read: /)
   })
 
-  it('gives answers of the health ports that pass without the file in which kube-proxy shows its configuration', async () => {
+  it('replays the health ports without the file in which kube-proxy shows its configuration', async () => {
     const { cases } = readSurfaces(folderWith('http/health.json', 'http/health-check-node-port.json'))
     assert.ok(cases.length > 90, `${cases.length} cases`)
     for (const { name, run } of cases) assert.deepEqual(await run(), [], name)
@@ -88,7 +88,7 @@ describe('npm run test:surfaces', () => {
   const run = (...args: readonly string[]) =>
     spawnSync(process.execPath, [COMMAND, ...args], { encoding: 'utf8', timeout: 60_000 })
 
-  it('runs what a folder holds, names the rest, and passes', () => {
+  it('runs the cases of a folder, names the missing ones, and passes', () => {
     const folder = folderWith('http/metrics-slis-ipvs.txt')
     const { status, stdout } = run('--cases', folder)
     const lines = stdout.trimEnd().split('\n')

@@ -5,7 +5,7 @@
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** One exchange as recorded; `failure` when nobody answered. */
+/** One exchange as recorded; `failure` when there was no answer. */
 export interface Exchange {
   readonly group: string
   readonly name: string
@@ -40,7 +40,7 @@ const UNCHUNKED_BYTES = 2048
 /** Longer ones, in characters, are not printed when they differ. */
 const LONG_BODY = 2000
 
-/** Rejects when nobody listens, or no whole answer comes. */
+/** Rejects when the port is closed, or when no complete answer arrives. */
 export async function send(host: string, port: number, { request }: Exchange): Promise<Answer> {
   const { method, path, headers, body } = request
   const lines = [`${method} ${path} HTTP/1.1`, `Host: ${request.host}`]
@@ -64,7 +64,7 @@ export async function send(host: string, port: number, { request }: Exchange): P
   }
 }
 
-/** Undefined while the answer is not whole. */
+/** Undefined while the answer is incomplete. */
 function cut(bytes: Buffer, isHead: boolean): Answer | undefined {
   const end = bytes.indexOf('\r\n\r\n')
   if (end < 0) return undefined
@@ -116,7 +116,7 @@ function sorted(value: unknown): unknown {
   return Object.fromEntries(members.toSorted(([left], [right]) => (left < right ? -1 : 1)))
 }
 
-/** Each way in which an answer differs from the recorded one. `bodyOf` makes what is compared of our body. */
+/** Each way in which an answer differs from the recorded one. `bodyOf` converts our body for the comparison. */
 export function compare(recorded: Exchange, ours: Answer, bodyOf: (text: string) => string): readonly string[] {
   const mismatches: string[] = []
   const say = (what: string, wanted: unknown, got: unknown): void => {
@@ -138,7 +138,7 @@ export function compare(recorded: Exchange, ours: Answer, bodyOf: (text: string)
     headerText(ours.headers, sameLength),
   )
   if (isWhole && body.length > LONG_BODY && !body.startsWith('{') && normaliseText(body) !== normaliseText(text))
-    mismatches.push(`body: another one, which begins ${JSON.stringify(text.slice(0, 60))}`)
+    mismatches.push(`body: a different one, which begins ${JSON.stringify(text.slice(0, 60))}`)
   else if (isWhole) say('body', normaliseText(body), normaliseText(text))
   else if (recorded.bodyBytes === undefined) say('body', body, text)
   const length = new Map(ours.headers).get('Content-Length')

@@ -12,7 +12,7 @@ const NODE: Node = { name: 'node0', zone: '', addresses: [], podCidrs: [], taint
 const DONE: PassReport = { applied: 0, failures: [], repairs: [], unreadable: [] }
 const SYNC_PERIOD_MS = 5000
 
-/** What can happen to a proxy. */
+/** The events of a proxy, in their order. */
 class Story {
   readonly health: ProxyHealth
   #nowMs = 0
@@ -77,7 +77,7 @@ const STORIES: Readonly<Record<string, () => Story>> = {
   'API server gone for 20 s': () => healthy().after(20),
 }
 
-/** Groups of the other files: nothing is wrong. Undefined: a group that nobody has thought of. */
+/** The health in a group; healthy in groups of other files. Undefined: an unknown group. */
 export function healthIn(file: string, group: string): ProxyHealth | undefined {
   return (file === 'health' ? STORIES[group] : healthy)?.().health
 }

@@ -81,7 +81,7 @@ function outcome(exchange: Exchange, answer: Answer): readonly string[] {
   if (exchange.failure !== undefined) return [`recorded ${exchange.failure}, ours ${answer.status}`]
   const mismatches = [...compare(exchange, answer, (text) => withoutOwnFlags(exchange, text))]
   if (new Map(answer.headers).get('Content-Encoding') === 'gzip' && gunzipSync(answer.body).toString() !== METRICS)
-    mismatches.push('gzip: the page is another one')
+    mismatches.push('gzip: the page differs')
   return mismatches
 }
 
