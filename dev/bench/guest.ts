@@ -10,13 +10,10 @@ import { ApiServerProcess } from './api-server-process.ts'
 import { IptablesTable } from './iptables-table.ts'
 import { IpvsTable } from './ipvs-table.ts'
 import { MeasuredProgram } from './measured-program.ts'
-import { countSystemCalls, measure, type MeasureOptions } from './measure.ts'
+import { countSystemCalls, type GuestWork, measure, type MeasureOptions } from './measure.ts'
 import type { BenchOptions } from './options.ts'
 import type { Mode, Subject } from './result.ts'
 import { TableView } from './table-view.ts'
-
-/** What is done in one boot: everything, what is repeated in fresh boots, a cold start alone, or counting without timing. */
-export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted'
 
 /** What the host hands over, as one argument of JSON. */
 export interface GuestTask

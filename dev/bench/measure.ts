@@ -6,7 +6,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/modes/bench-probe.ts'
 import type { ApiServerProcess } from './api-server-process.ts'
-import type { GuestWork } from './guest.ts'
 import type { MeasuredProgram } from './measured-program.ts'
 import type { BenchOptions } from './options.ts'
 import { processesBetween, processNumber, type ProgramCost } from './program-cost.ts'
@@ -14,6 +13,9 @@ import type { Measured } from './result.ts'
 import { percentile, slope } from './statistics.ts'
 import { startCounting } from './system-calls.ts'
 import { monotonicMs, type TableView } from './table-view.ts'
+
+/** What is done in one boot: everything, what is repeated in fresh boots, a cold start alone, or counting without timing. */
+export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted'
 
 export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'> {
   readonly services: number
