@@ -76,7 +76,7 @@ function compareLastTwo(file: string): number {
   }
 }
 
-/** Each size has been printed already as a line of JSON where that was asked for. */
+/** With --output json each size has been printed already. */
 function print(run: Run): void {
   const { output, jsonFile } = run.options
   if (output === 'json') {

@@ -10,19 +10,19 @@ import { build, type Plugin } from 'esbuild'
 
 const ROOT = join(import.meta.dirname, '..')
 
-/** yaml's and winston's CommonJS files ask for node's modules with `require`, which an ES module does not have. */
+/** yaml's and winston's CommonJS files load node's modules with `require`, which an ES module does not have. */
 const BANNER =
   "import { createRequire as createRequireForBundle } from 'node:module';const require = createRequireForBundle(import.meta.url);"
 
 /**
- * Takes out what client-node loads and this program never uses: an HTTP client, agents for proxies, the classes of every
+ * Removes what client-node loads and this program never uses: an HTTP client, agents for proxies, the classes of every
  * API group. Two thirds of the code, and most of the time to load it.
  */
 const lean: Plugin = {
   name: 'lean',
   setup(setup) {
     for (const [filter, contents] of LEAN) {
-      // What stands in for a module may ask for the module itself, later.
+      // The replacement of a module may load the module itself later.
       setup.onResolve({ filter }, ({ path, resolveDir, namespace }) =>
         namespace === 'lean' ? undefined : { path, namespace: 'lean', pluginData: resolveDir },
       )
@@ -31,16 +31,16 @@ const lean: Plugin = {
   },
 }
 
-/** What is imported, and what takes its place there. */
+/** Imported modules, and the source of their replacements. */
 const LEAN: readonly (readonly [filter: RegExp, contents: string])[] = [
-  // An import of node:http asks for all its exports, WebSocket among them, which loads Node's own undici: 30 ms.
+  // An import of node:http evaluates all its exports, WebSocket among them, which loads Node's own undici: 30 ms.
   [
     /^(node:)?http$/,
     `const http = require('node:http')
 export default http
 export const { Agent, createServer, request } = http`,
   ],
-  // We take TLS material and headers from client-node and make the connections ourselves.
+  // The program uses client-node for TLS material and headers, and makes the connections itself.
   [/^undici$/, 'export class Agent {}\nexport class ProxyAgent {}\nexport const fetch = globalThis.fetch'],
   [/^socks-proxy-agent$/, 'export class SocksProxyAgent {}'],
   [/^socks$/, 'export class SocksClient {}'],
@@ -56,7 +56,7 @@ export { ServerConfiguration } from './gen/servers.js'`,
 ]
 
 export interface Bundle {
-  /** What node is given to run. */
+  /** The file that node runs. */
   readonly entry: string
   /** All files together, in bytes. */
   readonly bytes: number
@@ -99,10 +99,10 @@ export async function bundle({ directory = join(ROOT, 'dist'), minify = true }: 
   return { entry: join(directory, 'kube-ipvs.mjs'), bytes }
 }
 
-/** Calls of the log: the engine names the place of the function's name. */
+/** Calls of the log, at the place that the engine reports: that of the function's name. */
 const LOG_CALL = /(?<=\.)(?:info|verbose|warn|error|print|v)\(|\b(?:say|writeEarlyLine)\(/g
 
-/** `NAME.lines` beside a file of the bundle: which line of the sources each call of the log comes from. */
+/** `NAME.lines` beside a file of the bundle: the line of the sources of each call of the log. */
 function writeLogLines(path: string): void {
   const map = `${path}.map`
   const source = new SourceMap(JSON.parse(readFileSync(map, 'utf8')))
@@ -120,12 +120,12 @@ function writeLogLines(path: string): void {
   if (Object.keys(places).length > 0) writeFileSync(`${path}.lines`, JSON.stringify(places))
 }
 
-/** What of koffi a running program reads; the rest are its sources and documentation. */
+/** The files of koffi that a running program reads; the others are its sources and documentation. */
 const KOFFI_FILES = ['package.json', 'LICENSE.txt', 'index.js', 'index.cjs', 'src']
 
 /**
- * Copies what the bundle does not hold into `node_modules` of a directory: koffi and its binary for this architecture.
- * Throws when npm has left the binary out (it is an optional dependency).
+ * Copies koffi and its binary for this architecture, which the bundle does not include, into `node_modules` of a directory. Throws
+ * when npm has not installed the binary (it is an optional dependency).
  */
 export function copyNative(directory: string, arch: string = process.arch): void {
   const binary = `@koromix/koffi-linux-${arch}`

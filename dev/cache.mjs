@@ -22,12 +22,12 @@ export function cacheFolder(env) {
   return folder
 }
 
-/** Names of folders in which something is being made; those of processes that were killed are left over. */
+/** Names of unfinished folders; a killed process leaves its folder behind. */
 const UNFINISHED = /^\.unfinished-(\d+)-/
 
 /**
- * Makes a folder inside the cache in which something can be prepared and then renamed to its place; removes those
- * that processes which no longer run left there.
+ * Makes a folder inside the cache in which a file or folder is prepared and then renamed; removes such folders of processes that no
+ * longer run.
  * @param {string} cache @param {number} neededMiB
  * @throws {Unmet} when the cache is read-only, no folder, or has less room than `neededMiB`
  */

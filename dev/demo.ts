@@ -53,7 +53,7 @@ async function main(): Promise<number> {
   }
 }
 
-/** What was asked for, or what is wrong with it. */
+/** The options, or the error in them. */
 function readOptions(): { once: boolean; json: boolean } | string {
   try {
     const { values } = parseArgs({ options: { once: { type: 'boolean' }, output: { type: 'string' } } })

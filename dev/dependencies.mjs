@@ -6,14 +6,14 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Unmet, finish, projectFolder, say, tail } from './progress.mjs'
 
-/** Installs with `npm ci` when something is missing; does nothing, quickly, when all is there. */
+/** Installs with `npm ci` if a package is missing; returns quickly otherwise. */
 export async function ensureDependencies() {
   if (dependenciesArePresent()) return
   const startedAt = Date.now()
   say('Installing npm dependencies (npm ci, install scripts blocked) ...')
   let installed = await npm('ci')
-  // npm 11 refuses a lock file that lacks optional packages of other platforms, as one made against a mirror without
-  // them does. `npm install` takes it; that nothing but the lock file's packages came is checked below for both.
+  // npm 11 refuses a lock file that lacks optional packages of other platforms, as one made with a mirror without them does.
+  // `npm install` accepts it; the check below makes sure that only packages of the lock file were installed.
   if (installed.code !== 0 && installed.output.includes('EUSAGE')) installed = await npm('install', '--no-save')
   if (installed.code !== 0)
     throw new Unmet(`npm failed with exit code ${installed.code}:\n${tail(installed.output, 40)}`)
@@ -31,7 +31,7 @@ function dependenciesArePresent() {
   return existsSync(join(projectFolder, 'node_modules/.bin/node')) && differencesFromLock().length === 0
 }
 
-/** Paths of packages that are missing, of another version or content, or not in the lock file at all. */
+/** Paths of packages that are missing, have another version or content, or are not in the lock file. */
 function differencesFromLock() {
   const record = join(projectFolder, 'node_modules/.package-lock.json')
   if (!existsSync(record)) return ['node_modules']
@@ -48,7 +48,7 @@ function differencesFromLock() {
 }
 
 /**
- * Runs npm as it was started, or as PATH has it; never on the Node inside node_modules, which it may delete.
+ * Runs the npm that started this program, or the one in PATH; never on the Node in node_modules, which npm may delete.
  * @param {string[]} command
  */
 function npm(...command) {

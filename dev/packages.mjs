@@ -58,7 +58,7 @@ export async function ensurePackages(programs) {
 
 let listsAreFresh = false
 
-/** `apt-get update`, once in a run. */
+/** `apt-get update`, once per run. */
 export async function refreshPackageLists() {
   if (listsAreFresh) return
   const { code, output } = await apt(['update', '-qq'])

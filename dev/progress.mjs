@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 
 export const projectFolder = fileURLToPath(new URL('..', import.meta.url)).replace(/\/$/, '')
 
-/** Something the machine lacks and that only a person can mend; the message says how. */
+/** Something that the machine lacks and only its user can provide; the message says how. */
 export class Unmet extends Error {}
 
 /** @param {string} text */

@@ -42,7 +42,7 @@ const stopped = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stopped.abort())
 endWithParent(stopped)
 
-/** More failures than this are no accident. */
+/** With more failed files than this, the failures are not caused by a busy machine. */
 const MAX_SECOND_RUNS = 3
 const results: FileResult[] = []
 const ended = (result: FileResult): void => {

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** A request that wrote, or tried to. */
+/** A write request, accepted or refused. */
 export interface EventWrite {
   readonly request: 'create' | 'patch'
   readonly path: string
@@ -20,7 +20,7 @@ export class EventStore {
   /** By namespace and name. */
   readonly objects = new Map<string, object>()
 
-  /** Which of the two a request is; undefined when it is about something else. */
+  /** What a request does with an Event; undefined when it concerns something else. */
   static verbOf({ method = '' }: IncomingMessage, path: string): 'create' | 'patch' | undefined {
     const [all, , name] = PATH.exec(path) ?? []
     if (all === undefined) return undefined
@@ -28,13 +28,13 @@ export class EventStore {
     return method === 'PATCH' && name !== undefined ? 'patch' : undefined
   }
 
-  /** Reads the body and does what it says; the object as it is then, or the reason of a refusal. */
+  /** Reads and applies the body; returns the resulting object, or the reason of a refusal. */
   async write(request: IncomingMessage, path: string): Promise<{ status: number; reason: string; object: object }> {
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
     const verb = EventStore.verbOf(request, path) ?? 'create'
     const type = request.headers['content-type']
-    // A real one takes protobuf too.
+    // A real one accepts protobuf too.
     if (type !== (verb === 'patch' ? 'application/strategic-merge-patch+json' : 'application/json')) {
       this.writes.push({ request: verb, path, headers: request.headers, object: {}, status: 415 })
       return { status: 415, reason: 'UnsupportedMediaType', object: {} }
@@ -58,7 +58,7 @@ export class EventStore {
   }
 }
 
-/** The object as JSON. */
+/** Answers with the object as JSON. */
 export function answerEvent(response: ServerResponse, status: number, object: object): void {
   response.writeHead(status, { 'content-type': 'application/json' })
   response.end(JSON.stringify(object))

@@ -28,7 +28,7 @@ export interface Fault {
     | { readonly kind: 'stall'; readonly afterBytes: number }
     /** After so many bytes of the body the connection is reset. */
     | { readonly kind: 'cut'; readonly afterBytes: number }
-    /** After so many bytes of the body the answer ends in order. */
+    /** After so many bytes of the body the answer ends regularly. */
     | { readonly kind: 'end'; readonly afterBytes: number }
     /** This line is sent as an event, with status 200, and then the answer ends. */
     | { readonly kind: 'line'; readonly line: string }
@@ -48,7 +48,7 @@ export function bodyOf(response: ServerResponse, action: Fault['action'] | undef
   const limit = action !== undefined && 'afterBytes' in action ? action.afterBytes : Number.POSITIVE_INFINITY
   let sent = 0
   let broken = false
-  /** Many events wait for one drain together. */
+  /** One wait for all writes that the socket's buffer has no room for. */
   let draining: Promise<void> | undefined
   return {
     async write(whole) {

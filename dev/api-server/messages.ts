@@ -5,7 +5,7 @@
  * field.
  */
 
-/** `field number type`; `*` is a list, `?` what is left out when absent. */
+/** `field number type`; `*` marks a list, `?` a field that is omitted when absent. */
 const TEXT: Readonly<Record<string, string>> = {
   ObjectMeta: `name 1 string, generateName 2 string, namespace 3 string, selfLink 4 string, uid 5 string,
     resourceVersion 6 string, generation 7 int, creationTimestamp 8 Time, deletionTimestamp 9 Time?,
@@ -78,7 +78,7 @@ export interface FieldText {
   readonly isOptional: boolean
 }
 
-/** The fields of each message in falling order of their numbers. */
+/** The fields of each message in descending order of their numbers. */
 export const MESSAGES: ReadonlyMap<string, readonly FieldText[]> = new Map(
   Object.entries(TEXT).map(([name, text]) => [name, text.split(',').map(parseField).toReversed()]),
 )

@@ -58,7 +58,7 @@ class BackwardWriter {
     this.varint(number * 8 + wireType)
   }
 
-  /** What `write` writes, as a field with its length in front. */
+  /** The output of `write` as a field, preceded by its length. */
   field(number: number, write: () => void): void {
     const end = this.length
     write()
@@ -84,7 +84,7 @@ export function encodeMessage(kind: string, object: unknown): Buffer {
   return writer.take()
 }
 
-/** A list, of items that are encoded already. */
+/** A list of encoded items. */
 export function encodeList(metadata: unknown, items: readonly Buffer[]): Buffer {
   for (const item of items.toReversed()) writer.field(2, () => writer.bytes(item))
   writer.field(1, () => writeMessage('ListMeta', metadata))
@@ -111,7 +111,7 @@ export function encodeEventFrame(type: string, envelope: Buffer): Buffer {
   return frameOf(writer.take())
 }
 
-/** Four bytes of length in front. */
+/** Adds the length in four bytes in front. */
 export function frameOf(bytes: Buffer): Buffer {
   const frame = Buffer.allocUnsafe(4 + bytes.length)
   frame.writeUInt32BE(bytes.length)

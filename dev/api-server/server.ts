@@ -45,8 +45,8 @@ export interface SeenRequest {
 }
 
 /**
- * How a server answers `sendInitialEvents`: as it should, not at all (older than 1.27), with 422 (gate off), or with an error
- * in the stream (its etcd is too old).
+ * How a server answers `sendInitialEvents`: correctly, by ignoring it (older than 1.27), with 422 (gate off), or with an error in
+ * the stream (its etcd is too old).
  */
 export type StreamingList = 'works' | 'ignored' | 'forbidden' | 'storage'
 

@@ -14,7 +14,7 @@ export interface Wire {
   /** Items of a kind (`Service`) as a whole body. */
   list(apiVersion: string, kind: string, metadata: object, items: readonly Sendable[]): Buffer
   event(type: string, object: Sendable): Buffer
-  /** A line of JSON, perhaps nonsense, as it would stand in this stream. */
+  /** A line of JSON, valid or not, in the form of this stream. */
   line(line: string): Buffer
 }
 
@@ -32,7 +32,7 @@ export const JSON_WIRE: Wire = {
 
 const encoded = new WeakMap<Sendable, Buffer>()
 
-/** The message of an object, without its envelope; from the second time on as it was kept. */
+/** The message of an object, without its envelope; encoded once. */
 export function protobufOf(object: Sendable): Buffer {
   const known = encoded.get(object)
   if (known !== undefined) return known

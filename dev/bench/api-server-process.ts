@@ -17,7 +17,7 @@ const ENDPOINT_PORT = 8080
 /** A write of objects; `atMs` is its time on the clock of `monotonicMs`. */
 export interface Written {
   readonly atMs: number
-  /** The Services concerned as the table must have them. */
+  /** The changed Services as the table must have them. */
   readonly expected: readonly Expected[]
 }
 
@@ -42,7 +42,7 @@ export class ApiServerProcess {
     })
     const [line] = await Promise.race([once(child.stdout, 'data', { signal }), ended])
     ended.catch(() => undefined)
-    const { url, control } = JSON.parse(String(line)) as { url: string; control: string } // the line main.ts prints
+    const { url, control } = JSON.parse(String(line)) as { url: string; control: string } // the line that api-server-main.ts prints
     return new ApiServerProcess({ child, url, control, services, endpoints })
   }
 
@@ -121,7 +121,7 @@ export class ApiServerProcess {
     const [response] = await once(sent, 'response')
     let text = ''
     for await (const chunk of response) text += chunk
-    return JSON.parse(text) // what api-server-main.ts answers
+    return JSON.parse(text) // written by api-server-main.ts
   }
 }
 

@@ -22,8 +22,8 @@ const ROOT = join(import.meta.dirname, '../..')
 const FLOOR_TIMEOUT_MS = 300_000
 const PROBE_TIMEOUT_MS = 60_000
 /**
- * Up to this many Services a cold start and a floor are short, and a wait of the kernel more or less shows in them, so both are
- * measured more often: cold starts in fresh boots, floors in network namespaces of their own in one boot.
+ * Up to this many Services a cold start and a floor are short, so that a single wait in the kernel changes them, and both are measured
+ * more often: cold starts in fresh boots, floors in separate network namespaces of one boot.
  */
 const SHORT_SERVICES = 2_000
 const COLD_STARTS_A_REPEAT = 3
@@ -42,7 +42,7 @@ export interface BenchSetting {
   readonly bundled: string
   readonly kubeProxy: string | undefined
   readonly signal: AbortSignal
-  /** Called with the results of each size as soon as they are there. */
+  /** Called with the results of each size as soon as they exist. */
   readonly onSize: (results: readonly BenchResult[]) => void
 }
 
@@ -111,7 +111,7 @@ export class Bench {
     }
   }
 
-  /** Those that were asked for, without iptables mode where the kernel cannot have it; rejects when nothing is left. */
+  /** The requested modes, without iptables mode where the kernel does not support it; rejects when none is left. */
   async #possibleModes(): Promise<readonly Mode[]> {
     const { modes, native } = this.#setting.options
     if (!modes.includes('iptables')) return modes
@@ -227,7 +227,7 @@ export class Bench {
     return JSON.parse(stdout) as Measured // written by bench/guest.ts
   }
 
-  /** Nothing where strace does not work: the counts stay null. */
+  /** Empty where strace does not work: the counts stay null. */
   async #count(task: GuestTask): Promise<Measured> {
     const { code, stdout } = await boot(commandOf(task), 1_800_000, this.#boots)
     if (code === 0) return JSON.parse(stdout) as Measured // written by bench/guest.ts
@@ -242,7 +242,7 @@ const commandOf = (task: GuestTask): string[] => [
   JSON.stringify(task),
 ]
 
-/** In each mode our own program (or the one that --proxy names), and kube-proxy beside it. */
+/** For each mode our own program (or that of --proxy), and kube-proxy beside it. */
 function subjectsOf(modes: readonly Mode[], isOther: boolean, withKubeProxy: boolean): Subject[] {
   return modes.flatMap((mode: Mode): Subject[] => [
     { program: isOther ? 'other' : 'kube-ipvs', mode },

@@ -14,18 +14,18 @@ export interface BootOptions {
   readonly choice: KernelChoice
   readonly cwd: string
   readonly signal: AbortSignal
-  /** Absent: free to move, on two processors. */
+  /** Absent: the boot may use two processors. */
   readonly processor?: OneProcessor
 }
 
 export interface Boot {
   readonly code: number
   readonly stdout: string
-  /** undefined when nothing was kept on one processor. */
+  /** undefined when the boot was not kept on one processor. */
   readonly disturbance: Disturbance | undefined
 }
 
-/** Runs a command in a fresh boot; its stderr is ours. */
+/** Runs a command in a fresh boot; its stderr is passed on. */
 export async function boot(command: readonly string[], timeoutMs: number, options: BootOptions): Promise<Boot> {
   const { choice, cwd, signal, processor } = options
   signal.throwIfAborted()

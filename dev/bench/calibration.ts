@@ -13,13 +13,13 @@ export interface Calibration {
   readonly processStartUs: number
   /** A byte through a pipe to a process that waits for it on the same processor. */
   readonly wakeUpUs: number
-  /** The same between two processors; null where there is one. */
+  /** The same between two processors; null where there is only one. */
   readonly wakeUpAcrossUs: number | null
   /** Two million multiplications that each wait for the one before. */
   readonly arithmeticUs: number
 }
 
-/** What the program printed; undefined when it did not run. */
+/** Reads the output of the program; undefined when it did not run. */
 export function parseCalibration(output: string): Calibration | undefined {
   const figure = (name: string): number | null => {
     const text = new RegExp(`\\b${name}=([\\d.]+)`).exec(output)?.[1]

@@ -10,7 +10,7 @@ export interface ComparedRatio {
   readonly name: string
   readonly before: number
   readonly after: number
-  /** `after` by `before`, less 1. */
+  /** `after` divided by `before`, minus 1. */
   readonly difference: number
 }
 
@@ -22,7 +22,7 @@ const KUBE_PROXY_RATIOS: readonly (readonly [Field, string])[] = [
   ['burstMs', 'burst'],
 ]
 
-/** Ratios that stand in both runs; where there is none, the cold starts themselves. */
+/** The ratios of both runs; where there are none, the cold starts themselves. */
 export function compareRuns(before: RecordedRun, after: RecordedRun): ComparedRatio[] {
   const pairs = after.results.flatMap((one) => {
     const other = before.results.find(

@@ -15,7 +15,7 @@ import type { BenchOptions } from './options.ts'
 import type { Mode, Subject } from './result.ts'
 import { TableView } from './table-view.ts'
 
-/** What the host hands over, as one argument of JSON. */
+/** The task from the host, as one argument of JSON. */
 export interface GuestTask
   extends Subject,
     Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope' | 'nodeFlags' | 'profile'> {
@@ -26,9 +26,9 @@ export interface GuestTask
 }
 
 const NODE_NAME = 'node0'
-/** As the API server's Node object has it. */
+/** The name of the API server's Node object. */
 const NODE_ADDRESS = '172.18.0.2'
-/** Loopback will do where the kernel has no dummy links (a machine's own, for iptables mode). */
+/** Loopback replaces it where the kernel has no dummy links (a machine's own, for iptables mode). */
 const ADD_ADDRESS = `
 ip link add eth0 type dummy 2>/dev/null && ip link set eth0 up && ip address add ${NODE_ADDRESS}/24 dev eth0 ||
   ip address add ${NODE_ADDRESS}/32 dev lo`
@@ -112,5 +112,5 @@ function writeConfiguration(folder: string, mode: Mode, url: string): Configurat
   return paths
 }
 
-await main(JSON.parse(process.argv[2] ?? '') as GuestTask) // written by dev/bench.ts
+await main(JSON.parse(process.argv[2] ?? '') as GuestTask) // written by bench.ts
 process.exit(0)

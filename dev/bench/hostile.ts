@@ -33,7 +33,7 @@ const SHARED = { externalIps: 100, ports: 100 }
 const REFUSED_ENDPOINT = '239.1.1.1'
 const COMPLETE_MS = 600_000
 const CHANGE_MS = 60_000
-/** Nothing was written for this long: what is left are retries. */
+/** After this long without a write only retries are left. */
 const REST_MS = 10_000
 const BETWEEN_CHANGES_MS = 25
 const FLAP_MS = 200
@@ -100,7 +100,7 @@ async function host(args: readonly string[]): Promise<number> {
 
 async function guest(task: Task): Promise<void> {
   execFileSync('sh', ['-ec', 'ip link add eth0 type dummy; ip link set eth0 up; ip address add 172.18.0.2/24 dev eth0'])
-  // User-mode Linux runs one thread of a process at a time: the program gets a processor for itself.
+  // User-mode Linux runs one thread of a process at a time: one processor is reserved for the program.
   const pin = availableParallelism() > 1 && readFileSync('/proc/cpuinfo', 'utf8').includes('User Mode Linux')
   if (pin) execFileSync('taskset', ['-a', '-c', '-p', '0', String(process.pid)], { stdio: 'ignore' })
   const server = new ApiServer()
@@ -131,7 +131,7 @@ async function guest(task: Task): Promise<void> {
     await world.settled(task.services)
     const alone = await world.phase()
     for (const [kind, object] of hostileObjects()) server.store.put(kind, object)
-    // Each is cut at 10,000, and one of those that claim the same has all of it.
+    // Each Service is limited to 10,000 frontends, and one of those that claim the same addresses gets all of them.
     const total = await world.settled(task.services + 3 * 10_000 - 100)
     say(`  ${total} virtual servers, ${rounded(program.memory().rssMiB, 0)} MiB`)
     const beside = await world.phase()
@@ -149,7 +149,7 @@ async function guest(task: Task): Promise<void> {
   }
 }
 
-/** Everything that takes part, and the changes that are timed. */
+/** The API server, the program and the table, and the timed changes. */
 class World {
   readonly #server: ApiServer
   readonly #kernel: IpvsTable
@@ -176,7 +176,7 @@ class World {
     throw new Error(`no ${atLeast} virtual servers in time, but ${countVirtualServers()}`)
   }
 
-  /** Times ordinary changes one after the other. `flap` is called every FLAP_MS meanwhile, with a number that grows. */
+  /** Times ordinary changes one after the other. Calls `flap` every FLAP_MS meanwhile, with a growing number. */
   async phase(flap?: (turn: number) => void): Promise<Phase> {
     const timesMs: number[] = []
     await this.#program.probe()
@@ -220,7 +220,7 @@ function addressesOf(service: number, generation: number): string[] {
   return Array.from({ length: ENDPOINTS }, (_, endpoint) => endpointAddress(service, endpoint, ENDPOINTS, generation))
 }
 
-/** IPv4 and TCP, as everything here is. */
+/** Always IPv4 and TCP. */
 function countVirtualServers(): number {
   return readFileSync('/proc/net/ip_vs', 'latin1').split('\nTCP').length - 1
 }
@@ -249,7 +249,7 @@ function configure({ folder }: Task, url: string): string {
   return path
 }
 
-/** @param turn every one gives other ports to a part of it */
+/** @param turn each number changes the ports of a part of the Service */
 function productService(turn: number): Json {
   return hostileService(PRODUCT.name, 1, '198.18', PRODUCT.externalIps, PRODUCT.ports, turn)
 }

@@ -18,7 +18,7 @@ const NFT_MSG_GETRULE = 7
 const NFTA_RULE_TABLE = 1
 const NFTA_RULE_CHAIN = 2
 
-/** Whose rules lead to the Services' own chains. */
+/** The chain whose rules lead to the chains of Services. */
 const SERVICES_CHAIN = 'KUBE-SERVICES'
 
 export class IptablesTable implements SeenTable {
@@ -45,7 +45,7 @@ export class IptablesTable implements SeenTable {
     return missing
   }
 
-  /** Names of the chains with this prefix that the rules of a chain jump to; none when the chain is not there. */
+  /** Names of the chains with this prefix that the rules of a chain jump to; empty when the chain does not exist. */
   async #jumps(chain: string, prefix: string): Promise<Set<string>> {
     const request = new MessageBatch(256)
     beginNetfilter(request, NFNL_SUBSYS.NFTABLES, NFT_MSG_GETRULE, NLM_F_DUMP, 'NFT_MSG_GETRULE', 'IPv4')
@@ -55,7 +55,7 @@ export class IptablesTable implements SeenTable {
     try {
       return new Set(await this.#netlink.dump(request, (message) => jumpIn(message, prefix)))
     } catch (error) {
-      // The table or the chain is not there yet, or is just being written.
+      // The table or the chain does not exist yet, or is being written.
       if (error instanceof KernelError && error.code === 'ENOENT') return new Set()
       if (isInterrupted(error)) return new Set()
       throw error
@@ -74,6 +74,6 @@ function isInterrupted(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'netlink-dump-interrupted'
 }
 
-/** What the names of chains are made from. */
+/** The input of the hash in the names of chains. */
 const portText = (port: string): string => `${port}tcp`
 const chainOf = (port: string): string => serviceChain('SVC', chainHash(portText(port)))

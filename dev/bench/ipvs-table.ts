@@ -45,7 +45,7 @@ export class IpvsTable implements SeenTable {
     })
   }
 
-  /** Real servers that take new connections; empty, too, when the virtual server is not there. */
+  /** Real servers that accept new connections; also empty when the virtual server does not exist. */
   async #realServers({ address }: Expected): Promise<Set<string>> {
     const destinations = await this.#ipvs.listDestinations({
       family: 'IPv4',

@@ -17,7 +17,7 @@ export interface ProcessorTicks {
 
 /** Shares of the time that the processor of the measurement had, in percent. */
 export interface Disturbance {
-  /** Spent on processes that are not the bench's own. */
+  /** Used by processes outside the bench. */
   readonly othersPercent: number
   /** Taken by the hypervisor. */
   readonly stealPercent: number
@@ -27,7 +27,7 @@ export interface Disturbance {
 export interface Machine {
   readonly processors: number
   readonly model: string
-  /** The one that is measured on. */
+  /** The processor of the measurement. */
   readonly processor: number
   /** Whether the guest has priority over other work, which needs root. */
   readonly realTime: boolean
@@ -62,7 +62,7 @@ export function parseProcessorList(text: string): number[] {
     })
 }
 
-/** The processor that had the most idle time between two looks; of equal ones the last, since the first has the interrupts. */
+/** The processor with the most idle time between two readings; of equal ones the last, because the first gets the interrupts. */
 export function idlestProcessor(
   before: ReadonlyMap<number, ProcessorTicks>,
   after: ReadonlyMap<number, ProcessorTicks>,
@@ -98,7 +98,7 @@ export async function takeProcessor(inGuest: boolean): Promise<Machine> {
   return { processors: all.length, model: all[0]?.model.trim() ?? 'unknown', processor, realTime }
 }
 
-/** A look at the processor and at what this process's ended children have used. */
+/** A reading of the processor and of the time that ended children of this process have used. */
 export interface Look {
   readonly ticks: ProcessorTicks
   readonly ownTicks: number
@@ -116,7 +116,7 @@ export function childTicks(stat: string): number {
   return Number(fields[13]) + Number(fields[14])
 }
 
-/** What others took of the processor between two looks, with the bench's guest started and ended in between. */
+/** The share of other work between two readings, with the bench's guest started and ended in between. */
 export function disturbanceBetween(before: Look, after: Look): Disturbance {
   const total = Math.max(1, after.ticks.total - before.ticks.total)
   const others = after.ticks.busy - before.ticks.busy - (after.ownTicks - before.ownTicks)

@@ -14,7 +14,7 @@ import { percentile, slope } from './statistics.ts'
 import { startCounting } from './system-calls.ts'
 import { monotonicMs, type TableView } from './table-view.ts'
 
-/** What is done in one boot: everything, what is repeated in fresh boots, a cold start alone, or counting without timing. */
+/** The work of one boot: everything, only what is repeated in fresh boots, only a cold start, or counting without timing. */
 export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted'
 
 export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'> {
@@ -26,15 +26,15 @@ export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'change
   readonly say: (text: string) => void
 }
 
-/** As long as the table may take to be complete, and under strace. */
+/** The limit until the table is complete, without and with strace. */
 const COLD_START_MS = 600_000
 const COUNTED_COLD_START_MS = 900_000
 /** The limit of one change or burst: kube-proxy processes all Services for each. */
 const CHANGE_MS = 600_000
 const BURST_MS = 600_000
-/** After so long no further change is made. */
+/** No further change is made after this long. */
 const CHANGES_MS = 60_000
-/** Until drains are over and everything rests. */
+/** The limit until drains have ended and nothing changes. */
 const SETTLE_MS = 4_000
 const BETWEEN_CHANGES_MS = 20
 const BURST_PERCENT = 10
@@ -46,7 +46,7 @@ const WATCHED_REST_MS = 35_000
 const SLOPE_CHANGES = 10_000
 const SLOPE_FROM = 2_000
 
-/** The program is started here, and ended when something fails. */
+/** Starts the program, and ends it when something fails. */
 export async function measure(
   options: MeasureOptions,
 ): Promise<{ readonly program: MeasuredProgram; readonly result: Measured }> {
@@ -84,7 +84,7 @@ export async function measure(
   }
 }
 
-/** System calls of a cold start and of single changes, nothing timed. `file` takes what strace writes. */
+/** System calls of a cold start and of single changes, without timing. strace writes to `file`. */
 export async function countSystemCalls(
   options: MeasureOptions,
   file: string,
@@ -241,7 +241,7 @@ async function idlePhase(options: MeasureOptions, program: MeasuredProgram): Pro
   }
 }
 
-/** Changes, a burst and an audit again, this time with an eye on the event loop. */
+/** Changes, a burst and an audit again, while the event loop is watched. */
 async function watchedPhase({ api, table, say }: MeasureOptions, program: MeasuredProgram): Promise<number | null> {
   if ((await program.probe()) === undefined) return null
   for (let index = 0; index < WATCHED_CHANGES; index++) {

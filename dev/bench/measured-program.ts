@@ -47,7 +47,7 @@ export class MeasuredProgram {
     return this.#child.exitCode === null && this.#child.signalCode === null && this.#child.pid !== undefined
   }
 
-  /** The last lines it printed, for a message about its early end. */
+  /** The last lines of its output, for an error about its early end. */
   get logTail(): string {
     return readFileSync(this.#options.logFile, 'utf8').trimEnd().split('\n').slice(-15).join('\n')
   }
@@ -56,7 +56,7 @@ export class MeasuredProgram {
     return this.#child.pid ?? 0
   }
 
-  /** Lets a program run that was started stopped. */
+  /** Continues a program that was started stopped. */
   go(): void {
     this.#child.kill('SIGCONT')
   }
@@ -83,7 +83,7 @@ export class MeasuredProgram {
     return undefined
   }
 
-  /** Ends it, by force after 5 s. */
+  /** Ends it: SIGTERM, after 5 s SIGKILL. */
   async stop(): Promise<void> {
     this.#child.kill('SIGTERM')
     await Promise.race([this.#ended, sleep(5_000)])

@@ -15,13 +15,13 @@ export interface BenchOptions {
   /** In a network namespace of this machine's own kernel instead of a guest; iptables mode only. */
   readonly native: boolean
   readonly output: 'text' | 'json'
-  /** File that takes one more line of JSON for this run; absent: none does. */
+  /** File to which one line of JSON is appended for this run. */
   readonly jsonFile?: string
-  /** Such a file whose last two runs are compared, and nothing is measured. */
+  /** Such a file: its last two runs are compared, and nothing is measured. */
   readonly compare?: string
   /** Command line of another proxy, with `{kubeconfig}` and `{config}` for paths; absent: this project's bundle. */
   readonly proxy?: string
-  /** Endpoint changes that are timed, at most. */
+  /** The maximum number of timed endpoint changes. */
   readonly changes: number
   /** Length of the idle measurement in seconds. */
   readonly idleSeconds: number

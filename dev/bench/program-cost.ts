@@ -11,17 +11,17 @@ export interface ProgramCost {
   /** Page faults without and with reading from a disk, its ended children's included. */
   readonly minorFaults: number
   readonly majorFaults: number
-  /** How often its threads left a processor, by their own will or not; threads that have ended are not in it. */
+  /** How often its threads left a processor, voluntarily or not, without those of ended threads. */
   readonly contextSwitches: number
 }
 
-/** Memory of the process alone, in MiB; what the kernel does not tell is null. */
+/** Memory of the process without its children, in MiB; null for what the kernel does not report. */
 export interface ProgramMemory {
   /** VmRSS: what is in memory, of which anonymous and backed by files. */
   readonly rssMiB: number
   readonly rssAnonMiB: number
   readonly rssFileMiB: number
-  /** VmHWM: the most that VmRSS has been. */
+  /** VmHWM: the maximum of VmRSS so far. */
   readonly peakRssMiB: number
   /** Pss of smaps_rollup: pages that others use too count in part. */
   readonly pssMiB: number | null
@@ -32,7 +32,7 @@ const TICKS = 100
 
 /** The text of /proc/PID/stat, and those of the status files of its threads. */
 export function parseCost(stat: string, threads: readonly string[]): ProgramCost {
-  // The name of the program, in parentheses, may hold anything.
+  // The name of the program, in parentheses, may contain any character.
   const field = (number: number): number => Number(stat.replace(/^.*\) /s, '').split(' ')[number - 3])
   return {
     cpuMs: ((field(14) + field(15) + field(16) + field(17)) * 1000) / TICKS,
@@ -69,8 +69,8 @@ export function memoryOf(pid: number): ProgramMemory {
 }
 
 /**
- * Numbers that were given to processes and threads, one after the other, in this namespace of processes: /proc/stat would count those
- * of the whole machine where the kernel is the machine's own.
+ * The number of the process or thread that was started last in this pid namespace: /proc/stat would count those of the whole machine
+ * where the kernel is the machine's own.
  */
 export function processNumber(): number {
   return parseProcessNumber(textOf('/proc/loadavg'))
@@ -79,12 +79,12 @@ export function processNumber(): number {
 /** The last field: the number of the process that was started last. */
 export const parseProcessNumber = (loadavg: string): number => Number(loadavg.trim().split(' ').at(-1))
 
-/** Processes started between two looks; numbers start again after the largest. */
+/** Processes started between two readings; numbers start again after the largest. */
 export function processesBetween(before: number, after: number): number {
   return after >= before ? after - before : after - before + Number(textOf('/proc/sys/kernel/pid_max'))
 }
 
-/** '' when it is not there (any more): a thread may end between two looks. */
+/** '' when the file does not exist: a thread may end at any time. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'latin1')

@@ -6,7 +6,7 @@ import type { Disturbance, Machine } from './machine.ts'
 import type { BenchOptions } from './options.ts'
 import { type BenchResult, type Field, plainResult } from './result.ts'
 
-/** What a run was and gave. */
+/** A run: its circumstances and its results. */
 export interface Run {
   /** ISO 8601, UTC. */
   readonly at: string
@@ -18,11 +18,11 @@ export interface Run {
     readonly release: string | null
   }
   readonly machine: Machine
-  /** Load averages over 1, 5 and 15 minutes before the run, and the median of what others took of the processor meanwhile. */
+  /** Load averages over 1, 5 and 15 minutes before the run, and the median share of other work during it. */
   readonly load: Disturbance & { readonly average: readonly number[] }
   /** The median of all boots, as the measurements ran. */
   readonly calibration: Calibration | null
-  /** On two processors, wherever this machine puts them: what keeping everything on one processor spares. */
+  /** The same on two processors, to show what one processor avoids. */
   readonly freeCalibration: Calibration | null
   readonly trusted: boolean
   readonly reasons: readonly string[]
@@ -36,7 +36,7 @@ export interface Commit {
   readonly changed: boolean
 }
 
-/** A run as it stands in a file: only what is compared has a type. */
+/** A run as a file stores it: only compared fields have a type. */
 export interface RecordedRun {
   readonly at: string
   readonly commit: Commit | null
@@ -71,7 +71,7 @@ export function appendRun(file: string, run: Run): void {
   appendFileSync(file, `${formatRun(run)}\n`)
 }
 
-/** The runs of a file, the oldest first. Throws an error with the number of a line that is no run. */
+/** The runs of a file, the oldest first. Throws an error with the number of the first invalid line. */
 export function readRuns(file: string): RecordedRun[] {
   return readFileSync(file, 'utf8')
     .split('\n')

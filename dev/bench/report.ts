@@ -3,7 +3,7 @@ import type { Calibration } from './calibration.ts'
 import type { Run } from './record.ts'
 import { type BenchResult, digitsOf, type Field, type Mode } from './result.ts'
 
-/** How to show what matters; plain text where there is no terminal. */
+/** How headings and warnings are shown; plain text without a terminal. */
 export interface Style {
   heading(text: string): string
   warning(text: string): string
@@ -102,7 +102,7 @@ export function formatReport(run: Run, style: Style): string {
   ].join('\n\n')
 }
 
-/** What was measured on, and what it costs there to do ordinary things. */
+/** The machine of the measurement, and its calibration. */
 export function formatMachine(run: Run, style: Style): string {
   const { machine, kernel, load, commit } = run
   const place = `kept on processor ${machine.processor} of ${machine.processors} (${machine.model})${machine.realTime ? ', before other work' : ''}`
@@ -142,7 +142,7 @@ function calibrationRow(name: string, calibration: Calibration | null): string[]
   ]
 }
 
-/** Three digits that mean something, and the unit. */
+/** Three significant digits, and the unit. */
 export function formatDuration(us: number | null): string {
   if (us === null) return '-'
   const [value, unit] = us >= 1000 ? [us / 1000, 'ms'] : [us, 'µs']
@@ -223,7 +223,7 @@ function ratioColumn({ kubeProxyRatio, kubeProxyRatioSpread }: BenchResult, mode
   }
 }
 
-/** How many times as much kube-proxy takes. */
+/** kube-proxy's cost as a multiple of ours. */
 const formatRatio = (ratio: number): string => `${grouped(ratio, ratio >= 100 ? 0 : ratio >= 10 ? 1 : 2)}x`
 
 /** `12,345.6` */
@@ -231,7 +231,7 @@ function grouped(value: number, digits: number): string {
   return value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 }
 
-/** The last lines: whether another run would give the same. */
+/** The last lines: whether the figures can be compared. */
 export function formatTrust({ trusted, reasons }: Run, style: Style): string {
   if (trusted) return 'The machine was quiet enough: another run gives the same ratios within 10 %.'
   return [

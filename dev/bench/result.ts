@@ -14,7 +14,7 @@ export interface Subject {
 
 /**
  * Every number of a result with the digits that are printed after its point, the promised ones first. null in a result: not
- * measured, because this kernel or this program does not let it be seen.
+ * measured, because this kernel or this program does not show it.
  */
 const DIGITS = {
   services: 0,
@@ -37,7 +37,7 @@ const DIGITS = {
   messagesPerChange: 2,
   /** Processes and threads that were started on this kernel meanwhile. */
   processesPerChange: 2,
-  /** Longest time the event loop was held during changes, a burst and an audit. */
+  /** Longest time the event loop was blocked during changes, a burst and an audit. */
   eventLoopMaxMs: 1,
 
   /** coldStartMs / floorMs */
@@ -103,7 +103,7 @@ export interface BenchResult extends Subject {
   readonly kubeProxyRatio: Readonly<Partial<Record<Field, number>>> | null
   /** The least and the most of those ratios. */
   readonly kubeProxyRatioSpread: Readonly<Partial<Record<Field, Range>>> | null
-  /** How far the medians of the ratios of cold starts are to be trusted: see `medianUncertainty`. */
+  /** The uncertainty of the median ratios of cold starts: see `medianUncertainty`. */
   readonly uncertainty: { readonly floorRatio: number | null; readonly kubeProxyColdStart: number | null }
   /** How often it was started for a measurement. */
   readonly coldStarts: number
@@ -114,7 +114,7 @@ export interface Repetitions extends Subject {
   readonly measured: readonly Measured[]
 }
 
-/** What makes sense as a ratio of two programs. */
+/** The fields that are compared as a ratio of two programs. */
 export const COMPARED: readonly Field[] = [
   'coldStartMs',
   'changeP50Ms',
@@ -147,7 +147,7 @@ export function summarise(
   kubeProxy: Repetitions | undefined,
 ): BenchResult {
   const floorMs = percentile(floors, 0.5)
-  // The floor is short and noisy, so each cold start is held against the median of all floors.
+  // The floor is short and noisy, so each cold start is divided by the median of all floors.
   const measured = own.measured.map((one) =>
     floorMs === null || one.coldStartMs === undefined || one.coldStartMs === null
       ? one
@@ -182,7 +182,7 @@ interface Ratios {
   readonly coldStarts: readonly number[]
 }
 
-/** Repetitions stand beside each other: what slows the machine down for a while slows both down. */
+/** Ratios of neighbouring repetitions: a machine that is slow for a while slows both down. */
 function ratiosOf(own: Repetitions, kubeProxy: Repetitions): Ratios {
   const median: Partial<Record<Field, number>> = {}
   const spread: Partial<Record<Field, Range>> = {}

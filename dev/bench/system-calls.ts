@@ -21,7 +21,7 @@ export function parseCallCount(table: string): number {
   return calls
 }
 
-/** Counts from now until the function it resolves to is called, which resolves to the number; null when strace does not work. */
+/** Starts to count; the returned function stops and resolves to the number, or to null when strace does not work. */
 export async function startCounting(pid: number, file: string): Promise<() => Promise<number | null>> {
   const tracer = spawn('strace', ['-c', '-f', '-q', '-o', file, '-p', String(pid)], { stdio: 'ignore' })
   const ended = once(tracer, 'exit').catch(() => undefined)

@@ -11,7 +11,7 @@ export interface Expected {
   readonly port: string
   /** Its ClusterIP; the port is SERVICE_PORT. */
   readonly address: string
-  /** Exactly these take new connections: `10.244.0.1:8080`. */
+  /** Exactly these accept new connections: `10.244.0.1:8080`. */
   readonly endpoints: ReadonlySet<string>
 }
 
@@ -22,23 +22,23 @@ export const SERVICE_PORT = 80
 export interface SeenTable {
   isThere(expected: Expected): Promise<boolean>
   hasEndpoint(expected: Expected, endpoint: string): Promise<boolean>
-  /** Those that are not there, found by reading everything. */
+  /** The incomplete ones, found by reading everything. */
   missing(all: readonly Expected[]): Promise<Expected[]>
   close(): void
 }
 
-/** Services looked at in one round before everything is. */
+/** Services that are read in one round before all are. */
 const SAMPLES = 48
 /**
- * Between two looks: at least this, and so many times what a look takes. All runs on one processor, so looking must cost little
- * of it.
+ * The pause between two readings: at least this, and so many times the duration of a reading. Everything runs on one processor, so
+ * reading must cost little.
  */
 const SHORTEST_PAUSE_MS = 2
 const PAUSE_FACTOR = 25
-/** Between two looks at the one endpoint that is about to appear, as above. */
+/** The pause between two readings of the one endpoint that is about to be added, as above. */
 const POLL_MS = 0.3
 const POLL_FACTOR = 3
-/** After so long there is no hurry any more. */
+/** After so long a longer pause is enough. */
 const SLOW_MS = 500
 const SLOW_POLL_MS = 5
 
@@ -54,9 +54,8 @@ export class TableView {
   }
 
   /**
-   * Resolves to the time (monotonicMs) at which everything expected was there, or undefined when it was not by
-   * `deadlineMs`. The time is that of the last look that had been waited for: what is found at once after it counts
-   * as having been there.
+   * Resolves to the time (monotonicMs) at which the table was complete, or undefined when it was not by `deadlineMs`. It is the time of
+   * the last reading before which this process paused: whatever it finds without another pause counts as complete at that time.
    */
   async whenComplete(all: readonly Expected[], deadlineMs: number, alive: () => boolean): Promise<number | undefined> {
     let missing = all

@@ -12,11 +12,11 @@ export const AGREEMENT = 0.1
 
 /** Percent of the measured processor that other work may take in the median boot, unless the guest has priority over it. */
 const MOST_TAKEN_PERCENT = 3
-/** The most by the least, of the cost of a system call or of arithmetic in the boots of one run. */
+/** The largest allowed ratio of two boots of one run, in the cost of a system call or of arithmetic. */
 const MOST_CALIBRATION_FACTOR = 1.35
 
 export interface Observed {
-  /** The guest went before other work: what others took it did not want. */
+  /** The guest had priority over other work, so other work took only time that the guest did not use. */
   readonly realTime: boolean
   /** One for each boot. */
   readonly disturbances: readonly Disturbance[]
@@ -24,7 +24,7 @@ export interface Observed {
   readonly results: readonly BenchResult[]
 }
 
-/** Why the run is not to be trusted, in whole clauses; none when it is. */
+/** Why the run cannot be compared, in whole clauses; empty when it can. */
 export function reasonsAgainst({ realTime, disturbances, calibrations, results }: Observed): string[] {
   const reasons: string[] = []
   const others = percentile(

@@ -44,7 +44,7 @@ type Manifest = ServiceManifest | SliceManifest
 const endpoint = (address: string, port: number): string =>
   address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
 
-/** Undefined while a file cannot be read as YAML: someone is editing it. */
+/** Undefined while a file is not valid YAML because it is being edited. */
 export function expectedOf(folder: string, nodeAddresses: readonly string[]): Expected[] | undefined {
   try {
     const files = readdirSync(folder).filter((name) => /\.ya?ml$/.test(name))
@@ -55,7 +55,7 @@ export function expectedOf(folder: string, nodeAddresses: readonly string[]): Ex
   }
 }
 
-/** Throws when a text is no YAML or not shaped like the objects it names. */
+/** Throws when a text is not YAML, or does not have the form of the objects that it names. */
 export function expectedOfManifests(texts: readonly string[], nodeAddresses: readonly string[]): Expected[] {
   const documents = texts.flatMap((text) => parseAllDocuments(text))
   for (const { errors } of documents) if (errors[0] !== undefined) throw errors[0]

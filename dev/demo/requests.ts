@@ -20,7 +20,7 @@ export class Requests {
   /** URL to the number of requests without an answer. */
   readonly #unanswered = new Map<string, number>()
 
-  /** From inside the node for cluster IPs, as its own programs do; from the client for all others. */
+  /** Sends requests to cluster IPs from the node, as its own programs do, and all others from the client. */
   async send(
     times: number,
     expected: readonly Expected[],

@@ -85,7 +85,7 @@ async function main(folder: string, children: Children): Promise<number> {
       for (const line of differences) show(style(line.startsWith('-') ? 'red' : 'green', line))
       expected = expectedNow() ?? expected
     }
-    if (!isComplete(table, expected)) continue // an edit is on its way into the kernel
+    if (!isComplete(table, expected)) continue // the daemon is still writing an edit
     if (differences.length === 0 && performance.now() < nextRequestsAt) continue
     await requests.send(1, expected, from, signal)
     nextRequestsAt = performance.now() + trickleMs

@@ -17,7 +17,7 @@ export async function readTable(ipvs: IpvsConnection, signal: AbortSignal): Prom
   return table.sort((a, b) => (a.key < b.key ? -1 : 1))
 }
 
-/** Every expected virtual server is there with exactly its ready endpoints at a weight above 0. */
+/** Whether every expected virtual server exists with exactly its ready endpoints at a weight above 0. */
 export function isComplete(table: Table, expected: readonly Expected[]): boolean {
   const byKey = new Map(table.map((virtual) => [virtual.key, virtual]))
   return expected.every(({ key, realServers }) => {

@@ -10,7 +10,7 @@ export interface Pod {
   readonly ipv6: string
 }
 
-/** Where pods listen, as the manifests in examples/ say. */
+/** The port of all pods, as in the manifests in examples/. */
 export const POD_PORT = 8080
 export const PODS: readonly Pod[] = ['a', 'b', 'c', 'd'].map((letter, index) => ({
   name: `pod-${letter}`,
@@ -56,7 +56,7 @@ const forwardingScript = `
 echo 1 >/proc/sys/net/ipv4/ip_forward
 echo 1 >/proc/sys/net/ipv6/conf/all/forwarding`
 
-/** Builds it all; throws with what the programs said. The namespace that this runs in is the demo's own. */
+/** Builds the network in the demo's own namespace; throws with the output of a program that failed. */
 export function buildTopology(): void {
   const script = `set -e${forwardingScript}${clientScript}${PODS.map(podScript).join('')}`
   const { status, stderr } = spawnSync('sh', ['-c', script], { encoding: 'utf8', timeout: 60_000 })

@@ -8,7 +8,7 @@ import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'n
 import { release, tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Medians of at least SAMPLES, so that a moment in which something else had the processor does not count. */
+/** Medians of at least SAMPLES, so that a moment in which other work had the processor does not count. */
 export interface Calibration {
   /** `uname -r` */
   readonly release: string
@@ -22,7 +22,7 @@ export interface Calibration {
 
 const PROCESS_STARTS = 5
 const CALLS_AT_A_TIME = 10
-/** For a short thing, at least so many times and so long. */
+/** A short operation is repeated at least so many times and for so long. */
 const SAMPLES = 25
 const SAMPLING_MS = 100
 
@@ -35,7 +35,7 @@ export function calibrate(): Calibration {
   }
 }
 
-/** process.getuid() does nothing but the call. */
+/** process.getuid() does nothing but the system call. */
 function systemCallUs(): number {
   const ask = process.getuid
   if (ask === undefined) throw new Error('this system has no getuid')
@@ -64,7 +64,7 @@ function wakeUpUs(): number {
       writeSync(there, byte)
       readSync(back, byte)
     }
-    turn() // cat has started
+    turn() // waits until cat has started
     return (sample(turn) * 1000) / 2
   } finally {
     echo.kill('SIGKILL')
@@ -104,20 +104,20 @@ export function formatCalibration({
 const short = (value: number): string => value.toFixed(value < 9.95 ? 1 : 0)
 
 /**
- * What the deadlines of tests are made for: user-mode Linux on a machine of 2024. A kernel with two processors may wake a
- * process on the other one with its next tick only, 4 ms later.
+ * The kernel that the deadlines of tests are written for: user-mode Linux on a machine of 2024. A kernel with two processors may wake
+ * a process on the other one only at its next tick, 4 ms later.
  */
 const REFERENCE = { systemCallUs: 10, processStartMs: 40, wakeUpUs: 4000 } as const
-/** Beyond that a deadline would no longer find anything. */
+/** With a larger factor a deadline would find nothing. */
 const LONGEST_FACTOR = 20
 
 /**
- * In the environment of a test process: by what its deadlines are multiplied. A person who sets it, because other work runs
- * on the machine, gets at least that.
+ * In the environment of a test process: the factor for its deadlines. A user may set a minimum with it, because other work runs on the
+ * machine.
  */
 export const DEADLINE_FACTOR_VARIABLE = 'KUBE_IPVS_DEADLINE_FACTOR'
 
-/** By what deadlines are multiplied there, from 1 to 20: the worst of the three proportions, to one decimal. */
+/** The factor for deadlines on a kernel, from 1 to 20: the worst of the three proportions, to one decimal. */
 export function deadlineFactor(
   { systemCallUs: call, processStartMs: start, wakeUpUs: wake }: Calibration,
   env: NodeJS.ProcessEnv = {},

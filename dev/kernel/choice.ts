@@ -7,7 +7,10 @@
 export interface HostKernel {
   readonly kind: 'host'
 }
-/** A user-mode Linux binary; `modules` is the folder that holds its `VERSION/` module folder, absent when all is built in. */
+/**
+ * A user-mode Linux binary; `modules` is the folder that holds its `VERSION/` module folder, absent when the kernel has no
+ * modules.
+ */
 export interface UserModeKernel {
   readonly kind: 'uml'
   readonly kernel: string
@@ -27,14 +30,14 @@ export type KernelChoice = HostKernel | UserModeKernel | QemuKernel
 
 export const CHOICE_VARIABLE = 'KUBE_IPVS_CHOSEN_KERNEL'
 
-/** The choice that the bootstrap handed on; undefined when there is none (only with KUBE_IPVS_SKIP_KERNEL=1). */
+/** The choice of the bootstrap; undefined when there is none (only with KUBE_IPVS_SKIP_KERNEL=1). */
 export function chosenKernel(env: NodeJS.ProcessEnv): KernelChoice | undefined {
   const text = env[CHOICE_VARIABLE]
   if (text === undefined || text === '') return undefined
   return JSON.parse(text) as KernelChoice // written by our own bootstrap, never by a person
 }
 
-/** One line for people, before anything boots. */
+/** One line that describes the kernel, for people. */
 export function describeKernel(choice: KernelChoice): string {
   switch (choice.kind) {
     case 'host':

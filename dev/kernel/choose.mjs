@@ -62,7 +62,7 @@ const PROVIDERS = [
   },
 ]
 
-/** IPVS is in this kernel (or can be loaded), and namespaces with a dummy link in them can be made. */
+/** Whether this kernel has IPVS (or can load it), and this user may make namespaces with a dummy link in them. */
 async function hostHasIpvs() {
   if (process.getuid?.() !== 0) return false
   if (!existsSync('/proc/net/ip_vs')) {
@@ -85,7 +85,7 @@ async function namedKernel(path) {
   } catch {
     throw new Unmet(`KUBE_IPVS_KERNEL names ${kernel}, which is not there or not executable`)
   }
-  // A kernel with everything built in has no modules; Debian's is nothing without them.
+  // A kernel with everything built in has no modules; Debian's kernel needs its modules.
   const version = await finish(kernel, ['--version'], { timeoutMs: 10_000 })
   const hasModules = version.code === 0 && existsSync(`${debianModules}/${version.output.trim()}`)
   return withMemory({ kind: 'uml', kernel, ...(hasModules ? { modules: debianModules } : {}) })
@@ -101,7 +101,7 @@ async function debianUserModeLinux() {
 }
 
 /**
- * The same kernel once it has shown that it boots.
+ * The same kernel after a test boot.
  * @param {{ kind: 'uml', kernel: string, modules?: string }} chosen @throws {Unmet}
  */
 async function booting(chosen) {

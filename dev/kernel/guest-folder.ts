@@ -20,7 +20,7 @@ export interface GuestSettings {
   readonly liveFolders: readonly string[]
 }
 
-/** Modules a stock kernel does not load by itself when they are asked for over netlink, or that tests look for. */
+/** Modules that a stock kernel does not load by itself for a netlink request, or that tests require. */
 const earlyModules = ['ip_vs', 'dummy', 'veth', 'nf_conntrack', 'ip_vs_rr']
 
 const shellQuote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
@@ -57,7 +57,7 @@ function guestEnv(settings: GuestSettings): string {
 /** Makes the folder; `remove` deletes it. */
 export function makeGuestFolder(settings: GuestSettings, script: string): { path: string; remove(): void } {
   const parent = tmpdir()
-  // The guest hides the host's /run and /dev under its own.
+  // The guest mounts its own /run and /dev over the host's.
   const safe = /^\/(run|dev)(\/|$)|\s/.test(parent) ? '/var/tmp' : parent
   const path = mkdtempSync(join(safe, 'kube-ipvs-guest-'))
   copyFileSync(join(import.meta.dirname, 'guest.sh'), join(path, 'init'))

@@ -7,7 +7,7 @@ export interface KernelCommand {
   readonly env: Readonly<Record<string, string | undefined>>
   /** The whole run, boot included, in milliseconds. 0 = no limit: only for a session that a person ends. */
   readonly timeoutMs: number
-  /** Asks the command to end (SIGTERM); it has `graceMs` to do so before everything is killed. */
+  /** Ends the command (SIGTERM); everything is killed after `graceMs`. */
   readonly signal: AbortSignal
   readonly graceMs?: number
   /** Folders in which changes made on the host must be seen at once. */
@@ -27,14 +27,14 @@ export interface KernelCommand {
 export interface OneProcessor {
   readonly number: number
   /**
-   * The whole guest has priority over all other work on this processor (SCHED_RR; what is ordinary still gets a twentieth
-   * of the time). Inside the guest nothing changes. For a command in namespaces it has no meaning: its processes would no longer
-   * take turns as usual.
+   * The whole guest has priority over all other work on this processor (SCHED_RR; ordinary processes still get a twentieth
+   * of the time). Inside the guest nothing changes. It is not used for a command in namespaces, whose processes would no longer share
+   * the processor as usual.
    */
   readonly realTime: boolean
 }
 
-/** The start of a command line that keeps what follows, and all that it starts, on one processor. */
+/** The start of a command line: the rest of the command and all its children run on one processor. */
 export function onProcessor(processor: OneProcessor | undefined): readonly string[] {
   if (processor === undefined) return []
   return ['taskset', '--cpu-list', String(processor.number), ...(processor.realTime ? ['chrt', '--rr', '1'] : [])]
@@ -46,7 +46,7 @@ export const guestProcessors = (processor: OneProcessor | undefined): number => 
 /** How one kind of guest is started. File descriptors: 1 and 2 console, 3 stdout, 4 stderr, 5 control. */
 export interface Guest {
   readonly settings: Parameters<typeof makeGuestFolder>[0]
-  /** Until the guest says it is ready. */
+  /** The time limit until the guest reports that it is ready. */
   readonly bootTimeoutMs: number
   command(folder: string): { readonly argv: readonly string[]; readonly env: NodeJS.ProcessEnv }
 }

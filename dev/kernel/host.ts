@@ -8,7 +8,7 @@ import { CodedError } from '../../src/values/errors.ts'
 import { type KernelCommand, onProcessor } from './guest.ts'
 
 /**
- * What runs inside before the command: private /run and /sys, loopback up. The shell stays as the namespace's first
+ * Runs inside the namespaces before the command: private /run and /sys, loopback up. The shell stays as the namespace's first
  * process: it reaps orphans, and a program that is process 1 itself would ignore signals it does not handle.
  */
 const prelude = `mount -t tmpfs tmpfs /run && mkdir -p /run/lock /run/netns && mount -t sysfs sys /sys 2>/dev/null

@@ -10,7 +10,7 @@ export const GUEST_MEMORY_MIB = 2048
 const FOLDERS = ['/dev/shm', '/tmp', '/var/tmp']
 
 /**
- * The first folder that will do, or a sentence that says what to do.
+ * The first suitable folder, or a sentence with the remedy.
  * @param {string} [mounts] the text of /proc/mounts
  * @param {(folder: string) => number} [freeMiB] room in a folder; it throws where the folder does not exist
  * @returns {{ folder: string } | { missing: string }}
@@ -19,7 +19,7 @@ export function memoryFolder(mounts = readFileSync('/proc/mounts', 'utf8'), free
   const options = new Map(mounts.split('\n').map((line) => [line.split(' ')[1] ?? '', line.split(' ')[3] ?? '']))
   const reasons = []
   for (const folder of FOLDERS) {
-    // Without a mount it is a plain folder of the root file system, which would be written to disk.
+    // Without a mount it is a folder of the root file system, which would be written to disk.
     if (folder === '/dev/shm' && !options.has(folder)) continue
     if (options.get(folder)?.split(',').includes('noexec')) {
       reasons.push(`${folder} is mounted noexec`)

@@ -54,8 +54,8 @@ export function qemuGuest(
 }
 
 /**
- * KVM where this user may use it, else emulation. Some virtual machines have a /dev/kvm on which nothing ever runs: the
- * processor must have the feature as well.
+ * KVM where this user may use it, else emulation. On some virtual machines /dev/kvm exists and does not work: the processor must have
+ * the feature as well.
  */
 function acceleration(): string {
   const emulation = '-accel tcg,thread=multi'

@@ -133,7 +133,7 @@ function guestStreams(
   return { out, err, stdout, stderr, control }
 }
 
-/** Ends the guest through its keeper, without it if that did not help. */
+/** Ends the guest through its keeper, and kills the process group if that does not help. */
 async function killGroup(child: ChildProcess, finished: AbortSignal): Promise<void> {
   if (child.pid === undefined) return
   guestStreams(child).control.destroy()

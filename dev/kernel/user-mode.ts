@@ -38,7 +38,7 @@ export function userModeGuest(
         `${folder}/init`,
         folder,
       ],
-      // HOME: it keeps a folder of its running kernels there.
+      // User-mode Linux writes a folder with its running kernels into HOME.
       env: { PATH: process.env['PATH'], HOME: folder, TMPDIR: choice.memoryFolder },
     }),
   }

@@ -6,7 +6,7 @@ import type { FileResult } from './result.ts'
 /** Milliseconds by file. */
 export type Durations = Readonly<Record<string, number>>
 
-/** Nothing when there is no record, or none that can be read. */
+/** Empty when there is no readable record. */
 export function readDurations(path: string): Durations {
   try {
     const record: unknown = JSON.parse(readFileSync(path, 'utf8'))
@@ -39,7 +39,7 @@ export function longestFirst(files: readonly string[], durations: Durations, cwd
   })
 }
 
-/** `slowest: test/kernel/guard.test.ts 58 s, ...` */
+/** `slowest: test/kernel/ipset.test.ts 58 s, ...` */
 export function formatSlowest(results: readonly FileResult[], count: number): string {
   const slowest = results.toSorted((a, b) => b.durationMs - a.durationMs).slice(0, count)
   return `slowest: ${slowest.map(({ file, durationMs }) => `${file} ${(durationMs / 1000).toFixed(0)} s`).join(', ')}`

@@ -18,7 +18,7 @@ export interface FileRun {
   readonly signal: AbortSignal
   /** Added to the environment of this process. */
   readonly env: Readonly<Record<string, string>>
-  /** What stands before the command: namespaces to run in, or nothing. */
+  /** Puts the command into namespaces, or returns it unchanged. */
   wrap(command: readonly string[]): readonly string[]
 }
 
@@ -35,7 +35,7 @@ export async function runTestFile(run: FileRun): Promise<FileResult> {
   }
 }
 
-/** `ending`: undefined after exit code 0, else what happened. */
+/** `ending`: undefined after exit code 0, else how the process ended. */
 function runProcess(run: FileRun, report: string): Promise<{ ending: string | undefined; output: string }> {
   const reporter = join(import.meta.dirname, 'reporter.mjs')
   const flags = [`--test-reporter=${reporter}`, `--test-reporter-destination=${report}`]
@@ -45,7 +45,7 @@ function runProcess(run: FileRun, report: string): Promise<{ ending: string | un
     let stopped: string | undefined
     const child = spawn(program, args, {
       cwd: run.cwd,
-      // Under `node --test` this variable would take the place of our reporter.
+      // Under `node --test` this variable would replace our reporter.
       env: { ...process.env, ...run.env, NODE_TEST_CONTEXT: undefined },
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
@@ -55,7 +55,7 @@ function runProcess(run: FileRun, report: string): Promise<{ ending: string | un
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
       } catch {
-        // it has just ended
+        // it has ended meanwhile
       }
     }
     const limit = setTimeout(stop(`did not end within ${run.timeoutMs / 1000} s`), run.timeoutMs)
@@ -68,7 +68,7 @@ function runProcess(run: FileRun, report: string): Promise<{ ending: string | un
     child.stderr.on('data', keep)
     child.once('error', (error) => resolve({ ending: error.message, output }))
     child.once('exit', () => {
-      // What the file left running may hold its output open: it ends with the file.
+      // A process that the file left running may hold its output open, so it is killed.
       try {
         if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
       } catch {
@@ -94,7 +94,7 @@ function readReport(path: string): ReportLine[] {
   }
 }
 
-/** A test that could not run for want of something says so by a skip reason that starts with `needs`. */
+/** A test that could not run because something is missing has a skip reason that starts with `needs`. */
 const unmetNeed = (reason: string): string | undefined => /^needs (.+)$/s.exec(reason)?.[1]
 
 export function summarize(
@@ -110,7 +110,7 @@ export function summarize(
   const failures: Failure[] = verdicts.flatMap(({ verdict, name, text }) =>
     verdict === 'failed' ? [{ name, text }] : [],
   )
-  // A file with a failure ends with exit code 1, which says nothing more.
+  // A file with a failed test ends with exit code 1, which adds nothing.
   if (ending !== undefined && (failures.length === 0 || ending !== 'ended with exit code 1'))
     failures.push({ name: '(the file)', text: [ending, ...unfinishedText(lines)].join('\n') })
   if (verdicts.length === 0 && ending === undefined) failures.push({ name: '(the file)', text: 'it holds no test' })
@@ -131,7 +131,7 @@ function unfinishedText(lines: readonly ReportLine[]): string[] {
 }
 
 export interface Stage {
-  /** Taken one by one, when there is a worker for it. */
+  /** Taken one by one, each when a worker is free. */
   readonly files: Iterable<string>
   readonly cwd: string
   readonly concurrency: number

@@ -33,7 +33,7 @@ const isWithoutIpv6 = (file: string): boolean => file.startsWith('test/kernel/no
  * each other by spinning: two guests with one processor each take half the time of one with two.
  */
 const ONE_PROCESSOR = 'ncpus=1'
-/** For the last results of a stage that is stopped. */
+/** Time for the last results of a stage that is stopped. */
 const GRACE_MS = 60_000
 
 /** Returns the files that were left out because the kernel is slow. */
@@ -132,7 +132,7 @@ async function runGuest(run: KernelRun, { files, kernelParameters }: Boot, claim
   return state
 }
 
-/** Every file has ended, was left out, or is a failure. Returns those left out. */
+/** Reports every file that did not end as left out or failed. Returns those left out. */
 export function account(
   { signal, ended }: Pick<KernelRun, 'signal' | 'ended'>,
   files: readonly string[],

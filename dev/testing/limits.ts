@@ -5,7 +5,7 @@ export interface Limits {
   readonly fileMs: number
   /** For all files of a stage. */
   readonly stageMs: number
-  /** When to begin no further file, from the start of the stage: only on a slow kernel, see `limitsFor`. */
+  /** No file begins later than this after the start of the stage; only on a slow kernel, see `limitsFor`. */
   readonly beginWithinMs: number | undefined
 }
 

@@ -31,7 +31,7 @@ const PROGRESS = { 'test:enqueue': 'queued', 'test:dequeue': 'running', 'test:co
 export async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const names = new Map<number, string>()
   for await (const event of events) {
-    // A test whose hook failed starts without having been queued.
+    // A test whose hook failed starts without being queued.
     if (event.type === 'test:enqueue' || event.type === 'test:start') {
       const { testId, parentId, name } = event.data
       const outer = parentId === undefined ? undefined : names.get(parentId)

@@ -13,9 +13,9 @@ export interface FileResult {
   readonly file: string
   readonly passed: number
   readonly failures: readonly Failure[]
-  /** Skipped by the test's own choice. */
+  /** Skipped by the test itself. */
   readonly skipped: number
-  /** One entry for each test that did not run because something is missing here: what it needs. */
+  /** The need of each test that did not run because something is missing on this machine. */
   readonly unmet: readonly string[]
   /** What the file printed (its end), shown when it failed. */
   readonly output: string
@@ -71,7 +71,7 @@ export function formatLeftOut(files: readonly string[]): string[] {
   ]
 }
 
-/** What a run says before its last lines about files that failed and passed when they ran once more. */
+/** Lines about the files that failed and passed when they ran once more; they precede the last lines. */
 export function formatUnsteady(files: readonly string[]): string[] {
   if (files.length === 0) return []
   return [`UNSTEADY: ${plural(files.length, 'file')} passed only at the second run: ${files.join(', ')}`]

@@ -85,7 +85,10 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 /** The program, its tools and the tests. Each imports from itself and from what stands before it, so that imports go one way. */
 export const DIRECTION: readonly (readonly string[])[] = [['native', 'src'], ['dev'], ['test']]
 
-/** Packages and powerful parts of Node, and the only places that may import them. A package that is not listed may not be imported. */
+/**
+ * Packages and powerful parts of Node, and the only places that may import them. A package that is not listed may not be
+ * imported.
+ */
 export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
   '@kubernetes/client-node': ['src/watch/api/kube-config-load.ts'],
   koffi: ['native'],

@@ -69,7 +69,10 @@ function scenesOf(text: string): ReadonlyMap<string, Recorded> {
   return scenes
 }
 
-/** A line of kube-proxy's --help: `      --bind-address ip      Overrides…`, `  -v, --v Level   number…`; two spaces follow the name of a flag without a value. */
+/**
+ * A line of kube-proxy's --help: `      --bind-address ip      Overrides…`, `  -v, --v Level   number…`; two spaces follow
+ * the name of a flag without a value.
+ */
 const FLAG_LINE = /^ {2,6}(?:-(\w), )?--([\w-]+)(\[=\w+\])?(?: (?=\S))?(\S*)/
 
 /** Each flag of kube-proxy exists here, takes a value where it does there, and is in our --help. */
