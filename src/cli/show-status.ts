@@ -4,6 +4,8 @@
  */
 import { splitHostPort } from '../config/go-text.ts'
 import { type KernelState, readKernelState } from '../modes/leftovers/kernel-state.ts'
+import { fallbackOf } from '../modes/fallback.ts'
+import { findLack } from '../modes/ipvs/kernel.ts'
 import { CodedError } from '../values/errors.ts'
 import { silentLog } from '../values/log.ts'
 import { VERSION } from '../values/well-known.ts'
@@ -24,15 +26,34 @@ export async function showStatus(flags: FlagValues): Promise<number> {
 }
 
 async function readStatus(flags: FlagValues, settings: Settings, signal: AbortSignal): Promise<Status> {
-  const { metricsBindAddress } = settings.configuration
+  const { metricsBindAddress, mode, ipvs } = settings.configuration
   const running = await runningMode(metricsBindAddress)
   const state = await readKernelState(signal)
+  const reason =
+    running === undefined
+      ? await lackOf(mode, signal)
+      : running === 'iptables'
+        ? await fallbackReason(metricsBindAddress)
+        : ''
   return {
     mode: running ?? modeOf(state),
+    fallback: fallbackOf(reason, ipvs.scheduler) ?? null,
     proxy: { address: metricsBindAddress, answers: running !== undefined },
     version: VERSION,
     ...state,
     ipvs: state.ipvs === null ? null : await withNames(state.ipvs, flags, settings, signal),
+  }
+}
+
+/** What the configured mode lacks on this kernel; '' when that is nothing or unknown. */
+async function lackOf(mode: string, signal: AbortSignal): Promise<string> {
+  if (mode !== 'ipvs') return ''
+  try {
+    return (await findLack(signal)) ?? ''
+  } catch (error) {
+    // The state of iptables has its own row.
+    if (error instanceof CodedError) return ''
+    throw error
   }
 }
 
@@ -77,21 +98,32 @@ async function withNames(
 /** A proxy on this machine answers within this time or not at all. */
 const ANSWER_MS = 1000
 const MODE = /^[a-z]{1,20}$/
+const FALLBACK = /^kubeipvs_mode\{[^}]*reason="([a-z-]{1,40})"/m
 
 /**
  * The mode of the proxy that runs on this node: kube-proxy and this program answer /proxyMode at their metrics address.
  * `ipvs`, `iptables`, `nftables` …; undefined when no proxy answers at this `IP:port`.
  */
 export async function runningMode(metricsBindAddress: string): Promise<string | undefined> {
+  const text = await ask(metricsBindAddress, '/proxyMode')
+  return MODE.test(text) ? text : undefined
+}
+
+/** Why the proxy that runs on this node fell back to iptables mode; '' when it did not, or tells no reason. */
+export async function fallbackReason(metricsBindAddress: string): Promise<string> {
+  return FALLBACK.exec(await ask(metricsBindAddress, '/metrics'))?.[1] ?? ''
+}
+
+/** What the proxy on this node answers; '' without an answer. */
+async function ask(metricsBindAddress: string, path: string): Promise<string> {
   try {
-    const answer = await fetch(`http://${reachable(metricsBindAddress)}/proxyMode`, {
+    const answer = await fetch(`http://${reachable(metricsBindAddress)}${path}`, {
       redirect: 'error',
       signal: AbortSignal.timeout(ANSWER_MS),
     })
-    const text = answer.ok ? await answer.text() : ''
-    return MODE.test(text) ? text : undefined
+    return answer.ok ? await answer.text() : ''
   } catch {
-    return undefined
+    return ''
   }
 }
 

@@ -1,4 +1,5 @@
 /** The text of `kube-ipvs status`: a summary of what the kernel has, and a table for each mode that has something there. */
+import type { Fallback } from '../modes/fallback.ts'
 import type { SavedFrontend } from '../modes/iptables/saved-frontends.ts'
 import type { IpvsState, KernelState, SetsState, VirtualServerState } from '../modes/leftovers/kernel-state.ts'
 import { type Cell, type Column, formatColumns, type Style } from './terminal.ts'
@@ -18,6 +19,11 @@ export interface IpvsStatus extends IpvsState {
 export interface Status extends KernelState {
   /** Of the proxy that answers, else by what the kernel has; null when that is nothing, or of both modes. */
   readonly mode: string | null
+  /**
+   * Why the node is in iptables mode although ipvs mode is configured: of the proxy that answers, else for a configuration that was
+   * given and as the kernel is now. null: nothing is missing, or nothing is known.
+   */
+  readonly fallback: Fallback | null
   /** The metrics address that was asked for the mode. */
   readonly proxy: { readonly address: string; readonly answers: boolean }
   readonly version: string
@@ -94,6 +100,7 @@ function summary(status: Status, style: Style): string[] {
   const rows: (readonly [string, string])[] = [
     ['kube-ipvs', status.version],
     ['mode', modeText(status)],
+    ...fallbackRows(status),
     ['kernel', `${status.kernel}, ${ipvs === null ? 'no IPVS' : `IPVS ${ipvs.version}`}`],
   ]
   if (mode === 'ipvs' || device !== null)
@@ -118,6 +125,15 @@ function summary(status: Status, style: Style): string[] {
     [{ title: '' }, { title: '' }],
     rows.map(([name, value]) => [{ text: name, paint: (text: string) => style('dim', text) }, value]),
   )
+}
+
+function fallbackRows({ fallback, proxy }: Status): (readonly [string, string])[] {
+  if (fallback === null) return []
+  const { reason, message, remedy } = fallback
+  return [
+    ['fallback', `${proxy.answers ? 'from ipvs mode' : 'ipvs mode cannot start'}: ${message} (${reason})`],
+    ['remedy', remedy],
+  ]
 }
 
 function ipvsRows(ipvs: IpvsStatus) {

@@ -21,16 +21,35 @@ export interface ConfigurationChanges {
   readonly restart: readonly string[]
 }
 
-/** `before` is what the proxy runs with; its mode decides. */
-export function changesBetween(before: KubeProxyConfiguration, after: KubeProxyConfiguration): ConfigurationChanges {
+/**
+ * @param before what the proxy runs with
+ * @param mode the mode that it runs in, which is not the configured one after a fallback
+ */
+export function changesBetween(
+  before: KubeProxyConfiguration,
+  after: KubeProxyConfiguration,
+  mode: ProxyMode = before.mode,
+): ConfigurationChanges {
   const paths = FIELD_PATHS.filter((path) => path !== 'featureGates' && !isEqual(before, after, path))
-  const inMode = (consequence: Consequence) => (path: FieldPath) => fieldAt(path).reload[before.mode] === consequence
+  const inMode = (consequence: Consequence) => (path: FieldPath) =>
+    consequenceOf(path, before.mode, mode) === consequence
   const gates = changedGates(before.featureGates, after.featureGates)
   return {
     live: paths.filter((path): path is LivePath => inMode('live')(path)).toSorted(),
     withoutEffect: [...paths.filter(inMode('none')), ...gates.withoutEffect].toSorted(),
     restart: [...paths.filter(inMode('restart')), ...gates.restart].toSorted(),
   }
+}
+
+/**
+ * What a change means while one mode runs in place of another. What only one of them reads at its start has no effect then: the
+ * configured mode does not run, and of the other one only fields that both have are used.
+ */
+function consequenceOf(path: FieldPath, configured: ProxyMode, active: ProxyMode): Consequence {
+  const { [configured]: one, [active]: other } = fieldAt(path).reload
+  if (one === other) return one
+  if (one !== 'none' && other !== 'none') return 'restart'
+  return one === 'live' || other === 'live' ? 'live' : 'none'
 }
 
 /**

@@ -325,6 +325,13 @@ export const FIELDS = {
     flag: { name: 'allow-protected-external-ips', group: 'own', besideFile: true },
   }),
 
+  'kubeIPVS.fallback': field('text', 'iptables', IN_IPVS_MODE, {
+    doc: 'What to do in ipvs mode when the kernel lacks ip_vs, ip_set or xt_set: start in iptables mode, or end with an error as kube-proxy does.',
+    words: ['iptables', 'none'],
+    written: 'unlessDefault',
+    flag: { name: 'fallback', group: 'own', value: 'iptables|none', besideFile: true },
+  }),
+
   configSyncPeriod: field('duration', 15 * 60_000, NO_EFFECT, {
     doc: 'How often kube-proxy lists all objects again.',
     rule: 'positive',

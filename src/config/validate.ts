@@ -58,7 +58,9 @@ export function validateConfiguration(configuration: UncheckedConfiguration): re
     ...nodePortAddressRules(configuration.nodePortAddresses),
     ...hiddenMetrics(configuration.showHiddenMetricsForVersion),
     ...localTrafficRules(configuration),
-    ...FIELD_PATHS.flatMap((path) => (path.startsWith('kubeIPVS.') ? check(path, path) : [])),
+    ...FIELD_PATHS.flatMap((path) =>
+      path.startsWith('kubeIPVS.') ? [...check(path, path), ...wordRules(configuration, path)] : [],
+    ),
   ]
 }
 
@@ -108,6 +110,15 @@ function checkField(configuration: UncheckedConfiguration, path: FieldPath, name
       return isWithin ? [] : [invalid(name, value, `must be within the range [${low}, ${high}]`)]
     }
   }
+}
+
+/** Checks that a field of few words has one of them. */
+function wordRules(configuration: UncheckedConfiguration, path: FieldPath): RuleViolation[] {
+  const { words } = fieldAt(path)
+  const value = String(valueOf(configuration, path))
+  if (words === undefined || words.includes(value)) return []
+  const reason = `Unsupported value: ${quote(value)}: supported values: ${words.map(quote).join(', ')}`
+  return [{ path: `${ROOT}.${path}`, reason }]
 }
 
 function modeRules(mode: string): RuleViolation[] {

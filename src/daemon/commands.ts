@@ -1,7 +1,9 @@
 /** What the commands beside the daemon need of its parts: `diff`, `status` (names of Services) and `--init-only`. */
 import { openRtnetlink } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
+import type { IpvsConnection } from '../ipvs/connection.ts'
 import { initializeIptablesNode } from '../modes/iptables/kernel.ts'
+import { fallbackFor, logFallback } from '../modes/fallback.ts'
 import { openIpvs } from '../modes/ipvs/kernel.ts'
 import { initializeNode } from '../modes/ipvs/node-preparation.ts'
 import { kernelFamilies } from '../node/families.ts'
@@ -88,13 +90,16 @@ export async function frontendNames(options: FrontendNamesOptions): Promise<Read
 
 /**
  * Writes the kernel's settings, which takes more rights than the proxy needs afterwards. It reads no Service and sends no request
- * to the API server, so it works in an init container. Rejects when the kernel has no IPVS, or lacks the scheduler.
+ * to the API server, so it works in an init container. Rejects when the kernel lacks the
+ * scheduler, and without a fallback when it has no IPVS.
  */
 export async function initializeOnly(configuration: KubeProxyConfiguration, log: Log): Promise<void> {
   const problems = new ProblemLog(log)
   log.info(`Using ${configuration.mode} Proxier`)
+  const { localhostNodePorts } = configuration.iptables
   // As kube-proxy: the proxy that starts afterwards may lack the right to do it.
-  if (configuration.mode === 'iptables') initializeIptablesNode({ configuration, problems, log })?.()
+  if (configuration.mode === 'iptables')
+    initializeIptablesNode({ configuration, localhostNodePorts, problems, log })?.()
   else await initializeIpvsNode(configuration, problems, log)
   for (const ipFamily of kernelFamilies().families)
     log.info('System initialized and --init-only specified', { ipFamily })
@@ -106,7 +111,16 @@ async function initializeIpvsNode(
   log: Log,
 ): Promise<void> {
   const signal = AbortSignal.timeout(INITIALIZE_MS)
-  const ipvs = await openIpvs(signal)
+  let ipvs: IpvsConnection
+  try {
+    ipvs = await openIpvs(signal)
+  } catch (error) {
+    const fallback = fallbackFor(error, configuration)
+    if (fallback === undefined) throw error
+    logFallback(fallback, log)
+    initializeIptablesNode({ configuration, localhostNodePorts: false, problems, log })
+    return
+  }
   try {
     await initializeNode({ configuration, ipvs, problems, log, signal })
   } finally {

@@ -3,7 +3,7 @@
  * reads the new file. An invalid file never ends a proxy that works: it is logged, and the previous configuration stays in force.
  */
 import { changesBetween } from '../config/changes.ts'
-import type { KubeProxyConfiguration, LivePath } from '../config/types.ts'
+import type { KubeProxyConfiguration, LivePath, ProxyMode } from '../config/types.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { WatchedFile } from './watched-file.ts'
@@ -19,6 +19,8 @@ export interface ConfigReloadOptions {
   readonly path: string
   /** The configuration in force. */
   readonly configuration: KubeProxyConfiguration
+  /** The mode that the proxy runs in. */
+  readonly mode: ProxyMode
   /** Reads the file again, with the flags that count beside it. Rejects with what is wrong with it. */
   readonly read: () => Promise<KubeProxyConfiguration>
   readonly listener: ReloadListener
@@ -53,7 +55,7 @@ export class ConfigReload {
   }
 
   async #changed(unreadable: Error | undefined): Promise<void> {
-    const { path, read, listener, log } = this.#options
+    const { path, mode, read, listener, log } = this.#options
     let next: KubeProxyConfiguration
     try {
       if (unreadable !== undefined) throw unreadable
@@ -62,7 +64,7 @@ export class ConfigReload {
       log.error('The configuration file is invalid; the previous configuration stays in force', { error, file: path })
       return
     }
-    const { live, restart, withoutEffect } = changesBetween(this.#configuration, next)
+    const { live, restart, withoutEffect } = changesBetween(this.#configuration, next, mode)
     if (restart.length > 0) {
       const fields = restart.join(', ')
       listener.failed(

@@ -4,12 +4,11 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { proxyStarting } from '../events/event-objects.ts'
+import { fellBack, proxyStarting } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
 import { FlowRemoval } from '../modes/flow-removal.ts'
-import { IpvsMode } from '../modes/ipvs/mode.ts'
-import { type Mode, type ModeOptions, periodsOf } from '../modes/mode.ts'
+import { periodsOf } from '../modes/mode.ts'
 import { kernelFamilies } from '../node/families.ts'
 import type { ProcessLog } from '../serve/log.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
@@ -20,9 +19,11 @@ import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
+import { watchFallback } from './fallback-watch.ts'
 import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
 import { LateServers } from './late-servers.ts'
+import { openMode } from './open-mode.ts'
 import { PassLog, PassTotals } from './pass-log.ts'
 import { applyOomScore, growSparingly } from './process.ts'
 import { BufferedSource, Proxy } from './proxy.ts'
@@ -31,7 +32,7 @@ import { ProxyHealth } from './proxy-health.ts'
 import { proxyMetrics } from './proxy-metrics.ts'
 import { type NodeWaits, Readiness } from './readiness.ts'
 import { chooseSources, type SourceSettings } from './sources.ts'
-import { logStart } from './start-log.ts'
+import { logMode, logStart } from './start-log.ts'
 
 export interface DaemonOptions extends SourceSettings {
   /** The daemon ends after one pass over everything, and serves no ports. */
@@ -96,6 +97,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   if (!once)
     await servers.open({
       configuration: inForce,
+      mode: () => proxy?.mode ?? configuration.mode,
       health,
       metrics: () => proxy?.metrics,
       flags: options.flags,
@@ -136,8 +138,12 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   if (benchFile !== undefined)
     (await import('../modes/bench-probe.ts')).startBenchProbe(benchFile, () => started.connections())
 
+  const isFallback = started.mode !== configuration.mode
+  const fallback = !once && isFallback ? watchFallback({ log }) : undefined
+
   const ended = once ? passes.complete : new Promise<never>(() => undefined)
   const reason = await Promise.race([ended, stopped, started.failed])
+  fallback?.close()
   await Promise.race([
     Promise.all([servers.close(), events.close(), started.close()]),
     new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref()),
@@ -155,6 +161,7 @@ async function followFile(path: string, options: DaemonOptions, proxy: Proxy): P
   const reload = new ConfigReload({
     path,
     configuration,
+    mode: proxy.mode,
     read: readConfiguration,
     listener: {
       changed: (next, fields) => applyLive(next, fields, { log, proxy }),
@@ -283,7 +290,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   }
 
   // Mode: the kernel and how frontends are written to it.
-  const mode = await openMode({
+  const { mode, fallback } = await openMode({
     configuration,
     nodeName,
     problems,
@@ -292,6 +299,10 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     listener,
   })
   const { dataplane, families, support, rtnetlink } = mode
+  if (fallback !== undefined) {
+    logMode(mode.name, configuration(), families, log)
+    options.events?.record(fellBack(nodeName, `${fallback.message}: ${fallback.remedy}`))
+  }
   const flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
 
   // Node and frontends: what this node has to answer for.
@@ -308,7 +319,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration(), mode.nodePorts))
 
   // What is reported: metrics, log, health.
-  const metrics = proxyMetrics({ ...options, mode, desired, now })
+  const metrics = proxyMetrics({ ...options, mode, fallback, desired, now })
   const passLog = new PassLog({ log, desired })
   const syncPeriodMs = (): number => periodsOf(configuration()).syncPeriodMs
   const health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
@@ -343,14 +354,4 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const { promise: failed } = failure
   const parts = { inForce, mode, node, desired, metrics, flows, healthChecks, loop, readiness, listener, abort, failed }
   return new Proxy({ ...parts, log })
-}
-
-/**
- * Opens the mode that the configuration names, and changes nothing. The code of iptables mode is loaded only where it is used.
- * Rejects with `module-missing` and the like when the mode cannot work here.
- */
-async function openMode(options: ModeOptions): Promise<Mode> {
-  if (options.configuration().mode === 'ipvs') return IpvsMode.open(options)
-  const { IptablesMode } = await import('../modes/iptables/mode.ts')
-  return IptablesMode.open(options)
 }

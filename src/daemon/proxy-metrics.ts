@@ -12,13 +12,16 @@ import type { FeatureGate, Sources } from '../metrics/sources.ts'
 import { SyncCounts } from '../metrics/sync-counts.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import type { Fallback } from '../modes/fallback.ts'
 import type { Mode } from '../modes/mode.ts'
 import type { Clock } from '../values/clock.ts'
 import { VERSION } from '../values/well-known.ts'
 
 export interface ProxyMetricsOptions {
-  readonly configuration: Pick<KubeProxyConfiguration, 'featureGates' | 'kubeIPVS'>
-  readonly mode: Pick<Mode, 'families' | 'ruleLoops' | 'sources'>
+  readonly configuration: Pick<KubeProxyConfiguration, 'featureGates' | 'kubeIPVS' | 'mode'>
+  /** Why the mode is not the configured one. */
+  readonly fallback?: Fallback | undefined
+  readonly mode: Pick<Mode, 'name' | 'families' | 'ruleLoops' | 'sources'>
   readonly desired: DesiredFrontends
   readonly nodeName: string
   /** Requests to the API server, which the sources count. Absent: there are none. */
@@ -47,6 +50,7 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
     ...mode.sources,
     version: VERSION,
     kernelRelease: kernelRelease(),
+    mode: { configured: configuration.mode, active: mode.name, reason: options.fallback?.reason ?? '' },
     featureGates: () => featureGatesOf(configuration.featureGates),
     serviceCount: () => desired.serviceCount,
     conflictCount: () => desired.lossCount,

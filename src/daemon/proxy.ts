@@ -1,5 +1,5 @@
 /** The life of the proxy: start, preview, reload, end. `assembleProxy` in `daemon.ts` makes its parts. */
-import type { KubeProxyConfiguration } from '../config/types.ts'
+import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { CountedConnection } from '../metrics/sources.ts'
 import type { FlowRemoval } from '../modes/flow-removal.ts'
@@ -52,6 +52,11 @@ export class Proxy {
   /** The configuration in force. */
   get configuration(): KubeProxyConfiguration {
     return this.#parts.inForce.configuration
+  }
+
+  /** The mode that runs: after a fallback not the configured one. */
+  get mode(): ProxyMode {
+    return this.#parts.mode.name
   }
 
   get metrics(): Metrics {

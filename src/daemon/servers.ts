@@ -4,7 +4,7 @@
  * operators search for them.
  */
 import { getSystemErrorMessage } from 'node:util'
-import type { KubeProxyConfiguration } from '../config/types.ts'
+import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import { toV1alpha1 } from '../config/write.ts'
 import { answerHealth, type HealthPath, type HealthState } from '../serve/health-answers.ts'
 import type { Responder } from '../serve/http-answer.ts'
@@ -23,6 +23,8 @@ export interface ProbedMetrics extends ServedMetrics {
 export interface ServersOptions {
   /** The configuration in force; the addresses of the ports are read once. */
   readonly configuration: () => KubeProxyConfiguration
+  /** The mode that the proxy runs in; until its kernel is open the configured one. */
+  readonly mode: () => ProxyMode
   readonly health: { readonly state: HealthState }
   /** Undefined while the program starts. */
   readonly metrics: () => ProbedMetrics | undefined
@@ -85,8 +87,8 @@ export function healthResponder({ health, metrics }: ServersOptions): Responder 
 }
 
 /** Answers every path of the metrics port. */
-export function metricsResponder({ configuration, metrics, flags, setVerbosity }: ServersOptions): Responder {
-  const { mode, enableProfiling } = configuration()
+export function metricsResponder({ configuration, mode, metrics, flags, setVerbosity }: ServersOptions): Responder {
+  const { enableProfiling } = configuration()
   const debug: Responder = async (request) =>
     (await import('../serve/debug-answers.ts')).answerDebug({ setVerbosity }, request)
   const answers = new MetricsAnswers({

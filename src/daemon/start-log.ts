@@ -4,8 +4,9 @@
  */
 import { familyDoubts, nodePortDoubts } from '../config/doubts.ts'
 import { formatDuration } from '../config/duration.ts'
-import type { KubeProxyConfiguration } from '../config/types.ts'
+import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import { CATALOGUE } from '../ipset/catalogue.ts'
+import { periodsOf } from '../modes/mode.ts'
 import type { FamilyLack, FamilySupport } from '../node/families.ts'
 import { kernelRelease } from '../node/host.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
@@ -16,8 +17,7 @@ import { KUBE_PROXY_RELEASE, VERSION } from '../values/well-known.ts'
 
 /** Logs what is known before the Node is. */
 export function logStart(configuration: KubeProxyConfiguration, families: readonly IpFamily[], log: Log): void {
-  if (configuration.mode === 'ipvs') logIpvsMode(configuration.ipvs, families, log)
-  else logIptablesMode(configuration, families, log)
+  logMode(configuration.mode, configuration, families, log)
   const program = `kube-ipvs/${VERSION}`
   log.info('Version info', {
     version: KUBE_PROXY_RELEASE.version,
@@ -27,17 +27,29 @@ export function logStart(configuration: KubeProxyConfiguration, families: readon
   })
 }
 
+/** Logs what a mode is configured to do. */
+export function logMode(
+  mode: ProxyMode,
+  configuration: Pick<KubeProxyConfiguration, 'mode' | 'ipvs' | 'iptables'>,
+  families: readonly IpFamily[],
+  log: Log,
+): void {
+  if (mode === 'ipvs') logIpvsMode(configuration.ipvs, families, log)
+  else logIptablesMode(configuration, families, log)
+}
+
 /** kube-proxy writes everything at least once an hour. */
 const FULL_SYNC_MS = 3_600_000
 
 function logIptablesMode(
-  { iptables }: Pick<KubeProxyConfiguration, 'iptables'>,
+  configuration: Pick<KubeProxyConfiguration, 'mode' | 'ipvs' | 'iptables'>,
   families: readonly IpFamily[],
   log: Log,
 ): void {
   log.info('Using iptables Proxier')
-  const [syncPeriod, minSyncPeriod] = [iptables.syncPeriodMs, iptables.minSyncPeriodMs].map(formatDuration)
-  const mark = `0x${((1 << iptables.masqueradeBit) >>> 0).toString(16).padStart(8, '0')}`
+  const { syncPeriodMs, minSyncPeriodMs } = periodsOf(configuration)
+  const [syncPeriod, minSyncPeriod] = [syncPeriodMs, minSyncPeriodMs].map(formatDuration)
+  const mark = `0x${((1 << configuration.iptables.masqueradeBit) >>> 0).toString(16).padStart(8, '0')}`
   for (const ipFamily of families) {
     log.verbose(2, 'Using iptables mark for masquerade', { ipFamily, mark })
     const maxSyncPeriod = formatDuration(FULL_SYNC_MS)

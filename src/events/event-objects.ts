@@ -67,6 +67,12 @@ export function proxyStarting(nodeName: string): Occurrence {
   return { regarding, type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' }
 }
 
+/** The proxy of this node runs in iptables mode because the kernel cannot do ipvs mode. kube-proxy has no such Event. */
+export function fellBack(nodeName: string, note: string): Occurrence {
+  const regarding = { kind: 'Node', name: nodeName, apiVersion: 'v1' }
+  return { regarding, type: 'Warning', reason: 'FallbackToIptables', action: 'StartKubeProxy', note }
+}
+
 /** The health check port of a Service cannot be opened. */
 export function healthCheckFailed(
   service: { readonly namespace: string; readonly name: string },

@@ -19,6 +19,12 @@ export const OWN = {
     help: 'Constant 1, labelled with the versions of kube-ipvs, Node.js and the kernel.',
     labels: ['kernel', 'node_version', 'version'],
   },
+  mode: {
+    name: 'kubeipvs_mode',
+    type: 'gauge',
+    help: 'Constant 1, labelled with the configured mode, the active mode and the reason for a difference: ipvs-missing, ipset-missing, set-match-missing, or empty.',
+    labels: ['active', 'configured', 'reason'],
+  },
   services: {
     name: 'kubeipvs_services',
     type: 'gauge',
@@ -180,6 +186,8 @@ const SERVICES_PER_TURN = 250
 export function writeOwn(page: MetricsPage, sources: Sources): void {
   const { ipvs } = sources
   page.value(OWN.build, [sources.kernelRelease, process.version, sources.version], 1)
+  const { active, configured, reason } = sources.mode
+  page.value(OWN.mode, [active, configured, reason], 1)
   page.value(OWN.services, [], sources.serviceCount())
   page.value(OWN.conflicts, [], sources.conflictCount())
   page.value(OWN.heapUsed, [], process.memoryUsage().heapUsed)

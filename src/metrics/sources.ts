@@ -68,10 +68,18 @@ export interface FeatureGate {
   readonly enabled: boolean
 }
 
+/** The configured mode, the one that runs, and why they differ; '' when they do not. */
+export interface ModeLabels {
+  readonly configured: string
+  readonly active: string
+  readonly reason: string
+}
+
 /** Everything that a scrape reads outside this folder. */
 export interface Sources extends KernelSources {
   readonly version: string
   readonly kernelRelease: string
+  readonly mode: ModeLabels
   readonly featureGates: () => readonly FeatureGate[]
   readonly serviceCount: () => number
   readonly conflictCount: () => number

@@ -1,5 +1,5 @@
 /** What the proxy needs of a mode. Before the first pass only `prepare` changes the node. */
-import type { KubeProxyConfiguration } from '../config/types.ts'
+import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { StaleFlows } from '../conntrack/stale-flows.ts'
 import type { TableHealth } from './table-health.ts'
 import type { KernelSources } from '../metrics/sources.ts'
@@ -68,6 +68,8 @@ export interface AuditObserver {
 }
 
 export interface Mode {
+  /** Which one it is: after a fallback not the configured one. */
+  readonly name: ProxyMode
   readonly dataplane: ModeDataplane
   /** Where node ports have their frontends. */
   readonly nodePorts: NodePortFrontends
@@ -99,7 +101,7 @@ export interface Mode {
   close(): Promise<void>
 }
 
-/** The periods of the configured mode. */
+/** The periods of the configured mode, whichever runs: as in kube-proxy, a configuration holds those of its mode only. */
 export function periodsOf({ mode, ipvs, iptables }: Pick<KubeProxyConfiguration, 'mode' | 'ipvs' | 'iptables'>): {
   readonly syncPeriodMs: number
   readonly minSyncPeriodMs: number

@@ -61,6 +61,12 @@ export function needsOf(node: NeedsOptions): readonly (readonly Need[])[] {
   return groups
 }
 
+/** Modules that ipvs mode cannot do without, for a kernel that loads none by itself. */
+export function modulesAtBoot(scheduler: string): readonly string[] {
+  const sets = Object.values(SET_TYPES).map(([module]) => module)
+  return ['ip_vs', `ip_vs_${scheduler}`, 'nf_conntrack', 'dummy', 'ip_set', ...sets, 'xt_set']
+}
+
 const EVERYWHERE: readonly undefined[] = [undefined]
 const NO_RULES = 'no rules can be written: only connections that need no masquerading work'
 

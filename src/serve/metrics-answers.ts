@@ -30,8 +30,8 @@ export interface ServedMetrics {
 
 /** Where the metrics port gets its answers from. */
 export interface MetricsPort {
-  /** `ipvs` */
-  readonly mode: string
+  /** The active mode: `ipvs`. */
+  readonly mode: () => string
   /** Returns undefined while the program starts. */
   readonly metrics: () => ServedMetrics | undefined
   /** The configuration in force as the v1alpha1 object. */
@@ -57,7 +57,7 @@ export class MetricsAnswers {
     this.#pages = {
       '/metrics': (request) => this.#metrics(request, port.metrics()?.text()),
       '/metrics/slis': (request) => this.#slis(request),
-      '/proxyMode': () => textAnswer(mode),
+      '/proxyMode': () => textAnswer(mode()),
       '/configz': () => this.#configz(),
       '/healthz': ({ query }) => this.#healthz(query),
       '/healthz/ping': () => ({ status: 200, headers: [], guessedType: 'text/plain; charset=utf-8', body: 'ok' }),

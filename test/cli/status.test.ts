@@ -35,6 +35,7 @@ const IPVS: IpvsStatus = {
 }
 const EMPTY: Status = {
   mode: null,
+  fallback: null,
   proxy: { address: '127.0.0.1:10249', answers: false },
   version: '0.1.0',
   kernel: '6.12.0',
@@ -115,4 +116,15 @@ test('statusText of iptables mode shows what the rules serve, and nothing of IPV
     '                                              10.244.0.2:8080',
     '0.0.0.0:30080/tcp  demo/none      node port   none: connections are dropped',
   ])
+})
+
+test('statusText shows why the node is not in ipvs mode, and the remedy', () => {
+  const fallback = { reason: 'ipvs-missing', message: 'the kernel has no IPVS', remedy: 'load it' } as const
+  const proxy = { address: '127.0.0.1:10249', answers: true }
+  const running: Status = { ...EMPTY, mode: 'iptables', proxy, fallback, ipvs: null }
+  assert.equal(row(running, 'fallback'), 'from ipvs mode: the kernel has no IPVS (ipvs-missing)')
+  assert.equal(row(running, 'remedy'), 'load it')
+  const stopped: Status = { ...EMPTY, fallback, ipvs: null }
+  assert.equal(row(stopped, 'fallback'), 'ipvs mode cannot start: the kernel has no IPVS (ipvs-missing)')
+  assert.equal(row(EMPTY, 'fallback'), undefined)
 })

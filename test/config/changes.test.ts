@@ -71,3 +71,18 @@ for (const mode of ['ipvs', 'iptables'] as const)
 test('changesBetween requires a new process for another mode', () => {
   assert.ok(changesBetween(configured({}, 'ipvs'), configured({}, 'iptables')).restart.includes('mode'))
 })
+
+test('changesBetween in a fallback keeps the periods of ipvs mode live and requires no new process for what it alone reads', () => {
+  const rows: readonly Row[] = [
+    ...IN_BOTH,
+    [{ ipvs: { syncPeriod: '1m', minSyncPeriod: '1s' } }, 'live', ['ipvs.minSyncPeriod', 'ipvs.syncPeriod']],
+    [{ ipvs: { scheduler: 'lc', strictARP: true } }, 'withoutEffect', ['ipvs.scheduler', 'ipvs.strictARP']],
+    [{ iptables: { localhostNodePorts: false } }, 'withoutEffect', ['iptables.localhostNodePorts']],
+    [{ conntrack: { tcpBeLiberal: true } }, 'restart', ['conntrack.tcpBeLiberal']],
+    [{ kubeIPVS: { fallback: 'none' } }, 'withoutEffect', ['kubeIPVS.fallback']],
+  ]
+  for (const [after, kind, fields] of rows) {
+    const expected = { live: [], restart: [], withoutEffect: [], [kind]: fields }
+    assert.deepEqual(changesBetween(configured({}, 'ipvs'), configured(after, 'ipvs'), 'iptables'), expected)
+  }
+})

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
+import type { ProxyMode } from '../../src/config/types.ts'
 import { ConfigReload } from '../../src/daemon/config-reload.ts'
 import { formatConfigurationErrors, loadConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
@@ -25,7 +26,11 @@ async function read(path: string): Promise<KubeProxyConfiguration> {
 }
 
 /** A folder with a configuration file that is followed, and what its listener received. */
-async function followed(t: TestContext, make = (path: string) => writeFileSync(path, text())) {
+async function followed(
+  t: TestContext,
+  make = (path: string) => writeFileSync(path, text()),
+  mode: ProxyMode = 'ipvs',
+) {
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-reload-'))
   const path = join(folder, 'config.conf')
   make(path)
@@ -36,6 +41,7 @@ async function followed(t: TestContext, make = (path: string) => writeFileSync(p
   const reload = new ConfigReload({
     path,
     configuration: await read(path),
+    mode,
     read: () => {
       reads++
       return read(path)

@@ -27,6 +27,8 @@ export type Need =
   | `kernel>=${number}.${number}`
   /** a separate kernel in a guest, not this machine's */
   | 'guest'
+  /** a kernel that lacks a module and cannot load it, `kernel-without:ip_vs`; asking takes root */
+  | `kernel-without:${string}`
   /** a program in PATH, `program:gcc` */
   | `program:${string}`
 
@@ -55,6 +57,8 @@ function probe(need: Need): boolean {
   if (need.startsWith('ip_vs_')) return succeeds(`ipvsadm -A -t 192.0.2.1:1 -s ${need.slice('ip_vs_'.length)}`)
   if (need.startsWith('ipset:')) return succeeds(`ipset create probe ${need.slice('ipset:'.length)}`)
   if (need === 'guest') return chosenKernel(process.env)?.kind !== 'host'
+  if (need.startsWith('kernel-without:'))
+    return succeeds(`! modprobe -q ${need.slice('kernel-without:'.length)} && ! test -e /proc/net/ip_vs`)
   if (need.startsWith('program:')) return succeeds(`command -v ${need.slice('program:'.length)}`)
   return isAtLeast(release(), need.slice('kernel>='.length))
 }

@@ -50,6 +50,7 @@ async function client(port: number): Promise<TcpClient> {
 const configuration = defaultConfiguration('ipvs')
 const options = {
   configuration: () => ({ ...configuration, enableProfiling: true }),
+  mode: () => configuration.mode,
   health: {
     state: { nodeEligible: true, families: new Map([['IPv4', { lastUpdatedMs: 0, healthy: true }] as const]) },
   },

@@ -25,6 +25,7 @@ function optionsWith(more: Partial<KubeProxyConfiguration> = {}) {
   const log = recordingLog()
   const options: ServersOptions = {
     configuration: () => ({ ...CONFIGURATION, ...more }),
+    mode: () => CONFIGURATION.mode,
     health: { state: { nodeEligible: false, families: new Map() } },
     metrics: () => ({
       text: async () => 'a 1\n',

@@ -41,6 +41,7 @@ export function everythingCounted(): ScrapeInput {
     sources: {
       version: '1.2.3',
       kernelRelease: '6.12.0',
+      mode: { configured: 'ipvs', active: 'iptables', reason: 'ipvs-missing' },
       featureGates: () => [{ name: 'WatchListClient', stage: 'BETA', enabled: false }],
       serviceCount: () => 7,
       conflictCount: () => 2,

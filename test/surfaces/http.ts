@@ -116,6 +116,7 @@ class Servers {
     const servers = new Servers()
     const options = {
       configuration: () => configuration,
+      mode: () => configuration.mode,
       health,
       metrics: () => ({
         text: async () => METRICS,

@@ -31,6 +31,8 @@ import type { Clock } from '../../values/clock.ts'
 export interface IptablesDataplaneOptions {
   readonly iptables: IptablesPrograms & { readonly choice: Pick<IptablesChoice, 'randomFully' | 'suffix'> }
   readonly settings: LocalTrafficSettings & Pick<KubeProxyConfiguration, 'iptables'>
+  /** Whether node ports answer at 127.0.0.0/8. */
+  readonly localhostNodePorts: boolean
   readonly families: readonly IpFamily[]
   readonly conntrack: FlowTable
   readonly onFlowsRemoved?: StaleFlowsOptions['onRemoved']
@@ -82,12 +84,12 @@ export class IptablesDataplane implements Dataplane {
 
   nodeChanged({ podCidrs, nodePorts }: NodeFacts): void {
     this.#nodePortAddresses = nodePorts.addresses
-    const { settings } = this.#options
+    const { settings, localhostNodePorts } = this.#options
     for (const [family, wanted] of this.#wanted)
       wanted.configure({
         localTraffic: localTrafficOf(settings, podCidrs, family),
         nodePortPlaces: nodePorts.places[family],
-        localhostNodePorts: settings.iptables.localhostNodePorts && nodePorts.includesLoopback,
+        localhostNodePorts: localhostNodePorts && nodePorts.includesLoopback,
       })
   }
 
@@ -181,13 +183,13 @@ export class IptablesDataplane implements Dataplane {
   }
 
   #settingsOf(family: IpFamily): ServiceChainSettings {
-    const { settings, iptables } = this.#options
+    const { settings, localhostNodePorts, iptables } = this.#options
     return {
       family,
       masqueradeBit: settings.iptables.masqueradeBit,
       masqueradeAll: settings.iptables.masqueradeAll,
       randomFully: iptables.choice.randomFully,
-      localhostNodePorts: settings.iptables.localhostNodePorts,
+      localhostNodePorts,
       dropsInvalid: true,
       countsInvalid: true,
       countsLoopback: true,

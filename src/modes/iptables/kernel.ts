@@ -112,9 +112,14 @@ export function watchAddresses(onChange: () => void, onError: (error: unknown) =
 }
 
 /** Writes the settings of the kernel, before anything is read. Returns what `routeLocalnet` returns. */
-export function initializeIptablesNode(options: SettingsOptions): (() => void) | undefined {
+export function initializeIptablesNode(options: LocalnetOptions): (() => void) | undefined {
   setConntrack(options)
   return routeLocalnet(options)
+}
+
+export interface LocalnetOptions extends SettingsOptions {
+  /** Whether node ports may answer at 127.0.0.0/8. */
+  readonly localhostNodePorts: boolean
 }
 
 const LOCALNET =
@@ -125,10 +130,10 @@ const LOCALNET =
  * it after the rule that guards these addresses was written: without the rule, hosts in the node's network could reach programs that
  * listen there (CVE-2020-8558). The setting is never reverted.
  */
-export function routeLocalnet(options: SettingsOptions): (() => void) | undefined {
-  const { configuration, log } = options
+export function routeLocalnet(options: LocalnetOptions): (() => void) | undefined {
+  const { configuration, localhostNodePorts, log } = options
   const { includesLoopback } = nodePortRangesOf(configuration.nodePortAddresses, [], {})
-  if (!configuration.iptables.localhostNodePorts || !includesLoopback) return undefined
+  if (!localhostNodePorts || !includesLoopback) return undefined
   log.info(LOCALNET, { ipFamily: 'IPv4' })
   return () => setSysctls(iptablesSysctls(true), options)
 }

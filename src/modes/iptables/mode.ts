@@ -7,6 +7,7 @@ import {
   countedPackets,
   initializeIptablesNode,
   type IptablesKernel,
+  type LocalnetOptions,
   makeCounters,
   openIptablesKernel,
   routeLocalnet,
@@ -22,7 +23,7 @@ import { ipFamilies } from '../../node/host.ts'
 import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { auditPeriodically } from '../../sync/audit.ts'
 import { parseCidrs } from '../../values/cidr.ts'
-import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
+import { type AuditObserver, type Mode, type ModeOptions, type ModeWatch, type NodeView, periodsOf } from '../mode.ts'
 
 /** Wait after an announced change of rules, so that the commands of one script are one change. Milliseconds. */
 const SETTLE_MS = 200
@@ -31,10 +32,12 @@ const FULL_AUDIT_MS = 3_600_000
 const LIBERAL_FILE = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal'
 
 export class IptablesMode implements Mode {
+  readonly name = 'iptables'
   readonly dataplane: IptablesDataplane
   /** One rule serves a node port at all addresses. */
   readonly nodePorts = 'every-address'
   readonly #options: ModeOptions
+  readonly #isFallback: boolean
   readonly #kernel: IptablesKernel
   readonly #abort = new AbortController()
   readonly #counts = { IPv4: new RuleCounts(), IPv6: new RuleCounts() }
@@ -45,18 +48,23 @@ export class IptablesMode implements Mode {
   /** Lets node ports answer at 127.0.0.0/8; undefined after it was called, or when the configuration does not ask for it. */
   #openLocalnet: (() => void) | undefined
 
-  /** Rejects with `iptables-missing`, which says what to install. */
-  static async open(options: ModeOptions): Promise<IptablesMode> {
-    return new IptablesMode(options, await openIptablesKernel())
+  /**
+   * Rejects with `iptables-missing`, which says what to install.
+   * @param isFallback the configuration names ipvs mode: node ports stay closed at 127.0.0.0/8, as they are there (CVE-2020-8558)
+   */
+  static async open(options: ModeOptions, isFallback: boolean): Promise<IptablesMode> {
+    return new IptablesMode(options, await openIptablesKernel(), isFallback)
   }
 
-  private constructor(options: ModeOptions, kernel: IptablesKernel) {
+  private constructor(options: ModeOptions, kernel: IptablesKernel, isFallback: boolean) {
     const { problems, log, now, listener } = options
     this.#options = options
+    this.#isFallback = isFallback
     this.#kernel = kernel
     this.dataplane = new IptablesDataplane({
       iptables: kernel.iptables,
       settings: options.configuration(),
+      localhostNodePorts: this.#localhostNodePorts,
       families: kernel.families,
       conntrack: kernel.conntrack,
       onFlowsRemoved: listener.flowsRemoved,
@@ -71,6 +79,10 @@ export class IptablesMode implements Mode {
         problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message }]),
       onError: (error) => log.error('Writing rules failed', { error }),
     })
+  }
+
+  get #localhostNodePorts(): boolean {
+    return !this.#isFallback && this.#options.configuration().iptables.localhostNodePorts
   }
 
   get families() {
@@ -128,16 +140,14 @@ export class IptablesMode implements Mode {
 
   /** nodePortAddresses may contain loopback addresses now. */
   reconfigured(): void {
-    const { configuration, problems, log } = this.#options
-    this.#openLocalnet = routeLocalnet({ configuration: configuration(), problems, log })
+    this.#openLocalnet = routeLocalnet(this.#settings)
     this.#openLocalnetOnceGuarded()
   }
 
   async prepare(signal: AbortSignal): Promise<void> {
-    const { problems, log } = this.#options
     const { mode, reason } = this.#kernel.iptables.choice
-    log.info('Using iptables', { backEnd: mode, reason })
-    this.#openLocalnet = initializeIptablesNode({ configuration: this.#options.configuration(), problems, log })
+    this.#options.log.info('Using iptables', { backEnd: mode, reason })
+    this.#openLocalnet = initializeIptablesNode(this.#settings)
     this.#hasCounters = await this.#makeCounters(signal)
     this.dataplane.setKernel({ hasCounters: this.#hasCounters, isLiberal: isLiberal() })
   }
@@ -167,7 +177,7 @@ export class IptablesMode implements Mode {
     const { log, now, configuration } = this.#options
     // nf_tables announces every change, so audits only find what the announcements miss.
     const announces = this.#kernel.iptables.choice.mode === 'nft'
-    const { syncPeriodMs } = configuration().iptables
+    const { syncPeriodMs } = periodsOf(configuration())
     return auditPeriodically({
       periodMs: announces ? Math.max(syncPeriodMs, FULL_AUDIT_MS) : syncPeriodMs,
       round: async () => {
@@ -182,9 +192,9 @@ export class IptablesMode implements Mode {
 
   /** In the words of kube-proxy, but once for each address. */
   #reportLoopback(places: readonly string[]): void {
-    const { log, configuration } = this.#options
+    const { log } = this.#options
     for (const address of places) {
-      const reason = loopbackRefusal(address, configuration().iptables.localhostNodePorts)
+      const reason = loopbackRefusal(address, this.#localhostNodePorts)
       if (reason === undefined || this.#reported.has(address)) continue
       this.#reported.add(address)
       log.error(reason, { address })
@@ -202,6 +212,11 @@ export class IptablesMode implements Mode {
     await this.dataplane.loops.close()
     await this.#leftoversRemoval
     this.#kernel.close()
+  }
+
+  get #settings(): LocalnetOptions {
+    const { configuration, problems, log } = this.#options
+    return { configuration: configuration(), localhostNodePorts: this.#localhostNodePorts, problems, log }
   }
 
   #openLocalnetOnceGuarded(): void {

@@ -1,13 +1,18 @@
 /** What ipvs mode reads and writes the kernel through: netlink connections and the iptables programs, opened together. */
 import { findNetfilter, openNetlinkConnection, openRtnetlink } from '../../../native/open.ts'
+import { askXtables } from '../../../native/xtables-query.ts'
 import { IpsetConnection } from '../../ipset/connection.ts'
 import { ipsetError } from '../../ipset/errors.ts'
+import { hasExtension } from '../../iptables/nft-support.ts'
 import { IpvsConnection } from '../../ipvs/connection.ts'
 import { NETLINK_GENERIC } from '../../netlink/constants.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../node/families.ts'
+import type { IptablesBackEnd } from '../../node/iptables-choice.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
 import { CodedError } from '../../values/errors.ts'
+import type { IpFamily } from '../../values/protocol.ts'
+import { type FallbackReason, isFallbackReason } from '../fallback.ts'
 import { LateConntrack } from '../flow-removal.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 
@@ -30,8 +35,8 @@ export interface Kernel {
 }
 
 /**
- * Changes nothing. Rejects with `ipvs-missing`, `ipset-missing` or `iptables-missing`, which say what to load or install; the
- * last one also when the rules of no family can be written.
+ * Changes nothing. Rejects with `ipvs-missing`, `ipset-missing`, `set-match-missing` or `iptables-missing`, which say what to load
+ * or install; the last one also when the rules of no family can be written.
  */
 export async function openKernel(): Promise<Kernel> {
   const signal = AbortSignal.timeout(OPEN_MS)
@@ -54,6 +59,7 @@ export async function openKernel(): Promise<Kernel> {
     const support = familiesWithIptables(families, iptables.choice.unusable)
     const ipset = open(await openIpset(signal))
     const auditIpset = open(await openIpset(signal))
+    await requireSetMatch(iptables.choice.mode, support.families, signal)
     return { ipvs, auditIpvs, rtnetlink, auditRtnetlink, ipset, auditIpset, conntrack, iptables, support, close }
   } catch (error) {
     close()
@@ -84,6 +90,54 @@ export async function openIpset(signal: AbortSignal): Promise<IpsetConnection> {
     throw ipsetError('ipset-missing', message)
   }
   return IpsetConnection.open(netlink, { signal })
+}
+
+/**
+ * Rejects with `set-match-missing` when rules of a family cannot name sets. While ip_tables is not loaded the answer is unknown,
+ * and nothing is missing.
+ */
+export async function requireSetMatch(
+  backEnd: IptablesBackEnd,
+  families: readonly IpFamily[],
+  signal: AbortSignal,
+): Promise<void> {
+  const netlink = backEnd === 'nft' ? findNetfilter() : undefined
+  try {
+    for (const family of families) {
+      const has =
+        netlink === undefined
+          ? askXtables('match', 'set', family) !== 'missing'
+          : await hasExtension(netlink, { kind: 'match', name: 'set' }, family, { signal })
+      if (!has)
+        throw new CodedError(
+          'set-match-missing',
+          `the kernel has no match "set" for ${family}: load the module "xt_set" (modprobe xt_set)`,
+        )
+    }
+  } finally {
+    netlink?.close()
+  }
+}
+
+/**
+ * Asks the kernel for what ipvs mode cannot do without, which loads the modules when it can, and makes nothing. Resolves to
+ * undefined when nothing is missing, and rejects when the kernel cannot be asked.
+ */
+export async function findLack(signal: AbortSignal): Promise<FallbackReason | undefined> {
+  try {
+    const ipvs = await openIpvs(signal)
+    ipvs.close()
+    const ipset = await openIpset(signal)
+    ipset.close()
+    const { families } = kernelFamilies()
+    const { mode, unusable } = await chooseBackEnd(families, signal, { mayLoadModules: false })
+    const served = families.filter((family) => unusable[family] === undefined)
+    await requireSetMatch(mode, served, signal)
+    return undefined
+  } catch (error) {
+    if (error instanceof CodedError && isFallbackReason(error.code)) return error.code
+    throw error
+  }
 }
 
 /** What `open` resolves to; undefined when it rejects with this code, because the kernel or the node does not have it. */

@@ -22,6 +22,7 @@ import { type IpvsTables, listTables, openTables } from './tables.ts'
 import { watchKernel } from './watch.ts'
 
 export class IpvsMode implements Mode {
+  readonly name = 'ipvs'
   readonly dataplane: IpvsDataplane
   /** A virtual server has one address. */
   readonly nodePorts = 'each-address'

@@ -63,6 +63,7 @@ it('IptablesDataplane removes flows of a node port at the addresses of the node,
   const errors: unknown[] = []
   const dataplane = new IptablesDataplane({
     iptables,
+    localhostNodePorts: true,
     settings: {
       detectLocalMode: 'ClusterCIDR',
       clusterCIDR: '',

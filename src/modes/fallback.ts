@@ -1,0 +1,54 @@
+/**
+ * What makes ipvs mode impossible on a kernel so that the daemon starts in iptables mode instead: a missing module, by the code
+ * of the error that the opening rejects with. A missing scheduler is none of these, because another one can be configured.
+ */
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { schedulerOf } from '../ipvs/scheduler.ts'
+import { moduleRemedy, thisHost } from '../node/module-remedy.ts'
+import { modulesAtBoot } from '../node/needs.ts'
+import { CodedError } from '../values/errors.ts'
+import type { Log } from '../values/log.ts'
+
+const LACKS = {
+  'ipvs-missing': ['ip_vs', 'the kernel has no IPVS (module ip_vs)'],
+  'ipset-missing': ['ip_set', 'the kernel has no ipset (module ip_set)'],
+  'set-match-missing': ['xt_set', 'the kernel has no match "set" for iptables (module xt_set)'],
+} as const
+
+/** The code of the error that opening ipvs mode rejects with. */
+export type FallbackReason = keyof typeof LACKS
+
+export interface Fallback {
+  readonly reason: FallbackReason
+  /** What the kernel lacks. */
+  readonly message: string
+  /** What an operator has to do. */
+  readonly remedy: string
+}
+
+export const isFallbackReason = (code: string): code is FallbackReason => Object.hasOwn(LACKS, code)
+
+/**
+ * The reason and its remedy on this node.
+ * @param code any text, such as a label of a metric
+ * @param scheduler `ipvs.scheduler`
+ */
+export function fallbackOf(code: string, scheduler: string): Fallback | undefined {
+  if (!isFallbackReason(code)) return undefined
+  const [module, message] = LACKS[code]
+  return { reason: code, message, remedy: moduleRemedy(module, modulesAtBoot(schedulerOf(scheduler)), thisHost()) }
+}
+
+/** The fallback that the configuration allows for this error of the opening of ipvs mode; undefined: the error ends the start. */
+export function fallbackFor(
+  error: unknown,
+  { ipvs, kubeIPVS }: Pick<KubeProxyConfiguration, 'ipvs' | 'kubeIPVS'>,
+): Fallback | undefined {
+  if (kubeIPVS.fallback === 'none' || !(error instanceof CodedError)) return undefined
+  return fallbackOf(error.code, ipvs.scheduler)
+}
+
+/** The one warning of a fallback. */
+export function logFallback({ reason, message, remedy }: Fallback, log: Log): void {
+  log.warn('Falling back to iptables mode', { reason, error: message, remedy })
+}

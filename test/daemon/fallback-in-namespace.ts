@@ -1,0 +1,97 @@
+/**
+ * The daemon on a kernel without ip_vs, in the network namespace that this process was started in: in iptables mode, and configured
+ * for ipvs mode with both values of kubeIPVS.fallback. Prints what it saw as one line of JSON (FallbackRun).
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { service, sh, slice, Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
+
+export interface FallbackRun {
+  /** Milliseconds from exec to all Services served, in the order of the starts. */
+  readonly servedMs: { readonly ipvs: readonly number[]; readonly iptables: readonly number[] }
+  /** Warnings of the first start that fell back, and its whole log. */
+  readonly warnings: readonly string[]
+  readonly log: string
+  readonly proxyMode: string
+  readonly metric: string | undefined
+  readonly routeLocalnet: string
+  readonly status: string
+  readonly statusJson: unknown
+  /** `--once` with `kubeIPVS.fallback: none`. */
+  readonly none: { readonly code: number | null; readonly stderr: string }
+  /** `--init-only`, whose container must not keep the Pod from starting. */
+  readonly initOnly: { readonly code: number | null; readonly stderr: string }
+}
+
+const SERVICES = 100
+const STARTS = 3
+const ROUTE_LOCALNET = '/proc/sys/net/ipv4/conf/all/route_localnet'
+
+/** Limits of connection tracking belong to the machine, and no test changes them. */
+function node(mode: 'ipvs' | 'iptables', kubeIPVS: object = {}): Workbench {
+  const bench = new Workbench({}, { mode, kubeIPVS, conntrack: { maxPerCore: 0 }, clusterCIDR: '10.244.0.0/16' })
+  for (let index = 0; index < SERVICES; index++) {
+    const name = `web-${index}`
+    bench.write(`${name}.yaml`, service(name, { clusterIP: `10.96.1.${index}` }), slice(name, [`10.244.1.${index}`]))
+  }
+  return bench
+}
+
+const servedServices = (): number => sh('iptables-save -t nat').match(/^:KUBE-SVC-/gm)?.length ?? 0
+
+async function served(sinceMs: number): Promise<number> {
+  while (servedServices() < SERVICES) {
+    if (performance.now() > sinceMs + 60_000) throw new Error('the Services are not served')
+    await sleep(5)
+  }
+  return performance.now() - sinceMs
+}
+
+/** Starts the daemon on an empty node. */
+function start(bench: Workbench): { readonly sinceMs: number; readonly child: ReturnType<Workbench['start']> } {
+  sh('nft flush ruleset')
+  writeFileSync(ROUTE_LOCALNET, '0')
+  const sinceMs = performance.now()
+  return { sinceMs, child: bench.startQuietly() }
+}
+
+sh('ip link set lo up; ip address add 10.0.2.15/32 dev lo')
+const benches = { ipvs: node('ipvs'), iptables: node('iptables') }
+const none = node('ipvs', { fallback: 'none' })
+try {
+  const servedMs = { ipvs: [] as number[], iptables: [] as number[] }
+  for (let round = 0; round < STARTS; round++)
+    for (const mode of ['iptables', 'ipvs'] as const) {
+      const { sinceMs, child } = start(benches[mode])
+      servedMs[mode].push(await served(sinceMs))
+      await benches[mode].stop(child)
+    }
+
+  benches.ipvs.log = ''
+  const { sinceMs, child } = start(benches.ipvs)
+  await served(sinceMs)
+  const answers = async (path: string): Promise<string> => (await fetch(`http://127.0.0.1:10249${path}`)).text()
+  await eventually(async () => void (await answers('/proxyMode')))
+  const warnings = benches.ipvs.log.split('\n').filter((line) => line.startsWith('W'))
+  const [proxyMode, page] = [await answers('/proxyMode'), await answers('/metrics')]
+  const status = await benches.ipvs.run('status')
+  const statusJson = await benches.ipvs.run('status', '--output', 'json')
+  const routeLocalnet = readFileSync(ROUTE_LOCALNET, 'utf8').trim()
+  await benches.ipvs.stop(child)
+  const run: FallbackRun = {
+    servedMs,
+    warnings,
+    log: benches.ipvs.log,
+    proxyMode,
+    metric: /^kubeipvs_mode.*$/m.exec(page)?.[0],
+    routeLocalnet,
+    status: status.stdout,
+    statusJson: JSON.parse(statusJson.stdout),
+    none: await none.command('', '--once'),
+    initOnly: await benches.ipvs.command('', '--init-only'),
+  }
+  process.stdout.write(`${JSON.stringify(run)}\n`)
+} finally {
+  for (const bench of [benches.ipvs, benches.iptables, none]) await bench.close()
+}

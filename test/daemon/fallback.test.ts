@@ -1,0 +1,65 @@
+/** The daemon configured for ipvs mode on this machine's own kernel, where that kernel has no IPVS. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { before, describe, it } from 'node:test'
+import { promisify } from 'node:util'
+import { needs } from '../kernel/needs.ts'
+import { deadline } from '../support/deadline.ts'
+import type { FallbackRun } from './fallback-in-namespace.ts'
+
+/** The acceptable cost of the fallback, from exec to all Services served. */
+const MAX_COST_MS = 1000
+const INSIDE = new URL('./fallback-in-namespace.ts', import.meta.url).pathname
+
+const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN
+
+describe('the daemon in ipvs mode on a kernel without ip_vs', needs('kernel-without:ip_vs', 'iptables-nft'), () => {
+  let run: FallbackRun
+  before(
+    async () => {
+      const { stdout } = await promisify(execFile)('unshare', ['--net', process.execPath, INSIDE])
+      run = JSON.parse(stdout) as FallbackRun // fallback-in-namespace.ts wrote it
+    },
+    { timeout: deadline(120_000) },
+  )
+
+  it('serves every Service, at most a second later than in iptables mode', (t) => {
+    const [ipvs, iptables] = [median(run.servedMs.ipvs), median(run.servedMs.iptables)]
+    t.diagnostic(`${ipvs.toFixed(0)} ms configured for ipvs mode, ${iptables.toFixed(0)} ms in iptables mode`)
+    assert.ok(ipvs - iptables <= deadline(MAX_COST_MS), JSON.stringify(run.servedMs))
+  })
+
+  it('logs one warning with the reason and the remedy', () => {
+    assert.equal(run.warnings.length, 1, run.warnings.join('\n'))
+    assert.match(run.warnings[0] ?? '', /"Falling back to iptables mode" err="the kernel has no IPVS \(module ip_vs\)"/)
+    assert.match(run.warnings[0] ?? '', /modprobe ip_vs.*\/etc\/modules-load\.d\/kube-ipvs\.conf.*ip_vs ip_vs_rr /)
+    assert.match(run.log, /"Using iptables Proxier"/)
+  })
+
+  it('reports the active mode by /proxyMode and by a metric', () => {
+    assert.equal(run.proxyMode, 'iptables')
+    assert.equal(run.metric, 'kubeipvs_mode{active="iptables",configured="ipvs",reason="ipvs-missing"} 1')
+  })
+
+  it('shows the reason and the remedy in status', () => {
+    assert.match(run.status, /^mode +iptables, reported by the proxy/m)
+    assert.match(run.status, /^fallback +from ipvs mode: the kernel has no IPVS \(module ip_vs\)/m)
+    assert.match(run.status, /^remedy +load it with "modprobe ip_vs".*the package is /m)
+    const { fallback } = run.statusJson as { fallback: { reason: string } } // what status prints
+    assert.equal(fallback.reason, 'ipvs-missing')
+  })
+
+  it('leaves route_localnet off, although iptables.localhostNodePorts is on by default', () =>
+    assert.equal(run.routeLocalnet, '0'))
+
+  it('ends with the recorded message when kubeIPVS.fallback is none', () => {
+    assert.equal(run.none.code, 1)
+    for (const message of ['Error running ProxyServer', 'command failed'])
+      assert.ok(run.none.stderr.includes(`"${message}" err="can't use the IPVS proxier: ipvs not supported"`))
+  })
+
+  it('falls back with --init-only too, where the container would keep the Pod from starting', () => {
+    assert.equal(run.initOnly.code, 0, run.initOnly.stderr)
+    assert.match(run.initOnly.stderr, /"Falling back to iptables mode"/)
+  })
+})

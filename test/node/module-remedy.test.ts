@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { distributionsOf, moduleRemedy, thisHost } from '../../src/node/module-remedy.ts'
+
+const ALL = ['Debian', 'Ubuntu', 'RHEL', 'SUSE']
+
+for (const [osRelease, expected] of [
+  ['PRETTY_NAME="Debian 13"\nID=debian\n', ['Debian']],
+  ['ID=ubuntu\nID_LIKE=debian\n', ['Ubuntu']],
+  ['ID=linuxmint\nID_LIKE="ubuntu debian"\n', ['Ubuntu']],
+  ['ID="rocky"\nID_LIKE="rhel centos fedora"\n', ['RHEL']],
+  ['ID=fedora\n', ['RHEL']],
+  ["ID='amzn'\nID_LIKE='fedora'\n", ['RHEL']],
+  ['ID="sles"\nID_LIKE="suse"\n', ['SUSE']],
+  ['ID="opensuse-leap"\nID_LIKE="suse opensuse"\n', ['SUSE']],
+  ['ID=flatcar\nVERSION_ID=debian\n', ALL],
+  ['ID=constructor\n', ALL],
+  ['', ALL],
+] as const)
+  test(`distributionsOf reads ${JSON.stringify(osRelease)}`, () =>
+    assert.deepEqual(distributionsOf(osRelease), expected))
+
+test('moduleRemedy names the command, the file for every boot with its content, and the package of each distribution', () => {
+  const remedy = (distributions: ReturnType<typeof distributionsOf>): string =>
+    moduleRemedy('ip_vs', ['ip_vs', 'ip_vs_rr'], { release: '6.1.0-1-amd64', distributions })
+  assert.equal(
+    remedy(['Debian']),
+    'load it with "modprobe ip_vs", and at every boot with the file /etc/modules-load.d/kube-ipvs.conf that has one of these names a line: ip_vs ip_vs_rr; if modprobe does not find it, the package is linux-image-6.1.0-1-amd64 (Debian)',
+  )
+  assert.match(
+    remedy(distributionsOf('')),
+    / \(Debian\); linux-modules-6.*\(Ubuntu\); kernel-modules.*\(RHEL\); kernel-default /,
+  )
+})
+
+test('thisHost trusts no os-release in a Pod, where it is that of the image', () =>
+  assert.deepEqual(thisHost({ KUBERNETES_SERVICE_HOST: '10.96.0.1' }).distributions, ALL))
