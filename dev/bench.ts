@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Bench } from './bench/bench.ts'
 import { formatComparison } from './bench/compare.ts'
+import { runExperiment, writeExperiment } from './bench/experiment.ts'
 import { parseBenchOptions } from './bench/options.ts'
 import { appendRun, readRuns, type Run } from './bench/record.ts'
 import { COLOURED, formatMachine, formatReport, formatTrust, PLAIN } from './bench/report.ts'
@@ -44,6 +45,12 @@ async function main(args: readonly string[]): Promise<number> {
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   const bundled = mkdtempSync(join(ROOT, '.cache/bench-'))
   try {
+    const { experiment: counts } = options
+    if (counts !== undefined) {
+      const experiment = await runExperiment({ options, counts, choice, folder, bundled, signal: abort.signal })
+      for (const path of writeExperiment(experiment, counts.directory)) say(path)
+      return 0
+    }
     const onSize = (results: readonly BenchResult[]): void => {
       if (options.output === 'json') for (const result of results) process.stdout.write(`${formatJson(result)}\n`)
     }

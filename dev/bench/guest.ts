@@ -1,6 +1,6 @@
 /**
  * The part of the bench that runs in the measured kernel: the API server, the program that is measured, and this process that
- * observes them. Prints one line of JSON (Measured) on stdout. All files that are written are in memory of the guest: its
+ * observes them. Prints one line of JSON (Measured, for traffic TrafficMeasured) on stdout. All files that are written are in memory of the guest: its
  * other files are the host's, and a log line that waits for the host's disk would show in every time.
  */
 import { execFileSync } from 'node:child_process'
@@ -14,6 +14,7 @@ import { countSystemCalls, type GuestWork, measure, type MeasureOptions } from '
 import type { BenchOptions } from './options.ts'
 import type { Mode, Subject } from './result.ts'
 import { TableView } from './table-view.ts'
+import { measureTraffic, type TrafficTask } from './traffic.ts'
 
 /** The task from the host, as one argument of JSON. */
 export interface GuestTask
@@ -23,6 +24,8 @@ export interface GuestTask
   readonly services: number
   /** The bundle's entry, kube-proxy's path, or the command line that --proxy names. */
   readonly command: string
+  /** For the work `traffic`. */
+  readonly traffic?: TrafficTask
 }
 
 const NODE_NAME = 'node0'
@@ -57,7 +60,11 @@ async function main(task: GuestTask): Promise<void> {
         process.stderr.write(`  ${services} x ${endpoints}, ${task.program} in ${task.mode} mode: ${text}\n`),
     }
     const { program, result } =
-      task.work === 'counted' ? await countSystemCalls(options, join(folder, 'system-calls')) : await measure(options)
+      task.traffic !== undefined
+        ? await measureTraffic(options, task.mode, task.traffic)
+        : task.work === 'counted'
+          ? await countSystemCalls(options, join(folder, 'system-calls'))
+          : await measure(options)
     await program.stop()
     process.stdout.write(`${JSON.stringify(result)}\n`)
   } finally {

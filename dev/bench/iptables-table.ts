@@ -45,6 +45,13 @@ export class IptablesTable implements SeenTable {
     return missing
   }
 
+  /** The number of Services whose rule the kernel compares with a packet before that of this one. */
+  async rulesBefore({ port }: Expected): Promise<number> {
+    const index = [...(await this.#jumps(SERVICES_CHAIN, 'KUBE-SVC-'))].indexOf(chainOf(port))
+    if (index === -1) throw new Error(`${SERVICES_CHAIN} has no rule of ${port}`)
+    return index
+  }
+
   /** Names of the chains with this prefix that the rules of a chain jump to; empty when the chain does not exist. */
   async #jumps(chain: string, prefix: string): Promise<Set<string>> {
     const request = new MessageBatch(256)

@@ -14,8 +14,11 @@ import { percentile, slope } from './statistics.ts'
 import { startCounting } from './system-calls.ts'
 import { monotonicMs, type TableView } from './table-view.ts'
 
-/** The work of one boot: everything, only what is repeated in fresh boots, only a cold start, or counting without timing. */
-export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted'
+/**
+ * The work of one boot: everything, only what is repeated in fresh boots, only a cold start, counting without timing, or the
+ * experiment's traffic.
+ */
+export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted' | 'traffic'
 
 export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'> {
   readonly services: number
@@ -35,7 +38,7 @@ const BURST_MS = 600_000
 /** No further change is made after this long. */
 const CHANGES_MS = 60_000
 /** The limit until drains have ended and nothing changes. */
-const SETTLE_MS = 4_000
+export const SETTLE_MS = 4_000
 const BETWEEN_CHANGES_MS = 20
 const BURST_PERCENT = 10
 /** Changes while system calls are counted. */
@@ -112,7 +115,8 @@ export async function countSystemCalls(
   }
 }
 
-async function tableComplete(
+/** Resolves to the time at which the table was complete; rejects when the program ended or took too long. */
+export async function tableComplete(
   { api, table }: MeasureOptions,
   program: MeasuredProgram,
   deadlineMs: number,
@@ -166,7 +170,12 @@ function counted(before: Reading, after: Reading, counter: 'messages' | 'datagra
   return before.probe === undefined || after.probe === undefined ? null : after.probe[counter] - before.probe[counter]
 }
 
-async function changePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+/** Times single changes, one after the other, with a pause between them. */
+export async function changePhase(
+  options: MeasureOptions,
+  program: MeasuredProgram,
+  betweenMs = BETWEEN_CHANGES_MS,
+): Promise<Measured> {
   const { api, table, changes, say } = options
   const timesMs: number[] = []
   const [, before, after] = await reading(options, program, async () => {
@@ -176,7 +185,7 @@ async function changePhase(options: MeasureOptions, program: MeasuredProgram): P
       const doneMs = await table.whenAdded(change, change.atMs + CHANGE_MS)
       if (doneMs === undefined) throw new Error(`a change did not reach the kernel in ${CHANGE_MS / 1000} s`)
       timesMs.push(doneMs - change.atMs)
-      await sleep(BETWEEN_CHANGES_MS)
+      await sleep(betweenMs)
     }
   })
   const [changeP50Ms, changeP99Ms] = [percentile(timesMs, 0.5), percentile(timesMs, 0.99)]

@@ -3,6 +3,16 @@ import { parseArgs } from 'node:util'
 import { NODE_FLAGS } from '../node-flags.ts'
 import type { Mode } from './result.ts'
 
+/** How much traffic the experiment sends in each boot. */
+export interface ExperimentCounts {
+  /** New connections one after the other, whose latency is measured. */
+  readonly requests: number
+  /** New connections of all clients together, whose rate is measured. */
+  readonly connections: number
+  /** Processes that make those connections at the same time. */
+  readonly clients: number
+}
+
 export interface BenchOptions {
   /** Numbers of Services, one measurement each. */
   readonly sizes: readonly number[]
@@ -31,10 +41,19 @@ export interface BenchOptions {
   readonly profile?: string
   /** Flags for node before the bundle's path. */
   readonly nodeFlags: readonly string[]
+  /** Only the experiment is run: traffic through one ClusterIP beside many Services, in both modes. */
+  readonly experiment?: ExperimentCounts & {
+    /** The folder that the results are written to. */
+    readonly directory: string
+  }
 }
 
 export const DEFAULT_SIZES: readonly number[] = [100, 1_000, 10_000]
+export const EXPERIMENT_SIZES: readonly number[] = [1, 1_000, 5_000, 10_000]
 const MAX_SERVICES = 200_000
+/** Together they must stay below the number of ports of one client address, because no port may be used twice in a boot. */
+const MAX_CONNECTIONS = 30_000
+const MAX_CLIENTS = 100
 
 /** The options, or one line that says what is wrong. @param withKubeProxy KUBE_PROXY names a program to measure beside ours */
 export function parseBenchOptions(
@@ -48,16 +67,21 @@ export function parseBenchOptions(
         services: { type: 'string', multiple: true },
         endpoints: { type: 'string', default: '5' },
         mode: { type: 'string', multiple: true },
-        repeats: { type: 'string', default: '3' },
+        repeats: { type: 'string' },
         native: { type: 'boolean', default: false },
         output: { type: 'string', short: 'o', default: 'text' },
         'json-file': { type: 'string' },
         compare: { type: 'string' },
         proxy: { type: 'string' },
-        changes: { type: 'string', default: '200' },
+        changes: { type: 'string' },
         'idle-seconds': { type: 'string', default: '60' },
         slope: { type: 'boolean', default: false },
         profile: { type: 'string' },
+        experiment: { type: 'boolean', default: false },
+        requests: { type: 'string', default: '2000' },
+        connections: { type: 'string', default: '8000' },
+        clients: { type: 'string', default: '8' },
+        directory: { type: 'string', default: 'docs/performance' },
         'node-flags': { type: 'string', default: NODE_FLAGS.join(' ') },
       },
     })
@@ -65,17 +89,20 @@ export function parseBenchOptions(
     const modes = values.mode?.flatMap((text) => text.split(',')).map(mode)
     if (values.native && modes?.includes('ipvs') === true)
       return { error: "--native measures iptables mode only: ipvs mode would need IPVS in this machine's own kernel" }
+    const { experiment } = values
+    if (experiment && (values.native || values.proxy !== undefined || values.compare !== undefined))
+      return { error: '--experiment measures this program in a guest: not with --native, --proxy or --compare' }
     const sizes = values.services
       ?.flatMap((text) => text.split(','))
       .map((text) => whole('services', text, MAX_SERVICES))
     return {
-      sizes: sizes ?? DEFAULT_SIZES,
+      sizes: sizes ?? (experiment ? EXPERIMENT_SIZES : DEFAULT_SIZES),
       endpoints: whole('endpoints', values.endpoints, 1000),
-      modes: modes ?? (values.native ? ['iptables'] : withKubeProxy ? ['ipvs', 'iptables'] : ['ipvs']),
-      repeats: whole('repeats', values.repeats, 100),
+      modes: modes ?? (values.native ? ['iptables'] : withKubeProxy || experiment ? ['ipvs', 'iptables'] : ['ipvs']),
+      repeats: whole('repeats', values.repeats ?? (experiment ? '1' : '3'), 100),
       native: values.native,
       output: values.output,
-      changes: whole('changes', values.changes, 100_000),
+      changes: whole('changes', values.changes ?? (experiment ? '20' : '200'), 100_000),
       idleSeconds: whole('idle-seconds', values['idle-seconds'], 86_400),
       slope: values.slope,
       nodeFlags: values['node-flags'].split(' ').filter((flag) => flag !== ''),
@@ -83,6 +110,16 @@ export function parseBenchOptions(
       ...(values.compare === undefined ? {} : { compare: values.compare }),
       ...(values.proxy === undefined ? {} : { proxy: values.proxy }),
       ...(values.profile === undefined ? {} : { profile: values.profile }),
+      ...(experiment
+        ? {
+            experiment: {
+              requests: whole('requests', values.requests, MAX_CONNECTIONS),
+              connections: whole('connections', values.connections, MAX_CONNECTIONS),
+              clients: whole('clients', values.clients, MAX_CLIENTS),
+              directory: values.directory,
+            },
+          }
+        : {}),
     }
   } catch (error) {
     return { error: error instanceof Error ? error.message : String(error) }
