@@ -43,6 +43,9 @@ npm run bench -- --compare FILE        measures nothing: reports whether the rat
 npm run bench -- --proxy 'COMMAND'     another proxy in our place; {kubeconfig} and {config} in COMMAND stand for the
                                        paths that it needs
 npm run bench -- --hostile             how long a change takes beside objects that are made to stall a node
+npm run bench -- --experiment          latency and rate of new connections through one ClusterIP beside 1, 1,000, 5,000 and
+                                       10,000 Services, and changes, in both modes: table and plots in docs/performance
+                                       (--directory DIR); --requests N, --connections N, --clients N
 npm run bench -- --slope               also how memory grows over 10,000 changes
 npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
 

@@ -44,6 +44,9 @@ export interface TrafficMeasured {
 const WARM_UP = 200
 const SERVER_PROCESSES = 8
 const POD_PORT = 8080
+/** Names in /run/netns, which other measurements in namespaces of one kernel share. */
+const CLIENT = `client-${process.pid}`
+const PODS = `pods-${process.pid}`
 const TIMEOUT_MS = 600_000
 /** Longer than minSyncPeriod of iptables mode (1 s), so that no change waits for it. */
 const BETWEEN_CHANGES_MS = 1_200
@@ -59,7 +62,7 @@ export async function measureTraffic(
   const measured = all[Math.floor(services / 2)]
   if (measured === undefined) throw new Error(`there is no Service in the middle of ${services}`)
   buildNetwork([...measured.endpoints].map((endpoint) => endpoint.replace(/:.*/, '')))
-  const server = spawn('ip', ['netns', 'exec', 'pods', task.program, 'serve', `${POD_PORT}`, `${SERVER_PROCESSES}`], {
+  const server = spawn('ip', ['netns', 'exec', PODS, task.program, 'serve', `${POD_PORT}`, `${SERVER_PROCESSES}`], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   await once(server.stdout, 'data')
@@ -93,6 +96,7 @@ export async function measureTraffic(
     throw error
   } finally {
     server.kill('SIGKILL')
+    for (const name of [CLIENT, PODS]) execFileSync('ip', ['netns', 'delete', name])
   }
 }
 
@@ -113,7 +117,7 @@ async function connections(
   clients: number,
 ): Promise<{ readonly latenciesUs: readonly number[]; readonly totalUs: number }> {
   const args = [program, 'ask', address, `${SERVICE_PORT}`, `${count}`, `${clients}`]
-  const { stdout } = await run('ip', ['netns', 'exec', 'client', ...args], {
+  const { stdout } = await run('ip', ['netns', 'exec', CLIENT, ...args], {
     timeout: TIMEOUT_MS,
     maxBuffer: 64 * 1024 * 1024,
   })
@@ -129,19 +133,19 @@ export function parseTraffic(output: string): { readonly latenciesUs: readonly n
 
 /** Each connection has a port of its own: the kernel keeps it for a minute after the end. */
 function buildNetwork(endpoints: readonly string[]): void {
-  const link = (name: string, node: string, address: string): string => `
+  const link = (name: string, device: string, node: string, address: string): string => `
 ip netns add ${name}
-ip link add v-${name} type veth peer name eth0 netns ${name}
-ip address add ${node}/30 dev v-${name}
-ip link set v-${name} up
+ip link add ${device} type veth peer name eth0 netns ${name}
+ip address add ${node}/30 dev ${device}
+ip link set ${device} up
 ip -n ${name} link set lo up
 ip -n ${name} link set eth0 up
 ip -n ${name} address add ${address}/30 dev eth0
 ip -n ${name} route add default via ${node}`
   const script = `echo 1 >/proc/sys/net/ipv4/ip_forward
-${link('client', '192.168.100.1', '192.168.100.2')}
-${link('pods', '192.168.101.1', '192.168.101.2')}
-ip netns exec client sh -c 'echo 1024 65000 >/proc/sys/net/ipv4/ip_local_port_range'
-${endpoints.map((address) => `ip -n pods address add ${address}/32 dev lo\nip route add ${address} via 192.168.101.2`).join('\n')}`
+${link(CLIENT, 'v-client', '192.168.100.1', '192.168.100.2')}
+${link(PODS, 'v-pods', '192.168.101.1', '192.168.101.2')}
+ip netns exec ${CLIENT} sh -c 'echo 1024 65000 >/proc/sys/net/ipv4/ip_local_port_range'
+${endpoints.map((address) => `ip -n ${PODS} address add ${address}/32 dev lo\nip route add ${address} via 192.168.101.2`).join('\n')}`
   execFileSync('sh', ['-ec', script])
 }

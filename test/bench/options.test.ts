@@ -4,6 +4,14 @@ import { describe, it } from 'node:test'
 import { type BenchOptions, parseBenchOptions } from '../../dev/bench/options.ts'
 import { NODE_FLAGS } from '../../dev/node-flags.ts'
 
+const EXPERIMENT = { requests: 2_000, connections: 8_000, clients: 8, directory: 'docs/performance' }
+const EXPERIMENT_DEFAULTS: Partial<BenchOptions> = {
+  sizes: [1, 1_000, 5_000, 10_000],
+  modes: ['ipvs', 'iptables'],
+  repeats: 1,
+  changes: 20,
+  experiment: EXPERIMENT,
+}
 const DEFAULTS: BenchOptions = {
   sizes: [100, 1_000, 10_000],
   endpoints: 5,
@@ -33,6 +41,15 @@ describe('parseBenchOptions', () => {
     ['--native', { native: true, modes: ['iptables'] }],
     ['--json-file runs.json', { jsonFile: 'runs.json' }],
     ['--compare runs.json', { compare: 'runs.json' }],
+    ['--experiment', EXPERIMENT_DEFAULTS],
+    [
+      '--experiment --services 5 --mode ipvs --repeats 2 --changes 7',
+      { ...EXPERIMENT_DEFAULTS, sizes: [5], modes: ['ipvs'], repeats: 2, changes: 7 },
+    ],
+    [
+      '--experiment --requests 3 --connections 4 --clients 2 --directory /tmp/x',
+      { ...EXPERIMENT_DEFAULTS, experiment: { requests: 3, connections: 4, clients: 2, directory: '/tmp/x' } },
+    ],
   ]
   for (const [line, expected] of accepted)
     it(`reads "${line}"`, () =>
@@ -60,6 +77,9 @@ describe('parseBenchOptions', () => {
     ['--mode nftables', /--mode is ipvs or iptables, not "nftables"/],
     ['--native --mode ipvs', /--native measures iptables mode only/],
     ['--repeats 0', /--repeats is a whole number/],
+    ['--experiment --native', /--experiment measures this program in a guest/],
+    ['--experiment --proxy x', /--experiment measures this program in a guest/],
+    ['--experiment --connections 30001', /--connections is a whole number from 1 to 30000/],
     ['--size 5', /--size/],
     ['stray', /stray/],
   ]

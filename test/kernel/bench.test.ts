@@ -1,20 +1,27 @@
 /** The part of the bench that runs in the measured kernel, at a size that takes seconds. */
 import assert from 'node:assert/strict'
 import { execFile, execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
+import { compile } from '../../dev/bench/floor.ts'
 import type { GuestTask } from '../../dev/bench/guest.ts'
 import { IptablesTable } from '../../dev/bench/iptables-table.ts'
-import type { Measured } from '../../dev/bench/result.ts'
+import type { Measured, Mode } from '../../dev/bench/result.ts'
 import type { Expected } from '../../dev/bench/table-view.ts'
+import type { TrafficMeasured } from '../../dev/bench/traffic.ts'
 import { NODE_FLAGS } from '../../dev/node-flags.ts'
 import { needs } from './needs.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
-async function measured(task: Pick<GuestTask, 'mode' | 'work'>): Promise<Measured> {
+const measured = async (task: Pick<GuestTask, 'mode' | 'work'>): Promise<Measured> =>
+  JSON.parse(await outputOf(task)) as Measured // what guest.ts prints
+
+async function outputOf(task: Pick<GuestTask, 'mode' | 'work' | 'traffic'>): Promise<string> {
   const whole: GuestTask = {
     program: 'kube-ipvs',
     services: 20,
@@ -38,7 +45,7 @@ async function measured(task: Pick<GuestTask, 'mode' | 'work'>): Promise<Measure
     join(ROOT, 'dev/bench/guest.ts'),
     JSON.stringify(whole),
   ])
-  return JSON.parse(stdout) as Measured // what guest.ts prints
+  return stdout
 }
 
 function assertColdStart(result: Measured): void {
@@ -52,6 +59,26 @@ function assertColdStart(result: Measured): void {
   assert.ok((result.coldStartApiBytes ?? 0) > 20_000, String(result.coldStartApiBytes))
 }
 
+async function measuredTraffic(mode: Mode): Promise<TrafficMeasured> {
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-traffic-test-'))
+  try {
+    const compiled = await compile(join(ROOT, 'dev/bench/traffic.c'), folder)
+    assert.ok('program' in compiled, JSON.stringify(compiled))
+    const traffic = { program: compiled.program, requests: 20, connections: 40, clients: 2 }
+    return JSON.parse(await outputOf({ mode, work: 'traffic', traffic })) as TrafficMeasured // what guest.ts prints
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+function assertTraffic(result: TrafficMeasured): void {
+  assert.equal(result.changes, 2)
+  assert.ok((result.latencyP50Us ?? 0) > 0)
+  assert.ok((result.latencyP99Us ?? 0) >= (result.latencyP50Us ?? 0))
+  assert.ok((result.connectionsPerSecond ?? 0) > 0)
+  assert.ok((result.changeP50Ms ?? 0) > 0)
+}
+
 describe('the bench in its guest', { concurrency: true }, () => {
   it('times a cold start in ipvs mode and counts its cost', async () => {
     const result = await measured({ mode: 'ipvs', work: 'repeated' })
@@ -63,6 +90,22 @@ describe('the bench in its guest', { concurrency: true }, () => {
 
   it('times a cold start in iptables mode', needs('iptables-nft'), async () =>
     assertColdStart(await measured({ mode: 'iptables', work: 'cold' })),
+  )
+
+  it('sends traffic through the ClusterIP in the middle in ipvs mode', needs('program:gcc'), async () => {
+    const result = await measuredTraffic('ipvs')
+    assertTraffic(result)
+    assert.equal(result.rulesBefore, null)
+  })
+
+  it(
+    'sends traffic through the ClusterIP in the middle in iptables mode',
+    needs('iptables-nft', 'program:gcc'),
+    async () => {
+      const result = await measuredTraffic('iptables')
+      assertTraffic(result)
+      assert.ok((result.rulesBefore ?? -1) >= 0 && (result.rulesBefore ?? 20) < 20)
+    },
   )
 
   it('counts the system calls of a start and of a change', needs('program:strace'), async () => {
@@ -98,6 +141,8 @@ describe('IptablesTable', needs('iptables-nft'), () => {
       restore(`:KUBE-SERVICES - [0:0]
 -A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "bench-0/service-0:http cluster IP" -m tcp --dport 80 -j ${SERVICE}`)
       assert.deepEqual(await table.missing([expected]), [])
+      assert.equal(await table.rulesBefore(expected), 0)
+      await assert.rejects(table.rulesBefore({ ...expected, port: 'bench-0/service-1:http' }), /no rule of bench-0/)
       assert.equal(await table.isThere({ ...expected, endpoints: new Set() }), false)
     } finally {
       table.close()

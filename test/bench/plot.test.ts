@@ -1,0 +1,131 @@
+/** The charts of the experiment: well-formed SVG, scales, labels. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Chart, linearTicks, logTicks, svgOf } from '../../dev/bench/plot.ts'
+
+const CHART: Chart = {
+  title: 'Latency <of> "requests" & more',
+  xLabel: 'Services present',
+  yLabel: 'latency (µs)',
+  yScale: 'linear',
+  series: [
+    {
+      name: 'ipvs mode',
+      colour: 'first',
+      points: [
+        [1, 100],
+        [5_000, 110],
+        [10_000, 100],
+      ],
+    },
+    {
+      name: 'iptables mode',
+      colour: 'second',
+      dashed: true,
+      points: [
+        [1, 100],
+        [10_000, 400],
+      ],
+    },
+  ],
+}
+
+/** Names of the elements in their order; fails when tags do not match or an attribute is not quoted. */
+function elementsOf(svg: string): string[] {
+  const open: string[] = []
+  const names: string[] = []
+  let rest = svg
+  for (const [tag, closing, name = '', attributes = '', empty] of svg.matchAll(/<(\/?)([a-z]+)([^<>]*?)(\/?)>/gi)) {
+    rest = rest.replace(tag, '')
+    if (closing === '/') {
+      assert.equal(open.pop(), name, tag)
+      continue
+    }
+    assert.match(attributes, /^(\s[a-zA-Z0-9-]+="[^"<>&]*")*$/, tag)
+    names.push(name)
+    if (empty === '') open.push(name)
+  }
+  assert.deepEqual(open, [])
+  assert.doesNotMatch(rest, /[<>]|&(?!(amp|lt|gt|quot);)/)
+  return names
+}
+
+/** The points of the polyline that is drawn last, as numbers. */
+function lastLine(svg: string): number[][] {
+  const text = [...svg.matchAll(/points="([^"]*)"/g)].at(-1)?.[1] ?? ''
+  return text.split(' ').map((point) => point.split(',').map(Number))
+}
+
+describe('svgOf', () => {
+  const svg = svgOf(CHART)
+
+  it('is well-formed, with the characters of texts escaped', () => {
+    const elements = elementsOf(svg)
+    assert.equal(elements[0], 'svg')
+    assert.match(svg, /<title>Latency &lt;of&gt; &quot;requests&quot; &amp; more<\/title>/)
+    assert.doesNotMatch(svg, /NaN|undefined|Infinity/)
+  })
+
+  it('labels both axes, every measured size, every tick and every line', () => {
+    const texts = [...svg.matchAll(/<text[^>]*>([^<]*)<\/text>/g)].map(([, text]) => text)
+    for (const text of ['Services present', 'latency (µs)', 'ipvs mode', 'iptables mode'])
+      assert.ok(texts.includes(text), text)
+    for (const text of ['1', '5,000', '10,000', '0', '100', '200', '300', '400']) assert.ok(texts.includes(text), text)
+  })
+
+  it('draws a marker for each point and in the legend, of another shape for each colour', () => {
+    assert.equal(svg.match(/<circle class="marker first"/g)?.length, 3 + 1)
+    assert.equal(svg.match(/<rect class="marker second"/g)?.length, 2 + 1)
+    assert.match(svg, /<title>ipvs mode: 110 at 5,000<\/title>/)
+  })
+
+  it('has colours for light and for dark themes', () => assert.match(svg, /@media \(prefers-color-scheme: dark\)/))
+
+  it('places points on the linear scale between 0 and the last tick', () => {
+    const [[, first = 0] = [], [right, second] = []] = lastLine(svg)
+    assert.equal(second, 96)
+    assert.equal(right, 692)
+    assert.equal(first, 376 - 280 / 4)
+  })
+
+  it('places points on the logarithmic scale by their power of ten', () => {
+    const points = [1, 10, 100].map((value) => [value, value] as const)
+    const log = svgOf({ ...CHART, yScale: 'log', series: [{ name: 'a', colour: 'first', points }] })
+    assert.deepEqual(
+      lastLine(log).map(([, y]) => y),
+      [376, 236, 96],
+    )
+  })
+
+  it('is complete without any point', () => {
+    for (const yScale of ['linear', 'log'] as const) {
+      const empty = svgOf({ ...CHART, yScale, series: [] })
+      elementsOf(empty)
+      assert.doesNotMatch(empty, /NaN|undefined|Infinity/)
+    }
+  })
+})
+
+describe('ticks', () => {
+  const linear: readonly [most: number, expected: number[]][] = [
+    [0, [0, 0.2, 0.4, 0.6, 0.8, 1]],
+    [0.3, [0, 0.1, 0.2, 0.3]],
+    [5, [0, 1, 2, 3, 4, 5]],
+    [7, [0, 2, 4, 6, 8]],
+    [6_347, [0, 2_000, 4_000, 6_000, 8_000]],
+  ]
+  for (const [most, expected] of linear)
+    it(`of a linear axis to ${most} are ${expected.join(' ')}`, () => assert.deepEqual(linearTicks(most), expected))
+
+  const log: readonly [values: number[], expected: number[]][] = [
+    [[], [1, 10]],
+    [[10], [10, 100]],
+    [
+      [0.5, 250],
+      [0.1, 1, 10, 100, 1_000],
+    ],
+  ]
+  for (const [values, expected] of log)
+    it(`of a logarithmic axis of [${values.join(' ')}] are ${expected.join(' ')}`, () =>
+      assert.deepEqual(logTicks(values), expected))
+})
