@@ -49,11 +49,11 @@ async function served(sinceMs: number): Promise<number> {
 }
 
 /** Starts the daemon on an empty node. */
-function start(bench: Workbench): { readonly sinceMs: number; readonly child: ReturnType<Workbench['start']> } {
+function start(bench: Workbench, flags: readonly string[] = []) {
   sh('nft flush ruleset')
   writeFileSync(ROUTE_LOCALNET, '0')
   const sinceMs = performance.now()
-  return { sinceMs, child: bench.startQuietly() }
+  return { sinceMs, child: flags.length === 0 ? bench.startQuietly() : bench.start(...flags) }
 }
 
 sh('ip link set lo up; ip address add 10.0.2.15/32 dev lo')
@@ -69,7 +69,7 @@ try {
     }
 
   benches.ipvs.log = ''
-  const { sinceMs, child } = start(benches.ipvs)
+  const { sinceMs, child } = start(benches.ipvs, ['-v', '2'])
   await served(sinceMs)
   const answers = async (path: string): Promise<string> => (await fetch(`http://127.0.0.1:10249${path}`)).text()
   await eventually(async () => void (await answers('/proxyMode')))

@@ -41,6 +41,12 @@ describe('the daemon in ipvs mode on a kernel without ip_vs', needs('kernel-with
     assert.equal(run.metric, 'kubeipvs_mode{active="iptables",configured="ipvs",reason="ipvs-missing"} 1')
   })
 
+  it('reports an Event on the Node', () => {
+    const line = run.log.split('\n').find((one) => one.includes('"Event occurred"') && one.includes('Fallback')) ?? ''
+    assert.match(line, / object="node0" kind="Node" type="Warning" reason="FallbackToIptables" /)
+    assert.match(line, / note="the kernel has no IPVS \(module ip_vs\): load it with /)
+  })
+
   it('shows the reason and the remedy in status', () => {
     assert.match(run.status, /^mode +iptables, reported by the proxy/m)
     assert.match(run.status, /^fallback +from ipvs mode: the kernel has no IPVS \(module ip_vs\)/m)

@@ -3,8 +3,9 @@ import { findNetfilter, openNetlinkConnection, openRtnetlink } from '../../../na
 import { askXtables } from '../../../native/xtables-query.ts'
 import { IpsetConnection } from '../../ipset/connection.ts'
 import { ipsetError } from '../../ipset/errors.ts'
-import { hasExtension } from '../../iptables/nft-support.ts'
+import { hasExtension, hasNftCompat } from '../../iptables/nft-support.ts'
 import { IpvsConnection } from '../../ipvs/connection.ts'
+import type { NetlinkConnection } from '../../netlink/connection.ts'
 import { NETLINK_GENERIC } from '../../netlink/constants.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../node/families.ts'
@@ -92,10 +93,7 @@ export async function openIpset(signal: AbortSignal): Promise<IpsetConnection> {
   return IpsetConnection.open(netlink, { signal })
 }
 
-/**
- * Rejects with `set-match-missing` when rules of a family cannot name sets. While ip_tables is not loaded the answer is unknown,
- * and nothing is missing.
- */
+/** Rejects with `set-match-missing` when rules of a family cannot name sets. */
 export async function requireSetMatch(
   backEnd: IptablesBackEnd,
   families: readonly IpFamily[],
@@ -103,19 +101,34 @@ export async function requireSetMatch(
 ): Promise<void> {
   const netlink = backEnd === 'nft' ? findNetfilter() : undefined
   try {
-    for (const family of families) {
-      const has =
-        netlink === undefined
-          ? askXtables('match', 'set', family) !== 'missing'
-          : await hasExtension(netlink, { kind: 'match', name: 'set' }, family, { signal })
-      if (!has)
+    for (const family of families)
+      if (await lacksSetMatch(netlink, family, signal))
         throw new CodedError(
           'set-match-missing',
           `the kernel has no match "set" for ${family}: load the module "xt_set" (modprobe xt_set)`,
         )
-    }
   } finally {
     netlink?.close()
+  }
+}
+
+/**
+ * Unknown is not missing: while ip_tables is not loaded, without nft_compat (no mode can write rules then), and when the kernel
+ * refuses the question. The start check reports these.
+ * @param netlink absent: the back end is legacy
+ */
+async function lacksSetMatch(
+  netlink: NetlinkConnection | undefined,
+  family: IpFamily,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    if (netlink === undefined) return askXtables('match', 'set', family) === 'missing'
+    const isThere = await hasExtension(netlink, { kind: 'match', name: 'set' }, family, { signal })
+    return !isThere && (await hasNftCompat(netlink, { signal }))
+  } catch {
+    signal.throwIfAborted()
+    return false
   }
 }
 
