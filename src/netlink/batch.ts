@@ -20,6 +20,8 @@ export class MessageBatch {
   #end = 0
   #messageStart = -1
   #operation = ''
+  /** Messages at the end that the kernel never acknowledges. */
+  #unacknowledged = 0
   readonly #operations: string[] = []
 
   /** @param capacity bytes to start with; it grows as needed */
@@ -31,6 +33,11 @@ export class MessageBatch {
   /** How many complete messages it holds. */
   get count(): number {
     return this.#operations.length
+  }
+
+  /** Index of the last message that the kernel acknowledges, the one whose ACK ends a transaction. */
+  get lastAcknowledged(): number {
+    return this.count - 1 - this.#unacknowledged
   }
 
   /** Bytes of the complete messages; valid until something is added. */
@@ -47,6 +54,7 @@ export class MessageBatch {
   reset(): void {
     this.#end = 0
     this.#messageStart = -1
+    this.#unacknowledged = 0
     this.#operations.length = 0
   }
 
@@ -73,6 +81,12 @@ export class MessageBatch {
     this.#view.setUint32(this.#messageStart, this.#end - this.#messageStart, true)
     this.#messageStart = -1
     this.#operations.push(this.#operation)
+  }
+
+  /** Ends the current message, the last one, which older kernels do not acknowledge (NFNL_MSG_BATCH_END before 6.10). */
+  endUnacknowledged(): void {
+    this.end()
+    this.#unacknowledged++
   }
 
   /** A fixed header of `length` bytes (struct genlmsghdr, ifaddrmsg …), zeroed; returns its offset for `setU8` and the like. */
@@ -169,17 +183,18 @@ export class MessageBatch {
 
   /**
    * Numbers the messages from `firstSequence` and returns the bytes to send.
-   * @param ackLast ask for an ACK of the last message (the kernel always reports errors)
+   * @param ackLast ask for an ACK of the last message that has one (the kernel always reports errors)
    */
   seal(firstSequence: number, ackLast: boolean): Uint8Array {
     const bytes = this.bytes
     let sequence = firstSequence
+    let left = this.lastAcknowledged
     let last = -1
     for (let at = 0; at < bytes.length; at += (this.#view.getUint32(at, true) + 3) & ~3) {
       this.#view.setUint16(at + 6, this.#view.getUint16(at + 6, true) & ~NLM_F_ACK, true)
       this.#view.setUint32(at + 8, sequence >>> 0, true)
       sequence = (sequence + 1) >>> 0
-      last = at
+      if (left-- === 0) last = at
     }
     if (ackLast && last >= 0) this.#view.setUint16(last + 6, this.#view.getUint16(last + 6, true) | NLM_F_ACK, true)
     return bytes

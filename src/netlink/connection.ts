@@ -61,6 +61,7 @@ export class NetlinkConnection {
    */
   async transact(batch: MessageBatch, options: CallOptions = {}): Promise<readonly Outcome[]> {
     const count = batch.count
+    const last = batch.lastAcknowledged
     if (count > MAX_BATCH_MESSAGES)
       throw netlinkError('netlink-unencodable', `batch of ${count} messages, at most ${MAX_BATCH_MESSAGES}`)
     options.signal?.throwIfAborted()
@@ -81,7 +82,9 @@ export class NetlinkConnection {
           if (index >= count || message.type !== NLMSG_ERROR) return
           const { errno, extendedAck } = decodeError(message)
           if (errno !== 0) outcomes[index] = new KernelError(errno, batch.operation(index), extendedAck)
-          if (index === count - 1) acknowledged = true
+          // The kernel refuses a whole nfnetlink transaction with an error of its first message.
+          const isRefused = errno !== 0 && index === 0 && last < count - 1
+          if (index === last || isRefused) acknowledged = true
         })
         if (!acknowledged && performance.now() > (deadline ??= this.#exchange.deadline()))
           throw this.#exchange.timedOut()

@@ -16,6 +16,7 @@ export type NetfilterSubsystem = (typeof NFNL_SUBSYS)[keyof typeof NFNL_SUBSYS]
 /** struct nfgenmsg: family, version (always 0, NFNETLINK_V0), res_id in big endian. */
 const NFGENMSG_BYTES = 4
 const NFNL_MSG_BATCH_BEGIN = 0x10
+const NFNL_MSG_BATCH_END = 0x11
 
 const typeOf = (subsystem: NetfilterSubsystem, message: number): number => (subsystem << 8) | message
 
@@ -37,6 +38,13 @@ export function encodeBatchBegin(batch: MessageBatch, subsystem: NetfilterSubsys
   const at = batch.begin(NFNL_MSG_BATCH_BEGIN, 0, 'NFNL_MSG_BATCH_BEGIN').header(NFGENMSG_BYTES)
   batch.setU8(at + 3, subsystem)
   batch.end()
+}
+
+/** NFNL_MSG_BATCH_END: the kernel commits the transaction. */
+export function encodeBatchEnd(batch: MessageBatch, subsystem: NetfilterSubsystem): void {
+  const at = batch.begin(NFNL_MSG_BATCH_END, 0, 'NFNL_MSG_BATCH_END').header(NFGENMSG_BYTES)
+  batch.setU8(at + 3, subsystem)
+  batch.endUnacknowledged()
 }
 
 /** The attributes of a received message; `netlink-malformed`, which names `operation`, when it is another message. */

@@ -62,6 +62,20 @@ describe('MessageBatch', () => {
     )
   })
 
+  it('seal asks for the ACK of the message before one that the kernel never acknowledges', () => {
+    const batch = new MessageBatch()
+    for (const type of [20, 21]) batch.begin(type, 0, 'X').end()
+    batch.begin(22, 0, 'X').endUnacknowledged()
+    assert.equal(batch.lastAcknowledged, 1)
+    assert.deepEqual(
+      requests(batch.seal(1, true)).map(({ flags }) => flags),
+      [1, 5, 1],
+    )
+    batch.reset()
+    batch.begin(20, 0, 'X').end()
+    assert.equal(batch.lastAcknowledged, 0)
+  })
+
   it('begin drops a message that was not ended', () => {
     const batch = new MessageBatch()
     batch.begin(1, 0, 'FIRST').end()

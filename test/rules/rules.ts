@@ -60,7 +60,12 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/events': ['src/watch/api/api-client.ts', 'src/watch/api/api-error.ts', 'src/values'],
   // What the modes share, and a mode: the modes never import each other.
   'src/modes': SHARED_BY_MODES,
-  'src/modes/ipvs': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/leftovers/layouts.ts'],
+  'src/modes/ipvs': [
+    ...SHARED_BY_MODES,
+    'src/modes/*',
+    'src/modes/leftovers/layouts.ts',
+    'src/modes/leftovers/nft-leftovers.ts',
+  ],
   'src/modes/iptables': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/leftovers'],
   // Leftovers know both modes; a mode that starts loads nothing of the other one but names of chains.
   'src/modes/leftovers': [
@@ -69,12 +74,15 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/modes/ipvs',
     'src/modes/iptables/saved-frontends.ts',
     'src/modes/leftovers/layouts.ts',
+    'src/modes/leftovers/nft-leftovers.ts',
   ],
   'src/modes/leftovers/layouts.ts': [
     'src/iptables',
     'src/modes/ipvs/rules/chain-names.ts',
     'src/modes/iptables/chains/chain-names.ts',
   ],
+  // Tables of nftables mode, which is none of ours: both modes remove them.
+  'src/modes/leftovers/nft-leftovers.ts': ['native', 'src/iptables', 'src/netlink', 'src/values'],
   // The daemon composed.
   'src/daemon': [...SHARED_BY_MODES, 'src/modes'],
   // Commands read the command line and print; they compose nothing, and nothing of the daemon knows the command line.

@@ -201,7 +201,7 @@ export class IptablesMode implements Mode {
     }
   }
 
-  /** Begins to remove what ipvs mode left, as soon as all rules are in the kernel. */
+  /** Begins to remove what ipvs mode and nftables mode left, as soon as all rules are in the kernel. */
   passed(): void {
     if (this.#leftoversRemoval !== undefined || !this.dataplane.isComplete) return
     this.#leftoversRemoval = this.#removeLeftovers()
@@ -226,6 +226,13 @@ export class IptablesMode implements Mode {
   }
 
   async #removeLeftovers(): Promise<void> {
+    const { log } = this.#options
+    const { signal } = this.#abort
+    const { removeNftAfterSwitch } = await import('../leftovers/nft-leftovers.ts')
+    await Promise.all([removeNftAfterSwitch(log, signal), this.#removeIpvsLeftovers()])
+  }
+
+  async #removeIpvsLeftovers(): Promise<void> {
     const { now, log } = this.#options
     const { ipvs, kubeIPVS } = this.#options.configuration()
     const { signal } = this.#abort

@@ -1,6 +1,6 @@
 /**
- * ipvs mode as the proxy sees it: kernel, tables, sets and rules, and dataplane put together. What iptables mode left is
- * removed only after a pass that left nothing to do, when all rules are written.
+ * ipvs mode as the proxy sees it: kernel, tables, sets and rules, and dataplane put together. What iptables mode and nftables
+ * mode left is removed only after a pass that left nothing to do, when all rules are written.
  */
 import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { MissingMatchError } from '../../iptables/types.ts'
@@ -30,7 +30,9 @@ export class IpvsMode implements Mode {
   readonly #kernel: Kernel
   readonly #tables: IpvsTables
   readonly #setsAndRules: SetsAndRules
+  readonly #abort = new AbortController()
   #hasLoggedUnknown = false
+  #nftRemoval: Promise<void> | undefined
 
   /** Rejects with `module-missing` and the like when ipvs mode cannot work here. */
   static async open(options: ModeOptions): Promise<IpvsMode> {
@@ -163,13 +165,21 @@ export class IpvsMode implements Mode {
   passed(report: PassReport): void {
     this.#reportDevice()
     this.#logUnknown()
-    if (report.failures.length === 0 && report.unreadable.length === 0 && !this.isPending)
-      this.#setsAndRules.loops.allowRemovals()
+    if (report.failures.length > 0 || report.unreadable.length > 0 || this.isPending) return
+    this.#setsAndRules.loops.allowRemovals()
+    this.#nftRemoval ??= this.#removeNftTables()
   }
 
   async close(): Promise<void> {
+    this.#abort.abort()
     await this.#setsAndRules.loops.close()
+    await this.#nftRemoval
     this.#kernel.close()
+  }
+
+  async #removeNftTables(): Promise<void> {
+    const { removeNftAfterSwitch } = await import('../leftovers/nft-leftovers.ts')
+    await removeNftAfterSwitch(this.#options.log, this.#abort.signal)
   }
 
   /** A link of the device's name that has another kind works, so it is used, and reported once. */

@@ -6,7 +6,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { openRtnetlink } from '../../../native/open.ts'
 import { ipFamilies } from '../../node/host.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
-import { deletionOf, NftTables } from '../../node/nft-tables.ts'
 import { type PassReport, Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import { asError } from '../../values/errors.ts'
@@ -15,6 +14,7 @@ import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
 import { chainTables, removalOfChains } from '../ipvs/tables.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
 import { CLEANUP_LAYOUT } from './layouts.ts'
+import { findNftLeftovers, type RemovalResult, removeNftLeftovers } from './nft-leftovers.ts'
 
 export interface CleanupOptions {
   /** Virtual servers with an address in one of these stay. */
@@ -24,53 +24,29 @@ export interface CleanupOptions {
   readonly signal: AbortSignal
 }
 
-/** Something that could not be read or removed, by its command. */
-export interface CleanupFailure {
-  readonly command: string
-  readonly error: Error
-}
-
-/** What was removed, or with `dryRun` would be, as commands, and what could not be. */
-export interface CleanupResult {
-  readonly commands: readonly string[]
-  readonly failures: readonly CleanupFailure[]
-}
-
 /** A failing operation is tried this often. */
 const TRIES = 3
 
 const now = (): number => performance.now()
 
-/** Rejects when the kernel cannot be asked, or when aborted. */
-export async function removeEverything(options: CleanupOptions): Promise<CleanupResult> {
+/** With `dryRun` the commands are what would be removed. Rejects when the kernel cannot be asked, or when aborted. */
+export async function removeEverything(options: CleanupOptions): Promise<RemovalResult> {
   const nft = await removeNftTables(options)
   const tables = await removeFromTables(options)
   return { commands: [...nft.commands, ...tables.commands], failures: [...nft.failures, ...tables.failures] }
 }
 
-/** Tables of nftables mode; none where the program nft is missing. */
-async function removeNftTables({ dryRun, signal }: CleanupOptions): Promise<CleanupResult> {
-  const commands: string[] = []
-  const failures: CleanupFailure[] = []
-  const attempt = async (command: string, work: () => Promise<void>): Promise<void> => {
-    try {
-      await work()
-    } catch (error) {
-      signal.throwIfAborted()
-      failures.push({ command, error: asError(error) })
-    }
+/** Tables of nftables mode. */
+async function removeNftTables({ dryRun, signal }: CleanupOptions): Promise<RemovalResult> {
+  try {
+    return await (dryRun ? findNftLeftovers(signal) : removeNftLeftovers(signal))
+  } catch (error) {
+    signal.throwIfAborted()
+    return { commands: [], failures: [{ command: 'nft list tables', error: asError(error) }] }
   }
-  await attempt('nft list tables', async () => {
-    const nft = await NftTables.find()
-    for (const table of (await nft?.list(signal)) ?? []) {
-      commands.push(deletionOf(table))
-      if (!dryRun) await attempt(deletionOf(table), async () => nft?.delete(table, signal))
-    }
-  })
-  return { commands, failures }
 }
 
-async function removeFromTables(options: CleanupOptions): Promise<CleanupResult> {
+async function removeFromTables(options: CleanupOptions): Promise<RemovalResult> {
   const { excluded, dryRun, signal } = options
   const families = ipFamilies()
   // A kernel that has no IPVS or no ipset has nothing of it either, and neither has a node without programs of iptables.

@@ -1,0 +1,88 @@
+/**
+ * The tables that nftables mode of kube-proxy leaves, `ip kube-proxy` and `ip6 kube-proxy`; everything in them is its own. A
+ * cleanup deletes them, and so does each mode once everything of its own is written: until then they serve new connections.
+ * Established ones live on in conntrack.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { findNetfilter } from '../../../native/open.ts'
+import { deleteNftTable, listNftTables, type NftTable } from '../../iptables/nft-tables.ts'
+import type { NetlinkConnection } from '../../netlink/connection.ts'
+import { asError } from '../../values/errors.ts'
+import type { Log } from '../../values/log.ts'
+
+const TABLE = 'kube-proxy'
+
+/** What was removed, as commands, and what could not be read or removed. */
+export interface RemovalResult {
+  readonly commands: readonly string[]
+  readonly failures: readonly { readonly command: string; readonly error: Error }[]
+}
+
+/** From a failure to the next attempt. */
+const PERIOD_MS = 10_000
+
+/** What `removeNftLeftovers` would delete. Rejects when the kernel refuses to list tables. */
+export async function findNftLeftovers(signal: AbortSignal): Promise<RemovalResult> {
+  return withNetfilter(async (netlink) => ({
+    commands: (await leftTables(netlink, signal)).map(deletionOf),
+    failures: [],
+  }))
+}
+
+/** Deletes the tables; what was deleted, and what could not be, as commands. Rejects when the kernel refuses to list tables. */
+export async function removeNftLeftovers(signal: AbortSignal): Promise<RemovalResult> {
+  return withNetfilter(async (netlink) => {
+    const commands: string[] = []
+    const failures: { command: string; error: Error }[] = []
+    for (const table of await leftTables(netlink, signal)) {
+      const command = deletionOf(table)
+      commands.push(command)
+      try {
+        await deleteNftTable(netlink, table, { signal })
+      } catch (error) {
+        signal.throwIfAborted()
+        failures.push({ command, error: asError(error) })
+      }
+    }
+    return { commands, failures }
+  })
+}
+
+/** Removes them after a start in another mode. Resolves when nothing is left, or when aborted; retries whatever fails. */
+export async function removeNftAfterSwitch(log: Log, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      const { commands, failures } = await removeNftLeftovers(signal)
+      for (const { command, error } of failures)
+        log.warn('Cannot remove what nftables mode left; retrying', { command, error: error.message })
+      if (failures.length === 0) {
+        if (commands.length > 0) log.info('Removed what nftables mode left', { commands })
+        return
+      }
+    } catch (error) {
+      if (signal.aborted) return
+      log.warn('Cannot remove what nftables mode left; retrying', { error })
+    }
+    await sleep(PERIOD_MS, undefined, { signal }).catch(() => undefined)
+  }
+}
+
+/** Where the kernel has no nfnetlink, it has no tables either. */
+async function withNetfilter(work: (netlink: NetlinkConnection) => Promise<RemovalResult>): Promise<RemovalResult> {
+  const netlink = findNetfilter()
+  if (netlink === undefined) return { commands: [], failures: [] }
+  try {
+    return await work(netlink)
+  } finally {
+    netlink.close()
+  }
+}
+
+async function leftTables(netlink: NetlinkConnection, signal: AbortSignal): Promise<readonly NftTable[]> {
+  return (await listNftTables(netlink, { signal })).filter(({ name }) => name === TABLE)
+}
+
+/** The command that deletes a table, as an operator would type it. */
+function deletionOf({ family, name }: NftTable): string {
+  return `nft delete table ${family === 'IPv4' ? 'ip' : 'ip6'} ${name}`
+}
