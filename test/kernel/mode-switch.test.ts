@@ -11,6 +11,7 @@ import { boundAddresses, sh, virtualServers, type Workbench } from '../support/d
 import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
 import { LiveConnections } from '../support/live-connections.ts'
+import { NewConnections } from '../support/new-connections.ts'
 import { needs } from './needs.ts'
 
 /** IPVS forgets a connection that was reset after 10 s, and connections are counted every 10 s. */
@@ -43,9 +44,17 @@ describe('a switch between the modes', needs('iptables-nft'), () => {
       for (const kind of KINDS) await live.open(cluster, 'client', frontend(1, kind, family, 'tcp'))
     await live.check()
   }
-  const switchTo = async (bench: Workbench, before: Workbench): Promise<void> => {
+  const places = FAMILIES.flatMap((family) => KINDS.map((kind) => frontend(1, kind, family, 'tcp')))
+  /** Another daemon starts, and new connections are made until `isComplete` and for a while more. None of them may fail. */
+  const switchTo = async (bench: Workbench, before: Workbench, isComplete: () => void): Promise<void> => {
+    const asked = new NewConnections(cluster, 'client', places)
     await before.stop(daemon)
     daemon = bench.start()
+    await eventually(isComplete)
+    const enough = asked.count + places.length
+    await eventually(() => assert.ok(asked.count >= enough))
+    await asked.stop()
+    assert.deepEqual(asked.failures, [], `of ${asked.count} new connections`)
   }
   const serviceChains = (): number => sh('iptables-save; ip6tables-save').match(/^:KUBE-S(VC|EP)-/gm)?.length ?? 0
   const chainsOfIpvs = (): number => sh('iptables-save; ip6tables-save').match(/^:KUBE-(IPVS|NODE-PORT)/gm)?.length ?? 0
@@ -54,8 +63,7 @@ describe('a switch between the modes', needs('iptables-nft'), () => {
     daemon = ipvs.start()
     await settled(1)
     await openEverywhere(ofIpvs)
-    await switchTo(iptables, ipvs)
-    await eventually(() => {
+    await switchTo(iptables, ipvs, () => {
       assert.ok(serviceChains() > 0)
       assert.equal(chainsOfIpvs(), 0)
     })
@@ -67,16 +75,17 @@ describe('a switch between the modes', needs('iptables-nft'), () => {
   })
 
   it('back to ipvs mode removes every chain of iptables mode', async () => {
-    await switchTo(ipvs, iptables)
+    await switchTo(ipvs, iptables, () => assert.equal(serviceChains(), 0))
     await settled(1)
-    await eventually(() => assert.equal(serviceChains(), 0))
     await ofIpvs.check()
     await ofIptables.check()
   })
 
   it('to iptables mode again removes everything of ipvs mode after its last connection', async () => {
-    await switchTo(iptables, ipvs)
-    await eventually(() => assert.ok(serviceChains() > 0))
+    await switchTo(iptables, ipvs, () => {
+      assert.ok(serviceChains() > 0)
+      assert.equal(chainsOfIpvs(), 0)
+    })
     await ofIptables.check()
     ofIpvs.close()
     await eventually(() => assert.deepEqual([virtualServers(), boundAddresses()], [[], []]), FORGOTTEN_MS)

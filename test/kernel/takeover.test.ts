@@ -1,0 +1,212 @@
+/**
+ * A daemon that starts on a kernel that is right already, from an earlier start or from kube-proxy 1.36.3, writes nothing, and
+ * no connection ends.
+ */
+import assert from 'node:assert/strict'
+import type { ChildProcess } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { openNetfilter } from '../../native/open.ts'
+import { ensureCounter } from '../../src/modes/iptables/counters.ts'
+import { Cluster } from '../support/cluster.ts'
+import { boundAddresses, kubeLines, service, sh, virtualServers, Workbench } from '../support/daemon.ts'
+import { eventually, until } from '../support/deadline.ts'
+import { bothFamilies, everyKind, frontend, KINDS, FAMILIES } from '../support/every-kind.ts'
+import { IptablesPrograms } from '../support/iptables-programs.ts'
+import { LiveConnections } from '../support/live-connections.ts'
+import { parseMetrics } from '../support/metrics-text.ts'
+import { recordingPath } from '../support/recordings.ts'
+import { needs } from './needs.ts'
+
+const MODES = ['ipvs', 'iptables'] as const
+type Mode = (typeof MODES)[number]
+const CASE = 'cases/all-kinds/recorded'
+const MARKER = service('marker', { clusterIP: '10.96.9.9' })
+const CONFIGURATION = { iptables: { minSyncPeriod: '0s' }, metricsBindAddress: '127.0.0.1:10249' }
+
+/** Everything of ours in the kernel, without counters of packets. */
+function kernelState(): Readonly<Record<string, readonly string[]>> {
+  const rules = (save: string): string[] => kubeLines(save).map((line) => line.replace(/ \[\d+:\d+\]$/, ''))
+  return {
+    virtualServers: virtualServers(),
+    addresses: boundAddresses(),
+    sets: kubeLines('ipset save').sort(),
+    IPv4: rules('iptables-save'),
+    IPv6: rules('ip6tables-save'),
+  }
+}
+
+/** Operations on every table since the start of the daemon, by table; only what is not 0. */
+async function operations(): Promise<Readonly<Record<string, number>>> {
+  const text = await (await fetch('http://127.0.0.1:10249/metrics')).text()
+  const done: Record<string, number> = {}
+  for (const { labels, value } of parseMetrics(text).get('kubeipvs_operations_total')?.samples ?? []) {
+    const table = labels.get('table') ?? ''
+    if (value > 0) done[table] = (done[table] ?? 0) + value
+  }
+  return done
+}
+
+/** A daemon whose writes are counted. */
+class Counted {
+  readonly bench: Workbench
+  readonly #programs = new IptablesPrograms()
+
+  constructor(bench: Workbench) {
+    this.bench = bench
+    bench.env = { PATH: this.#programs.path }
+  }
+
+  get restores(): readonly string[] {
+    return this.#programs.starts.filter((line) => line.endsWith('restore'))
+  }
+
+  /** Resolves when tables and rules of both families have been read and compared. */
+  async start(): Promise<ChildProcess> {
+    this.#programs.forget()
+    const daemon = this.bench.start()
+    await eventually(async () => void (await operations()))
+    for (const stem of ['iptables', 'ip6tables'])
+      await until(`the rules of ${stem}`, () => this.#programs.starts.includes(`${stem} save`))
+    return daemon
+  }
+
+  /** Waits for a change to be written, which everything before it precedes. */
+  async change(): Promise<void> {
+    this.bench.write('marker.yaml', MARKER)
+    await eventually(() => assert.match(JSON.stringify(kernelState()), /10\.96\.9\.9/))
+    this.bench.remove('marker.yaml')
+    await eventually(() => assert.doesNotMatch(JSON.stringify(kernelState()), /10\.96\.9\.9/))
+  }
+
+  async close(): Promise<void> {
+    await this.bench.close()
+    assert.equal((await this.bench.run('cleanup')).code, 0)
+    this.#programs.remove()
+  }
+}
+
+describe('a start on a kernel that is right already', needs('iptables-nft'), () => {
+  let cluster: Cluster
+  let counted: Counted
+  before(() => {
+    cluster = Cluster.start(['tcp'])
+  })
+  afterEach(() => counted.close())
+  after(() => cluster.stop())
+
+  for (const mode of MODES)
+    it(`writes nothing in ${mode} mode after its own end, by SIGTERM or by SIGKILL`, async () => {
+      const clusterCIDR = '10.244.0.0/16,fd00:10:244::/47'
+      counted = new Counted(bothFamilies({}, { ...CONFIGURATION, mode, clusterCIDR }))
+      counted.bench.write('web.yaml', ...everyKind(1, ['a', 'c']), ...everyKind(2, ['b']), ...everyKind(3, []))
+      let daemon = await counted.start()
+      await counted.change()
+      assert.ok(counted.restores.length > 0)
+      assert.notDeepEqual(await operations(), {})
+      const live = new LiveConnections()
+      for (const family of FAMILIES)
+        for (const kind of KINDS) await live.open(cluster, 'client', frontend(1, kind, family, 'tcp'))
+      const right = kernelState()
+      await live.check()
+      for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+        await counted.bench.stop(daemon, signal)
+        daemon = await counted.start()
+        await live.check()
+        assert.deepEqual([await operations(), counted.restores], [{}, []], signal)
+        assert.deepEqual(kernelState(), right)
+        await counted.change()
+        assert.deepEqual(kernelState(), right)
+        // The marker is a Service of IPv4: one restore when it comes and one when it goes, in iptables mode.
+        assert.deepEqual(
+          counted.restores.filter((line) => line !== 'iptables restore'),
+          [],
+        )
+        assert.ok(counted.restores.length <= (mode === 'ipvs' ? 0 : 2), counted.restores.join())
+      }
+      live.close()
+    })
+})
+
+/** Pods of the recorded Services that the cluster's namespaces answer for, by pod and link. */
+const RECORDED_PODS = { a: ['10.244.0.10', '10.244.0.20', 'fd00:10:244::10'], other: ['10.244.1.20'] }
+const CONNECTIONS = 50
+
+describe('a start on what kube-proxy 1.36.3 left', needs('iptables-nft'), () => {
+  let cluster: Cluster
+  let counted: Counted
+  before(() => {
+    cluster = Cluster.start(['tcp'])
+    for (const address of RECORDED_PODS.a) {
+      const length = address.includes(':') ? '128 nodad' : '32'
+      sh(`ip -n a-${process.pid} address add ${address}/${length} dev eth0; ip route add ${address} dev ve-a`)
+      cluster.serve('a', { protocol: 'tcp', address, port: 8080 })
+    }
+    for (const address of RECORDED_PODS.other) {
+      sh(`ip -n other-${process.pid} address add ${address}/32 dev lo`)
+      cluster.serve('c', { protocol: 'tcp', address, port: 8080 })
+    }
+  })
+  afterEach(() => counted.close())
+  after(() => cluster.stop())
+
+  function kubeProxyRan(mode: Mode): void {
+    const file = (name: string): string => recordingPath(`${CASE}/${mode}/1/${name}`)
+    if (mode === 'ipvs') {
+      sh(
+        'cd /proc/sys/net/ipv4/vs; for name in conntrack expire_nodest_conn expire_quiescent_template; do echo 1 >$name; done',
+      )
+      sh(`ipset restore < ${file('ipset.txt')}; ipvsadm -R < ${file('ipvs.txt')}; ip link add kube-ipvs0 type dummy`)
+      for (const line of readFileSync(file('addresses.txt'), 'utf8').split('\n'))
+        if (/^[0-9a-f]/.test(line)) sh(`ip address add ${line} dev kube-ipvs0${line.includes(':') ? ' nodad' : ''}`)
+    }
+    for (const family of ['iptables', 'ip6tables']) {
+      const saved = readFileSync(file(`${family}.txt`), 'utf8')
+      const restored = join(counted.bench.directory, `${family}.rules`)
+      writeFileSync(restored, saved)
+      const withoutCounters = `grep -v nfacct ${restored} | ${family}-restore`
+      sh(`${family}-restore < ${restored} 2>/dev/null || ${withoutCounters}; rm ${restored}`)
+    }
+  }
+
+  for (const mode of ['iptables'] as const)
+    it(`writes nothing in ${mode} mode and keeps established connections`, async () => {
+      const clusterCIDR = '10.244.0.0/16,fd00:10:244::/56'
+      counted = new Counted(new Workbench({}, { ...CONFIGURATION, mode, clusterCIDR }))
+      if (mode === 'iptables') await makeCounters()
+      kubeProxyRan(mode)
+      const { bench } = counted
+      bench.remove('node.yaml')
+      const lists = JSON.parse(readFileSync(recordingPath(`${CASE}/ipvs/1/objects.json`), 'utf8')) as object
+      for (const [name, list] of Object.entries(lists)) bench.write(`${name}.yaml`, list)
+      const live = new LiveConnections()
+      const vips = ['198.51.100.8', '10.96.10.2']
+      for (let index = 0; index < CONNECTIONS; index++) {
+        const address = vips[index % vips.length] ?? ''
+        await live.open(cluster, 'client', { protocol: 'tcp', address, port: 80 })
+      }
+      await live.check()
+      const left = kernelState()
+      const { stdout } = await bench.command('diff')
+      await counted.start()
+      await live.check()
+      assert.deepEqual([stdout, await operations(), counted.restores], ['', {}, []])
+      assert.deepEqual(kernelState(), left)
+      await counted.change()
+      assert.deepEqual(kernelState(), left)
+      await live.check()
+      live.close()
+    })
+})
+
+/** The objects that kube-proxy's rules of iptables mode name; a kernel without them takes the rules without these matches. */
+async function makeCounters(): Promise<void> {
+  const netlink = openNetfilter()
+  try {
+    for (const name of ['ct_state_invalid_dropped_pkts', 'localhost_nps_accepted_pkts'])
+      await ensureCounter(netlink, name)
+  } finally {
+    netlink.close()
+  }
+}
