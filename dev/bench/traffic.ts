@@ -68,7 +68,8 @@ export async function measureTraffic(
   await once(server.stdout, 'data')
   const program = options.start(false)
   try {
-    await tableComplete(options, program, program.startedMs + TIMEOUT_MS)
+    const completeMs = await tableComplete(options, program, program.startedMs + TIMEOUT_MS)
+    say(`table complete after ${((completeMs - program.startedMs) / 1000).toFixed(1)} s`)
     await sleep(SETTLE_MS)
     const rulesBefore = mode === 'iptables' ? await rulesBeforeOf(measured) : null
     await connections(task.program, measured.address, WARM_UP, 1)
