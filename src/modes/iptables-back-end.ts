@@ -1,7 +1,7 @@
 /** Chooses the iptables programs of the back end that this node uses and that its kernel supports. Changes nothing. */
 import { findNetfilter } from '../../native/open.ts'
 import { everywhere, missingForNft } from '../iptables/nft-support.ts'
-import { chooseIptables, type IptablesChoice } from '../node/iptables-choice.ts'
+import { chooseIptables, type IptablesChoice, otherIptables } from '../node/iptables-choice.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 
 /**
@@ -15,6 +15,18 @@ export async function chooseBackEnd(
   { mayLoadModules = true }: { readonly mayLoadModules?: boolean } = {},
 ): Promise<IptablesChoice> {
   return chooseIptables({ families, signal, mayLoadModules, missingForNft: () => missing(families, signal) })
+}
+
+/** The back end that was not chosen, where it may hold rules; loads no module of legacy tables and creates none. */
+export async function findOtherBackEnd(
+  families: readonly IpFamily[],
+  chosen: IptablesChoice,
+  signal: AbortSignal,
+): Promise<IptablesChoice | undefined> {
+  return otherIptables(
+    { families, signal, mayLoadModules: false, missingForNft: () => missing(families, signal) },
+    chosen,
+  )
 }
 
 async function missing(families: readonly IpFamily[], signal: AbortSignal): Promise<UnusableFamilies> {

@@ -84,6 +84,28 @@ export async function chooseIptables(options: ChoiceOptions): Promise<IptablesCh
   return { ...decision, suffix, programs: own, version: plain.version, randomFully: recent, waits: recent }
 }
 
+/**
+ * The back end that was not chosen, for a cleanup; undefined where it holds nothing that its programs could remove. The programs of
+ * legacy would create tables, so they count only where there are legacy tables.
+ */
+export async function otherIptables(
+  options: ChoiceOptions,
+  chosen: IptablesChoice,
+): Promise<IptablesChoice | undefined> {
+  const mode = chosen.mode === 'nft' ? 'legacy' : 'nft'
+  const { folders } = hostOf(options)
+  const found = await findPrograms(options.families, folders)
+  const plain = await plainMode(options, found.plain, folders)
+  const programs = programsOf(found, mode, plain)
+  if (Object.keys(programs).length === 0) return undefined
+  if (mode === 'legacy' && (await legacyTables(options)).length === 0) return undefined
+  const unusable = await unusableFamilies(mode, { ...options, mayLoadModules: false }, found, plain)
+  const usable = Object.fromEntries(Object.entries(programs).filter(([family]) => !(family in unusable)))
+  if (Object.keys(usable).length === 0) return undefined
+  const suffix = plain.mode === mode ? '' : (`-${mode}` as const)
+  return { ...chosen, mode, suffix, programs: usable, unusable, reason: 'not the one in use', saved: {} }
+}
+
 type Found = Readonly<Record<IptablesBackEnd | 'plain', { readonly [family in IpFamily]?: FamilyPrograms }>>
 
 async function findPrograms(families: readonly IpFamily[], folders: readonly string[]): Promise<Found> {

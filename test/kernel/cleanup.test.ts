@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
 import { recordingPath } from '../support/recordings.ts'
-import { isMet } from './needs.ts'
+import { isMet, needs } from './needs.ts'
 
 const suffix = isMet('iptables-nft') ? '' : '-legacy'
 const SAVES = [`iptables${suffix}-save`, `ip6tables${suffix}-save`]
@@ -117,6 +117,33 @@ describe('--cleanup', () => {
     sh(`iptables${suffix} -t nat -F MINE; iptables${suffix} -t nat -X MINE`)
     assert.equal((await bench.run('--cleanup')).code, 0)
     assert.deepEqual(withoutBuiltIn(), [])
+  })
+})
+
+describe('cleanup where both back ends of iptables hold chains', needs('iptables-nft', 'legacy-iptables'), () => {
+  const save = (backEnd: string): string[] =>
+    sh(`iptables-${backEnd}-save; ip6tables-${backEnd}-save`)
+      .split('\n')
+      .filter((line) => /^(:KUBE|-A)/.test(line))
+
+  it('removes those of both, and nothing of others', async () => {
+    await ipvsModeRan()
+    const rules = readFileSync(recordingPath('cases/all-kinds/recorded/ipvs/1/iptables.txt'), 'utf8')
+    const file = `${bench.directory}/legacy`
+    writeFileSync(file, rules)
+    sh(`iptables-legacy-restore < ${file}; rm ${file}`)
+    sh('iptables-legacy -A INPUT -s 192.0.2.1 -j DROP; iptables-nft -A INPUT -s 192.0.2.2 -j DROP')
+    for (const backEnd of ['nft', 'legacy']) assert.ok(save(backEnd).some((line) => line.includes('KUBE-SERVICES')))
+    const preview = await bench.run('cleanup', '--dry-run')
+    assert.deepEqual([preview.code, preview.stderr], [0, ''])
+    const { code, stdout, stderr } = await bench.run('cleanup')
+    assert.deepEqual([code, stderr, stdout], [0, '', preview.stdout])
+    assert.deepEqual(
+      [save('legacy'), save('nft'), sh('ipset list -n')],
+      [['-A INPUT -s 192.0.2.1/32 -j DROP'], ['-A INPUT -s 192.0.2.2/32 -j DROP'], ''],
+    )
+    const again = await bench.run('cleanup')
+    assert.deepEqual([again.code, again.stdout, again.stderr], [0, '', ''])
   })
 })
 

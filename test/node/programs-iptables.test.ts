@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { after, test } from 'node:test'
-import { chooseIptables, type IptablesChoice } from '../../src/node/iptables-choice.ts'
+import { chooseIptables, type IptablesChoice, otherIptables } from '../../src/node/iptables-choice.ts'
 import { HostIptables } from '../../src/node/iptables-programs.ts'
 import type { ProgramCall, ProgramResult } from '../../src/node/programs.ts'
 import { CodedError } from '../../src/values/errors.ts'
@@ -39,6 +39,8 @@ interface Chosen {
   readonly choice: IptablesChoice
   /** Names of the programs that were started. */
   readonly started: readonly string[]
+  /** The back end that was not chosen, where it may hold rules. */
+  readonly other: IptablesChoice | undefined
 }
 
 async function choose(host: Host): Promise<Chosen> {
@@ -82,16 +84,10 @@ async function choose(host: Host): Promise<Chosen> {
   const { lacks = {} } = host
   const missingForNft = async (): Promise<UnusableFamilies> =>
     typeof lacks === 'string' ? { IPv4: lacks, IPv6: lacks } : lacks
-  const choice = await chooseIptables({
-    families,
-    signal,
-    missingForNft,
-    mayLoadModules: true,
-    folders: [folder],
-    run,
-    procNet,
-  })
-  return { choice, started: started.sort() }
+  const options = { families, signal, missingForNft, mayLoadModules: true, folders: [folder], run, procNet }
+  const choice = await chooseIptables(options)
+  const startedToChoose = [...started].sort()
+  return { choice, started: startedToChoose, other: await otherIptables(options, choice) }
 }
 
 const HINT = '*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n'
@@ -99,6 +95,27 @@ const CANARY = '*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n'
 const EMPTY = '*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n'
 const RULE = '*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -j ACCEPT\nCOMMIT\n'
 const both = { modes: ['nft', 'legacy'], plain: 'xtables-nft-multi' } as const
+
+test('otherIptables finds the back end that was not chosen only where it may hold rules', async () => {
+  const rows: readonly (readonly [host: Host, chosen: string, other: string | undefined])[] = [
+    [{ ...both, legacyTables: ['nat'], saves: { 'iptables-nft-save': HINT } }, 'nft', 'IPv4,IPv6 -legacy'],
+    [{ ...both, saves: { 'iptables-nft-save': HINT } }, 'nft', undefined],
+    [{ ...both, legacyTables: ['nat'], saves: { 'iptables-legacy-save': HINT } }, 'legacy', 'IPv4,IPv6 '],
+    [
+      { ...both, legacyTables: ['nat'], saves: { 'iptables-legacy-save': HINT }, lacks: { IPv6: 'no' } },
+      'legacy',
+      'IPv4 ',
+    ],
+    [{ ...both, legacyTables: ['nat'], saves: { 'iptables-legacy-save': HINT }, lacks: 'no' }, 'legacy', undefined],
+    [{ modes: ['nft'], plain: 'xtables-nft-multi', legacyTables: ['nat'] }, 'nft', undefined],
+  ]
+  for (const [host, chosen, expected] of rows) {
+    const { choice, other } = await choose(host)
+    assert.equal(choice.mode, chosen, JSON.stringify(host))
+    const found = other && `${Object.keys(other.programs).join()} ${other.suffix}`
+    assert.equal(found, expected, JSON.stringify(host))
+  }
+})
 
 test('chooseIptables chooses the back end that the node uses', async () => {
   const nftSaves = ['ip6tables-nft-save', 'iptables-nft-save']

@@ -6,10 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { openRtnetlink } from '../../../native/open.ts'
 import { ipFamilies } from '../../node/host.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
-import { type PassReport, Reconciler } from '../../sync/reconciler.ts'
+import { type PassReport, type Reconciled, Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import { asError } from '../../values/errors.ts'
-import { chooseBackEnd } from '../iptables-back-end.ts'
+import { chooseBackEnd, findOtherBackEnd } from '../iptables-back-end.ts'
 import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
 import { chainTables, removalOfChains } from '../ipvs/tables.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
@@ -54,6 +54,7 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
     'iptables-missing',
     async () => new HostIptables(await chooseBackEnd(families, signal)),
   )
+  const other = iptables && (await findOtherBackEnd(families, iptables.choice, signal))
   const ipset = await unlessMissing('ipset-missing', () => openIpset(signal))
   const ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
   const rtnetlink = openRtnetlink()
@@ -63,8 +64,11 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
         ? undefined
         : await IpvsLeftovers.find({ ipvs, ipset, rtnetlink, iptables, families, excluded }, signal)
     // A kernel without IPVS or ipset may have rules all the same.
+    const chainsOf = (programs: HostIptables | undefined): readonly Reconciled[] =>
+      removalOfChains(chainTables(families, programs, CLEANUP_LAYOUT))
+    // What is last is removed first: rules of either back end name sets.
     const reconciler = (): Reconciler =>
-      new Reconciler(ofIpvsMode?.removal() ?? removalOfChains(chainTables(families, iptables, CLEANUP_LAYOUT)))
+      new Reconciler([...(ofIpvsMode?.removal() ?? chainsOf(iptables)), ...chainsOf(other && new HostIptables(other))])
     const commands = await reconciler().preview({ signal, mayRemove: true, now })
     return { commands, failures: dryRun ? [] : await removeAll(reconciler(), signal) }
   } finally {
