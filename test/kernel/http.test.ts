@@ -161,7 +161,7 @@ describe('health and metrics of the daemon', () => {
 
   it('stay healthy when the items of one Service cannot be written', async () => {
     begin({ syncPeriod: '500ms' })
-    // No interface takes an address of a group.
+    // No interface accepts a multicast address.
     const families = { clusterIPs: ['10.96.0.9', 'fd00:10:96::9'], ipFamilies: ['IPv4', 'IPv6'] }
     bench.write('bad.yaml', service('bad', { ...families, externalIPs: ['ff02::1:5', 'ff02::1:6', 'ff02::1:7'] }))
     bench.start()

@@ -95,7 +95,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
   winston: ['src/serve/log.ts'],
   yaml: ['src/config', 'src/watch/api/kube-config-load.ts', 'src/watch/manifests'],
   zod: ['src/config'],
-  // Not a package, but where the version stands.
+  // Not a package, but the place of the version.
   'package.json': ['src/values/well-known.ts'],
   'node:child_process': ['src/node'],
   'node:http': ['src/serve', 'src/watch/api'],

@@ -22,7 +22,7 @@ export interface RawService {
   readonly protocol: number
 }
 
-/** Makes a service with the scheduler rr (IPVS_CMD_NEW_SERVICE). Rejects with what the kernel says. */
+/** Makes a service with the scheduler rr (IPVS_CMD_NEW_SERVICE). Rejects with the kernel's error. */
 export function addRawService(service: RawService): Promise<void> {
   return command('NEW_SERVICE', (batch) => {
     const nest = batch.nest(IPVS_CMD_ATTR.SERVICE)
