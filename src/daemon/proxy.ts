@@ -139,30 +139,28 @@ export class Proxy {
 export class BufferedSource implements Source {
   readonly #source: Source
   #kept: ((sink: ObjectSink) => void)[] = []
-  #sink: ObjectSink | undefined
+  /** What the source reports to. `deliverTo` replaces its functions, so afterwards the source calls the receiver directly. */
+  readonly #sink: ObjectSink = {
+    apply: (changes) => void this.#kept.push((sink) => sink.apply(changes)),
+    listed: (kind) => void this.#kept.push((sink) => sink.listed(kind)),
+    problems: (subject, problems) => void this.#kept.push((sink) => sink.problems(subject, problems)),
+  }
 
   constructor(open: (sink: ObjectSink) => Source) {
-    this.#source = open({
-      apply: (changes) => this.#report((sink) => sink.apply(changes)),
-      listed: (kind) => this.#report((sink) => sink.listed(kind)),
-      problems: (subject, problems) => this.#report((sink) => sink.problems(subject, problems)),
-    })
+    this.#source = open(this.#sink)
   }
 
   /** Delivers what was kept, and from now on everything. Called once. */
   deliverTo(sink: ObjectSink): void {
-    this.#sink = sink
+    this.#sink.apply = sink.apply.bind(sink)
+    this.#sink.listed = sink.listed.bind(sink)
+    this.#sink.problems = sink.problems.bind(sink)
     for (const report of this.#kept) report(sink)
     this.#kept = []
   }
 
   close(): Promise<void> {
     return this.#source.close()
-  }
-
-  #report(call: (sink: ObjectSink) => void): void {
-    if (this.#sink === undefined) this.#kept.push(call)
-    else call(this.#sink)
   }
 }
 
