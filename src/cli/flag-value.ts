@@ -1,5 +1,5 @@
 /**
- * Values of flags: read as pflag reads them, with Go's errors, which are recorded letter by letter, and shown as /flagz shows them.
+ * Values of flags: read as pflag reads them, with Go's errors, which are recorded verbatim, and shown as /flagz shows them.
  */
 import { quote } from '../values/quote.ts'
 import { formatDuration, parseDuration } from '../config/duration.ts'

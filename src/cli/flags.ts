@@ -58,7 +58,7 @@ const COMMAND_FLAGS = {
     commands: ALL,
     group: 'first',
     value: 'FILE',
-    help: 'KubeProxyConfiguration (v1alpha1) to run with. Beside it only these flags count: --hostname-override, --master, --cleanup, --init-only, --write-config-to, those for logging, and those that kube-proxy does not have.',
+    help: 'KubeProxyConfiguration (v1alpha1) to run with. With it only these flags count: --hostname-override, --master, --cleanup, --init-only, --write-config-to, those for logging, and those that kube-proxy does not have.',
     about: {
       status:
         'KubeProxyConfiguration (v1alpha1) of the daemon: the mode is read at its metrics address, the names of Services from its API server.',

@@ -3,7 +3,7 @@
  * the command line. With --config most other flags do not count (kube-proxy's rule).
  */
 import { hostname } from 'node:os'
-import { completeModes, configurationFromFlags, nameError, nodeName, withFlagsBesideFile } from '../config/complete.ts'
+import { completeModes, configurationFromFlags, nameError, nodeName, withFlagsForFile } from '../config/complete.ts'
 import { decodeConfigurationFile } from '../config/file.ts'
 import {
   checkConfiguration,
@@ -99,7 +99,7 @@ async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
   }
   const decoded = await decodeConfigurationFile(flags.config)
   if ('errors' in decoded) throw refusal(decoded, 'text')
-  return { ...decoded, configuration: withFlagsBesideFile(decoded.configuration, flags) }
+  return { ...decoded, configuration: withFlagsForFile(decoded.configuration, flags) }
 }
 
 /** Logs one line for each warning about the configuration. */

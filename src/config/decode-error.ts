@@ -118,7 +118,7 @@ export function compareInOrder(a: Path, b: Path, decoded: Pick<Decoded, 'valueAt
 const SCHEME = '"pkg/runtime/scheme.go:111"'
 const STRUCT = String.raw`struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`
 /** kube-proxy prints the whole file in this error; a line of the log has to end. */
-const MOST_SHOWN = 4_000
+const MAX_SHOWN = 4_000
 
 /** The version of the types inside kube-proxy. */
 const INTERNAL = 'kubeproxy.config.k8s.io/__internal'
@@ -132,7 +132,7 @@ export function kindError(value: unknown, text: string): { readonly error: strin
   const fail = (error: string) => ({ error })
   const mismatch = (found: unknown, target: string) =>
     fail(`couldn't get version/kind; json parse error: json: cannot unmarshal ${goTypeOf(found)} into Go ${target}`)
-  const shown = text.length <= MOST_SHOWN ? text : `${text.slice(0, MOST_SHOWN)}…`
+  const shown = text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)}…`
   const entries = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : []
   if (value !== null && value !== undefined && goTypeOf(value) !== 'object')
     return mismatch(value, `value of type ${STRUCT}`)

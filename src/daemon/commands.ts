@@ -1,4 +1,4 @@
-/** What the commands beside the daemon need of its parts: `diff`, `status` (names of Services) and `--init-only`. */
+/** Puts the daemon's parts together for the other commands: `diff`, `status` (names of Services) and `--init-only`. */
 import { openRtnetlink } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { initializeIptablesNode } from '../modes/iptables/kernel.ts'

@@ -19,7 +19,7 @@ export interface ConfigReloadOptions {
   readonly path: string
   /** The configuration in force. */
   readonly configuration: KubeProxyConfiguration
-  /** Reads the file again, with the flags that count beside it. Rejects with what is wrong with it. */
+  /** Reads the file again, with the flags that count with a file. Rejects with what is wrong with it. */
   readonly read: () => Promise<KubeProxyConfiguration>
   readonly listener: ReloadListener
   readonly log: Log

@@ -38,7 +38,7 @@ export interface DaemonOptions extends SourceSettings {
   readonly once: boolean
   /** The file that the configuration was read from; the daemon follows it. Absent: flags only. */
   readonly configurationFile?: string | undefined
-  /** Reads that file again, with the flags that count beside it. Rejects with what is wrong with it. */
+  /** Reads that file again, with the flags that count with a file. Rejects with what is wrong with it. */
   readonly readConfiguration: () => Promise<KubeProxyConfiguration>
   /** For /flagz: every flag with its value. */
   readonly flags: () => Readonly<Record<string, string>>
@@ -267,7 +267,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     serviceProblems: (owner, found) => problems.report('service', owner, found),
     frontendsReady: () => metrics.sync.beginPass(),
     tablesPassed: (report, durationMs) => {
-      // The mode may allow removals now, which makes it pending, so before that is asked.
+      // First, because the mode may now allow removals, which makes it pending.
       mode.passed(report)
       passed('tables', report, durationMs, !mode.isPending)
     },

@@ -190,7 +190,7 @@ export class AuditRounds {
     this.#unfinished.add(round)
   }
 
-  /** Rounds that have not ended: one while audits run, more only while stopped ones come to their end. */
+  /** Number of rounds that have not ended: one while audits run, more only while stopped rounds are ending. */
   get unfinished(): number {
     return this.#unfinished.size
   }

@@ -2,7 +2,7 @@
  * When passes may begin, and when they may remove: passes begin when every kind of object has listed, and remove once the Node
  * and its addresses are known. The Node is awaited as long as kube-proxy awaits it and no longer, so that a wrong
  * --hostname-override leaves no old Service behind. In NodeCIDR mode nothing may be written before the Node has pod CIDRs: without
- * them nothing tells local traffic from other traffic.
+ * them local traffic cannot be distinguished from other traffic.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { FamilySupport } from '../node/families.ts'

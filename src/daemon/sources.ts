@@ -155,7 +155,7 @@ async function addressesOf(server: string, log: Log): Promise<readonly string[]>
   }
 }
 
-/** client-go has no limit. Nobody can answer a plugin that asks for a login in a browser, so it would run forever. */
+/** client-go has no limit. On a node a plugin that asks for a login in a browser gets no answer and would run forever. */
 const PLUGIN_MS = 60_000
 
 /**

@@ -17,16 +17,16 @@ export interface JumpPlace {
 
 /** The chains and jumps of one mode of kube-proxy. */
 export interface ChainSet {
-  /** Chains of fixed names: each after those its rules lead to, so that they can be deleted in reverse. */
+  /** Chains of fixed names. Each follows those that its rules jump to, so that they can be deleted in reverse order. */
   readonly chains: Readonly<Partial<Record<TableId, readonly string[]>>>
   /**
-   * Chains of the table nat whose names end in a hash, by what stands before it (`KUBE-SEP`): each after those its rules
-   * lead to.
+   * Chains of the table nat whose names end in a hash, by the part before it (`KUBE-SEP`). Each follows those that
+   * its rules jump to.
    */
   readonly hashedChains?: readonly string[]
   /** In the order in which they are inserted: the last one ends up on top. */
   readonly jumps: readonly JumpPlace[]
-  /** Keys of jumps that other releases had, whatever their text. */
+  /** Keys of jumps that other releases wrote, with any text. */
   readonly otherJumps?: readonly string[]
   /** Keys of chains that kubelet writes as well: a mode may write them, and a change of the mode never removes them. */
   readonly shared?: readonly string[]

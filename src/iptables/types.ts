@@ -65,7 +65,7 @@ export interface RestoreResult {
 export interface IptablesPrograms {
   /** The rules of a family as text. Rejects with a CodedError when they cannot be read. */
   save(family: IpFamily, signal: AbortSignal): Promise<string>
-  /** Runs `iptables-restore --noflush`. Rejects with a CodedError when it did not run to its end by itself. */
+  /** Runs `iptables-restore --noflush`. Rejects with a CodedError when it was killed or could not run. */
   restore(family: IpFamily, input: string, signal: AbortSignal): Promise<RestoreResult>
 }
 

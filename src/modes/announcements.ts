@@ -180,7 +180,7 @@ export class RuleThrottle {
     this.#periodMs = periodMs
   }
 
-  /** The rules of this family may have changed. A request that comes too early is kept until it is due. */
+  /** Requests a read, because the rules of this family may have changed. A request that is too early is kept until it is due. */
   request(family: IpFamily): void {
     this.#requested.add(family)
   }

@@ -161,7 +161,7 @@ function countPlaces(service: Service, families: readonly FamilyParts[]): number
 
 interface FamilyParts extends FamilyOfService {
   readonly clusterIp: string
-  /** Number of addresses beyond the limit of frontends, which were not looked at. */
+  /** Number of addresses beyond the limit of frontends, which were not examined. */
   readonly ignored: number
   /** The addresses of the frontends of a node port. */
   readonly nodePortPlaces: readonly Frontend['address'][]
@@ -206,7 +206,7 @@ function familiesOf(
   })
 }
 
-/** Whether the node port of a port is the port itself, so that one address may have the role of a node port beside others. */
+/** Whether the node port of a port is the port itself, so that one address may have the role of a node port in addition to others. */
 function isBothPorts(spec: ServicePortSpec): boolean {
   return spec.nodePort === spec.port
 }

@@ -34,7 +34,7 @@ export interface Frontend {
   readonly bind: boolean
   /** Endpoints in use: `servicePort.internal` for what is only a ClusterIP, `servicePort.external` for all others. */
   readonly selection: Selection
-  /** Who may connect; undefined: every source. Only a LoadBalancerVip has a firewall. */
+  /** The sources that may connect; undefined: every source. Only a LoadBalancerVip has a firewall. */
   readonly firewall: Firewall | undefined
 }
 
@@ -97,7 +97,7 @@ export function claimRank({ roles }: Frontend): number {
 }
 
 /**
- * Whether two frontends of one key come to the same in every table, health check and metric. Address, selection and firewall follow
+ * Whether two frontends of one key have the same effect on every table, health check and metric. Address, selection and firewall follow
  * from the fields that are compared.
  */
 export type SameFrontend = (a: Frontend, b: Frontend) => boolean

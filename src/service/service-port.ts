@@ -35,7 +35,7 @@ export interface ServicePort extends PortSelections {
   >
   /**
    * The addresses in status.loadBalancer.ingress that this node permits, each once, in the order of the Service. `sameServicePort` does
-   * not compare these and the next ones, because each has a frontend of its own.
+   * not compare `vips` and `externalIps`, because each address has a separate frontend.
    */
   readonly vips: ReadonlySet<string>
   /** The permitted addresses in spec.externalIPs. */
@@ -45,7 +45,7 @@ export interface ServicePort extends PortSelections {
    * iptables mode still makes the chain for external traffic then.
    */
   readonly ignoresExternalIps: boolean
-  /** Who may connect to the VIPs; undefined: every source, or the port has no VIP. */
+  /** The sources that may connect to the VIPs; undefined: every source, or the port has no VIP. */
   readonly firewall: Firewall | undefined
   /**
    * Of a Service with a health check port: distinct addresses of its ready endpoints on this node in this family, over
@@ -92,8 +92,8 @@ export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, 
 }
 
 /**
- * Whether two values of one Service port come to the same in every table, health check and metric. Verdicts only explain, so they
- * are not compared. A table that renders another field needs it added here.
+ * Whether two values of one Service port have the same effect on every table, health check and metric. Verdicts only explain, so
+ * they are not compared. If a table renders another field, add it here.
  */
 export function sameServicePort(a: ServicePort, b: ServicePort): boolean {
   return (

@@ -16,7 +16,7 @@ export interface VirtualIpRule {
   /** kubeIPVS.allowedLoadBalancerIPs; undefined: every address. */
   readonly loadBalancerIps: readonly Cidr[] | undefined
   /**
-   * Addresses, beside those of this node, that externalIPs must not contain, with the name of their owner: `the API server`.
+   * Addresses, besides those of this node, that externalIPs must not contain, with the name of their owner: `the API server`.
    * undefined: externalIPs may contain them, and addresses of this node (kubeIPVS.allowProtectedExternalIPs).
    */
   readonly protected: ReadonlyMap<string, string> | undefined

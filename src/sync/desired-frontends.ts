@@ -263,7 +263,7 @@ function isNeededFirst(service: Service): boolean {
   return service.namespace === 'kube-system' && service.ports.some((port) => port.port === 53)
 }
 
-/** So many endpoints, or source ranges, of a frontend cost about as much as one more frontend. */
+/** This many endpoints, or source ranges, of a frontend cost about as much as one more frontend. */
 const ENDPOINTS_A_UNIT = 8
 const RANGES_A_UNIT = 4
 

@@ -182,7 +182,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     return { additions, keys, isFull: true }
   }
 
-  /** Plans one key: its additions go to `additions`, its removals are left for `remove`. Returns the number of operations. */
+  /** Plans one key: its additions go to `additions`, its removals are left to `remove`. Returns the number of operations. */
   function planKey(key: string, nowMs: number, pass: Pass, additions: Step<Item, Op>[]): number {
     removals.delete(key)
     if (sync.mustWait(key)) return 0
@@ -335,8 +335,8 @@ interface Readable {
 }
 
 /**
- * Reads a table that may be unreadable for a while: after a failure the next attempt waits, longer each time, however many passes
- * ask for it.
+ * Reads a table that may be unreadable for a while: after a failure passes skip it until a wait has ended that
+ * grows with each failure.
  */
 class CarefulRead {
   readonly #table: Readable

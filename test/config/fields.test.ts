@@ -58,6 +58,6 @@ test('FIELDS has a flag that counts beside a file, and no value written by defau
   for (const path of FIELD_PATHS)
     if (path.startsWith('kubeIPVS.')) {
       const { flag, written } = fieldAt(path)
-      assert.deepEqual([flag?.group, flag?.besideFile, written], ['own', true, 'unlessDefault'], path)
+      assert.deepEqual([flag?.group, flag?.appliesWithFile, written], ['own', true, 'unlessDefault'], path)
     }
 })

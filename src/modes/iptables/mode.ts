@@ -13,7 +13,7 @@ import {
   watchAddresses,
 } from './kernel.ts'
 import { watchRules } from '../announcements.ts'
-import { isTableInTrouble, type TableHealth } from '../table-health.ts'
+import { isTableFaulty, type TableHealth } from '../table-health.ts'
 import { loopbackRefusal } from './chains/fixed-render.ts'
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { RuleCounts } from '../../metrics/rule-counts.ts'
@@ -42,7 +42,7 @@ export class IptablesMode implements Mode {
   readonly #reported = new Set<string>()
   #hasCounters = false
   #leftoversRemoval: Promise<void> | undefined
-  /** Lets node ports answer at 127.0.0.0/8; undefined after it was called, or when the configuration does not ask for it. */
+  /** Lets node ports answer at 127.0.0.0/8; undefined after it was called, or when the configuration turns it off. */
   #openLocalnet: (() => void) | undefined
 
   /** Rejects with `iptables-missing`, which says what to install. */
@@ -111,7 +111,7 @@ export class IptablesMode implements Mode {
     return this.dataplane.loops.all.map(({ sync, family }) => ({
       what: sync.table.name,
       families: [family],
-      wrong: isTableInTrouble(sync),
+      wrong: isTableFaulty(sync),
     }))
   }
 

@@ -15,7 +15,7 @@ import type { Clock } from '../../values/clock.ts'
 
 /** Share of one core for all audits together. */
 const CPU_SHARE = 0.003
-/** The entries of large sets are listed once in so many rounds; in the other rounds they are only counted. */
+/** Entries of large sets are listed in every tenth round; in the other rounds they are only counted. */
 const THOROUGH_ROUNDS = 10
 /** Addresses are listed at most this often. */
 const ADDRESS_PERIOD_MS = 300_000

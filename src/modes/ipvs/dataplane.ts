@@ -34,7 +34,7 @@ export interface IpvsDataplaneOptions {
   readonly setsAndRules: SetsAndRules
   readonly conntrack: FlowTable
   readonly scheduler: string
-  /** Families that are served; frontends of another one are left out. */
+  /** Families that are served; frontends of other families are left out. */
   readonly families: readonly IpFamily[]
   /** The longest drain, in milliseconds; undefined = without limit. */
   readonly drainDeadlineMs: number | undefined
@@ -88,7 +88,7 @@ export class IpvsDataplane implements Dataplane {
     ])
   }
 
-  /** In the words and the form of kube-proxy. */
+  /** Logs removed addresses with the message and the fields of kube-proxy. */
   #logUnbound(unbound: readonly string[]): void {
     for (const ipFamily of this.#options.families) {
       const all = unbound.filter((address) => familyOf(address) === ipFamily)
@@ -110,7 +110,7 @@ export class IpvsDataplane implements Dataplane {
     return { sets, entries, chains: loops.all, virtualServers, device, addresses }
   }
 
-  /** From now on the device, the sets and the rules are wanted. */
+  /** Makes the device, the sets and the rules wanted. */
   wantFixtures(): void {
     this.setsAndRules.want()
     this.device.want(SERVICE_DEVICE, { kind: DEVICE_KIND })
@@ -186,7 +186,7 @@ export class IpvsDataplane implements Dataplane {
 
   #observeDrains(key: string): void {
     const draining = drainingRealServers(this.virtualServers.desired(key), this.virtualServers.live(key))
-    // Reading the clock costs time on some machines, and almost nothing drains.
+    // Reading the clock costs time on some machines, and few real servers drain.
     if (draining.length === 0) this.drains.forget(key)
     else this.drains.observe(key, draining, this.#options.now())
   }

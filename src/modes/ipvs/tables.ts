@@ -24,7 +24,7 @@ import type { KernelTable } from '../../sync/table.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import { isTableInTrouble, type TableHealth } from '../table-health.ts'
+import { isTableFaulty, type TableHealth } from '../table-health.ts'
 
 export interface IpvsTables {
   readonly sets: KernelTable<SetParameters, SetOperation>
@@ -123,13 +123,13 @@ export interface ListedTable {
 }
 
 /**
- * All tables of the running mode. A table that all Services need is in trouble with one item that fails; one of Services'
- * items only when `isTableInTrouble` says so. The cost does not depend on the number of items or failures.
+ * All tables of the running mode. A table that all Services need is faulty with one item that fails; one of Services'
+ * items only when `isTableFaulty` says so. The cost does not depend on the number of items or failures.
  */
 export function listTables(states: IpvsStates, families: readonly IpFamily[]): readonly ListedTable[] {
   const ofServices = <Item, Op>(sync: TableSync<Item, Op>): ListedTable => ({
     counted: sync,
-    health: () => [{ what: sync.table.name, families, wrong: isTableInTrouble(sync) }],
+    health: () => [{ what: sync.table.name, families, wrong: isTableFaulty(sync) }],
   })
   const { sets, entries, chains, virtualServers, device, addresses } = states
   return [

@@ -74,7 +74,7 @@ export type FindingCode =
   | 'invalid-range'
 
 const NO_PROBLEMS: readonly Problem[] = []
-/** A message repeats so many characters of a wrong value. */
+/** Characters of a wrong value that a message repeats. */
 const MAX_QUOTED = 60
 
 /** The problems of the object that `subject` names. */
