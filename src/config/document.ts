@@ -43,7 +43,7 @@ export interface ConfigurationDocument {
 /** A usual configuration has about 2,000 characters. Parsing needs memory of about a hundred times the text's length. */
 export const MAX_CHARACTERS = 256 * 1024
 
-export const TOO_LONG = `it has more than ${MAX_CHARACTERS} bytes, and no configuration is that long`
+export const TOO_LONG = `the file has more than ${MAX_CHARACTERS} bytes, and no configuration is that long`
 
 /** Values that go-yaml leaves as text: times, and numbers to base 60 such as `1:30`. */
 const EXTRA_TAGS: ReadonlySet<string> = new Set(['TIME', 'tag:yaml.org,2002:timestamp'])
