@@ -99,7 +99,7 @@ function parseVmodule(text: string, before: readonly VmoduleItem[] = []): Parsed
   return { value: items }
 }
 
-/** `true`, `false`, `raw`, or the release of kube-proxy that this program stands in for, with any suffix. */
+/** `true`, `false`, `raw`, or the release of kube-proxy that this program replaces, with any suffix. */
 function parseVersion(text: string): Parsed<string> {
   if (text === 'raw') return { value: text }
   if (text.startsWith('v')) {

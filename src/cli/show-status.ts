@@ -36,7 +36,7 @@ async function readStatus(flags: FlagValues, settings: Settings, signal: AbortSi
   }
 }
 
-/** By what the kernel has: both modes have something only while one takes over from the other. */
+/** The mode whose items the kernel has. It has items of both only while one mode replaces the other. */
 function modeOf({ device, rules }: KernelState): 'ipvs' | 'iptables' | null {
   if ((device === null) === (rules === null)) return null
   return device === null ? 'iptables' : 'ipvs'

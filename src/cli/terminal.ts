@@ -1,4 +1,4 @@
-/** What commands print for people: colours, aligned columns, and warnings as plain lines. Output that is piped has no colours. */
+/** What commands print for users: colours, aligned columns, and warnings as plain lines. Output that is piped has no colours. */
 import { styleText } from 'node:util'
 import { errorText } from '../values/errors.ts'
 import type { Log, LogFields } from '../values/log.ts'

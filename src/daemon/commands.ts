@@ -35,7 +35,7 @@ export async function plannedCommands(settings: SourceSettings, log: Log): Promi
 }
 
 export interface FrontendNamesOptions extends SourceSettings {
-  /** As long as the source may take to list. */
+  /** Longest wait until the source has listed. */
   readonly deadlineMs: number
   readonly log: Log
   readonly signal: AbortSignal

@@ -1,5 +1,5 @@
 /**
- * The daemon assembled, from top to bottom: sources, servers, then the proxy with mode, node, frontends, loop and readiness, and
+ * Assembles the daemon, from top to bottom: sources, servers, then the proxy with mode, node, frontends, loop and readiness, and
  * what follows the first pass. `assembleProxy` decides who receives what and in which order.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -55,7 +55,7 @@ export interface DaemonEnd {
 
 const now = (): number => performance.now()
 
-/** A stop takes no longer: a container runtime that waits for the program should notice no delay. */
+/** Longest duration of a stop: a container runtime that waits for the program should notice no delay. */
 const CLOSE_MS = 800
 /** When no first pass has ended by then, it waits for something that a changed configuration may provide. */
 const FOLLOW_AFTER_MS = 5000
@@ -110,7 +110,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
     health,
     nodeName,
     needsNode,
-    // The one pass has ended before a Node could appear.
+    // The only pass ends before a Node could appear.
     nodeWaits: once ? { nodeMs: 0, podCidrsMs: 0 } : undefined,
     log,
     events,
@@ -275,7 +275,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
       passed(family, report, durationMs, false)
       loop.resume()
     },
-    // Rules are in place, so virtual servers that waited for them can be added. minSyncPeriod is for changes, and this is none.
+    // Rules are in place, so virtual servers that waited for them can be added. minSyncPeriod limits changes only, so it does not apply here.
     postponedReady: () => loop.resume(),
     passFailed: (error) => log.error('A pass failed', { error }),
     flowsRemoved: (family, deleted, durationMs) => metrics.sync.flowsRemoved(family, deleted, durationMs),
@@ -294,7 +294,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const { dataplane, families, support, rtnetlink } = mode
   const flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
 
-  // Node and frontends: what this node has to answer for.
+  // Node and frontends: what this node has to serve.
   const node = new FollowedNode({
     configuration,
     nodeName,

@@ -100,7 +100,7 @@ export class Proxy {
     return mode.dataplane.preview({ signal: abort.signal, mayRemove: true })
   }
 
-  /** Takes over a configuration that differs only in fields that are live in its mode. */
+  /** Applies a configuration that differs only in fields that are live in its mode. */
   reconfigure(configuration: KubeProxyConfiguration): void {
     const { inForce, mode, node } = this.#parts
     inForce.configuration = configuration

@@ -73,7 +73,7 @@ export class Readiness {
     return this.#lists.awaited
   }
 
-  /** Logs that the lists are awaited, as kube-proxy's informers do. A start that hangs is understood from the line that is missing. */
+  /** Logs that the lists are awaited, as kube-proxy's informers do. The line that is missing shows where a start hangs. */
   start(): void {
     const { log } = this.#options
     for (const { controller } of Object.values(INFORMERS)) {
@@ -122,7 +122,7 @@ export class Readiness {
     return this.#options.configuration.detectLocalMode === 'NodeCIDR' && this.#podCidrs.length === 0
   }
 
-  /** What the Node has to do before its addresses are known. */
+  /** What the Node still lacks before its addresses are known, in kube-proxy's words. */
   get #nodeLacks(): string {
     return this.#node === undefined ? 'exist' : 'be assigned IPs'
   }
@@ -185,7 +185,7 @@ export class Readiness {
     }
   }
 
-  /** The wait has ended: the proxy continues as kube-proxy does, which takes 127.0.0.1 for the node's address then. */
+  /** The wait has ended: the proxy continues as kube-proxy does, which then uses 127.0.0.1 as the node's address. */
   #giveUp(): void {
     const { log, nodeName } = this.#options
     log.error(`Timed out waiting for node to ${this.#nodeLacks}`, { node: nodeName })

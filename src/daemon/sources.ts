@@ -150,7 +150,7 @@ async function addressesOf(server: string, log: Log): Promise<readonly string[]>
     const found = await Promise.race([lookup(host, { all: true }), late])
     return found.flatMap((one) => parseAddress(one.address) ?? [])
   } catch (error) {
-    log.warn('The address of the API server is not known, so an externalIP may be the same', { host, error })
+    log.warn('The address of the API server is unknown, so an externalIP may be equal to it', { host, error })
     return []
   }
 }

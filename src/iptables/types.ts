@@ -21,7 +21,7 @@ export interface Chain {
   readonly rules: readonly string[]
 }
 
-/** A rule in a built-in chain that leads into one of ours. Its place in the chain does not matter. */
+/** A rule in a built-in chain that jumps to one of ours. Its place in the chain does not matter. */
 export interface Jump {
   readonly kind: 'jump'
   readonly table: TableId
@@ -79,7 +79,7 @@ export type IptablesErrorCode =
   | 'iptables-locked'
   /** A rule contains a control character, which could end its line; it was not tried. */
   | 'iptables-unprintable'
-  /** Another program's rule leads into the chain, so it was emptied and not deleted. */
+  /** Another program's rule jumps to the chain, so it was emptied and not deleted. */
   | 'iptables-chain-in-use'
 
 export function iptablesError(code: IptablesErrorCode, message: string, options?: ErrorOptions): CodedError {

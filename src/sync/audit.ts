@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../values/clock.ts'
 
 export interface AuditOptions {
-  /** From the start of one round to the start of the next, at least (KubeProxyConfiguration syncPeriod). */
+  /** Minimum time from the start of one round to the start of the next (KubeProxyConfiguration syncPeriod). */
   readonly periodMs: number
   /** One round over everything. */
   readonly round: (signal: AbortSignal) => Promise<void>
@@ -44,7 +44,7 @@ export interface CpuBudgetOptions {
 const MAX_MS = 2
 const MAX_MS_PER_ITEM = 0.05
 
-/** The share holds over time, not at every moment: what was not used before may be used at once, up to a credit. */
+/** The share holds over time, not at every moment: unused time accumulates up to a credit, which may be used at once. */
 export class CpuBudget {
   readonly #options: CpuBudgetOptions
   #creditMs: number

@@ -38,7 +38,7 @@ export class IptablesMode implements Mode {
   readonly #kernel: IptablesKernel
   readonly #abort = new AbortController()
   readonly #counts = { IPv4: new RuleCounts(), IPv6: new RuleCounts() }
-  /** Loopback addresses that the log already named as without node ports. */
+  /** Loopback addresses without node ports that were already logged. */
   readonly #reported = new Set<string>()
   #hasCounters = false
   #leftoversRemoval: Promise<void> | undefined
@@ -180,7 +180,7 @@ export class IptablesMode implements Mode {
     })
   }
 
-  /** In the words of kube-proxy, but once for each address. */
+  /** Logs in the words of kube-proxy, but once for each address. */
   #reportLoopback(places: readonly string[]): void {
     const { log, configuration } = this.#options
     for (const address of places) {

@@ -25,7 +25,7 @@ const CREDIT_MS = 20
 export interface IpvsAuditOptions {
   readonly kernel: Kernel
   readonly dataplane: IpvsDataplane
-  /** From one round to the next, at least (syncPeriod). */
+  /** Minimum time from one round to the next (syncPeriod). */
   readonly periodMs: number
   /** Items were doubted: a pass should read them. */
   readonly onDoubt: () => void

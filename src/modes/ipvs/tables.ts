@@ -1,6 +1,6 @@
 /**
- * The kernel tables of ipvs mode, listed once: how each is opened, in which order a cleanup removes them, and when one is in
- * trouble. Opening, metrics, health, the removal of leftovers and cleanup read these lists.
+ * The kernel tables of ipvs mode, listed once: how each is opened, in which order a cleanup removes them, and when one is
+ * faulty. Opening, metrics, health, the removal of leftovers and cleanup read these lists.
  */
 import { CATALOGUE } from '../../ipset/catalogue.ts'
 import type { IpsetConnection } from '../../ipset/connection.ts'
@@ -69,7 +69,7 @@ export function openTables(options: TableOptions): IpvsTables {
   }
 }
 
-/** The rules of those families that have programs: the rules of another one cannot be reached. */
+/** The rules of the families that have programs; those of other families cannot be reached. */
 export function chainTables(
   families: readonly IpFamily[],
   iptables: HostIptables | undefined,
@@ -97,7 +97,7 @@ export function removalOf({ device, sets, entries, chains, virtualServers, addre
   ]
 }
 
-/** The chains of a removal. Each family is one restore, because chains lead to each other. */
+/** The chains of a removal. Each family is one restore, because chains jump to each other. */
 export function removalOfChains(chains: readonly IptablesTable[]): Reconciled[] {
   return chains.map((table) => reconciled(new TableSync(table), { atOnce: true }))
 }

@@ -19,7 +19,7 @@ import { CLEANUP_LAYOUT } from './layouts.ts'
 export interface CleanupOptions {
   /** Virtual servers with an address in one of these stay. */
   readonly excluded: readonly Cidr[]
-  /** Only find out what there is. */
+  /** Removes nothing, and returns what would be removed. */
   readonly dryRun: boolean
   readonly signal: AbortSignal
 }
@@ -36,7 +36,7 @@ export interface CleanupResult {
   readonly failures: readonly CleanupFailure[]
 }
 
-/** A failing operation is tried this often. */
+/** Attempts for an operation that fails. */
 const TRIES = 3
 
 const now = (): number => performance.now()
