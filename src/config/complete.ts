@@ -12,7 +12,7 @@ import { FIELD_PATHS, fieldAt, withValues } from './values.ts'
 const HEALTHZ_PORT = 10_256
 const METRICS_PORT = 10_249
 
-/** Fills in the addresses of the ports. The mode stays as it is, '' too: flags may still change it (`completeModes`). */
+/** Fills in the addresses of the ports. It does not change the mode, not even '': flags may still change it (`completeModes`). */
 export function completeDefaults(document: UncheckedConfiguration): UncheckedConfiguration {
   const parsed = parseAddressSloppy(document.bindAddress)
   const ipv6 = parsed === undefined || familyOf(parsed) === 'IPv6'

@@ -23,7 +23,7 @@ interface Place {
 export interface Decoded {
   /** The value at a path; undefined when there is none. */
   valueAt(path: Path): unknown
-  /** A number as it stands in the JSON that Go decodes. */
+  /** A number as written in the JSON that Go decodes. */
   numberAt(path: Path): string
 }
 
@@ -37,13 +37,13 @@ export function decodeError(
   for (const { code, path } of issues) {
     if (code === 'unrecognized_keys') continue
     const place = placeOf(path, document)
-    if (first === undefined || comesBefore(place, first, decoded)) first = place
+    if (first === undefined || precedes(place, first, decoded)) first = place
   }
   return first === undefined ? undefined : reasonOf(first, decoded)
 }
 
-/** Types that read themselves are before all others; among equals the order is that of the document. */
-function comesBefore(a: Place, b: Place, decoded: Decoded): boolean {
+/** Types that decode themselves are before all others; apart from that the order is that of the document. */
+function precedes(a: Place, b: Place, decoded: Decoded): boolean {
   const alone = (place: Place): boolean => place.type.reads !== undefined
   return alone(a) === alone(b) ? compareInOrder(a.path, b.path, decoded) < 0 : alone(a)
 }

@@ -36,7 +36,7 @@ export interface ConfigurationDocument {
   readonly isJson: boolean
   /** Line (from 1) of a key or list item; undefined for an absent field. */
   lineOf(path: Path): number | undefined
-  /** A number at a path as it is written in the JSON that Go decodes. */
+  /** A number at a path, as written in the JSON that Go decodes. */
   numberAt(path: Path): string
 }
 

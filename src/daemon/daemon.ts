@@ -275,7 +275,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
       passed(family, report, durationMs, false)
       loop.resume()
     },
-    // Rules are in place, so virtual servers that waited for them can be added. minSyncPeriod limits changes only, so it does not apply here.
+    // Rules are in place, so virtual servers that waited for them can be added. minSyncPeriod limits only changes.
     postponedReady: () => loop.resume(),
     passFailed: (error) => log.error('A pass failed', { error }),
     flowsRemoved: (family, deleted, durationMs) => metrics.sync.flowsRemoved(family, deleted, durationMs),

@@ -49,7 +49,7 @@ export class RestoreRun {
     this.#outcomes = Array.from({ length: count }, () => undefined)
   }
 
-  /** One outcome for each operation, in their order. Rejects only when aborted. @param inUse rules of other programs that jump to our chains, by key */
+  /** One outcome for each operation, in their order. Rejects only when aborted. @param inUse rules that jump to our chains, by key */
   static async run(
     ops: readonly IptablesOperation[],
     programs: RestorePrograms,

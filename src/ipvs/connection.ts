@@ -134,7 +134,7 @@ export class IpvsConnection {
     return this.#request('GET_CONFIG', undefined, decodeTimeouts, options)
   }
 
-  /** Sets connection timeouts; 0 leaves one as it is. */
+  /** Sets connection timeouts; 0 keeps the present value. */
   setTimeouts(timeouts: Timeouts, options: CallOptions = {}): Promise<void> {
     return this.#command('SET_CONFIG', (batch) => encodeTimeouts(batch, timeouts), options)
   }

@@ -32,7 +32,7 @@ export interface Frontend {
   readonly port: number
   /** Whether the address belongs on kube-ipvs0: not for a node port alone, and never an address that the node itself has. */
   readonly bind: boolean
-  /** Endpoints in use: `servicePort.internal` for what is only a ClusterIP, `servicePort.external` for all others. */
+  /** Endpoints in use: `servicePort.internal` for frontends that are only a ClusterIP, `servicePort.external` for all others. */
   readonly selection: Selection
   /** The sources that may connect; undefined: every source. Only a LoadBalancerVip has a firewall. */
   readonly firewall: Firewall | undefined

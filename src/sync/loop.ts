@@ -38,7 +38,7 @@ export interface LoopListener {
   passBegins(): void
   /** Called for each changed frontend, after the dataplane. */
   frontendChanged(key: FrontendKey, frontend: Frontend | undefined): void
-  /** All problems of this owner's frontends as they stand now. */
+  /** All present problems of this owner's frontends. */
   serviceProblems(owner: string, problems: readonly Problem[]): void
   /** All changes have been computed; the pass that applies them follows. */
   frontendsReady(): void

@@ -26,7 +26,7 @@ async function measured(task: Pick<GuestTask, 'mode' | 'work'>): Promise<Measure
     command: process.env['KUBE_IPVS_PROGRAM'] ?? join(ROOT, 'src/main.ts'),
     ...task,
   }
-  // A new network namespace stands for the fresh boot.
+  // A new network namespace replaces the fresh boot.
   const { stdout } = await run('unshare', [
     '--net',
     '--',

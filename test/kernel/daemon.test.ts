@@ -1,4 +1,4 @@
-/** The whole daemon on a real kernel: from manifests to a correct table, whatever happens to the table. */
+/** The whole daemon on a real kernel: from manifests to a correct table, even if other programs change the table. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import {

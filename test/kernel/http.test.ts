@@ -175,7 +175,7 @@ describe('health and metrics of the daemon', () => {
   })
 
   it('answer while the API server is away: the proxy is alive for a while, but the node gets no traffic', async () => {
-    // It is healthy for twice that long: time enough for a slow start.
+    // The proxy stays alive for two syncPeriods, which leaves time for a slow start.
     begin({ syncPeriod: `${deadline(5000)}ms` })
     const kubeconfig = join(bench.directory, 'nobody.conf')
     const clusters = [{ name: 'nobody', cluster: { server: 'http://127.0.0.1:1' } }]

@@ -61,8 +61,8 @@ describe('processes of iptables', () => {
   it('run twice for each family at a cold start, once for a new kind of Service, never for another change', async () => {
     await withWeb()
     await eventually(() => assert.equal(rules().filter((line) => line.startsWith('-A KUBE-SERVICES')).length, 4))
-    const looks = isAnnounced ? ['ip6tables save', 'iptables save'] : []
-    assert.deepEqual(work(), [...looks, 'ip6tables restore', 'iptables restore'].toSorted())
+    const reads = isAnnounced ? ['ip6tables save', 'iptables save'] : []
+    assert.deepEqual(work(), [...reads, 'ip6tables restore', 'iptables restore'].toSorted())
     programs.forget()
     bench.write('more.yaml', service('more', { clusterIP: '10.96.0.9' }), slice('more', ['10.244.0.5']))
     await eventually(() => assert.ok(has('10.96.0.9:80')))

@@ -73,7 +73,7 @@ describe('established connections', () => {
     await live.check()
   })
 
-  it('survive a second daemon beside the first, and the end of either', async () => {
+  it('survive a second daemon that runs together with the first, and the end of either', async () => {
     const starts = (): number => bench.log.split('"Caches are synced"').length
     const before = starts()
     const second = bench.start()

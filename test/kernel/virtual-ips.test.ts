@@ -56,7 +56,7 @@ describe('allowedExternalIPs and allowedLoadBalancerIPs', () => {
     await bench.stop(daemon)
   })
 
-  it('work as flags beside the file too, and remove what they no longer allow', async () => {
+  it('work as flags in addition to the file too, and remove what they no longer allow', async () => {
     bench = new Workbench()
     bench.write('web.yaml', DNS, WEB, slice('web', ['10.244.0.1']))
     const free = bench.start('--allow-protected-external-ips')

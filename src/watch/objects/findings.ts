@@ -37,7 +37,7 @@ export type ResourceVersion = string | number
 
 /**
  * The source of an object. What the API server has validated is read as kube-proxy reads it. For a manifest the parsers also
- * check what the API server would refuse, and what would give others access to the node.
+ * check what the API server would refuse, and what would give other users access to the node.
  */
 export type Origin = 'api' | 'manifest'
 
