@@ -7,12 +7,15 @@ import { type Problem, ProblemList } from '../values/errors.ts'
 import { IP_FAMILIES } from '../values/protocol.ts'
 import { type SliceIndex, localReadyEndpoints, indexSlices } from './endpoints.ts'
 import {
+  type FamilyOfService,
   type Frontend,
   FRONTEND_ROLES,
-  type FrontendKey,
   frontendKey,
+  type FrontendKey,
   type FrontendRole,
+  makeServicePort,
   nodePortKey,
+  type ServicePort,
 } from './frontends.ts'
 import {
   type NodeContext,
@@ -22,7 +25,6 @@ import {
   READS_VIRTUAL_IPS,
 } from './node-context.ts'
 import type { EndpointSlice, Service, ServicePortSpec } from './objects.ts'
-import { type FamilyOfService, makeServicePort, type ServicePort } from './service-port.ts'
 import { firewallOf, sourceRangeProblems } from './source-ranges.ts'
 import { permittedExternalIps, permittedVips } from './virtual-ips.ts'
 
