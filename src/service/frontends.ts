@@ -238,7 +238,7 @@ export function parseNodePortKey(key: FrontendKey): { readonly port: number; rea
 const RANK: Readonly<Record<FrontendRole, number>> = { ClusterIP: 0, NodePort: 0, LoadBalancerVip: 1, ExternalIP: 2 }
 
 /**
- * How good the claim of a frontend on its key is, by its best role, lower first. The API server allots cluster IPs and node ports,
+ * The rank of a frontend's claim on its key, from its best role; the lowest rank wins. The API server allots cluster IPs and node ports,
  * and each to one Service only; controllers write VIPs; every user who may write a Service can write external IPs.
  */
 export function claimRank({ roles }: Frontend): number {

@@ -103,7 +103,7 @@ const WATCHED_NAMESPACES = /^(?:default|kube-system)\//
 
 /** The rule of this node, updated when the protected addresses change. */
 export class VirtualIpGuard {
-  /** Protected addresses by the object of the cluster that has them, or by the owner that `protect` got. */
+  /** Protected addresses by the object of the cluster that has them, or by the owner that was passed to `protect`. */
   readonly #owners = new Map<string, { readonly addresses: readonly string[]; readonly owner: string }>()
   #rule: VirtualIpRule
 

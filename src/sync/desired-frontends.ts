@@ -1,5 +1,5 @@
 /**
- * From objects to winning frontends: holds Services, slices and the node context, and computes only the owners (Services) that
+ * Turns objects into winning frontends: holds Services, slices and the node context, and computes only the owners (Services) that
  * changed. The cost depends on the number of dirty owners, not on the number of Services.
  */
 import { type Contribution, frontendsOf, type FrontendSettings } from '../service/contribution.ts'

@@ -1,7 +1,7 @@
 /**
  * The two encodings of the API, protobuf (apimachinery/pkg/runtime/serializer/protobuf) and JSON: whole bodies, and streams of
- * watch events. Both give the form that the JSON has. The Content-Type of the answer alone decides how it is read, whatever the
- * request asked for.
+ * watch events. Both give the form that the JSON has. The Content-Type of the answer alone decides how it is read, not the
+ * Accept header of the request.
  */
 import { CodedError } from '../../values/errors.ts'
 import { ApiError } from './api-error.ts'
