@@ -99,8 +99,8 @@ export async function bundle({ directory = join(ROOT, 'dist'), minify = true }: 
   return { entry: join(directory, 'kube-ipvs.mjs'), bytes }
 }
 
-/** Calls of the log, at the place that the engine reports: that of the function's name. */
-const LOG_CALL = /(?<=\.)(?:info|verbose|warn|error|print|v)\(|\b(?:say|writeEarlyLine)\(/g
+/** Calls of the log, at the place that the engine reports: that of the function's name. The last two are those of cli/early-lines. */
+const LOG_CALL = /(?<=\.)(?:info|verbose|warn|error|print|v)\(|\b(?:writeLine|writeEarlyLine)\(/g
 
 /** `NAME.lines` beside a file of the bundle: the line of the sources of each call of the log. */
 function writeLogLines(path: string): void {

@@ -1,8 +1,9 @@
 /**
  * Sockets of the kernel: the C library's socket calls through koffi, bound when the first socket is opened, and AF_NETLINK
  * sockets. Only this folder calls libc, because Node has no such sockets. `errno()` is the thread's errno at the moment of the
- * call, which koffi does not save, so it must follow directly after the call that failed. If the engine makes a failing call of
- * its own in between, the error has a wrong name: what was sent counts as failed and is read again, as after any other error.
+ * call, which koffi does not save, so it must follow directly after the call that failed. If the engine makes a failing
+ * call in between, the error has a wrong name. This does no harm: what was sent counts as failed and is read again, as after any
+ * other error.
  */
 import { createRequire } from 'node:module'
 import { endianness } from 'node:os'

@@ -10,7 +10,7 @@ import { libc } from './sockets.ts'
 const SOCK_DGRAM = 2
 const SOCK_CLOEXEC = 0o2000000
 
-/** IPPROTO_IP and IPT_SO_GET_REVISION_* of linux/netfilter_ipv4/ip_tables.h; the same of IPv6. */
+/** IPPROTO_IP and IPT_SO_GET_REVISION_* of linux/netfilter_ipv4/ip_tables.h; the same for IPv6. */
 const OPTIONS: Readonly<Record<IpFamily, { readonly level: number; readonly match: number; readonly target: number }>> =
   { IPv4: { level: 0, match: 66, target: 67 }, IPv6: { level: 41, match: 68, target: 69 } }
 /** struct xt_get_revision of linux/netfilter/x_tables.h: char name[29] and the revision in one byte. */

@@ -1,6 +1,6 @@
 /**
  * Process entry: reads the command line, runs the command, sets the exit code. The user sees an error as one line that says what
- * is wrong, and a stack only for a mistake of ours.
+ * is wrong, and a stack only for a bug in this program.
  */
 import { CodedError } from './values/errors.ts'
 import { type CommandLine, parseCommandLine, USAGE_EXIT_CODE } from './cli/command-line.ts'

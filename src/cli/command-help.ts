@@ -1,4 +1,4 @@
-/** What `--help` says of each command. Scripts depend on the exit codes, which are documented here. */
+/** What `--help` says about each command. Scripts depend on the exit codes, which are documented here. */
 import type { CommandName } from './flags.ts'
 
 export interface CommandHelp {
@@ -42,7 +42,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
     description: [
       'Shows the mode this node is in, the virtual servers of ipvs mode with their real servers, weights and connections, and ' +
         'the addresses that rules of iptables mode serve. It reads the kernel and changes nothing; no proxy has to run.',
-      'The mode is the answer of the running proxy at its metrics address, or else that of the entries in the kernel. Rules of iptables ' +
+      'It reads the mode from the running proxy at its metrics address; without an answer, the entries in the kernel show it. Rules of iptables ' +
         'mode name their Service in a comment. Virtual servers have no names: with --config, --kubeconfig or --manifests the Services ' +
         'are listed, and their names shown.',
     ],
@@ -52,7 +52,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
       ['kube-ipvs status --output json', 'the same for a program'],
     ],
     exitCodes: [
-      ['0', 'shown'],
+      ['0', 'the state was shown'],
       ['1', 'wrong flags, or the kernel cannot be read'],
     ],
   },
@@ -61,7 +61,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
     usage: ['kube-ipvs diff [flags]'],
     description: [
       'Compares the kernel with what Services and EndpointSlices require, and prints each difference as the command that an ' +
-        'operator would type to remove it. It takes the flags of the daemon and its mode. A real server that drains is no difference.',
+        'operator would type to remove it. It takes the flags of the daemon and its mode. A draining real server is not a difference.',
     ],
     examples: [
       ['kube-ipvs diff --config=/var/lib/kube-proxy/config.conf', 'against the cluster'],
@@ -90,14 +90,14 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
         ['iptables mode', 'the chains KUBE-* of Services and endpoints, the shared ones, and the jumps into them'],
         ['nftables mode', 'the tables named kube-proxy, where the program nft is installed'],
         [
-          'not',
+          'not removed',
           'virtual servers by firewall mark, those that no set names, and those inside ipvs.excludeCIDRs of --config; chains of kubelet, with KUBE-FIREWALL where kubelet runs; settings of the kernel, counters of nfacct',
         ],
       ],
     },
     examples: [
-      ['kube-ipvs cleanup --dry-run', 'the commands, not run'],
-      ['kube-ipvs cleanup', 'run'],
+      ['kube-ipvs cleanup --dry-run', 'print the commands without running them'],
+      ['kube-ipvs cleanup', 'run them'],
     ],
     exitCodes: [
       ['0', 'everything is removed, or nothing was found'],

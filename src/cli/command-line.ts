@@ -22,7 +22,7 @@ export interface UsageError {
   readonly message: string
   /** kube-proxy does not show its usage for every mistake. */
   readonly showUsage: boolean
-  /** What was probably meant, as one would type it: `--once`, `kube-ipvs status`. */
+  /** What was probably meant, as the user would type it: `--once`, `kube-ipvs status`. */
   readonly suggestion?: string
   readonly notices: readonly string[]
   readonly exitCode: number
@@ -87,7 +87,7 @@ export function parseCommandLine(argv: readonly string[]): CommandLine | { reado
   return { command, flags, notices }
 }
 
-/** What one types to run a command. */
+/** The words that run a command. */
 export function programOf(command: CommandName): string {
   return command === 'run' ? 'kube-ipvs' : `kube-ipvs ${command}`
 }

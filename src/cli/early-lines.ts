@@ -54,29 +54,29 @@ export interface StartLinesOptions {
   /** The lines after the check of the logging block are written only when that block is valid. */
   readonly isLoggingValid: boolean
   readonly format: LogFormat
-  readonly write: (line: EarlyLine) => void
+  readonly writeLine: (line: EarlyLine) => void
 }
 
 /**
  * Writes what kube-proxy logs at -v 1 and more: its flags as they are on the command line, and its feature gates. Without a file
  * some flags show the value that was filled in since.
  */
-export function writeStartLines({ flags, configuration, isLoggingValid, format, write }: StartLinesOptions): void {
+export function writeStartLines({ flags, configuration, isLoggingValid, format, writeLine }: StartLinesOptions): void {
   const { featureGates } = configuration
   const writeGates = (as: LogFormat): void => {
     for (const { message, gate, value } of gateNotices(featureGates))
-      write({ level: 'info', message, fields: { featureGate: gate, value }, format: as })
+      writeLine({ level: 'info', message, fields: { featureGate: gate, value }, format: as })
   }
   writeGates('text')
   if (!isLoggingValid) return
   const verbose = configuration.logging.verbosity > 0
   if (verbose)
     for (const [name, text] of Object.entries(textsOf(flags, configuration)))
-      write({ level: 'info', message: `FLAG: --${name}=${quote(text)}`, verbosity: 1, unstructured: true, format })
+      writeLine({ level: 'info', message: `FLAG: --${name}=${quote(text)}`, verbosity: 1, unstructured: true, format })
   // kube-proxy sets the gates a second time when it validates, now with a log that knows its verbosity.
   writeGates(format)
   if (verbose)
-    write({
+    writeLine({
       level: 'info',
       message: 'Updated',
       fields: { featureGates: effectiveGates(featureGates) },

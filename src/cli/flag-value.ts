@@ -1,5 +1,5 @@
 /**
- * Values of flags: read as pflag reads them, with Go's errors, which are recorded letter by letter, and shown as /flagz shows them.
+ * Values of flags: read as pflag reads them, with Go's errors, which are recorded verbatim, and shown as /flagz shows them.
  */
 import { quote } from '../values/quote.ts'
 import { formatDuration, parseDuration } from '../config/duration.ts'
@@ -99,7 +99,7 @@ function parseVmodule(text: string, before: readonly VmoduleItem[] = []): Parsed
   return { value: items }
 }
 
-/** `true`, `false`, `raw`, or the release of kube-proxy that this program stands in for, with any suffix. */
+/** `true`, `false`, `raw`, or the release of kube-proxy that this program replaces, with any suffix. */
 function parseVersion(text: string): Parsed<string> {
   if (text === 'raw') return { value: text }
   if (text.startsWith('v')) {

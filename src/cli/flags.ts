@@ -29,14 +29,14 @@ export interface Flag {
   /** True for flags that kube-proxy does not have. */
   readonly own?: boolean
   readonly group: FlagGroup
-  /** What stands for the value in help; '' for a boolean. */
+  /** Placeholder of the value in help; '' for a boolean. */
   readonly value?: string | undefined
   readonly help: string
   /** Instead of `help`, where the flag means something else to a command. */
   readonly about?: { readonly [command in CommandName]?: string } | undefined
-  /** What holds when the flag is not given, as /flagz shows it. */
+  /** The default, as /flagz shows it. */
   readonly default?: string | undefined
-  /** The same for help, where that text does not say it. */
+  /** The default as help shows it, where the text of /flagz does not explain it. */
   readonly defaultHelp?: string | undefined
 }
 
@@ -58,7 +58,7 @@ const COMMAND_FLAGS = {
     commands: ALL,
     group: 'first',
     value: 'FILE',
-    help: 'KubeProxyConfiguration (v1alpha1) to run with. Beside it only these flags count: --hostname-override, --master, --cleanup, --init-only, --write-config-to, those for logging, and those that kube-proxy does not have.',
+    help: 'KubeProxyConfiguration (v1alpha1) to run with. With it only these flags count: --hostname-override, --master, --cleanup, --init-only, --write-config-to, those for logging, and those that kube-proxy does not have.',
     about: {
       status:
         'KubeProxyConfiguration (v1alpha1) of the daemon: the mode is read at its metrics address, the names of Services from its API server.',

@@ -53,7 +53,7 @@ const GROUPS: Readonly<Record<FlagGroup, string>> = {
   unused: 'Flags of kube-proxy without effect here',
 }
 
-/** The order of the first group; in all others flags of commands stand before those of fields, and deprecated ones last. */
+/** The order of the first group; in all others flags of commands are before those of fields, and deprecated ones last. */
 const FIRST: readonly FlagKey[] = [
   'config',
   'manifests',
@@ -66,7 +66,7 @@ const FIRST: readonly FlagKey[] = [
   'help',
 ]
 
-/** What stands for a value of each kind. */
+/** Placeholder for a value of each kind. */
 const VALUES: Readonly<Record<keyof FlagKinds, string>> = {
   text: 'TEXT',
   address: 'IP',
@@ -144,7 +144,7 @@ function rowLines(
   })
 }
 
-/** Breaks a text at spaces into lines of at most `width` characters; a longer word stands alone. */
+/** Breaks a text at spaces into lines of at most `width` characters; a longer word has its own line. */
 function wrap(text: string, width: number): string[] {
   const lines: string[] = []
   let line = ''

@@ -61,7 +61,7 @@ export async function run(flags: FlagValues): Promise<number> {
   }
 }
 
-/** What ends the process, in kube-proxy's words where it has some. A mistake of ours is reported with its stack. */
+/** What ends the process, in kube-proxy's words where it has some. A bug of this program is reported with its stack. */
 function reasonOf(error: unknown, log: Log): unknown {
   if (!(error instanceof CodedError)) return error instanceof Error ? (error.stack ?? error) : error
   if (error.code === 'EPERM') log.error(NEEDS_RIGHTS, { error })
@@ -70,7 +70,7 @@ function reasonOf(error: unknown, log: Log): unknown {
   return "can't use the IPVS proxier: ipvs not supported"
 }
 
-/** Resolves with the first signal that asks the process to end. The second ends it at once, whatever is still being written. */
+/** Resolves with the first signal that asks the process to end. The second ends it at once, even if a pass is still writing. */
 export function endSignal(): Promise<EndSignal> {
   // Without a handler node would open its debugger on a port of the host.
   process.on('SIGUSR1', () => undefined)

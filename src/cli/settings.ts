@@ -3,7 +3,7 @@
  * the command line. With --config most other flags do not count (kube-proxy's rule).
  */
 import { hostname } from 'node:os'
-import { completeModes, configurationFromFlags, nameError, nodeName, withFlagsBesideFile } from '../config/complete.ts'
+import { completeModes, configurationFromFlags, nameError, nodeName, withFlagsForFile } from '../config/complete.ts'
 import { decodeConfigurationFile } from '../config/file.ts'
 import {
   checkConfiguration,
@@ -29,11 +29,11 @@ type WriteLine = (line: EarlyLine) => void
 const writeNothing: WriteLine = () => undefined
 
 /**
- * Rejects with a CodedError that says what is wrong with the configuration, in kube-proxy's words. `write` gets the lines of
+ * Rejects with a CodedError that says what is wrong with the configuration, in kube-proxy's words. `writeLine` gets the lines of
  * kube-proxy's log; only the start of the daemon writes them.
  */
-export async function loadSettings(flags: FlagValues, write = writeNothing): Promise<Settings> {
-  const { result, warnings, format } = await check(flags, write)
+export async function loadSettings(flags: FlagValues, writeLine = writeNothing): Promise<Settings> {
+  const { result, warnings, format } = await check(flags, writeLine)
   if ('errors' in result) throw refusal(result, format)
   return {
     configuration: result.configuration,
@@ -45,8 +45,8 @@ export async function loadSettings(flags: FlagValues, write = writeNothing): Pro
 }
 
 /** The configuration that kube-proxy would use, also in a mode that we do not have; otherwise as `loadSettings`. */
-export async function checkSettings(flags: FlagValues, write = writeNothing): Promise<UncheckedConfiguration> {
-  return (await check(flags, write)).configuration
+export async function checkSettings(flags: FlagValues, writeLine = writeNothing): Promise<UncheckedConfiguration> {
+  return (await check(flags, writeLine)).configuration
 }
 
 interface Checked {
@@ -57,15 +57,15 @@ interface Checked {
   readonly format: LogFormat
 }
 
-async function check(flags: FlagValues, write: WriteLine): Promise<Checked> {
-  const { configuration, warnings } = await complete(flags, write)
+async function check(flags: FlagValues, writeLine: WriteLine): Promise<Checked> {
+  const { configuration, warnings } = await complete(flags, writeLine)
   const result = checkConfiguration(configuration, flags.config || 'command line')
   const code = 'errors' in result ? result.errors[0]?.code : undefined
   const early = code === 'config-gates' || code === 'config-logging'
   const format = !early && configuration.logging.format === 'json' ? 'json' : 'text'
   const gates = Object.keys(configuration.featureGates).length > 0
   if (code !== 'config-gates' && (gates || configuration.logging.verbosity > 0))
-    writeStartLines({ flags, configuration, isLoggingValid: !early, format, write })
+    writeStartLines({ flags, configuration, isLoggingValid: !early, format, writeLine })
   if ('errors' in result && code !== 'config-mode') throw refusal(result, format)
   return { configuration, result, warnings, format }
 }
@@ -75,16 +75,16 @@ function refusal({ errors }: Refused, format: LogFormat): SettingsRefused {
 }
 
 /** Joins file and flags, and fills in the modes: kube-proxy's Complete. */
-async function complete(flags: FlagValues, write: WriteLine): Promise<Omit<DecodedConfiguration, 'lenient'>> {
+async function complete(flags: FlagValues, writeLine: WriteLine): Promise<Omit<DecodedConfiguration, 'lenient'>> {
   const { configuration, warnings, lenient } = await joined(flags)
   if (lenient !== undefined)
-    write({
+    writeLine({
       level: 'info',
       message: 'Using lenient decoding as strict decoding failed',
       fields: { err: lenient },
       format: 'text',
     })
-  if (configuration.mode === '') write({ level: 'info', message: 'Using iptables proxy', format: 'text' })
+  if (configuration.mode === '') writeLine({ level: 'info', message: 'Using iptables proxy', format: 'text' })
   const blank = nameError(flags)
   if (blank !== undefined) throw new CodedError('config-invalid', `failed complete: ${blank}`)
   return { configuration: completeModes(configuration), warnings }
@@ -99,7 +99,7 @@ async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
   }
   const decoded = await decodeConfigurationFile(flags.config)
   if ('errors' in decoded) throw refusal(decoded, 'text')
-  return { ...decoded, configuration: withFlagsBesideFile(decoded.configuration, flags) }
+  return { ...decoded, configuration: withFlagsForFile(decoded.configuration, flags) }
 }
 
 /** Logs one line for each warning about the configuration. */

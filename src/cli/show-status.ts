@@ -57,7 +57,7 @@ async function lackOf(mode: string, signal: AbortSignal): Promise<string> {
   }
 }
 
-/** By what the kernel has: both modes have something only while one takes over from the other. */
+/** The mode whose items the kernel has. It has items of both only while one mode replaces the other. */
 function modeOf({ device, rules }: KernelState): 'ipvs' | 'iptables' | null {
   if ((device === null) === (rules === null)) return null
   return device === null ? 'iptables' : 'ipvs'

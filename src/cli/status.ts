@@ -5,26 +5,26 @@ import type { IpvsState, KernelState, SetsState, VirtualServerState } from '../m
 import { type Cell, type Column, formatColumns, type Style } from './terminal.ts'
 
 export interface VirtualServerStatus extends VirtualServerState {
-  /** `namespace/name:port`; null: no Service asks for it. Absent when Services were not listed. */
+  /** `namespace/name:port`; null: no Service owns it. Absent when Services were not listed. */
   readonly service?: string | null
 }
 
 export interface IpvsStatus extends IpvsState {
   readonly virtualServers: readonly VirtualServerStatus[]
-  /** The source of the names of Services; absent when none was asked, or none answered. */
+  /** The source of the names of Services; absent when none was queried, or none answered. */
   readonly namesFrom?: string
 }
 
 /** What `status --output json` prints. */
 export interface Status extends KernelState {
-  /** Of the proxy that answers, else by what the kernel has; null when that is nothing, or of both modes. */
+  /** The mode of the proxy that answers, else the mode whose items the kernel has; null when it has none, or items of both modes. */
   readonly mode: string | null
   /**
    * Why the node is in iptables mode although ipvs mode is configured: of the proxy that answers, else for a configuration that was
    * given and as the kernel is now. null: nothing is missing, or nothing is known.
    */
   readonly fallback: Fallback | null
-  /** The metrics address that was asked for the mode. */
+  /** The metrics address that was queried for the mode. */
   readonly proxy: { readonly address: string; readonly answers: boolean }
   readonly version: string
   readonly ipvs: IpvsStatus | null

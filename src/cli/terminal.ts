@@ -1,4 +1,4 @@
-/** What commands print for people: colours, aligned columns, and warnings as plain lines. Output that is piped has no colours. */
+/** What commands print for users: colours, aligned columns, and warnings as plain lines. Output that is piped has no colours. */
 import { styleText } from 'node:util'
 import { errorText } from '../values/errors.ts'
 import type { Log, LogFields } from '../values/log.ts'
@@ -84,12 +84,12 @@ function cellText(cell: Cell | undefined): string {
 export const stderrLog: Log = {
   info: () => undefined,
   verbose: () => undefined,
-  warn: writeLine,
-  error: writeLine,
+  warn: printLine,
+  error: printLine,
   v: () => false,
 }
 
-function writeLine(message: string, fields: LogFields = {}): void {
+function printLine(message: string, fields: LogFields = {}): void {
   const details = Object.entries(fields).map(([name, value]) => `${name}=${printable(errorText(value))}`)
   process.stderr.write(`${[message, ...details].join(' ')}\n`)
 }

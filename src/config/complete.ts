@@ -1,7 +1,7 @@
 /**
- * What completes a document: defaults that depend on other fields, what kube-proxy's internal type keeps of the blocks, and the
- * command line. Without a file every flag counts; beside a file kube-proxy ignores most flags without a word, and command
- * lines of DaemonSets depend on that.
+ * Completes a configuration: adds the defaults that depend on other fields, keeps of the modes' blocks what kube-proxy's internal
+ * type keeps, and applies the flags. Without a file every flag counts. With a file kube-proxy silently ignores most flags, and
+ * command lines of DaemonSets depend on that.
  */
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { FIELDS } from './fields.ts'
@@ -12,7 +12,7 @@ import { FIELD_PATHS, fieldAt, withValues } from './values.ts'
 const HEALTHZ_PORT = 10_256
 const METRICS_PORT = 10_249
 
-/** Fills in the addresses of the ports. The mode stays as it is, '' too: flags may still change it (`completeModes`). */
+/** Fills in the addresses of the ports. It does not change the mode, not even '': flags may still change it (`completeModes`). */
 export function completeDefaults(document: UncheckedConfiguration): UncheckedConfiguration {
   const parsed = parseAddressSloppy(document.bindAddress)
   const ipv6 = parsed === undefined || familyOf(parsed) === 'IPv6'
@@ -24,8 +24,8 @@ export function completeDefaults(document: UncheckedConfiguration): UncheckedCon
 }
 
 /**
- * kube-proxy's internal type keeps one pair of periods and one masqueradeAll, those of the mode. A mode that does not exist
- * has those of iptables, which is what '' means too.
+ * kube-proxy's internal type keeps one pair of periods and one masqueradeAll, those of the mode. An unknown mode
+ * has those of iptables, as '' does.
  */
 export function keepBlockOfMode(document: UncheckedConfiguration): UncheckedConfiguration {
   const mode = document.mode === 'ipvs' || document.mode === 'nftables' ? document.mode : 'iptables'
@@ -38,7 +38,7 @@ export function keepBlockOfMode(document: UncheckedConfiguration): UncheckedConf
   })
 }
 
-/** The modes that '' stands for, once file and flags are joined. */
+/** Replaces '' by the mode that it means, once file and flags are merged. */
 export function completeModes(configuration: UncheckedConfiguration): UncheckedConfiguration {
   const { mode, detectLocalMode, nodePortAddresses } = configuration
   return {
@@ -49,7 +49,7 @@ export function completeModes(configuration: UncheckedConfiguration): UncheckedC
   }
 }
 
-/** An address without a port gets the port; anything else is left to validation. */
+/** Adds the port to an address that has none. Validation reports everything else. */
 function withPort(address: string, port: number): string {
   if (parseAddressSloppy(address) === undefined) return address
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`
@@ -78,24 +78,24 @@ export function configurationFromFlags(
     ...listenAddresses(given, flags),
   })
   const completed = keepBlockOfMode({ ...changed, clusterCIDRGiven: flags.clusterCIDR !== undefined })
-  return withFlagsBesideFile(completed, flags)
+  return withFlagsForFile(completed, flags)
 }
 
-/** Applies the flags that also count beside a file: the node name, logging, and those of kubeIPVS. */
-export function withFlagsBesideFile(
+/** Applies the flags that also count with a file: the node name, logging, and those of kubeIPVS. */
+export function withFlagsForFile(
   configuration: UncheckedConfiguration,
   flags: ConfigurationFlags,
 ): UncheckedConfiguration {
   const { hostnameOverride: name, 'logging.vmodule': vmodule = [] } = flags
   return withValues(configuration, {
-    ...valuesOf(flags, (path) => fieldAt(path).flag?.besideFile === true),
+    ...valuesOf(flags, (path) => fieldAt(path).flag?.appliesWithFile === true),
     hostnameOverride: name ? name.trim().toLowerCase() : configuration.hostnameOverride,
-    // The first pattern that matches wins, so those of the command line stand first.
+    // The first pattern that matches wins, so those of the command line are first.
     'logging.vmodule': [...vmodule, ...configuration.logging.vmodule],
   })
 }
 
-/** Fields whose flags are more than a value; `withFlagsBesideFile` sets them. */
+/** Fields that a flag does not simply replace; `withFlagsForFile` sets them. */
 const SET_APART: ReadonlySet<FieldPath> = new Set(['hostnameOverride', 'logging.vmodule'])
 
 /** The values of the flags that were given. */
@@ -111,7 +111,7 @@ function valuesOf(flags: ConfigurationFlags, counts: (path: FieldPath) => boolea
   return Object.fromEntries(values)
 }
 
-/** kube-proxy has one pair of periods, which begins with the defaults of iptables mode in every mode. */
+/** kube-proxy has one pair of periods for all modes, with the defaults of iptables mode. */
 function periodsOf(mode: string, flags: ConfigurationFlags): FieldValues {
   const block = mode === 'ipvs' ? 'ipvs' : 'iptables'
   const syncPeriod = flags[`${block}.syncPeriod`] ?? FIELDS['iptables.syncPeriod'].default
@@ -126,7 +126,7 @@ function periodsOf(mode: string, flags: ConfigurationFlags): FieldValues {
   }
 }
 
-/** kube-proxy joins a port of its own flag to an address only when it is going to listen. */
+/** kube-proxy adds the ports of --healthz-port and --metrics-port only when it is going to listen. */
 function listenAddresses(
   { healthzBindAddress, metricsBindAddress }: UncheckedConfiguration,
   { healthzPort, metricsPort, writeConfigTo }: ConfigurationFlags,

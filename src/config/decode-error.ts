@@ -23,7 +23,7 @@ interface Place {
 export interface Decoded {
   /** The value at a path; undefined when there is none. */
   valueAt(path: Path): unknown
-  /** A number as it stands in the JSON that Go decodes. */
+  /** A number as written in the JSON that Go decodes. */
   numberAt(path: Path): string
 }
 
@@ -37,13 +37,13 @@ export function decodeError(
   for (const { code, path } of issues) {
     if (code === 'unrecognized_keys') continue
     const place = placeOf(path, document)
-    if (first === undefined || comesBefore(place, first, decoded)) first = place
+    if (first === undefined || precedes(place, first, decoded)) first = place
   }
   return first === undefined ? undefined : reasonOf(first, decoded)
 }
 
-/** Types that read themselves are before all others; among equals the order is that of the document. */
-function comesBefore(a: Place, b: Place, decoded: Decoded): boolean {
+/** Types that decode themselves are before all others; apart from that the order is that of the document. */
+function precedes(a: Place, b: Place, decoded: Decoded): boolean {
   const alone = (place: Place): boolean => place.type.reads !== undefined
   return alone(a) === alone(b) ? compareInOrder(a.path, b.path, decoded) < 0 : alone(a)
 }
@@ -118,7 +118,7 @@ export function compareInOrder(a: Path, b: Path, decoded: Pick<Decoded, 'valueAt
 const SCHEME = '"pkg/runtime/scheme.go:111"'
 const STRUCT = String.raw`struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`
 /** kube-proxy prints the whole file in this error; a line of the log has to end. */
-const MOST_SHOWN = 4_000
+const MAX_SHOWN = 4_000
 
 /** The version of the types inside kube-proxy. */
 const INTERNAL = 'kubeproxy.config.k8s.io/__internal'
@@ -132,7 +132,7 @@ export function kindError(value: unknown, text: string): { readonly error: strin
   const fail = (error: string) => ({ error })
   const mismatch = (found: unknown, target: string) =>
     fail(`couldn't get version/kind; json parse error: json: cannot unmarshal ${goTypeOf(found)} into Go ${target}`)
-  const shown = text.length <= MOST_SHOWN ? text : `${text.slice(0, MOST_SHOWN)}…`
+  const shown = text.length <= MAX_SHOWN ? text : `${text.slice(0, MAX_SHOWN)}…`
   const entries = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : []
   if (value !== null && value !== undefined && goTypeOf(value) !== 'object')
     return mismatch(value, `value of type ${STRUCT}`)

@@ -1,6 +1,6 @@
 /**
  * Parses a configuration text into plain values with their lines, as Go's sigs.k8s.io/yaml does: YAML 1.1 scalars, keys in
- * alphabetical order; a text that begins with `{` is parsed as JSON only. Of repeated keys the last one counts, and only the
+ * alphabetical order; a text that begins with `{` is parsed as JSON only. If a key is repeated, the last one counts. Only the
  * first document of a file is read.
  */
 import { quote } from '../values/quote.ts'
@@ -36,19 +36,19 @@ export interface ConfigurationDocument {
   readonly isJson: boolean
   /** Line (from 1) of a key or list item; undefined for an absent field. */
   lineOf(path: Path): number | undefined
-  /** A number at a path as it is written in the JSON that Go decodes. */
+  /** A number at a path, as written in the JSON that Go decodes. */
   numberAt(path: Path): string
 }
 
-/** A usual configuration has about 2,000; parsing needs about a hundred times the length of the text in memory. */
-export const MOST_CHARACTERS = 256 * 1024
+/** A usual configuration has about 2,000 characters. Parsing needs memory of about a hundred times the text's length. */
+export const MAX_CHARACTERS = 256 * 1024
 
-export const TOO_LONG = `there is more than ${MOST_CHARACTERS} bytes of it, and no configuration is that long`
+export const TOO_LONG = `the file has more than ${MAX_CHARACTERS} bytes, and no configuration is that long`
 
 /** Values that go-yaml leaves as text: times, and numbers to base 60 such as `1:30`. */
 const EXTRA_TAGS: ReadonlySet<string> = new Set(['TIME', 'tag:yaml.org,2002:timestamp'])
 
-/** `0o17`, which is YAML 1.2 but a number to Go as well. */
+/** `0o17` is YAML 1.2, but go-yaml reads it as a number too. */
 const OCTAL: ScalarTag = {
   tag: 'tag:yaml.org,2002:int',
   default: true,
@@ -62,7 +62,7 @@ const CONTROL = /[^\t\n\r\x20-\x7e\x85\xa0-\ufffd\u{10000}-\u{10ffff}]/u
 /** Parses the first document of a YAML or JSON text. The error is Go's where kube-proxy has one. */
 export function parseConfigurationDocument(given: string): ConfigurationDocument | { readonly error: string } {
   const text = given.replace(/^\ufeff/, '')
-  if (text.length > MOST_CHARACTERS) return { error: TOO_LONG }
+  if (text.length > MAX_CHARACTERS) return { error: TOO_LONG }
   const isJson = /^\s*\{/.test(text)
   const jsonError = isJson ? goJsonError(text) : undefined
   if (jsonError !== undefined) return { error: `couldn't get version/kind; json parse error: ${jsonError}` }
@@ -80,11 +80,11 @@ function readDocument(text: string, isJson: boolean): ConfigurationDocument | { 
   const parsed = readFirst(text)
   if ('error' in parsed) return parsed
   const { document, lines } = parsed
-  const itself = document === undefined ? undefined : anchorInItself(document)
-  if (itself !== undefined) return { error: `yaml: anchor '${itself}' value contains itself` }
+  const anchor = document === undefined ? undefined : anchorInItself(document)
+  if (anchor !== undefined) return { error: `yaml: anchor '${anchor}' value contains itself` }
   let value: unknown
   try {
-    value = document?.toJS({ maxAliasCount: MOST_ALIASES }) ?? null
+    value = document?.toJS({ maxAliasCount: MAX_ALIASES }) ?? null
   } catch (cause) {
     return { error: aliasError(cause) }
   }
@@ -99,11 +99,11 @@ function readDocument(text: string, isJson: boolean): ConfigurationDocument | { 
   }
 }
 
-/** Mistakes of one kind that are reported at most: a line of the log has to end. */
-export const MOST_REPORTED = 100
+/** Largest number of mistakes of one kind in a report, which is one line of the log. */
+export const MAX_REPORTED = 100
 
-/** Values that aliases may expand to; a file with more is meant to exhaust memory. */
-const MOST_ALIASES = 1_000
+/** Values that aliases may expand to; a file with more is an attempt to exhaust memory. */
+const MAX_ALIASES = 1_000
 
 function readFirst(text: string): { document: Document | undefined; lines: LineCounter } | { error: string } {
   const lines = new LineCounter()
@@ -142,7 +142,7 @@ function aliasError(cause: unknown): string {
   return `yaml: ${message}`
 }
 
-/** The name of an anchor that contains an alias to itself. Also makes texts of the scalars that are no numbers to Go. */
+/** Returns the name of an anchor that contains an alias to itself. Also turns the numbers that Go reads as text into text. */
 function anchorInItself(document: Document): string | undefined {
   let found: string | undefined
   visit(document, {
@@ -151,7 +151,7 @@ function anchorInItself(document: Document): string | undefined {
       found = source
       return visit.BREAK
     },
-    // A number that is too large is a text to Go, and so is a single dot.
+    // Go reads a number that is too large as text, and so a single dot.
     Scalar: (_, node) => {
       const { value, source } = node
       if (typeof value === 'number' && !Number.isFinite(value) && source !== undefined && !/nan|inf/i.test(source))
@@ -184,7 +184,7 @@ function inOrder(value: unknown): unknown {
 function findDuplicates(document: Document, lines: LineCounter, isJson: boolean): Duplicate[] {
   const duplicates: Duplicate[] = []
   const walk = (node: unknown, path: Path): void => {
-    if (duplicates.length >= MOST_REPORTED) return
+    if (duplicates.length >= MAX_REPORTED) return
     if (isSeq(node)) for (const [index, item] of node.items.entries()) walk(item, [...path, index])
     if (!isMap(node)) return
     const seen = new Set<string>()
@@ -192,7 +192,7 @@ function findDuplicates(document: Document, lines: LineCounter, isJson: boolean)
       const name = isScalar(key) ? String(key.value) : ''
       const inner = [...path, name]
       walk(value, inner)
-      if (seen.has(name) && duplicates.length < MOST_REPORTED) {
+      if (seen.has(name) && duplicates.length < MAX_REPORTED) {
         const line = lines.linePos(offsetOf(value) ?? offsetOf(key) ?? 0).line
         const text = isJson
           ? `duplicate field ${quote(inner.join('.'))}`

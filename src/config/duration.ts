@@ -3,7 +3,7 @@
  * prints (`1h0m0s`, `1.5s`, `0s`), because written files are compared as text.
  */
 
-/** Length of each unit in nanoseconds. Both spellings of micro (U+00B5 and U+03BC) are Go's. */
+/** Length of each unit in nanoseconds. Go accepts both spellings of micro (U+00B5 and U+03BC). */
 const UNIT_NANOSECONDS: Readonly<Record<string, bigint>> = {
   ns: 1n,
   us: 1_000n,
@@ -15,7 +15,7 @@ const UNIT_NANOSECONDS: Readonly<Record<string, bigint>> = {
   h: 3_600_000_000_000n,
 }
 
-/** Go's package time has its own quoting: bytes that are not ASCII one by one. */
+/** Quotes a text as Go's package time does, which escapes each byte that is not ASCII. */
 function quoteBytes(text: string): string {
   let quoted = ''
   for (const byte of Buffer.from(text)) {
@@ -32,7 +32,7 @@ const MAX_NANOSECONDS = 9_223_372_036_854_775_807n
 export type ParsedDuration = { readonly milliseconds: number } | { readonly error: string }
 
 /**
- * Milliseconds (maybe with a fraction) of a text such as `1h30m`, `-1.5s` or `0`. A number without a unit is an error,
+ * Milliseconds, possibly with a fraction, of a text such as `1h30m`, `-1.5s` or `0`. A number without a unit is an error,
  * except 0. The errors are Go's texts, which are recorded.
  */
 export function parseDuration(text: string): ParsedDuration {

@@ -5,7 +5,7 @@
 
 export type ProxyMode = 'ipvs' | 'iptables'
 
-/** A verbosity of its own for components whose name matches the pattern. */
+/** The verbosity of source files whose name matches the pattern. */
 export interface VmoduleItem {
   readonly filePattern: string
   readonly verbosity: number
@@ -85,18 +85,18 @@ export interface FieldFlag {
   /** One letter that does the same after a single dash. */
   readonly short?: string
   readonly group: FlagGroup
-  /** What stands for the value in help, where the kind does not say enough. */
+  /** Placeholder of the value in help, where the kind does not say enough. */
   readonly value?: string
   /** What kube-proxy shows as the flag's default, where it is not the default of the field. */
   readonly default?: string
-  /** The flag also counts beside --config; kube-proxy ignores most flags then. */
-  readonly besideFile?: true
+  /** The flag also counts with --config; kube-proxy ignores most flags then. */
+  readonly appliesWithFile?: true
 }
 
 export interface FieldNotes {
   /** For the reference and for --help. */
   readonly doc: string
-  /** What the default amounts to, where the value itself does not say it. */
+  /** The default in words, where the value itself does not explain it. */
   readonly defaultText?: string
   readonly unit?: string
   readonly rule?: Rule

@@ -7,7 +7,7 @@
  * (`complete.ts`, `cli/flags.ts`, `cli/help.ts`), reload and "without effect" (`changes.ts`), writing (`write.ts`), rules of
  * single values (`validate.ts`), and docs/configuration.md (`dev/configuration-reference.ts`). A field that is live also needs
  * a line in `daemon/live-settings.ts`, or that file does not compile.
- * kube-proxy's oddities that concern several fields are functions beside the table, in `complete.ts` and `validate.ts`.
+ * kube-proxy's oddities that concern several fields are functions outside the table, in `complete.ts` and `validate.ts`.
  */
 import { field } from './field.ts'
 
@@ -34,8 +34,8 @@ const INFO_BUFFER_SIZE = {
   doc: 'Bytes to collect before writing; every line is written at once. Needs the feature gate LoggingAlphaOptions.',
   goName: 'OutputRoutingOptions.infoBufferSize',
 } as const
-const OF_NFTABLES_MODE = { doc: 'Of nftables mode, which kube-ipvs does not have.' }
-const OF_WINDOWS = { doc: 'Of Windows.' }
+const OF_NFTABLES_MODE = { doc: 'For nftables mode, which kube-ipvs does not have.' }
+const OF_WINDOWS = { doc: 'For Windows only.' }
 
 /** In the order of the reference and of help. */
 export const FIELDS = {
@@ -49,7 +49,7 @@ export const FIELDS = {
   hostnameOverride: field('text', '', RESTART, {
     doc: 'Name of the Node object of this machine.',
     defaultText: 'the host name',
-    flag: { name: 'hostname-override', group: 'first', value: 'NAME', besideFile: true },
+    flag: { name: 'hostname-override', group: 'first', value: 'NAME', appliesWithFile: true },
   }),
 
   'ipvs.scheduler': field('text', '', IN_IPVS_MODE, {
@@ -119,7 +119,7 @@ export const FIELDS = {
     flag: { name: 'iptables-min-sync-period', group: 'modes' },
   }),
 
-  // Only some gates have an effect: changes.ts looks at each by its name.
+  // Only some gates have an effect: changes.ts checks each by its name.
   featureGates: field('gates', {}, RESTART, {
     doc: 'Feature gates of Kubernetes, by name. Those with an effect here: AllowServiceExternalIPs, LoggingAlphaOptions, LoggingBetaOptions.',
     written: 'unlessDefault',
@@ -167,7 +167,7 @@ export const FIELDS = {
   }),
   'clientConnection.acceptContentTypes': field('text', '', RESTART, {
     doc: 'Accept header of requests to the API server.',
-    defaultText: 'made of contentType',
+    defaultText: 'derived from contentType',
   }),
   'clientConnection.contentType': field('text', 'application/vnd.kubernetes.protobuf', RESTART, {
     doc: 'Encoding to request from the API server.',
@@ -202,45 +202,45 @@ export const FIELDS = {
     flag: { name: 'bind-address-hard-fail', group: 'ports' },
   }),
   enableProfiling: field('boolean', false, RESTART, {
-    doc: 'Serve profiles beside /metrics.',
+    doc: 'Serve profiles on the port of /metrics.',
     flag: { name: 'profiling', group: 'ports' },
   }),
 
   'logging.verbosity': field('level', 0, LIVE, {
     doc: 'How much to log: 0 the most important lines, 2 every change, 4 what helps with debugging.',
-    flag: { name: 'v', short: 'v', group: 'first', besideFile: true },
+    flag: { name: 'v', short: 'v', group: 'first', appliesWithFile: true },
   }),
   'logging.format': field('text', 'text', RESTART, {
     doc: 'Form of the log lines on standard error.',
     words: ['text', 'json'],
-    flag: { name: 'logging-format', group: 'process', value: 'text|json', besideFile: true },
+    flag: { name: 'logging-format', group: 'process', value: 'text|json', appliesWithFile: true },
   }),
   'logging.vmodule': field('vmodule', [], LIVE, {
-    doc: 'Another verbosity for some source files, by patterns with * and ?; text format only.',
+    doc: 'Different verbosity for some source files, by patterns with * and ?; text format only.',
     ruleText: 'patterns not empty, without = and comma',
     written: 'unlessDefault',
-    flag: { name: 'vmodule', group: 'process', besideFile: true },
+    flag: { name: 'vmodule', group: 'process', appliesWithFile: true },
   }),
   'logging.flushFrequency': field('flushFrequency', 5_000, NO_EFFECT, {
     doc: 'How often to write buffered lines; every line is written at once.',
     ruleText: 'more than 0',
-    flag: { name: 'log-flush-frequency', group: 'unused', besideFile: true },
+    flag: { name: 'log-flush-frequency', group: 'unused', appliesWithFile: true },
   }),
   'logging.options.text.splitStream': field('boolean', false, NO_EFFECT, {
     ...SPLIT_STREAM,
-    flag: { name: 'log-text-split-stream', group: 'unused', besideFile: true },
+    flag: { name: 'log-text-split-stream', group: 'unused', appliesWithFile: true },
   }),
   'logging.options.text.infoBufferSize': field('quantity', '0', NO_EFFECT, {
     ...INFO_BUFFER_SIZE,
-    flag: { name: 'log-text-info-buffer-size', group: 'unused', besideFile: true },
+    flag: { name: 'log-text-info-buffer-size', group: 'unused', appliesWithFile: true },
   }),
   'logging.options.json.splitStream': field('boolean', false, NO_EFFECT, {
     ...SPLIT_STREAM,
-    flag: { name: 'log-json-split-stream', group: 'unused', besideFile: true },
+    flag: { name: 'log-json-split-stream', group: 'unused', appliesWithFile: true },
   }),
   'logging.options.json.infoBufferSize': field('quantity', '0', NO_EFFECT, {
     ...INFO_BUFFER_SIZE,
-    flag: { name: 'log-json-info-buffer-size', group: 'unused', besideFile: true },
+    flag: { name: 'log-json-info-buffer-size', group: 'unused', appliesWithFile: true },
   }),
   oomScoreAdj: field('int32', -999, LIVE, {
     doc: 'How unwilling the kernel is to end this process when memory runs out; -1000 protects it fully.',
@@ -254,7 +254,7 @@ export const FIELDS = {
     flag: { name: 'conntrack-max-per-core', group: 'conntrack' },
   }),
   'conntrack.min': field('int32', 131_072, LIVE, {
-    doc: 'Tracked connections at least, whatever maxPerCore amounts to.',
+    doc: 'Smallest limit of tracked connections; it applies if maxPerCore results in fewer.',
     rule: 'notNegative',
     flag: { name: 'conntrack-min', group: 'conntrack' },
   }),
@@ -287,42 +287,42 @@ export const FIELDS = {
     doc: 'Longest time that connections may keep a draining real server; 0 means that it stays until they have ended.',
     rule: 'notNegative',
     written: 'unlessDefault',
-    flag: { name: 'drain-deadline', group: 'own', besideFile: true },
+    flag: { name: 'drain-deadline', group: 'own', appliesWithFile: true },
   }),
-  // With five numbers each, the page of metrics stays as long as kube-proxy's.
+  // Each Service has five samples, so that 100 Services make the page of metrics about as long as kube-proxy's.
   'kubeIPVS.serviceMetricsLimit': field('int32', 100, RESTART, {
     doc: 'Largest number of Services with metrics of their own traffic (kubeipvs_service_*), in the order of their first traffic. 0: none, and the counters of the kernel are not read.',
     unit: 'Services',
     rule: 'notNegative',
     written: 'unlessDefault',
-    flag: { name: 'service-metrics-limit', group: 'own', besideFile: true },
+    flag: { name: 'service-metrics-limit', group: 'own', appliesWithFile: true },
   }),
-  // A Service with very many frontends would make all others wait.
+  // A Service with very many frontends would delay all others.
   'kubeIPVS.maxFrontendsPerService': field('int32', 10_000, RESTART, {
     doc: 'Frontends (address, port and protocol) that a Service may have on a node, as many source ranges at its load-balancer addresses, and a hundred times as many real servers. The rest is left out and reported.',
     unit: 'frontends',
     rule: 'positive',
     written: 'unlessDefault',
-    flag: { name: 'max-frontends-per-service', group: 'own', besideFile: true },
+    flag: { name: 'max-frontends-per-service', group: 'own', appliesWithFile: true },
   }),
   'kubeIPVS.allowedExternalIPs': field('optionalTexts', undefined, RESTART, {
     doc: 'Ranges that externalIPs of Services may lie in; others are refused (CVE-2020-8554). An empty list allows none.',
     defaultText: 'all addresses',
     rule: 'cidrs',
     written: 'unlessDefault',
-    flag: { name: 'allowed-external-ips', group: 'own', besideFile: true },
+    flag: { name: 'allowed-external-ips', group: 'own', appliesWithFile: true },
   }),
   'kubeIPVS.allowedLoadBalancerIPs': field('optionalTexts', undefined, RESTART, {
     doc: 'Ranges that load-balancer addresses of Services may lie in; others are refused. An empty list allows none.',
     defaultText: 'all addresses',
     rule: 'cidrs',
     written: 'unlessDefault',
-    flag: { name: 'allowed-load-balancer-ips', group: 'own', besideFile: true },
+    flag: { name: 'allowed-load-balancer-ips', group: 'own', appliesWithFile: true },
   }),
   'kubeIPVS.allowProtectedExternalIPs': field('boolean', false, RESTART, {
     doc: 'Accept externalIPs that are addresses of this node, of its default gateways, of the API server or of the resolvers.',
     written: 'unlessDefault',
-    flag: { name: 'allow-protected-external-ips', group: 'own', besideFile: true },
+    flag: { name: 'allow-protected-external-ips', group: 'own', appliesWithFile: true },
   }),
 
   'kubeIPVS.fallback': field('text', 'iptables', IN_IPVS_MODE, {
@@ -342,7 +342,7 @@ export const FIELDS = {
     ruleText: 'empty, 1.35 or a later release',
     flag: { name: 'show-hidden-metrics-for-version', group: 'unused', value: 'VERSION' },
   }),
-  portRange: field('text', '', NO_EFFECT, { doc: 'Without effect in kube-proxy too.', lostFromFile: true }),
+  portRange: field('text', '', NO_EFFECT, { doc: 'Has no effect in kube-proxy either.', lostFromFile: true }),
   'nftables.masqueradeBit': field('int32', 14, NO_EFFECT, { ...OF_NFTABLES_MODE, rule: [0, 31] }),
   'nftables.masqueradeAll': field('boolean', false, NO_EFFECT, OF_NFTABLES_MODE),
   'nftables.syncPeriod': field('duration', 30_000, NO_EFFECT, { ...OF_NFTABLES_MODE, rule: 'positive' }),

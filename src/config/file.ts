@@ -3,7 +3,7 @@
  * @impure
  */
 import { open } from 'node:fs/promises'
-import { MOST_CHARACTERS, TOO_LONG } from './document.ts'
+import { MAX_CHARACTERS, TOO_LONG } from './document.ts'
 import { type DecodedConfiguration, decodeConfiguration, type Refused } from './load.ts'
 import { errorText } from '../values/errors.ts'
 
@@ -35,7 +35,7 @@ async function readText(path: string): Promise<string | Refused> {
     return { errors: [{ code: 'config-unreadable', subject: path, message }] }
   }
   const text = bytes.toString('utf8')
-  const error = bytes.length > MOST_CHARACTERS ? TOO_LONG : text.includes('\ufffd') ? utf8Error(bytes) : undefined
+  const error = bytes.length > MAX_CHARACTERS ? TOO_LONG : text.includes('\ufffd') ? utf8Error(bytes) : undefined
   if (error === undefined) return text
   const message = `failed complete: failed to decode: ${error}`
   return { errors: [{ code: 'config-decode', subject: path, message }] }
@@ -46,7 +46,7 @@ async function readBounded(path: string): Promise<Buffer> {
   const file = await open(path)
   try {
     const chunks: Buffer[] = []
-    let left = MOST_CHARACTERS + 1
+    let left = MAX_CHARACTERS + 1
     while (left > 0) {
       const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(Math.min(left, CHUNK)))
       if (bytesRead === 0) break

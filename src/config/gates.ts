@@ -1,7 +1,7 @@
 /**
  * The feature gates of a configuration (component-base featuregate): which are on, which cannot be set, which have an effect.
- * A gate of no known release is a warning, where kube-proxy refuses to start: the file may be of a newer release than this
- * program.
+ * A gate that no known release has is a warning, although kube-proxy refuses to start: the file may be for a newer release than
+ * this program.
  */
 import { aggregateText } from '../values/errors.ts'
 import { nearest } from '../values/nearest.ts'
@@ -19,6 +19,7 @@ export function gate({ featureGates }: { readonly featureGates: Gates }, name: G
   return gateIsOn(featureGates, name)
 }
 
+/** Gates that set all gates of a stage. */
 const ALL: Readonly<Record<string, string>> = { AllAlpha: 'alpha', AllBeta: 'beta' }
 /** Keeps kube-proxy's ipvs mode from v1.40 on, until both are removed (KEP-5495). */
 const IPVS_GATE = 'KubeProxyIPVS'
@@ -42,7 +43,7 @@ export function gateError(gates: Gates): string | undefined {
   return missing.length === 0 ? undefined : aggregateText(missing)
 }
 
-/** Gates of no known release, each with the name that was probably meant. */
+/** Gates that no known release has, each with the name that was probably meant. */
 export function unknownGates(gates: Gates): readonly { readonly name: string; readonly guess: string | undefined }[] {
   const names = Object.keys(gates)
   if (names.length === 0) return []

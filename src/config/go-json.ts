@@ -1,5 +1,5 @@
 /**
- * Checks whether a text is JSON. The errors are those of Go's encoding/json, recorded letter by letter.
+ * Checks whether a text is JSON. The errors are those of Go's encoding/json, recorded verbatim.
  */
 import { goQuoteLetter } from './go-text.ts'
 

@@ -1,6 +1,6 @@
 /**
  * Numbers and addresses as Go parses them, and letters and lists as it quotes them. Recorded messages of flags and configuration
- * contain these texts letter by letter.
+ * contain exactly these texts.
  */
 import { quote } from '../values/quote.ts'
 
@@ -29,7 +29,7 @@ export function parseGoBool(text: string): Parsed<boolean> {
   return syntax('ParseBool', text)
 }
 
-/** Digits of base 10, or with Go's prefixes 0x, 0o, 0b and 0; underscores only where a prefix says the base. */
+/** Digits of base 10, or of the base that one of Go's prefixes 0x, 0o, 0b and 0 states. Underscores may separate digits. */
 const INTEGER =
   /^[+-]?(?:0|[1-9]\d*|[1-9]\d*(?:_\d+)+|0[xX](?:_?[0-9a-fA-F])+|0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|0(?:_?[0-7])+)$/
 
@@ -71,13 +71,13 @@ export function shortFloat32(value: number): number {
 /** Both parts of `host:port` as written, or Go's reason. */
 export type HostPort = { readonly host: string; readonly port: string } | { readonly error: string }
 
-/** net.SplitHostPort: neither part is checked, and an IPv6 address stands in square brackets. */
+/** net.SplitHostPort: neither part is checked, and an IPv6 address is in square brackets. */
 export function splitHostPort(text: string): HostPort {
   const fail = (why: string) => ({ error: `address ${text}: ${why}` })
   const colon = text.lastIndexOf(':')
   if (colon < 0) return fail('missing port in address')
   let host: string
-  // From here on a bracket is an error.
+  // Brackets from these positions on are errors.
   let openFrom = 0
   let closeFrom = 0
   if (text.startsWith('[')) {

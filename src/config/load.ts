@@ -11,7 +11,7 @@ import { CodedError } from '../values/errors.ts'
 import { nearest } from '../values/nearest.ts'
 import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
 import { compareInOrder, decodeError, isInternal, kindError } from './decode-error.ts'
-import { type ConfigurationDocument, MOST_REPORTED, type Path, parseConfigurationDocument } from './document.ts'
+import { type ConfigurationDocument, MAX_REPORTED, type Path, parseConfigurationDocument } from './document.ts'
 import { ineffectiveFields } from './changes.ts'
 import { gateError, unknownGates } from './gates.ts'
 import { API_VERSION, DOCUMENT, type GoType, KIND, readDocument } from './schema.ts'
@@ -71,7 +71,7 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
   return {
     configuration: keepBlockOfMode(completeDefaults(readDocument(shaped.data))),
     warnings: [
-      ...unknown.slice(0, MOST_REPORTED).map((path) => unknownFieldWarning(path, document, source)),
+      ...unknown.slice(0, MAX_REPORTED).map((path) => unknownFieldWarning(path, document, source)),
       ...document.duplicates.map(({ text }) => ({ code: 'config-duplicate-field', subject: source, message: text })),
     ],
     lenient: strictError(document, unknown),
@@ -153,8 +153,8 @@ function refuse(code: string, subject: string, message: string): Refused {
 /** apimachinery's ToAggregate, which names each text once, without the rest of very many. */
 function aggregate(violations: readonly RuleViolation[]): string {
   const all = [...new Set(violations.map(({ path, reason }) => `${path}: ${reason}`))]
-  const more = all.length - MOST_REPORTED
-  const lines = more > 0 ? [...all.slice(0, MOST_REPORTED), `and ${more} more`] : all
+  const more = all.length - MAX_REPORTED
+  const lines = more > 0 ? [...all.slice(0, MAX_REPORTED), `and ${more} more`] : all
   return aggregateText(lines)
 }
 
@@ -171,7 +171,7 @@ function unknownFields(issue: z.core.$ZodIssue): Path[] {
 function strictError(document: ConfigurationDocument, unknown: readonly Path[]): string | undefined {
   const { duplicates, isJson, value } = document
   const fields = [
-    ...unknown.slice(0, MOST_REPORTED).map((path) => ({ path, text: `unknown field ${quote(formatPath(path))}` })),
+    ...unknown.slice(0, MAX_REPORTED).map((path) => ({ path, text: `unknown field ${quote(formatPath(path))}` })),
     ...(isJson ? duplicates : []),
   ].sort((a, b) => compareInOrder(a.path, b.path, { valueAt: (path) => valueAt(value, path) }))
   const lines = isJson ? [] : duplicates.map(({ text }) => `\n  ${text}`)

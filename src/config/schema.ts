@@ -22,7 +22,7 @@ export interface GoType {
   readonly go: string
   /** The name in Go's error texts, where it is not the field's own. */
   readonly goName?: string | undefined
-  /** Types that read themselves: their errors end the decoding and stand alone. */
+  /** Types that decode themselves in Go: their first error ends the decoding and is the only one reported. */
   readonly reads?: 'duration' | 'flushFrequency' | 'quantity' | undefined
   /** Of a list or map: the type of its items. */
   readonly item?: GoType | undefined

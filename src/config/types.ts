@@ -65,7 +65,7 @@ interface Spelling {
 /** A configuration to run with. */
 export type KubeProxyConfiguration = Block<'', Checked> & Spelling
 
-/** A configuration whose words are not checked yet: any text may stand where only a few words are allowed. */
+/** A configuration whose words are not checked yet: fields that allow only a few words may hold any text. */
 export type UncheckedConfiguration = Block<'', Unchecked> & Spelling
 
 export type DetectLocalMode = KubeProxyConfiguration['detectLocalMode']

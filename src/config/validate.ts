@@ -211,7 +211,7 @@ function clusterCidrRules(cidrs: readonly string[]): RuleViolation[] {
   return cidrs.length === families.size ? [] : [invalid(path, cidrs, CIDR_PAIR)]
 }
 
-const MOST_VERBOSE = 0x7fff_ffff
+const MAX_VERBOSE = 0x7fff_ffff
 
 /**
  * All broken rules of the logging block, which kube-proxy checks before all others and under paths of its own, in the order and
@@ -231,7 +231,7 @@ export function validateLogging(configuration: UncheckedConfiguration): readonly
   if (format !== 'text' && format !== 'json') add('format', `Invalid value: ${quote(format)}: Unsupported log format`)
   else if (format === 'json' && !gate(configuration, 'LoggingBetaOptions'))
     add('format', 'Forbidden: Log format json is disabled, see LoggingBetaOptions feature')
-  if (verbosity > MOST_VERBOSE) add('verbosity', `Invalid value: ${verbosity}: Must be <= ${MOST_VERBOSE}`)
+  if (verbosity > MAX_VERBOSE) add('verbosity', `Invalid value: ${verbosity}: Must be <= ${MAX_VERBOSE}`)
   if (format !== '' && format !== 'text' && vmodule.length > 0)
     add('vmodule', 'Forbidden: Only supported for text log format')
   for (const [index, item] of vmodule.entries()) {
@@ -241,7 +241,7 @@ export function validateLogging(configuration: UncheckedConfiguration): readonly
       const value = quote(item.filePattern)
       add(path, `Invalid value: ${value}: File pattern must not contain equal sign or comma`)
     }
-    if (item.verbosity > MOST_VERBOSE) add(path, `Invalid value: ${item.verbosity}: Must be <= ${MOST_VERBOSE}`)
+    if (item.verbosity > MAX_VERBOSE) add(path, `Invalid value: ${item.verbosity}: Must be <= ${MAX_VERBOSE}`)
   }
   if (!gate(configuration, 'LoggingAlphaOptions')) {
     const disabled = 'Forbidden: Feature LoggingAlphaOptions is disabled'

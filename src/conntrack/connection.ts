@@ -61,7 +61,7 @@ export class ConntrackConnection {
   }
 
   /**
-   * Flows that pass the filter and `wanted`, up to `limit`: a caller that gets so many must ask again. A flow may be listed
+   * Flows that pass the filter and `wanted`, up to `limit`: a caller that gets that many must call again. A flow may be listed
    * twice when the table changes during the dump.
    */
   findFlows(

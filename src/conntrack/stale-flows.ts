@@ -30,7 +30,7 @@ export interface StaleFlowReport {
 }
 
 const LIMIT = 10_000
-/** No table is this many times the limit; more rounds mean that stale flows are created all the time. */
+/** Rounds of one removal. No table has this many times the limit; more rounds mean that stale flows are created all the time. */
 const MAX_ROUNDS = 200
 
 export class StaleFlows {

@@ -4,8 +4,7 @@
  * while it terminates; an endpoint that is ready but not serving does not. Unlike in kube-proxy 1.36, a port without any
  * serving endpoint keeps no flow.
  */
-import { type FrontendKey, frontendKey, parseFrontendKey } from '../service/frontends.ts'
-import type { ServicePort } from '../service/service-port.ts'
+import { frontendKey, type FrontendKey, parseFrontendKey, type ServicePort } from '../service/frontends.ts'
 import { familyOf, formatEndpoint } from '../values/address.ts'
 import type { Flow, FlowFilter } from './types.ts'
 

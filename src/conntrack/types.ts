@@ -23,7 +23,7 @@ export interface Flow {
   readonly reply: FlowTuple
   /** Conntrack zone of both directions (CTA_ZONE); 0 is the default zone. */
   readonly zone: number
-  /** CTA_ID, made from the tuple and the flow's address in the kernel, so a later flow with the same tuple mostly has another one. */
+  /** CTA_ID, derived from the tuple and the flow's address in the kernel: a later flow with the same tuple usually has another ID. */
   readonly id: number
 }
 

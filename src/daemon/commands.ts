@@ -1,4 +1,4 @@
-/** What the commands beside the daemon need of its parts: `diff`, `status` (names of Services) and `--init-only`. */
+/** Puts the daemon's parts together for the other commands: `diff`, `status` (names of Services) and `--init-only`. */
 import { openRtnetlink } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
@@ -37,7 +37,7 @@ export async function plannedCommands(settings: SourceSettings, log: Log): Promi
 }
 
 export interface FrontendNamesOptions extends SourceSettings {
-  /** As long as the source may take to list. */
+  /** Longest wait until the source has listed. */
   readonly deadlineMs: number
   readonly log: Log
   readonly signal: AbortSignal

@@ -11,7 +11,7 @@ import { WatchedFile } from './watched-file.ts'
 export interface ReloadListener {
   /** These live fields changed; there is at least one. */
   changed(configuration: KubeProxyConfiguration, fields: readonly LivePath[]): void
-  /** A field changed that only a new process can take over. */
+  /** A field changed that takes effect only in a new process. */
   failed(error: CodedError): void
 }
 
@@ -21,11 +21,11 @@ export interface ConfigReloadOptions {
   readonly configuration: KubeProxyConfiguration
   /** The mode that the proxy runs in. */
   readonly mode: ProxyMode
-  /** Reads the file again, with the flags that count beside it. Rejects with what is wrong with it. */
+  /** Reads the file again, with the flags that count with a file. Rejects with what is wrong with it. */
   readonly read: () => Promise<KubeProxyConfiguration>
   readonly listener: ReloadListener
   readonly log: Log
-  /** Between two checks of the file; default 1000. */
+  /** Time between two checks of the file, in milliseconds; default 1000. */
   readonly pollMs?: number
 }
 

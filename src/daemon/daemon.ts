@@ -1,5 +1,5 @@
 /**
- * The daemon assembled, from top to bottom: sources, servers, then the proxy with mode, node, frontends, loop and readiness, and
+ * Assembles the daemon, from top to bottom: sources, servers, then the proxy with mode, node, frontends, loop and readiness, and
  * what follows the first pass. `assembleProxy` decides who receives what and in which order.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -39,7 +39,7 @@ export interface DaemonOptions extends SourceSettings {
   readonly once: boolean
   /** The file that the configuration was read from; the daemon follows it. Absent: flags only. */
   readonly configurationFile?: string | undefined
-  /** Reads that file again, with the flags that count beside it. Rejects with what is wrong with it. */
+  /** Reads that file again, with the flags that count with a file. Rejects with what is wrong with it. */
   readonly readConfiguration: () => Promise<KubeProxyConfiguration>
   /** For /flagz: every flag with its value. */
   readonly flags: () => Readonly<Record<string, string>>
@@ -56,7 +56,7 @@ export interface DaemonEnd {
 
 const now = (): number => performance.now()
 
-/** A stop takes no longer: a container runtime that waits for the program should notice no delay. */
+/** Longest duration of a stop: a container runtime that waits for the program should notice no delay. */
 const CLOSE_MS = 800
 /** When no first pass has ended by then, it waits for something that a changed configuration may provide. */
 const FOLLOW_AFTER_MS = 5000
@@ -112,7 +112,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
     health,
     nodeName,
     needsNode,
-    // The one pass has ended before a Node could appear.
+    // The only pass ends before a Node could appear.
     nodeWaits: once ? { nodeMs: 0, podCidrsMs: 0 } : undefined,
     log,
     events,
@@ -274,7 +274,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     serviceProblems: (owner, found) => problems.report('service', owner, found),
     frontendsReady: () => metrics.sync.beginPass(),
     tablesPassed: (report, durationMs) => {
-      // The mode may allow removals now, which makes it pending, so before that is asked.
+      // First, because the mode may now allow removals, which makes it pending.
       mode.passed(report)
       passed('tables', report, durationMs, !mode.isPending)
     },
@@ -282,7 +282,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
       passed(family, report, durationMs, false)
       loop.resume()
     },
-    // Rules are in place, so virtual servers that waited for them can be added. minSyncPeriod is for changes, and this is none.
+    // Rules are in place, so virtual servers that waited for them can be added. minSyncPeriod limits only changes.
     postponedReady: () => loop.resume(),
     passFailed: (error) => log.error('A pass failed', { error }),
     flowsRemoved: (family, deleted, durationMs) => metrics.sync.flowsRemoved(family, deleted, durationMs),
@@ -305,7 +305,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   }
   const flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
 
-  // Node and frontends: what this node has to answer for.
+  // Node and frontends: what this node has to serve.
   const node = new FollowedNode({
     configuration,
     nodeName,

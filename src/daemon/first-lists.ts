@@ -22,12 +22,12 @@ export class FirstLists {
   }
 }
 
-/** A person notices a wait of this length, in milliseconds. */
+/** Length of a wait that a user notices, in milliseconds. */
 const NOTICED_MS = 500
 
 /**
- * Waits for a source that reports its lists to `lists`, for commands that look once and end. Rejects with `source-timeout` when
- * some are missing after the deadline. Calls `onWait` at most once, with what is missing when a person notices the wait.
+ * Waits for a source that reports its lists to `lists`, for commands that read the objects once and end. Rejects with `source-timeout` when
+ * some are missing after the deadline. Calls `onWait` at most once, with what is missing when a user notices the wait.
  */
 export async function listOnce(
   lists: FirstLists,

@@ -14,7 +14,7 @@ export interface ProxyHealthOptions {
   readonly nodeName: string
   /** False for a source that may have no Node object: without one the node is eligible. Default true. */
   readonly needsNode?: boolean
-  /** Families that the kernel allows, which stand for those that are served until the mode is open. */
+  /** Families that the kernel allows. Until the mode is open they are used in place of those that are served. */
   readonly families: readonly IpFamily[]
   /** The syncPeriod in force; a failure counts when it lasts twice as long. */
   readonly syncPeriodMs: () => number
@@ -23,9 +23,9 @@ export interface ProxyHealthOptions {
 
 /** What health reads from the open mode. */
 export interface FollowedKernel {
-  /** Families that are served; health is about no others. */
+  /** Families that are served; health ignores all others. */
   readonly families: readonly IpFamily[]
-  /** Tables as they stand now. */
+  /** The tables in their present state. */
   readonly tables: () => Iterable<TableHealth>
   /** The loops that write rules, one a family. */
   readonly rules: readonly { readonly family: IpFamily; readonly isPending: boolean }[]

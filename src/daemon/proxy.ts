@@ -105,7 +105,7 @@ export class Proxy {
     return mode.dataplane.preview({ signal: abort.signal, mayRemove: true })
   }
 
-  /** Takes over a configuration that differs only in fields that are live in its mode. */
+  /** Applies a configuration that differs only in fields that are live in its mode. */
   reconfigure(configuration: KubeProxyConfiguration): void {
     const { inForce, mode, node } = this.#parts
     inForce.configuration = configuration
@@ -144,30 +144,28 @@ export class Proxy {
 export class BufferedSource implements Source {
   readonly #source: Source
   #kept: ((sink: ObjectSink) => void)[] = []
-  #sink: ObjectSink | undefined
+  /** What the source reports to. `deliverTo` replaces its functions, so afterwards the source calls the receiver directly. */
+  readonly #sink: ObjectSink = {
+    apply: (changes) => void this.#kept.push((sink) => sink.apply(changes)),
+    listed: (kind) => void this.#kept.push((sink) => sink.listed(kind)),
+    problems: (subject, problems) => void this.#kept.push((sink) => sink.problems(subject, problems)),
+  }
 
   constructor(open: (sink: ObjectSink) => Source) {
-    this.#source = open({
-      apply: (changes) => this.#report((sink) => sink.apply(changes)),
-      listed: (kind) => this.#report((sink) => sink.listed(kind)),
-      problems: (subject, problems) => this.#report((sink) => sink.problems(subject, problems)),
-    })
+    this.#source = open(this.#sink)
   }
 
   /** Delivers what was kept, and from now on everything. Called once. */
   deliverTo(sink: ObjectSink): void {
-    this.#sink = sink
+    this.#sink.apply = sink.apply.bind(sink)
+    this.#sink.listed = sink.listed.bind(sink)
+    this.#sink.problems = sink.problems.bind(sink)
     for (const report of this.#kept) report(sink)
     this.#kept = []
   }
 
   close(): Promise<void> {
     return this.#source.close()
-  }
-
-  #report(call: (sink: ObjectSink) => void): void {
-    if (this.#sink === undefined) this.#kept.push(call)
-    else call(this.#sink)
   }
 }
 
@@ -197,7 +195,7 @@ export class AuditRounds {
     this.#unfinished.add(round)
   }
 
-  /** Rounds that have not ended: one while audits run, more only while stopped ones come to their end. */
+  /** Number of rounds that have not ended: one while audits run, more only while stopped rounds are ending. */
   get unfinished(): number {
     return this.#unfinished.size
   }

@@ -2,7 +2,7 @@
  * When passes may begin, and when they may remove: passes begin when every kind of object has listed, and remove once the Node
  * and its addresses are known. The Node is awaited as long as kube-proxy awaits it and no longer, so that a wrong
  * --hostname-override leaves no old Service behind. In NodeCIDR mode nothing may be written before the Node has pod CIDRs: without
- * them nothing tells local traffic from other traffic.
+ * them local traffic cannot be distinguished from other traffic.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { FamilySupport } from '../node/families.ts'
@@ -73,7 +73,7 @@ export class Readiness {
     return this.#lists.awaited
   }
 
-  /** Logs that the lists are awaited, as kube-proxy's informers do. A start that hangs is understood from the line that is missing. */
+  /** Logs that the lists are awaited, as kube-proxy's informers do. The line that is missing shows where a start hangs. */
   start(): void {
     const { log } = this.#options
     for (const { controller } of Object.values(INFORMERS)) {
@@ -122,7 +122,7 @@ export class Readiness {
     return this.#options.configuration.detectLocalMode === 'NodeCIDR' && this.#podCidrs.length === 0
   }
 
-  /** What the Node has to do before its addresses are known. */
+  /** What the Node still lacks before its addresses are known, in kube-proxy's words. */
   get #nodeLacks(): string {
     return this.#node === undefined ? 'exist' : 'be assigned IPs'
   }
@@ -185,7 +185,7 @@ export class Readiness {
     }
   }
 
-  /** The wait has ended: the proxy continues as kube-proxy does, which takes 127.0.0.1 for the node's address then. */
+  /** The wait has ended: the proxy continues as kube-proxy does, which then uses 127.0.0.1 as the node's address. */
   #giveUp(): void {
     const { log, nodeName } = this.#options
     log.error(`Timed out waiting for node to ${this.#nodeLacks}`, { node: nodeName })

@@ -150,12 +150,12 @@ async function addressesOf(server: string, log: Log): Promise<readonly string[]>
     const found = await Promise.race([lookup(host, { all: true }), late])
     return found.flatMap((one) => parseAddress(one.address) ?? [])
   } catch (error) {
-    log.warn('The address of the API server is not known, so an externalIP may be the same', { host, error })
+    log.warn('The address of the API server is unknown, so an externalIP may be equal to it', { host, error })
     return []
   }
 }
 
-/** client-go has no limit. Nobody can answer a plugin that asks for a login in a browser, so it would run forever. */
+/** client-go has no limit. On a node a plugin that asks for a login in a browser gets no answer and would run forever. */
 const PLUGIN_MS = 60_000
 
 /**

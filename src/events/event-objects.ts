@@ -1,6 +1,6 @@
 /**
  * Events of events.k8s.io/v1 as kube-proxy 1.36 writes them: the objects, and the requests that create and repeat them. Names,
- * reasons, actions and notes are exactly kube-proxy's, because people and alerts search for them; so are the missing fields (the
+ * reasons, actions and notes are exactly kube-proxy's, because operators and alerts search for them; so are the missing fields (the
  * UID of the Node, an empty note).
  */
 

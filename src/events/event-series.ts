@@ -17,11 +17,11 @@ import {
 /** Equal for all occurrences of one series. */
 export type SeriesKey = string
 
-/** A series without an occurrence for so long has ended: the next occurrence creates a new Event. */
+/** A series without an occurrence for this long has ended: the next occurrence creates a new Event. */
 export const FINISH_MS = 6 * 60_000
 /** An ongoing series is sent again after this time, because the API server deletes Events after an hour. */
 const REFRESH_MS = 30 * 60_000
-/** Most series at a time, as many as client-go queues. Occurrences that would start another series are dropped. */
+/** Most series at a time, as many as client-go queues. Occurrences that would start a new series are dropped. */
 export const MAX_SERIES = 1000
 
 interface OngoingSeries {

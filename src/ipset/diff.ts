@@ -1,5 +1,5 @@
 /**
- * What differs between wanted and live sets and entries, as operations. Pure. A set that holds more entries than it must is right
+ * What differs between wanted and live sets and entries, as operations. Pure. A set with more capacity than wanted stays
  * as it is (it was enlarged), and the kernel chooses the number of buckets; a set with any other difference is replaced.
  */
 import type { Direction } from '../sync/table.ts'
@@ -19,7 +19,7 @@ import type { SetEntry, SetEntryOperation, SetOperation, SetParameters } from '.
 
 const SWAP_NAMES: ReadonlyMap<SetName, SetDefinition> = new Map(CATALOGUE.map((set) => [temporaryName(set), set]))
 
-/** The parameters that a set of ours is created with. */
+/** The parameters with which kube-ipvs creates a set. */
 export function parametersOf(set: SetDefinition): SetParameters {
   return set.type === 'bitmap:port'
     ? { type: set.type, family: undefined, maxElements: 0, firstPort: 0, lastPort: LAST_PORT, extras: '' }
@@ -31,7 +31,7 @@ export function sameKind(a: SetParameters, b: SetParameters): boolean {
   return a.type === b.type && a.family === b.family
 }
 
-/** Whether a live set has the type and family of the catalogue, whatever its size. */
+/** Whether a live set has the type and family of the catalogue; its size does not matter. */
 export function isOfKind(set: SetDefinition, live: SetParameters | undefined): boolean {
   const family = set.type === 'bitmap:port' ? undefined : set.family
   return live !== undefined && live.type === set.type && live.family === family

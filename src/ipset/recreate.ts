@@ -1,5 +1,5 @@
 /**
- * Replaces a set by another one with the same entries: to enlarge it, or because it has other parameters. Rules refer to the
+ * Replaces a set with a new one that has the same entries: to enlarge it, or because its parameters are wrong. Rules refer to the
  * set and must match all the time, so the new set is filled under another name and swapped; a failure before the swap leaves
  * the old set unchanged.
  * @impure

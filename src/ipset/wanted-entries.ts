@@ -34,7 +34,7 @@ export class WantedEntries {
     if (sameEntries(before, entries)) return NO_CHANGES
     if (entries.length === 0) this.#contributions.delete(key)
     else this.#contributions.set(key, entries)
-    // Counts up before down, so that an entry in both lists is never unwanted in between.
+    // Counts up before down, so that the count of an entry in both lists never drops to 0.
     const additions: EntryChange[] = []
     for (const entry of entries) this.#up(entry, additions)
     if (before.length === 0) return additions

@@ -11,22 +11,22 @@ export interface JumpPlace {
   readonly to: string
   /** '' for none. */
   readonly comment: string
-  /** Only packets that begin a connection take it. */
+  /** The jump matches only packets that begin a connection. */
   readonly onlyNew?: true
 }
 
 /** The chains and jumps of one mode of kube-proxy. */
 export interface ChainSet {
-  /** Chains of fixed names: each after those its rules lead to, so that they can be deleted in reverse. */
+  /** Chains of fixed names. Each follows those that its rules jump to, so that they can be deleted in reverse order. */
   readonly chains: Readonly<Partial<Record<TableId, readonly string[]>>>
   /**
-   * Chains of the table nat whose names end in a hash, by what stands before it (`KUBE-SEP`): each after those its rules
-   * lead to.
+   * Chains of the table nat whose names end in a hash, by the part before it (`KUBE-SEP`). Each follows those that
+   * its rules jump to.
    */
   readonly hashedChains?: readonly string[]
   /** In the order in which they are inserted: the last one ends up on top. */
   readonly jumps: readonly JumpPlace[]
-  /** Keys of jumps that other releases had, whatever their text. */
+  /** Keys of jumps that other releases wrote, with any text. */
   readonly otherJumps?: readonly string[]
   /** Keys of chains that kubelet writes as well: a mode may write them, and a change of the mode never removes them. */
   readonly shared?: readonly string[]
@@ -47,8 +47,8 @@ export interface ChainLayout {
   /** Whether this chain is one of ours, of any mode. */
   owns(table: TableId, chain: string): boolean
   /**
-   * Whether this rule of a built-in chain is a jump that some release of kube-proxy inserts: it leads to one of our chains
-   * and matches nothing but new connections. Comments differ from release to release.
+   * Whether this rule of a built-in chain is a jump that some release of kube-proxy inserts: its target is one of our chains,
+   * and it matches nothing but new connections. Comments differ from release to release.
    */
   isJump(table: TableId, from: string, rule: string): boolean
 }
@@ -58,7 +58,7 @@ export interface LayoutOptions {
   readonly tables: readonly TableId[]
   /** What the mode writes. */
   readonly own: ChainSet
-  /** What others may have left, which is read only to be removed. */
+  /** Chains and jumps that other modes and releases may have left; they are read only to be removed. */
   readonly others: readonly ChainSet[]
   /** With it shared chains of `others` are removed too, but where one of these chains exists. */
   readonly sharedUnless?: readonly string[]
@@ -73,7 +73,7 @@ export function layoutOf({ tables, own, others, sharedUnless }: LayoutOptions): 
     const foreign = others
       .flatMap(({ chains }) => chains[table] ?? [])
       .filter((chain) => !isLeft(chainKey(table, chain)) && !ours.includes(chain))
-    // The first one is KUBE-MARK-MASQ, to which chains of the other mode lead as well.
+    // The first one is KUBE-MARK-MASQ, to which chains of the other mode jump as well.
     return [...ours.slice(0, 1), ...new Set(foreign), ...ours.slice(1)]
   }
   const chains = { nat: chainsOf('nat'), filter: chainsOf('filter'), mangle: chainsOf('mangle') }
@@ -104,14 +104,14 @@ export function layoutOf({ tables, own, others, sharedUnless }: LayoutOptions): 
   }
 }
 
-/** Those of `chains` that are ours in this table, each after those its rules lead to. */
+/** Those of `chains` that are ours in this table, each after those that its rules jump to. */
 export function ownChains(layout: ChainLayout, table: TableId, chains: Iterable<string>): string[] {
   const there = new Set(chains)
   const [first, ...rest] = layout.chains[table].filter((chain) => there.has(chain))
   const hashed: string[][] = layout.hashedChains.map(() => [])
   if (table === 'nat')
     for (const chain of there) hashed[layout.hashedChains.findIndex((name) => name.test(chain))]?.push(chain)
-  // The first one is KUBE-MARK-MASQ, to which they lead, unless another program removed it.
+  // The first one is KUBE-MARK-MASQ, to which they jump, unless another program removed it.
   return [...(first === undefined ? [] : [first]), ...hashed.flat(), ...rest]
 }
 
@@ -120,7 +120,7 @@ export function chainKey(table: TableId, chain: string): string {
   return `${table} ${chain}`
 }
 
-/** `nat OUTPUT KUBE-SERVICES`; with ` NEW` where only new connections take it, because both modes have jumps of one place. */
+/** `nat OUTPUT KUBE-SERVICES`; with ` NEW` for a jump of only new connections, because both modes have a jump at that place. */
 export function jumpKey({ table, from, to, onlyNew }: Omit<JumpPlace, 'comment'>): string {
   return `${table} ${from} ${to}${onlyNew === true ? ' NEW' : ''}`
 }
@@ -133,7 +133,7 @@ export function jumpRule({ comment, to, onlyNew }: JumpPlace): string {
   return `${match}${comment === '' ? '' : `-m comment --comment ${quoteWord(comment)} `}-j ${to}`
 }
 
-/** Whether this rule is a jump that only new connections take. */
+/** Whether this rule is a jump that matches only new connections. */
 export function isOnlyNew(rule: string): boolean {
   return rule.includes('--ctstate NEW')
 }

@@ -1,5 +1,5 @@
 /**
- * Which traffic comes from this node's own pods (detectLocalMode); all other traffic to cluster IPs is masqueraded. Without a
+ * Recognises traffic from this node's own pods (detectLocalMode); all other traffic to cluster IPs is masqueraded. Without a
  * detector only traffic that has a cluster IP as its source is masqueraded.
  */
 import { type Cidr, formatCidr, parseCidr } from '../values/cidr.ts'
@@ -7,11 +7,11 @@ import type { IpFamily } from '../values/protocol.ts'
 import { quoteWord } from './rule-text.ts'
 
 export type LocalTraffic =
-  /** Comes from one of these addresses. */
+  /** Its source is one of these addresses. */
   | { readonly kind: 'cidr'; readonly cidr: Cidr }
-  /** Comes in through the interface of this name. */
+  /** It arrives at the interface of this name. */
   | { readonly kind: 'interface'; readonly name: string }
-  /** Comes in through an interface whose name begins with this. */
+  /** It arrives at an interface whose name begins with this. */
   | { readonly kind: 'interface-prefix'; readonly prefix: string }
 
 export interface LocalTrafficSettings {

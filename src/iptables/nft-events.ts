@@ -21,7 +21,7 @@ const NFT_MSG_DELCHAIN = 5
 const NFT_MSG_NEWRULE = 6
 const NFT_MSG_DELRULE = 8
 
-/** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and NFTA_RULE_TABLE have the same number; the chain attributes have not. */
+/** NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and NFTA_RULE_TABLE have the same number; those of the chain attributes differ. */
 const NFTA_TABLE = 1
 const NFTA_RULE_CHAIN = 2
 const NFTA_CHAIN_NAME = 3

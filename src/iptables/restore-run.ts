@@ -18,7 +18,7 @@ import { matchesOf } from './rule-text.ts'
 import { itemsOf, parseSave } from './save-text.ts'
 import { keyOf } from './diff.ts'
 
-/** Processes that one run may start, however much fails. */
+/** Largest number of processes that one run starts. */
 const MAX_PROCESSES = 24
 /** Exit code of iptables when a resource is missing, the lock among them (RESOURCE_PROBLEM of xtables.h). */
 const RESOURCE_PROBLEM = 4
@@ -49,7 +49,7 @@ export class RestoreRun {
     this.#outcomes = Array.from({ length: count }, () => undefined)
   }
 
-  /** One outcome for each operation, in their order. Rejects only when aborted. @param inUse rules of others that lead into chains of ours, by key */
+  /** One outcome for each operation, in their order. Rejects only when aborted. @param inUse rules that jump to our chains, by key */
   static async run(
     ops: readonly IptablesOperation[],
     programs: RestorePrograms,
@@ -179,7 +179,7 @@ function rulesOf(op: IptablesOperation): readonly string[] {
   }
 }
 
-/** A chain that rules of others lead to cannot be deleted: it is emptied, after which it does nothing. */
+/** A chain that rules of other programs jump to cannot be deleted. It is emptied, after which it has no effect. */
 function startingTask(op: IptablesOperation, index: number, inUse: ReadonlyMap<string, string>): Task {
   const foreign = op.kind === 'delete-chain' ? inUse.get(chainKey(op.table, op.chain)) : undefined
   if (foreign === undefined) return { index, op, shortfall: undefined }
@@ -201,7 +201,7 @@ function lesserTask(task: Task, line: string, reason: string): Task | undefined 
     const message = `${chainKey(op.table, op.chain)} is without its rules that need the match ${missing}: ${reason}${line === '' ? '' : ` (${line})`}`
     return { index, op: { ...op, rules }, shortfall: new MissingMatchError(missing, message) }
   }
-  // Rules that lead to a new chain can be written when it is empty; an existing chain keeps its rules.
+  // Rules that jump to a new chain can be written when it is empty; an existing chain keeps its rules.
   return op.before === undefined && op.rules.length > 0
     ? { index, op: { ...op, rules: [] }, shortfall: restoreFailed(line, reason) }
     : undefined

@@ -1,6 +1,6 @@
 /**
  * Operations as input of `iptables-restore --noflush`, the operation of each line, and what the program says when it fails.
- * In each table chains are declared, which adds or empties them, before rules lead to them or they are deleted.
+ * In each table chains are declared, which adds or empties them, before rules jump to them or they are deleted.
  */
 import { keyOf } from './diff.ts'
 import { type ChainLayout, jumpKey } from './layout.ts'
@@ -72,7 +72,7 @@ function remove(op: IptablesOperation): readonly string[] {
 
 /**
  * What iptables-restore says about a failure, of both back ends and several versions. Only the line numbers decide anything;
- * the reason is for people. A line that is COMMIT (legacy, or a chain that does not exist) says which table failed, not
+ * the reason is only reported. A line that is COMMIT (legacy, or a chain that does not exist) says which table failed, not
  * which rule.
  */
 export interface RestoreFailure {

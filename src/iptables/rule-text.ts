@@ -138,14 +138,14 @@ export function sameRules(a: readonly string[], b: readonly string[]): boolean {
   return a === b || (a.length === b.length && a.every((rule, index) => sameRule(rule, b[index] ?? '')))
 }
 
-/** The chain or target that a rule leads to; undefined when it only counts. */
+/** The target of a rule, which is a chain or a verdict; undefined when the rule only counts. */
 export function targetOf(rule: string): string | undefined {
   return optionsOf(wordsOf(rule)).find(({ name }) => name === '-j' || name === '-g')?.values[0]
 }
 
 const JUMP_OPTIONS: ReadonlySet<string> = new Set(['-m', '--comment', '--ctstate', '--state', '-j'])
 
-/** Whether a rule leads somewhere and matches nothing but the state of connections. */
+/** Whether a rule has a target and matches nothing but the state of connections. */
 export function isPlainJump(rule: string): boolean {
   return optionsOf(wordsOf(rule)).every(({ name, negated }) => !negated && JUMP_OPTIONS.has(name))
 }

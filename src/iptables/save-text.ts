@@ -91,7 +91,7 @@ function* jumpsOf(saved: SavedTables, layout: ChainLayout) {
           yield { table, from, rule, text: `${table} ${from} ${canonicalRule(rule)}` }
 }
 
-/** Rules of others that lead into chains of ours, by the key of our chain; of several the first. */
+/** Rules of other programs that jump to our chains, by the key of our chain; if there are several, the first. */
 export function foreignReferences(saved: SavedTables, layout: ChainLayout): Map<string, string> {
   const found = new Map<string, string>()
   for (const table of layout.tables) {

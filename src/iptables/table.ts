@@ -20,7 +20,7 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
   readonly #suffix: string
   /** Rules in the chains of the last restore, by table. */
   #lastWritten: ReadonlyMap<TableId, number> = new Map()
-  /** Rules of others that led into our chains at the last reading, by the key of our chain. */
+  /** Rules of other programs that jumped to our chains at the last reading, by the key of our chain. */
   #inUse: ReadonlyMap<string, string> = new Map()
 
   /**

@@ -21,7 +21,7 @@ export interface Chain {
   readonly rules: readonly string[]
 }
 
-/** A rule in a built-in chain that leads into one of ours. Its place in the chain does not matter. */
+/** A rule in a built-in chain that jumps to one of ours. Its place in the chain does not matter. */
 export interface Jump {
   readonly kind: 'jump'
   readonly table: TableId
@@ -65,7 +65,7 @@ export interface RestoreResult {
 export interface IptablesPrograms {
   /** The rules of a family as text. Rejects with a CodedError when they cannot be read. */
   save(family: IpFamily, signal: AbortSignal): Promise<string>
-  /** Runs `iptables-restore --noflush`. Rejects with a CodedError when it did not run to its end by itself. */
+  /** Runs `iptables-restore --noflush`. Rejects with a CodedError when it was killed or could not run. */
   restore(family: IpFamily, input: string, signal: AbortSignal): Promise<RestoreResult>
 }
 
@@ -79,7 +79,7 @@ export type IptablesErrorCode =
   | 'iptables-locked'
   /** A rule contains a control character, which could end its line; it was not tried. */
   | 'iptables-unprintable'
-  /** Another program's rule leads into the chain, so it was emptied and not deleted. */
+  /** Another program's rule jumps to the chain, so it was emptied and not deleted. */
   | 'iptables-chain-in-use'
 
 export function iptablesError(code: IptablesErrorCode, message: string, options?: ErrorOptions): CodedError {

@@ -108,7 +108,7 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
 
   /**
    * Whether an address will have exactly this binding after the operations that were sent and are not in the mirror yet;
-   * undefined when none of them is about it.
+   * undefined when none of them concerns it.
    */
   isBoundSoon(binding: Binding & { readonly address: string }): boolean | undefined {
     for (let index = Math.min(this.#sent, this.#running.length) - 1; index >= 0; index--) {
@@ -157,7 +157,7 @@ function isGone(outcome: Error | undefined): boolean {
   return outcome instanceof CodedError && outcome.code === 'EADDRNOTAVAIL'
 }
 
-/** Which addresses belong on kube-ipvs0: those of the frontends that are bound, each once, until its last frontend is gone. */
+/** Which addresses belong on kube-ipvs0: those of the frontends that are bound, each once, until its last frontend is removed. */
 export class WantedAddresses {
   readonly #bound = new Set<FrontendKey>()
   readonly #counts = new Map<string, number>()

@@ -1,16 +1,15 @@
 /**
- * The IPVS family of generic netlink on the wire (linux/ip_vs.h): commands and attributes, the message header, timeouts (config),
- * version and size (info). Services and destinations have their own files. The kernel answers GET_CONFIG with SET_CONFIG and
- * GET_INFO with SET_INFO. Written by hand: there is no library for Node, and a batch must not allocate an object for each message.
+ * The IPVS family of generic netlink on the wire (linux/ip_vs.h): commands and attributes, timeouts (config), version and size
+ * (info). Services and destinations have their own file. The kernel answers GET_CONFIG with SET_CONFIG and GET_INFO with SET_INFO.
+ * Written by hand: there is no library for Node, and a batch must not allocate an object for each message.
  */
 import type { MessageBatch } from '../netlink/batch.ts'
-import { NLM_F_DUMP } from '../netlink/constants.ts'
 import { netlinkError } from '../netlink/errors.ts'
-import { beginGeneric, genericAttributes } from '../netlink/generic-codec.ts'
+import { genericAttributes } from '../netlink/generic-codec.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 
 export const IPVS_GENL_NAME = 'IPVS'
-const IPVS_GENL_VERSION = 1
+export const IPVS_GENL_VERSION = 1
 
 /** Commands (IPVS_CMD_*). */
 export const IPVS_CMD = {
@@ -30,6 +29,23 @@ export const IPVS_CMD = {
 } as const
 
 export type IpvsCommand = keyof typeof IPVS_CMD
+
+/** The names of the commands in errors. */
+export const IPVS_OPERATION: Readonly<Record<IpvsCommand, string>> = {
+  NEW_SERVICE: 'IPVS_CMD_NEW_SERVICE',
+  SET_SERVICE: 'IPVS_CMD_SET_SERVICE',
+  DEL_SERVICE: 'IPVS_CMD_DEL_SERVICE',
+  GET_SERVICE: 'IPVS_CMD_GET_SERVICE',
+  NEW_DEST: 'IPVS_CMD_NEW_DEST',
+  SET_DEST: 'IPVS_CMD_SET_DEST',
+  DEL_DEST: 'IPVS_CMD_DEL_DEST',
+  GET_DEST: 'IPVS_CMD_GET_DEST',
+  SET_CONFIG: 'IPVS_CMD_SET_CONFIG',
+  GET_CONFIG: 'IPVS_CMD_GET_CONFIG',
+  SET_INFO: 'IPVS_CMD_SET_INFO',
+  GET_INFO: 'IPVS_CMD_GET_INFO',
+  ZERO: 'IPVS_CMD_ZERO',
+}
 
 /** First level of a message (IPVS_CMD_ATTR_*). */
 export const IPVS_CMD_ATTR = {
@@ -108,39 +124,6 @@ export interface IpvsInfo {
   readonly version: string
   /** Buckets of the connection table. */
   readonly connectionTableSize: number
-}
-
-/** Starts an IPVS message; `IPVS_CMD_…` is its name in errors. */
-export function beginIpvs(
-  batch: MessageBatch,
-  familyId: number,
-  command: IpvsCommand,
-  mode: 'do' | 'dump' = 'do',
-): void {
-  beginGeneric(
-    batch,
-    familyId,
-    IPVS_CMD[command],
-    IPVS_GENL_VERSION,
-    mode === 'dump' ? NLM_F_DUMP : 0,
-    OPERATION[command],
-  )
-}
-
-const OPERATION: Readonly<Record<IpvsCommand, string>> = {
-  NEW_SERVICE: 'IPVS_CMD_NEW_SERVICE',
-  SET_SERVICE: 'IPVS_CMD_SET_SERVICE',
-  DEL_SERVICE: 'IPVS_CMD_DEL_SERVICE',
-  GET_SERVICE: 'IPVS_CMD_GET_SERVICE',
-  NEW_DEST: 'IPVS_CMD_NEW_DEST',
-  SET_DEST: 'IPVS_CMD_SET_DEST',
-  DEL_DEST: 'IPVS_CMD_DEL_DEST',
-  GET_DEST: 'IPVS_CMD_GET_DEST',
-  SET_CONFIG: 'IPVS_CMD_SET_CONFIG',
-  GET_CONFIG: 'IPVS_CMD_GET_CONFIG',
-  SET_INFO: 'IPVS_CMD_SET_INFO',
-  GET_INFO: 'IPVS_CMD_GET_INFO',
-  ZERO: 'IPVS_CMD_ZERO',
 }
 
 /** Attributes of SET_CONFIG. */

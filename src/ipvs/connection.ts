@@ -6,6 +6,7 @@
  */
 import { MessageBatch } from '../netlink/batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from '../netlink/connection.ts'
+import { NLM_F_DUMP } from '../netlink/constants.ts'
 import { KernelError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { resolveFamily } from '../netlink/subsystems.ts'
@@ -23,11 +24,13 @@ import {
   type ServiceId,
 } from './codec-servers.ts'
 import {
-  beginIpvs,
   decodeInfo,
   decodeTimeouts,
   encodeTimeouts,
+  IPVS_CMD,
   IPVS_GENL_NAME,
+  IPVS_GENL_VERSION,
+  IPVS_OPERATION,
   type IpvsCommand,
   type IpvsInfo,
   type Timeouts,
@@ -134,7 +137,7 @@ export class IpvsConnection {
     return this.#request('GET_CONFIG', undefined, decodeTimeouts, options)
   }
 
-  /** Sets connection timeouts; 0 leaves one as it is. */
+  /** Sets connection timeouts; 0 keeps the present value. */
   setTimeouts(timeouts: Timeouts, options: CallOptions = {}): Promise<void> {
     return this.#command('SET_CONFIG', (batch) => encodeTimeouts(batch, timeouts), options)
   }
@@ -226,6 +229,17 @@ export class IpvsConnection {
       this.#spare.push(batch)
     }
   }
+}
+
+/** Starts an IPVS message, to which attributes and `end` are added. */
+export function beginIpvs(
+  batch: MessageBatch,
+  familyId: number,
+  command: IpvsCommand,
+  mode: 'do' | 'dump' = 'do',
+): void {
+  const flags = mode === 'dump' ? NLM_F_DUMP : 0
+  batch.beginGeneric(familyId, IPVS_CMD[command], IPVS_GENL_VERSION, flags, IPVS_OPERATION[command])
 }
 
 /** Identity of a destination inside its service. */

@@ -16,7 +16,7 @@ interface Drain {
 interface Schedule {
   readonly servers: Map<RealServerKey, Drain>
   nextCheckMs: number
-  /** From the last check, or from the start of the drain, to the next one. */
+  /** Waits from the last check, or from the start of the drain, to the next check. */
   intervalMs: number
 }
 

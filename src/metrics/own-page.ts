@@ -179,7 +179,7 @@ export const OWN = {
   },
 } satisfies MetricFamilies
 
-/** Services written before the event loop gets a turn: about a millisecond of work. */
+/** Services written before the next yield to the event loop: about a millisecond of work. */
 const SERVICES_PER_TURN = 250
 
 /** Writes what a scrape reads from the rest of the program. */
@@ -217,7 +217,7 @@ export function writeCounts(page: MetricsPage, sync: SyncCounts, audits: AuditCo
   page.histogram(OWN.eventLoopDelay, [], delay.seconds)
 }
 
-/** Writes the traffic of Services. Their number can be large, so the event loop gets a turn in between. */
+/** Writes the traffic of Services. Their number can be large, so it yields to the event loop in between. */
 export async function writeTraffic(page: MetricsPage, traffic: ServiceTraffic): Promise<void> {
   await traffic.refresh()
   page.value(OWN.servicesLeftOut, [], traffic.leftOut)

@@ -1,7 +1,7 @@
 /**
- * Connections, packets and bytes of Services, summed up from the counters of their virtual servers at a scrape. The kernel
- * counts from 0 after a virtual server was replaced, so the differences between two scrapes are summed up. A Service that is
- * listed stays listed until it is deleted, because a counter that disappears breaks rate().
+ * Connections, packets and bytes of Services, read from the counters of their virtual servers at a scrape. The kernel counts
+ * from 0 after a virtual server was replaced, so the totals are sums of the differences between scrapes. A Service that is listed
+ * stays listed until it is deleted, because a counter that disappears breaks rate().
  * @impure
  */
 import type { Clock } from '../values/clock.ts'
@@ -20,7 +20,7 @@ export type TrafficVisitor = (key: string, counters: Float64Array) => void
 export interface ServiceTrafficOptions {
   /** Maximum number of Services with metrics; with 0 the kernel is never read. */
   readonly limit: number
-  /** Visits every virtual server once and gives the event loop a turn every few milliseconds. */
+  /** Visits every virtual server once and yields to the event loop every few milliseconds. */
   readonly read: (visit: TrafficVisitor, signal: AbortSignal) => Promise<void>
   /** The Service that owns a virtual server; undefined when no Service owns it (any more). */
   readonly ownerOf: (key: string) => ServiceName | undefined
@@ -35,7 +35,7 @@ export interface ServiceName {
 interface Total extends ServiceName {
   readonly counters: Float64Array
   /** The kernel's counters of each of its virtual servers at the previous scrape. */
-  readonly seen: Map<string, Float64Array>
+  readonly previous: Map<string, Float64Array>
 }
 
 /** Longest time that a scrape waits for the kernel. */
@@ -59,7 +59,7 @@ export class ServiceTraffic {
     return this.#totals.values()
   }
 
-  /** Number of Services with traffic that exceed the limit. */
+  /** Number of Services with traffic that the limit leaves without metrics. */
   get leftOut(): number {
     return this.#leftOut.size
   }
@@ -83,7 +83,7 @@ export class ServiceTraffic {
     }
     const endedMs = now()
     this.#freshUntilMs = endedMs + Math.max(FRESH_MS, (endedMs - startedMs) * REST_FACTOR)
-    this.#forgetOthers()
+    this.#dropDeleted()
   }
 
   #add(key: string, counters: Float64Array, leftOut: Set<string>): void {
@@ -97,10 +97,10 @@ export class ServiceTraffic {
         return
       }
       const { namespace, name: service } = owner
-      total = { namespace, name: service, counters: new Float64Array(COUNTERS), seen: new Map() }
+      total = { namespace, name: service, counters: new Float64Array(COUNTERS), previous: new Map() }
       this.#totals.set(name, total)
     }
-    const before = total.seen.get(key)
+    const before = total.previous.get(key)
     const sums = total.counters
     // The kernel counts from 0 again after the virtual server was replaced or its counters were reset (ipvsadm -Z).
     const restarted = before === undefined || (counters[CONNECTIONS] ?? 0) < (before[CONNECTIONS] ?? 0)
@@ -108,18 +108,18 @@ export class ServiceTraffic {
       const grown = (counters[index] ?? 0) - (restarted ? 0 : (before[index] ?? 0))
       sums[index] = (sums[index] ?? 0) + Math.max(0, grown)
     }
-    if (before === undefined) total.seen.set(key, counters.slice())
+    if (before === undefined) total.previous.set(key, counters.slice())
     else before.set(counters)
   }
 
   /** Drops Services and virtual servers that do not exist any more. */
-  #forgetOthers(): void {
-    for (const [name, { seen }] of this.#totals) {
-      for (const key of seen.keys()) {
+  #dropDeleted(): void {
+    for (const [name, { previous }] of this.#totals) {
+      for (const key of previous.keys()) {
         const owner = this.#options.ownerOf(key)
-        if (owner === undefined || `${owner.namespace}/${owner.name}` !== name) seen.delete(key)
+        if (owner === undefined || `${owner.namespace}/${owner.name}` !== name) previous.delete(key)
       }
-      if (seen.size === 0) this.#totals.delete(name)
+      if (previous.size === 0) this.#totals.delete(name)
     }
   }
 }

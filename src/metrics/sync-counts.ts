@@ -207,7 +207,7 @@ export class SyncCounts {
     return names.size
   }
 
-  /** In iptables mode kube-proxy counts the port, whatever addresses it has; in ipvs mode each virtual server. */
+  /** In iptables mode kube-proxy counts the port once for all its addresses; in ipvs mode each virtual server. */
   #isWithoutLocal({ roles, selection, servicePort }: Frontend): boolean {
     if (selection.noLocalEndpoints) return true
     return this.#writesRules && roles.includes('ClusterIP') && servicePort.external.noLocalEndpoints

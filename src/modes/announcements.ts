@@ -20,7 +20,7 @@ export interface Subscription {
   readonly onError: (error: unknown) => void
 }
 
-/** From a failure to the next try to open a socket. */
+/** Wait from a failure to the next attempt to open a socket. */
 const REOPEN_MS = 1000
 
 /** Throws when the first socket cannot be opened. */
@@ -93,7 +93,7 @@ export interface RuleWatchOptions {
   /** Of the mode. */
   readonly layout: ChainLayout
   /**
-   * Report a change when nothing was announced for so long, in milliseconds, but after SETTLE_LONGEST_MS at the latest: a
+   * A change is reported after this time without an announcement, in milliseconds, but after SETTLE_LONGEST_MS at the latest: a
    * program that removes all rules does it by many commands, and a restore in between fails. Default 0.
    */
   readonly settleMs?: number
@@ -180,7 +180,7 @@ export class RuleThrottle {
     this.#periodMs = periodMs
   }
 
-  /** The rules of this family may have changed. A request that comes too early is kept until it is due. */
+  /** Requests a read, because the rules of this family may have changed. A request that is too early is kept until it is due. */
   request(family: IpFamily): void {
     this.#requested.add(family)
   }

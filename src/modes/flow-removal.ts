@@ -16,7 +16,7 @@ export interface FlowRemovalOptions {
   readonly log: Log
 }
 
-/** At most one list of flows in this time, in milliseconds; also the first wait after a failure. */
+/** Minimum time between two lists of flows, in milliseconds; also the first wait after a failure. */
 const PERIOD_MS = 1000
 const RETRY_MS = { firstMs: PERIOD_MS, maxMs: 30_000 }
 

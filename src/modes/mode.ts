@@ -75,10 +75,10 @@ export interface Mode {
   readonly nodePorts: NodePortFrontends
   /** Families that are served. */
   readonly families: readonly IpFamily[]
-  /** The same families, and why another one is not served. */
+  /** The same families, and why the others are not served. */
   readonly support: FamilySupport
   readonly rtnetlink: RtnetlinkConnection
-  /** They write rules beside the passes. */
+  /** The loops that write rules while passes run. */
   readonly ruleLoops: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
   /** Whether rules are being written. */
   readonly isPending: boolean

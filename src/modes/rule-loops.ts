@@ -1,7 +1,7 @@
 /**
- * The loops over the chains, one for each family. They run beside the passes, because a process may take its time or hang: a
- * family never waits for the other one, and a pass waits for no process. A restore that failed says little about what is in
- * the kernel, so everything is read again after it.
+ * The loops over the chains, one for each family. They run concurrently with the passes, because a process may be slow
+ * or hang: no family waits for the other one, and no pass waits for a process. A restore that failed says little about what is
+ * in the kernel, so everything is read again after it.
  */
 import { type IptablesItem, type IptablesOperation, MissingMatchError } from '../iptables/types.ts'
 import type { IptablesTable } from '../iptables/table.ts'

@@ -1,11 +1,11 @@
 /**
- * Whether a kernel table cannot be written. A key that fails is no trouble of its table: everyone who may create Services can
- * make keys that fail, and must not take a node out of service with them.
+ * Decides whether a kernel table is faulty. A failing key alone does not make its table faulty: every user who can create Services
+ * can cause failing keys, and must not be able to take a node out of service with them.
  */
 import type { TableSync } from '../sync/table-sync.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
-/** A table, or the part of one that is for one family, and whether it is in trouble. */
+/** A table, or its part of one family, and whether it is faulty. */
 export interface TableHealth {
   readonly what: string
   readonly families: readonly IpFamily[]
@@ -13,9 +13,9 @@ export interface TableHealth {
 }
 
 /**
- * Faults of a table, whichever key shows them: rights, memory, a module or device that is gone, answers of the kernel that
- * are lost or make no sense. A Service cannot cause these, as it can EINVAL (an address that the kernel refuses) or
- * EPROTONOSUPPORT (SCTP where IPVS was built without).
+ * Errors that are a table's fault, not the key's: missing rights, memory, module or device, or answers of the kernel that are
+ * lost or malformed. A Service cannot cause these, but it can cause EINVAL (an address that the kernel refuses) or
+ * EPROTONOSUPPORT (SCTP with an IPVS that was built without it).
  */
 const FAULTS_OF_TABLES: ReadonlySet<string> = new Set([
   'EPERM',
@@ -32,10 +32,10 @@ const FAULTS_OF_TABLES: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Whether a table of Services' items is in trouble: the fault is the table's, or several items are wanted and none of them
- * could be written. A single item may be a bad one.
+ * Whether a table of Services' items is faulty: it has such an error, or several items are wanted and none of them could be
+ * written. A single wanted item may itself be invalid.
  */
-export function isTableInTrouble({
+export function isTableFaulty({
   failures,
   desiredCount,
 }: Pick<TableSync<unknown, unknown>, 'failures' | 'desiredCount'>): boolean {

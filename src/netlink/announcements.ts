@@ -20,7 +20,7 @@ export interface AnnouncementListener {
   readonly onFailure: (cause: unknown) => void
 }
 
-/** Datagrams read in one go before the event loop may run; the rest follows at its next turn. */
+/** Datagrams that are read before the event loop may run; the rest is read at its next turn. */
 const DATAGRAMS_PER_TURN = 64
 
 export class AnnouncementReader {

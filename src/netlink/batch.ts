@@ -4,7 +4,7 @@
  * expression names either. The buffer is reused, so every padding byte must be written. Everything is little endian; native/
  * refuses to open sockets on another machine. Written by hand: there is no netlink library for Node.
  */
-import { NLA_F_NESTED, NLA_HDRLEN, NLM_F_ACK, NLM_F_REQUEST, NLMSG_HDRLEN } from './constants.ts'
+import { GENL_HDRLEN, NLA_F_NESTED, NLA_HDRLEN, NLM_F_ACK, NLM_F_REQUEST, NLMSG_HDRLEN } from './constants.ts'
 import { netlinkError } from './errors.ts'
 
 /** The most messages in one batch. Each message that fails takes about 768 bytes of the receive queue. */
@@ -73,6 +73,15 @@ export class MessageBatch {
     view.setUint16(at + 6, flags | NLM_F_REQUEST, true)
     view.setUint32(at + 8, 0, true)
     view.setUint32(at + 12, 0, true)
+    return this
+  }
+
+  /** Starts a message of a generic netlink family, as `begin` does, with its second header (struct genlmsghdr). */
+  beginGeneric(familyId: number, command: number, version: number, flags: number, operation: string): this {
+    this.begin(familyId, flags, operation)
+    const at = this.header(GENL_HDRLEN)
+    this.setU8(at, command)
+    this.setU8(at + 1, version)
     return this
   }
 

@@ -1,10 +1,9 @@
 /**
- * The wire form of generic netlink: struct genlmsghdr and the answer that names a family's number.
+ * Received messages of generic netlink: struct genlmsghdr and the answer that names a family's number. `MessageBatch` writes them.
  * Attributes begin after the 4 bytes of struct genlmsghdr; no family that is used here has another header after it.
  * Written by hand: there is no netlink library for Node.
  */
 import { AttributeCursor } from './attributes.ts'
-import type { MessageBatch } from './batch.ts'
 import {
   CTRL_ATTR_FAMILY_ID,
   CTRL_ATTR_FAMILY_NAME,
@@ -14,21 +13,6 @@ import {
 } from './constants.ts'
 import { netlinkError } from './errors.ts'
 import type { ReceivedMessage } from './message.ts'
-
-/** Starts a generic netlink message (struct genlmsghdr). */
-export function beginGeneric(
-  batch: MessageBatch,
-  familyId: number,
-  command: number,
-  version: number,
-  flags: number,
-  operation: string,
-): void {
-  batch.begin(familyId, flags, operation)
-  const at = batch.header(GENL_HDRLEN)
-  batch.setU8(at, command)
-  batch.setU8(at + 1, version)
-}
 
 /** The command of a received generic netlink message. */
 function genericCommand(message: ReceivedMessage): number {

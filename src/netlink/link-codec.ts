@@ -14,7 +14,7 @@ const IFLA_OPERSTATE = 16
 const IFLA_LINKINFO = 18
 const IFLA_EXT_MASK = 29
 const IFLA_INFO_KIND = 1
-/** Leaves counters out of the reply, which halves it. */
+/** Requests a reply without counters, which is half as long. */
 const RTEXT_FILTER_SKIP_STATS = 8
 const IFINFOMSG_BYTES = 16
 /** IFNAMSIZ without the NUL. */
@@ -47,14 +47,14 @@ export function encodeCreateDummy(batch: MessageBatch, name: string): void {
   batch.end()
 }
 
-/** RTM_DELLINK; ENODEV when there is none. */
+/** RTM_DELLINK; ENODEV when no interface has this index. */
 export function encodeDeleteLink(batch: MessageBatch, index: number): void {
   const at = beginLink(batch, RTM_DELLINK, 0, 'RTM_DELLINK')
   batch.setU32(at + 4, index)
   batch.end()
 }
 
-/** RTM_GETLINK of one interface; ENODEV when there is none. */
+/** RTM_GETLINK of one interface; ENODEV when none has this name. */
 export function encodeGetLink(batch: MessageBatch, name: string): void {
   beginLink(batch, RTM_GETLINK, 0, 'RTM_GETLINK')
   batch.string(IFLA_IFNAME, checkedLinkName(name))

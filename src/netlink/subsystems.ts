@@ -7,7 +7,7 @@ import { MessageBatch } from './batch.ts'
 import type { CallOptions, NetlinkConnection } from './connection.ts'
 import { CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY, GENL_ID_CTRL } from './constants.ts'
 import { KernelError, netlinkError } from './errors.ts'
-import { beginGeneric, decodeFamilyId } from './generic-codec.ts'
+import { decodeFamilyId } from './generic-codec.ts'
 import { beginNetfilter, NFNL_SUBSYS } from './nfnetlink-codec.ts'
 
 /**
@@ -20,7 +20,7 @@ export async function resolveFamily(
   options: CallOptions = {},
 ): Promise<number> {
   const request = new MessageBatch(128)
-  beginGeneric(request, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 1, 0, `CTRL_CMD_GETFAMILY ${name}`)
+  request.beginGeneric(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 1, 0, `CTRL_CMD_GETFAMILY ${name}`)
   request.string(CTRL_ATTR_FAMILY_NAME, name)
   request.end()
   try {

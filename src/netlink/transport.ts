@@ -1,6 +1,6 @@
 /**
- * The interface between netlink connections and the socket, waiting on it, and taking turns on it. A test can simulate everything
- * that goes wrong in the kernel behind this interface.
+ * The interface between netlink connections and the socket, waiting on it, and taking turns on it. Behind this interface a test can
+ * simulate every fault of the kernel.
  * @impure
  */
 

@@ -40,7 +40,7 @@ export function kernelFamilies(root = ''): FamilySupport {
     const text = readFileSync(`${root}/proc/sys/net/ipv6/conf/all/disable_ipv6`, 'utf8')
     return text.trim() === '1' ? without('disabled') : BOTH
   } catch {
-    // kube-proxy also takes an unreadable setting for 0.
+    // kube-proxy also treats an unreadable setting as 0.
     return BOTH
   }
 }

@@ -32,9 +32,9 @@ export interface IptablesChoice {
   readonly programs: { readonly [family in IpFamily]?: FamilyPrograms }
   /** `1.8.9`; undefined if no program was started because the file's name shows 1.8.0 or later. */
   readonly version: string | undefined
-  /** Whether MASQUERADE takes --random-fully: iptables 1.6.2. */
+  /** Whether MASQUERADE accepts --random-fully: iptables 1.6.2. */
   readonly randomFully: boolean
-  /** Whether iptables-restore takes -w: iptables 1.6.2. */
+  /** Whether iptables-restore accepts -w: iptables 1.6.2. */
   readonly waits: boolean
   /** Output of iptables-save if the choice needed it, so that the first read of the rules starts no second process. */
   readonly saved: { readonly [family in IpFamily]?: string }
@@ -55,7 +55,7 @@ export interface ChoiceOptions {
 }
 
 const STEM: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables', IPv6: 'ip6tables' }
-/** Chains that kubelet creates in the mangle table of the back end that it uses, so that others find out (KEP-3178). */
+/** Chains that kubelet creates in the mangle table of the back end that it uses, so that other programs find out (KEP-3178). */
 const KUBELET_CHAIN = /^:(KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /m
 const INSTALL =
   'install the package iptables (Debian, Ubuntu, Alpine: iptables; Fedora, RHEL: iptables-nft; a container needs it in its image)'

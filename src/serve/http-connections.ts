@@ -85,7 +85,7 @@ export class HttpConnections<S extends RemoteSocket = Socket> {
     else this.#held.delete(connection.client)
   }
 
-  /** The oldest idle connection of the client that has the most connections, the newcomer's new one included. */
+  /** The oldest idle connection of the client that has the most connections, that of the new connection included. */
   #idle(newcomer: string): S | undefined {
     let victim: S | undefined
     let most = 0

@@ -7,12 +7,15 @@ import { type Problem, ProblemList } from '../values/errors.ts'
 import { IP_FAMILIES } from '../values/protocol.ts'
 import { type SliceIndex, localReadyEndpoints, indexSlices } from './endpoints.ts'
 import {
+  type FamilyOfService,
   type Frontend,
   FRONTEND_ROLES,
-  type FrontendKey,
   frontendKey,
+  type FrontendKey,
   type FrontendRole,
+  makeServicePort,
   nodePortKey,
+  type ServicePort,
 } from './frontends.ts'
 import {
   type NodeContext,
@@ -22,7 +25,6 @@ import {
   READS_VIRTUAL_IPS,
 } from './node-context.ts'
 import type { EndpointSlice, Service, ServicePortSpec } from './objects.ts'
-import { type FamilyOfService, makeServicePort, type ServicePort } from './service-port.ts'
 import { firewallOf, sourceRangeProblems } from './source-ranges.ts'
 import { permittedExternalIps, permittedVips } from './virtual-ips.ts'
 
@@ -161,7 +163,7 @@ function countPlaces(service: Service, families: readonly FamilyParts[]): number
 
 interface FamilyParts extends FamilyOfService {
   readonly clusterIp: string
-  /** Number of addresses beyond the limit of frontends, which were not looked at. */
+  /** Number of addresses beyond the limit of frontends, which were not examined. */
   readonly ignored: number
   /** The addresses of the frontends of a node port. */
   readonly nodePortPlaces: readonly Frontend['address'][]
@@ -206,7 +208,7 @@ function familiesOf(
   })
 }
 
-/** Whether the node port of a port is the port itself, so that one address may have the role of a node port beside others. */
+/** Whether the node port of a port is the port itself, so that one address may have the role of a node port in addition to others. */
 function isBothPorts(spec: ServicePortSpec): boolean {
   return spec.nodePort === spec.port
 }

@@ -1,13 +1,164 @@
 /**
- * What this node must answer for, one frontend for each place at which clients connect to a Service port: an address, port and
- * protocol, or a node port at every address of the node. `contribution.ts` makes them.
+ * What this node must answer for. A ServicePort is one port of a Service in one family, with its endpoints selected: made once, so
+ * that nothing selects endpoints a second time. It has one frontend for each place at which clients connect to it: an address, port
+ * and protocol, or a node port at every address of the node. `contribution.ts` makes the frontends.
  */
 import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
 import { sameList } from '../values/lists.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
-import { sameServicePort, type ServicePort } from './service-port.ts'
-import type { Firewall } from './source-ranges.ts'
-import type { Selection } from './topology.ts'
+import {
+  type Endpoint,
+  endpointsOf,
+  type NodePlace,
+  type PortSelections,
+  selectEndpoints,
+  type Selection,
+  type SliceIndex,
+} from './endpoints.ts'
+import type { Service, ServicePortSpec, SliceEndpoint } from './objects.ts'
+import { type Firewall, sameFirewall } from './source-ranges.ts'
+
+/** What all ports of one Service have in common in one family. */
+export interface FamilyOfService {
+  readonly service: Service
+  readonly family: IpFamily
+  readonly vips: ReadonlySet<string>
+  readonly externalIps: ReadonlySet<string>
+  readonly ignoresExternalIps: boolean
+  readonly slices: SliceIndex
+  readonly localReadyEndpoints: number
+  readonly firewall: Firewall | undefined
+}
+
+export interface ServicePort extends PortSelections {
+  /** `namespace/name:port`, or `namespace/name` when the port has no name (Kubernetes' ServicePortName). */
+  readonly name: string
+  readonly family: IpFamily
+  readonly protocol: Protocol
+  /** 1-65535 */
+  readonly port: number
+  /** The fields of the Service that `sameServicePort` compares. A frontend that did not change may hold an older Service. */
+  readonly service: Pick<
+    Service,
+    'namespace' | 'name' | 'createdAtMs' | 'healthCheckNodePort' | 'affinityTimeoutSeconds'
+  >
+  /**
+   * The addresses in status.loadBalancer.ingress that this node permits, each once, in the order of the Service. `sameServicePort` does
+   * not compare `vips` and `externalIps`, because each address has a separate frontend.
+   */
+  readonly vips: ReadonlySet<string>
+  /** The permitted addresses in spec.externalIPs. */
+  readonly externalIps: ReadonlySet<string>
+  /**
+   * Whether the Service has external IPs in this family that the feature gate AllowServiceExternalIPs turns off. kube-proxy in
+   * iptables mode still makes the chain for external traffic then.
+   */
+  readonly ignoresExternalIps: boolean
+  /** The sources that may connect to the VIPs; undefined: every source, or the port has no VIP. */
+  readonly firewall: Firewall | undefined
+  /**
+   * Of a Service with a health check port: distinct addresses of its ready endpoints on this node in this family, over
+   * all its ports. 0 for every other Service.
+   */
+  readonly localReadyEndpoints: number
+  /** All endpoints of the port, used or not. `verdicts[index]` of a selection is about `candidates[index]`. */
+  readonly candidates: readonly Endpoint[]
+}
+
+/** `namespace/name:port`, or `namespace/name` when the port has no name (Kubernetes' ServicePortName). */
+export function servicePortName(service: Service, port: ServicePortSpec): string {
+  return `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`
+}
+
+/** The ServicePort of `spec`, one of the ports of `shared.service`. It depends on `node` as far as `cluster.reads` says. */
+export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, node: NodePlace): ServicePort {
+  const { service, family, vips, externalIps, ignoresExternalIps, slices, localReadyEndpoints, firewall } = shared
+  const candidates = endpointsOf(slices, family, spec.protocol, spec.name, node.nodeName)
+  const { internalTrafficPolicy, externalTrafficPolicy } = service
+  const { cluster, local, internal, external } = selectEndpoints(
+    internalTrafficPolicy,
+    externalTrafficPolicy,
+    candidates,
+    node,
+  )
+  return {
+    name: servicePortName(service, spec),
+    family,
+    protocol: spec.protocol,
+    port: spec.port,
+    service,
+    vips,
+    externalIps,
+    ignoresExternalIps,
+    firewall,
+    localReadyEndpoints,
+    candidates,
+    cluster,
+    local,
+    internal,
+    external,
+  }
+}
+
+/**
+ * Whether two values of one Service port have the same effect on every table, health check and metric. Verdicts only explain, so
+ * they are not compared. If a table renders another field, add it here.
+ */
+export function sameServicePort(a: ServicePort, b: ServicePort): boolean {
+  return (
+    a === b ||
+    (a.name === b.name &&
+      a.family === b.family &&
+      a.protocol === b.protocol &&
+      a.port === b.port &&
+      sameService(a.service, b.service) &&
+      a.ignoresExternalIps === b.ignoresExternalIps &&
+      a.localReadyEndpoints === b.localReadyEndpoints &&
+      a.internal.policy === b.internal.policy &&
+      a.external.policy === b.external.policy &&
+      sameCandidates(a.candidates, b.candidates) &&
+      sameSelection(a.cluster, b.cluster) &&
+      sameSelection(a.local, b.local) &&
+      sameFirewall(a.firewall, b.firewall))
+  )
+}
+
+function sameService(a: ServicePort['service'], b: ServicePort['service']): boolean {
+  return (
+    a === b ||
+    (a.namespace === b.namespace &&
+      a.name === b.name &&
+      a.createdAtMs === b.createdAtMs &&
+      a.healthCheckNodePort === b.healthCheckNodePort &&
+      a.affinityTimeoutSeconds === b.affinityTimeoutSeconds)
+  )
+}
+
+function sameSelection(a: Selection | undefined, b: Selection | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  return sameEndpoints(a.endpoints, b.endpoints)
+}
+
+function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
+  if (a === b) return true
+  if (a.length !== b.length) return false
+  for (let index = 0; index < a.length; index++) {
+    if (a[index]?.address !== b[index]?.address || a[index]?.port !== b[index]?.port) return false
+  }
+  return true
+}
+
+/**
+ * Whether the endpoints of a port are the same and in the same state: hairpin entries depend on the node of an endpoint, and a UDP
+ * flow ends when its endpoint no longer serves.
+ */
+function sameCandidates(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
+  return sameEndpoints(a, b) && a.every(({ source }, index) => sameSource(source, b[index]?.source))
+}
+
+function sameSource(a: SliceEndpoint, b: SliceEndpoint | undefined): boolean {
+  return a === b || (b !== undefined && a.nodeName === b.nodeName && a.serving === b.serving)
+}
 
 /** `10.96.0.1:443/tcp`, IPv6 in brackets; `*:30080/tcp` and `[*]:30080/tcp` are node ports at every address of the node. */
 export type FrontendKey = string
@@ -32,9 +183,9 @@ export interface Frontend {
   readonly port: number
   /** Whether the address belongs on kube-ipvs0: not for a node port alone, and never an address that the node itself has. */
   readonly bind: boolean
-  /** Endpoints in use: `servicePort.internal` for what is only a ClusterIP, `servicePort.external` for all others. */
+  /** Endpoints in use: `servicePort.internal` for frontends that are only a ClusterIP, `servicePort.external` for all others. */
   readonly selection: Selection
-  /** Who may connect; undefined: every source. Only a LoadBalancerVip has a firewall. */
+  /** The sources that may connect; undefined: every source. Only a LoadBalancerVip has a firewall. */
   readonly firewall: Firewall | undefined
 }
 
@@ -87,7 +238,7 @@ export function parseNodePortKey(key: FrontendKey): { readonly port: number; rea
 const RANK: Readonly<Record<FrontendRole, number>> = { ClusterIP: 0, NodePort: 0, LoadBalancerVip: 1, ExternalIP: 2 }
 
 /**
- * How good the claim of a frontend on its key is, by its best role, lower first. The API server allots cluster IPs and node ports,
+ * The rank of a frontend's claim on its key, from its best role; the lowest rank wins. The API server allots cluster IPs and node ports,
  * and each to one Service only; controllers write VIPs; every user who may write a Service can write external IPs.
  */
 export function claimRank({ roles }: Frontend): number {
@@ -97,7 +248,7 @@ export function claimRank({ roles }: Frontend): number {
 }
 
 /**
- * Whether two frontends of one key come to the same in every table, health check and metric. Address, selection and firewall follow
+ * Whether two frontends of one key have the same effect on every table, health check and metric. Address, selection and firewall follow
  * from the fields that are compared.
  */
 export type SameFrontend = (a: Frontend, b: Frontend) => boolean

@@ -10,7 +10,7 @@ import type { NodeIps } from './node-context.ts'
 import { ANY_ADDRESS, SERVICE_DEVICE } from '../values/well-known.ts'
 
 /**
- * Words that nodePortAddresses may contain beside CIDRs (kube-proxy 1.37). They mean: the node IPs of the Node object; 127.0.0.0/8 and
+ * Words that nodePortAddresses may contain besides CIDRs (kube-proxy 1.37). They mean: the node IPs of the Node object; 127.0.0.0/8 and
  * ::1/128; every address.
  */
 export const NODE_PORT_WORDS: readonly string[] = ['primary', 'localhost', 'all']

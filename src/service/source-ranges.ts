@@ -1,5 +1,5 @@
 /**
- * Who may connect to the load balancer VIPs of a Service: its source ranges of one family. A range of length 0 turns off all ranges
+ * The sources that may connect to the load balancer VIPs of a Service: its source ranges of one family. A range of length 0 turns off all ranges
  * of its family, as in kube-proxy; a VIP without a range of its own family has no firewall.
  */
 import type { NodeIps } from './node-context.ts'

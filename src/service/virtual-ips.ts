@@ -16,7 +16,7 @@ export interface VirtualIpRule {
   /** kubeIPVS.allowedLoadBalancerIPs; undefined: every address. */
   readonly loadBalancerIps: readonly Cidr[] | undefined
   /**
-   * Addresses, beside those of this node, that externalIPs must not contain, with the name of their owner: `the API server`.
+   * Addresses, besides those of this node, that externalIPs must not contain, with the name of their owner: `the API server`.
    * undefined: externalIPs may contain them, and addresses of this node (kubeIPVS.allowProtectedExternalIPs).
    */
   readonly protected: ReadonlyMap<string, string> | undefined
@@ -103,7 +103,7 @@ const WATCHED_NAMESPACES = /^(?:default|kube-system)\//
 
 /** The rule of this node, updated when the protected addresses change. */
 export class VirtualIpGuard {
-  /** Protected addresses by the object of the cluster that has them, or by the owner that `protect` got. */
+  /** Protected addresses by the object of the cluster that has them, or by the owner that was passed to `protect`. */
   readonly #owners = new Map<string, { readonly addresses: readonly string[]; readonly owner: string }>()
   #rule: VirtualIpRule
 

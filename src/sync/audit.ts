@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../values/clock.ts'
 
 export interface AuditOptions {
-  /** From the start of one round to the start of the next, at least (KubeProxyConfiguration syncPeriod). */
+  /** Minimum time from the start of one round to the start of the next (KubeProxyConfiguration syncPeriod). */
   readonly periodMs: number
   /** One round over everything. */
   readonly round: (signal: AbortSignal) => Promise<void>
@@ -41,10 +41,10 @@ export interface CpuBudgetOptions {
 }
 
 /** The most that one slice of an audit can cost: itself, and each item it reads (some microseconds on a fast machine). */
-const MOST_MS = 2
-const MOST_MS_PER_ITEM = 0.05
+const MAX_MS = 2
+const MAX_MS_PER_ITEM = 0.05
 
-/** The share holds over time, not at every moment: what was not used before may be used at once, up to a credit. */
+/** The share holds over time, not at every moment: unused time accumulates up to a credit, which may be used at once. */
 export class CpuBudget {
   readonly #options: CpuBudgetOptions
   #creditMs: number
@@ -64,7 +64,7 @@ export class CpuBudget {
   async pay(workMs: number, items: number, signal: AbortSignal): Promise<void> {
     const { share, creditMs, now, sleep } = this.#options
     const nowMs = now()
-    const countedMs = Math.min(workMs, MOST_MS + items * MOST_MS_PER_ITEM)
+    const countedMs = Math.min(workMs, MAX_MS + items * MAX_MS_PER_ITEM)
     this.#creditMs = Math.min(creditMs, this.#creditMs + (nowMs - this.#paidAtMs) * share) - countedMs
     this.#paidAtMs = nowMs
     if (this.#creditMs < 0) await sleep(-this.#creditMs / share, signal)

@@ -1,6 +1,6 @@
 /**
  * Keys that wait until a given time. Keys with the same length of wait are in one queue, which stays sorted without work because
- * the clock never goes back. So the cost depends only on the few different lengths of wait.
+ * the clock never decreases. So the cost depends only on the few different lengths of wait.
  */
 
 export class DelayedKeys {

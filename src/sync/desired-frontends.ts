@@ -1,5 +1,5 @@
 /**
- * From objects to winning frontends: holds Services, slices and the node context, and computes only the owners (Services) that
+ * Turns objects into winning frontends: holds Services, slices and the node context, and computes only the owners (Services) that
  * changed. The cost depends on the number of dirty owners, not on the number of Services.
  */
 import { type Contribution, frontendsOf, type FrontendSettings } from '../service/contribution.ts'
@@ -263,7 +263,7 @@ function isNeededFirst(service: Service): boolean {
   return service.namespace === 'kube-system' && service.ports.some((port) => port.port === 53)
 }
 
-/** So many endpoints, or source ranges, of a frontend cost about as much as one more frontend. */
+/** This many endpoints, or source ranges, of a frontend cost about as much as one more frontend. */
 const ENDPOINTS_A_UNIT = 8
 const RANGES_A_UNIT = 4
 

@@ -1,6 +1,6 @@
 /**
  * The recent history of single keys of a table: failed operations, and repairs. There may be very many such keys, and
- * health is asked after every pass, so the numbers over all of them cost nothing to ask for.
+ * health reads the totals after every pass, so these are counted along and cost nothing to read.
  */
 import { backoffMs } from '../values/backoff.ts'
 import { CodedError } from '../values/errors.ts'

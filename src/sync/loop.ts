@@ -1,6 +1,6 @@
 /**
  * The daemon's loop: it takes changes of objects, computes dirty owners in slices, and runs one pass at a time. It writes nothing
- * before every source has listed once, because what is missing from half a list would look unwanted.
+ * before every source has listed once, because items of objects that are not listed yet would be removed.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -38,7 +38,7 @@ export interface LoopListener {
   passBegins(): void
   /** Called for each changed frontend, after the dataplane. */
   frontendChanged(key: FrontendKey, frontend: Frontend | undefined): void
-  /** All problems of this owner's frontends as they stand now. */
+  /** All present problems of this owner's frontends. */
   serviceProblems(owner: string, problems: readonly Problem[]): void
   /** All changes have been computed; the pass that applies them follows. */
   frontendsReady(): void
@@ -126,7 +126,7 @@ export class SyncLoop {
       if (isFirst) desired.flushFirst(this.#frontends)
       while (desired.flush(this.#frontends, TURN_UNITS, startedMs) > 0) await nextTurn()
       if (isFirst) {
-        // A missing frontend would look unwanted, and an earlier process may have written it.
+        // What an earlier process wrote for a missing frontend would be removed.
         while (desired.resume(this.#frontends, TURN_UNITS) > 0) await nextTurn()
         this.#first = false
       } else desired.resume(this.#frontends, LARGE_UNITS, startedMs)

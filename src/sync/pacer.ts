@@ -7,7 +7,7 @@ import { CodedError } from '../values/errors.ts'
 import type { Clock } from '../values/clock.ts'
 
 export interface PacerOptions {
-  /** At least this long from the end of one run to the start of the next (KubeProxyConfiguration minSyncPeriod). */
+  /** Minimum time from the end of one run to the start of the next (KubeProxyConfiguration minSyncPeriod). */
   readonly minPeriodMs: () => number
   readonly now: Clock
   /** One run. Resolves to the time of the next run without a request, or undefined. Must not reject. */

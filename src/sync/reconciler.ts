@@ -23,7 +23,7 @@ export interface PassReport {
 export interface PassOptions {
   readonly signal: AbortSignal
   readonly now: Clock
-  /** False while some source has not listed yet: nothing is removed because nothing wants it. */
+  /** False while some source has not listed yet; until then items that nothing wants are kept. */
   readonly mayRemove: boolean
   /** Parts of items that just had no connections, by table and key. */
   readonly idle?: ReadonlyMap<string, ReadonlySet<string>>
@@ -38,7 +38,7 @@ const SLICE_OPS = 300
 /** Keys taken at a time until a slice is full. */
 const CHUNK_KEYS = 25
 /**
- * Failed keys are retried after all others, this many at a time. After as many repeated failures the rest waits for
+ * Failed keys are retried after all others, this many at a time. After that many repeated failures the rest waits for
  * RETRY_PAUSE_MS at least: the kernel may refuse very many, and every change waits for the pass that retries them.
  */
 const RETRY_KEYS = 16
@@ -182,7 +182,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     return { additions, keys, isFull: true }
   }
 
-  /** Plans one key: its additions go to `additions`, its removals are left for `remove`. Returns the number of operations. */
+  /** Plans one key: its additions go to `additions`, its removals are left to `remove`. Returns the number of operations. */
   function planKey(key: string, nowMs: number, pass: Pass, additions: Step<Item, Op>[]): number {
     removals.delete(key)
     if (sync.mustWait(key)) return 0
@@ -335,8 +335,8 @@ interface Readable {
 }
 
 /**
- * Reads a table that may be unreadable for a while: after a failure the next attempt waits, longer each time, however many passes
- * ask for it.
+ * Reads a table that may be unreadable for a while: after a failure passes skip it for a time that grows
+ * with each failure.
  */
 class CarefulRead {
   readonly #table: Readable

@@ -214,7 +214,7 @@ export class TableSync<Item, Op> {
     }
   }
 
-  /** The key needs nothing: if it was suspected, it was right. */
+  /** The key needs nothing: if it was suspected, no other program had changed it. */
   leave(key: string): void {
     this.#suspected.delete(key)
     this.#failed.delete(key)

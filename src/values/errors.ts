@@ -3,7 +3,7 @@
  * part of the metrics and of `--output json`: do not rename one.
  */
 
-/** Base of every error that this program throws on purpose. `code` is stable; the message is for people. */
+/** Base of every error that this program throws on purpose. Programs may rely on `code`; the message may change. */
 export class CodedError extends Error {
   readonly code: string
 

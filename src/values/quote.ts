@@ -1,5 +1,5 @@
 /**
- * Foreign text in our lines, quoted as Go's strconv.Quote does it, so that no name can end a line, start another one, or control a
+ * Foreign text in our lines, quoted as Go's strconv.Quote does it, so that no name can end a line, start a new one, or control a
  * terminal. Everything that a terminal or a log collector interprets must be escaped.
  */
 

@@ -5,7 +5,7 @@ import type { IpFamily } from './protocol.ts'
 /** The dummy device that carries the addresses of Services in ipvs mode (kube-proxy's defaultDummyDevice). */
 export const SERVICE_DEVICE = 'kube-ipvs0'
 
-/** The address of each family that stands for every address. */
+/** The unspecified address of each family, which means every address. */
 export const ANY_ADDRESS: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0', IPv6: '::' }
 
 /** The version of this program: that of package.json, which the bundle carries with it. */

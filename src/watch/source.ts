@@ -2,7 +2,10 @@
 import type { ObjectChange, ObjectKind } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
 
-/** Receives the changes and problems of a source. All calls are synchronous and must not throw. */
+/**
+ * Receives the changes and problems of a source. All calls are synchronous and must not throw. A source keeps the sink and not
+ * its functions, which may be replaced.
+ */
 export interface ObjectSink {
   /** Added, changed and removed objects. A relist arrives as its difference to the objects before. */
   apply(changes: readonly ObjectChange[]): void

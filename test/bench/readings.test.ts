@@ -102,7 +102,7 @@ describe('parseCost', () => {
   const threads = [
     'voluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t2\n',
     'Name:\tlibuv-worker\nvoluntary_ctxt_switches:\t100\nnonvoluntary_ctxt_switches:\t0\n',
-    '', // it ended between two looks
+    '', // it has ended meanwhile
   ]
   it('adds children that have ended, and the switches of all threads', () =>
     assert.deepEqual(parseCost(stat, threads), {

@@ -54,10 +54,10 @@ test('FIELDS has the flags without effect in the group for them', () => {
   }
 })
 
-test('FIELDS has a flag that counts beside a file, and no value written by default, for each field of kubeIPVS', () => {
+test('FIELDS has a flag that counts with a file, and no value written by default, for each field of kubeIPVS', () => {
   for (const path of FIELD_PATHS)
     if (path.startsWith('kubeIPVS.')) {
       const { flag, written } = fieldAt(path)
-      assert.deepEqual([flag?.group, flag?.besideFile, written], ['own', true, 'unlessDefault'], path)
+      assert.deepEqual([flag?.group, flag?.appliesWithFile, written], ['own', true, 'unlessDefault'], path)
     }
 })

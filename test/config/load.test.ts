@@ -17,7 +17,7 @@ import {
   configurationFromFlags,
   nameError,
   nodeName,
-  withFlagsBesideFile,
+  withFlagsForFile,
 } from '../../src/config/complete.ts'
 import { toV1alpha1 } from '../../src/config/write.ts'
 
@@ -160,7 +160,7 @@ test('defaultConfiguration has the recorded defaults of ipvs mode', () => {
   assert.deepEqual([healthzBindAddress, conntrack.tcpEstablishedTimeoutMs], ['0.0.0.0:10256', 86_400_000])
 })
 
-test('configurationFromFlags applies every flag, withFlagsBesideFile only some', () => {
+test('configurationFromFlags applies every flag, withFlagsForFile only some', () => {
   const flags = configurationFromFlags(defaultDocument(), {
     mode: 'ipvs',
     'clientConnection.kubeconfig': '/k',
@@ -180,7 +180,7 @@ test('configurationFromFlags applies every flag, withFlagsBesideFile only some',
     maxFrontendsPerService: 5,
   })
 
-  const over = withFlagsBesideFile(flags, {
+  const over = withFlagsForFile(flags, {
     mode: 'iptables',
     'clientConnection.kubeconfig': '/other',
     'logging.format': 'json',

@@ -16,7 +16,7 @@ import type { ReceivedMessage } from '../../src/netlink/message.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { hex, onlyMessage, toHex } from '../netlink/wire.ts'
 import { someFlow } from './arbitraries.ts'
-import { listed } from './listed.ts'
+import { dumpedFlow } from './dumped-flow.ts'
 
 const DNS: Flow = {
   family: 'IPv4',
@@ -147,7 +147,7 @@ describe('conntrack replies', () => {
   it('decoding reverses encoding, in any zone', () => {
     fc.assert(
       fc.property(someFlow, (flow) => {
-        assert.deepEqual(decodeFlow(onlyMessage(listed(flow))), flow)
+        assert.deepEqual(decodeFlow(onlyMessage(dumpedFlow(flow))), flow)
       }),
     )
   })

@@ -6,7 +6,7 @@ import type { Flow } from '../../src/conntrack/types.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { doneMessage, errorMessage, FakeTransport, hex, message, type Reply, requests } from '../netlink/wire.ts'
 import { flowOf } from './flows.ts'
-import { listed } from './listed.ts'
+import { dumpedFlow } from './dumped-flow.ts'
 
 const LIST = 0x101
 const DELETE = 0x102
@@ -64,20 +64,20 @@ describe('ConntrackConnection', () => {
 
   it('findFlows filters the flows itself if the kernel has no filters', async () => {
     const others = [{ ...flow(2), protocol: 'tcp' as const }, flow(3, '10.96.0.10:54'), flow(4, '10.96.0.11:53')]
-    const conntrack = await open(kernel([[...others, flow(1), flow(5)].map((one) => listed(one))]))
+    const conntrack = await open(kernel([[...others, flow(1), flow(5)].map((one) => dumpedFlow(one))]))
     const filter = { family: 'IPv4', protocol: 'udp', destination: '10.96.0.10', destinationPort: 53 } as const
     assert.deepEqual(await conntrack.findFlows(filter, ({ id }) => id !== 5, { limit: 10 }), [flow(1)])
   })
 
   it('findFlows returns no more flows than its limit, even if the dump starts again', async () => {
-    const first = [listed(flow(1)), listed(flow(2), 1, NLM_F_DUMP_INTR)]
-    const conntrack = await open(kernel([first, [3, 4, 5].map((id) => listed(flow(id)))]))
+    const first = [dumpedFlow(flow(1)), dumpedFlow(flow(2), 1, NLM_F_DUMP_INTR)]
+    const conntrack = await open(kernel([first, [3, 4, 5].map((id) => dumpedFlow(flow(id)))]))
     const found = await conntrack.findFlows({ family: 'IPv4', protocol: 'udp' }, () => true, { limit: 2 })
     assert.deepEqual(found, [flow(3), flow(4)])
   })
 
   it('findFlows rejects a malformed reply', async () => {
-    const conntrack = await open(kernel([[listed(flow(1)).slice(0, 100)]]))
+    const conntrack = await open(kernel([[dumpedFlow(flow(1)).slice(0, 100)]]))
     await assert.rejects(
       conntrack.findFlows({ family: 'IPv4', protocol: 'udp' }, () => true, { limit: 2 }),
       {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FirstLists, listOnce } from '../../src/daemon/first-lists.ts'
 
-test('listOnce resolves with the last list and reports no wait that nobody would notice', async (t) => {
+test('listOnce resolves with the last list and reports no wait that is too short to notice', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const lists = new FirstLists()
   const waits: unknown[] = []

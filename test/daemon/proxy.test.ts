@@ -5,7 +5,7 @@ import { AuditRounds, BufferedSource } from '../../src/daemon/proxy.ts'
 import type { ObjectChange } from '../../src/service/objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
 
-test('AuditRounds keeps no round that has ended, however often audits start over', async () => {
+test('AuditRounds drops every round that has ended when audits start over often', async () => {
   const abort = new AbortController()
   let begun = 0
   const rounds = new AuditRounds(async (signal) => {

@@ -20,7 +20,7 @@ function logged(support: FamilySupport, nodeIps: readonly string[], more: Partia
   return { lines, error: error?.message }
 }
 
-test('logNode logs once which families are served and why another one is not', () => {
+test('logNode logs once which families are served and why others are not', () => {
   const rows: readonly (readonly [support: FamilySupport, nodeIps: readonly string[], lines: readonly string[]])[] = [
     [BOTH, ['10.0.0.1'], ['kube-proxy running in dual-stack mode IPv4']],
     [BOTH, ['fd00::1', '10.0.0.1'], ['kube-proxy running in dual-stack mode IPv6']],

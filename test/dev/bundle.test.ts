@@ -21,7 +21,7 @@ const status = (): string => {
 }
 
 describe('bundle', () => {
-  it('loads koffi and its binary when they are copied beside it, and names what is missing otherwise', () => {
+  it('loads koffi and its binary when they are copied next to it, and names what is missing otherwise', () => {
     assert.match(status(), /koffi cannot be loaded/)
     copyNative(join(folder, 'dist'))
     assert.doesNotMatch(status(), /koffi|native/i)

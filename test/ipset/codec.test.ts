@@ -249,7 +249,7 @@ describe('replies', () => {
     )
   })
 
-  it('malformed replies are coded errors, whatever byte is wrong and wherever they end', () => {
+  it('malformed replies are coded errors, for any wrong byte and any length', () => {
     const read = (message: ReceivedMessage): void => {
       decodeHeader(message)
       entriesIn(message, 'x')

@@ -77,7 +77,7 @@ const SET_ROWS: readonly (readonly [
     ],
   ],
   [
-    'grown, with options of somebody else',
+    'grown, with options of another program',
     CLUSTER_IP,
     { ...CLUSTER_IP, maxElements: 131_072, extras: 'counters' },
     [
@@ -230,7 +230,7 @@ class MemorySets {
   }
 
   #attempt(command: string, run: () => Error | undefined): Error | undefined {
-    if (this.fails()) return new Error('told to fail')
+    if (this.fails()) return new Error('made to fail')
     const error = run()
     if (error === undefined) this.applied.push(command)
     return error

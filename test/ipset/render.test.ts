@@ -81,7 +81,7 @@ const nodePort = (protocol: ServicePortSpec['protocol']): Partial<Service> => ({
 const ROWS: readonly (readonly [string, Service, string, readonly string[]])[] = [
   ['a ClusterIP', service(), '10.96.0.1:80/tcp', ['KUBE-CLUSTER-IP 10.96.0.1,tcp:80', 'KUBE-IPVS-IPS 10.96.0.1']],
   [
-    'an IPv6 ClusterIP, whatever the external policy',
+    'an IPv6 ClusterIP, for any external policy',
     service({ clusterIps: { IPv6: 'fd00:10:96::1' }, ...local }),
     '[fd00:10:96::1]:80/tcp',
     ['KUBE-6-CLUSTER-IP fd00:10:96::1,tcp:80', 'KUBE-6-IPVS-IPS fd00:10:96::1'],
@@ -249,7 +249,7 @@ const ROWS: readonly (readonly [string, Service, string, readonly string[]])[] =
 describe('entriesOfFrontend', () => {
   for (const [title, of, key, expected] of ROWS) it(title, () => assert.deepEqual(entries(of, key), expected))
 
-  it('has a hairpin entry for each local endpoint, whatever its readiness', () => {
+  it('has a hairpin entry for each local endpoint, ready or not', () => {
     assert.deepEqual(entries(service(nodePort('tcp')), '10.0.2.15:30080/tcp', [SLICE]), [
       'KUBE-LOOP-BACK 10.244.0.1,tcp:8080,10.244.0.1',
       'KUBE-LOOP-BACK 10.244.0.2,tcp:8080,10.244.0.2',

@@ -61,8 +61,8 @@ describe('auditAddresses', () => {
   })
 
   const rows: readonly [what: string, kernel: readonly Listed[], mirror: readonly string[]][] = [
-    ['an address that has gone', [], ['10.9.9.9']],
-    ['an address that is new', [host('10.9.9.9')], []],
+    ['a removed address', [], ['10.9.9.9']],
+    ['a new address', [host('10.9.9.9')], []],
     ['another prefix length', [{ address: '10.9.9.9', prefixLength: 24 }], ['10.9.9.9']],
     ['a peer', [{ address: '10.9.9.9', prefixLength: 32, peer: '10.5.5.5' }], ['10.9.9.9']],
     ['a second prefix length', [host('10.9.9.9'), { address: '10.9.9.9', prefixLength: 24 }], ['10.9.9.9']],

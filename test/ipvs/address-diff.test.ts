@@ -85,7 +85,7 @@ describe('diffAddress', () => {
     )
   })
 
-  it('adds an IPv4 host address beside another binding, and replaces another IPv6 binding', () => {
+  it('adds an IPv4 host address in addition to another binding, and replaces another IPv6 binding', () => {
     const commands = (address: string, ...bindings: Binding[]) =>
       diffAddress(hostAddress(address), { address, bindings }).map((op) => [
         directionOfAddress(op),

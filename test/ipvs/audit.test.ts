@@ -57,11 +57,11 @@ describe('auditVirtualServers', () => {
 
   const a = virtual('10.0.0.1', real('1.1.1.1'))
   const rows: readonly [what: string, kernel: readonly VirtualServer[], mirror: readonly VirtualServer[]][] = [
-    ['a virtual server that has gone', [], [a]],
+    ['a removed virtual server', [], [a]],
     ['a virtual server that is new', [a], []],
     ['another scheduler', [{ ...a, scheduler: 'lc' }], [a]],
     ['another weight', [virtual('10.0.0.1', real('1.1.1.1', 5))], [a]],
-    ['a real server that has gone', [virtual('10.0.0.1')], [a]],
+    ['a removed real server', [virtual('10.0.0.1')], [a]],
     ['a real server that is new', [virtual('10.0.0.1', real('1.1.1.1'), real('9.9.9.9'))], [a]],
   ]
   for (const [what, kernel, mirror] of rows)

@@ -10,9 +10,9 @@ describe('Drains', () => {
   it('are checked after a second, then at growing intervals of up to 30 s', () => {
     const drains = new Drains()
     drains.observe(KEY, ['a'], 0)
-    const looks: number[] = []
-    for (let nowMs = 0; nowMs <= 120_000; nowMs += 500) if (drains.takeDue(nowMs, 1).length > 0) looks.push(nowMs)
-    assert.deepEqual(looks, [1000, 3000, 7000, 15_000, 31_000, 61_000, 91_000])
+    const dueMs: number[] = []
+    for (let nowMs = 0; nowMs <= 120_000; nowMs += 500) if (drains.takeDue(nowMs, 1).length > 0) dueMs.push(nowMs)
+    assert.deepEqual(dueMs, [1000, 3000, 7000, 15_000, 31_000, 61_000, 91_000])
   })
 
   it('are checked soon again when another real server begins to drain', () => {
@@ -26,9 +26,9 @@ describe('Drains', () => {
   it('are checked a few at a time, in turns', () => {
     const drains = new Drains()
     for (let index = 0; index < 100; index++) drains.observe(`10.96.0.${index}:80/tcp`, ['a'], 0)
-    const looked = new Set<string>()
-    for (let passes = 0; passes < 4; passes++) for (const key of drains.takeDue(1000 + passes, 25)) looked.add(key)
-    assert.equal(looked.size, 100)
+    const checked = new Set<string>()
+    for (let passes = 0; passes < 4; passes++) for (const key of drains.takeDue(1000 + passes, 25)) checked.add(key)
+    assert.equal(checked.size, 100)
     assert.equal(drains.nextDueMs(), 3000)
   })
 

@@ -74,7 +74,7 @@ describe('daemon on the API server', () => {
     server.store.put('endpointslices', slice('web', ['10.244.0.9']))
     await until('a refused request of each kind', () => server.requests.length >= before + 3)
     assert.deepEqual(virtualServers(), WEB_TABLE.toSorted())
-    // The table is not only left alone: it is kept.
+    // The table is not only unchanged: drift is still repaired.
     sh('ipvsadm -d -t 10.96.0.1:80 -r 10.244.0.1:8080')
     await tableIs(WEB_TABLE)
     server.faults.length = 0
@@ -110,7 +110,7 @@ describe('daemon on the API server', () => {
       endpoints: 7,
       ports: {},
     })
-    // Only JSON can say such things.
+    // Only JSON can express this.
     await start({ contentType: JSON_WIRE.contentType })
     await tableIs(WEB_TABLE)
     await eventually(() => assert.match(bench.log, /Problem with an object.*demo\/odd/))

@@ -33,7 +33,7 @@ async function outputOf(task: Pick<GuestTask, 'mode' | 'work' | 'traffic'>): Pro
     command: process.env['KUBE_IPVS_PROGRAM'] ?? join(ROOT, 'src/main.ts'),
     ...task,
   }
-  // A new network namespace stands for the fresh boot.
+  // A new network namespace replaces the fresh boot.
   const { stdout } = await run('unshare', [
     '--net',
     '--',

@@ -46,7 +46,7 @@ function restore(text: string, family: 'iptables' | 'ip6tables'): void {
   sh(`${family}${suffix}-restore --noflush < ${file}`)
 }
 
-/** What kube-proxy's iptables mode leaves; its counters of dropped packets are objects of their own and left out. */
+/** What kube-proxy's iptables mode leaves; its counters of dropped packets are separate objects and omitted. */
 function iptablesModeRan(): void {
   for (const family of ['iptables', 'ip6tables'] as const) {
     const text = readFileSync(recordingPath(`${CASE}/${family}.txt`), 'utf8')
@@ -78,7 +78,7 @@ describe('--cleanup', () => {
     sh('ipset create MY-SET hash:ip; ipvsadm -A -f 7 -s wlc')
     const first = await bench.run('--cleanup')
     assert.deepEqual([first.code, first.stderr], [0, ''])
-    // Where kubelet is, KUBE-FIREWALL may be its own.
+    // Where kubelet runs, KUBE-FIREWALL may belong to it.
     const firewall = [':KUBE-FIREWALL -', '-A INPUT -j KUBE-FIREWALL', '-A OUTPUT -j KUBE-FIREWALL']
     const left = rules().filter((line) => !firewall.includes(line) && !/-A KUBE-FIREWALL .*block incoming/.test(line))
     assert.deepEqual(

@@ -93,7 +93,7 @@ let client: Namespace
 const server = new ApiServer()
 const bench = new Workbench({}, { clusterCIDR: '10.244.0.0/16' })
 const targetsFile = `${bench.directory}.targets`
-/** Which socket of the client sends where. */
+/** The client's socket for each target. */
 const targets: { readonly address: string; readonly from: number }[] = []
 let forbidden = 0
 
@@ -168,13 +168,13 @@ it('a cold start forwards no packet unmasqueraded or against source ranges, and 
   const wanted = targets.length - forbidden
   const answered = (): number => Number(client.lines.at(-1)?.replace('answered ', ''))
   await eventually(() => assert.ok(answered() >= wanted, `${answered()} of ${wanted}`), 90_000)
-  // The kernel lists addresses in the order in which they came.
+  // The kernel lists addresses in the order in which they were added.
   const listed = sh('ip -4 -o address show dev kube-ipvs0')
   const bound = Array.from(listed.matchAll(/kube-ipvs0 +inet ([\d.]+)\/32/g), ([, found]) => found)
   assert.deepEqual(bound.slice(0, 2).toSorted(), ['10.96.0.1', '10.96.0.10'])
   assert.deepEqual([open.lines, closed.lines], [['ready', `from ${NODE}`], ['ready']])
   assert.equal(answered(), wanted)
-  // What pods see where nothing masquerades: the client itself.
+  // Without masquerading pods see the client itself.
   client.run(`require('dgram').createSocket('udp4').send('?', 8080, '${OPEN}')`)
   await eventually(() => assert.ok(open.lines.includes(`from ${CLIENT}`)))
 })

@@ -229,7 +229,7 @@ describe('conntrack', needs('nft', 'program:conntrack'), () => {
     const toB = [...answers.values()].filter((pod) => pod === '10.244.0.2').length
     assert.ok(toB > 1000)
 
-    // The filter is the kernel's: of the others nothing is sent to us.
+    // The kernel filters: it does not send the other flows.
     const before = { ...conntrack.counters }
     const frontends = { '10.96.0.10:53/udp': [`10.244.0.1:${POD_PORT}`] }
     const found = await conntrack.findFlows(

@@ -1,4 +1,4 @@
-/** The whole daemon on a real kernel: from manifests to a correct table, whatever happens to the table. */
+/** The whole daemon on a real kernel: from manifests to a correct table, even if other programs change the table. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import {
@@ -22,7 +22,7 @@ const WEB_TABLE = [
   '-a -t 10.96.0.1:80 -r 10.244.0.2:8080 -m -w 1',
 ]
 
-/** Plain iptables is nft; where the kernel has no such thing, the daemon takes legacy. */
+/** Plain iptables is nft; on a kernel without nf_tables the daemon uses legacy. */
 const suffix = isMet('iptables-nft') ? '' : '-legacy'
 const SAVES = [`iptables${suffix}-save`, `ip6tables${suffix}-save`, 'ipset save']
 

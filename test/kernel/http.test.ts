@@ -161,7 +161,7 @@ describe('health and metrics of the daemon', () => {
 
   it('stay healthy when the items of one Service cannot be written', async () => {
     begin({ syncPeriod: '500ms' })
-    // No interface takes an address of a group.
+    // No interface accepts a multicast address.
     const families = { clusterIPs: ['10.96.0.9', 'fd00:10:96::9'], ipFamilies: ['IPv4', 'IPv6'] }
     bench.write('bad.yaml', service('bad', { ...families, externalIPs: ['ff02::1:5', 'ff02::1:6', 'ff02::1:7'] }))
     bench.start()
@@ -175,7 +175,7 @@ describe('health and metrics of the daemon', () => {
   })
 
   it('answer while the API server is away: the proxy is alive for a while, but the node gets no traffic', async () => {
-    // It is healthy for twice that long: time enough for a slow start.
+    // The proxy stays alive for two syncPeriods, which leaves time for a slow start.
     begin({ syncPeriod: `${deadline(5000)}ms` })
     const kubeconfig = join(bench.directory, 'nobody.conf')
     const clusters = [{ name: 'nobody', cluster: { server: 'http://127.0.0.1:1' } }]

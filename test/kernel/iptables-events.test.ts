@@ -93,7 +93,7 @@ describe('nftEvents on a real kernel', needs('iptables-nft'), () => {
       const want = (family: IpFamily) => {
         const sync = new TableSync(new IptablesTable(family, host, IPVS_LAYOUT))
         const { items } = renderIpvsRules(everything(family, { filled: new Set(), outFilter: [] }))
-        // KUBE-IPVS-FILTER and KUBE-NODE-PORT name sets that are not there.
+        // KUBE-IPVS-FILTER and KUBE-NODE-PORT name sets that do not exist.
         for (const [key, item] of items)
           if (!/KUBE-(IPVS-FILTER|NODE-PORT)$/.test(key))
             sync.want(key, item.kind === 'chain' && key.endsWith('SERVICES') ? { ...item, rules: [] } : item)

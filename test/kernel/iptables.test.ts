@@ -141,7 +141,7 @@ for (const mode of ['nft', 'legacy'] as const) {
         assert.equal(savedText(mode, family), readFileSync(file, 'utf8'))
         bench.sync.doubt('all')
         const again = await bench.pass()
-        assert.equal(again.starts, 1, 'a look and nothing to do')
+        assert.equal(again.starts, 1, 'one read and nothing to do')
         assert.equal(again.repairs.length, 0)
         assert.equal((await bench.pass()).starts, 0)
       })

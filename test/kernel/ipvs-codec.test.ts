@@ -140,7 +140,7 @@ describe('IPVS on a real kernel', () => {
     const lines = ipvsadm('-S', '-n').filter((line) => line.startsWith('-a'))
     const expected = ALL_SERVERS.map(([, line]) => `-a -t 10.96.0.1:443 ${line}`)
     assert.deepEqual(lines.sort(), expected.sort())
-    // `-S` leaves thresholds out.
+    // `-S` omits thresholds.
     assert.ok(ipvsadm('-L', '-n', '--thresholds').some((line) => /^-> 10\.244\.0\.3:8443 +100 +50 /.test(line)))
     const listed = (await ipvs.listDestinations(id)).map(({ realServer }) => realServer)
     assert.deepEqual(

@@ -61,7 +61,7 @@ describe('the end of the daemon', () => {
 })
 
 describe('a start', () => {
-  it('logs its result in the words that people search for', async () => {
+  it('logs its result in the words that operators search for', async () => {
     bench = new Workbench()
     bench.startOnApi(bench.kubeconfig(await server.listen()))
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
@@ -142,7 +142,7 @@ describe('a start', () => {
     assert.doesNotMatch(bench.log, /eyJ|c2VjcmV0|c2lnbm/)
   })
 
-  it('prints names only as quoted text, whatever they contain', async () => {
+  it('prints names with any content only as quoted text', async () => {
     bench = new Workbench()
     const name = 'x\nE1122 00:00:00.000000 1 a.go:1] "forged"\u001b[2J'
     server.store.put('services', {

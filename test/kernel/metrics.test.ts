@@ -85,7 +85,7 @@ after(async () => {
   await proxy.close()
 })
 
-/** Says something through the Service and waits for the answer. */
+/** Sends a request through the Service and waits for the answer. */
 async function ask(text: string): Promise<Socket> {
   const socket = connect(80, VIP)
   sockets.push(socket)
@@ -124,7 +124,7 @@ it('metrics count what the first pass wrote', async () => {
 
 it('metrics count the traffic of virtual servers', async () => {
   for (const text of ['one', 'two', 'three']) await ask(text)
-  // The kernel adds up every two seconds, and numbers of a scrape just before are given again for five.
+  // The kernel sums up every two seconds, and a scrape within five seconds repeats the numbers of the one before.
   await eventually(async () => {
     const [line = ''] = sh('ipvsadm -Ln --stats --exact')
       .split('\n')

@@ -339,7 +339,7 @@ describe('rtnetlink on a real kernel', () => {
       const forged = errorMessage(0, 1)
       assert.equal(Number(libc().sendto(attacker.fd, forged, forged.length, 0, address, address.length)), forged.length)
       assert.equal(victim.receive(), undefined)
-      // It was there: the queue is empty only because it was read and dropped.
+      // The datagram did arrive: the queue is empty only because it was read and dropped.
       const raw = new Uint8Array(64)
       assert.equal(Number(libc().sendto(attacker.fd, forged, forged.length, 0, address, address.length)), forged.length)
       assert.equal(

@@ -33,7 +33,7 @@ const realServers = (): string[] =>
     return address === undefined ? [] : [`${address} ${weight}`]
   })
 
-/** The kernel takes no broadcast address of one of its networks as a real server (EINVAL of ip_vs_new_dest). */
+/** The kernel refuses a broadcast address of one of its networks as a real server (EINVAL of ip_vs_new_dest). */
 describe('an endpoint that the kernel refuses', () => {
   it('costs a new Service only that endpoint', async () => {
     bench.write('web.yaml', WEB, slice('web', ['10.244.0.1', '10.0.2.255']))
@@ -43,7 +43,7 @@ describe('an endpoint that the kernel refuses', () => {
     await eventually(() => assert.match(bench.log, /failed.*EINVAL.*10\.0\.2\.255/))
   })
 
-  it('keeps no removed endpoint in service when another one is usable, and drains end beside it', async () => {
+  it('keeps no removed endpoint in service when another one is usable, and drains end in the meantime', async () => {
     bench.write('web.yaml', WEB, slice('web', ['10.244.0.1', '10.244.0.2']))
     bench.start()
     await eventually(() => assert.deepEqual(realServers(), ['10.244.0.1 1', '10.244.0.2 1']))

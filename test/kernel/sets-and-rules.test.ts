@@ -55,14 +55,14 @@ function without(...names: readonly string[]): IptablesLibraries {
 
 describe('processes of iptables', () => {
   const isAnnounced = iptables === 'iptables-nft'
-  /** Where nothing is announced an audit looks every second (in these tests), which does not count. */
+  /** Without announcements an audit reads the rules every second (in these tests), which does not count. */
   const work = () => programs.starts.filter((start) => isAnnounced || start.endsWith('restore')).toSorted()
 
   it('run twice for each family at a cold start, once for a new kind of Service, never for another change', async () => {
     await withWeb()
     await eventually(() => assert.equal(rules().filter((line) => line.startsWith('-A KUBE-SERVICES')).length, 4))
-    const looks = isAnnounced ? ['ip6tables save', 'iptables save'] : []
-    assert.deepEqual(work(), [...looks, 'ip6tables restore', 'iptables restore'].toSorted())
+    const reads = isAnnounced ? ['ip6tables save', 'iptables save'] : []
+    assert.deepEqual(work(), [...reads, 'ip6tables restore', 'iptables restore'].toSorted())
     programs.forget()
     bench.write('more.yaml', service('more', { clusterIP: '10.96.0.9' }), slice('more', ['10.244.0.5']))
     await eventually(() => assert.ok(has('10.96.0.9:80')))
@@ -288,7 +288,7 @@ describe('rules', () => {
         'iptables -t filter -I KUBE-FORWARD -j DROP',
       ]) {
         sh(command)
-        // The daemon looks once a second at most, so a second after the repair before.
+        // The daemon reads the rules at most once a second, so this is a second after the previous repair.
         await eventually(() => assert.deepEqual(rules().toSorted(), right.toSorted(), command), 3000)
       }
       sh('nft flush ruleset')

@@ -23,7 +23,7 @@ import { deadline } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
 
 const signal = AbortSignal.timeout(deadline(120_000))
-/** So that nothing counts as known to work. */
+/** A choice for which nothing is known to work. */
 const NOT_ASKED = { IPv4: 'not asked', IPv6: 'not asked' }
 
 function configuration(scheduler = ''): KubeProxyConfiguration {
@@ -31,7 +31,7 @@ function configuration(scheduler = ''): KubeProxyConfiguration {
   return { ...configuration, ipvs: { ...configuration.ipvs, scheduler } }
 }
 
-/** Everything that asking could leave behind, but for modules. */
+/** Everything that the check could leave behind, except modules. */
 function traces(): string {
   const names = ['ip_tables_names', 'ip6_tables_names'].map((file) => `/proc/net/${file}`)
   const tables = names.map((file) => (existsSync(file) ? readFileSync(file, 'utf8') : ''))

@@ -36,7 +36,7 @@ const affinity = (timeoutSeconds: number): Readonly<Record<string, unknown>> => 
 /** Whether the kernel holds the affinity of a client at a virtual server: a connection from port 0. */
 async function remembers({ protocol, address, port }: Place): Promise<boolean> {
   const at = `${address.includes(':') ? `[${address}]` : address}:${port}`
-  // The servers and clients of the other tests are in this process: nothing here may hold it.
+  // The servers and clients of the other tests are in this process: nothing here may block it.
   const { stdout } = await promisify(execFile)('ipvsadm', ['-L', '-n', '-c'])
   return stdout.split('\n').some((line) => {
     const [name = '', , , from = '', to = ''] = line.trim().split(/\s+/)

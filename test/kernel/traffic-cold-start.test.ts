@@ -27,7 +27,7 @@ function udpService(namespace: string, name: string, clusterIP: string, port = 8
   ]
 }
 
-/** What is asked all the time, in turn; the many Services one by one. */
+/** The targets of the clients, in turn; the many Services one by one. */
 const PLACES: readonly Place[] = [
   udp(KUBERNETES),
   udp(DNS, 53),

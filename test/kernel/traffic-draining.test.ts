@@ -34,7 +34,7 @@ describe('established connections of a removed endpoint', () => {
     cluster.stop()
   })
 
-  /** Weights of pod a's TCP real servers that have or had connections, one of each virtual server that was asked. */
+  /** Weights of pod a's TCP real servers that have or had connections, one of each virtual server that clients used. */
   const weightsOfA = (): string[] => {
     const ofA = new RegExp(`^-a -t (.*) -r \\[?(?:${ADDRESSES.a.IPv4}|${ADDRESSES.a.IPv6})\\]?:.* -w (\\d+)$`)
     const asked = new Set(

@@ -19,7 +19,7 @@ const EACH = 2
 const OTHERS = 1000
 /** How often a kill in the middle of a pass is tried. */
 const ATTEMPTS = 5
-/** Where the other Services are in the output of the kernel: 10.100.x.y:80. */
+/** The other Services in the output of the kernel: 10.100.x.y:80. */
 const OTHER = /^TCP {2}0A64/gm
 
 describe('established connections', () => {
@@ -73,7 +73,7 @@ describe('established connections', () => {
     await live.check()
   })
 
-  it('survive a second daemon beside the first, and the end of either', async () => {
+  it('survive a second daemon that runs together with the first, and the end of either', async () => {
     const starts = (): number => bench.log.split('"Caches are synced"').length
     const before = starts()
     const second = bench.start()
@@ -103,14 +103,14 @@ describe('established connections', () => {
   it('survive a SIGKILL while rules are written', async () => {
     const loadBalancerSourceRanges = ['10.0.2.100/32', 'fd00:10:0:2::100/128']
     const isWriting = (): boolean => programs().some((name) => /^ip6?tables/.test(name))
-    /** Whether a process of iptables was seen before the rules were there. */
+    /** Whether a process of iptables was seen before the rules existed. */
     const catchWriting = async (): Promise<boolean> => {
       bench.write('ranges.yaml', ...everyKind(3, ['a'], { loadBalancerSourceRanges }))
       let seen = false
       await until('rules of source ranges', () => (seen ||= isWriting()) || hasRanges(), undefined, 1)
       return seen
     }
-    // A process may begin and end between two looks; then the next one has to do.
+    // A process may begin and end between two readings; then the next one counts.
     let isCaught = await catchWriting()
     for (let attempt = 1; attempt < ATTEMPTS && !isCaught; attempt++) {
       bench.remove('ranges.yaml')
@@ -199,6 +199,6 @@ const programs = (): string[] =>
       try {
         return readFileSync(`/proc/${name}/comm`, 'latin1').trim()
       } catch {
-        return '' // it has just ended
+        return '' // it has ended meanwhile
       }
     })

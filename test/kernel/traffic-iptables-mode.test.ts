@@ -22,7 +22,7 @@ import {
 } from '../support/every-kind.ts'
 import { needs } from './needs.ts'
 
-/** Chance that a wrong choice shows in none of these: one in a million. */
+/** The chance that a wrong choice shows in none of these is one in a million. */
 const MOST_QUESTIONS = 40
 const single = ({ IPv4, IPv6 }: Addresses): string[] => [`${IPv4}/32`, `${IPv6}/128`]
 

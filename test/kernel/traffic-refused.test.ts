@@ -22,13 +22,13 @@ import type { Place } from '../support/net-namespace.ts'
 
 const EMPTY = 1
 const REMOTE = 2
-/** Where the node itself answers, at all its addresses: a VIP must not lead there. */
+/** The port at which the node itself answers, at all its addresses: a VIP must not lead there. */
 const NODES_PORT = 81
 const PROTOCOL_NAMES = ['tcp', 'udp', 'sctp'] as const
-/** TCP and SCTP send again what is lost on the way, as a busy machine may lose a refusal; for the others it is done here. */
+/** A busy machine may lose a refusal: TCP and SCTP then send again; for the other protocols the test does. */
 const DATAGRAMS = 3
 const ASKING = ['client', 'other', 'b', 'node'] as const
-/** The kernel drops a datagram of this node where it would send a refusal to itself, and says so at once. */
+/** The kernel drops a datagram of this node where it would send a refusal to itself, and reports that at once. */
 const refusalOf = (from: From, protocol: Protocol): string =>
   from === 'node' && protocol === 'udp' ? 'EPERM' : 'refused'
 

@@ -68,7 +68,7 @@ describe('scaling under load', () => {
             assert.ok(servers.length >= 20)
             assert.ok(servers.every((line) => line.includes(` -s ${scheduler}`)))
             assert.equal(lines.filter((line) => line.endsWith(' -w 1')).length, servers.length * pods.length)
-            // Those that were asked drain.
+            // Servers with connections drain.
             if (pods.length < 3) assert.ok(lines.some((line) => line.endsWith(' -w 0')))
           })
         }

@@ -19,7 +19,7 @@ import {
 } from '../support/every-kind.ts'
 
 const single = ({ IPv4, IPv6 }: Addresses): string[] => [`${IPv4}/32`, `${IPv6}/128`]
-/** Ranges by Service, beside its specification. 10.0.2.112 is in 10.0.2.112/29, and ::112 in ::110/124. */
+/** Ranges by Service, next to its specification. 10.0.2.112 is in 10.0.2.112/29, and ::112 in ::110/124. */
 const SERVICES: Readonly<Record<string, readonly [readonly string[], Readonly<Record<string, unknown>>?]>> = {
   'of one client': [single(ADDRESSES.client)],
   'of one client, policy Local': [single(ADDRESSES.client), { externalTrafficPolicy: 'Local' }],

@@ -10,7 +10,7 @@ import { type Manifest, type Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
 
-/** What happens to a Service of which pods a and c are the endpoints, and who answers then. */
+/** The changes of a Service with the endpoints a and c, and the pod that answers afterwards. */
 const ROWS: readonly [what: string, change: readonly Manifest[], left: 'a' | 'b' | 'c'][] = [
   ['an endpoint is removed', everyKind(1, ['c']), 'c'],
   ['the endpoint on the other node is removed', everyKind(1, ['a']), 'a'],

@@ -26,7 +26,7 @@ const SERVERS = ['10.96.0.10:53', '10.96.0.1:80', '203.0.113.5:80', '203.0.113.6
 const served = (): string[] =>
   virtualServers().flatMap((line) => (line.startsWith('-A') ? (/-[tu] (\S+)/.exec(line)?.[1] ?? []) : []))
 
-/** Everything that the kernel has of us, as text. */
+/** Everything of ours in the kernel, as text. */
 const everything = (): string => [sh('ipset save'), ...virtualServers(), ...boundAddresses()].join('\n')
 
 let bench: Workbench
@@ -56,7 +56,7 @@ describe('allowedExternalIPs and allowedLoadBalancerIPs', () => {
     await bench.stop(daemon)
   })
 
-  it('work as flags beside the file too, and remove what they no longer allow', async () => {
+  it('work as flags in addition to the file too, and remove what they no longer allow', async () => {
     bench = new Workbench()
     bench.write('web.yaml', DNS, WEB, slice('web', ['10.244.0.1']))
     const free = bench.start('--allow-protected-external-ips')

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { SyncCounts } from '../../src/metrics/sync-counts.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
-import type { ServicePort } from '../../src/service/service-port.ts'
+import type { ServicePort } from '../../src/service/frontends.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
 import { endpointsAt, frontendOf, SERVICE } from '../support/frontends.ts'
 

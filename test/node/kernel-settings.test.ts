@@ -37,7 +37,7 @@ const text = ({ path, value }: KernelSetting): string =>
 
 describe('conntrackLimit', () => {
   for (const [what, settings, processors, limit] of [
-    ['is 0 without maxPerCore, whatever min is', { maxPerCore: 0, min: 131_072 }, 8, 0],
+    ['is 0 without maxPerCore, even with min', { maxPerCore: 0, min: 131_072 }, 8, 0],
     ['is min where that is larger', { maxPerCore: 32_768, min: 131_072 }, 2, 131_072],
     ['is maxPerCore times processors', { maxPerCore: 32_768, min: 131_072 }, 8, 262_144],
     ['is at most the cap', { maxPerCore: 32_768, min: 131_072 }, 128, 1_048_576],

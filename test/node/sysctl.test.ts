@@ -1,4 +1,4 @@
-/** Kernel settings written to a folder that stands for /proc and /sys. */
+/** Kernel settings written to a folder in place of /proc and /sys. */
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -26,7 +26,7 @@ export interface Step {
   readonly wait?: number
 }
 
-/** A link of the node beside eth0, or more addresses on eth0. */
+/** A link of the node besides eth0, or more addresses on eth0. */
 export interface CaseLink {
   readonly name: string
   /** The link is made when this is given. */

@@ -51,7 +51,7 @@ describe('deviations.yaml', () => {
 
   it('names steps that were recorded', () => {
     for (const { case: name, mode = 'ipvs', steps } of readStateDeviations()) {
-      // What is as without Services is left out in iptables mode, a whole step where nothing is left.
+      // A recording of iptables mode omits files that are as without Services, and a step that has only such files.
       const folders = ['ipvs', mode].map((one) => recordingPath(`cases/${name}/recorded/${one}`))
       for (const step of steps)
         assert.ok(

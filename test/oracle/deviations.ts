@@ -1,4 +1,4 @@
-/** The list `deviations.yaml` beside this file: where kube-ipvs leaves another state than kube-proxy on purpose. */
+/** The list `deviations.yaml` next to this file: where kube-ipvs leaves another state than kube-proxy on purpose. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Deviation, parseDeviations } from '../support/deviations.ts'

@@ -7,7 +7,7 @@ import type { ObjectKind } from '../../src/service/objects.ts'
 import type { Lists, Step } from './case-file.ts'
 import type { Mode } from './files.ts'
 
-/** Shorter than the recorder's 5 s: what is found only by looking is put right sooner. */
+/** Shorter than the recorder's 5 s, so that audits repair sooner. */
 const SYNC_PERIOD = '1s'
 
 export function baseConfiguration(mode: Mode, kubeconfig: string): Json {
@@ -57,7 +57,7 @@ export class ServedObjects {
     this.#store = store
   }
 
-  /** Deletions first, then what is new or changed, in the order in which the step applied it. */
+  /** Deletes objects first, then puts new and changed ones, in the order in which the step applied them. */
   become(lists: Lists, step: Step): void {
     const next = servedOf(lists)
     for (const [id, { kind, key, uid }] of this.#now) if (next.get(id)?.uid !== uid) this.#store.delete(kind, key)

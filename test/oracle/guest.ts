@@ -10,7 +10,7 @@ import type { CaseResult } from './result.ts'
 import type { CaseTask } from './run-case.ts'
 import { runCrew } from './workers.ts'
 
-/** What the host hands over, as one argument of JSON. */
+/** The task from the host, as one argument of JSON. */
 export interface GuestTask {
   readonly cases: string
   readonly defaultCases: string
@@ -20,15 +20,15 @@ export interface GuestTask {
   readonly compared: readonly StateFile[]
   readonly mode: Mode
   readonly output?: string
-  /** Whether the kernel is there for this run alone, so that kernel-wide values may be set. */
+  /** Whether the kernel is used by this run only, so that kernel-wide values may be set. */
   readonly ownKernel: boolean
 }
 
-/** These look at values that can only be set in a kernel's first network namespace. */
+/** Whether a case reads values that can only be set in a kernel's first network namespace. */
 const needsOwnKernel = (name: string, { config }: CaseFile): boolean =>
   name === 'base-no-services' || config?.['conntrack'] !== undefined
 
-/** One more than processors: much of a case is waiting. */
+/** One more than the processors, because a case mostly waits. */
 const WORKERS = Math.min(3, availableParallelism() + 1)
 
 const task = JSON.parse(process.argv[2] ?? '') as GuestTask // written by main.ts

@@ -54,7 +54,7 @@ interface OracleOptions {
   readonly cases?: string
   /** Which files are compared; default COMPARED. */
   readonly compared: readonly StateFile[]
-  /** Whose recordings are run. Default ipvs. */
+  /** The mode whose recordings are run. Default ipvs. */
   readonly mode: Mode
   /** Our state is written here. */
   readonly output?: string

@@ -60,11 +60,11 @@ true
  */
 export type Ground = 'fresh' | 'kernel'
 
-/** Makes the node of a case; throws when what is there is not the recorded first state. */
+/** Makes the node of a case; throws when its state is not the recorded first one. */
 export async function makeNode(ground: Ground, links: readonly CaseLink[]): Promise<void> {
   if (ground === 'fresh') enterNetworkNamespace()
   else execFileSync('sh', ['-c', CLEAR], { stdio: 'ignore' })
-  // A namespace takes some of these from the machine's own.
+  // A namespace inherits some of these from the machine.
   for (const [name, value] of Object.entries(DEFAULT_SYSCTLS)) writeFileSync(`/proc/sys/${name}`, `${value}\n`)
   const commands =
     NODE +
@@ -109,7 +109,7 @@ const isEmpty = (text: string): boolean =>
 
 /** linux/sched.h */
 const CLONE_NEWNET = 0x40000000
-/** umount2(2): at once for new users, in the end for those who still look. */
+/** umount2(2): hidden at once, unmounted when it is no longer in use. */
 const MNT_DETACH = 2
 
 interface Calls {
@@ -133,7 +133,7 @@ export function enterNetworkNamespace(): void {
 
 function bindCalls(): Calls {
   const library = koffi.load('libc.so.6')
-  // koffi's functions have no types; the prototypes stand beside them.
+  // koffi's functions have no types; the prototypes are beside them.
   return {
     unshare: library.func('int unshare(int flags)'),
     umount2: library.func('int umount2(const char *target, int flags)'),

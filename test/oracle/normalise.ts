@@ -13,7 +13,7 @@ const KERNEL_WIDE = /^(net\/netfilter\/nf_conntrack_max|module nf_conntrack hash
 const linesOf = (text: string): string[] => text.split('\n').filter((line) => line.trim() !== '')
 const textOf = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join('')
 
-/** A recorded file: the recorder has normalised it already, but for what depends on the program. */
+/** A recorded file: the recorder has normalised it already, except what depends on the program. */
 export function normaliseRecorded(file: StateFile, text: string): string {
   if (file === 'process.txt') return normaliseProcess(text)
   // Whether a body ends with a newline shows only as an empty line.
@@ -52,7 +52,7 @@ interface AddressJson {
   readonly addr_info?: readonly { readonly local: string; readonly prefixlen: number }[]
 }
 
-/** `ipset save`: only KUBE-* sets, without what the kernel draws or reckons; sorted by set, then member. */
+/** `ipset save`: only KUBE-* sets, without values that the kernel draws or computes; sorted by set, then member. */
 export function normaliseIpset(text: string): string {
   const sets = new Map<string, { create: string; readonly members: string[] }>()
   for (const line of linesOf(text)) {
@@ -67,7 +67,7 @@ export function normaliseIpset(text: string): string {
   return textOf(sorted.flatMap(([, { create, members }]) => [create, ...members.sort(compare)]))
 }
 
-/** `iptables-save`: nat and filter, mangle where something is in it; chains sorted, rules by chain in their own order. */
+/** `iptables-save`: nat and filter, mangle unless it is empty; chains sorted, rules by chain in their own order. */
 export function normaliseRules(text: string): string {
   const tables = new Map<string, { readonly chains: string[]; readonly rules: Map<string, string[]> }>()
   let table = { chains: [] as string[], rules: new Map<string, string[]>() }
@@ -111,7 +111,7 @@ export function normaliseConntrack(text: string): string {
   return textOf(entries.sort(compare))
 }
 
-/** What became of the process: words of the log, file names and line numbers do not count. */
+/** How the process ended; words of the log, file names and line numbers do not count. */
 export function normaliseProcess(text: string): string {
   const facts = linesOf(text).flatMap((line) => {
     const exit = /^\S+ --cleanup: exit (\d+)/.exec(line) ?? /^cleanup: exit (\d+)/.exec(line)

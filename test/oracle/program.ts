@@ -28,7 +28,7 @@ export class Program {
     return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null
   }
 
-  /** The lines of process.txt: nothing while it runs and no cleanup ran. */
+  /** The lines of process.txt: '' while it runs and no cleanup ran. */
   get facts(): string {
     if (this.#cleanup !== undefined) return `${this.#cleanup}\n`
     if (this.#child === undefined) return 'not running\n'
@@ -37,7 +37,7 @@ export class Program {
     return `exited by itself with ${exitCode === null ? `signal ${signalCode}` : `code ${exitCode}`}\n`
   }
 
-  /** The end of what it has logged. */
+  /** The end of its log. */
   get logTail(): string[] {
     if (!existsSync(this.#logFile)) return []
     return readFileSync(this.#logFile, 'utf8').trimEnd().split('\n').slice(-LOG_LINES)
@@ -48,7 +48,7 @@ export class Program {
   }
 
   start(): void {
-    // kube-proxy takes every externalIP, which here is an option (row 55): with it everything recorded can be compared.
+    // kube-proxy accepts every externalIP, which here needs an option (row 55): with it every recording can be compared.
     const child = this.#spawn(['--config', this.#configFile, '-v', '2', '--allow-protected-external-ips'])
     this.#child = child
     this.#ended = endOf(child)
@@ -73,7 +73,7 @@ export class Program {
     this.#cleanup = `cleanup: exit ${child.exitCode ?? child.signalCode}`
   }
 
-  /** Resolves when it has ended or `done` says so. */
+  /** Resolves when it has ended or `done` returns true. */
   async untilReady(done: () => boolean, deadlineMs: number): Promise<void> {
     for (const lateMs = performance.now() + deadlineMs; performance.now() < lateMs && this.isRunning && !done(); )
       await sleep(50)

@@ -9,7 +9,7 @@ export interface CaseResult {
   readonly mode: string
   readonly steps: number
   readonly durationMs: number
-  /** Rows of docs/deviations.md that showed as they should. */
+  /** Rows of docs/deviations.md whose deviations showed as listed. */
   readonly deviations: readonly number[]
   /** Empty when it passed. */
   readonly failures: readonly CaseFailure[]
@@ -18,7 +18,7 @@ export interface CaseResult {
 }
 
 export interface CaseFailure {
-  /** `step 2 ipvs.txt`, or what went wrong. */
+  /** `step 2 ipvs.txt`, or what failed. */
   readonly where: string
   readonly text: string
 }

@@ -38,7 +38,7 @@ export interface CaseTask {
 
 export interface CaseSetting {
   readonly cases: string
-  /** Where the base case is when `cases` has none. */
+  /** The folder of the base case when `cases` has none. */
   readonly defaultCases: string
   /** The bundle. */
   readonly entry: string
@@ -124,7 +124,7 @@ class CaseRun {
     writeFileSync(this.#configFile, JSON.stringify(this.#configuration))
   }
 
-  /** Does what the step says in the recorder's order, waits, and compares. `number` counts from 1. */
+  /** Executes the step in the recorder's order, waits, and compares. `number` counts from 1. */
   async step(number: number, step: Step): Promise<StepResult> {
     const { program } = this
     program.beginStep()
@@ -239,7 +239,7 @@ function kubeconfigFor(server: string): Json {
   }
 }
 
-/** Runs a step's shell commands to the end; they may fail. Returns what they said on stderr. */
+/** Runs a step's shell commands to the end; they may fail. Returns their stderr. */
 function shell(commands: string): Promise<string> {
   return new Promise((resolve) => {
     execFile('sh', ['-c', commands], { timeout: 60_000 }, (_, __, stderr) => resolve(stderr.trim()))

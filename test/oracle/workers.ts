@@ -17,7 +17,7 @@ const ERROR_LETTERS = 4_000
 export interface Crew {
   readonly tasks: readonly CaseTask[]
   readonly size: number
-  /** In namespaces of their own, or in this process's. */
+  /** In new namespaces, or in this process's. */
   readonly isolated: boolean
   readonly setting: CaseSetting
   readonly signal: AbortSignal
@@ -50,7 +50,7 @@ class Worker {
     const command = [process.execPath, join(import.meta.dirname, 'worker.ts'), JSON.stringify(setting)]
     const [program = '', ...args] = isolated ? ['unshare', '--uts', '--', ...inNamespaces(command)] : command
     this.#child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] })
-    this.#child.stdin.on('error', () => undefined) // its end is seen below
+    this.#child.stdin.on('error', () => undefined) // `over` below handles its end
     this.#child.stderr.on('data', (chunk: Buffer) => {
       this.#errors = (this.#errors + chunk.toString()).slice(-ERROR_LETTERS)
     })

@@ -7,11 +7,11 @@ import { test } from 'node:test'
 
 const ROOT = join(import.meta.dirname, '../..')
 const RECORDINGS = 'test/recordings'
-/** What tools make, or what is not ours. */
+/** Made by tools, or not ours. */
 const NOT_OURS = new Set(['.git', '.cache', 'dist', 'node_modules'])
-/** The folder beside the repository that its founders use, put together so that this file does not name it. */
+/** The folder next to the repository that its founders use, put together so that this file does not name it. */
 const BESIDE = ['..', 'shared'].join('/')
-/** A new recording changes it, nothing else does: over each path and content, in order of the paths. */
+/** Over each path and content, in order of the paths: only a new recording changes it. */
 const RECORDED = { files: 1858, sha256: '6b824ba022734ed8715a5b44303ce82f705f9b76e13b9a24af151219115d1012' }
 
 /** Paths of all files in a folder of the repository, relative to the repository. */
@@ -25,7 +25,7 @@ function filesIn(folder: string): string[] {
 
 const read = (path: string): Buffer => readFileSync(join(ROOT, path))
 
-test('no file names the folder beside the repository', () => {
+test('no file names the folder next to the repository', () => {
   const paths = filesIn('.').filter((path) => !path.startsWith(`${RECORDINGS}/`))
   assert.ok(paths.includes('.ci/run') && paths.includes('README.md') && paths.includes('src/main.ts'))
   assert.deepEqual(

@@ -1,6 +1,6 @@
 /**
  * Who may import whom, and what pure files may not do: the layers of ARCHITECTURE.md as data. A new folder or package needs a
- * line here. Paths are those of the repository with `/`; a folder stands for everything below it, `folder/*` for the files
+ * line here. Paths are those of the repository with `/`; a folder means everything below it, `folder/*` for the files
  * that lie in it directly.
  */
 
@@ -42,7 +42,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/ipset': ['src/netlink', 'src/service', 'src/sync', 'src/values'],
   'src/iptables': ['src/ipset/catalogue.ts', 'src/netlink', 'src/service', 'src/sync', 'src/values'],
   'src/watch': ['src/service', 'src/values'],
-  // The rooms of watch: objects are parsed without knowing where they come from, and manifests know no server.
+  // The rooms of watch: objects are parsed without knowing their source, and manifests know no server.
   'src/watch/source.ts': ['src/service', 'src/values'],
   'src/watch/objects': ['src/service', 'src/values'],
   'src/watch/api': ['src/watch/objects', 'src/values'],
@@ -90,7 +90,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/main.ts': ['src/cli', 'src/values'],
 }
 
-/** The program, its tools and the tests. Each imports from itself and from what stands before it, so that imports go one way. */
+/** The program, its tools and the tests. Each imports from itself and from what precedes it, so that imports go one way. */
 export const DIRECTION: readonly (readonly string[])[] = [['native', 'src'], ['dev'], ['test']]
 
 /**
@@ -103,7 +103,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
   winston: ['src/serve/log.ts'],
   yaml: ['src/config', 'src/watch/api/kube-config-load.ts', 'src/watch/manifests'],
   zod: ['src/config'],
-  // Not a package, but where the version stands.
+  // Not a package, but the place of the version.
   'package.json': ['src/values/well-known.ts'],
   'node:child_process': ['src/node'],
   'node:http': ['src/serve', 'src/watch/api'],

@@ -121,7 +121,7 @@ for (const [name, answer] of Object.entries(PORTS))
       assert.match(await ask(port, GET), /^HTTP\/1.1 200 /)
     })
 
-    it('does not answer a request that is hidden in the body of another one', async () => {
+    it('does not answer a request that is hidden in the body of another request', async () => {
       const port = await open(answer)
       const hostile = await client(port)
       const inner = 'GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n'

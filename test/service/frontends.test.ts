@@ -8,8 +8,8 @@ import {
   nodePortKey,
   parseFrontendKey,
   parseNodePortKey,
+  sameServicePort,
 } from '../../src/service/frontends.ts'
-import { sameServicePort } from '../../src/service/service-port.ts'
 import { endpointsAt, type FrontendChange, frontendOf, SERVICE } from '../support/frontends.ts'
 
 const ADDRESSES = ['10.180.0.1', '10.180.1.1']

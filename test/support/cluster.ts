@@ -27,7 +27,7 @@ export type Addresses = Readonly<Record<IpFamily, string>>
 export const NODE: Addresses = { IPv4: '10.0.2.15', IPv6: 'fd00:10:0:2::15' }
 const GATEWAY: Addresses = { IPv4: '10.244.0.254', IPv6: 'fd00:10:244::fe' }
 export const NODES_OWN = new Set(Object.values(NODE).concat(Object.values(GATEWAY)))
-/** Where pods answer, in every protocol. */
+/** The port at which pods answer, in every protocol. */
 export const POD_PORT = 8080
 
 /** The client. `node` uses an address that the kernel chooses, the others use their own. */
@@ -49,8 +49,8 @@ const SETTINGS = {
   'ipv4/ping_group_range': '0 0',
 }
 /**
- * Ports that are asked from, each in its turn. Two connections of one client to one pod through two frontends must not have
- * the same: answers of the pod look alike then, and IPVS takes them to the wrong one. The kernel chooses ports by chance.
+ * Source ports, used in turn. Two connections of one client to one pod through two frontends must not have the same one: the pod's
+ * answers are then alike, and IPVS takes them to the wrong connection. The kernel would choose ports at random.
  */
 const CLIENT_PORTS = { first: 10_000, last: 29_999 } as const
 const namespaceOf = (name: string): string => `${name}-${process.pid}`
@@ -77,8 +77,8 @@ export interface Asked {
 }
 
 /**
- * What came of a question: `a own` when pod a answered and saw the address and port that were asked from, `a node` when
- * it saw one of the node's addresses; another address stands as it is. Otherwise `refused`, `nothing`, an error's name,
+ * The outcome of a request: `a own` when pod a answered and saw the client's address and port, `a node` when it saw one of the node's
+ * addresses; any other address as it is. Otherwise `refused`, `nothing`, an error's name,
  * or `echo` for a ping.
  */
 export type Outcome = string
@@ -86,7 +86,7 @@ export type Outcome = string
 export class Cluster {
   readonly #servers: (Server | UdpSocket)[] = []
   #lastClientPort: number = CLIENT_PORTS.last
-  /** Who has asked, whether the answer arrived or not: `POD ADDRESS`. */
+  /** The clients that a pod has seen, whether the answer arrived or not: `POD ADDRESS`. */
   readonly seen = new Set<string>()
 
   /** `protocols`: those in which pods answer. */
@@ -147,7 +147,7 @@ export class Cluster {
         for (const protocol of protocols) this.serve(pod, { protocol, address, port: POD_PORT })
   }
 
-  /** Answers there as pods do. */
+  /** Starts a server there that answers as pods do. */
   serve(host: From, at: Place): void {
     this.#servers.push(at.protocol === 'udp' ? this.#datagrams(host, at) : this.#streams(host, at))
   }
@@ -189,7 +189,7 @@ export class Cluster {
     return `${pod} ${NODES_OWN.has(source) ? 'node' : source}`
   }
 
-  /** A connection that stays. */
+  /** A lasting connection. */
   connect(from: From, to: Place): Promise<Socket> {
     return openStream(this.#namespaceOf(from), ownAddress(from, to), to, this.#nextPort(to))
   }

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** The program under test: the bundle where the test runner has made one, since it starts in a fraction of the time. */
+/** The program under test: the bundle if the test runner has made one, because it starts in a fraction of the time. */
 const MAIN = process.env['KUBE_IPVS_PROGRAM'] ?? new URL('../../src/main.ts', import.meta.url).pathname
 
 /** A Kubernetes object as a manifest has it. */
@@ -25,7 +25,7 @@ export class Workbench {
   readonly #running = new Set<ChildProcess>()
   /** Everything daemons have logged. */
   log = ''
-  /** Added to the environment of what is started. */
+  /** Added to the environment of each process that is started. */
   env: Readonly<Record<string, string>> = {}
 
   constructor(ipvs: Readonly<Record<string, unknown>> = {}, more: Readonly<Record<string, unknown>> = {}) {
@@ -66,7 +66,7 @@ export class Workbench {
     return this.#start(['--manifests', this.directory, '-v', '2', ...flags])
   }
 
-  /** Starts the daemon with the verbosity that its configuration says. */
+  /** Starts the daemon with the verbosity of its configuration. */
   startQuietly(): ChildProcess {
     return this.#start(['--manifests', this.directory])
   }
@@ -92,7 +92,7 @@ export class Workbench {
     return path
   }
 
-  /** Writes the configuration file again, with more in it. */
+  /** Writes the configuration file again, with more fields. */
   configure(more: Readonly<Record<string, unknown>>): void {
     writeFileSync(this.#configurationFile, JSON.stringify({ ...this.#configuration, ...more }))
   }
@@ -192,7 +192,7 @@ export function boundAddresses(): string[] {
     .sort()
 }
 
-/** Makes this network namespace look like a node: eth0 with 10.0.2.15, and nothing of a proxy in any table. */
+/** Makes this network namespace look like a node: eth0 with 10.0.2.15, and empty tables. */
 export function resetNode(): void {
   sh(`
     ip link set lo up; ipvsadm -C; ip link delete kube-ipvs0 2>/dev/null; ip link delete eth0 2>/dev/null

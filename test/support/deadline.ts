@@ -10,13 +10,13 @@ const factor = Math.max(1, Number(process.env[DEADLINE_FACTOR_VARIABLE] ?? 1))
 /** Read before a test may replace it. */
 const now = performance.now.bind(performance)
 
-/** So long here, in milliseconds, where a fast kernel is given this long. */
+/** The deadline on this kernel for one on a fast kernel, in milliseconds. */
 export const deadline = (milliseconds: number): number => milliseconds * factor
 
-/** Unless a test says otherwise. Long, because the tests share their processors with others. */
+/** The default. Long, because the tests share their processors with other work. */
 const DEADLINE_MS = 15_000
 
-/** Waits until something is so; rejects with `what` after the deadline, which is for a fast kernel. */
+/** Waits until a condition holds; rejects with `what` after the deadline, which is for a fast kernel. */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,

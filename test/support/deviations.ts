@@ -92,11 +92,11 @@ function linesOf(text: string): string[] {
   return lines
 }
 
-const MOST_LINES = 60
+const MAX_LINES = 60
 
 /** A text under the line of its case, shortened when it is long. */
 export function indented(text: string): string[] {
   const lines = text.trimEnd().split('\n')
-  const more = lines.length > MOST_LINES ? [`    and ${lines.length - MOST_LINES} more lines`] : []
-  return [...lines.slice(0, MOST_LINES).map((line) => `    ${line}`), ...more]
+  const more = lines.length > MAX_LINES ? [`    and ${lines.length - MAX_LINES} more lines`] : []
+  return [...lines.slice(0, MAX_LINES).map((line) => `    ${line}`), ...more]
 }

@@ -25,7 +25,7 @@ export const NEEDS_OF: Readonly<Record<Place['protocol'], ReturnType<typeof need
   udp: needs(),
   sctp: needs('sctp', 'sctp-sockets'),
 }
-/** The protocols that there are here. */
+/** The protocols that this kernel supports. */
 export const PROTOCOLS = (['tcp', 'udp', 'sctp'] as const).filter((protocol) => NEEDS_OF[protocol].skip === false)
 
 const VIPS: Readonly<Record<Exclude<Kind, 'NodePort'>, Readonly<Record<IpFamily, string>>>> = {
@@ -50,7 +50,7 @@ export function bothFamilies(
   return bench
 }
 
-/** Waits until all frontends of this many Services are there, each with this many endpoints if a number is given. */
+/** Waits until all frontends of this many Services exist, each with this many endpoints if a number is given. */
 export async function settled(services: number, endpoints?: number): Promise<void> {
   await eventually(() => {
     const lines = virtualServers()

@@ -27,20 +27,20 @@ const ECHO_REQUEST = { IPv4: 8, IPv6: 128 } as const
 export type Failure = 'nothing' | ErrorName
 export interface Answer {
   readonly text: string
-  /** From where it was asked: `ADDRESS PORT`. */
+  /** The client's `ADDRESS PORT`. */
   readonly local: string
 }
 
 export interface Question {
   readonly namespace: Namespace
   readonly to: Place
-  /** Where to ask from; 0.0.0.0, :: and 0 are what the kernel chooses. */
+  /** The source; with 0.0.0.0, :: and 0 the kernel chooses. */
   readonly address: string
   readonly port: number
   readonly withinMs: number
 }
 
-/** One connection or datagram, and what is answered to `?`. Nothing is sent twice, but by TCP and SCTP themselves. */
+/** One connection or datagram, and the answer to `?`. Only TCP and SCTP themselves repeat anything. */
 export async function exchange({ namespace, to, address, port, withinMs }: Question): Promise<Answer | Failure> {
   const fd = openSocket(namespace, to, address, port)
   if (typeof fd !== 'number') return fd

@@ -1,9 +1,7 @@
 /** Frontends for tests of the code that renders them. */
-import type { Endpoint } from '../../src/service/endpoints.ts'
-import { type AddressFrontend, frontendKey } from '../../src/service/frontends.ts'
+import { type Endpoint, selectEndpoints } from '../../src/service/endpoints.ts'
+import { type AddressFrontend, frontendKey, type ServicePort } from '../../src/service/frontends.ts'
 import type { Service } from '../../src/service/objects.ts'
-import type { ServicePort } from '../../src/service/service-port.ts'
-import { selectEndpoints } from '../../src/service/topology.ts'
 import { familyOf } from '../../src/values/address.ts'
 
 export const SERVICE: Service = {

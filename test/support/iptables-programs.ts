@@ -48,7 +48,7 @@ export class IptablesPrograms {
     return `${this.#folder}:${process.env['PATH'] ?? ''}`
   }
 
-  /** What was started since the last `forget`: `iptables restore`. */
+  /** The calls since the last `forget`: `iptables restore`. */
   get starts(): readonly string[] {
     return readFileSync(join(this.#folder, 'starts'), 'utf8').split('\n').filter(Boolean)
   }
@@ -57,12 +57,12 @@ export class IptablesPrograms {
     writeFileSync(join(this.#folder, 'starts'), '')
   }
 
-  /** Restores of this family hang from now on, or work again. */
+  /** Makes restores of this family hang, or work again. */
   hang(stem: (typeof STEMS)[number], hangs: boolean): void {
     this.#flag(`hang-${stem}`, hangs)
   }
 
-  /** Restores of this family fail from now on, or work again. */
+  /** Makes restores of this family fail, or work again. */
   fail(stem: (typeof STEMS)[number], fails: boolean): void {
     this.#flag(`fail-${stem}`, fails)
   }
@@ -91,7 +91,7 @@ export class IptablesLibraries {
     for (const file of readdirSync(real)) if (!without.includes(nameOf(file))) this.#link(file)
   }
 
-  /** Brings a library back. */
+  /** Adds a library again. */
   bring(name: string): void {
     this.#link(`lib${name}.so`)
   }
@@ -105,7 +105,7 @@ export class IptablesLibraries {
   }
 }
 
-/** Holds a lock file as iptables would, from when this resolves until it is released. */
+/** Holds a lock file as iptables would, until the lock is released. */
 export async function holdLock(path: string): Promise<{ release(): Promise<void> }> {
   // One process, so that the lock ends with it.
   const script = 'exec 9>"$0" && flock 9 && echo held && exec sleep 600'

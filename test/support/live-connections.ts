@@ -14,7 +14,7 @@ interface Connection {
   readonly name: string
   readonly socket: Socket
   answers: number
-  /** Who answers, the same all the time. */
+  /** The pod that answers, always the same. */
   pod: string | undefined
   /** How it ended, if it did. */
   ended: string | undefined

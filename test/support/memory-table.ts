@@ -41,7 +41,7 @@ export class MemoryTable implements KernelTable<VirtualServer, VirtualServerOper
 
   async apply(ops: readonly VirtualServerOperation[]): Promise<readonly (Error | undefined)[]> {
     return ops.map((op) => {
-      if (this.fails(op)) return new Error('told to fail')
+      if (this.fails(op)) return new Error('injected failure')
       const live = this.kernel.get(op.key)
       const adds = op.kind === 'add-virtual-server'
       if (adds === (live !== undefined)) return new Error(adds ? 'EEXIST' : 'ESRCH')

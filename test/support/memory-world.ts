@@ -94,9 +94,9 @@ export class MemoryWorld {
   readonly journal: string[] = []
   /** Whether a command fails. */
   fails: (command: string) => boolean = () => false
-  /** Why it does. */
-  failure = new Error('told to fail')
-  /** Restores of a family hang until this. */
+  /** The error of a failed command. */
+  failure = new Error('injected failure')
+  /** Restores of a family hang until this resolves. */
   readonly hanging: { [family in IpFamily]?: Promise<void> } = {}
   /** Connections of real servers, by their keys. */
   readonly connections = new Map<string, { active: number; inactive: number }>()
@@ -193,7 +193,7 @@ export async function rulesWritten(dataplane: IpvsDataplane): Promise<void> {
   }
 }
 
-/** Lets the event loop go round. */
+/** Waits for some turns of the event loop. */
 export async function someTurns(count = 20): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve))
 }

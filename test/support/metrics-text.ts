@@ -79,7 +79,7 @@ function numberOf(text: string): number {
   return Number(text)
 }
 
-/** The value of one sample; labels as `{a="b"}`. Undefined when it is not there. */
+/** The value of one sample; labels as `{a="b"}`. Undefined when it does not exist. */
 export function valueOf(
   families: ReadonlyMap<string, ParsedFamily>,
   name: string,

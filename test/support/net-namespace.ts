@@ -8,7 +8,7 @@ import koffi from 'koffi'
 import { familyOf, readAddress, writeAddress } from '../../src/values/address.ts'
 import { FAMILY_NUMBER, PROTOCOL_NUMBER, type IpFamily, type Protocol } from '../../src/values/protocol.ts'
 
-/** Where a socket is made: a namespace of `ip netns`, or undefined for this process's own. */
+/** The place of a socket: a namespace of `ip netns`, or undefined for this process's own. */
 export type Namespace = string | undefined
 /** An address and port in a protocol. `ping` has no port. */
 export interface Place {
@@ -49,7 +49,7 @@ interface Calls {
 }
 
 const library = koffi.load('libc.so.6')
-// koffi's functions have no types; the prototypes stand beside them.
+// koffi's functions have no types; the prototypes are beside them.
 const c = {
   setns: library.func('int setns(int, int)'),
   socket: library.func('int socket(int, int, int)'),
@@ -66,7 +66,7 @@ const c = {
 const namespaces = new Map<string, number>()
 const homeNamespace = openSync('/proc/thread-self/ns/net', 'r')
 
-/** Calls `act` inside a namespace; what it starts or opens is there. */
+/** Calls `act` inside a namespace; its processes and sockets are in that namespace. */
 export function inside<T>(namespace: Namespace, act: () => T): T {
   if (namespace === undefined) return act()
   const fd = namespaces.get(namespace) ?? openSync(`/run/netns/${namespace}`, 'r')
@@ -79,18 +79,18 @@ export function inside<T>(namespace: Namespace, act: () => T): T {
   }
 }
 
-/** Forgets a namespace that is to be deleted. */
+/** Closes a namespace before it is deleted. */
 export function leave(namespace: string): void {
   const fd = namespaces.get(namespace)
   if (fd !== undefined) closeSync(fd)
   namespaces.delete(namespace)
 }
 
-/** A socket that is connected or connecting, or why there is none. */
+/** A socket that is connected or connecting, or the error. */
 export function openSocket(namespace: Namespace, to: Place, address: string, port: number): number | ErrorName {
   const fd = newSocket(namespace, to)
   const [level, name] = RECVERR[familyOf(to.address)]
-  // SCTP takes no refusal by ICMP for the end otherwise.
+  // Otherwise SCTP does not end at a refusal by ICMP.
   if (to.protocol === 'sctp') check('setsockopt', c.setsockopt(fd, level, name, ON, ON.length))
   const local = socketAddress(address, port)
   const remote = socketAddress(to.address, to.port)
@@ -101,7 +101,7 @@ export function openSocket(namespace: Namespace, to: Place, address: string, por
   return nameOf(error)
 }
 
-/** A socket that nothing but `listen` or `recv` is missing for. */
+/** A bound socket, ready for `listen` or `recv`. */
 export function boundSocket(namespace: Namespace, at: Place): number {
   const fd = newSocket(namespace, at)
   check('setsockopt', c.setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, ON, ON.length))
@@ -132,7 +132,7 @@ export function send(fd: number, bytes: Uint8Array): ErrorName | undefined {
   return c.send(fd, bytes, bytes.length, 0) < 0 ? nameOf(koffi.errno()) : undefined
 }
 
-/** What has arrived; undefined when nothing has. */
+/** The data that has arrived; undefined without any. */
 export function receive(fd: number): Uint8Array | ErrorName | undefined {
   const into = new Uint8Array(2000)
   const length = c.recv(fd, into, into.length, 0)
@@ -166,7 +166,7 @@ export function watch<T>(
     const onEvent = (): void => {
       const result = look()
       if (result !== undefined) return end(result)
-      handle.stop() // after an error libuv watches no longer
+      handle.stop() // libuv stops to watch after an error
       handle.start(events, onEvent)
     }
     const handle = koffi.node.poll(fd, events, onEvent)

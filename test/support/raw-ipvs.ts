@@ -1,13 +1,7 @@
 /** IPVS services and destinations with numbers that the program itself never writes, as another program may make them. */
 import { openNetlinkConnection } from '../../native/open.ts'
-import {
-  ADDRESS_BYTES,
-  beginIpvs,
-  IPVS_CMD_ATTR,
-  IPVS_DEST_ATTR,
-  IPVS_GENL_NAME,
-  IPVS_SVC_ATTR,
-} from '../../src/ipvs/codec.ts'
+import { ADDRESS_BYTES, IPVS_CMD_ATTR, IPVS_DEST_ATTR, IPVS_GENL_NAME, IPVS_SVC_ATTR } from '../../src/ipvs/codec.ts'
+import { beginIpvs } from '../../src/ipvs/connection.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
 import { resolveFamily } from '../../src/netlink/subsystems.ts'
@@ -22,7 +16,7 @@ export interface RawService {
   readonly protocol: number
 }
 
-/** Makes a service with the scheduler rr (IPVS_CMD_NEW_SERVICE). Rejects with what the kernel says. */
+/** Makes a service with the scheduler rr (IPVS_CMD_NEW_SERVICE). Rejects with the kernel's error. */
 export function addRawService(service: RawService): Promise<void> {
   return command('NEW_SERVICE', (batch) => {
     const nest = batch.nest(IPVS_CMD_ATTR.SERVICE)

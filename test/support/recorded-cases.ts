@@ -44,7 +44,7 @@ const LIST_OF: Readonly<Record<ObjectKind, keyof Lists>> = {
   nodes: 'nodes',
 }
 
-/** What is on the recorder's node before a case adds anything. */
+/** The recorder's node before a case adds anything. */
 const NODE_ADDRESSES: readonly InterfaceAddress[] = [
   { interfaceName: 'lo', address: '127.0.0.1' },
   { interfaceName: 'lo', address: '::1' },
@@ -53,7 +53,7 @@ const NODE_ADDRESSES: readonly InterfaceAddress[] = [
   { interfaceName: 'eth0', address: 'fe80::15' },
 ]
 
-/** A recorded file of a step; one that is as after a plain start is left out there. */
+/** A recorded file of a step; the recording omits one that is as after a plain start. */
 export function recorded(name: string, step: number, file: string): string {
   const own = `${CASES}/${name}/recorded/ipvs/${step}/${file}`
   return readFileSync(existsSync(own) ? own : `${CASES}/${BASE}/recorded/ipvs/1/${file}`, 'utf8')
@@ -70,7 +70,7 @@ function afterExec(addresses: readonly InterfaceAddress[], exec: string): readon
   return now
 }
 
-/** Everything that the selectors let through, as if each object had just changed. */
+/** Every object that the selectors match, as if it had just changed. */
 export function changesOf(lists: Lists): Map<string, ObjectChange> {
   const intern = createIntern()
   const changes = new Map<string, ObjectChange>()

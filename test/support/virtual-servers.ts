@@ -1,4 +1,4 @@
-/** Virtual and real servers for tests: plain ones, and arbitrary ones with few addresses, so that keys meet often. */
+/** Virtual and real servers for tests: plain ones, and arbitrary ones with few addresses, so that keys often collide. */
 import fc from 'fast-check'
 import { compareRealServers, type RealServer, realServerKey, type VirtualServer } from '../../src/ipvs/types.ts'
 

@@ -31,7 +31,7 @@ export interface Answer {
   readonly status: number
   readonly reason: string
   readonly headers: readonly (readonly [string, string])[]
-  /** Chunks put together, still compressed. */
+  /** The joined chunks, still compressed. */
   readonly body: Buffer
 }
 
@@ -92,7 +92,10 @@ function joinChunks(bytes: Buffer): Buffer | undefined {
   }
 }
 
-/** What both sides are compared in: values that differ from run to run, and names of programs and versions, are one word. */
+/**
+ * The text that both sides are compared in: values that differ from run to run, and names of programs and versions, are
+ * replaced.
+ */
 export function normaliseText(text: string): string {
   // Members of a JSON object have no order.
   if (text.startsWith('{"kubeproxy.config.k8s.io"')) return JSON.stringify(sorted(JSON.parse(text)))
@@ -127,10 +130,10 @@ export function compare(recorded: Exchange, ours: Answer, bodyOf: (text: string)
   const body = recorded.body ?? ''
   const isWhole = recorded.bodyBytes === undefined && recorded.request.method !== 'HEAD'
   const text = bodyOf(ours.body.toString())
-  // A length says something new only where the bodies are the same without being made so.
+  // A length is compared only where the bodies are equal before they are normalised.
   const sameLength = (isWhole && ours.body.toString() === body) || recorded.status === 404
   const wanted = headerText(recorded.headers ?? [], sameLength)
-  // What is not compared may be so short that it needs no chunks.
+  // A body that is not compared may be so short that it needs no chunks.
   const isShort = recorded.bodyBytes !== undefined && ours.body.length <= UNCHUNKED_BYTES
   say(
     'headers',

@@ -65,7 +65,7 @@ const STORIES: Readonly<Record<string, () => Story>> = {
   'node tainted DeletionCandidateOfClusterAutoscaler': () =>
     healthy().node({ taintKeys: ['DeletionCandidateOfClusterAutoscaler'] }),
   'node has a deletionTimestamp': () => healthy().node({ deleting: true }),
-  // Recorded after the one before: the Node stays what it was last.
+  // Recorded after the case above: the last Node stays in force.
   'node object gone': () => healthy().node({ deleting: true }).node(undefined),
   'node created again': () => healthy().node({ deleting: true }).node(undefined).node({}),
   '5 s after IPv6 syncs began to fail (timeout 10 s)': () => healthy().failing('IPv6').after(5),

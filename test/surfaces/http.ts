@@ -45,7 +45,7 @@ export const HTTP: readonly Recordings[] = FILES.map((name) => ({
 
 const exchangesIn = (file: string): readonly Exchange[] => JSON.parse(readFileSync(file, 'utf8'))
 
-/** What the proxy was started with is known from what it showed. */
+/** The configuration of the recorded proxy, from the page on which it showed it. */
 const showsConfiguration = ({ request, body = '' }: Exchange): boolean => request.path === '/configz' && body !== ''
 
 function configurationOf({ body = '' }: Exchange): KubeProxyConfiguration {
@@ -60,7 +60,7 @@ async function replay(
   health: ProxyHealth | undefined,
   configuration: KubeProxyConfiguration,
 ): Promise<readonly string[]> {
-  // Before the process starts there is nothing of ours to ask.
+  // Before the process starts there is no server of ours to send a request to.
   if (exchange.group === 'not started') return []
   if (health === undefined) return ['the state of this group is not known']
   const mode = exchange.group.startsWith('iptables') ? 'iptables' : 'ipvs'
@@ -109,7 +109,7 @@ const CHECKS: readonly Omit<HealthCheck, 'namespace'>[] = [
 /** All ports of one proxy, on the loopback addresses, at other numbers. */
 class Servers {
   readonly #closers: (() => void)[] = []
-  /** Where the recorded ports are. */
+  /** Our port for each recorded port. */
   readonly #ports = new Map<number, number>()
 
   static async open(exchange: Exchange, health: ProxyHealth, configuration: KubeProxyConfiguration): Promise<Servers> {

@@ -19,7 +19,7 @@ interface Recorded {
   readonly ipvs: boolean
 }
 
-/** Families of libraries, which stand or fall together, by how their names begin. */
+/** Families of libraries, which are compared together, by the beginning of their names. */
 const KINDS: readonly (readonly [kind: string, begin: RegExp])[] = [
   ['go_*', /^go_/],
   ['apiserver_* and aggregator_*', /^(apiserver|aggregator)_/],
@@ -70,7 +70,7 @@ function families(file: string): SurfaceCase[] {
   ]
 }
 
-/** Families of /metrics/slis that we do not have, or describe in other words. */
+/** Families of /metrics/slis that we do not have, or describe in different words. */
 function differingSlis(file: string): string[] {
   const ours = parseMetrics(slisText(everythingCounted().probes))
   const theirs = parseMetrics(readFileSync(file, 'utf8'))
@@ -102,7 +102,7 @@ function compare(theirs: Recorded, ours: Omit<Recorded, 'name' | 'ipvs'>): strin
   ]
 }
 
-/** Series of kube-proxy's own families that its page has and ours has not. */
+/** Series of kube-proxy's own families that our page does not have. */
 function missingSeries(file: string, page: Page): string[] {
   const series = (family: ParsedFamily | undefined): string[] =>
     (family?.samples ?? []).map(({ name, labels }) => `${name} ${JSON.stringify(Object.fromEntries(labels))}`)

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path'
 import { bundle } from '../../dev/bundle.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-/** A start that is going to fail has failed by then. */
+/** A start that fails has failed by then. */
 const RUN_MS = 20_000
 
 export interface Outcome {
@@ -17,7 +17,7 @@ export interface Outcome {
   readonly exit: number
   readonly stdout: string
   readonly stderr: string
-  /** What is in out.yaml afterwards. */
+  /** The content of out.yaml afterwards. */
   readonly written: string | undefined
 }
 
@@ -34,7 +34,7 @@ export function programEntry(): Promise<string> {
   return made
 }
 
-/** `unshare -n`, where the machine lets us. A namespace takes the kernel long to make on a busy machine. */
+/** `unshare -n` where this user may do that. Found out once, because making a namespace takes long on a busy machine. */
 let prefix: readonly string[] | undefined
 function isolation(): readonly string[] {
   prefix ??= [['-n'], ['-rn']].map((flags) => ['unshare', ...flags]).find(works) ?? []
@@ -69,7 +69,7 @@ export async function runProgram(args: readonly string[], files: Readonly<Record
   }
 }
 
-/** Not that of a Pod that we may be running in. */
+/** Without the variables of a Pod that this may run in. */
 function environment(): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(KUBERNETES_|KUBE_IPVS|KUBECONFIG|NODE_OPTIONS)/.test(name)),

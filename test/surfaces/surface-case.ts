@@ -23,7 +23,7 @@ export interface SurfaceDeviation extends Deviation {
   readonly reason: string
 }
 
-/** The list `deviations.yaml` beside this file; throws when it is not of the form above. */
+/** The list `deviations.yaml` next to this file; throws when it is not of the form above. */
 export function readSurfaceDeviations(): readonly SurfaceDeviation[] {
   return parseDeviations<SurfaceDeviation>(
     readFileSync(join(import.meta.dirname, 'deviations.yaml'), 'utf8'),

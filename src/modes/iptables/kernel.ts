@@ -1,6 +1,6 @@
 /**
- * The kernel side of iptables mode: its settings, programs, connections, features of the kernel, and its announcements. An
- * announcement only says what to read again.
+ * What iptables mode uses of the kernel: the iptables programs, netlink connections, counters, settings and announcements of
+ * addresses. An announcement only says what to read again.
  */
 import { openNetfilter, openRtnetlink } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
@@ -60,7 +60,7 @@ export async function openIptablesKernel(): Promise<IptablesKernel> {
 
 /**
  * Creates the counters that rules of iptables mode add to. Resolves to whether rules may name them: false when the kernel has no
- * counters or no match for them, or refuses us.
+ * counters or no match for them, or refuses to create them.
  */
 export async function makeCounters({ iptables, families }: IptablesKernel, signal: AbortSignal): Promise<boolean> {
   const netlink = openNetfilter()
@@ -126,7 +126,7 @@ const LOCALNET =
   'Setting route_localnet=1 to allow node-ports on localhost; to change this either disable iptables.localhostNodePorts (--iptables-localhost-nodeports) or set nodePortAddresses (--nodeport-addresses) to filter loopback addresses'
 
 /**
- * Returns a function that lets node ports answer at 127.0.0.0/8; undefined when the configuration does not ask for it. The caller runs
+ * Returns a function that lets node ports answer at 127.0.0.0/8; undefined when the configuration turns it off. The caller runs
  * it after the rule that guards these addresses was written: without the rule, hosts in the node's network could reach programs that
  * listen there (CVE-2020-8558). The setting is never reverted.
  */

@@ -14,7 +14,7 @@ import {
   watchAddresses,
 } from './kernel.ts'
 import { watchRules } from '../announcements.ts'
-import { isTableInTrouble, type TableHealth } from '../table-health.ts'
+import { isTableFaulty, type TableHealth } from '../table-health.ts'
 import { loopbackRefusal } from './chains/fixed-render.ts'
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { RuleCounts } from '../../metrics/rule-counts.ts'
@@ -41,11 +41,11 @@ export class IptablesMode implements Mode {
   readonly #kernel: IptablesKernel
   readonly #abort = new AbortController()
   readonly #counts = { IPv4: new RuleCounts(), IPv6: new RuleCounts() }
-  /** Loopback addresses that the log already named as without node ports. */
+  /** Loopback addresses without node ports that were already logged. */
   readonly #reported = new Set<string>()
   #hasCounters = false
   #leftoversRemoval: Promise<void> | undefined
-  /** Lets node ports answer at 127.0.0.0/8; undefined after it was called, or when the configuration does not ask for it. */
+  /** Lets node ports answer at 127.0.0.0/8; undefined after it was called, or when the configuration turns it off. */
   #openLocalnet: (() => void) | undefined
 
   /**
@@ -123,7 +123,7 @@ export class IptablesMode implements Mode {
     return this.dataplane.loops.all.map(({ sync, family }) => ({
       what: sync.table.name,
       families: [family],
-      wrong: isTableInTrouble(sync),
+      wrong: isTableFaulty(sync),
     }))
   }
 
@@ -190,7 +190,7 @@ export class IptablesMode implements Mode {
     })
   }
 
-  /** In the words of kube-proxy, but once for each address. */
+  /** Logs in the words of kube-proxy, but once for each address. */
   #reportLoopback(places: readonly string[]): void {
     const { log } = this.#options
     for (const address of places) {

@@ -15,7 +15,7 @@ import type { Clock } from '../../values/clock.ts'
 
 /** Share of one core for all audits together. */
 const CPU_SHARE = 0.003
-/** The entries of large sets are listed once in so many rounds; in the other rounds they are only counted. */
+/** Entries of large sets are listed in every tenth round; in the other rounds they are only counted. */
 const THOROUGH_ROUNDS = 10
 /** Addresses are listed at most this often. */
 const ADDRESS_PERIOD_MS = 300_000
@@ -25,7 +25,7 @@ const CREDIT_MS = 20
 export interface IpvsAuditOptions {
   readonly kernel: Kernel
   readonly dataplane: IpvsDataplane
-  /** From one round to the next, at least (syncPeriod). */
+  /** Minimum time from one round to the next (syncPeriod). */
   readonly periodMs: number
   /** Items were doubted: a pass should read them. */
   readonly onDoubt: () => void

@@ -14,10 +14,10 @@ import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
 import { drainingRealServers, sameVirtualServer } from '../../ipvs/diff.ts'
 import { Drains } from '../../ipvs/drains.ts'
-import type { VirtualServer, VirtualServerOperation } from '../../ipvs/types.ts'
-import { renderVirtualServer } from '../../ipvs/render.ts'
+import { schedulerFlags } from '../../ipvs/scheduler.ts'
+import { FLAG_PERSISTENT, type RealServer, type VirtualServer, type VirtualServerOperation } from '../../ipvs/types.ts'
 import { WantedAddresses } from '../../ipvs/addresses.ts'
-import { type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
+import { type AddressFrontend, type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
 import type { Dataplane } from '../../sync/loop.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
@@ -34,7 +34,7 @@ export interface IpvsDataplaneOptions {
   readonly setsAndRules: SetsAndRules
   readonly conntrack: FlowTable
   readonly scheduler: string
-  /** Families that are served; frontends of another one are left out. */
+  /** Families that are served; frontends of other families are left out. */
   readonly families: readonly IpFamily[]
   /** The longest drain, in milliseconds; undefined = without limit. */
   readonly drainDeadlineMs: number | undefined
@@ -43,6 +43,8 @@ export interface IpvsDataplaneOptions {
   readonly log: Log
 }
 
+/** Weight of every wanted real server. */
+const WEIGHT = 1
 /** Virtual servers whose drains one pass checks, within a few milliseconds; the others wait for the next pass. */
 const DRAINS_PER_PASS = 64
 /** Addresses in one line of the log. */
@@ -58,10 +60,13 @@ export class IpvsDataplane implements Dataplane {
   /** Frontends whose address is bound once their virtual server exists. */
   readonly #toBind = new Set<FrontendKey>()
   readonly #options: IpvsDataplaneOptions
+  /** Flags of every virtual server with the scheduler of the configuration. */
+  readonly #schedulerFlags: number
   readonly #reconciler: Reconciler
 
   constructor(options: IpvsDataplaneOptions) {
     this.#options = options
+    this.#schedulerFlags = schedulerFlags(options.scheduler)
     const { tables, setsAndRules, conntrack } = options
     this.virtualServers = new TableSync(tables.virtualServers, {
       onExamined: (key) => this.#examined(key),
@@ -88,7 +93,7 @@ export class IpvsDataplane implements Dataplane {
     ])
   }
 
-  /** In the words and the form of kube-proxy. */
+  /** Logs removed addresses with the message and the fields of kube-proxy. */
   #logUnbound(unbound: readonly string[]): void {
     for (const ipFamily of this.#options.families) {
       const all = unbound.filter((address) => familyOf(address) === ipFamily)
@@ -110,7 +115,7 @@ export class IpvsDataplane implements Dataplane {
     return { sets, entries, chains: loops.all, virtualServers, device, addresses }
   }
 
-  /** From now on the device, the sets and the rules are wanted. */
+  /** Makes the device, the sets and the rules wanted. */
   wantFixtures(): void {
     this.setsAndRules.want()
     this.device.want(SERVICE_DEVICE, { kind: DEVICE_KIND })
@@ -121,15 +126,33 @@ export class IpvsDataplane implements Dataplane {
       wanted !== undefined && hasAddress(wanted) && this.#options.families.includes(wanted.servicePort.family)
     const frontend = isServed ? wanted : undefined
     this.setsAndRules.frontend(key, frontend)
-    this.virtualServers.want(
-      key,
-      frontend === undefined ? undefined : renderVirtualServer(frontend, this.#options.scheduler),
-    )
+    this.virtualServers.want(key, frontend === undefined ? undefined : this.#render(frontend))
     this.staleFlows.suspect(key, frontend?.servicePort)
     if (frontend?.bind === true) this.#toBind.add(key)
     else {
       this.#toBind.delete(key)
       this.#bind(key, false)
+    }
+  }
+
+  /**
+   * The virtual server of one frontend. Its real servers are the endpoints that this node may use, already in the order of
+   * compareRealServers. Every field is compared with what the kernel lists, so it has the value that the kernel returns after the
+   * write.
+   */
+  #render({ address, port, selection, servicePort }: AddressFrontend): VirtualServer {
+    const { family, protocol, service } = servicePort
+    return {
+      family,
+      address,
+      port,
+      protocol,
+      scheduler: this.#options.scheduler,
+      flags: this.#schedulerFlags | (service.affinityTimeoutSeconds > 0 ? FLAG_PERSISTENT : 0),
+      timeoutSeconds: service.affinityTimeoutSeconds,
+      netmask: family === 'IPv4' ? 0xffffffff : 128,
+      persistenceEngine: '',
+      realServers: selection.endpoints.map(renderRealServer),
     }
   }
 
@@ -186,7 +209,7 @@ export class IpvsDataplane implements Dataplane {
 
   #observeDrains(key: string): void {
     const draining = drainingRealServers(this.virtualServers.desired(key), this.virtualServers.live(key))
-    // Reading the clock costs time on some machines, and almost nothing drains.
+    // Reading the clock costs time on some machines, and few real servers drain.
     if (draining.length === 0) this.drains.forget(key)
     else this.drains.observe(key, draining, this.#options.now())
   }
@@ -211,4 +234,9 @@ export class IpvsDataplane implements Dataplane {
     }
     return idle
   }
+}
+
+function renderRealServer(endpoint: { readonly address: string; readonly port: number }): RealServer {
+  const { address, port } = endpoint
+  return { address, port, weight: WEIGHT, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 }
 }

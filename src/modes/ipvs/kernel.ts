@@ -1,4 +1,4 @@
-/** What ipvs mode reads and writes the kernel through: netlink connections and the iptables programs, opened together. */
+/** The netlink connections and iptables programs through which ipvs mode reads and writes the kernel, opened together. */
 import { findNetfilter, openNetlinkConnection, openRtnetlink } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
 import { IpsetConnection } from '../../ipset/connection.ts'
@@ -17,10 +17,10 @@ import { type FallbackReason, isFallbackReason } from '../fallback.ts'
 import { LateConntrack } from '../flow-removal.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 
-/** Opening loads modules, which may take a while on a slow disk. */
+/** Deadline of opening, which loads modules: on a slow disk this takes seconds. */
 const OPEN_MS = 10_000
 
-/** The audits have connections of their own, so that a change never waits for a list of an audit. */
+/** Audits use separate connections, so that a change never waits until an audit has listed a table. */
 export interface Kernel {
   readonly ipvs: IpvsConnection
   readonly auditIpvs: IpvsConnection
@@ -30,7 +30,7 @@ export interface Kernel {
   readonly auditIpset: IpsetConnection
   readonly conntrack: LateConntrack
   readonly iptables: HostIptables
-  /** The families that are served, and why another one is not. */
+  /** The families that are served, and why the others are not. */
   readonly support: FamilySupport
   close(): void
 }

@@ -1,6 +1,6 @@
 /**
- * ipvs mode as the proxy sees it: kernel, tables, sets and rules, and dataplane put together. What iptables mode and nftables
- * mode left is removed only after a pass that left nothing to do, when all rules are written.
+ * ipvs mode as the proxy sees it: puts kernel, tables, sets and rules, and the dataplane together. What iptables mode and nftables
+ * mode left is removed only after a pass that left nothing to do, once all rules are written.
  */
 import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { MissingMatchError } from '../../iptables/types.ts'
@@ -24,7 +24,7 @@ import { watchKernel } from './watch.ts'
 export class IpvsMode implements Mode {
   readonly name = 'ipvs'
   readonly dataplane: IpvsDataplane
-  /** A virtual server has one address. */
+  /** A virtual server has one address, so a node port needs one for each address of the node. */
   readonly nodePorts = 'each-address'
   readonly #options: ModeOptions
   readonly #kernel: Kernel
@@ -143,7 +143,7 @@ export class IpvsMode implements Mode {
       log,
       ...watch,
     })
-    // Ahead of the first pass, while the sources list; changes after this are announced.
+    // Starts the loops over the rules before the first pass, while the sources list. The kernel announces later changes.
     this.#setsAndRules.loops.request()
     return watched
   }
@@ -182,7 +182,7 @@ export class IpvsMode implements Mode {
     await removeNftAfterSwitch(this.#options.log, this.#abort.signal)
   }
 
-  /** A link of the device's name that has another kind works, so it is used, and reported once. */
+  /** A link of another kind with the device's name works, so it is used, and reported once. */
   #reportDevice(): void {
     const kind = this.dataplane.device.live(SERVICE_DEVICE)?.kind
     const message = `the link is of kind "${kind}" instead of "${DEVICE_KIND}"; it is used as it is and never deleted`
@@ -191,13 +191,13 @@ export class IpvsMode implements Mode {
     this.#options.problems.report('device', SERVICE_DEVICE, problems)
   }
 
-  /** The kernel takes IPVS services of any protocol. Those of protocols that no Service has are left alone, and logged once. */
+  /** Other programs may create IPVS services of protocols that no Service has. These are left alone, and logged once. */
   #logUnknown(): void {
     const { ipvs, auditIpvs } = this.#kernel
     const services = Math.max(ipvs.unknownServices, auditIpvs.unknownServices)
     if (services === 0 || this.#hasLoggedUnknown) return
     this.#hasLoggedUnknown = true
-    this.#options.log.info('Leaving IPVS services of other protocols than TCP, UDP and SCTP alone', { services })
+    this.#options.log.info('Ignoring IPVS services of protocols other than TCP, UDP and SCTP', { services })
   }
 
   #reportLeftOut({ code, match, message }: MissingMatchError, leftOut: readonly string[]): void {

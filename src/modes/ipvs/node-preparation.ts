@@ -1,5 +1,5 @@
 /**
- * What ipvs mode does to the node before it reads anything: it writes settings of the kernel, makes sure of the scheduler and
+ * What ipvs mode does to the node before it reads anything: it writes settings of the kernel, makes sure that the scheduler exists and
  * asks the kernel what it lacks. Only a missing scheduler ends the process.
  */
 import type { KubeProxyConfiguration } from '../../config/types.ts'
@@ -52,7 +52,7 @@ export async function initializeNode(options: NodeInitialization): Promise<void>
   await setTimeouts(options)
 }
 
-/** kube-proxy's --ipvs-tcp-timeout and the like; 0 leaves the kernel's own. */
+/** Sets the timeouts of --ipvs-tcp-timeout, --ipvs-tcpfin-timeout and --ipvs-udp-timeout; 0 keeps the kernel's value. */
 async function setTimeouts({ configuration, ipvs, log, signal }: NodeInitialization): Promise<void> {
   const { tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs } = configuration.ipvs
   if (tcpTimeoutMs + tcpFinTimeoutMs + udpTimeoutMs === 0) return

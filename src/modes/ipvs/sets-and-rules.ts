@@ -31,7 +31,7 @@ export interface SetsAndRulesOptions {
   readonly tables: Pick<IpvsTables, 'sets' | 'entries' | 'chains'>
   readonly settings: RuleSettings
   readonly families: readonly IpFamily[]
-  /** Whether MASQUERADE takes --random-fully. */
+  /** Whether MASQUERADE accepts --random-fully. */
   readonly randomFully: boolean
   readonly nodeName: string
   readonly now: Clock

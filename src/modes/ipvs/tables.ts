@@ -1,6 +1,6 @@
 /**
- * The kernel tables of ipvs mode, listed once: how each is opened, in which order a cleanup removes them, and when one is in
- * trouble. Opening, metrics, health, the removal of leftovers and cleanup read these lists.
+ * The kernel tables of ipvs mode, listed once: how each is opened, in which order a cleanup removes them, and when one is
+ * faulty. Opening, metrics, health, the removal of leftovers and cleanup read these lists.
  */
 import { CATALOGUE } from '../../ipset/catalogue.ts'
 import type { IpsetConnection } from '../../ipset/connection.ts'
@@ -24,7 +24,7 @@ import type { KernelTable } from '../../sync/table.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import { isTableInTrouble, type TableHealth } from '../table-health.ts'
+import { isTableFaulty, type TableHealth } from '../table-health.ts'
 
 export interface IpvsTables {
   readonly sets: KernelTable<SetParameters, SetOperation>
@@ -69,7 +69,7 @@ export function openTables(options: TableOptions): IpvsTables {
   }
 }
 
-/** The rules of those families that have programs: the rules of another one cannot be reached. */
+/** The rules of the families that have programs; those of other families cannot be reached. */
 export function chainTables(
   families: readonly IpFamily[],
   iptables: HostIptables | undefined,
@@ -97,7 +97,7 @@ export function removalOf({ device, sets, entries, chains, virtualServers, addre
   ]
 }
 
-/** The chains of a removal. Each family is one restore, because chains lead to each other. */
+/** The chains of a removal. Each family is one restore, because chains jump to each other. */
 export function removalOfChains(chains: readonly IptablesTable[]): Reconciled[] {
   return chains.map((table) => reconciled(new TableSync(table), { atOnce: true }))
 }
@@ -123,13 +123,13 @@ export interface ListedTable {
 }
 
 /**
- * All tables of the running mode. A table that all Services need is in trouble with one item that fails; one of Services'
- * items only when `isTableInTrouble` says so. The cost does not depend on the number of items or failures.
+ * All tables of the running mode. A table that all Services need is faulty with one item that fails; one of Services'
+ * items only when `isTableFaulty` says so. The cost does not depend on the number of items or failures.
  */
 export function listTables(states: IpvsStates, families: readonly IpFamily[]): readonly ListedTable[] {
   const ofServices = <Item, Op>(sync: TableSync<Item, Op>): ListedTable => ({
     counted: sync,
-    health: () => [{ what: sync.table.name, families, wrong: isTableInTrouble(sync) }],
+    health: () => [{ what: sync.table.name, families, wrong: isTableFaulty(sync) }],
   })
   const { sets, entries, chains, virtualServers, device, addresses } = states
   return [

@@ -1,4 +1,4 @@
-/** What announcements of the kernel make doubtful in ipvs mode: the device, addresses on it, rules. */
+/** Marks as doubtful what announcements of the kernel concern in ipvs mode: the device, addresses on it, rules. */
 import { hasBinding, isNeverOurs } from '../../ipvs/address-diff.ts'
 import type { Log } from '../../values/log.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
@@ -47,7 +47,7 @@ export class LinkDoubts {
       if (change === 'deleted' || !isDevice) this.doubtDevice()
       return
     }
-    // The device was given another name: its addresses are on an interface of the node now.
+    // The device was renamed, so its addresses are now on another interface of the node.
     if (isDevice) this.doubtDevice()
     if (isDevice || change === 'deleted') onNodeAddresses()
   }

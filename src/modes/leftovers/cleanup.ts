@@ -19,12 +19,24 @@ import { findNftLeftovers, type RemovalResult, removeNftLeftovers } from './nft-
 export interface CleanupOptions {
   /** Virtual servers with an address in one of these stay. */
   readonly excluded: readonly Cidr[]
-  /** Only find out what there is. */
+  /** Removes nothing, and returns what would be removed. */
   readonly dryRun: boolean
   readonly signal: AbortSignal
 }
 
-/** A failing operation is tried this often. */
+/** Something that could not be read or removed, by its command. */
+export interface CleanupFailure {
+  readonly command: string
+  readonly error: Error
+}
+
+/** What was removed, or with `dryRun` would be, as commands, and what could not be. */
+export interface CleanupResult {
+  readonly commands: readonly string[]
+  readonly failures: readonly CleanupFailure[]
+}
+
+/** Attempts for an operation that fails. */
 const TRIES = 3
 
 const now = (): number => performance.now()

@@ -1,6 +1,6 @@
 /**
- * What proxies of any mode have in the kernel now, for `kube-ipvs status`. Reading it changes nothing, and works without a
- * daemon and without the API server.
+ * Reads what proxies of any mode have in the kernel, for `kube-ipvs status`. This changes nothing, and needs neither a running
+ * daemon nor the API server.
  */
 import { readFile } from 'node:fs/promises'
 import { openRtnetlink } from '../../../native/open.ts'
@@ -31,13 +31,13 @@ export interface KernelState {
   readonly device: { readonly kind: string; readonly addresses: readonly string[] } | null
   /** /proc/sys/net/ipv6/conf/all/forwarding; null without IPv6. Never written by kube-ipvs. */
   readonly ipv6Forwarding: boolean | null
-  /** The back end of iptables that this node uses; null when there is none. `reason`: why, for people. */
+  /** The back end of iptables that this node uses; null when there is none. `reason` explains the choice to the user. */
   readonly iptables: { readonly backEnd: 'nft' | 'legacy' | null; readonly reason: string }
   /** Our sets; null when the kernel has no ipset. */
   readonly sets: SetsState | null
   /** null when the kernel has no IPVS. */
   readonly ipvs: IpvsState | null
-  /** What rules of iptables mode serve; null when there are no such rules. */
+  /** Addresses and node ports that rules of iptables mode serve; null when there are no such rules. */
   readonly rules: readonly SavedFrontend[] | null
 }
 
@@ -74,7 +74,7 @@ export interface RealServerState {
 export interface SetsState {
   readonly count: number
   readonly entries: number
-  /** Sets that take more entries than they were made for, because they were full. */
+  /** Sets that were enlarged because they were full. */
   readonly grown: readonly { readonly name: string; readonly maxElements: number }[]
 }
 

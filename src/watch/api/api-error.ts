@@ -53,7 +53,7 @@ export class ApiError extends CodedError {
   }
 }
 
-/** An error repeats so many characters of the server's message. */
+/** Characters of the server's message that an error repeats. */
 const MAX_MESSAGE = 400
 
 /** The error for a Status object (metav1 Status). `from.status` is used when the object has no code. */

@@ -1,11 +1,13 @@
 /**
- * The two encodings of the API, protobuf and JSON: whole bodies, and streams of watch events. The Content-Type of the answer
- * alone decides how it is read, whatever the request asked for.
+ * The two encodings of the API, protobuf (apimachinery/pkg/runtime/serializer/protobuf) and JSON: whole bodies, and streams of
+ * watch events. Both give the form that the JSON has. The Content-Type of the answer alone decides how it is read, not the
+ * Accept header of the request.
  */
 import { CodedError } from '../../values/errors.ts'
 import { ApiError } from './api-error.ts'
-import { ProtobufReader } from './protobuf.ts'
-import { decodeObject, decodeWatchEvent } from './protobuf-objects.ts'
+import { type Message, ProtobufReader, Span } from './protobuf.ts'
+import { BOOKMARK, MESSAGES, UNKNOWN, WATCH_EVENT } from './protobuf-objects.ts'
+import { describe, isObject, type JsonObject } from '../objects/findings.ts'
 
 export const JSON_TYPE = 'application/json'
 export const PROTOBUF_TYPE = 'application/vnd.kubernetes.protobuf'
@@ -76,6 +78,47 @@ const PROTOBUF: Encoding = {
       },
     }
   },
+}
+
+/** `k8s` and a zero. */
+const MAGIC = 0x6b_38_73_00
+const MAGIC_BYTES = 4
+
+/**
+ * Reads the object, list or Status in protobuf from `start` to `end`. Other kinds are `api-bad-response`.
+ * @param as the message to read instead of the one that the envelope names
+ */
+export function decodeObject(
+  reader: ProtobufReader,
+  bytes: Buffer,
+  start: number,
+  end: number,
+  as?: Message,
+): JsonObject {
+  if (end - start < MAGIC_BYTES || bytes.readUInt32BE(start) !== MAGIC)
+    throw new ApiError('api-bad-response', 'the answer is not a Kubernetes object in protobuf')
+  const { typeMeta, raw, contentEncoding } = reader.read(UNKNOWN, bytes, start + MAGIC_BYTES, end)
+  if (contentEncoding !== undefined && contentEncoding !== '')
+    throw new ApiError('api-bad-response', 'a protobuf object with a contentEncoding')
+  if (!(raw instanceof Span)) throw new ApiError('api-bad-response', 'a protobuf object without content')
+  return reader.read(as ?? messageOf(typeMeta), bytes, raw.start, raw.end)
+}
+
+/** Reads the metav1 WatchEvent in protobuf from `start` to `end`. */
+export function decodeWatchEvent(reader: ProtobufReader, bytes: Buffer, start: number, end: number): JsonObject {
+  const { type, object } = reader.read(WATCH_EVENT, bytes, start, end)
+  const raw = isObject(object) ? object['raw'] : undefined
+  if (!(raw instanceof Span)) throw new ApiError('api-bad-response', 'a watch event without an object')
+  const as = type === 'BOOKMARK' ? BOOKMARK : undefined
+  return { type, object: decodeObject(reader, bytes, raw.start, raw.end, as) }
+}
+
+function messageOf(typeMeta: unknown): Message {
+  const { apiVersion, kind } = isObject(typeMeta) ? typeMeta : {}
+  const known = typeof kind === 'string' ? MESSAGES.get(kind) : undefined
+  if (known === undefined || known.apiVersion !== apiVersion)
+    throw new ApiError('api-bad-response', `an object of unexpected kind ${describe(kind)} of ${describe(apiVersion)}`)
+  return known.message
 }
 
 function parseJson(text: string, what: string): unknown {

@@ -1,7 +1,7 @@
 /**
  * Exec credential plugins of a kubeconfig (clientcmd api ExecConfig): the object in KUBERNETES_EXEC_INFO, the ExecCredential that
  * a plugin prints (client.authentication.k8s.io v1 and v1beta1), and credentials that are kept until they expire. Error texts
- * are client-go's, because people search for them.
+ * are client-go's, because operators search for them.
  * @impure
  */
 import { isAbsolute, join } from 'node:path'
@@ -59,7 +59,7 @@ export interface ExecCluster {
 const GROUP = 'client.authentication.k8s.io'
 const API_VERSIONS = [`${GROUP}/v1`, `${GROUP}/v1beta1`]
 const MODES = ['Never', 'IfAvailable', 'Always']
-/** Name of the cluster extension that is meant for plugins. */
+/** Name of the cluster extension that plugins receive. */
 export const EXEC_EXTENSION = `${GROUP}/exec`
 
 /**

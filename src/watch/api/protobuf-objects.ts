@@ -1,11 +1,9 @@
 /**
- * Objects and watch events of the API in protobuf (apimachinery/pkg/runtime/serializer/protobuf), in the form that their JSON
- * has, with only the fields that a parser reads. The field numbers are those of Kubernetes' generated.proto files (1.36). A field
- * that a parser reads and that is missing here would be absent in protobuf only; a test compares both encodings of whole objects.
+ * The protobuf messages of the API: of each kind the fields that a parser reads. The field numbers are those of Kubernetes'
+ * generated.proto files (1.36). A field that a parser reads and that is missing here would be absent in protobuf only; a test
+ * compares both encodings of whole objects.
  */
-import { ApiError } from './api-error.ts'
-import { type Message, message, type ProtobufReader, Span } from './protobuf.ts'
-import { describe, isObject, type JsonObject } from '../objects/findings.ts'
+import { type Message, message } from './protobuf.ts'
 import { LABEL_ZONE } from '../objects/node-parser.ts'
 import { INITIAL_EVENTS_END } from '../objects/object-parser.ts'
 import { LABEL_SERVICE_NAME, LAST_CHANGE_TRIGGER_TIME } from '../objects/slice-parser.ts'
@@ -16,7 +14,7 @@ const TYPE_META = message({ apiVersion: [1, 'word'], kind: [2, 'word'] }, (v) =>
   kind: v[1],
 }))
 /** The envelope of every object. */
-const UNKNOWN = message({ typeMeta: [1, TYPE_META], raw: [2, 'span'], contentEncoding: [3, 'word'] }, (v) => ({
+export const UNKNOWN = message({ typeMeta: [1, TYPE_META], raw: [2, 'span'], contentEncoding: [3, 'word'] }, (v) => ({
   typeMeta: v[0],
   raw: v[1],
   contentEncoding: v[2],
@@ -24,7 +22,7 @@ const UNKNOWN = message({ typeMeta: [1, TYPE_META], raw: [2, 'span'], contentEnc
 const RAW_EXTENSION = message({ raw: [1, 'span'] }, (v) => ({ raw: v[0] }))
 
 // apimachinery/pkg/apis/meta/v1
-const WATCH_EVENT = message({ type: [1, 'word'], object: [2, RAW_EXTENSION] }, (v) => ({
+export const WATCH_EVENT = message({ type: [1, 'word'], object: [2, RAW_EXTENSION] }, (v) => ({
   type: v[0],
   object: v[1],
 }))
@@ -43,7 +41,7 @@ const BOOKMARK_META = message(
   (v) => ({ resourceVersion: v[0], annotations: v[1] }),
 )
 /** The fields that are read of the object in a BOOKMARK event, for every kind. */
-const BOOKMARK = message({ metadata: [1, BOOKMARK_META] }, (v) => ({ metadata: v[0] }))
+export const BOOKMARK = message({ metadata: [1, BOOKMARK_META] }, (v) => ({ metadata: v[0] }))
 
 // api/core/v1: Service
 const SERVICE_META = message({ ...NAMES, creationTimestamp: [8, 'time'] }, (v) => ({
@@ -160,7 +158,7 @@ function listOf(item: Message): Message {
 }
 
 /** The message of an object, by `kind` and `apiVersion` in its envelope. */
-const MESSAGES: ReadonlyMap<string, { readonly apiVersion: string; readonly message: Message }> = new Map([
+export const MESSAGES: ReadonlyMap<string, { readonly apiVersion: string; readonly message: Message }> = new Map([
   ['Service', { apiVersion: 'v1', message: SERVICE }],
   ['ServiceList', { apiVersion: 'v1', message: listOf(SERVICE) }],
   ['EndpointSlice', { apiVersion: 'discovery.k8s.io/v1', message: ENDPOINT_SLICE }],
@@ -169,44 +167,3 @@ const MESSAGES: ReadonlyMap<string, { readonly apiVersion: string; readonly mess
   ['NodeList', { apiVersion: 'v1', message: listOf(NODE) }],
   ['Status', { apiVersion: 'v1', message: STATUS }],
 ])
-
-/** `k8s` and a zero. */
-const MAGIC = 0x6b_38_73_00
-const MAGIC_BYTES = 4
-
-/**
- * The object, list or Status from `start` to `end`. Other kinds are `api-bad-response`.
- * @param as the message to read instead of the one that the envelope names
- */
-export function decodeObject(
-  reader: ProtobufReader,
-  bytes: Buffer,
-  start: number,
-  end: number,
-  as?: Message,
-): JsonObject {
-  if (end - start < MAGIC_BYTES || bytes.readUInt32BE(start) !== MAGIC)
-    throw new ApiError('api-bad-response', 'the answer is not a Kubernetes object in protobuf')
-  const { typeMeta, raw, contentEncoding } = reader.read(UNKNOWN, bytes, start + MAGIC_BYTES, end)
-  if (contentEncoding !== undefined && contentEncoding !== '')
-    throw new ApiError('api-bad-response', 'a protobuf object with a contentEncoding')
-  if (!(raw instanceof Span)) throw new ApiError('api-bad-response', 'a protobuf object without content')
-  return reader.read(as ?? messageOf(typeMeta), bytes, raw.start, raw.end)
-}
-
-/** The metav1 WatchEvent from `start` to `end`. */
-export function decodeWatchEvent(reader: ProtobufReader, bytes: Buffer, start: number, end: number): JsonObject {
-  const { type, object } = reader.read(WATCH_EVENT, bytes, start, end)
-  const raw = isObject(object) ? object['raw'] : undefined
-  if (!(raw instanceof Span)) throw new ApiError('api-bad-response', 'a watch event without an object')
-  const as = type === 'BOOKMARK' ? BOOKMARK : undefined
-  return { type, object: decodeObject(reader, bytes, raw.start, raw.end, as) }
-}
-
-function messageOf(typeMeta: unknown): Message {
-  const { apiVersion, kind } = isObject(typeMeta) ? typeMeta : {}
-  const known = typeof kind === 'string' ? MESSAGES.get(kind) : undefined
-  if (known === undefined || known.apiVersion !== apiVersion)
-    throw new ApiError('api-bad-response', `an object of unexpected kind ${describe(kind)} of ${describe(apiVersion)}`)
-  return known.message
-}

@@ -13,7 +13,7 @@ import { isObject, type JsonObject } from '../objects/findings.ts'
  */
 export type Scalar = 'text' | 'word' | 'int' | 'long' | 'bool' | 'time' | 'span'
 
-/** The position of a value in the bytes. A class, so that `instanceof` tells it from all other values. */
+/** The position of a value in the bytes. A class, so that `instanceof` distinguishes it from all other values. */
 export class Span {
   readonly start: number
   readonly end: number

@@ -37,7 +37,7 @@ export type ResourceVersion = string | number
 
 /**
  * The source of an object. What the API server has validated is read as kube-proxy reads it. For a manifest the parsers also
- * check what the API server would refuse, and what would give others access to the node.
+ * check what the API server would refuse, and what would give other users access to the node.
  */
 export type Origin = 'api' | 'manifest'
 
@@ -74,7 +74,7 @@ export type FindingCode =
   | 'invalid-range'
 
 const NO_PROBLEMS: readonly Problem[] = []
-/** A message repeats so many characters of a wrong value. */
+/** Characters of a wrong value that a message repeats. */
 const MAX_QUOTED = 60
 
 /** The problems of the object that `subject` names. */

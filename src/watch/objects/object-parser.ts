@@ -60,7 +60,7 @@ function compactResourceVersion(resourceVersion: unknown): ResourceVersion {
   return Number.isSafeInteger(number) && String(number) === resourceVersion ? number : resourceVersion
 }
 
-/** Parses an object with these metadata; a wrong name refuses the whole object. Never throws, whatever `json` is. */
+/** Parses an object with these metadata; a wrong name refuses the whole object. Never throws, for any `json`. */
 export function parseObject(
   kind: ObjectKind,
   json: unknown,

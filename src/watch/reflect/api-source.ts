@@ -67,7 +67,7 @@ export function openApiSource(options: ApiSourceOptions): Source {
 /** Time between two log lines of one kind. */
 const REPEAT_MS = 60_000
 
-/** Kubernetes' own names, which people search for in the log. */
+/** Kubernetes' own names, which operators search for in the log. */
 const TYPES: Readonly<Record<ObjectKind, string>> = {
   nodes: '*v1.Node',
   services: '*v1.Service',

@@ -22,7 +22,7 @@ export interface ReflectorTimes {
   readonly inactivityMs?: number
   /** The same during a streaming list, which never ends on a server that ignores `sendInitialEvents`. Default 30,000. */
   readonly initialInactivityMs?: number
-  /** A watch that lasted so long was healthy, however it ended. Default 30,000. */
+  /** A watch that lasted this long was healthy, even if it ended with an error. Default 30,000. */
   readonly healthyMs?: number
   /** First wait after a failure. Default 800. */
   readonly backoffFirstMs?: number

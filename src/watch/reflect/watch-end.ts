@@ -29,7 +29,7 @@ export class WatchEnds {
   readonly #healthyMs: number
   #earlyEnds = 0
 
-  /** @param healthyMs a watch that lasted so long was healthy, however it ended */
+  /** @param healthyMs a watch that lasted this long was healthy, even if it ended with an error */
   constructor(healthyMs: number) {
     this.#healthyMs = healthyMs
   }

@@ -61,17 +61,17 @@ describe('IpvsDataplane', () => {
       for (const key of keys) dataplane.frontend(key, at(key, ...addresses))
       await pass()
     }
-    let looks = 0
+    let checks = 0
     memory.connectionsOf = () => {
-      looks++
+      checks++
       return new Map([['1.1.1.1:8080', { active: 0, inactive: 0 }]])
     }
     memory.nowMs = 1000
     const perPass: number[] = []
     while ((dataplane.nextDueMs() ?? Number.POSITIVE_INFINITY) <= memory.nowMs) {
-      looks = 0
+      checks = 0
       await pass()
-      perPass.push(looks)
+      perPass.push(checks)
     }
     assert.deepEqual(perPass, [64, 64, 64, 8])
     assert.equal(dataplane.drains.count, 0)

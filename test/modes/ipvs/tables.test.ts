@@ -1,4 +1,4 @@
-/** Which tables are in trouble, with tables in memory whose failures the test chooses. */
+/** Which tables are faulty, with tables in memory whose failures the test chooses. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { listTables } from '../../../src/modes/ipvs/tables.ts'
@@ -15,7 +15,7 @@ const ENOMEM = 12
 const EPROTONOSUPPORT = 93
 const EINVAL = 22
 
-/** What is in trouble after a start with these frontends, in which commands fail for a reason. */
+/** The tables that are faulty after a start with these frontends, in which commands fail for a reason. */
 async function troubles(
   addresses: readonly string[],
   fails: (command: string) => boolean,

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { encodeEnvelope, encodeEventFrame, encodeMessage } from '../../../dev/api-server/protobuf.ts'
 import { API_VERSION, type Json, KIND_NAME } from '../../../dev/api-server/store.ts'
 import type { ObjectKind } from '../../../src/service/objects.ts'
-import { decodeObject, decodeWatchEvent } from '../../../src/watch/api/protobuf-objects.ts'
+import { decodeObject, decodeWatchEvent } from '../../../src/watch/api/encodings.ts'
 import { ProtobufReader } from '../../../src/watch/api/protobuf.ts'
 import { parse } from '../objects/parse.ts'
 

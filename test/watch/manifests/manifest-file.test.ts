@@ -158,7 +158,7 @@ test('parseManifestFile never throws on truncated or corrupt files', async () =>
   )
 })
 
-test('parseManifestFile never rejects, whatever types the fields of an object have', async () => {
+test('parseManifestFile never rejects, for fields of any type', async () => {
   const odd = [
     '{toString: 1, valueOf: 1}',
     '{}',

@@ -178,7 +178,7 @@ test('openManifestsSource does not treat a file that is being written as an empt
   await f.write('a.yaml', service('a'))
   f.open()
   await f.has('a:80')
-  // The clock stands still, so no change lasts long enough to count.
+  // The clock does not advance, so no change lasts long enough to count.
   const stopped = t.mock.method(performance, 'now', () => 1_000_000)
   for (let round = 0; round < 3; round++) {
     await f.write('a.yaml', '')

@@ -95,6 +95,6 @@ test('openApiSource uses no more memory during an outage of the API server', asy
   await source.close()
   // An error with its stack takes some kilobytes: 3,000 of them would take tens of megabytes.
   assert.ok(after - before < 3_000_000, `${after - before} bytes more after 3,000 requests`)
-  // One line for each kind, whatever the number of requests.
+  // One line for each kind, for any number of requests.
   assert.equal(log.lines.length, 3)
 })

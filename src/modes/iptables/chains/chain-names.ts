@@ -1,6 +1,6 @@
 /**
- * The chains and jumps of iptables mode, named as kube-proxy names them, because other programs and people find the chains of a
- * Service by their names.
+ * The chains and jumps of iptables mode, named as kube-proxy names them, because operators and other programs find the
+ * chains of a Service by their names.
  */
 import { hash } from 'node:crypto'
 import { chainKey, type ChainSet, jumpKey } from '../../../iptables/layout.ts'
@@ -25,7 +25,7 @@ export const FIXED_CHAINS = {
   mangle: [CANARY_CHAIN],
 } as const satisfies Readonly<Record<TableId, readonly string[]>>
 
-/** Prefixes of the chains of one Service port or endpoint: each after the chains that its rules lead to. */
+/** Prefixes of the chains of one Service port or endpoint. Each follows the chains that its rules jump to. */
 const SERVICE_CHAINS = ['KUBE-SEP', 'KUBE-SVL', 'KUBE-SVC', 'KUBE-EXT', 'KUBE-FW']
 
 const PORTALS = 'kubernetes service portals'
@@ -57,7 +57,7 @@ export const IPTABLES_CHAINS: ChainSet = {
   shared: [chainKey('filter', SHARED_CHAIN)],
 }
 
-/** Keys of the items that drop packets from outside to 127.0.0.0/8 (CVE-2020-8558), where node ports answer there. */
+/** Keys of the items that drop packets from outside to 127.0.0.0/8 (CVE-2020-8558). They are needed if node ports answer there. */
 export const LOOPBACK_GUARD: readonly string[] = [
   chainKey('filter', SHARED_CHAIN),
   ...IPTABLES_JUMPS.filter(({ to }) => to === SHARED_CHAIN).map((jump) => jumpKey(jump)),

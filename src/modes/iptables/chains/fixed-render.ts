@@ -1,6 +1,6 @@
 /**
- * The chains of iptables mode that do not depend on Services, and the last rules of KUBE-SERVICES, which lead to node ports. They must
- * be the last ones, or they would match traffic to addresses of Services.
+ * The chains of iptables mode that do not depend on Services, and the last rules of KUBE-SERVICES, which jump to
+ * KUBE-NODEPORTS. They must be the last ones, or they would match traffic to addresses of Services.
  */
 import { familyOf, isLoopback } from '../../../values/address.ts'
 import type { IpFamily } from '../../../values/protocol.ts'

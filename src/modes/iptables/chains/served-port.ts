@@ -3,11 +3,10 @@
  * have won some of its addresses.
  */
 import type { Endpoint } from '../../../service/endpoints.ts'
-import type { Frontend, FrontendRole } from '../../../service/frontends.ts'
-import type { ServicePort } from '../../../service/service-port.ts'
+import type { Frontend, FrontendRole, ServicePort } from '../../../service/frontends.ts'
 import { formatEndpoint } from '../../../values/address.ts'
 
-/** An endpoint as `ip:port`, IPv6 in brackets, beside its address. */
+/** An endpoint: its address, and `ip:port` as text with IPv6 in brackets. */
 export interface NamedEndpoint {
   readonly address: string
   readonly text: string
@@ -20,9 +19,9 @@ export interface ServedPort {
   /** In the order of the Service, like `vips`. */
   readonly externalIps: readonly string[]
   readonly vips: readonly string[]
-  /** 0 when there is none. */
+  /** 0 when the port has none. */
   readonly nodePort: number
-  /** Whether the port has an address beside its cluster IP. */
+  /** Whether the port has more addresses than its cluster IP. */
   readonly isExternal: boolean
   /** Sorted by text. Empty where the policies do not use it. */
   readonly cluster: readonly NamedEndpoint[]

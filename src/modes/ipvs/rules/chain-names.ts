@@ -1,8 +1,8 @@
-/** The chains and jumps of ipvs mode, named as kube-proxy names them: other programs and people know them by these names. */
+/** The chains and jumps of ipvs mode, named as kube-proxy names them: operators and other programs know these names. */
 import type { ChainSet } from '../../../iptables/layout.ts'
 import type { TableId } from '../../../iptables/types.ts'
 
-/** Chains by table: each after those its rules lead to. */
+/** Chains by table, each after those that its rules jump to. */
 export const CHAINS = {
   nat: ['KUBE-MARK-MASQ', 'KUBE-NODE-PORT', 'KUBE-LOAD-BALANCER', 'KUBE-POSTROUTING', 'KUBE-SERVICES'],
   filter: [

@@ -1,6 +1,7 @@
 /**
- * Which wanted rules of a family are not in the kernel, and which traffic needs them: a new virtual server waits for the rules
- * that its own traffic needs (masquerading, source ranges), not for chains that only accept or refuse more.
+ * Finds the wanted rules of a family that are not in the kernel, and the traffic that needs them. A new virtual server waits for
+ * the rules that its own traffic needs (masquerading, source ranges). It does not wait for chains that only accept or refuse other
+ * traffic.
  */
 import { type SetName, type SetRole, setName } from '../../../ipset/catalogue.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
@@ -15,7 +16,7 @@ export interface MissingRules {
   readonly sets: ReadonlySet<SetName>
 }
 
-/** Which traffic needs the rules of a chain that name no set: all, that of a set, or none that would have to wait. */
+/** The traffic that needs the rules of a chain that name no set: all, that of one set, or `none` if no virtual server has to wait. */
 const NEEDED_BY: {
   readonly nat: Readonly<Record<NatChain, SetRole | 'all' | 'none'>>
   readonly filter: Readonly<Record<FilterChain, SetRole | 'all' | 'none'>>
@@ -44,10 +45,11 @@ export interface RulesMirror {
   desiredKeys(): Iterable<string>
 }
 
+/** Compares the wanted items of a family with those in the kernel. */
 export function missingRules(mirror: RulesMirror, family: IpFamily): MissingRules {
   const sets = new Set<SetName>()
   let forAll = false
-  const miss = (needed: SetRole | 'all' | 'none'): void => {
+  const addMissing = (needed: SetRole | 'all' | 'none'): void => {
     if (needed === 'all') forAll = true
     else if (needed !== 'none') sets.add(setName(needed, family))
   }
@@ -56,16 +58,16 @@ export function missingRules(mirror: RulesMirror, family: IpFamily): MissingRule
     const live = mirror.live(key)
     if (wanted === undefined || wanted === live) continue
     if (wanted.kind === 'jump') {
-      if (live === undefined) miss(neededBy(wanted.table, targetOf(wanted.rule) ?? ''))
+      if (live === undefined) addMissing(neededBy(wanted.table, targetOf(wanted.rule) ?? ''))
       continue
     }
     const needed = neededBy(wanted.table, wanted.chain)
-    const there = new Set(live?.kind === 'chain' ? live.rules.map(canonicalRule) : [])
+    const present = new Set(live?.kind === 'chain' ? live.rules.map(canonicalRule) : [])
     for (const rule of wanted.rules) {
-      if (there.has(canonicalRule(rule))) continue
-      const named = wanted.table === 'nat' ? setOf(rule) : undefined
-      if (named === undefined) miss(needed)
-      else sets.add(named)
+      if (present.has(canonicalRule(rule))) continue
+      const set = wanted.table === 'nat' ? setOf(rule) : undefined
+      if (set === undefined) addMissing(needed)
+      else sets.add(set)
     }
   }
   return { forAll, sets }

@@ -23,9 +23,9 @@ export interface RuleInput {
   readonly filled: ReadonlySet<SetName>
   /** undefined = no detector for this family. */
   readonly localTraffic: LocalTraffic | undefined
-  /** Masquerade all traffic to cluster IPs, whatever the detector says. */
+  /** Masquerade all traffic to cluster IPs, local traffic too. */
   readonly masqueradeAll: boolean
-  /** Bit of the packet mark that asks for masquerading, 0-31. */
+  /** Bit of the packet mark that requests masquerading, 0-31. */
   readonly masqueradeBit: number
   /** Whether this iptables knows MASQUERADE --random-fully. */
   readonly randomFully: boolean
@@ -124,7 +124,7 @@ function natRules(input: RuleInput): Readonly<Record<NatChain, readonly string[]
   }
 }
 
-/** Traffic to external IPs that did not come through a bridge port, or that is for this node. */
+/** Traffic to external IPs that did not arrive at a bridge port, or that is for this node. */
 function acceptExternal(match: string): readonly string[] {
   return [
     `${match} -m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ACCEPT`,

@@ -48,7 +48,7 @@ export class WantedRules {
     this.#dirty = true
   }
 
-  /** Whether the set exists and has its type. A rule that names another set would fail, or prevent that it is replaced. */
+  /** Whether the set exists and has its type. A rule that names another set would fail, or prevent the replacement of the set. */
   setUsable(set: SetName, usable: boolean): void {
     if (this.#unusable.has(set) !== usable) return
     if (usable) this.#unusable.delete(set)
@@ -67,7 +67,7 @@ export class WantedRules {
     this.#dirty = true
   }
 
-  /** From now on rules with this match are left out. */
+  /** Leaves out rules with this match from now on. */
   lacks(match: OptionalMatch): void {
     if (!this.#missing.has(match)) this.#dirty = true
     this.#missing.add(match)

@@ -15,7 +15,8 @@ function deletion(flow: Flow): Buffer {
   return Buffer.from(batch.bytes)
 }
 
-export function listed(flow: Flow, sequence = 1, flags = NLM_F_MULTI): Uint8Array {
+/** One message of a dump: the flow as IPCTNL_MSG_CT_NEW. */
+export function dumpedFlow(flow: Flow, sequence = 1, flags = NLM_F_MULTI): Uint8Array {
   const reply = deletion({ ...flow, original: flow.reply }).subarray(BEFORE_ATTRIBUTES)
   reply[2] = CTA_TUPLE_REPLY
   const parts = [deletion(flow).subarray(16), reply.subarray(0, reply.readUInt16LE(0))]

@@ -5,10 +5,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { Endpoint } from '../../src/service/endpoints.ts'
+import { type Endpoint, isUsed, selectEndpoints, type Selection, type Verdict } from '../../src/service/endpoints.ts'
 import { READS_ZONE } from '../../src/service/node-context.ts'
 import type { SliceEndpoint, TrafficPolicy } from '../../src/service/objects.ts'
-import { isUsed, type Selection, selectEndpoints, type Verdict } from '../../src/service/topology.ts'
 
 /**
  * One endpoint in words: `local` or `remote`, then `unready`, `serving` (terminating and serving) or `dead` (terminating
