@@ -329,7 +329,7 @@ export const FIELDS = {
     doc: 'What to do in ipvs mode when the kernel lacks ip_vs, ip_set or xt_set: start in iptables mode, or end with an error as kube-proxy does.',
     words: ['iptables', 'none'],
     written: 'unlessDefault',
-    flag: { name: 'fallback', group: 'own', value: 'iptables|none', besideFile: true },
+    flag: { name: 'fallback', group: 'own', value: 'iptables|none', appliesWithFile: true },
   }),
 
   configSyncPeriod: field('duration', 15 * 60_000, NO_EFFECT, {
