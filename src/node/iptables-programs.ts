@@ -6,11 +6,12 @@
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { type FamilyPrograms, type IptablesChoice, missingPrograms } from './iptables-choice.ts'
-import { type RunProgram, runProgram } from './programs.ts'
+import { type ProgramCall, type ProgramResult, type RunProgram, runProgram } from './programs.ts'
 
 /** Seconds that iptables-restore waits for /run/xtables.lock, which only legacy uses. Less than the deadline. */
 const LOCK_WAIT_SECONDS = 5
 const DEADLINE_MS = 10_000
+const MAX_DEADLINE_MS = 600_000
 /** How long the output of the choice may be used. */
 const FRESH_MS = 2000
 /** How long after its end a process still counts as ours, because its announcements may still arrive. */
@@ -19,14 +20,15 @@ const REMEMBER_MS = 2000
 export class HostIptables {
   readonly choice: IptablesChoice
   readonly #run: RunProgram
-  readonly #deadlineMs: number
+  /** Doubles when a process was killed at it: the tables of a large cluster take minutes on a slow node. */
+  #deadlineMs: number
   readonly #chosenAtMs: number
   readonly #saved: Map<string, string>
   /** Process ids of our restores, and the time until which they count; Infinity while they run. */
   readonly #own = new Map<number, number>()
   #starts = 0
 
-  /** @param deadlineMs limit for one process; iptables mode has large tables and needs more */
+  /** @param deadlineMs first limit for one process; iptables mode has large tables and needs more */
   constructor(choice: IptablesChoice, run: RunProgram = runProgram, deadlineMs = DEADLINE_MS) {
     this.choice = choice
     this.#deadlineMs = deadlineMs
@@ -53,7 +55,7 @@ export class HostIptables {
     if (known !== undefined && performance.now() - this.#chosenAtMs < FRESH_MS) return known
     const program = this.#programs(family).save
     this.#starts++
-    const { exitCode, output, errorText } = await this.#run({ program, args: [], deadlineMs: this.#deadlineMs, signal })
+    const { exitCode, output, errorText } = await this.#timed({ program, args: [], signal })
     if (exitCode === 0) return output
     throw new CodedError('iptables-save-failed', `${program} ended with ${exitCode}: ${errorText.trim()}`)
   }
@@ -75,11 +77,22 @@ export class HostIptables {
       this.#own.set(processId, Number.POSITIVE_INFINITY)
     }
     try {
-      return await this.#run({ program, args, input, deadlineMs: this.#deadlineMs, signal, onStart })
+      return await this.#timed({ program, args, input, signal, onStart })
     } finally {
       const nowMs = performance.now()
       for (const [processId, untilMs] of this.#own) if (untilMs < nowMs) this.#own.delete(processId)
       if (started !== undefined) this.#own.set(started, nowMs + REMEMBER_MS)
+    }
+  }
+
+  async #timed(call: ProgramCall): Promise<ProgramResult> {
+    const deadlineMs = this.#deadlineMs
+    try {
+      return await this.#run({ ...call, deadlineMs })
+    } catch (error) {
+      if (error instanceof CodedError && error.code === 'program-timeout')
+        this.#deadlineMs = Math.max(this.#deadlineMs, Math.min(2 * deadlineMs, MAX_DEADLINE_MS))
+      throw error
     }
   }
 

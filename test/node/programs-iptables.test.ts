@@ -291,3 +291,21 @@ test('HostIptables reports a failed save and an IP family without programs', asy
   const half = new HostIptables({ ...choice, programs: {} })
   await assert.rejects(half.restore('IPv6', '', signal), { code: 'iptables-missing', message: /ip6tables-save/ })
 })
+
+test('HostIptables gives a program twice the time after one that was killed, up to ten minutes', async () => {
+  const { choice } = await choose({ plain: 'xtables-nft-multi', modes: ['nft'] })
+  const deadlines: (number | undefined)[] = []
+  let hangs = true
+  const iptables = new HostIptables(choice, async ({ deadlineMs }: ProgramCall): Promise<ProgramResult> => {
+    deadlines.push(deadlineMs)
+    if (hangs) throw new CodedError('program-timeout', 'killed')
+    return { exitCode: 0, output: '', errorText: '' }
+  })
+  for (let attempt = 0; attempt < 8; attempt++) await assert.rejects(iptables.restore('IPv4', '', signal))
+  hangs = false
+  await iptables.restore('IPv4', '', signal)
+  assert.deepEqual(
+    deadlines,
+    [10, 20, 40, 80, 160, 320, 600, 600, 600].map((seconds) => seconds * 1000),
+  )
+})
