@@ -66,7 +66,7 @@ describe('IPVS services of other protocols', () => {
     assert.ok(!preview.stdout.includes('10.9.0.1'))
     const daemon = bench.start()
     await eventually(() => assert.deepEqual(realServers(), ['10.244.0.1 1']))
-    await eventually(() => assert.match(bench.log, /IPVS services of other protocols.*services=1/))
+    await eventually(() => assert.match(bench.log, /Ignoring IPVS services of protocols other than.*services=1/))
     sh('ipvsadm -d -t 10.96.0.1:80 -r 10.244.0.1:8080')
     await eventually(() => assert.deepEqual(realServers(), ['10.244.0.1 1']), 15_000)
     assert.doesNotMatch(bench.log, /An audit failed|Cannot read a table/)
