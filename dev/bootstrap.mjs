@@ -15,7 +15,21 @@ import { Unmet, projectFolder, say } from './progress.mjs'
 
 const programs = {
   demo: { file: 'dev/demo.ts', tools: ['ip', 'iptables'] },
-  test: { file: 'dev/test.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl', 'strace'] },
+  test: {
+    file: 'dev/test.ts',
+    tools: [
+      'ip',
+      'ipvsadm',
+      'iptables',
+      'ipset',
+      'conntrack',
+      'nft',
+      'sysctl',
+      'strace',
+      'gcc',
+      '/usr/include/stdio.h',
+    ],
+  },
   bench: {
     file: 'dev/bench.ts',
     tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'gcc', '/usr/include/stdio.h', 'strace'],
