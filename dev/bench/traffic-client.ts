@@ -3,6 +3,7 @@
  * measurements and tests that change the proxy meanwhile.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 
 export interface TrafficPlace {
@@ -61,6 +62,8 @@ export async function rateOfConnections(
 export class TrafficClient<Report> {
   readonly #child: ChildProcess
   readonly #lines: AsyncIterator<string>
+  /** Resolves when the process has ended and its output is read. */
+  readonly #ended: Promise<unknown>
   readonly #parse: (line: string) => Report
   /** One line for each failed connection. */
   failures = ''
@@ -83,6 +86,7 @@ export class TrafficClient<Report> {
     this.#child = child
     this.#parse = parse
     this.#lines = createInterface(stdout)[Symbol.asyncIterator]()
+    this.#ended = once(child, 'close')
     stderr.on('data', (chunk) => {
       this.failures += chunk
     })
@@ -99,16 +103,15 @@ export class TrafficClient<Report> {
 
   /** Ends all connections. */
   async close(): Promise<void> {
-    if (this.#child.exitCode !== null) return
-    const ended = new Promise((resolve) => this.#child.once('close', resolve))
     this.#child.stdin?.end()
-    await ended
+    await this.#ended
   }
 
   async #line(): Promise<string> {
     const { value, done } = await this.#lines.next()
-    if (done === true) throw new Error(`the clients have ended: ${this.failures.slice(0, 2000)}`)
-    return value
+    if (done !== true) return value
+    await this.#ended
+    throw new Error(`the clients have ended: ${this.failures.slice(0, 2000)}`)
   }
 }
 
