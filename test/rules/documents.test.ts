@@ -1,18 +1,30 @@
-/** The documents name only what is there: files, headings, npm scripts, and in ARCHITECTURE.md names of the code. */
+/** The documents name only what is there: files, headings, npm scripts, commands with their flags, and in ARCHITECTURE.md names of the code. */
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { parseCommandLine } from '../../src/cli/command-line.ts'
+import { FLAGS } from '../../src/cli/flags.ts'
 import { readAllSources } from './sources.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
-const DOCUMENTS = globSync(['*.md', 'docs/*.md', 'dev/**/*.md', 'test/**/*.md'], { cwd: ROOT }).sort()
+const DOCUMENTS = globSync(['*.md', 'docs/**/*.md', 'helm/**/*.md', 'dev/**/*.md', 'test/**/*.md'], {
+  cwd: ROOT,
+}).sort()
 const SCRIPTS: Readonly<Record<string, string>> = JSON.parse(read('package.json')).scripts
 
 /** Paths from the root of the repository, where a folder that this document writes about is named in front. */
 const PATH = /(?<![\w./@-])(?:src|native|test|dev|docs|bin|examples|\.ci)\/[\w./*{},-]*[\w/*}]/g
 const LINK = /\]\(([^)\s]+)\)/g
+/** Code of a document: blocks between fences, indented lines, and text in backticks. */
+const CODE = /^```[^]*?^```|^ {4}.*$|`[^`\n]+`/gm
+/** A command of ours: at the start of a line of code, after sudo, or after `kubectl exec … --`. */
+const COMMAND = /(?:^[`\s]*|\bsudo | -- )(?:bin\/)?kube-ipvs(?:\.mjs)? +([^`\n]+)/gm
+/** A flag in backticks: `--once`, `--output json`. */
+const FLAG = /`--([a-z][\w-]*)/g
+/** Flags of other programs that the documents name. */
+const FLAGS_OF_OTHERS: readonly string[] = ['skip-phases', 'slope', 'experiment']
 const SCRIPT = /\bnpm run ([\w:]+)/g
 /** `SyncLoop.apply`, `minSyncPeriodMs()`: text in backticks that is a name and nothing else. */
 const NAME = /`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)(?:\(\))?`/g
@@ -48,6 +60,27 @@ function headingsOf(text: string): string[] {
   )
 }
 
+/** The arguments of our commands in the code of a text, without what explains them. */
+function commandsIn(text: string): string[] {
+  return (text.match(CODE) ?? []).flatMap((code) =>
+    Array.from(code.matchAll(COMMAND), ([, line = '']) => line.replace(/(?:\s{2,}|\s#\s).*$/, '').trim()),
+  )
+}
+
+/** What our grammar says about the commands of a text; placeholders in capitals are values like others. */
+function wrongCommands(text: string): string[] {
+  return commandsIn(text).flatMap((line) => {
+    const parsed = parseCommandLine(line.split(/\s+/).map((word) => word.replaceAll(/["']/g, '')))
+    return 'error' in parsed ? [`kube-ipvs ${line}: ${parsed.error.message}`] : []
+  })
+}
+
+/** Flags in backticks that neither the program nor one of the others has. */
+function unknownFlags(text: string): string[] {
+  const known = new Set([...Object.values(FLAGS).map(({ name }) => name), ...FLAGS_OF_OTHERS])
+  return Array.from(text.matchAll(FLAG), ([, name = '']) => name).filter((name) => !known.has(name))
+}
+
 /** Names in backticks, and names with a capital inside in pictures, of which a part is no word of the code. */
 function unknownNames(text: string, words: ReadonlySet<string>): string[] {
   const pictures = Array.from(text.matchAll(PICTURE), ([picture]) => picture.replace(PATH, ''))
@@ -65,6 +98,23 @@ test('the documents name only files that exist', () => {
 
 test('the links of the documents lead to files and headings that exist', () => {
   for (const document of DOCUMENTS) assert.deepEqual(brokenLinks(document, read(document)), [], document)
+})
+
+test('the commands in the documents have the flags that the program has', () => {
+  const commands = DOCUMENTS.flatMap((document) => commandsIn(read(document)))
+  assert.ok(commands.length >= 10)
+  for (const document of DOCUMENTS) assert.deepEqual(wrongCommands(read(document)), [], document)
+})
+
+test('the documents for users name only flags that exist', () => {
+  const forUsers = DOCUMENTS.filter((path) => /^(docs\/(?!performance)|helm\/)|^(README|SECURITY)\.md$/.test(path))
+  for (const document of forUsers) assert.deepEqual(unknownFlags(read(document)), [], document)
+})
+
+test('every page in docs has a link in docs/README.md', () => {
+  const index = read('docs/README.md')
+  for (const path of globSync(['docs/*.md', 'docs/*/README.md'], { cwd: ROOT }))
+    if (path !== 'docs/README.md') assert.ok(index.includes(`](${path.slice('docs/'.length)})`), path)
 })
 
 test('the documents name only npm scripts that exist', () => {
@@ -88,4 +138,18 @@ test('the checks of documents find each kind of mistake', () => {
   assert.deepEqual(headingsOf('# One, two\n## `three` it-is\n'), ['one-two', 'three-it-is'])
   const names = 'the `Loop.apply` of `Loop`, `Loop.gone()`, `npm test`\n```\n  Loop ──► goneToo src/main.ts\n```\n'
   assert.deepEqual(unknownNames(names, new Set(['Loop', 'apply'])), ['Loop.gone', 'goneToo'])
+  const commands = [
+    'Type `kube-ipvs status --output json`; `helm install kube-ipvs ./helm --wait` is another program.',
+    '    kube-ipvs --once --manifests DIR        one pass, not --twice',
+    '```sh',
+    'kubectl -n kube-system exec ds/kube-ipvs -- kube-ipvs stauts',
+    'sudo kube-ipvs diff --dry-run # tries',
+    '```',
+    'kube-ipvs is a program, and kube-ipvs refuses.',
+  ]
+  assert.deepEqual(wrongCommands(commands.join('\n')), [
+    'kube-ipvs stauts: "kube-ipvs" does not take any arguments, got ["stauts"]',
+    'kube-ipvs diff --dry-run: --dry-run is a flag of kube-ipvs cleanup, not of kube-ipvs diff',
+  ])
+  assert.deepEqual(unknownFlags('`--once`, `--onec`, `--output json`, `kubectl --now`'), ['onec'])
 })
