@@ -68,7 +68,7 @@ export function configurationReference(): string {
   const texts = Object.entries(SECTIONS).map(([title, note]) => {
     const head = title === TOP || title === UNUSED ? title : `\`${title}\``
     const rows = (sections.get(title) ?? []).map(rowOf)
-    return `## ${head}\n\n${note === '' ? '' : `${note}\n\n`}${table(rows)}`
+    return `## ${head}\n\n${note === '' ? '' : `${note}\n\n`}${markdownTable([HEADER, ...rows])}`
   })
   return `${[INTRODUCTION, ...texts].join('\n\n')}\n`
 }
@@ -101,7 +101,8 @@ function consequenceOf(path: FieldPath, mode: ProxyMode): Consequence | 'restart
   return path === 'featureGates' ? 'restart or none' : fieldAt(path).reload[mode]
 }
 
-function ruleOf({ rule, ruleText, words }: Field): string {
+/** The rule of a field in words; empty where every value of its kind is right. */
+export function ruleOf({ rule, ruleText, words }: Field): string {
   if (ruleText !== undefined) return ruleText
   if (words !== undefined) return words.join(', ')
   switch (rule) {
@@ -122,10 +123,13 @@ function ruleOf({ rule, ruleText, words }: Field): string {
   }
 }
 
-/** A Markdown table with aligned columns. */
-function table(rows: readonly (readonly string[])[]): string {
-  const widths = HEADER.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)))
+/** A Markdown table with aligned columns; the first row is the head. */
+export function markdownTable(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   const line = (cells: readonly string[]) =>
     `| ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`
-  return [line(HEADER), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n')
+  return rows
+    .map(line)
+    .toSpliced(1, 0, line(widths.map((width) => '-'.repeat(width))))
+    .join('\n')
 }
