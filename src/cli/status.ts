@@ -2,6 +2,7 @@
 import type { Fallback } from '../modes/fallback.ts'
 import type { SavedFrontend } from '../modes/iptables/saved-frontends.ts'
 import type { IpvsState, KernelState, SetsState, VirtualServerState } from '../modes/leftovers/kernel-state.ts'
+import { quote } from '../values/quote.ts'
 import { type Cell, type Column, formatColumns, type Style } from './terminal.ts'
 
 export interface VirtualServerStatus extends VirtualServerState {
@@ -101,6 +102,7 @@ function summary(status: Status, style: Style): string[] {
     ['kube-ipvs', status.version],
     ['mode', modeText(status)],
     ...fallbackRows(status),
+    ...processRows(status),
     ['kernel', `${status.kernel}, ${ipvs === null ? 'no IPVS' : `IPVS ${ipvs.version}`}`],
   ]
   if (mode === 'ipvs' || device !== null)
@@ -125,6 +127,12 @@ function summary(status: Status, style: Style): string[] {
     [{ title: '' }, { title: '' }],
     rows.map(([name, value]) => [{ text: name, paint: (text: string) => style('dim', text) }, value]),
   )
+}
+
+function processRows({ processes }: Status): (readonly [string, string])[] {
+  if (processes.length < 2) return []
+  const names = processes.map(({ pid, name }) => `${quote(name)} (pid ${pid})`).join(', ')
+  return [['proxies', `${names}: of two proxies each undoes what the other writes`]]
 }
 
 function fallbackRows({ fallback, proxy }: Status): (readonly [string, string])[] {

@@ -31,6 +31,7 @@ import type { ProxyListener } from './proxy-listener.ts'
 import { ProxyHealth } from './proxy-health.ts'
 import { proxyMetrics } from './proxy-metrics.ts'
 import { type NodeWaits, Readiness } from './readiness.ts'
+import { Rivals } from './rivals.ts'
 import { chooseSources, type SourceSettings } from './sources.ts'
 import { logMode, logStart } from './start-log.ts'
 
@@ -224,6 +225,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const passed = (what: 'tables' | IpFamily, report: PassReport, durationMs: number, isComplete: boolean): void => {
     metrics.sync.passed(what, report, durationMs)
     passLog.passed(report, durationMs)
+    rivals.passed(report)
     // Health checks of Services answer with the health of the proxy, so that is first.
     health.passed(what, report)
     healthChecks.passed()
@@ -259,6 +261,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     },
     nodeAddressesAnnounced: () => node.addressesChanged(),
     kernelDoubted: () => loop.request(),
+    foreignWrite: (portId) => rivals.wrote(portId),
     audits: {
       ended: (audit, durationMs, failed) => {
         metrics.auditObserver.ended(audit, durationMs, failed)
@@ -321,6 +324,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   // What is reported: metrics, log, health.
   const metrics = proxyMetrics({ ...options, mode, fallback, desired, now })
   const passLog = new PassLog({ log, desired })
+  const rivals = new Rivals({ nodeName, problems, events: options.events, now })
   const syncPeriodMs = (): number => periodsOf(configuration()).syncPeriodMs
   const health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
   health.follow({ families, tables: () => mode.tableHealth(), rules: mode.ruleLoops })
@@ -352,6 +356,20 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   })
 
   const { promise: failed } = failure
-  const parts = { inForce, mode, node, desired, metrics, flows, healthChecks, loop, readiness, listener, abort, failed }
+  const parts = {
+    inForce,
+    mode,
+    node,
+    desired,
+    metrics,
+    flows,
+    healthChecks,
+    rivals,
+    loop,
+    readiness,
+    listener,
+    abort,
+    failed,
+  }
   return new Proxy({ ...parts, log })
 }

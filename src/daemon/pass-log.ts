@@ -3,6 +3,7 @@
  * number of lines is limited.
  */
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
+import { CONTESTED_REPAIRS } from '../sync/key-history.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
 
@@ -15,8 +16,6 @@ export interface PassLogOptions {
 const CHAINS = /^chains-(IPv[46])$/
 /** One pass logs at most this many failures, as many repairs and as many conflicts. */
 const LINES = 20
-/** A key that is repaired this often within a minute is being written by another program. */
-const SECOND_PROXY = 3
 
 export class PassLog {
   readonly #options: PassLogOptions
@@ -27,7 +26,9 @@ export class PassLog {
 
   passed(report: PassReport, durationMs: number): void {
     const { log } = this.#options
-    const { failures, repairs, unreadable, applied } = report
+    const { failures, unreadable, applied } = report
+    // What another program keeps changing is reported once, by Rivals.
+    const repairs = report.repairs.filter(({ times }) => times < CONTESTED_REPAIRS)
     for (const { error, command, ...failure } of failures.slice(0, LINES)) {
       const ipFamily = CHAINS.exec(failure.table)?.[1]
       if (ipFamily !== undefined) {
@@ -43,13 +44,8 @@ export class PassLog {
       log.error('An operation failed and will be retried', fields)
     }
     for (const { table, error } of unreadable) log.error('Cannot read a table', { table, error: error.message })
-    for (const { commands, ...repair } of repairs.slice(0, LINES)) {
-      const again = repair.times >= SECOND_PROXY
-      const message = again
-        ? 'Repeatedly repaired the same item; another proxy may be running on this node'
-        : 'Repaired a change that another program made'
-      log.warn(message, { ...repair, commands: commands.join('; ') })
-    }
+    for (const { commands, ...repair } of repairs.slice(0, LINES))
+      log.warn('Repaired a change that another program made', { ...repair, commands: commands.join('; ') })
     if (Math.max(failures.length, repairs.length) > LINES)
       log.warn('Further failures and repairs omitted', { failures: failures.length, repairs: repairs.length })
     if (applied > 0) log.verbose(2, 'Pass done', { operations: applied, milliseconds: Math.round(durationMs) })

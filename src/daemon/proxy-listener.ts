@@ -22,6 +22,8 @@ export interface ProxyListener extends LoopListener, ModeListener {
   nodeAddressesAnnounced(): void
   /** The kernel may differ from what was read; a pass should read again what is in doubt. */
   kernelDoubted(): void
+  /** The netlink socket of this port id, which is not ours, changed an item of ours. */
+  foreignWrite(portId: number): void
   /** An audit has ended, or has compared a part of the kernel and found no difference. */
   readonly audits: AuditObserver
 

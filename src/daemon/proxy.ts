@@ -14,6 +14,7 @@ import type { FollowedNode } from './followed-node.ts'
 import type { HealthCheckPorts } from './health-check-ports.ts'
 import type { ProxyListener } from './proxy-listener.ts'
 import type { Readiness } from './readiness.ts'
+import type { Rivals } from './rivals.ts'
 
 /** Everything that is open while the proxy lives. */
 export interface ProxyParts {
@@ -25,6 +26,7 @@ export interface ProxyParts {
   readonly metrics: Metrics
   readonly flows: FlowRemoval
   readonly healthChecks: HealthCheckPorts
+  readonly rivals: Rivals
   readonly loop: SyncLoop
   readonly readiness: Readiness
   readonly listener: ProxyListener
@@ -45,7 +47,11 @@ export class Proxy {
   constructor(parts: ProxyParts) {
     const { mode, listener, abort } = parts
     this.#parts = parts
-    this.#watch = { onDoubt: listener.kernelDoubted, onNodeAddresses: listener.nodeAddressesAnnounced }
+    this.#watch = {
+      onDoubt: listener.kernelDoubted,
+      onNodeAddresses: listener.nodeAddressesAnnounced,
+      onForeignWrite: listener.foreignWrite,
+    }
     this.#audits = new AuditRounds((signal) => mode.audit(this.#watch, listener.audits, signal), abort.signal)
   }
 
@@ -122,7 +128,7 @@ export class Proxy {
 
   /** Stops everything, in the reverse order of the start; the kernel stays as it is. */
   async close(): Promise<void> {
-    const { mode, node, metrics, flows, healthChecks, loop, readiness, abort } = this.#parts
+    const { mode, node, metrics, flows, healthChecks, rivals, loop, readiness, abort } = this.#parts
     abort.abort(new CodedError('closed', 'the proxy is stopping'))
     readiness.close()
     node.close()
@@ -131,6 +137,7 @@ export class Proxy {
     this.#watched?.close()
     await this.#audits.close()
     healthChecks.close()
+    rivals.close()
     await flows.close()
     metrics.close()
     await mode.close()

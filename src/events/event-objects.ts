@@ -73,6 +73,12 @@ export function fellBack(nodeName: string, note: string): Occurrence {
   return { regarding, type: 'Warning', reason: 'FallbackToIptables', action: 'StartKubeProxy', note }
 }
 
+/** Another program keeps changing what the proxy of this node writes. kube-proxy has no such Event. */
+export function rivalWrites(nodeName: string, note: string): Occurrence {
+  const regarding = { kind: 'Node', name: nodeName, apiVersion: 'v1' }
+  return { regarding, type: 'Warning', reason: 'AnotherProxyWrites', action: 'Repair', note }
+}
+
 /** The health check port of a Service cannot be opened. */
 export function healthCheckFailed(
   service: { readonly namespace: string; readonly name: string },

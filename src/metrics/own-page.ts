@@ -49,6 +49,12 @@ export const OWN = {
     help: 'Items of a kernel table that another program had changed and kube-ipvs has repaired.',
     labels: ['table'],
   },
+  rivalWrites: {
+    name: 'kubeipvs_rival_writes_total',
+    type: 'counter',
+    help: 'Repairs of items of a kernel table that were repaired three times or more, each within a minute of the repair before: another program keeps writing them.',
+    labels: ['table'],
+  },
   readFailures: {
     name: 'kubeipvs_read_failures_total',
     type: 'counter',
@@ -242,6 +248,7 @@ function writeTable(page: MetricsPage, table: CountedTable): void {
   page.value(OWN.operations, ['remove', 'failure', name], counts.removeFailed)
   page.value(OWN.operations, ['remove', 'success', name], counts.removed)
   page.value(OWN.driftRepaired, [name], counts.repaired)
+  page.value(OWN.rivalWrites, [name], counts.contested)
   page.value(OWN.readFailures, [name], counts.unreadable)
   page.value(OWN.tableEntries, [name], table.liveCount)
   page.value(OWN.tableWanted, [name], table.desiredCount)

@@ -97,6 +97,8 @@ export interface RuleWatchOptions {
    * program that removes all rules does it by many commands, and a restore in between fails. Default 0.
    */
   readonly settleMs?: number
+  /** The netlink socket of this port id, which is not ours, changed rules of ours. */
+  readonly onForeignWrite: (portId: number) => void
   /** Another program may have changed the rules of this family. */
   readonly doubtRules: (family: IpFamily) => void
   readonly onError: Subscription['onError']
@@ -105,9 +107,8 @@ export interface RuleWatchOptions {
 const SETTLE_LONGEST_MS = 2000
 
 /** Reads announcements of rules until closed. Legacy iptables announces nothing; there the audits read the rules. */
-export function watchRules({ iptables, layout, settleMs = 0, doubtRules, onError }: RuleWatchOptions): {
-  close(): void
-} {
+export function watchRules(options: RuleWatchOptions): { close(): void } {
+  const { iptables, layout, settleMs = 0, onForeignWrite, doubtRules, onError } = options
   if (iptables.choice.mode === 'legacy') return { close: () => undefined }
   const throttle = new RuleThrottle()
   let throttleTimer: NodeJS.Timeout | undefined
@@ -146,6 +147,7 @@ export function watchRules({ iptables, layout, settleMs = 0, doubtRules, onError
       (event) => {
         switch (event.kind) {
           case 'changed':
+            onForeignWrite(event.change.portId)
             return settle(event.change.family)
           case 'overrun':
             return report(...IP_FAMILIES)

@@ -57,6 +57,8 @@ export interface ModeWatch {
   readonly onDoubt: () => void
   /** Addresses of the node may have changed. */
   readonly onNodeAddresses: () => void
+  /** The netlink socket of this port id, which is not ours, changed an item of ours. */
+  readonly onForeignWrite: (portId: number) => void
 }
 
 /** Counts audits. */

@@ -139,7 +139,13 @@ export type Change = 'new' | 'deleted'
 
 export type RtnetlinkEvent =
   | { readonly kind: 'link'; readonly change: Change; readonly link: Link }
-  | { readonly kind: 'address'; readonly change: Change; readonly address: InterfaceAddress }
+  /** `portId`: of the socket that changed it, usually the id of its process; 0 for the kernel. */
+  | {
+      readonly kind: 'address'
+      readonly change: Change
+      readonly address: InterfaceAddress
+      readonly portId: number
+    }
   | { readonly kind: 'route'; readonly change: Change; readonly route: Route }
   /** Events were lost: the caller must read everything again. */
   | { readonly kind: 'overrun'; readonly cause: CodedError }
@@ -170,7 +176,8 @@ function decodeEvent(message: ReceivedMessage): RtnetlinkEvent | undefined {
     case RTM_NEWADDR:
     case RTM_DELADDR: {
       const address = decodeAddress(message)
-      return address && { kind: 'address', change: message.type === RTM_NEWADDR ? 'new' : 'deleted', address }
+      const change = message.type === RTM_NEWADDR ? 'new' : 'deleted'
+      return address && { kind: 'address', change, address, portId: message.portId }
     }
     case RTM_NEWROUTE:
     case RTM_DELROUTE: {

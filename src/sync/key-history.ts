@@ -64,8 +64,11 @@ export class FailedKeys {
   }
 }
 
-/** A key that was repaired this often within WINDOW_MS waits before each further repair. */
-const FREE_REPAIRS = 3
+/**
+ * After this many repairs, each at most WINDOW_MS after the one before, another program keeps writing the key: each further repair
+ * waits first. A proxy that syncs once in 30 s gets here too.
+ */
+export const CONTESTED_REPAIRS = 3
 const WINDOW_MS = 60_000
 const REPAIR_WAIT_MS = { firstMs: 1000, maxMs: 30_000 }
 
@@ -77,7 +80,7 @@ interface RepairRecord {
 }
 
 /**
- * How often keys were repaired within the last minute. A key that another program keeps changing is repaired more and more slowly,
+ * How often keys were repaired, each time within a minute of the repair before. A key that another program keeps changing is repaired more and more slowly,
  * so that two programs do not fight at full speed.
  */
 export class Repairs {
@@ -91,9 +94,9 @@ export class Repairs {
   admit(key: string, nowMs: number): { readonly times: number } | { readonly waitMs: number } {
     this.#forgetOld(nowMs)
     const { count, lastMs, waited } = this.#records.get(key) ?? { count: 0, lastMs: nowMs, waited: false }
-    if (count >= FREE_REPAIRS && !waited) {
+    if (count >= CONTESTED_REPAIRS && !waited) {
       this.#records.set(key, { count, lastMs, waited: true })
-      return { waitMs: backoffMs(REPAIR_WAIT_MS, count - FREE_REPAIRS + 1) }
+      return { waitMs: backoffMs(REPAIR_WAIT_MS, count - CONTESTED_REPAIRS + 1) }
     }
     // Deleted first, because a Map keeps the position of a key that it has.
     this.#records.delete(key)

@@ -7,6 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { backoffMs } from '../values/backoff.ts'
 import type { Clock } from '../values/clock.ts'
 import { asError } from '../values/errors.ts'
+import { CONTESTED_REPAIRS } from './key-history.ts'
 import type { TableSync } from './table-sync.ts'
 import type { Direction, Failure, KernelTable, Repair, Step, TableCounts, TableName } from './table.ts'
 
@@ -195,6 +196,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     if (!admission.now) return 0
     if (admission.repair !== undefined) {
       counts.repaired++
+      if (admission.repair.times >= CONTESTED_REPAIRS) counts.contested++
       pass.repairs.push({ ...admission.repair, table: table.name })
     }
     if (atOnce || !step.ops.some(isRemoval)) additions.push(step)

@@ -52,12 +52,19 @@ export class TableSync<Item, Op> {
 
   /** Sets the desired item of a key; undefined: none. */
   want(key: string, item: Item | undefined): void {
+    // A step that follows our own change is no repair, and does not wait as one.
+    if (this.#suspected.has(key) && !this.#isDesired(key, item)) this.#suspected.delete(key)
     if (item === undefined) this.#desired.delete(key)
     else this.#desired.set(key, item)
     this.#dirty.add(key)
     this.#postponedAdditions.delete(key)
     this.#failed.delete(key)
     if (this.#delayed.delete(key)) this.#unread.add(key)
+  }
+
+  #isDesired(key: string, item: Item | undefined): boolean {
+    const before = this.#desired.get(key)
+    return item === undefined || before === undefined ? item === before : this.table.equal(item, before)
   }
 
   desired(key: string): Item | undefined {

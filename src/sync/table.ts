@@ -69,7 +69,10 @@ export interface Failure {
   readonly retryAtMs: number
 }
 
-/** A key that another program had changed and that was set right. `times` counts the repairs within the last minute. */
+/**
+ * A key that another program had changed and that was set right. `times` counts the repairs up to this one, each at most a minute
+ * after the one before.
+ */
 export interface Repair {
   readonly key: string
   readonly commands: readonly string[]
@@ -85,10 +88,12 @@ export interface TableCounts {
   removeFailed: number
   /** Keys that another program had changed. */
   repaired: number
+  /** Those of them that another program keeps changing: repairs from the third one on. */
+  contested: number
   /** Failed attempts to read the table. */
   unreadable: number
 }
 
 export function noCounts(): TableCounts {
-  return { added: 0, removed: 0, addFailed: 0, removeFailed: 0, repaired: 0, unreadable: 0 }
+  return { added: 0, removed: 0, addFailed: 0, removeFailed: 0, repaired: 0, contested: 0, unreadable: 0 }
 }

@@ -36,6 +36,7 @@ const IPVS: IpvsStatus = {
 const EMPTY: Status = {
   mode: null,
   fallback: null,
+  processes: [],
   proxy: { address: '127.0.0.1:10249', answers: false },
   version: '0.1.0',
   kernel: '6.12.0',
@@ -67,6 +68,16 @@ test('statusText says in which mode the node is, and how that is known', () => {
     ],
   ]
   for (const [status, text] of rows) assert.equal(row(status, 'mode'), text)
+})
+
+test('statusText names running proxies when there are several', () => {
+  const processes = [
+    { pid: 5, name: 'kube-ipvs' },
+    { pid: 812, name: 'a"b' },
+  ]
+  assert.equal(row({ ...EMPTY, processes: processes.slice(1) }, 'proxies'), undefined)
+  const text = String.raw`"kube-ipvs" (pid 5), "a\"b" (pid 812): of two proxies each undoes what the other writes`
+  assert.equal(row({ ...EMPTY, processes }, 'proxies'), text)
 })
 
 test('statusText has a column of Services only when they were listed', () => {

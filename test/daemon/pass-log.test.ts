@@ -71,6 +71,16 @@ test('PassLog limits the lines of one pass', () => {
   assert.equal(log.lines.length, 21)
 })
 
+test('PassLog logs the first two repairs of a key and leaves later ones to the report about another writer', () => {
+  const { log, passes } = passLog()
+  for (const times of [1, 2, 3, 4])
+    passes.passed({ ...QUIET, repairs: [{ table: 'addresses', key: 'k', commands: ['a', 'b'], times }] }, 1)
+  assert.deepEqual(
+    log.lines.map(({ message, fields }) => [message, fields['times'], fields['commands']]),
+    [1, 2].map((times) => ['Repaired a change that another program made', times, 'a; b']),
+  )
+})
+
 test('PassLog logs some of many conflicts in one pass, and their number', () => {
   const { log, passes } = passLog(100)
   passes.passed(QUIET, 1)

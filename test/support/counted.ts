@@ -48,7 +48,16 @@ export function everythingCounted(): ScrapeInput {
       tables: [
         {
           table: { name: 'virtual-servers' },
-          counts: { ...noCounts(), added: 5, removed: 4, addFailed: 3, removeFailed: 2, repaired: 1, unreadable: 6 },
+          counts: {
+            ...noCounts(),
+            added: 5,
+            removed: 4,
+            addFailed: 3,
+            removeFailed: 2,
+            repaired: 1,
+            contested: 1,
+            unreadable: 6,
+          },
           liveCount: 8,
           desiredCount: 9,
           waitingCount: 1,

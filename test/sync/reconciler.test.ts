@@ -110,6 +110,24 @@ describe('Reconciler', () => {
     )
   })
 
+  it('counts repairs from the third one on, and neither counts nor delays a change of ours to a doubted key', async () => {
+    const world = new World().want(virtual('10.0.0.1'))
+    await world.pass()
+    for (let round = 0; round < 3; round++) {
+      world.table.kernel.delete(KEY)
+      world.sync.doubt([KEY])
+      await world.pass()
+    }
+    assert.deepEqual([world.sync.counts.repaired, world.sync.counts.contested], [3, 1])
+    world.table.kernel.delete(KEY)
+    world.sync.doubt([KEY])
+    const waiting = await world.pass()
+    assert.deepEqual([waiting.applied, world.table.kernel.size], [0, 0])
+    const report = await world.want(virtual('10.0.0.1', real('1.1.1.1'))).pass()
+    assert.deepEqual([report.repairs, world.table.kernel.size], [[], 1])
+    assert.deepEqual([world.sync.counts.repaired, world.sync.counts.contested], [3, 1])
+  })
+
   it('keeps a real server when its replacement could not be added', async () => {
     const world = new World().want(virtual('10.0.0.1', real('1.1.1.1')))
     await world.pass()

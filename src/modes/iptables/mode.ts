@@ -152,7 +152,7 @@ export class IptablesMode implements Mode {
     this.dataplane.setKernel({ hasCounters: this.#hasCounters, isLiberal: isLiberal() })
   }
 
-  watch({ onNodeAddresses }: ModeWatch): { close(): void } {
+  watch({ onNodeAddresses, onForeignWrite }: ModeWatch): { close(): void } {
     const { log } = this.#options
     const addresses = watchAddresses(onNodeAddresses, (error) =>
       log.warn('Lost announcements of the kernel; reading addresses again', { error }),
@@ -161,6 +161,7 @@ export class IptablesMode implements Mode {
       iptables: this.#kernel.iptables,
       layout: IPTABLES_LAYOUT,
       settleMs: SETTLE_MS,
+      onForeignWrite,
       doubtRules: (family) => this.dataplane.loops.doubt(family),
       onError: (error) => log.warn('Lost announcements of changed rules; reading all rules again', { error }),
     })

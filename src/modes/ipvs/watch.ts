@@ -52,8 +52,8 @@ export class LinkDoubts {
     if (isDevice || change === 'deleted') onNodeAddresses()
   }
 
-  address({ change, address: announced }: AddressEvent): void {
-    const { dataplane, table, onDoubt, onNodeAddresses } = this.#options
+  address({ change, address: announced, portId }: AddressEvent): void {
+    const { dataplane, table, onDoubt, onNodeAddresses, onForeignWrite } = this.#options
     const { address, interfaceIndex } = announced
     if (interfaceIndex !== table.deviceIndex) {
       // Each new pod has a link-local address; such an address never counts for the node.
@@ -63,6 +63,7 @@ export class LinkDoubts {
     // The kernel announces our own changes of IPv6 addresses too; they agree with what has been written so far.
     const isBound = table.isBoundSoon(announced) ?? hasBinding(dataplane.addresses.live(address), announced)
     if (isBound === (change === 'new')) return
+    onForeignWrite(portId)
     dataplane.addresses.doubt([address])
     onDoubt()
   }
@@ -89,6 +90,7 @@ export function watchKernel({ kernel, tables, dataplane, log, ...watch }: WatchO
   const rules = watchRules({
     iptables: kernel.iptables,
     layout: IPVS_LAYOUT,
+    onForeignWrite: watch.onForeignWrite,
     doubtRules: (family) => dataplane.setsAndRules.loops.doubt(family),
     onError: (error) => log.warn('Lost announcements of changed rules; reading all rules again', { error }),
   })

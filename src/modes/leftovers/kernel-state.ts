@@ -17,6 +17,7 @@ import {
 } from '../../ipvs/types.ts'
 import { ipFamilies, kernelRelease } from '../../node/host.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
+import { findOtherProxies, type ProxyProcess } from '../../node/other-proxies.ts'
 import { CodedError } from '../../values/errors.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { isOfIptablesMode, type SavedFrontend, savedFrontends } from '../iptables/saved-frontends.ts'
@@ -39,6 +40,8 @@ export interface KernelState {
   readonly ipvs: IpvsState | null
   /** Addresses and node ports that rules of iptables mode serve; null when there are no such rules. */
   readonly rules: readonly SavedFrontend[] | null
+  /** Running processes that look like service proxies of this node, in the order of their ids; of two each undoes what the other writes. */
+  readonly processes: readonly ProxyProcess[]
 }
 
 export interface IpvsState {
@@ -91,6 +94,7 @@ export async function readKernelState(signal: AbortSignal): Promise<KernelState>
     sets: await readSets(signal),
     ipvs,
     rules,
+    processes: (await findOtherProxies()).found,
   }
 }
 

@@ -16,6 +16,8 @@ class Bench {
   device: number | undefined = DEVICE
   readonly live = new Map<string, BoundAddress>()
   readonly doubts: string[] = []
+  /** Port ids of the sockets that made such changes. */
+  readonly writers: number[] = []
   nodeAddresses = 0
   /** Runs after each datagram has been sent. */
   afterDatagram: () => Promise<void> = async () => undefined
@@ -42,6 +44,7 @@ class Bench {
     table: this.table,
     onDoubt: () => undefined,
     onNodeAddresses: () => void this.nodeAddresses++,
+    onForeignWrite: (portId) => void this.writers.push(portId),
   })
 
   constructor(...live: string[]) {
@@ -58,7 +61,7 @@ class Bench {
     const family = familyOf(address)
     const prefixLength = family === 'IPv4' ? 32 : 128
     const announced = { family, address, prefixLength, interfaceIndex: DEVICE, scope: 0, flags: 0, ...more }
-    this.listener.address({ kind: 'address', change, address: announced })
+    this.listener.address({ kind: 'address', change, address: announced, portId: 812 })
     return this
   }
 
@@ -97,6 +100,7 @@ describe('LinkDoubts', () => {
     bench.address('new', '10.96.0.1', { prefixLength: 24 })
     bench.address('new', 'fd00::1', { peer: 'fd00::2' })
     assert.deepEqual(bench.doubts, ['10.96.0.1', '10.96.0.2', '10.96.0.1', 'fd00::1'])
+    assert.deepEqual(bench.writers, [812, 812, 812, 812])
   })
 
   it('compares announcements between two datagrams with what has been sent so far', async () => {

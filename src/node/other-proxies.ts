@@ -1,0 +1,103 @@
+/**
+ * Other service proxies that run on this node, found by the names of processes in /proc. Of two proxies each undoes what the other
+ * writes. Names are those that the processes chose, so they are only a hint for a person.
+ * @impure
+ */
+import { constants } from 'node:fs'
+import { open, readdir, readlink } from 'node:fs/promises'
+
+export interface ProxyProcess {
+  readonly pid: number
+  /** As the kernel has it: at most 15 bytes, any characters. */
+  readonly name: string
+}
+
+export interface OtherProxies {
+  readonly found: readonly ProxyProcess[]
+  /** Why there may be others that this process cannot see; undefined: it sees every process of the host. */
+  readonly hidden: string | undefined
+}
+
+export interface FindOptions {
+  /** Processes that are reported whatever their name is, because a netlink socket with their number changed our items. */
+  readonly writers?: readonly number[]
+  /** Default '/proc'. */
+  readonly proc?: string
+  /** Processes that are not reported. Default: this one and its parent, which may be its launcher. */
+  readonly own?: readonly number[]
+}
+
+/** kube-proxy runs inside of `k3s` and `kubelite` (MicroK8s). */
+const NAMES = new Set(['kube-proxy', 'kube-router', 'kube-ipvs', 'kubelite', 'k3s', 'k3s-server', 'k3s-agent'])
+/** Names of a Node.js process. Only of these the command line is read: reading it waits for a process that hangs in the kernel. */
+const NODE = new Set(['node', 'MainThread'])
+const OURS = /(^|\/)kube-ipvs(\.mjs)?(\/|$)/
+/** The kernel's default limit is 32,768 processes. */
+const MAX_PROCESSES = 100_000
+const MAX_FOUND = 10
+/** `pid:[…]` of the first PID namespace of a kernel (PROC_PID_INIT_INO). */
+const HOST_PIDS = 'pid:[4026531836]'
+
+/** The other proxies in our network namespace. Never rejects: what cannot be read is left out. */
+export async function findOtherProxies(options: FindOptions = {}): Promise<OtherProxies> {
+  const { proc = '/proc', own = [process.pid, process.ppid], writers = [] } = options
+  const found: ProxyProcess[] = []
+  for (const pid of await processesOf(proc)) {
+    if (found.length === MAX_FOUND) break
+    if (own.includes(pid)) continue
+    const name = (await readText(`${proc}/${pid}/comm`))?.trimEnd()
+    if (name === undefined) continue
+    const isProxy = NAMES.has(name) || (NODE.has(name) && OURS.test(await scriptOf(`${proc}/${pid}`)))
+    if ((isProxy || writers.includes(pid)) && (await sharesNetwork(proc, pid)))
+      found.push({ pid, name: isProxy && NODE.has(name) ? 'kube-ipvs' : name })
+  }
+  return { found, hidden: await hiddenReason(proc) }
+}
+
+async function processesOf(proc: string): Promise<readonly number[]> {
+  const names = await readdir(proc).catch(() => [])
+  return names
+    .filter((name) => /^[1-9]\d{0,9}$/.test(name))
+    .map(Number)
+    .slice(0, MAX_PROCESSES)
+}
+
+/** The file that a Node.js process runs: the first argument that is not an option. */
+async function scriptOf(folder: string): Promise<string> {
+  const [, ...args] = ((await readText(`${folder}/cmdline`)) ?? '').split('\0')
+  return args.find((arg) => !arg.startsWith('-')) ?? ''
+}
+
+/** The kube-proxy of a cluster whose nodes are containers on this host is visible too, and has a network of its own. */
+async function sharesNetwork(proc: string, pid: number): Promise<boolean> {
+  const [own, its] = await Promise.all(['self', pid].map((who) => linkText(`${proc}/${who}/ns/net`)))
+  // Without CAP_SYS_PTRACE this link of another user's process cannot be read.
+  return own === undefined || its === undefined || own === its
+}
+
+async function hiddenReason(proc: string): Promise<string | undefined> {
+  const namespace = await linkText(`${proc}/self/ns/pid`)
+  if (namespace !== undefined && namespace !== HOST_PIDS)
+    return 'this process is in a PID namespace of its own and sees no process outside of it (hostPID: true in a pod)'
+  // With hidepid=1 the file cannot be opened, with hidepid=2 it does not exist.
+  return (await readText(`${proc}/1/comm`)) === undefined ? '/proc is mounted with hidepid' : undefined
+}
+
+async function linkText(link: string): Promise<string | undefined> {
+  return readlink(link).catch(() => undefined)
+}
+
+/** The first 4 KiB of a file; undefined when it cannot be read, or is a symbolic link. */
+async function readText(file: string): Promise<string | undefined> {
+  try {
+    const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW)
+    try {
+      const { buffer, bytesRead } = await handle.read(Buffer.alloc(4096), 0, 4096, 0)
+      return buffer.toString('utf8', 0, bytesRead)
+    } finally {
+      await handle.close()
+    }
+  } catch {
+    return undefined
+  }
+}
