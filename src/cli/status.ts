@@ -114,7 +114,13 @@ function summary(status: Status, style: Style): string[] {
     ])
   const hasIpvs = mode === 'ipvs' || device !== null || (ipvs?.virtualServers.length ?? 0) > 0
   if (ipvs !== null && hasIpvs) rows.push(...ipvsRows(ipvs))
-  rows.push(['iptables', `${status.iptables.backEnd ?? 'none'}: ${status.iptables.reason}`])
+  const { backEnd, reason, other } = status.iptables
+  rows.push(['iptables', `${backEnd ?? 'none'}: ${reason}`])
+  if (other !== null)
+    rows.push([
+      'other back end',
+      `${other.chains} chains of a proxy are in iptables-${other.backEnd} too: "kube-ipvs cleanup" removes them`,
+    ])
   if (hasIpvs) rows.push(['sets', setsText(status.sets)])
   if (rules !== null) {
     const services = new Set(rules.map(({ service }) => service)).size

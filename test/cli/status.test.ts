@@ -42,7 +42,7 @@ const EMPTY: Status = {
   kernel: '6.12.0',
   device: null,
   ipv6Forwarding: true,
-  iptables: { backEnd: 'nft', reason: 'the kernel has no legacy tables' },
+  iptables: { backEnd: 'nft', reason: 'the kernel has no legacy tables', other: null },
   sets: { count: 34, entries: 7, grown: [] },
   ipvs: { ...IPVS, virtualServers: [] },
   rules: null,
@@ -78,6 +78,13 @@ test('statusText names running proxies when there are several', () => {
   assert.equal(row({ ...EMPTY, processes: processes.slice(1) }, 'proxies'), undefined)
   const text = String.raw`"kube-ipvs" (pid 5), "a\"b" (pid 812): of two proxies each undoes what the other writes`
   assert.equal(row({ ...EMPTY, processes }, 'proxies'), text)
+})
+
+test('statusText names chains in the back end of iptables that is not in use', () => {
+  assert.equal(row(EMPTY, 'other back end'), undefined)
+  const other = { backEnd: 'legacy', chains: 7 } as const
+  const status = { ...EMPTY, iptables: { ...EMPTY.iptables, other } }
+  assert.match(row(status, 'other back end') ?? '', /^7 chains of a proxy are in iptables-legacy too/)
 })
 
 test('statusText has a column of Services only when they were listed', () => {

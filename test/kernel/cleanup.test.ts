@@ -126,6 +126,28 @@ describe('cleanup where both back ends of iptables hold chains', needs('iptables
       .split('\n')
       .filter((line) => /^(:KUBE|-A)/.test(line))
 
+  it('is what a start asks for, with one line that says what the other back end holds', async () => {
+    // kubelet decides which back end is used, whatever the number of rules.
+    sh('iptables-nft -t mangle -N KUBE-KUBELET-CANARY')
+    const file = `${bench.directory}/legacy`
+    const left = readFileSync(recordingPath('cases/all-kinds/recorded/ipvs/1/iptables.txt'), 'utf8')
+    writeFileSync(file, left.replaceAll(/^.*--match-set.*\n/gm, ''))
+    sh(`iptables-legacy-restore < ${file}; rm ${file}`)
+    const chains = save('legacy').filter((line) => line.startsWith(':KUBE')).length
+    bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.1']))
+    const daemon = bench.start()
+    const start = `${chains} chains of a service proxy are in iptables-legacy, while this node uses iptables-nft`
+    await eventually(() => assert.ok(bench.log.includes(start), bench.log))
+    assert.equal(bench.log.split('in iptables-legacy').length, 2, 'it is one line')
+    const other = async (): Promise<unknown> =>
+      JSON.parse((await bench.command('status', '--output', 'json')).stdout).iptables.other
+    assert.deepEqual(await other(), { backEnd: 'legacy', chains })
+    await bench.stop(daemon)
+    assert.equal((await bench.run('cleanup')).code, 0)
+    assert.equal(await other(), null)
+    sh('iptables-nft -t mangle -X KUBE-KUBELET-CANARY')
+  })
+
   it('removes those of both, and nothing of others', async () => {
     await ipvsModeRan()
     const rules = readFileSync(recordingPath('cases/all-kinds/recorded/ipvs/1/iptables.txt'), 'utf8')

@@ -227,10 +227,16 @@ export class IptablesMode implements Mode {
   }
 
   async #removeLeftovers(): Promise<void> {
-    const { log } = this.#options
+    const { log, problems } = this.#options
     const { signal } = this.#abort
     const { removeNftAfterSwitch } = await import('../leftovers/nft-leftovers.ts')
-    await Promise.all([removeNftAfterSwitch(log, signal), this.#removeIpvsLeftovers()])
+    const { warnOfOtherBackEnd } = await import('../leftovers/other-back-end.ts')
+    const { choice } = this.#kernel.iptables
+    await Promise.all([
+      warnOfOtherBackEnd({ families: this.families, choice, problems, log, signal }),
+      removeNftAfterSwitch(log, signal),
+      this.#removeIpvsLeftovers(),
+    ])
   }
 
   async #removeIpvsLeftovers(): Promise<void> {

@@ -32,7 +32,8 @@ export class IpvsMode implements Mode {
   readonly #setsAndRules: SetsAndRules
   readonly #abort = new AbortController()
   #hasLoggedUnknown = false
-  #nftRemoval: Promise<void> | undefined
+  /** Removal of what nftables mode left, and a look at the back end of iptables that is not in use. */
+  #leftovers: Promise<void> | undefined
 
   /** Rejects with `module-missing` and the like when ipvs mode cannot work here. */
   static async open(options: ModeOptions): Promise<IpvsMode> {
@@ -167,19 +168,26 @@ export class IpvsMode implements Mode {
     this.#logUnknown()
     if (report.failures.length > 0 || report.unreadable.length > 0 || this.isPending) return
     this.#setsAndRules.loops.allowRemovals()
-    this.#nftRemoval ??= this.#removeNftTables()
+    this.#leftovers ??= this.#treatLeftovers()
   }
 
   async close(): Promise<void> {
     this.#abort.abort()
     await this.#setsAndRules.loops.close()
-    await this.#nftRemoval
+    await this.#leftovers
     this.#kernel.close()
   }
 
-  async #removeNftTables(): Promise<void> {
+  async #treatLeftovers(): Promise<void> {
+    const { log, problems } = this.#options
+    const { signal } = this.#abort
     const { removeNftAfterSwitch } = await import('../leftovers/nft-leftovers.ts')
-    await removeNftAfterSwitch(this.#options.log, this.#abort.signal)
+    const { warnOfOtherBackEnd } = await import('../leftovers/other-back-end.ts')
+    const { choice } = this.#kernel.iptables
+    await Promise.all([
+      removeNftAfterSwitch(log, signal),
+      warnOfOtherBackEnd({ families: this.families, choice, problems, log, signal }),
+    ])
   }
 
   /** A link of another kind with the device's name works, so it is used, and reported once. */

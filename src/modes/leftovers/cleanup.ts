@@ -24,18 +24,6 @@ export interface CleanupOptions {
   readonly signal: AbortSignal
 }
 
-/** Something that could not be read or removed, by its command. */
-export interface CleanupFailure {
-  readonly command: string
-  readonly error: Error
-}
-
-/** What was removed, or with `dryRun` would be, as commands, and what could not be. */
-export interface CleanupResult {
-  readonly commands: readonly string[]
-  readonly failures: readonly CleanupFailure[]
-}
-
 /** Attempts for an operation that fails. */
 const TRIES = 3
 

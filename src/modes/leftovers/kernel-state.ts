@@ -23,6 +23,7 @@ import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { isOfIptablesMode, type SavedFrontend, savedFrontends } from '../iptables/saved-frontends.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+import { chainsInOtherBackEnd, type OtherBackEnd } from './other-back-end.ts'
 
 /** Fields are named as `status --output json` prints them. */
 export interface KernelState {
@@ -32,8 +33,15 @@ export interface KernelState {
   readonly device: { readonly kind: string; readonly addresses: readonly string[] } | null
   /** /proc/sys/net/ipv6/conf/all/forwarding; null without IPv6. Never written by kube-ipvs. */
   readonly ipv6Forwarding: boolean | null
-  /** The back end of iptables that this node uses; null when there is none. `reason` explains the choice to the user. */
-  readonly iptables: { readonly backEnd: 'nft' | 'legacy' | null; readonly reason: string }
+  /**
+   * The back end of iptables that this node uses; null when there is none. `reason` explains the choice to the user. `other`: chains of
+   * a proxy in the back end that is not in use; null when there are none.
+   */
+  readonly iptables: {
+    readonly backEnd: 'nft' | 'legacy' | null
+    readonly reason: string
+    readonly other: OtherBackEnd | null
+  }
   /** Our sets; null when the kernel has no ipset. */
   readonly sets: SetsState | null
   /** null when the kernel has no IPVS. */
@@ -170,10 +178,11 @@ async function readRules(signal: AbortSignal): Promise<Pick<KernelState, 'iptabl
       const saved = parseSave(await iptables.save(family, signal))
       if (isOfIptablesMode(saved)) rules = [...(rules ?? []), ...savedFrontends(saved, family)]
     }
-    return { iptables: { backEnd: choice.mode, reason: choice.reason }, rules }
+    const other = (await chainsInOtherBackEnd(ipFamilies(), choice, signal)) ?? null
+    return { iptables: { backEnd: choice.mode, reason: choice.reason, other }, rules }
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
-    return { iptables: { backEnd: null, reason: error.message }, rules: null }
+    return { iptables: { backEnd: null, reason: error.message, other: null }, rules: null }
   }
 }
 

@@ -12,7 +12,7 @@ import type { Log } from '../../values/log.ts'
 
 const TABLE = 'kube-proxy'
 
-/** What was removed, as commands, and what could not be read or removed. */
+/** What was removed, or would be, as commands, and what could not be read or removed. */
 export interface RemovalResult {
   readonly commands: readonly string[]
   readonly failures: readonly { readonly command: string; readonly error: Error }[]
