@@ -65,6 +65,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/modes/*',
     'src/modes/leftovers/layouts.ts',
     'src/modes/leftovers/nft-leftovers.ts',
+    'src/modes/leftovers/other-back-end.ts',
   ],
   'src/modes/iptables': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/leftovers'],
   // Leftovers know both modes; a mode that starts loads nothing of the other one but names of chains.
