@@ -35,6 +35,7 @@ const programs = {
     tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'gcc', '/usr/include/stdio.h', 'strace'],
   },
   surfaces: { file: 'test/surfaces/main.ts', tools: [] },
+  helm: { file: 'dev/helm/program.ts', tools: [] },
   oracle: { file: 'test/oracle/main.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
 }
 
@@ -42,7 +43,7 @@ const [name = '', ...args] = process.argv.slice(2)
 try {
   if (name === 'dependencies') await ensureDependencies()
   else if (!Object.hasOwn(programs, name))
-    throw new Unmet(`unknown program ${name}: demo, test, bench, oracle, surfaces or dependencies`)
+    throw new Unmet(`unknown program ${name}: demo, test, bench, oracle, surfaces, helm or dependencies`)
   else if (helpFor[name] !== undefined && (args.includes('--help') || args.includes('-h'))) console.log(helpFor[name])
   else await run(programs[name])
 } catch (error) {
@@ -55,7 +56,8 @@ try {
 async function run(program) {
   await ensureDependencies()
   const comparesOnly = name === 'bench' && args.some((arg) => /^--compare(=|$)/.test(arg))
-  const hostOnly = name === 'surfaces' || comparesOnly || (name === 'test' && args.includes('--host-only'))
+  const hostOnly =
+    name === 'surfaces' || name === 'helm' || comparesOnly || (name === 'test' && args.includes('--host-only'))
   const native = name === 'bench' && args.includes('--native')
   const wantsKernel = process.env.KUBE_IPVS_SKIP_KERNEL !== '1' && !hostOnly
   let chosen = ''

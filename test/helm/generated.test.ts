@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { parse } from 'yaml'
 import { withValuesTable } from '../../dev/helm/readme.ts'
+import { validationDataText } from '../../dev/helm/validation-data.ts'
 import { describedValues, undescribedPaths } from '../../dev/helm/values-file.ts'
 import { valuesSchemaText } from '../../dev/helm/values-schema.ts'
 
@@ -18,6 +19,10 @@ function isGenerated(name: string, text: string): void {
 
 test('values.schema.json is made from the table of fields and from values.yaml', () => {
   isGenerated('values.schema.json', valuesSchemaText(describedValues(VALUES)))
+})
+
+test('files/validation.json is made from the table of fields and from the messages of the program', () => {
+  isGenerated('files/validation.json', validationDataText())
 })
 
 test('README.md has the table of values.yaml', () => {
