@@ -3,6 +3,9 @@ import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { parse } from 'yaml'
+import { loadConfiguration } from '../../src/config/load.ts'
+import { API_VERSION, KIND } from '../../src/config/schema.ts'
 import { FIELD_PATHS } from '../../src/config/values.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -54,6 +57,20 @@ for (const page of PAGES)
     assert.deepEqual(unknownFields(text), [])
     assert.deepEqual(missingEvidence(text), [])
   })
+
+test('the program accepts each configuration in the documents', () => {
+  let count = 0
+  for (const page of PAGES)
+    for (const [, yaml = ''] of read(page).matchAll(/^```yaml\n([^]*?)^```/gm)) {
+      const { config = parse(yaml) } = parse(yaml)
+      const document = JSON.stringify({ apiVersion: API_VERSION, kind: KIND, ...config })
+      const result = loadConfiguration(document, page)
+      assert.ok('configuration' in result, `${page}: ${'errors' in result ? result.errors[0]?.message : ''}`)
+      assert.deepEqual(result.warnings, [], page)
+      count++
+    }
+  assert.ok(count >= 3)
+})
 
 test('each row about tenants and other parties in docs/security-model.md names a test', () => {
   const text = read('docs/security-model.md')
