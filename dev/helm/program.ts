@@ -4,7 +4,7 @@
  * succeeds, because only tests of the chart need it.
  */
 import { spawnSync } from 'node:child_process'
-import { accessSync, constants, existsSync, renameSync } from 'node:fs'
+import { accessSync, constants, existsSync, renameSync, rmSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { cacheFolder, unfinishedFolder } from '../cache.mjs'
 import { finish, say, tail } from '../progress.mjs'
@@ -50,6 +50,7 @@ async function buildHelm(): Promise<void> {
   if (built.code !== 0 || !existsSync(join(folder, 'helm')))
     return say(`helm was not built, and the tests that need it will be skipped:\n${tail(built.output)}`)
   renameSync(join(folder, 'helm'), cachedHelm(env))
+  rmSync(folder, { recursive: true })
   say(`Built helm in ${Math.round((performance.now() - startedAt) / 1000)} s.`)
 }
 

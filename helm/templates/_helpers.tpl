@@ -45,6 +45,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- merge $kind .Values.config | toYaml -}}
 {{- end -}}
 
+{{/* The configuration without the fields that a running daemon applies by itself in its mode. */}}
+{{- define "kube-ipvs.restartConfig" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $live := (.Files.Get "files/validation.json" | fromJson).live -}}
+{{- range get $live ($config.mode | default "iptables") -}}
+  {{- $keys := splitList "." . -}}
+  {{- $block := $config -}}
+  {{- range initial $keys -}}
+    {{- $block = index $block . | default dict -}}
+  {{- end -}}
+  {{- $_ := unset $block (last $keys) -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
 {{/* The port at the end of an address of the configuration, or the default: (list ADDRESS DEFAULT). */}}
 {{- define "kube-ipvs.portOf" -}}
 {{- regexFind ":[0-9]+$" (index . 0 | regexFind "^([^:]*|\\[.*\\]):[0-9]+$") | trimPrefix ":" | default (index . 1) -}}
@@ -78,8 +93,26 @@ seccompProfile:
   type: RuntimeDefault
 {{- end -}}
 
-{{/* The token of the ServiceAccount, for the containers that talk to the API server and for no others. */}}
-{{- define "kube-ipvs.tokenVolume" -}}
+{{/* What the daemon and the test of `helm test` mount. */}}
+{{- define "kube-ipvs.volumeMounts" -}}
+- name: config
+  mountPath: /var/lib/kube-ipvs
+  readOnly: true
+- name: api-access
+  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+  readOnly: true
+- name: xtables-lock
+  mountPath: /run/xtables.lock
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "kube-ipvs.volumes" -}}
+- name: config
+  configMap:
+    name: {{ include "kube-ipvs.fullname" . }}
+# The token of the ServiceAccount, which only containers mount that talk to the API server.
 - name: api-access
   projected:
     defaultMode: 0400
@@ -97,6 +130,14 @@ seccompProfile:
             - path: namespace
               fieldRef:
                 fieldPath: metadata.namespace
+# The lock that programs of iptables-legacy share on a node.
+- name: xtables-lock
+  hostPath:
+    path: /run/xtables.lock
+    type: FileOrCreate
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The host of a probe where the daemon does not listen on all addresses; otherwise the kubelet uses the address of the node. */}}
