@@ -9,14 +9,20 @@
 {{- end -}}
 {{- end -}}
 
-{{- define "kube-ipvs.selectorLabels" -}}
+{{- define "kube-ipvs.nameLabels" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* Labels of the pods of the DaemonSet and of no other pods: a DaemonSet adopts every pod that its selector matches. */}}
+{{- define "kube-ipvs.selectorLabels" -}}
+{{ include "kube-ipvs.nameLabels" . }}
+app.kubernetes.io/component: proxy
+{{- end -}}
+
 {{- define "kube-ipvs.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-{{ include "kube-ipvs.selectorLabels" . }}
+{{ include "kube-ipvs.nameLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
@@ -49,7 +55,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "kube-ipvs.restartConfig" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $live := (.Files.Get "files/validation.json" | fromJson).live -}}
-{{- range get $live ($config.mode | default "iptables") -}}
+{{- range get $live ($config.mode | default "iptables") | default list -}}
   {{- $keys := splitList "." . -}}
   {{- $block := $config -}}
   {{- range initial $keys -}}
@@ -130,14 +136,32 @@ seccompProfile:
             - path: namespace
               fieldRef:
                 fieldPath: metadata.namespace
-# The lock that programs of iptables-legacy share on a node.
+{{ include "kube-ipvs.lockVolume" . }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The lock that programs of iptables-legacy share on a node. */}}
+{{- define "kube-ipvs.lockVolume" -}}
 - name: xtables-lock
   hostPath:
     path: /run/xtables.lock
     type: FileOrCreate
-{{- with .Values.extraVolumes }}
-{{ toYaml . }}
-{{- end }}
+{{- end -}}
+
+{{/* The ports of the daemon on the node. The scheduler puts no two pods with one of them on a node, so never two proxies. */}}
+{{- define "kube-ipvs.ports" -}}
+{{- $health := include "kube-ipvs.portOf" (list (.Values.config.healthzBindAddress | default "") "10256") -}}
+{{- $metrics := include "kube-ipvs.portOf" (list (.Values.config.metricsBindAddress | default "") "10249") -}}
+- name: healthz
+  containerPort: {{ $health }}
+  hostPort: {{ $health }}
+  protocol: TCP
+- name: metrics
+  containerPort: {{ $metrics }}
+  hostPort: {{ $metrics }}
+  protocol: TCP
 {{- end -}}
 
 {{/* The host of a probe where the daemon does not listen on all addresses; otherwise the kubelet uses the address of the node. */}}
