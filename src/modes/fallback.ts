@@ -4,7 +4,8 @@
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { schedulerOf } from '../ipvs/scheduler.ts'
-import { moduleRemedy, thisHost } from '../node/module-remedy.ts'
+import { thisHost } from '../node/host.ts'
+import { moduleRemedy } from '../node/module-remedy.ts'
 import { modulesAtBoot } from '../node/needs.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'

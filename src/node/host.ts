@@ -1,5 +1,5 @@
 /**
- * Facts about the host: release of the kernel, IP families, processors, name servers. Nothing is decided from the release
+ * Facts about the host: release of the kernel, IP families, processors, name servers, distribution. Nothing is decided from the release
  * of a kernel where the kernel can be asked what it offers.
  * @impure
  */
@@ -8,6 +8,7 @@ import { readFile } from 'node:fs/promises'
 import { availableParallelism, release } from 'node:os'
 import { parseAddress } from '../values/address.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
+import { distributionsOf } from './module-remedy.ts'
 
 /** `7.2.13`, as uname -r prints it. */
 export function kernelRelease(): string {
@@ -56,4 +57,21 @@ export function nameserversOf(text: string): readonly string[] {
     const written = /^nameserver\s+([^\s%]+)/.exec(line)?.[1]
     return written === undefined ? [] : (parseAddress(written) ?? [])
   })
+}
+
+/** The running kernel and the distribution of this node. Files in a Pod are those of an image, so there every family counts. */
+export function thisHost(env: NodeJS.ProcessEnv = process.env) {
+  return { release: kernelRelease(), distributions: distributionsOf(isInPod(env) ? '' : readOsRelease()) }
+}
+
+const isInPod = (env: NodeJS.ProcessEnv): boolean => env['KUBERNETES_SERVICE_HOST'] !== undefined
+
+function readOsRelease(): string {
+  for (const path of ['/etc/os-release', '/usr/lib/os-release'])
+    try {
+      return readFileSync(path, 'utf8')
+    } catch {
+      // The next one, or a system without either.
+    }
+  return ''
 }

@@ -1,10 +1,7 @@
 /**
  * How an operator gets a kernel module onto this node: the command, the file that loads it at every boot, and the package that has
  * it, for the family of the distribution in os-release(5).
- * @impure
  */
-import { readFileSync } from 'node:fs'
-import { kernelRelease } from './host.ts'
 
 export type Distribution = 'Debian' | 'Ubuntu' | 'RHEL' | 'SUSE'
 
@@ -43,36 +40,25 @@ export function distributionsOf(osRelease: string): readonly Distribution[] {
   return DISTRIBUTIONS
 }
 
+interface Host {
+  /** Of the running kernel, as uname -r prints it. */
+  readonly release: string
+  readonly distributions: readonly Distribution[]
+}
+
+/** The packages that have the modules of the running kernel, with their distributions. */
+export function packagesWithModules({ release, distributions }: Host): string {
+  return distributions.map((name) => `${PACKAGES[name](release)} (${name})`).join('; ')
+}
+
 /**
  * One sentence for people.
  * @param module that is missing now
  * @param atBoot every module that the mode needs, for the file
  */
-export function moduleRemedy(
-  module: string,
-  atBoot: readonly string[],
-  { release, distributions }: { readonly release: string; readonly distributions: readonly Distribution[] },
-): string {
-  const packages = distributions.map((name) => `${PACKAGES[name](release)} (${name})`).join('; ')
+export function moduleRemedy(module: string, atBoot: readonly string[], host: Host): string {
   return (
     `load it with "modprobe ${module}", and at every boot with the file ${MODULES_FILE} that has one of these names a line: ` +
-    `${atBoot.join(' ')}; if modprobe does not find it, the package is ${packages}`
+    `${atBoot.join(' ')}; if modprobe does not find it, the package is ${packagesWithModules(host)}`
   )
-}
-
-/** The running kernel and the distribution of this node. Files in a Pod are those of an image, so there every family counts. */
-export function thisHost(env: NodeJS.ProcessEnv = process.env) {
-  return { release: kernelRelease(), distributions: distributionsOf(isInPod(env) ? '' : readOsRelease()) }
-}
-
-const isInPod = (env: NodeJS.ProcessEnv): boolean => env['KUBERNETES_SERVICE_HOST'] !== undefined
-
-function readOsRelease(): string {
-  for (const path of ['/etc/os-release', '/usr/lib/os-release'])
-    try {
-      return readFileSync(path, 'utf8')
-    } catch {
-      // The next one, or a system without either.
-    }
-  return ''
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { distributionsOf, moduleRemedy, thisHost } from '../../src/node/module-remedy.ts'
+import { thisHost } from '../../src/node/host.ts'
+import { distributionsOf, moduleRemedy } from '../../src/node/module-remedy.ts'
 
 const ALL = ['Debian', 'Ubuntu', 'RHEL', 'SUSE']
 
