@@ -103,7 +103,8 @@ function loadKoffi(): typeof import('koffi') {
   }
 }
 
-function loadLibrary(koffi: typeof import('koffi')): ReturnType<typeof koffi.load> {
+/** The C library, for calls that are not of sockets. Throws `native-unavailable`. */
+export function loadLibrary(koffi = loadKoffi()): ReturnType<typeof koffi.load> {
   try {
     return koffi.load('libc.so.6')
   } catch {
