@@ -14,6 +14,7 @@ const RUN: Readonly<Record<CommandName, (flags: FlagValues) => Promise<number>>>
     return (await import('./cli/run.ts')).run(flags)
   },
   status: async (flags) => (await import('./cli/show-status.ts')).showStatus(flags),
+  doctor: async (flags) => (await import('./cli/doctor.ts')).doctor(flags),
   diff: async (flags) => (await import('./cli/diff.ts')).diff(flags),
   cleanup: async (flags) => (await import('./cli/cleanup.ts')).cleanup(flags),
 }

@@ -73,6 +73,49 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
       ['2', 'wrong flags, or the kernel or the Services cannot be read'],
     ],
   },
+  doctor: {
+    summary: 'check this node: is it fine, what is wrong, what would a start change',
+    usage: ['kube-ipvs doctor [flags]'],
+    description: [
+      'Looks at this node and says what is wrong, what that breaks, and how to repair it, with the exact commands. It changes nothing ' +
+        'and needs no running proxy. Where it lacks the rights to see something it says so; as root it sees everything. A question ' +
+        'about a missing feature of the kernel may load its module, as a start would.',
+      'With --config or --kubeconfig it also asks the API server who else answers for Services, and what a first pass would change. ' +
+        'With --bundle it writes what it has collected to a file, which --from analyses on another machine. A bundle has addresses of ' +
+        'the node, rules of firewalls and names of DaemonSets and images, but no credentials, environment or command lines.',
+      'docs/doctor.md explains each check; the last line of a finding names its section.',
+    ],
+    details: {
+      title: 'What is checked',
+      rows: [
+        [
+          'other proxies',
+          'kube-proxy and what starts it again, embedded proxies, leftovers, both back ends of iptables',
+        ],
+        ['kernel', 'missing modules with their packages, known defects, iptables, the clock'],
+        ['settings', 'of ipvs mode, files that undo them, IPv6 forwarding, bridges, the reverse-path filter'],
+        ['network', 'MetalLB, kube-vip, Calico, Cilium, NetworkManager, systemd-networkd, the device kube-ipvs0'],
+        ['rules', 'firewalls that drop packets of Services, connection tracking, timeouts'],
+        ['start', 'the configuration, and what a start would change'],
+      ],
+    },
+    examples: [
+      ['kube-ipvs doctor', 'this node, for ipvs mode'],
+      [
+        'kube-ipvs doctor --config=/var/lib/kube-proxy/config.conf',
+        'with the configuration, the cluster and the next pass',
+      ],
+      ['kube-ipvs doctor --bundle=node7.json.gz', 'also write what was collected'],
+      ['kube-ipvs doctor --from=node7.json.gz', 'analyse it elsewhere'],
+      ['kube-ipvs doctor --output json', 'the same for a program'],
+    ],
+    exitCodes: [
+      ['0', 'no finding, or only notes'],
+      ['1', 'the worst finding is a warning'],
+      ['2', 'the worst finding is an error'],
+      ['3', 'wrong flags, or a bundle cannot be read or written'],
+    ],
+  },
   cleanup: {
     summary: 'remove what a proxy of any mode left on this node',
     usage: ['kube-ipvs cleanup [flags]'],

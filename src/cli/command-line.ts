@@ -28,8 +28,14 @@ export interface UsageError {
   readonly exitCode: number
 }
 
-/** `diff` reports differences with 1, so its errors are 2; `run` fails with 1 like kube-proxy. */
-export const USAGE_EXIT_CODE: Readonly<Record<CommandName, number>> = { run: 1, status: 1, diff: 2, cleanup: 1 }
+/** `diff` reports differences with 1, so its errors are 2; `doctor` reports with 1 and 2; `run` fails with 1 like kube-proxy. */
+export const USAGE_EXIT_CODE: Readonly<Record<CommandName, number>> = {
+  run: 1,
+  status: 1,
+  diff: 2,
+  doctor: 3,
+  cleanup: 1,
+}
 
 interface Entry {
   readonly key: FlagKey

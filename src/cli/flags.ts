@@ -7,7 +7,7 @@ import type { FlagGroup, KindValues } from '../config/field.ts'
 import type { FieldValues, FlagPath } from '../config/types.ts'
 import { defaultAsText, FIELD_PATHS, fieldAt } from '../config/values.ts'
 
-export const COMMANDS = ['run', 'status', 'diff', 'cleanup'] as const
+export const COMMANDS = ['run', 'status', 'diff', 'doctor', 'cleanup'] as const
 /** `run` is the daemon: the command when none is named. */
 export type CommandName = (typeof COMMANDS)[number]
 
@@ -44,7 +44,8 @@ const RUN = ['run'] as const
 /** Commands that need a configuration. */
 const CONFIGURED = ['run', 'diff'] as const
 /** Commands that list Services. */
-const LISTING = ['run', 'diff', 'status'] as const
+const LISTING = ['run', 'diff', 'status', 'doctor'] as const
+const DOCTOR = ['doctor'] as const
 const ALL = COMMANDS
 
 const insteadOf = (name: string) =>
@@ -62,8 +63,28 @@ const COMMAND_FLAGS = {
     about: {
       status:
         'KubeProxyConfiguration (v1alpha1) of the daemon: the mode is read at its metrics address, the names of Services from its API server.',
+      doctor:
+        'KubeProxyConfiguration (v1alpha1) that the node is checked for. Without it: the defaults, and ipvs mode.',
       cleanup: 'KubeProxyConfiguration (v1alpha1) whose ipvs.excludeCIDRs names virtual servers to keep.',
     },
+  },
+  from: {
+    name: 'from',
+    kind: 'text',
+    commands: DOCTOR,
+    own: true,
+    group: 'first',
+    value: 'FILE',
+    help: 'Analyse this bundle instead of the node; no other flag but --output counts.',
+  },
+  bundle: {
+    name: 'bundle',
+    kind: 'text',
+    commands: DOCTOR,
+    own: true,
+    group: 'first',
+    value: 'FILE',
+    help: 'Also write what was collected to this new file, for --from; compressed when it ends in .gz.',
   },
   manifests: {
     name: 'manifests',
@@ -73,7 +94,10 @@ const COMMAND_FLAGS = {
     group: 'first',
     value: 'DIR',
     help: 'Read Services, EndpointSlices and Nodes from the YAML and JSON files of this folder instead of an API server, and follow every change of them.',
-    about: { status: 'Read the names of Services from the YAML and JSON files of this folder.' },
+    about: {
+      status: 'Read the names of Services from the YAML and JSON files of this folder.',
+      doctor: 'Compare the kernel with what the Services of this folder need.',
+    },
   },
   dryRun: {
     name: 'dry-run',
@@ -195,14 +219,24 @@ const FIELD_COMMANDS: { readonly [Path in FlagPath]?: Flag['commands'] } = {
   hostnameOverride: LISTING,
   'clientConnection.kubeconfig': LISTING,
   metricsBindAddress: LISTING,
+  mode: [...CONFIGURED, 'doctor'],
+  'ipvs.scheduler': [...CONFIGURED, 'doctor'],
+  'ipvs.strictARP': [...CONFIGURED, 'doctor'],
   'logging.verbosity': ALL,
   'logging.format': ALL,
 }
 
 /** Field flags that mean something else to a command. */
 const FIELD_ABOUT: { readonly [Path in FlagPath]?: Flag['about'] } = {
-  'clientConnection.kubeconfig': { status: 'Read the names of Services from the API server of this kubeconfig.' },
-  metricsBindAddress: { status: 'Metrics address of the daemon, at which its mode is read.' },
+  'clientConnection.kubeconfig': {
+    status: 'Read the names of Services from the API server of this kubeconfig.',
+    doctor: 'Also check the cluster that this kubeconfig names, and compare the kernel with its Services.',
+  },
+  metricsBindAddress: {
+    status: 'Metrics address of the daemon, at which its mode is read.',
+    doctor: 'Metrics address at which a running proxy is asked for its mode.',
+  },
+  mode: { doctor: 'The mode to check the node for (default: ipvs).' },
 }
 
 function fieldFlags(): readonly (readonly [FlagPath, Flag])[] {

@@ -56,6 +56,8 @@ const GROUPS: Readonly<Record<FlagGroup, string>> = {
 /** The order of the first group; in all others flags of commands are before those of fields, and deprecated ones last. */
 const FIRST: readonly FlagKey[] = [
   'config',
+  'from',
+  'bundle',
   'manifests',
   'clientConnection.kubeconfig',
   'mode',
@@ -145,7 +147,7 @@ function rowLines(
 }
 
 /** Breaks a text at spaces into lines of at most `width` characters; a longer word has its own line. */
-function wrap(text: string, width: number): string[] {
+export function wrap(text: string, width: number): string[] {
   const lines: string[] = []
   let line = ''
   for (const word of text.split(' ')) {

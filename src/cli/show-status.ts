@@ -98,6 +98,7 @@ async function withNames(
 /** A proxy on this machine answers within this time or not at all. */
 const ANSWER_MS = 1000
 const MODE = /^[a-z]{1,20}$/
+const OURS = /^kubeipvs_/m
 const FALLBACK = /^kubeipvs_mode\{[^}]*reason="([a-z-]{1,40})"/m
 
 /**
@@ -107,6 +108,14 @@ const FALLBACK = /^kubeipvs_mode\{[^}]*reason="([a-z-]{1,40})"/m
 export async function runningMode(metricsBindAddress: string): Promise<string | undefined> {
   const text = await ask(metricsBindAddress, '/proxyMode')
   return MODE.test(text) ? text : undefined
+}
+
+/** The mode of that proxy, null when none answers; and whether it has metrics that only kube-ipvs has. */
+export async function runningProxy(
+  metricsBindAddress: string,
+): Promise<{ readonly mode: string | null; readonly isOurs: boolean }> {
+  const mode = (await runningMode(metricsBindAddress)) ?? null
+  return { mode, isOurs: mode !== null && OURS.test(await ask(metricsBindAddress, '/metrics')) }
 }
 
 /** Why the proxy that runs on this node fell back to iptables mode; '' when it did not, or tells no reason. */

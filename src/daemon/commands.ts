@@ -1,4 +1,4 @@
-/** Puts the daemon's parts together for the other commands: `diff`, `status` (names of Services) and `--init-only`. */
+/** Puts the daemon's parts together for the other commands: `diff`, `status`, `doctor` and `--init-only`. */
 import { openRtnetlink } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
@@ -11,11 +11,12 @@ import { ProblemLog } from '../serve/problem-log.ts'
 import type { FrontendKey } from '../service/frontends.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { Log } from '../values/log.ts'
+import type { AccessProvider } from '../watch/api/access.ts'
 import type { Source } from '../watch/source.ts'
 import { assembleProxy } from './daemon.ts'
 import { FirstLists, listOnce } from './first-lists.ts'
 import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
-import { chooseSources, type SourceSettings } from './sources.ts'
+import { chooseSources, execPluginRunner, type SourceSettings } from './sources.ts'
 
 /** `diff` waits this long for the source to list. */
 const LIST_MS = 30_000
@@ -34,6 +35,15 @@ export async function plannedCommands(settings: SourceSettings, log: Log): Promi
   } finally {
     await proxy.close()
   }
+}
+
+/** Access to the API server that the settings name. Rejects with what is wrong with the kubeconfig. */
+export async function apiAccess({ configuration, master = '' }: SourceSettings): Promise<AccessProvider> {
+  const { KubeAccess } = await import('../watch/api/kube-config.ts')
+  const { kubeconfig } = configuration.clientConnection
+  const access = new KubeAccess({ kubeconfig, master, runPlugin: execPluginRunner() })
+  await access.check()
+  return access
 }
 
 export interface FrontendNamesOptions extends SourceSettings {

@@ -69,6 +69,8 @@ test('parseCommandLine reads flags as pflag does', () => {
     [['-ojson', 'diff'], 'diff', { output: 'json' }],
     [['diff', '--manifests', 'diff'], 'diff', { manifests: 'diff' }],
     [['cleanup', '--dry-run'], 'cleanup', { dryRun: true }],
+    [['doctor', '--from=a', '-ojson'], 'doctor', { from: 'a', output: 'json' }],
+    [['doctor', '--bundle', 'a.gz', '--ipvs-strict-arp'], 'doctor', { bundle: 'a.gz', 'ipvs.strictARP': true }],
     [['run', '--once'], 'run', { once: true }],
   ]
   for (const [argv, command, flags] of rows)
@@ -126,6 +128,8 @@ test('parseCommandLine reports one mistake in the words of kube-proxy', () => {
     [['foo', ''], 1, '"kube-ipvs" does not take any arguments, got ["foo" ""]'],
     [['status', 'foo'], 1, '"kube-ipvs status" does not take any arguments, got ["foo"]'],
     [['diff', '--nope'], 2, 'unknown flag: --nope'],
+    [['doctor', '--nope'], 3, 'unknown flag: --nope'],
+    [['--from=x'], 1, '--from is a flag of kube-ipvs doctor, not of kube-ipvs'],
     [['--nope', 'diff'], 1, 'unknown flag: --nope'],
     [['diff', '--dry-run'], 2, '--dry-run is a flag of kube-ipvs cleanup, not of kube-ipvs diff'],
     [['--dry-run'], 1, '--dry-run is a flag of kube-ipvs cleanup, not of kube-ipvs'],

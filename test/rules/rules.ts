@@ -19,7 +19,7 @@ const BELOW_COMPOSITION = [
 /** What every mode may import from. */
 const SHARED_BY_MODES = [...BELOW_COMPOSITION, ...PARTS]
 /** What commands may import from. */
-const COMMANDS = ['src/config', 'src/daemon', 'src/modes', 'src/serve', 'src/values']
+const COMMANDS = ['src/config', 'src/daemon', 'src/doctor', 'src/modes', 'src/serve', 'src/values']
 
 /**
  * For each folder (or file) the folders its files may import from, beside itself. The longest matching name counts. A folder
@@ -86,6 +86,18 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/modes/leftovers/nft-leftovers.ts': ['native', 'src/iptables', 'src/netlink', 'src/values'],
   // The daemon composed.
   'src/daemon': [...SHARED_BY_MODES, 'src/modes'],
+  // Reads a node as facts, and what is wrong from the facts alone.
+  'src/doctor': [
+    'native',
+    'src/config/types.ts',
+    'src/iptables',
+    'src/ipvs',
+    'src/modes',
+    'src/netlink',
+    'src/node',
+    'src/values',
+    'src/watch/api',
+  ],
   // Commands read the command line and print; they compose nothing, and nothing of the daemon knows the command line.
   'src/cli': COMMANDS,
   'src/main.ts': ['src/cli', 'src/values'],
@@ -117,6 +129,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
  * comment ends with `@impure`, so a new file is pure until it says otherwise. In these rooms no file may say so.
  */
 export const PURE_ROOMS: readonly string[] = [
+  'src/doctor/checks',
   'src/values',
   'src/service',
   'src/watch/objects',

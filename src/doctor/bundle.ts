@@ -1,0 +1,70 @@
+/**
+ * Bundles: the facts of a node as a file, to be analysed elsewhere. JSON, compressed when the name ends in `.gz`. What a bundle says
+ * is hostile until it has passed the shape of facts.
+ * @impure
+ */
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { gunzip, gzip } from 'node:zlib'
+import { CodedError, errorText } from '../values/errors.ts'
+import { FACTS, FACTS_FORMAT, type NodeFacts } from './facts.ts'
+
+const MAX_FILE_BYTES = 8 << 20
+/** Of the JSON in a compressed file. */
+const MAX_TEXT_BYTES = 32 << 20
+const GZIP_MAGIC = [0x1f, 0x8b]
+
+/**
+ * Writes a new file that only its owner can read. Rejects with CodedError `bundle-unwritable`, also when the file exists: another
+ * program may have put a link there.
+ */
+export async function writeBundle(path: string, facts: NodeFacts): Promise<void> {
+  const json = Buffer.from(`${JSON.stringify(facts, undefined, 1)}\n`)
+  const bytes = path.endsWith('.gz') ? await promisify(gzip)(json) : json
+  try {
+    await writeFile(path, bytes, { flag: 'wx', mode: 0o600 })
+  } catch (cause) {
+    throw new CodedError('bundle-unwritable', `--bundle: ${errorText(cause)}`, { cause })
+  }
+}
+
+/** Rejects with CodedError `bundle-unreadable`, or `bundle-invalid`, which names the member and the reason. */
+export async function readBundle(path: string): Promise<NodeFacts> {
+  const text = await readBundleText(path)
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch (cause) {
+    throw new CodedError('bundle-invalid', `--from ${path}: this is no bundle: ${errorText(cause)}`, { cause })
+  }
+  try {
+    const facts = FACTS(json, '')
+    if (facts.format > FACTS_FORMAT)
+      throw new CodedError(
+        'bundle-invalid',
+        `the format is ${facts.format}, and this program reads ${FACTS_FORMAT}: use the kube-ipvs that made it, or a newer one`,
+      )
+    return facts
+  } catch (cause) {
+    if (!(cause instanceof CodedError)) throw cause
+    throw new CodedError('bundle-invalid', `--from ${path}: ${cause.message}`, { cause })
+  }
+}
+
+async function readBundleText(path: string): Promise<string> {
+  try {
+    const { size, isFile } = await statOf(path)
+    if (!isFile) throw new Error('not a file')
+    if (size > MAX_FILE_BYTES) throw new Error(`larger than ${MAX_FILE_BYTES >> 20} MiB`)
+    const bytes = await readFile(path)
+    if (!GZIP_MAGIC.every((byte, index) => bytes[index] === byte)) return bytes.toString('utf8')
+    return (await promisify(gunzip)(bytes, { maxOutputLength: MAX_TEXT_BYTES })).toString('utf8')
+  } catch (cause) {
+    throw new CodedError('bundle-unreadable', `--from ${path}: ${errorText(cause)}`, { cause })
+  }
+}
+
+async function statOf(path: string): Promise<{ readonly size: number; readonly isFile: boolean }> {
+  const found = await stat(path)
+  return { size: found.size, isFile: found.isFile() }
+}

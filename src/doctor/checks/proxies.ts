@@ -1,0 +1,218 @@
+/** Checks for other proxies on the node: running ones, what starts them again, and what they left. */
+import type { ClusterFact, NodeFacts, ProcessFact, Program } from '../facts.ts'
+import { type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
+import { quote } from '../../values/quote.ts'
+
+/** Stops the DaemonSet of kubeadm without deleting it, so that the way back is one command. */
+const STOP_DAEMON_SET = `kubectl -n kube-system patch daemonset kube-proxy --type merge -p '{"spec":{"template":{"spec":{"nodeSelector":{"kube-ipvs/none":"true"}}}}}'`
+const TWO_PROXIES = 'Two proxies write the same virtual servers, sets and rules, and undo the changes of each other.'
+
+export const processesOf = ({ processes }: NodeFacts, ...programs: readonly Program[]): readonly ProcessFact[] =>
+  valueOr(processes, []).filter(({ program }) => programs.includes(program))
+
+const pidsOf = (processes: readonly ProcessFact[]): string =>
+  `${processes.length === 1 ? 'process' : 'processes'} ${processes.map(({ pid }) => pid).join(', ')}`
+
+function running(facts: NodeFacts): CheckResult {
+  const proxies = processesOf(facts, 'kube-proxy')
+  if (proxies.length > 0)
+    return found({
+      severity: 'error',
+      what: `kube-proxy runs on this node (${pidsOf(proxies)}).`,
+      effect: TWO_PROXIES,
+      remedy: [STOP_DAEMON_SET],
+    })
+  if (facts.runningMode !== null && !facts.isOursRunning)
+    return found({
+      severity: 'error',
+      what: `A proxy in ${quote(facts.runningMode)} mode that is not kube-ipvs answers at the metrics address.`,
+      effect: TWO_PROXIES,
+      remedy: ["ss -ltnp 'sport = :10249'", STOP_DAEMON_SET],
+    })
+  return when(facts.processes, () => FINE)
+}
+
+function embedded(facts: NodeFacts): CheckResult {
+  return when(facts.processes, () => {
+    const findings: Finding[] = []
+    const k3s = processesOf(facts, 'k3s', 'rke2').filter(({ switches }) => switches.length === 0)
+    const [first] = k3s
+    if (first !== undefined && !facts.kubeProxyOrigins.isDisabledInK3s)
+      findings.push({
+        severity: 'warning',
+        what: `${first.program} runs here (${pidsOf(k3s)}), and nothing on this node disables its kube-proxy.`,
+        effect: `${first.program} runs kube-proxy inside its own process, unless its servers disable it. ${TWO_PROXIES}`,
+        remedy: [
+          `# /etc/rancher/${first.program}/config.yaml of every server and agent, then restart ${first.program}`,
+          'disable-kube-proxy: true',
+        ],
+      })
+    const routers = processesOf(facts, 'kube-router').filter(
+      ({ switches }) => !switches.includes('--run-service-proxy=false'),
+    )
+    if (routers.length > 0)
+      findings.push({
+        severity: 'error',
+        what: `kube-router runs its service proxy on this node (${pidsOf(routers)}).`,
+        effect: TWO_PROXIES,
+        remedy: ['# one of the arguments of kube-router in its DaemonSet', '--run-service-proxy=false'],
+      })
+    return found(...findings)
+  })
+}
+
+function restored({ kubeProxyOrigins, cluster, isOursRunning }: NodeFacts): CheckResult {
+  const { staticPods, isKubeadm } = kubeProxyOrigins
+  // The image of kube-ipvs also runs in the DaemonSet of kubeadm, with the ConfigMap kube-proxy.
+  const hasPodVolume = kubeProxyOrigins.hasPodVolume && !isOursRunning
+  const findings: Finding[] = []
+  for (const file of staticPods)
+    findings.push({
+      severity: 'error',
+      what: `The static pod ${quote(file)} starts kube-proxy.`,
+      effect: 'kubelet starts kube-proxy again whenever it ends.',
+      remedy: [`mv ${shellWord(file)} /root/`],
+    })
+  const sets = activeSets(valueOr(cluster, undefined))
+  if (hasPodVolume || sets.length > 0)
+    findings.push({
+      severity: 'error',
+      what:
+        sets.length > 0
+          ? `The DaemonSet ${quote(sets[0] ?? '')} of kube-proxy runs on nodes.`
+          : 'kubelet has a volume with the ConfigMap kube-proxy for a pod of this node.',
+      effect: 'The cluster starts kube-proxy again whenever it ends.',
+      remedy: [STOP_DAEMON_SET],
+    })
+  if (isKubeadm)
+    findings.push({
+      severity: 'note',
+      what: 'kubeadm made this node.',
+      effect: '"kubeadm upgrade apply" and "kubeadm init phase addon" write the DaemonSet of kube-proxy again.',
+      remedy: [
+        'kubeadm upgrade apply VERSION --skip-phases=addon/kube-proxy',
+        '# or for good, in the ClusterConfiguration (kubeadm.k8s.io/v1beta4) of: kubectl -n kube-system edit configmap kubeadm-config',
+        'proxy:',
+        '  disabled: true',
+      ],
+    })
+  return found(...findings)
+}
+
+/** The DaemonSets of kube-proxy that have pods, as `namespace/name`. An image of ours under that name is no kube-proxy. */
+function activeSets(cluster: ClusterFact | undefined): readonly string[] {
+  if (cluster === undefined) return []
+  return valueOr(cluster.daemonSets, [])
+    .filter(({ name, images, desired }) => name === 'kube-proxy' && desired > 0 && !images.some(isOurs))
+    .map(({ namespace, name }) => `${namespace}/${name}`)
+}
+
+const isOurs = (image: string): boolean => image.includes('kube-ipvs')
+
+/** A word for a shell; what needs quotes gets them. */
+export function shellWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+}
+
+/** Chains that kubelet makes, also where no proxy ever ran. */
+const KUBELET_CHAINS = new Set(['KUBE-KUBELET-CANARY', 'KUBE-IPTABLES-HINT', 'KUBE-FIREWALL', 'KUBE-MARK-DROP'])
+
+const proxyChains = (names: readonly string[]): readonly string[] =>
+  names.filter((name) => !KUBELET_CHAINS.has(name.slice(name.indexOf(' ') + 1)))
+
+function bothBackEnds({ rules, iptables }: NodeFacts): CheckResult {
+  return when(rules, (all) => {
+    const has = (backEnd: 'nft' | 'legacy'): boolean =>
+      all.some((one) => one.backEnd === backEnd && (proxyChains(one.kubeChains).length > 0 || one.serviceChains > 0))
+    if (!has('nft') || !has('legacy')) return FINE
+    const inUse = valueOr(iptables, undefined)?.backEnd
+    const other = inUse === 'nft' ? 'legacy' : 'nft'
+    const clean = ['iptables', 'ip6tables'].map(
+      (program) => `${program}-${other}-save | grep -v KUBE- | ${program}-${other}-restore`,
+    )
+    return found({
+      severity: 'error',
+      what: `Both back ends of iptables have chains of a proxy; ${inUse ?? 'none'} is in use.`,
+      effect: `The rules in ${other} still apply to every packet, and no proxy updates them: connections go to endpoints that are gone, or are rejected.`,
+      remedy: [
+        '# either: everything of every proxy, in both back ends; stop the proxy first',
+        'kube-ipvs cleanup --dry-run',
+        'kube-ipvs cleanup',
+        '# or only the back end that is not in use; kubelet makes its own chains again',
+        ...clean,
+      ],
+    })
+  })
+}
+
+function otherMode({ configuration, rules, ipvs, runningMode }: NodeFacts): CheckResult {
+  return when(rules, (all) => {
+    const findings: Finding[] = []
+    const services = all.reduce((sum, { serviceChains }) => sum + serviceChains, 0)
+    // A start removes them once it has written its own state.
+    if (configuration.mode === 'ipvs' && services > 0 && runningMode !== 'iptables')
+      findings.push({
+        severity: 'note',
+        what: `${services} chains of iptables mode are in the kernel.`,
+        effect: 'They serve Services until ipvs mode has written its own state; then kube-ipvs removes them.',
+        remedy: [],
+      })
+    const virtualServers = valueOr(ipvs, null)?.virtualServers ?? 0
+    if (configuration.mode === 'iptables' && virtualServers > 0 && runningMode !== 'ipvs')
+      findings.push({
+        severity: 'note',
+        what: `${virtualServers} virtual servers are in the kernel.`,
+        effect: 'kube-ipvs removes those of Services after iptables mode has written its own state.',
+        remedy: [],
+      })
+    return found(...findings)
+  })
+}
+
+function nftablesProxy({ nftProxyTables, runningMode }: NodeFacts): CheckResult {
+  return when(nftProxyTables, (tables) =>
+    tables.length === 0
+      ? FINE
+      : found({
+          severity: runningMode === 'nftables' ? 'error' : 'warning',
+          what: `The tables of kube-proxy's nftables mode are there: ${tables.map(quote).join(', ')}.`,
+          effect:
+            'They answer for Services before any other rule, until kube-ipvs has completed its own state and removes them.',
+          remedy: tables.map((table) => `nft delete table ${table.split(' ').map(shellWord).join(' ')}`),
+        }),
+  )
+}
+
+function ipvsWriters(facts: NodeFacts): CheckResult {
+  return when(facts.processes, () => {
+    const writers = processesOf(facts, 'keepalived', 'loxilb')
+    const { mode, excludeCidrs } = facts.configuration
+    if (writers.length === 0 || mode !== 'ipvs' || excludeCidrs.length > 0) return FINE
+    return found({
+      severity: 'warning',
+      what: `${[...new Set(writers.map(({ program }) => program))].join(' and ')} runs on this node (${pidsOf(writers)}) and ipvs.excludeCIDRs is empty.`,
+      effect:
+        'In ipvs mode every virtual server outside excludeCIDRs belongs to the proxy: it removes those of other programs.',
+      remedy: [
+        '# KubeProxyConfiguration, with the addresses that the other program serves',
+        'ipvs:',
+        '  excludeCIDRs: ["192.0.2.10/32"]',
+      ],
+    })
+  })
+}
+
+export const PROXY_CHECKS: readonly Check[] = [
+  { id: 'kube-proxy-running', group: 'proxies', good: 'kube-proxy does not run here', check: running },
+  { id: 'embedded-proxy', group: 'proxies', good: 'no other program runs a service proxy', check: embedded },
+  { id: 'kube-proxy-restored', group: 'proxies', good: 'nothing starts kube-proxy again', check: restored },
+  {
+    id: 'both-back-ends',
+    group: 'proxies',
+    good: 'one back end of iptables has chains of a proxy at most',
+    check: bothBackEnds,
+  },
+  { id: 'other-mode', group: 'proxies', good: 'nothing of another mode is in the kernel', check: otherMode },
+  { id: 'nftables-proxy', group: 'proxies', good: 'no table of nftables mode', check: nftablesProxy },
+  { id: 'ipvs-writers', group: 'proxies', good: 'no other program writes virtual servers', check: ipvsWriters },
+]

@@ -1,0 +1,164 @@
+/** Checks of rules of other programs in the path of Services, of connection tracking, and of timeouts. */
+import type { NftChainFact, NodeFacts, RulesFact } from '../facts.ts'
+import { type Check, type CheckResult, FINE, type Finding, found, when } from '../finding.ts'
+import { quote } from '../../values/quote.ts'
+import { processesOf } from './proxies.ts'
+
+const TARGET = /(?:^| )-[jg] (\S+)/
+
+const targetOf = (rule: string): string => TARGET.exec(rule)?.[1] ?? ''
+
+/** Whether a rule drops packets that a Service may need: not those that connection tracking cannot place. */
+function drops(rule: string): boolean {
+  const target = targetOf(rule)
+  return (target === 'DROP' || target === 'REJECT') && !/--ctstate INVALID\b/.test(rule)
+}
+
+const programOf = ({ family, backEnd }: RulesFact): string =>
+  `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${backEnd}`
+
+/** Most rules that one finding names. */
+const NAMED = 3
+
+function dropsBefore({ rules }: NodeFacts): CheckResult {
+  return when(rules, (all) => {
+    const findings: Finding[] = []
+    for (const one of all)
+      for (const { chain, rules: lines } of one.builtIn) {
+        const ours = lines.findIndex((line) => targetOf(line).startsWith('KUBE-'))
+        const before = (ours < 0 ? [] : lines.slice(0, ours)).filter(drops)
+        if (before.length === 0) continue
+        findings.push({
+          severity: 'warning',
+          what: `In ${programOf(one)} ${before.length} rule${before.length === 1 ? '' : 's'} of ${chain} before those of the proxy may drop packets: ${before
+            .slice(0, NAMED)
+            .map(quote)
+            .join(', ')}.`,
+          effect: 'A packet of a Service that they match never reaches the rules of the proxy.',
+          remedy: [
+            `${programOf(one)} -L ${chain} -n -v --line-numbers`,
+            '# move the rule behind the jumps to KUBE-*, or except the addresses of Services and pods',
+          ],
+        })
+      }
+    return found(...findings)
+  })
+}
+
+/** Programs that accept the traffic of pods in FORWARD by chains or rules of their own. */
+const ACCEPTS_PODS = /^(cali|FLANNEL|KUBE-ROUTER|CILIUM|ANTREA|WEAVE|OVN)/
+
+function forwardPolicy({ rules }: NodeFacts): CheckResult {
+  return when(rules, (all) =>
+    found(
+      ...all.flatMap((one): Finding[] => {
+        const forward = one.builtIn.find(({ chain }) => chain === 'FORWARD')
+        if (forward === undefined || forward.policy !== 'DROP') return []
+        const isAccepted =
+          one.otherChains.some((name) => ACCEPTS_PODS.test(name)) ||
+          forward.rules.some((rule) => targetOf(rule) === 'ACCEPT' && / -[sd] |^-[sd] /.test(rule))
+        if (isAccepted) return []
+        return [
+          {
+            severity: 'warning',
+            what: `The policy of FORWARD is DROP in ${programOf(one)}, and no rule of a network plug-in accepts the traffic of pods.`,
+            effect:
+              'Connections between pods of different nodes are dropped unless another rule accepts them. Docker and ufw set this policy.',
+            remedy: [
+              `${programOf(one)} -P FORWARD ACCEPT`,
+              '# or a rule of the network plug-in that accepts the addresses of pods',
+            ],
+          },
+        ]
+      }),
+    ),
+  )
+}
+
+/** Chains at the hooks of packets whose verdict is final: in nf_tables a drop of any chain ends the packet. */
+function nftPolicies(facts: NodeFacts): CheckResult {
+  return when(facts.nftChains, (chains) => {
+    const dropping = chains.filter(({ policy }) => policy === 'drop')
+    const findings: Finding[] = dropping.map((chain) => ({
+      severity: 'warning',
+      what: `The chain ${nameOf(chain)} of nf_tables drops at ${chain.hook} whatever it does not accept.`,
+      effect: 'A drop there is final: rules that accept in other tables, such as those of the proxy, do not count.',
+      remedy: [
+        'nft list ruleset',
+        '# accept the addresses of pods and Services, and node ports (30000-32767), in that chain',
+      ],
+    }))
+    if (processesOf(facts, 'firewalld').length > 0)
+      findings.push({
+        severity: 'warning',
+        what: 'firewalld runs on this node.',
+        effect:
+          'It rejects forwarded packets and node ports that its zones do not allow; a reload with its iptables back end also removes all rules, which kube-ipvs then repairs.',
+        remedy: [
+          'systemctl disable --now firewalld',
+          '# or: trust the addresses of pods and open the node ports',
+          'firewall-cmd --permanent --zone=trusted --add-source=POD_CIDR',
+          'firewall-cmd --permanent --add-port=30000-32767/tcp --add-port=30000-32767/udp',
+          'firewall-cmd --reload',
+        ],
+      })
+    return found(...findings)
+  })
+}
+
+const nameOf = ({ family, table, chain }: NftChainFact): string => quote(`${family} ${table} ${chain}`)
+
+/** Shares of the limit of connection tracking. */
+const NEARLY_FULL = 0.75
+const FULL = 0.95
+
+function conntrackFull({ conntrack }: NodeFacts): CheckResult {
+  return when(conntrack, ({ count, max }) => {
+    if (max <= 0 || count / max < NEARLY_FULL) return FINE
+    const next = 2 ** Math.ceil(Math.log2(2 * max))
+    return found({
+      severity: count / max >= FULL ? 'error' : 'warning',
+      what: `Connection tracking has ${count} of at most ${max} flows (${Math.floor((100 * count) / max)} %).`,
+      effect: 'When it is full the kernel drops packets of new connections ("nf_conntrack: table full" in dmesg).',
+      remedy: [
+        `sysctl -w net.netfilter.nf_conntrack_max=${next}`,
+        '# KubeProxyConfiguration; the daemon writes it at its start',
+        'conntrack:',
+        `  min: ${next}`,
+        '  maxPerCore: 131072',
+      ],
+    })
+  })
+}
+
+function idleTimeout({ ipvs, settings, configuration }: NodeFacts): CheckResult {
+  if (configuration.mode !== 'ipvs') return FINE
+  return when(ipvs, (state) => {
+    const keepalive = settings['net/ipv4/tcp_keepalive_time']
+    if (state === null || keepalive === undefined || state.tcpTimeoutSeconds >= keepalive) return FINE
+    return found({
+      severity: 'note',
+      what: `IPVS forgets an idle TCP connection after ${state.tcpTimeoutSeconds} s, and keep-alive probes begin after ${keepalive} s.`,
+      effect: 'A connection through a Service that is idle for longer is reset at its next packet.',
+      remedy: ['# KubeProxyConfiguration', 'ipvs:', `  tcpTimeout: ${keepalive + 120}s`],
+    })
+  })
+}
+
+export const RULE_CHECKS: readonly Check[] = [
+  {
+    id: 'drops-before',
+    group: 'rules',
+    good: 'no rule of another program drops before those of the proxy',
+    check: dropsBefore,
+  },
+  { id: 'forward-policy', group: 'rules', good: 'forwarded packets of pods are accepted', check: forwardPolicy },
+  { id: 'nft-policies', group: 'rules', good: 'no other firewall drops packets', check: nftPolicies },
+  { id: 'conntrack-full', group: 'rules', good: 'connection tracking has room', check: conntrackFull },
+  {
+    id: 'idle-timeout',
+    group: 'rules',
+    good: 'idle connections outlive the time to keep-alive probes',
+    check: idleTimeout,
+  },
+]

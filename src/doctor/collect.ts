@@ -1,0 +1,101 @@
+/**
+ * Collects the facts of this node, once and in one place. Nothing is changed; a fact that cannot be read says why, and never stops the
+ * others. What it needs of the daemon and of the command line is given to it.
+ * @impure
+ */
+import { hostname } from 'node:os'
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { kernelFamilies } from '../node/families.ts'
+import { thisHost } from '../node/host.ts'
+import { schedulerOf } from '../ipvs/scheduler.ts'
+import { VERSION } from '../values/well-known.ts'
+import type { AccessProvider } from '../watch/api/access.ts'
+import { unseen } from './decode.ts'
+import { FACTS, FACTS_FORMAT, type NodeFacts } from './facts.ts'
+import { readCluster } from './read-cluster.ts'
+import {
+  hasNetAdmin,
+  readCiliumReplacement,
+  readConntrack,
+  readKubeProxyOrigins,
+  readNetworkd,
+  readProcesses,
+  readSettings,
+  readSysctlLines,
+  readUnmanagedDevices,
+} from './read-files.ts'
+import { attempt, readClock, readInterfaces, readIpvs, readNft, readRules } from './read-kernel.ts'
+
+export interface CollectOptions {
+  readonly configuration: KubeProxyConfiguration
+  /** Where the configuration is from, and why the file was refused. */
+  readonly from: string
+  readonly error: string | null
+  readonly nodeName: string
+  /** The mode that the running proxy answers, and whether it is kube-ipvs. */
+  readonly running: { readonly mode: string | null; readonly isOurs: boolean }
+  /** Access to the API server; absent: none is named. */
+  readonly access: (() => Promise<AccessProvider>) | undefined
+  /** The commands of a first pass; absent: no source of Services is named. */
+  readonly changes: (() => Promise<readonly string[]>) | undefined
+  readonly signal: AbortSignal
+}
+
+const NO_SOURCE = 'no cluster is named: --config, --kubeconfig or --master names one'
+const MAX_COMMANDS = 200
+
+/** Rejects only when the facts exceed the bounds of a bundle, which is a bug. */
+export async function collectFacts(options: CollectOptions): Promise<NodeFacts> {
+  const { configuration, access, changes, signal, running } = options
+  const { release, distributions } = thisHost()
+  const cluster =
+    access === undefined ? unseen(NO_SOURCE) : await attempt(async () => readCluster(await access(), signal))
+  const facts: NodeFacts = {
+    format: FACTS_FORMAT,
+    program: VERSION,
+    collectedAt: new Date().toISOString(),
+    nodeName: options.nodeName || hostname(),
+    netAdmin: hasNetAdmin(),
+    configuration: {
+      from: options.from,
+      error: options.error,
+      mode: configuration.mode,
+      scheduler: schedulerOf(configuration.ipvs.scheduler),
+      strictArp: configuration.ipvs.strictARP,
+      excludeCidrs: configuration.ipvs.excludeCIDRs.slice(0, 200),
+      fallback: configuration.kubeIPVS.fallback,
+    },
+    kernel: {
+      release,
+      distributions,
+      hasIpv6: kernelFamilies().families.includes('IPv6'),
+    },
+    runningMode: running.mode,
+    isOursRunning: running.isOurs,
+    processes: readProcesses(),
+    interfaces: await attempt(() => readInterfaces(signal)),
+    ipvs: await attempt(() => readIpvs(signal)),
+    ...(await readRules(configuration, signal)),
+    ...(await readNft(signal)),
+    // Questions before may have loaded modules that have settings.
+    settings: readSettings(),
+    sysctlLines: readSysctlLines(),
+    conntrack: readConntrack(),
+    unmanagedDevices: readUnmanagedDevices(),
+    networkd: readNetworkd(),
+    kubeProxyOrigins: readKubeProxyOrigins(),
+    ciliumReplacement: readCiliumReplacement(),
+    clock: await readClock(),
+    cluster,
+    changes: changes === undefined ? unseen(`${NO_SOURCE}, or --manifests a folder`) : await attempt(counted(changes)),
+  }
+  return FACTS(facts, '')
+}
+
+/** The first commands, and how many there are. */
+function counted(changes: () => Promise<readonly string[]>) {
+  return async () => {
+    const commands = await changes()
+    return { count: commands.length, commands: commands.slice(0, MAX_COMMANDS) }
+  }
+}

@@ -1,0 +1,221 @@
+/**
+ * What `kube-ipvs doctor` knows of a node: one value, collected once, with bounds for every text and list. It has addresses of the
+ * node, but no credentials, no environment and no command lines. A fact that could not be read says why.
+ */
+import { flag, list, nullable, number, object, oneOf, type Read, record, seen, text } from './decode.ts'
+
+/** The format of bundles; a change that older programs would misread gets the next number. */
+export const FACTS_FORMAT = 1
+
+/** Programs that matter to a service proxy, by the name of their executable or process. */
+export const PROGRAMS = [
+  'kube-proxy',
+  'kubelet',
+  'k3s',
+  'rke2',
+  'kube-router',
+  'keepalived',
+  'loxilb',
+  'speaker',
+  'kube-vip',
+  'calico-node',
+  'cilium-agent',
+  'NetworkManager',
+  'systemd-networkd',
+  'firewalld',
+] as const
+export type Program = (typeof PROGRAMS)[number]
+
+/** A process of the network namespace that doctor looks at. */
+export const PROCESS = object({
+  program: oneOf(...PROGRAMS),
+  pid: number,
+  /** Of its command line only the few switches that a check needs, such as `--run-service-proxy=false`. */
+  switches: list(text(60), 5),
+})
+
+/** A built-in chain of the filter table. */
+const BUILT_IN_CHAIN = object({
+  chain: oneOf('INPUT', 'FORWARD', 'OUTPUT'),
+  /** `ACCEPT` or `DROP`. */
+  policy: text(20),
+  /** The first rules in order, without `-A CHAIN `, each cut to 300 characters. */
+  rules: list(text(300), 100),
+})
+
+/** What one back end of iptables holds for one IP family, without the rules of Services. */
+export const RULES = object({
+  backEnd: oneOf('nft', 'legacy'),
+  family: oneOf('IPv4', 'IPv6'),
+  /** Names of chains that begin with KUBE- and have no hash, as `nat KUBE-SERVICES`. */
+  kubeChains: list(text(60), 200),
+  /** Number of chains of single Services and endpoints, which iptables mode makes. */
+  serviceChains: number,
+  /** Prefixes of chains of other programs in the table filter: `cali`, `FLANNEL`, `DOCKER`, `ufw`. */
+  otherChains: list(text(60), 50),
+  builtIn: list(BUILT_IN_CHAIN, 3),
+})
+
+/** A base chain of nf_tables on the path of packets that is not of iptables. */
+export const NFT_CHAIN = object({
+  family: text(10),
+  table: text(100),
+  chain: text(100),
+  hook: oneOf('input', 'forward', 'output'),
+  policy: oneOf('accept', 'drop'),
+})
+
+export const INTERFACE = object({
+  name: text(40),
+  kind: text(40),
+  isUp: flag,
+  /** With prefix lengths. Of kube-ipvs0 only the number counts, because they may be thousands. */
+  addresses: list(text(60), 64),
+  addressCount: number,
+  /** net.ipv4.conf.IF.rp_filter; null when it cannot be read. */
+  rpFilter: nullable(number),
+})
+
+/** Something that ipvs mode needs and that the kernel or the node lacks (src/node/start-check.ts). */
+export const LACK = object({
+  what: text(200),
+  /** '' when no module would help. */
+  module: text(100),
+  effect: text(300),
+  severity: oneOf('fatal', 'error', 'warning'),
+})
+
+/** One `.network` file of systemd-networkd whose [Match] can match kube-ipvs0. */
+export const NETWORK_FILE = object({ file: text(300), match: text(300), isUnmanaged: flag })
+
+/** A line that sets a setting at boot and with `sysctl --system`. */
+export const SYSCTL_LINE = object({ file: text(300), name: text(100), value: text(60) })
+
+/** A DaemonSet of the cluster. */
+export const DAEMON_SET = object({
+  namespace: text(63),
+  name: text(253),
+  images: list(text(300), 10),
+  nodeSelector: record(text(300), 20),
+  /** Pods that run, of all nodes. */
+  desired: number,
+})
+
+export const CLUSTER = object({
+  /** Seconds by which the clock of this node is ahead of the API server's, from its Date header: precise to about a second. */
+  clockAheadSeconds: nullable(number),
+  daemonSets: seen(list(DAEMON_SET, 500)),
+  /** Of the ConfigMap kube-system/kube-proxy; null when there is none. */
+  kubeProxyMode: seen(nullable(text(60))),
+  /** `kube-proxy-replacement` of the ConfigMap kube-system/cilium-config; null when there is none. */
+  ciliumReplacement: seen(nullable(text(60))),
+  /** `spec.bpfEnabled` of the FelixConfiguration default; null when there is none. */
+  calicoBpf: seen(nullable(flag)),
+})
+
+export const FACTS = object({
+  format: number,
+  /** Version of kube-ipvs that collected them. */
+  program: text(60),
+  /** ISO 8601. */
+  collectedAt: text(40),
+  nodeName: text(253),
+  /** Whether the capability NET_ADMIN was there; without it much cannot be read. */
+  netAdmin: flag,
+  configuration: object({
+    /** `--config FILE`, or where it was taken from. */
+    from: text(500),
+    /** Why the file was refused; null: it was not. The values below are then the defaults. */
+    error: nullable(text(2000)),
+    mode: text(20),
+    scheduler: text(60),
+    strictArp: flag,
+    excludeCidrs: list(text(60), 200),
+    fallback: text(20),
+  }),
+  kernel: object({
+    /** As uname -r prints it. */
+    release: text(200),
+    /** Families of the distribution, for names of packages; all when unknown. */
+    distributions: list(oneOf('Debian', 'Ubuntu', 'RHEL', 'SUSE'), 4),
+    /** IPv6 is there and not disabled. */
+    hasIpv6: flag,
+  }),
+  /** The mode that a running proxy answers at its metrics address; null: none answers. */
+  runningMode: nullable(text(20)),
+  /** The proxy that answers has the metrics of kube-ipvs. */
+  isOursRunning: flag,
+  processes: seen(list(PROCESS, 200)),
+  lacks: seen(list(LACK, 100)),
+  /** Values of the settings in WATCHED_SETTINGS, by the name below /proc/sys; those the kernel does not have are left out. */
+  settings: record(number, 100),
+  sysctlLines: list(SYSCTL_LINE, 200),
+  interfaces: seen(list(INTERFACE, 1000)),
+  ipvs: seen(
+    nullable(
+      object({
+        virtualServers: number,
+        tcpTimeoutSeconds: number,
+      }),
+    ),
+  ),
+  /** `backEnd` null: no program is installed. */
+  iptables: seen(object({ backEnd: nullable(oneOf('nft', 'legacy')), reason: text(500), version: nullable(text(30)) })),
+  rules: seen(list(RULES, 4)),
+  /** The tables of kube-proxy's nftables mode, as `ip kube-proxy`. */
+  nftProxyTables: seen(list(text(60), 4)),
+  nftChains: seen(list(NFT_CHAIN, 100)),
+  conntrack: seen(object({ count: number, max: number })),
+  /** The values of `unmanaged-devices` of NetworkManager. */
+  unmanagedDevices: list(text(1000), 50),
+  networkd: object({
+    files: list(NETWORK_FILE, 50),
+    /** ManageForeignRoutingPolicyRules of networkd.conf; networkd's default is true. */
+    managesForeignRules: flag,
+    /** What networkd says of kube-ipvs0, `unmanaged`; '' when it says nothing. */
+    deviceState: text(60),
+  }),
+  /** What on this node starts kube-proxy again. */
+  kubeProxyOrigins: object({
+    /** Files of static pods that name kube-proxy. */
+    staticPods: list(text(300), 20),
+    /** kubelet has a volume with the ConfigMap kube-proxy of a pod on this node. */
+    hasPodVolume: flag,
+    /** kubeadm made this node. */
+    isKubeadm: flag,
+    /** The configuration of k3s or RKE2 says disable-kube-proxy. */
+    isDisabledInK3s: flag,
+  }),
+  /** What the agent of Cilium on this node says about replacing kube-proxy: `true`, `false`, `strict`; '' when it says nothing. */
+  ciliumReplacement: text(20),
+  clock: seen(object({ isSynchronized: flag, maxErrorSeconds: number })),
+  cluster: seen(CLUSTER),
+  /** The commands of a first pass, in order; the rest of a long list is only counted. */
+  changes: seen(object({ count: number, commands: list(text(500), 200) })),
+})
+
+export type NodeFacts = Read<typeof FACTS>
+export type RulesFact = Read<typeof RULES>
+export type InterfaceFact = Read<typeof INTERFACE>
+export type NftChainFact = Read<typeof NFT_CHAIN>
+export type ClusterFact = Read<typeof CLUSTER>
+export type DaemonSetFact = Read<typeof DAEMON_SET>
+export type ProcessFact = Read<typeof PROCESS>
+export type SysctlLine = Read<typeof SYSCTL_LINE>
+export type NetworkFile = Read<typeof NETWORK_FILE>
+
+/** The settings that checks look at, by the name below /proc/sys. */
+export const WATCHED_SETTINGS = [
+  'net/ipv4/ip_forward',
+  'net/ipv6/conf/all/forwarding',
+  'net/ipv4/vs/conntrack',
+  'net/ipv4/vs/conn_reuse_mode',
+  'net/ipv4/vs/expire_nodest_conn',
+  'net/ipv4/vs/expire_quiescent_template',
+  'net/ipv4/conf/all/arp_ignore',
+  'net/ipv4/conf/all/arp_announce',
+  'net/ipv4/conf/all/rp_filter',
+  'net/ipv4/tcp_keepalive_time',
+  'net/bridge/bridge-nf-call-iptables',
+  'net/bridge/bridge-nf-call-ip6tables',
+] as const

@@ -1,0 +1,87 @@
+/**
+ * What doctor asks the API server: DaemonSets and three objects that say who answers for Services. Of each it keeps only the fields
+ * that checks need; what the credentials may not read is left out with the reason.
+ * @impure
+ */
+import { VERSION } from '../values/well-known.ts'
+import type { AccessProvider } from '../watch/api/access.ts'
+import { ApiClient } from '../watch/api/api-client.ts'
+import { ApiError } from '../watch/api/api-error.ts'
+import { clockAheadMs } from '../watch/api/server-date.ts'
+import { isPlainObject, type Seen } from './decode.ts'
+import type { ClusterFact } from './facts.ts'
+import { attempt } from './read-kernel.ts'
+
+const MAX_DAEMON_SETS = 500
+
+/** Rejects when the API server does not answer at all. */
+export async function readCluster(access: AccessProvider, signal: AbortSignal): Promise<ClusterFact> {
+  const ahead = await clockAheadMs(access, signal)
+  const client = new ApiClient({ access, userAgent: `kube-ipvs/${VERSION}`, contentType: 'application/json' })
+  const one = async (path: string, name: string): Promise<unknown> =>
+    (await client.list(path, { fieldSelector: `metadata.name=${name}`, limit: '1' }, signal)).items[0]
+  try {
+    return {
+      clockAheadSeconds: Math.round(ahead) / 1000,
+      daemonSets: await attempt(async () => {
+        const { items } = await client.list('/apis/apps/v1/daemonsets', { limit: String(MAX_DAEMON_SETS) }, signal)
+        return items.slice(0, MAX_DAEMON_SETS).map(daemonSetOf)
+      }),
+      kubeProxyMode: await attempt(async () => {
+        const text = textAt(await one('/api/v1/namespaces/kube-system/configmaps', 'kube-proxy'), 'data', 'config.conf')
+        return text === null ? null : (/^mode:\s*["']?(\w*)/m.exec(text)?.[1] ?? '')
+      }),
+      ciliumReplacement: await attempt(async () => {
+        const map = await one('/api/v1/namespaces/kube-system/configmaps', 'cilium-config')
+        return textAt(map, 'data', 'kube-proxy-replacement')
+      }),
+      calicoBpf: await withoutCrd(async () => {
+        const felix = await one('/apis/crd.projectcalico.org/v1/felixconfigurations', 'default')
+        return felix === undefined ? null : memberAt(felix, 'spec', 'bpfEnabled') === true
+      }),
+    }
+  } finally {
+    await client.close()
+  }
+}
+
+/** A cluster without the resource has no object of it. */
+async function withoutCrd(read: () => Promise<boolean | null>): Promise<Seen<boolean | null>> {
+  return attempt(async () => {
+    try {
+      return await read()
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return null
+      throw error
+    }
+  })
+}
+
+function memberAt(object: unknown, ...names: readonly string[]): unknown {
+  let at = object
+  for (const name of names) at = isPlainObject(at) && Object.hasOwn(at, name) ? at[name] : undefined
+  return at
+}
+
+function textAt(object: unknown, ...names: readonly string[]): string | null {
+  const found = memberAt(object, ...names)
+  return typeof found === 'string' ? found : null
+}
+
+function daemonSetOf(item: unknown) {
+  const containers = memberAt(item, 'spec', 'template', 'spec', 'containers')
+  const images = Array.isArray(containers) ? containers.map((one: unknown) => textAt(one, 'image') ?? '') : []
+  const selector = memberAt(item, 'spec', 'template', 'spec', 'nodeSelector')
+  const desired = memberAt(item, 'status', 'desiredNumberScheduled')
+  return {
+    namespace: textAt(item, 'metadata', 'namespace') ?? '',
+    name: textAt(item, 'metadata', 'name') ?? '',
+    images: images.slice(0, 10),
+    nodeSelector: Object.fromEntries(
+      Object.entries(isPlainObject(selector) ? selector : {})
+        .slice(0, 20)
+        .map(([name, value]) => [name.slice(0, 200), String(value)]),
+    ),
+    desired: typeof desired === 'number' ? desired : 0,
+  }
+}

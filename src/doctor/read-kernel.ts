@@ -1,0 +1,173 @@
+/**
+ * What doctor asks the kernel over netlink and the programs of iptables. It changes nothing; a question about a missing feature may
+ * load its module, as a start would.
+ * @impure
+ */
+import { readClockStatus } from '../../native/clock-status.ts'
+import { findNetfilter, openRtnetlink } from '../../native/open.ts'
+import type { KubeProxyConfiguration } from '../config/types.ts'
+import { listNftBaseChains } from '../iptables/nft-chains.ts'
+import { listNftTables } from '../iptables/nft-tables.ts'
+import { chooseBackEnd, findOtherBackEnd } from '../modes/iptables-back-end.ts'
+import { openIpvs, unlessMissing } from '../modes/ipvs/kernel.ts'
+import { checkNode } from '../modes/ipvs/node-preparation.ts'
+import type { NetlinkConnection } from '../netlink/connection.ts'
+import { ipFamilies } from '../node/host.ts'
+import type { IptablesChoice } from '../node/iptables-choice.ts'
+import { HostIptables } from '../node/iptables-programs.ts'
+import { runProgram } from '../node/programs.ts'
+import { CodedError, errorText } from '../values/errors.ts'
+import { SERVICE_DEVICE } from '../values/well-known.ts'
+import { type Seen, unseen } from './decode.ts'
+import type { InterfaceFact, NodeFacts, RulesFact } from './facts.ts'
+import { readNumber } from './read-files.ts'
+import { summarizeRules } from './rules-summary.ts'
+
+/** The value, or why it cannot be read. */
+export async function attempt<T>(read: () => Promise<T> | T): Promise<Seen<T>> {
+  try {
+    return { value: await read() }
+  } catch (error) {
+    return unseen(errorText(error))
+  }
+}
+
+const MAX_INTERFACES = 1000
+const MAX_ADDRESSES = 64
+const IFF_UP = 1
+
+export async function readInterfaces(signal: AbortSignal): Promise<readonly InterfaceFact[]> {
+  const rtnetlink = openRtnetlink()
+  try {
+    const [links, addresses] = [await rtnetlink.listLinks({ signal }), await rtnetlink.listAddresses({ signal })]
+    const byIndex = Map.groupBy(addresses, ({ interfaceIndex }) => interfaceIndex)
+    // The devices of pods may be thousands and say little: those with addresses come first.
+    const ranked = links.toSorted((a, b) => Number(byIndex.has(b.index)) - Number(byIndex.has(a.index)))
+    return ranked.slice(0, MAX_INTERFACES).map(({ index, name, kind, flags }) => {
+      const own = byIndex.get(index) ?? []
+      const kept = name === SERVICE_DEVICE ? [] : own.slice(0, MAX_ADDRESSES)
+      return {
+        name,
+        kind,
+        isUp: (flags & IFF_UP) !== 0,
+        addresses: kept.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
+        addressCount: own.length,
+        rpFilter: /^[^/]+$/.test(name) ? (readNumber(`/proc/sys/net/ipv4/conf/${name}/rp_filter`) ?? null) : null,
+      }
+    })
+  } finally {
+    rtnetlink.close()
+  }
+}
+
+type IpvsFact = NodeFacts['ipvs'] extends Seen<infer T> ? T : never
+
+/** null when the kernel has no IPVS. */
+export async function readIpvs(signal: AbortSignal): Promise<IpvsFact> {
+  const ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
+  if (ipvs === undefined) return null
+  try {
+    const services = await ipvs.listServices({ signal })
+    const { tcpSeconds } = await ipvs.getTimeouts({ signal })
+    return { virtualServers: services.length, tcpTimeoutSeconds: tcpSeconds }
+  } finally {
+    ipvs.close()
+  }
+}
+
+type Rules = Pick<NodeFacts, 'iptables' | 'rules' | 'lacks'>
+
+/** The back ends of iptables, their rules, and what the kernel lacks for ipvs mode. */
+export async function readRules(configuration: KubeProxyConfiguration, signal: AbortSignal): Promise<Rules> {
+  try {
+    const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
+    const { reason } = choice
+    return {
+      iptables: { value: { backEnd: choice.mode, reason, version: await versionOf(choice, signal) } },
+      rules: await attempt(() => readBackEnds(choice, signal)),
+      lacks: await readLacks(configuration, signal, choice),
+    }
+  } catch (error) {
+    const lacks = await readLacks(configuration, signal)
+    const reason = errorText(error)
+    // That no program is installed is an answer, not a failure.
+    return error instanceof CodedError && error.code === 'iptables-missing'
+      ? { iptables: { value: { backEnd: null, reason, version: null } }, rules: { value: [] }, lacks }
+      : { iptables: { unseen: reason }, rules: { unseen: reason }, lacks }
+  }
+}
+
+function readLacks(
+  configuration: KubeProxyConfiguration,
+  signal: AbortSignal,
+  choice?: IptablesChoice,
+): Promise<NodeFacts['lacks']> {
+  return attempt(async () => {
+    const options = choice === undefined ? {} : { iptables: choice }
+    const { findings } = await checkNode({ configuration, signal, ...options })
+    return findings
+  })
+}
+
+async function readBackEnds(choice: IptablesChoice, signal: AbortSignal): Promise<readonly RulesFact[]> {
+  const other = await findOtherBackEnd(ipFamilies(), choice, signal)
+  const facts: RulesFact[] = []
+  for (const one of other === undefined ? [choice] : [choice, other]) {
+    const iptables = new HostIptables(one)
+    for (const family of ipFamilies())
+      if (one.unusable[family] === undefined && one.programs[family] !== undefined)
+        facts.push(summarizeRules(await iptables.save(family, signal), one.mode, family))
+  }
+  return facts
+}
+
+/** `1.8.9`; null when the program does not print it. */
+async function versionOf(choice: IptablesChoice, signal: AbortSignal): Promise<string | null> {
+  if (choice.version !== undefined) return choice.version
+  const save = choice.programs.IPv4?.save ?? choice.programs.IPv6?.save
+  if (save === undefined) return null
+  try {
+    const { output } = await runProgram({ program: save.replace(/-save$/, ''), args: ['--version'], signal })
+    return /v(\d+(?:\.\d+){1,3})/.exec(output)?.[1] ?? null
+  } catch {
+    return null
+  }
+}
+
+const PROXY_TABLE = 'kube-proxy'
+/** Tables that iptables-nft makes; their chains are known from its rules. */
+const OF_IPTABLES = /^(filter|nat|mangle|raw|security)$/
+
+/** The tables of kube-proxy's nftables mode, and chains of other firewalls. */
+export async function readNft(signal: AbortSignal): Promise<Pick<NodeFacts, 'nftProxyTables' | 'nftChains'>> {
+  const nftProxyTables = await attempt(() =>
+    withNetfilter(async (netlink) => {
+      const tables = (await listNftTables(netlink, { signal })).filter(({ name }) => name === PROXY_TABLE)
+      return tables.map(({ family, name }) => `${family === 'IPv4' ? 'ip' : 'ip6'} ${name}`).slice(0, 4)
+    }),
+  )
+  const nftChains = await attempt(() =>
+    withNetfilter(async (netlink) => {
+      const chains = await listNftBaseChains(netlink, { signal })
+      return chains
+        .filter(({ family, table }) => table !== PROXY_TABLE && (family === 'inet' || !OF_IPTABLES.test(table)))
+        .slice(0, 100)
+    }),
+  )
+  return { nftProxyTables, nftChains }
+}
+
+/** Nothing where the kernel has no nfnetlink. */
+async function withNetfilter<T>(work: (netlink: NetlinkConnection) => Promise<readonly T[]>): Promise<readonly T[]> {
+  const netlink = findNetfilter()
+  if (netlink === undefined) return []
+  try {
+    return await work(netlink)
+  } finally {
+    netlink.close()
+  }
+}
+
+export function readClock(): Promise<NodeFacts['clock']> {
+  return attempt(readClockStatus)
+}

@@ -1,0 +1,347 @@
+/** For each check: facts that trigger it, with what it finds, and facts that do not. */
+import type { NodeFacts } from '../../src/doctor/facts.ts'
+import { CLEAN_RULES, clusterWith, configured, daemonSet, ETH0, node, running, withSettings } from './healthy-node.ts'
+
+export type Changes = Partial<NodeFacts>
+type Expected = 'error' | 'warning' | 'note' | 'ok' | 'unknown'
+
+export const UNSEEN = { unseen: 'Operation not permitted' }
+const LEGACY = { ...CLEAN_RULES, backEnd: 'legacy' } as const
+const filter = (chain: 'INPUT' | 'FORWARD', policy: string, ...rules: string[]) => ({
+  ...CLEAN_RULES,
+  builtIn: [{ chain, policy, rules }],
+})
+const origins = (changes: Partial<NodeFacts['kubeProxyOrigins']>): Changes => ({
+  kubeProxyOrigins: { ...node().kubeProxyOrigins, ...changes },
+})
+const lack = (what: string, module: string, severity: 'fatal' | 'error' | 'warning' = 'error'): Changes => ({
+  lacks: { value: [{ what, module, effect: 'something does not work', severity }] },
+})
+const links = (...more: Partial<typeof ETH0>[]): Changes => ({
+  interfaces: { value: [ETH0, ...more.map((one) => ({ ...ETH0, ...one }))] },
+})
+const iptables = (version: string | null, backEnd: 'nft' | 'legacy' | null = 'nft'): Changes => ({
+  iptables: { value: { backEnd, reason: 'because', version } },
+})
+const networkd = (changes: Partial<NodeFacts['networkd']>): Changes => ({
+  ...running('systemd-networkd'),
+  networkd: { ...node().networkd, ...changes },
+})
+
+/** `text`: what the findings and their remedies say, a line each. */
+export const ROWS: readonly (readonly [id: string, changes: Changes, expected: Expected, text?: RegExp])[] = [
+  ['kube-proxy-running', running('kube-proxy'), 'error', /process 1000\b.*\n.*undo/],
+  [
+    'kube-proxy-running',
+    { runningMode: 'iptables', isOursRunning: false },
+    'error',
+    /"iptables" mode that is not kube-ipvs/,
+  ],
+  ['kube-proxy-running', { runningMode: null, isOursRunning: false }, 'ok'],
+  ['kube-proxy-running', { processes: UNSEEN }, 'unknown'],
+  ['embedded-proxy', running('k3s'), 'warning', /disable-kube-proxy: true/],
+  ['embedded-proxy', { ...running('k3s'), ...origins({ isDisabledInK3s: true }) }, 'ok'],
+  ['embedded-proxy', { processes: { value: [{ program: 'rke2', pid: 1, switches: ['--disable-kube-proxy'] }] } }, 'ok'],
+  ['embedded-proxy', running('kube-router'), 'error', /--run-service-proxy=false/],
+  [
+    'embedded-proxy',
+    { processes: { value: [{ program: 'kube-router', pid: 1, switches: ['--run-service-proxy=false'] }] } },
+    'ok',
+  ],
+  [
+    'kube-proxy-restored',
+    origins({ staticPods: ["/etc/kubernetes/manifests/a 'b'.yaml"] }),
+    'error',
+    /mv '.*a '\\''b'\\''\.yaml' \/root\//,
+  ],
+  [
+    'kube-proxy-restored',
+    { ...origins({ hasPodVolume: true }), isOursRunning: false, runningMode: null },
+    'error',
+    /volume/,
+  ],
+  ['kube-proxy-restored', origins({ hasPodVolume: true }), 'ok'],
+  ['kube-proxy-restored', origins({ isKubeadm: true }), 'note', /--skip-phases=addon\/kube-proxy/],
+  [
+    'kube-proxy-restored',
+    clusterWith({ daemonSets: { value: [daemonSet('kube-proxy', 'registry.k8s.io/kube-proxy:v1.36.3')] } }),
+    'error',
+    /"kube-system\/kube-proxy"/,
+  ],
+  [
+    'kube-proxy-restored',
+    clusterWith({ daemonSets: { value: [daemonSet('kube-proxy', 'registry.k8s.io/kube-proxy:v1.36.3', 0)] } }),
+    'ok',
+  ],
+  [
+    'kube-proxy-restored',
+    clusterWith({ daemonSets: { value: [daemonSet('kube-proxy', 'example/kube-ipvs:1')] } }),
+    'ok',
+  ],
+  ['both-back-ends', { rules: { value: [CLEAN_RULES, LEGACY] } }, 'error', /iptables-legacy-save \| grep -v KUBE-/],
+  [
+    'both-back-ends',
+    { rules: { value: [CLEAN_RULES, LEGACY] }, ...iptables('1.8.9', 'legacy') },
+    'error',
+    /iptables-nft-save/,
+  ],
+  [
+    'both-back-ends',
+    {
+      rules: {
+        value: [{ ...CLEAN_RULES, kubeChains: ['mangle KUBE-KUBELET-CANARY', 'filter KUBE-FIREWALL'] }, LEGACY],
+      },
+    },
+    'ok',
+  ],
+  ['both-back-ends', { rules: UNSEEN }, 'unknown'],
+  ['other-mode', { rules: { value: [{ ...CLEAN_RULES, serviceChains: 12 }] } }, 'note', /12 chains of iptables mode/],
+  ['other-mode', { ...configured({ mode: 'iptables' }), runningMode: null }, 'note', /3 virtual servers/],
+  ['other-mode', configured({ mode: 'iptables' }), 'ok'],
+  ['nftables-proxy', { nftProxyTables: { value: ['ip kube-proxy'] } }, 'warning', /nft delete table ip kube-proxy/],
+  ['nftables-proxy', { nftProxyTables: { value: ['ip6 kube-proxy'] }, runningMode: 'nftables' }, 'error'],
+  ['ipvs-writers', running('keepalived'), 'warning', /excludeCIDRs/],
+  ['ipvs-writers', { ...running('keepalived'), ...configured({ excludeCidrs: ['192.0.2.0/24'] }) }, 'ok'],
+  ['ipvs-writers', { ...running('loxilb'), ...configured({ mode: 'iptables' }) }, 'ok'],
+
+  [
+    'kernel-modules',
+    lack('IPVS', 'ip_vs', 'fatal'),
+    'error',
+    /modprobe ip_vs\n.*ip_vs_rr .*modules-load\.d.*\n.*linux-image-6\.12\.3-amd64 \(Debian\)/,
+  ],
+  ['kernel-modules', lack('match physdev', 'xt_physdev', 'warning'), 'warning', /xt_set xt_physdev >/],
+  ['kernel-modules', lack('match set', 'xt_set'), 'error'],
+  ['kernel-modules', lack('IPVS of IPv6', ''), 'error', /^Missing: IPVS of IPv6\.\n[^\n]*$/],
+  ['kernel-modules', { ...lack('IPVS', 'ip_vs', 'fatal'), ...configured({ mode: 'iptables' }) }, 'note'],
+  ['kernel-modules', lack('x', '$(reboot)'), 'error', /^(?![^]*modprobe)/],
+  ['kernel-modules', lack('sysctl net/ipv4/ip_forward', ''), 'ok'],
+  ['kernel-modules', { lacks: UNSEEN }, 'unknown'],
+  ['kernel-version', { kernel: { ...node().kernel, release: '6.1.0-18-amd64' } }, 'note', /older than 6\.2/],
+  [
+    'kernel-version',
+    {
+      kernel: { ...node().kernel, release: '6.1.0' },
+      ipvs: { value: { virtualServers: 9000, tcpTimeoutSeconds: 900 } },
+    },
+    'warning',
+    /9000 virtual servers/,
+  ],
+  ['kernel-version', { kernel: { ...node().kernel, release: '5.4.0-100-generic' } }, 'note', /older than 5\.9/],
+  ['kernel-version', { kernel: { ...node().kernel, release: '6.2.0' } }, 'ok'],
+  ['kernel-version', { kernel: { ...node().kernel, release: '5.4.0' }, ...configured({ mode: 'iptables' }) }, 'ok'],
+  ['iptables-programs', iptables(null, null), 'error', /apt-get install iptables/],
+  ['iptables-programs', { iptables: UNSEEN }, 'unknown'],
+  ['iptables-version', iptables('1.4.21', 'legacy'), 'warning', /older than 1\.6\.2/],
+  ['iptables-version', iptables('1.8.2'), 'warning', /first releases of the nft back end/],
+  ['iptables-version', iptables('1.8.2', 'legacy'), 'ok'],
+  ['iptables-version', iptables('1.8.11'), 'ok'],
+  ['iptables-version', iptables(null), 'unknown'],
+  ['clock', { clock: { value: { isSynchronized: false, maxErrorSeconds: 16 } } }, 'note'],
+  ['clock', clusterWith({ clockAheadSeconds: -42 }), 'warning', /42 s behind/],
+  ['clock', clusterWith({ clockAheadSeconds: 3600 }), 'error', /3600 s ahead of/],
+  ['clock', clusterWith({ clockAheadSeconds: null }), 'ok'],
+  ['clock', { clock: UNSEEN }, 'unknown'],
+
+  [
+    'proxy-sysctls',
+    withSettings({ 'net/ipv4/ip_forward': 0 }),
+    'error',
+    /sysctl -w net\.ipv4\.ip_forward=1\n.*\nnet\.ipv4\.ip_forward = 1/,
+  ],
+  ['proxy-sysctls', withSettings({ 'net/ipv4/vs/expire_nodest_conn': 0 }), 'warning'],
+  [
+    'proxy-sysctls',
+    { ...withSettings({ 'net/ipv4/ip_forward': 0 }), runningMode: null },
+    'warning',
+    /a start sets it to 1/,
+  ],
+  ['proxy-sysctls', { ...withSettings({ 'net/ipv4/vs/conntrack': 0 }), runningMode: null }, 'note'],
+  ['proxy-sysctls', configured({ strictArp: true }), 'error', /arp_announce is 0 instead of 2/],
+  ['proxy-sysctls', { kernel: { ...node().kernel, release: '5.4.0' } }, 'warning', /conn_reuse_mode is 1 instead of 0/],
+  ['proxy-sysctls', { ...withSettings({ 'net/ipv4/ip_forward': 0 }), ...configured({ mode: 'iptables' }) }, 'ok'],
+  ['proxy-sysctls', lack('sysctl net/ipv4/ip_forward', ''), 'warning', /cannot write net\.ipv4\.ip_forward/],
+  ['proxy-sysctls', { ...lack('sysctl net/ipv4/ip_forward', ''), netAdmin: false }, 'ok'],
+  [
+    'sysctl-files',
+    { sysctlLines: [{ file: '/etc/sysctl.d/10-x.conf', name: 'net/ipv4/ip_forward', value: '0' }] },
+    'warning',
+    /10-x\.conf/,
+  ],
+  [
+    'sysctl-files',
+    {
+      sysctlLines: [
+        { file: '/etc/sysctl.d/10-x.conf', name: 'net/ipv4/ip_forward', value: '0' },
+        { file: '/etc/sysctl.d/99-y.conf', name: 'net/ipv4/ip_forward', value: '1' },
+      ],
+    },
+    'ok',
+  ],
+  [
+    'sysctl-files',
+    { sysctlLines: [{ file: '/etc/sysctl.conf', name: 'net/ipv6/conf/all/forwarding', value: '0' }] },
+    'warning',
+  ],
+  [
+    'sysctl-files',
+    { sysctlLines: [{ file: '/etc/sysctl.conf', name: 'net/ipv4/conf/all/rp_filter', value: '1' }] },
+    'ok',
+  ],
+  [
+    'ipv6-forwarding',
+    { ...withSettings({ 'net/ipv6/conf/all/forwarding': 0 }), ...links({ addresses: ['2001:db8::7/64'] }) },
+    'warning',
+    /accept_ra = 2/,
+  ],
+  ['ipv6-forwarding', withSettings({ 'net/ipv6/conf/all/forwarding': 0 }), 'note'],
+  [
+    'ipv6-forwarding',
+    { ...withSettings({ 'net/ipv6/conf/all/forwarding': 0 }), kernel: { ...node().kernel, hasIpv6: false } },
+    'ok',
+  ],
+  ['bridge-netfilter', links({ name: 'cni0', kind: 'bridge' }), 'error', /modprobe br_netfilter/],
+  [
+    'bridge-netfilter',
+    {
+      ...links({ name: 'cni0', kind: 'bridge' }),
+      ...withSettings({ 'net/bridge/bridge-nf-call-iptables': 0, 'net/bridge/bridge-nf-call-ip6tables': 1 }),
+    },
+    'error',
+    /bridge-nf-call-iptables is 0/,
+  ],
+  [
+    'bridge-netfilter',
+    {
+      ...links({ name: 'cni0', kind: 'bridge' }),
+      ...withSettings({ 'net/bridge/bridge-nf-call-iptables': 1, 'net/bridge/bridge-nf-call-ip6tables': 1 }),
+    },
+    'ok',
+  ],
+  ['bridge-netfilter', links({ name: 'br-storage', kind: 'bridge' }), 'ok'],
+  ['bridge-netfilter', { interfaces: UNSEEN }, 'unknown'],
+  [
+    'reverse-path-filter',
+    { ...links({ name: 'eth1' }), ...withSettings({ 'net/ipv4/conf/all/rp_filter': 1 }) },
+    'warning',
+    /"eth0", "eth1"/,
+  ],
+  ['reverse-path-filter', links({ name: 'eth1', rpFilter: 1 }), 'warning', /net\.ipv4\.conf\.eth1\.rp_filter=2/],
+  [
+    'reverse-path-filter',
+    links({ name: 'eth1.100', rpFilter: 1, kind: 'vlan' }),
+    'warning',
+    /net\.ipv4\.conf\.eth1\/100\.rp_filter/,
+  ],
+  [
+    'reverse-path-filter',
+    { ...links({ name: 'eth1', rpFilter: 1 }), ...withSettings({ 'net/ipv4/conf/all/rp_filter': 2 }) },
+    'ok',
+  ],
+  ['reverse-path-filter', withSettings({ 'net/ipv4/conf/all/rp_filter': 1 }), 'ok'],
+  ['reverse-path-filter', links({ name: 'veth12', kind: 'veth', rpFilter: 1 }), 'ok'],
+  ['reverse-path-filter', links({ name: 'lxc1234', kind: 'veth', rpFilter: 1 }), 'warning', /Cilium/],
+
+  ['strict-arp', running('speaker'), 'error', /MetalLB is here.*\n[^]*strictARP: true/],
+  ['strict-arp', running('kube-vip'), 'error', /kube-vip/],
+  ['strict-arp', clusterWith({ daemonSets: { value: [daemonSet('s', 'quay.io/metallb/speaker:v0.15.2')] } }), 'error'],
+  ['strict-arp', { ...running('speaker'), ...configured({ strictArp: true }) }, 'ok'],
+  ['strict-arp', { ...running('speaker'), ...configured({ mode: 'iptables' }) }, 'ok'],
+  ['strict-arp', { processes: UNSEEN }, 'unknown'],
+  ['calico', { ...running('calico-node'), ...clusterWith({ calicoBpf: { value: true } }) }, 'error', /bpfEnabled/],
+  ['calico', links({ name: 'cali123', kind: 'veth' }, { name: 'bpfin.cali', kind: 'veth' }), 'error'],
+  ['calico', { ...running('calico-node'), ...links() }, 'note', /restarts once/],
+  ['calico', running('calico-node'), 'ok'],
+  ['cilium', running('cilium-agent'), 'warning', /not known/],
+  ['cilium', { ...running('cilium-agent'), ciliumReplacement: 'true' }, 'error', /kubeProxyReplacement=false/],
+  ['cilium', { ...running('cilium-agent'), ...clusterWith({ ciliumReplacement: { value: 'strict' } }) }, 'error'],
+  ['cilium', { ...running('cilium-agent'), ciliumReplacement: 'false' }, 'ok'],
+  ['cilium', { ...links({ name: 'cilium_host', kind: 'veth' }), ciliumReplacement: 'disabled' }, 'ok'],
+  ['network-manager', running('NetworkManager'), 'warning', /unmanaged-devices\+=interface-name:kube-ipvs0/],
+  [
+    'network-manager',
+    { ...running('NetworkManager'), unmanagedDevices: ['interface-name:cali*', 'interface-name:kube-ipvs0'] },
+    'ok',
+  ],
+  [
+    'systemd-networkd',
+    networkd({ files: [{ file: '/etc/systemd/network/20-all.network', match: 'Name=*', isUnmanaged: false }] }),
+    'error',
+    /Unmanaged=yes/,
+  ],
+  ['systemd-networkd', networkd({ deviceState: 'configured' }), 'error', /"configured"/],
+  ['systemd-networkd', networkd({ deviceState: 'unmanaged' }), 'ok'],
+  ['systemd-networkd', networkd({ files: [{ file: '/a', match: '', isUnmanaged: true }] }), 'ok'],
+  ['systemd-networkd', { ...networkd({}), ...links({ name: 'cali1' }) }, 'note', /ManageForeignRoutingPolicyRules=no/],
+  ['systemd-networkd', { ...networkd({ managesForeignRules: false }), ...links({ name: 'cali1' }) }, 'ok'],
+  ['service-device', links({ name: 'kube-ipvs0', kind: 'bridge' }), 'error', /ip link delete kube-ipvs0/],
+  ['service-device', links(), 'ok'],
+
+  [
+    'drops-before',
+    { rules: { value: [filter('FORWARD', 'ACCEPT', '-s 10.0.0.0/8 -j DROP', '-j KUBE-FORWARD')] } },
+    'warning',
+    /"-s 10\.0\.0\.0\/8 -j DROP"/,
+  ],
+  [
+    'drops-before',
+    {
+      rules: {
+        value: [filter('INPUT', 'ACCEPT', '-j REJECT --reject-with icmp-host-prohibited', '-j KUBE-IPVS-FILTER')],
+      },
+    },
+    'warning',
+  ],
+  ['drops-before', { rules: { value: [filter('FORWARD', 'ACCEPT', '-j KUBE-FORWARD', '-j DROP')] } }, 'ok'],
+  [
+    'drops-before',
+    { rules: { value: [filter('FORWARD', 'ACCEPT', '-m conntrack --ctstate INVALID -j DROP', '-j KUBE-FORWARD')] } },
+    'ok',
+  ],
+  ['drops-before', { rules: { value: [filter('FORWARD', 'ACCEPT', '-j DROP')] } }, 'ok'],
+  [
+    'forward-policy',
+    { rules: { value: [filter('FORWARD', 'DROP', '-j DOCKER-USER')] } },
+    'warning',
+    /iptables-nft -P FORWARD ACCEPT/,
+  ],
+  ['forward-policy', { rules: { value: [filter('FORWARD', 'DROP', '-s 10.244.0.0/16 -j ACCEPT')] } }, 'ok'],
+  ['forward-policy', { rules: { value: [{ ...filter('FORWARD', 'DROP'), otherChains: ['cali'] }] } }, 'ok'],
+  [
+    'nft-policies',
+    { nftChains: { value: [{ family: 'inet', table: 'filter', chain: 'input', hook: 'input', policy: 'drop' }] } },
+    'warning',
+    /"inet filter input"/,
+  ],
+  [
+    'nft-policies',
+    { nftChains: { value: [{ family: 'inet', table: 'filter', chain: 'input', hook: 'input', policy: 'accept' }] } },
+    'ok',
+  ],
+  ['nft-policies', running('firewalld'), 'warning', /firewall-cmd --reload/],
+  ['conntrack-full', { conntrack: { value: { count: 200_000, max: 262_144 } } }, 'warning', /nf_conntrack_max=524288/],
+  ['conntrack-full', { conntrack: { value: { count: 262_144, max: 262_144 } } }, 'error', /100 %/],
+  ['conntrack-full', { conntrack: { value: { count: 5, max: 0 } } }, 'ok'],
+  ['conntrack-full', { conntrack: UNSEEN }, 'unknown'],
+  ['idle-timeout', { ipvs: { value: { virtualServers: 0, tcpTimeoutSeconds: 900 } } }, 'note', /tcpTimeout: 7320s/],
+  ['idle-timeout', { ipvs: { value: null } }, 'ok'],
+  ['idle-timeout', { ipvs: UNSEEN }, 'unknown'],
+
+  ['configuration', configured({ error: 'ipvs.scheduler: unknown' }), 'error', /refused: ipvs\.scheduler/],
+  ['rights', { netAdmin: false }, 'note', /sudo kube-ipvs doctor/],
+  ['running-mode', { runningMode: 'iptables' }, 'warning', /"iptables" mode runs here, and ipvs mode is configured/],
+  ['running-mode', { runningMode: null }, 'ok'],
+  [
+    'start-changes',
+    { changes: { value: { count: 2, commands: ['ipvsadm -A -t 10.96.0.1:80 -s rr', 'ip x'] } }, runningMode: null },
+    'note',
+    /2 changes/,
+  ],
+  [
+    'start-changes',
+    { changes: { value: { count: 40, commands: Array.from({ length: 20 }, () => 'ip x') } } },
+    'warning',
+    /although a proxy runs[^]*and 30 more/,
+  ],
+  ['start-changes', { changes: UNSEEN }, 'unknown'],
+]

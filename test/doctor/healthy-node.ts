@@ -1,0 +1,123 @@
+/** The facts of a node where every check is content: tests change what they are about. */
+import {
+  type ClusterFact,
+  type DaemonSetFact,
+  FACTS_FORMAT,
+  type NodeFacts,
+  type Program,
+  type RulesFact,
+} from '../../src/doctor/facts.ts'
+
+export const CLEAN_RULES: RulesFact = {
+  backEnd: 'nft',
+  family: 'IPv4',
+  kubeChains: ['nat KUBE-SERVICES', 'filter KUBE-FORWARD', 'mangle KUBE-KUBELET-CANARY'],
+  serviceChains: 0,
+  otherChains: [],
+  builtIn: [
+    { chain: 'INPUT', policy: 'ACCEPT', rules: [] },
+    {
+      chain: 'FORWARD',
+      policy: 'ACCEPT',
+      rules: ['-m comment --comment "kubernetes forwarding rules" -j KUBE-FORWARD'],
+    },
+    { chain: 'OUTPUT', policy: 'ACCEPT', rules: [] },
+  ],
+}
+
+export const ETH0 = {
+  name: 'eth0',
+  kind: '',
+  isUp: true,
+  addresses: ['192.0.2.7/24', 'fe80::1/64'],
+  addressCount: 2,
+  rpFilter: 0,
+}
+
+const HEALTHY: NodeFacts = {
+  format: FACTS_FORMAT,
+  program: '0.1.0',
+  collectedAt: '2026-11-22T12:00:00.000Z',
+  nodeName: 'node7',
+  netAdmin: true,
+  configuration: {
+    from: 'config.conf',
+    error: null,
+    mode: 'ipvs',
+    scheduler: 'rr',
+    strictArp: false,
+    excludeCidrs: [],
+    fallback: 'iptables',
+  },
+  kernel: { release: '6.12.3-amd64', distributions: ['Debian'], hasIpv6: true },
+  runningMode: 'ipvs',
+  isOursRunning: true,
+  processes: { value: [{ program: 'kubelet', pid: 800, switches: [] }] },
+  lacks: { value: [] },
+  settings: {
+    'net/ipv4/ip_forward': 1,
+    'net/ipv6/conf/all/forwarding': 1,
+    'net/ipv4/vs/conntrack': 1,
+    'net/ipv4/vs/conn_reuse_mode': 1,
+    'net/ipv4/vs/expire_nodest_conn': 1,
+    'net/ipv4/vs/expire_quiescent_template': 1,
+    'net/ipv4/conf/all/arp_ignore': 0,
+    'net/ipv4/conf/all/arp_announce': 0,
+    'net/ipv4/conf/all/rp_filter': 0,
+    'net/ipv4/tcp_keepalive_time': 7200,
+  },
+  sysctlLines: [],
+  interfaces: {
+    value: [ETH0, { name: 'kube-ipvs0', kind: 'dummy', isUp: false, addresses: [], addressCount: 3, rpFilter: 0 }],
+  },
+  ipvs: { value: { virtualServers: 3, tcpTimeoutSeconds: 7400 } },
+  iptables: { value: { backEnd: 'nft', reason: 'only the programs of nft are installed', version: '1.8.9' } },
+  rules: { value: [CLEAN_RULES, { ...CLEAN_RULES, family: 'IPv6' }] },
+  nftProxyTables: { value: [] },
+  nftChains: { value: [] },
+  conntrack: { value: { count: 1000, max: 262_144 } },
+  unmanagedDevices: [],
+  networkd: { files: [], managesForeignRules: true, deviceState: '' },
+  kubeProxyOrigins: { staticPods: [], hasPodVolume: false, isKubeadm: false, isDisabledInK3s: false },
+  ciliumReplacement: '',
+  clock: { value: { isSynchronized: true, maxErrorSeconds: 0.01 } },
+  cluster: {
+    value: {
+      clockAheadSeconds: 0.2,
+      daemonSets: { value: [] },
+      kubeProxyMode: { value: null },
+      ciliumReplacement: { value: null },
+      calicoBpf: { value: null },
+    },
+  },
+  changes: { value: { count: 0, commands: [] } },
+}
+
+export function node(changes: Partial<NodeFacts> = {}): NodeFacts {
+  return { ...HEALTHY, ...changes }
+}
+
+/** The configuration with some other values. */
+export function configured(changes: Partial<NodeFacts['configuration']>): Pick<NodeFacts, 'configuration'> {
+  return { configuration: { ...HEALTHY.configuration, ...changes } }
+}
+
+/** The settings with some other values. */
+export function withSettings(changes: Readonly<Record<string, number>>): Pick<NodeFacts, 'settings'> {
+  return { settings: { ...HEALTHY.settings, ...changes } }
+}
+
+/** Processes of these programs. */
+export function running(...programs: readonly Program[]): Pick<NodeFacts, 'processes'> {
+  return { processes: { value: programs.map((program, index) => ({ program, pid: 1000 + index, switches: [] })) } }
+}
+
+/** The cluster with some other facts. */
+export function clusterWith(changes: Partial<ClusterFact>): Pick<NodeFacts, 'cluster'> {
+  if ('unseen' in HEALTHY.cluster) throw new Error('a healthy node sees its cluster')
+  return { cluster: { value: { ...HEALTHY.cluster.value, ...changes } } }
+}
+
+export function daemonSet(name: string, image: string, desired = 3): DaemonSetFact {
+  return { namespace: 'kube-system', name, images: [image], nodeSelector: {}, desired }
+}

@@ -1,0 +1,218 @@
+/** What doctor reads of files: of a made-up host, of strange ones, and of this machine. */
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, it, test } from 'node:test'
+import { globMatches, readNetworkFile, readSysctlFile } from '../../src/doctor/network-file.ts'
+import {
+  hasNetAdmin,
+  readCiliumReplacement,
+  readConntrack,
+  readKubeProxyOrigins,
+  readNetworkd,
+  readProcesses,
+  readSettings,
+  readSysctlLines,
+  readText,
+  readUnmanagedDevices,
+} from '../../src/doctor/read-files.ts'
+
+let root: string
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'kube-ipvs-doctor-'))
+})
+afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+function write(path: string, text: string): void {
+  mkdirSync(dirname(root + path), { recursive: true })
+  writeFileSync(root + path, text)
+}
+
+function link(path: string, target: string): void {
+  mkdirSync(dirname(root + path), { recursive: true })
+  symlinkSync(target, root + path)
+}
+
+interface Process {
+  readonly comm: string
+  readonly net?: string
+  readonly exe?: string
+  readonly words?: readonly string[]
+}
+
+/** A host whose processes are these, by their ids. */
+function processes(all: Readonly<Record<number, Process>>): void {
+  write('/proc/2/comm', 'kthreadd\n')
+  link('/proc/self/ns/net', 'net:[1]')
+  for (const [pid, { comm, net = 'net:[1]', exe, words = [] }] of Object.entries(all)) {
+    write(`/proc/${pid}/comm`, `${comm}\n`)
+    write(`/proc/${pid}/cmdline`, words.join('\0'))
+    link(`/proc/${pid}/ns/net`, net)
+    if (exe !== undefined) link(`/proc/${pid}/exe`, exe)
+  }
+}
+
+describe('readProcesses', () => {
+  it('finds programs of the network namespace, and of their arguments only known switches', () => {
+    processes({
+      10: { comm: 'kube-proxy', exe: '/usr/local/bin/kube-proxy', words: ['kube-proxy', '--token=secret'] },
+      11: { comm: 'k3s-server', words: ['k3s', 'server', '--token', 'secret', '--disable-kube-proxy'] },
+      12: { comm: 'systemd-network' },
+      13: { comm: 'bash' },
+      14: { comm: 'toString' },
+    })
+    assert.deepEqual(readProcesses(root), {
+      value: [
+        { program: 'kube-proxy', pid: 10, switches: [] },
+        { program: 'k3s', pid: 11, switches: ['--disable-kube-proxy'] },
+        { program: 'systemd-networkd', pid: 12, switches: [] },
+      ],
+    })
+  })
+
+  it('ignores processes of pods with the name, and kube-ipvs that answers to it', () => {
+    processes({
+      10: { comm: 'kube-proxy', net: 'net:[99]' },
+      11: { comm: 'kube-proxy', exe: '/usr/local/bin/node' },
+    })
+    assert.deepEqual(readProcesses(root), { value: [] })
+  })
+
+  it('says so where the processes of the host are not visible', () => {
+    write('/proc/1/comm', 'kube-ipvs\n')
+    assert.match(JSON.stringify(readProcesses(root)), /unseen.*hostPID/)
+  })
+})
+
+describe('readText', () => {
+  it('reads up to the bound, and neither waits for a FIFO nor fails on a folder', () => {
+    write('/long', 'x'.repeat(100_000))
+    execFileSync('mkfifo', [`${root}/fifo`])
+    assert.equal(readText(`${root}/long`, 70_000)?.length, 70_000)
+    assert.equal(readText(`${root}/fifo`), '')
+    assert.equal(readText(root), undefined)
+    assert.equal(readText(`${root}/none`), undefined)
+  })
+})
+
+test('readSettings leaves out what the kernel does not have and what is no number', () => {
+  write('/proc/sys/net/ipv4/ip_forward', '1\n')
+  write('/proc/sys/net/ipv4/vs/conntrack', 'x\n')
+  assert.deepEqual(readSettings(root), { 'net/ipv4/ip_forward': 1 })
+})
+
+test('readConntrack needs both numbers', () => {
+  assert.ok('unseen' in readConntrack(root))
+  write('/proc/sys/net/netfilter/nf_conntrack_count', '12\n')
+  write('/proc/sys/net/netfilter/nf_conntrack_max', '100\n')
+  assert.deepEqual(readConntrack(root), { value: { count: 12, max: 100 } })
+})
+
+test('readSysctlLines orders files by name, and a file in /etc replaces one of the same name', () => {
+  write('/usr/lib/sysctl.d/50-default.conf', 'net.ipv4.conf.all.rp_filter = 2\n')
+  write('/usr/lib/sysctl.d/10-forward.conf', 'net.ipv4.ip_forward=1\n')
+  write('/etc/sysctl.d/10-forward.conf', '# off\n-net/ipv4/ip_forward = 0\nvm.swappiness = 1\n')
+  write('/etc/sysctl.conf', 'net.ipv6.conf.all.forwarding=0\n')
+  assert.deepEqual(readSysctlLines(root), [
+    { file: '/etc/sysctl.d/10-forward.conf', name: 'net/ipv4/ip_forward', value: '0' },
+    { file: '/usr/lib/sysctl.d/50-default.conf', name: 'net/ipv4/conf/all/rp_filter', value: '2' },
+    { file: '/etc/sysctl.conf', name: 'net/ipv6/conf/all/forwarding', value: '0' },
+  ])
+})
+
+test('readSysctlFile keeps dots of interface names', () => {
+  const text =
+    'net/ipv4/conf/eth0.1/rp_filter = 1\nnet.ipv4.conf.eth0/1.rp_filter=2\n; x\nnet.ipv4.conf.*.rp_filter=1\n'
+  assert.deepEqual(readSysctlFile(text), [
+    ['net/ipv4/conf/eth0.1/rp_filter', '1'],
+    ['net/ipv4/conf/eth0.1/rp_filter', '2'],
+  ])
+})
+
+test('readUnmanagedDevices collects the values of all files', () => {
+  write('/etc/NetworkManager/NetworkManager.conf', '[keyfile]\nunmanaged-devices=interface-name:a\n')
+  write('/usr/lib/NetworkManager/conf.d/10-x.conf', '[keyfile]\nunmanaged-devices += type:veth \n')
+  assert.deepEqual(readUnmanagedDevices(root), ['interface-name:a', 'type:veth'])
+})
+
+describe('readNetworkd', () => {
+  it('lists files that match the device in the order of their names, and what networkd says of it', () => {
+    write('/usr/lib/systemd/network/80-all.network', '[Match]\nName=*\n[Network]\nDHCP=yes\n')
+    write('/etc/systemd/network/05-x.network', '[Match]\nName=kube-ipvs0\n[Link]\nUnmanaged=yes\n')
+    write('/etc/systemd/network/10-eth.network', '[Match]\nName=eth* en*\n')
+    write('/sys/class/net/kube-ipvs0/ifindex', '7\n')
+    write('/run/systemd/netif/links/7', 'ADMIN_STATE=configured\nOPER_STATE=off\n')
+    write('/etc/systemd/networkd.conf.d/x.conf', '[Network]\nManageForeignRoutingPolicyRules=no\n')
+    assert.deepEqual(readNetworkd(root), {
+      files: [
+        { file: '/etc/systemd/network/05-x.network', match: 'Name=kube-ipvs0', isUnmanaged: true },
+        { file: '/usr/lib/systemd/network/80-all.network', match: 'Name=*', isUnmanaged: false },
+      ],
+      managesForeignRules: false,
+      deviceState: 'configured',
+    })
+  })
+
+  it('has the defaults of networkd without files', () => {
+    assert.deepEqual(readNetworkd(root), { files: [], managesForeignRules: true, deviceState: '' })
+  })
+})
+
+test('readNetworkFile matches as systemd-networkd does', () => {
+  const rows: readonly (readonly [text: string, matches: boolean])[] = [
+    ['[Match]\nName=kube-ipvs0', true],
+    ['[Match]\nName=kube-*', true],
+    ['[Match]\nName=!eth*', true],
+    ['[Match]\nName=!kube-*', false],
+    ['[Match]\nKind=dummy', true],
+    ['[Match]\nType=ether', true],
+    ['[Match]\nType=ether\nName=eth*', false],
+    ['[Match]\nMACAddress=00:11:22:33:44:55', false],
+    ['[Match]\nType=wlan', false],
+    ['[Network]\nDHCP=yes', true],
+    ['', true],
+  ]
+  for (const [text, matches] of rows) assert.equal(readNetworkFile(text) !== undefined, matches, text)
+})
+
+test('globMatches takes time in proportion to the text even for hostile patterns', () => {
+  assert.equal(globMatches('*a'.repeat(5000), 'a'.repeat(40)), false)
+  assert.equal(globMatches('k?be-*0', 'kube-ipvs0'), true)
+  assert.equal(globMatches('', ''), true)
+})
+
+test('readKubeProxyOrigins finds static pods, volumes of pods, kubeadm and the switch of k3s', () => {
+  assert.deepEqual(readKubeProxyOrigins(root), {
+    staticPods: [],
+    hasPodVolume: false,
+    isKubeadm: false,
+    isDisabledInK3s: false,
+  })
+  write('/etc/kubernetes/manifests/kube-proxy.manifest', 'image: registry.k8s.io/kube-proxy:v1.36.3\n')
+  write('/etc/kubernetes/manifests/ours.yaml', 'name: kube-proxy\nimage: example/kube-ipvs:1\n')
+  write('/etc/kubernetes/manifests/etcd.yaml', 'image: etcd\n')
+  write('/var/lib/kubelet/pods/1234/volumes/kubernetes.io~configmap/kube-proxy/config.conf', 'mode: ipvs\n')
+  write('/var/lib/kubelet/kubeadm-flags.env', 'KUBELET_KUBEADM_ARGS=""\n')
+  write('/etc/rancher/k3s/config.yaml', 'token: secret\ndisable-kube-proxy: true\n')
+  assert.deepEqual(readKubeProxyOrigins(root), {
+    staticPods: ['/etc/kubernetes/manifests/kube-proxy.manifest'],
+    hasPodVolume: true,
+    isKubeadm: true,
+    isDisabledInK3s: true,
+  })
+})
+
+test('readCiliumReplacement reads the state of the agent', () => {
+  assert.equal(readCiliumReplacement(root), '')
+  write('/var/run/cilium/state/agent-runtime-config.json', '{"KubeProxyReplacement":"true","X":1}')
+  assert.equal(readCiliumReplacement(root), 'true')
+})
+
+test('hasNetAdmin reads the effective capabilities', () => {
+  write('/proc/self/status', 'Name:\tx\nCapEff:\t0000000000001000\n')
+  assert.equal(hasNetAdmin(root), true)
+  write('/proc/self/status', 'Name:\tx\nCapEff:\t0000000000000fff\n')
+  assert.equal(hasNetAdmin(root), false)
+})
