@@ -24,7 +24,7 @@ const COMMAND = /(?:^[`\s]*|\bsudo | -- )(?:bin\/)?kube-ipvs(?:\.mjs)? +([^`\n]+
 /** A flag in backticks: `--once`, `--output json`. */
 const FLAG = /`--([a-z][\w-]*)/g
 /** Flags of other programs that the documents name. */
-const FLAGS_OF_OTHERS: readonly string[] = ['skip-phases', 'slope', 'experiment']
+const FLAGS_OF_OTHERS: readonly string[] = ['skip-phases', 'slope', 'experiment', 'run-service-proxy', 'random-fully']
 const SCRIPT = /\bnpm run ([\w:]+)/g
 /** `SyncLoop.apply`, `minSyncPeriodMs()`: text in backticks that is a name and nothing else. */
 const NAME = /`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)(?:\(\))?`/g
