@@ -28,7 +28,7 @@ export function formatRestore(ops: readonly IptablesOperation[], layout: ChainLa
       tableOfLine.push(table)
     }
     print(`*${table}`)
-    const sorted = indices.toSorted((a, b) => placeOf(ops[a], layout) - placeOf(ops[b], layout))
+    const sorted = inOrder(ops, indices, layout)
     for (const phase of [declare, fill, join, part, remove]) {
       for (const index of sorted) {
         const op = ops[index]
@@ -40,9 +40,25 @@ export function formatRestore(ops: readonly IptablesOperation[], layout: ChainLa
   return { text: lines.map((line) => `${line}\n`).join(''), operationOfLine, tableOfLine }
 }
 
-/** Place in the documented order of chains and jumps: the last jump inserted ends up on top. */
+/**
+ * Indices of operations in the order of the layout. Chains with a hash have no place in it and are sorted by name: iptables-nft keeps
+ * the chains of a table sorted, and each one that does not follow all earlier ones costs it a walk over them. Measured with 1.8.9:
+ * 30,000 chains take 6 s in this order and 28 s in that of their Services.
+ */
+function inOrder(ops: readonly IptablesOperation[], indices: readonly number[], layout: ChainLayout): number[] {
+  return indices
+    .map((index) => ({ index, place: placeOf(ops[index], layout), chain: ops[index]?.chain ?? '' }))
+    .sort((a, b) => a.place - b.place || (a.place < 0 ? compare(a.chain, b.chain) : 0))
+    .map(({ index }) => index)
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+/** Place in the documented order of chains and jumps, where the last jump inserted ends up on top; -1 for none. */
 function placeOf(op: IptablesOperation | undefined, { chains, jumps }: ChainLayout): number {
-  if (op === undefined) return 0
+  if (op === undefined) return -1
   if (op.kind === 'write-chain' || op.kind === 'delete-chain') return (chains[op.table] ?? []).indexOf(op.chain)
   const key = keyOf(op)
   return jumps.findIndex((place) => jumpKey(place) === key)

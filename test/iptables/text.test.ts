@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { formatRestore, parseFailure } from '../../src/iptables/restore-text.ts'
-import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
+import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
 import { canonicalRule, matchesOf, quoteWord, sameRule, targetOf, wordsOf } from '../../src/iptables/rule-text.ts'
 import { foreignReferences, itemsOf, parseSave } from '../../src/iptables/save-text.ts'
@@ -183,6 +183,29 @@ test('formatRestore declares chains before rules and jumps, and empties a chain 
     rows.map(([, , table]) => table),
   )
   assert.equal(formatRestore([], IPVS_LAYOUT).text, '')
+})
+
+test('formatRestore sorts chains with a hash by name, because iptables-nft needs much longer for another order', () => {
+  const names = ['KUBE-SVC-CCCCCCCCCCCCCCCC', 'KUBE-SEP-BBBBBBBBBBBBBBBB', 'KUBE-SEP-AAAAAAAAAAAAAAAA']
+  const ops = names.map(
+    (chain): IptablesOperation => ({
+      kind: 'write-chain',
+      table: 'nat',
+      chain,
+      before: undefined,
+      rules: ['-j A', '-j B'],
+    }),
+  )
+  const sorted = names.toReversed()
+  assert.equal(
+    formatRestore(ops, IPTABLES_LAYOUT).text,
+    [
+      '*nat',
+      ...sorted.map((chain) => `:${chain} - [0:0]`),
+      ...sorted.flatMap((chain) => [`-A ${chain} -j A`, `-A ${chain} -j B`]),
+      'COMMIT\n',
+    ].join('\n'),
+  )
 })
 
 test('parseFailure finds lines and reason in the messages of each back end', () => {
