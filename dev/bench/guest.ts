@@ -61,7 +61,7 @@ async function main(task: GuestTask): Promise<void> {
     }
     const { program, result } =
       task.traffic !== undefined
-        ? await measureTraffic(options, task.mode, task.traffic)
+        ? await measureTraffic(options, task.traffic)
         : task.work === 'counted'
           ? await countSystemCalls(options, join(folder, 'system-calls'))
           : await measure(options)

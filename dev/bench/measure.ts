@@ -9,7 +9,7 @@ import type { ApiServerProcess } from './api-server-process.ts'
 import type { MeasuredProgram } from './measured-program.ts'
 import type { BenchOptions } from './options.ts'
 import { processesBetween, processNumber, type ProgramCost } from './program-cost.ts'
-import type { Measured } from './result.ts'
+import type { Measured, Mode } from './result.ts'
 import { percentile, slope } from './statistics.ts'
 import { startCounting } from './system-calls.ts'
 import { monotonicMs, type TableView } from './table-view.ts'
@@ -21,6 +21,7 @@ import { monotonicMs, type TableView } from './table-view.ts'
 export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted' | 'traffic'
 
 export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'> {
+  readonly mode: Mode
   readonly services: number
   readonly work: GuestWork
   readonly api: ApiServerProcess
@@ -39,7 +40,11 @@ const BURST_MS = 600_000
 const CHANGES_MS = 60_000
 /** The limit until drains have ended and nothing changes. */
 export const SETTLE_MS = 4_000
-const BETWEEN_CHANGES_MS = 20
+/**
+ * The pause between two changes. In iptables mode it is longer than minSyncPeriod (1 s), so that no change waits for it: otherwise the
+ * times of both programs would be that period.
+ */
+const BETWEEN_CHANGES_MS: Readonly<Record<Mode, number>> = { ipvs: 20, iptables: 1_200 }
 const BURST_PERCENT = 10
 /** Changes while system calls are counted. */
 const COUNTED_CHANGES = 50
@@ -171,12 +176,8 @@ function counted(before: Reading, after: Reading, counter: 'messages' | 'datagra
 }
 
 /** Times single changes, one after the other, with a pause between them. */
-export async function changePhase(
-  options: MeasureOptions,
-  program: MeasuredProgram,
-  betweenMs = BETWEEN_CHANGES_MS,
-): Promise<Measured> {
-  const { api, table, changes, say } = options
+export async function changePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  const { api, table, changes, say, mode } = options
   const timesMs: number[] = []
   const [, before, after] = await reading(options, program, async () => {
     const endMs = monotonicMs() + CHANGES_MS
@@ -185,7 +186,7 @@ export async function changePhase(
       const doneMs = await table.whenAdded(change, change.atMs + CHANGE_MS)
       if (doneMs === undefined) throw new Error(`a change did not reach the kernel in ${CHANGE_MS / 1000} s`)
       timesMs.push(doneMs - change.atMs)
-      await sleep(betweenMs)
+      await sleep(BETWEEN_CHANGES_MS[mode])
     }
   })
   const [changeP50Ms, changeP99Ms] = [percentile(timesMs, 0.5), percentile(timesMs, 0.99)]
@@ -251,11 +252,14 @@ async function idlePhase(options: MeasureOptions, program: MeasuredProgram): Pro
 }
 
 /** Changes, a burst and an audit again, while the event loop is watched. */
-async function watchedPhase({ api, table, say }: MeasureOptions, program: MeasuredProgram): Promise<number | null> {
+async function watchedPhase(
+  { api, table, say, mode }: MeasureOptions,
+  program: MeasuredProgram,
+): Promise<number | null> {
   if ((await program.probe()) === undefined) return null
   for (let index = 0; index < WATCHED_CHANGES; index++) {
     await api.change()
-    await sleep(BETWEEN_CHANGES_MS)
+    await sleep(BETWEEN_CHANGES_MS[mode])
   }
   const { atMs, expected } = await api.burst(BURST_PERCENT)
   await table.whenComplete(expected, atMs + BURST_MS, () => program.isAlive)
