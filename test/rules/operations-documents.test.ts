@@ -72,6 +72,17 @@ test('the program accepts each configuration in the documents', () => {
   assert.ok(count >= 3)
 })
 
+test('the runbooks of the rendered alerts lead to sections of docs/alerts.md', () => {
+  const sections = Array.from(read('docs/alerts.md').matchAll(/^## (.+)$/gm), ([, title = '']) => title.toLowerCase())
+  const rendered = read('test/helm/golden/everything.yaml')
+  const runbooks = Array.from(rendered.matchAll(/runbook_url: \S+?\/main\/(\S+)#(\S+)/g))
+  assert.ok(runbooks.length > 10)
+  for (const [, page, anchor = ''] of runbooks) {
+    assert.equal(page, 'docs/alerts.md')
+    assert.ok(sections.includes(anchor), anchor)
+  }
+})
+
 test('each row about tenants and other parties in docs/security-model.md names a test', () => {
   const text = read('docs/security-model.md')
   const sections = ['What a tenant can do', 'What a tenant cannot do', 'Other parties']
