@@ -3,10 +3,10 @@
  * outside the bundle, because it loads its binary from a separate package, `@koromix/koffi-linux-x64` or `-arm64`: an image
  * needs both packages in a `node_modules` beside the program (`copyNative`).
  */
-import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
 import { basename, dirname, join } from 'node:path'
-import { build, type Plugin } from 'esbuild'
+import { build, type Metafile, type Plugin } from 'esbuild'
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -60,6 +60,8 @@ export interface Bundle {
   readonly entry: string
   /** All files together, in bytes. */
   readonly bytes: number
+  /** Folders of the npm packages whose code is in it, relative to the repository: `node_modules/winston`. */
+  readonly packages: readonly string[]
 }
 
 export interface BundleOptions {
@@ -96,7 +98,16 @@ export async function bundle({ directory = join(ROOT, 'dist'), minify = true }: 
   const outputs = Object.entries(result.metafile.outputs).filter(([path]) => !path.endsWith('.map'))
   for (const [path] of outputs) writeLogLines(join(ROOT, path))
   const bytes = outputs.reduce((sum, [, output]) => sum + output.bytes, 0)
-  return { entry: join(directory, 'kube-ipvs.mjs'), bytes }
+  return { entry: join(directory, 'kube-ipvs.mjs'), bytes, packages: packagesOf(outputs.map(([, output]) => output)) }
+}
+
+/** The packages of which something is left after the bundler removed what is never used. */
+function packagesOf(outputs: readonly Metafile['outputs'][string][]): readonly string[] {
+  const inputs = outputs.flatMap((output) =>
+    Object.entries(output.inputs).filter(([, input]) => input.bytesInOutput > 0),
+  )
+  const folders = inputs.flatMap(([path]) => /(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? [])
+  return [...new Set(folders)].sort()
 }
 
 /** Calls of the log, at the place that the engine reports: that of the function's name. The last two are those of cli/early-lines. */
@@ -120,21 +131,29 @@ function writeLogLines(path: string): void {
   if (Object.keys(places).length > 0) writeFileSync(`${path}.lines`, JSON.stringify(places))
 }
 
-/** The files of koffi that a running program reads; the others are its sources and documentation. */
+/** The files of koffi that a running program reads; the others are its sources in C++ and documentation. */
 const KOFFI_FILES = ['package.json', 'LICENSE.txt', 'index.js', 'index.cjs', 'src']
+const isProgramFile = (path: string): boolean =>
+  /\.c?js$|\.json$|LICENSE\.txt$/.test(path) || statSync(path).isDirectory()
+
+/** The package with koffi's binary for an architecture. */
+export const koffiBinary = (arch: string): string => `@koromix/koffi-linux-${arch}`
 
 /**
  * Copies koffi and its binary for this architecture, which the bundle does not include, into `node_modules` of a directory. Throws
- * when npm has not installed the binary (it is an optional dependency).
+ * when npm has not installed the binary (it is an optional dependency), unless its folder is given.
  */
-export function copyNative(directory: string, arch: string = process.arch): void {
-  const binary = `@koromix/koffi-linux-${arch}`
+export function copyNative(directory: string, arch: string = process.arch, binaryFolder?: string): void {
+  const binary = koffiBinary(arch)
   const from = join(ROOT, 'node_modules')
   const to = join(directory, 'node_modules')
-  if (!existsSync(join(from, binary)))
-    throw new Error(`the package ${binary} is not installed: run npm ci on that architecture`)
-  cpSync(join(from, binary), join(to, binary), { recursive: true })
-  for (const file of KOFFI_FILES) cpSync(join(from, 'koffi', file), join(to, 'koffi', file), { recursive: true })
+  const folder = binaryFolder ?? join(from, binary)
+  if (!existsSync(folder)) throw new Error(`the package ${binary} is not installed: run npm ci on that architecture`)
+  // The binary for musl is not used with Node's own builds, which need glibc.
+  const isUsed = (path: string): boolean => !basename(path).startsWith('musl_')
+  cpSync(folder, join(to, binary), { recursive: true, filter: isUsed })
+  for (const file of KOFFI_FILES)
+    cpSync(join(from, 'koffi', file), join(to, 'koffi', file), { recursive: true, filter: isProgramFile })
 }
 
 if (import.meta.main) {

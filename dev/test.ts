@@ -3,13 +3,16 @@
  * line is `N passed, M failed, K skipped`, and the exit code is 0 only if something passed and nothing failed; a kernel that
  * does not start is a failure.
  */
-import { globSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { bundle } from './bundle.ts'
+import { assemble, joinLayers } from './image/assemble.ts'
+import { architectureOf, IMAGE_VARIABLE } from './image/contents.ts'
 import { calibrate, DEADLINE_FACTOR_VARIABLE, deadlineFactor, formatCalibration } from './kernel/calibrate.ts'
 import { chosenKernel, describeKernel, type KernelChoice } from './kernel/choice.ts'
 import { endWithParent } from './parent.ts'
+import { Unmet } from './progress.mjs'
 import { formatSlowest, longestFirst, readDurations, recordDurations } from './testing/durations.ts'
 import { runStage } from './testing/file-run.ts'
 import { runOnKernel } from './testing/kernel-run.ts'
@@ -122,16 +125,41 @@ async function runKernelFiles(files: readonly string[]): Promise<readonly string
 }
 
 async function runFilesOn(choice: KernelChoice, files: readonly string[]): Promise<readonly string[]> {
-  print(`${files.length} files on ${describeKernel(choice)}`)
-  return runOnKernel({
-    choice,
-    files,
-    cwd: project,
+  const image = mkdtempSync(join(tmpdir(), 'kube-ipvs-image-'))
+  try {
     // The bundle starts in a fraction of the time, and it is what the image holds.
-    env: { ...process.env, KUBE_IPVS_PROGRAM: (await bundle()).entry },
-    mayLeaveOut: patterns.length === 0 && process.env['CI'] !== 'true',
-    signal: stopped.signal,
-    print,
-    ended,
-  })
+    const program = { KUBE_IPVS_PROGRAM: (await bundle()).entry }
+    const root = files.some(usesImage) ? await imageRoot(image) : undefined
+    print(`${files.length} files on ${describeKernel(choice)}`)
+    return await runOnKernel({
+      choice,
+      files,
+      cwd: project,
+      env: { ...process.env, ...program, ...(root === undefined ? {} : { [IMAGE_VARIABLE]: root }) },
+      mayLeaveOut: patterns.length === 0 && process.env['CI'] !== 'true',
+      signal: stopped.signal,
+      print,
+      ended,
+    })
+  } finally {
+    rmSync(image, { recursive: true, force: true })
+  }
+}
+
+function usesImage(file: string): boolean {
+  return /\bneeds\([^)]*'image'/.test(readFileSync(join(project, file), 'utf8'))
+}
+
+/** Assembles the image, which a guest could not: it has no network. Undefined, with a printed reason, where this machine cannot. */
+async function imageRoot(folder: string): Promise<string | undefined> {
+  try {
+    await assemble({ arch: architectureOf(process.arch), into: folder, env: process.env, epochSeconds: 0 })
+    const root = join(folder, 'root')
+    await joinLayers(folder, root)
+    return root
+  } catch (error) {
+    if (!(error instanceof Unmet)) throw error
+    print(`The image could not be assembled, and its tests will not run: ${error.message}`)
+    return undefined
+  }
 }

@@ -5,6 +5,7 @@
  */
 import { spawnSync } from 'node:child_process'
 import { release } from 'node:os'
+import { IMAGE_VARIABLE } from '../../dev/image/contents.ts'
 import { chosenKernel } from '../../dev/kernel/choice.ts'
 import { deadline } from '../support/deadline.ts'
 
@@ -29,6 +30,8 @@ export type Need =
   | 'guest'
   /** a kernel that lacks a module and cannot load it, `kernel-without:ip_vs`; asking takes root */
   | `kernel-without:${string}`
+  /** the root file system of the image, see `imageRoot` of test/support/image.ts */
+  | 'image'
   /** a program in PATH, `program:gcc` */
   | `program:${string}`
 
@@ -59,6 +62,7 @@ function probe(need: Need): boolean {
   if (need === 'guest') return chosenKernel(process.env)?.kind !== 'host'
   if (need.startsWith('kernel-without:'))
     return succeeds(`! modprobe -q ${need.slice('kernel-without:'.length)} && ! test -e /proc/net/ip_vs`)
+  if (need === 'image') return process.env[IMAGE_VARIABLE] !== undefined
   if (need.startsWith('program:')) return succeeds(`command -v ${need.slice('program:'.length)}`)
   return isAtLeast(release(), need.slice('kernel>='.length))
 }

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { brotliCompressSync, constants } from 'node:zlib'
 import { ensurePackages } from '../../packages.mjs'
 import { Unmet, finish, say, tail } from '../../progress.mjs'
-import { openDebianRelease } from '../debian-archive.mjs'
+import { openDebianRelease } from '../../debian-archive.mjs'
 
 const RELEASE = 'unstable'
 const BUILD_MS = 3_600_000

@@ -5,8 +5,8 @@
  */
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { findProgram } from '../packages.mjs'
-import { Unmet, finish, tail } from '../progress.mjs'
+import { findProgram } from './packages.mjs'
+import { Unmet, finish, tail } from './progress.mjs'
 
 /** Where debian-archive-keyring puts its keys; apt 3 prefers the second name. */
 const KEYRINGS = ['usr/share/keyrings/debian-archive-keyring.gpg', 'usr/share/keyrings/debian-archive-keyring.pgp']
@@ -16,29 +16,37 @@ const DOWNLOAD_MS = 600_000
 /**
  * @typedef {object} Release
  * @property {(name: string) => Promise<string | undefined>} version version of a package; undefined when there is none
+ * @property {(names: readonly string[], into: string) => Promise<void>} download downloads packages, `NAME` or `NAME=VERSION`
  * @property {(names: readonly string[], into: string) => Promise<void>} unpack downloads packages and unpacks them there
  */
 
 /**
+ * @typedef {object} ReleaseOptions
+ * @property {string} [architecture] Debian's name of it, `arm64`; default this machine's
+ * @property {readonly string[]} [mirrors] default those of this machine; an archive of the past may be named, whose lists have expired
+ * @property {boolean} [security] whether the packages of the release's security repository count too; default false
+ */
+
+/**
  * Opens a release, such as `testing`: fetches and verifies its list of packages.
- * @param {string} release @param {string} folder an empty folder for apt's files
+ * @param {string} release @param {string} folder an empty folder for apt's files @param {ReleaseOptions} [options]
  * @returns {Promise<Release>}
  * @throws {Unmet} when this is no Debian, no mirror answers, or the signature cannot be verified
  */
-export async function openDebianRelease(release, folder) {
+export async function openDebianRelease(release, folder, options = {}) {
   if (findProgram('apt-get') === undefined || findProgram('dpkg-deb') === undefined || !isDebian())
     throw new Unmet('this machine is not a Debian, so its package mirror has no Debian packages')
-  const mirrors = await ownMirrors()
+  const mirrors = options.mirrors ?? (await ownMirrors())
   if (mirrors.length === 0) throw new Unmet('apt on this machine has no Debian mirror in its source lists')
   let keyring = machineKeyring('/')
   let failure = ''
   for (const mirror of mirrors) {
-    let updated = await update(mirror, release, folder, keyring)
+    let updated = await update({ ...options, mirror, release, folder, keyring })
     if (updated.code !== 0 && /NO_PUBKEY|not signed|signature|Missing key/i.test(updated.output)) {
       keyring = await newestKeyring(folder)
-      updated = await update(mirror, release, folder, keyring)
+      updated = await update({ ...options, mirror, release, folder, keyring })
     }
-    if (updated.code === 0) return releaseIn(folder)
+    if (updated.code === 0) return releaseIn(folder, ownFiles(folder, options))
     failure = `the mirror ${mirror} did not give a verified ${release} (${shortReason(updated.output)})`
   }
   throw new Unmet(failure)
@@ -79,29 +87,42 @@ async function newestKeyring(folder) {
   return keyring
 }
 
-/** @param {string} mirror @param {string} release @param {string} folder @param {string | undefined} keyring */
-async function update(mirror, release, folder, keyring) {
+/** @param {ReleaseOptions & { mirror: string, release: string, folder: string, keyring: string | undefined }} options */
+async function update(options) {
+  const { mirror, release, folder, keyring, security = false } = options
   for (const path of ['sources', 'lists/partial', 'cache/archives/partial'])
     mkdirSync(join(folder, path), { recursive: true })
-  const fields = ['Types: deb', `URIs: ${mirror}`, `Suites: ${release}`, 'Components: main']
-  if (keyring !== undefined) fields.push(`Signed-By: ${keyring}`)
-  writeFileSync(join(folder, 'sources/debian.sources'), `${fields.join('\n')}\n`)
-  return apt([...ownFiles(folder), '--error-on=any', 'update'], folder, UPDATE_MS)
+  const sources = [[mirror, release]]
+  if (security) sources.push([securityMirror(mirror), `${release}-security`])
+  const stanzas = sources.map(([uri, suite]) => {
+    const fields = ['Types: deb', `URIs: ${uri}`, `Suites: ${suite}`, 'Components: main']
+    return [...fields, ...(keyring === undefined ? [] : [`Signed-By: ${keyring}`]), ''].join('\n')
+  })
+  writeFileSync(join(folder, 'sources/debian.sources'), stanzas.join('\n'))
+  return apt([...ownFiles(folder, options), '--error-on=any', 'update'], folder, UPDATE_MS)
 }
 
-/** @param {string} folder @returns {Release} */
-function releaseIn(folder) {
+/** Mirrors have Debian's security repository beside the releases: `debian` and `debian-security`. @param {string} mirror */
+const securityMirror = (mirror) => mirror.replace(/\/debian(?=\/|$)/, '/debian-security')
+
+/** @param {string} folder @param {readonly string[]} files apt's options for its files @returns {Release} */
+function releaseIn(folder, files) {
+  /** @param {readonly string[]} names @param {string} into */
+  const download = async (names, into) => {
+    const { code, output } = await apt([...files, 'download', ...names], into, DOWNLOAD_MS)
+    if (code !== 0) throw new Unmet(`the packages ${names.join(', ')} could not be fetched (${shortReason(output)})`)
+  }
   return {
+    download,
     version: async (name) => {
-      const { output } = await run('apt-cache', [...ownFiles(folder), 'policy', name], folder)
+      const { output } = await run('apt-cache', [...files, 'policy', name], folder)
       const candidate = /^\s*Candidate: (\S+)/m.exec(output)?.[1]
       return candidate === '(none)' ? undefined : candidate
     },
     unpack: async (names, into) => {
       const downloads = join(folder, 'downloads')
       mkdirSync(downloads, { recursive: true })
-      const { code, output } = await apt([...ownFiles(folder), 'download', ...names], downloads, DOWNLOAD_MS)
-      if (code !== 0) throw new Unmet(`the packages ${names.join(', ')} could not be fetched (${shortReason(output)})`)
+      await download(names, downloads)
       await unpackAll(downloads, into)
     },
   }
@@ -115,9 +136,11 @@ async function unpackAll(downloads, into) {
   }
 }
 
-/** apt's options for separate files; the machine's options for the network (proxies, credentials) stay in force. @param {string} folder */
-function ownFiles(folder) {
+/** apt's options for separate files; the machine's options for the network (proxies, credentials) stay in force. @param {string} folder @param {ReleaseOptions} options */
+function ownFiles(folder, { architecture, mirrors }) {
   return Object.entries({
+    ...(architecture === undefined ? {} : { 'APT::Architecture': architecture, 'APT::Architectures': architecture }),
+    ...(mirrors === undefined ? {} : { 'Acquire::Check-Valid-Until': 'false' }),
     'Dir::Etc::SourceList': '/dev/null',
     'Dir::Etc::SourceParts': join(folder, 'sources'),
     'Dir::Etc::Preferences': '/dev/null',

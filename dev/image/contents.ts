@@ -1,0 +1,120 @@
+/**
+ * What the image contains, as data: the Debian packages and the files that are taken of each, the files that we write, and the
+ * names of each architecture. There is no shell, no package manager and no library that no program of the image loads.
+ */
+import { NODE_FLAGS } from '../node-flags.ts'
+
+/** Node's names of the architectures. */
+export const ARCHITECTURES = ['x64', 'arm64'] as const
+export type Architecture = (typeof ARCHITECTURES)[number]
+
+/** Debian's and Docker's name of an architecture. */
+export const DEBIAN_NAME: Readonly<Record<Architecture, 'amd64' | 'arm64'>> = { x64: 'amd64', arm64: 'arm64' }
+
+/** @param name Node's, Debian's or Docker's */
+export function architectureOf(name: string): Architecture {
+  const found = ARCHITECTURES.find((one) => one === name || DEBIAN_NAME[one] === name)
+  if (found === undefined) throw new Error(`the image is built for ${ARCHITECTURES.join(' and ')}, not for ${name}`)
+  return found
+}
+
+/** The release of Debian whose packages are used; dev/image/debian-packages.json pins their versions and digests. */
+export const DEBIAN_RELEASE = 'trixie'
+
+const SHARED_LIBRARY = /\/lib[^/]+\.so\.[\d.]+$/
+
+/**
+ * Debian packages, and which of their files the image has besides the copyright. node needs libc6, libgcc-s1 and libstdc++6; the
+ * programs of iptables need the others.
+ */
+export const DEBIAN_PACKAGES: Readonly<Record<string, readonly RegExp[]>> = {
+  // Says for scanners what release the packages are of, and has the licences that copyright files refer to.
+  'base-files': [/^usr\/lib\/os-release$/, /^etc\/(os-release|debian_version)$/, /^usr\/share\/common-licenses\//],
+  // `env -S` starts node with its flags; see `LAUNCHER`.
+  coreutils: [/^usr\/bin\/env$/],
+  // libgcc-s1 and libstdc++6 have their copyright in it.
+  'gcc-14-base': [],
+  iptables: [
+    /^usr\/sbin\/xtables-(nft|legacy)-multi$/,
+    /^usr\/sbin\/ip6?tables-(nft|legacy)(-save|-restore)?$/,
+    /\/xtables\/lib(xt|ipt|ip6t)_\w+\.so$/,
+  ],
+  libc6: [/\/ld-linux-[\w-]+\.so\.\d$/, /\/lib(c|m|dl|pthread)\.so\.\d$/],
+  'libgcc-s1': [SHARED_LIBRARY],
+  libip4tc2: [SHARED_LIBRARY],
+  libip6tc2: [SHARED_LIBRARY],
+  libmnl0: [SHARED_LIBRARY],
+  'libnetfilter-conntrack3': [SHARED_LIBRARY],
+  libnfnetlink0: [SHARED_LIBRARY],
+  libnftnl11: [SHARED_LIBRARY],
+  'libstdc++6': [SHARED_LIBRARY],
+  libxtables12: [SHARED_LIBRARY],
+}
+
+export const NODE_PATH = 'usr/local/bin/node'
+export const PROGRAM_FOLDER = 'usr/lib/kube-ipvs'
+export const SBOM_PATH = 'usr/share/sbom/kube-ipvs.spdx.json'
+export const LICENCES_FOLDER = 'usr/share/licenses'
+
+/** Where kubeadm's DaemonSet expects the program, and where our chart does. */
+export const COMMANDS = ['usr/local/bin/kube-ipvs', 'usr/local/bin/kube-proxy'] as const
+
+/**
+ * An executable file that is the program: kubeadm's manifest names one, and an image without a shell has no wrapper scripts. The kernel
+ * reads the first line, `env -S` divides it into words, and node runs the rest.
+ */
+export const LAUNCHER = `#!/usr/bin/env -S /${NODE_PATH} ${NODE_FLAGS.join(' ')}
+import('/${PROGRAM_FOLDER}/kube-ipvs.mjs')
+`
+/** The kernel cuts a longer first line without an error (BINPRM_BUF_SIZE of linux/binfmts.h, with the end of the line). */
+export const MAX_LAUNCHER_LINE = 255
+
+/** Folders that must exist because something is mounted there or because programs expect them. */
+export const FOLDERS = [
+  'dev',
+  'proc',
+  'run',
+  'sys',
+  'usr/lib/modules',
+  'var/lib/kube-proxy',
+  'var/lib/kube-ipvs',
+] as const
+/** World-writable with the sticky bit. */
+export const TEMPORARY_FOLDER = 'tmp'
+
+/** Links as a merged /usr has them, those that Debian's alternatives would make, and the second name of the program. */
+export const LINKS: Readonly<Record<string, string>> = {
+  bin: 'usr/bin',
+  lib: 'usr/lib',
+  sbin: 'usr/sbin',
+  'var/run': '../run',
+  'usr/local/bin/kube-proxy': 'kube-ipvs',
+  ...Object.fromEntries(
+    ['iptables', 'ip6tables'].flatMap((stem) =>
+      ['', '-save', '-restore'].map((suffix) => [`usr/sbin/${stem}${suffix}`, 'xtables-nft-multi']),
+    ),
+  ),
+}
+/** Only x64 has its loader in /lib64. */
+export const LINKS_OF: Readonly<Record<Architecture, Readonly<Record<string, string>>>> = {
+  x64: { lib64: 'usr/lib64' },
+  arm64: {},
+}
+
+/** Text files that we write. */
+export const TEXTS: Readonly<Record<string, string>> = {
+  'etc/passwd': 'root:x:0:0:root:/:/nonexistent\nnobody:x:65534:65534:nobody:/nonexistent:/nonexistent\n',
+  'etc/group': 'root:x:0:\nnogroup:x:65534:\n',
+  'etc/nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\n',
+}
+
+/** How a container of the image starts. The Dockerfile repeats it, and a test compares both. */
+export const RUN_CONFIGURATION = {
+  Entrypoint: [`/${COMMANDS[0]}`],
+  Env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
+  User: '0:0',
+  WorkingDir: '/',
+} as const
+
+/** The environment variable that names the joined layers for tests inside a guest. */
+export const IMAGE_VARIABLE = 'KUBE_IPVS_IMAGE_ROOT'
