@@ -39,7 +39,7 @@ const LINE_HEIGHT = 18
 const PARAGRAPH_GAP = 5
 const TEXT_WIDTH = COLUMN.width - CARD.bar - 2 * CARD.padding
 /** Widest advance per letter, in pixels of a 13 px font, so that no font of a reader is wider than the card. */
-const LETTER = { sans: 6.9, mono: 7.3 } as const
+const LETTER = { sans: 6.9, bold: 8.2, mono: 7.3 } as const
 const BADGE_WIDTH = 58
 const BULLET_WIDTH = 14
 
@@ -189,6 +189,11 @@ function wordsOf(paragraph: string): Word[] {
 
 const widthOf = ({ text, isCode }: Word): number => text.trimEnd().length * (isCode ? LETTER.mono : LETTER.sans)
 const spaceAfter = ({ text }: Word): number => (/\s$/.test(text) ? LETTER.sans * 0.6 : 0)
+
+/** Whether the title of a step and its place fit into one line. */
+export function headFits({ title, place = '' }: Step): boolean {
+  return title.length * LETTER.bold + LETTER.sans + place.length * LETTER.mono <= TEXT_WIDTH
+}
 
 /** Lines of at most this width. Pieces without a space between them, such as a name and its comma, stay together. */
 export function wrap(paragraph: string, width: number): Word[][] {

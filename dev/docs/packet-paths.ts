@@ -25,6 +25,13 @@ const ANSWERS: Step = {
   paragraphs: ['Answers to the source that it saw. The answer has to return through this node.'],
 }
 
+const UNMASQUERADED_ANSWER: Step = {
+  kind: 'kernel',
+  title: 'Masquerading is undone',
+  place: 'PREROUTING',
+  paragraphs: ['conntrack makes the client the destination again.'],
+}
+
 const FORWARDED_ANSWER: Step = {
   kind: 'filter',
   title: 'Forwarding',
@@ -77,9 +84,9 @@ export const PACKET_PATHS: Readonly<Record<string, Drawing>> = {
           {
             kind: 'ipvs',
             title: 'Virtual server',
-            place: 'LOCAL_IN',
+            place: 'INPUT',
             paragraphs: [
-              'The scheduler chooses a real server. The destination becomes its address and port.',
+              'The scheduler chooses a real server. The destination becomes its address and port, and the packet leaves through OUTPUT.',
               { ends: 'REJECT', text: 'the virtual server has no usable real server' },
             ],
           },
@@ -109,7 +116,7 @@ export const PACKET_PATHS: Readonly<Record<string, Drawing>> = {
           {
             kind: 'ipvs',
             title: 'Virtual server',
-            place: 'LOCAL_OUT',
+            place: 'OUTPUT',
             paragraphs: [
               'The same virtual servers and schedulers.',
               'Without one, the packet arrives at INPUT of this node, where `KUBE-IPVS-FILTER` refuses it.',
@@ -134,19 +141,14 @@ export const PACKET_PATHS: Readonly<Record<string, Drawing>> = {
         title: 'The answer',
         steps: [
           ANSWERS,
-          {
-            kind: 'kernel',
-            title: 'Masquerading is undone',
-            place: 'conntrack',
-            paragraphs: ['The destination becomes the client again.'],
-          },
+          UNMASQUERADED_ANSWER,
           FORWARDED_ANSWER,
           {
             kind: 'ipvs',
-            title: 'The source becomes the Service',
+            title: 'The VIP as the source',
             place: 'FORWARD',
             paragraphs: [
-              'IPVS finds the connection and sets the VIP and its port as the source; for a process of this node it does so at LOCAL_IN.',
+              'IPVS finds the connection and sets the VIP and its port as the source; for a process of this node it does so at INPUT.',
             ],
           },
           {
@@ -224,7 +226,7 @@ export const PACKET_PATHS: Readonly<Record<string, Drawing>> = {
           },
           {
             kind: 'nat',
-            title: 'Which Service, which endpoint',
+            title: 'Service and endpoint',
             place: 'nat OUTPUT',
             paragraphs: [
               '`KUBE-SERVICES` and the chains that it jumps to, as on the left.',
@@ -249,15 +251,14 @@ export const PACKET_PATHS: Readonly<Record<string, Drawing>> = {
         title: 'The answer',
         steps: [
           ANSWERS,
+          UNMASQUERADED_ANSWER,
+          FORWARDED_ANSWER,
           {
             kind: 'kernel',
-            title: 'Both translations are undone',
-            place: 'conntrack',
-            paragraphs: [
-              'The destination becomes the client again, and the source the address and port that the client connected to.',
-            ],
+            title: 'The VIP as the source',
+            place: 'POSTROUTING',
+            paragraphs: ['conntrack sets the address and port that the client connected to as the source.'],
           },
-          FORWARDED_ANSWER,
           {
             kind: 'end',
             title: 'Client',

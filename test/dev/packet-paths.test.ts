@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { type Drawing, drawingSvg, wrap } from '../../dev/docs/flow-drawing.ts'
+import { type Drawing, drawingSvg, headFits, wrap } from '../../dev/docs/flow-drawing.ts'
 import { PACKET_PATHS } from '../../dev/docs/packet-paths.ts'
 
 const FOLDER = new URL('../../docs/packet-paths/', import.meta.url)
@@ -50,6 +50,16 @@ test('drawingSvg closes every element, escapes texts, and puts the second step b
     Number(y),
   )
   assert.ok(second > first)
+})
+
+test('the title and the place of each step fit into one line', () => {
+  const steps = Object.values(PACKET_PATHS).flatMap(({ columns }) => columns.flatMap((column) => column.steps))
+  assert.ok(steps.length > 20)
+  for (const step of steps) assert.ok(headFits(step), step.title)
+  assert.equal(
+    headFits({ kind: 'nat', title: 'The source becomes the Service', place: 'POSTROUTING', paragraphs: [] }),
+    false,
+  )
 })
 
 test('wrap keeps a name and the sign after it in one line', () => {
