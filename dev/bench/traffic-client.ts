@@ -19,6 +19,8 @@ export interface TrafficClientOptions {
   readonly namespace?: string
   /** At most 64; connections are made to them in turn. */
   readonly places: readonly TrafficPlace[]
+  /** First source port; two clients of one namespace need different ones. Default 10,000 to hold, 20,000 for a rate. */
+  readonly firstPort?: number
 }
 
 /** Established connections since the start. */
@@ -46,17 +48,20 @@ export interface RateReport {
 export async function holdConnections(
   options: TrafficClientOptions & { readonly count: number; readonly periodMs: number },
 ): Promise<TrafficClient<HeldReport>> {
-  const { count, periodMs } = options
+  const { count, periodMs, firstPort = 10_000 } = options
   const names = ['connections', 'dropped', 'responses', 'longestMs'] as const
-  return TrafficClient.start(options, ['hold', `${count}`, `${periodMs}`], (line) => numbersOf(line, names))
+  return TrafficClient.start(options, ['hold', `${firstPort}`, `${count}`, `${periodMs}`], (line) =>
+    numbersOf(line, names),
+  )
 }
 
 /** Makes new connections at a steady rate. Resolves when one has got a response. */
 export async function rateOfConnections(
   options: TrafficClientOptions & { readonly perSecond: number },
 ): Promise<TrafficClient<RateReport>> {
+  const { perSecond, firstPort = 20_000 } = options
   const names = ['made', 'failed', 'slow', 'longestMs'] as const
-  return TrafficClient.start(options, ['rate', `${options.perSecond}`], (line) => numbersOf(line, names))
+  return TrafficClient.start(options, ['rate', `${firstPort}`, `${perSecond}`], (line) => numbersOf(line, names))
 }
 
 export class TrafficClient<Report> {

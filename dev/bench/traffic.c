@@ -5,11 +5,12 @@
 //                                              other: connect, request, response, close. Prints total=MICROSECONDS; a single
 //                                              client before it one line for each connection with its microseconds from
 //                                              connect(2) to the end of the response
-//   traffic hold COUNT PERIOD_MS ADDRESS PORT...
+//   traffic hold FIRST_PORT COUNT PERIOD_MS ADDRESS PORT...
 //                                              COUNT connections to the places in turn, each with a request in each period. Answers
 //                                              a line on stdin when every connection has got two more responses, or has ended:
 //                                              connections=N dropped=N responses=N longestMs=N
-//   traffic rate PER_SECOND ADDRESS PORT...    new connections at this rate to the places in turn, however long each takes. Answers
+//   traffic rate FIRST_PORT PER_SECOND ADDRESS PORT...
+//                                              new connections at this rate to the places in turn, however long each takes. Answers
 //                                              a line on stdin: made=N failed=N slow=N longestMs=N, after the connections that
 //                                              were open when the line came. slow: 900 ms and longer, as when the kernel sends a lost packet again
 // `hold` and `rate` print `ready` when all connections or the first one got a response, write each failure to stderr, and end with
@@ -34,8 +35,8 @@
 #include <unistd.h>
 
 enum { REQUEST_BYTES = 64, BACKLOG = 4096, TIMEOUT_SECONDS = 20, EVENTS = 256, MAX_OPEN = 20000, MAX_PLACES = 64 };
-// Source ports of `hold`, and of `rate`.
-enum { HOLD_FIRST = 10000, RATE_FIRST = 20000, LAST = 64999 };
+// Source ports are taken from FIRST_PORT to this one, and again.
+enum { LAST_PORT = 64999 };
 static const double SILENT_US = 10e6, SLOW_US = 900e3;
 
 static double now_us(void) {
@@ -215,7 +216,7 @@ static void begin(Connection *c) {
   begun++;
   const Place *to = &places[c->place];
   c->fd = open_from(to, next_port);
-  next_port = next_port == LAST ? first_port : next_port + 1;
+  next_port = next_port == LAST_PORT ? first_port : next_port + 1;
   if (connect(c->fd, &to->at.any, to->length) < 0 && errno != EINPROGRESS) return over(c, strerror(errno));
   watch(poller, c->fd, EPOLLIN | EPOLLOUT | EPOLLET, c);
 }
@@ -303,7 +304,7 @@ static void drive(int count, int per_second, char **args, int args_count) {
   place_count = args_count / 2;
   for (int i = 0; i < place_count; i++) places[i] = place_of(args[2 * i], args[2 * i + 1]);
   is_hold = count > 0;
-  next_port = first_port = is_hold ? HOLD_FIRST : RATE_FIRST;
+  next_port = first_port;
   all = calloc(MAX_OPEN, sizeof *all);
   poller = epoll_create1(0);
   if (all == NULL || poller < 0) fail("epoll_create1");
@@ -364,14 +365,16 @@ int main(int argc, char **argv) {
   } else if (argc == 6 && strcmp(argv[1], "ask") == 0) {
     Place to = place_of(argv[2], argv[3]);
     ask_all(&to, atoi(argv[4]), atoi(argv[5]));
-  } else if (argc >= 6 && argc % 2 == 0 && argc <= 4 + 2 * MAX_PLACES && strcmp(argv[1], "hold") == 0) {
-    period_ms = atoi(argv[3]);
-    drive(atoi(argv[2]), 0, argv + 4, argc - 4);
-  } else if (argc >= 5 && argc % 2 == 1 && argc <= 3 + 2 * MAX_PLACES && strcmp(argv[1], "rate") == 0) {
-    drive(0, atoi(argv[2]), argv + 3, argc - 3);
+  } else if (argc >= 7 && argc % 2 == 1 && argc <= 5 + 2 * MAX_PLACES && strcmp(argv[1], "hold") == 0) {
+    first_port = atoi(argv[2]);
+    period_ms = atoi(argv[4]);
+    drive(atoi(argv[3]), 0, argv + 5, argc - 5);
+  } else if (argc >= 6 && argc % 2 == 0 && argc <= 4 + 2 * MAX_PLACES && strcmp(argv[1], "rate") == 0) {
+    first_port = atoi(argv[2]);
+    drive(0, atoi(argv[3]), argv + 4, argc - 4);
   } else {
-    fputs("traffic serve PORT PROCESSES | traffic ask ADDRESS PORT COUNT CLIENTS | traffic hold COUNT PERIOD_MS ADDRESS PORT... |\n"
-          "traffic rate PER_SECOND ADDRESS PORT...\n",
+    fputs("traffic serve PORT PROCESSES | traffic ask ADDRESS PORT COUNT CLIENTS | traffic hold FIRST_PORT COUNT PERIOD_MS ADDRESS PORT... |\n"
+          "traffic rate FIRST_PORT PER_SECOND ADDRESS PORT...\n",
           stderr);
     return 2;
   }
