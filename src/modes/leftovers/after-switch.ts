@@ -1,11 +1,12 @@
 /**
  * Removes in iptables mode what ipvs mode left, once the new rules are written: each virtual server that no connection uses,
  * and after the last one the addresses, the sets and the device. A connection that was made through a virtual server ends
- * with it, and needs its address.
+ * with it, and needs its address; until then the real servers have weight 0, so that IPVS takes no new connection.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openRtnetlink } from '../../../native/open.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
+import { MAX_BATCH_MESSAGES } from '../../netlink/batch.ts'
 import { virtualServerKey, type VirtualServerKey } from '../../ipvs/types.ts'
 import { type PassReport, Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
@@ -26,6 +27,8 @@ export interface AfterSwitchOptions {
   readonly signal: AbortSignal
 }
 
+const GONE: ReadonlySet<string> = new Set(['ESRCH', 'ENOENT'])
+
 /** From one count of connections to the next. */
 const PERIOD_MS = 10_000
 
@@ -45,7 +48,10 @@ export async function removeAfterSwitch(options: AfterSwitchOptions): Promise<vo
       if (signal.aborted) return
       log.warn('Cannot remove what ipvs mode left; retrying', { error })
     }
-    await sleep(PERIOD_MS, undefined, { signal }).catch(() => undefined)
+    const untilLateMs = deadlineMs - now()
+    await sleep(untilLateMs > 0 ? Math.min(PERIOD_MS, untilLateMs) : PERIOD_MS, undefined, { signal }).catch(
+      () => undefined,
+    )
   }
 }
 
@@ -70,7 +76,7 @@ async function removeOnce({ families, excluded, now, signal }: AfterSwitchOption
       { ipvs, ipset, rtnetlink, iptables: undefined, families, excluded },
       signal,
     )
-    const used = isLate ? new Set<VirtualServerKey>() : await usedServers(ipvs, leftovers, signal)
+    const used = isLate ? new Set<VirtualServerKey>() : await drainUsedServers(ipvs, leftovers, signal)
     const tables =
       used.size > 0
         ? [leftovers.removalOfVirtualServers((key) => leftovers.isOwned(key) && !used.has(key))]
@@ -83,7 +89,8 @@ async function removeOnce({ families, excluded, now, signal }: AfterSwitchOption
   }
 }
 
-async function usedServers(
+/** Sets the weight of the real servers of every virtual server that connections use to 0. Resolves to these virtual servers. */
+async function drainUsedServers(
   ipvs: IpvsConnection,
   leftovers: IpvsLeftovers,
   signal: AbortSignal,
@@ -94,7 +101,17 @@ async function usedServers(
     const key = virtualServerKey(service.fields)
     if (!leftovers.isOwned(key)) continue
     const destinations = await ipvs.listDestinations(service.fields, { signal })
-    if (destinations.some((it) => it.activeConnections + it.inactiveConnections > 0)) used.add(key)
+    if (!destinations.some((it) => it.activeConnections + it.inactiveConnections > 0)) continue
+    used.add(key)
+    const weighted = destinations.filter(({ realServer }) => realServer.weight > 0)
+    for (let first = 0; first < weighted.length; first += MAX_BATCH_MESSAGES) {
+      const batch = ipvs.batch()
+      for (const { realServer } of weighted.slice(first, first + MAX_BATCH_MESSAGES))
+        batch.editDestination(service.fields, { ...realServer, weight: 0 })
+      // Another program may remove a real server at the same time.
+      const failed = (await batch.commit({ signal })).find((it) => it !== undefined && !GONE.has(it.code))
+      if (failed !== undefined) throw failed
+    }
   }
   return used
 }
