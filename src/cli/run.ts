@@ -21,7 +21,7 @@ const SIGNALS: readonly EndSignal[] = ['SIGTERM', 'SIGINT', 'SIGHUP']
 export async function run(flags: FlagValues): Promise<number> {
   if (flags.cleanup === true) return (await import('./cleanup.ts')).cleanup(flags)
   growFreely()
-  const signal = endSignal()
+  const { ended: signal, onHangup } = endSignal()
   const settings = await loadSettings(flags, writeEarlyLine)
   const { format, verbosity, vmodule } = settings.configuration.logging
   const log = await openLog({ format, verbosity, vmodule })
@@ -43,6 +43,7 @@ export async function run(flags: FlagValues): Promise<number> {
       readConfiguration: async () => (await loadSettings(flags)).configuration,
       flags: () => flagTexts(flags),
       stop: signal,
+      onHangup,
       log,
     })
     if (isStopped) return SIGNAL_EXIT_CODE[await signal]
@@ -70,17 +71,30 @@ function reasonOf(error: unknown, log: Log): unknown {
   return "can't use the IPVS proxier: ipvs not supported"
 }
 
-/** Resolves with the first signal that asks the process to end. The second ends it at once, even if a pass is still writing. */
-export function endSignal(): Promise<EndSignal> {
+export interface EndSignals {
+  /** Resolves with the first signal that asks the process to end. The second ends it at once, even if a pass is still writing. */
+  readonly ended: Promise<EndSignal>
+  /** From now on a SIGHUP for which the function returns true does not end the process. */
+  readonly onHangup: (take: () => boolean) => void
+}
+
+export function endSignal(): EndSignals {
   // Without a handler node would open its debugger on a port of the host.
   process.on('SIGUSR1', () => undefined)
-  return new Promise((resolve) => {
-    let isStopping = false
-    for (const signal of SIGNALS)
-      process.on(signal, () => {
-        if (isStopping) process.exit(SIGNAL_EXIT_CODE[signal])
-        isStopping = true
-        resolve(signal)
-      })
-  })
+  const { promise: ended, resolve } = Promise.withResolvers<EndSignal>()
+  let takeHangup = (): boolean => false
+  let isStopping = false
+  for (const signal of SIGNALS)
+    process.on(signal, () => {
+      if (isStopping) process.exit(SIGNAL_EXIT_CODE[signal])
+      if (signal === 'SIGHUP' && takeHangup()) return
+      isStopping = true
+      resolve(signal)
+    })
+  return {
+    ended,
+    onHangup: (take) => {
+      takeHangup = take
+    },
+  }
 }

@@ -39,7 +39,7 @@ const OF_WINDOWS = { doc: 'For Windows only.' }
 
 /** In the order of the reference and of help. */
 export const FIELDS = {
-  mode: field('text', '', RESTART, {
+  mode: field('text', '', LIVE, {
     doc: 'How Services are programmed into the kernel.',
     defaultText: 'iptables; ipvs with --manifests',
     words: ['ipvs', 'iptables'],
@@ -330,6 +330,11 @@ export const FIELDS = {
     words: ['iptables', 'none'],
     written: 'unlessDefault',
     flag: { name: 'fallback', group: 'own', value: 'iptables|none', appliesWithFile: true },
+  }),
+  'kubeIPVS.switchBack': field('boolean', false, LIVE_IN_IPVS_MODE, {
+    doc: 'After a fallback, return to ipvs mode while the program runs as soon as the kernel has everything; otherwise the next start does.',
+    written: 'unlessDefault',
+    flag: { name: 'switch-back', group: 'own', appliesWithFile: true },
   }),
 
   configSyncPeriod: field('duration', 15 * 60_000, NO_EFFECT, {

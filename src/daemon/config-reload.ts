@@ -20,7 +20,7 @@ export interface ConfigReloadOptions {
   /** The configuration in force. */
   readonly configuration: KubeProxyConfiguration
   /** The mode that the proxy runs in. */
-  readonly mode: ProxyMode
+  readonly mode: () => ProxyMode
   /** Reads the file again, with the flags that count with a file. Rejects with what is wrong with it. */
   readonly read: () => Promise<KubeProxyConfiguration>
   readonly listener: ReloadListener
@@ -64,7 +64,7 @@ export class ConfigReload {
       log.error('The configuration file is invalid; the previous configuration stays in force', { error, file: path })
       return
     }
-    const { live, restart, withoutEffect } = changesBetween(this.#configuration, next, mode)
+    const { live, restart, withoutEffect } = changesBetween(this.#configuration, next, mode())
     if (restart.length > 0) {
       const fields = restart.join(', ')
       listener.failed(

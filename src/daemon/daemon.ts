@@ -19,7 +19,6 @@ import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
-import { watchFallback } from './fallback-watch.ts'
 import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
 import { LateServers } from './late-servers.ts'
@@ -32,6 +31,7 @@ import { ProxyHealth } from './proxy-health.ts'
 import { proxyMetrics } from './proxy-metrics.ts'
 import { type NodeWaits, Readiness } from './readiness.ts'
 import { Rivals } from './rivals.ts'
+import { type PreparedProxy, RunningProxy } from './running-proxy.ts'
 import { chooseSources, type SourceSettings } from './sources.ts'
 import { logMode, logStart } from './start-log.ts'
 
@@ -46,6 +46,8 @@ export interface DaemonOptions extends SourceSettings {
   readonly flags: () => Readonly<Record<string, string>>
   /** Resolves with the name of the signal that asks the daemon to stop. */
   readonly stop: Promise<string>
+  /** SIGHUP stops the daemon unless this function, called for each one, returns true. */
+  readonly onHangup: (take: () => boolean) => void
   readonly log: ProcessLog
 }
 
@@ -84,9 +86,34 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   logStart(configuration, families, log)
   const events = openEvents()
 
+  // The proxy: mode, node, frontends and loop.
+  const running = new RunningProxy(configuration, {
+    prepare: (wanted, isReplacement) =>
+      prepareProxy({
+        configuration: wanted,
+        isReplacement,
+        health,
+        nodeName,
+        needsNode,
+        // The only pass ends before a Node could appear.
+        nodeWaits: once ? { nodeMs: 0, podCidrsMs: 0 } : undefined,
+        log,
+        events,
+        virtualIps,
+        openSource,
+        requests,
+        passes,
+        onIpvsLost: () => running.ipvsLost(),
+      }),
+    once,
+    nodeName,
+    events,
+    log,
+    now,
+  })
+
   // Servers: health is answered from the first moment, metrics as soon as there is a proxy.
-  let proxy: Proxy | undefined = undefined
-  const inForce = (): KubeProxyConfiguration => proxy?.configuration ?? configuration
+  const inForce = (): KubeProxyConfiguration => running.configuration
   const health = new ProxyHealth({
     nodeName,
     needsNode,
@@ -98,62 +125,42 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   if (!once)
     await servers.open({
       configuration: inForce,
-      mode: () => proxy?.mode ?? configuration.mode,
+      mode: () => running.mode,
       health,
-      metrics: () => proxy?.metrics,
+      metrics: () => running.metrics,
       flags: options.flags,
       setVerbosity: (verbosity) => log.setVerbosity({ verbosity, vmodule: inForce().logging.vmodule }),
       log,
       firstPass: passes.complete,
     })
 
-  // The proxy: mode, node, frontends and loop.
-  const starting = startProxy({
-    configuration,
-    health,
-    nodeName,
-    needsNode,
-    // The only pass ends before a Node could appear.
-    nodeWaits: once ? { nodeMs: 0, podCidrsMs: 0 } : undefined,
-    log,
-    events,
-    virtualIps,
-    openSource,
-    requests,
-    passes,
-  })
-  const started = await Promise.race([starting, stopped])
-  if (started === 'stopped') return { isStopped: true, passes }
-  proxy = started
+  if ((await Promise.race([running.start(), stopped])) === 'stopped') return { isStopped: true, passes }
 
   // What follows a start.
+  options.onHangup(() => running.askKernel())
   if (!once) events.record(proxyStarting(nodeName))
   void passes.complete.then(growSparingly)
   if (!once && options.configurationFile !== undefined) {
     const file = options.configurationFile
     void Promise.race([passes.complete, sleep(FOLLOW_AFTER_MS, undefined, { ref: false })]).then(() =>
-      followFile(file, options, started),
+      followFile(file, options, running),
     )
   }
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
   if (benchFile !== undefined)
-    (await import('../modes/bench-probe.ts')).startBenchProbe(benchFile, () => started.connections())
-
-  const isFallback = started.mode !== configuration.mode
-  const fallback = !once && isFallback ? watchFallback({ log }) : undefined
+    (await import('../modes/bench-probe.ts')).startBenchProbe(benchFile, () => running.connections)
 
   const ended = once ? passes.complete : new Promise<never>(() => undefined)
-  const reason = await Promise.race([ended, stopped, started.failed])
-  fallback?.close()
+  const reason = await Promise.race([ended, stopped, running.failed])
   await Promise.race([
-    Promise.all([servers.close(), events.close(), started.close()]),
+    Promise.all([servers.close(), events.close(), running.close()]),
     new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref()),
   ])
   return { isStopped: reason === 'stopped', passes }
 }
 
 /** Runs after the first pass, to keep it off the critical path of a start, or when that pass takes long. */
-async function followFile(path: string, options: DaemonOptions, proxy: Proxy): Promise<void> {
+async function followFile(path: string, options: DaemonOptions, proxy: RunningProxy): Promise<void> {
   const { configuration, readConfiguration, log } = options
   const [{ ConfigReload }, { applyLive }] = await Promise.all([
     import('./config-reload.ts'),
@@ -162,7 +169,7 @@ async function followFile(path: string, options: DaemonOptions, proxy: Proxy): P
   const reload = new ConfigReload({
     path,
     configuration,
-    mode: proxy.mode,
+    mode: () => proxy.mode,
     read: readConfiguration,
     listener: {
       changed: (next, fields) => applyLive(next, fields, { log, proxy }),
@@ -191,22 +198,32 @@ export interface ProxyOptions {
   readonly passes?: PassTotals
   /** Requests to the API server, which the sources count. */
   readonly requests?: RequestCounts
+  /** It takes the place of another proxy of this process. Default false. */
+  readonly isReplacement?: boolean
+  /** See `ModeListener`. */
+  readonly onIpvsLost?: () => void
 }
 
 /**
- * Opens the source and the kernel, checks and prepares the kernel, and starts. Rejects with `module-missing` and the like when
- * the mode cannot work here.
+ * Opens the source and the kernel, and checks and prepares the kernel. Rejects with `module-missing` and the like when the mode
+ * cannot work here.
  */
-export async function startProxy(
+export async function prepareProxy(
   options: ProxyOptions & { readonly openSource: (sink: ObjectSink) => Source },
-): Promise<Proxy> {
+): Promise<PreparedProxy & { readonly proxy: Proxy }> {
   const source = new BufferedSource(options.openSource)
-  try {
-    const proxy = await assembleProxy(options)
-    await proxy.start(source)
-    return proxy
-  } catch (error) {
+  let proxy: Proxy | undefined
+  const discard = async (): Promise<void> => {
     await source.close()
+    await proxy?.close()
+  }
+  try {
+    const assembled = await assembleProxy(options)
+    proxy = assembled
+    await assembled.prepare()
+    return { proxy: assembled, listed: source.listed, start: () => assembled.start(source), discard }
+  } catch (error) {
+    await discard()
     throw error
   }
 }
@@ -289,6 +306,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     postponedReady: () => loop.resume(),
     passFailed: (error) => log.error('A pass failed', { error }),
     flowsRemoved: (family, deleted, durationMs) => metrics.sync.flowsRemoved(family, deleted, durationMs),
+    ipvsLost: () => options.onIpvsLost?.(),
     failed: (error) => failure.reject(error),
   }
 
@@ -302,10 +320,8 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     listener,
   })
   const { dataplane, families, support, rtnetlink } = mode
-  if (fallback !== undefined) {
-    logMode(mode.name, configuration(), families, log)
-    options.events?.record(fellBack(nodeName, `${fallback.message}: ${fallback.remedy}`))
-  }
+  if (fallback !== undefined || options.isReplacement === true) logMode(mode.name, configuration(), families, log)
+  if (fallback !== undefined) options.events?.record(fellBack(nodeName, `${fallback.message}: ${fallback.remedy}`))
   const flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
 
   // Node and frontends: what this node has to serve.
@@ -327,7 +343,6 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const rivals = new Rivals({ nodeName, problems, events: options.events, now })
   const syncPeriodMs = (): number => periodsOf(configuration()).syncPeriodMs
   const health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
-  health.follow({ families, tables: () => mode.tableHealth(), rules: mode.ruleLoops })
   const healthChecks = new HealthCheckPorts({
     ...options,
     families,
@@ -367,6 +382,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     rivals,
     loop,
     readiness,
+    health,
     listener,
     abort,
     failed,

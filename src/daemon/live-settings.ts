@@ -43,6 +43,8 @@ const APPLY: Readonly<Record<LivePath, Apply>> = {
   'conntrack.tcpBeLiberal': conntrack,
   'conntrack.udpTimeout': conntrack,
   'conntrack.udpStreamTimeout': conntrack,
+  mode: readByProxy,
+  'kubeIPVS.switchBack': readByProxy,
   oomScoreAdj: ({ oomScoreAdj }, { log }) => applyOomScore(oomScoreAdj, log),
 }
 

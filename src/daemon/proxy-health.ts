@@ -59,9 +59,11 @@ export class ProxyHealth {
     }
   }
 
-  /** The mode is open. */
+  /** A proxy starts on this open kernel, and its first pass is due. What troubled another proxy before it does not count. */
   follow(kernel: FollowedKernel): void {
     this.#kernel = kernel
+    this.#sync.reset()
+    this.#sync.begin('start')
   }
 
   /** A pass begins, and has to end in time. */

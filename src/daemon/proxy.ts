@@ -1,4 +1,4 @@
-/** The life of the proxy: start, preview, reload, end. `assembleProxy` in `daemon.ts` makes its parts. */
+/** The life of the proxy: preparation, start, preview, reload, end. `assembleProxy` in `daemon.ts` makes its parts. */
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { CountedConnection } from '../metrics/sources.ts'
@@ -12,6 +12,7 @@ import type { ObjectSink, Source } from '../watch/source.ts'
 import { FirstLists, listOnce } from './first-lists.ts'
 import type { FollowedNode } from './followed-node.ts'
 import type { HealthCheckPorts } from './health-check-ports.ts'
+import type { ProxyHealth } from './proxy-health.ts'
 import type { ProxyListener } from './proxy-listener.ts'
 import type { Readiness } from './readiness.ts'
 import type { Rivals } from './rivals.ts'
@@ -29,6 +30,7 @@ export interface ProxyParts {
   readonly rivals: Rivals
   readonly loop: SyncLoop
   readonly readiness: Readiness
+  readonly health: ProxyHealth
   readonly listener: ProxyListener
   /** Aborted when the proxy stops. */
   readonly abort: AbortController
@@ -79,13 +81,16 @@ export class Proxy {
     return this.#parts.mode.sources.connections()
   }
 
-  /**
-   * Prepares the kernel, then delivers what the source reports. The node's addresses are read before the first frontend is
-   * made from them. Rejects with `module-missing` and the like when the mode cannot work here.
-   */
+  /** Prepares the kernel. Rejects with `module-missing` and the like when the mode cannot work here. */
+  prepare(): Promise<void> {
+    const { mode, abort } = this.#parts
+    return mode.prepare(abort.signal)
+  }
+
+  /** Delivers what the source reports. The node's addresses are read before the first frontend is made from them. */
   async start(source: BufferedSource): Promise<void> {
-    const { mode, node, readiness, listener, abort } = this.#parts
-    await mode.prepare(abort.signal)
+    const { mode, node, readiness, listener, health } = this.#parts
+    health.follow({ families: mode.families, tables: () => mode.tableHealth(), rules: mode.ruleLoops })
     this.#watched = mode.watch(this.#watch)
     await node.readAddresses()
     readiness.start()
@@ -151,15 +156,24 @@ export class Proxy {
 export class BufferedSource implements Source {
   readonly #source: Source
   #kept: ((sink: ObjectSink) => void)[] = []
+  readonly #lists = new FirstLists()
   /** What the source reports to. `deliverTo` replaces its functions, so afterwards the source calls the receiver directly. */
   readonly #sink: ObjectSink = {
     apply: (changes) => void this.#kept.push((sink) => sink.apply(changes)),
-    listed: (kind) => void this.#kept.push((sink) => sink.listed(kind)),
+    listed: (kind) => {
+      this.#kept.push((sink) => sink.listed(kind))
+      this.#lists.listed(kind)
+    },
     problems: (subject, problems) => void this.#kept.push((sink) => sink.problems(subject, problems)),
   }
 
   constructor(open: (sink: ObjectSink) => Source) {
     this.#source = open(this.#sink)
+  }
+
+  /** Resolves when every kind of object has been listed; only before `deliverTo`. */
+  get listed(): Promise<void> {
+    return this.#lists.complete
   }
 
   /** Delivers what was kept, and from now on everything. Called once. */

@@ -79,6 +79,12 @@ export function rivalWrites(nodeName: string, note: string): Occurrence {
   return { regarding, type: 'Warning', reason: 'AnotherProxyWrites', action: 'Repair', note }
 }
 
+/** The proxy of this node runs in ipvs mode again, after a fallback. kube-proxy has no such Event. */
+export function returnedToIpvs(nodeName: string, note: string): Occurrence {
+  const regarding = { kind: 'Node', name: nodeName, apiVersion: 'v1' }
+  return { regarding, type: 'Normal', reason: 'ReturnedToIpvs', action: 'StartKubeProxy', note }
+}
+
 /** The health check port of a Service cannot be opened. */
 export function healthCheckFailed(
   service: { readonly namespace: string; readonly name: string },

@@ -29,6 +29,9 @@ export interface Fallback {
 
 export const isFallbackReason = (code: string): code is FallbackReason => Object.hasOwn(LACKS, code)
 
+/** What the kernel lacks, for people. */
+export const lackText = (reason: FallbackReason): string => LACKS[reason][1]
+
 /**
  * The reason and its remedy on this node.
  * @param code any text, such as a label of a metric

@@ -40,6 +40,8 @@ export interface ModeListener {
   postponedReady(): void
   /** Stale flows of a family were removed, or some of them before a failure. */
   flowsRemoved(family: IpFamily, deleted: number, durationMs: number): void
+  /** The kernel has no IPVS any more, and does not load it. Called again as long as this lasts. */
+  ipvsLost(): void
 }
 
 /** The node at one moment. */

@@ -46,6 +46,11 @@ export class SyncHealth {
     this.#troubles.delete(what)
   }
 
+  /** Ends all troubles. */
+  reset(): void {
+    this.#troubles.clear()
+  }
+
   /** Begins or ends a trouble. */
   set(what: string, wrong: boolean, families?: readonly IpFamily[]): void {
     if (wrong) this.begin(what, families)

@@ -68,8 +68,16 @@ for (const mode of ['ipvs', 'iptables'] as const)
     }
   })
 
-test('changesBetween requires a new process for another mode', () => {
-  assert.ok(changesBetween(configured({}, 'ipvs'), configured({}, 'iptables')).restart.includes('mode'))
+test('changesBetween requires no new process for another mode, whatever else only that mode reads', () => {
+  const [ipvs, iptables] = [{ ipvs: { scheduler: 'lc' } }, { iptables: { localhostNodePorts: false } }]
+  for (const [before, after] of [
+    [configured({}, 'ipvs'), configured(iptables, 'iptables')],
+    [configured({}, 'iptables'), configured(ipvs, 'ipvs')],
+  ] as const) {
+    const { live, restart } = changesBetween(before, after)
+    assert.ok(live.includes('mode'))
+    assert.deepEqual(restart, [])
+  }
 })
 
 test('changesBetween in a fallback keeps the periods of ipvs mode live and requires no new process for what it alone reads', () => {
@@ -80,6 +88,7 @@ test('changesBetween in a fallback keeps the periods of ipvs mode live and requi
     [{ iptables: { localhostNodePorts: false } }, 'withoutEffect', ['iptables.localhostNodePorts']],
     [{ conntrack: { tcpBeLiberal: true } }, 'restart', ['conntrack.tcpBeLiberal']],
     [{ kubeIPVS: { fallback: 'none' } }, 'withoutEffect', ['kubeIPVS.fallback']],
+    [{ kubeIPVS: { switchBack: true } }, 'live', ['kubeIPVS.switchBack']],
   ]
   for (const [after, kind, fields] of rows) {
     const expected = { live: [], restart: [], withoutEffect: [], [kind]: fields }

@@ -41,7 +41,7 @@ async function followed(
   const reload = new ConfigReload({
     path,
     configuration: await read(path),
-    mode,
+    mode: () => mode,
     read: () => {
       reads++
       return read(path)

@@ -19,7 +19,12 @@ function world(more: object, failure?: Error) {
     problems: new ProblemLog(log),
     log,
     now: () => 0,
-    listener: { rulesPassed: () => undefined, postponedReady: () => undefined, flowsRemoved: () => undefined },
+    listener: {
+      rulesPassed: () => undefined,
+      postponedReady: () => undefined,
+      flowsRemoved: () => undefined,
+      ipvsLost: () => undefined,
+    },
   }
   const opened: string[] = []
   const mode = (name: Mode['name']): Mode => ({ name }) as Mode // only its name is read

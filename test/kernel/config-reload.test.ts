@@ -99,6 +99,19 @@ const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
     await taken('oomScoreAdj')
     await eventually(() => assert.equal(score(), '321'))
   },
+  mode: async () => {
+    bench.configure({ ...base, mode: 'iptables', iptables: { minSyncPeriod: '0s' } })
+    await taken('mode')
+    await eventually(() => {
+      assert.match(sh('iptables-save -t nat'), /-A KUBE-SERVICES -d 10\.96\.0\.1\/32 /)
+      assert.deepEqual(virtualServers(), [])
+    }, 15_000)
+    assert.doesNotMatch(sh('ip link'), /kube-ipvs0/)
+  },
+  'kubeIPVS.switchBack': async () => {
+    bench.configure({ ...base, ...periods('1h'), kubeIPVS: { switchBack: true } })
+    await taken('kubeIPVS.switchBack')
+  },
 }
 
 /** Fields that are live in iptables mode only, or have another visible effect there. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { defaultConfiguration } from '../../src/config/load.ts'
-import { startProxy } from '../../src/daemon/daemon.ts'
+import { prepareProxy } from '../../src/daemon/daemon.ts'
 import type { Proxy } from '../../src/daemon/proxy.ts'
 import type { EndpointSlice, Service } from '../../src/service/objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
@@ -49,7 +49,7 @@ describe('metrics of iptables mode', () => {
   before(async () => {
     resetNode()
     const configuration = defaultConfiguration('iptables')
-    proxy = await startProxy({
+    const prepared = await prepareProxy({
       configuration: { ...configuration, iptables: { ...configuration.iptables, minSyncPeriodMs: 0 } },
       nodeName: 'node0',
       log: recordingLog(),
@@ -58,6 +58,8 @@ describe('metrics of iptables mode', () => {
         return { close: async () => undefined }
       },
     })
+    await prepared.start()
+    proxy = prepared.proxy
     const node = { name: 'node0', zone: '', addresses: ['10.0.2.15'], podCidrs: [], taintKeys: [], deleting: false }
     sink.apply([{ kind: 'nodes', key: 'node0', value: node }])
     sink.apply([

@@ -5,7 +5,7 @@ import { readdirSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { after, before, it } from 'node:test'
 import { defaultConfiguration } from '../../src/config/load.ts'
-import { startProxy } from '../../src/daemon/daemon.ts'
+import { prepareProxy } from '../../src/daemon/daemon.ts'
 import type { Proxy } from '../../src/daemon/proxy.ts'
 import type { EndpointSlice, Service } from '../../src/service/objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
@@ -57,7 +57,7 @@ before(async () => {
   server.listen(0, NODE_ADDRESS)
   await once(server, 'listening')
   const configuration = defaultConfiguration()
-  proxy = await startProxy({
+  const prepared = await prepareProxy({
     configuration: {
       ...configuration,
       ipvs: { ...configuration.ipvs, syncPeriodMs: 1000, minSyncPeriodMs: 0 },
@@ -70,6 +70,8 @@ before(async () => {
       return { close: async () => undefined }
     },
   })
+  await prepared.start()
+  proxy = prepared.proxy
   const node = { name: 'node0', zone: '', addresses: [NODE_ADDRESS], podCidrs: [], taintKeys: [], deleting: false }
   sink.apply([{ kind: 'nodes', key: 'node0', value: node }])
   sink.apply([

@@ -8,6 +8,7 @@ import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/reconciler.ts'
 import { schedulerOf } from '../../ipvs/scheduler.ts'
 import { parseCidrs } from '../../values/cidr.ts'
+import { CodedError } from '../../values/errors.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
@@ -157,7 +158,10 @@ export class IpvsMode implements Mode {
       periodMs: configuration().ipvs.syncPeriodMs,
       onDoubt,
       observer,
-      onError: (error, audit) => log.warn('An audit failed', { audit, error }),
+      onError: (error, audit) => {
+        log.warn('An audit failed', { audit, error })
+        this.#checkLost([error])
+      },
       now,
       signal,
     })
@@ -166,6 +170,7 @@ export class IpvsMode implements Mode {
   passed(report: PassReport): void {
     this.#reportDevice()
     this.#logUnknown()
+    this.#checkLost([...report.failures, ...report.unreadable].map(({ error }) => error))
     if (report.failures.length > 0 || report.unreadable.length > 0 || this.isPending) return
     this.#setsAndRules.loops.allowRemovals()
     this.#leftovers ??= this.#treatLeftovers()
@@ -188,6 +193,12 @@ export class IpvsMode implements Mode {
       removeNftAfterSwitch(log, signal),
       warnOfOtherBackEnd({ families: this.families, choice, problems, log, signal }),
     ])
+  }
+
+  /** An unloaded ip_vs has taken its virtual servers along; the connection has already asked the kernel to load it again. */
+  #checkLost(errors: readonly unknown[]): void {
+    const isLost = errors.some((error) => error instanceof CodedError && error.code === 'genl-family-missing')
+    if (isLost) this.#options.listener.ipvsLost()
   }
 
   /** A link of another kind with the device's name works, so it is used, and reported once. */

@@ -16,7 +16,9 @@ import { CodedError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
+import { lackText } from '../fallback.ts'
 import { setConntrack, setSysctls, type SettingsOptions } from '../node-settings.ts'
+import { findLack } from './kernel.ts'
 import { KernelQuestions } from './kernel-questions.ts'
 import type { SetsAndRules } from './sets-and-rules.ts'
 
@@ -141,6 +143,24 @@ export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> 
   } finally {
     questions.close()
   }
+}
+
+/**
+ * What keeps ipvs mode from working on this node, for people; empty: nothing. Loads modules when it may, and makes nothing. Rejects when
+ * the kernel cannot be asked.
+ */
+export async function lacksOfIpvsMode(
+  configuration: KubeProxyConfiguration,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const lack = await findLack(signal)
+  if (lack !== undefined) return [lackText(lack)]
+  const iptables = await chooseBackEnd(kernelFamilies().families, signal, { mayLoadModules: false })
+  const { findings } = await checkNode({ configuration, iptables, signal })
+  return findings.flatMap(({ severity, what, module }) => {
+    if (severity === 'warning') return []
+    return module === '' ? what : `${what} (module ${module})`
+  })
 }
 
 async function chosenBackEnd(families: readonly IpFamily[], signal: AbortSignal): Promise<BackEnd | undefined> {

@@ -1,0 +1,225 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { defaultConfiguration } from '../../src/config/load.ts'
+import type { KubeProxyConfiguration, ProxyMode } from '../../src/config/types.ts'
+import { type PreparedProxy, RunningProxy } from '../../src/daemon/running-proxy.ts'
+import type { Metrics } from '../../src/metrics/metrics.ts'
+import { CodedError } from '../../src/values/errors.ts'
+import { recordingLog } from '../support/recording-log.ts'
+
+const MINUTE_MS = 60_000
+
+/** Proxies without a kernel: what happens to them in which order. */
+function world(t: TestContext, switchBack = false) {
+  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  const log = recordingLog()
+  const events: string[] = []
+  const seen: string[] = []
+  const kernel = { lacks: [] as string[], error: undefined as Error | undefined, listed: Promise.resolve() }
+  let nowMs = 0
+  let count = 0
+  const failures: ((error: CodedError) => void)[] = []
+  const prepare = async (wanted: KubeProxyConfiguration): Promise<PreparedProxy> => {
+    if (kernel.error !== undefined) throw kernel.error
+    const number = ++count
+    const mode: ProxyMode = wanted.mode === 'ipvs' && kernel.lacks.length > 0 ? 'iptables' : wanted.mode
+    const saw = (what: string) => async (): Promise<void> => void seen.push(`${what} ${number} ${mode}`)
+    await saw('prepare')()
+    const failed = Promise.withResolvers<never>()
+    failed.promise.catch(() => undefined)
+    failures.push(failed.reject)
+    let configuration = wanted
+    const proxy: PreparedProxy['proxy'] = {
+      mode,
+      get configuration() {
+        return configuration
+      },
+      metrics: {} as Metrics, // nothing reads it here
+      connections: () => [],
+      failed: failed.promise,
+      reconfigure: (next) => {
+        configuration = next
+      },
+      close: saw('close'),
+    }
+    return { proxy, listed: kernel.listed, start: saw('start'), discard: saw('discard') }
+  }
+  const configured = (mode: ProxyMode): KubeProxyConfiguration => {
+    const configuration = defaultConfiguration(mode)
+    return { ...configuration, kubeIPVS: { ...configuration.kubeIPVS, switchBack } }
+  }
+  const running = (mode: ProxyMode): RunningProxy =>
+    new RunningProxy(configured(mode), {
+      prepare,
+      once: false,
+      nodeName: 'node0',
+      events: { record: ({ reason }) => events.push(reason), close: async () => undefined },
+      log,
+      now: () => nowMs,
+      ask: async () => kernel.lacks,
+    })
+  /** Time passes, and everything that is due happens. */
+  const pass = async (ms = 0): Promise<void> => {
+    nowMs += ms
+    t.mock.timers.tick(ms)
+    for (let turn = 0; turn < 10; turn++) {
+      await new Promise((resolve) => setImmediate(resolve))
+      t.mock.timers.tick(0)
+    }
+  }
+  const taken = (): string[] => seen.splice(0)
+  const warnings = (): string[] => log.lines.flatMap(({ level, message }) => (level === 'warn' ? [message] : []))
+  return { running, configured, kernel, events, failures, pass, taken, warnings }
+}
+
+test('a change of the mode starts the new proxy only after it has listed everything and the old one is closed', async (t) => {
+  const { running, configured, kernel, pass, taken, warnings } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  assert.deepEqual(taken(), ['prepare 1 ipvs', 'start 1 ipvs'])
+  const listed = Promise.withResolvers<void>()
+  kernel.listed = listed.promise
+  proxy.reconfigure(configured('iptables'))
+  await pass()
+  assert.deepEqual([taken(), proxy.mode], [['prepare 2 iptables'], 'ipvs'])
+  listed.resolve()
+  await pass()
+  assert.deepEqual([taken(), proxy.mode], [['close 1 ipvs', 'start 2 iptables'], 'iptables'])
+  assert.deepEqual(warnings(), [])
+})
+
+test('a change of other live fields replaces nothing', async (t) => {
+  const { running, configured, pass, taken } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  const next = { ...configured('ipvs'), oomScoreAdj: 7 }
+  proxy.reconfigure(next)
+  await pass()
+  assert.deepEqual([taken(), proxy.configuration.oomScoreAdj], [[], 7])
+})
+
+test('the old proxy runs on with one warning when the new one cannot be prepared, and the switch is retried', async (t) => {
+  const { running, configured, kernel, pass, taken, warnings } = world(t)
+  const proxy = running('iptables')
+  await proxy.start()
+  taken()
+  kernel.error = new CodedError('module-missing', 'no scheduler rr')
+  proxy.reconfigure(configured('ipvs'))
+  await pass()
+  assert.deepEqual([taken(), proxy.mode], [[], 'iptables'])
+  assert.deepEqual(warnings(), ['Cannot switch the mode; the running mode stays and the switch is retried'])
+  kernel.error = undefined
+  await pass(4 * MINUTE_MS)
+  assert.deepEqual(taken(), [])
+  await pass(MINUTE_MS)
+  assert.deepEqual([taken().at(-1), proxy.mode], ['start 2 ipvs', 'ipvs'])
+})
+
+test('a mode that is configured again before a retry cancels the switch', async (t) => {
+  const { running, configured, kernel, pass, taken } = world(t)
+  const proxy = running('iptables')
+  await proxy.start()
+  taken()
+  kernel.error = new CodedError('module-missing', 'no scheduler rr')
+  proxy.reconfigure(configured('ipvs'))
+  await pass()
+  kernel.error = undefined
+  proxy.reconfigure(configured('iptables'))
+  await pass(30 * MINUTE_MS)
+  assert.deepEqual([taken(), proxy.mode], [[], 'iptables'])
+})
+
+test('a fourth switch within 15 minutes waits for their end', async (t) => {
+  const { running, configured, pass, taken, warnings } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  for (const mode of ['iptables', 'ipvs', 'iptables'] as const) {
+    proxy.reconfigure(configured(mode))
+    await pass()
+    assert.equal(proxy.mode, mode)
+    await pass(MINUTE_MS)
+  }
+  taken()
+  proxy.reconfigure(configured('ipvs'))
+  await pass(11 * MINUTE_MS)
+  assert.deepEqual([taken(), proxy.mode], [[], 'iptables'])
+  assert.deepEqual(warnings(), ['The mode was switched too often; the next switch waits'])
+  await pass(MINUTE_MS)
+  assert.equal(proxy.mode, 'ipvs')
+})
+
+test('after a fallback the proxy returns to ipvs mode, with an Event, only when nothing is missing and switchBack is on', async (t) => {
+  const { running, configured, kernel, events, pass, taken } = world(t)
+  kernel.lacks = ['no IPVS']
+  const proxy = running('ipvs')
+  await proxy.start()
+  assert.deepEqual(taken(), ['prepare 1 iptables', 'start 1 iptables'])
+  assert.equal(proxy.askKernel(), true)
+  await pass(5 * MINUTE_MS)
+  kernel.lacks = []
+  await pass(5 * MINUTE_MS)
+  assert.deepEqual([taken(), proxy.mode], [[], 'iptables'])
+  const on = configured('ipvs')
+  proxy.reconfigure({ ...on, kubeIPVS: { ...on.kubeIPVS, switchBack: true } })
+  await pass()
+  assert.deepEqual(taken(), ['prepare 2 ipvs', 'close 1 iptables', 'start 2 ipvs'])
+  assert.deepEqual(events, ['ReturnedToIpvs'])
+  assert.equal(proxy.askKernel(), false)
+})
+
+test('a return to ipvs mode that falls back again keeps the running proxy', async (t) => {
+  const { running, kernel, pass, taken } = world(t, true)
+  kernel.lacks = ['no IPVS']
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  let asked = 0
+  // The kernel has everything when it is asked, and not when it is opened.
+  Object.defineProperty(kernel, 'lacks', { get: () => (++asked === 1 ? [] : ['no IPVS']) })
+  proxy.askKernel()
+  await pass()
+  assert.deepEqual(taken(), ['prepare 2 iptables', 'discard 2 iptables'])
+})
+
+test('a proxy whose kernel has lost IPVS is replaced, whatever mode is possible then', async (t) => {
+  const { running, kernel, pass, taken } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  kernel.lacks = ['no IPVS']
+  for (let times = 0; times < 5; times++) proxy.ipvsLost()
+  await pass()
+  assert.deepEqual(taken(), ['prepare 2 iptables', 'close 1 ipvs', 'start 2 iptables'])
+  assert.equal(proxy.askKernel(), true)
+})
+
+test('only the failure of the proxy that runs ends the process', async (t) => {
+  const { running, configured, failures, pass } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  proxy.reconfigure(configured('iptables'))
+  await pass()
+  failures[0]?.(new CodedError('old', 'closed long ago'))
+  await pass()
+  failures[1]?.(new CodedError('new', 'it runs'))
+  await assert.rejects(proxy.failed, { code: 'new' })
+})
+
+test('a proxy that is closed while the next one lists starts no other', async (t) => {
+  const { running, configured, kernel, pass, taken } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  kernel.listed = new Promise(() => undefined)
+  proxy.reconfigure(configured('iptables'))
+  await pass()
+  await proxy.close()
+  await pass(30 * MINUTE_MS)
+  assert.deepEqual(taken(), [
+    'prepare 1 ipvs',
+    'start 1 ipvs',
+    'prepare 2 iptables',
+    'discard 2 iptables',
+    'close 1 ipvs',
+  ])
+})
