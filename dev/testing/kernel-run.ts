@@ -2,7 +2,7 @@
  * Runs test files on the chosen kernel: boots as many guests as the files need, receives their messages, and accounts for
  * every file, whether it ended, was stopped, was not begun or was left out.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { deadlineFactor, formatCalibration } from '../kernel/calibrate.ts'
@@ -28,6 +28,18 @@ export interface KernelRun {
 
 /** These need a separate guest, booted without IPv6. */
 const isWithoutIpv6 = (file: string): boolean => file.startsWith('test/kernel/no-ipv6/')
+/** These need a guest whose kernel has IPVS as a module. */
+const needsModules = (file: string): boolean => file.startsWith('test/kernel/modules/')
+const DEBIAN = { kernel: '/usr/bin/linux.uml', modules: '/usr/lib/uml/modules' } as const
+
+/** The chosen kernel if it has modules, else Debian's user-mode Linux if it is installed. */
+function kernelWithModules(choice: KernelChoice): KernelChoice | undefined {
+  if (choice.kind === 'qemu') return choice
+  if (choice.kind !== 'uml') return undefined
+  if (choice.modules !== undefined) return choice
+  return existsSync(DEBIAN.kernel) && existsSync(DEBIAN.modules) ? { ...choice, ...DEBIAN } : undefined
+}
+
 /**
  * User-mode Linux with two processors wakes a process on the other one only at its next tick, and threads of one process wait for
  * each other by spinning: two guests with one processor each take half the time of one with two.
@@ -40,19 +52,24 @@ const GRACE_MS = 60_000
 export async function runOnKernel(run: KernelRun): Promise<readonly string[]> {
   const { choice, files } = run
   const withoutIpv6 = files.filter(isWithoutIpv6)
-  const others = files.filter((file) => !isWithoutIpv6(file))
+  const withModules = files.filter(needsModules)
+  const others = files.filter((file) => !isWithoutIpv6(file) && !needsModules(file))
   if (choice.kind === 'host') for (const file of withoutIpv6) run.ended(notRun(file, 'a kernel without IPv6'))
+  const modular = kernelWithModules(choice)
+  if (modular === undefined)
+    for (const file of withModules) run.ended(notRun(file, 'a guest with IPVS as a module (package user-mode-linux)'))
   const isUserMode = choice.kind === 'uml'
   const common = isUserMode ? [ONE_PROCESSOR] : []
   const guests = isUserMode ? Math.min(2, availableParallelism()) : 1
   const boots: Boot[] = [
     ...Array.from({ length: guests }, () => ({ files: others, kernelParameters: common })),
     ...(choice.kind === 'host' ? [] : [{ files: withoutIpv6, kernelParameters: [...common, 'ipv6.disable=1'] }]),
+    ...(modular === undefined ? [] : [{ files: withModules, kernelParameters: common, choice: modular }]),
   ].filter((boot) => boot.files.length > 0)
   const claims = mkdtempSync(join(tmpdir(), 'kube-ipvs-claims-'))
   try {
     const states = await Promise.all(boots.map((boot) => runGuest(run, boot, claims)))
-    return account(run, choice.kind === 'host' ? others : files, states)
+    return account(run, [...new Set(boots.flatMap((boot) => boot.files))], states)
   } finally {
     rmSync(claims, { recursive: true })
   }
@@ -61,6 +78,8 @@ export async function runOnKernel(run: KernelRun): Promise<readonly string[]> {
 interface Boot {
   readonly files: readonly string[]
   readonly kernelParameters: readonly string[]
+  /** Default: the chosen kernel. */
+  readonly choice?: KernelChoice
 }
 
 /** The result of one guest. */
@@ -74,8 +93,12 @@ export interface GuestState {
 }
 
 /** Boots the kernel once and runs the files that no other guest has claimed. */
-async function runGuest(run: KernelRun, { files, kernelParameters }: Boot, claims: string): Promise<GuestState> {
-  const { mayLeaveOut, cwd, env, choice, signal } = run
+async function runGuest(
+  run: KernelRun,
+  { files, kernelParameters, choice = run.choice }: Boot,
+  claims: string,
+): Promise<GuestState> {
+  const { mayLeaveOut, cwd, env, signal } = run
   const state: GuestState = { begun: new Set(), ended: new Set(), mayHaveLeftOut: false, trouble: undefined }
   const late = new AbortController()
   let limit: NodeJS.Timeout | undefined

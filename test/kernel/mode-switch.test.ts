@@ -1,103 +1,145 @@
 /**
- * From ipvs mode to iptables mode and back on a node with traffic: connections of either mode survive the switch, new ones
- * are answered, and what the other mode left is removed, virtual servers after their last connection. Each step continues
- * with what the step before left.
+ * A thousand established connections and a steady rate of new ones, at every kind of frontend and in both families, while the
+ * mode is switched and the daemon is restarted: none is dropped and none fails. Each step continues with what the step before left.
  */
 import assert from 'node:assert/strict'
-import { after, before, describe, it } from 'node:test'
 import type { ChildProcess } from 'node:child_process'
+import { after, before, describe, it } from 'node:test'
+import type { HeldReport, TrafficClient } from '../../dev/bench/traffic-client.ts'
 import { Cluster } from '../support/cluster.ts'
+import { ClusterTraffic } from '../support/cluster-traffic.ts'
 import { boundAddresses, sh, virtualServers, type Workbench } from '../support/daemon.ts'
-import { eventually } from '../support/deadline.ts'
+import { eventually, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
-import { LiveConnections } from '../support/live-connections.ts'
-import { NewConnections } from '../support/new-connections.ts'
 import { needs } from './needs.ts'
 
+const ESTABLISHED = 1000
+const PERIOD_MS = 2000
+const NEW = 10_000
+const PER_SECOND = 400
 /** IPVS forgets a connection that was reset after 10 s, and connections are counted every 10 s. */
 const FORGOTTEN_MS = 40_000
+const PLACES = FAMILIES.flatMap((family) => KINDS.map((kind) => frontend(1, kind, family, 'tcp')))
 
-/** At least so many are made during a switch. */
-const NEW_CONNECTIONS = 200
-
-describe('a switch between the modes', needs('iptables-nft'), () => {
+describe('traffic', needs('iptables-nft', 'program:gcc'), () => {
   let cluster: Cluster
-  let ipvs: Workbench
-  let iptables: Workbench
+  let traffic: ClusterTraffic
+  let bench: Workbench
   let daemon: ChildProcess
-  const ofIpvs = new LiveConnections()
-  const ofIptables = new LiveConnections()
-  before(() => {
-    cluster = Cluster.start(['tcp'])
+  let ofIpvs: TrafficClient<HeldReport>
+  let ofIptables: TrafficClient<HeldReport>
+  before(async () => {
+    cluster = Cluster.start([])
+    traffic = await ClusterTraffic.start()
     const clusterCIDR = '10.244.0.0/16,fd00:10:244::/47'
-    ipvs = bothFamilies()
-    iptables = bothFamilies({}, { clusterCIDR, mode: 'iptables', iptables: { minSyncPeriod: '0s' } })
-    for (const bench of [ipvs, iptables]) bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
+    bench = bothFamilies({}, { clusterCIDR, iptables: { minSyncPeriod: '0s' } })
+    bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
+    daemon = bench.start()
+    await settled(1, 2)
+    ofIpvs = await traffic.hold(PLACES, ESTABLISHED, PERIOD_MS)
   })
   after(async () => {
-    ofIpvs.close()
-    ofIptables.close()
-    await ipvs.close()
-    await iptables.close()
+    await traffic.close()
+    await bench.close()
     cluster.stop()
   })
 
-  const openEverywhere = async (live: LiveConnections): Promise<void> => {
-    for (const family of FAMILIES)
-      for (const kind of KINDS) await live.open(cluster, 'client', frontend(1, kind, family, 'tcp'))
-    await live.check()
-  }
-  const places = FAMILIES.flatMap((family) => KINDS.map((kind) => frontend(1, kind, family, 'tcp')))
-  /** Another daemon starts, and new connections are made until `isComplete` and for a while more. None of them may fail. */
-  const switchTo = async (bench: Workbench, before: Workbench, isComplete: () => void): Promise<void> => {
-    const asked = new NewConnections(cluster, 'client', places)
-    await before.stop(daemon)
-    daemon = bench.start()
-    await eventually(isComplete)
-    const enough = Math.max(asked.count + places.length, NEW_CONNECTIONS)
-    await eventually(() => assert.ok(asked.count >= enough))
-    await asked.stop()
-    assert.deepEqual(asked.failures, [], `of ${asked.count} new connections`)
+  const check = async (...clients: TrafficClient<HeldReport>[]): Promise<void> => {
+    const reports = await Promise.all(clients.map((client) => client.report()))
+    for (const { connections, dropped } of reports)
+      assert.deepEqual([connections, dropped], [ESTABLISHED, 0], clients.map((it) => it.failures.slice(0, 1000)).join())
   }
   const serviceChains = (): number => sh('iptables-save; ip6tables-save').match(/^:KUBE-S(VC|EP)-/gm)?.length ?? 0
   const chainsOfIpvs = (): number => sh('iptables-save; ip6tables-save').match(/^:KUBE-(IPVS|NODE-PORT)/gm)?.length ?? 0
+  const isIptables = (): void => {
+    assert.ok(serviceChains() > 0)
+    assert.equal(chainsOfIpvs(), 0)
+  }
+  const isIpvs = (): void => assert.equal(serviceChains(), 0)
+  const proxyMode = async (): Promise<string> => (await fetch('http://127.0.0.1:10249/proxyMode')).text()
+  /** Real servers of TCP with a weight that is not 0. */
+  const weighted = (): string[] => virtualServers().filter((line) => /^-a -t .* -w [1-9]/.test(line))
 
-  it('to iptables mode keeps virtual servers as long as connections use them', async () => {
-    daemon = ipvs.start()
-    await settled(1)
-    await openEverywhere(ofIpvs)
-    await switchTo(iptables, ipvs, () => {
-      assert.ok(serviceChains() > 0)
-      assert.equal(chainsOfIpvs(), 0)
-    })
-    await eventually(() => assert.match(iptables.log, /Connections still use virtual servers/))
-    await ofIpvs.check()
+  it('of 10,000 new connections none fails while the running daemon switches to iptables mode and back', async (t) => {
+    const fresh = await traffic.rate(PLACES, PER_SECOND)
+    bench.configure({ mode: 'iptables' })
+    await eventually(isIptables)
+    await eventually(async () => assert.equal(await proxyMode(), 'iptables'))
+    await until('the count of connections', () => /Connections still use virtual servers/.test(bench.log))
+    // Connections of ipvs mode keep their virtual servers, which take no new ones.
     assert.ok(virtualServers().length > 0)
     assert.ok(boundAddresses().length > 0)
-    await openEverywhere(ofIptables)
+    await eventually(() => assert.deepEqual(weighted(), []))
+    ofIptables = await traffic.hold(PLACES, ESTABLISHED, PERIOD_MS)
+    await check(ofIpvs, ofIptables)
+    bench.configure({ mode: 'ipvs' })
+    await eventually(isIpvs)
+    await settled(1, 2)
+    await eventually(() => assert.ok(weighted().length > 0))
+    await eventually(async () => assert.ok((await fresh.report()).made >= NEW), 60_000)
+    const report = await fresh.report()
+    t.diagnostic(JSON.stringify(report))
+    assert.equal(report.failed, 0, fresh.failures.slice(0, 1000))
+    await fresh.close()
+    assert.equal(daemon.exitCode, null)
+    assert.equal(await proxyMode(), 'ipvs')
+    assert.equal((await fetch('http://127.0.0.1:10256/healthz')).status, 200)
   })
 
-  it('back to ipvs mode removes every chain of iptables mode', async () => {
-    await switchTo(ipvs, iptables, () => assert.equal(serviceChains(), 0))
-    await settled(1)
-    await ofIpvs.check()
-    await ofIptables.check()
+  it('of 1,000 connections of either mode none is dropped by the switches', async (t) => {
+    await check(ofIpvs, ofIptables)
+    t.diagnostic(`${JSON.stringify(await ofIpvs.report())} ${JSON.stringify(await ofIptables.report())}`)
+    await ofIptables.close()
   })
 
-  it('to iptables mode again removes everything of ipvs mode after its last connection', async () => {
-    await switchTo(iptables, ipvs, () => {
-      assert.ok(serviceChains() > 0)
-      assert.equal(chainsOfIpvs(), 0)
-    })
-    await ofIptables.check()
-    ofIpvs.close()
+  it('of 1,000 connections none is dropped by a restart, a SIGKILL and an upgrade by a second process', async (t) => {
+    /** A daemon has listed everything; then a change reaches the kernel, which everything before it precedes. */
+    const passIsDone = async (): Promise<void> => {
+      bench.write('more.yaml', ...everyKind(2, ['a']))
+      await settled(2)
+      bench.remove('more.yaml')
+      await settled(1)
+    }
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      await bench.stop(daemon, signal)
+      daemon = bench.start()
+      await passIsDone()
+    }
+    const starts = (): number => bench.log.split('"Caches are synced"').length
+    const count = starts()
+    const next = bench.start()
+    await until('the objects of the second daemon', () => starts() > count)
+    await passIsDone()
+    await bench.stop(daemon)
+    daemon = next
+    await passIsDone()
+    await check(ofIpvs)
+    t.diagnostic(JSON.stringify(await ofIpvs.report()))
+  })
+
+  it('in iptables mode leaves nothing of ipvs mode after its last connection', async () => {
+    bench.configure({ mode: 'iptables' })
+    await eventually(isIptables)
+    await ofIpvs.close()
     await eventually(() => assert.deepEqual([virtualServers(), boundAddresses()], [[], []]), FORGOTTEN_MS)
     await eventually(() => {
       assert.doesNotMatch(sh('ip link'), /kube-ipvs0/)
       assert.doesNotMatch(sh('ipset list -n'), /KUBE-/)
     })
-    await ofIptables.check()
-    const place = frontend(1, 'ClusterIP', 'IPv4', 'tcp')
-    assert.match(await cluster.ask('client', place), /^[ac] node$/)
+    await bench.stop(daemon)
+  })
+
+  it('through virtual servers of ipvs mode ends after kubeIPVS.drainDeadline', async () => {
+    const kubeIPVS = { drainDeadline: '3s' }
+    bench.configure({ mode: 'ipvs', kubeIPVS })
+    daemon = bench.start()
+    await settled(1, 2)
+    await eventually(isIpvs)
+    const held = await traffic.hold(PLACES, PLACES.length, 200)
+    bench.configure({ mode: 'iptables', kubeIPVS })
+    await eventually(() => assert.ok(serviceChains() > 0))
+    assert.equal((await held.report()).dropped, 0)
+    await eventually(() => assert.deepEqual([virtualServers(), boundAddresses()], [[], []]))
+    await held.close()
   })
 })
