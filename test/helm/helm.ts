@@ -2,12 +2,14 @@
  * Real helm for the tests of the chart: what it renders, or what it says when it refuses. Where there is none a test is skipped
  * with the need `helm`, which `npm run helm` meets on a machine with Go.
  */
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { stringify } from 'yaml'
 import { findHelm } from '../../dev/helm/program.ts'
+import { errorText } from '../../src/values/errors.ts'
 import { deadline } from '../support/deadline.ts'
 
 export const CHART = join(import.meta.dirname, '../../helm')
@@ -27,21 +29,54 @@ export interface HelmResult {
 }
 
 /** Runs helm with values in a file of their own and without the user's configuration. */
-export function helm(command: readonly string[], values: object = {}, env: NodeJS.ProcessEnv = {}): HelmResult {
+export function helm(command: readonly string[], values: object = {}): HelmResult {
+  return inFolder((folder, call) => {
+    const { status, stdout, stderr } = spawnSync(...call(command, values), { ...optionsIn(folder), encoding: 'utf8' })
+    return { output: stdout, error: status === 0 ? '' : stderr || `helm ended with ${status}` }
+  })
+}
+
+/** The same against the cluster of a kubeconfig that this process may serve. Without values helm gets none. */
+export async function helmWith(
+  command: readonly string[],
+  values: object | undefined,
+  kubeconfig: string,
+): Promise<HelmResult> {
+  return inFolder(async (folder, call) => {
+    const file = join(folder, 'kubeconfig')
+    writeFileSync(file, kubeconfig, { mode: 0o600 })
+    const options = optionsIn(folder)
+    const child = promisify(execFile)(...call(command, values), {
+      ...options,
+      env: { ...options.env, KUBECONFIG: file },
+    })
+    return child.then(
+      ({ stdout }) => ({ output: stdout, error: '' }),
+      (error: unknown) => ({ output: '', error: errorText(error) }),
+    )
+  })
+}
+
+type Call = (command: readonly string[], values: object | undefined) => [program: string, args: string[]]
+
+/** Runs something in a folder that is removed afterwards. `call` writes the values there. */
+function inFolder<T>(run: (folder: string, call: Call) => T): T {
   if (program === undefined) throw new Error('no helm here: use needsHelm')
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-helm-'))
-  try {
+  const remove = (): void => rmSync(folder, { recursive: true })
+  const call: Call = (command, values) => {
     const file = join(folder, 'values.yaml')
-    writeFileSync(file, stringify(values))
-    const { status, stdout, stderr } = spawnSync(program, [...command, '--values', file], {
-      encoding: 'utf8',
-      timeout: deadline(60_000),
-      env: { PATH: process.env['PATH'], HOME: folder, ...env },
-    })
-    return { output: stdout, error: status === 0 ? '' : stderr || `helm ended with ${status}` }
-  } finally {
-    rmSync(folder, { recursive: true })
+    if (values !== undefined) writeFileSync(file, stringify(values))
+    return [program, [...command, ...(values === undefined ? [] : ['--values', file])]]
   }
+  const result = run(folder, call)
+  if (result instanceof Promise) void result.finally(remove)
+  else remove()
+  return result
+}
+
+function optionsIn(folder: string) {
+  return { timeout: deadline(60_000), env: { PATH: process.env['PATH'], HOME: folder } }
 }
 
 /** `helm template` of the chart. */

@@ -170,6 +170,18 @@ describe('the checks of config in the chart', needsHelm, () => {
   })
 })
 
+describe('other mistakes in values', needsHelm, () => {
+  it('fail with one sentence that says what to set', () => {
+    assert.match(reasonOf(render({})), /^apiServer\.host is required: the address of the API server/)
+    assert.equal(render({ config: { clientConnection: { kubeconfig: '/etc/k/kubeconfig' } } }).error, '')
+    const monitored = (metricsBindAddress?: string): string =>
+      reasonOf(render({ ...LEAST, podMonitor: { enabled: true }, config: { metricsBindAddress } }))
+    for (const loopback of [undefined, '', '127.0.0.1', '127.0.0.1:10249', '::1', '[::1]:10249'])
+      assert.match(monitored(loopback), /^podMonitor\.enabled: .* set config\.metricsBindAddress to 0\.0\.0\.0:10249/)
+    for (const open of ['0.0.0.0', '0.0.0.0:10249', '[::]:9000', '10.0.0.1:10249']) assert.equal(monitored(open), '')
+  })
+})
+
 describe('the patterns of the chart', () => {
   const { address, cidr } = patterns()
   const character = fc.constantFrom(...'0123456789abfF.:/', '::', '255', '256', 'ffff', '1.2.3.4', '/32', '/128')

@@ -1,0 +1,83 @@
+/** The life of a release with real helm: install, test, upgrade, and a removal that leaves the nodes alone or cleans them. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Cluster } from './cluster.ts'
+import { CHART, helmWith, LEAST, needsHelm } from './helm.ts'
+
+const NODES = ['node-a', 'node-b', 'node-c']
+const NAMESPACE = ['--namespace', 'kube-system']
+
+/** Runs helm commands against a cluster of three nodes. */
+async function withCluster(
+  run: (helm: (command: readonly string[], values?: object) => Promise<string>, cluster: Cluster) => Promise<void>,
+): Promise<void> {
+  const cluster = new Cluster()
+  const kubeconfig = await cluster.start()
+  try {
+    for (const name of NODES) cluster.addNode(name)
+    await run(async (command, values) => {
+      const { output, error } = await helmWith([...command, ...NAMESPACE], values, kubeconfig)
+      assert.equal(error, '')
+      return output
+    }, cluster)
+  } finally {
+    await cluster.stop()
+  }
+}
+
+const install = ['install', 'kube-ipvs', CHART]
+
+describe('a release of the chart', needsHelm, () => {
+  it('is installed, tested and removed without touching the nodes', async () => {
+    await withCluster(async (helm, cluster) => {
+      const notes = await helm(install, LEAST)
+      assert.match(notes, /service proxy of the cluster in ipvs mode/)
+      assert.doesNotMatch(notes, /helm uninstall will remove/)
+      assert.deepEqual(
+        cluster.objects('daemonsets').map(({ metadata }) => metadata.name),
+        ['kube-ipvs'],
+      )
+      assert.match(await helm(['test', 'kube-ipvs']), /Phase: +Succeeded/)
+      await helm(['uninstall', 'kube-ipvs'])
+      assert.deepEqual(cluster.objects('daemonsets'), [])
+      assert.deepEqual(
+        cluster.log.filter((line) => line.includes(' jobs ')),
+        [],
+      )
+    })
+  })
+
+  it('is upgraded without a restart when only fields change that a running daemon applies', async () => {
+    await withCluster(async (helm, cluster) => {
+      const config = { mode: 'ipvs', logging: { verbosity: 0 }, conntrack: { min: 1000 } }
+      await helm(install, { ...LEAST, config })
+      const changesOf = async (changed: object): Promise<readonly string[]> => {
+        const before = cluster.log.length
+        await helm(['upgrade', 'kube-ipvs', CHART], { ...LEAST, config: changed })
+        return cluster.log.slice(before).filter((line) => /^P\w+ (configmaps|daemonsets) kube-ipvs$/.test(line))
+      }
+      const live = { ...config, logging: { verbosity: 4 }, conntrack: { min: 2000 }, nodePortAddresses: ['primary'] }
+      assert.deepEqual(await changesOf(live), ['PATCH configmaps kube-ipvs'])
+      const restart = { ...live, ipvs: { scheduler: 'lc' } }
+      assert.deepEqual(await changesOf(restart), ['PATCH configmaps kube-ipvs', 'PATCH daemonsets kube-ipvs'])
+    })
+  })
+
+  it('is removed with a Job on each node when cleanupOnUninstall is set, all started before helm waits', async () => {
+    await withCluster(async (helm, cluster) => {
+      const notes = await helm(install, { ...LEAST, cleanupOnUninstall: true })
+      assert.match(notes, /from the kernels of 3 nodes/)
+      assert.deepEqual(cluster.objects('jobs'), [])
+      await helm(['uninstall', 'kube-ipvs'])
+      const verbs = cluster.log
+        .filter((line) => / jobs kube-ipvs-cleanup-/.test(line))
+        .map((line) => line.split(' ')[0])
+      const removed = cluster.log.indexOf('DELETE daemonsets kube-ipvs')
+      const created = cluster.log.findIndex((line) => line.startsWith('POST jobs '))
+      assert.ok(removed >= 0 && removed < created, 'the daemon ends before the cleanup begins')
+      assert.deepEqual(verbs.filter((verb) => verb === 'POST').length, 3)
+      assert.ok(verbs.lastIndexOf('POST') < verbs.indexOf('WATCH'), verbs.join())
+      assert.deepEqual([...cluster.objects('jobs'), ...cluster.objects('configmaps')], [])
+    })
+  })
+})
