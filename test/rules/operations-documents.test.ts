@@ -6,6 +6,8 @@ import { test } from 'node:test'
 import { parse } from 'yaml'
 import { loadConfiguration } from '../../src/config/load.ts'
 import { API_VERSION, KIND } from '../../src/config/schema.ts'
+import { modulesAtBoot } from '../../src/node/needs.ts'
+import { MODULES_FILE } from '../../src/node/module-remedy.ts'
 import { FIELD_PATHS } from '../../src/config/values.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -70,6 +72,12 @@ test('the program accepts each configuration in the documents', () => {
       count++
     }
   assert.ok(count >= 3)
+})
+
+test('the modules of the quick start are those that ipvs mode needs at boot', () => {
+  const page = read('docs/quick-start.md')
+  assert.ok(page.includes(`MODULES='${modulesAtBoot('rr').join(' ')}'`))
+  assert.ok(page.includes(`> ${MODULES_FILE}\n`))
 })
 
 test('the runbooks of the rendered alerts lead to sections of docs/alerts.md', () => {
