@@ -70,8 +70,9 @@ export function validationDataText(): string {
         .filter(([, { locked }]) => locked)
         .map(([name, { on }]) => [name, on]),
     ),
-    live: Object.fromEntries(
-      MODES.map((mode) => [mode, FIELD_PATHS.filter((path) => fieldAt(path).reload[mode] === 'live')]),
+    // A changed value of these restarts no daemon in that mode: it applies the value, or the field has no effect.
+    withoutRestart: Object.fromEntries(
+      MODES.map((mode) => [mode, FIELD_PATHS.filter((path) => fieldAt(path).reload[mode] !== 'restart')]),
     ),
   }
   return `${JSON.stringify(data, undefined, 2)}\n`

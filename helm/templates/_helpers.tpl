@@ -51,17 +51,21 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- merge $kind .Values.config | toYaml -}}
 {{- end -}}
 
-{{/* The configuration without the fields that a running daemon applies by itself in its mode. */}}
+{{/* The configuration without the fields for whose changes no daemon has to restart. */}}
 {{- define "kube-ipvs.restartConfig" -}}
 {{- $config := deepCopy .Values.config -}}
-{{- $live := (.Files.Get "files/validation.json" | fromJson).live -}}
-{{- range get $live ($config.mode | default "iptables") | default list -}}
+{{- $facts := .Files.Get "files/validation.json" | fromJson -}}
+{{- range get $facts.withoutRestart ($config.mode | default "iptables") | default list -}}
   {{- $keys := splitList "." . -}}
   {{- $block := $config -}}
   {{- range initial $keys -}}
     {{- $block = index $block . | default dict -}}
   {{- end -}}
   {{- $_ := unset $block (last $keys) -}}
+{{- end -}}
+{{- /* A block of which nothing is left is the same as none. */ -}}
+{{- range $name, $block := $config -}}
+  {{- if and (kindIs "map" $block) (not $block) -}}{{- $_ := unset $config $name -}}{{- end -}}
 {{- end -}}
 {{- toYaml $config -}}
 {{- end -}}

@@ -56,6 +56,9 @@ describe('a release of the chart', needsHelm, () => {
         await helm(['upgrade', 'kube-ipvs', CHART], { ...LEAST, config: changed })
         return cluster.log.slice(before).filter((line) => /^P\w+ (configmaps|daemonsets) kube-ipvs$/.test(line))
       }
+      const otherMode = { mode: 'iptables', logging: { verbosity: 0 } }
+      assert.deepEqual(await changesOf(otherMode), ['PATCH configmaps kube-ipvs'])
+      assert.deepEqual(await changesOf(config), ['PATCH configmaps kube-ipvs'])
       const live = { ...config, logging: { verbosity: 4 }, conntrack: { min: 2000 }, nodePortAddresses: ['primary'] }
       assert.deepEqual(await changesOf(live), ['PATCH configmaps kube-ipvs'])
       const restart = { ...live, ipvs: { scheduler: 'lc' } }
