@@ -3,11 +3,13 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { parse } from 'yaml'
+import { fromJSONSchema } from 'zod'
 import { dashboardText } from '../../dev/helm/dashboard.ts'
 import { withValuesTable } from '../../dev/helm/readme.ts'
 import { validationDataText } from '../../dev/helm/validation-data.ts'
 import { describedValues, undescribedPaths } from '../../dev/helm/values-file.ts'
 import { valuesSchemaText } from '../../dev/helm/values-schema.ts'
+import { VALUES as VALUES_FILES } from './renderings.ts'
 
 const CHART = new URL('../../helm/', import.meta.url)
 const read = (name: string): string => readFileSync(new URL(name, CHART), 'utf8')
@@ -43,6 +45,24 @@ test('describedValues reads a comment of several lines, and no comment that lack
     { path: 'd', default: { e: 3 }, description: 'Of d.' },
   ])
   assert.deepEqual(undescribedPaths(parse(text), new Set(['a.b', 'd'])), ['a.c'])
+})
+
+test('values.schema.json accepts the values files and refuses unknown names and wrong types', () => {
+  const schema = fromJSONSchema(JSON.parse(read('values.schema.json')))
+  for (const [name, values] of VALUES_FILES) assert.deepEqual(schema.safeParse(values).error?.issues ?? [], [], name)
+  const wrong = [
+    { imag: {} },
+    { image: { tag: 1 } },
+    { image: { digest: 'latest' } },
+    { apiServer: { port: 70_000 } },
+    { config: { ipvs: { schedular: 'rr' } } },
+    { config: { ipvs: { syncPeriod: 30 } } },
+    { config: { oomScoreAdj: '5' } },
+    { config: { featureGates: { A: 'true' } } },
+    { config: { nodePortAddresses: 'primary' } },
+    { extraArgs: 'x' },
+  ]
+  for (const values of wrong) assert.equal(schema.safeParse(values).success, false, JSON.stringify(values))
 })
 
 test('the chart has the version of the program as its appVersion', () => {
