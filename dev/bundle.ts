@@ -3,9 +3,9 @@
  * outside the bundle, because it loads its binary from a separate package, `@koromix/koffi-linux-x64` or `-arm64`: an image
  * needs both packages in a `node_modules` beside the program (`copyNative`).
  */
-import { cpSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, relative } from 'node:path'
 import { build, type Metafile, type Plugin } from 'esbuild'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -77,7 +77,9 @@ export async function bundle({ directory = join(ROOT, 'dist'), minify = true }: 
   const result = await build({
     absWorkingDir: ROOT,
     entryPoints: { 'kube-ipvs': 'src/main.ts' },
-    outdir: directory,
+    // The names of chunks depend on this path, so it is the same wherever the files are written.
+    outdir: join(ROOT, 'dist'),
+    write: false,
     outExtension: { '.js': '.mjs' },
     chunkNames: 'chunks/[name]-[hash]',
     bundle: true,
@@ -95,8 +97,13 @@ export async function bundle({ directory = join(ROOT, 'dist'), minify = true }: 
     metafile: true,
     sourcemap: 'external',
   })
+  for (const { path, contents } of result.outputFiles) {
+    const file = join(directory, relative(join(ROOT, 'dist'), path))
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, contents)
+  }
   const outputs = Object.entries(result.metafile.outputs).filter(([path]) => !path.endsWith('.map'))
-  for (const [path] of outputs) writeLogLines(join(ROOT, path))
+  for (const [path] of outputs) writeLogLines(join(directory, relative('dist', path)))
   const bytes = outputs.reduce((sum, [, output]) => sum + output.bytes, 0)
   return { entry: join(directory, 'kube-ipvs.mjs'), bytes, packages: packagesOf(outputs.map(([, output]) => output)) }
 }

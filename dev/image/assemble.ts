@@ -1,7 +1,7 @@
 /**
  * Puts the image together as two folders, one for each layer, without a container engine: `base` (Debian's files and Node, which rarely
  * change) and `program` (kube-ipvs, the npm packages in it, licences, the SBOM). The Dockerfile runs the same file.
- * `node dev/image/assemble.ts --arch x64 --into FOLDER`
+ * `node dev/image/assemble.ts --arch x64 --into FOLDER`; `--compare-node` fails unless Node is what nodejs.org publishes.
  */
 import {
   chmodSync,
@@ -42,7 +42,7 @@ import {
 } from './contents.ts'
 import { type DebianPackage, debianPackages } from './debian-packages.ts'
 import { entriesBelow } from './layer.ts'
-import { nodeBinary, readPinnedNode } from './node-binary.ts'
+import { compareWithPublished, nodeBinary, readPinnedNode } from './node-binary.ts'
 import { installedPackage, type NpmPackage, npmPackage } from './npm-packages.ts'
 import { type Component, sbom } from './sbom.ts'
 
@@ -235,9 +235,16 @@ export async function releaseTime(env: NodeJS.ProcessEnv): Promise<number> {
 
 if (import.meta.main) {
   const { values } = parseArgs({
-    options: { arch: { type: 'string', default: process.arch }, into: { type: 'string' } },
+    options: {
+      arch: { type: 'string', default: process.arch },
+      into: { type: 'string' },
+      'compare-node': { type: 'boolean', default: false },
+    },
   })
-  if (values.into === undefined) throw new Error('usage: assemble.ts --arch x64|arm64 --into FOLDER')
+  if (values.into === undefined) throw new Error('usage: assemble.ts --arch x64|arm64 --into FOLDER [--compare-node]')
   const arch = architectureOf(values.arch)
+  const comparison = values['compare-node'] ? await compareWithPublished(arch) : undefined
+  if (comparison?.result === 'unreachable')
+    throw new Error(`Node could not be compared with what its project publishes: ${comparison.reason}`)
   await assemble({ arch, into: values.into, env: process.env, epochSeconds: await releaseTime(process.env) })
 }

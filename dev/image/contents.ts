@@ -118,3 +118,28 @@ export const RUN_CONFIGURATION = {
 
 /** The environment variable that names the joined layers for tests inside a guest. */
 export const IMAGE_VARIABLE = 'KUBE_IPVS_IMAGE_ROOT'
+
+export interface ImageFacts {
+  readonly version: string
+  /** ISO 8601 */
+  readonly created: string
+  /** The commit; undefined outside a checkout. */
+  readonly revision: string | undefined
+  /** URL of the repository; undefined where the build does not know it. */
+  readonly source: string | undefined
+}
+
+/** Labels as the OCI image specification names them. The Dockerfile repeats them, and a test compares both. */
+export function labelsOf({ version, created, revision, source }: ImageFacts): Readonly<Record<string, string>> {
+  const labels = {
+    title: 'kube-ipvs',
+    description: 'A Kubernetes service proxy that reconciles IPVS and iptables over netlink',
+    version,
+    created,
+    revision: revision ?? '',
+    source: source ?? '',
+    licenses: 'Apache-2.0',
+  }
+  const known = Object.entries(labels).filter(([, value]) => value !== '')
+  return Object.fromEntries(known.map(([name, value]) => [`org.opencontainers.image.${name}`, value]))
+}
