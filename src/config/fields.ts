@@ -325,6 +325,12 @@ export const FIELDS = {
     flag: { name: 'allow-protected-external-ips', group: 'own', appliesWithFile: true },
   }),
 
+  'kubeIPVS.virtualAddresses': field('text', 'addresses', LIVE_IN_IPVS_MODE, {
+    doc: 'How the node answers for virtual IPs: with an address on kube-ipvs0 for each, as kube-proxy does, or with a local route for each, whose cost does not grow with their number.',
+    words: ['addresses', 'routes'],
+    written: 'unlessDefault',
+    flag: { name: 'virtual-addresses', group: 'own', value: 'addresses|routes', appliesWithFile: true },
+  }),
   'kubeIPVS.fallback': field('text', 'iptables', IN_IPVS_MODE, {
     doc: 'What to do in ipvs mode when the kernel lacks ip_vs, ip_set or xt_set: start in iptables mode, or end with an error as kube-proxy does.',
     words: ['iptables', 'none'],

@@ -36,6 +36,7 @@ const APPLY: Readonly<Record<LivePath, Apply>> = {
   'ipvs.minSyncPeriod': readByProxy,
   'iptables.syncPeriod': readByProxy,
   'iptables.minSyncPeriod': readByProxy,
+  'kubeIPVS.virtualAddresses': readByProxy,
   'conntrack.maxPerCore': conntrack,
   'conntrack.min': conntrack,
   'conntrack.tcpEstablishedTimeout': conntrack,

@@ -157,10 +157,15 @@ function isGone(outcome: Error | undefined): boolean {
   return outcome instanceof CodedError && outcome.code === 'EADDRNOTAVAIL'
 }
 
-/** Which addresses belong on kube-ipvs0: those of the frontends that are bound, each once, until its last frontend is removed. */
+/** Which addresses the node answers for: those of the frontends that are bound, each once, until its last frontend is removed. */
 export class WantedAddresses {
   readonly #bound = new Set<FrontendKey>()
   readonly #counts = new Map<string, number>()
+
+  /** Every wanted address, once. */
+  addresses(): IterableIterator<string> {
+    return this.#counts.keys()
+  }
 
   /**
    * Sets whether this frontend wants its address bound. Returns the address when it becomes wanted, or is wanted by no frontend

@@ -6,7 +6,14 @@
 import { openNetlinkGroups, openRtnetlinkEvents } from '../../native/open.ts'
 import type { ChainLayout } from '../iptables/layout.ts'
 import { NFNLGRP_NFTABLES, nftEvents } from '../iptables/nft-events.ts'
-import { NETLINK_NETFILTER, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR, RTNLGRP_LINK } from '../netlink/constants.ts'
+import {
+  NETLINK_NETFILTER,
+  RTNLGRP_IPV4_IFADDR,
+  RTNLGRP_IPV4_ROUTE,
+  RTNLGRP_IPV6_IFADDR,
+  RTNLGRP_IPV6_ROUTE,
+  RTNLGRP_LINK,
+} from '../netlink/constants.ts'
 import type { RtnetlinkEvent } from '../netlink/rtnetlink.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
@@ -52,35 +59,55 @@ export function keepListening({ open, onLost, onError }: Subscription): { close(
 export type LinkEvent = Extract<RtnetlinkEvent, { readonly kind: 'link' }>
 export type AddressEvent = Extract<RtnetlinkEvent, { readonly kind: 'address' }>
 
-export interface LinkWatchOptions {
+export type RouteEvent = Extract<RtnetlinkEvent, { readonly kind: 'route' }>
+
+interface RtnetlinkWatchOptions {
   /** Port ids of sockets whose own changes are not announced. */
   readonly ignorePortIds?: readonly number[]
-  readonly onLink: (event: LinkEvent) => void
-  readonly onAddress: (event: AddressEvent) => void
   readonly onLost: Subscription['onLost']
   readonly onError: Subscription['onError']
 }
 
+export interface LinkWatchOptions extends RtnetlinkWatchOptions {
+  readonly onLink: (event: LinkEvent) => void
+  readonly onAddress: (event: AddressEvent) => void
+}
+
+export interface RouteWatchOptions extends RtnetlinkWatchOptions {
+  readonly onRoute: (event: RouteEvent) => void
+}
+
 /** Reads announcements of links and addresses until closed. */
-export function watchLinks({ ignorePortIds = [], onLink, onAddress, onLost, onError }: LinkWatchOptions): {
-  close(): void
-} {
-  const groups = [RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR]
+export function watchLinks({ onLink, onAddress, ...options }: LinkWatchOptions): { close(): void } {
+  return watchRtnetlink([RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR], options, (event) => {
+    if (event.kind === 'link') onLink(event)
+    else if (event.kind === 'address') onAddress(event)
+  })
+}
+
+/** Reads announcements of routes until closed. */
+export function watchRoutes({ onRoute, ...options }: RouteWatchOptions): { close(): void } {
+  return watchRtnetlink([RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE], options, (event) => {
+    if (event.kind === 'route') onRoute(event)
+  })
+}
+
+function watchRtnetlink(
+  groups: readonly number[],
+  { ignorePortIds = [], onLost, onError }: RtnetlinkWatchOptions,
+  onChange: (event: LinkEvent | AddressEvent | RouteEvent) => void,
+): { close(): void } {
   return keepListening({
     open: (onFailed) =>
       openRtnetlinkEvents({ groups, ignorePortIds }, (event) => {
         switch (event.kind) {
-          case 'link':
-            return onLink(event)
-          case 'address':
-            return onAddress(event)
-          case 'route':
-            return
           case 'overrun':
             onError(event.cause)
             return onLost()
           case 'failed':
             return onFailed(event.cause)
+          default:
+            return onChange(event)
         }
       }),
     onLost,

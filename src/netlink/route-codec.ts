@@ -6,13 +6,22 @@ import { ADDRESS_LENGTH, readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
 import { AttributeCursor } from './attributes.ts'
 import type { MessageBatch } from './batch.ts'
-import { NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, RTM_DELROUTE, RTM_GETROUTE, RTM_NEWROUTE } from './constants.ts'
+import {
+  NLM_F_CREATE,
+  NLM_F_DUMP,
+  NLM_F_EXCL,
+  NLM_F_REPLACE,
+  RTM_DELROUTE,
+  RTM_GETROUTE,
+  RTM_NEWROUTE,
+} from './constants.ts'
 import { netlinkError } from './errors.ts'
 import type { ReceivedMessage } from './message.ts'
 
 const RTA_DST = 1
 const RTA_OIF = 4
 const RTA_GATEWAY = 5
+const RTA_PRIORITY = 6
 const RTA_PREFSRC = 7
 const RTA_MULTIPATH = 9
 const RTA_TABLE = 15
@@ -46,12 +55,32 @@ export interface Route {
   /** RTA_OIF */
   readonly outInterfaceIndex?: number
   /** RTA_PREFSRC */
-  readonly preferredSource?: string
+  readonly preferredSource?: string | undefined
+  /** RTA_PRIORITY (metric); without it 0 for IPv4 and 1024 for IPv6. */
+  readonly priority?: number
 }
 
-/** RTM_NEWROUTE; EEXIST when the route exists. */
-export function encodeAddRoute(batch: MessageBatch, route: Route): void {
-  putRoute(batch, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, 'RTM_NEWROUTE', route)
+/** What an added route does where there is one to the same destination with the same priority. */
+export type AddRouteMode =
+  /** EEXIST. */
+  | 'exclusive'
+  /** IPv4: the new route is before the others and is used; EEXIST when they are equal in everything. */
+  | 'prepend'
+  /** IPv6: the new route replaces it at once. */
+  | 'replace'
+
+const ADD_FLAGS: Readonly<Record<AddRouteMode, number>> = {
+  exclusive: NLM_F_CREATE | NLM_F_EXCL,
+  prepend: NLM_F_CREATE,
+  replace: NLM_F_CREATE | NLM_F_REPLACE,
+}
+
+/** Which routes a dump lists. */
+export type RouteFilter = Pick<Route, 'table' | 'type' | 'protocol'>
+
+/** RTM_NEWROUTE. */
+export function encodeAddRoute(batch: MessageBatch, route: Route, mode: AddRouteMode = 'exclusive'): void {
+  putRoute(batch, RTM_NEWROUTE, ADD_FLAGS[mode], 'RTM_NEWROUTE', route)
 }
 
 /** RTM_DELROUTE; ESRCH when the route does not exist. */
@@ -59,10 +88,19 @@ export function encodeDeleteRoute(batch: MessageBatch, route: Route): void {
   putRoute(batch, RTM_DELROUTE, 0, 'RTM_DELROUTE', route)
 }
 
-/** RTM_GETROUTE of all tables of one family, or of both. */
-export function encodeDumpRoutes(batch: MessageBatch, family?: IpFamily): void {
+/**
+ * RTM_GETROUTE of one family, or of both. A filter only has an effect on a socket with NETLINK_GET_STRICT_CHK (Linux 4.20);
+ * otherwise the answer has all routes.
+ */
+export function encodeDumpRoutes(batch: MessageBatch, family?: IpFamily, filter?: RouteFilter): void {
   const at = batch.begin(RTM_GETROUTE, NLM_F_DUMP, 'RTM_GETROUTE').header(RTMSG_BYTES)
   batch.setU8(at, family === undefined ? 0 : FAMILY_NUMBER[family])
+  if (filter !== undefined) {
+    batch.setU8(at + 4, filter.table > 255 ? RT_TABLE_COMPAT : filter.table)
+    batch.setU8(at + 5, filter.protocol)
+    batch.setU8(at + 7, filter.type)
+    batch.u32(RTA_TABLE, filter.table)
+  }
   batch.end()
 }
 
@@ -108,6 +146,9 @@ export function decodeRoute(message: ReceivedMessage): Route | undefined {
       case RTA_OIF:
         route.outInterfaceIndex = attributes.u32()
         break
+      case RTA_PRIORITY:
+        route.priority = attributes.u32()
+        break
       case RTA_TABLE:
         route.table = attributes.u32()
         break
@@ -132,6 +173,7 @@ function putRoute(batch: MessageBatch, type: number, flags: number, operation: s
   if (route.gateway !== undefined) batch.written(RTA_GATEWAY, length, writeAddress, route.gateway)
   if (route.preferredSource !== undefined) batch.written(RTA_PREFSRC, length, writeAddress, route.preferredSource)
   if (route.outInterfaceIndex !== undefined) batch.u32(RTA_OIF, route.outInterfaceIndex)
+  if (route.priority !== undefined) batch.u32(RTA_PRIORITY, route.priority)
   batch.u32(RTA_TABLE, route.table)
   batch.end()
 }

@@ -19,7 +19,7 @@ import {
   type Link,
 } from './link-codec.ts'
 import type { ReceivedMessage } from './message.ts'
-import { decodeDefaultGateways, decodeRoute, encodeDumpRoutes, type Route } from './route-codec.ts'
+import { decodeDefaultGateways, decodeRoute, encodeDumpRoutes, type Route, type RouteFilter } from './route-codec.ts'
 import type { Transport } from './transport.ts'
 
 export class RtnetlinkConnection {
@@ -99,11 +99,21 @@ export class RtnetlinkConnection {
     }
   }
 
-  /** Routes of all tables. */
-  listRoutes(options: DumpOptions & { readonly family?: Route['family'] } = {}): Promise<Route[]> {
+  /** Routes of all tables, or those that agree with a filter. */
+  listRoutes(
+    options: DumpOptions & { readonly family?: Route['family']; readonly filter?: RouteFilter } = {},
+  ): Promise<Route[]> {
+    const { family, filter } = options
+    const agrees = (route: Route): boolean =>
+      filter === undefined ||
+      (route.table === filter.table && route.type === filter.type && route.protocol === filter.protocol)
     return this.#netlink.dump(
-      requestOf((batch) => encodeDumpRoutes(batch, options.family)),
-      decodeRoute,
+      requestOf((batch) => encodeDumpRoutes(batch, family, filter)),
+      (message) => {
+        const route = decodeRoute(message)
+        // A kernel before 4.20 ignores the filter of the request.
+        return route !== undefined && agrees(route) ? route : undefined
+      },
       options,
     )
   }

@@ -19,6 +19,8 @@ export interface TableSyncOptions<Item> {
   readonly onExamined?: (key: string) => void
   /** Whether a missing item may be added now; if not, the key waits for `release`. */
   readonly mayAdd?: (key: string, item: Item) => boolean
+  /** Whether an item that nothing wants may be removed now; if not, the key waits for `touch`. */
+  readonly mayRemove?: (key: string) => boolean
 }
 
 export class TableSync<Item, Op> {
@@ -43,11 +45,13 @@ export class TableSync<Item, Op> {
   readonly #postponedAdditions = new Set<string>()
   readonly #onExamined: (key: string) => void
   readonly #mayAdd: (key: string, item: Item) => boolean
+  readonly #mayRemoveKey: (key: string) => boolean
 
   constructor(table: KernelTable<Item, Op>, options: TableSyncOptions<Item> = {}) {
     this.table = table
     this.#onExamined = options.onExamined ?? (() => undefined)
     this.#mayAdd = options.mayAdd ?? (() => true)
+    this.#mayRemoveKey = options.mayRemove ?? (() => true)
   }
 
   /** Sets the desired item of a key; undefined: none. */
@@ -190,7 +194,7 @@ export class TableSync<Item, Op> {
     const desired = this.#desired.get(key)
     const live = this.#live.get(key)
     if (desired === undefined) {
-      if (live === undefined || !this.table.isOurs(key, live)) return undefined
+      if (live === undefined || !this.table.isOurs(key, live) || !this.#mayRemoveKey(key)) return undefined
       if (!mayRemove) {
         this.#postponedRemovals.add(key)
         return undefined

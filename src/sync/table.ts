@@ -11,6 +11,7 @@ export type TableName =
   | 'chains-IPv6'
   | 'device'
   | 'addresses'
+  | 'routes'
   | 'virtual-servers'
 
 /** Whether an operation adds (or changes) something or removes it; decides when in a plan it runs. */

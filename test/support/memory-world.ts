@@ -7,8 +7,10 @@ import { entryKey } from '../../src/ipset/types.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import { AddressTable } from '../../src/ipvs/addresses.ts'
 import { DeviceTable } from '../../src/ipvs/device.ts'
+import { RouteTable } from '../../src/ipvs/routes.ts'
 import { VirtualServerTable } from '../../src/ipvs/table.ts'
 import { IpvsDataplane } from '../../src/modes/ipvs/dataplane.ts'
+import type { VirtualAddressKind } from '../../src/modes/ipvs/virtual-addresses.ts'
 import { SetsAndRules, type SetsAndRulesOptions } from '../../src/modes/ipvs/sets-and-rules.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import type { KernelTable } from '../../src/sync/table.ts'
@@ -77,6 +79,7 @@ const NO_SETS = {
 }
 const NO_LINKS = { getLink: noKernel, createDummy: noKernel, deleteLink: noKernel }
 const NO_ADDRESSES = { getLink: noKernel, listAddresses: noKernel, transact: noKernel }
+const NO_ROUTES = { listRoutes: noKernel, transact: noKernel }
 const NO_SERVERS = { batch: noKernel, getService: noKernel, listDestinations: noKernel, listServices: noKernel }
 
 export class MemoryWorld {
@@ -90,6 +93,9 @@ export class MemoryWorld {
   readonly virtualServers
   readonly device
   readonly addresses
+  readonly routes
+  /** How virtual IPs become local. */
+  virtualAddresses: VirtualAddressKind = 'addresses'
   /** Every command that was run, restores as `iptables-restore IPv4`. */
   readonly journal: string[] = []
   /** Whether a command fails. */
@@ -114,6 +120,7 @@ export class MemoryWorld {
     this.virtualServers = inMemory(servers, (op) => op.key, this)
     this.device = inMemory(new DeviceTable(NO_LINKS), () => SERVICE_DEVICE, this)
     this.addresses = inMemory(new AddressTable(NO_ADDRESSES), (op) => op.address, this)
+    this.routes = inMemory(new RouteTable(NO_ROUTES, families), (op) => op.address, this)
   }
 
   /** A new process on this kernel. */
@@ -154,6 +161,7 @@ export class MemoryWorld {
         onUnbound: () => undefined,
         onDeviceMissing: () => undefined,
       }),
+      routes: this.routes,
     }
     return new IpvsDataplane({
       tables,
@@ -164,6 +172,7 @@ export class MemoryWorld {
       },
       scheduler: 'rr',
       families: this.families,
+      virtualAddresses: this.virtualAddresses,
       drainDeadlineMs: undefined,
       now,
       log: silentLog,

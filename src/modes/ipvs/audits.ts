@@ -1,11 +1,11 @@
 /**
- * Audits what announces no change (virtual servers, sets, the rules of legacy iptables), and every five minutes the addresses,
- * of which an announcement may have been lost. All audits together stay below a share of one core. An audit says which keys
+ * Audits what announces no change (virtual servers, sets, the rules of legacy iptables), and every five minutes the addresses
+ * and routes, of which an announcement may have been lost. All audits together stay below a share of one core. An audit says which keys
  * to read again, never what to change.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditSets } from '../../ipset/audit.ts'
-import { auditAddresses } from '../../ipvs/address-audit.ts'
+import { auditAddresses, auditRoutes } from '../../ipvs/address-audit.ts'
 import { auditVirtualServers } from '../../ipvs/audit.ts'
 import { auditPeriodically, CpuBudget } from '../../sync/audit.ts'
 import type { IpvsDataplane } from './dataplane.ts'
@@ -17,7 +17,7 @@ import type { Clock } from '../../values/clock.ts'
 const CPU_SHARE = 0.003
 /** Entries of large sets are listed in every tenth round; in the other rounds they are only counted. */
 const THOROUGH_ROUNDS = 10
-/** Addresses are listed at most this often. */
+/** Addresses and routes are listed at most this often. */
 const ADDRESS_PERIOD_MS = 300_000
 /** Processor time that may be used at once, in milliseconds: enough for a small table. */
 const CREDIT_MS = 20
@@ -88,7 +88,21 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
         auditAddresses({
           rtnetlink: kernel.auditRtnetlink,
           device: dataplane.device,
-          addresses: dataplane.addresses,
+          addresses: dataplane.virtualAddresses.addresses,
+          budget,
+          cpuMs,
+          onDoubt,
+          signal: abort,
+        }),
+      ADDRESS_PERIOD_MS,
+    ),
+    every(
+      'routes',
+      (abort) =>
+        auditRoutes({
+          rtnetlink: kernel.auditRtnetlink,
+          routes: dataplane.virtualAddresses.routes,
+          families,
           budget,
           cpuMs,
           onDoubt,

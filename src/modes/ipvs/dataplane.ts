@@ -2,21 +2,13 @@
  * Renders frontends into the tables of ipvs mode, and joins those to the reconciler. A virtual server is added before the
  * address that brings it traffic, and removed after it.
  */
-import {
-  type AddressOperation,
-  type BoundAddress,
-  DEVICE_KIND,
-  type Device,
-  type DeviceOperation,
-  hostAddress,
-} from '../../ipvs/address-diff.ts'
+import { DEVICE_KIND, type Device, type DeviceOperation } from '../../ipvs/address-diff.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
 import { drainingRealServers, sameVirtualServer } from '../../ipvs/diff.ts'
 import { Drains } from '../../ipvs/drains.ts'
 import { schedulerFlags } from '../../ipvs/scheduler.ts'
 import { FLAG_PERSISTENT, type RealServer, type VirtualServer, type VirtualServerOperation } from '../../ipvs/types.ts'
-import { WantedAddresses } from '../../ipvs/addresses.ts'
 import { type AddressFrontend, type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
 import type { Dataplane } from '../../sync/loop.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
@@ -26,16 +18,19 @@ import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { SetsAndRules } from './sets-and-rules.ts'
 import type { IpvsStates, IpvsTables } from './tables.ts'
+import { type VirtualAddressKind, VirtualAddresses } from './virtual-addresses.ts'
 import type { Clock } from '../../values/clock.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
 export interface IpvsDataplaneOptions {
-  readonly tables: Pick<IpvsTables, 'virtualServers' | 'device' | 'addresses'>
+  readonly tables: Pick<IpvsTables, 'virtualServers' | 'device' | 'addresses' | 'routes'>
   readonly setsAndRules: SetsAndRules
   readonly conntrack: FlowTable
   readonly scheduler: string
   /** Families that are served; frontends of other families are left out. */
   readonly families: readonly IpFamily[]
+  /** How the node answers for virtual IPs. */
+  readonly virtualAddresses: VirtualAddressKind
   /** The longest drain, in milliseconds; undefined = without limit. */
   readonly drainDeadlineMs: number | undefined
   readonly now: Clock
@@ -53,10 +48,9 @@ const LOGGED_ADDRESSES = 100
 export class IpvsDataplane implements Dataplane {
   readonly virtualServers: TableSync<VirtualServer, VirtualServerOperation>
   readonly device: TableSync<Device, DeviceOperation>
-  readonly addresses: TableSync<BoundAddress, AddressOperation>
+  readonly virtualAddresses: VirtualAddresses
   readonly drains: Drains
   readonly staleFlows: StaleFlows
-  readonly #wanted = new WantedAddresses()
   /** Frontends whose address is bound once their virtual server exists. */
   readonly #toBind = new Set<FrontendKey>()
   readonly #options: IpvsDataplaneOptions
@@ -75,7 +69,7 @@ export class IpvsDataplane implements Dataplane {
       mayAdd: (key, { family }) => !setsAndRules.hasChanged && setsAndRules.mayAdd(key, family),
     })
     this.device = new TableSync(tables.device)
-    this.addresses = new TableSync(tables.addresses)
+    this.virtualAddresses = new VirtualAddresses(tables, options.virtualAddresses)
     tables.addresses.onUnbound = (addresses) => this.#logUnbound(addresses)
     this.drains = new Drains(options.drainDeadlineMs)
     this.staleFlows = new StaleFlows({
@@ -110,9 +104,10 @@ export class IpvsDataplane implements Dataplane {
 
   /** Every table of the mode. */
   get states(): IpvsStates {
-    const { virtualServers, device, addresses } = this
+    const { virtualServers, device } = this
+    const { addresses, routes } = this.virtualAddresses
     const { sets, entries, loops } = this.setsAndRules
-    return { sets, entries, chains: loops.all, virtualServers, device, addresses }
+    return { sets, entries, chains: loops.all, virtualServers, device, addresses, routes }
   }
 
   /** Makes the device, the sets and the rules wanted. */
@@ -131,7 +126,7 @@ export class IpvsDataplane implements Dataplane {
     if (frontend?.bind === true) this.#toBind.add(key)
     else {
       this.#toBind.delete(key)
-      this.#bind(key, false)
+      this.virtualAddresses.set(key, false)
     }
   }
 
@@ -167,14 +162,14 @@ export class IpvsDataplane implements Dataplane {
   /** The commands of the next pass, without running any. */
   preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]> {
     this.setsAndRules.renderRules()
-    for (const key of this.#toBind) this.#bind(key, true)
+    for (const key of this.#toBind) this.virtualAddresses.set(key, true)
     this.#toBind.clear()
     const all = new Reconciler([...this.setsAndRules.tables, ...this.#ownTables])
     return all.preview({ ...options, now: this.#options.now })
   }
 
   get #ownTables(): readonly Reconciled[] {
-    return [reconciled(this.virtualServers), reconciled(this.device), reconciled(this.addresses)]
+    return [reconciled(this.virtualServers), reconciled(this.device), ...this.virtualAddresses.tables]
   }
 
   #releaseWaiting(): void {
@@ -185,7 +180,7 @@ export class IpvsDataplane implements Dataplane {
     this.#observeDrains(key)
     const live = this.virtualServers.live(key)
     // The address brings the traffic, so it is added after the virtual server.
-    if (live !== undefined && this.#toBind.delete(key)) this.#bind(key, true)
+    if (live !== undefined && this.#toBind.delete(key)) this.virtualAddresses.set(key, true)
     // A virtual server of an earlier process that was just removed has flows too.
     if (live === undefined && this.virtualServers.desired(key) === undefined) this.staleFlows.suspect(key, undefined)
   }
@@ -194,12 +189,6 @@ export class IpvsDataplane implements Dataplane {
   #isSettled(key: FrontendKey): boolean {
     const [wanted, live] = [this.virtualServers.desired(key), this.virtualServers.live(key)]
     return wanted === undefined || live === undefined ? wanted === live : sameVirtualServer(wanted, live)
-  }
-
-  #bind(key: FrontendKey, bind: boolean): void {
-    const change = this.#wanted.set(key, bind)
-    if (change !== undefined)
-      this.addresses.want(change.address, change.wanted ? hostAddress(change.address) : undefined)
   }
 
   nextDueMs(): number | undefined {

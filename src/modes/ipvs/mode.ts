@@ -7,6 +7,7 @@ import type { MissingMatchError } from '../../iptables/types.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/reconciler.ts'
 import { schedulerOf } from '../../ipvs/scheduler.ts'
+import type { NodeContext, NodeIps } from '../../service/node-context.ts'
 import { parseCidrs } from '../../values/cidr.ts'
 import { CodedError } from '../../values/errors.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
@@ -20,7 +21,7 @@ import { ipvsSources } from './metric-sources.ts'
 import { prepareNode } from './node-preparation.ts'
 import { SetsAndRules } from './sets-and-rules.ts'
 import { type IpvsTables, listTables, openTables } from './tables.ts'
-import { watchKernel } from './watch.ts'
+import { type KernelWatch, watchKernel } from './watch.ts'
 
 export class IpvsMode implements Mode {
   readonly name = 'ipvs'
@@ -35,6 +36,7 @@ export class IpvsMode implements Mode {
   #hasLoggedUnknown = false
   /** Removal of what nftables mode left, and a look at the back end of iptables that is not in use. */
   #leftovers: Promise<void> | undefined
+  #watched: KernelWatch | undefined
 
   /** Rejects with `module-missing` and the like when ipvs mode cannot work here. */
   static async open(options: ModeOptions): Promise<IpvsMode> {
@@ -75,6 +77,7 @@ export class IpvsMode implements Mode {
       conntrack: kernel.conntrack,
       scheduler: schedulerOf(configuration.ipvs.scheduler),
       families,
+      virtualAddresses: configuration.kubeIPVS.virtualAddresses,
       drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
       now,
       onFlowsRemoved: listener.flowsRemoved,
@@ -111,12 +114,14 @@ export class IpvsMode implements Mode {
     return this.#setsAndRules.loops.isPending
   }
 
-  nodeChanged({ podCidrs }: NodeView): void {
+  nodeChanged({ podCidrs, context }: NodeView): void {
     this.#setsAndRules.podCidrs(podCidrs)
+    this.dataplane.virtualAddresses.setSources(sourcesOf(context))
   }
 
   reconfigured(): void {
-    // Fields that are live here are read from the configuration when they are needed.
+    this.dataplane.virtualAddresses.use(this.#options.configuration().kubeIPVS.virtualAddresses)
+    this.#watched?.watchRoutes(this.dataplane.virtualAddresses.kind === 'routes')
   }
 
   async prepare(signal: AbortSignal): Promise<void> {
@@ -145,6 +150,8 @@ export class IpvsMode implements Mode {
       log,
       ...watch,
     })
+    this.#watched = watched
+    watched.watchRoutes(this.dataplane.virtualAddresses.kind === 'routes')
     // Starts the loops over the rules before the first pass, while the sources list. The kernel announces later changes.
     this.#setsAndRules.loops.request()
     return watched
@@ -223,4 +230,12 @@ export class IpvsMode implements Mode {
     const rules = leftOut.length === 0 ? message : `${message}; left out: ${leftOut.join('; ')}`
     this.#options.problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message: rules }])
   }
+}
+
+/** The node IPs that an interface of the node has: Linux refuses another address as the source of a route. */
+function sourcesOf({ nodeIps, localAddresses }: NodeContext): NodeIps {
+  const [ipv4, ipv6] = [nodeIps.IPv4, nodeIps.IPv6].map((ip) =>
+    ip !== undefined && localAddresses.has(ip) ? ip : undefined,
+  )
+  return { ...(ipv4 === undefined ? {} : { IPv4: ipv4 }), ...(ipv6 === undefined ? {} : { IPv6: ipv6 }) }
 }

@@ -14,6 +14,8 @@ import type { AddressOperation, BoundAddress, Device, DeviceOperation } from '..
 import { AddressTable } from '../../ipvs/addresses.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { DeviceTable } from '../../ipvs/device.ts'
+import type { LocalRoute, RouteOperation } from '../../ipvs/route-diff.ts'
+import { RouteTable } from '../../ipvs/routes.ts'
 import type { VirtualServer, VirtualServerKey, VirtualServerOperation } from '../../ipvs/types.ts'
 import { VirtualServerTable } from '../../ipvs/table.ts'
 import type { CountedTable } from '../../metrics/sources.ts'
@@ -37,6 +39,7 @@ export interface IpvsTables {
     Pick<AddressTable, 'deviceIndex' | 'isBoundSoon'> & {
       [Hook in 'onUnbound' | 'onDeviceMissing']: AddressTable[Hook]
     }
+  readonly routes: KernelTable<LocalRoute, RouteOperation>
 }
 
 export interface TableOptions {
@@ -46,7 +49,7 @@ export interface TableOptions {
   /** undefined: no rules can be written. */
   readonly iptables: HostIptables | undefined
   readonly layout: ChainLayout
-  /** Families of the sets. */
+  /** Families of the sets and routes. */
   readonly families: readonly IpFamily[]
   /** Virtual servers with an address in one of these are left alone. */
   readonly excluded: readonly Cidr[]
@@ -66,6 +69,7 @@ export function openTables(options: TableOptions): IpvsTables {
     virtualServers: new VirtualServerTable(ipvs, excluded, mayRemove),
     device: new DeviceTable(rtnetlink),
     addresses: new AddressTable(rtnetlink),
+    routes: new RouteTable(rtnetlink, families),
   }
 }
 
@@ -86,7 +90,8 @@ export function chainTables(
  * The tables with nothing wanted in any: a pass removes what is ours, from the last table to the first. The device is
  * removed last, because it shows that something is left.
  */
-export function removalOf({ device, sets, entries, chains, virtualServers, addresses }: IpvsTables): Reconciled[] {
+export function removalOf(tables: IpvsTables): Reconciled[] {
+  const { device, sets, entries, chains, virtualServers, addresses, routes } = tables
   return [
     unwanted(device),
     unwanted(sets),
@@ -94,6 +99,7 @@ export function removalOf({ device, sets, entries, chains, virtualServers, addre
     ...removalOfChains(chains),
     unwanted(virtualServers),
     unwanted(addresses),
+    unwanted(routes),
   ]
 }
 
@@ -114,6 +120,7 @@ export interface IpvsStates {
   readonly virtualServers: TableSync<VirtualServer, VirtualServerOperation>
   readonly device: TableSync<Device, DeviceOperation>
   readonly addresses: TableSync<BoundAddress, AddressOperation>
+  readonly routes: TableSync<LocalRoute, RouteOperation>
 }
 
 /** A table of the running mode, for metrics and health. */
@@ -131,7 +138,7 @@ export function listTables(states: IpvsStates, families: readonly IpFamily[]): r
     counted: sync,
     health: () => [{ what: sync.table.name, families, wrong: isTableFaulty(sync) }],
   })
-  const { sets, entries, chains, virtualServers, device, addresses } = states
+  const { sets, entries, chains, virtualServers, device, addresses, routes } = states
   return [
     { counted: sets, health: () => families.map((family) => setHealth(sets, family)) },
     ofServices(entries),
@@ -142,6 +149,7 @@ export function listTables(states: IpvsStates, families: readonly IpFamily[]): r
     ofServices(virtualServers),
     { counted: device, health: () => [{ what: 'device', families, wrong: hasFailing(device) }] },
     ofServices(addresses),
+    ofServices(routes),
   ]
 }
 

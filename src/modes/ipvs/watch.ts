@@ -1,8 +1,17 @@
-/** Marks as doubtful what announcements of the kernel concern in ipvs mode: the device, addresses on it, rules. */
+/** Marks as doubtful what announcements of the kernel concern in ipvs mode: the device, addresses on it, local routes, rules. */
 import { hasBinding, isNeverOurs } from '../../ipvs/address-diff.ts'
+import { hasPath, isOwnRoute, LOOPBACK_INDEX, pathOf } from '../../ipvs/route-diff.ts'
+import { RT_TABLE_LOCAL } from '../../netlink/route-codec.ts'
 import type { Log } from '../../values/log.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
-import { type AddressEvent, type LinkEvent, watchLinks, watchRules } from '../announcements.ts'
+import {
+  type AddressEvent,
+  type LinkEvent,
+  type RouteEvent,
+  watchLinks,
+  watchRoutes,
+  watchRules,
+} from '../announcements.ts'
 import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import type { ModeWatch } from '../mode.ts'
 import type { IpvsDataplane } from './dataplane.ts'
@@ -13,12 +22,15 @@ export interface LinkDoubtsOptions extends ModeWatch {
   /** What is known of the device, and of the addresses on it. */
   readonly dataplane: {
     readonly device: Pick<IpvsDataplane['device'], 'doubt'>
-    readonly addresses: Pick<IpvsDataplane['addresses'], 'doubt' | 'live'>
+    readonly virtualAddresses: {
+      readonly addresses: Pick<IpvsDataplane['virtualAddresses']['addresses'], 'doubt' | 'live'>
+      readonly routes: Pick<IpvsDataplane['virtualAddresses']['routes'], 'doubt' | 'live'>
+    }
   }
   readonly table: Pick<IpvsTables['addresses'], 'deviceIndex' | 'isBoundSoon'>
 }
 
-/** Doubts what an announcement of a link or an address is about. */
+/** Doubts what an announcement of a link, an address or a route is about. */
 export class LinkDoubts {
   readonly #options: LinkDoubtsOptions
 
@@ -36,13 +48,21 @@ export class LinkDoubts {
   doubtDevice(): void {
     const { dataplane, onDoubt } = this.#options
     dataplane.device.doubt([SERVICE_DEVICE])
-    dataplane.addresses.doubt('all')
+    dataplane.virtualAddresses.addresses.doubt('all')
+    onDoubt()
+  }
+
+  /** Announcements of routes were lost, or the interface of the routes changed. */
+  doubtRoutes(): void {
+    const { dataplane, onDoubt } = this.#options
+    dataplane.virtualAddresses.routes.doubt('all')
     onDoubt()
   }
 
   link({ change, link }: LinkEvent): void {
     const { table, onNodeAddresses } = this.#options
     const isDevice = link.index === table.deviceIndex
+    if (link.index === LOOPBACK_INDEX) this.doubtRoutes()
     if (link.name === SERVICE_DEVICE) {
       if (change === 'deleted' || !isDevice) this.doubtDevice()
       return
@@ -61,10 +81,22 @@ export class LinkDoubts {
       return
     }
     // The kernel announces our own changes of IPv6 addresses too; they agree with what has been written so far.
-    const isBound = table.isBoundSoon(announced) ?? hasBinding(dataplane.addresses.live(address), announced)
+    const isBound =
+      table.isBoundSoon(announced) ?? hasBinding(dataplane.virtualAddresses.addresses.live(address), announced)
     if (isBound === (change === 'new')) return
     onForeignWrite(portId)
-    dataplane.addresses.doubt([address])
+    dataplane.virtualAddresses.addresses.doubt([address])
+    onDoubt()
+  }
+
+  /** A route of another program to a virtual IP may have replaced ours. */
+  route({ change, route }: RouteEvent): void {
+    const { dataplane, onDoubt } = this.#options
+    const { routes } = dataplane.virtualAddresses
+    if (route.table !== RT_TABLE_LOCAL) return
+    const live = routes.live(route.destination)
+    if (isOwnRoute(route) ? hasPath(live, pathOf(route)) === (change === 'new') : live === undefined) return
+    routes.doubt([route.destination])
     onDoubt()
   }
 }
@@ -76,17 +108,27 @@ export interface WatchOptions extends ModeWatch {
   readonly log: Log
 }
 
+export interface KernelWatch {
+  /** Reads announcements of routes as well, or no longer: nodes with a routing daemon have very many. */
+  watchRoutes(wanted: boolean): void
+  close(): void
+}
+
 /** Reads every announcement from the moment this returns until closed. */
-export function watchKernel({ kernel, tables, dataplane, log, ...watch }: WatchOptions): { close(): void } {
+export function watchKernel({ kernel, tables, dataplane, log, ...watch }: WatchOptions): KernelWatch {
   const doubts = new LinkDoubts({ dataplane, table: tables.addresses, ...watch })
   tables.addresses.onDeviceMissing = () => doubts.doubtDevice()
+  const ignorePortIds = [kernel.rtnetlink.portId]
+  const onError = (error: unknown): void =>
+    log.warn('Lost announcements of the kernel; reading everything again', { error })
   const links = watchLinks({
-    ignorePortIds: [kernel.rtnetlink.portId],
+    ignorePortIds,
     onLink: (event) => doubts.link(event),
     onAddress: (event) => doubts.address(event),
     onLost: () => doubts.doubtEverything(),
-    onError: (error) => log.warn('Lost announcements of the kernel; reading everything again', { error }),
+    onError,
   })
+  let routes: { close(): void } | undefined
   const rules = watchRules({
     iptables: kernel.iptables,
     layout: IPVS_LAYOUT,
@@ -95,8 +137,23 @@ export function watchKernel({ kernel, tables, dataplane, log, ...watch }: WatchO
     onError: (error) => log.warn('Lost announcements of changed rules; reading all rules again', { error }),
   })
   return {
-    close: () => {
+    watchRoutes(wanted) {
+      if (wanted === (routes !== undefined)) return
+      routes?.close()
+      routes = wanted
+        ? watchRoutes({
+            ignorePortIds,
+            onRoute: (event) => doubts.route(event),
+            onLost: () => doubts.doubtRoutes(),
+            onError,
+          })
+        : undefined
+      // What was announced before is unknown.
+      if (wanted) doubts.doubtRoutes()
+    },
+    close() {
       rules.close()
+      routes?.close()
       links.close()
     },
   }

@@ -4,6 +4,7 @@ import { describe, it } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { LinkDoubts } from '../../../src/modes/ipvs/watch.ts'
 import { type BoundAddress, hostAddress } from '../../../src/ipvs/address-diff.ts'
+import { localRoute, type LocalRoute, LOOPBACK_INDEX, ROUTE_PROTOCOL } from '../../../src/ipvs/route-diff.ts'
 import { AddressTable } from '../../../src/ipvs/addresses.ts'
 import type { Outcome } from '../../../src/netlink/connection.ts'
 import { familyOf } from '../../../src/values/address.ts'
@@ -15,6 +16,7 @@ class Bench {
   /** Index of the link kube-ipvs0; undefined: there is none. */
   device: number | undefined = DEVICE
   readonly live = new Map<string, BoundAddress>()
+  readonly routes = new Map<string, LocalRoute>()
   readonly doubts: string[] = []
   /** Port ids of the sockets that made such changes. */
   readonly writers: number[] = []
@@ -36,9 +38,15 @@ class Bench {
   readonly listener = new LinkDoubts({
     dataplane: {
       device: { doubt: () => void this.doubts.push('device') },
-      addresses: {
-        live: (address) => this.live.get(address),
-        doubt: (keys) => void this.doubts.push(...(keys === 'all' ? ['all'] : keys)),
+      virtualAddresses: {
+        addresses: {
+          live: (address) => this.live.get(address),
+          doubt: (keys) => void this.doubts.push(...(keys === 'all' ? ['all'] : keys)),
+        },
+        routes: {
+          live: (address) => this.routes.get(address),
+          doubt: (keys) => void this.doubts.push(...(keys === 'all' ? ['all routes'] : keys)),
+        },
       },
     },
     table: this.table,
@@ -133,5 +141,55 @@ describe('LinkDoubts', () => {
     const [error] = await bench.table.apply([{ kind: 'bind', address: '10.96.0.1', prefixLength: 32 }], signal)
     assert.match(String(error), /kube-ipvs0 does not exist/)
     assert.deepEqual(bench.doubts, ['device', 'all'])
+  })
+})
+
+describe('LinkDoubts of routes', () => {
+  const route = {
+    family: 'IPv4',
+    destination: '10.96.0.1',
+    prefixLength: 32,
+    table: 255,
+    type: 2,
+    scope: 254,
+    protocol: ROUTE_PROTOCOL,
+    outInterfaceIndex: LOOPBACK_INDEX,
+    preferredSource: '10.96.0.1',
+  } as const
+
+  function withRoute(): Bench {
+    const bench = new Bench()
+    bench.routes.set('10.96.0.1', localRoute('10.96.0.1', undefined))
+    return bench
+  }
+
+  it('ignores an announcement that agrees with what is known', () => {
+    const bench = withRoute()
+    bench.listener.route({ kind: 'route', change: 'new', route })
+    bench.listener.route({ kind: 'route', change: 'deleted', route: { ...route, preferredSource: '10.0.0.9' } })
+    assert.deepEqual(bench.doubts, [])
+  })
+
+  it('doubts a virtual IP whose route was deleted, added or changed by another program', () => {
+    for (const announced of [
+      { kind: 'route', change: 'deleted', route },
+      { kind: 'route', change: 'new', route: { ...route, preferredSource: '10.0.0.9' } },
+      { kind: 'route', change: 'new', route: { ...route, protocol: 4 } },
+    ] as const) {
+      const bench = withRoute()
+      bench.listener.route(announced)
+      assert.deepEqual(bench.doubts, ['10.96.0.1'])
+    }
+  })
+
+  it('ignores routes of other tables and to other addresses', () => {
+    const bench = withRoute()
+    bench.listener.route({ kind: 'route', change: 'new', route: { ...route, table: 254 } })
+    bench.listener.route({ kind: 'route', change: 'new', route: { ...route, destination: '10.96.0.2', protocol: 2 } })
+    assert.deepEqual(bench.doubts, [])
+  })
+
+  it('doubts all routes when the loopback interface changes', () => {
+    assert.deepEqual(withRoute().link('new', 'lo', LOOPBACK_INDEX).doubts, ['all routes'])
   })
 })

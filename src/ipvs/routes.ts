@@ -1,0 +1,120 @@
+/**
+ * The local routes to virtual IPs behind the contract of every kernel table. Key: the virtual IP. Routes of other programs are
+ * neither read nor removed.
+ * @impure
+ */
+import { MessageBatch } from '../netlink/batch.ts'
+import type { Outcome } from '../netlink/connection.ts'
+import { encodeAddRoute, encodeDeleteRoute, type Route, RT_TABLE_LOCAL, RTN_LOCAL } from '../netlink/route-codec.ts'
+import { RT_SCOPE_HOST } from '../netlink/address-codec.ts'
+import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
+import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
+import type { KernelTable } from '../sync/table.ts'
+import { ADDRESS_LENGTH, familyOf } from '../values/address.ts'
+import { CodedError } from '../values/errors.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import {
+  diffRoute,
+  directionOfRoute,
+  formatRouteOperation,
+  isSameRoute,
+  liveRoutes,
+  type LocalRoute,
+  ROUTE_PROTOCOL,
+  type RouteOperation,
+  stepRoute,
+} from './route-diff.ts'
+
+/** What the kernel is asked for: only the routes of this program. */
+const OWN_ROUTES = { table: RT_TABLE_LOCAL, type: RTN_LOCAL, protocol: ROUTE_PROTOCOL } as const
+
+type RouteRequests = Pick<RtnetlinkConnection, 'listRoutes' | 'transact'>
+
+export class RouteTable implements KernelTable<LocalRoute, RouteOperation> {
+  readonly name = 'routes'
+  readonly #rtnetlink: RouteRequests
+  readonly #families: readonly IpFamily[]
+  readonly #batch = new MessageBatch(16 << 10)
+  readonly #pace = new BatchPace()
+
+  /** @param families those that the kernel has; the routes of others are not read */
+  constructor(rtnetlink: RouteRequests, families: readonly IpFamily[]) {
+    this.#rtnetlink = rtnetlink
+    this.#families = families
+  }
+
+  readonly diff = (_key: string, desired: LocalRoute | undefined, live: LocalRoute | undefined) =>
+    diffRoute(desired, live)
+  readonly equal = isSameRoute
+  readonly step = stepRoute
+  readonly direction = directionOfRoute
+  readonly format = formatRouteOperation
+
+  isOurs(): boolean {
+    return true
+  }
+
+  async read(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, LocalRoute>> {
+    const listed = await listOwnRoutes(this.#rtnetlink, this.#families, { signal })
+    if (keys === 'all') return liveRoutes(listed)
+    const wanted = new Set(keys)
+    return liveRoutes(listed.filter(({ destination }) => wanted.has(destination)))
+  }
+
+  async apply(ops: readonly RouteOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
+    const sink = {
+      encode: (op: RouteOperation): void => this.#encode(op),
+      commit: async (): Promise<readonly Outcome[]> => {
+        try {
+          return await this.#rtnetlink.transact(this.#batch)
+        } finally {
+          this.#batch.reset()
+        }
+      },
+    }
+    const outcomes = await runInBatches(ops, sink, this.#pace, signal)
+    return outcomes.map((outcome, index) =>
+      ops[index]?.kind === 'delete-route' && isGone(outcome) ? undefined : outcome,
+    )
+  }
+
+  #encode(op: RouteOperation): void {
+    const { address, interfaceIndex, source, priority } = op
+    const family = familyOf(address)
+    const route: Route = {
+      family,
+      destination: address,
+      prefixLength: 8 * ADDRESS_LENGTH[family],
+      ...OWN_ROUTES,
+      scope: family === 'IPv4' ? RT_SCOPE_HOST : 0,
+      outInterfaceIndex: interfaceIndex,
+      preferredSource: source,
+      priority,
+    }
+    switch (op.kind) {
+      case 'add-route':
+        return encodeAddRoute(this.#batch, route, family === 'IPv4' ? 'prepend' : 'exclusive')
+      case 'replace-route':
+        return encodeAddRoute(this.#batch, route, 'replace')
+      case 'delete-route':
+        return encodeDeleteRoute(this.#batch, route)
+    }
+  }
+}
+
+/** The routes of this program in the kernel. Rejects when a list fails or is aborted. */
+export async function listOwnRoutes(
+  rtnetlink: Pick<RtnetlinkConnection, 'listRoutes'>,
+  families: readonly IpFamily[],
+  options: { readonly signal: AbortSignal; readonly yieldAfterMs?: number },
+): Promise<Route[]> {
+  const found: Route[] = []
+  for (const family of families)
+    for (const route of await rtnetlink.listRoutes({ ...options, family, filter: OWN_ROUTES })) found.push(route)
+  return found
+}
+
+/** The kernel deletes IPv6 routes of an interface that goes down. */
+function isGone(outcome: Error | undefined): boolean {
+  return outcome instanceof CodedError && outcome.code === 'ESRCH'
+}

@@ -1,0 +1,101 @@
+/**
+ * Makes the node answer for virtual IPs: each is an address on kube-ipvs0 or a local route, by `kubeIPVS.virtualAddresses`. When
+ * that setting changes, a virtual IP leaves one table only once the other one has it, so that it is local at every moment.
+ */
+import type { KubeProxyConfiguration } from '../../config/types.ts'
+import { type AddressOperation, type BoundAddress, hostAddress } from '../../ipvs/address-diff.ts'
+import { WantedAddresses } from '../../ipvs/addresses.ts'
+import { localRoute, type LocalRoute, type RouteOperation, type RoutePath, sharedPaths } from '../../ipvs/route-diff.ts'
+import type { FrontendKey } from '../../service/frontends.ts'
+import type { NodeIps } from '../../service/node-context.ts'
+import { type Reconciled, reconciled } from '../../sync/reconciler.ts'
+import { TableSync } from '../../sync/table-sync.ts'
+import { familyOf } from '../../values/address.ts'
+import type { IpFamily } from '../../values/protocol.ts'
+import type { IpvsTables } from './tables.ts'
+
+export type VirtualAddressKind = KubeProxyConfiguration['kubeIPVS']['virtualAddresses']
+
+export class VirtualAddresses {
+  readonly addresses: TableSync<BoundAddress, AddressOperation>
+  readonly routes: TableSync<LocalRoute, RouteOperation>
+  readonly #wanted = new WantedAddresses()
+  #kind: VirtualAddressKind
+  #sources: NodeIps = {}
+  #paths: Readonly<Record<IpFamily, readonly RoutePath[] | undefined>>
+
+  constructor(tables: Pick<IpvsTables, 'addresses' | 'routes'>, kind: VirtualAddressKind) {
+    this.#kind = kind
+    this.#paths = pathsFrom({})
+    this.addresses = new TableSync(tables.addresses, {
+      onExamined: (address) => this.#examined('addresses', address),
+      mayRemove: (address) => this.#hasReplacement('addresses', address),
+    })
+    this.routes = new TableSync(tables.routes, {
+      onExamined: (address) => this.#examined('routes', address),
+      mayRemove: (address) => this.#hasReplacement('routes', address),
+    })
+  }
+
+  /** In creation order. */
+  get tables(): readonly Reconciled[] {
+    return [reconciled(this.addresses), reconciled(this.routes)]
+  }
+
+  get kind(): VirtualAddressKind {
+    return this.#kind
+  }
+
+  /** Sets whether this frontend wants the node to answer for its address. */
+  set(key: FrontendKey, wanted: boolean): void {
+    const change = this.#wanted.set(key, wanted)
+    if (change === undefined) return
+    if (change.wanted) this.#want(change.address)
+    else {
+      this.addresses.want(change.address, undefined)
+      this.routes.want(change.address, undefined)
+    }
+  }
+
+  /** Applies the setting. Costs nothing when it is the one in force. */
+  use(kind: VirtualAddressKind): void {
+    if (kind === this.#kind) return
+    this.#kind = kind
+    for (const address of this.#wanted.addresses()) {
+      this.addresses.want(address, undefined)
+      this.routes.want(address, undefined)
+      this.#want(address)
+    }
+  }
+
+  /** Sets the addresses of the node that it uses itself towards virtual IPs with a route; each must be on one of its interfaces. */
+  setSources(sources: NodeIps): void {
+    const families = (['IPv4', 'IPv6'] as const).filter((family) => sources[family] !== this.#sources[family])
+    if (families.length === 0) return
+    this.#sources = sources
+    this.#paths = pathsFrom(sources)
+    if (this.#kind !== 'routes') return
+    for (const address of this.#wanted.addresses()) if (families.includes(familyOf(address))) this.#want(address)
+  }
+
+  #want(address: string): void {
+    if (this.#kind === 'addresses') this.addresses.want(address, hostAddress(address))
+    else this.routes.want(address, localRoute(address, this.#paths[familyOf(address)]))
+  }
+
+  #hasReplacement(table: VirtualAddressKind, address: string): boolean {
+    const other = table === 'addresses' ? this.routes : this.addresses
+    return other.desired(address) === undefined || other.live(address) !== undefined
+  }
+
+  /** What the other table may have waited for. */
+  #examined(table: VirtualAddressKind, address: string): void {
+    const [own, other] = table === 'addresses' ? [this.addresses, this.routes] : [this.routes, this.addresses]
+    if (own.live(address) !== undefined && other.desired(address) === undefined && other.live(address) !== undefined)
+      other.touch(address)
+  }
+}
+
+function pathsFrom({ IPv4, IPv6 }: NodeIps): Readonly<Record<IpFamily, readonly RoutePath[] | undefined>> {
+  return { IPv4: sharedPaths('IPv4', IPv4), IPv6: sharedPaths('IPv6', IPv6) }
+}
