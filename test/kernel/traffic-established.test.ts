@@ -8,7 +8,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { Cluster } from '../support/cluster.ts'
-import { boundAddresses, service, sh, slice, virtualServers, type Workbench } from '../support/daemon.ts'
+import { boundAddresses, localRoutes, service, sh, slice, virtualServers, type Workbench } from '../support/daemon.ts'
 import { eventually, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
 import { LiveConnections } from '../support/live-connections.ts'
@@ -98,6 +98,16 @@ describe('established connections', () => {
     daemon = bench.start()
     await eventually(() => assert.ok(virtualServers().includes('-A -t 10.96.0.1:80 -s rr')))
     await live.check()
+  })
+
+  it('survive a change of virtual IPs from addresses to routes and back', async () => {
+    const virtualIps = FAMILIES.length * (KINDS.length - 1)
+    for (const virtualAddresses of ['routes', 'addresses'] as const) {
+      bench.configure({ kubeIPVS: { virtualAddresses } })
+      const counts = virtualAddresses === 'routes' ? [0, virtualIps] : [virtualIps, 0]
+      await eventually(() => assert.deepEqual([boundAddresses().length, localRoutes().length], counts))
+      await live.check()
+    }
   })
 
   it('survive a SIGKILL while rules are written', async () => {

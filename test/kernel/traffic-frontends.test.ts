@@ -49,17 +49,18 @@ before(() => {
 })
 after(() => cluster.stop())
 
-for (const [backEnd, need] of [
-  ['nft', 'iptables-nft'],
-  ['legacy', 'legacy-iptables'],
+for (const [backEnd, need, virtualAddresses] of [
+  ['nft', 'iptables-nft', 'addresses'],
+  ['nft', 'iptables-nft', 'routes'],
+  ['legacy', 'legacy-iptables', 'addresses'],
 ] as const)
-  describe(`with rules in ${backEnd}`, needs(need), () => {
+  describe(`with rules in ${backEnd} and virtual IPs as ${virtualAddresses}`, needs(need), () => {
     let bench: Workbench
     before(async () => {
       // A node may forward nothing but what its rules accept.
       sh(`iptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT
         iptables-${backEnd} -P FORWARD DROP; ip6tables-${backEnd} -P FORWARD DROP`)
-      bench = bothFamilies()
+      bench = bothFamilies({}, undefined, virtualAddresses)
       for (const policy of POLICIES) {
         const policies = { internalTrafficPolicy: policy, externalTrafficPolicy: policy }
         bench.write(`${policy}.yaml`, ...everyKind(SERVICES[policy], ['a', 'c'], policies))

@@ -17,6 +17,7 @@ import {
   NEEDS_OF,
   PROTOCOLS,
   settled,
+  VIRTUAL_ADDRESSES,
 } from '../support/every-kind.ts'
 import type { Place } from '../support/net-namespace.ts'
 
@@ -41,71 +42,72 @@ async function patiently(cluster: Cluster, from: From, to: Place): Promise<Outco
   return outcome
 }
 
-describe('traffic', { concurrency: 1000 }, () => {
-  let cluster: Cluster
-  let bench: Workbench
-  before(async () => {
-    cluster = Cluster.start(PROTOCOLS)
-    for (const protocol of PROTOCOLS) cluster.serve('node', { protocol, address: '::', port: NODES_PORT })
-    bench = bothFamilies()
-    bench.write('empty.yaml', ...everyKind(EMPTY, []))
-    const local = { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' }
-    bench.write('remote.yaml', ...everyKind(REMOTE, ['c'], local))
-    bench.start()
-    await settled(2)
-    assert.ok(virtualServers().some((line) => line.includes(`-r ${ADDRESSES.c.IPv4}:`)))
-  })
-  after(async () => {
-    await bench.close()
-    cluster.stop()
-  })
-
-  for (const protocol of PROTOCOL_NAMES)
-    for (const kind of KINDS)
-      for (const from of ASKING)
-        it(`${protocol} of ${from} to ${kind} without endpoints is refused`, NEEDS_OF[protocol], () =>
-          inBothFamilies(async (family) => {
-            const outcome = await patiently(cluster, from, frontend(EMPTY, kind, family, protocol))
-            assert.equal(outcome, refusalOf(from, protocol), family)
-          }),
-        )
-
-  for (const protocol of [...PROTOCOL_NAMES, 'ping'] as const) {
-    it(`${protocol} to the node itself is answered`, NEEDS_OF[protocol], () =>
-      inBothFamilies(async (family) => {
-        const outcome = await cluster.ask('client', { protocol, address: NODE[family], port: NODES_PORT })
-        assert.match(outcome, /^(node own|echo)$/, family)
-      }),
-    )
-
-    for (const kind of ['ClusterIP', 'ExternalIP', 'LoadBalancer'] as const)
-      for (const from of ASKING)
-        it(`${protocol} of ${from} to another port of ${kind} is refused`, NEEDS_OF[protocol], () =>
-          inBothFamilies(async (family) => {
-            const { address } = frontend(REMOTE, kind, family, 'tcp')
-            assert.equal(await patiently(cluster, from, { protocol, address, port: NODES_PORT }), 'refused', family)
-          }),
-        )
-  }
-
-  for (const protocol of PROTOCOL_NAMES)
-    describe(`${protocol} with policies Local and no local endpoint`, NEEDS_OF[protocol], () => {
-      for (const [from, external] of [
-        ['client', 'nothing'],
-        ['other', 'nothing'],
-        ['b', 'c own'],
-        ['node', 'c own'],
-      ] as const)
-        for (const kind of KINDS) {
-          const expected = kind === 'ClusterIP' ? refusalOf(from, protocol) : external
-          it(`from ${from} at ${kind}: ${expected}`, () =>
-            inBothFamilies(async (family) => {
-              const place = frontend(REMOTE, kind, family, protocol)
-              assert.equal(await patiently(cluster, from, place), expected, family)
-              // It did arrive, and the endpoint sees the client's address.
-              if (expected === 'nothing' && from === 'client' && protocol === 'udp')
-                assert.ok(cluster.seen.has(`c ${ADDRESSES[from][family]}`), family)
-            }))
-        }
+for (const virtualAddresses of VIRTUAL_ADDRESSES)
+  describe(`traffic to virtual IPs as ${virtualAddresses}`, { concurrency: 1000 }, () => {
+    let cluster: Cluster
+    let bench: Workbench
+    before(async () => {
+      cluster = Cluster.start(PROTOCOLS)
+      for (const protocol of PROTOCOLS) cluster.serve('node', { protocol, address: '::', port: NODES_PORT })
+      bench = bothFamilies({}, undefined, virtualAddresses)
+      bench.write('empty.yaml', ...everyKind(EMPTY, []))
+      const local = { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' }
+      bench.write('remote.yaml', ...everyKind(REMOTE, ['c'], local))
+      bench.start()
+      await settled(2)
+      assert.ok(virtualServers().some((line) => line.includes(`-r ${ADDRESSES.c.IPv4}:`)))
     })
-})
+    after(async () => {
+      await bench.close()
+      cluster.stop()
+    })
+
+    for (const protocol of PROTOCOL_NAMES)
+      for (const kind of KINDS)
+        for (const from of ASKING)
+          it(`${protocol} of ${from} to ${kind} without endpoints is refused`, NEEDS_OF[protocol], () =>
+            inBothFamilies(async (family) => {
+              const outcome = await patiently(cluster, from, frontend(EMPTY, kind, family, protocol))
+              assert.equal(outcome, refusalOf(from, protocol), family)
+            }),
+          )
+
+    for (const protocol of [...PROTOCOL_NAMES, 'ping'] as const) {
+      it(`${protocol} to the node itself is answered`, NEEDS_OF[protocol], () =>
+        inBothFamilies(async (family) => {
+          const outcome = await cluster.ask('client', { protocol, address: NODE[family], port: NODES_PORT })
+          assert.match(outcome, /^(node own|echo)$/, family)
+        }),
+      )
+
+      for (const kind of ['ClusterIP', 'ExternalIP', 'LoadBalancer'] as const)
+        for (const from of ASKING)
+          it(`${protocol} of ${from} to another port of ${kind} is refused`, NEEDS_OF[protocol], () =>
+            inBothFamilies(async (family) => {
+              const { address } = frontend(REMOTE, kind, family, 'tcp')
+              assert.equal(await patiently(cluster, from, { protocol, address, port: NODES_PORT }), 'refused', family)
+            }),
+          )
+    }
+
+    for (const protocol of PROTOCOL_NAMES)
+      describe(`${protocol} with policies Local and no local endpoint`, NEEDS_OF[protocol], () => {
+        for (const [from, external] of [
+          ['client', 'nothing'],
+          ['other', 'nothing'],
+          ['b', 'c own'],
+          ['node', 'c own'],
+        ] as const)
+          for (const kind of KINDS) {
+            const expected = kind === 'ClusterIP' ? refusalOf(from, protocol) : external
+            it(`from ${from} at ${kind}: ${expected}`, () =>
+              inBothFamilies(async (family) => {
+                const place = frontend(REMOTE, kind, family, protocol)
+                assert.equal(await patiently(cluster, from, place), expected, family)
+                // It did arrive, and the endpoint sees the client's address.
+                if (expected === 'nothing' && from === 'client' && protocol === 'udp')
+                  assert.ok(cluster.seen.has(`c ${ADDRESSES[from][family]}`), family)
+              }))
+          }
+      })
+  })

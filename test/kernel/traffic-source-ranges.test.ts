@@ -16,6 +16,7 @@ import {
   NEEDS_OF,
   PROTOCOLS,
   settled,
+  VIRTUAL_ADDRESSES,
 } from '../support/every-kind.ts'
 
 const single = ({ IPv4, IPv6 }: Addresses): string[] => [`${IPv4}/32`, `${IPv6}/128`]
@@ -89,30 +90,38 @@ const ROWS: readonly Row[] = [
   { ranges: 'of one client, VIPs in both roles', from: 'other', kind: 'ExternalIP', expected: MASQUERADED },
 ]
 
-describe('source ranges', { concurrency: 1000 }, () => {
-  let cluster: Cluster
-  let bench: Workbench
-  before(async () => {
-    cluster = Cluster.start(PROTOCOLS)
-    bench = bothFamilies()
-    for (const [name, [loadBalancerSourceRanges, spec]] of Object.entries(SERVICES))
-      bench.write(`${numberOf(name)}.yaml`, ...everyKind(numberOf(name), ['a'], { loadBalancerSourceRanges, ...spec }))
-    bench.start()
-    await settled(Object.keys(SERVICES).length)
-  })
-  after(async () => {
-    await bench.close()
-    cluster.stop()
-  })
-
-  for (const protocol of ['tcp', 'udp', 'sctp'] as const)
-    describe(protocol, NEEDS_OF[protocol], () => {
-      for (const { ranges, from, address, kind = 'LoadBalancer', expected } of ROWS)
-        it(`${ranges}: ${from} at ${address?.IPv4 ?? 'its own address'} asks ${kind}`, () =>
-          inBothFamilies(async (family) => {
-            const place = frontend(numberOf(ranges), kind, family, protocol)
-            const asked = { withinMs: REFUSAL_MS, ...(address === undefined ? {} : { address: address[family] }) }
-            assert.equal(await cluster.ask(from, place, asked), expected[family], family)
-          }))
-    })
+// One cluster, so that no client uses a port twice: the kernel remembers SCTP connections.
+let cluster: Cluster
+before(() => {
+  cluster = Cluster.start(PROTOCOLS)
 })
+after(() => cluster.stop())
+
+for (const virtualAddresses of VIRTUAL_ADDRESSES)
+  describe(`source ranges to virtual IPs as ${virtualAddresses}`, { concurrency: 1000 }, () => {
+    let bench: Workbench
+    before(async () => {
+      bench = bothFamilies({}, undefined, virtualAddresses)
+      for (const [name, [loadBalancerSourceRanges, spec]] of Object.entries(SERVICES))
+        bench.write(
+          `${numberOf(name)}.yaml`,
+          ...everyKind(numberOf(name), ['a'], { loadBalancerSourceRanges, ...spec }),
+        )
+      bench.start()
+      await settled(Object.keys(SERVICES).length)
+    })
+    after(async () => {
+      await bench.close()
+    })
+
+    for (const protocol of ['tcp', 'udp', 'sctp'] as const)
+      describe(protocol, NEEDS_OF[protocol], () => {
+        for (const { ranges, from, address, kind = 'LoadBalancer', expected } of ROWS)
+          it(`${ranges}: ${from} at ${address?.IPv4 ?? 'its own address'} asks ${kind}`, () =>
+            inBothFamilies(async (family) => {
+              const place = frontend(numberOf(ranges), kind, family, protocol)
+              const asked = { withinMs: REFUSAL_MS, ...(address === undefined ? {} : { address: address[family] }) }
+              assert.equal(await cluster.ask(from, place, asked), expected[family], family)
+            }))
+      })
+  })

@@ -48,6 +48,7 @@ describe('needsOf', () => {
         masqueradeAll: false,
         masqueradeBit: 14,
         randomFully: true,
+        virtualAddresses: 'addresses',
         outFilter: [{ address: family === 'IPv4' ? '203.0.113.1' : '2001:db8::1', port: 80, protocol: 'tcp' }],
         missingMatches: new Set(),
         unusableSets: new Set(),

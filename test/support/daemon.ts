@@ -192,10 +192,21 @@ export function boundAddresses(): string[] {
     .sort()
 }
 
+/** Local routes of the program with prefix lengths, sorted. */
+export function localRoutes(): string[] {
+  const lines = sh('ip route show table local proto 73; ip -6 route show table local proto 73 2>/dev/null || true')
+  return lines
+    .split('\n')
+    .flatMap((line) => /^local (\S+)/.exec(line)?.[1] ?? [])
+    .map((address) => `${address}/${address.includes(':') ? 128 : 32}`)
+    .sort()
+}
+
 /** Makes this network namespace look like a node: eth0 with 10.0.2.15, and empty tables. */
 export function resetNode(): void {
   sh(`
     ip link set lo up; ipvsadm -C; ip link delete kube-ipvs0 2>/dev/null; ip link delete eth0 2>/dev/null
+    ip route flush table local proto 73; ip -6 route flush table local proto 73 2>/dev/null
     nft flush ruleset 2>/dev/null
     for family in ip ip6; do
       for table in $(cat /proc/net/\${family}_tables_names 2>/dev/null); do

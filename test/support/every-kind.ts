@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
 import { ADDRESSES, NODE, type Pod, POD_PORT } from './cluster.ts'
-import { boundAddresses, type Manifest, service, slice, virtualServers, Workbench } from './daemon.ts'
+import { boundAddresses, localRoutes, type Manifest, service, slice, virtualServers, Workbench } from './daemon.ts'
 import { needs } from '../kernel/needs.ts'
 import type { Place } from './net-namespace.ts'
 import { eventually } from './deadline.ts'
@@ -34,12 +34,17 @@ const VIPS: Readonly<Record<Exclude<Kind, 'NodePort'>, Readonly<Record<IpFamily,
   LoadBalancer: { IPv4: '198.51.100.', IPv6: 'fd00:198::' },
 }
 
+/** Values of kubeIPVS.virtualAddresses. */
+export const VIRTUAL_ADDRESSES = ['addresses', 'routes'] as const
+export type VirtualAddresses = (typeof VIRTUAL_ADDRESSES)[number]
+
 /** A daemon's folder, with a Node that has both families; the pods' addresses are the cluster's. */
 export function bothFamilies(
   ipvs: Readonly<Record<string, unknown>> = {},
   configuration: Readonly<Record<string, unknown>> = { clusterCIDR: '10.244.0.0/16,fd00:10:244::/47' },
+  virtualAddresses: VirtualAddresses = 'addresses',
 ): Workbench {
-  const bench = new Workbench(ipvs, configuration)
+  const bench = new Workbench(ipvs, { kubeIPVS: { virtualAddresses }, ...configuration })
   bench.write('node.yaml', {
     apiVersion: 'v1',
     kind: 'Node',
@@ -58,7 +63,8 @@ export async function settled(services: number, endpoints?: number): Promise<voi
     // Node ports are at two addresses of each family.
     assert.equal(count, services * FAMILIES.length * PROTOCOLS.length * (KINDS.length + 1))
     if (endpoints !== undefined) assert.equal(lines.length, count * (1 + endpoints))
-    assert.equal(boundAddresses().length, services * FAMILIES.length * (KINDS.length - 1))
+    const virtualIps = services * FAMILIES.length * (KINDS.length - 1)
+    assert.equal(boundAddresses().length + localRoutes().length, virtualIps)
   })
 }
 

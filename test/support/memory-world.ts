@@ -10,7 +10,6 @@ import { DeviceTable } from '../../src/ipvs/device.ts'
 import { RouteTable } from '../../src/ipvs/routes.ts'
 import { VirtualServerTable } from '../../src/ipvs/table.ts'
 import { IpvsDataplane } from '../../src/modes/ipvs/dataplane.ts'
-import type { VirtualAddressKind } from '../../src/modes/ipvs/virtual-addresses.ts'
 import { SetsAndRules, type SetsAndRulesOptions } from '../../src/modes/ipvs/sets-and-rules.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import type { KernelTable } from '../../src/sync/table.ts'
@@ -94,8 +93,6 @@ export class MemoryWorld {
   readonly device
   readonly addresses
   readonly routes
-  /** How virtual IPs become local. */
-  virtualAddresses: VirtualAddressKind = 'addresses'
   /** Every command that was run, restores as `iptables-restore IPv4`. */
   readonly journal: string[] = []
   /** Whether a command fails. */
@@ -172,7 +169,6 @@ export class MemoryWorld {
       },
       scheduler: 'rr',
       families: this.families,
-      virtualAddresses: this.virtualAddresses,
       drainDeadlineMs: undefined,
       now,
       log: silentLog,

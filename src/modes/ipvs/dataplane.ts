@@ -18,7 +18,8 @@ import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { SetsAndRules } from './sets-and-rules.ts'
 import type { IpvsStates, IpvsTables } from './tables.ts'
-import { type VirtualAddressKind, VirtualAddresses } from './virtual-addresses.ts'
+import type { VirtualAddressKind } from './rules/wanted-rules.ts'
+import { VirtualAddresses } from './virtual-addresses.ts'
 import type { Clock } from '../../values/clock.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
@@ -29,8 +30,6 @@ export interface IpvsDataplaneOptions {
   readonly scheduler: string
   /** Families that are served; frontends of other families are left out. */
   readonly families: readonly IpFamily[]
-  /** How the node answers for virtual IPs. */
-  readonly virtualAddresses: VirtualAddressKind
   /** The longest drain, in milliseconds; undefined = without limit. */
   readonly drainDeadlineMs: number | undefined
   readonly now: Clock
@@ -69,7 +68,7 @@ export class IpvsDataplane implements Dataplane {
       mayAdd: (key, { family }) => !setsAndRules.hasChanged && setsAndRules.mayAdd(key, family),
     })
     this.device = new TableSync(tables.device)
-    this.virtualAddresses = new VirtualAddresses(tables, options.virtualAddresses)
+    this.virtualAddresses = new VirtualAddresses(tables)
     tables.addresses.onUnbound = (addresses) => this.#logUnbound(addresses)
     this.drains = new Drains(options.drainDeadlineMs)
     this.staleFlows = new StaleFlows({
@@ -114,6 +113,12 @@ export class IpvsDataplane implements Dataplane {
   wantFixtures(): void {
     this.setsAndRules.want()
     this.device.want(SERVICE_DEVICE, { kind: DEVICE_KIND })
+  }
+
+  /** Applies `kubeIPVS.virtualAddresses`. Costs nothing when it is in force. */
+  use(kind: VirtualAddressKind): void {
+    this.virtualAddresses.use(kind)
+    this.setsAndRules.use(kind)
   }
 
   frontend(key: FrontendKey, wanted: Frontend | undefined): void {

@@ -77,12 +77,12 @@ export class IpvsMode implements Mode {
       conntrack: kernel.conntrack,
       scheduler: schedulerOf(configuration.ipvs.scheduler),
       families,
-      virtualAddresses: configuration.kubeIPVS.virtualAddresses,
       drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
       now,
       onFlowsRemoved: listener.flowsRemoved,
       log,
     })
+    this.dataplane.use(configuration.kubeIPVS.virtualAddresses)
     this.dataplane.wantFixtures()
   }
 
@@ -120,7 +120,7 @@ export class IpvsMode implements Mode {
   }
 
   reconfigured(): void {
-    this.dataplane.virtualAddresses.use(this.#options.configuration().kubeIPVS.virtualAddresses)
+    this.dataplane.use(this.#options.configuration().kubeIPVS.virtualAddresses)
     this.#watched?.watchRoutes(this.dataplane.virtualAddresses.kind === 'routes')
   }
 

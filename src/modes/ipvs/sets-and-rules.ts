@@ -18,7 +18,7 @@ import {
 import { WantedEntries } from '../../ipset/wanted-entries.ts'
 import type { MissingMatchError, OptionalMatch } from '../../iptables/types.ts'
 import { type MissingRules, missingRules } from './rules/missing-rules.ts'
-import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
+import { type RuleSettings, type VirtualAddressKind, WantedRules } from './rules/wanted-rules.ts'
 import type { AddressFrontend, FrontendKey } from '../../service/frontends.ts'
 import { type PassReport, type Reconciled, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
@@ -103,6 +103,11 @@ export class SetsAndRules {
   /** The Node's podCIDRs, for detectLocalMode NodeCIDR. */
   podCidrs(podCidrs: readonly string[]): void {
     this.#rules.podCidrs(podCidrs)
+  }
+
+  /** Applies `kubeIPVS.virtualAddresses`, which decides the source of the node's own traffic to virtual IPs. */
+  use(kind: VirtualAddressKind): void {
+    this.#rules.use(kind)
   }
 
   /** Sets, entries and rules in the order in which a pass adds, for a preview without the loops. */

@@ -2,7 +2,6 @@
  * Makes the node answer for virtual IPs: each is an address on kube-ipvs0 or a local route, by `kubeIPVS.virtualAddresses`. When
  * that setting changes, a virtual IP leaves one table only once the other one has it, so that it is local at every moment.
  */
-import type { KubeProxyConfiguration } from '../../config/types.ts'
 import { type AddressOperation, type BoundAddress, hostAddress } from '../../ipvs/address-diff.ts'
 import { WantedAddresses } from '../../ipvs/addresses.ts'
 import { localRoute, type LocalRoute, type RouteOperation, type RoutePath, sharedPaths } from '../../ipvs/route-diff.ts'
@@ -12,20 +11,18 @@ import { type Reconciled, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { familyOf } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
+import type { VirtualAddressKind } from './rules/wanted-rules.ts'
 import type { IpvsTables } from './tables.ts'
-
-export type VirtualAddressKind = KubeProxyConfiguration['kubeIPVS']['virtualAddresses']
 
 export class VirtualAddresses {
   readonly addresses: TableSync<BoundAddress, AddressOperation>
   readonly routes: TableSync<LocalRoute, RouteOperation>
   readonly #wanted = new WantedAddresses()
-  #kind: VirtualAddressKind
+  #kind: VirtualAddressKind = 'addresses'
   #sources: NodeIps = {}
   #paths: Readonly<Record<IpFamily, readonly RoutePath[] | undefined>>
 
-  constructor(tables: Pick<IpvsTables, 'addresses' | 'routes'>, kind: VirtualAddressKind) {
-    this.#kind = kind
+  constructor(tables: Pick<IpvsTables, 'addresses' | 'routes'>) {
     this.#paths = pathsFrom({})
     this.addresses = new TableSync(tables.addresses, {
       onExamined: (address) => this.#examined('addresses', address),

@@ -28,7 +28,8 @@ describe('VirtualAddresses', () => {
       }),
       routes: world.routes,
     }
-    virtual = new VirtualAddresses(tables, kind)
+    virtual = new VirtualAddresses(tables)
+    virtual.use(kind)
     reconciler = new Reconciler(virtual.tables)
     world.journal.length = 0
   }

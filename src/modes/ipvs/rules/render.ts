@@ -3,6 +3,7 @@
  * that kube-proxy's recorded cases have, as iptables-save 1.8.9 prints them.
  */
 import { definitionOf, type SetName, type SetRole, setName } from '../../../ipset/catalogue.ts'
+import type { KubeIpvsSettings } from '../../../config/types.ts'
 import { type IpFamily, type Protocol, PROTOCOL_NUMBER } from '../../../values/protocol.ts'
 import { chainKey, jumpKey, jumpRule } from '../../../iptables/layout.ts'
 import { CHAINS, type FilterChain, JUMPS, type NatChain, TABLES } from './chain-names.ts'
@@ -30,6 +31,8 @@ export interface RuleInput {
   /** Whether this iptables knows MASQUERADE --random-fully. */
   readonly randomFully: boolean
   readonly outFilter: readonly OutFilterVip[]
+  /** Decides the source of the node's own traffic to a virtual IP: with `addresses` the virtual IP, with `routes` the node's. */
+  readonly virtualAddresses: KubeIpvsSettings['virtualAddresses']
   /** Matches that the kernel lacks: rules with them are left out. */
   readonly missingMatches: ReadonlySet<OptionalMatch>
   /** Sets that do not exist or have another type: rules that name one are left out. */
@@ -182,12 +185,13 @@ function filterRules(input: RuleInput): Readonly<Record<FilterChain, readonly st
       `${match('HEALTH-CHECK-NODE-PORT', 'dst')} -j RETURN`,
       `-m conntrack --ctstate NEW ${match('IPVS-IPS', 'dst')} -j REJECT --reject-with ${refusal}`,
     ],
-    'KUBE-IPVS-OUT-FILTER': input.outFilter.map(dropFromNode).sort(),
+    'KUBE-IPVS-OUT-FILTER': input.outFilter.map((vip) => dropFromNode(vip, input.virtualAddresses)).sort(),
   }
 }
 
-/** Traffic of the node to the VIP: there its source is the VIP itself. */
-function dropFromNode({ address, port, protocol }: OutFilterVip): string {
-  const host = `${address}/${address.includes(':') ? 128 : 32}`
-  return `-s ${host} -m ipvs --vproto ${PROTOCOL_NUMBER[protocol]} --vaddr ${address} --vport ${port} -j DROP`
+/** Traffic of the node to the VIP. With an address its source is the VIP itself. */
+function dropFromNode({ address, port, protocol }: OutFilterVip, kind: RuleInput['virtualAddresses']): string {
+  const vip = `--vproto ${PROTOCOL_NUMBER[protocol]} --vaddr ${address} --vport ${port}`
+  if (kind === 'routes') return `-m ipvs ${vip} --vdir ORIGINAL -j DROP`
+  return `-s ${address}/${address.includes(':') ? 128 : 32} -m ipvs ${vip} -j DROP`
 }

@@ -2,6 +2,7 @@
  * The wanted chains and jumps of both families, and what they depend on. Most changes of Services change nothing of this, and
  * then nothing is rendered. `changes` returns only what differs from its last result, so all results belong to one table.
  */
+import type { KubeIpvsSettings } from '../../../config/types.ts'
 import type { SetName } from '../../../ipset/catalogue.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
@@ -14,6 +15,9 @@ import type { IptablesItem, OptionalMatch } from '../../../iptables/types.ts'
 export interface RuleSettings extends LocalTrafficSettings {
   readonly iptables: { readonly masqueradeAll: boolean; readonly masqueradeBit: number }
 }
+
+/** `kubeIPVS.virtualAddresses`. */
+export type VirtualAddressKind = KubeIpvsSettings['virtualAddresses']
 
 export interface RuleChange {
   readonly family: IpFamily
@@ -31,6 +35,7 @@ export class WantedRules {
   readonly #vips = new OutFilterVips()
   readonly #rendered = new Map<IpFamily, RenderedRules>()
   #podCidrs: readonly string[] = []
+  #virtualAddresses: VirtualAddressKind = 'addresses'
   #dirty = true
 
   /** @param families families that the kernel has and for which there are programs */
@@ -64,6 +69,13 @@ export class WantedRules {
   /** The Node's podCIDRs, for detectLocalMode NodeCIDR. */
   podCidrs(podCidrs: readonly string[]): void {
     this.#podCidrs = podCidrs
+    this.#dirty = true
+  }
+
+  /** How the node answers for virtual IPs. */
+  use(kind: VirtualAddressKind): void {
+    if (this.#virtualAddresses === kind) return
+    this.#virtualAddresses = kind
     this.#dirty = true
   }
 
@@ -102,6 +114,7 @@ export class WantedRules {
       masqueradeBit: this.#settings.iptables.masqueradeBit,
       randomFully: this.#randomFully,
       outFilter: this.#vips.of(family),
+      virtualAddresses: this.#virtualAddresses,
       missingMatches: this.#missing,
       unusableSets: this.#unusable,
     })

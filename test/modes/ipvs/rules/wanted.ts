@@ -37,6 +37,7 @@ export function everything(family: IpFamily, change: Partial<RuleInput> = {}): R
     ],
     missingMatches: new Set(),
     unusableSets: new Set(),
+    virtualAddresses: 'addresses',
     ...change,
   }
 }
