@@ -69,7 +69,9 @@ export const PACKET_PATHS: Readonly<Record<string, Drawing>> = {
           {
             kind: 'kernel',
             title: 'Routing',
-            paragraphs: ['VIPs are addresses of the device `kube-ipvs0`, so the packet is for this node itself.'],
+            paragraphs: [
+              'VIPs are addresses of the device `kube-ipvs0`, or local routes, so the packet is for this node itself.',
+            ],
           },
           {
             kind: 'filter',
@@ -104,7 +106,7 @@ export const PACKET_PATHS: Readonly<Record<string, Drawing>> = {
             kind: 'end',
             title: 'Process',
             paragraphs: [
-              'Connects to a Service. The kernel chooses the VIP itself as the source, because it is local.',
+              'Connects to a Service. The kernel chooses the VIP itself as the source, because it is local; with local routes it chooses the node IP.',
             ],
           },
           {

@@ -112,6 +112,7 @@ function summary(status: Status, style: Style): string[] {
         ? 'kube-ipvs0 does not exist'
         : `kube-ipvs0 (${device.kind === '' ? 'no kind' : device.kind}), ${device.addresses.length} addresses`,
     ])
+  if (status.localRoutes.length > 0) rows.push(['local routes', `${status.localRoutes.length} virtual IPs`])
   const hasIpvs = mode === 'ipvs' || device !== null || (ipvs?.virtualServers.length ?? 0) > 0
   if (ipvs !== null && hasIpvs) rows.push(...ipvsRows(ipvs))
   const { backEnd, reason, other } = status.iptables

@@ -156,7 +156,7 @@ export type RtnetlinkEvent =
       readonly address: InterfaceAddress
       readonly portId: number
     }
-  | { readonly kind: 'route'; readonly change: Change; readonly route: Route }
+  | { readonly kind: 'route'; readonly change: Change; readonly route: Route; readonly portId: number }
   /** Events were lost: the caller must read everything again. */
   | { readonly kind: 'overrun'; readonly cause: CodedError }
   /** The socket failed and was closed; this is the last event. */
@@ -192,7 +192,14 @@ function decodeEvent(message: ReceivedMessage): RtnetlinkEvent | undefined {
     case RTM_NEWROUTE:
     case RTM_DELROUTE: {
       const route = decodeRoute(message)
-      return route && { kind: 'route', change: message.type === RTM_NEWROUTE ? 'new' : 'deleted', route }
+      return (
+        route && {
+          kind: 'route',
+          change: message.type === RTM_NEWROUTE ? 'new' : 'deleted',
+          route,
+          portId: message.portId,
+        }
+      )
     }
     default:
       return undefined

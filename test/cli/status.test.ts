@@ -41,6 +41,7 @@ const EMPTY: Status = {
   version: '0.1.0',
   kernel: '6.12.0',
   device: null,
+  localRoutes: [],
   ipv6Forwarding: true,
   iptables: { backEnd: 'nft', reason: 'the kernel has no legacy tables', other: null },
   sets: { count: 34, entries: 7, grown: [] },
@@ -145,4 +146,9 @@ test('statusText shows why the node is not in ipvs mode, and the remedy', () => 
   const stopped: Status = { ...EMPTY, fallback, ipvs: null }
   assert.equal(row(stopped, 'fallback'), 'ipvs mode cannot start: the kernel has no IPVS (ipvs-missing)')
   assert.equal(row(EMPTY, 'fallback'), undefined)
+})
+
+test('statusText counts virtual IPs that have a local route', () => {
+  assert.equal(row(IPVS_MODE, 'local routes'), undefined)
+  assert.equal(row({ ...IPVS_MODE, localRoutes: ['10.96.0.1', '10.96.0.2'] }, 'local routes'), '2 virtual IPs')
 })

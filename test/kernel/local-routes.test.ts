@@ -84,8 +84,10 @@ describe('local routes', () => {
     bench.write('marker.yaml', service('marker', { clusterIP: '10.96.0.9' }))
     await eventually(() => assert.equal(localRoutes().length, 3))
     // The ports are served a moment later than Services.
-    const { routes, addresses } = await eventually(operations)
-    assert.deepEqual([routes, addresses], [1, undefined])
+    await eventually(async () => {
+      const { routes, addresses } = await operations()
+      assert.deepEqual([routes, addresses], [1, undefined])
+    })
   })
 
   it('become addresses when the next start has the other setting, and routes again', async () => {

@@ -90,12 +90,13 @@ export class LinkDoubts {
   }
 
   /** A route of another program to a virtual IP may have replaced ours. */
-  route({ change, route }: RouteEvent): void {
-    const { dataplane, onDoubt } = this.#options
+  route({ change, route, portId }: RouteEvent): void {
+    const { dataplane, onDoubt, onForeignWrite } = this.#options
     const { routes } = dataplane.virtualAddresses
     if (route.table !== RT_TABLE_LOCAL) return
     const live = routes.live(route.destination)
     if (isOwnRoute(route) ? hasPath(live, pathOf(route)) === (change === 'new') : live === undefined) return
+    onForeignWrite(portId)
     routes.doubt([route.destination])
     onDoubt()
   }

@@ -6,6 +6,8 @@ import { readFile } from 'node:fs/promises'
 import { openRtnetlink } from '../../../native/open.ts'
 import { definitionOf, MAX_ELEMENTS } from '../../ipset/catalogue.ts'
 import { parseSave } from '../../iptables/save-text.ts'
+import { liveRoutes } from '../../ipvs/route-diff.ts'
+import { listOwnRoutes } from '../../ipvs/routes.ts'
 import type { DecodedDestination } from '../../ipvs/codec-servers.ts'
 import { schedulerFlagNames } from '../../ipvs/text.ts'
 import {
@@ -31,6 +33,8 @@ export interface KernelState {
   readonly kernel: string
   /** Kind of the link kube-ipvs0; null when there is none. */
   readonly device: { readonly kind: string; readonly addresses: readonly string[] } | null
+  /** Virtual IPs with a local route of kube-ipvs, sorted. */
+  readonly localRoutes: readonly string[]
   /** /proc/sys/net/ipv6/conf/all/forwarding; null without IPv6. Never written by kube-ipvs. */
   readonly ipv6Forwarding: boolean | null
   /**
@@ -91,12 +95,13 @@ export interface SetsState {
 
 /** Rejects when the kernel cannot be read (EPERM). */
 export async function readKernelState(signal: AbortSignal): Promise<KernelState> {
-  const device = await readDevice(signal)
+  const { device, localRoutes } = await readVirtualIps(signal)
   const ipvs = await readIpvs(signal)
   const { iptables, rules } = await readRules(signal)
   return {
     kernel: kernelRelease(),
     device,
+    localRoutes,
     ipv6Forwarding: await readFlag('/proc/sys/net/ipv6/conf/all/forwarding'),
     iptables,
     sets: await readSets(signal),
@@ -106,13 +111,15 @@ export async function readKernelState(signal: AbortSignal): Promise<KernelState>
   }
 }
 
-async function readDevice(signal: AbortSignal): Promise<KernelState['device']> {
+async function readVirtualIps(signal: AbortSignal): Promise<Pick<KernelState, 'device' | 'localRoutes'>> {
   const rtnetlink = openRtnetlink()
   try {
+    const localRoutes = Array.from(liveRoutes(await listOwnRoutes(rtnetlink, ipFamilies(), { signal })).keys()).sort()
     const link = await rtnetlink.getLink(SERVICE_DEVICE, { signal })
-    if (link === undefined) return null
-    const addresses = await rtnetlink.listAddresses({ interfaceIndex: link.index, signal })
-    return { kind: link.kind, addresses: addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`) }
+    if (link === undefined) return { device: null, localRoutes }
+    const listed = await rtnetlink.listAddresses({ interfaceIndex: link.index, signal })
+    const addresses = listed.map(({ address, prefixLength }) => `${address}/${prefixLength}`)
+    return { device: { kind: link.kind, addresses }, localRoutes }
   } finally {
     rtnetlink.close()
   }

@@ -165,16 +165,21 @@ describe('LinkDoubts of routes', () => {
 
   it('ignores an announcement that agrees with what is known', () => {
     const bench = withRoute()
-    bench.listener.route({ kind: 'route', change: 'new', route })
-    bench.listener.route({ kind: 'route', change: 'deleted', route: { ...route, preferredSource: '10.0.0.9' } })
+    bench.listener.route({ kind: 'route', change: 'new', route, portId: 42 })
+    bench.listener.route({
+      kind: 'route',
+      change: 'deleted',
+      route: { ...route, preferredSource: '10.0.0.9' },
+      portId: 42,
+    })
     assert.deepEqual(bench.doubts, [])
   })
 
   it('doubts a virtual IP whose route was deleted, added or changed by another program', () => {
     for (const announced of [
-      { kind: 'route', change: 'deleted', route },
-      { kind: 'route', change: 'new', route: { ...route, preferredSource: '10.0.0.9' } },
-      { kind: 'route', change: 'new', route: { ...route, protocol: 4 } },
+      { kind: 'route', change: 'deleted', route, portId: 42 },
+      { kind: 'route', change: 'new', route: { ...route, preferredSource: '10.0.0.9' }, portId: 42 },
+      { kind: 'route', change: 'new', route: { ...route, protocol: 4 }, portId: 42 },
     ] as const) {
       const bench = withRoute()
       bench.listener.route(announced)
@@ -184,8 +189,13 @@ describe('LinkDoubts of routes', () => {
 
   it('ignores routes of other tables and to other addresses', () => {
     const bench = withRoute()
-    bench.listener.route({ kind: 'route', change: 'new', route: { ...route, table: 254 } })
-    bench.listener.route({ kind: 'route', change: 'new', route: { ...route, destination: '10.96.0.2', protocol: 2 } })
+    bench.listener.route({ kind: 'route', change: 'new', route: { ...route, table: 254 }, portId: 42 })
+    bench.listener.route({
+      kind: 'route',
+      change: 'new',
+      route: { ...route, destination: '10.96.0.2', protocol: 2 },
+      portId: 42,
+    })
     assert.deepEqual(bench.doubts, [])
   })
 
