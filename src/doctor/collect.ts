@@ -72,7 +72,7 @@ export async function collectFacts(options: CollectOptions): Promise<NodeFacts> 
     },
     runningMode: running.mode,
     isOursRunning: running.isOurs,
-    processes: readProcesses(),
+    ...(await readProcesses()),
     interfaces: await attempt(() => readInterfaces(signal)),
     ipvs: await attempt(() => readIpvs(signal)),
     ...(await readRules(configuration, signal)),

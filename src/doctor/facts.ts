@@ -145,7 +145,9 @@ export const FACTS = object({
   runningMode: nullable(text(20)),
   /** The proxy that answers has the metrics of kube-ipvs. */
   isOursRunning: flag,
-  processes: seen(list(PROCESS, 200)),
+  processes: list(PROCESS, 200),
+  /** Why other processes of the node may not be visible; null: all are. */
+  hiddenProcesses: nullable(text(300)),
   lacks: seen(list(LACK, 100)),
   /** Values of the settings in WATCHED_SETTINGS, by the name below /proc/sys; those the kernel does not have are left out. */
   settings: record(number, 100),

@@ -52,6 +52,11 @@ export function when<T>(fact: Seen<T>, check: (value: T) => CheckResult): CheckR
   return 'unseen' in fact ? { findings: [], unseen: fact.unseen } : check(fact.value)
 }
 
+/** A result that depends on which programs run: that none was found counts only where every process is visible. */
+export function amongProcesses({ hiddenProcesses }: NodeFacts, result: CheckResult): CheckResult {
+  return hiddenProcesses === null || result.findings.length > 0 ? result : { ...result, unseen: hiddenProcesses }
+}
+
 /** The value of a fact; `fallback` when it is absent. */
 export function valueOr<T>(fact: Seen<T>, fallback: T): T {
   return 'unseen' in fact ? fallback : fact.value

@@ -4,6 +4,7 @@
  * @impure
  */
 import { closeSync, constants, openSync, readdirSync, readlinkSync, readSync } from 'node:fs'
+import { hiddenReason } from '../node/other-proxies.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 import {
   type NetworkFile,
@@ -75,30 +76,32 @@ const BY_COMMAND: Readonly<Record<string, Program>> = {
 const SWITCHES = new Set(['--run-service-proxy=false', '--disable-kube-proxy', '--disable-kube-proxy=true'])
 const MAX_PROCESSES = 200
 
+/** Programs that run only on the host itself: where they are visible, so are those that matter. */
+const AGENTS: ReadonlySet<Program> = new Set(['kubelet', 'k3s', 'rke2'])
+
 /**
  * The programs of interest in the network namespace of this process. A pod with a namespace of its own can name its processes as
  * it likes, so those do not count.
  * @param root put before each path, for tests
  */
-export function readProcesses(root = ''): NodeFacts['processes'] {
-  // The second process of a machine is kthreadd; other PID namespaces have no kernel threads.
-  if (readText(`${root}/proc/2/comm`)?.trim() !== 'kthreadd')
-    return unseen('the processes of the host are not visible here (hostPID of a pod, or hidepid)')
+export async function readProcesses(root = ''): Promise<Pick<NodeFacts, 'processes' | 'hiddenProcesses'>> {
   const own = linkOf(`${root}/proc/self/ns/net`)
-  const found: ProcessFact[] = []
+  const processes: ProcessFact[] = []
   for (const name of processIds(root)) {
     const directory = `${root}/proc/${name}`
     const command = readText(`${directory}/comm`, 64)?.trim() ?? ''
     const program = Object.hasOwn(BY_COMMAND, command) ? BY_COMMAND[command] : undefined
-    if (program === undefined || found.length >= MAX_PROCESSES) continue
+    if (program === undefined || processes.length >= MAX_PROCESSES) continue
     const network = linkOf(`${directory}/ns/net`)
     if (own !== undefined && network !== undefined && network !== own) continue
     // The image of kube-ipvs answers to this name; its process is Node.
     if (program === 'kube-proxy' && linkOf(`${directory}/exe`)?.endsWith('/node') === true) continue
     const words = (readText(`${directory}/cmdline`, 65_536) ?? '').split('\0')
-    found.push({ program, pid: Number(name), switches: [...new Set(words.filter((word) => SWITCHES.has(word)))] })
+    processes.push({ program, pid: Number(name), switches: [...new Set(words.filter((word) => SWITCHES.has(word)))] })
   }
-  return { value: found }
+  const hidden = await hiddenReason(`${root}/proc`)
+  const isHost = hidden === undefined || processes.some(({ program }) => AGENTS.has(program))
+  return { processes, hiddenProcesses: isHost ? null : hidden }
 }
 
 function processIds(root: string): readonly string[] {

@@ -75,7 +75,8 @@ async function sharesNetwork(proc: string, pid: number): Promise<boolean> {
   return own === undefined || its === undefined || own === its
 }
 
-async function hiddenReason(proc: string): Promise<string | undefined> {
+/** Why this process may not see every process of the host; undefined: it sees them all. */
+export async function hiddenReason(proc: string): Promise<string | undefined> {
   const namespace = await linkText(`${proc}/self/ns/pid`)
   if (namespace !== undefined && namespace !== HOST_PIDS)
     return 'this process is in a PID namespace of its own and sees no process outside of it (hostPID: true in a pod)'

@@ -61,11 +61,7 @@ describe('a bundle', () => {
       ['{"__proto__":{"format":1}}', 'bundle-invalid', /format is not a number/],
       [json((facts) => delete facts['kernel']), 'bundle-invalid', /kernel is not an object/],
       [json((facts) => (facts['nodeName'] = 7)), 'bundle-invalid', /nodeName is not a text/],
-      [
-        json((facts) => (facts['processes'] = { value: [{}] })),
-        'bundle-invalid',
-        /processes\.value\[0\]\.program is none of/,
-      ],
+      [json((facts) => (facts['processes'] = [{}])), 'bundle-invalid', /processes\[0\]\.program is none of/],
       [
         json((facts) => (facts['settings'] = { '\x1b[2J': 'x' })),
         'bundle-invalid',

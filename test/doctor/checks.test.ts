@@ -37,7 +37,7 @@ describe('diagnose', () => {
   it('exits with 1 for warnings and with 2 for errors, whatever else there is', () => {
     const exitCode = (changes: Changes): number => exitCodeOf(diagnose(node(changes)))
     assert.equal(exitCode({ netAdmin: false }), 0)
-    assert.equal(exitCode({ processes: UNSEEN, rules: UNSEEN }), 0)
+    assert.equal(exitCode({ hiddenProcesses: 'hidepid', rules: UNSEEN }), 0)
     assert.equal(exitCode({ netAdmin: false, ...running('firewalld') }), 1)
     assert.equal(exitCode({ netAdmin: false, ...running('firewalld', 'kube-proxy') }), 2)
   })

@@ -52,7 +52,8 @@ const HEALTHY: NodeFacts = {
   kernel: { release: '6.12.3-amd64', distributions: ['Debian'], hasIpv6: true },
   runningMode: 'ipvs',
   isOursRunning: true,
-  processes: { value: [{ program: 'kubelet', pid: 800, switches: [] }] },
+  processes: [{ program: 'kubelet', pid: 800, switches: [] }],
+  hiddenProcesses: null,
   lacks: { value: [] },
   settings: {
     'net/ipv4/ip_forward': 1,
@@ -109,7 +110,7 @@ export function withSettings(changes: Readonly<Record<string, number>>): Pick<No
 
 /** Processes of these programs. */
 export function running(...programs: readonly Program[]): Pick<NodeFacts, 'processes'> {
-  return { processes: { value: programs.map((program, index) => ({ program, pid: 1000 + index, switches: [] })) } }
+  return { processes: programs.map((program, index) => ({ program, pid: 1000 + index, switches: [] })) }
 }
 
 /** The cluster with some other facts. */

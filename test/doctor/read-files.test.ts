@@ -42,10 +42,14 @@ interface Process {
   readonly words?: readonly string[]
 }
 
+/** The first PID namespace of a kernel. */
+const HOST_PIDS = 'pid:[4026531836]'
+
 /** A host whose processes are these, by their ids. */
-function processes(all: Readonly<Record<number, Process>>): void {
-  write('/proc/2/comm', 'kthreadd\n')
+function processes(all: Readonly<Record<number, Process>>, pidNamespace = HOST_PIDS): void {
+  write('/proc/1/comm', 'systemd\n')
   link('/proc/self/ns/net', 'net:[1]')
+  link('/proc/self/ns/pid', pidNamespace)
   for (const [pid, { comm, net = 'net:[1]', exe, words = [] }] of Object.entries(all)) {
     write(`/proc/${pid}/comm`, `${comm}\n`)
     write(`/proc/${pid}/cmdline`, words.join('\0'))
@@ -55,7 +59,7 @@ function processes(all: Readonly<Record<number, Process>>): void {
 }
 
 describe('readProcesses', () => {
-  it('finds programs of the network namespace, and of their arguments only known switches', () => {
+  it('finds programs of the network namespace, and of their arguments only known switches', async () => {
     processes({
       10: { comm: 'kube-proxy', exe: '/usr/local/bin/kube-proxy', words: ['kube-proxy', '--token=secret'] },
       11: { comm: 'k3s-server', words: ['k3s', 'server', '--token', 'secret', '--disable-kube-proxy'] },
@@ -63,8 +67,9 @@ describe('readProcesses', () => {
       13: { comm: 'bash' },
       14: { comm: 'toString' },
     })
-    assert.deepEqual(readProcesses(root), {
-      value: [
+    assert.deepEqual(await readProcesses(root), {
+      hiddenProcesses: null,
+      processes: [
         { program: 'kube-proxy', pid: 10, switches: [] },
         { program: 'k3s', pid: 11, switches: ['--disable-kube-proxy'] },
         { program: 'systemd-networkd', pid: 12, switches: [] },
@@ -72,17 +77,19 @@ describe('readProcesses', () => {
     })
   })
 
-  it('ignores processes of pods with the name, and kube-ipvs that answers to it', () => {
+  it('ignores processes of pods with the name, and kube-ipvs that answers to it', async () => {
     processes({
       10: { comm: 'kube-proxy', net: 'net:[99]' },
       11: { comm: 'kube-proxy', exe: '/usr/local/bin/node' },
     })
-    assert.deepEqual(readProcesses(root), { value: [] })
+    assert.deepEqual(await readProcesses(root), { processes: [], hiddenProcesses: null })
   })
 
-  it('says so where the processes of the host are not visible', () => {
-    write('/proc/1/comm', 'kube-ipvs\n')
-    assert.match(JSON.stringify(readProcesses(root)), /unseen.*hostPID/)
+  it('says so where the processes of the host are not visible, unless kubelet is', async () => {
+    processes({ 10: { comm: 'kube-ipvs' } }, 'pid:[7]')
+    assert.match((await readProcesses(root)).hiddenProcesses ?? '', /hostPID/)
+    write('/proc/11/comm', 'kubelet\n')
+    assert.equal((await readProcesses(root)).hiddenProcesses, null)
   })
 })
 

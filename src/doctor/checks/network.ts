@@ -1,6 +1,6 @@
 /** Checks of network plug-ins, of programs that announce load-balancer addresses, and of daemons that manage interfaces. */
 import type { NetworkFile, NodeFacts } from '../facts.ts'
-import { type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
+import { amongProcesses, type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { globMatches } from '../network-file.ts'
@@ -27,7 +27,7 @@ function strictArp(facts: NodeFacts): CheckResult {
       : []),
     ...(processesOf(facts, 'kube-vip').length > 0 || daemonSets(facts, /kube-vip/).length > 0 ? ['kube-vip'] : []),
   ]
-  if (names.length === 0) return when(facts.processes, () => FINE)
+  if (names.length === 0) return amongProcesses(facts, FINE)
   return found({
     severity: 'error',
     what: `${names.join(' and ')} is here and ipvs.strictARP is false.`,
@@ -40,7 +40,7 @@ function strictArp(facts: NodeFacts): CheckResult {
 function calico(facts: NodeFacts): CheckResult {
   const { cluster, interfaces, configuration } = facts
   const isHere = processesOf(facts, 'calico-node').length > 0 || hasLink(facts, /^cali/)
-  if (!isHere && daemonSets(facts, /calico\/node/).length === 0) return when(facts.processes, () => FINE)
+  if (!isHere && daemonSets(facts, /calico\/node/).length === 0) return amongProcesses(facts, FINE)
   const known = valueOr(cluster, undefined)
   const isBpf = (known !== undefined && valueOr(known.calicoBpf, null) === true) || hasLink(facts, /^bpfin\.cali$/)
   if (isBpf)
@@ -68,7 +68,7 @@ const NOT_REPLACED = new Set(['false', 'disabled'])
 
 function cilium(facts: NodeFacts): CheckResult {
   const isHere = processesOf(facts, 'cilium-agent').length > 0 || hasLink(facts, /^cilium_/)
-  if (!isHere && daemonSets(facts, /cilium\/cilium/).length === 0) return when(facts.processes, () => FINE)
+  if (!isHere && daemonSets(facts, /cilium\/cilium/).length === 0) return amongProcesses(facts, FINE)
   const known = valueOr(facts.cluster, undefined)
   const said = facts.ciliumReplacement || (known === undefined ? '' : (valueOr(known.ciliumReplacement, null) ?? ''))
   if (NOT_REPLACED.has(said.toLowerCase())) return FINE
@@ -102,20 +102,19 @@ export function isUnmanaged(value: string): boolean {
 }
 
 function networkManager(facts: NodeFacts): CheckResult {
-  return when(facts.processes, () => {
-    if (processesOf(facts, 'NetworkManager').length === 0 || facts.unmanagedDevices.some(isUnmanaged)) return FINE
-    return found({
-      severity: 'warning',
-      what: `NetworkManager runs, and its configuration does not leave ${SERVICE_DEVICE} alone.`,
-      effect: `It may remove addresses of Services from ${SERVICE_DEVICE}, or take it down, when it restarts; kube-ipvs repairs that, but connections fail meanwhile.`,
-      remedy: [
-        '# /etc/NetworkManager/conf.d/kube-ipvs.conf',
-        '[keyfile]',
-        `unmanaged-devices+=interface-name:${SERVICE_DEVICE}`,
-        '# then',
-        'nmcli general reload',
-      ],
-    })
+  if (processesOf(facts, 'NetworkManager').length === 0 || facts.unmanagedDevices.some(isUnmanaged))
+    return amongProcesses(facts, FINE)
+  return found({
+    severity: 'warning',
+    what: `NetworkManager runs, and its configuration does not leave ${SERVICE_DEVICE} alone.`,
+    effect: `It may remove addresses of Services from ${SERVICE_DEVICE}, or take it down, when it restarts; kube-ipvs repairs that, but connections fail meanwhile.`,
+    remedy: [
+      '# /etc/NetworkManager/conf.d/kube-ipvs.conf',
+      '[keyfile]',
+      `unmanaged-devices+=interface-name:${SERVICE_DEVICE}`,
+      '# then',
+      'nmcli general reload',
+    ],
   })
 }
 
@@ -130,39 +129,37 @@ const UNMANAGED_FILE = [
 ]
 
 function networkd(facts: NodeFacts): CheckResult {
-  return when(facts.processes, () => {
-    if (processesOf(facts, 'systemd-networkd').length === 0) return FINE
-    const { files, managesForeignRules, deviceState } = facts.networkd
-    const findings: Finding[] = []
-    // The first file that matches, by name, decides (systemd.network(5)).
-    const first: NetworkFile | undefined = files[0]
-    const isManaged = first !== undefined ? !first.isUnmanaged : !['', 'unmanaged', 'initialized'].includes(deviceState)
-    if (isManaged)
-      findings.push({
-        severity: 'error',
-        what:
-          first === undefined
-            ? `systemd-networkd manages ${SERVICE_DEVICE} (${quote(deviceState)}).`
-            : `${quote(first.file)} of systemd-networkd matches ${SERVICE_DEVICE} (${quote(first.match)}).`,
-        effect: `systemd-networkd removes the addresses of Services from ${SERVICE_DEVICE} when it configures it.`,
-        remedy: UNMANAGED_FILE,
-      })
-    if (managesForeignRules && hasLink(facts, /^(cali|cilium_|lxc)/))
-      findings.push({
-        severity: 'note',
-        what: 'systemd-networkd removes routing rules that it did not add (ManageForeignRoutingPolicyRules).',
-        effect: 'When it restarts, rules of the network plug-in are gone and pods lose their routes.',
-        remedy: [
-          '# /etc/systemd/networkd.conf.d/kube-ipvs.conf',
-          '[Network]',
-          'ManageForeignRoutingPolicyRules=no',
-          'ManageForeignRoutes=no',
-          '# then',
-          'systemctl restart systemd-networkd',
-        ],
-      })
-    return found(...findings)
-  })
+  if (processesOf(facts, 'systemd-networkd').length === 0) return amongProcesses(facts, FINE)
+  const { files, managesForeignRules, deviceState } = facts.networkd
+  const findings: Finding[] = []
+  // The first file that matches, by name, decides (systemd.network(5)).
+  const first: NetworkFile | undefined = files[0]
+  const isManaged = first !== undefined ? !first.isUnmanaged : !['', 'unmanaged', 'initialized'].includes(deviceState)
+  if (isManaged)
+    findings.push({
+      severity: 'error',
+      what:
+        first === undefined
+          ? `systemd-networkd manages ${SERVICE_DEVICE} (${quote(deviceState)}).`
+          : `${quote(first.file)} of systemd-networkd matches ${SERVICE_DEVICE} (${quote(first.match)}).`,
+      effect: `systemd-networkd removes the addresses of Services from ${SERVICE_DEVICE} when it configures it.`,
+      remedy: UNMANAGED_FILE,
+    })
+  if (managesForeignRules && hasLink(facts, /^(cali|cilium_|lxc)/))
+    findings.push({
+      severity: 'note',
+      what: 'systemd-networkd removes routing rules that it did not add (ManageForeignRoutingPolicyRules).',
+      effect: 'When it restarts, rules of the network plug-in are gone and pods lose their routes.',
+      remedy: [
+        '# /etc/systemd/networkd.conf.d/kube-ipvs.conf',
+        '[Network]',
+        'ManageForeignRoutingPolicyRules=no',
+        'ManageForeignRoutes=no',
+        '# then',
+        'systemctl restart systemd-networkd',
+      ],
+    })
+  return found(...findings)
 }
 
 function device({ interfaces, configuration }: NodeFacts): CheckResult {

@@ -1,6 +1,6 @@
 /** Checks for other proxies on the node: running ones, what starts them again, and what they left. */
 import type { ClusterFact, NodeFacts, ProcessFact, Program } from '../facts.ts'
-import { type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
+import { amongProcesses, type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
 
 /** Stops the DaemonSet of kubeadm without deleting it, so that the way back is one command. */
@@ -8,7 +8,7 @@ const STOP_DAEMON_SET = `kubectl -n kube-system patch daemonset kube-proxy --typ
 const TWO_PROXIES = 'Two proxies write the same virtual servers, sets and rules, and undo the changes of each other.'
 
 export const processesOf = ({ processes }: NodeFacts, ...programs: readonly Program[]): readonly ProcessFact[] =>
-  valueOr(processes, []).filter(({ program }) => programs.includes(program))
+  processes.filter(({ program }) => programs.includes(program))
 
 const pidsOf = (processes: readonly ProcessFact[]): string =>
   `${processes.length === 1 ? 'process' : 'processes'} ${processes.map(({ pid }) => pid).join(', ')}`
@@ -29,36 +29,34 @@ function running(facts: NodeFacts): CheckResult {
       effect: TWO_PROXIES,
       remedy: ["ss -ltnp 'sport = :10249'", STOP_DAEMON_SET],
     })
-  return when(facts.processes, () => FINE)
+  return amongProcesses(facts, FINE)
 }
 
 function embedded(facts: NodeFacts): CheckResult {
-  return when(facts.processes, () => {
-    const findings: Finding[] = []
-    const k3s = processesOf(facts, 'k3s', 'rke2').filter(({ switches }) => switches.length === 0)
-    const [first] = k3s
-    if (first !== undefined && !facts.kubeProxyOrigins.isDisabledInK3s)
-      findings.push({
-        severity: 'warning',
-        what: `${first.program} runs here (${pidsOf(k3s)}), and nothing on this node disables its kube-proxy.`,
-        effect: `${first.program} runs kube-proxy inside its own process, unless its servers disable it. ${TWO_PROXIES}`,
-        remedy: [
-          `# /etc/rancher/${first.program}/config.yaml of every server and agent, then restart ${first.program}`,
-          'disable-kube-proxy: true',
-        ],
-      })
-    const routers = processesOf(facts, 'kube-router').filter(
-      ({ switches }) => !switches.includes('--run-service-proxy=false'),
-    )
-    if (routers.length > 0)
-      findings.push({
-        severity: 'error',
-        what: `kube-router runs its service proxy on this node (${pidsOf(routers)}).`,
-        effect: TWO_PROXIES,
-        remedy: ['# one of the arguments of kube-router in its DaemonSet', '--run-service-proxy=false'],
-      })
-    return found(...findings)
-  })
+  const findings: Finding[] = []
+  const k3s = processesOf(facts, 'k3s', 'rke2').filter(({ switches }) => switches.length === 0)
+  const [first] = k3s
+  if (first !== undefined && !facts.kubeProxyOrigins.isDisabledInK3s)
+    findings.push({
+      severity: 'warning',
+      what: `${first.program} runs here (${pidsOf(k3s)}), and nothing on this node disables its kube-proxy.`,
+      effect: `${first.program} runs kube-proxy inside its own process, unless its servers disable it. ${TWO_PROXIES}`,
+      remedy: [
+        `# /etc/rancher/${first.program}/config.yaml of every server and agent, then restart ${first.program}`,
+        'disable-kube-proxy: true',
+      ],
+    })
+  const routers = processesOf(facts, 'kube-router').filter(
+    ({ switches }) => !switches.includes('--run-service-proxy=false'),
+  )
+  if (routers.length > 0)
+    findings.push({
+      severity: 'error',
+      what: `kube-router runs its service proxy on this node (${pidsOf(routers)}).`,
+      effect: TWO_PROXIES,
+      remedy: ['# one of the arguments of kube-router in its DaemonSet', '--run-service-proxy=false'],
+    })
+  return amongProcesses(facts, found(...findings))
 }
 
 function restored({ kubeProxyOrigins, cluster, isOursRunning }: NodeFacts): CheckResult {
@@ -184,21 +182,19 @@ function nftablesProxy({ nftProxyTables, runningMode }: NodeFacts): CheckResult 
 }
 
 function ipvsWriters(facts: NodeFacts): CheckResult {
-  return when(facts.processes, () => {
-    const writers = processesOf(facts, 'keepalived', 'loxilb')
-    const { mode, excludeCidrs } = facts.configuration
-    if (writers.length === 0 || mode !== 'ipvs' || excludeCidrs.length > 0) return FINE
-    return found({
-      severity: 'warning',
-      what: `${[...new Set(writers.map(({ program }) => program))].join(' and ')} runs on this node (${pidsOf(writers)}) and ipvs.excludeCIDRs is empty.`,
-      effect:
-        'In ipvs mode every virtual server outside excludeCIDRs belongs to the proxy: it removes those of other programs.',
-      remedy: [
-        '# KubeProxyConfiguration, with the addresses that the other program serves',
-        'ipvs:',
-        '  excludeCIDRs: ["192.0.2.10/32"]',
-      ],
-    })
+  const writers = processesOf(facts, 'keepalived', 'loxilb')
+  const { mode, excludeCidrs } = facts.configuration
+  if (writers.length === 0 || mode !== 'ipvs' || excludeCidrs.length > 0) return amongProcesses(facts, FINE)
+  return found({
+    severity: 'warning',
+    what: `${[...new Set(writers.map(({ program }) => program))].join(' and ')} runs on this node (${pidsOf(writers)}) and ipvs.excludeCIDRs is empty.`,
+    effect:
+      'In ipvs mode every virtual server outside excludeCIDRs belongs to the proxy: it removes those of other programs.',
+    remedy: [
+      '# KubeProxyConfiguration, with the addresses that the other program serves',
+      'ipvs:',
+      '  excludeCIDRs: ["192.0.2.10/32"]',
+    ],
   })
 }
 

@@ -1,0 +1,110 @@
+/** What doctor reads of a cluster: the fields that checks need and no others, whatever the API server answers. */
+import assert from 'node:assert/strict'
+import { createServer, type Server } from 'node:http'
+import { afterEach, it } from 'node:test'
+import type { AddressInfo } from 'node:net'
+import { CLUSTER } from '../../src/doctor/facts.ts'
+import { readCluster } from '../../src/doctor/read-cluster.ts'
+import type { AccessProvider } from '../../src/watch/api/access.ts'
+
+let server: Server | undefined
+afterEach(() => {
+  server?.closeAllConnections()
+  server?.close()
+})
+
+type Answers = Readonly<Record<string, unknown>>
+
+/** An API server with these answers by path; a number is the status of a refusal. Its clock is `aheadMs` behind ours. */
+async function serve(answers: Answers, aheadMs = 0): Promise<AccessProvider> {
+  const made = createServer((request, response) => {
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://x')
+    const name = searchParams.get('fieldSelector')?.replace('metadata.name=', '/') ?? ''
+    const answer = answers[`${pathname}${name}`] ?? 403
+    response.setHeader('date', new Date(Date.now() - aheadMs).toUTCString())
+    response.setHeader('content-type', 'application/json')
+    response.statusCode = typeof answer === 'number' ? answer : 200
+    response.end(JSON.stringify(typeof answer === 'number' ? { kind: 'Status', code: answer } : answer))
+  })
+  server = made
+  await new Promise<void>((resolve) => made.listen(0, '127.0.0.1', resolve))
+  const { port } = made.address() as AddressInfo // it listens at a port
+  const access = { server: `http://127.0.0.1:${port}`, headers: { authorization: 'Bearer secret' }, tls: {} }
+  return { access: () => Promise.resolve(access), invalidate: () => undefined }
+}
+
+const list = (...items: unknown[]): unknown => ({ kind: 'List', metadata: { resourceVersion: '1' }, items })
+const read = async (answers: Answers, aheadMs?: number) =>
+  readCluster(await serve(answers, aheadMs), AbortSignal.timeout(20_000))
+
+const MAPS = '/api/v1/namespaces/kube-system/configmaps'
+const FELIX = '/apis/crd.projectcalico.org/v1/felixconfigurations/default'
+
+it('readCluster keeps names, images and node selectors of DaemonSets, and one value of each other object', async () => {
+  const speaker = {
+    metadata: { namespace: 'metallb-system', name: 'speaker', annotations: { secret: 'x' } },
+    spec: {
+      template: {
+        spec: {
+          nodeSelector: { 'kubernetes.io/os': 'linux' },
+          containers: [{ image: 'quay.io/metallb/speaker:v0.15.2', env: [{ name: 'TOKEN', value: 'secret' }] }],
+        },
+      },
+    },
+    status: { desiredNumberScheduled: 5 },
+  }
+  const cluster = await read({
+    '/apis/apps/v1/daemonsets': list(speaker),
+    [`${MAPS}/kube-proxy`]: list({ data: { 'config.conf': 'apiVersion: x\nmode: "ipvs"\ntoken: secret\n' } }),
+    [`${MAPS}/cilium-config`]: list(),
+    [FELIX]: 404,
+  })
+  assert.deepEqual(
+    { ...cluster, clockAheadSeconds: 0 },
+    {
+      clockAheadSeconds: 0,
+      daemonSets: {
+        value: [
+          {
+            namespace: 'metallb-system',
+            name: 'speaker',
+            images: ['quay.io/metallb/speaker:v0.15.2'],
+            nodeSelector: { 'kubernetes.io/os': 'linux' },
+            desired: 5,
+          },
+        ],
+      },
+      kubeProxyMode: { value: 'ipvs' },
+      ciliumReplacement: { value: null },
+      calicoBpf: { value: null },
+    },
+  )
+  assert.doesNotMatch(JSON.stringify(cluster), /secret/)
+})
+
+it('readCluster says what the credentials may not read, and has the clock from the refusal', async () => {
+  const cluster = await read({}, 3_600_000)
+  for (const fact of [cluster.daemonSets, cluster.kubeProxyMode, cluster.ciliumReplacement, cluster.calicoBpf])
+    assert.ok('unseen' in fact)
+  assert.ok(Math.abs((cluster.clockAheadSeconds ?? 0) - 3600) < 60, String(cluster.clockAheadSeconds))
+})
+
+it('readCluster takes objects of any form', async () => {
+  const cluster = await read({
+    '/apis/apps/v1/daemonsets': list(null, 7, {}, { metadata: [], spec: { template: 'x' }, status: null }),
+    [`${MAPS}/kube-proxy`]: list({ data: { 'config.conf': 'mode: \x1b[31m' } }),
+    [`${MAPS}/cilium-config`]: list({ data: { 'kube-proxy-replacement': 'x'.repeat(10_000) } }),
+    [FELIX]: list({ spec: { bpfEnabled: 'true' } }),
+  })
+  const kept = CLUSTER(cluster, '')
+  assert.ok('value' in kept.daemonSets && kept.daemonSets.value.length === 4)
+  assert.ok('value' in kept.ciliumReplacement && kept.ciliumReplacement.value?.length === 60)
+  assert.deepEqual(kept.calicoBpf, { value: false })
+})
+
+it('readCluster rejects when no API server answers', async () => {
+  const access = await serve({})
+  server?.close()
+  await new Promise((resolve) => server?.on('close', resolve))
+  await assert.rejects(readCluster(access, AbortSignal.timeout(20_000)), /ECONNREFUSED/)
+})
