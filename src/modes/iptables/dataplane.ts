@@ -49,6 +49,12 @@ export interface NodeFacts {
   readonly nodePorts: NodePortRanges
 }
 
+/** Matches that rules of Services need. */
+export interface ServiceMatches {
+  readonly hasRecent: boolean
+  readonly hasStatistic: boolean
+}
+
 export interface KernelFacts {
   /** Whether rules may name counters (nfacct). */
   readonly hasCounters: boolean
@@ -97,6 +103,15 @@ export class IptablesDataplane implements Dataplane {
   setKernel({ hasCounters, isLiberal }: KernelFacts): void {
     for (const wanted of this.#wanted.values())
       wanted.configure({ countsInvalid: hasCounters, countsLoopback: hasCounters, dropsInvalid: !isLiberal })
+  }
+
+  /** Renders the rules of Services without the matches that the kernel lacks. The default is a kernel with both. */
+  setMatches(matches: ServiceMatches): void {
+    for (const [family, wanted] of this.#wanted) {
+      wanted.configure(matches)
+      const loop = this.loops.of(family)
+      if (!this.#isFirstPass && loop !== undefined && this.#submit(loop) > 0) loop.request()
+    }
   }
 
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
@@ -193,6 +208,8 @@ export class IptablesDataplane implements Dataplane {
       dropsInvalid: true,
       countsInvalid: true,
       countsLoopback: true,
+      hasRecent: true,
+      hasStatistic: true,
       localTraffic: localTrafficOf(settings, [], family),
       nodePortPlaces: 'all',
     }

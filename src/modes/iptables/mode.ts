@@ -12,6 +12,7 @@ import {
   openIptablesKernel,
   routeLocalnet,
   watchAddresses,
+  findServiceMatches,
 } from './kernel.ts'
 import { watchRules } from '../announcements.ts'
 import { isTableFaulty, type TableHealth } from '../table-health.ts'
@@ -73,6 +74,8 @@ export class IptablesMode implements Mode {
         const failed = report.failures.length > 0
         this.#counts[family].passed({ full, changed: report.applied > 0, failed, durationMs })
         this.#openLocalnetOnceGuarded()
+        // A module may have been unloaded since the start.
+        if (failed) void this.#askForMatches(this.#abort.signal)
         listener.rulesPassed(report, durationMs, family)
       },
       onMissing: ({ code, match, message }) =>
@@ -150,6 +153,7 @@ export class IptablesMode implements Mode {
     this.#openLocalnet = initializeIptablesNode(this.#settings)
     this.#hasCounters = await this.#makeCounters(signal)
     this.dataplane.setKernel({ hasCounters: this.#hasCounters, isLiberal: isLiberal() })
+    await this.#askForMatches(signal)
   }
 
   watch({ onNodeAddresses, onForeignWrite }: ModeWatch): { close(): void } {
@@ -182,6 +186,7 @@ export class IptablesMode implements Mode {
     return auditPeriodically({
       periodMs: announces ? Math.max(syncPeriodMs, FULL_AUDIT_MS) : syncPeriodMs,
       round: async () => {
+        await this.#askForMatches(signal)
         for (const family of this.families) this.dataplane.loops.doubt(family)
         observer.ended('rules', 0, false)
       },
@@ -249,6 +254,24 @@ export class IptablesMode implements Mode {
     const drainDeadlineMs = kubeIPVS.drainDeadlineMs || undefined
     const { removeAfterSwitch } = await import('../leftovers/after-switch.ts')
     await removeAfterSwitch({ families: ipFamilies(), excluded, drainDeadlineMs, now, log, signal })
+  }
+
+  /** Rules of Services are written without a match that the kernel lacks, until it has it. Never rejects. */
+  async #askForMatches(signal: AbortSignal): Promise<void> {
+    const { problems, log } = this.#options
+    try {
+      const matches = await findServiceMatches(this.#kernel, signal)
+      const report = (match: string, isThere: boolean, effect: string): void => {
+        const message = `the kernel has no match "${match}": ${effect}; load the module (modprobe xt_${match})`
+        const missing = { code: 'match-missing', subject: `module xt_${match}`, message }
+        problems.report('iptables', match, isThere ? [] : [missing])
+      }
+      report('recent', matches.hasRecent, 'Services with session affinity are served without it')
+      report('statistic', matches.hasStatistic, 'new connections to a Service all go to one endpoint')
+      this.dataplane.setMatches(matches)
+    } catch (error) {
+      if (!signal.aborted) log.warn('Cannot query the kernel for matches', { error })
+    }
   }
 
   async #makeCounters(signal: AbortSignal): Promise<boolean> {

@@ -1,6 +1,9 @@
-/** The dataplane of iptables mode over iptables and conntrack in memory: which UDP flows it removes, and when. */
+/**
+ * The dataplane of iptables mode over iptables and conntrack in memory: which UDP flows it removes, and when; and its rules on a kernel
+ * that turns out to lack a match.
+ */
 import assert from 'node:assert/strict'
-import { it } from 'node:test'
+import { it, type TestContext } from 'node:test'
 import { passes } from '../../../src/conntrack/codec.ts'
 import type { FlowTable } from '../../../src/conntrack/connection.ts'
 import type { Flow } from '../../../src/conntrack/types.ts'
@@ -21,7 +24,7 @@ const NODE: NodeContext = {
   localAddresses: new Set(['10.0.2.15']),
   nodePortAddresses: { IPv4: [], IPv6: [] },
 }
-const SERVICE_CHANGE: ObjectChange = {
+const SERVICE_CHANGE: Extract<ObjectChange, { kind: 'services' }> = {
   kind: 'services',
   key: 'demo/web',
   value: { ...SERVICE, ports: [{ name: '', protocol: 'udp', port: 53, nodePort: 30_053 }] },
@@ -50,16 +53,9 @@ function memoryConntrack(flows: Flow[]): FlowTable {
   }
 }
 
-it('IptablesDataplane removes flows of a node port at the addresses of the node, once its rules are written', async (t) => {
+function worldOf(flows: Flow[], context: TestContext) {
   const iptables = Object.assign(new MemoryIptables(), { choice: { randomFully: true, suffix: '' as const } })
   iptables.tables.set('mangle', new Map())
-  const [first, second] = ['10.244.1.1:5353', '10.244.1.2:5353']
-  const flows = [
-    flowOf('10.96.0.1:53', first),
-    flowOf('10.0.2.15:30053', first),
-    flowOf('10.0.2.15:30053', second),
-    flowOf('192.0.2.9:30053', first),
-  ]
   const errors: unknown[] = []
   const dataplane = new IptablesDataplane({
     iptables,
@@ -83,7 +79,7 @@ it('IptablesDataplane removes flows of a node port at the addresses of the node,
     onMissing: (error) => errors.push(error),
     onError: (error) => errors.push(error),
   })
-  t.after(() => dataplane.loops.close())
+  context.after(() => dataplane.loops.close())
   const places = { IPv4: 'all', IPv6: 'all' } as const
   const addresses = { IPv4: ['10.0.2.15'], IPv6: [] }
   dataplane.nodeChanged({ podCidrs: [], nodePorts: { places, addresses, includesLoopback: true } })
@@ -95,6 +91,18 @@ it('IptablesDataplane removes flows of a node port at the addresses of the node,
   }
   const settled = (): Promise<void> => until('the rules are written', () => dataplane.isComplete)
 
+  return { dataplane, errors, apply, settled, rules: () => iptables.text() }
+}
+
+it('IptablesDataplane removes flows of a node port at the addresses of the node, once its rules are written', async (t) => {
+  const [first, second] = ['10.244.1.1:5353', '10.244.1.2:5353']
+  const flows = [
+    flowOf('10.96.0.1:53', first),
+    flowOf('10.0.2.15:30053', first),
+    flowOf('10.0.2.15:30053', second),
+    flowOf('192.0.2.9:30053', first),
+  ]
+  const { dataplane, errors, apply, settled } = worldOf(flows, t)
   await apply(SERVICE_CHANGE, sliceChange('10.244.1.1'))
   await settled()
   await apply(sliceChange('10.244.1.2'))
@@ -107,4 +115,24 @@ it('IptablesDataplane removes flows of a node port at the addresses of the node,
     flows.map(({ original, reply }) => `${original.destination} ${reply.source}`),
     ['10.0.2.15 10.244.1.2', '192.0.2.9 10.244.1.1'],
   )
+})
+
+it('IptablesDataplane writes rules without a match that the kernel lost, and with it once the kernel has it again', async (t) => {
+  const { dataplane, errors, apply, settled, rules } = worldOf([], t)
+  const { value } = SERVICE_CHANGE
+  await apply(
+    { ...SERVICE_CHANGE, value: value && { ...value, affinityTimeoutSeconds: 60 } },
+    sliceChange('10.244.1.1'),
+  )
+  await settled()
+  const complete = rules()
+  assert.match(complete, /-m recent --set/)
+  dataplane.setMatches({ hasRecent: false, hasStatistic: true })
+  await settled()
+  assert.doesNotMatch(rules(), /-m recent/)
+  assert.match(rules(), /-j DNAT --to-destination 10\.244\.1\.1:5353/)
+  dataplane.setMatches({ hasRecent: true, hasStatistic: true })
+  await settled()
+  assert.equal(rules(), complete)
+  assert.deepEqual(errors, [])
 })

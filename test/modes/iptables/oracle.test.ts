@@ -84,6 +84,8 @@ function wantedOf(family: IpFamily, config: Configuration): WantedServiceChains 
     dropsInvalid: config.conntrack?.tcpBeLiberal !== true,
     countsInvalid: true,
     countsLoopback: true,
+    hasRecent: true,
+    hasStatistic: true,
     localTraffic: undefined,
     nodePortPlaces: 'all',
   })

@@ -34,6 +34,10 @@ export interface ServicePortSettings {
   readonly masqueradeAll: boolean
   /** Whether traffic to node ports at loopback is counted (nfacct): only of IPv4, and only when it is permitted. */
   readonly countsLoopback: boolean
+  /** Whether the kernel has the match `recent`; without it sessions have no affinity. */
+  readonly hasRecent: boolean
+  /** Whether the kernel has the match `statistic`; without it the last endpoint gets all new connections. */
+  readonly hasStatistic: boolean
   /** Whether rules of endpoints have comments. Without them they take a third less space. */
   readonly withComments: boolean
 }
@@ -205,7 +209,7 @@ function balance(
   { name, service: { affinityTimeoutSeconds: seconds } }: ServicePort,
   endpoints: readonly NamedEndpoint[],
   chainOf: ReadonlyMap<string, string>,
-  { withComments }: ServicePortSettings,
+  { withComments, hasRecent, hasStatistic }: ServicePortSettings,
 ): readonly string[] {
   const places = endpoints.map(({ address, text }) => ({
     chain: chainOf.get(text) ?? '',
@@ -213,14 +217,14 @@ function balance(
     mask: maskOf(address),
   }))
   const returning =
-    seconds === 0
+    seconds === 0 || !hasRecent
       ? []
       : places.map(
           ({ chain, words, mask }) =>
             `${words}-m recent --rcheck --seconds ${seconds} --reap --name ${chain} --mask ${mask} --rsource -j ${chain}`,
         )
-  const fresh = places.map(({ chain, words }, index) => {
-    const left = places.length - index
+  const fresh = (hasStatistic ? places : places.slice(-1)).map(({ chain, words }, index, all) => {
+    const left = all.length - index
     if (left === 1) return `${words}-j ${chain}`
     const probability = (Math.round(PROBABILITY_ONE / left) / PROBABILITY_ONE).toFixed(11)
     return `${words}-m statistic --mode random --probability ${probability} -j ${chain}`
@@ -232,11 +236,13 @@ function endpointRules(
   { name, protocol, service: { affinityTimeoutSeconds } }: ServicePort,
   { address, text }: NamedEndpoint,
   chain: string,
-  { withComments }: ServicePortSettings,
+  { withComments, hasRecent }: ServicePortSettings,
 ): readonly string[] {
   const words = withComments ? `${comment(name)} ` : ''
   const remember =
-    affinityTimeoutSeconds === 0 ? '' : `-m recent --set --name ${chain} --mask ${maskOf(address)} --rsource `
+    affinityTimeoutSeconds === 0 || !hasRecent
+      ? ''
+      : `-m recent --set --name ${chain} --mask ${maskOf(address)} --rsource `
   return [
     // The answer of an endpoint to itself must return through this node (hairpin).
     `-s ${host(address)} ${words}-j KUBE-MARK-MASQ`,

@@ -21,7 +21,9 @@ import {
 import type { IptablesItem, TableId } from '../../../iptables/types.ts'
 
 /** What the rules of a family depend on, apart from its Services. */
-export interface ServiceChainSettings extends FixedInput, Pick<ServicePortSettings, 'localTraffic' | 'masqueradeAll'> {
+export interface ServiceChainSettings
+  extends FixedInput,
+    Pick<ServicePortSettings, 'localTraffic' | 'masqueradeAll' | 'hasRecent' | 'hasStatistic'> {
   /** Whether the kernel has the counter of traffic to node ports at loopback. */
   readonly countsLoopback: boolean
   readonly nodePortPlaces: NodePortPlaces
@@ -79,6 +81,8 @@ export class WantedServiceChains {
     this.#dirtyShared.add('nat KUBE-SERVICES')
     const sameForPorts =
       before.countsLoopback === now.countsLoopback &&
+      before.hasRecent === now.hasRecent &&
+      before.hasStatistic === now.hasStatistic &&
       before.localhostNodePorts === now.localhostNodePorts &&
       JSON.stringify(before.localTraffic) === JSON.stringify(now.localTraffic)
     if (!sameForPorts) for (const port of this.#ports.keys()) this.#dirty.add(port)

@@ -113,6 +113,8 @@ class World {
     dropsInvalid: true,
     countsInvalid: true,
     countsLoopback: true,
+    hasRecent: true,
+    hasStatistic: true,
     localTraffic: undefined,
     nodePortPlaces: 'all',
   })
@@ -177,6 +179,28 @@ describe('WantedServiceChains', () => {
     assert.deepEqual(world.changed(), [...gone, 'filter KUBE-SERVICES', 'nat KUBE-SERVICES'].sort())
     world.service('a', 'gone')
     assert.deepEqual(world.changed(), ['filter KUBE-SERVICES'])
+  })
+
+  it('serves without affinity where the kernel has no match recent, and by one endpoint where it has no match statistic', () => {
+    const world = new World()
+    world.service('a', { affinityTimeoutSeconds: 60 })
+    world.slice('a', ['10.244.1.1', '10.244.1.2'])
+    const rules = (): string[] =>
+      world
+        .changes()
+        .flatMap(({ key, item }) => (item?.kind === 'chain' && /KUBE-(SVC|SEP)/.test(key) ? item.rules : []))
+    const complete = rules()
+    const count = (all: readonly string[], text: string): number => all.filter((rule) => rule.includes(text)).length
+    assert.deepEqual([count(complete, '-m recent'), count(complete, '-m statistic')], [4, 1])
+    world.wanted.configure({ hasRecent: false })
+    const forgetful = rules()
+    assert.deepEqual([count(forgetful, '-m recent'), count(forgetful, '-m statistic')], [0, 1])
+    assert.equal(count(forgetful, '-j DNAT --to-destination'), 2)
+    world.wanted.configure({ hasStatistic: false })
+    const single = rules()
+    assert.deepEqual([count(single, '-m statistic'), count(single, '-j KUBE-SEP')], [0, 1])
+    world.wanted.configure({ hasRecent: true, hasStatistic: true })
+    assert.deepEqual(rules(), complete)
   })
 
   it('leaves out a port whose name contains a line break, reports it once, and renders the others', () => {
