@@ -186,6 +186,6 @@ function modeText({ mode, proxy, device, rules }: Status): string {
 
 function setsText(sets: SetsState | null): string {
   if (sets === null) return 'the kernel has no ipset'
-  const grown = sets.grown.map(({ name, maxElements }) => `, ${name} grown to ${maxElements}`)
+  const grown = sets.grown.map(({ name, maxElements }) => `, ${name} grown to ${maxElements} (kube-proxy refuses it)`)
   return `${sets.count} with ${sets.entries} entries${grown.join('')}`
 }

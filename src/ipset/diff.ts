@@ -1,6 +1,7 @@
 /**
- * What differs between wanted and live sets and entries, as operations. Pure. A set with more capacity than wanted stays
- * as it is (it was enlarged), and the kernel chooses the number of buckets; a set with any other difference is replaced.
+ * What differs between wanted and live sets and entries, as operations. Pure. A set with more capacity than wanted stays as it is
+ * (it was enlarged) until half of the wanted capacity is enough: kube-proxy works with no set of another capacity than its own. The
+ * kernel chooses the number of buckets; a set with any other difference is replaced.
  */
 import type { Direction } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -37,9 +38,10 @@ export function isOfKind(set: SetDefinition, live: SetParameters | undefined): b
   return live !== undefined && live.type === set.type && live.family === family
 }
 
-/** Whether a live set satisfies the wanted parameters. */
+/** Whether a live set satisfies the wanted parameters, and is not far too large. */
 export function isEnough(desired: SetParameters, live: SetParameters): boolean {
-  return sameSet({ ...desired, maxElements: 0 }, { ...live, maxElements: 0 }) && live.maxElements >= desired.maxElements
+  const isSame = sameSet({ ...desired, maxElements: 0 }, { ...live, maxElements: 0 })
+  return isSame && live.maxElements >= desired.maxElements && live.isOversized !== true
 }
 
 export function sameSet(a: SetParameters, b: SetParameters): boolean {
@@ -60,8 +62,9 @@ export function diffSet(
   if (desired === undefined) return live === undefined ? [] : [{ kind: 'destroy-set', name, parameters: live }]
   if (live === undefined) return [{ kind: 'create-set', name, parameters: desired }]
   if (isEnough(desired, live)) return []
-  // Never smaller: the set may have been enlarged before another program changed something else.
-  const maxElements = sameKind(desired, live) ? Math.max(desired.maxElements, live.maxElements) : desired.maxElements
+  // Not smaller while it is filled: the set may have been enlarged before another program changed something else.
+  const isFilled = sameKind(desired, live) && live.isOversized !== true
+  const maxElements = isFilled ? Math.max(desired.maxElements, live.maxElements) : desired.maxElements
   return [{ kind: 'replace-set', name, parameters: { ...desired, maxElements }, replaced: live }]
 }
 

@@ -6,7 +6,7 @@
 import { MessageBatch } from '../netlink/batch.ts'
 import type { KernelTable } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { CATALOGUE, definitionOf, type SetName } from './catalogue.ts'
+import { CATALOGUE, definitionOf, MAX_ELEMENTS, type SetName } from './catalogue.ts'
 import type { SetRequests } from './connection.ts'
 import {
   diffEntry,
@@ -26,6 +26,7 @@ import { named } from './errors.ts'
 import { recreate } from './recreate.ts'
 import {
   entryKey,
+  type ListedSet,
   type SetEntry,
   type SetEntryKey,
   type SetEntryOperation,
@@ -60,12 +61,21 @@ export class SetTable implements KernelTable<SetParameters, SetOperation> {
   async read(keys: readonly SetName[] | 'all', signal: AbortSignal): Promise<Map<SetName, SetParameters>> {
     const wanted = keys === 'all' ? undefined : new Set(keys)
     const found = new Map<SetName, SetParameters>()
-    for (const { name, type, family, maxElements, firstPort, lastPort, extras } of await this.#ipset.listSets({
-      signal,
-    }))
-      if (this.isOurs(name) && (wanted?.has(name) ?? true))
-        found.set(name, { type, family, maxElements, firstPort, lastPort, extras })
+    for (const set of await this.#ipset.listSets({ signal })) {
+      const { name, type, family, maxElements, firstPort, lastPort, extras } = set
+      if (!this.isOurs(name) || wanted?.has(name) === false) continue
+      const parameters = { type, family, maxElements, firstPort, lastPort, extras }
+      found.set(name, (await this.#isOversized(set, signal)) ? { ...parameters, isOversized: true } : parameters)
+    }
     return found
+  }
+
+  async #isOversized({ name, maxElements, elements }: ListedSet, signal: AbortSignal): Promise<boolean> {
+    const set = definitionOf(name)
+    if (set === undefined || maxElements <= MAX_ELEMENTS) return false
+    // Kernels before 4.9 list no number of entries.
+    const count = elements > 0 ? elements : ((await this.#ipset.listEntries(set, { signal })) ?? []).length
+    return count <= MAX_ELEMENTS / 2
   }
 
   async apply(ops: readonly SetOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {

@@ -18,6 +18,8 @@ export interface SetParameters {
   readonly lastPort: number
   /** Options that we never set, as the ipset command spells them (`timeout 300 counters`); '' for none. */
   readonly extras: string
+  /** The set was enlarged, and what it holds now fits twice into a set of MAX_ELEMENTS. */
+  readonly isOversized?: true
 }
 
 /** A set as the kernel lists it. */

@@ -62,6 +62,14 @@ const SET_ROWS: readonly (readonly [
   ['equal', CLUSTER_IP, { ...CLUSTER_IP }, []],
   ['grown', CLUSTER_IP, { ...CLUSTER_IP, maxElements: 131_072 }, []],
   [
+    'grown and far too large now',
+    CLUSTER_IP,
+    { ...CLUSTER_IP, maxElements: 131_072, isOversized: true },
+    [
+      'ipset create kube-ipvs-swap-8 hash:ip,port family inet hashsize 1024 maxelem 65536; ipset swap kube-ipvs-swap-8 KUBE-CLUSTER-IP; ipset destroy kube-ipvs-swap-8',
+    ],
+  ],
+  [
     'missing',
     CLUSTER_IP,
     undefined,

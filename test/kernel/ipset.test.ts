@@ -414,22 +414,41 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
   )
 
   it(
-    'EntryTable makes a full set larger while a rule refers to it, and it is never made smaller again',
+    'EntryTable makes a full set larger while a rule refers to it, and it is made smaller again when it is at most half full',
     needsRules,
     async () => {
       const world = new World(ipset).wantSets()
       await world.pass()
       sh(`${iptables} -A FORWARD -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT`)
-      const ops = many(66_000).map((entry) => ({ kind: 'add-entry' as const, set: 'KUBE-CLUSTER-IP', entry }))
-      assert.deepEqual(new Set(await world.entryTable.apply(ops, signal)), new Set([undefined]))
+      const all = many(66_000)
+      const change = async (kind: SetEntryOperation['kind'], entries: readonly string[]): Promise<void> => {
+        const ops = entries.map((entry) => ({ kind, set: 'KUBE-CLUSTER-IP', entry }))
+        assert.deepEqual(new Set(await world.entryTable.apply(ops, signal)), new Set([undefined]))
+      }
+      await change('add-entry', all)
       assert.deepEqual(world.grown, ['KUBE-CLUSTER-IP 131072'])
-      const grown = await ipset.getSet('KUBE-CLUSTER-IP')
-      assert.deepEqual([grown?.elements, grown?.maxElements, grown?.references], [66_000, 131_072, 1])
-      sh('ipset flush KUBE-CLUSTER-IP')
-      assert.equal((await world.doubt().pass()).applied, 0)
-      assert.equal(world.sets.live('KUBE-CLUSTER-IP')?.maxElements, 131_072)
-      // A new process takes it as it is.
-      assert.equal((await new World(ipset).wantSets().pass()).applied, 0)
+      const state = async (): Promise<unknown[]> => {
+        const { elements, maxElements, references } = (await ipset.getSet('KUBE-CLUSTER-IP')) ?? {}
+        return [elements, maxElements, references]
+      }
+      assert.deepEqual(await state(), [66_000, 131_072, 1])
+      // A new process takes it as it is, and kube-proxy, whose sets have this size, refuses it.
+      const restart = async (entries: readonly string[]): Promise<number> =>
+        (
+          await new World(ipset)
+            .wantSets()
+            .want('KUBE-CLUSTER-IP', ...entries)
+            .pass()
+        ).applied
+      assert.equal(await restart(all), 0)
+      const create = 'ipset create KUBE-CLUSTER-IP hash:ip,port family inet hashsize 1024 maxelem 65536 -exist'
+      assert.throws(() => sh(`${create} 2>&1`))
+      await change('delete-entry', all.slice(32_768 + 1))
+      assert.equal(await restart(all.slice(0, 32_768 + 1)), 0)
+      await change('delete-entry', all.slice(32_768, 32_768 + 1))
+      assert.equal(await restart(all.slice(0, 32_768)), 1)
+      assert.deepEqual(await state(), [32_768, 65_536, 1])
+      sh(create)
       assert.equal(sh('ipset list -n').trim().split('\n').length, 34)
     },
   )
