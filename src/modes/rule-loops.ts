@@ -66,7 +66,10 @@ export class RuleLoop {
     return this.#done < this.#requested
   }
 
-  /** Whether the last pass was allowed to remove, and nothing failed in it. */
+  /**
+   * Whether the last pass was allowed to remove, and everything that is wanted is in the kernel. What could not be removed is retried and
+   * does not count: a foreign rule may jump to it for months.
+   */
   get isClean(): boolean {
     return this.#clean
   }
@@ -74,6 +77,15 @@ export class RuleLoop {
   /** Stops, and ends a running process. */
   close(): Promise<void> {
     return this.#pacer.close()
+  }
+
+  #isIdle(): boolean {
+    return this.#reconciler.nextDueMs() === undefined
+  }
+
+  #hasAllWanted(): boolean {
+    for (const key of this.sync.desiredKeys()) if (this.sync.desired(key) !== this.sync.live(key)) return false
+    return true
   }
 
   async #run(signal: AbortSignal): Promise<number | undefined> {
@@ -89,7 +101,7 @@ export class RuleLoop {
         return !(error instanceof MissingMatchError)
       })
       if (failures.length > 0) this.sync.forget()
-      this.#clean = mayRemove && this.#reconciler.nextDueMs() === undefined
+      this.#clean = mayRemove && report.unreadable.length === 0 && (this.#isIdle() || this.#hasAllWanted())
       this.#done = requested
       const { applied, repairs, unreadable } = report
       onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this.family, isFull)
