@@ -281,6 +281,21 @@ test('HostIptables uses the output that the choice saved once', async () => {
   assert.equal(calls[0]?.input, 'input')
 })
 
+test('HostIptables gives an iptables-restore of before 1.6.2 no option that it does not know', async () => {
+  const { choice } = await choose({ plain: 'xtables-multi', version: 'iptables v1.6.1' })
+  const calls: ProgramCall[] = []
+  const iptables = new HostIptables(choice, async (call) => {
+    calls.push(call)
+    return { exitCode: 0, output: '', errorText: '' }
+  })
+  await iptables.restore('IPv4', 'input', signal)
+  await iptables.save('IPv4', signal)
+  assert.deepEqual(
+    calls.map(({ args }) => args),
+    [['--noflush'], []],
+  )
+})
+
 test('HostIptables reports a failed save and an IP family without programs', async () => {
   const { choice } = await choose({ plain: 'xtables-nft-multi' })
   const failing = new HostIptables(choice, async () => ({ exitCode: 3, output: '', errorText: 'not permitted\n' }))
