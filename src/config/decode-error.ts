@@ -97,7 +97,7 @@ function reasonOfDuration(text: string): string {
 }
 
 /** Go's word for the JSON type of a value. */
-export function goTypeOf(value: unknown): string {
+function goTypeOf(value: unknown): string {
   if (value === null || value === undefined) return 'null'
   if (Array.isArray(value)) return 'array'
   return typeof value === 'boolean' ? 'bool' : typeof value

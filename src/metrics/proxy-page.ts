@@ -190,7 +190,7 @@ export const REQUESTS = {
 } satisfies MetricFamilies
 
 /** Families of `/metrics/slis`. */
-export const SLIS = {
+const SLIS = {
   healthcheck: {
     name: 'kubernetes_healthcheck',
     type: 'gauge',

@@ -66,7 +66,7 @@ export interface ServicePort extends PortSelections {
 }
 
 /** `namespace/name:port`, or `namespace/name` when the port has no name (Kubernetes' ServicePortName). */
-export function servicePortName(service: Service, port: ServicePortSpec): string {
+function servicePortName(service: Service, port: ServicePortSpec): string {
   return `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`
 }
 

@@ -94,7 +94,7 @@ export async function openIpset(signal: AbortSignal): Promise<IpsetConnection> {
 }
 
 /** Rejects with `set-match-missing` when rules of a family cannot name sets. */
-export async function requireSetMatch(
+async function requireSetMatch(
   backEnd: IptablesBackEnd,
   families: readonly IpFamily[],
   signal: AbortSignal,

@@ -125,7 +125,7 @@ function clusterJson(cluster: ExecCluster): JsonObject {
 }
 
 /** The credentials in a plugin's output. Errors never quote the output, which may hold secrets. */
-export function parseExecCredential(plugin: ExecPlugin, output: string): ExecCredentials {
+function parseExecCredential(plugin: ExecPlugin, output: string): ExecCredentials {
   let json: unknown
   try {
     json = JSON.parse(output)
