@@ -51,10 +51,13 @@ function itemsOf(object: KubernetesObject): readonly KubernetesObject[] {
   return object.kind === 'List' && items !== undefined ? items : [object]
 }
 
-/** A digest of everything that a rendering depends on. The schema and the README change nothing in it. */
+/**
+ * A digest of what a rendering depends on. The facts of the checks are left out, so that a field of the configuration can be changed
+ * without helm; they change only the checksum of the configuration.
+ */
 export function inputsDigest(): string {
   const files = globSync('**/*', { cwd: CHART, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !['README.md', 'values.schema.json'].includes(entry.name))
+    .filter((entry) => entry.isFile() && !['README.md', 'values.schema.json', 'validation.json'].includes(entry.name))
     .map((entry) => join(entry.parentPath, entry.name))
   const hash = createHash('sha256')
   for (const file of [...files.sort(), join(import.meta.dirname, 'everything.yaml')])
