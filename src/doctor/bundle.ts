@@ -7,6 +7,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { gunzip, gzip } from 'node:zlib'
 import { CodedError, errorText } from '../values/errors.ts'
+import { printable } from '../values/quote.ts'
 import { FACTS, FACTS_FORMAT, type NodeFacts } from './facts.ts'
 
 const MAX_FILE_BYTES = 8 << 20
@@ -35,7 +36,9 @@ export async function readBundle(path: string): Promise<NodeFacts> {
   try {
     json = JSON.parse(text)
   } catch (cause) {
-    throw new CodedError('bundle-invalid', `--from ${path}: this is no bundle: ${errorText(cause)}`, { cause })
+    throw new CodedError('bundle-invalid', `--from ${path}: this is no bundle: ${printable(errorText(cause))}`, {
+      cause,
+    })
   }
   try {
     const facts = FACTS(json, '')

@@ -87,15 +87,20 @@ export async function collectFacts(options: CollectOptions): Promise<NodeFacts> 
     ciliumReplacement: readCiliumReplacement(),
     clock: await readClock(),
     cluster,
-    changes: changes === undefined ? unseen(`${NO_SOURCE}, or --manifests a folder`) : await attempt(counted(changes)),
+    changes: await readChanges(changes, access === undefined ? undefined : cluster),
   }
   return FACTS(facts, '')
 }
 
-/** The first commands, and how many there are. */
-function counted(changes: () => Promise<readonly string[]>) {
-  return async () => {
+/** The first commands, and how many there are. A cluster that does not answer is not waited for again. */
+async function readChanges(
+  changes: CollectOptions['changes'],
+  cluster: NodeFacts['cluster'] | undefined,
+): Promise<NodeFacts['changes']> {
+  if (changes === undefined) return unseen(`${NO_SOURCE}, or --manifests a folder`)
+  if (cluster !== undefined && 'unseen' in cluster) return cluster
+  return attempt(async () => {
     const commands = await changes()
     return { count: commands.length, commands: commands.slice(0, MAX_COMMANDS) }
-  }
+  })
 }

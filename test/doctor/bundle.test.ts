@@ -57,6 +57,7 @@ describe('a bundle', () => {
     }
     const rows: readonly (readonly [content: string | Buffer, code: string, message: RegExp])[] = [
       ['', 'bundle-invalid', /no bundle/],
+      ['\x1b[31m', 'bundle-invalid', /no bundle/],
       ['[]', 'bundle-invalid', /the bundle is not an object/],
       ['{"__proto__":{"format":1}}', 'bundle-invalid', /format is not a number/],
       [json((facts) => delete facts['kernel']), 'bundle-invalid', /kernel is not an object/],
@@ -190,22 +191,29 @@ ${'-A INPUT -j ACCEPT\n'.repeat(500)}COMMIT`
   assert.equal(facts.builtIn.find(({ chain }) => chain === 'INPUT')?.rules.length, 100)
 })
 
-test('collectFacts reads this machine, with any rights, and its facts make a bundle', async () => {
-  const facts = await collectFacts({
+describe('collectFacts', () => {
+  const options = {
     configuration: defaultConfiguration(),
     from: 'test',
     error: null,
     nodeName: 'here',
     running: { mode: null, isOurs: false },
-    access: () => Promise.reject(new CodedError('kubeconfig', 'no such file')),
     changes: () => Promise.resolve(Array.from({ length: 1000 }, (_, index) => `command ${index}`)),
-    signal: AbortSignal.timeout(60_000),
+  }
+
+  it('reads this machine, with any rights, and its facts make a bundle', async () => {
+    const facts = await collectFacts({ ...options, access: undefined, signal: AbortSignal.timeout(60_000) })
+    assert.ok('value' in facts.interfaces && facts.interfaces.value.some(({ name }) => name === 'lo'))
+    assert.ok('value' in facts.changes)
+    assert.deepEqual([facts.changes.value.count, facts.changes.value.commands.length], [1000, 200])
+    const path = join(folder, 'here.json')
+    await writeBundle(path, facts)
+    assert.deepEqual(diagnose(await readBundle(path)), diagnose(facts))
   })
-  assert.ok('value' in facts.interfaces && facts.interfaces.value.some(({ name }) => name === 'lo'))
-  assert.deepEqual(facts.cluster, { unseen: 'no such file' })
-  assert.ok('value' in facts.changes)
-  assert.deepEqual([facts.changes.value.count, facts.changes.value.commands.length], [1000, 200])
-  const path = join(folder, 'here.json')
-  await writeBundle(path, facts)
-  assert.deepEqual(diagnose(await readBundle(path)), diagnose(facts))
+
+  it('says why it knows nothing of the cluster, and does not wait for it again', async () => {
+    const access = () => Promise.reject(new CodedError('kubeconfig', 'no such file'))
+    const facts = await collectFacts({ ...options, access, signal: AbortSignal.timeout(60_000) })
+    assert.deepEqual([facts.cluster, facts.changes], [{ unseen: 'no such file' }, { unseen: 'no such file' }])
+  })
 })

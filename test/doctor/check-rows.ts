@@ -118,6 +118,7 @@ export const ROWS: readonly (readonly [id: string, changes: Changes, expected: E
   ['kernel-modules', lack('x', '$(reboot)'), 'error', /^(?![^]*modprobe)/],
   ['kernel-modules', lack('sysctl net/ipv4/ip_forward', ''), 'ok'],
   ['kernel-modules', { lacks: UNSEEN }, 'unknown'],
+  ['kernel-modules', { lacks: UNSEEN, ipvs: { value: null } }, 'error', /modprobe ip_vs/],
   ['kernel-version', { kernel: { ...node().kernel, release: '6.1.0-18-amd64' } }, 'note', /older than 6\.2/],
   [
     'kernel-version',

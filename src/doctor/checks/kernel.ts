@@ -5,7 +5,20 @@ import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
 
-function modules({ lacks, kernel, configuration }: NodeFacts): CheckResult {
+function modules({ lacks, ipvs, kernel, configuration }: NodeFacts): CheckResult {
+  // Without rights the kernel says no more than whether it has IPVS.
+  if ('unseen' in lacks && configuration.mode === 'ipvs' && 'value' in ipvs && ipvs.value === null)
+    return {
+      findings: [
+        {
+          severity: 'error',
+          what: 'The kernel has no IPVS (module ip_vs).',
+          effect: 'ipvs mode does not work on this node.',
+          remedy: ['modprobe ip_vs', `# if modprobe does not find it, install ${packagesWithModules(kernel)}`],
+        },
+      ],
+      unseen: lacks.unseen,
+    }
   return when(lacks, (all) => {
     // Settings have a check of their own.
     const missing = all.filter(({ what }) => !what.startsWith('sysctl '))
