@@ -36,6 +36,7 @@ const programs = {
   },
   surfaces: { file: 'test/surfaces/main.ts', tools: [] },
   helm: { file: 'dev/helm/program.ts', tools: [] },
+  release: { file: 'dev/release.ts', tools: [] },
   oracle: { file: 'test/oracle/main.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
 }
 
@@ -43,7 +44,7 @@ const [name = '', ...args] = process.argv.slice(2)
 try {
   if (name === 'dependencies') await ensureDependencies()
   else if (!Object.hasOwn(programs, name))
-    throw new Unmet(`unknown program ${name}: demo, test, bench, oracle, surfaces, helm or dependencies`)
+    throw new Unmet(`unknown program ${name}: demo, test, bench, oracle, surfaces, helm, release or dependencies`)
   else if (helpFor[name] !== undefined && (args.includes('--help') || args.includes('-h'))) console.log(helpFor[name])
   else await run(programs[name])
 } catch (error) {
@@ -57,7 +58,7 @@ async function run(program) {
   await ensureDependencies()
   const comparesOnly = name === 'bench' && args.some((arg) => /^--compare(=|$)/.test(arg))
   const hostOnly =
-    name === 'surfaces' || name === 'helm' || comparesOnly || (name === 'test' && args.includes('--host-only'))
+    ['surfaces', 'helm', 'release'].includes(name) || comparesOnly || (name === 'test' && args.includes('--host-only'))
   const native = name === 'bench' && args.includes('--native')
   const wantsKernel = process.env.KUBE_IPVS_SKIP_KERNEL !== '1' && !hostOnly
   let chosen = ''

@@ -65,6 +65,14 @@ which a single change waits.
 
 ${kernels}
 `,
+  release: `npm run release                        checks and tests this commit, and writes its release into dist/release
+npm run release -- --into DIR          another folder, which is replaced
+npm run release -- --dry-run           from any state of the checkout, without tests and without asking nodejs.org
+npm run release -- --arch ARCH         x64 or arm64, again for both (default: both)
+npm run release -- --source URL        the repository, for labels and provenance (default: that of the hosted workflow)
+
+Writes the image of both architectures as one OCI archive, the chart, an SBOM for each architecture, the provenance, and
+SHA256SUMS. It pushes nothing: its last lines say what to push where. SOURCE_DATE_EPOCH replaces the time of the commit.`,
   surfaces: `npm run test:surfaces                            every recording in test/recordings/surfaces
 npm run test:surfaces -- PATTERN...              only cases whose name contains a PATTERN
 npm run test:surfaces -- --cases DIR             the recordings of another folder, which may hold some of them

@@ -40,6 +40,9 @@ export interface WrittenLayout {
   readonly images: readonly WrittenImage[]
 }
 
+/** Of 1 to 9: 9 takes twice the time and saves half a percent. */
+const LEVEL = 6
+
 const TYPE = {
   index: 'application/vnd.oci.image.index.v1+json',
   manifest: 'application/vnd.oci.image.manifest.v1+json',
@@ -121,7 +124,7 @@ async function writeLayer(
       yield piece
     }
   }
-  await pipeline(Readable.from(hashed()), createGzip({ level: 9 }), createWriteStream(partial))
+  await pipeline(Readable.from(hashed()), createGzip({ level: LEVEL }), createWriteStream(partial))
   const compressed = createHash('sha256')
   let size = 0
   for await (const piece of createReadStream(partial)) {
