@@ -69,9 +69,8 @@ export const INTERFACE = object({
   name: text(40),
   kind: text(40),
   isUp: flag,
-  /** With prefix lengths. Of kube-ipvs0 only the number counts, because they may be thousands. */
+  /** With prefix lengths. Those of kube-ipvs0, which may be thousands, are left out. */
   addresses: list(text(60), 64),
-  addressCount: number,
   /** net.ipv4.conf.IF.rp_filter; null when it cannot be read. */
   rpFilter: nullable(number),
 })
@@ -96,7 +95,6 @@ export const DAEMON_SET = object({
   namespace: text(63),
   name: text(253),
   images: list(text(300), 10),
-  nodeSelector: record(text(300), 20),
   /** Pods that run, of all nodes. */
   desired: number,
 })
@@ -190,7 +188,7 @@ export const FACTS = object({
   }),
   /** What the agent of Cilium on this node says about replacing kube-proxy: `true`, `false`, `strict`; '' when it says nothing. */
   ciliumReplacement: text(20),
-  clock: seen(object({ isSynchronized: flag, maxErrorSeconds: number })),
+  clock: seen(object({ isSynchronized: flag })),
   cluster: seen(CLUSTER),
   /** The commands of a first pass, in order; the rest of a long list is only counted. */
   changes: seen(object({ count: number, commands: list(text(500), 200) })),

@@ -71,17 +71,11 @@ function textAt(object: unknown, ...names: readonly string[]): string | null {
 function daemonSetOf(item: unknown) {
   const containers = memberAt(item, 'spec', 'template', 'spec', 'containers')
   const images = Array.isArray(containers) ? containers.map((one: unknown) => textAt(one, 'image') ?? '') : []
-  const selector = memberAt(item, 'spec', 'template', 'spec', 'nodeSelector')
   const desired = memberAt(item, 'status', 'desiredNumberScheduled')
   return {
     namespace: textAt(item, 'metadata', 'namespace') ?? '',
     name: textAt(item, 'metadata', 'name') ?? '',
     images: images.slice(0, 10),
-    nodeSelector: Object.fromEntries(
-      Object.entries(isPlainObject(selector) ? selector : {})
-        .slice(0, 20)
-        .map(([name, value]) => [name.slice(0, 200), String(value)]),
-    ),
     desired: typeof desired === 'number' ? desired : 0,
   }
 }

@@ -3,7 +3,7 @@
  * load its module, as a start would.
  * @impure
  */
-import { readClockStatus } from '../../native/clock-status.ts'
+import { isClockSynchronized } from '../../native/clock-status.ts'
 import { findNetfilter, openRtnetlink } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { listNftBaseChains } from '../iptables/nft-chains.ts'
@@ -51,7 +51,6 @@ export async function readInterfaces(signal: AbortSignal): Promise<readonly Inte
         kind,
         isUp: (flags & IFF_UP) !== 0,
         addresses: kept.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
-        addressCount: own.length,
         rpFilter: /^[^/]+$/.test(name) ? (readNumber(`/proc/sys/net/ipv4/conf/${name}/rp_filter`) ?? null) : null,
       }
     })
@@ -169,5 +168,5 @@ async function withNetfilter<T>(work: (netlink: NetlinkConnection) => Promise<re
 }
 
 export function readClock(): Promise<NodeFacts['clock']> {
-  return attempt(readClockStatus)
+  return attempt(() => ({ isSynchronized: isClockSynchronized() }))
 }

@@ -30,7 +30,6 @@ export const ETH0 = {
   kind: '',
   isUp: true,
   addresses: ['192.0.2.7/24', 'fe80::1/64'],
-  addressCount: 2,
   rpFilter: 0,
 }
 
@@ -69,7 +68,7 @@ const HEALTHY: NodeFacts = {
   },
   sysctlLines: [],
   interfaces: {
-    value: [ETH0, { name: 'kube-ipvs0', kind: 'dummy', isUp: false, addresses: [], addressCount: 3, rpFilter: 0 }],
+    value: [ETH0, { name: 'kube-ipvs0', kind: 'dummy', isUp: false, addresses: [], rpFilter: 0 }],
   },
   ipvs: { value: { virtualServers: 3, tcpTimeoutSeconds: 7400 } },
   iptables: { value: { backEnd: 'nft', reason: 'only the programs of nft are installed', version: '1.8.9' } },
@@ -81,7 +80,7 @@ const HEALTHY: NodeFacts = {
   networkd: { files: [], managesForeignRules: true, deviceState: '' },
   kubeProxyOrigins: { staticPods: [], hasPodVolume: false, isKubeadm: false, isDisabledInK3s: false },
   ciliumReplacement: '',
-  clock: { value: { isSynchronized: true, maxErrorSeconds: 0.01 } },
+  clock: { value: { isSynchronized: true } },
   cluster: {
     value: {
       clockAheadSeconds: 0.2,
@@ -120,5 +119,5 @@ export function clusterWith(changes: Partial<ClusterFact>): Pick<NodeFacts, 'clu
 }
 
 export function daemonSet(name: string, image: string, desired = 3): DaemonSetFact {
-  return { namespace: 'kube-system', name, images: [image], nodeSelector: {}, desired }
+  return { namespace: 'kube-system', name, images: [image], desired }
 }

@@ -32,7 +32,7 @@ function modules({ lacks, ipvs, kernel, configuration }: NodeFacts): CheckResult
         return {
           severity: configuration.mode !== 'ipvs' ? 'note' : severity === 'warning' ? 'warning' : 'error',
           what: `Missing: ${what}${module === '' ? '' : ` (module ${module})`}.`,
-          effect: `${effect}.`,
+          effect: `${effect}${what === 'IPVS' && configuration.fallback !== 'none' ? '; the daemon starts in iptables mode' : ''}.`,
           remedy:
             own.length === 0
               ? []

@@ -77,7 +77,7 @@ function restored({ kubeProxyOrigins, cluster, isOursRunning }: NodeFacts): Chec
       severity: 'error',
       what:
         sets.length > 0
-          ? `The DaemonSet ${quote(sets[0] ?? '')} of kube-proxy runs on nodes.`
+          ? `The DaemonSet ${quote(sets[0] ?? '')} of kube-proxy runs on nodes${modeOf(valueOr(cluster, undefined))}.`
           : 'kubelet has a volume with the ConfigMap kube-proxy for a pod of this node.',
       effect: 'The cluster starts kube-proxy again whenever it ends.',
       remedy: [STOP_DAEMON_SET],
@@ -95,6 +95,12 @@ function restored({ kubeProxyOrigins, cluster, isOursRunning }: NodeFacts): Chec
       ],
     })
   return found(...findings)
+}
+
+/** The mode in the ConfigMap of kube-proxy, in words; without one its default is iptables. */
+function modeOf(cluster: ClusterFact | undefined): string {
+  const mode = cluster === undefined ? null : valueOr(cluster.kubeProxyMode, null)
+  return mode === null ? '' : `, in ${quote(mode || 'iptables')} mode`
 }
 
 /** The DaemonSets of kube-proxy that have pods, as `namespace/name`. An image of ours under that name is no kube-proxy. */
