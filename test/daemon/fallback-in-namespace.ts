@@ -2,6 +2,7 @@
  * The daemon on a kernel without ip_vs, in the network namespace that this process was started in: in iptables mode, and configured
  * for ipvs mode with both values of kubeIPVS.fallback. Prints what it saw as one line of JSON (FallbackRun).
  */
+import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { service, sh, slice, Workbench } from '../support/daemon.ts'
@@ -18,6 +19,10 @@ export interface FallbackRun {
   readonly routeLocalnet: string
   readonly status: string
   readonly statusJson: unknown
+  /** What the log has after SIGHUP. */
+  readonly afterHangup: string
+  /** The metric after the file has changed to `mode: iptables`, and the chains of Services before and after. */
+  readonly configured: { readonly metric: string | undefined; readonly chains: readonly number[] }
   /** `--once` with `kubeIPVS.fallback: none`. */
   readonly none: { readonly code: number | null; readonly stderr: string }
   /** `--init-only`, whose container must not keep the Pod from starting. */
@@ -78,13 +83,25 @@ try {
   const status = await benches.ipvs.run('status')
   const statusJson = await benches.ipvs.run('status', '--output', 'json')
   const routeLocalnet = readFileSync(ROUTE_LOCALNET, 'utf8').trim()
+  const [log, before] = [benches.ipvs.log, servedServices()]
+  const LACKS = 'The kernel lacks a part of what ipvs mode needs; iptables mode stays'
+  child.kill('SIGHUP')
+  await eventually(() => assert.ok(benches.ipvs.log.includes(LACKS)))
+  const afterHangup = benches.ipvs.log.slice(log.length)
+  const modeMetric = (text: string): string | undefined => /^kubeipvs_mode.*$/m.exec(text)?.[0]
+  benches.ipvs.configure({ mode: 'iptables' })
+  await eventually(async () => assert.match(modeMetric(await answers('/metrics')) ?? '', /configured="iptables"/))
+  const configured = { metric: modeMetric(await answers('/metrics')), chains: [before, servedServices()] }
   await benches.ipvs.stop(child)
+  benches.ipvs.configure({ mode: 'ipvs' })
   const run: FallbackRun = {
     servedMs,
     warnings,
-    log: benches.ipvs.log,
+    log,
     proxyMode,
-    metric: /^kubeipvs_mode.*$/m.exec(page)?.[0],
+    metric: modeMetric(page),
+    afterHangup,
+    configured,
     routeLocalnet,
     status: status.stdout,
     statusJson: JSON.parse(statusJson.stdout),

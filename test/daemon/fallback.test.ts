@@ -58,6 +58,14 @@ describe('the daemon in ipvs mode on a kernel without ip_vs', needs('kernel-with
   it('leaves route_localnet off, although iptables.localhostNodePorts is on by default', () =>
     assert.equal(run.routeLocalnet, '0'))
 
+  it('asks the kernel again on SIGHUP, and continues', () =>
+    assert.match(run.afterHangup, /iptables mode stays" lacks="the kernel has no IPVS \(module ip_vs\)"/))
+
+  it('reports no fallback after the file has changed to iptables mode, and serves all Services', () => {
+    assert.equal(run.configured.metric, 'kubeipvs_mode{active="iptables",configured="iptables",reason=""} 1')
+    assert.deepEqual(run.configured.chains, [100, 100])
+  })
+
   it('ends with the recorded message when kubeIPVS.fallback is none', () => {
     assert.equal(run.none.code, 1)
     for (const message of ['Error running ProxyServer', 'command failed'])
