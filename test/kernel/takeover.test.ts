@@ -10,6 +10,7 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { openNetfilter } from '../../native/open.ts'
 import { ensureCounter } from '../../src/modes/iptables/counters.ts'
 import { Cluster } from '../support/cluster.ts'
+import { ClusterTraffic } from '../support/cluster-traffic.ts'
 import { boundAddresses, kubeLines, service, sh, virtualServers, Workbench } from '../support/daemon.ts'
 import { eventually, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, frontend, KINDS, FAMILIES } from '../support/every-kind.ts'
@@ -136,25 +137,28 @@ describe('a start on a kernel that is right already', needs('iptables-nft'), () 
 
 /** Pods of the recorded Services that the cluster's namespaces answer for, by pod and link. */
 const RECORDED_PODS = { a: ['10.244.0.10', '10.244.0.20', 'fd00:10:244::10'], other: ['10.244.1.20'] }
-const CONNECTIONS = 50
+const CONNECTIONS = 1000
+/** Of the requests on each connection. */
+const PERIOD_MS = 2000
 
-describe('a start on what kube-proxy 1.36.3 left', needs('iptables-nft'), () => {
+describe('a start on what kube-proxy 1.36.3 left', needs('iptables-nft', 'program:gcc'), () => {
   let cluster: Cluster
+  let traffic: ClusterTraffic
   let counted: Counted
-  before(() => {
-    cluster = Cluster.start(['tcp'])
+  before(async () => {
+    cluster = Cluster.start([])
     for (const address of RECORDED_PODS.a) {
       const length = address.includes(':') ? '128 nodad' : '32'
       sh(`ip -n a-${process.pid} address add ${address}/${length} dev eth0; ip route add ${address} dev ve-a`)
-      cluster.serve('a', { protocol: 'tcp', address, port: 8080 })
     }
-    for (const address of RECORDED_PODS.other) {
-      sh(`ip -n other-${process.pid} address add ${address}/32 dev lo`)
-      cluster.serve('c', { protocol: 'tcp', address, port: 8080 })
-    }
+    for (const address of RECORDED_PODS.other) sh(`ip -n other-${process.pid} address add ${address}/32 dev lo`)
+    traffic = await ClusterTraffic.start()
   })
   afterEach(() => counted.close())
-  after(() => cluster.stop())
+  after(async () => {
+    await traffic.close()
+    cluster.stop()
+  })
 
   /** Loads what kube-proxy left; `cut` makes files or tables of it incomplete. */
   function kubeProxyRan(mode: Mode, cut: (file: string, text: string) => string = (_, text) => text): void {
@@ -187,27 +191,24 @@ describe('a start on what kube-proxy 1.36.3 left', needs('iptables-nft'), () => 
   }
 
   for (const mode of MODES)
-    it(`writes nothing in ${mode} mode and keeps established connections`, async () => {
+    it(`writes nothing in ${mode} mode and drops none of 1,000 established connections`, async (t) => {
       await prepare(mode)
       kubeProxyRan(mode)
       const { bench } = counted
-      const live = new LiveConnections()
-      const vips = ['198.51.100.8', '10.96.10.2']
-      for (let index = 0; index < CONNECTIONS; index++) {
-        const address = vips[index % vips.length] ?? ''
-        await live.open(cluster, 'client', { protocol: 'tcp', address, port: 80 })
-      }
-      await live.check()
+      const places = ['198.51.100.8', '10.96.10.2'].map((address) => ({ address, port: 80 }))
+      const held = await traffic.hold(places, CONNECTIONS, PERIOD_MS)
       const left = kernelState()
       const { stdout } = await bench.command('diff')
       await counted.start()
-      await live.check()
+      assert.equal((await held.report()).dropped, 0, held.failures.slice(0, 1000))
       assert.deepEqual([stdout, await operations(), counted.restores], ['', {}, []])
       assert.deepEqual(kernelState(), left)
       await counted.change()
       assert.deepEqual(kernelState(), left)
-      await live.check()
-      live.close()
+      const report = await held.report()
+      t.diagnostic(JSON.stringify(report))
+      assert.deepEqual([report.connections, report.dropped], [CONNECTIONS, 0], held.failures.slice(0, 1000))
+      await held.close()
     })
 
   for (const mode of MODES)

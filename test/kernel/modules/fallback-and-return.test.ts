@@ -1,0 +1,128 @@
+/**
+ * A kernel whose IPVS is a module: it is missing at the start, is loaded in two steps while the daemon runs, and is unloaded and loaded
+ * again. The kernel may load no module by itself, as on a node where only an operator does.
+ */
+import assert from 'node:assert/strict'
+import type { ChildProcess } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { after, before, describe, it } from 'node:test'
+import type { HeldReport, TrafficClient } from '../../../dev/bench/traffic-client.ts'
+import { Cluster } from '../../support/cluster.ts'
+import { ClusterTraffic } from '../../support/cluster-traffic.ts'
+import { sh, virtualServers, type Workbench } from '../../support/daemon.ts'
+import { eventually } from '../../support/deadline.ts'
+import { bothFamilies, everyKind, FAMILIES, frontend, settled } from '../../support/every-kind.ts'
+import { needs } from '../needs.ts'
+
+const ESTABLISHED = 1000
+const PERIOD_MS = 2000
+const PLACES = FAMILIES.map((family) => frontend(1, 'ClusterIP', family, 'tcp'))
+/** xt_ipvs is the match of a rule of ours. */
+const UNLOAD = 'modprobe -r xt_ipvs ip_vs_rr ip_vs'
+const NO_SCHEDULER =
+  /"The kernel lacks a part of what ipvs mode needs; iptables mode stays" lacks="[^"]*\(module ip_vs_rr\)"/
+
+describe('a daemon in ipvs mode on a kernel without ip_vs', needs('program:gcc'), () => {
+  let cluster: Cluster
+  let traffic: ClusterTraffic
+  let bench: Workbench
+  let daemon: ChildProcess
+  let held: TrafficClient<HeldReport>
+  before(async () => {
+    cluster = Cluster.start([])
+    traffic = await ClusterTraffic.start()
+    bench = bothFamilies(
+      {},
+      {
+        clusterCIDR: '10.244.0.0/16,fd00:10:244::/47',
+        iptables: { minSyncPeriod: '0s' },
+        kubeIPVS: { switchBack: true },
+      },
+    )
+    bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
+    // Everything but IPVS is loaded by a first start.
+    const first = bench.start()
+    await settled(1, 2)
+    await bench.stop(first)
+    assert.equal((await bench.run('cleanup')).code, 0)
+    sh(`modprobe xt_recent 2>/dev/null; modprobe xt_statistic; ${UNLOAD}`)
+    writeFileSync('/proc/sys/kernel/modprobe', '/bin/false')
+    bench.log = ''
+    daemon = bench.start()
+  })
+  after(async () => {
+    await traffic.close()
+    await bench.close()
+    cluster.stop()
+  })
+
+  const get = async (path: string): Promise<string> => (await fetch(`http://127.0.0.1:10249${path}`)).text()
+  const runs = async (mode: string, reason: string): Promise<void> => {
+    assert.equal(await get('/proxyMode'), mode)
+    const metric = `kubeipvs_mode{active="${mode}",configured="ipvs",reason="${reason}"} 1`
+    assert.ok((await get('/metrics')).split('\n').includes(metric), metric)
+    assert.equal((await fetch('http://127.0.0.1:10256/healthz')).status, 200)
+  }
+  const logged = (text: string): number => bench.log.split(text).length - 1
+  const check = async (): Promise<void> => {
+    const { connections, dropped } = await held.report()
+    assert.deepEqual([connections, dropped], [ESTABLISHED, 0], held.failures.slice(0, 1000))
+  }
+  const load = (...modules: readonly string[]): void => {
+    for (const module of modules) sh(`modprobe ${module}`)
+    daemon.kill('SIGHUP')
+  }
+
+  it('serves in iptables mode', async () => {
+    await eventually(() => runs('iptables', 'ipvs-missing'))
+    assert.equal(logged('"Falling back to iptables mode"'), 1)
+    await eventually(() => {
+      for (const save of ['iptables-save', 'ip6tables-save'])
+        assert.match(sh(save), /^-A KUBE-SERVICES .* -j KUBE-SVC-/m)
+    })
+    held = await traffic.hold(PLACES, ESTABLISHED, PERIOD_MS)
+  })
+
+  it('stays in iptables mode with one line as long as the scheduler is missing', async () => {
+    load('ip_vs')
+    await eventually(() => assert.match(bench.log, NO_SCHEDULER))
+    daemon.kill('SIGHUP')
+    await runs('iptables', 'ipvs-missing')
+    assert.equal(daemon.exitCode, null)
+  })
+
+  it('returns to ipvs mode when everything is loaded, and drops none of 1,000 connections', async (t) => {
+    load('xt_ipvs', 'ip_vs_rr')
+    await eventually(() => runs('ipvs', ''))
+    await settled(1, 2)
+    assert.equal(logged('"The kernel lacks a part of what ipvs mode needs; iptables mode stays"'), 1)
+    assert.match(bench.log, /"Event occurred" object="node0" kind="Node" type="Normal" reason="ReturnedToIpvs" /)
+    assert.doesNotMatch((await bench.run('status')).stdout, /^fallback/m)
+    await check()
+    t.diagnostic(JSON.stringify(await held.report()))
+  })
+
+  it('keeps the kernel from unloading ip_vs by its virtual servers, and by a rule with the match ipvs', () => {
+    assert.throws(() => sh(UNLOAD), /in use/)
+    daemon.kill('SIGSTOP')
+    sh('ipvsadm -C')
+    assert.throws(() => sh(UNLOAD), /Module xt_ipvs is in use/)
+    daemon.kill('SIGCONT')
+  })
+
+  it('falls back while it runs when ip_vs is unloaded all the same, and returns once more', async (t) => {
+    daemon.kill('SIGSTOP')
+    sh(`ipvsadm -C; nft flush ruleset; ${UNLOAD}`)
+    daemon.kill('SIGCONT')
+    await eventually(() => runs('iptables', 'ipvs-missing'), 30_000)
+    assert.match((await bench.run('status')).stdout, /^fallback +from ipvs mode: the kernel has no IPVS/m)
+    await check()
+    load('ip_vs', 'xt_ipvs', 'ip_vs_rr')
+    await eventually(() => runs('ipvs', ''))
+    await settled(1, 2)
+    assert.ok(virtualServers().length > 0)
+    await check()
+    t.diagnostic(JSON.stringify(await held.report()))
+    assert.equal(await bench.stop(daemon, 'SIGHUP'), 129)
+  })
+})
