@@ -32,7 +32,7 @@ describe('traffic', needs('iptables-nft', 'program:gcc'), () => {
     cluster = Cluster.start([])
     traffic = await ClusterTraffic.start()
     const clusterCIDR = '10.244.0.0/16,fd00:10:244::/47'
-    bench = bothFamilies({}, { clusterCIDR, iptables: { minSyncPeriod: '0s' } })
+    bench = bothFamilies({ syncPeriod: '10s' }, { clusterCIDR, iptables: { minSyncPeriod: '0s' } })
     bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
     daemon = bench.start()
     await settled(1, 2)

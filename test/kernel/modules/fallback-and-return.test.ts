@@ -16,8 +16,10 @@ import { needs } from '../needs.ts'
 
 const ESTABLISHED = 1000
 const PERIOD_MS = 2000
+/** This kernel is slower than the others, and an audit finds a loss after 5 s. */
+const START_MS = 30_000
 const PLACES = FAMILIES.map((family) => frontend(1, 'ClusterIP', family, 'tcp'))
-/** xt_ipvs is the match of a rule of ours. */
+/** xt_ipvs is the match of a rule of ours, which is left out as long as its module is not loaded again. */
 const UNLOAD = 'modprobe -r xt_ipvs ip_vs_rr ip_vs'
 const NO_SCHEDULER =
   /"The kernel lacks a part of what ipvs mode needs; iptables mode stays" lacks="[^"]*\(module ip_vs_rr\)"/
@@ -32,7 +34,7 @@ describe('a daemon in ipvs mode on a kernel without ip_vs', needs('program:gcc')
     cluster = Cluster.start([])
     traffic = await ClusterTraffic.start()
     bench = bothFamilies(
-      {},
+      { syncPeriod: '5s' },
       {
         clusterCIDR: '10.244.0.0/16,fd00:10:244::/47',
         iptables: { minSyncPeriod: '0s' },
@@ -40,12 +42,15 @@ describe('a daemon in ipvs mode on a kernel without ip_vs', needs('program:gcc')
       },
     )
     bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
-    // Everything but IPVS is loaded by a first start.
+    // Both modes load everything that they need.
     const first = bench.start()
     await settled(1, 2)
+    bench.configure({ mode: 'iptables' })
+    await eventually(hasRules, START_MS)
     await bench.stop(first)
+    bench.configure({ mode: 'ipvs' })
     assert.equal((await bench.run('cleanup')).code, 0)
-    sh(`modprobe xt_recent 2>/dev/null; modprobe xt_statistic; ${UNLOAD}`)
+    sh(UNLOAD)
     writeFileSync('/proc/sys/kernel/modprobe', '/bin/false')
     bench.log = ''
     daemon = bench.start()
@@ -63,6 +68,12 @@ describe('a daemon in ipvs mode on a kernel without ip_vs', needs('program:gcc')
     assert.ok((await get('/metrics')).split('\n').includes(metric), metric)
     assert.equal((await fetch('http://127.0.0.1:10256/healthz')).status, 200)
   }
+  /** The Service is served by rules. Debian's user-mode Linux has only the tables of iptables-legacy. */
+  const hasRules = (): void => {
+    const rules = sh('iptables-legacy-save; ip6tables-legacy-save; iptables-save; ip6tables-save')
+    for (const address of ['10.96.0.1/32', 'fd00:10:96::1/128'])
+      assert.match(rules, new RegExp(`^-A KUBE-SERVICES -d ${address} .* -j KUBE-SVC-`, 'm'))
+  }
   const logged = (text: string): number => bench.log.split(text).length - 1
   const check = async (): Promise<void> => {
     const { connections, dropped } = await held.report()
@@ -74,12 +85,9 @@ describe('a daemon in ipvs mode on a kernel without ip_vs', needs('program:gcc')
   }
 
   it('serves in iptables mode', async () => {
-    await eventually(() => runs('iptables', 'ipvs-missing'))
+    await eventually(() => runs('iptables', 'ipvs-missing'), START_MS)
     assert.equal(logged('"Falling back to iptables mode"'), 1)
-    await eventually(() => {
-      for (const save of ['iptables-save', 'ip6tables-save'])
-        assert.match(sh(save), /^-A KUBE-SERVICES .* -j KUBE-SVC-/m)
-    })
+    await eventually(hasRules, START_MS)
     held = await traffic.hold(PLACES, ESTABLISHED, PERIOD_MS)
   })
 
@@ -92,8 +100,8 @@ describe('a daemon in ipvs mode on a kernel without ip_vs', needs('program:gcc')
   })
 
   it('returns to ipvs mode when everything is loaded, and drops none of 1,000 connections', async (t) => {
-    load('xt_ipvs', 'ip_vs_rr')
-    await eventually(() => runs('ipvs', ''))
+    load('ip_vs_rr')
+    await eventually(() => runs('ipvs', ''), START_MS)
     await settled(1, 2)
     assert.equal(logged('"The kernel lacks a part of what ipvs mode needs; iptables mode stays"'), 1)
     assert.match(bench.log, /"Event occurred" object="node0" kind="Node" type="Normal" reason="ReturnedToIpvs" /)
@@ -102,23 +110,18 @@ describe('a daemon in ipvs mode on a kernel without ip_vs', needs('program:gcc')
     t.diagnostic(JSON.stringify(await held.report()))
   })
 
-  it('keeps the kernel from unloading ip_vs by its virtual servers, and by a rule with the match ipvs', () => {
-    assert.throws(() => sh(UNLOAD), /in use/)
-    daemon.kill('SIGSTOP')
-    sh('ipvsadm -C')
-    assert.throws(() => sh(UNLOAD), /Module xt_ipvs is in use/)
-    daemon.kill('SIGCONT')
-  })
+  it('keeps the kernel from unloading ip_vs while there are virtual servers', () =>
+    assert.throws(() => sh(UNLOAD), /in use/))
 
   it('falls back while it runs when ip_vs is unloaded all the same, and returns once more', async (t) => {
     daemon.kill('SIGSTOP')
-    sh(`ipvsadm -C; nft flush ruleset; ${UNLOAD}`)
+    sh(`ipvsadm -C; ${UNLOAD}`)
     daemon.kill('SIGCONT')
-    await eventually(() => runs('iptables', 'ipvs-missing'), 30_000)
+    await eventually(() => runs('iptables', 'ipvs-missing'), START_MS)
     assert.match((await bench.run('status')).stdout, /^fallback +from ipvs mode: the kernel has no IPVS/m)
     await check()
-    load('ip_vs', 'xt_ipvs', 'ip_vs_rr')
-    await eventually(() => runs('ipvs', ''))
+    load('ip_vs', 'ip_vs_rr')
+    await eventually(() => runs('ipvs', ''), START_MS)
     await settled(1, 2)
     assert.ok(virtualServers().length > 0)
     await check()
