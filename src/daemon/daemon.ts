@@ -139,7 +139,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   // What follows a start.
   options.onHangup(() => running.askKernel())
   if (!once) events.record(proxyStarting(nodeName))
-  void passes.complete.then(growSparingly)
+  void passes.complete.then(() => growSparingly(log))
   if (!once && options.configurationFile !== undefined) {
     const file = options.configurationFile
     void Promise.race([passes.complete, sleep(FOLLOW_AFTER_MS, undefined, { ref: false })]).then(() =>
