@@ -4,6 +4,7 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { KubernetesObject } from './openapi.ts'
 
 interface Kind {
   readonly kind: string
@@ -40,6 +41,8 @@ const FINISHED: Readonly<Record<string, object>> = {
 export class Cluster {
   /** What was created, watched and deleted, in order: `POST jobs kube-ipvs-cleanup-x`. */
   readonly log: string[] = []
+  /** Every object as it was sent when it was created. */
+  readonly created: KubernetesObject[] = []
   readonly #objects = new Map<string, Stored>()
   readonly #server = createServer((request, response) => void this.#answer(request, response))
   #version = 0
@@ -116,6 +119,7 @@ export class Cluster {
     switch (request.method) {
       case 'POST':
         if (stored !== undefined) return send(409, failure(409, 'AlreadyExists'))
+        if (isObject(body)) this.created.push(body)
         return send(201, this.#store(path, plural, body))
       case 'PUT':
         return send(200, this.#store(path, plural, body))
@@ -196,6 +200,10 @@ function discovery(path: string): object | undefined {
     verbs: ['create', 'delete', 'get', 'list', 'patch', 'update', 'watch'],
   }))
   return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion, resources }
+}
+
+function isObject(body: Stored): body is KubernetesObject {
+  return typeof body['kind'] === 'string'
 }
 
 /** What was sent: JSON, or a Secret in protobuf, as which helm stores its releases. */

@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Cluster } from './cluster.ts'
+import { valueAt } from '../../src/config/values.ts'
 import { CHART, helmWith, LEAST, needsHelm } from './helm.ts'
+import { problemsOf, RELEASES } from './openapi.ts'
 
 const NODES = ['node-a', 'node-b', 'node-c']
 const NAMESPACE = ['--namespace', 'kube-system']
@@ -24,6 +26,16 @@ async function withCluster(
     await cluster.stop()
   }
 }
+
+const AFFINITY = [
+  'affinity',
+  'nodeAffinity',
+  'requiredDuringSchedulingIgnoredDuringExecution',
+  'nodeSelectorTerms',
+  '0',
+  'matchFields',
+  '0',
+]
 
 const install = ['install', 'kube-ipvs', CHART]
 
@@ -81,6 +93,32 @@ describe('a release of the chart', needsHelm, () => {
       assert.deepEqual(verbs.filter((verb) => verb === 'POST').length, 3)
       assert.ok(verbs.lastIndexOf('POST') < verbs.indexOf('WATCH'), verbs.join())
       assert.deepEqual([...cluster.objects('jobs'), ...cluster.objects('configmaps')], [])
+    })
+  })
+
+  it('cleans each node once, without privileges and without a token, in valid objects', async () => {
+    await withCluster(async (helm, cluster) => {
+      await helm(install, { ...LEAST, cleanupOnUninstall: true })
+      await helm(['uninstall', 'kube-ipvs'])
+      // helm stores its releases as Secrets.
+      const ours = cluster.created.filter(({ kind }) => kind !== 'Secret')
+      for (const release of RELEASES)
+        for (const object of ours) assert.deepEqual(problemsOf(object, release), [], `${object.kind} for ${release}`)
+      const jobs = cluster.created.filter(({ kind }) => kind === 'Job')
+      const nodes = jobs.map(({ spec }) => valueAt(spec, ['template', 'spec', ...AFFINITY, 'values', '0']))
+      assert.deepEqual(nodes.sort(), NODES)
+      const [daemon] = cluster.created.filter(({ kind }) => kind === 'DaemonSet')
+      const main = ['template', 'spec', 'containers', '0']
+      for (const { spec } of jobs) {
+        // The same ports, so that a Job waits until the daemon of its node has ended.
+        for (const same of ['ports', 'securityContext', 'image'])
+          assert.deepEqual(valueAt(spec, [...main, same]), valueAt(daemon?.['spec'], [...main, same]), same)
+        assert.deepEqual(valueAt(spec, [...main, 'command', '1']), 'cleanup')
+        assert.equal(valueAt(spec, ['template', 'spec', 'automountServiceAccountToken']), false)
+        assert.equal(valueAt(spec, ['template', 'spec', 'serviceAccountName']), undefined)
+        // The DaemonSet selects its pods by this label.
+        assert.equal(valueAt(spec, ['template', 'metadata', 'labels', 'app.kubernetes.io/component']), undefined)
+      }
     })
   })
 })

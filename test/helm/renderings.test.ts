@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, it, test } from 'node:test'
 import { parse } from 'yaml'
 import { loadConfiguration } from '../../src/config/load.ts'
-import { needsHelm, render } from './helm.ts'
+import { CHART, helm, LEAST, needsHelm, render } from './helm.ts'
 import { type KubernetesObject, problemsOf, RELEASES } from './openapi.ts'
 import { DIGEST_FILE, goldenFile, goldenText, inputsDigest, objectsIn, VALUES } from './renderings.ts'
 
@@ -64,6 +64,10 @@ describe('the chart rendered by helm', needsHelm, () => {
     it(`is as recorded with the values ${name}`, () => {
       assert.deepEqual(render(values), { output: goldenText(name), error: '' })
     })
+
+  it('has no fault that helm lint reports', () => {
+    assert.deepEqual(helm(['lint', CHART, '--strict'], LEAST).error, '')
+  })
 })
 
 test('the recorded renderings are of the present chart; else UPDATE_GOLDEN=1 with helm writes them (npm run helm)', () => {
