@@ -8,6 +8,8 @@ import { join } from 'node:path'
 import { Bench } from './bench/bench.ts'
 import { formatComparison } from './bench/compare.ts'
 import { runExperiment, writeExperiment } from './bench/experiment.ts'
+import { runHandover } from './bench/handover.ts'
+import { formatHandover, isWithoutLoss } from './bench/handover-result.ts'
 import { parseBenchOptions } from './bench/options.ts'
 import { appendRun, readRuns, type Run } from './bench/record.ts'
 import { COLOURED, formatMachine, formatReport, formatTrust, PLAIN } from './bench/report.ts'
@@ -45,7 +47,13 @@ async function main(args: readonly string[]): Promise<number> {
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   const bundled = mkdtempSync(join(ROOT, '.cache/bench-'))
   try {
-    const { experiment: counts } = options
+    const { experiment: counts, handover } = options
+    if (handover !== undefined) {
+      const setting = { options, counts: handover, choice, folder, bundled, kubeProxy, signal: abort.signal }
+      const result = await runHandover(setting)
+      process.stdout.write(`${options.output === 'json' ? JSON.stringify(result) : formatHandover(result)}\n`)
+      return isWithoutLoss(result) ? 0 : 1
+    }
     if (counts !== undefined) {
       const experiment = await runExperiment({ options, counts, choice, folder, bundled, signal: abort.signal })
       for (const path of writeExperiment(experiment, counts.directory)) say(path)

@@ -46,6 +46,9 @@ npm run bench -- --hostile             how long a change takes beside objects th
 npm run bench -- --experiment          latency and rate of new connections through one ClusterIP beside 1, 1,000, 5,000 and
                                        10,000 Services, and changes, in both modes: table and plots in docs/performance
                                        (--directory DIR); --requests N, --connections N, --clients N
+npm run bench -- --handover            1,000 established connections (--held N) and 10,000 new ones (--connections N, --rate N a
+                                       second) through one ClusterIP while one proxy follows another and while the mode changes;
+                                       with KUBE_PROXY=PATH that kube-proxy's state is adopted. Ends with 1 after a loss
 npm run bench -- --slope               also how memory grows over 10,000 changes
 npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
 
@@ -60,8 +63,8 @@ context switches. With root's rights the guest has priority over other work. Col
 repeated, the programs taking turns (short cold starts more often); rest and memory are measured in the first boot.
 System calls are counted by strace in a separate boot that is not timed. Processor time and page faults include
 children that have ended. The calibration shows what basic operations cost in the guest. The bench reports when the
-machine was too busy for its figures to be compared. In iptables mode both programs have a minSyncPeriod of 1 s, for
-which a single change waits.
+machine was too busy for its figures to be compared. In iptables mode both programs have a minSyncPeriod of 1 s; changes
+are further apart, so that none of them waits for it.
 
 ${kernels}
 `,

@@ -87,6 +87,11 @@ export class MeasuredProgram {
   async stop(): Promise<void> {
     this.#child.kill('SIGTERM')
     await Promise.race([this.#ended, sleep(5_000)])
+    await this.kill()
+  }
+
+  /** Ends it by SIGKILL. */
+  async kill(): Promise<void> {
     this.#child.kill('SIGKILL')
     await this.#ended
   }

@@ -13,6 +13,16 @@ export interface ExperimentCounts {
   readonly clients: number
 }
 
+/** The traffic during each event of a handover. */
+export interface HandoverCounts {
+  /** Established connections. */
+  readonly held: number
+  /** New connections: at least so many. */
+  readonly connections: number
+  /** New connections a second. */
+  readonly rate: number
+}
+
 export interface BenchOptions {
   /** Numbers of Services, one measurement each. */
   readonly sizes: readonly number[]
@@ -46,14 +56,19 @@ export interface BenchOptions {
     /** The folder that the results are written to. */
     readonly directory: string
   }
+  /** Only handovers are measured: traffic while one proxy follows another, and while the mode changes. */
+  readonly handover?: HandoverCounts
 }
 
 export const DEFAULT_SIZES: readonly number[] = [100, 1_000, 10_000]
 export const EXPERIMENT_SIZES: readonly number[] = [1, 1_000, 5_000, 10_000]
+const HANDOVER_SIZES: readonly number[] = [1_000]
 const MAX_SERVICES = 200_000
 /** Together they must stay below the number of ports of one client address, because no port may be used twice in a boot. */
 const MAX_CONNECTIONS = 30_000
 const MAX_CLIENTS = 100
+const MAX_HELD = 9_000
+const MAX_RATE = 2_000
 
 /** The options, or one line that says what is wrong. @param withKubeProxy KUBE_PROXY names a program to measure beside ours */
 export function parseBenchOptions(
@@ -79,7 +94,10 @@ export function parseBenchOptions(
         profile: { type: 'string' },
         experiment: { type: 'boolean', default: false },
         requests: { type: 'string', default: '2000' },
-        connections: { type: 'string', default: '8000' },
+        handover: { type: 'boolean', default: false },
+        connections: { type: 'string' },
+        held: { type: 'string', default: '1000' },
+        rate: { type: 'string', default: '500' },
         clients: { type: 'string', default: '8' },
         directory: { type: 'string', default: 'docs/performance' },
         'node-flags': { type: 'string', default: NODE_FLAGS.join(' ') },
@@ -89,16 +107,22 @@ export function parseBenchOptions(
     const modes = values.mode?.flatMap((text) => text.split(',')).map(mode)
     if (values.native && modes?.includes('ipvs') === true)
       return { error: "--native measures iptables mode only: ipvs mode would need IPVS in this machine's own kernel" }
-    const { experiment } = values
+    const { experiment, handover } = values
+    if (handover && (experiment || values.native || values.proxy !== undefined || values.compare !== undefined))
+      return {
+        error: '--handover measures this program in a guest: not with --experiment, --native, --proxy or --compare',
+      }
     if (experiment && (values.native || values.proxy !== undefined || values.compare !== undefined))
       return { error: '--experiment measures this program in a guest: not with --native, --proxy or --compare' }
     const sizes = values.services
       ?.flatMap((text) => text.split(','))
       .map((text) => whole('services', text, MAX_SERVICES))
     return {
-      sizes: sizes ?? (experiment ? EXPERIMENT_SIZES : DEFAULT_SIZES),
+      sizes: sizes ?? (experiment ? EXPERIMENT_SIZES : handover ? HANDOVER_SIZES : DEFAULT_SIZES),
       endpoints: whole('endpoints', values.endpoints, 1000),
-      modes: modes ?? (values.native ? ['iptables'] : withKubeProxy || experiment ? ['ipvs', 'iptables'] : ['ipvs']),
+      modes:
+        modes ??
+        (values.native ? ['iptables'] : withKubeProxy || experiment || handover ? ['ipvs', 'iptables'] : ['ipvs']),
       repeats: whole('repeats', values.repeats ?? (experiment ? '1' : '3'), 100),
       native: values.native,
       output: values.output,
@@ -114,9 +138,18 @@ export function parseBenchOptions(
         ? {
             experiment: {
               requests: whole('requests', values.requests, MAX_CONNECTIONS),
-              connections: whole('connections', values.connections, MAX_CONNECTIONS),
+              connections: whole('connections', values.connections ?? '8000', MAX_CONNECTIONS),
               clients: whole('clients', values.clients, MAX_CLIENTS),
               directory: values.directory,
+            },
+          }
+        : {}),
+      ...(handover
+        ? {
+            handover: {
+              held: whole('held', values.held, MAX_HELD),
+              connections: whole('connections', values.connections ?? '10000', MAX_CONNECTIONS),
+              rate: whole('rate', values.rate, MAX_RATE),
             },
           }
         : {}),
