@@ -2,10 +2,9 @@
  * `npm run bench -- --handover`: established and new connections through one ClusterIP while one proxy follows another and while the
  * mode changes, each event in a fresh boot.
  */
-import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { bundle } from '../bundle.ts'
-import { describeKernel, type KernelChoice } from '../kernel/choice.ts'
+import { describeKernel, type KernelChoice, kernelWithModules } from '../kernel/choice.ts'
 import { boot, type BootOptions } from './boot.ts'
 import { compile } from './floor.ts'
 import type { HandoverTask } from './handover-guest.ts'
@@ -24,9 +23,6 @@ import type { Mode } from './result.ts'
 const ROOT = join(import.meta.dirname, '../..')
 const GUEST = join(ROOT, 'dev/bench/handover-guest.ts')
 const BOOT_TIMEOUT_MS = 1_800_000
-/** A kernel whose IPVS is a module, which the fallback needs. */
-const MODULAR = { kernel: '/usr/bin/linux.uml', modules: '/usr/lib/uml/modules' } as const
-
 const say = (text: string): void => {
   process.stderr.write(`${text}\n`)
 }
@@ -63,9 +59,11 @@ export async function runHandover(setting: HandoverSetting): Promise<Handover> {
   const { stdout } = await boot(['uname', '-r'], BOOT_TIMEOUT_MS, boots)
   const points: HandoverPoint[] = []
   for (const { event, mode } of planOf(modes)) {
-    const kernel = event === 'fallback' ? modularKernel(choice) : choice
+    const kernel = event === 'fallback' ? kernelWithModules(choice) : choice
     if (kernel === undefined) {
-      say(`Fallback and return are not measured: no kernel whose IPVS is a module (${MODULAR.kernel}) is installed.`)
+      say(
+        `Fallback and return are not measured: no kernel whose IPVS is a module is installed (package user-mode-linux).`,
+      )
       continue
     }
     const task: HandoverTask = {
@@ -111,11 +109,4 @@ export function planOf(modes: readonly Mode[]): { readonly event: HandoverEvent;
   return HANDOVER_EVENTS.flatMap((event) =>
     modes.filter((mode) => mode === 'ipvs' || !fromIpvs.has(event)).map((mode) => ({ event, mode })),
   )
-}
-
-function modularKernel(choice: KernelChoice): KernelChoice | undefined {
-  if (choice.kind === 'qemu') return choice
-  if (choice.kind !== 'uml') return undefined
-  if (choice.modules !== undefined) return choice
-  return existsSync(MODULAR.kernel) && existsSync(MODULAR.modules) ? { ...choice, ...MODULAR } : undefined
 }

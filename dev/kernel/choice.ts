@@ -2,6 +2,7 @@
  * Which kernel the kernel tests and the demo run on. `dev/bootstrap.mjs` chooses it, installs what it needs, and passes it on
  * in one environment variable, as JSON that `dev/kernel/choose.mjs` writes.
  */
+import { existsSync } from 'node:fs'
 
 /** `host`: this machine's own kernel, in fresh namespaces. */
 export interface HostKernel {
@@ -47,4 +48,14 @@ export function describeKernel(choice: KernelChoice): string {
     case 'qemu':
       return `qemu with ${choice.kernel}`
   }
+}
+
+const DEBIAN = { kernel: '/usr/bin/linux.uml', modules: '/usr/lib/uml/modules' } as const
+
+/** A kernel whose IPVS is a module: the chosen one if it has modules, else Debian's user-mode Linux if it is installed. */
+export function kernelWithModules(choice: KernelChoice): KernelChoice | undefined {
+  if (choice.kind === 'qemu') return choice
+  if (choice.kind !== 'uml') return undefined
+  if (choice.modules !== undefined) return choice
+  return existsSync(DEBIAN.kernel) && existsSync(DEBIAN.modules) ? { ...choice, ...DEBIAN } : undefined
 }

@@ -2,11 +2,11 @@
  * Runs test files on the chosen kernel: boots as many guests as the files need, receives their messages, and accounts for
  * every file, whether it ended, was stopped, was not begun or was left out.
  */
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { deadlineFactor, formatCalibration } from '../kernel/calibrate.ts'
-import type { KernelChoice } from '../kernel/choice.ts'
+import { type KernelChoice, kernelWithModules } from '../kernel/choice.ts'
 import { runInKernel } from '../kernel/run.ts'
 import type { KernelStageMessage, KernelStageTask } from './kernel-stage.ts'
 import { limitsFor } from './limits.ts'
@@ -30,15 +30,6 @@ export interface KernelRun {
 const isWithoutIpv6 = (file: string): boolean => file.startsWith('test/kernel/no-ipv6/')
 /** These need a guest whose kernel has IPVS as a module. */
 const needsModules = (file: string): boolean => file.startsWith('test/kernel/modules/')
-const DEBIAN = { kernel: '/usr/bin/linux.uml', modules: '/usr/lib/uml/modules' } as const
-
-/** The chosen kernel if it has modules, else Debian's user-mode Linux if it is installed. */
-function kernelWithModules(choice: KernelChoice): KernelChoice | undefined {
-  if (choice.kind === 'qemu') return choice
-  if (choice.kind !== 'uml') return undefined
-  if (choice.modules !== undefined) return choice
-  return existsSync(DEBIAN.kernel) && existsSync(DEBIAN.modules) ? { ...choice, ...DEBIAN } : undefined
-}
 
 /**
  * User-mode Linux with two processors wakes a process on the other one only at its next tick, and threads of one process wait for

@@ -12,6 +12,11 @@ const EXPERIMENT_DEFAULTS: Partial<BenchOptions> = {
   changes: 20,
   experiment: EXPERIMENT,
 }
+const HANDOVER_DEFAULTS: Partial<BenchOptions> = {
+  sizes: [1_000],
+  modes: ['ipvs', 'iptables'],
+  handover: { held: 1_000, connections: 10_000, rate: 500 },
+}
 const DEFAULTS: BenchOptions = {
   sizes: [100, 1_000, 10_000],
   endpoints: 5,
@@ -41,6 +46,11 @@ describe('parseBenchOptions', () => {
     ['--native', { native: true, modes: ['iptables'] }],
     ['--json-file runs.json', { jsonFile: 'runs.json' }],
     ['--compare runs.json', { compare: 'runs.json' }],
+    ['--handover', HANDOVER_DEFAULTS],
+    [
+      '--handover --held 3 --connections 4 --rate 5 --services 6',
+      { ...HANDOVER_DEFAULTS, sizes: [6], handover: { held: 3, connections: 4, rate: 5 } },
+    ],
     ['--experiment', EXPERIMENT_DEFAULTS],
     [
       '--experiment --services 5 --mode ipvs --repeats 2 --changes 7',
@@ -77,6 +87,8 @@ describe('parseBenchOptions', () => {
     ['--mode nftables', /--mode is ipvs or iptables, not "nftables"/],
     ['--native --mode ipvs', /--native measures iptables mode only/],
     ['--repeats 0', /--repeats is a whole number/],
+    ['--handover --experiment', /--handover measures this program in a guest/],
+    ['--handover --rate 2001', /--rate is a whole number from 1 to 2000/],
     ['--experiment --native', /--experiment measures this program in a guest/],
     ['--experiment --proxy x', /--experiment measures this program in a guest/],
     ['--experiment --connections 30001', /--connections is a whole number from 1 to 30000/],

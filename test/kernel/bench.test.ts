@@ -8,6 +8,8 @@ import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { compile } from '../../dev/bench/floor.ts'
 import type { GuestTask } from '../../dev/bench/guest.ts'
+import type { HandoverTask } from '../../dev/bench/handover-guest.ts'
+import type { HandoverMeasured } from '../../dev/bench/handover-result.ts'
 import { IptablesTable } from '../../dev/bench/iptables-table.ts'
 import type { Measured, Mode } from '../../dev/bench/result.ts'
 import type { Expected } from '../../dev/bench/table-view.ts'
@@ -16,6 +18,7 @@ import { NODE_FLAGS } from '../../dev/node-flags.ts'
 import { needs } from './needs.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
+const PROGRAM = process.env['KUBE_IPVS_PROGRAM'] ?? join(ROOT, 'src/main.ts')
 const run = promisify(execFile)
 
 const measured = async (task: Pick<GuestTask, 'mode' | 'work'>): Promise<Measured> =>
@@ -30,10 +33,14 @@ async function outputOf(task: Pick<GuestTask, 'mode' | 'work' | 'traffic'>): Pro
     idleSeconds: 1,
     slope: false,
     nodeFlags: NODE_FLAGS,
-    command: process.env['KUBE_IPVS_PROGRAM'] ?? join(ROOT, 'src/main.ts'),
+    command: PROGRAM,
     ...task,
   }
-  // A new network namespace replaces the fresh boot.
+  return guestOutput('guest.ts', whole)
+}
+
+/** Output of a file of dev/bench in a new network namespace, which replaces the fresh boot. */
+async function guestOutput(file: string, task: object): Promise<string> {
   const { stdout } = await run('unshare', [
     '--net',
     '--',
@@ -42,8 +49,8 @@ async function outputOf(task: Pick<GuestTask, 'mode' | 'work' | 'traffic'>): Pro
     'ip link set lo up && exec "$@"',
     'sh',
     process.execPath,
-    join(ROOT, 'dev/bench/guest.ts'),
-    JSON.stringify(whole),
+    join(ROOT, 'dev/bench', file),
+    JSON.stringify(task),
   ])
   return stdout
 }
@@ -66,6 +73,29 @@ async function measuredTraffic(mode: Mode): Promise<TrafficMeasured> {
     assert.ok('program' in compiled, JSON.stringify(compiled))
     const traffic = { program: compiled.program, requests: 20, connections: 40, clients: 2 }
     return JSON.parse(await outputOf({ mode, work: 'traffic', traffic })) as TrafficMeasured // what guest.ts prints
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+async function measuredHandover(mode: Mode): Promise<HandoverMeasured> {
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-handover-test-'))
+  try {
+    const compiled = await compile(join(ROOT, 'dev/bench/traffic.c'), folder)
+    assert.ok('program' in compiled, JSON.stringify(compiled))
+    const task: HandoverTask = {
+      event: 'restart',
+      mode,
+      services: 20,
+      endpoints: 2,
+      held: 50,
+      connections: 200,
+      rate: 50,
+      nodeFlags: NODE_FLAGS,
+      command: PROGRAM,
+      traffic: compiled.program,
+    }
+    return JSON.parse(await guestOutput('handover-guest.ts', task)) as HandoverMeasured // what handover-guest.ts prints
   } finally {
     rmSync(folder, { recursive: true })
   }
@@ -107,6 +137,20 @@ describe('the bench in its guest', { concurrency: true }, () => {
       assert.ok((result.rulesBefore ?? -1) >= 0 && (result.rulesBefore ?? 20) < 20)
     },
   )
+
+  for (const mode of ['ipvs', 'iptables'] as const)
+    it(
+      `holds and makes connections during a restart in ${mode} mode`,
+      needs('iptables-nft', 'program:gcc'),
+      async () => {
+        const { operations, held, made, failures } = await measuredHandover(mode)
+        assert.deepEqual(failures, [])
+        assert.deepEqual([held.connections, held.dropped, made.failed], [50, 0, 0])
+        assert.ok(made.made >= 200)
+        // The kernel was right already.
+        assert.equal(operations, 0)
+      },
+    )
 
   it('counts the system calls of a start and of a change', needs('program:strace'), async () => {
     const { coldStartSystemCalls, systemCallsPerChange } = await measured({ mode: 'ipvs', work: 'counted' })
