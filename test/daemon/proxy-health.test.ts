@@ -38,3 +38,31 @@ test('ProxyHealth keeps the last state of the Node when its object is deleted', 
 test('ProxyHealth has an eligible node without a Node object where none is needed, and follows one that exists', () => {
   assert.deepEqual(eligible(false, TAINTED, undefined, NODE), [true, false, true, true])
 })
+
+test('ProxyHealth forgets the troubles of a kernel when another proxy starts, and that one has the whole grace period', () => {
+  let nowMs = 0
+  const health = new ProxyHealth({
+    nodeName: 'node0',
+    families: ['IPv4'],
+    syncPeriodMs: () => 30_000,
+    now: () => nowMs,
+  })
+  const kernel = (wrong: boolean) => ({
+    families: ['IPv4'] as const,
+    tables: () => [{ what: 'virtual servers', families: ['IPv4'] as const, wrong }],
+    rules: [],
+  })
+  const done = { applied: 0, failures: [], repairs: [], unreadable: [] }
+  health.follow(kernel(true))
+  health.passed('tables', done)
+  nowMs = 60_000
+  assert.equal(health.isHealthy, false)
+  health.follow(kernel(false))
+  assert.equal(health.isHealthy, true)
+  nowMs = 119_000
+  assert.equal(health.isHealthy, true)
+  nowMs = 120_000
+  assert.equal(health.isHealthy, false)
+  health.passed('tables', done)
+  assert.equal(health.isHealthy, true)
+})
