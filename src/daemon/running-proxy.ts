@@ -220,9 +220,13 @@ export class RunningProxy {
     }
     const wasFallback = old.mode !== old.configuration.mode
     await old.close()
-    await next.start()
-    const { mode } = next.proxy
+    // Metrics cannot be read from a closed kernel.
     this.#follow(next.proxy)
+    await next.start()
+    // A live field may have changed since the proxy was prepared.
+    const inForce = this.#configuration
+    if (inForce !== configuration && inForce.mode === configuration.mode) next.proxy.reconfigure(inForce)
+    const { mode } = next.proxy
     log.info('Replaced the proxy', { mode, previous: old.mode })
     if (wasFallback && mode === 'ipvs') events.record(returnedToIpvs(nodeName, `${REASONS[reason]}; ipvs mode runs`))
     return true

@@ -99,6 +99,22 @@ test('a change of other live fields replaces nothing', async (t) => {
   assert.deepEqual([taken(), proxy.configuration.oomScoreAdj], [[], 7])
 })
 
+test('a live field that changes while the next proxy lists is in force after the switch', async (t) => {
+  const { running, configured, kernel, pass } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  const listed = Promise.withResolvers<void>()
+  kernel.listed = listed.promise
+  proxy.reconfigure(configured('iptables'))
+  await pass()
+  proxy.reconfigure({ ...configured('iptables'), oomScoreAdj: 7 })
+  listed.resolve()
+  await pass()
+  assert.deepEqual([proxy.mode, proxy.configuration.oomScoreAdj], ['iptables', 7])
+  await pass(30 * MINUTE_MS)
+  assert.equal(proxy.mode, 'iptables')
+})
+
 test('the old proxy runs on with one warning when the new one cannot be prepared, and the switch is retried', async (t) => {
   const { running, configured, kernel, pass, taken, warnings } = world(t)
   const proxy = running('iptables')

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
-import { after, before, describe, it } from 'node:test'
+import { after, before, describe, it, type TestContext } from 'node:test'
 import type { HeldReport, TrafficClient } from '../../dev/bench/traffic-client.ts'
 import { Cluster } from '../support/cluster.ts'
 import { ClusterTraffic } from '../support/cluster-traffic.ts'
@@ -44,8 +44,9 @@ describe('traffic', needs('iptables-nft', 'program:gcc'), () => {
     cluster.stop()
   })
 
-  const check = async (...clients: TrafficClient<HeldReport>[]): Promise<void> => {
+  const check = async (t: TestContext, ...clients: TrafficClient<HeldReport>[]): Promise<void> => {
     const reports = await Promise.all(clients.map((client) => client.report()))
+    t.diagnostic(JSON.stringify(reports))
     for (const { connections, dropped } of reports)
       assert.deepEqual([connections, dropped], [ESTABLISHED, 0], clients.map((it) => it.failures.slice(0, 1000)).join())
   }
@@ -71,7 +72,7 @@ describe('traffic', needs('iptables-nft', 'program:gcc'), () => {
     assert.ok(boundAddresses().length > 0)
     await eventually(() => assert.deepEqual(weighted(), []))
     ofIptables = await traffic.hold(PLACES, ESTABLISHED, PERIOD_MS)
-    await check(ofIpvs, ofIptables)
+    await check(t, ofIpvs, ofIptables)
     bench.configure({ mode: 'ipvs' })
     await eventually(isIpvs)
     await settled(1, 2)
@@ -87,8 +88,7 @@ describe('traffic', needs('iptables-nft', 'program:gcc'), () => {
   })
 
   it('of 1,000 connections of either mode none is dropped by the switches', async (t) => {
-    await check(ofIpvs, ofIptables)
-    t.diagnostic(`${JSON.stringify(await ofIpvs.report())} ${JSON.stringify(await ofIptables.report())}`)
+    await check(t, ofIpvs, ofIptables)
     await ofIptables.close()
   })
 
@@ -113,8 +113,7 @@ describe('traffic', needs('iptables-nft', 'program:gcc'), () => {
     await bench.stop(daemon)
     daemon = next
     await passIsDone()
-    await check(ofIpvs)
-    t.diagnostic(JSON.stringify(await ofIpvs.report()))
+    await check(t, ofIpvs)
   })
 
   it('in iptables mode leaves nothing of ipvs mode after its last connection', async () => {
