@@ -34,6 +34,7 @@ ${kernels}
   bench: `npm run bench                          100, 1,000 and 10,000 Services with 5 endpoints each, as a table
 npm run bench -- --services N          one size (again for more); --endpoints M
 npm run bench -- --mode MODE           ipvs (default) or iptables; again for both
+npm run bench -- --virtual-addresses routes  ipvs mode with local routes instead of addresses, in program and floor
 KUBE_PROXY=PATH npm run bench          also that kube-proxy, beside ours, in both modes, with the ratios
 npm run bench -- --native              iptables mode in a network namespace of this machine's own kernel, no guest
 npm run bench -- --repeats N           fresh boots of each program (default 3); medians, with the least and the most

@@ -166,7 +166,7 @@ export class Bench {
   }
 
   #task(subject: Subject, services: number, command: string, work: GuestWork): GuestTask {
-    const { endpoints, changes, idleSeconds, slope, nodeFlags, profile } = this.#setting.options
+    const { endpoints, changes, idleSeconds, slope, nodeFlags, profile, virtualAddresses } = this.#setting.options
     return {
       ...subject,
       services,
@@ -175,6 +175,7 @@ export class Bench {
       idleSeconds,
       slope,
       nodeFlags,
+      virtualAddresses,
       command,
       work,
       ...(profile === undefined ? {} : { profile }),
@@ -195,14 +196,15 @@ export class Bench {
     services: number,
     { calibrate, floor }: { readonly calibrate: string | undefined; readonly floor: string | undefined },
   ): Promise<number[]> {
-    const { endpoints } = this.#setting.options
+    const { endpoints, virtualAddresses } = this.#setting.options
     const times = floor === undefined ? 0 : services <= SHORT_SERVICES ? FLOORS_IN_A_BOOT : 1
     const script = [
       'uname -r',
       ...(calibrate === undefined ? [] : [calibrate]),
       ...Array.from(
         { length: times },
-        () => `unshare --net sh -c 'ip link set lo up && exec ${floor} ${services} ${endpoints}' || exit; sleep 0.2`,
+        () =>
+          `unshare --net sh -c 'ip link set lo up && exec ${floor} ${services} ${endpoints} ${virtualAddresses}' || exit; sleep 0.2`,
       ),
     ]
     const { code, stdout, disturbance } = await boot(['sh', '-c', script.join('\n')], FLOOR_TIMEOUT_MS, this.#boots)

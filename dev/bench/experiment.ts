@@ -97,6 +97,7 @@ export async function runExperiment(setting: ExperimentSetting): Promise<Experim
           idleSeconds: 0,
           slope: false,
           nodeFlags: options.nodeFlags,
+          virtualAddresses: options.virtualAddresses,
           command: entry,
           traffic: { ...counts, program: traffic.program },
         }

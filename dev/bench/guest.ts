@@ -20,11 +20,16 @@ import { measureTraffic, type TrafficTask } from './traffic.ts'
 export interface GuestTask
   extends Subject,
     ProgramCommand,
-    Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'> {
+    Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope' | 'virtualAddresses'> {
   readonly work: GuestWork
   readonly services: number
   /** For the work `traffic`. */
   readonly traffic?: TrafficTask
+}
+
+/** Fields of the configuration that only our program knows. */
+function ownSettings({ program, virtualAddresses }: GuestTask): object {
+  return program === 'kube-ipvs' ? { kubeIPVS: { virtualAddresses } } : {}
 }
 
 async function main(task: GuestTask): Promise<void> {
@@ -34,7 +39,7 @@ async function main(task: GuestTask): Promise<void> {
   const api = await ApiServerProcess.start(services, endpoints, NODE_NAME)
   const table = new TableView(task.mode === 'ipvs' ? await IpvsTable.open() : new IptablesTable())
   try {
-    const command = commandOf(task, writeConfiguration(folder, task.mode, api.url))
+    const command = commandOf(task, writeConfiguration(folder, task.mode, api.url, ownSettings(task)))
     const options: MeasureOptions = {
       ...task,
       api,

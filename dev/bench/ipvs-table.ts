@@ -1,10 +1,15 @@
-/** Reads what ipvs mode writes: virtual servers with their real servers, and the addresses of the node. */
+/** Reads what ipvs mode writes: virtual servers with their real servers, and the virtual IPs, as addresses of the node or as local routes. */
 import { createSocket } from 'node:dgram'
 import { readFileSync } from 'node:fs'
 import { openNetlinkConnection, openRtnetlink } from '../../native/open.ts'
+import { liveRoutes } from '../../src/ipvs/route-diff.ts'
+import { listOwnRoutes } from '../../src/ipvs/routes.ts'
 import { IpvsConnection } from '../../src/ipvs/connection.ts'
 import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
 import { type Expected, sameSet, SERVICE_PORT, type SeenTable } from './table-view.ts'
+
+/** How long the kernel may take to list all routes. */
+const ROUTES_MS = 30_000
 
 export class IpvsTable implements SeenTable {
   readonly #ipvs: IpvsConnection
@@ -32,7 +37,9 @@ export class IpvsTable implements SeenTable {
   }
 
   async missing(all: readonly Expected[]): Promise<Expected[]> {
-    const addresses = new Set((await this.#rtnetlink.listAddresses()).map(({ address }) => address))
+    const signal = AbortSignal.timeout(ROUTES_MS)
+    const routes = liveRoutes(await listOwnRoutes(this.#rtnetlink, ['IPv4'], { signal }))
+    const addresses = new Set([...routes.keys(), ...(await this.#rtnetlink.listAddresses()).map((it) => it.address)])
     const table = parseTable(readFileSync('/proc/net/ip_vs', 'latin1'))
     return all.filter(({ address, endpoints }) => {
       const there = table.get(`${hexAddress(address)}:${hexPort(SERVICE_PORT)}`)

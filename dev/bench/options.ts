@@ -30,6 +30,8 @@ export interface BenchOptions {
   readonly endpoints: number
   /** Modes that are measured, one after the other. */
   readonly modes: readonly Mode[]
+  /** `kubeIPVS.virtualAddresses` of our program and of the floor. */
+  readonly virtualAddresses: 'addresses' | 'routes'
   /** How often each program is started in a fresh boot. */
   readonly repeats: number
   /** In a network namespace of this machine's own kernel instead of a guest; iptables mode only. */
@@ -82,6 +84,7 @@ export function parseBenchOptions(
         services: { type: 'string', multiple: true },
         endpoints: { type: 'string', default: '5' },
         mode: { type: 'string', multiple: true },
+        'virtual-addresses': { type: 'string', default: 'addresses' },
         repeats: { type: 'string' },
         native: { type: 'boolean', default: false },
         output: { type: 'string', short: 'o', default: 'text' },
@@ -103,6 +106,9 @@ export function parseBenchOptions(
         'node-flags': { type: 'string', default: NODE_FLAGS.join(' ') },
       },
     })
+    const virtualAddresses = values['virtual-addresses']
+    if (virtualAddresses !== 'addresses' && virtualAddresses !== 'routes')
+      return { error: '--virtual-addresses is addresses or routes' }
     if (values.output !== 'text' && values.output !== 'json') return { error: '--output is text or json' }
     const modes = values.mode?.flatMap((text) => text.split(',')).map(mode)
     if (values.native && modes?.includes('ipvs') === true)
@@ -123,6 +129,7 @@ export function parseBenchOptions(
       modes:
         modes ??
         (values.native ? ['iptables'] : withKubeProxy || experiment || handover ? ['ipvs', 'iptables'] : ['ipvs']),
+      virtualAddresses,
       repeats: whole('repeats', values.repeats ?? (experiment ? '1' : '3'), 100),
       native: values.native,
       output: values.output,

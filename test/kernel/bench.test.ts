@@ -31,6 +31,7 @@ async function outputOf(task: Pick<GuestTask, 'mode' | 'work' | 'traffic'>): Pro
     endpoints: 2,
     changes: 2,
     idleSeconds: 1,
+    virtualAddresses: 'addresses',
     slope: false,
     nodeFlags: NODE_FLAGS,
     command: PROGRAM,
