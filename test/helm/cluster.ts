@@ -123,10 +123,15 @@ export class Cluster {
         return send(201, this.#store(path, plural, body))
       case 'PUT':
         return send(200, this.#store(path, plural, body))
-      case 'PATCH':
+      case 'PATCH': {
+        // helm 4 applies whole objects on the server; helm 3 sends what changed.
+        const isApply = request.headers['content-type']?.startsWith('application/apply-patch') === true
+        if (stored === undefined && isApply) this.created.push(...[body].filter(isObject))
+        if (isApply) return send(stored === undefined ? 201 : 200, this.#store(path, plural, body))
         return stored === undefined
           ? send(404, failure(404, 'NotFound'))
           : send(200, this.#store(path, plural, merged(stored, body)))
+      }
       case 'DELETE':
         this.#objects.delete(path)
         return stored === undefined
