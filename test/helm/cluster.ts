@@ -45,6 +45,7 @@ export class Cluster {
   readonly created: KubernetesObject[] = []
   readonly #objects = new Map<string, Stored>()
   readonly #server = createServer((request, response) => void this.#answer(request, response))
+  readonly #watches = new Set<{ isWatched(path: string): boolean; send(type: string, object: object): void }>()
   #version = 0
 
   /** Listens and returns a kubeconfig as text. */
@@ -98,19 +99,7 @@ export class Cluster {
     const place = placeOf(url.pathname)
     if (place === undefined) return send(404, failure(404, 'NotFound'))
     const { plural, name } = place
-    if (url.searchParams.get('watch') === 'true') {
-      const wanted = url.searchParams.get('fieldSelector')?.replace('metadata.name=', '') ?? ''
-      this.log.push(`WATCH ${plural} ${wanted}`)
-      const object = this.#objects.get(`${url.pathname}/${wanted}`)
-      response.writeHead(200, { 'content-type': 'application/json' })
-      if (object !== undefined) response.write(`${JSON.stringify({ type: 'ADDED', object })}\n`)
-      const annotations = { 'k8s.io/initial-events-end': 'true' }
-      const { apiVersion, kind } = place
-      const end = { apiVersion, kind, metadata: { resourceVersion: `${this.#version}`, annotations } }
-      if (url.searchParams.has('sendInitialEvents'))
-        response.write(`${JSON.stringify({ type: 'BOOKMARK', object: end })}\n`)
-      return
-    }
+    if (url.searchParams.get('watch') === 'true') return this.#watch(url, place, response)
     if (request.method === 'GET' && name === undefined) return send(200, this.#list(url, place))
     const body = bodyOf(sent)
     const path = name === undefined ? `${url.pathname}/${body.metadata.name}` : url.pathname
@@ -133,7 +122,7 @@ export class Cluster {
           : send(200, this.#store(path, plural, merged(stored, body)))
       }
       case 'DELETE':
-        this.#objects.delete(path)
+        if (stored !== undefined) this.#remove(path, stored)
         return stored === undefined
           ? send(404, failure(404, 'NotFound'))
           : send(200, { kind: 'Status', status: 'Success' })
@@ -147,17 +136,42 @@ export class Cluster {
     const status = FINISHED[plural]
     const metadata = { ...body.metadata, uid: `${this.#version}`, resourceVersion: `${this.#version}` }
     const object = { ...body, metadata, ...(status === undefined ? {} : { status }) }
+    this.#notify(this.#objects.has(path) ? 'MODIFIED' : 'ADDED', path, object)
     this.#objects.set(path, object)
     return object
+  }
+
+  #remove(path: string, object: Stored): void {
+    this.#objects.delete(path)
+    this.#notify('DELETED', path, object)
+  }
+
+  /** Sends the objects of a collection that a client watches, and what happens to them afterwards. */
+  #watch(url: URL, { apiVersion, kind, plural }: Place, response: ServerResponse): void {
+    const [, wanted] = /^metadata\.name=(.+)$/.exec(url.searchParams.get('fieldSelector') ?? '') ?? []
+    this.log.push(`WATCH ${plural} ${wanted ?? ''}`)
+    const isWatched = (path: string): boolean =>
+      isIn(path, url.pathname) && (wanted === undefined || path.endsWith(`/${wanted}`))
+    const send = (type: string, object: object): void => {
+      response.write(`${JSON.stringify({ type, object })}\n`)
+    }
+    response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders()
+    for (const [path, object] of this.#objects) if (isWatched(path)) send('ADDED', object)
+    const metadata = { resourceVersion: `${this.#version}`, annotations: { 'k8s.io/initial-events-end': 'true' } }
+    if (url.searchParams.has('sendInitialEvents')) send('BOOKMARK', { apiVersion, kind, metadata })
+    this.#watches.add({ isWatched, send })
+  }
+
+  #notify(type: string, path: string, object: Stored): void {
+    for (const { isWatched, send } of this.#watches) if (isWatched(path)) send(type, object)
   }
 
   #list(url: URL, { apiVersion, kind }: Place): object {
     const wanted = (url.searchParams.get('labelSelector') ?? '').split(',').filter((pair) => pair !== '')
     const items = [...this.#objects].flatMap(([path, object]) => {
-      const isHere =
-        path.startsWith(`${url.pathname}/`) || path.replace(/\/namespaces\/[^/]+/, '').startsWith(`${url.pathname}/`)
       const { labels = {} } = object.metadata
-      return isHere && wanted.every((pair) => labels[pair.split('=')[0] ?? ''] === pair.split('=').at(-1))
+      return isIn(path, url.pathname) &&
+        wanted.every((pair) => labels[pair.split('=')[0] ?? ''] === pair.split('=').at(-1))
         ? [object]
         : []
     })
@@ -179,6 +193,11 @@ function placeOf(path: string): Place | undefined {
   const apiVersion = core ?? group ?? ''
   const found = GROUPS[apiVersion]?.find((one) => one.plural === plural)
   return found === undefined ? undefined : { apiVersion, kind: found.kind, plural, name }
+}
+
+/** Whether an object is in a collection, of its namespace or of all. */
+function isIn(path: string, collection: string): boolean {
+  return [path, path.replace(/\/namespaces\/[^/]+/, '')].some((one) => one.startsWith(`${collection}/`))
 }
 
 function discovery(path: string): object | undefined {
