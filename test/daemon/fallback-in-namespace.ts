@@ -27,6 +27,8 @@ export interface FallbackRun {
   readonly none: { readonly code: number | null; readonly stderr: string }
   /** `--init-only`, whose container must not keep the Pod from starting. */
   readonly initOnly: { readonly code: number | null; readonly stderr: string }
+  /** `cleanup` after it, of sets and chains that ipvs mode left before ip_vs was unloaded, and what is there afterwards. */
+  readonly cleanup: { readonly code: number | null; readonly stderr: string; readonly left: string }
 }
 
 const SERVICES = 100
@@ -94,6 +96,11 @@ try {
   const configured = { metric: modeMetric(await answers('/metrics')), chains: [before, servedServices()] }
   await benches.ipvs.stop(child)
   benches.ipvs.configure({ mode: 'ipvs' })
+  const initOnly = await benches.ipvs.command('', '--init-only')
+  sh(`ipset create KUBE-CLUSTER-IP hash:ip,port; ipset add KUBE-CLUSTER-IP 10.96.1.1,tcp:80; ipset create MINE hash:ip
+    iptables-nft -t nat -N KUBE-LOAD-BALANCER; iptables-nft -t nat -A KUBE-LOAD-BALANCER -j KUBE-MARK-MASQ`)
+  const { code, stderr } = await benches.ipvs.command('cleanup')
+  const left = sh('ipset list -n; iptables-nft-save; ip6tables-nft-save | grep KUBE || true')
   const run: FallbackRun = {
     servedMs,
     warnings,
@@ -106,7 +113,8 @@ try {
     status: status.stdout,
     statusJson: JSON.parse(statusJson.stdout),
     none: await none.command('', '--once'),
-    initOnly: await benches.ipvs.command('', '--init-only'),
+    initOnly,
+    cleanup: { code, stderr, left },
   }
   process.stdout.write(`${JSON.stringify(run)}\n`)
 } finally {

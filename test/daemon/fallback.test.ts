@@ -76,4 +76,10 @@ describe('the daemon in ipvs mode on a kernel without ip_vs', needs('kernel-with
     assert.equal(run.initOnly.code, 0, run.initOnly.stderr)
     assert.match(run.initOnly.stderr, /"Falling back to iptables mode"/)
   })
+
+  it('has cleanup remove the sets and chains that ipvs mode left before ip_vs was unloaded', () => {
+    assert.deepEqual([run.cleanup.code, run.cleanup.stderr], [0, ''])
+    assert.match(run.cleanup.left, /^MINE$/m)
+    assert.doesNotMatch(run.cleanup.left, /KUBE/)
+  })
 })

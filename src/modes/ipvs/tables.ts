@@ -86,20 +86,27 @@ export function chainTables(
     .map((family) => new IptablesTable(family, iptables, layout, suffix))
 }
 
+/** Connections to what the kernel has; undefined: it has no IPVS, or no ipset. */
+export type RemovalOptions = Omit<TableOptions, 'ipvs' | 'ipset'> & {
+  readonly ipvs: IpvsConnection | undefined
+  readonly ipset: IpsetConnection | undefined
+}
+
 /**
- * The tables with nothing wanted in any: a pass removes what is ours, from the last table to the first. The device is
- * removed last, because it shows that something is left.
+ * The tables with nothing wanted in any: a pass removes what is ours, from the last table to the first. The device is removed last,
+ * because it shows that something is left.
  */
-export function removalOf(tables: IpvsTables): Reconciled[] {
-  const { device, sets, entries, chains, virtualServers, addresses, routes } = tables
+export function removalOf(options: RemovalOptions): Reconciled[] {
+  const { ipvs, ipset, rtnetlink, iptables, layout, families, excluded, mayRemove } = options
   return [
-    unwanted(device),
-    unwanted(sets),
-    unwanted(entries),
-    ...removalOfChains(chains),
-    unwanted(virtualServers),
-    unwanted(addresses),
-    unwanted(routes),
+    unwanted(new DeviceTable(rtnetlink)),
+    ...(ipset === undefined
+      ? []
+      : [unwanted(new SetTable(ipset, families)), unwanted(new EntryTable(ipset, { families, ...NO_HOOKS }))]),
+    ...removalOfChains(chainTables(families, iptables, layout)),
+    ...(ipvs === undefined ? [] : [unwanted(new VirtualServerTable(ipvs, excluded, mayRemove))]),
+    unwanted(new AddressTable(rtnetlink)),
+    unwanted(new RouteTable(rtnetlink, families)),
   ]
 }
 

@@ -11,7 +11,7 @@ import type { Cidr } from '../../values/cidr.ts'
 import { asError } from '../../values/errors.ts'
 import { chooseBackEnd, findOtherBackEnd } from '../iptables-back-end.ts'
 import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
-import { chainTables, removalOfChains } from '../ipvs/tables.ts'
+import { chainTables, removalOf, removalOfChains } from '../ipvs/tables.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
 import { CLEANUP_LAYOUT } from './layouts.ts'
 import { findNftLeftovers, type RemovalResult, removeNftLeftovers } from './nft-leftovers.ts'
@@ -49,7 +49,7 @@ async function removeNftTables({ dryRun, signal }: CleanupOptions): Promise<Remo
 async function removeFromTables(options: CleanupOptions): Promise<RemovalResult> {
   const { excluded, dryRun, signal } = options
   const families = ipFamilies()
-  // A kernel that has no IPVS or no ipset has nothing of it either, and neither has a node without programs of iptables.
+  // A kernel that has no IPVS or no ipset has nothing of it, and a node without programs of iptables has no rules.
   const iptables = await unlessMissing(
     'iptables-missing',
     async () => new HostIptables(await chooseBackEnd(families, signal)),
@@ -59,16 +59,18 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
   const ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
   const rtnetlink = openRtnetlink()
   try {
-    const ofIpvsMode =
+    const leftovers =
       ipset === undefined || ipvs === undefined
         ? undefined
         : await IpvsLeftovers.find({ ipvs, ipset, rtnetlink, iptables, families, excluded }, signal)
-    // A kernel without IPVS or ipset may have rules all the same.
-    const chainsOf = (programs: HostIptables | undefined): readonly Reconciled[] =>
-      removalOfChains(chainTables(families, programs, CLEANUP_LAYOUT))
+    // A kernel whose ip_vs or ip_set was unloaded has the rest all the same. Without sets no virtual server is known to be ours.
+    const inUse = (): readonly Reconciled[] =>
+      leftovers?.removal() ??
+      removalOf({ ipvs: undefined, ipset, rtnetlink, iptables, families, excluded, layout: CLEANUP_LAYOUT })
+    const notInUse = (): readonly Reconciled[] =>
+      removalOfChains(chainTables(families, other && new HostIptables(other), CLEANUP_LAYOUT))
     // What is last is removed first: rules of either back end name sets.
-    const reconciler = (): Reconciler =>
-      new Reconciler([...(ofIpvsMode?.removal() ?? chainsOf(iptables)), ...chainsOf(other && new HostIptables(other))])
+    const reconciler = (): Reconciler => new Reconciler([...inUse(), ...notInUse()])
     const commands = await reconciler().preview({ signal, mayRemove: true, now })
     return { commands, failures: dryRun ? [] : await removeAll(reconciler(), signal) }
   } finally {

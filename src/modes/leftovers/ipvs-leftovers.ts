@@ -55,7 +55,7 @@ export class IpvsLeftovers {
 
   /** All tables, with nothing wanted in any. */
   removal(): readonly Reconciled[] {
-    return removalOf(openTables({ ...this.#options, mayRemove: this.#isOwned }))
+    return removalOf({ ...this.#options, mayRemove: this.#isOwned })
   }
 
   /** The virtual servers alone, with none wanted. */
