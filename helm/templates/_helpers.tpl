@@ -48,12 +48,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* The document of the ConfigMap. */}}
 {{- define "kube-ipvs.config" -}}
 {{- $kind := dict "apiVersion" "kubeproxy.config.k8s.io/v1alpha1" "kind" "KubeProxyConfiguration" -}}
-{{- merge $kind .Values.config | toYaml -}}
+{{- merge $kind (.Values.config | default dict) | toYaml -}}
 {{- end -}}
 
 {{/* The configuration without the fields for whose changes no daemon has to restart. */}}
 {{- define "kube-ipvs.restartConfig" -}}
-{{- $config := deepCopy .Values.config -}}
+{{- $config := deepCopy (.Values.config | default dict) -}}
 {{- $facts := .Files.Get "files/validation.json" | fromJson -}}
 {{- range get $facts.withoutRestart ($config.mode | default "iptables") | default list -}}
   {{- $keys := splitList "." . -}}
@@ -156,8 +156,8 @@ seccompProfile:
 
 {{/* The ports of the daemon on the node. The scheduler puts no two pods with one of them on a node, so never two proxies. */}}
 {{- define "kube-ipvs.ports" -}}
-{{- $health := include "kube-ipvs.portOf" (list (.Values.config.healthzBindAddress | default "") "10256") -}}
-{{- $metrics := include "kube-ipvs.portOf" (list (.Values.config.metricsBindAddress | default "") "10249") -}}
+{{- $health := include "kube-ipvs.portOf" (list ((.Values.config | default dict).healthzBindAddress | default "") "10256") -}}
+{{- $metrics := include "kube-ipvs.portOf" (list ((.Values.config | default dict).metricsBindAddress | default "") "10249") -}}
 - name: healthz
   containerPort: {{ $health }}
   hostPort: {{ $health }}

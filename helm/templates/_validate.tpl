@@ -62,7 +62,7 @@ decode, feature gates, logging, everything else. A test compares the messages wi
 {{- end -}}
 {{- if not $alpha -}}
   {{- range $name := list "text" "json" -}}
-    {{- $options := dig "options" $name nil $logging | default dict -}}
+    {{- $options := index ($logging.options | default dict) $name | default dict -}}
     {{- if regexMatch "^[+-]?[0-9.]*[1-9]" ($options.infoBufferSize | toString) -}}
       {{- $broken = append $broken (printf "logging.options.%s.infoBufferSize: Forbidden: Feature LoggingAlphaOptions is disabled" $name) -}}
     {{- end -}}

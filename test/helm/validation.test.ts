@@ -111,7 +111,86 @@ const REFUSED: Readonly<Record<string, readonly object[]>> = {
   ],
 }
 
+/** As kubeadm writes it into the ConfigMap kube-proxy, without the kubeconfig. */
+const OF_KUBEADM = {
+  apiVersion: API_VERSION,
+  kind: KIND,
+  bindAddress: '0.0.0.0',
+  bindAddressHardFail: false,
+  clientConnection: { acceptContentTypes: '', burst: 0, contentType: '', kubeconfig: '', qps: 0 },
+  clusterCIDR: '10.244.0.0/16',
+  configSyncPeriod: '0s',
+  conntrack: {
+    maxPerCore: null,
+    min: null,
+    tcpBeLiberal: false,
+    tcpCloseWaitTimeout: null,
+    tcpEstablishedTimeout: null,
+    udpStreamTimeout: '0s',
+    udpTimeout: '0s',
+  },
+  detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
+  detectLocalMode: '',
+  enableProfiling: false,
+  healthzBindAddress: '',
+  hostnameOverride: '',
+  iptables: {
+    localhostNodePorts: null,
+    masqueradeAll: false,
+    masqueradeBit: null,
+    minSyncPeriod: '0s',
+    syncPeriod: '0s',
+  },
+  ipvs: {
+    excludeCIDRs: null,
+    minSyncPeriod: '0s',
+    scheduler: '',
+    strictARP: false,
+    syncPeriod: '0s',
+    tcpFinTimeout: '0s',
+    tcpTimeout: '0s',
+    udpTimeout: '0s',
+  },
+  logging: {
+    flushFrequency: 0,
+    options: { json: { infoBufferSize: '0' }, text: { infoBufferSize: '0' } },
+    verbosity: 0,
+  },
+  metricsBindAddress: '',
+  mode: '',
+  nftables: { masqueradeAll: false, masqueradeBit: null, minSyncPeriod: '0s', syncPeriod: '0s' },
+  nodePortAddresses: null,
+  oomScoreAdj: null,
+  portRange: '',
+  showHiddenMetricsForVersion: '',
+  winkernel: {
+    enableDSR: false,
+    forwardHealthCheckVip: false,
+    networkName: '',
+    rootHnsEndpointName: '',
+    sourceVip: '',
+  },
+}
+
+/** Blocks without content, which YAML reads as null. */
+const EMPTY_BLOCKS = {
+  clientConnection: null,
+  conntrack: null,
+  detectLocal: null,
+  featureGates: null,
+  iptables: null,
+  ipvs: null,
+  kubeIPVS: null,
+  logging: { options: null, vmodule: null },
+  nftables: null,
+  winkernel: null,
+}
+
 const ACCEPTED: readonly object[] = [
+  OF_KUBEADM,
+  EMPTY_BLOCKS,
+  { ...EMPTY_BLOCKS, logging: null },
+  { logging: { options: { json: null, text: null } } },
   {},
   { mode: '' },
   { apiVersion: API_VERSION, kind: KIND, mode: 'iptables', iptables: { syncPeriod: '1s' } },
@@ -208,7 +287,18 @@ describe('the checks of config in the chart', needsHelm, () => {
 describe('other mistakes in values', needsHelm, () => {
   it('fail with one sentence that says what to set', () => {
     assert.match(reasonOf(render({})), /^apiServer\.host is required: the address of the API server/)
-    assert.equal(render({ config: { clientConnection: { kubeconfig: '/etc/k/kubeconfig' } } }).error, '')
+    const config = { clientConnection: { kubeconfig: '/etc/k/kubeconfig' } }
+    const mounted = (mountPath: string) => ({ config, extraVolumeMounts: [{ name: 'k', mountPath }] })
+    for (const mountPath of ['/etc/k', '/etc/k/', '/etc', '/etc/k/kubeconfig'])
+      assert.equal(render(mounted(mountPath)).error, '', mountPath)
+    for (const values of [{ config }, mounted('/etc/kube'), mounted('/etc/k/kube')])
+      assert.match(
+        reasonOf(render(values)),
+        /nothing in extraVolumeMounts has the file \/etc\/k\/kubeconfig; remove the field/,
+      )
+    assert.match(reasonOf(render({ ...LEAST, config })), /and apiServer\.host are both set: remove one/)
+    // `config:` without anything below it.
+    assert.equal(render({ ...LEAST, config: null }).error, '')
     const monitored = (metricsBindAddress?: string): string =>
       reasonOf(render({ ...LEAST, podMonitor: { enabled: true }, config: { metricsBindAddress } }))
     for (const loopback of [undefined, '', '127.0.0.1', '127.0.0.1:10249', '::1', '[::1]:10249'])
