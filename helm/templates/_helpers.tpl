@@ -101,6 +101,10 @@ capabilities:
   add: {{ .Values.capabilities | toJson }}
 seccompProfile:
   type: RuntimeDefault
+{{- with .Values.seLinuxOptions }}
+seLinuxOptions:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* What the daemon and the test of `helm test` mount. */}}

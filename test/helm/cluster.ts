@@ -71,9 +71,11 @@ export class Cluster {
     })
   }
 
-  /** Stores a Node. */
-  addNode(name: string): void {
-    this.#objects.set(`/api/v1/nodes/${name}`, { apiVersion: 'v1', kind: 'Node', metadata: { name } })
+  /** Stores an object that was there before, at its path. */
+  add(path: string): void {
+    const name = path.split('/').at(-1) ?? ''
+    const { apiVersion, kind } = placeOf(path) ?? {}
+    this.#objects.set(path, { apiVersion, kind, metadata: { name } })
   }
 
   /** The objects of a kind, such as `daemonsets`. */

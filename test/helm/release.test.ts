@@ -18,7 +18,7 @@ async function withCluster(
   const cluster = new Cluster()
   const kubeconfig = await cluster.start()
   try {
-    for (const name of NODES) cluster.addNode(name)
+    for (const name of NODES) cluster.add(`/api/v1/nodes/${name}`)
     await run(async (command, values) => {
       const { output, error } = await helmWith([...command, ...NAMESPACE], values, kubeconfig)
       assert.equal(error, '')
@@ -58,6 +58,14 @@ describe('a release of the chart', needsHelm, () => {
         cluster.log.filter((line) => line.includes(' jobs ')),
         [],
       )
+    })
+  })
+
+  it('is installed with a warning where kube-proxy still is', async () => {
+    await withCluster(async (helm, cluster) => {
+      assert.doesNotMatch(await helm([...install, '--dry-run=server'], LEAST), /WARNING/)
+      cluster.add('/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy')
+      assert.match(await helm(install, LEAST), /WARNING: the DaemonSet kube-proxy exists in kube-system/)
     })
   })
 

@@ -12,6 +12,7 @@ import { API_VERSION, KIND } from '../../src/config/schema.ts'
 import { parseAddressSloppy } from '../../src/values/address.ts'
 import { parseCidr } from '../../src/values/cidr.ts'
 import { LEAST, needsHelm, reasonOf, render } from './helm.ts'
+import { objectsIn } from './renderings.ts'
 
 /** Why the program refuses a document; empty when it accepts it. */
 function programSays(config: object): string {
@@ -304,6 +305,27 @@ describe('other mistakes in values', needsHelm, () => {
     for (const loopback of [undefined, '', '127.0.0.1', '127.0.0.1:10249', '::1', '[::1]:10249'])
       assert.match(monitored(loopback), /^podMonitor\.enabled: .* set config\.metricsBindAddress to 0\.0\.0\.0:10249/)
     for (const open of ['0.0.0.0', '0.0.0.0:10249', '[::]:9000', '10.0.0.1:10249']) assert.equal(monitored(open), '')
+  })
+})
+
+describe('the probes', needsHelm, () => {
+  const probed = (healthzBindAddress?: string): readonly unknown[] => {
+    const [set] = objectsIn(render({ ...LEAST, config: { healthzBindAddress } }).output).filter(
+      ({ kind }) => kind === 'DaemonSet',
+    )
+    const [main] = Object(set).spec.template.spec.containers
+    return [main.ports[0].containerPort, main.livenessProbe.httpGet.host, main.readinessProbe.httpGet.host]
+  }
+
+  it('ask the port and the address at which the daemon listens', () => {
+    assert.deepEqual(probed(), [10256, undefined, undefined])
+    assert.deepEqual(probed('0.0.0.0:8080'), [8080, undefined, undefined])
+    assert.deepEqual(probed('[::]:8080'), [8080, undefined, undefined])
+    assert.deepEqual(probed('::'), [10256, undefined, undefined])
+    assert.deepEqual(probed('127.0.0.1:8080'), [8080, '127.0.0.1', '127.0.0.1'])
+    assert.deepEqual(probed('127.0.0.1'), [10256, '127.0.0.1', '127.0.0.1'])
+    assert.deepEqual(probed('[::1]:8080'), [8080, '::1', '::1'])
+    assert.deepEqual(probed('fd00::1'), [10256, 'fd00::1', 'fd00::1'])
   })
 })
 
