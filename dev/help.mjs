@@ -31,6 +31,11 @@ KUBE_IPVS_SKIP_KERNEL=1 skips the kernel tests where there is no kernel (and say
 
 ${kernels}
 `,
+  helm: `npm run helm                           builds helm with Go into ~/.cache/kube-ipvs (KUBE_IPVS_CACHE moves it), for the tests of the chart
+
+It does nothing where helm is already there: as KUBE_IPVS_HELM names it, in the cache, or in PATH. Without Go it says so
+and succeeds; the tests that need helm are then skipped, and the others judge the recorded renderings.
+`,
   bench: `npm run bench                          100, 1,000 and 10,000 Services with 5 endpoints each, as a table
 npm run bench -- --services N          one size (again for more); --endpoints M
 npm run bench -- --mode MODE           ipvs (default) or iptables; again for both

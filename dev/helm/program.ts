@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync, renameSync, rmSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { cacheFolder, unfinishedFolder } from '../cache.mjs'
-import { finish, say, tail } from '../progress.mjs'
+import { finish, say, tail, Unmet } from '../progress.mjs'
 
 /** The release that the recorded renderings of the chart are made with. */
 const VERSION = 'v3.22.0'
@@ -15,11 +15,12 @@ const MODULE = 'helm.sh/helm/v3/cmd/helm'
 /** Of the program and the folder in which it is built. */
 const NEEDED_MIB = 300
 
-/** Path of a helm that can be run; undefined when there is none. */
+/** Path of a helm that can be run; undefined when there is none. Throws Unmet when KUBE_IPVS_HELM names no program. */
 export function findHelm(env: NodeJS.ProcessEnv): string | undefined {
-  const named = env['KUBE_IPVS_HELM']
+  const named = env['KUBE_IPVS_HELM'] ?? ''
+  if (named !== '' && !isProgram(named)) throw new Unmet(`KUBE_IPVS_HELM names no program that can be run: "${named}"`)
   const inPath = (env['PATH'] ?? '').split(delimiter).map((folder) => join(folder, 'helm'))
-  return [...(named === undefined ? [] : [named]), cachedHelm(env), ...inPath].find(isProgram)
+  return named === '' ? [cachedHelm(env), ...inPath].find(isProgram) : named
 }
 
 function cachedHelm(env: NodeJS.ProcessEnv): string {

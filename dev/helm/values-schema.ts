@@ -90,7 +90,7 @@ function inferred(value: unknown): Schema {
 }
 
 /** The whole document, as the program reads it. */
-export function configSchema(): Schema {
+function configSchema(): Schema {
   const words = { apiVersion: { const: API_VERSION }, kind: { const: KIND } }
   const fields = FIELD_PATHS.map((path) => [path, fieldSchema(fieldAt(path), defaultAsText(path))] as const)
   return nested(new Map<string, Schema>([...Object.entries(words), ...fields]), ['object', 'null'])
