@@ -2,6 +2,7 @@
  * One rule as text: its words, and a canonical form that is equal for two spellings of one rule. The canonical form ignores the
  * order of matches, which would be wrong for matches that count (limit, recent); none of our rules has one.
  */
+import { sameList } from '../values/lists.ts'
 import { PROTOCOL_NUMBER } from '../values/protocol.ts'
 import { iptablesError } from './types.ts'
 
@@ -134,8 +135,65 @@ export function sameRule(a: string, b: string): boolean {
   return a === b || canonicalRule(a) === canonicalRule(b)
 }
 
+/**
+ * Whether two chains do the same: their rules are equal in their order, or differ only in the order of rules of which no two match
+ * one packet. kube-proxy writes the rules of all Services in an order that changes from start to start.
+ */
 export function sameRules(a: readonly string[], b: readonly string[]): boolean {
-  return a === b || (a.length === b.length && a.every((rule, index) => sameRule(rule, b[index] ?? '')))
+  if (a === b) return true
+  if (a.length !== b.length) return false
+  return a.every((rule, index) => sameRule(rule, b[index] ?? '')) || isHarmlessOrder(a, b)
+}
+
+/** Whether `b` has the texts of `a` in another order, and rules that may match one packet in the same order. */
+function isHarmlessOrder(a: readonly string[], b: readonly string[]): boolean {
+  const sorted = b.toSorted()
+  if (!a.toSorted().every((rule, index) => rule === sorted[index])) return false
+  const [first, second] = [inGroups(a), inGroups(b)]
+  return (
+    first.size === second.size && Array.from(first).every(([group, rules]) => sameList(rules, second.get(group) ?? []))
+  )
+}
+
+/**
+ * Rules in groups, so that two rules of different groups match no packet in common or are on the same side of a rule that matches
+ * any port. A group is a protocol and port, and one destination if every rule of this port has one.
+ */
+function inGroups(rules: readonly string[]): ReadonlyMap<string, readonly string[]> {
+  const matches = rules.map(destinationOf)
+  /** Ports with a rule for any destination, between the same two rules for any port. */
+  const wide = new Set<string>()
+  const parts: string[] = []
+  let part = 0
+  for (const { port, address } of matches) {
+    if (port === undefined) part++
+    parts.push(`${part} ${port ?? ''}`)
+    if (address === undefined) wide.add(`${part} ${port ?? ''}`)
+  }
+  const groups = new Map<string, string[]>()
+  for (const [index, rule] of rules.entries()) {
+    const key = parts[index] ?? ''
+    const group = wide.has(key) ? key : `${key} ${matches[index]?.address}`
+    const before = groups.get(group)
+    if (before === undefined) groups.set(group, [rule])
+    else before.push(rule)
+  }
+  return groups
+}
+
+/** `tcp 80`, and `10.96.0.1/32`; undefined when the rule matches more than one of them. */
+function destinationOf(rule: string): { readonly port: string | undefined; readonly address: string | undefined } {
+  const options = optionsOf(wordsOf(rule))
+  const valueOf = (name: string): string | undefined => {
+    const option = options.find((one) => one.name === name)
+    const value = option?.values[0]
+    return option?.negated === true || value === undefined ? undefined : sameSpelling(name, value)
+  }
+  const [protocol, port, address] = [valueOf('-p'), valueOf('--dport'), valueOf('-d')]
+  return {
+    port: protocol === undefined || port === undefined || !/^\d+$/.test(port) ? undefined : `${protocol} ${port}`,
+    address: address !== undefined && /\/(?:32|128)$/.test(address) ? address : undefined,
+  }
 }
 
 /** The target of a rule, which is a chain or a verdict; undefined when the rule only counts. */

@@ -5,7 +5,15 @@ import fc from 'fast-check'
 import { formatRestore, parseFailure } from '../../src/iptables/restore-text.ts'
 import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
-import { canonicalRule, matchesOf, quoteWord, sameRule, targetOf, wordsOf } from '../../src/iptables/rule-text.ts'
+import {
+  canonicalRule,
+  matchesOf,
+  quoteWord,
+  sameRule,
+  sameRules,
+  targetOf,
+  wordsOf,
+} from '../../src/iptables/rule-text.ts'
 import { foreignReferences, itemsOf, parseSave } from '../../src/iptables/save-text.ts'
 import type { IptablesOperation } from '../../src/iptables/types.ts'
 import { MemoryIptables } from './memory-iptables.ts'
@@ -144,6 +152,36 @@ test('parseSave refuses a text that is cut off or hides a table', () => {
   })
   assert.deepEqual([...parseSave("# Table `mangle' is incompatible, use 'nft' tool.\n")], [])
   assert.deepEqual([...parseSave('')], [])
+})
+
+test('sameRules ignores the order of rules of which no two match one packet, and no other order', () => {
+  const service = (address: string, port: number, to: string): string =>
+    `-d ${address}/32 -p tcp -m comment --comment "demo/web cluster IP" -m tcp --dport ${port} -j ${to}`
+  const [a, b, c] = [service('10.96.0.1', 80, 'A'), service('10.96.0.2', 80, 'B'), service('10.96.0.1', 81, 'C')]
+  const nodePorts = '-m comment --comment "node ports" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS'
+  const anyAddress = '-p tcp -m tcp --dport 80 -j D'
+  const network = '-d 10.96.0.0/16 -p tcp -m tcp --dport 80 -j E'
+  const negated = '! -d 10.96.0.1/32 -p tcp -m tcp --dport 80 -j F'
+  const ports = '-d 10.96.0.9/32 -p tcp -m tcp --dport 80:90 -j G'
+  const rows: readonly (readonly [same: boolean, first: readonly string[], second: readonly string[]])[] = [
+    [true, [a, b, c, nodePorts], [c, b, a, nodePorts]],
+    [true, [a, c, anyAddress], [c, a, anyAddress]],
+    [true, [a, service('10.96.0.1', 80, 'Z')], [a, service('10.96.0.1', 80, 'Z')]],
+    [false, [a, service('10.96.0.1', 80, 'Z')], [service('10.96.0.1', 80, 'Z'), a]],
+    [false, [a, b, nodePorts], [a, nodePorts, b]],
+    [false, [nodePorts, a], [a, nodePorts]],
+    [false, [a, anyAddress], [anyAddress, a]],
+    [false, [b, network], [network, b]],
+    [false, [b, negated], [negated, b]],
+    [false, [a, ports], [ports, a]],
+    [false, [a, a, b], [a, b, b]],
+    [false, [a, b], [a]],
+    [false, ['-j A', '-j B'], ['-j B', '-j A']],
+  ]
+  for (const [same, first, second] of rows) {
+    assert.equal(sameRules(first, second), same, `${first.join('; ')} and ${second.join('; ')}`)
+    assert.equal(sameRules(second, first), same)
+  }
 })
 
 test('formatRestore declares chains before rules and jumps, and empties a chain before it deletes it', () => {
