@@ -136,6 +136,21 @@ class HandoverNode {
       table.close()
     }
   }
+
+  /** The same for iptables mode in either back end of iptables: a kernel with IPVS as a module may have no nf_tables. */
+  async servesWithRules({ program }: RunningProxy): Promise<void> {
+    const endMs = monotonicMs() + COMPLETE_MS
+    const chains = (): number =>
+      execFileSync('sh', ['-c', 'iptables-legacy-save -t nat; iptables-nft-save -t nat'], {
+        encoding: 'latin1',
+        stdio: ['ignore', 'pipe', 'ignore'],
+        maxBuffer: 256 << 20,
+      }).match(/^:KUBE-SVC-/gm)?.length ?? 0
+    while (chains() < this.task.services) {
+      if (!program.isAlive || monotonicMs() > endMs) throw new Error(`rules are not complete:\n${program.logTail}`)
+      await sleep(POLL_MS * 4)
+    }
+  }
 }
 
 /** What runs before the traffic, and what happens during it. Resolves to the program that runs at the end, and to its operations. */
@@ -217,17 +232,18 @@ const EVENTS: Readonly<Record<HandoverEvent, Steps>> = {
   },
   fallback: {
     async prepare(node) {
-      // The first start loads everything that the kernel does not load by itself; then IPVS is taken away.
-      const first = node.start('ipvs')
-      await node.complete('ipvs', first)
-      await first.program.stop()
-      execFileSync('sh', [
-        '-ec',
-        `ipvsadm -C; nft flush ruleset; ip link delete kube-ipvs0; modprobe xt_statistic; ${UNLOAD}`,
-      ])
+      // Starts in both modes load everything that a kernel with modules has; then IPVS is taken away.
+      for (const mode of ['iptables', 'ipvs'] as const) {
+        const first = node.start(mode)
+        await (mode === 'ipvs' ? node.complete(mode, first) : node.servesWithRules(first))
+        await first.operations()
+        await first.program.stop()
+        execFileSync(process.execPath, [node.task.command, 'cleanup'], { stdio: ['ignore', 'ignore', 'inherit'] })
+      }
+      execFileSync('sh', ['-ec', UNLOAD])
       writeFileSync('/proc/sys/kernel/modprobe', '/bin/false')
       const before = node.start('ipvs')
-      await node.complete('iptables', before)
+      await node.servesWithRules(before)
       return before
     },
     async happen(node, before) {
