@@ -7,6 +7,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { ObjectKind } from '../../src/service/objects.ts'
+import { Authorizer } from './authorizer.ts'
 import { answerEvent, EventStore } from './events.ts'
 import { type Body, bodyOf, type Fault, type Verb } from './faults.ts'
 import {
@@ -66,6 +67,8 @@ export class ApiServer {
   streamingList: StreamingList = 'works'
   /** Whether it answers in protobuf when a client accepts that. */
   speaksProtobuf = true
+  /** What clients may do. */
+  readonly authorizer = new Authorizer()
   /** Whether continue tokens have expired. */
   continueTokensExpire = false
   url = ''
@@ -103,14 +106,14 @@ export class ApiServer {
     this.#server.on('tlsClientError', () => {})
   }
 
-  /** Listens on loopback and returns the URL. */
-  async listen(port = this.#options.port ?? 0): Promise<string> {
+  /** Listens on loopback, or on another address of this network namespace, and returns the URL. */
+  async listen(port = this.#options.port ?? 0, address = '127.0.0.1'): Promise<string> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject)
-      this.#server.listen(port, '127.0.0.1', resolve)
+      this.#server.listen(port, address, resolve)
     })
     const { port: bound } = this.#server.address() as AddressInfo
-    this.url = `${this.#options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${bound}`
+    this.url = `${this.#options.tls === undefined ? 'http' : 'https'}://${address.includes(':') ? `[${address}]` : address}:${bound}`
     return this.url
   }
 
@@ -167,16 +170,18 @@ export class ApiServer {
     const token = /^Bearer (.*)$/.exec(request.headers.authorization ?? '')?.[1]
     if (tokens !== undefined && !tokens.has(token ?? ''))
       return refuse(response, wire, 401, 'Unauthorized', 'Unauthorized')
+    const refusal = this.authorizer.refusalOf(request.method ?? '', url)
+    if (refusal !== undefined) return refuse(response, wire, 403, 'Forbidden', refusal)
     if (kind === undefined && written === undefined)
       return refuse(response, wire, 404, 'NotFound', 'the server could not find the requested resource')
     if (wire === undefined) return refuse(response, wire, 406, 'NotAcceptable', 'only application/json is acceptable')
-    const action = this.#faultFor(kind, verb)
-    switch (action?.kind) {
+    const fault = this.#faultFor(kind, verb)
+    switch (fault?.kind) {
       case 'status':
-        if (action.body === undefined)
-          return refuse(response, wire, action.status, 'InternalError', 'injected fault', {}, action.headers)
-        response.writeHead(action.status, { 'content-type': 'application/json', ...action.headers })
-        response.end(action.body)
+        if (fault.body === undefined)
+          return refuse(response, wire, fault.status, 'InternalError', 'injected fault', {}, fault.headers)
+        response.writeHead(fault.status, { 'content-type': 'application/json', ...fault.headers })
+        response.end(fault.body)
         return
       case 'reset':
         response.socket?.resetAndDestroy()
@@ -185,21 +190,21 @@ export class ApiServer {
         return
       case 'line':
         response.writeHead(200, { 'content-type': wire.streamContentType })
-        response.end(wire.line(action.line))
+        response.end(wire.line(fault.line))
         return
       case 'slow':
-        await new Promise((resolve) => setTimeout(resolve, action.delayMs))
+        await new Promise((resolve) => setTimeout(resolve, fault.delayMs))
         break
       default:
         break
     }
     if (kind === undefined) {
       const { status: code, reason, object } = await this.events.write(request, url.pathname)
-      if (action?.kind === 'cut') response.socket?.resetAndDestroy()
+      if (fault?.kind === 'cut') response.socket?.resetAndDestroy()
       if (reason !== '') return refuse(response, wire, code, reason, 'not this event')
       return answerEvent(response, code, object)
     }
-    const body = bodyOf(response, action)
+    const body = bodyOf(response, fault)
     if (verb === 'watch') await this.#watch(kind, query, response, body, wire)
     else await this.#list(kind, query, response, body, wire)
   }

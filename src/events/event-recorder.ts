@@ -50,6 +50,8 @@ export class EventRecorder implements Events {
   readonly #sweeps: NodeJS.Timeout
   #timer: NodeJS.Timeout | undefined
   #sending: Promise<void> | undefined
+  /** One warning is enough: the right to write Events is missing, or a namespace is being deleted. */
+  #hasWarned = false
   /** When the token bucket of the rate limit is full again. */
   #fullMs = 0
 
@@ -163,6 +165,10 @@ export class EventRecorder implements Events {
     else this.#settle(key, count)
     if (isDone) return
     const reason = errorText(error)
+    if (status === 403 && !this.#hasWarned) {
+      this.#hasWarned = true
+      log.warn('The API server refuses Events, so only the log has them', { reason })
+    }
     log.verbose(2, 'Cannot write an event', { event: key, reason, retryMs: retries ? Math.round(delayMs) : undefined })
   }
 

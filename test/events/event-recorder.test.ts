@@ -46,7 +46,7 @@ async function open(t: TestContext, more: Partial<EventRecorderOptions> = {}, se
     log.lines.filter(({ message }) => message === 'Cannot write an event').map(({ fields }) => fields['reason'])
   const retries = (): unknown[] =>
     log.lines.filter(({ message }) => message === 'Cannot write an event').map(({ fields }) => fields['retryMs'])
-  return { server, events, writes, arrived, failures, retries, credentials }
+  return { server, events, writes, arrived, failures, retries, credentials, log }
 }
 
 /** A write in the form of the recording. */
@@ -113,6 +113,22 @@ describe('EventRecorder', () => {
     assert.deepEqual(kinds(writes), ['patch 404', 'create 201'])
     assert.equal(server.requests.length, 15)
     assert.match(JSON.stringify(writes.at(1)?.object), /"eventTime":"[^"]+","series":\{"count":2,/)
+  })
+
+  it('warns once when the server refuses Events for lack of a right', async (t) => {
+    const { server, events, arrived, log } = await open(t)
+    const warnings = () => log.lines.filter(({ message }) => /refuses Events/.test(message))
+    server.authorizer.rules = []
+    for (const name of ['node0', 'node1', 'node2']) events.record(proxyStarting(name))
+    await until('refusals', () => server.authorizer.refused.length === 3)
+    server.authorizer.rules = undefined
+    events.record(LAST)
+    await arrived(1)
+    assert.equal(warnings().length, 1)
+    assert.match(
+      String(warnings()[0]?.fields['reason']),
+      /^403 Forbidden: events\.events\.k8s\.io is forbidden: User .* cannot create/,
+    )
   })
 
   it('recognises its own Event when the answer was lost', async (t) => {
