@@ -43,6 +43,7 @@ export interface Libc {
     address: Uint8Array,
     addressLength: Uint8Array,
   ): number
+  ioctl(fd: number, request: number, argument: Uint8Array): number
   close(fd: number): number
   errno(): number
   /** The address of the bytes in memory, for structures with a pointer. */
@@ -78,6 +79,7 @@ function bind(): Libc {
       // koffi has no ssize_t; on every Linux it is a long.
       sendto: library.func('long sendto(int, void *, size_t, int, void *, uint32_t)'),
       recvfrom: library.func('long recvfrom(int, void *, size_t, int, void *, void *)'),
+      ioctl: library.func('int ioctl(int, unsigned long, void *)'),
       close: library.func('int close(int)'),
       errno: () => koffi.errno(),
       addressOf: (bytes) => koffi.address(bytes),

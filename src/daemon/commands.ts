@@ -1,11 +1,13 @@
 /** Puts the daemon's parts together for the other commands: `diff`, `status`, `doctor` and `--init-only`. */
+import { requestModule } from '../../native/module-request.ts'
 import { openRtnetlink } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
 import { initializeIptablesNode } from '../modes/iptables/kernel.ts'
 import { fallbackFor, logFallback } from '../modes/fallback.ts'
 import { openIpvs } from '../modes/ipvs/kernel.ts'
-import { initializeNode } from '../modes/ipvs/node-preparation.ts'
+import { checkNode, initializeNode, logFindings } from '../modes/ipvs/node-preparation.ts'
+import { requireNetAdmin } from '../node/capabilities.ts'
 import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { FrontendKey } from '../service/frontends.ts'
@@ -20,7 +22,8 @@ import { chooseSources, execPluginRunner, type SourceSettings } from './sources.
 
 /** `diff` waits this long for the source to list. */
 const LIST_MS = 30_000
-const INITIALIZE_MS = 10_000
+/** Loading modules takes seconds on a slow disk. */
+const INITIALIZE_MS = 30_000
 
 /**
  * What the daemon would change in the kernel now, as commands in the order of a pass. Nothing is changed. Rejects with
@@ -99,28 +102,35 @@ export async function frontendNames(options: FrontendNamesOptions): Promise<Read
 }
 
 /**
- * Writes the kernel's settings, which takes more rights than the proxy needs afterwards. It reads no Service and sends no request
- * to the API server, so it works in an init container. Rejects when the kernel lacks the
- * scheduler, and without a fallback when it has no IPVS.
+ * Does what takes more rights than the proxy needs afterwards: writes the kernel's settings, and makes the kernel load the modules of
+ * the mode, for which a container may lack the permission (SELinux). It logs what the kernel lacks, creates nothing, reads no Service
+ * and sends no request to the API server, so it works in an init container, any number of times. Rejects when the kernel lacks the
+ * scheduler, without a fallback when it has no IPVS, and with `capability-missing`.
  */
 export async function initializeOnly(configuration: KubeProxyConfiguration, log: Log): Promise<void> {
   const problems = new ProblemLog(log)
+  requireNetAdmin()
   log.info(`Using ${configuration.mode} Proxier`)
   const { localhostNodePorts } = configuration.iptables
+  const signal = AbortSignal.timeout(INITIALIZE_MS)
+  let { mode } = configuration
   // As kube-proxy: the proxy that starts afterwards may lack the right to do it.
-  if (configuration.mode === 'iptables')
-    initializeIptablesNode({ configuration, localhostNodePorts, problems, log })?.()
-  else await initializeIpvsNode(configuration, problems, log)
+  if (mode === 'iptables') initializeIptablesNode({ configuration, localhostNodePorts, problems, log })?.()
+  else mode = await initializeIpvsNode(configuration, problems, log, signal)
+  // The device kube-ipvs0 is a dummy, which no question of the check concerns.
+  if (mode === 'ipvs') requestModule('dummy')
+  logFindings((await checkNode({ configuration, mode, signal })).findings, log)
   for (const ipFamily of kernelFamilies().families)
     log.info('System initialized and --init-only specified', { ipFamily })
 }
 
+/** Resolves to the mode that the proxy will run in. */
 async function initializeIpvsNode(
   configuration: KubeProxyConfiguration,
   problems: ProblemLog,
   log: Log,
-): Promise<void> {
-  const signal = AbortSignal.timeout(INITIALIZE_MS)
+  signal: AbortSignal,
+): Promise<'ipvs' | 'iptables'> {
   let ipvs: IpvsConnection
   try {
     ipvs = await openIpvs(signal)
@@ -129,10 +139,11 @@ async function initializeIpvsNode(
     if (fallback === undefined) throw error
     logFallback(fallback, log)
     initializeIptablesNode({ configuration, localhostNodePorts: false, problems, log })
-    return
+    return 'iptables'
   }
   try {
     await initializeNode({ configuration, ipvs, problems, log, signal })
+    return 'ipvs'
   } finally {
     ipvs.close()
   }

@@ -1,12 +1,14 @@
 /** Chooses the iptables programs of the back end that this node uses and that its kernel supports. Changes nothing. */
+import { requestModule } from '../../native/module-request.ts'
 import { findNetfilter } from '../../native/open.ts'
 import { everywhere, missingForNft } from '../iptables/nft-support.ts'
+import { hasCapability } from '../node/capabilities.ts'
 import { chooseIptables, type IptablesChoice, otherIptables } from '../node/iptables-choice.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 
 /**
- * Rejects with `iptables-missing`, which says what to install, when the node has no program; the choice says what one
- * family lacks. Unless `mayLoadModules` is false, the module that iptables-legacy would load may be loaded, to find out whether
+ * Rejects with `iptables-missing`, which says what to install, when the node has no program, and with `capability-missing` when the
+ * node uses legacy and this process may not; the choice says what one family lacks. Unless `mayLoadModules` is false, the module that iptables-legacy would load may be loaded, to find out whether
  * the kernel has legacy tables.
  */
 export async function chooseBackEnd(
@@ -14,7 +16,13 @@ export async function chooseBackEnd(
   signal: AbortSignal,
   { mayLoadModules = true }: { readonly mayLoadModules?: boolean } = {},
 ): Promise<IptablesChoice> {
-  return chooseIptables({ families, signal, mayLoadModules, missingForNft: () => missing(families, signal) })
+  return chooseIptables({
+    families,
+    signal,
+    ...(mayLoadModules ? { loadModule: requestModule } : {}),
+    mayOpenRawSockets: hasCapability('NET_RAW'),
+    missingForNft: () => missing(families, signal),
+  })
 }
 
 /** The back end that was not chosen, where it may hold rules; loads no module of legacy tables and creates none. */
@@ -23,10 +31,8 @@ export async function findOtherBackEnd(
   chosen: IptablesChoice,
   signal: AbortSignal,
 ): Promise<IptablesChoice | undefined> {
-  return otherIptables(
-    { families, signal, mayLoadModules: false, missingForNft: () => missing(families, signal) },
-    chosen,
-  )
+  const mayOpenRawSockets = hasCapability('NET_RAW')
+  return otherIptables({ families, signal, mayOpenRawSockets, missingForNft: () => missing(families, signal) }, chosen)
 }
 
 async function missing(families: readonly IpFamily[], signal: AbortSignal): Promise<UnusableFamilies> {

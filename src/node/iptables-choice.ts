@@ -8,6 +8,7 @@ import { existsSync } from 'node:fs'
 import { readFile, realpath } from 'node:fs/promises'
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
+import { capabilityMissing } from './capabilities.ts'
 import { findProgram, type RunProgram, runProgram, searchPath } from './programs.ts'
 
 /** The part of the kernel that the rules are written to. */
@@ -45,8 +46,10 @@ export interface ChoiceOptions {
   readonly signal: AbortSignal
   /** What this kernel lacks for nft: `the kernel has no nf_tables for IPv6`. Called only if nft may be chosen. */
   readonly missingForNft: () => Promise<UnusableFamilies>
-  /** Whether a module that iptables-legacy would load may be loaded to find out if the kernel has it. */
-  readonly mayLoadModules: boolean
+  /** Loads a module that iptables-legacy would load, to find out if the kernel has it; absent: no module may be loaded. */
+  readonly loadModule?: (name: string) => void
+  /** Whether this process may run the programs of legacy, which open raw sockets (CAP_NET_RAW). */
+  readonly mayOpenRawSockets: boolean
   /** Default: PATH and the system's folders. */
   readonly folders?: readonly string[]
   readonly run?: RunProgram
@@ -77,6 +80,7 @@ export async function chooseIptables(options: ChoiceOptions): Promise<IptablesCh
   }
   const plain = await plainMode(options, found.plain, folders)
   const decision = await decide(options, found, plain)
+  if (decision.mode === 'legacy') requireRawSockets(options)
   // A plain program counts for the back end that it uses.
   const own = programsOf(found, decision.mode, plain)
   const suffix = plain.mode === decision.mode ? '' : (`-${decision.mode}` as const)
@@ -99,7 +103,8 @@ export async function otherIptables(
   const programs = programsOf(found, mode, plain)
   if (Object.keys(programs).length === 0) return undefined
   if (mode === 'legacy' && (await legacyTables(options)).length === 0) return undefined
-  const unusable = await unusableFamilies(mode, { ...options, mayLoadModules: false }, found, plain)
+  const { loadModule: _, ...without } = options
+  const unusable = await unusableFamilies(mode, without, found, plain)
   const usable = Object.fromEntries(Object.entries(programs).filter(([family]) => !(family in unusable)))
   if (Object.keys(usable).length === 0) return undefined
   const suffix = plain.mode === mode ? '' : (`-${mode}` as const)
@@ -176,7 +181,7 @@ async function unusableFamilies(
   plain: Plain,
 ): Promise<UnusableFamilies> {
   const programs = programsOf(found, mode, plain)
-  const missing = mode === 'nft' ? await options.missingForNft() : await missingForLegacy(options)
+  const missing = mode === 'nft' ? await options.missingForNft() : missingForLegacy(options)
   const unusable: { [family in IpFamily]?: string } = {}
   for (const family of options.families) {
     const reason = programs[family] === undefined ? missingPrograms(family, mode) : missing[family]
@@ -205,6 +210,8 @@ async function decideByUse(options: ChoiceOptions, found: Found, plain: Plain): 
     return { mode: 'nft', reason: `the kernel has no legacy tables, and ${plain.source}`, saved: {} }
   const nft = await saveAll(options, programsOf(found, 'nft', plain))
   if (hasKubeletChain(nft)) return { mode: 'nft', reason: 'kubelet has its chains in nft', saved: nft }
+  // Without its rules it would be unknown whether the node uses legacy.
+  if (tables.length > 0) requireRawSockets(options)
   const legacy = tables.length === 0 ? {} : await saveAll(options, programsOf(found, 'legacy', plain))
   if (hasKubeletChain(legacy)) return { mode: 'legacy', reason: 'kubelet has its chains in legacy', saved: legacy }
   const [nftRules, legacyRules] = [countRules(nft), countRules(legacy)]
@@ -270,25 +277,21 @@ function tableNamesFile(family: IpFamily, procNet: string): string {
 }
 
 /** The IP families whose legacy tables this kernel does not have, with the reason. */
-async function missingForLegacy(options: ChoiceOptions): Promise<UnusableFamilies> {
+function missingForLegacy(options: ChoiceOptions): UnusableFamilies {
   const missing: { [family in IpFamily]?: string } = {}
   for (const family of options.families)
-    if (!(await hasLegacy(family, options))) missing[family] = `the kernel has no ${LEGACY_MODULE[family]}`
+    if (!hasLegacy(family, options)) missing[family] = `the kernel has no ${LEGACY_MODULE[family]}`
   return missing
 }
 
 /** Creates no table, but may load the module, as iptables-legacy would. */
-async function hasLegacy(family: IpFamily, options: ChoiceOptions): Promise<boolean> {
-  const { mayLoadModules, signal } = options
-  const { folders, run, procNet } = hostOf(options)
-  const file = tableNamesFile(family, procNet)
-  if (existsSync(file) || !mayLoadModules) return true
-  const program = await findProgram('modprobe', folders)
-  if (program === undefined) return false
-  try {
-    await run({ program, args: ['-q', LEGACY_MODULE[family]], signal })
-  } catch {
-    signal.throwIfAborted()
-  }
+function hasLegacy(family: IpFamily, options: ChoiceOptions): boolean {
+  const file = tableNamesFile(family, hostOf(options).procNet)
+  if (existsSync(file) || options.loadModule === undefined) return true
+  options.loadModule(LEGACY_MODULE[family])
   return existsSync(file)
+}
+
+function requireRawSockets({ mayOpenRawSockets }: ChoiceOptions): void {
+  if (!mayOpenRawSockets) throw capabilityMissing('NET_RAW', 'running iptables-legacy, whose tables this node has,')
 }

@@ -1,5 +1,5 @@
 /**
- * What ipvs mode needs from the kernel, as data: each need with its module and the effect if it is missing. A test compares the
+ * What each mode needs from the kernel, as data: each need with its module and the effect if it is missing. Tests compare the
  * matches, targets and set types with those that the rules and the catalogue use.
  */
 import { CATALOGUE, type SetType } from '../ipset/catalogue.ts'
@@ -44,6 +44,8 @@ export interface Need extends Omit<Question, 'family'> {
 
 /** What the needs depend on. */
 export interface NeedsOptions {
+  /** The mode that is to run; default ipvs. */
+  readonly mode?: 'ipvs' | 'iptables'
   readonly families: readonly IpFamily[]
   readonly scheduler: string
   /** Back end of iptables; undefined when there is none. */
@@ -52,10 +54,11 @@ export interface NeedsOptions {
 
 /** The needs in groups, in the order in which to check them. */
 export function needsOf(node: NeedsOptions): readonly (readonly Need[])[] {
-  const groups = [ipvsNeeds(node), setNeeds(node)]
-  const { families } = node
-  if (node.iptables === 'nft') groups.push([...nftNeeds(families), ...extensionNeeds(families)])
-  if (node.iptables === 'legacy') groups.push([ipTables(families), ...extensionNeeds(families)])
+  const { mode = 'ipvs', families } = node
+  const groups = mode === 'ipvs' ? [ipvsNeeds(node), setNeeds(node)] : []
+  const extensions = mode === 'ipvs' ? extensionsOfIpvs(families) : extensionsOfIptables(families)
+  if (node.iptables === 'nft') groups.push([...nftNeeds(families), ...extensions])
+  if (node.iptables === 'legacy') groups.push([ipTables(families), ...extensions])
   // Checked last, because the questions before may have loaded conntrack.
   groups.push([CONNTRACK, CTNETLINK])
   return groups
@@ -181,14 +184,22 @@ function ipTables(families: readonly IpFamily[]): Need {
   }
 }
 
-function extensionNeeds(families: readonly IpFamily[]): Need[] {
-  const need = (
-    kind: 'match' | 'target',
-    name: string,
-    module: Need['module'],
-    effect: string,
-    severity: Severity = 'error',
-  ): Need => ({ kind, name, families, module, effect, severity })
+type ExtensionNeed = (
+  kind: 'match' | 'target',
+  name: string,
+  module: Need['module'],
+  effect: string,
+  severity?: Severity,
+) => Need
+
+const extensionNeed =
+  (families: readonly IpFamily[]): ExtensionNeed =>
+  (kind, name, module, effect, severity = 'error') => ({ kind, name, families, module, effect, severity })
+
+const REJECT_MODULE = { IPv4: 'ipt_REJECT', IPv6: 'ip6t_REJECT' } as const
+
+function extensionsOfIpvs(families: readonly IpFamily[]): Need[] {
+  const need = extensionNeed(families)
   const rejecting = 'connections to unused ports of Service addresses are not rejected'
   return [
     need('match', 'comment', 'xt_comment', NO_RULES),
@@ -212,7 +223,28 @@ function extensionNeeds(families: readonly IpFamily[]): Need[] {
     ),
     need('target', 'MARK', 'xt_mark', MASQUERADING),
     need('target', 'MASQUERADE', 'xt_MASQUERADE', MASQUERADING),
-    need('target', 'REJECT', { IPv4: 'ipt_REJECT', IPv6: 'ip6t_REJECT' }, rejecting),
+    need('target', 'REJECT', REJECT_MODULE, rejecting),
+  ]
+}
+
+/** Every rule is written in one restore, so that one missing extension keeps all rules of a table from being written. */
+function extensionsOfIptables(families: readonly IpFamily[]): Need[] {
+  const need = extensionNeed(families)
+  const nothing = 'no rules can be written, and iptables mode has nothing else: no Service is served'
+  return [
+    need('match', 'comment', 'xt_comment', nothing),
+    need('match', 'tcp', 'xt_tcpudp', nothing),
+    need('match', 'udp', 'xt_tcpudp', nothing),
+    need('match', 'mark', 'xt_mark', nothing),
+    need('match', 'addrtype', 'xt_addrtype', nothing),
+    need('match', 'conntrack', 'xt_conntrack', nothing),
+    need('match', 'statistic', 'xt_statistic', 'a Service with several endpoints is served by one of them'),
+    need('match', 'recent', 'xt_recent', 'session affinity has no effect'),
+    need('match', 'nfacct', 'xt_nfacct', 'packets that the rules drop or accept are not counted', 'warning'),
+    need('target', 'MARK', 'xt_mark', nothing),
+    need('target', 'DNAT', 'xt_nat', nothing),
+    need('target', 'MASQUERADE', 'xt_MASQUERADE', nothing),
+    need('target', 'REJECT', REJECT_MODULE, 'Services without endpoints cannot be rejected'),
   ]
 }
 

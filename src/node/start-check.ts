@@ -1,5 +1,5 @@
 /**
- * The check at the start: what ipvs mode needs and the kernel or the node lacks, with the module to load and the effect.
+ * The check at the start: what the mode needs and the kernel or the node lacks, with the module to load and the effect.
  * The check must not change the node, so each question to the kernel must be one that creates nothing. What the check cannot
  * find out is never reported as missing.
  * @impure
@@ -34,7 +34,7 @@ export interface StartCheck {
  */
 export type Ask = (question: Question) => Promise<boolean | undefined>
 
-/** Checks everything that ipvs mode needs. @param settings the settings that the start is going to write */
+/** Checks everything that the mode needs. @param settings the settings that the start is going to write */
 export async function checkStart(
   node: NeedsOptions,
   settings: readonly KernelSetting[],

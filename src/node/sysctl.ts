@@ -52,7 +52,7 @@ function reasonOf(error: unknown): string {
     case 'ENOENT':
       return 'this kernel does not have it, or its module is not loaded'
     case 'EROFS':
-      return `it is mounted read-only here (${reason})`
+      return `it is mounted read-only here (${reason}); a privileged init container can write it with --init-only`
     case 'EACCES':
     case 'EPERM':
       return `permission denied (${reason})`

@@ -11,7 +11,6 @@ import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer } from '../../dev/api-server/server.ts'
 import { NODE_FLAGS } from '../../dev/node-flags.ts'
-import { NEEDS_RIGHTS } from '../../src/cli/messages.ts'
 import { VERSION } from '../../src/values/well-known.ts'
 import { type ContainerOptions, runContainer, startContainer } from '../support/container.ts'
 import { kubeLines, resetNode, service, sh, slice, virtualServers } from '../support/daemon.ts'
@@ -151,13 +150,16 @@ describe('the image', needs('image'), () => {
   it('ends with one clear sentence when it is started without NET_ADMIN', async () => {
     const { code, output } = await runContainer(pod(KUBEADM_COMMAND, { capabilities: [] }))
     assert.equal(code, 1)
-    assert.equal(output.split(NEEDS_RIGHTS).length, 2, output)
+    assert.match(
+      output,
+      /err="writing the kernel's tables takes the capability NET_ADMIN, which this process does not have: /,
+    )
     assert.deepEqual(virtualServers(), [])
   })
 
   it('has no shell: a program that asks for one fails', async () => {
     const { code, output } = await runContainer(pod(['/bin/sh', '-c', 'true']))
     assert.notEqual(code, 0)
-    assert.match(output, /exec \/bin\/sh: No such file/)
+    assert.match(output, /execve of \/bin\/sh failed: ENOENT/)
   })
 })

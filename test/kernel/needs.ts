@@ -26,6 +26,8 @@ export type Need =
   | `ipset:${string}`
   /** a release, `kernel>=6.2` */
   | `kernel>=${number}.${number}`
+  /** x86-64, for whose system calls the seccomp profile of the tests is written */
+  | 'x86-64'
   /** a separate kernel in a guest, not this machine's */
   | 'guest'
   /** a kernel that lacks a module and cannot load it, `kernel-without:ip_vs`; asking takes root */
@@ -59,6 +61,7 @@ function probe(need: Need): boolean {
   if (need === 'sctp-sockets') return succeeds(`perl -e 'exit !socket(S, 2, 1, 132)'`)
   if (need.startsWith('ip_vs_')) return succeeds(`ipvsadm -A -t 192.0.2.1:1 -s ${need.slice('ip_vs_'.length)}`)
   if (need.startsWith('ipset:')) return succeeds(`ipset create probe ${need.slice('ipset:'.length)}`)
+  if (need === 'x86-64') return process.arch === 'x64'
   if (need === 'guest') return chosenKernel(process.env)?.kind !== 'host'
   if (need.startsWith('kernel-without:'))
     return succeeds(`! modprobe -q ${need.slice('kernel-without:'.length)} && ! test -e /proc/net/ip_vs`)

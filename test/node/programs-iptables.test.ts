@@ -30,7 +30,8 @@ interface Host {
   readonly withoutLegacy?: readonly IpFamily[]
   /** IP families without programs. */
   readonly withoutPrograms?: readonly IpFamily[]
-  readonly modprobe?: true
+  /** Without CAP_NET_RAW. Default false. */
+  readonly withoutRawSockets?: true
   /** Output of the -save programs by name; a program that is not listed fails. */
   readonly saves?: Readonly<Record<string, string>>
 }
@@ -39,6 +40,8 @@ interface Chosen {
   readonly choice: IptablesChoice
   /** Names of the programs that were started. */
   readonly started: readonly string[]
+  /** Modules that the kernel was asked for. */
+  readonly modules: readonly string[]
   /** The back end that was not chosen, where it may hold rules. */
   readonly other: IptablesChoice | undefined
 }
@@ -56,10 +59,6 @@ async function choose(host: Host): Promise<Chosen> {
   const stems = (['iptables', 'ip6tables'] as const).filter(
     (stem) => !host.withoutPrograms?.includes(stem === 'iptables' ? 'IPv4' : 'IPv6'),
   )
-  if (host.modprobe) {
-    writeFileSync(`${folder}/modprobe`, '')
-    chmodSync(`${folder}/modprobe`, 0o755)
-  }
   if (host.plain !== undefined) {
     writeFileSync(`${folder}/${host.plain}`, '')
     chmodSync(`${folder}/${host.plain}`, 0o755)
@@ -84,10 +83,13 @@ async function choose(host: Host): Promise<Chosen> {
   const { lacks = {} } = host
   const missingForNft = async (): Promise<UnusableFamilies> =>
     typeof lacks === 'string' ? { IPv4: lacks, IPv6: lacks } : lacks
-  const options = { families, signal, missingForNft, mayLoadModules: true, folders: [folder], run, procNet }
+  const modules: string[] = []
+  const loadModule = (name: string): void => void modules.push(name)
+  const mayOpenRawSockets = host.withoutRawSockets !== true
+  const options = { families, signal, missingForNft, loadModule, mayOpenRawSockets, folders: [folder], run, procNet }
   const choice = await chooseIptables(options)
   const startedToChoose = [...started].sort()
-  return { choice, started: startedToChoose, other: await otherIptables(options, choice) }
+  return { choice, started: startedToChoose, modules, other: await otherIptables(options, choice) }
 }
 
 const HINT = '*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n'
@@ -180,10 +182,10 @@ test('chooseIptables chooses the back end that the node uses', async () => {
     ],
     // The kernel has no legacy tables at all, although plain iptables is legacy.
     [
-      { ...both, plain: 'xtables-legacy-multi', withoutLegacy: ['IPv4', 'IPv6'], modprobe: true },
+      { ...both, plain: 'xtables-legacy-multi', withoutLegacy: ['IPv4', 'IPv6'] },
       'nft',
       /^the kernel has no ip_tables$/,
-      [...nftSaves, 'modprobe', 'modprobe'],
+      nftSaves,
     ],
     [
       { modes: ['legacy'] },
@@ -240,7 +242,6 @@ test('chooseIptables reports why the rules of an IP family cannot be written', a
     [{ ...both, lacks: { IPv6: 'no nf_tables for IPv6' } }, undefined, undefined],
     [{ plain: 'xtables-nft-multi', lacks: { IPv6: 'no nf_tables for IPv6' } }, undefined, /^no nf_tables for IPv6$/],
     [{ modes: ['legacy'], withoutLegacy: ['IPv6'] }, undefined, /^the kernel has no ip6_tables$/],
-    [{ modes: ['legacy'], withoutLegacy: ['IPv6'], modprobe: true }, undefined, /^the kernel has no ip6_tables$/],
     [{ plain: 'xtables-nft-multi', lacks: 'no nf_tables' }, /^no nf_tables$/, /^no nf_tables$/],
   ]
   for (const [host, ...expected] of rows) {
@@ -251,6 +252,39 @@ test('chooseIptables reports why the rules of an IP family cannot be written', a
       else assert.match(unusable[family] ?? 'usable', pattern, JSON.stringify(host))
     }
   }
+})
+
+test('chooseIptables loads a module of legacy only when legacy may be chosen and the kernel lacks it', async () => {
+  const lacks = 'no nf_tables'
+  const rows: readonly (readonly [host: Host, modules: readonly string[]])[] = [
+    [both, []],
+    [{ ...both, withoutLegacy: ['IPv4', 'IPv6'] }, []],
+    [{ ...both, withoutLegacy: ['IPv6'], lacks }, ['ip6_tables']],
+    [{ modes: ['legacy'], withoutLegacy: ['IPv4', 'IPv6'] }, ['ip_tables', 'ip6_tables']],
+  ]
+  for (const [host, modules] of rows) assert.deepEqual((await choose(host)).modules, modules, JSON.stringify(host))
+})
+
+test('chooseIptables needs the right to open raw sockets only where the node may use legacy', async () => {
+  const withoutRawSockets = true
+  const hint = { 'iptables-nft-save': HINT }
+  for (const host of [both, { ...both, legacyTables: ['nat'], saves: hint }])
+    assert.equal((await choose({ ...host, withoutRawSockets })).choice.mode, 'nft')
+  const legacy: readonly Host[] = [
+    { modes: ['legacy'] },
+    { ...both, lacks: 'no nf_tables' },
+    // Only the programs of legacy could tell what these tables hold.
+    { ...both, legacyTables: ['nat'] },
+  ]
+  for (const host of legacy)
+    await assert.rejects(choose({ ...host, withoutRawSockets }), (error) => {
+      assert.ok(error instanceof CodedError && error.code === 'capability-missing')
+      assert.match(
+        error.message,
+        /^running iptables-legacy, .* takes the capability NET_RAW, .* in a Pod, as user 0 with/,
+      )
+      return true
+    })
 })
 
 test('chooseIptables rejects with what to install where no program exists', async () => {

@@ -2,6 +2,7 @@
  * X.509 certificates for tests, made when they are needed: no program and no key in the repository. The DER is written by
  * hand and covers only this: EC P-256 keys, one name, addresses as alternative names.
  */
+import { familyOf, writeAddress } from '../../src/values/address.ts'
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
 
 export interface Certificate {
@@ -30,11 +31,14 @@ export function makeAuthority(name: string): Authority {
   return { name, cert, key: pemOf(privateKey), privateKey }
 }
 
-/** A certificate that the authority signed, valid for 127.0.0.1 and as a client. */
-export function issueCertificate(authority: Authority, name: string): Certificate {
+/** A certificate that the authority signed, valid for an address, for localhost and as a client. */
+export function issueCertificate(authority: Authority, name: string, address = '127.0.0.1'): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const loopback = der(0x87, Buffer.from([127, 0, 0, 1]))
-  const names = extension(OID_ALT_NAME, der(0x30, loopback, der(0x82, Buffer.from('localhost'))))
+  const family = familyOf(address)
+  const bytes = new Uint8Array(family === 'IPv4' ? 4 : 16)
+  writeAddress(address, bytes, 0)
+  const host = der(0x87, Buffer.from(bytes))
+  const names = extension(OID_ALT_NAME, der(0x30, host, der(0x82, Buffer.from('localhost'))))
   const cert = makeCertificate(authority.name, name, publicKey, authority.privateKey, [names])
   return { cert, key: pemOf(privateKey) }
 }

@@ -6,6 +6,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type Container, inContainer } from './container-runtime.ts'
 
 /** The program under test: the bundle if the test runner has made one, because it starts in a fraction of the time. */
 const MAIN = process.env['KUBE_IPVS_PROGRAM'] ?? new URL('../../src/main.ts', import.meta.url).pathname
@@ -27,6 +28,8 @@ export class Workbench {
   log = ''
   /** Added to the environment of each process that is started. */
   env: Readonly<Record<string, string>> = {}
+  /** In which each process is started; undefined: as this process is. */
+  container: Container | undefined
 
   constructor(ipvs: Readonly<Record<string, unknown>> = {}, more: Readonly<Record<string, unknown>> = {}) {
     this.#configuration = {
@@ -131,7 +134,9 @@ export class Workbench {
   }
 
   #spawn(args: string[]): ChildProcess {
-    return spawn(process.execPath, [MAIN, ...args], {
+    const command = [process.execPath, MAIN, ...args] as const
+    const [program, ...more] = this.container === undefined ? command : inContainer(this.container, command)
+    return spawn(program, more, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...this.env },
     })

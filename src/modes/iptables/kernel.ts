@@ -10,6 +10,7 @@ import { INVALID_COUNTER } from './chains/fixed-render.ts'
 import { LOOPBACK_COUNTER } from './chains/service-port-render.ts'
 import type { CountedPackets } from '../../metrics/rule-counts.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
+import { requireNetAdmin } from '../../node/capabilities.ts'
 import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../node/families.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
 import { iptablesSysctls } from '../../node/kernel-settings.ts'
@@ -38,8 +39,9 @@ const OPEN_MS = 10_000
 /** Deadline of one save or restore of the rules of all Services. */
 const PROCESS_MS = 60_000
 
-/** Changes nothing. Rejects with `iptables-missing`, which says what to install, when the rules of no family can be written. */
+/** Changes nothing. Rejects with `iptables-missing`, which says what to install, when the rules of no family can be written, or `capability-missing`. */
 export async function openIptablesKernel(): Promise<IptablesKernel> {
+  requireNetAdmin()
   const kernel = kernelFamilies()
   const choice = await chooseBackEnd(kernel.families, AbortSignal.timeout(OPEN_MS))
   const support = familiesWithIptables(kernel, choice.unusable)

@@ -8,6 +8,7 @@ import { IpvsConnection } from '../../ipvs/connection.ts'
 import type { NetlinkConnection } from '../../netlink/connection.ts'
 import { NETLINK_GENERIC } from '../../netlink/constants.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
+import { requireNetAdmin, requireSetLookup } from '../../node/capabilities.ts'
 import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../node/families.ts'
 import type { IptablesBackEnd } from '../../node/iptables-choice.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
@@ -37,9 +38,12 @@ export interface Kernel {
 
 /**
  * Changes nothing. Rejects with `ipvs-missing`, `ipset-missing`, `set-match-missing` or `iptables-missing`, which say what to load
- * or install; the last one also when the rules of no family can be written.
+ * or install; the last one also when the rules of no family can be written. Rejects with `capability-missing` when this process lacks
+ * a right.
  */
 export async function openKernel(): Promise<Kernel> {
+  requireNetAdmin()
+  requireSetLookup()
   const signal = AbortSignal.timeout(OPEN_MS)
   const opened: { close(): void }[] = []
   const open = <T extends { close(): void }>(connection: T): T => {

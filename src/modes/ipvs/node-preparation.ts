@@ -120,6 +120,8 @@ type BackEnd = Pick<IptablesChoice, 'mode' | 'unusable'>
 
 export interface NodeCheckOptions {
   readonly configuration: KubeProxyConfiguration
+  /** The mode that is to run, whose settings and modules are meant; default ipvs. */
+  readonly mode?: 'ipvs' | 'iptables'
   /** Families that are served; without any, those that the kernel allows. */
   readonly families?: readonly IpFamily[]
   /** Back end of iptables where it has been chosen; else it is chosen here, which may start iptables-save. */
@@ -127,19 +129,18 @@ export interface NodeCheckOptions {
   readonly signal: AbortSignal
 }
 
-/** Asks kernel and node for everything that ipvs mode needs. Rejects with `native-unavailable` or when aborted. */
+/** Asks kernel and node for everything that the mode needs, for which the kernel loads its modules. Rejects with `native-unavailable` or when aborted. */
 export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> {
-  const { configuration, signal } = options
+  const { configuration, mode = 'ipvs', signal } = options
   const families = options.families ?? kernelFamilies().families
   const iptables = options.iptables ?? (await chosenBackEnd(families, signal))
   const tried = iptables?.mode === 'nft' ? families.filter((family) => iptables.unusable[family] === undefined) : []
   const questions = new KernelQuestions(iptables?.mode, tried, signal)
   try {
     const scheduler = schedulerOf(configuration.ipvs.scheduler)
-    const sysctls = ipvsSysctls(configuration.ipvs.strictARP, kernelRelease())
-    return await checkStart({ families, scheduler, iptables: iptables?.mode }, sysctls, (question) =>
-      questions.ask(question),
-    )
+    const sysctls = mode === 'ipvs' ? ipvsSysctls(configuration.ipvs.strictARP, kernelRelease()) : []
+    const node = { mode, families, scheduler, iptables: iptables?.mode }
+    return await checkStart(node, sysctls, (question) => questions.ask(question))
   } finally {
     questions.close()
   }
