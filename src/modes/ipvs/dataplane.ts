@@ -111,6 +111,7 @@ export class IpvsDataplane implements Dataplane {
 
   /** Makes the device, the sets and the rules wanted. */
   wantFixtures(): void {
+    this.setsAndRules.loops.keepOthers()
     this.setsAndRules.want()
     this.device.want(SERVICE_DEVICE, { kind: DEVICE_KIND })
   }
@@ -159,6 +160,9 @@ export class IpvsDataplane implements Dataplane {
   async pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport> {
     const idle = await this.#checkDrains(options.signal)
     const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
+    // Every virtual server and address was tried once, so that the rules of iptables mode are not needed any more.
+    if (options.mayRemove && report.unreadable.length === 0 && this.virtualServers.waitingCount === 0)
+      this.setsAndRules.loops.replaceOthers()
     // Rules of sets that have become empty are removed.
     this.setsAndRules.startRules()
     return report
