@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { inContainer, type Container } from '../support/container-runtime.ts'
-import { needs } from './needs.ts'
+import { inContainer, type Container } from '../../support/container-runtime.ts'
+import { needs } from '../needs.ts'
 
 /** No test uses it. */
 const MODULE = 'arp_tables'
-const REQUEST = new URL('../../native/module-request.ts', import.meta.url).pathname
+const REQUEST = new URL('../../../native/module-request.ts', import.meta.url).pathname
 const CALL = `import { requestModule } from '${REQUEST}'; requestModule('${MODULE}')`
 
 const isLoaded = (): boolean => readFileSync('/proc/modules', 'utf8').includes(`${MODULE} `)
