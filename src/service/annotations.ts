@@ -2,6 +2,7 @@
  * What a Service chooses for ipvs mode by annotations: their names, the allowed values, and the choices that follow. A value is
  * foreign text until it is an allowed one. A wrong one is a problem of the Service, and the default stays in force.
  */
+import { parseDuration } from '../values/duration.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { quote } from '../values/quote.ts'
 import { SERVICE_ANNOTATION } from '../values/well-known.ts'
@@ -48,6 +49,8 @@ export interface ServiceChoices {
   readonly hashFlags?: HashFlags
   /** Clients whose addresses have these many bits in common stay on one endpoint: 1 to 32, and 1 to 128. */
   readonly affinityPrefixLength?: Readonly<Record<IpFamily, number>>
+  /** How long connections may keep a removed endpoint, in milliseconds; Infinity: until they have ended. */
+  readonly drainDeadlineMs?: number
   /** Connections that an endpoint may have through one virtual server before it gets no new ones; 1 or more. */
   readonly maxConnections?: number
 }
@@ -127,11 +130,13 @@ function readAnnotations(text: string, configuredScheduler: string): ReadAnnotat
   const flagsOf = (value: string): Parsed<HashFlags> => parseFlags(value, scheduler?.value ?? configuredScheduler)
   const hashFlags = read([SERVICE_ANNOTATION.schedulerFlags, SERVICE_ANNOTATION.kubeRouterFlags], flagsOf)
   const affinityPrefixLength = read([SERVICE_ANNOTATION.affinityPrefixLength], parsePrefixLength)
+  const drainDeadlineMs = read([SERVICE_ANNOTATION.drainDeadline], parseDeadline)
   const maxConnections = read([SERVICE_ANNOTATION.maxConnections], parseMaxConnections)
   const choices: ServiceChoices = {
     ...(scheduler && { scheduler: { name: scheduler.value, annotation: scheduler.name } }),
     ...(hashFlags && { hashFlags: hashFlags.value }),
     ...(affinityPrefixLength && { affinityPrefixLength: affinityPrefixLength.value }),
+    ...(drainDeadlineMs && { drainDeadlineMs: drainDeadlineMs.value }),
     ...(maxConnections && { maxConnections: maxConnections.value }),
   }
   return { choices, problems }
@@ -175,6 +180,17 @@ function parsePrefixLength(text: string): Parsed<Readonly<Record<IpFamily, numbe
       allowed: 'it must be a prefix length of IPv4 (1 to 32), or that, a comma and one of IPv6 (1 to 128): 24 or 24,64',
     }
   return { value: { IPv4, IPv6 } }
+}
+
+const LONGEST_DEADLINE_MS = 24 * 3_600_000
+
+function parseDeadline(text: string): Parsed<number> {
+  const parsed = parseDuration(text)
+  const value = 'error' in parsed ? Number.NaN : parsed.milliseconds
+  if (value === 0) return { value: Number.POSITIVE_INFINITY }
+  return value >= 1000 && value <= LONGEST_DEADLINE_MS
+    ? { value }
+    : { allowed: 'it must be a duration from 1s to 24h, such as 90s or 1h30m, or 0 for no deadline' }
 }
 
 /** The kernel multiplies the threshold by 3 in 32 bits (ip_vs_unbind_dest). */

@@ -25,6 +25,7 @@ export const SERVICE_ANNOTATION = {
   scheduler: 'kube-ipvs.io/scheduler',
   schedulerFlags: 'kube-ipvs.io/scheduler-flags',
   affinityPrefixLength: 'kube-ipvs.io/affinity-prefix-length',
+  drainDeadline: 'kube-ipvs.io/drain-deadline',
   maxConnections: 'kube-ipvs.io/max-connections',
   /** kube-router's count where ours are absent. */
   kubeRouterScheduler: 'kube-router.io/service.scheduler',

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { clientAddress, Cluster } from '../support/cluster.ts'
 import { type Manifest, sh, virtualServers, type Workbench } from '../support/daemon.ts'
-import { eventually } from '../support/deadline.ts'
+import { eventually, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
 import { LiveConnections } from '../support/live-connections.ts'
 
@@ -117,11 +117,56 @@ describe('annotations of a Service', () => {
     await live.check()
   })
 
+  it('refuse new connections when every endpoint has as many as it may have, and no connection that is open', async () => {
+    bench.write('full.yaml', ...annotated(everyKind(3, ['a', 'c']), { 'kube-ipvs.io/max-connections': '2' }))
+    await eventually(() => assert.equal(limits('2/0'), 20))
+    const held = new LiveConnections()
+    try {
+      for (const family of FAMILIES) {
+        const place = frontend(3, 'ClusterIP', family, 'tcp')
+        for (let index = 0; index < 4; index++) await held.open(cluster, 'client', place)
+        assert.equal(await cluster.ask('client', place), 'refused', family)
+      }
+      await held.check()
+      bench.write('full.yaml', ...everyKind(3, ['a', 'c']))
+      await eventually(async () => {
+        for (const family of FAMILIES)
+          assert.match(await cluster.ask('client', frontend(3, 'ClusterIP', family, 'tcp')), /^[ac] node$/)
+      })
+      await held.check()
+    } finally {
+      held.close()
+      bench.remove('full.yaml')
+    }
+  })
+
   it('are no difference for `kube-ipvs diff`', async () => {
     use({ 'kube-ipvs.io/scheduler': 'lc', 'kube-ipvs.io/max-connections': '40' })
     await become('-s lc')
     await eventually(() => assert.equal(limits('40/0'), 20))
     assert.equal((await bench.command('diff')).code, 0)
+  })
+
+  it('end the drain of a removed endpoint at the deadline, and no sooner', async () => {
+    live.close()
+    const socket = await cluster.connect('client', frontend(1, 'ClusterIP', 'IPv4', 'tcp'))
+    let pod = ''
+    let endMs: number | undefined
+    socket.on('data', (data) => (pod = String(data)))
+    socket.on('error', () => undefined)
+    socket.on('close', () => (endMs = performance.now()))
+    const writing = setInterval(() => socket.write('?\n'), 200)
+    try {
+      await until('an answer', () => pod !== '')
+      const removedMs = performance.now()
+      const stays = pod.startsWith('a') ? 'c' : 'a'
+      bench.write('web.yaml', ...annotated(everyKind(1, [stays]), { 'kube-ipvs.io/drain-deadline': '6s' }))
+      await until('the end of the connection', () => endMs !== undefined, 60_000)
+      assert.ok((endMs ?? 0) - removedMs >= 6000)
+    } finally {
+      clearInterval(writing)
+      socket.destroy()
+    }
   })
 })
 

@@ -56,6 +56,10 @@ describe('AnnotationReader', () => {
       [{ 'affinity-prefix-length': '24' }, { affinityPrefixLength: { IPv4: 24, IPv6: 128 } }],
       [{ 'affinity-prefix-length': '32,1' }, { affinityPrefixLength: { IPv4: 32, IPv6: 1 } }],
       [{ 'affinity-prefix-length': '1,128' }, { affinityPrefixLength: { IPv4: 1, IPv6: 128 } }],
+      [{ 'drain-deadline': '1s' }, { drainDeadlineMs: 1000 }],
+      [{ 'drain-deadline': '1h30m' }, { drainDeadlineMs: 5_400_000 }],
+      [{ 'drain-deadline': '24h' }, { drainDeadlineMs: 86_400_000 }],
+      [{ 'drain-deadline': '0s' }, { drainDeadlineMs: Number.POSITIVE_INFINITY }],
       [{ 'max-connections': '1' }, { maxConnections: 1 }],
       [{ 'max-connections': '1000000000' }, { maxConnections: 1_000_000_000 }],
     ]
@@ -80,6 +84,11 @@ describe('AnnotationReader', () => {
         'affinity-prefix-length',
         ['', '0', '33', '24,0', '24,129', ',64', '24,', '024', '1e1', '24,64,1', '-1', '٢٤', '/24'],
         'it must be a prefix length of IPv4 (1 to 32), or that, a comma and one of IPv6 (1 to 128): 24 or 24,64',
+      ],
+      [
+        'drain-deadline',
+        ['', '5', '-1s', '999ms', '24h0m1s', '1 s', 'forever', '1s\n', '9'.repeat(90) + 'h'],
+        'it must be a duration from 1s to 24h, such as 90s or 1h30m, or 0 for no deadline',
       ],
       [
         'max-connections',
@@ -128,10 +137,10 @@ describe('AnnotationReader', () => {
   it('never throws, and chooses nothing but allowed values, for any text', () => {
     const value = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 200 }),
-      fc.constantFrom('rr', 'mh', 'port', '24,64', '5', 'none'),
+      fc.constantFrom('rr', 'mh', 'port', '24,64', '5', 'none', '5m'),
       fc.string({ unit: fc.constantFrom(...'0123456789,.-aswrlchmfpot '), maxLength: 12 }),
     )
-    const names = ['scheduler', 'scheduler-flags', 'affinity-prefix-length', 'max-connections']
+    const names = ['scheduler', 'scheduler-flags', 'affinity-prefix-length', 'drain-deadline', 'max-connections']
     const annotations = fc.dictionary(fc.constantFrom(...names), value)
     fc.assert(
       fc.property(annotations, (texts) => {
@@ -140,6 +149,7 @@ describe('AnnotationReader', () => {
         assert.ok(scheduler === undefined || SCHEDULERS.includes(scheduler.name))
         assert.ok(lengths === undefined || (lengths.IPv4 >= 1 && lengths.IPv4 <= 32))
         assert.ok(lengths === undefined || (lengths.IPv6 >= 1 && lengths.IPv6 <= 128))
+        assert.ok((choices.drainDeadlineMs ?? 1000) >= 1000)
         assert.ok(Number.isInteger(maxConnections) && maxConnections >= 1 && maxConnections <= 1e9)
         assert.equal(Object.keys(choices).length + problems.length, Object.keys(texts).length)
         // eslint-disable-next-line no-control-regex

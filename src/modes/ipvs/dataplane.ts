@@ -51,6 +51,8 @@ export class IpvsDataplane implements Dataplane {
   readonly virtualAddresses: VirtualAddresses
   readonly drains: Drains
   readonly staleFlows: StaleFlows
+  /** Deadlines that Services choose, in milliseconds; Infinity: none. */
+  readonly #drainDeadlines = new Map<FrontendKey, number>()
   /** Frontends whose address is bound once their virtual server exists. */
   readonly #toBind = new Set<FrontendKey>()
   readonly #options: IpvsDataplaneOptions
@@ -68,7 +70,7 @@ export class IpvsDataplane implements Dataplane {
     this.device = new TableSync(tables.device)
     this.virtualAddresses = new VirtualAddresses(tables)
     tables.addresses.onUnbound = (addresses) => this.#logUnbound(addresses)
-    this.drains = new Drains(options.drainDeadlineMs)
+    this.drains = new Drains((key) => this.#drainDeadlines.get(key) ?? options.drainDeadlineMs)
     this.staleFlows = new StaleFlows({
       conntrack,
       isSettled: (key) => this.#isSettled(key),
@@ -125,6 +127,9 @@ export class IpvsDataplane implements Dataplane {
       wanted !== undefined && hasAddress(wanted) && this.#options.families.includes(wanted.servicePort.family)
     const frontend = isServed ? wanted : undefined
     this.setsAndRules.frontend(key, frontend)
+    const deadlineMs = frontend?.servicePort.choices.drainDeadlineMs
+    if (deadlineMs === undefined) this.#drainDeadlines.delete(key)
+    else this.#drainDeadlines.set(key, deadlineMs)
     const scheduler = this.#options.schedulers.inForce(key, frontend)
     this.virtualServers.want(key, frontend === undefined ? undefined : renderVirtualServer(frontend, scheduler))
     this.staleFlows.suspect(key, frontend?.servicePort)

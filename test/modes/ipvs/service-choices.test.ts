@@ -90,6 +90,33 @@ describe('a virtual server', () => {
     }
   })
 
+  it('ends drains at the deadline of its Service in force, which may change meanwhile', async () => {
+    for (const [before, after, endMs] of [
+      [{ drainDeadlineMs: 20_000 }, { drainDeadlineMs: 20_000 }, 20_000],
+      [{}, { drainDeadlineMs: 40_000 }, 40_000],
+      [{ drainDeadlineMs: 5000 }, { drainDeadlineMs: 60_000 }, 60_000],
+      [{ drainDeadlineMs: 5000 }, {}, undefined],
+      [{ drainDeadlineMs: 5000 }, { drainDeadlineMs: Number.POSITIVE_INFINITY }, undefined],
+    ] as const) {
+      const { memory, dataplane, pass } = await running()
+      memory.connections.set('2.2.2.2:8080', { active: 1, inactive: 0 })
+      const both = frontendOf({ bind: false, servicePort: { choices: before } }, ['1.1.1.1', '2.2.2.2'])
+      for (const frontend of [both, choosing(before), choosing(after)]) {
+        dataplane.frontend(KEY, frontend)
+        await pass()
+      }
+      let endedMs: number | undefined
+      while (endedMs === undefined && memory.nowMs < 120_000) {
+        memory.nowMs = dataplane.nextDueMs() ?? 120_000
+        await pass()
+        if (memory.virtualServers.kernel.get(KEY)?.realServers.length === 1) endedMs = memory.nowMs
+      }
+      const isRight =
+        endMs === undefined ? endedMs === undefined : (endedMs ?? 0) >= endMs && (endedMs ?? 0) <= endMs + 1000
+      assert.ok(isRight, `${JSON.stringify(after)}: ${endedMs}`)
+    }
+  })
+
   it('never has a scheduler that is not allowed, whatever the annotations of any Service are', async () => {
     const { memory, dataplane, pass } = await running()
     const reader = new AnnotationReader('rr')
@@ -102,7 +129,7 @@ describe('a virtual server', () => {
       fc.constantFrom(...SCHEDULERS, 'port', '24', '9'),
       fc.jsonValue(),
     )
-    const names = ['scheduler', 'scheduler-flags', 'affinity-prefix-length', 'max-connections']
+    const names = ['scheduler', 'scheduler-flags', 'affinity-prefix-length', 'drain-deadline', 'max-connections']
     const annotations = fc.dictionary(fc.constantFrom(...names.map((name) => `kube-ipvs.io/${name}`)), value)
     await fc.assert(
       fc.asyncProperty(annotations, async (texts) => {
