@@ -29,8 +29,6 @@ const programs = {
       'gcc',
       '/usr/include/stdio.h',
     ],
-    // A kernel whose IPVS is a module; without it the tests in test/kernel/modules report the need.
-    optionalTools: ['linux.uml'],
   },
   bench: {
     file: 'dev/bench.ts',
@@ -55,25 +53,23 @@ try {
   process.exitCode = 1
 }
 
-/** @param {{ file: string, tools: string[], optionalTools?: string[] }} program */
+/** @param {{ file: string, tools: string[] }} program */
 async function run(program) {
   await ensureDependencies()
-  const comparesOnly = name === 'bench' && args.some((arg) => /^--compare(=|$)/.test(arg))
+  const ownCost = name === 'bench' && args.includes('--own-cost')
+  const withoutKernel = ownCost || (name === 'bench' && args.some((arg) => /^--compare(=|$)/.test(arg)))
   const hostOnly =
-    ['surfaces', 'helm', 'release'].includes(name) || comparesOnly || (name === 'test' && args.includes('--host-only'))
+    ['surfaces', 'helm', 'release'].includes(name) || withoutKernel || (name === 'test' && args.includes('--host-only'))
   const native = name === 'bench' && args.includes('--native')
   const wantsKernel = process.env.KUBE_IPVS_SKIP_KERNEL !== '1' && !hostOnly
   let chosen = ''
   if (wantsKernel) {
     await ensurePackages(program.tools)
-    await ensurePackages(program.optionalTools ?? []).catch((error) => {
-      if (!(error instanceof Unmet)) throw error
-      say(error.message)
-    })
     chosen = JSON.stringify(native ? { kind: 'host' } : await chooseKernel(process.env))
   }
   const node = join(projectFolder, 'node_modules/.bin/node')
-  const file = name === 'bench' && args.includes('--hostile') ? 'dev/bench/hostile.ts' : program.file
+  const hostile = name === 'bench' && args.includes('--hostile')
+  const file = ownCost ? 'dev/bench/own-cost/own-cost.ts' : hostile ? 'dev/bench/hostile.ts' : program.file
   const child = spawn(node, [join(projectFolder, file), ...args], {
     stdio: 'inherit',
     env: { ...process.env, KUBE_IPVS_CHOSEN_KERNEL: chosen, KUBE_IPVS_PARENT: String(process.pid) },

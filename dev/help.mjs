@@ -49,6 +49,12 @@ npm run bench -- --compare FILE        measures nothing: reports whether the rat
 npm run bench -- --proxy 'COMMAND'     another proxy in our place; {kubeconfig} and {config} in COMMAND stand for the
                                        paths that it needs
 npm run bench -- --hostile             how long a change takes beside objects that are made to stall a node
+npm run bench -- --own-cost            without a kernel: processor time, page faults and collections of a cold start in ipvs mode
+                                       by phase, of this program alone, with a kernel in its own process that acknowledges
+                                       everything. For finding out what our own code costs; it says nothing about a kernel.
+                                       --services N, --repeats N (default 5), --virtual-addresses KIND, --profile DIR;
+                                       --against ENTRY (dist/kube-ipvs.mjs of another checkout), --against-flags 'FLAGS':
+                                       the other one takes turns with this one
 npm run bench -- --experiment          latency and rate of new connections through one ClusterIP beside 1, 1,000, 5,000 and
                                        10,000 Services, and changes, in both modes: table and plots in docs/performance
                                        (--directory DIR); --requests N, --connections N, --clients N

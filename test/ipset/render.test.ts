@@ -31,7 +31,6 @@ function service(more: Partial<Service> = {}): Service {
     internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Cluster',
     affinityTimeoutSeconds: 0,
-    annotations: '',
     healthCheckNodePort: 0,
     ...more,
   }

@@ -32,7 +32,6 @@ const web = (more: Partial<Service> = {}): Service => ({
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Local',
   affinityTimeoutSeconds: 0,
-  annotations: '',
   healthCheckNodePort: 32001,
   ...more,
 })

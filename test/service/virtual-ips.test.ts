@@ -20,7 +20,6 @@ const SERVICE: Service = {
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
   affinityTimeoutSeconds: 0,
-  annotations: '',
   healthCheckNodePort: 0,
 }
 

@@ -1,7 +1,6 @@
 /** Frontends for tests of the code that renders them. */
 import { type Endpoint, selectEndpoints } from '../../src/service/endpoints.ts'
 import { type AddressFrontend, frontendKey, type ServicePort } from '../../src/service/frontends.ts'
-import { NO_CHOICES } from '../../src/service/annotations.ts'
 import type { Service } from '../../src/service/objects.ts'
 import { familyOf } from '../../src/values/address.ts'
 
@@ -17,7 +16,6 @@ export const SERVICE: Service = {
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
   affinityTimeoutSeconds: 0,
-  annotations: '',
   healthCheckNodePort: 0,
 }
 
@@ -48,7 +46,6 @@ export function frontendOf(change: FrontendChange = {}, endpoints: readonly stri
     protocol: 'tcp',
     port,
     service,
-    choices: NO_CHOICES,
     vips: new Set(),
     externalIps: new Set(),
     ignoresExternalIps: false,

@@ -26,7 +26,6 @@ const service = (name: string, more: Partial<Service> = {}): Service => ({
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
   affinityTimeoutSeconds: 0,
-  annotations: '',
   healthCheckNodePort: 0,
   ...more,
 })

@@ -53,7 +53,6 @@ test('ObjectStore delivers a recorded streaming list of Services', () => {
     internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Cluster',
     affinityTimeoutSeconds: 0,
-    annotations: '',
     healthCheckNodePort: 0,
   })
 })

@@ -73,7 +73,6 @@ function serviceOf(name: string, change: Partial<Service> = {}): Service {
     internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Cluster',
     affinityTimeoutSeconds: 0,
-    annotations: '',
     healthCheckNodePort: 0,
     ...change,
   }

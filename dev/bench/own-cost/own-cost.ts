@@ -1,0 +1,235 @@
+/**
+ * `npm run bench -- --own-cost`: what a cold start in ipvs mode costs this program itself. The bundle and the API server are real; the
+ * kernel is replaced (memory-kernel.ts) and the programs of iptables do nothing. This file starts itself again in new namespaces with
+ * its task as JSON; there it starts the API server, and the program as often as is asked for.
+ */
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { build } from 'esbuild'
+import { bundle } from '../../bundle.ts'
+import { runOnHost } from '../../kernel/host.ts'
+import { NODE_FLAGS } from '../../node-flags.ts'
+import { endWithParent } from '../../parent.ts'
+import { ApiServerProcess } from '../api-server-process.ts'
+import { commandOf, NODE_NAME, writeConfiguration } from '../guest-node.ts'
+import { MeasuredProgram } from '../measured-program.ts'
+import { percentile } from '../statistics.ts'
+import type { Mark, OwnCost } from './memory-kernel.ts'
+
+const ROOT = join(import.meta.dirname, '../../..')
+const ENDPOINTS = 5
+const START_MS = 300_000
+const POLL_MS = 50
+
+/** One of the programs that take turns. */
+interface Subject {
+  readonly name: string
+  readonly entry: string
+  readonly nodeFlags: readonly string[]
+}
+
+interface Task {
+  readonly subjects: readonly Subject[]
+  readonly services: number
+  readonly repeats: number
+  readonly virtualAddresses: string
+  readonly folder: string
+  readonly profile?: string
+}
+
+/** What one start has cost; `children` is the processor time of the processes that it started, in milliseconds. */
+interface Start {
+  readonly subject: string
+  readonly own: OwnCost
+  readonly childrenMs: number
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      'own-cost': { type: 'boolean' },
+      services: { type: 'string', default: '10000' },
+      repeats: { type: 'string', default: '5' },
+      'virtual-addresses': { type: 'string', default: 'routes' },
+      'node-flags': { type: 'string', default: NODE_FLAGS.join(' ') },
+      against: { type: 'string' },
+      'against-flags': { type: 'string' },
+      profile: { type: 'string' },
+    },
+  })
+  const abort = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => abort.abort())
+  endWithParent(abort)
+  const flags = values['node-flags'].split(' ').filter((flag) => flag !== '')
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-own-cost-'))
+  mkdirSync(join(ROOT, '.cache'), { recursive: true })
+  const bundled = mkdtempSync(join(ROOT, '.cache/own-cost-'))
+  try {
+    const { entry } = await bundle({ directory: join(bundled, 'this'), minify: values.profile === undefined })
+    await replaceKernel(dirname(entry))
+    const subjects: Subject[] = [{ name: 'this', entry, nodeFlags: flags }]
+    if (values.against !== undefined || values['against-flags'] !== undefined) {
+      const other = values.against === undefined ? entry : await otherBundle(values.against, join(bundled, 'other'))
+      const nodeFlags = values['against-flags']?.split(' ').filter((flag) => flag !== '') ?? flags
+      subjects.push({ name: 'other', entry: other, nodeFlags })
+    }
+    writePrograms(join(folder, 'bin'))
+    const task: Task = {
+      subjects,
+      services: whole('services', values.services, 200_000),
+      repeats: whole('repeats', values.repeats, 100),
+      virtualAddresses: values['virtual-addresses'],
+      folder,
+      ...(values.profile === undefined ? {} : { profile: resolve(values.profile) }),
+    }
+    const starts = await inOwnNamespaces(task, abort.signal)
+    for (const { name } of subjects)
+      process.stdout.write(
+        `${reportOf(
+          name,
+          task,
+          starts.filter(({ subject }) => subject === name),
+        )}\n`,
+      )
+  } finally {
+    for (const path of [folder, bundled]) rmSync(path, { recursive: true, force: true })
+  }
+}
+
+/** Puts the package beside the program, where Node finds it before the real one. */
+async function replaceKernel(directory: string): Promise<void> {
+  await build({
+    entryPoints: [join(import.meta.dirname, 'memory-kernel.ts')],
+    outfile: join(directory, 'node_modules/koffi/index.js'),
+    bundle: true,
+    format: 'cjs',
+    platform: 'node',
+    logLevel: 'silent',
+  })
+}
+
+/** A copy of another bundle (`node dev/bundle.ts` in another checkout). */
+async function otherBundle(entry: string, directory: string): Promise<string> {
+  cpSync(dirname(resolve(entry)), directory, {
+    recursive: true,
+    filter: (path) => !path.endsWith('/node_modules'),
+  })
+  await replaceKernel(directory)
+  return join(directory, basename(entry))
+}
+
+/** All programs of iptables, as links to one file, as packages have them: it reads its input and prints nothing. */
+function writePrograms(directory: string): void {
+  mkdirSync(directory)
+  const file = join(directory, 'xtables-nft-multi')
+  writeFileSync(file, '#!/bin/sh\ncase $0 in *-restore) exec cat >/dev/null ;; esac\n', { mode: 0o755 })
+  for (const stem of ['iptables', 'ip6tables'])
+    for (const name of [stem, `${stem}-save`, `${stem}-restore`, `${stem}-nft-save`, `${stem}-nft-restore`])
+      symlinkSync(file, join(directory, name))
+}
+
+async function inOwnNamespaces(task: Task, signal: AbortSignal): Promise<Start[]> {
+  let text = ''
+  const code = await runOnHost({
+    command: [process.execPath, import.meta.filename, JSON.stringify(task)],
+    cwd: ROOT,
+    env: { ...process.env, PATH: `${join(task.folder, 'bin')}:${process.env['PATH'] ?? ''}` },
+    timeoutMs: task.repeats * task.subjects.length * START_MS + START_MS,
+    signal,
+    stdout: (chunk) => {
+      text += chunk.toString()
+    },
+    stderr: (chunk) => process.stderr.write(chunk),
+  })
+  signal.throwIfAborted()
+  if (code !== 0) throw new Error(`the measurement ended with code ${code}; it needs root's rights for new namespaces`)
+  return JSON.parse(text) as Start[] // written by measure
+}
+
+async function measure(task: Task): Promise<void> {
+  const { services, repeats, folder, virtualAddresses, subjects } = task
+  const api = await ApiServerProcess.start(services, ENDPOINTS, NODE_NAME)
+  try {
+    const starts: Start[] = []
+    for (let repeat = 0; repeat < repeats; repeat++)
+      for (const subject of subjects) {
+        const start = await startOnce(task, subject, api.url)
+        process.stderr.write(`  ${subject.name}: ${start.own.lastWrite.cpuMs.toFixed(0)} ms\n`)
+        starts.push(start)
+      }
+    process.stdout.write(JSON.stringify(starts))
+  } finally {
+    await api.stop()
+  }
+
+  async function startOnce({ profile }: Task, { name, entry, nodeFlags }: Subject, url: string): Promise<Start> {
+    const file = join(folder, 'cost')
+    rmSync(file, { force: true })
+    const paths = writeConfiguration(folder, 'ipvs', url, { kubeIPVS: { virtualAddresses } })
+    const ours = {
+      program: 'kube-ipvs',
+      command: entry,
+      nodeFlags,
+      ...(profile && { profile: join(profile, name) }),
+    } as const
+    const program = new MeasuredProgram({
+      command: ['env', `KUBE_IPVS_OWN_COST=${file}`, ...commandOf(ours, paths)],
+      logFile: join(folder, 'log'),
+    })
+    try {
+      for (const endMs = Date.now() + START_MS; !existsSync(file); await sleep(POLL_MS))
+        if (!program.isAlive || Date.now() > endMs) throw new Error(`no result:\n${program.logTail}`)
+      await sleep(POLL_MS)
+      const own = JSON.parse(readFileSync(file, 'utf8')) as OwnCost // written by memory-kernel.ts
+      return { subject: name, own, childrenMs: program.cost().cpuMs - own.settled.cpuMs }
+    } finally {
+      await program.stop()
+    }
+  }
+}
+
+function whole(name: string, text: string, max: number): number {
+  const value = /^\d+$/.test(text) ? Number(text) : 0
+  if (value < 1 || value > max) throw new Error(`--${name} is a whole number from 1 to ${max}, not "${text}"`)
+  return value
+}
+
+const median = (values: readonly number[]): number => percentile(values, 0.5) ?? 0
+
+function reportOf(name: string, { services, virtualAddresses }: Task, starts: readonly Start[]): string {
+  const of = (value: (start: Start) => number): number => median(starts.map(value))
+  const marks = ['firstContact', 'firstWrite', 'lastWrite', 'settled'] as const
+  const titles = ['start of Node and program', 'lists, frontends', 'plan and write', 'collection afterwards']
+  const none: Mark = { cpuMs: 0, systemMs: 0, minorFaults: 0 }
+  const phases = marks.map((mark, index) => {
+    const part = (field: keyof Mark): string =>
+      of(({ own }) => {
+        const previous = marks[index - 1]
+        return own[mark][field] - (previous === undefined ? none : own[previous])[field]
+      }).toFixed(0)
+    const [cpu, system, faults] = [part('cpuMs'), part('systemMs'), part('minorFaults')]
+    const title = (titles[index] ?? '').padEnd(28)
+    return `  ${title}${cpu.padStart(7)} ms, of which system ${system.padStart(5)} ms; ${faults.padStart(7)} page faults`
+  })
+  const { counts } = starts[0]?.own ?? {}
+  const totals = starts.map(({ own }) => own.lastWrite.cpuMs)
+  return [
+    `${name}: ${services} Services x ${ENDPOINTS}, ${virtualAddresses}: ${median(totals).toFixed(0)} ms of own processor time until the last message (${Math.min(...totals).toFixed(0)} to ${Math.max(...totals).toFixed(0)}, ${starts.length} starts)`,
+    ...phases,
+    `  collections ${of(({ own }) => own.collections)} in ${of(({ own }) => own.collectionMs).toFixed(0)} ms of real time; RSS ${of(({ own }) => own.rssMiB).toFixed(0)} MiB, peak ${of(({ own }) => own.peakRssMiB).toFixed(0)} MiB`,
+    `  ${counts?.messages} messages in ${counts?.datagrams} datagrams, ${((counts?.bytes ?? 0) / 1024).toFixed(0)} KiB: ${counts?.destinations} destinations, ${counts?.routes} routes, ${counts?.addresses} addresses, ${counts?.entries} entries of sets`,
+  ].join('\n')
+}
+
+const inner = process.argv[2] ?? ''
+try {
+  // A task is written by inOwnNamespaces.
+  await (inner.startsWith('{') ? measure(JSON.parse(inner) as Task) : main())
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+  process.exit(1)
+}
+process.exit(0)
