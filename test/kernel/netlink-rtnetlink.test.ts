@@ -198,6 +198,8 @@ describe('rtnetlink on a real kernel', () => {
         scope: 0,
         protocol: RTPROT_STATIC,
         outInterfaceIndex: index,
+        // What a request without a priority gets.
+        priority: 1024,
       },
     ]
     const batch = new MessageBatch()
