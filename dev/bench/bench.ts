@@ -6,7 +6,7 @@ import { loadavg } from 'node:os'
 import { join, resolve } from 'node:path'
 import { bundle } from '../bundle.ts'
 import { describeKernel, type KernelChoice } from '../kernel/choice.ts'
-import { boot, type BootOptions } from './boot.ts'
+import { boot, type BootOptions, bootsFor } from './boot.ts'
 import { type Calibration, medianCalibration, parseCalibration } from './calibration.ts'
 import { compile, compileFloor, parseFloor } from './floor.ts'
 import type { GuestTask } from './guest.ts'
@@ -220,7 +220,7 @@ export class Bench {
 
   async #measure(task: GuestTask): Promise<Measured> {
     const timeoutMs = 1_800_000 + task.idleSeconds * 1000 + (task.slope ? 3_600_000 : 0)
-    const { code, stdout, disturbance } = await boot(commandOf(task), timeoutMs, this.#boots)
+    const { code, stdout, disturbance } = await boot(commandOf(task), timeoutMs, bootsFor(task.services, this.#boots))
     if (code !== 0)
       throw new Error(
         `the measurement of ${task.program} in ${task.mode} mode at ${task.services} Services ended with code ${code}`,
@@ -231,7 +231,7 @@ export class Bench {
 
   /** Empty where strace does not work: the counts stay null. */
   async #count(task: GuestTask): Promise<Measured> {
-    const { code, stdout } = await boot(commandOf(task), 1_800_000, this.#boots)
+    const { code, stdout } = await boot(commandOf(task), 1_800_000, bootsFor(task.services, this.#boots))
     if (code === 0) return JSON.parse(stdout) as Measured // written by bench/guest.ts
     say(`System calls of ${task.program} in ${task.mode} mode were not counted at ${task.services} Services.`)
     return {}

@@ -6,7 +6,7 @@
  * vary between runs. With root's rights the guest also has priority over other work.
  */
 import { type Disturbance, disturbanceBetween, look } from './machine.ts'
-import type { KernelChoice } from '../kernel/choice.ts'
+import { type KernelChoice, withMemory } from '../kernel/choice.ts'
 import type { OneProcessor } from '../kernel/guest.ts'
 import { runInKernel } from '../kernel/run.ts'
 
@@ -23,6 +23,18 @@ export interface Boot {
   readonly stdout: string
   /** undefined when the boot was not kept on one processor. */
   readonly disturbance: Disturbance | undefined
+}
+
+/**
+ * While a program listens to announcements of nf_tables, the kernel keeps a page and more for each rule of a restore until its end:
+ * 1 GiB and more at 10,000 Services with 5 endpoints in iptables mode, beside the programs.
+ */
+const MANY_SERVICES = 5_000
+const MEMORY_OF_MANY_MIB = 4_096
+
+/** The same, with enough memory for so many Services. */
+export function bootsFor(services: number, boots: BootOptions): BootOptions {
+  return services > MANY_SERVICES ? { ...boots, choice: withMemory(boots.choice, MEMORY_OF_MANY_MIB) } : boots
 }
 
 /** Runs a command in a fresh boot; its stderr is passed on. */

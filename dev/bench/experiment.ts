@@ -7,7 +7,7 @@ import { loadavg } from 'node:os'
 import { join, resolve } from 'node:path'
 import { bundle } from '../bundle.ts'
 import { describeKernel, type KernelChoice } from '../kernel/choice.ts'
-import { boot, type BootOptions } from './boot.ts'
+import { boot, type BootOptions, bootsFor } from './boot.ts'
 import { type Calibration, medianCalibration, parseCalibration } from './calibration.ts'
 import { csvOf, type Experiment, plotsOf, pointOf, withFigures } from './experiment-result.ts'
 import { compile } from './floor.ts'
@@ -102,7 +102,7 @@ export async function runExperiment(setting: ExperimentSetting): Promise<Experim
           traffic: { ...counts, program: traffic.program },
         }
         const command = [process.execPath, join(ROOT, 'dev/bench/guest.ts'), JSON.stringify(task)]
-        const { code, stdout, disturbance } = await boot(command, BOOT_TIMEOUT_MS, boots)
+        const { code, stdout, disturbance } = await boot(command, BOOT_TIMEOUT_MS, bootsFor(services, boots))
         if (code !== 0)
           throw new Error(`the experiment in ${mode} mode at ${services} Services ended with code ${code}`)
         if (disturbance !== undefined) disturbances.push(disturbance)

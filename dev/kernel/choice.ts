@@ -59,3 +59,8 @@ export function kernelWithModules(choice: KernelChoice): KernelChoice | undefine
   if (choice.modules !== undefined) return choice
   return existsSync(DEBIAN.kernel) && existsSync(DEBIAN.modules) ? { ...choice, ...DEBIAN } : undefined
 }
+
+/** The same kernel with at least so much memory, where it is a guest. */
+export function withMemory(choice: KernelChoice, memoryMiB: number): KernelChoice {
+  return choice.kind === 'uml' ? { ...choice, memoryMiB: Math.max(choice.memoryMiB, memoryMiB) } : choice
+}

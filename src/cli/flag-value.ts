@@ -2,7 +2,7 @@
  * Values of flags: read as pflag reads them, with Go's errors, which are recorded verbatim, and shown as /flagz shows them.
  */
 import { quote } from '../values/quote.ts'
-import { formatDuration, parseDuration } from '../config/duration.ts'
+import { formatDuration, parseDuration } from '../values/duration.ts'
 import {
   type Parsed,
   parseGoBool,

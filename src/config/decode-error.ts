@@ -5,7 +5,7 @@
  */
 import { quote } from '../values/quote.ts'
 import type * as z from 'zod'
-import { parseDuration } from './duration.ts'
+import { parseDuration } from '../values/duration.ts'
 import type { Path } from './document.ts'
 import { parseQuantity } from './quantity.ts'
 import { API_VERSION, type GoType, KIND } from './schema.ts'

@@ -325,6 +325,12 @@ export const FIELDS = {
     flag: { name: 'allow-protected-external-ips', group: 'own', appliesWithFile: true },
   }),
 
+  // Tenants choose, so that an operator may forbid it.
+  'kubeIPVS.serviceAnnotations': field('boolean', true, IN_IPVS_MODE, {
+    doc: 'Services choose by annotations (kube-ipvs.io/scheduler and others, see docs/annotations.md) how they are balanced; false: their annotations have no effect.',
+    written: 'unlessDefault',
+    flag: { name: 'service-annotations', group: 'own', appliesWithFile: true },
+  }),
   'kubeIPVS.virtualAddresses': field('text', 'addresses', LIVE_IN_IPVS_MODE, {
     doc: 'How the node answers for virtual IPs: with an address on kube-ipvs0 for each, as kube-proxy does, or with a local route for each, whose cost does not grow with their number.',
     words: ['addresses', 'routes'],

@@ -3,7 +3,7 @@
  * name. Go reads null as "not given" for everything but plain durations.
  */
 import * as z from 'zod'
-import { parseDuration } from './duration.ts'
+import { parseDuration } from '../values/duration.ts'
 import type { Field, Kind, KindValues } from './field.ts'
 import { shortFloat32 } from './go-text.ts'
 import { parseQuantity } from './quantity.ts'

@@ -5,7 +5,7 @@
 import { quote } from '../values/quote.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { parseCidr } from '../values/cidr.ts'
-import { formatDuration } from './duration.ts'
+import { formatDuration } from '../values/duration.ts'
 import { NODE_PORT_WORDS } from '../service/node-addresses.ts'
 import { FIELDS } from './fields.ts'
 import { gate } from './gates.ts'

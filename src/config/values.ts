@@ -1,5 +1,5 @@
 /** Reads and sets the values of a configuration by the paths of the table of fields. */
-import { formatDuration } from './duration.ts'
+import { formatDuration } from '../values/duration.ts'
 import type { DurationKind, Field } from './field.ts'
 import { FIELDS } from './fields.ts'
 import type { FieldPath, FieldValues, UncheckedConfiguration } from './types.ts'

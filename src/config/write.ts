@@ -3,7 +3,7 @@
  * sigs.k8s.io/yaml: keys in order, lists indented as their key. The text is compared byte for byte with kube-proxy's.
  */
 import { parse } from 'yaml'
-import { formatDuration } from './duration.ts'
+import { formatDuration } from '../values/duration.ts'
 import { API_VERSION, GIVEN_EMPTY, KIND } from './schema.ts'
 import type { FieldPath, UncheckedConfiguration } from './types.ts'
 import { FIELD_PATHS, fieldAt, isDuration, valueOf, withValueAt } from './values.ts'

@@ -75,7 +75,10 @@ export async function frontendNames(options: FrontendNamesOptions): Promise<Read
   let source: Source | undefined
   try {
     await node.readAddresses()
-    const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration, 'each-address'))
+    const desired = new DesiredFrontends(
+      node.view.context,
+      frontendSettingsOf(configuration, { name: 'ipvs', nodePorts: 'each-address' }),
+    )
     const lists = new FirstLists()
     source = openSource({
       apply: (changes) => {

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { fellBack, proxyStarting } from '../events/event-objects.ts'
+import { annotationWithoutEffect, fellBack, proxyStarting } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
 import { FlowRemoval } from '../modes/flow-removal.ts'
@@ -233,7 +233,10 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const { nodeName, log, virtualIps } = options
   const inForce = { configuration: options.configuration }
   const configuration = (): KubeProxyConfiguration => inForce.configuration
-  const problems = new ProblemLog(log)
+  const problems = new ProblemLog(log, (problem) => {
+    const occurrence = annotationWithoutEffect(problem)
+    if (occurrence !== undefined) options.events?.record(occurrence)
+  })
   const abort = new AbortController()
   const failure = Promise.withResolvers<never>()
   // Handled even when it rejects before the daemon waits for it.
@@ -335,7 +338,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     now,
     signal: abort.signal,
   })
-  const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration(), mode.nodePorts))
+  const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration(), mode))
 
   // What is reported: metrics, log, health.
   const metrics = proxyMetrics({ ...options, mode, fallback, desired, now })

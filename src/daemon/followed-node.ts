@@ -6,8 +6,10 @@ import { gate } from '../config/gates.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { InterfaceAddresses } from '../node/interface-addresses.ts'
-import type { NodeView } from '../modes/mode.ts'
-import type { FrontendSettings, NodePortFrontends } from '../service/contribution.ts'
+import { schedulerOf } from '../ipvs/scheduler.ts'
+import type { Mode, NodeView } from '../modes/mode.ts'
+import { AnnotationReader } from '../service/annotations.ts'
+import type { FrontendSettings } from '../service/contribution.ts'
 import { NodeState } from '../service/node-state.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { VirtualIpGuard } from '../service/virtual-ips.ts'
@@ -29,14 +31,17 @@ export interface FollowedNodeOptions {
   readonly signal: AbortSignal
 }
 
-/** How frontends are made under this configuration. @param nodePorts as the mode has them */
+/** How frontends are made in this mode under this configuration. */
 export function frontendSettingsOf(
   configuration: KubeProxyConfiguration,
-  nodePorts: NodePortFrontends,
+  { name, nodePorts }: Pick<Mode, 'name' | 'nodePorts'>,
 ): FrontendSettings {
+  const { ipvs, kubeIPVS } = configuration
+  const readsAnnotations = name === 'ipvs' && kubeIPVS.serviceAnnotations
   return {
     nodePorts,
-    maxFrontends: configuration.kubeIPVS.maxFrontendsPerService,
+    ...(readsAnnotations ? { annotations: new AnnotationReader(schedulerOf(ipvs.scheduler)) } : {}),
+    maxFrontends: kubeIPVS.maxFrontendsPerService,
     usesExternalIps: gate(configuration, 'AllowServiceExternalIPs'),
   }
 }

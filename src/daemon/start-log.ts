@@ -3,7 +3,7 @@
  * deprecated.
  */
 import { familyDoubts, nodePortDoubts } from '../config/doubts.ts'
-import { formatDuration } from '../config/duration.ts'
+import { formatDuration } from '../values/duration.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import { CATALOGUE } from '../ipset/catalogue.ts'
 import { periodsOf } from '../modes/mode.ts'

@@ -3,6 +3,7 @@
  * reasons, actions and notes are exactly kube-proxy's, because operators and alerts search for them; so are the missing fields (the
  * UID of the Node, an empty note).
  */
+import type { Problem } from '../values/errors.ts'
 
 /** The object that an Event is about (core/v1 ObjectReference). */
 export interface ObjectReference {
@@ -93,6 +94,21 @@ export function healthCheckFailed(
   const { namespace, name } = service
   const regarding = { kind: 'Service', namespace, name, apiVersion: 'v1' }
   return { regarding, type: 'Warning', reason: 'FailedToStartServiceHealthcheck', action: 'Listen', note }
+}
+
+/** The codes of problems that are Events of their Service. */
+const ANNOTATION_REASONS: Readonly<Record<string, string>> = {
+  'invalid-annotation': 'InvalidAnnotation',
+  'scheduler-missing': 'SchedulerMissing',
+}
+
+/** An annotation of a Service has no effect; undefined: the problem is about something else. kube-proxy has no such Event. */
+export function annotationWithoutEffect({ code, subject, field = '', message }: Problem): Occurrence | undefined {
+  const reason = Object.hasOwn(ANNOTATION_REASONS, code) ? ANNOTATION_REASONS[code] : undefined
+  const [, namespace, name] = /^service ([^/]+)\/(.+)$/.exec(subject) ?? []
+  if (reason === undefined || namespace === undefined || name === undefined) return undefined
+  const regarding = { kind: 'Service', namespace, name, apiVersion: 'v1' }
+  return { regarding, type: 'Warning', reason, action: 'ReadAnnotations', note: `${field}: ${message}` }
 }
 
 /**

@@ -46,6 +46,8 @@ export interface ChainLayout {
   readonly sharedUnless: readonly string[]
   /** Whether this chain is one of ours, of any mode. */
   owns(table: TableId, chain: string): boolean
+  /** Whether only other modes have this chain. */
+  isOfOthers(table: TableId, chain: string): boolean
   /**
    * Whether this rule of a built-in chain is a jump that some release of kube-proxy inserts: its target is one of our chains,
    * and it matches nothing but new connections. Comments differ from release to release.
@@ -88,6 +90,10 @@ export function layoutOf({ tables, own, others, sharedUnless }: LayoutOptions): 
     ...sets.flatMap((set) => set.otherJumps ?? []),
   ])
   const origins = new Set(Array.from(places, (place) => place.slice(0, place.lastIndexOf(' '))))
+  const owns = (table: TableId, chain: string): boolean =>
+    chains[table].includes(chain) || (table === 'nat' && hashedChains.some((name) => name.test(chain)))
+  const isHashedHere = (chain: string): boolean =>
+    own.hashedChains?.some((name) => chain.startsWith(`${name}-`)) ?? false
   return {
     tables,
     chains,
@@ -99,8 +105,9 @@ export function layoutOf({ tables, own, others, sharedUnless }: LayoutOptions): 
       origins.has(chainKey(table, from)) &&
       places.has(jumpKey({ table, from, to: targetOf(rule) ?? '' })) &&
       isPlainJump(rule),
-    owns: (table, chain) =>
-      chains[table].includes(chain) || (table === 'nat' && hashedChains.some((name) => name.test(chain))),
+    owns,
+    isOfOthers: (table, chain) =>
+      owns(table, chain) && own.chains[table]?.includes(chain) !== true && !isHashedHere(chain),
   }
 }
 

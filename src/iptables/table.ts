@@ -9,6 +9,7 @@ import type { IpFamily } from '../values/protocol.ts'
 import { diffIptables, directionOf, formatIptablesOperation, sameItem, stepIptables } from './diff.ts'
 import type { ChainLayout } from './layout.ts'
 import { RestoreRun } from './restore-run.ts'
+import { targetOf } from './rule-text.ts'
 import { foreignReferences, itemsOf, parseSave } from './save-text.ts'
 import type { IptablesItem, IptablesOperation, IptablesPrograms, TableId } from './types.ts'
 
@@ -18,6 +19,7 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
   readonly #programs: IptablesPrograms
   readonly #layout: ChainLayout
   readonly #suffix: string
+  #keepsOthers = false
   /** Rules in the chains of the last restore, by table. */
   #lastWritten: ReadonlyMap<TableId, number> = new Map()
   /** Rules of other programs that jumped to our chains at the last reading, by the key of our chain. */
@@ -36,11 +38,29 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
   }
 
   readonly diff = (_key: string, desired: IptablesItem | undefined, live: IptablesItem | undefined) =>
-    diffIptables(desired, live)
+    diffIptables(this.#withOthers(desired, live), live)
   readonly equal = sameItem
   readonly step = (_live: IptablesItem | undefined, op: IptablesOperation) => stepIptables(op)
   readonly direction = directionOf
   readonly format = (op: IptablesOperation) => formatIptablesOperation(op, this.family, this.#suffix)
+
+  /**
+   * From now on rules that lead to chains of other modes stay, in front of ours, so that those chains get the traffic until
+   * `replaceOthers`.
+   */
+  keepOthers(): void {
+    this.#keepsOthers = true
+  }
+
+  replaceOthers(): void {
+    this.#keepsOthers = false
+  }
+
+  #withOthers(desired: IptablesItem | undefined, live: IptablesItem | undefined): IptablesItem | undefined {
+    if (!this.#keepsOthers || desired?.kind !== 'chain' || live?.kind !== 'chain') return desired
+    const kept = live.rules.filter((rule) => this.#layout.isOfOthers(desired.table, targetOf(rule) ?? ''))
+    return kept.length === 0 ? desired : { ...desired, rules: [...kept, ...desired.rules] }
+  }
 
   /** `read` finds only the named chains and the jumps of exactly our text. */
   isOurs(): boolean {

@@ -31,10 +31,10 @@ export class Drains {
   readonly ended = { idle: 0, deadline: 0 }
   readonly #schedules = new Map<VirtualServerKey, Schedule>()
   readonly #checks = new DelayedKeys()
-  readonly #deadlineMs: number | undefined
+  readonly #deadlineMs: (key: VirtualServerKey) => number | undefined
 
-  /** `deadlineMs`: how long connections may keep a drain alive; undefined = without a limit, as in kube-proxy. */
-  constructor(deadlineMs?: number) {
+  /** `deadlineMs`: how long connections may keep a drain of this virtual server alive; undefined = without a limit, as in kube-proxy. */
+  constructor(deadlineMs: (key: VirtualServerKey) => number | undefined = () => undefined) {
     this.#deadlineMs = deadlineMs
   }
 
@@ -59,7 +59,7 @@ export class Drains {
       nextCheckMs: before?.nextCheckMs ?? Number.POSITIVE_INFINITY,
     }
     this.#schedules.set(key, schedule)
-    if (nowMs + schedule.intervalMs < schedule.nextCheckMs) this.#checkLater(key, schedule, nowMs)
+    if (nowMs + this.#waitMs(key, schedule, nowMs) < schedule.nextCheckMs) this.#checkLater(key, schedule, nowMs)
   }
 
   /**
@@ -78,16 +78,33 @@ export class Drains {
   }
 
   #checkLater(key: VirtualServerKey, schedule: Schedule, nowMs: number): void {
-    schedule.nextCheckMs = nowMs + schedule.intervalMs
-    this.#checks.add(key, nowMs, schedule.intervalMs)
+    const waitMs = this.#waitMs(key, schedule, nowMs)
+    schedule.nextCheckMs = nowMs + waitMs
+    this.#checks.add(key, nowMs, waitMs)
+  }
+
+  /** The interval, or a part of it that ends before the next deadline, so that a drain ends within a second of its deadline. */
+  #waitMs(key: VirtualServerKey, { servers, intervalMs }: Schedule, nowMs: number): number {
+    const deadlineMs = this.#deadlineMs(key)
+    if (deadlineMs === undefined) return intervalMs
+    let leftMs = Number.POSITIVE_INFINITY
+    for (const { sinceMs } of servers.values()) {
+      const ownMs = sinceMs + deadlineMs - nowMs
+      if (ownMs > 0) leftMs = Math.min(leftMs, ownMs)
+    }
+    // Halves, because the queues of DelayedKeys should have few lengths.
+    let waitMs = intervalMs
+    while (waitMs > leftMs && waitMs > FIRST_CHECK_MS) waitMs = Math.max(FIRST_CHECK_MS, waitMs / 2)
+    return waitMs
   }
 
   /** The drains of a virtual server that have ended: no connections left, or the deadline has passed. */
   finished(key: VirtualServerKey, counts: ReadonlyMap<RealServerKey, Connections>, nowMs: number): Set<RealServerKey> {
     const ended = new Set<RealServerKey>()
+    const deadlineMs = this.#deadlineMs(key)
     for (const [server, drain] of this.#schedules.get(key)?.servers ?? []) {
       const count = counts.get(server)
-      const late = this.#deadlineMs !== undefined && nowMs - drain.sinceMs >= this.#deadlineMs
+      const late = deadlineMs !== undefined && nowMs - drain.sinceMs >= deadlineMs
       if (count === undefined) continue
       const idle = count.active + count.inactive === 0
       if (!idle && !late) continue

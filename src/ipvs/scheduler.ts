@@ -3,6 +3,7 @@
  * @impure
  */
 import type { CallOptions } from '../netlink/connection.ts'
+import type { HashFlags } from '../service/annotations.ts'
 import type { IpvsConnection } from './connection.ts'
 import { FLAG_SCHED_1, FLAG_SCHED_2, type VirtualServerFields } from './types.ts'
 
@@ -12,19 +13,48 @@ export function schedulerOf(configured: string): string {
 }
 
 /**
- * Flags that a scheduler needs so that a draining real server (weight 0) refuses no new connection: `sh` and `mh` choose
- * another server when the hashed one has weight 0 (IP_VS_SVC_F_SCHED_SH_FALLBACK, IP_VS_SVC_F_SCHED_MH_FALLBACK). `mh` also
+ * The flags of a scheduler: those that a Service chose, else those with which a draining real server (weight 0) refuses no new
+ * connection: `sh` and `mh` choose another server when the hashed one has weight 0 (IP_VS_SVC_F_SCHED_SH_FALLBACK, IP_VS_SVC_F_SCHED_MH_FALLBACK). `mh` also
  * hashes the source port, as in kube-proxy (IP_VS_SVC_F_SCHED_MH_PORT).
  */
-export function schedulerFlags(scheduler: string): number {
-  switch (scheduler) {
-    case 'sh':
-      return FLAG_SCHED_1
-    case 'mh':
-      return FLAG_SCHED_1 | FLAG_SCHED_2
-    default:
-      return 0
+export function schedulerFlags(scheduler: string, chosen?: HashFlags): number {
+  if (scheduler !== 'sh' && scheduler !== 'mh') return 0
+  const { fallback, port } = chosen ?? { fallback: true, port: scheduler === 'mh' }
+  return (fallback ? FLAG_SCHED_1 : 0) | (port ? FLAG_SCHED_2 : 0)
+}
+
+/** Address and port for documentation (RFC 5737), as kube-proxy's own check uses them. */
+const PROBE: Omit<VirtualServerFields, 'scheduler'> = {
+  family: 'IPv4',
+  address: '198.51.100.0',
+  port: 20_000,
+  protocol: 'tcp',
+  flags: 0,
+  timeoutSeconds: 0,
+  netmask: 0xffffffff,
+  persistenceEngine: '',
+}
+
+/**
+ * Whether the kernel has the scheduler: adds a virtual server with it and deletes that again, for which the kernel loads the module
+ * when it can. Rejects with KernelError.
+ */
+export async function tryScheduler(
+  ipvs: IpvsConnection,
+  scheduler: string,
+  options: CallOptions = {},
+): Promise<{ readonly missing: Error } | undefined> {
+  const batch = ipvs.batch()
+  batch.addService({ ...PROBE, scheduler })
+  const [added] = await batch.commit(options)
+  if (added !== undefined && added.code !== 'EEXIST') {
+    if (added.code !== 'ENOENT') throw added
+    return { missing: added }
   }
+  batch.deleteService(PROBE)
+  const [deleted] = await batch.commit(options)
+  if (deleted !== undefined) throw deleted
+  return undefined
 }
 
 /** An address for documentation (RFC 3849). */
@@ -70,4 +100,15 @@ export async function askScheduler(
     default:
       throw refusal
   }
+}
+
+/** Whether the kernel has a scheduler, which it loads if it can. Creates nothing where it can be avoided. Rejects with KernelError. */
+export async function hasScheduler(
+  ipvs: IpvsConnection,
+  scheduler: string,
+  options: CallOptions = {},
+): Promise<boolean> {
+  const answer = await askScheduler(ipvs, scheduler, options)
+  if (answer === 'present' || answer === 'missing') return answer === 'present'
+  return (await tryScheduler(ipvs, scheduler, options)) === undefined
 }

@@ -31,6 +31,7 @@ export class RuleLoop {
   readonly #reconciler: Reconciler
   readonly #pacer: Pacer
   #mayRemove = false
+  #keepsOthers = false
   #clean = false
   #requested = 0
   #done = 0
@@ -59,6 +60,22 @@ export class RuleLoop {
     if (this.#mayRemove) return
     this.#mayRemove = true
     this.request()
+  }
+
+  /** Until `replaceOthers` the chains of another mode get the traffic that leads to them. */
+  keepOthers(): void {
+    this.#keepsOthers = true
+    this.table.keepOthers()
+  }
+
+  /** This mode can serve everything: its rules alone stay. */
+  replaceOthers(): void {
+    if (!this.#keepsOthers) return
+    this.#keepsOthers = false
+    this.table.replaceOthers()
+    const changed = Array.from(this.sync.desiredKeys()).filter((key) => this.sync.desired(key) !== this.sync.live(key))
+    for (const key of changed) this.sync.touch(key)
+    if (changed.length > 0) this.request()
   }
 
   /** Whether a requested pass has not ended yet. */
@@ -148,6 +165,16 @@ export class RuleLoops {
   /** Whether rules are being written. */
   get isPending(): boolean {
     return this.all.some((loop) => loop.isPending)
+  }
+
+  /** See `RuleLoop`. */
+  keepOthers(): void {
+    for (const loop of this.all) loop.keepOthers()
+  }
+
+  /** See `RuleLoop`. */
+  replaceOthers(): void {
+    for (const loop of this.all) loop.replaceOthers()
   }
 
   /** Whether everything that is wanted is in the kernel, and everything else was removed. */

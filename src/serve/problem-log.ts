@@ -7,10 +7,13 @@ import type { Log } from '../values/log.ts'
 
 export class ProblemLog {
   readonly #log: Log
+  readonly #onNew: ((problem: Problem) => void) | undefined
   readonly #open = new Map<string, readonly Problem[]>()
 
-  constructor(log: Log) {
+  /** @param onNew called for each problem when it appears */
+  constructor(log: Log, onNew?: (problem: Problem) => void) {
     this.#log = log
+    this.#onNew = onNew
   }
 
   /** Replaces all problems that one reporter has with one subject. */
@@ -21,13 +24,14 @@ export class ProblemLog {
     else this.#open.set(key, problems)
     for (const problem of problems) {
       const { code, field, message } = problem
-      if (!before.delete(formatProblem(problem)))
-        this.#log.warn('Problem with an object', {
-          object: problem.subject,
-          ...(field === undefined ? {} : { field }),
-          reason: message,
-          code,
-        })
+      if (before.delete(formatProblem(problem))) continue
+      this.#log.warn('Problem with an object', {
+        object: problem.subject,
+        ...(field === undefined ? {} : { field }),
+        reason: message,
+        code,
+      })
+      this.#onNew?.(problem)
     }
     if (before.size > 0 && problems.length === 0)
       this.#log.info('Problems with an object resolved', { object: subject })

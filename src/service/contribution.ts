@@ -5,6 +5,7 @@
 import { familyOf } from '../values/address.ts'
 import { type Problem, ProblemList } from '../values/errors.ts'
 import { IP_FAMILIES } from '../values/protocol.ts'
+import { type AnnotationReader, NO_CHOICES, type ServiceChoices } from './annotations.ts'
 import { type SliceIndex, localReadyEndpoints, indexSlices } from './endpoints.ts'
 import {
   type FamilyOfService,
@@ -42,6 +43,8 @@ export interface FrontendSettings {
   readonly maxFrontends?: number
   /** False: spec.externalIPs is ignored (feature gate AllowServiceExternalIPs, KEP-5707). */
   readonly usesExternalIps?: boolean
+  /** Reads the annotations of Services; absent: annotations have no effect. */
+  readonly annotations?: AnnotationReader
 }
 
 /** What one Service claims on this node. */
@@ -68,7 +71,8 @@ export function* frontendsOf(
   const limit = settings.maxFrontends ?? Number.POSITIVE_INFINITY
   const problems = new ProblemList()
   const frontends = new Map<FrontendKey, Frontend>()
-  const families = familiesOf(service, indexSlices(slices), node, settings, problems)
+  const choices = choicesOf(service, settings, problems)
+  const families = familiesOf(service, choices, indexSlices(slices), node, settings, problems)
   const ports = new Map<FamilyParts, Map<ServicePortSpec, ServicePort>>(families.map((family) => [family, new Map()]))
   const left = { places: limit, sourceRanges: limit, realServers: limit * REAL_SERVERS_EACH }
   let reads = readsOf(service, families, node, settings)
@@ -172,8 +176,21 @@ interface FamilyParts extends FamilyOfService {
 const NO_ADDRESSES: ReadonlySet<string> = new Set()
 const EVERY_ADDRESS: readonly undefined[] = [undefined]
 
+function choicesOf(
+  { namespace, name, annotations }: Service,
+  settings: FrontendSettings,
+  to: ProblemList,
+): ServiceChoices {
+  if (settings.annotations === undefined) return NO_CHOICES
+  const { choices, problems } = settings.annotations.read(annotations)
+  for (const problem of problems)
+    to.add({ code: 'invalid-annotation', subject: `service ${namespace}/${name}`, ...problem })
+  return choices
+}
+
 function familiesOf(
   service: Service,
+  choices: ServiceChoices,
   slices: SliceIndex,
   node: NodeContext,
   { maxFrontends: limit = Number.POSITIVE_INFINITY, nodePorts, usesExternalIps = true }: FrontendSettings,
@@ -194,6 +211,7 @@ function familiesOf(
     const ownVips = ofFamily(vips)
     return {
       service,
+      choices,
       family,
       clusterIp,
       vips: ownVips,

@@ -15,12 +15,14 @@ import {
   type Selection,
   type SliceIndex,
 } from './endpoints.ts'
+import type { ServiceChoices } from './annotations.ts'
 import type { Service, ServicePortSpec, SliceEndpoint } from './objects.ts'
 import { type Firewall, sameFirewall } from './source-ranges.ts'
 
 /** What all ports of one Service have in common in one family. */
 export interface FamilyOfService {
   readonly service: Service
+  readonly choices: ServiceChoices
   readonly family: IpFamily
   readonly vips: ReadonlySet<string>
   readonly externalIps: ReadonlySet<string>
@@ -42,6 +44,8 @@ export interface ServicePort extends PortSelections {
     Service,
     'namespace' | 'name' | 'createdAtMs' | 'healthCheckNodePort' | 'affinityTimeoutSeconds'
   >
+  /** Compared with `===`. */
+  readonly choices: ServiceChoices
   /**
    * The addresses in status.loadBalancer.ingress that this node permits, each once, in the order of the Service. `sameServicePort` does
    * not compare `vips` and `externalIps`, because each address has a separate frontend.
@@ -72,7 +76,8 @@ function servicePortName(service: Service, port: ServicePortSpec): string {
 
 /** The ServicePort of `spec`, one of the ports of `shared.service`. It depends on `node` as far as `cluster.reads` says. */
 export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, node: NodePlace): ServicePort {
-  const { service, family, vips, externalIps, ignoresExternalIps, slices, localReadyEndpoints, firewall } = shared
+  const { service, choices, family, vips, externalIps, ignoresExternalIps, slices, localReadyEndpoints, firewall } =
+    shared
   const candidates = endpointsOf(slices, family, spec.protocol, spec.name, node.nodeName)
   const { internalTrafficPolicy, externalTrafficPolicy } = service
   const { cluster, local, internal, external } = selectEndpoints(
@@ -87,6 +92,7 @@ export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, 
     protocol: spec.protocol,
     port: spec.port,
     service,
+    choices,
     vips,
     externalIps,
     ignoresExternalIps,
@@ -112,6 +118,7 @@ export function sameServicePort(a: ServicePort, b: ServicePort): boolean {
       a.protocol === b.protocol &&
       a.port === b.port &&
       sameService(a.service, b.service) &&
+      a.choices === b.choices &&
       a.ignoresExternalIps === b.ignoresExternalIps &&
       a.localReadyEndpoints === b.localReadyEndpoints &&
       a.internal.policy === b.internal.policy &&

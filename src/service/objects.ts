@@ -37,6 +37,11 @@ export interface Service {
   readonly externalTrafficPolicy: TrafficPolicy
   /** sessionAffinity ClientIP: its timeout in seconds (default 10800); 0 when affinity is None. */
   readonly affinityTimeoutSeconds: number
+  /**
+   * Its annotations that SERVICE_ANNOTATION names, not checked, as `annotationsText` writes them: one text for all Services with
+   * the same ones; '' for none.
+   */
+  readonly annotations: string
   /** spec.healthCheckNodePort of a LoadBalancer Service with external policy Local; otherwise 0. */
   readonly healthCheckNodePort: number
 }

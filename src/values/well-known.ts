@@ -19,3 +19,15 @@ export const KUBE_PROXY_RELEASE = {
   /** `show-hidden-metrics-for-version` accepts only this one. */
   previousMinorVersion: '1.35',
 } as const
+
+/** The annotations of a Service that are read; all others are dropped where the object is parsed. */
+export const SERVICE_ANNOTATION = {
+  scheduler: 'kube-ipvs.io/scheduler',
+  schedulerFlags: 'kube-ipvs.io/scheduler-flags',
+  affinityPrefixLength: 'kube-ipvs.io/affinity-prefix-length',
+  drainDeadline: 'kube-ipvs.io/drain-deadline',
+  maxConnections: 'kube-ipvs.io/max-connections',
+  /** kube-router's count where ours are absent. */
+  kubeRouterScheduler: 'kube-router.io/service.scheduler',
+  kubeRouterFlags: 'kube-router.io/service.schedflags',
+} as const

@@ -88,6 +88,7 @@ test('changesBetween in a fallback keeps the periods of ipvs mode live and requi
     [{ iptables: { localhostNodePorts: false } }, 'withoutEffect', ['iptables.localhostNodePorts']],
     [{ conntrack: { tcpBeLiberal: true } }, 'restart', ['conntrack.tcpBeLiberal']],
     [{ kubeIPVS: { fallback: 'none' } }, 'withoutEffect', ['kubeIPVS.fallback']],
+    [{ kubeIPVS: { serviceAnnotations: false } }, 'withoutEffect', ['kubeIPVS.serviceAnnotations']],
     [{ kubeIPVS: { switchBack: true } }, 'live', ['kubeIPVS.switchBack']],
   ]
   for (const [after, kind, fields] of rows) {

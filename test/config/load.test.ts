@@ -231,6 +231,8 @@ test('toV1alpha1 writes fields of kubeIPVS only when they differ from the defaul
   }
   assert.equal(written('mode: ipvs\n'), undefined)
   assert.equal(written('kubeIPVS: {drainDeadline: 0s, serviceMetricsLimit: 100}\n'), undefined)
+  assert.deepEqual(written('kubeIPVS: {serviceAnnotations: false}\n'), { serviceAnnotations: false })
+  assert.equal(written('kubeIPVS: {serviceAnnotations: true}\n'), undefined)
   assert.deepEqual(written('kubeIPVS: {serviceMetricsLimit: 0}\n'), { serviceMetricsLimit: 0 })
   assert.equal(written('kubeIPVS: {allowProtectedExternalIPs: false, maxFrontendsPerService: 10000}\n'), undefined)
   const own = { allowProtectedExternalIPs: true, allowedLoadBalancerIPs: ['10.0.0.0/8'], maxFrontendsPerService: 5 }

@@ -31,6 +31,7 @@ function service(more: Partial<Service> = {}): Service {
     internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Cluster',
     affinityTimeoutSeconds: 0,
+    annotations: '',
     healthCheckNodePort: 0,
     ...more,
   }

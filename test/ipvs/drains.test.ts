@@ -47,7 +47,7 @@ describe('Drains', () => {
 
   it('never end with connections without a deadline, and otherwise end at the deadline, counted from the first observation', () => {
     const forever = new Drains()
-    const drains = new Drains(60_000)
+    const drains = new Drains(() => 60_000)
     for (const nowMs of [0, 30_000]) {
       forever.observe(KEY, ['a'], nowMs)
       drains.observe(KEY, ['a'], nowMs)
@@ -55,6 +55,20 @@ describe('Drains', () => {
     assert.deepEqual(forever.finished(KEY, busy('a'), 1e9), new Set())
     assert.deepEqual(drains.finished(KEY, busy('a'), 59_999), new Set())
     assert.deepEqual(drains.finished(KEY, busy('a'), 60_000), new Set(['a']))
+  })
+
+  it('end within a second of a deadline, each virtual server by its own', () => {
+    const drains = new Drains((key) => (key === KEY ? 20_000 : 5_500))
+    const other = '10.96.0.2:80/tcp'
+    for (const key of [KEY, other]) drains.observe(key, ['a'], 0)
+    const endedMs = new Map<string, number>()
+    for (let nowMs = 0; nowMs <= 60_000; nowMs += 250)
+      for (const key of drains.takeDue(nowMs, 9))
+        if (!endedMs.has(key) && drains.finished(key, busy('a'), nowMs).size > 0) endedMs.set(key, nowMs)
+    const [late = 0, soon = 0] = [endedMs.get(KEY), endedMs.get(other)]
+    assert.ok(late >= 20_000 && late <= 21_000, String(late))
+    assert.ok(soon >= 5500 && soon <= 6500, String(soon))
+    assert.deepEqual(drains.ended, { idle: 0, deadline: 2 })
   })
 
   it('are forgotten when no real server drains any more', () => {

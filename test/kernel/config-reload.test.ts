@@ -3,7 +3,16 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { livePaths } from '../../src/config/changes.ts'
-import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import {
+  boundAddresses,
+  localRoutes,
+  resetNode,
+  service,
+  sh,
+  slice,
+  virtualServers,
+  Workbench,
+} from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
 import { needs } from './needs.ts'
 
@@ -107,6 +116,15 @@ const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
       assert.deepEqual(virtualServers(), [])
     }, 15_000)
     assert.doesNotMatch(sh('ip link'), /kube-ipvs0/)
+  },
+  'kubeIPVS.virtualAddresses': async () => {
+    const addresses = boundAddresses()
+    assert.ok(addresses.length > 0)
+    bench.configure({ ...base, ...periods('1h'), kubeIPVS: { virtualAddresses: 'routes' } })
+    await taken('kubeIPVS.virtualAddresses')
+    await eventually(() => assert.deepEqual([boundAddresses(), localRoutes()], [[], addresses]))
+    bench.configure({ ...base, ...periods('1h') })
+    await eventually(() => assert.deepEqual([boundAddresses(), localRoutes()], [addresses, []]))
   },
   'kubeIPVS.switchBack': async () => {
     bench.configure({ ...base, ...periods('1h'), kubeIPVS: { switchBack: true } })

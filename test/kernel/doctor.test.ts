@@ -142,6 +142,22 @@ describe('doctor', () => {
     assert.deepEqual(await changes(), [])
   })
 
+  it('recognizes the daemon that runs, and its settings that another program changed', async () => {
+    bench.start()
+    const running = async (): Promise<Diagnosis> => {
+      const { diagnosis } = await doctor('--config', bench.configurationFile)
+      return diagnosis
+    }
+    await eventually(async () => {
+      const answer = await fetch('http://127.0.0.1:10249/proxyMode')
+      assert.equal(await answer.text(), 'ipvs')
+    })
+    const before = await running()
+    assert.deepEqual(before.checks.find(({ id }) => id === 'kube-proxy-running')?.findings, [])
+    sh('sysctl -qw net.ipv4.vs.expire_nodest_conn=0 net.ipv4.vs.conntrack=0')
+    assert.deepEqual(more(await running(), before), ['error proxy-sysctls', 'warning proxy-sysctls'])
+  })
+
   it('gives the same diagnosis from its bundle', async () => {
     const path = join(bench.directory, 'node.json.gz')
     const { diagnosis, code } = await doctor('--bundle', path)

@@ -32,6 +32,8 @@ export type Need =
   | 'guest'
   /** a kernel that lacks a module and cannot load it, `kernel-without:ip_vs`; asking takes root */
   | `kernel-without:${string}`
+  /** a module that is not loaded and can be, `loadable:arp_tables` */
+  | `loadable:${string}`
   /** the root file system of the image, see `imageRoot` of test/support/image.ts */
   | 'image'
   /** a program in PATH, `program:gcc` */
@@ -65,6 +67,8 @@ function probe(need: Need): boolean {
   if (need === 'guest') return chosenKernel(process.env)?.kind !== 'host'
   if (need.startsWith('kernel-without:'))
     return succeeds(`! modprobe -q ${need.slice('kernel-without:'.length)} && ! test -e /proc/net/ip_vs`)
+  if (need.startsWith('loadable:'))
+    return succeeds(`modprobe -n -v ${need.slice('loadable:'.length)} | grep -q ^insmod`)
   if (need === 'image') return process.env[IMAGE_VARIABLE] !== undefined
   if (need.startsWith('program:')) return succeeds(`command -v ${need.slice('program:'.length)}`)
   return isAtLeast(release(), need.slice('kernel>='.length))

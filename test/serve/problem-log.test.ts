@@ -31,4 +31,13 @@ describe('ProblemLog', () => {
     problems.report('source', 'demo/web', [])
     assert.deepEqual(textOf(log), ['warn a', 'info'])
   })
+
+  it('passes on each problem once while it lasts', () => {
+    const passed: string[] = []
+    const problems = new ProblemLog(recordingLog(), ({ message }) => passed.push(message))
+    for (let index = 0; index < 3; index++) problems.report('service', 'demo/web', [problem('a')])
+    problems.report('service', 'demo/web', [])
+    problems.report('service', 'demo/web', [problem('a')])
+    assert.deepEqual(passed, ['a', 'a'])
+  })
 })

@@ -32,6 +32,7 @@ const web = (more: Partial<Service> = {}): Service => ({
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Local',
   affinityTimeoutSeconds: 0,
+  annotations: '',
   healthCheckNodePort: 32001,
   ...more,
 })

@@ -14,6 +14,7 @@ import {
 } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, ServicePortSpec, SliceEndpoint } from '../../src/service/objects.ts'
 import { formatEndpoint } from '../../src/values/address.ts'
+import { AnnotationReader, annotationsText } from '../../src/service/annotations.ts'
 import { anyContributionOf, contributionOf } from '../support/contribution.ts'
 
 const PORT: ServicePortSpec = { name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }
@@ -29,6 +30,7 @@ const SERVICE: Service = {
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
   affinityTimeoutSeconds: 0,
+  annotations: '',
   healthCheckNodePort: 0,
 }
 const NODE: NodeContext = {
@@ -578,5 +580,24 @@ test('frontendsOf does not depend on the order of the Service’s addresses', ()
       )
       assert.deepEqual(texts[0], texts[1])
     }),
+  )
+})
+
+test('frontendsOf reads annotations with a reader only, and reports wrong ones', () => {
+  const annotated = (annotations: string, reader?: AnnotationReader) => {
+    const settings = reader === undefined ? {} : { annotations: reader }
+    const { frontends, problems } = contributionOf({ ...SERVICE, annotations }, SLICES, NODE, settings)
+    return { choices: [...frontends.values()].map(({ servicePort }) => servicePort.choices), problems }
+  }
+  const text = (value: string): string => annotationsText(new Map([['kube-ipvs.io/scheduler', value]]))
+  const reader = new AnnotationReader('rr')
+  const chosen = { scheduler: { name: 'lc', annotation: 'kube-ipvs.io/scheduler' } }
+  assert.deepEqual(annotated(text('lc'), reader), { choices: [chosen], problems: [] })
+  for (const value of ['lc', 'wrong']) assert.deepEqual(annotated(text(value)), { choices: [{}], problems: [] })
+  const { choices, problems } = annotated(text('wrong'), reader)
+  assert.deepEqual(choices, [{}])
+  assert.deepEqual(
+    problems.map(({ code, subject, field }) => [code, subject, field]),
+    [['invalid-annotation', 'service demo/web', 'metadata.annotations[kube-ipvs.io/scheduler]']],
   )
 })

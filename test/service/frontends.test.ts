@@ -42,6 +42,7 @@ test('frontendComparison compares what tables, health checks and metrics read, a
       false,
     ],
     ['affinity', { service: { ...SERVICE, affinityTimeoutSeconds: 1 } }, false],
+    ['choices', { servicePort: { choices: { maxConnections: 1 } } }, false],
     ['health check port', { service: { ...SERVICE, healthCheckNodePort: 1 } }, false],
     ['age of the Service', { service: { ...SERVICE, createdAtMs: 1 } }, false],
     ['what a health check counts', { servicePort: { localReadyEndpoints: 1 } }, false],

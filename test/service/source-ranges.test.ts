@@ -29,6 +29,7 @@ function service(sourceRanges: readonly string[]): Service {
     internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Cluster',
     affinityTimeoutSeconds: 0,
+    annotations: '',
     healthCheckNodePort: 0,
   }
 }

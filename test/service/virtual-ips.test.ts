@@ -20,6 +20,7 @@ const SERVICE: Service = {
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
   affinityTimeoutSeconds: 0,
+  annotations: '',
   healthCheckNodePort: 0,
 }
 

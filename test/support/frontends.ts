@@ -1,6 +1,7 @@
 /** Frontends for tests of the code that renders them. */
 import { type Endpoint, selectEndpoints } from '../../src/service/endpoints.ts'
 import { type AddressFrontend, frontendKey, type ServicePort } from '../../src/service/frontends.ts'
+import { NO_CHOICES } from '../../src/service/annotations.ts'
 import type { Service } from '../../src/service/objects.ts'
 import { familyOf } from '../../src/values/address.ts'
 
@@ -16,6 +17,7 @@ export const SERVICE: Service = {
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
   affinityTimeoutSeconds: 0,
+  annotations: '',
   healthCheckNodePort: 0,
 }
 
@@ -46,6 +48,7 @@ export function frontendOf(change: FrontendChange = {}, endpoints: readonly stri
     protocol: 'tcp',
     port,
     service,
+    choices: NO_CHOICES,
     vips: new Set(),
     externalIps: new Set(),
     ignoresExternalIps: false,

@@ -9,10 +9,12 @@ import { AddressTable } from '../../src/ipvs/addresses.ts'
 import { DeviceTable } from '../../src/ipvs/device.ts'
 import { RouteTable } from '../../src/ipvs/routes.ts'
 import { VirtualServerTable } from '../../src/ipvs/table.ts'
+import { ChosenSchedulers } from '../../src/modes/ipvs/chosen-schedulers.ts'
 import { IpvsDataplane } from '../../src/modes/ipvs/dataplane.ts'
 import { SetsAndRules, type SetsAndRulesOptions } from '../../src/modes/ipvs/sets-and-rules.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import type { KernelTable } from '../../src/sync/table.ts'
+import type { Problem } from '../../src/values/errors.ts'
 import { silentLog } from '../../src/values/log.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { SERVICE_DEVICE } from '../../src/values/well-known.ts'
@@ -106,6 +108,11 @@ export class MemoryWorld {
   /** Those of one virtual server, as the kernel counts them. */
   connectionsOf: () => ReadonlyMap<string, { active: number; inactive: number }> = () => this.connections
   nowMs = 0
+  /** Schedulers that the kernel lacks, and those that it was asked for. */
+  readonly missingSchedulers = new Set<string>()
+  readonly askedSchedulers: string[] = []
+  /** The problems with missing schedulers, by Service. */
+  readonly schedulerProblems = new Map<string, readonly Problem[]>()
   readonly problems: string[] = []
 
   constructor(families: readonly IpFamily[] = ['IPv4']) {
@@ -167,7 +174,16 @@ export class MemoryWorld {
         findFlows: async () => [],
         deleteFlows: async () => ({ deleted: 0, vanished: 0, failed: 0, error: undefined }),
       },
-      scheduler: 'rr',
+      schedulers: new ChosenSchedulers({
+        configured: 'rr',
+        hasScheduler: async (name) => {
+          this.askedSchedulers.push(name)
+          return !this.missingSchedulers.has(name)
+        },
+        problems: { report: (_, subject, found) => void this.schedulerProblems.set(subject, found) },
+        now,
+        log: silentLog,
+      }),
       families: this.families,
       drainDeadlineMs: undefined,
       now,

@@ -26,6 +26,7 @@ const service = (name: string, more: Partial<Service> = {}): Service => ({
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
   affinityTimeoutSeconds: 0,
+  annotations: '',
   healthCheckNodePort: 0,
   ...more,
 })

@@ -53,6 +53,7 @@ test('ObjectStore delivers a recorded streaming list of Services', () => {
     internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Cluster',
     affinityTimeoutSeconds: 0,
+    annotations: '',
     healthCheckNodePort: 0,
   })
 })

@@ -17,6 +17,7 @@ import { familyOf } from '../../values/address.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { SetsAndRules } from './sets-and-rules.ts'
+import type { ChosenSchedulers } from './chosen-schedulers.ts'
 import type { IpvsStates, IpvsTables } from './tables.ts'
 import type { VirtualAddressKind } from './rules/wanted-rules.ts'
 import { VirtualAddresses } from './virtual-addresses.ts'
@@ -27,7 +28,7 @@ export interface IpvsDataplaneOptions {
   readonly tables: Pick<IpvsTables, 'virtualServers' | 'device' | 'addresses' | 'routes'>
   readonly setsAndRules: SetsAndRules
   readonly conntrack: FlowTable
-  readonly scheduler: string
+  readonly schedulers: ChosenSchedulers
   /** Families that are served; frontends of other families are left out. */
   readonly families: readonly IpFamily[]
   /** The longest drain, in milliseconds; undefined = without limit. */
@@ -50,16 +51,15 @@ export class IpvsDataplane implements Dataplane {
   readonly virtualAddresses: VirtualAddresses
   readonly drains: Drains
   readonly staleFlows: StaleFlows
+  /** Deadlines that Services choose, in milliseconds; Infinity: none. */
+  readonly #drainDeadlines = new Map<FrontendKey, number>()
   /** Frontends whose address is bound once their virtual server exists. */
   readonly #toBind = new Set<FrontendKey>()
   readonly #options: IpvsDataplaneOptions
-  /** Flags of every virtual server with the scheduler of the configuration. */
-  readonly #schedulerFlags: number
   readonly #reconciler: Reconciler
 
   constructor(options: IpvsDataplaneOptions) {
     this.#options = options
-    this.#schedulerFlags = schedulerFlags(options.scheduler)
     const { tables, setsAndRules, conntrack } = options
     this.virtualServers = new TableSync(tables.virtualServers, {
       onExamined: (key) => this.#examined(key),
@@ -70,7 +70,7 @@ export class IpvsDataplane implements Dataplane {
     this.device = new TableSync(tables.device)
     this.virtualAddresses = new VirtualAddresses(tables)
     tables.addresses.onUnbound = (addresses) => this.#logUnbound(addresses)
-    this.drains = new Drains(options.drainDeadlineMs)
+    this.drains = new Drains((key) => this.#drainDeadlines.get(key) ?? options.drainDeadlineMs)
     this.staleFlows = new StaleFlows({
       conntrack,
       isSettled: (key) => this.#isSettled(key),
@@ -111,6 +111,7 @@ export class IpvsDataplane implements Dataplane {
 
   /** Makes the device, the sets and the rules wanted. */
   wantFixtures(): void {
+    this.setsAndRules.loops.keepOthers()
     this.setsAndRules.want()
     this.device.want(SERVICE_DEVICE, { kind: DEVICE_KIND })
   }
@@ -126,7 +127,11 @@ export class IpvsDataplane implements Dataplane {
       wanted !== undefined && hasAddress(wanted) && this.#options.families.includes(wanted.servicePort.family)
     const frontend = isServed ? wanted : undefined
     this.setsAndRules.frontend(key, frontend)
-    this.virtualServers.want(key, frontend === undefined ? undefined : this.#render(frontend))
+    const deadlineMs = frontend?.servicePort.choices.drainDeadlineMs
+    if (deadlineMs === undefined) this.#drainDeadlines.delete(key)
+    else this.#drainDeadlines.set(key, deadlineMs)
+    const scheduler = this.#options.schedulers.inForce(key, frontend)
+    this.virtualServers.want(key, frontend === undefined ? undefined : renderVirtualServer(frontend, scheduler))
     this.staleFlows.suspect(key, frontend?.servicePort)
     if (frontend?.bind === true) this.#toBind.add(key)
     else {
@@ -135,37 +140,30 @@ export class IpvsDataplane implements Dataplane {
     }
   }
 
-  /**
-   * The virtual server of one frontend. Its real servers are the endpoints that this node may use, already in the order of
-   * compareRealServers. Every field is compared with what the kernel lists, so it has the value that the kernel returns after the
-   * write.
-   */
-  #render({ address, port, selection, servicePort }: AddressFrontend): VirtualServer {
-    const { family, protocol, service } = servicePort
-    return {
-      family,
-      address,
-      port,
-      protocol,
-      scheduler: this.#options.scheduler,
-      flags: this.#schedulerFlags | (service.affinityTimeoutSeconds > 0 ? FLAG_PERSISTENT : 0),
-      timeoutSeconds: service.affinityTimeoutSeconds,
-      netmask: family === 'IPv4' ? 0xffffffff : 128,
-      persistenceEngine: '',
-      realServers: selection.endpoints.map(renderRealServer),
+  /** Renders the virtual servers again whose scheduler has turned out to be present. */
+  async #askSchedulers(signal: AbortSignal): Promise<void> {
+    const { schedulers } = this.#options
+    for (const frontend of await schedulers.ask(signal)) {
+      const { key } = frontend
+      this.virtualServers.want(key, renderVirtualServer(frontend, schedulers.inForce(key, frontend)))
     }
   }
 
   async pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport> {
+    await this.#askSchedulers(options.signal)
     const idle = await this.#checkDrains(options.signal)
     const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
+    // Every virtual server and address was tried once, so that the rules of iptables mode are not needed any more.
+    if (options.mayRemove && report.unreadable.length === 0 && this.virtualServers.waitingCount === 0)
+      this.setsAndRules.loops.replaceOthers()
     // Rules of sets that have become empty are removed.
     this.setsAndRules.startRules()
     return report
   }
 
   /** The commands of the next pass, without running any. */
-  preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]> {
+  async preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]> {
+    await this.#askSchedulers(options.signal)
     this.setsAndRules.renderRules()
     for (const key of this.#toBind) this.virtualAddresses.set(key, true)
     this.#toBind.clear()
@@ -197,7 +195,9 @@ export class IpvsDataplane implements Dataplane {
   }
 
   nextDueMs(): number | undefined {
-    const due = [this.#reconciler.nextDueMs(), this.drains.nextDueMs()].filter((at) => at !== undefined)
+    const { schedulers } = this.#options
+    const all = [this.#reconciler.nextDueMs(), this.drains.nextDueMs(), schedulers.nextDueMs()]
+    const due = all.filter((at) => at !== undefined)
     return due.length === 0 ? undefined : Math.min(...due)
   }
 
@@ -230,7 +230,38 @@ export class IpvsDataplane implements Dataplane {
   }
 }
 
-function renderRealServer(endpoint: { readonly address: string; readonly port: number }): RealServer {
-  const { address, port } = endpoint
-  return { address, port, weight: WEIGHT, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 }
+/**
+ * The virtual server of one frontend. Its real servers are the endpoints that this node may use, already in the order of
+ * compareRealServers. Every field is compared with what the kernel lists, so it has the value that the kernel returns after the
+ * write. A scheduler that is not the chosen one has its own flags.
+ */
+function renderVirtualServer(frontend: AddressFrontend, scheduler: string): VirtualServer {
+  const { address, port, selection, servicePort } = frontend
+  const { family, protocol, service, choices } = servicePort
+  const { affinityTimeoutSeconds: timeoutSeconds } = service
+  const isChosen = choices.scheduler === undefined || choices.scheduler.name === scheduler
+  const prefixLength = (timeoutSeconds > 0 && choices.affinityPrefixLength?.[family]) || FULL_LENGTH[family]
+  const upperThreshold = choices.maxConnections ?? 0
+  return {
+    family,
+    address,
+    port,
+    protocol,
+    scheduler,
+    flags:
+      schedulerFlags(scheduler, isChosen ? choices.hashFlags : undefined) | (timeoutSeconds > 0 ? FLAG_PERSISTENT : 0),
+    timeoutSeconds,
+    netmask: family === 'IPv4' ? (-1 << (32 - prefixLength)) >>> 0 : prefixLength,
+    persistenceEngine: '',
+    realServers: selection.endpoints.map((endpoint) => renderRealServer(endpoint, upperThreshold)),
+  }
 }
+
+const FULL_LENGTH: Readonly<Record<IpFamily, number>> = { IPv4: 32, IPv6: 128 }
+
+/** With the lower threshold 0 the kernel uses three quarters of the upper one (ip_vs_unbind_dest). */
+function renderRealServer({ address, port }: RealServerAddress, upperThreshold: number): RealServer {
+  return { address, port, weight: WEIGHT, forwarding: 'masquerade', upperThreshold, lowerThreshold: 0 }
+}
+
+type RealServerAddress = Pick<RealServer, 'address' | 'port'>

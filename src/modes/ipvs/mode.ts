@@ -6,7 +6,7 @@ import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { MissingMatchError } from '../../iptables/types.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/reconciler.ts'
-import { schedulerOf } from '../../ipvs/scheduler.ts'
+import { hasScheduler, schedulerOf } from '../../ipvs/scheduler.ts'
 import type { NodeContext, NodeIps } from '../../service/node-context.ts'
 import { parseCidrs } from '../../values/cidr.ts'
 import { CodedError } from '../../values/errors.ts'
@@ -15,6 +15,7 @@ import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
 import type { TableHealth } from '../table-health.ts'
 import { auditIpvsMode } from './audits.ts'
+import { ChosenSchedulers } from './chosen-schedulers.ts'
 import { IpvsDataplane } from './dataplane.ts'
 import { type Kernel, openKernel } from './kernel.ts'
 import { ipvsSources } from './metric-sources.ts'
@@ -75,7 +76,13 @@ export class IpvsMode implements Mode {
       tables: this.#tables,
       setsAndRules: this.#setsAndRules,
       conntrack: kernel.conntrack,
-      scheduler: schedulerOf(configuration.ipvs.scheduler),
+      schedulers: new ChosenSchedulers({
+        configured: schedulerOf(configuration.ipvs.scheduler),
+        hasScheduler: (name, signal) => hasScheduler(kernel.ipvs, name, { signal }),
+        problems: options.problems,
+        now,
+        log,
+      }),
       families,
       drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
       now,

@@ -5,9 +5,8 @@
 import type { KubeProxyConfiguration } from '../../config/types.ts'
 import { OPTIONAL_MATCHES } from '../../iptables/types.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
-import type { VirtualServerFields } from '../../ipvs/types.ts'
 import { kernelRelease } from '../../node/host.ts'
-import { schedulerOf } from '../../ipvs/scheduler.ts'
+import { schedulerOf, tryScheduler } from '../../ipvs/scheduler.ts'
 import { kernelFamilies } from '../../node/families.ts'
 import type { IptablesChoice } from '../../node/iptables-choice.ts'
 import { checkStart, type Finding, type StartCheck } from '../../node/start-check.ts'
@@ -71,36 +70,14 @@ async function setTimeouts({ configuration, ipvs, log, signal }: NodeInitializat
   }
 }
 
-/** Address and port for documentation (RFC 5737), as kube-proxy's own check uses them. */
-const PROBE: Omit<VirtualServerFields, 'scheduler'> = {
-  family: 'IPv4',
-  address: '198.51.100.0',
-  port: 20_000,
-  protocol: 'tcp',
-  flags: 0,
-  timeoutSeconds: 0,
-  netmask: 0xffffffff,
-  persistenceEngine: '',
-}
-
-/**
- * Makes sure that the kernel has the scheduler: adds a virtual server with it and deletes that again, for which the kernel
- * loads the module when it can. Rejects with `module-missing`, which names the module.
- */
+/** Makes sure that the kernel has the scheduler. Rejects with `module-missing`, which names the module. */
 async function checkScheduler(ipvs: IpvsConnection, scheduler: string, signal: AbortSignal): Promise<void> {
   const services = await ipvs.listServices({ signal })
   if (services.some((service) => service.fields.scheduler === scheduler)) return
-  const batch = ipvs.batch()
-  batch.addService({ ...PROBE, scheduler })
-  const [added] = await batch.commit({ signal })
-  if (added !== undefined && added.code !== 'EEXIST') {
-    if (added.code !== 'ENOENT') throw added
-    const message = `the kernel has no scheduler "${scheduler}": load the module "ip_vs_${scheduler}" (modprobe ip_vs_${scheduler}) or set ipvs.scheduler to one it has`
-    throw new CodedError('module-missing', message, { cause: added })
-  }
-  batch.deleteService(PROBE)
-  const [deleted] = await batch.commit({ signal })
-  if (deleted !== undefined) throw deleted
+  const tried = await tryScheduler(ipvs, scheduler, { signal })
+  if (tried === undefined) return
+  const message = `the kernel has no scheduler "${scheduler}": load the module "ip_vs_${scheduler}" (modprobe ip_vs_${scheduler}) or set ipvs.scheduler to one it has`
+  throw new CodedError('module-missing', message, { cause: tried.missing })
 }
 
 /** Logs what the kernel lacks. Rules that need a missing match are left out from the start. */

@@ -6,6 +6,7 @@
 import { type Message, message } from './protobuf.ts'
 import { LABEL_ZONE } from '../objects/node-parser.ts'
 import { INITIAL_EVENTS_END } from '../objects/object-parser.ts'
+import { SERVICE_ANNOTATION } from '../../values/well-known.ts'
 import { LABEL_SERVICE_NAME, LAST_CHANGE_TRIGGER_TIME } from '../objects/slice-parser.ts'
 
 // apimachinery/pkg/runtime
@@ -44,12 +45,10 @@ const BOOKMARK_META = message(
 export const BOOKMARK = message({ metadata: [1, BOOKMARK_META] }, (v) => ({ metadata: v[0] }))
 
 // api/core/v1: Service
-const SERVICE_META = message({ ...NAMES, creationTimestamp: [8, 'time'] }, (v) => ({
-  name: v[0],
-  namespace: v[1],
-  resourceVersion: v[2],
-  creationTimestamp: v[3],
-}))
+const SERVICE_META = message(
+  { ...NAMES, creationTimestamp: [8, 'time'], annotations: [12, { keys: Object.values(SERVICE_ANNOTATION) }] },
+  (v) => ({ name: v[0], namespace: v[1], resourceVersion: v[2], creationTimestamp: v[3], annotations: v[4] }),
+)
 const SERVICE_PORT = message(
   { name: [1, 'word'], protocol: [2, 'word'], port: [3, 'int'], nodePort: [5, 'int'] },
   (v) => ({ name: v[0], protocol: v[1], port: v[2], nodePort: v[3] }),

@@ -2,10 +2,12 @@
  * Parses a Service from unknown JSON. A wrong field is left out and reported; the Service is dropped only when nothing usable is
  * left. The value must not reference the JSON, which is large.
  */
+import { annotationField, annotationsText, MAX_ANNOTATION_VALUE } from '../../service/annotations.ts'
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../service/objects.ts'
 import { familyOf } from '../../values/address.ts'
 import { formatCidr, parseCidr } from '../../values/cidr.ts'
 import { parseProtocol, type IpFamily } from '../../values/protocol.ts'
+import { SERVICE_ANNOTATION } from '../../values/well-known.ts'
 import {
   addressOf,
   arrayAt,
@@ -60,6 +62,7 @@ export function parseService({ json, metadata, findings, intern, origin }: Parse
     internalTrafficPolicy: parsePolicy(spec, 'internalTrafficPolicy', findings),
     externalTrafficPolicy,
     affinityTimeoutSeconds: parseAffinity(spec, findings),
+    annotations: parseAnnotations(metadata.json, intern, findings),
     healthCheckNodePort: type === 'LoadBalancer' && externalTrafficPolicy === 'Local' ? healthCheckNodePort : 0,
   }
 }
@@ -234,4 +237,20 @@ function parseAffinity(spec: JsonObject, findings: Findings): number {
   const field = `${path}.clientIP.timeoutSeconds`
   findings.add('invalid-field', field, `must be a number from 1 to ${MAX_AFFINITY_SECONDS}, not ${describe(seconds)}`)
   return DEFAULT_AFFINITY_SECONDS
+}
+
+/** Each value is cut at one character more than is allowed, so that it stays too long. */
+function parseAnnotations(metadata: JsonObject, intern: Intern, findings: Findings): string {
+  const annotations = metadata['annotations']
+  if (!isObject(annotations)) return ''
+  let found: Map<string, string> | undefined
+  for (const name of Object.values(SERVICE_ANNOTATION)) {
+    if (!Object.hasOwn(annotations, name)) continue
+    const value = annotations[name]
+    if (typeof value === 'string') {
+      found ??= new Map()
+      found.set(name, value.slice(0, MAX_ANNOTATION_VALUE + 1))
+    } else findings.add('invalid-field', annotationField(name), `must be text, not ${describe(value)}`)
+  }
+  return found === undefined ? '' : intern(annotationsText(found))
 }

@@ -197,4 +197,35 @@ describe('IpvsDataplane', () => {
     const bound = memory.journal.filter((command) => command.startsWith('ip address add'))
     assert.equal(bound[0], 'ip address add 10.97.0.0/32 dev kube-ipvs0')
   })
+
+  it('leaves traffic to the chains of iptables mode until every Service has its virtual server and address', async () => {
+    const memory = new MemoryWorld()
+    const nat = () => memory.iptables.IPv4.tables.get('nat')
+    nat()?.set('KUBE-SVC-AAAAAAAAAAAAAAAA', ['-j DNAT --to-destination 1.1.1.1:8080'])
+    const old = '-d 10.96.0.1/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-AAAAAAAAAAAAAAAA'
+    nat()?.set('KUBE-SERVICES', [old])
+    const dataplane = memory.dataplane()
+    dataplane.wantFixtures()
+    const services = Array.from({ length: 300 }, (_, index) => `10.96.${index >> 8}.${index & 255}`)
+    for (const address of services) {
+      const key = `${address}:80/tcp`
+      dataplane.frontend(key, frontendOf({ bind: true, key, address }, ['1.1.1.1']))
+    }
+    const leadsToOldChain = (): boolean => nat()?.get('KUBE-SERVICES')?.[0] === old
+    const early: string[] = []
+    const push = memory.journal.push.bind(memory.journal)
+    memory.journal.push = (...commands) => {
+      const isComplete = services.every((address) => memory.addresses.kernel.has(address))
+      if (!leadsToOldChain() && !isComplete) early.push(...commands)
+      return push(...commands)
+    }
+    for (let pass = 0; pass < 4; pass++) {
+      await dataplane.pass({ signal, mayRemove: true })
+      await rulesWritten(dataplane)
+    }
+    assert.deepEqual(early, [])
+    assert.equal(memory.addresses.kernel.size, services.length)
+    assert.ok(!leadsToOldChain())
+    assert.ok((nat()?.get('KUBE-SERVICES')?.length ?? 0) > 0)
+  })
 })

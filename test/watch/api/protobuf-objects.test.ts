@@ -88,7 +88,14 @@ describe('decodeObject', () => {
   it('skips annotations and labels that no parser reads', () => {
     const object = decode(goldenOf('Service').bytes)
     assert.ok(isObject(object) && isObject(object['metadata']))
-    assert.deepEqual(Object.keys(object['metadata']), ['name', 'namespace', 'resourceVersion', 'creationTimestamp'])
+    assert.deepEqual(Object.keys(object['metadata']), [
+      'name',
+      'namespace',
+      'resourceVersion',
+      'creationTimestamp',
+      'annotations',
+    ])
+    assert.deepEqual(object['metadata']['annotations'], {})
   })
 
   it('decodes generated objects to the same values as their JSON', () => {
@@ -196,7 +203,10 @@ const some = (fields: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<Json>
   fc.record(fields, { requiredKeys: [], noNullPrototype: true })
 const many = (item: fc.Arbitrary<unknown>): fc.Arbitrary<unknown[]> => fc.array(item, { maxLength: 4 })
 const texts = fc.dictionary(
-  fc.oneof(fc.constantFrom('kubernetes.io/service-name', 'topology.kubernetes.io/zone'), text),
+  fc.oneof(
+    fc.constantFrom('kubernetes.io/service-name', 'topology.kubernetes.io/zone', 'kube-ipvs.io/scheduler'),
+    text,
+  ),
   text,
   {
     noNullPrototype: true,

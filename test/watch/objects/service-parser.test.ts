@@ -17,6 +17,7 @@ const PLAIN: Service = {
   internalTrafficPolicy: 'Cluster',
   externalTrafficPolicy: 'Cluster',
   affinityTimeoutSeconds: 0,
+  annotations: '',
   healthCheckNodePort: 0,
 }
 const SPEC = { clusterIP: '10.96.0.10', ports: [{ port: 80 }] }
@@ -219,4 +220,24 @@ test('parseService reports arrays in place of objects and reads the rest', () =>
     'spec.sessionAffinityConfig: invalid-field',
   ])
   assert.deepEqual(parseServiceSpec([]), { value: undefined, problems: ['spec: invalid-field'] })
+})
+
+test('parseService keeps the annotations that this program reads, as one shared text, and reports those that are no text', () => {
+  const annotated = (annotations: unknown) =>
+    parse('services', { metadata: { name: 'web', namespace: 'demo', annotations }, spec: SPEC })
+  const own = { 'kube-ipvs.io/scheduler': 'lc', 'kube-ipvs.io/max-connections': '5' }
+  const text = '[["kube-ipvs.io/scheduler","lc"],["kube-ipvs.io/max-connections","5"]]'
+  const rows: readonly (readonly [unknown, string, readonly string[]])[] = [
+    [undefined, '', []],
+    [null, '', []],
+    ['text', '', []],
+    [{}, '', []],
+    [{ 'kubectl.kubernetes.io/last-applied-configuration': 'x'.repeat(100_000) }, '', []],
+    [{ ...own, other: 'x' }, text, []],
+    [{ 'kube-ipvs.io/scheduler': 'x'.repeat(100_000) }, `[["kube-ipvs.io/scheduler","${'x'.repeat(101)}"]]`, []],
+    [{ 'kube-ipvs.io/max-connections': 5 }, '', ['metadata.annotations[kube-ipvs.io/max-connections]: invalid-field']],
+    [Object.create({ 'kube-ipvs.io/scheduler': 'lc' }), '', []],
+  ]
+  for (const [annotations, expected, problems] of rows)
+    assert.deepEqual(annotated(annotations), { value: { ...PLAIN, annotations: expected }, problems })
 })

@@ -73,6 +73,7 @@ function serviceOf(name: string, change: Partial<Service> = {}): Service {
     internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Cluster',
     affinityTimeoutSeconds: 0,
+    annotations: '',
     healthCheckNodePort: 0,
     ...change,
   }

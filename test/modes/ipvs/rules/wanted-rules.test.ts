@@ -35,6 +35,7 @@ function frontendsOf(sourceRanges: readonly string[], nodeIps = NODE.nodeIps): r
     internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Cluster',
     affinityTimeoutSeconds: 0,
+    annotations: '',
     healthCheckNodePort: 0,
   }
   return [...contributionOf(service, [], { ...NODE, nodeIps }).frontends.values()]

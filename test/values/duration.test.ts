@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { formatDuration, parseDuration } from '../../src/config/duration.ts'
+import { formatDuration, parseDuration } from '../../src/values/duration.ts'
 
 const rows: readonly (readonly [text: string, milliseconds: number, printed: string])[] = [
   ['0', 0, '0s'],

@@ -1,0 +1,204 @@
+/**
+ * What a Service chooses for ipvs mode by annotations: their names, the allowed values, and the choices that follow. A value is
+ * foreign text until it is an allowed one. A wrong one is a problem of the Service, and the default stays in force.
+ */
+import { parseDuration } from '../values/duration.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { quote } from '../values/quote.ts'
+import { SERVICE_ANNOTATION } from '../values/well-known.ts'
+
+/**
+ * The schedulers of Linux. No other name from an annotation reaches the kernel, which loads the module `ip_vs_NAME` for any name
+ * that it does not know.
+ */
+export const SCHEDULERS = [
+  'rr',
+  'wrr',
+  'lc',
+  'wlc',
+  'lblc',
+  'lblcr',
+  'sh',
+  'dh',
+  'sed',
+  'nq',
+  'fo',
+  'ovf',
+  'mh',
+  'twos',
+] as const
+export type SchedulerName = (typeof SCHEDULERS)[number]
+
+/** The longest value that is read, in UTF-16 units; every allowed value is shorter. */
+export const MAX_ANNOTATION_VALUE = 100
+/** Characters of a wrong value that a message repeats. */
+const MAX_QUOTED = 60
+
+/** The flags of the schedulers `sh` and `mh`. */
+export interface HashFlags {
+  /** A connection whose endpoint takes none is sent to another one. */
+  readonly fallback: boolean
+  /** The port of the client counts in addition to its address. */
+  readonly port: boolean
+}
+
+/** What a Service chooses. A member that is absent: what the configuration or the API says. */
+export interface ServiceChoices {
+  readonly scheduler?: { readonly name: SchedulerName; readonly annotation: string }
+  /** Only with a scheduler that has them: `sh` or `mh`. */
+  readonly hashFlags?: HashFlags
+  /** Clients whose addresses have these many bits in common stay on one endpoint: 1 to 32, and 1 to 128. */
+  readonly affinityPrefixLength?: Readonly<Record<IpFamily, number>>
+  /** How long connections may keep a removed endpoint, in milliseconds; Infinity: until they have ended. */
+  readonly drainDeadlineMs?: number
+  /** Connections that an endpoint may have through one virtual server before it gets no new ones; 1 or more. */
+  readonly maxConnections?: number
+}
+
+export const NO_CHOICES: ServiceChoices = {}
+
+/** A problem without the Service that it is about. */
+export interface AnnotationProblem {
+  /** `metadata.annotations[kube-ipvs.io/scheduler]` */
+  readonly field: string
+  readonly message: string
+}
+
+export interface ReadAnnotations {
+  readonly choices: ServiceChoices
+  readonly problems: readonly AnnotationProblem[]
+}
+
+const NOTHING: ReadAnnotations = { choices: NO_CHOICES, problems: [] }
+
+/** The place of an annotation in a Service. */
+export function annotationField(name: string): string {
+  return `metadata.annotations[${name}]`
+}
+
+/**
+ * Reads `Service.annotations`. Equal texts give the same object, so that choices compare with `===`. A change of the object for an
+ * equal text, after very many different ones, only costs work.
+ */
+export class AnnotationReader {
+  readonly #configuredScheduler: string
+  readonly #limit: number
+  readonly #read = new Map<string, ReadAnnotations>()
+
+  /** @param limit number of different texts that are remembered */
+  constructor(configuredScheduler: string, limit = 1024) {
+    this.#configuredScheduler = configuredScheduler
+    this.#limit = limit
+  }
+
+  read(annotations: string): ReadAnnotations {
+    if (annotations === '') return NOTHING
+    const known = this.#read.get(annotations)
+    if (known !== undefined) return known
+    if (this.#read.size >= this.#limit) this.#read.clear()
+    const read = readAnnotations(annotations, this.#configuredScheduler)
+    this.#read.set(annotations, read)
+    return read
+  }
+}
+
+/** The text of `Service.annotations`; '' for none. */
+export function annotationsText(annotations: ReadonlyMap<string, string>): string {
+  return annotations.size === 0 ? '' : JSON.stringify([...annotations])
+}
+
+/** A value, or why there is none. */
+type Parsed<Value> = { readonly value: Value } | { readonly allowed: string }
+
+function readAnnotations(text: string, configuredScheduler: string): ReadAnnotations {
+  // The parser of Services wrote it, with `annotationsText`.
+  const values = new Map(JSON.parse(text) as [string, string][])
+  const problems: AnnotationProblem[] = []
+  const read = <Value>(names: readonly string[], parse: (value: string) => Parsed<Value>) => {
+    const name = names.find((one) => values.has(one))
+    const value = name === undefined ? undefined : values.get(name)
+    if (name === undefined || value === undefined) return undefined
+    const parsed = parse(value)
+    if ('value' in parsed) return { name, value: parsed.value }
+    problems.push({
+      field: annotationField(name),
+      message: `${shortly(value)} is not allowed, and the default stays in force: ${parsed.allowed}`,
+    })
+    return undefined
+  }
+  const scheduler = read([SERVICE_ANNOTATION.scheduler, SERVICE_ANNOTATION.kubeRouterScheduler], parseScheduler)
+  const flagsOf = (value: string): Parsed<HashFlags> => parseFlags(value, scheduler?.value ?? configuredScheduler)
+  const hashFlags = read([SERVICE_ANNOTATION.schedulerFlags, SERVICE_ANNOTATION.kubeRouterFlags], flagsOf)
+  const affinityPrefixLength = read([SERVICE_ANNOTATION.affinityPrefixLength], parsePrefixLength)
+  const drainDeadlineMs = read([SERVICE_ANNOTATION.drainDeadline], parseDeadline)
+  const maxConnections = read([SERVICE_ANNOTATION.maxConnections], parseMaxConnections)
+  const choices: ServiceChoices = {
+    ...(scheduler && { scheduler: { name: scheduler.value, annotation: scheduler.name } }),
+    ...(hashFlags && { hashFlags: hashFlags.value }),
+    ...(affinityPrefixLength && { affinityPrefixLength: affinityPrefixLength.value }),
+    ...(drainDeadlineMs && { drainDeadlineMs: drainDeadlineMs.value }),
+    ...(maxConnections && { maxConnections: maxConnections.value }),
+  }
+  return { choices, problems }
+}
+
+/** A foreign value for a message. */
+function shortly(value: string): string {
+  return quote(value.length > MAX_QUOTED ? `${value.slice(0, MAX_QUOTED)}…` : value)
+}
+
+function parseScheduler(text: string): Parsed<SchedulerName> {
+  const value = SCHEDULERS.find((name) => name === text)
+  return value === undefined ? { allowed: `it must be one of ${SCHEDULERS.join(', ')}` } : { value }
+}
+
+/** The words of ipvsadm, the same without the scheduler, and kube-router's. */
+const FLAG_WORDS: Readonly<Record<keyof HashFlags, readonly string[]>> = {
+  fallback: ['fallback', 'flag-1'],
+  port: ['port', 'flag-2'],
+}
+
+function parseFlags(text: string, scheduler: string): Parsed<HashFlags> {
+  if (scheduler !== 'sh' && scheduler !== 'mh')
+    return { allowed: `only the schedulers sh and mh have flags, and the Service has ${quote(scheduler)}` }
+  if (text === 'none') return { value: { fallback: false, port: false } }
+  const words = text.split(',').map((word) => word.trim())
+  const has = (flag: keyof HashFlags): ReadonlySet<string> => new Set([...FLAG_WORDS[flag], `${scheduler}-${flag}`])
+  const [fallback, port] = [has('fallback'), has('port')]
+  if (words.some((word) => !fallback.has(word) && !port.has(word)))
+    return { allowed: 'it must be fallback, port, both with a comma between them, or none' }
+  return { value: { fallback: words.some((word) => fallback.has(word)), port: words.some((word) => port.has(word)) } }
+}
+
+const PREFIX_LENGTHS = /^([1-9]\d?)(?:,([1-9]\d{0,2}))?$/
+
+function parsePrefixLength(text: string): Parsed<Readonly<Record<IpFamily, number>>> {
+  const found = PREFIX_LENGTHS.exec(text)
+  const [IPv4, IPv6] = [Number(found?.[1] ?? 0), Number(found?.[2] ?? 128)]
+  if (IPv4 === 0 || IPv4 > 32 || IPv6 > 128)
+    return {
+      allowed: 'it must be a prefix length of IPv4 (1 to 32), or that, a comma and one of IPv6 (1 to 128): 24 or 24,64',
+    }
+  return { value: { IPv4, IPv6 } }
+}
+
+const LONGEST_DEADLINE_MS = 24 * 3_600_000
+
+function parseDeadline(text: string): Parsed<number> {
+  const parsed = parseDuration(text)
+  const value = 'error' in parsed ? Number.NaN : parsed.milliseconds
+  if (value === 0) return { value: Number.POSITIVE_INFINITY }
+  return value >= 1000 && value <= LONGEST_DEADLINE_MS
+    ? { value }
+    : { allowed: 'it must be a duration from 1s to 24h, such as 90s or 1h30m, or 0 for no deadline' }
+}
+
+/** The kernel multiplies the threshold by 3 in 32 bits (ip_vs_unbind_dest). */
+const MOST_CONNECTIONS = 1_000_000_000
+
+function parseMaxConnections(text: string): Parsed<number> {
+  const value = /^[1-9]\d{0,9}$/.test(text) ? Number(text) : 0
+  return value === 0 || value > MOST_CONNECTIONS
+    ? { allowed: `it must be a whole number from 1 to ${MOST_CONNECTIONS}` }
+    : { value }
+}

@@ -1,0 +1,270 @@
+/** What Services choose by annotations, in the virtual servers of ipvs mode. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { ASK_AGAIN_MS, ChosenSchedulers } from '../../../src/modes/ipvs/chosen-schedulers.ts'
+import type { IpvsDataplane } from '../../../src/modes/ipvs/dataplane.ts'
+import { AnnotationReader, SCHEDULERS, type ServiceChoices } from '../../../src/service/annotations.ts'
+import type { AddressFrontend } from '../../../src/service/frontends.ts'
+import type { Service } from '../../../src/service/objects.ts'
+import { contributionOf } from '../../support/contribution.ts'
+import { frontendOf, SERVICE } from '../../support/frontends.ts'
+import { MemoryWorld, rulesWritten } from '../../support/memory-world.ts'
+import { recordingLog } from '../../support/recording-log.ts'
+import { parse } from '../../watch/objects/parse.ts'
+
+const signal = new AbortController().signal
+const KEY = '10.96.0.1:80/tcp'
+
+interface Running {
+  readonly memory: MemoryWorld
+  readonly dataplane: IpvsDataplane
+  readonly pass: () => Promise<void>
+}
+
+/** A process on a kernel whose rules are written. */
+async function running(memory = new MemoryWorld(['IPv4', 'IPv6'])): Promise<Running> {
+  const dataplane = memory.dataplane()
+  dataplane.wantFixtures()
+  const pass = async () => {
+    await dataplane.pass({ signal, mayRemove: true })
+    if (!dataplane.setsAndRules.loops.isPending) return
+    await rulesWritten(dataplane)
+    await dataplane.pass({ signal, mayRemove: true })
+  }
+  await pass()
+  memory.journal.length = 0
+  return { memory, dataplane, pass }
+}
+
+const choosing = (choices: ServiceChoices, service: Partial<Service> = {}, address = '10.96.0.1'): AddressFrontend =>
+  frontendOf({ bind: false, address, service: { ...SERVICE, ...service }, servicePort: { choices } }, ['1.1.1.1'])
+const scheduler = (name: (typeof SCHEDULERS)[number]): ServiceChoices => ({
+  scheduler: { name, annotation: 'kube-ipvs.io/scheduler' },
+})
+
+describe('a virtual server', () => {
+  it('has what its Service chooses, and each change edits it in place', async () => {
+    const { memory, dataplane, pass } = await running()
+    const AFFINITY = { affinityTimeoutSeconds: 60 }
+    const lengths = { affinityPrefixLength: { IPv4: 24, IPv6: 64 } }
+    const SIX = { ...AFFINITY, clusterIps: { IPv6: 'fd00::1' } }
+    const rows: readonly (readonly [AddressFrontend, string])[] = [
+      [choosing({}), '-s rr'],
+      [choosing(scheduler('wlc')), '-s wlc'],
+      [choosing(scheduler('sh')), '-s sh -b flag-1'],
+      [choosing(scheduler('mh')), '-s mh -b flag-1,flag-2'],
+      [choosing({ ...scheduler('mh'), hashFlags: { fallback: true, port: false } }), '-s mh -b flag-1'],
+      [choosing({ ...scheduler('mh'), hashFlags: { fallback: false, port: false } }), '-s mh'],
+      [choosing(lengths), '-s rr'],
+      [choosing(lengths, AFFINITY), '-s rr -p 60 -M 255.255.255.0'],
+      [choosing({ affinityPrefixLength: { IPv4: 1, IPv6: 64 } }, AFFINITY), '-s rr -p 60 -M 128.0.0.0'],
+      [choosing({ affinityPrefixLength: { IPv4: 32, IPv6: 64 } }, AFFINITY), '-s rr -p 60'],
+      [choosing({}, AFFINITY), '-s rr -p 60'],
+      [choosing(lengths, SIX, 'fd00::1'), '-s rr -p 60 -M 64'],
+    ]
+    const added = new Set<string>()
+    for (const [frontend, expected] of rows) {
+      memory.journal.length = 0
+      dataplane.frontend(frontend.key, frontend)
+      await pass()
+      const server = memory.virtualServers.kernel.get(frontend.key)
+      assert.ok(server)
+      const fields = memory.virtualServers.format({ kind: 'add-virtual-server', key: frontend.key, server })
+      assert.equal(flagNames(fields.replace(/^.*? -s/, '-s')), flagNames(expected))
+      if (added.has(frontend.key))
+        assert.ok(!memory.journal.some((command) => / -[AD] /.test(command)), memory.journal.join('\n'))
+      added.add(frontend.key)
+    }
+  })
+
+  it('limits the connections of each real server in place', async () => {
+    const { memory, dataplane, pass } = await running()
+    for (const maxConnections of [undefined, 10, 20, undefined]) {
+      dataplane.frontend(KEY, choosing(maxConnections === undefined ? {} : { maxConnections }))
+      memory.journal.length = 0
+      await pass()
+      const [server] = memory.virtualServers.kernel.get(KEY)?.realServers ?? []
+      assert.deepEqual([server?.upperThreshold, server?.lowerThreshold], [maxConnections ?? 0, 0])
+      assert.ok(!memory.journal.some((command) => / -d /.test(command)))
+    }
+  })
+
+  it('ends drains at the deadline of its Service in force, which may change meanwhile', async () => {
+    for (const [before, after, endMs] of [
+      [{ drainDeadlineMs: 20_000 }, { drainDeadlineMs: 20_000 }, 20_000],
+      [{}, { drainDeadlineMs: 40_000 }, 40_000],
+      [{ drainDeadlineMs: 5000 }, { drainDeadlineMs: 60_000 }, 60_000],
+      [{ drainDeadlineMs: 5000 }, {}, undefined],
+      [{ drainDeadlineMs: 5000 }, { drainDeadlineMs: Number.POSITIVE_INFINITY }, undefined],
+    ] as const) {
+      const { memory, dataplane, pass } = await running()
+      memory.connections.set('2.2.2.2:8080', { active: 1, inactive: 0 })
+      const both = frontendOf({ bind: false, servicePort: { choices: before } }, ['1.1.1.1', '2.2.2.2'])
+      for (const frontend of [both, choosing(before), choosing(after)]) {
+        dataplane.frontend(KEY, frontend)
+        await pass()
+      }
+      let endedMs: number | undefined
+      while (endedMs === undefined && memory.nowMs < 120_000) {
+        memory.nowMs = dataplane.nextDueMs() ?? 120_000
+        await pass()
+        if (memory.virtualServers.kernel.get(KEY)?.realServers.length === 1) endedMs = memory.nowMs
+      }
+      const isRight =
+        endMs === undefined ? endedMs === undefined : (endedMs ?? 0) >= endMs && (endedMs ?? 0) <= endMs + 1000
+      assert.ok(isRight, `${JSON.stringify(after)}: ${endedMs}`)
+    }
+  })
+
+  it('never has a scheduler that is not allowed, whatever the annotations of any Service are', async () => {
+    const { memory, dataplane, pass } = await running()
+    const reader = new AnnotationReader('rr')
+    const other = choosing({}, { name: 'other' }, '10.96.0.2')
+    dataplane.frontend(other.key, other)
+    await pass()
+    const before = structuredClone(memory.virtualServers.kernel.get(other.key))
+    const value = fc.oneof(
+      fc.string({ unit: 'binary', maxLength: 150 }),
+      fc.constantFrom(...SCHEDULERS, 'port', '24', '9'),
+      fc.jsonValue(),
+    )
+    const names = ['scheduler', 'scheduler-flags', 'affinity-prefix-length', 'drain-deadline', 'max-connections']
+    const annotations = fc.dictionary(fc.constantFrom(...names.map((name) => `kube-ipvs.io/${name}`)), value)
+    await fc.assert(
+      fc.asyncProperty(annotations, async (texts) => {
+        memory.journal.length = 0
+        const metadata = { name: 'web', namespace: 'demo', annotations: texts }
+        const spec = { clusterIP: '10.96.0.1', ports: [{ port: 80 }], sessionAffinity: 'ClientIP' }
+        const service = parse('services', { metadata, spec }).value as Service
+        const node = {
+          nodeName: 'node0',
+          zone: '',
+          nodeIps: {},
+          localAddresses: new Set<string>(),
+          nodePortAddresses: { IPv4: [], IPv6: [] },
+        }
+        const { frontends } = contributionOf(service, [], node, { annotations: reader })
+        for (const [key, frontend] of frontends) dataplane.frontend(key, frontend)
+        await pass()
+        const server = memory.virtualServers.kernel.get(KEY)
+        assert.ok(server && (SCHEDULERS as readonly string[]).includes(server.scheduler))
+        assert.deepEqual(memory.virtualServers.kernel.get(other.key), before)
+        assert.ok(!memory.journal.some((command) => command.includes('10.96.0.2')))
+      }),
+      { numRuns: 300 },
+    )
+    for (const name of memory.askedSchedulers) assert.ok((SCHEDULERS as readonly string[]).includes(name))
+  })
+})
+
+describe('a scheduler that the kernel lacks', () => {
+  const schedulerOf = ({ memory }: Running, key = KEY) => memory.virtualServers.kernel.get(key)?.scheduler
+
+  it('leaves the default in force and is a problem of its Service, until the kernel has it', async () => {
+    const world = await running()
+    const { memory, dataplane, pass } = world
+    memory.missingSchedulers.add('wlc')
+    const both = [choosing(scheduler('wlc')), choosing(scheduler('wlc'), {}, '10.96.0.3')]
+    for (const frontend of both) dataplane.frontend(frontend.key, frontend)
+    await pass()
+    assert.equal(schedulerOf(world), 'rr')
+    const [problem, ...others] = memory.schedulerProblems.get('service demo/web') ?? []
+    assert.deepEqual(others, [])
+    assert.equal(problem?.code, 'scheduler-missing')
+    assert.equal(problem.field, 'metadata.annotations[kube-ipvs.io/scheduler]')
+    assert.match(
+      problem.message,
+      /^the kernel of this node has no scheduler "wlc", and "rr" stays in force: .*modprobe ip_vs_wlc/,
+    )
+
+    for (let change = 0; change < 5; change++) {
+      for (const frontend of both) dataplane.frontend(frontend.key, frontend)
+      await pass()
+    }
+    assert.deepEqual(memory.askedSchedulers, ['wlc'])
+    assert.equal(dataplane.nextDueMs(), ASK_AGAIN_MS)
+
+    memory.nowMs = ASK_AGAIN_MS
+    await pass()
+    assert.deepEqual([memory.askedSchedulers.length, schedulerOf(world)], [2, 'rr'])
+    memory.missingSchedulers.clear()
+    memory.nowMs = 2 * ASK_AGAIN_MS
+    memory.journal.length = 0
+    await pass()
+    assert.deepEqual([schedulerOf(world), schedulerOf(world, '10.96.0.3:80/tcp')], ['wlc', 'wlc'])
+    assert.equal(memory.journal.length, 2)
+    assert.deepEqual(memory.schedulerProblems.get('service demo/web'), [])
+    assert.equal(dataplane.nextDueMs(), undefined)
+    assert.equal(memory.askedSchedulers.length, 3)
+  })
+
+  it('is no problem any more when the Service chooses another one or is deleted', async () => {
+    for (const next of [choosing(scheduler('lc')), choosing({}), undefined]) {
+      const { memory, dataplane, pass } = await running()
+      memory.missingSchedulers.add('wlc')
+      dataplane.frontend(KEY, choosing(scheduler('wlc')))
+      await pass()
+      assert.equal(memory.schedulerProblems.get('service demo/web')?.length, 1)
+      dataplane.frontend(KEY, next)
+      await pass()
+      assert.deepEqual(memory.schedulerProblems.get('service demo/web'), [])
+      assert.equal(dataplane.nextDueMs(), undefined)
+    }
+  })
+
+  it('does not give its flags to the default', async () => {
+    const world = await running()
+    world.memory.missingSchedulers.add('mh')
+    world.dataplane.frontend(KEY, choosing({ ...scheduler('mh'), hashFlags: { fallback: true, port: true } }))
+    await world.pass()
+    const { scheduler: name, flags } = world.memory.virtualServers.kernel.get(KEY) ?? {}
+    assert.deepEqual([name, flags], ['rr', 0])
+  })
+
+  it('is asked for once for many Services', async () => {
+    const { memory, dataplane, pass } = await running()
+    memory.missingSchedulers.add('wlc')
+    for (let index = 1; index < 200; index++) {
+      const name = index % 2 === 0 ? 'wlc' : 'lc'
+      const frontend = choosing(scheduler(name), { name: `web${index}` }, `10.96.1.${index}`)
+      dataplane.frontend(frontend.key, frontend)
+    }
+    await pass()
+    assert.deepEqual(memory.askedSchedulers.toSorted(), ['lc', 'wlc'])
+    assert.equal([...memory.schedulerProblems.values()].filter(({ length }) => length === 1).length, 99)
+  })
+
+  it('counts as missing while the kernel cannot be asked, with a warning', async () => {
+    const log = recordingLog()
+    let nowMs = 0
+    let isBroken = true
+    const schedulers = new ChosenSchedulers({
+      configured: 'rr',
+      hasScheduler: async () => {
+        if (isBroken) throw new Error('no buffer space')
+        return true
+      },
+      problems: { report: () => undefined },
+      now: () => nowMs,
+      log,
+    })
+    const frontend = choosing(scheduler('wlc'))
+    assert.equal(schedulers.inForce(KEY, frontend), 'rr')
+    assert.deepEqual(await schedulers.ask(signal), [])
+    assert.deepEqual(
+      log.lines.map(({ level }) => level),
+      ['warn'],
+    )
+    isBroken = false
+    assert.deepEqual(await schedulers.ask(signal), [])
+    nowMs = ASK_AGAIN_MS
+    assert.deepEqual(await schedulers.ask(signal), [frontend])
+    assert.equal(schedulers.inForce(KEY, frontend), 'wlc')
+  })
+})
+
+/** `ipvsadm` names the flags of `sh` and `mh` by their schedulers. */
+function flagNames(command: string): string {
+  return command.replaceAll(/[sm]h-fallback/g, 'flag-1').replaceAll(/[sm]h-port/g, 'flag-2')
+}
