@@ -135,17 +135,17 @@ export function compare(recorded: Exchange, ours: Answer, bodyOf: (text: string)
   const wanted = headerText(recorded.headers ?? [], sameLength)
   // A body that is not compared may be so short that it needs no chunks.
   const isShort = recorded.bodyBytes !== undefined && ours.body.length <= UNCHUNKED_BYTES
-  say(
-    'headers',
-    isShort ? wanted.replace('Transfer-Encoding: chunked', 'Content-Length: <bytes>') : wanted,
-    headerText(ours.headers, sameLength),
-  )
+  // One that `bodyOf` shortens for the comparison may be so long that it needs them.
+  const isLong = text.length <= UNCHUNKED_BYTES && ours.body.length > UNCHUNKED_BYTES
+  const [length, chunked] = ['Content-Length: <bytes>', 'Transfer-Encoding: chunked']
+  const sized = isShort ? wanted.replace(chunked, length) : isLong ? wanted.replace(length, chunked) : wanted
+  say('headers', sized, headerText(ours.headers, sameLength))
   if (isWhole && body.length > LONG_BODY && !body.startsWith('{') && normaliseText(body) !== normaliseText(text))
     mismatches.push(`body: a different one, which begins ${JSON.stringify(text.slice(0, 60))}`)
   else if (isWhole) say('body', normaliseText(body), normaliseText(text))
   else if (recorded.bodyBytes === undefined) say('body', body, text)
-  const length = new Map(ours.headers).get('Content-Length')
-  if (length !== undefined && recorded.request.method !== 'HEAD') say('length', Number(length), ours.body.length)
+  const bytes = new Map(ours.headers).get('Content-Length')
+  if (bytes !== undefined && recorded.request.method !== 'HEAD') say('length', Number(bytes), ours.body.length)
   return mismatches
 }
 
