@@ -19,7 +19,7 @@ const BELOW_COMPOSITION = [
 /** What every mode may import from. */
 const SHARED_BY_MODES = [...BELOW_COMPOSITION, ...PARTS]
 /** What commands may import from. */
-const COMMANDS = ['src/config', 'src/daemon', 'src/doctor', 'src/modes', 'src/serve', 'src/values']
+const COMMANDS = ['src/config', 'src/daemon', 'src/doctor', 'src/inspect', 'src/modes', 'src/serve', 'src/values']
 
 /**
  * For each folder (or file) the folders its files may import from, beside itself. The longest matching name counts. A folder
@@ -84,8 +84,10 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   // Tables of nftables mode, which is none of ours: both modes remove them.
   'src/modes/leftovers/nft-leftovers.ts': ['native', 'src/iptables', 'src/netlink', 'src/values'],
+  // What a running daemon tells about itself: the shapes of its answers, and the commands' client.
+  'src/inspect': ['src/service', 'src/values'],
   // The daemon composed.
-  'src/daemon': [...SHARED_BY_MODES, 'src/modes'],
+  'src/daemon': [...SHARED_BY_MODES, 'src/inspect', 'src/modes'],
   // Reads a node as facts, and what is wrong from the facts alone.
   'src/doctor': [
     'native',

@@ -1,0 +1,187 @@
+/**
+ * What a running daemon tells about itself over its local socket: the shapes of the answers, which are JSON over HTTP. The kernel
+ * cannot tell any of this: names of Services, verdicts on endpoints, owners of addresses, drains, problems. Times are numbers of
+ * seconds before the answer, because the daemon and the command that asks need not have the same clock.
+ */
+import type { FrontendKey, FrontendRole } from '../service/frontends.ts'
+import type { Verdict } from '../service/endpoints.ts'
+import type { TrafficPolicy } from '../service/objects.ts'
+import type { Problem } from '../values/errors.ts'
+import type { IpFamily, Protocol } from '../values/protocol.ts'
+
+/** Changes when an older command would misread an answer. A command refuses answers of another format than its own. */
+export const VIEW_FORMAT = 1
+
+/** Paths of the answers. */
+export const VIEW_PATH = {
+  /** DaemonView */
+  daemon: '/v1/daemon',
+  /** NamesPage; parameters `after` (the last key of the page before) and `limit`. */
+  names: '/v1/names',
+  /** ServiceView; parameter `service` (`namespace/name`). 404 when there is no such Service. */
+  service: '/v1/service',
+  /** ClaimsView; parameter `key` (a FrontendKey). */
+  claims: '/v1/claims',
+  /** DrainsView */
+  drains: '/v1/drains',
+  /** PodView; parameter `pod` (`namespace/name`). */
+  pod: '/v1/pod',
+} as const
+
+/** Names of `PassView.what`: the tables of the mode, and the rules of each family. */
+export type PassPart = 'tables' | IpFamily
+
+export interface PassView {
+  readonly what: PassPart
+  /** Seconds since the last pass ended; null when none has. */
+  readonly endedSecondsAgo: number | null
+  readonly durationMs: number
+  /** Operations that the last pass applied, those that failed, and tables that it could not read. */
+  readonly applied: number
+  readonly failed: number
+  readonly unreadable: number
+}
+
+/** What frontends and packet paths depend on of the node, as the daemon sees it. */
+export interface NodeViewOfDaemon {
+  readonly name: string
+  /** null while the Node object is unknown */
+  readonly zone: string | null
+  readonly ips: { readonly [family in IpFamily]?: string }
+  readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
+  readonly podCidrs: readonly string[]
+}
+
+export interface DaemonView {
+  readonly format: number
+  readonly version: string
+  readonly pid: number
+  readonly uptimeSeconds: number
+  /** The mode that runs, and the configured one. */
+  readonly mode: 'ipvs' | 'iptables'
+  readonly configuredMode: 'ipvs' | 'iptables'
+  /** Why both differ; null when they do not. */
+  readonly fallbackReason: string | null
+  readonly virtualAddresses: 'addresses' | 'routes'
+  readonly families: readonly IpFamily[]
+  readonly node: NodeViewOfDaemon
+  /** As /healthz answers; `reason` says what is late or wrong. */
+  readonly health: { readonly healthy: boolean; readonly reason: string | null }
+  /** What is not listed yet; passes wait for it. */
+  readonly awaiting: readonly string[]
+  readonly counts: {
+    readonly services: number
+    readonly frontends: number
+    /** Claims that lost their address and port to another Service. */
+    readonly conflicts: number
+    readonly draining: number
+    readonly problems: number
+  }
+  readonly passes: readonly PassView[]
+  /** The first of them; `counts.problems` is the number of all. */
+  readonly problems: readonly Problem[]
+}
+
+/** A part of all frontends, in the order of their keys' first appearance. */
+export interface NamesPage {
+  readonly format: number
+  readonly frontends: readonly FrontendName[]
+  /** False: the last page. */
+  readonly more: boolean
+}
+
+export interface FrontendName {
+  readonly key: FrontendKey
+  /** `namespace/name:port` of the Service port that answers at the key. */
+  readonly servicePort: string
+  readonly roles: readonly FrontendRole[]
+}
+
+export interface ServiceView {
+  readonly format: number
+  readonly namespace: string
+  readonly name: string
+  readonly ports: readonly ServicePortView[]
+  readonly problems: readonly Problem[]
+}
+
+/** One port of the Service in one family. */
+export interface ServicePortView {
+  /** `namespace/name:port` */
+  readonly name: string
+  readonly family: IpFamily
+  readonly protocol: Protocol
+  readonly port: number
+  readonly internalPolicy: TrafficPolicy
+  readonly externalPolicy: TrafficPolicy
+  /** 0: no affinity */
+  readonly affinityTimeoutSeconds: number
+  /** 0: none */
+  readonly healthCheckNodePort: number
+  readonly endpoints: readonly EndpointView[]
+  readonly frontends: readonly FrontendView[]
+}
+
+export interface EndpointView {
+  /** `10.244.0.1:8080` */
+  readonly key: string
+  readonly node: string
+  /** It runs on the daemon's node. */
+  readonly isLocal: boolean
+  readonly ready: boolean
+  readonly serving: boolean
+  readonly terminating: boolean
+  readonly zoneHints: readonly string[]
+  readonly nodeHints: readonly string[]
+  /** For a cluster IP and for all other addresses. */
+  readonly internal: Verdict
+  readonly external: Verdict
+}
+
+export interface FrontendView {
+  readonly key: FrontendKey
+  readonly roles: readonly FrontendRole[]
+  /** Whether the address is a virtual IP of this node: on kube-ipvs0 or as a local route. */
+  readonly isBound: boolean
+  /** Which verdicts apply. */
+  readonly verdicts: 'internal' | 'external'
+  /** The Service that answers here: another one when this Service's claim has lost. */
+  readonly owner: string
+  /** The other Services that claim the key, in the order in which they would follow. */
+  readonly others: readonly string[]
+  /** loadBalancerSourceRanges that apply; null: every source may connect. */
+  readonly sourceRanges: readonly string[] | null
+}
+
+/** Who claims one address, port and protocol. */
+export interface ClaimsView {
+  readonly format: number
+  readonly key: FrontendKey
+  /** Services, the owner first; empty when nobody claims the key. */
+  readonly services: readonly string[]
+}
+
+export interface DrainsView {
+  readonly format: number
+  readonly drains: readonly DrainView[]
+}
+
+/** A real server that gets no new connections and has not been removed yet. */
+export interface DrainView {
+  readonly virtualServer: FrontendKey
+  /** `10.244.0.1:8080` */
+  readonly realServer: string
+  /** `namespace/name:port`; null when no Service owns the virtual server any more. */
+  readonly servicePort: string | null
+  /** Since this daemon noticed it. */
+  readonly seconds: number
+  /** null: no deadline */
+  readonly deadlineSeconds: number | null
+}
+
+/** The endpoints of a pod, from the EndpointSlices that name it. */
+export interface PodView {
+  readonly format: number
+  /** IPs of the pod, each once. Empty: no EndpointSlice names it. */
+  readonly addresses: readonly string[]
+}
