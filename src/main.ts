@@ -7,13 +7,13 @@ import { type CommandLine, parseCommandLine, USAGE_EXIT_CODE } from './cli/comma
 import type { CommandName, FlagValues } from './cli/flags.ts'
 
 /** A command is loaded when it runs: `--help` needs none of them. */
-const RUN: Readonly<Record<CommandName, (flags: FlagValues) => Promise<number>>> = {
+const RUN: Readonly<Record<CommandName, (flags: FlagValues, words: readonly string[]) => Promise<number>>> = {
   run: async (flags) => {
     if (flags.writeConfigTo !== undefined && flags.writeConfigTo !== '')
       return (await import('./cli/write-configuration.ts')).writeConfiguration(flags, flags.writeConfigTo)
     return (await import('./cli/run.ts')).run(flags)
   },
-  status: async (flags) => (await import('./cli/show-status.ts')).showStatus(flags),
+  status: async (flags, words) => (await import('./cli/show-status.ts')).showStatus(flags, words),
   doctor: async (flags) => (await import('./cli/doctor.ts')).doctor(flags),
   diff: async (flags) => (await import('./cli/diff.ts')).diff(flags),
   cleanup: async (flags) => (await import('./cli/cleanup.ts')).cleanup(flags),
@@ -44,9 +44,9 @@ async function main(argv: readonly string[]): Promise<number> {
   return runCommand(line)
 }
 
-async function runCommand({ command, flags }: CommandLine): Promise<number> {
+async function runCommand({ command, flags, words }: CommandLine): Promise<number> {
   try {
-    return await RUN[command](flags)
+    return await RUN[command](flags, words)
   } catch (error) {
     const { failureText, nextStep } = await import('./cli/messages.ts')
     const { stderr } = process

@@ -38,7 +38,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
   },
   status: {
     summary: 'show what is in the kernel: virtual servers, or the addresses that the rules serve',
-    usage: ['kube-ipvs status [flags]'],
+    usage: ['kube-ipvs status [NAMESPACE/NAME...] [flags]'],
     description: [
       'Shows the mode this node is in, the virtual servers of ipvs mode with their real servers, weights and connections, and ' +
         'the addresses that rules of iptables mode serve. It reads the kernel and changes nothing; no proxy has to run.',
@@ -49,6 +49,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
     examples: [
       ['kube-ipvs status', 'summary and table'],
       ['kube-ipvs status --config=/var/lib/kube-proxy/config.conf', 'with the names of Services'],
+      ['kube-ipvs status demo/web --config=/var/lib/kube-proxy/config.conf', 'only what belongs to this Service'],
       ['kube-ipvs status --output json', 'the same for a program'],
     ],
     exitCodes: [

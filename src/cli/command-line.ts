@@ -6,11 +6,22 @@ import { nearest } from '../values/nearest.ts'
 import { quote } from '../values/quote.ts'
 import { goQuoteLetter, goQuoteList, type Parsed } from '../config/go-text.ts'
 import { FLAG_PARSERS } from './flag-value.ts'
-import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey, type FlagValues } from './flags.ts'
+import {
+  type Arguments,
+  COMMAND_ARGUMENTS,
+  COMMANDS,
+  type CommandName,
+  FLAGS,
+  type Flag,
+  type FlagKey,
+  type FlagValues,
+} from './flags.ts'
 
 export interface CommandLine {
   readonly command: CommandName
   readonly flags: FlagValues
+  /** What was given beside flags, as `COMMAND_ARGUMENTS` permits it; none of them is empty. */
+  readonly words: readonly string[]
   /** Notices of deprecated flags, for standard error before anything else. */
   readonly notices: readonly string[]
 }
@@ -63,7 +74,7 @@ export function parseCommandLine(argv: readonly string[]): CommandLine | { reado
   }
   const { words, values, notices, given } = reader
   const about = mistake === undefined ? helpAbout(words) : undefined
-  if (about !== undefined) return { command: about, flags: { help: true }, notices }
+  if (about !== undefined) return { command: about, flags: { help: true }, words: [], notices }
   const named = COMMANDS.find((name) => name === words[0])
   const command = named ?? 'run'
   const fail = ({ message, suggestion }: Mistake, showUsage: boolean) => ({
@@ -84,13 +95,27 @@ export function parseCommandLine(argv: readonly string[]): CommandLine | { reado
     }
   const flags = values as FlagValues // Each value was made by the parser of its own flag.
   const rest = [...(named === undefined ? words : words.slice(1)), ...reader.afterDashes]
-  // Help has precedence over wrong words, as in cobra; unset variables make empty words.
-  if (flags.help !== true && rest.some((word) => word !== '')) {
-    const program = named === undefined ? 'kube-ipvs' : `kube-ipvs ${named}`
-    const message = `${quote(program)} does not take any arguments, got ${goQuoteList(rest)}`
+  // Unset variables make empty words.
+  const full = rest.filter((word) => word !== '')
+  const wrong = wrongArguments(named, full.length)
+  // Help has precedence over wrong words, as in cobra.
+  if (flags.help !== true && wrong !== undefined) {
+    const message = `${wrong}, got ${goQuoteList(rest)}`
     return fail(new Mistake(message, named === undefined ? nearestCommand(words[0]) : undefined), false)
   }
-  return { command, flags, notices }
+  return { command, flags, words: flags.help === true ? [] : full, notices }
+}
+
+/** Why a command cannot be given so many words; undefined when it can. */
+function wrongArguments(named: CommandName | undefined, count: number): string | undefined {
+  const program = quote(named === undefined ? 'kube-ipvs' : `kube-ipvs ${named}`)
+  const takes: Arguments | undefined = named === undefined ? undefined : COMMAND_ARGUMENTS[named]
+  if (takes === undefined) return count === 0 ? undefined : `${program} does not take any arguments`
+  const { name, atLeast = 0, atMost = Number.POSITIVE_INFINITY } = takes
+  if (count < atLeast) return `${program} needs ${name}`
+  return count > atMost
+    ? `${program} takes ${atMost === 1 ? `one ${name}` : `at most ${atMost} of ${name}`}`
+    : undefined
 }
 
 /** The words that run a command. */

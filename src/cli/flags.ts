@@ -11,6 +11,21 @@ export const COMMANDS = ['run', 'status', 'diff', 'doctor', 'cleanup'] as const
 /** `run` is the daemon: the command when none is named. */
 export type CommandName = (typeof COMMANDS)[number]
 
+/** What a command takes beside flags. */
+export interface Arguments {
+  /** The placeholder in its usage: `NAMESPACE/NAME`. */
+  readonly name: string
+  /** Default 0. */
+  readonly atLeast?: number
+  /** Default: any number. */
+  readonly atMost?: number
+}
+
+/** The commands that take words beside flags; the others refuse them. */
+export const COMMAND_ARGUMENTS: { readonly [command in CommandName]?: Arguments } = {
+  status: { name: 'NAMESPACE/NAME' },
+}
+
 /** What each kind of flag becomes: the kinds of configuration fields, and two more. */
 export interface FlagKinds extends KindValues {
   version: string

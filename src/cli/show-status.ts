@@ -12,14 +12,22 @@ import { VERSION } from '../values/well-known.ts'
 import type { FlagValues } from './flags.ts'
 import { loadSettings, type Settings } from './settings.ts'
 import { type IpvsStatus, type Status, statusText } from './status.ts'
+import { filterStatus, statusFilter } from './status-filter.ts'
 import { stderrLog, styleFor } from './terminal.ts'
 
 const DEADLINE_MS = 30_000
 /** How long listing Services may take; names are not worth a longer wait. */
 const LIST_MS = 10_000
 
-export async function showStatus(flags: FlagValues): Promise<number> {
-  const status = await readStatus(flags, await loadSettings(flags), AbortSignal.timeout(DEADLINE_MS))
+/** @param words the Services to show; empty: everything */
+export async function showStatus(flags: FlagValues, words: readonly string[]): Promise<number> {
+  const filter = statusFilter(words)
+  const all = await readStatus(flags, await loadSettings(flags), AbortSignal.timeout(DEADLINE_MS))
+  if (words.length > 0 && (all.ipvs?.virtualServers.length ?? 0) > 0 && all.ipvs?.namesFrom === undefined)
+    stderrLog.warn(
+      'kube-ipvs status: virtual servers have no names in the kernel, so those of a Service cannot be told',
+    )
+  const status = filterStatus(all, filter)
   if (flags.output === 'json') process.stdout.write(`${JSON.stringify(status)}\n`)
   else process.stdout.write(`${statusText(status, styleFor(process.stdout, process.env)).join('\n')}\n`)
   return 0

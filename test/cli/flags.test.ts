@@ -74,7 +74,28 @@ test('parseCommandLine reads flags as pflag does', () => {
     [['run', '--once'], 'run', { once: true }],
   ]
   for (const [argv, command, flags] of rows)
-    assert.deepEqual(parseCommandLine(argv), { command, flags, notices: [] }, argv.join(' '))
+    assert.deepEqual(parseCommandLine(argv), { command, flags, words: [], notices: [] }, argv.join(' '))
+})
+
+test('words beside flags go to the commands that take some, and empty ones are left out', () => {
+  const rows: readonly (readonly [argv: readonly string[], words: readonly string[]])[] = [
+    [['status', 'demo/web'], ['demo/web']],
+    [
+      ['status', 'demo/web', '-o', 'json', '', '--', '--x'],
+      ['demo/web', '--x'],
+    ],
+    [
+      ['-ojson', 'status', 'a/b', 'c/d'],
+      ['a/b', 'c/d'],
+    ],
+    [['status', '--', 'status'], ['status']],
+    [['status', ''], []],
+  ]
+  for (const [argv, words] of rows) {
+    const parsed = parseCommandLine(argv)
+    assert.ok(!('error' in parsed), argv.join(' '))
+    assert.deepEqual([parsed.command, parsed.words], ['status', words], argv.join(' '))
+  }
 })
 
 test('parseCommandLine reports one mistake in the words of kube-proxy', () => {
@@ -126,7 +147,7 @@ test('parseCommandLine reports one mistake in the words of kube-proxy', () => {
     [['difff'], 1, '"kube-ipvs" does not take any arguments, got ["difff"]'],
     [['--', 'status'], 1, '"kube-ipvs" does not take any arguments, got ["status"]'],
     [['foo', ''], 1, '"kube-ipvs" does not take any arguments, got ["foo" ""]'],
-    [['status', 'foo'], 1, '"kube-ipvs status" does not take any arguments, got ["foo"]'],
+    [['cleanup', 'foo'], 1, '"kube-ipvs cleanup" does not take any arguments, got ["foo"]'],
     [['diff', '--nope'], 2, 'unknown flag: --nope'],
     [['doctor', '--nope'], 3, 'unknown flag: --nope'],
     [['--from=x'], 1, '--from is a flag of kube-ipvs doctor, not of kube-ipvs'],
@@ -165,7 +186,7 @@ test('usageErrorText prints usage and suggestion before the mistake', () => {
   )
   assert.match(textOf(['clean']), /^Did you mean kube-ipvs cleanup\?\n/)
   assert.match(textOf(['version']), /^Did you mean kube-ipvs --version\?\n/)
-  assert.equal(textOf(['status', 'diff']), 'Error: "kube-ipvs status" does not take any arguments, got ["diff"]\n')
+  assert.equal(textOf(['diff', 'status']), 'Error: "kube-ipvs diff" does not take any arguments, got ["status"]\n')
 })
 
 test('parseCommandLine notes at each use of a deprecated flag what to use instead', () => {
