@@ -50,14 +50,19 @@ export function wordsOf(rule: string): string[] {
 }
 
 /** An option with its values, `! --src-type LOCAL`. */
-interface Option {
+export interface RuleOption {
   readonly negated: boolean
   readonly name: string
   readonly values: readonly string[]
 }
 
-function optionsOf(words: readonly string[]): Option[] {
-  const options: Option[] = []
+/** The options of a rule in order: its matches after each `-m`, and those of its target after `-j` or `-g`. */
+export function ruleOptions(rule: string): RuleOption[] {
+  return optionsOf(wordsOf(rule))
+}
+
+function optionsOf(words: readonly string[]): RuleOption[] {
+  const options: RuleOption[] = []
   for (let at = 0; at < words.length; ) {
     const negated = words[at] === '!'
     const name = words[negated ? at + 1 : at] ?? ''
@@ -106,7 +111,7 @@ function sameSpelling(name: string, value: string): string {
   }
 }
 
-function formatOption({ negated, name, values }: Option): string {
+function formatOption({ negated, name, values }: RuleOption): string {
   const spelled = values.map((value) => quoted(sameSpelling(name, value)))
   return `${negated ? '! ' : ''}${[name, ...spelled].join(' ')}`
 }

@@ -37,6 +37,20 @@ export function parseSave(text: string): SavedTables {
   return tables
 }
 
+/** Policies of built-in chains, `filter FORWARD` to `DROP`; chains that a program made have none. */
+export function parsePolicies(text: string): ReadonlyMap<string, string> {
+  const policies = new Map<string, string>()
+  let table = ''
+  for (const line of text.split('\n')) {
+    if (line.startsWith('*')) table = line.slice(1).trim()
+    else if (line.startsWith(':')) {
+      const [chain = '', policy = '-'] = line.slice(1).split(' ')
+      if (policy !== '-') policies.set(`${table} ${chain}`, policy)
+    }
+  }
+  return policies
+}
+
 /** iptables-nft-save leaves out a table that holds rules of nft itself, and says so in a comment. */
 function refuseIncompatible(line: string): void {
   const table = INCOMPATIBLE.exec(line)?.[1]

@@ -19,7 +19,16 @@ const BELOW_COMPOSITION = [
 /** What every mode may import from. */
 const SHARED_BY_MODES = [...BELOW_COMPOSITION, ...PARTS]
 /** What commands may import from. */
-const COMMANDS = ['src/config', 'src/daemon', 'src/doctor', 'src/inspect', 'src/modes', 'src/serve', 'src/values']
+const COMMANDS = [
+  'src/config',
+  'src/daemon',
+  'src/doctor',
+  'src/explain',
+  'src/inspect',
+  'src/modes',
+  'src/serve',
+  'src/values',
+]
 
 /**
  * For each folder (or file) the folders its files may import from, beside itself. The longest matching name counts. A folder
@@ -75,6 +84,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/modes/ipvs',
     'src/modes/iptables/saved-frontends.ts',
     'src/modes/leftovers/layouts.ts',
+    'src/explain',
     'src/modes/leftovers/nft-leftovers.ts',
   ],
   'src/modes/leftovers/layouts.ts': [
@@ -86,6 +96,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/modes/leftovers/nft-leftovers.ts': ['native', 'src/iptables', 'src/netlink', 'src/values'],
   // What a running daemon tells about itself: the shapes of its answers, and the commands' client.
   'src/inspect': ['src/service', 'src/values'],
+  // Predicts the path of a packet from what the kernel has; composition reads that.
+  'src/explain': ['src/ipset', 'src/iptables', 'src/ipvs', 'src/service', 'src/values'],
   // The daemon composed.
   'src/daemon': [...SHARED_BY_MODES, 'src/inspect', 'src/modes'],
   // Reads a node as facts, and what is wrong from the facts alone.
@@ -132,6 +144,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
  */
 export const PURE_ROOMS: readonly string[] = [
   'src/doctor/checks',
+  'src/explain',
   'src/values',
   'src/service',
   'src/watch/objects',
