@@ -30,7 +30,7 @@ const programs = {
       '/usr/include/stdio.h',
     ],
     // A kernel whose IPVS is a module; without it the tests in test/kernel/modules report the need.
-    optionalTools: ['linux.uml', 'modprobe'],
+    optionalTools: ['linux.uml', 'modprobe', 'zsh', 'fish'],
   },
   bench: {
     file: 'dev/bench.ts',

@@ -29,6 +29,8 @@ const packageOf = {
   '/bin/busybox': 'busybox-static',
   '/usr/include/stdio.h': 'libc6-dev',
   strace: 'strace',
+  zsh: 'zsh',
+  fish: 'fish',
 }
 
 /** @param {string} program */

@@ -46,6 +46,8 @@ export interface Flag {
   readonly group: FlagGroup
   /** Placeholder of the value in help; '' for a boolean. */
   readonly value?: string | undefined
+  /** Every allowed value, where they are few words. */
+  readonly words?: readonly string[] | undefined
   readonly help: string
   /** Instead of `help`, where the flag means something else to a command. */
   readonly about?: { readonly [command in CommandName]?: string } | undefined
@@ -126,6 +128,7 @@ const COMMAND_FLAGS = {
     name: 'output',
     short: 'o',
     kind: 'output',
+    words: ['text', 'json'],
     commands: ALL,
     own: true,
     group: 'first',
@@ -257,7 +260,7 @@ const FIELD_ABOUT: { readonly [Path in FlagPath]?: Flag['about'] } = {
 function fieldFlags(): readonly (readonly [FlagPath, Flag])[] {
   const paths = FIELD_PATHS.filter((path): path is FlagPath => fieldAt(path).flag !== undefined)
   return paths.map((path) => {
-    const { kind, defaultText, flag } = fieldAt(path)
+    const { kind, defaultText, flag, words } = fieldAt(path)
     const made: Flag = {
       name: flag?.name ?? '',
       short: flag?.short,
@@ -266,6 +269,7 @@ function fieldFlags(): readonly (readonly [FlagPath, Flag])[] {
       own: path.startsWith('kubeIPVS.'),
       group: flag?.group ?? 'unused',
       value: flag?.value,
+      words,
       help: helpOf(path),
       about: FIELD_ABOUT[path],
       default: flag?.default ?? defaultAsText(path),

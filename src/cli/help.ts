@@ -95,6 +95,14 @@ function flagSections(
   command: CommandName,
   list: (title: string, rows: readonly Row[], termWidth: number) => string,
 ): string[] {
+  const groups = flagGroups(command)
+  const terms = groups.flatMap(({ rows }) => rows.map(([term]) => term.length))
+  const termWidth = Math.max(...terms.filter((length) => length <= LONGEST_TERM))
+  return groups.map(({ title, rows }) => list(title, rows, termWidth))
+}
+
+/** The flags of a command with their explanations, in titled groups; a few of them in one. */
+export function flagGroups(command: CommandName): readonly { readonly title: string; readonly rows: readonly Row[] }[] {
   const groups = Object.entries(GROUPS).map(([group, title]) => ({
     title,
     rows: flagsOf(group)
@@ -102,10 +110,8 @@ function flagSections(
       .map((flag): Row => [spelling(flag), textOf(flag, command)]),
   }))
   const all = groups.flatMap(({ rows }) => rows)
-  const terms = all.map(([term]) => term.length)
-  const termWidth = Math.max(...terms.filter((length) => length <= LONGEST_TERM))
-  if (all.length < FEW) return [list('Flags', all, termWidth)]
-  return groups.flatMap(({ title, rows }) => (rows.length === 0 ? [] : [list(title, rows, termWidth)]))
+  if (all.length < FEW) return [{ title: 'Flags', rows: all }]
+  return groups.filter(({ rows }) => rows.length > 0)
 }
 
 function flagsOf(group: string): readonly Flag[] {
