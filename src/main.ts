@@ -16,6 +16,7 @@ const RUN: Readonly<Record<CommandName, (flags: FlagValues, words: readonly stri
   status: async (flags, words) => (await import('./cli/show-status.ts')).showStatus(flags, words),
   doctor: async (flags) => (await import('./cli/doctor.ts')).doctor(flags),
   diff: async (flags) => (await import('./cli/diff.ts')).diff(flags),
+  completion: async (_flags, words) => (await import('./cli/completion.ts')).printCompletion(words),
   cleanup: async (flags) => (await import('./cli/cleanup.ts')).cleanup(flags),
 }
 

@@ -148,4 +148,27 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
       ['1', 'wrong flags, or something could not be removed'],
     ],
   },
+  completion: {
+    summary: 'print a script that completes the command line in a shell',
+    usage: ['kube-ipvs completion bash|zsh|fish'],
+    description: [
+      'Prints a script for a shell. The shell that has read it completes commands, flags and values on Tab.',
+    ],
+    details: {
+      title: 'Where the script belongs',
+      rows: [
+        ['bash', 'source <(kube-ipvs completion bash)  in ~/.bashrc'],
+        ['zsh', 'source <(kube-ipvs completion zsh)  in ~/.zshrc, after compinit'],
+        ['fish', 'the file ~/.config/fish/completions/kube-ipvs.fish'],
+      ],
+    },
+    examples: [
+      ['kube-ipvs completion bash', 'print the script of bash'],
+      ['kube-ipvs completion fish', 'print the script of fish'],
+    ],
+    exitCodes: [
+      ['0', 'the script was printed'],
+      ['1', 'wrong flags, or another shell'],
+    ],
+  },
 }

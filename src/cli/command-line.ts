@@ -46,6 +46,7 @@ export const USAGE_EXIT_CODE: Readonly<Record<CommandName, number>> = {
   diff: 2,
   doctor: 3,
   cleanup: 1,
+  completion: 1,
 }
 
 interface Entry {
@@ -97,7 +98,7 @@ export function parseCommandLine(argv: readonly string[]): CommandLine | { reado
   const rest = [...(named === undefined ? words : words.slice(1)), ...reader.afterDashes]
   // Unset variables make empty words.
   const full = rest.filter((word) => word !== '')
-  const wrong = wrongArguments(named, full.length)
+  const wrong = wrongArguments(named, full)
   // Help has precedence over wrong words, as in cobra.
   if (flags.help !== true && wrong !== undefined) {
     const message = `${wrong}, got ${goQuoteList(rest)}`
@@ -106,16 +107,19 @@ export function parseCommandLine(argv: readonly string[]): CommandLine | { reado
   return { command, flags, words: flags.help === true ? [] : full, notices }
 }
 
-/** Why a command cannot be given so many words; undefined when it can. */
-function wrongArguments(named: CommandName | undefined, count: number): string | undefined {
+/** Why a command does not take these words; undefined when it does. */
+function wrongArguments(named: CommandName | undefined, given: readonly string[]): string | undefined {
+  const count = given.length
   const program = quote(named === undefined ? 'kube-ipvs' : `kube-ipvs ${named}`)
   const takes: Arguments | undefined = named === undefined ? undefined : COMMAND_ARGUMENTS[named]
   if (takes === undefined) return count === 0 ? undefined : `${program} does not take any arguments`
-  const { name, atLeast = 0, atMost = Number.POSITIVE_INFINITY } = takes
-  if (count < atLeast) return `${program} needs ${name}`
-  return count > atMost
-    ? `${program} takes ${atMost === 1 ? `one ${name}` : `at most ${atMost} of ${name}`}`
-    : undefined
+  const { name, atLeast = 0, atMost = Number.POSITIVE_INFINITY, words } = takes
+  const allowed = words === undefined ? '' : `, one of ${words.join(', ')}`
+  if (count < atLeast) return `${program} needs ${name}${allowed}`
+  if (count > atMost) return `${program} takes ${atMost === 1 ? `one ${name}` : `at most ${atMost} of ${name}`}`
+  return words === undefined || given.every((word) => words.includes(word))
+    ? undefined
+    : `${program} takes a ${name}${allowed}`
 }
 
 /** The words that run a command. */

@@ -3,10 +3,13 @@
  * the flags of the command that was typed, and values: words, files or folders. Flags without effect and deprecated flags are left out.
  */
 import { COMMAND_HELP } from './command-help.ts'
-import { COMMANDS, type CommandName, FLAGS, type Flag } from './flags.ts'
+import { COMMAND_ARGUMENTS, COMMANDS, type CommandName, FLAGS, type Flag, SHELLS, type Shell } from './flags.ts'
 
-export const SHELLS = ['bash', 'zsh', 'fish'] as const
-export type Shell = (typeof SHELLS)[number]
+/** @param words the shell, which the command line has checked */
+export function printCompletion(words: readonly string[]): number {
+  for (const shell of SHELLS) if (words.includes(shell)) process.stdout.write(completionScript(shell))
+  return 0
+}
 
 /** The script for a shell, ending with a line break. */
 export function completionScript(shell: Shell): string {
@@ -33,6 +36,11 @@ function offeredFlags(command: CommandName): readonly Flag[] {
   return Object.values(FLAGS).filter(
     ({ commands, group, deprecated }) => commands.includes(command) && group !== 'unused' && deprecated === undefined,
   )
+}
+
+/** The words that a command takes beside flags, where they are few. */
+function wordsOf(command: CommandName): readonly string[] {
+  return COMMAND_ARGUMENTS[command]?.words ?? []
 }
 
 /** `--output`, and `-o` where there is one. */
@@ -90,7 +98,12 @@ function bashScript(): readonly string[] {
     '  case $command in',
     ...flags,
     '  esac',
-    `  if [[ $current != -* ]]; then words=; [[ $command == run ]] && words='${SUBCOMMANDS.join(' ')} help'; fi`,
+    '  if [[ $current != -* ]]; then',
+    '    case $command in',
+    `      run) words='${SUBCOMMANDS.join(' ')} help' ;;`,
+    ...SUBCOMMANDS.map((name) => `      ${name}) words='${wordsOf(name).join(' ')}' ;;`),
+    '    esac',
+    '  fi',
     '  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")',
     '}',
     'complete -F _kube_ipvs kube-ipvs',
@@ -183,6 +196,9 @@ function fishScript(): readonly string[] {
       (name) => `complete -c kube-ipvs -n ${quoted(noCommand)} -a ${name} -d ${quoted(COMMAND_HELP[name].summary)}`,
     ),
     `complete -c kube-ipvs -n ${quoted(noCommand)} -a help -d 'show help'`,
+    ...SUBCOMMANDS.filter((name) => wordsOf(name).length > 0).map(
+      (name) => `complete -c kube-ipvs -n '__fish_seen_subcommand_from ${name}' -a ${quoted(wordsOf(name).join(' '))}`,
+    ),
     ...COMMANDS.flatMap((command) => {
       const condition = command === 'run' ? noCommand : `__fish_seen_subcommand_from ${command}`
       return offeredFlags(command).map((flag) => {

@@ -7,7 +7,7 @@ import type { FlagGroup, KindValues } from '../config/field.ts'
 import type { FieldValues, FlagPath } from '../config/types.ts'
 import { defaultAsText, FIELD_PATHS, fieldAt } from '../config/values.ts'
 
-export const COMMANDS = ['run', 'status', 'diff', 'doctor', 'cleanup'] as const
+export const COMMANDS = ['run', 'status', 'diff', 'doctor', 'cleanup', 'completion'] as const
 /** `run` is the daemon: the command when none is named. */
 export type CommandName = (typeof COMMANDS)[number]
 
@@ -19,11 +19,18 @@ export interface Arguments {
   readonly atLeast?: number
   /** Default: any number. */
   readonly atMost?: number
+  /** Every allowed word, where they are few. */
+  readonly words?: readonly string[]
 }
+
+/** The shells whose completion there is. */
+export const SHELLS = ['bash', 'zsh', 'fish'] as const
+export type Shell = (typeof SHELLS)[number]
 
 /** The commands that take words beside flags; the others refuse them. */
 export const COMMAND_ARGUMENTS: { readonly [command in CommandName]?: Arguments } = {
   status: { name: 'NAMESPACE/NAME' },
+  completion: { name: 'SHELL', atLeast: 1, atMost: 1, words: SHELLS },
 }
 
 /** What each kind of flag becomes: the kinds of configuration fields, and two more. */
@@ -63,7 +70,8 @@ const CONFIGURED = ['run', 'diff'] as const
 /** Commands that list Services. */
 const LISTING = ['run', 'diff', 'status', 'doctor'] as const
 const DOCTOR = ['doctor'] as const
-const ALL = COMMANDS
+/** Commands that look at the node or change it. */
+const ALL = ['run', 'status', 'diff', 'doctor', 'cleanup'] as const
 
 const insteadOf = (name: string) =>
   `This flag is deprecated and will be removed in a future release. Please use --${name} instead.`
@@ -135,7 +143,14 @@ const COMMAND_FLAGS = {
     help: 'json prints exactly one JSON value on standard output.',
     default: 'text',
   },
-  help: { name: 'help', short: 'h', kind: 'boolean', commands: ALL, group: 'first', help: 'Print this text and exit.' },
+  help: {
+    name: 'help',
+    short: 'h',
+    kind: 'boolean',
+    commands: COMMANDS,
+    group: 'first',
+    help: 'Print this text and exit.',
+  },
 
   once: {
     name: 'once',

@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { completionScript, type Shell, SHELLS } from '../../src/cli/completion.ts'
-import { COMMANDS, FLAGS } from '../../src/cli/flags.ts'
+import { completionScript } from '../../src/cli/completion.ts'
+import { COMMANDS, FLAGS, type Shell, SHELLS } from '../../src/cli/flags.ts'
 import { needs } from '../kernel/needs.ts'
 
 let folder = ''
@@ -24,6 +24,7 @@ const ROWS: readonly (readonly [line: string, offered: readonly string[], notOff
   ['kube-ipvs --on', ['--once'], ['--output']],
   ['kube-ipvs status --output ', ['text', 'json'], ['--output', 'status']],
   ['kube-ipvs --output json st', ['status'], ['json']],
+  ['kube-ipvs completion ', ['bash', 'zsh', 'fish'], ['status', '--help']],
   ['kube-ipvs cleanup --dr', ['--dry-run'], ['--drain-deadline']],
 ]
 

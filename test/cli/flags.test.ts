@@ -111,6 +111,12 @@ test('parseCommandLine reports one mistake in the words of kube-proxy', () => {
     [['--write_config_to'], 1, 'flag needs an argument: --write_config_to'],
     [['-v'], 1, "flag needs an argument: 'v' in -v"],
     [['--once='], 1, 'invalid argument "" for "--once" flag: strconv.ParseBool: parsing "": invalid syntax'],
+    [['completion'], 1, '"kube-ipvs completion" needs SHELL, one of bash, zsh, fish, got []'],
+    [['completion', 'csh'], 1, '"kube-ipvs completion" takes a SHELL, one of bash, zsh, fish, got ["csh"]'],
+    [['completion', 'bash', 'zsh'], 1, '"kube-ipvs completion" takes one SHELL, got ["bash" "zsh"]'],
+    [['completion'], 1, '"kube-ipvs completion" needs SHELL, one of bash, zsh, fish, got []'],
+    [['completion', 'csh'], 1, '"kube-ipvs completion" takes a SHELL, one of bash, zsh, fish, got ["csh"]'],
+    [['completion', 'bash', 'zsh'], 1, '"kube-ipvs completion" takes one SHELL, got ["bash" "zsh"]'],
     [['--once', 'false'], 1, '"kube-ipvs" does not take any arguments, got ["false"]'],
     [['-v=abc'], 1, 'invalid argument "abc" for "-v, --v" flag: strconv.ParseUint: parsing "abc": invalid syntax'],
     [['-v='], 1, 'invalid argument "=" for "-v, --v" flag: strconv.ParseUint: parsing "=": invalid syntax'],
@@ -213,16 +219,17 @@ test('parseCommandLine handles any arguments', () => {
   )
 })
 
+/** It prints a script, which has no other form. */
+const WITHOUT_OUTPUT: readonly CommandName[] = ['completion']
+
 test('FLAGS has each name once, and help and output for each command', () => {
   assert.equal(new Set(ALL.map(({ name }) => name)).size, ALL.length)
   const letters = ALL.flatMap(({ short }) => (short === undefined ? [] : [short]))
   assert.equal(new Set(letters).size, letters.length)
   for (const command of COMMANDS) {
     for (const name of ['help', 'output']) {
-      assert.ok(
-        ALL.some((flag) => flag.name === name && flag.commands.includes(command)),
-        `${command} --${name}`,
-      )
+      const has = ALL.some((flag) => flag.name === name && flag.commands.includes(command))
+      assert.equal(has, name === 'help' || !WITHOUT_OUTPUT.includes(command), `${command} --${name}`)
     }
   }
 })
@@ -238,7 +245,7 @@ test('helpText lists the flags of its command, with usage, working examples and 
     assert.ok(COMMAND_HELP[command].examples.length >= 2)
     assert.match(
       text,
-      /\nUsage:\n {2}kube-ipvs[^]*\nExamples:\n[^]*\nFlags( to begin with)?:\n {6}--config FILE [^]*\nExit codes:\n {2}0 /,
+      /\nUsage:\n {2}kube-ipvs[^]*\nExamples:\n[^]*\nFlags( to begin with)?:\n( {6}--config FILE | {2}-h, --help )[^]*\nExit codes:\n {2}0 /,
     )
     for (const [columns, longest] of [
       [undefined, 100],
