@@ -23,6 +23,31 @@ export function schedulerFlags(scheduler: string, chosen?: HashFlags): number {
   return (fallback ? FLAG_SCHED_1 : 0) | (port ? FLAG_SCHED_2 : 0)
 }
 
+/** Places of the table of `sh` (IP_VS_SH_TAB_SIZE). */
+const SOURCE_HASH_PLACES = 256
+
+/**
+ * The weights that a scheduler needs for shares as those of `weights`, in their order. `sh` fills a table of 256 places with as many of each
+ * real server as its weight says, one server after the other (ip_vs_sh_reassign), so larger weights would leave the last ones
+ * without any: the weights become smaller in proportion, and none less than 1.
+ */
+export function schedulerWeights(scheduler: string, weights: readonly number[]): readonly number[] {
+  if (scheduler !== 'sh' || sum(weights) <= SOURCE_HASH_PLACES) return weights
+  const reduced = (factor: number): number[] => weights.map((weight) => Math.max(1, Math.floor(weight * factor)))
+  let [low, high] = [0, 1]
+  // Halving this often finds the factor more exactly than any weight needs.
+  for (let step = 0; step < 24; step++) {
+    const middle = (low + high) / 2
+    if (sum(reduced(middle)) <= SOURCE_HASH_PLACES) low = middle
+    else high = middle
+  }
+  return reduced(low)
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
+}
+
 /** Address and port for documentation (RFC 5737), as kube-proxy's own check uses them. */
 const PROBE: Omit<VirtualServerFields, 'scheduler'> = {
   family: 'IPv4',

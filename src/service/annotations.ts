@@ -6,6 +6,14 @@ import { parseDuration } from '../values/duration.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { quote } from '../values/quote.ts'
 import { SERVICE_ANNOTATION } from '../values/well-known.ts'
+import {
+  ALLOWED_WEIGHTS,
+  MAX_WEIGHTS_TEXT,
+  parseWeights,
+  usesWeights,
+  WEIGHTED_SCHEDULERS,
+  type Weights,
+} from './weights.ts'
 
 /**
  * The schedulers of Linux. No other name from an annotation reaches the kernel, which loads the module `ip_vs_NAME` for any name
@@ -30,7 +38,7 @@ export const SCHEDULERS = [
 export type SchedulerName = (typeof SCHEDULERS)[number]
 
 /** The longest value that is read, in UTF-16 units; every allowed value is shorter. */
-export const MAX_ANNOTATION_VALUE = 100
+const MAX_ANNOTATION_VALUE = 100
 /** Characters of a wrong value that a message repeats. */
 const MAX_QUOTED = 60
 
@@ -53,6 +61,8 @@ export interface ServiceChoices {
   readonly drainDeadlineMs?: number
   /** Connections that an endpoint may have through one virtual server before it gets no new ones; 1 or more. */
   readonly maxConnections?: number
+  /** Weights of endpoints, only with a scheduler that uses them; absent: all have the same. */
+  readonly weights?: Weights
 }
 
 export const NO_CHOICES: ServiceChoices = {}
@@ -102,6 +112,11 @@ export class AnnotationReader {
   }
 }
 
+/** Units of UTF-16 of a value that are read. A list of rules may be longer than any other value. */
+export function longestValue(annotation: string): number {
+  return annotation === SERVICE_ANNOTATION.weights ? MAX_WEIGHTS_TEXT : MAX_ANNOTATION_VALUE
+}
+
 /** The text of `Service.annotations`; '' for none. */
 export function annotationsText(annotations: ReadonlyMap<string, string>): string {
   return annotations.size === 0 ? '' : JSON.stringify([...annotations])
@@ -132,12 +147,16 @@ function readAnnotations(text: string, configuredScheduler: string): ReadAnnotat
   const affinityPrefixLength = read([SERVICE_ANNOTATION.affinityPrefixLength], parsePrefixLength)
   const drainDeadlineMs = read([SERVICE_ANNOTATION.drainDeadline], parseDeadline)
   const maxConnections = read([SERVICE_ANNOTATION.maxConnections], parseMaxConnections)
+  const weights = read([SERVICE_ANNOTATION.weights], (value) =>
+    parseRules(value, scheduler?.value ?? configuredScheduler),
+  )
   const choices: ServiceChoices = {
     ...(scheduler && { scheduler: { name: scheduler.value, annotation: scheduler.name } }),
     ...(hashFlags && { hashFlags: hashFlags.value }),
     ...(affinityPrefixLength && { affinityPrefixLength: affinityPrefixLength.value }),
     ...(drainDeadlineMs && { drainDeadlineMs: drainDeadlineMs.value }),
     ...(maxConnections && { maxConnections: maxConnections.value }),
+    ...(weights && { weights: weights.value }),
   }
   return { choices, problems }
 }
@@ -201,4 +220,14 @@ function parseMaxConnections(text: string): Parsed<number> {
   return value === 0 || value > MOST_CONNECTIONS
     ? { allowed: `it must be a whole number from 1 to ${MOST_CONNECTIONS}` }
     : { value }
+}
+
+function parseRules(text: string, scheduler: string): Parsed<Weights> {
+  if (!usesWeights(scheduler)) return { allowed: noWeights(scheduler) }
+  const value = parseWeights(text)
+  return value === undefined ? { allowed: ALLOWED_WEIGHTS } : { value }
+}
+
+function noWeights(scheduler: string): string {
+  return `only the schedulers ${WEIGHTED_SCHEDULERS.join(', ')} use weights, and the Service has ${quote(scheduler)}`
 }

@@ -75,7 +75,7 @@ export function* frontendsOf(
   const families = familiesOf(service, choices, indexSlices(slices), node, settings, problems)
   const ports = new Map<FamilyParts, Map<ServicePortSpec, ServicePort>>(families.map((family) => [family, new Map()]))
   const left = { places: limit, sourceRanges: limit, realServers: limit * REAL_SERVERS_EACH }
-  let reads = readsOf(service, families, node, settings)
+  let reads = readsOf(service, families, node, settings) | (choices.weights?.reads ?? 0)
   let tooLarge = 0
   for (const place of placesOf(service, families)) {
     // Counts every place, even one that gets no frontend: this bounds the work.

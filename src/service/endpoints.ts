@@ -10,7 +10,7 @@
  */
 import { familyOf } from '../values/address.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
-import { READS_ZONE } from './node-context.ts'
+import { type NodePlace, READS_ZONE } from './node-context.ts'
 import type { EndpointSlice, SliceEndpoint, TrafficPolicy } from './objects.ts'
 
 /** An address and port that can answer for a Service port. */
@@ -147,12 +147,6 @@ export type Verdict =
 /** Whether an endpoint with this verdict gets traffic. */
 export function isUsed(verdict: Verdict): boolean {
   return verdict.startsWith('used')
-}
-
-/** The part of NodeContext that a selection depends on. */
-export interface NodePlace {
-  readonly nodeName: string
-  readonly zone: string | undefined
 }
 
 /** The endpoints that one kind of traffic may use. */

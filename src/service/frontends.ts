@@ -9,15 +9,16 @@ import type { IpFamily, Protocol } from '../values/protocol.ts'
 import {
   type Endpoint,
   endpointsOf,
-  type NodePlace,
   type PortSelections,
   selectEndpoints,
   type Selection,
   type SliceIndex,
 } from './endpoints.ts'
 import type { ServiceChoices } from './annotations.ts'
+import type { NodePlace } from './node-context.ts'
 import type { Service, ServicePortSpec, SliceEndpoint } from './objects.ts'
 import { type Firewall, sameFirewall } from './source-ranges.ts'
+import { DEFAULT_WEIGHT, weightOf } from './weights.ts'
 
 /** What all ports of one Service have in common in one family. */
 export interface FamilyOfService {
@@ -67,19 +68,27 @@ export interface ServicePort extends PortSelections {
   readonly localReadyEndpoints: number
   /** All endpoints of the port, used or not. `verdicts[index]` of a selection is about `candidates[index]`. */
   readonly candidates: readonly Endpoint[]
+  /** The weights that the Service chooses: `weights[index]` is that of `candidates[index]`. Absent: all have the same. */
+  readonly weights?: readonly number[]
 }
+
+const NO_WEIGHTS: readonly number[] = []
 
 /** `namespace/name:port`, or `namespace/name` when the port has no name (Kubernetes' ServicePortName). */
 function servicePortName(service: Service, port: ServicePortSpec): string {
   return `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`
 }
 
-/** The ServicePort of `spec`, one of the ports of `shared.service`. It depends on `node` as far as `cluster.reads` says. */
+/**
+ * The ServicePort of `spec`, one of the ports of `shared.service`. It depends on `node` as far as `cluster.reads` and
+ * `choices.weights.reads` say.
+ */
 export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, node: NodePlace): ServicePort {
   const { service, choices, family, vips, externalIps, ignoresExternalIps, slices, localReadyEndpoints, firewall } =
     shared
   const candidates = endpointsOf(slices, family, spec.protocol, spec.name, node.nodeName)
   const { internalTrafficPolicy, externalTrafficPolicy } = service
+  const { weights } = choices
   const { cluster, local, internal, external } = selectEndpoints(
     internalTrafficPolicy,
     externalTrafficPolicy,
@@ -103,7 +112,22 @@ export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, 
     local,
     internal,
     external,
+    ...(weights && { weights: candidates.map(({ source }) => weightOf(weights, source, node)) }),
   }
+}
+
+/** The weight of each endpoint of a selection of the port, in their order; undefined when the Service chooses none. */
+export function weightsOf(
+  { candidates, weights }: ServicePort,
+  { endpoints }: Selection,
+): readonly number[] | undefined {
+  if (weights === undefined || endpoints === candidates) return weights
+  // A selection has some of the candidates, in their order.
+  let at = 0
+  return endpoints.map((endpoint) => {
+    while (at < candidates.length && candidates[at] !== endpoint) at++
+    return weights[at++] ?? DEFAULT_WEIGHT
+  })
 }
 
 /**
@@ -124,6 +148,7 @@ export function sameServicePort(a: ServicePort, b: ServicePort): boolean {
       a.internal.policy === b.internal.policy &&
       a.external.policy === b.external.policy &&
       sameCandidates(a.candidates, b.candidates) &&
+      sameList(a.weights ?? NO_WEIGHTS, b.weights ?? NO_WEIGHTS) &&
       sameSelection(a.cluster, b.cluster) &&
       sameSelection(a.local, b.local) &&
       sameFirewall(a.firewall, b.firewall))

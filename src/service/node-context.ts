@@ -11,11 +11,15 @@ import type { VirtualIpRule } from './virtual-ips.ts'
 /** The node's own IP of each family it has one of. */
 export type NodeIps = { readonly [family in IpFamily]?: string }
 
-export interface NodeContext {
+/** The part of NodeContext that the choice of endpoints and their weights depend on. */
+export interface NodePlace {
   /** Name of the Node object. It does not change during the life of the process, so it has no READS_* bit. */
   readonly nodeName: string
   /** Label topology.kubernetes.io/zone, '' when the Node has none; undefined while the Node object is unknown. */
   readonly zone: string | undefined
+}
+
+export interface NodeContext extends NodePlace {
   readonly nodeIps: NodeIps
   /** Addresses of the node's interfaces except kube-ipvs0, without loopback and IPv6 link-local ones. We never bind them. */
   readonly localAddresses: ReadonlySet<string>

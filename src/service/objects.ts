@@ -55,6 +55,8 @@ export interface SliceEndpoint {
   readonly terminating: boolean
   /** '' when absent */
   readonly nodeName: string
+  /** The zone that it is in; undefined when absent. */
+  readonly zone?: string
   /** hints.forZones names; undefined when there are none */
   readonly zoneHints?: readonly string[]
   /** hints.forNodes names; undefined when there are none */

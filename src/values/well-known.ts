@@ -27,6 +27,7 @@ export const SERVICE_ANNOTATION = {
   affinityPrefixLength: 'kube-ipvs.io/affinity-prefix-length',
   drainDeadline: 'kube-ipvs.io/drain-deadline',
   maxConnections: 'kube-ipvs.io/max-connections',
+  weights: 'kube-ipvs.io/weights',
   /** kube-router's count where ours are absent. */
   kubeRouterScheduler: 'kube-router.io/service.scheduler',
   kubeRouterFlags: 'kube-router.io/service.schedflags',

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { clientAddress, Cluster } from '../support/cluster.ts'
+import { ADDRESSES, clientAddress, Cluster, type Pod } from '../support/cluster.ts'
 import { type Manifest, sh, virtualServers, type Workbench } from '../support/daemon.ts'
 import { eventually, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
@@ -19,6 +19,30 @@ function annotated(objects: readonly Manifest[], annotations: Readonly<Record<st
     if (object['kind'] !== 'Service') return object
     return { ...object, metadata: { ...(object['metadata'] as object), annotations } }
   })
+}
+
+/** The same objects with a zone for each endpoint: of each pod that is named. */
+function inZones(objects: readonly Manifest[], zones: Readonly<Record<string, string>>): readonly Manifest[] {
+  const zoneOf = (address: string): string | undefined =>
+    Object.entries(zones).find(([pod]) => Object.values(ADDRESSES[pod as Pod]).includes(address))?.[1]
+  return objects.map((object) => {
+    const { endpoints } = object as { readonly endpoints?: readonly { readonly addresses: readonly string[] }[] }
+    if (endpoints === undefined) return object
+    return { ...object, endpoints: endpoints.map((one) => ({ ...one, zone: zoneOf(one.addresses[0] ?? '') })) }
+  })
+}
+
+/** The different weights that each pod has in the virtual servers of TCP of a Service. */
+function weightsOfPods(number: number): Readonly<Record<string, readonly number[]>> {
+  const [port, last] = [`:3000${number} `, new RegExp(`[.:]${number}\\]?:80 `)]
+  const found: Record<string, Set<number>> = {}
+  for (const line of virtualServers()) {
+    if (!line.startsWith('-a -t') || !(line.includes(port) || last.test(line.replace(/ -r .*/, ' ')))) continue
+    const [, address = '', weight = ''] = /-r \[?([0-9a-f.:]+?)\]?:8080 .*-w (\d+)/.exec(line) ?? []
+    const pod = Object.entries(ADDRESSES).find(([, both]) => Object.values(both).includes(address))?.[0] ?? address
+    ;(found[pod] ??= new Set()).add(Number(weight))
+  }
+  return Object.fromEntries(Object.entries(found).map(([pod, weights]) => [pod, [...weights]]))
 }
 
 /** The lines of `ipvsadm -S -n` of the virtual servers of a Service, without the addresses: each different one once. */
@@ -140,10 +164,53 @@ describe('annotations of a Service', () => {
     }
   })
 
+  it('weigh endpoints by zone, in place, and share new connections accordingly', async () => {
+    const zones = { a: 'zone-a', c: 'zone-c' }
+    const weigh = (rules: string, scheduler = 'wrr'): void => {
+      const chosen = { 'kube-ipvs.io/scheduler': scheduler, 'kube-ipvs.io/weights': rules }
+      bench.write('web.yaml', ...inZones(annotated(everyKind(1, ['a', 'c']), chosen), zones))
+    }
+    const weights = (a: number, c: number) => eventually(() => assert.deepEqual(weightsOfPods(1), { a: [a], c: [c] }))
+    weigh('zone:zone-a=3,other=1')
+    await become('-s wrr')
+    await weights(3, 1)
+    for (const family of FAMILIES) {
+      const place = frontend(1, 'ClusterIP', family, 'tcp')
+      const pods: string[] = []
+      for (let index = 0; index < 8; index++) pods.push((await cluster.ask('client', place)).slice(0, 1))
+      // Weighted round robin is exact over each 4 connections.
+      assert.equal(pods.filter((pod) => pod === 'a').length, 6, pods.join(''))
+    }
+    for (const scheduler of ['wlc', 'sed', 'nq', 'mh', 'lblc', 'lblcr', 'fo', 'ovf', 'twos']) {
+      weigh('zone:zone-c=65535,zone:zone-a=2', scheduler)
+      await become(scheduler === 'mh' ? '-s mh -b mh-fallback,mh-port' : `-s ${scheduler}`)
+      await weights(2, 65_535)
+    }
+    weigh('zone:zone-c=65535', 'sh')
+    await weights(1, 255)
+    weigh('other=7', 'wlc')
+    await weights(7, 7)
+    // The zone of this node is not known: the manifests have no label for it.
+    weigh('same-zone=9,zone:zone-c=2', 'wlc')
+    await weights(1, 2)
+    // An edit by another program is repaired to the chosen weight.
+    sh('ipvsadm -e -t 10.96.0.1:80 -r 10.244.1.1:8080 -m -w 99')
+    await weights(1, 2)
+    use({ 'kube-ipvs.io/scheduler': 'rr', 'kube-ipvs.io/weights': 'other=5' })
+    await become('-s rr')
+    await weights(1, 1)
+  })
+
   it('are no difference for `kube-ipvs diff`', async () => {
-    use({ 'kube-ipvs.io/scheduler': 'lc', 'kube-ipvs.io/max-connections': '40' })
-    await become('-s lc')
+    const chosen = {
+      'kube-ipvs.io/scheduler': 'wlc',
+      'kube-ipvs.io/max-connections': '40',
+      'kube-ipvs.io/weights': 'other=3',
+    }
+    use(chosen)
+    await become('-s wlc')
     await eventually(() => assert.equal(limits('40/0'), 20))
+    await eventually(() => assert.deepEqual(weightsOfPods(1), { a: [3], c: [3] }))
     assert.equal((await bench.command('diff')).code, 0)
   })
 

@@ -8,6 +8,7 @@ import {
   SCHEDULERS,
   type ServiceChoices,
 } from '../../src/service/annotations.ts'
+import { ALLOWED_WEIGHTS, parseWeights, type Weights } from '../../src/service/weights.ts'
 
 const OURS = 'kube-ipvs.io/'
 const THEIRS = 'kube-router.io/service.'
@@ -18,6 +19,13 @@ function read(annotations: Readonly<Record<string, string>>, configured = 'rr') 
     ([name, value]) => [name.includes('/') ? name : OURS + name, value] as const,
   )
   return new AnnotationReader(configured).read(annotationsText(new Map(named)))
+}
+
+/** Allowed rules; weights.test.ts checks what they mean. */
+function weights(text: string): Weights {
+  const parsed = parseWeights(text)
+  assert.ok(parsed)
+  return parsed
 }
 
 const chosen = (name: (typeof SCHEDULERS)[number], annotation = `${OURS}scheduler`): ServiceChoices => ({
@@ -62,6 +70,11 @@ describe('AnnotationReader', () => {
       [{ 'drain-deadline': '0s' }, { drainDeadlineMs: Number.POSITIVE_INFINITY }],
       [{ 'max-connections': '1' }, { maxConnections: 1 }],
       [{ 'max-connections': '1000000000' }, { maxConnections: 1_000_000_000 }],
+      [
+        { scheduler: 'wrr', weights: 'zone:a=2' },
+        { ...chosen('wrr'), weights: weights('zone:a=2') },
+      ],
+      [{ weights: 'same-zone=10,other=1' }, { weights: weights('same-zone=10,other=1') }, 'wlc'],
     ]
     for (const [annotations, choices, configured] of rows)
       assert.deepEqual(read(annotations, configured), { choices, problems: [] }, JSON.stringify(annotations))
@@ -96,6 +109,56 @@ describe('AnnotationReader', () => {
         'it must be a whole number from 1 to 1000000000',
       ],
     ]
+    const zones = (count: number): string => Array.from({ length: count }, (_, index) => `zone:z${index}=1`).join(',')
+    const wrongRules = [
+      '',
+      ',',
+      '=',
+      '=1',
+      'other',
+      'other=',
+      'other=0',
+      'other=-1',
+      'other=01',
+      'other=1.5',
+      'other=1e3',
+      'other=65536',
+      'other=99999999999999999999',
+      'other=NaN',
+      'other=١',
+      'other=1;same-zone=2',
+      'other=1,',
+      'same-zone=1,,other=1',
+      'other=1,same-zone=2',
+      'other=1,other=2',
+      'same-zone=1,same-zone=1',
+      'zone:a=1,zone:a=2',
+      'same-node=1',
+      'zone:=1',
+      'zone:a b=1',
+      'zone:ä=1',
+      'zone:-a=1',
+      'zone:a\0=1',
+      `zone:${'a'.repeat(64)}=1`,
+      'zone=1',
+      'Zone:a=1',
+      '{"zone":1}',
+      '__proto__=1',
+      zones(33),
+      `${zones(31)},${' '.repeat(1024)}other=1`,
+      'x'.repeat(100_000),
+    ]
+    for (const value of wrongRules) {
+      const { choices, problems } = read({ scheduler: 'wlc', weights: value })
+      assert.deepEqual(choices, chosen('wlc'), value.slice(0, 99))
+      assert.ok(problems.length === 1 && problems[0]?.message.endsWith(ALLOWED_WEIGHTS), value.slice(0, 99))
+    }
+    assert.equal(weights(zones(32)).rules.length, 32)
+    for (const scheduler of ['rr', 'lc', 'dh'])
+      assert.match(
+        read({ scheduler, weights: 'other=2' }).problems[0]?.message ?? '',
+        new RegExp(`only the schedulers wrr, .*, twos use weights, and the Service has "${scheduler}"$`),
+      )
     for (const [name, values, allowed] of rows)
       for (const value of values) {
         const rest = name === 'scheduler' ? { 'max-connections': '7' } : { scheduler: 'wlc' }
@@ -137,10 +200,20 @@ describe('AnnotationReader', () => {
   it('never throws, and chooses nothing but allowed values, for any text', () => {
     const value = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 200 }),
-      fc.constantFrom('rr', 'mh', 'port', '24,64', '5', 'none', '5m'),
+      fc.constantFrom('rr', 'mh', 'port', '24,64', '5', 'none', '5m', 'same-zone=5', 'zone:a=2,other=7'),
       fc.string({ unit: fc.constantFrom(...'0123456789,.-aswrlchmfpot '), maxLength: 12 }),
+      fc
+        .array(fc.constantFrom('same-zone=', 'zone:a=', 'other=', '0', '7', '65535', ','), { maxLength: 9 })
+        .map((all) => all.join('')),
     )
-    const names = ['scheduler', 'scheduler-flags', 'affinity-prefix-length', 'drain-deadline', 'max-connections']
+    const names = [
+      'scheduler',
+      'scheduler-flags',
+      'affinity-prefix-length',
+      'drain-deadline',
+      'max-connections',
+      'weights',
+    ]
     const annotations = fc.dictionary(fc.constantFrom(...names), value)
     fc.assert(
       fc.property(annotations, (texts) => {
@@ -151,6 +224,9 @@ describe('AnnotationReader', () => {
         assert.ok(lengths === undefined || (lengths.IPv6 >= 1 && lengths.IPv6 <= 128))
         assert.ok((choices.drainDeadlineMs ?? 1000) >= 1000)
         assert.ok(Number.isInteger(maxConnections) && maxConnections >= 1 && maxConnections <= 1e9)
+        const { rules = [], other = 1 } = choices.weights ?? {}
+        for (const weight of [other, ...rules.map((rule) => rule.weight)])
+          assert.ok(Number.isInteger(weight) && weight >= 1 && weight <= 65_535)
         assert.equal(Object.keys(choices).length + problems.length, Object.keys(texts).length)
         // eslint-disable-next-line no-control-regex
         for (const { message } of problems) assert.match(message, /^[^\p{C}]*$/u)

@@ -83,6 +83,7 @@ test('ObjectStore delivers a recorded streaming list of slices', () => {
         serving: true,
         terminating: false,
         nodeName: 'node0',
+        zone: 'zone-a',
         zoneHints: ['zone-a'],
       },
       { address: '10.244.1.1', ready: false, serving: true, terminating: true, nodeName: 'node1' },

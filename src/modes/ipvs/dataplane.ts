@@ -7,9 +7,16 @@ import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
 import { drainingRealServers, sameVirtualServer } from '../../ipvs/diff.ts'
 import { Drains } from '../../ipvs/drains.ts'
-import { schedulerFlags } from '../../ipvs/scheduler.ts'
+import { schedulerFlags, schedulerWeights } from '../../ipvs/scheduler.ts'
 import { FLAG_PERSISTENT, type RealServer, type VirtualServer, type VirtualServerOperation } from '../../ipvs/types.ts'
-import { type AddressFrontend, type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
+import {
+  type AddressFrontend,
+  type Frontend,
+  type FrontendKey,
+  hasAddress,
+  weightsOf,
+} from '../../service/frontends.ts'
+import { DEFAULT_WEIGHT, usesWeights } from '../../service/weights.ts'
 import type { Dataplane } from '../../sync/loop.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
@@ -38,8 +45,6 @@ export interface IpvsDataplaneOptions {
   readonly log: Log
 }
 
-/** Weight of every wanted real server. */
-const WEIGHT = 1
 /** Virtual servers whose drains one pass checks, within a few milliseconds; the others wait for the next pass. */
 const DRAINS_PER_PASS = 64
 /** Addresses in one line of the log. */
@@ -242,6 +247,8 @@ function renderVirtualServer(frontend: AddressFrontend, scheduler: string): Virt
   const isChosen = choices.scheduler === undefined || choices.scheduler.name === scheduler
   const prefixLength = (timeoutSeconds > 0 && choices.affinityPrefixLength?.[family]) || FULL_LENGTH[family]
   const upperThreshold = choices.maxConnections ?? 0
+  const chosen = usesWeights(scheduler) ? weightsOf(servicePort, selection) : undefined
+  const weights = chosen && schedulerWeights(scheduler, chosen)
   return {
     family,
     address,
@@ -253,15 +260,17 @@ function renderVirtualServer(frontend: AddressFrontend, scheduler: string): Virt
     timeoutSeconds,
     netmask: family === 'IPv4' ? (-1 << (32 - prefixLength)) >>> 0 : prefixLength,
     persistenceEngine: '',
-    realServers: selection.endpoints.map((endpoint) => renderRealServer(endpoint, upperThreshold)),
+    realServers: selection.endpoints.map((endpoint, index) =>
+      renderRealServer(endpoint, weights?.[index] ?? DEFAULT_WEIGHT, upperThreshold),
+    ),
   }
 }
 
 const FULL_LENGTH: Readonly<Record<IpFamily, number>> = { IPv4: 32, IPv6: 128 }
 
 /** With the lower threshold 0 the kernel uses three quarters of the upper one (ip_vs_unbind_dest). */
-function renderRealServer({ address, port }: RealServerAddress, upperThreshold: number): RealServer {
-  return { address, port, weight: WEIGHT, forwarding: 'masquerade', upperThreshold, lowerThreshold: 0 }
+function renderRealServer({ address, port }: RealServerAddress, weight: number, upperThreshold: number): RealServer {
+  return { address, port, weight, forwarding: 'masquerade', upperThreshold, lowerThreshold: 0 }
 }
 
 type RealServerAddress = Pick<RealServer, 'address' | 'port'>

@@ -134,8 +134,14 @@ const HINTS = message({ forZones: [1, HINT, 'repeated'], forNodes: [2, HINT, 're
   forNodes: v[1],
 }))
 const ENDPOINT = message(
-  { addresses: [1, 'text', 'repeated'], conditions: [2, CONDITIONS], nodeName: [6, 'word'], hints: [8, HINTS] },
-  (v) => ({ addresses: v[0], conditions: v[1], nodeName: v[2], hints: v[3] }),
+  {
+    addresses: [1, 'text', 'repeated'],
+    conditions: [2, CONDITIONS],
+    nodeName: [6, 'word'],
+    zone: [7, 'word'],
+    hints: [8, HINTS],
+  },
+  (v) => ({ addresses: v[0], conditions: v[1], nodeName: v[2], zone: v[3], hints: v[4] }),
 )
 const ENDPOINT_PORT = message({ name: [1, 'word'], protocol: [2, 'word'], port: [3, 'int'] }, (v) => ({
   name: v[0],

@@ -2,7 +2,7 @@
  * Parses a Service from unknown JSON. A wrong field is left out and reported; the Service is dropped only when nothing usable is
  * left. The value must not reference the JSON, which is large.
  */
-import { annotationField, annotationsText, MAX_ANNOTATION_VALUE } from '../../service/annotations.ts'
+import { annotationField, annotationsText, longestValue } from '../../service/annotations.ts'
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../service/objects.ts'
 import { familyOf } from '../../values/address.ts'
 import { formatCidr, parseCidr } from '../../values/cidr.ts'
@@ -249,7 +249,7 @@ function parseAnnotations(metadata: JsonObject, intern: Intern, findings: Findin
     const value = annotations[name]
     if (typeof value === 'string') {
       found ??= new Map()
-      found.set(name, value.slice(0, MAX_ANNOTATION_VALUE + 1))
+      found.set(name, value.slice(0, longestValue(name) + 1))
     } else findings.add('invalid-field', annotationField(name), `must be text, not ${describe(value)}`)
   }
   return found === undefined ? '' : intern(annotationsText(found))

@@ -125,14 +125,16 @@ function parseEndpoint(
   const hints = objectAt(item, 'hints', field, findings)
   const zoneHints = hints && parseHints(hints, 'forZones', paths.hints, intern, findings)
   const nodeHints = hints && parseHints(hints, 'forNodes', paths.hints, intern, findings)
-  // Most endpoints have no hints, and need no copy.
-  const endpoint: SliceEndpoint = {
-    address,
-    ready: booleanAt(conditions, 'ready', true, paths.conditions, findings),
-    serving: booleanAt(conditions, 'serving', true, paths.conditions, findings),
-    terminating: booleanAt(conditions, 'terminating', false, paths.conditions, findings),
-    nodeName: intern(textAt(item, 'nodeName', field, findings)),
-  }
+  const ready = booleanAt(conditions, 'ready', true, paths.conditions, findings)
+  const serving = booleanAt(conditions, 'serving', true, paths.conditions, findings)
+  const terminating = booleanAt(conditions, 'terminating', false, paths.conditions, findings)
+  const nodeName = intern(textAt(item, 'nodeName', field, findings))
+  const zone = intern(textAt(item, 'zone', field, findings))
+  // Most endpoints have no hints, and need no copy. In a cluster without zones none has a member for it.
+  const endpoint: SliceEndpoint =
+    zone === ''
+      ? { address, ready, serving, terminating, nodeName }
+      : { address, ready, serving, terminating, nodeName, zone }
   if (zoneHints === undefined && nodeHints === undefined) return endpoint
   return {
     ...endpoint,

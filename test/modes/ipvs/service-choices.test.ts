@@ -4,8 +4,13 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { ASK_AGAIN_MS, ChosenSchedulers } from '../../../src/modes/ipvs/chosen-schedulers.ts'
 import type { IpvsDataplane } from '../../../src/modes/ipvs/dataplane.ts'
-import { AnnotationReader, SCHEDULERS, type ServiceChoices } from '../../../src/service/annotations.ts'
-import type { AddressFrontend } from '../../../src/service/frontends.ts'
+import {
+  AnnotationReader,
+  type SchedulerName,
+  SCHEDULERS,
+  type ServiceChoices,
+} from '../../../src/service/annotations.ts'
+import { type AddressFrontend, weightsOf } from '../../../src/service/frontends.ts'
 import type { Service } from '../../../src/service/objects.ts'
 import { contributionOf } from '../../support/contribution.ts'
 import { frontendOf, SERVICE } from '../../support/frontends.ts'
@@ -90,6 +95,45 @@ describe('a virtual server', () => {
     }
   })
 
+  it('has the weights that its Service chooses with a scheduler that uses them, and each change is one edit in place', async () => {
+    const { memory, dataplane, pass } = await running()
+    const rows: readonly (readonly [SchedulerName | undefined, readonly number[] | undefined, readonly number[]])[] = [
+      ['wrr', [5, 1, 300], [5, 1, 300]],
+      ['wrr', [5, 2, 300], [5, 2, 300]],
+      ['sh', [5, 2, 300], [4, 1, 251]],
+      ['mh', [5, 2, 300], [5, 2, 300]],
+      // The chosen scheduler is missing, and the one in force does not use weights.
+      ['twos', [5, 2, 300], [1, 1, 1]],
+      ['wlc', undefined, [1, 1, 1]],
+      [undefined, undefined, [1, 1, 1]],
+    ]
+    memory.missingSchedulers.add('twos')
+    for (const [name, weights, expected] of rows) {
+      const choices = name === undefined ? {} : scheduler(name)
+      const servicePort = { choices, ...(weights && { weights }) }
+      const frontend = frontendOf({ bind: false, servicePort }, ['1.1.1.1', '2.2.2.2', '3.3.3.3'])
+      memory.journal.length = 0
+      dataplane.frontend(KEY, frontend)
+      await pass()
+      const found = memory.virtualServers.kernel.get(KEY)?.realServers.map(({ weight }) => weight)
+      assert.deepEqual(found, expected, name)
+      if (name === 'wrr' && weights?.[1] === 2) {
+        assert.equal(memory.journal.length, 1)
+        assert.match(memory.journal[0] ?? '', / -e .*2\.2\.2\.2:8080 .*-w 2/)
+      } else assert.ok(name === 'wrr' || !memory.journal.some((command) => / -[ADad] /.test(command)))
+    }
+  })
+
+  it('has the weights of the endpoints that a selection leaves', () => {
+    const { servicePort, selection } = frontendOf({}, ['1.1.1.1', '2.2.2.2', '3.3.3.3'])
+    const port = { ...servicePort, weights: [7, 8, 9] }
+    assert.equal(weightsOf(port, selection), port.weights)
+    const some = { ...selection, endpoints: selection.endpoints.filter((_, index) => index !== 1) }
+    assert.deepEqual(weightsOf(port, some), [7, 9])
+    assert.deepEqual(weightsOf(port, { ...selection, endpoints: [] }), [])
+    assert.equal(weightsOf(servicePort, some), undefined)
+  })
+
   it('ends drains at the deadline of its Service in force, which may change meanwhile', async () => {
     for (const [before, after, endMs] of [
       [{ drainDeadlineMs: 20_000 }, { drainDeadlineMs: 20_000 }, 20_000],
@@ -126,10 +170,17 @@ describe('a virtual server', () => {
     const before = structuredClone(memory.virtualServers.kernel.get(other.key))
     const value = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 150 }),
-      fc.constantFrom(...SCHEDULERS, 'port', '24', '9'),
+      fc.constantFrom(...SCHEDULERS, 'port', '24', '9', 'same-zone=9', 'other=0'),
       fc.jsonValue(),
     )
-    const names = ['scheduler', 'scheduler-flags', 'affinity-prefix-length', 'drain-deadline', 'max-connections']
+    const names = [
+      'scheduler',
+      'scheduler-flags',
+      'affinity-prefix-length',
+      'drain-deadline',
+      'max-connections',
+      'weights',
+    ]
     const annotations = fc.dictionary(fc.constantFrom(...names.map((name) => `kube-ipvs.io/${name}`)), value)
     await fc.assert(
       fc.asyncProperty(annotations, async (texts) => {

@@ -31,6 +31,7 @@ test('parseSlice reads a whole slice', () => {
       {
         addresses: ['010.244.0.1', '10.244.0.2'],
         nodeName: 'node0',
+        zone: 'zone-a',
         hints: { forZones: [{ name: 'zone-a' }, { name: 'zone-b' }], forNodes: [{ name: 'node0' }] },
       },
     ],
@@ -46,7 +47,9 @@ test('parseSlice reads a whole slice', () => {
         { name: 'http', protocol: 'tcp', port: 8080 },
         { name: '', protocol: 'udp', port: 53 },
       ],
-      endpoints: [{ ...ENDPOINT, nodeName: 'node0', zoneHints: ['zone-a', 'zone-b'], nodeHints: ['node0'] }],
+      endpoints: [
+        { ...ENDPOINT, nodeName: 'node0', zone: 'zone-a', zoneHints: ['zone-a', 'zone-b'], nodeHints: ['node0'] },
+      ],
     },
     problems: [],
   })

@@ -1,0 +1,129 @@
+/**
+ * Weights of endpoints by zone or by a label of their node: the rules that a Service chooses by annotation, the schedulers that they
+ * have an effect on, and the weight that follows for an endpoint.
+ */
+import { type NodePlace, READS_ZONE } from './node-context.ts'
+import type { SliceEndpoint } from './objects.ts'
+
+/**
+ * The schedulers of Linux that choose by weight. The others (`rr`, `lc`, `dh`) only look whether it is 0 (ip_vs_rr.c, ip_vs_lc.c and
+ * ip_vs_dh.c).
+ */
+const WEIGHTED: ReadonlySet<string> = new Set([
+  'wrr',
+  'wlc',
+  'lblc',
+  'lblcr',
+  'sh',
+  'sed',
+  'nq',
+  'fo',
+  'ovf',
+  'mh',
+  'twos',
+])
+
+/** Whether a scheduler, also one that only a configuration names, distributes connections by weight. */
+export function usesWeights(scheduler: string): boolean {
+  return WEIGHTED.has(scheduler)
+}
+
+/** The names of WEIGHTED, for messages. */
+export const WEIGHTED_SCHEDULERS: readonly string[] = [...WEIGHTED]
+
+/** Weight of an endpoint where a Service chooses none. */
+export const DEFAULT_WEIGHT = 1
+/** The largest weight that ipvsadm accepts. The kernel takes any number that is not negative. 0 means draining. */
+export const MAX_WEIGHT = 65_535
+/** A Service may have this many rules, and each is compared with each of its endpoints. */
+export const MAX_WEIGHT_RULES = 32
+/** The longest text of rules, in UTF-16 units: 32 zones with names of 20 characters. */
+export const MAX_WEIGHTS_TEXT = 1024
+
+/** Which endpoints a rule is for. */
+export type WeightCondition =
+  /** Endpoints in the zone of the node that this proxy runs on. */
+  { readonly kind: 'same-zone' } | { readonly kind: 'zone'; readonly zone: string }
+
+export interface WeightRule {
+  readonly condition: WeightCondition
+  readonly weight: number
+}
+
+/** The rules of a Service. The first one that is true of an endpoint decides its weight. */
+export interface Weights {
+  readonly rules: readonly WeightRule[]
+  /** The weight where no rule is true. */
+  readonly other: number
+  /** The largest of all weights. */
+  readonly largest: number
+  /** READS_* bits of the fields of NodeContext that the rules depend on. */
+  readonly reads: number
+}
+
+/** What is allowed, for the message about another text. */
+export const ALLOWED_WEIGHTS =
+  `it must be rules such as same-zone=10,zone:eu-west-1a=5,other=1: each once, other last, weights from 1 to ${MAX_WEIGHT}, ` +
+  `at most ${MAX_WEIGHT_RULES} rules and ${MAX_WEIGHTS_TEXT} characters`
+
+/** A weight: a whole number without leading zeros. */
+const WEIGHT = /^[1-9]\d{0,4}$/
+/** The value of a label (apimachinery pkg/util/validation, 1.36), which the name of a zone is. */
+const LABEL_VALUE = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/
+
+/** The rules of a text such as `same-zone=10,other=1`; undefined when it is not allowed (ALLOWED_WEIGHTS). */
+export function parseWeights(text: string): Weights | undefined {
+  if (text.length > MAX_WEIGHTS_TEXT) return undefined
+  const parts = text.split(',')
+  if (parts.length > MAX_WEIGHT_RULES) return undefined
+  const seen = new Set<string>()
+  const rules: WeightRule[] = []
+  let other: number | undefined
+  for (const part of parts) {
+    const rule = part.trim()
+    const end = rule.lastIndexOf('=')
+    const name = rule.slice(0, Math.max(end, 0))
+    const weight = weightIn(rule.slice(end + 1))
+    // Nothing may follow `other`, because it would never be reached.
+    if (weight === undefined || other !== undefined || seen.has(name)) return undefined
+    seen.add(name)
+    if (name === 'other') {
+      other = weight
+      continue
+    }
+    const condition = conditionIn(name)
+    if (condition === undefined) return undefined
+    rules.push({ condition, weight })
+  }
+  const largest = Math.max(other ?? DEFAULT_WEIGHT, ...rules.map(({ weight }) => weight))
+  const reads = rules.some(({ condition }) => condition.kind === 'same-zone') ? READS_ZONE : 0
+  return { rules, other: other ?? DEFAULT_WEIGHT, largest, reads }
+}
+
+function weightIn(text: string): number | undefined {
+  const weight = WEIGHT.test(text) ? Number(text) : 0
+  return weight === 0 || weight > MAX_WEIGHT ? undefined : weight
+}
+
+function conditionIn(name: string): WeightCondition | undefined {
+  if (name === 'same-zone') return { kind: 'same-zone' }
+  const zone = name.startsWith('zone:') ? name.slice('zone:'.length) : ''
+  return LABEL_VALUE.test(zone) ? { kind: 'zone', zone } : undefined
+}
+
+/** The weight of an endpoint for a proxy on this node. */
+export function weightOf(weights: Weights, endpoint: SliceEndpoint, node: NodePlace): number {
+  for (const { condition, weight } of weights.rules) if (isTrueOf(condition, endpoint, node)) return weight
+  return weights.other
+}
+
+/** An endpoint or a node whose zone is not known is in no zone. */
+function isTrueOf(condition: WeightCondition, endpoint: SliceEndpoint, node: NodePlace): boolean {
+  const { zone = '' } = endpoint
+  switch (condition.kind) {
+    case 'same-zone':
+      return zone !== '' && zone === node.zone
+    case 'zone':
+      return zone === condition.zone
+  }
+}

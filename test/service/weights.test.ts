@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { schedulerWeights } from '../../src/ipvs/scheduler.ts'
+import { AnnotationReader, annotationsText } from '../../src/service/annotations.ts'
+import type { FrontendKey } from '../../src/service/frontends.ts'
+import { type NodeContext, READS_LOCAL_ADDRESSES, READS_ZONE } from '../../src/service/node-context.ts'
+import type { EndpointSlice, SliceEndpoint } from '../../src/service/objects.ts'
+import { parseWeights, weightOf } from '../../src/service/weights.ts'
+import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
+import { contributionOf } from '../support/contribution.ts'
+import { SERVICE } from '../support/frontends.ts'
+
+const endpoint = (fields: Partial<SliceEndpoint> = {}): SliceEndpoint => ({
+  address: '10.244.0.1',
+  ready: true,
+  serving: true,
+  terminating: false,
+  nodeName: 'node1',
+  ...fields,
+})
+const node = (fields: Partial<NodeContext> = {}): NodeContext => ({
+  nodeName: 'node0',
+  zone: 'a',
+  nodeIps: {},
+  localAddresses: new Set(),
+  nodePortAddresses: { IPv4: [], IPv6: [] },
+  ...fields,
+})
+
+describe('weightOf', () => {
+  it('is the weight of the first rule that is true, and of `other` where none is', () => {
+    const rows: readonly (readonly [string, string | undefined, string | undefined, number])[] = [
+      ['same-zone=10,other=2', 'a', 'a', 10],
+      ['same-zone=10,other=2', 'b', 'a', 2],
+      ['same-zone=10', 'b', 'a', 1],
+      ['same-zone=10,other=2', undefined, 'a', 2],
+      ['same-zone=10,other=2', 'a', undefined, 2],
+      // A node without the label is in no zone, and neither is an endpoint without one.
+      ['same-zone=10,other=2', undefined, '', 2],
+      ['zone:a=5,zone:b=3', 'a', 'x', 5],
+      ['zone:a=5,zone:b=3', 'b', 'x', 3],
+      ['zone:a=5,zone:b=3', 'A', 'x', 1],
+      ['zone:b=3,same-zone=10', 'b', 'b', 3],
+      ['same-zone=10,zone:b=3', 'b', 'b', 10],
+      [' same-zone=10 , other=65535 ', 'b', 'a', 65_535],
+      ['other=7', 'a', 'a', 7],
+    ]
+    for (const [text, zone, nodeZone, expected] of rows) {
+      const weights = parseWeights(text)
+      assert.ok(weights, text)
+      const found = weightOf(weights, endpoint(zone === undefined ? {} : { zone }), node({ zone: nodeZone }))
+      assert.equal(found, expected, `${text} ${zone} ${nodeZone}`)
+    }
+  })
+})
+
+describe('a Service with weights', () => {
+  const reader = new AnnotationReader('wrr')
+  const service = (text: string, local = false) => ({
+    ...SERVICE,
+    internalTrafficPolicy: local ? ('Local' as const) : ('Cluster' as const),
+    annotations: annotationsText(new Map([['kube-ipvs.io/weights', text]])),
+  })
+  const slice = (endpoints: readonly SliceEndpoint[]): EndpointSlice => ({
+    namespace: 'demo',
+    name: 'web-1',
+    serviceName: 'web',
+    family: 'IPv4',
+    triggeredAtMs: 0,
+    ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
+    endpoints,
+  })
+  const three = slice([
+    endpoint({ address: '10.244.0.3', zone: 'a', nodeName: 'node0' }),
+    endpoint({ address: '10.244.0.1', zone: 'b' }),
+    endpoint({ address: '10.244.0.2', zone: 'a' }),
+  ])
+
+  it('has the weight of each candidate, and depends on the zone of the node only with same-zone', () => {
+    for (const [text, reads] of [
+      ['same-zone=4', READS_LOCAL_ADDRESSES | READS_ZONE],
+      ['zone:a=4', READS_LOCAL_ADDRESSES],
+    ] as const) {
+      const found = contributionOf(service(text), [three], node(), { annotations: reader })
+      const [frontend] = found.frontends.values()
+      assert.deepEqual(frontend?.servicePort.weights, [1, 4, 4])
+      assert.equal(found.reads, reads, text)
+    }
+  })
+
+  it('changes its frontends when only a weight changes: of a zone, of the node, of the rules', () => {
+    const changed: FrontendKey[] = []
+    const desired = new DesiredFrontends(node(), { annotations: reader })
+    const flush = (): FrontendKey[] => {
+      desired.flush({ frontend: (key) => changed.push(key), problems: () => undefined }, Number.POSITIVE_INFINITY)
+      return changed.splice(0)
+    }
+    const put = (text: string, value = three): FrontendKey[] => {
+      desired.apply({ kind: 'services', key: 'demo/web', value: service(text) })
+      desired.apply({ kind: 'endpointslices', key: 'demo/web-1', value })
+      return flush()
+    }
+    assert.equal(put('same-zone=4').length, 1)
+    assert.equal(put('same-zone=4').length, 0)
+    assert.equal(put('same-zone=5').length, 1)
+    const moved = slice(three.endpoints.map((one) => ({ ...one, zone: 'b' })))
+    assert.equal(put('same-zone=5', moved).length, 1)
+    desired.setContext(node({ zone: 'b' }))
+    assert.equal(flush().length, 1)
+    // The rules do not name the zone, so nothing changes for the kernel.
+    assert.equal(put('zone:c=5', moved).length, 1)
+    assert.equal(put('zone:c=5', three).length, 0)
+  })
+})
+
+describe('schedulerWeights', () => {
+  it('leaves weights as they are, unless the table of sh cannot hold them', () => {
+    const rows: readonly (readonly [string, readonly number[], readonly number[]])[] = [
+      ['wlc', [65_535, 1], [65_535, 1]],
+      ['sh', [200, 56], [200, 56]],
+      ['sh', [65_535, 1], [255, 1]],
+      ['sh', [100, 100, 100], [85, 85, 85]],
+      ['sh', [512, 256, 256], [128, 64, 64]],
+      ['sh', [], []],
+    ]
+    for (const [scheduler, weights, expected] of rows) assert.deepEqual(schedulerWeights(scheduler, weights), expected)
+  })
+
+  it('gives sh shares that fit, each at least 1 and in the same order, as long as it has a place for each', () => {
+    const list = fc.array(fc.integer({ min: 1, max: 65_535 }), { minLength: 1, maxLength: 256 })
+    fc.assert(
+      fc.property(list, (weights) => {
+        const found = schedulerWeights('sh', weights)
+        assert.equal(found.length, weights.length)
+        assert.ok(found.reduce((total, weight) => total + weight, 0) <= 256)
+        for (const [index, weight] of found.entries()) {
+          assert.ok(weight >= 1)
+          for (const [other, otherWeight] of found.entries())
+            if ((weights[index] ?? 0) > (weights[other] ?? 0)) assert.ok(weight >= otherWeight)
+        }
+      }),
+      { numRuns: 50 },
+    )
+    assert.ok(
+      schedulerWeights(
+        'sh',
+        Array.from({ length: 300 }, () => 9),
+      ).every((weight) => weight === 1),
+    )
+  })
+})
