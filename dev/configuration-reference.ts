@@ -37,6 +37,7 @@ const KIND_TEXT: Readonly<Record<Kind, string>> = {
   float32: 'number',
   level: 'number',
   duration: 'duration',
+  optionalText: 'text',
   optionalDuration: 'duration',
   flushFrequency: 'duration, or nanoseconds as a number',
   texts: 'list of texts',
@@ -118,6 +119,8 @@ export function ruleOf({ rule, ruleText, words }: Field): string {
       return 'address:port'
     case 'cidrs':
       return 'CIDRs; host bits may be set'
+    case 'socketPath':
+      return 'an absolute path of at most 107 bytes, or empty'
     default:
       return rule.join(' to ')
   }

@@ -8,12 +8,13 @@ import { loadConfiguration } from '../../src/config/load.ts'
 import { API_VERSION, KIND } from '../../src/config/schema.ts'
 import type { FieldPath } from '../../src/config/types.ts'
 import { KUBE_PROXY_RELEASE } from '../../src/values/well-known.ts'
+import { SOCKET_PATH } from '../../src/config/validate.ts'
 import { defaultAsText, FIELD_PATHS, fieldAt, isDuration, withValueAt } from '../../src/config/values.ts'
 
 const MODES: readonly ProxyMode[] = ['ipvs', 'iptables']
 
 /** Patterns of RE2, which Go's templates use; JavaScript reads them alike. */
-export function patterns(): Readonly<Record<'address' | 'cidr' | 'hostPort', string>> {
+export function patterns(): Readonly<Record<'address' | 'cidr' | 'hostPort' | 'socketPath', string>> {
   const octet = '0*(?:25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])'
   const v4 = `${octet}(?:\\.${octet}){3}`
   const group = '0*[0-9a-fA-F]{1,4}'
@@ -42,6 +43,7 @@ export function patterns(): Readonly<Record<'address' | 'cidr' | 'hostPort', str
   return {
     address: `^(?:${v4}|${v6})$`,
     cidr: `^(?:${v4}/0*(?:3[0-2]|[12]?[0-9])|${v6}/0*(?:12[0-8]|1[01][0-9]|[1-9]?[0-9]))$`,
+    socketPath: SOCKET_PATH.source.replaceAll('\\/', '/'),
     hostPort: '^([^:\\[\\]]*|\\[[^\\[\\]]*\\]):([^:\\[\\]]*)$',
   }
 }

@@ -19,6 +19,7 @@ const LEVEL = { type: ['integer', 'null'], minimum: 0, maximum: 0xffff_ffff }
 const KINDS: Readonly<Record<Kind, Schema>> = {
   text: TEXT,
   address: TEXT,
+  optionalText: TEXT,
   addressPort: TEXT,
   boolean: { type: ['boolean', 'null'] },
   int32: INT32,

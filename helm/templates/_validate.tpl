@@ -102,6 +102,8 @@ decode, feature gates, logging, everything else. A test compares the messages wi
       {{- end -}}
     {{- else if eq $rule.rule "address" -}}
       {{- if not (regexMatch $facts.patterns.address $value) -}}{{- $reason = "not a valid textual representation of an IP address" -}}{{- end -}}
+    {{- else if eq $rule.rule "socketPath" -}}
+      {{- if not (regexMatch $facts.patterns.socketPath $value) -}}{{- $reason = "must be an absolute path of at most 107 printable ASCII characters without spaces, or empty" -}}{{- end -}}
     {{- else if eq $rule.rule "words" -}}
       {{- if not (has $value $rule.words) -}}
         {{- $broken = append $broken (printf "KubeProxyConfiguration.%s: Unsupported value: %q: supported values: %s" $rule.name $value (include "kube-ipvs.quoted" $rule.words)) -}}

@@ -35,6 +35,7 @@ const parseTexts = (text: string, before: readonly string[] = []): Parsed<readon
 /** The parser of each kind. `before` is the value of an earlier occurrence of the same flag. */
 export const FLAG_PARSERS: Parsers = {
   text: (value) => ({ value }),
+  optionalText: (value) => ({ value }),
   address: (value) =>
     value === '' || parseAddressSloppy(value) !== undefined
       ? { value }

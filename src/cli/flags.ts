@@ -69,6 +69,8 @@ const RUN = ['run'] as const
 const CONFIGURED = ['run', 'diff'] as const
 /** Commands that list Services. */
 const LISTING = ['run', 'diff', 'status', 'doctor'] as const
+/** Commands that ask the running daemon. */
+const ASKING = ['run', 'diff', 'status'] as const
 const DOCTOR = ['doctor'] as const
 /** Commands that look at the node or change it. */
 const ALL = ['run', 'status', 'diff', 'doctor', 'cleanup'] as const
@@ -250,6 +252,7 @@ export type FlagValues = {
 /** Field flags of more commands than those that need a configuration. */
 const FIELD_COMMANDS: { readonly [Path in FlagPath]?: Flag['commands'] } = {
   hostnameOverride: LISTING,
+  'kubeIPVS.socket': ASKING,
   'clientConnection.kubeconfig': LISTING,
   metricsBindAddress: LISTING,
   mode: [...CONFIGURED, 'doctor'],
@@ -268,6 +271,10 @@ const FIELD_ABOUT: { readonly [Path in FlagPath]?: Flag['about'] } = {
   metricsBindAddress: {
     status: 'Metrics address of the daemon, at which its mode is read.',
     doctor: 'Metrics address at which a running proxy is asked for its mode.',
+  },
+  'kubeIPVS.socket': {
+    status: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
+    diff: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
   },
   mode: { doctor: 'The mode to check the node for (default: ipvs).' },
 }

@@ -71,6 +71,7 @@ const FIRST: readonly FlagKey[] = [
 /** Placeholder for a value of each kind. */
 const VALUES: Readonly<Record<keyof FlagKinds, string>> = {
   text: 'TEXT',
+  optionalText: 'TEXT',
   address: 'IP',
   addressPort: 'IP[:PORT]',
   boolean: '',

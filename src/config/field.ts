@@ -14,6 +14,8 @@ export interface VmoduleItem {
 /** What the program holds for each kind. A kind also decides how a file and a flag are read, and the Go type in errors. */
 export interface KindValues {
   text: string
+  /** '' in a file is a value like any other (a pointer in Go). */
+  optionalText: string
   /** An IP address; the flag is checked, and kept as written. An empty flag counts as not given. */
   address: string
   /** `IP:port`, or an address alone. An empty flag counts as not given. */
@@ -64,6 +66,7 @@ export type Rule =
   | 'address'
   | 'addressPort'
   | 'cidrs'
+  | 'socketPath'
   | readonly [low: number, high: number]
 
 /** Groups of `--help`; `unused` is for flags without any effect. */

@@ -349,6 +349,13 @@ export const FIELDS = {
     flag: { name: 'switch-back', group: 'own', appliesWithFile: true },
   }),
 
+  'kubeIPVS.socket': field('optionalText', '/run/kube-ipvs/kube-ipvs.sock', RESTART, {
+    doc: 'Unix socket, for root alone, at which the daemon tells the commands status, diff, explain, top and drain what only it knows; empty: none.',
+    rule: 'socketPath',
+    written: 'unlessDefault',
+    flag: { name: 'socket', group: 'own', value: 'PATH', appliesWithFile: true },
+  }),
+
   configSyncPeriod: field('duration', 15 * 60_000, NO_EFFECT, {
     doc: 'How often kube-proxy lists all objects again.',
     rule: 'positive',

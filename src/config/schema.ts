@@ -97,6 +97,14 @@ const KINDS: { readonly [K in Kind]: KindReader<K> } = {
   text: { go: 'string', schema: text },
   address: { go: 'string', schema: text },
   addressPort: { go: 'string', schema: text },
+  optionalText: {
+    go: 'string',
+    schema: (fallback) =>
+      z
+        .string()
+        .nullish()
+        .transform((value) => value ?? fallback),
+  },
   boolean: {
     go: 'bool',
     schema: (fallback) =>

@@ -82,6 +82,10 @@ const CONNTRACK_NAMES: Names = [
   ['conntrack.udpStreamTimeout', 'UDPStreamTimeout'],
 ]
 
+/** Linux takes 107 bytes (`sun_path` in unix(7)); printable ASCII, so that each character is one of them. */
+export const SOCKET_PATH = /^(?:|\/[!-~]{1,106})$/
+const NO_SOCKET_PATH = 'must be an absolute path of at most 107 printable ASCII characters without spaces, or empty'
+
 /** Checks the rule of the field's row; `name` is kube-proxy's internal path of the field. */
 function checkField(configuration: UncheckedConfiguration, path: FieldPath, name: string): RuleViolation[] {
   const { rule, kind } = fieldAt(path)
@@ -104,6 +108,8 @@ function checkField(configuration: UncheckedConfiguration, path: FieldPath, name
       return (Array.isArray(value) ? value.map(String) : []).flatMap((cidr, index) =>
         parseCidr(cidr) === undefined ? [invalid(`${name}[${index}]`, cidr, 'must be a valid CIDR')] : [],
       )
+    case 'socketPath':
+      return SOCKET_PATH.test(String(value)) ? [] : [invalid(name, value, NO_SOCKET_PATH)]
     default: {
       const [low, high] = rule
       const isWithin = Number(value) >= low && Number(value) <= high

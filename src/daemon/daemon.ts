@@ -78,7 +78,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   })
 
   // Sources: checked, and opened by the proxy.
-  const { openSource, openEvents, needsNode, virtualIps } = await chooseSources({ ...options, requests })
+  const { openSource, openEvents, needsNode, virtualIps, listPod } = await chooseSources({ ...options, requests })
 
   // The process and its host.
   applyOomScore(configuration.oomScoreAdj, log)
@@ -132,6 +132,9 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
       setVerbosity: (verbosity) => log.setVerbosity({ verbosity, vmodule: inForce().logging.vmodule }),
       log,
       firstPass: passes.complete,
+      inspected: () => running.inspected,
+      listPod,
+      now,
     })
 
   if ((await Promise.race([running.start(), stopped])) === 'stopped') return { isStopped: true, passes }
@@ -142,8 +145,8 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   void passes.complete.then(() => growSparingly(log))
   if (!once && options.configurationFile !== undefined) {
     const file = options.configurationFile
-    void Promise.race([passes.complete, sleep(FOLLOW_AFTER_MS, undefined, { ref: false })]).then(() =>
-      followFile(file, options, running),
+    void Promise.race([passes.complete, sleep(FOLLOW_AFTER_MS, undefined, { ref: false })]).then(async () =>
+      (await import('./follow-file.ts')).followFile(file, options, running),
     )
   }
   const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
@@ -157,27 +160,6 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
     new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref()),
   ])
   return { isStopped: reason === 'stopped', passes }
-}
-
-/** Runs after the first pass, to keep it off the critical path of a start, or when that pass takes long. */
-async function followFile(path: string, options: DaemonOptions, proxy: RunningProxy): Promise<void> {
-  const { configuration, readConfiguration, log } = options
-  const [{ ConfigReload }, { applyLive }] = await Promise.all([
-    import('./config-reload.ts'),
-    import('./live-settings.ts'),
-  ])
-  const reload = new ConfigReload({
-    path,
-    configuration,
-    mode: () => proxy.mode,
-    read: readConfiguration,
-    listener: {
-      changed: (next, fields) => applyLive(next, fields, { log, proxy }),
-      failed: (error) => proxy.fail(error),
-    },
-    log,
-  })
-  reload.start()
 }
 
 export interface ProxyOptions {
@@ -244,7 +226,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
 
   const passed = (what: 'tables' | IpFamily, report: PassReport, durationMs: number, isComplete: boolean): void => {
     metrics.sync.passed(what, report, durationMs)
-    passLog.passed(report, durationMs)
+    passLog.passed(what, report, durationMs)
     rivals.passed(report)
     // Health checks of Services answer with the health of the proxy, so that is first.
     health.passed(what, report)
@@ -342,7 +324,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
 
   // What is reported: metrics, log, health.
   const metrics = proxyMetrics({ ...options, mode, fallback, desired, now })
-  const passLog = new PassLog({ log, desired })
+  const passLog = new PassLog({ log, desired, now })
   const rivals = new Rivals({ nodeName, problems, events: options.events, now })
   const syncPeriodMs = (): number => periodsOf(configuration()).syncPeriodMs
   const health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
@@ -377,6 +359,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const parts = {
     inForce,
     mode,
+    fallback,
     node,
     desired,
     metrics,
@@ -386,6 +369,8 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     loop,
     readiness,
     health,
+    problems,
+    passLog,
     listener,
     abort,
     failed,

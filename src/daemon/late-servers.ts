@@ -1,11 +1,14 @@
 /**
- * When the health and metrics ports open: after the first pass, or after 4 s. Loading the HTTP code must not delay the first pass,
- * and a probe must not wait for a slow one.
+ * When the health and metrics ports and the local socket open: after the first pass, or after 4 s. Loading the HTTP code must not
+ * delay the first pass, and a probe must not wait for a slow one.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Responder } from '../serve/http-answer.ts'
+import type { LocalAnswersOptions } from './local-answers.ts'
+import type { LocalSocket } from './local-socket.ts'
 import type { Servers, ServersOptions } from './servers.ts'
 
-export interface LateServersOptions extends ServersOptions {
+export interface LateServersOptions extends ServersOptions, LocalAnswersOptions {
   /** Resolves when the first pass has ended. */
   readonly firstPass: Promise<void>
 }
@@ -16,6 +19,7 @@ const LATEST_MS = 4000
 export class LateServers {
   readonly #abort = new AbortController()
   #servers: Servers | undefined
+  #socket: LocalSocket | undefined
 
   /**
    * Returns at once; with bindAddressHardFail it opens the ports now and rejects when one is taken, so that the daemon ends before it
@@ -23,14 +27,15 @@ export class LateServers {
    */
   async open(options: LateServersOptions): Promise<void> {
     const { configuration, firstPass, log } = options
-    if (configuration().bindAddressHardFail) {
-      await this.#open(options)
-      return
-    }
     const { signal } = this.#abort
+    const isNow = configuration().bindAddressHardFail
+    if (isNow) await this.#open(options)
     const soon = Promise.race([firstPass, sleep(LATEST_MS, undefined, { signal, ref: false })])
     void soon
-      .then(() => this.#open(options))
+      .then(async () => {
+        if (!isNow) await this.#open(options)
+        await this.#openSocket(options)
+      })
       .catch((error: unknown) => {
         if (!signal.aborted) log.error('Serving health and metrics failed', { error })
       })
@@ -43,8 +48,20 @@ export class LateServers {
     if (options.configuration().bindAddressHardFail) await this.#servers.ready
   }
 
+  async #openSocket(options: LateServersOptions): Promise<void> {
+    const { log, configuration } = options
+    const path = configuration().kubeIPVS.socket
+    if (path === '') return
+    const { LocalSocket } = await import('./local-socket.ts')
+    if (this.#abort.signal.aborted) return
+    const answer: Responder = async (request) => (await import('./local-answers.ts')).answerLocally(options, request)
+    this.#socket = new LocalSocket({ path, answer, log })
+    await this.#socket.open()
+  }
+
   close(): void {
     this.#abort.abort()
     this.#servers?.close()
+    this.#socket?.close()
   }
 }

@@ -1,15 +1,28 @@
 /**
- * What passes did: failures, repairs and conflicts as log lines, and totals. One pass can fail or repair thousands of keys, so the
+ * What passes did: failures, repairs and conflicts as log lines, the last ones, and totals. One pass can fail or repair thousands of keys, so the
  * number of lines is limited.
  */
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { CONTESTED_REPAIRS } from '../sync/key-history.ts'
 import type { PassReport } from '../sync/reconciler.ts'
+import type { Clock } from '../values/clock.ts'
 import type { Log } from '../values/log.ts'
+import type { IpFamily } from '../values/protocol.ts'
 
 export interface PassLogOptions {
   readonly log: Log
   readonly desired: Pick<DesiredFrontends, 'lossCount' | 'takeNewLosses'>
+  readonly now: Clock
+}
+
+/** The last pass over the tables of the mode, or over the rules of a family. */
+export interface LastPass {
+  readonly endedMs: number
+  readonly durationMs: number
+  /** Operations that it applied, those that failed, and tables that it could not read. */
+  readonly applied: number
+  readonly failed: number
+  readonly unreadable: number
 }
 
 /** Names of the tables of rules. */
@@ -18,15 +31,19 @@ const CHAINS = /^chains-(IPv[46])$/
 const LINES = 20
 
 export class PassLog {
+  /** The last pass over each part that had one. */
+  readonly last = new Map<'tables' | IpFamily, LastPass>()
   readonly #options: PassLogOptions
 
   constructor(options: PassLogOptions) {
     this.#options = options
   }
 
-  passed(report: PassReport, durationMs: number): void {
-    const { log } = this.#options
+  passed(what: 'tables' | IpFamily, report: PassReport, durationMs: number): void {
+    const { log, now } = this.#options
     const { failures, unreadable, applied } = report
+    const counts = { applied, failed: failures.length, unreadable: unreadable.length }
+    this.last.set(what, { endedMs: now(), durationMs, ...counts })
     // What another program keeps changing is reported once, by Rivals.
     const repairs = report.repairs.filter(({ times }) => times < CONTESTED_REPAIRS)
     for (const { error, command, ...failure } of failures.slice(0, LINES)) {

@@ -100,6 +100,12 @@ export class ProxyHealth {
     return { nodeEligible: this.#nodeEligible, families: this.#sync.families }
   }
 
+  /** What is wrong or late, also for a time that does not count yet: `pass` (it has not ended), `rules IPv4`, `reading tables`. */
+  get troubles(): SyncHealth['troubles'] {
+    this.#readRules()
+    return this.#sync.troubles
+  }
+
   /** A process that hangs reports nothing, so each probe reads this. */
   #readRules(): void {
     for (const { family, isPending } of this.#kernel?.rules ?? [])

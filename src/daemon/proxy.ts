@@ -2,8 +2,10 @@
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { CountedConnection } from '../metrics/sources.ts'
+import type { Fallback } from '../modes/fallback.ts'
 import type { FlowRemoval } from '../modes/flow-removal.ts'
 import type { Mode, ModeWatch } from '../modes/mode.ts'
+import type { ProblemLog } from '../serve/problem-log.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { SyncLoop } from '../sync/loop.ts'
 import { CodedError } from '../values/errors.ts'
@@ -11,7 +13,9 @@ import type { Log } from '../values/log.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import { FirstLists, listOnce } from './first-lists.ts'
 import type { FollowedNode } from './followed-node.ts'
+import type { Inspected } from './local-answers.ts'
 import type { HealthCheckPorts } from './health-check-ports.ts'
+import type { PassLog } from './pass-log.ts'
 import type { ProxyHealth } from './proxy-health.ts'
 import type { ProxyListener } from './proxy-listener.ts'
 import type { Readiness } from './readiness.ts'
@@ -22,6 +26,8 @@ export interface ProxyParts {
   /** The configuration in force; a reload replaces it, and parts ask for it when they need it. */
   readonly inForce: { configuration: KubeProxyConfiguration }
   readonly mode: Mode
+  /** Why the mode is not the configured one. */
+  readonly fallback: Fallback | undefined
   readonly node: FollowedNode
   readonly desired: DesiredFrontends
   readonly metrics: Metrics
@@ -31,6 +37,8 @@ export interface ProxyParts {
   readonly loop: SyncLoop
   readonly readiness: Readiness
   readonly health: ProxyHealth
+  readonly problems: ProblemLog
+  readonly passLog: PassLog
   readonly listener: ProxyListener
   /** Aborted when the proxy stops. */
   readonly abort: AbortController
@@ -74,6 +82,11 @@ export class Proxy {
   /** Rejects when only a new process can help. */
   get failed(): Promise<never> {
     return this.#parts.failed
+  }
+
+  /** What the local socket tells about. */
+  get inspected(): Inspected {
+    return this.#parts
   }
 
   /** The connections to the kernel, with the messages they have sent so far. */

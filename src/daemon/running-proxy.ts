@@ -13,7 +13,10 @@ import type { Proxy } from './proxy.ts'
 
 /** A proxy that has opened the kernel, and that follows the objects but applies nothing yet. */
 export interface PreparedProxy {
-  readonly proxy: Pick<Proxy, 'mode' | 'configuration' | 'metrics' | 'connections' | 'failed' | 'reconfigure' | 'close'>
+  readonly proxy: Pick<
+    Proxy,
+    'mode' | 'configuration' | 'metrics' | 'inspected' | 'connections' | 'failed' | 'reconfigure' | 'close'
+  >
   /** Resolves when every kind of object has been listed. */
   readonly listed: Promise<void>
   start(): Promise<void>
@@ -89,6 +92,11 @@ export class RunningProxy {
 
   get metrics(): Proxy['metrics'] | undefined {
     return this.#proxy?.metrics
+  }
+
+  /** What the local socket tells about: while the proxy is replaced, the one before. Undefined before the start. */
+  get inspected(): Proxy['inspected'] | undefined {
+    return this.#proxy?.inspected
   }
 
   get connections(): ReturnType<Proxy['connections']> {

@@ -17,6 +17,7 @@ import type { Log } from '../values/log.ts'
 import { VERSION } from '../values/well-known.ts'
 import type { PluginCall, PluginResult, RunPlugin } from '../watch/api/exec-plugin.ts'
 import type { RequestObserver } from '../watch/api/http-pool.ts'
+import type { PodEndpoints, PodName } from '../watch/objects/pod-endpoints.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 
 /** What the command line and the configuration say about sources. */
@@ -35,10 +36,14 @@ export interface SourceOptions extends SourceSettings {
   readonly requests?: RequestObserver | undefined
 }
 
+/** Lists the endpoints of a pod, on demand. Rejects when the source cannot be read, or when aborted. */
+export type ListPod = (pod: PodName, signal: AbortSignal) => Promise<PodEndpoints>
+
 export interface Sources {
   /** Opens the source of objects; it delivers them to this sink. */
   readonly openSource: (sink: ObjectSink) => Source
   readonly openEvents: () => Events
+  readonly listPod: ListPod
   /** False for a folder of manifests, which may have no Node object. */
   readonly needsNode: boolean
   /** Which externalIPs and load-balancer addresses Services may have. */
@@ -58,6 +63,8 @@ async function manifestSources(options: SourceOptions, directory: string): Promi
   return {
     openSource: (sink) => openManifestsSource({ directory, nodeName, sink, log }),
     openEvents: () => loggedEvents(log),
+    listPod: async (pod, signal) =>
+      (await import('../watch/manifests/list-pod.ts')).listPodFromManifests(directory, pod, signal),
     needsNode: false,
     virtualIps: await virtualIpGuard(configuration.kubeIPVS, undefined, log),
   }
@@ -86,6 +93,12 @@ async function apiSources({
       const client = new ApiClient({ access, userAgent, contentType: 'application/json', observer })
       return new EventRecorder({ client, hostName: hostname(), qps, burst, log })
     },
+    listPod: async (pod, signal) =>
+      (await import('../watch/api/list-pod.ts')).listPodFromApi(
+        { access, userAgent: `kube-ipvs/${VERSION}` },
+        pod,
+        signal,
+      ),
     needsNode: true,
     virtualIps: await virtualIpGuard(configuration.kubeIPVS, await access.server(), log),
   }

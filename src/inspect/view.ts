@@ -16,7 +16,7 @@ export const VIEW_FORMAT = 1
 export const VIEW_PATH = {
   /** DaemonView */
   daemon: '/v1/daemon',
-  /** NamesPage; parameters `after` (the last key of the page before) and `limit`. */
+  /** NamesPage; parameters `after` (the last key of the page before) and `limit`, at most MAX_PAGE. */
   names: '/v1/names',
   /** ServiceView; parameter `service` (`namespace/name`). 404 when there is no such Service. */
   service: '/v1/service',
@@ -27,6 +27,9 @@ export const VIEW_PATH = {
   /** PodView; parameter `pod` (`namespace/name`). */
   pod: '/v1/pod',
 } as const
+
+/** The most frontends in one NamesPage. */
+export const MAX_PAGE = 2000
 
 /** Names of `PassView.what`: the tables of the mode, and the rules of each family. */
 export type PassPart = 'tables' | IpFamily
@@ -52,6 +55,31 @@ export interface NodeViewOfDaemon {
   readonly podCidrs: readonly string[]
 }
 
+/** Of the configuration in force; names as in KubeProxyConfiguration. */
+export interface SettingsView {
+  readonly masqueradeAll: boolean
+  readonly masqueradeBit: number
+  readonly localhostNodePorts: boolean
+  readonly tcpBeLiberal: boolean
+  readonly clusterCIDR: string
+  readonly detectLocalMode: string
+  readonly bridgeInterface: string
+  readonly interfaceNamePrefix: string
+  /** The scheduler of Services that choose none. */
+  readonly scheduler: string
+  /** null: no deadline */
+  readonly drainDeadlineSeconds: number | null
+}
+
+export interface HealthView {
+  /** As /healthz answers. */
+  readonly healthy: boolean
+  /** What is late or wrong; null when it is healthy. */
+  readonly reason: string | null
+  /** What is not done at this moment, also when that does not count yet: normal for a short time. */
+  readonly pending: readonly { readonly what: string; readonly seconds: number }[]
+}
+
 export interface DaemonView {
   readonly format: number
   readonly version: string
@@ -60,13 +88,14 @@ export interface DaemonView {
   /** The mode that runs, and the configured one. */
   readonly mode: 'ipvs' | 'iptables'
   readonly configuredMode: 'ipvs' | 'iptables'
-  /** Why both differ; null when they do not. */
-  readonly fallbackReason: string | null
+  /** Why the mode is not the configured one; null: nothing is missing, or a switch of the mode is under way. */
+  readonly fallback: { readonly reason: string; readonly message: string; readonly remedy: string } | null
   readonly virtualAddresses: 'addresses' | 'routes'
   readonly families: readonly IpFamily[]
   readonly node: NodeViewOfDaemon
-  /** As /healthz answers; `reason` says what is late or wrong. */
-  readonly health: { readonly healthy: boolean; readonly reason: string | null }
+  /** The settings that decide how packets are treated. */
+  readonly settings: SettingsView
+  readonly health: HealthView
   /** What is not listed yet; passes wait for it. */
   readonly awaiting: readonly string[]
   readonly counts: {
@@ -103,6 +132,8 @@ export interface ServiceView {
   readonly name: string
   readonly ports: readonly ServicePortView[]
   readonly problems: readonly Problem[]
+  /** Endpoints and frontends that were left out, because the answer would be too long. */
+  readonly omitted: number
 }
 
 /** One port of the Service in one family. */
@@ -147,7 +178,7 @@ export interface FrontendView {
   readonly verdicts: 'internal' | 'external'
   /** The Service that answers here: another one when this Service's claim has lost. */
   readonly owner: string
-  /** The other Services that claim the key, in the order in which they would follow. */
+  /** The other Services that claim the key, in the order in which they would follow; of very many only the first. */
   readonly others: readonly string[]
   /** loadBalancerSourceRanges that apply; null: every source may connect. */
   readonly sourceRanges: readonly string[] | null
@@ -157,13 +188,15 @@ export interface FrontendView {
 export interface ClaimsView {
   readonly format: number
   readonly key: FrontendKey
-  /** Services, the owner first; empty when nobody claims the key. */
+  /** Services, the owner first; of very many only the first. Empty when nobody claims the key. */
   readonly services: readonly string[]
 }
 
 export interface DrainsView {
   readonly format: number
   readonly drains: readonly DrainView[]
+  /** Drains that were left out, because the answer would be too long. */
+  readonly omitted: number
 }
 
 /** A real server that gets no new connections and has not been removed yet. */
@@ -184,4 +217,25 @@ export interface PodView {
   readonly format: number
   /** IPs of the pod, each once. Empty: no EndpointSlice names it. */
   readonly addresses: readonly string[]
+  /** The same with the ports of the EndpointSlices: `10.244.0.1:8080`. Pods in the network of their node share its IP. */
+  readonly endpoints: readonly string[]
 }
+
+/** The body of every answer but 200. */
+export interface RefusalView {
+  readonly format: number
+  readonly error: { readonly code: RefusalCode; readonly message: string }
+}
+
+/**
+ * `no-such-service`; `starting`: there is no proxy yet; `gone`: the key of a page exists no more, begin again; `unreadable`: the source
+ * of objects does not answer. The others are mistakes of the one who asks.
+ */
+export type RefusalCode =
+  | 'no-such-service'
+  | 'starting'
+  | 'gone'
+  | 'unreadable'
+  | 'bad-parameter'
+  | 'unknown-path'
+  | 'wrong-method'

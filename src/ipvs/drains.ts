@@ -20,6 +20,16 @@ interface Schedule {
   intervalMs: number
 }
 
+/** A drain at one moment. */
+export interface CurrentDrain {
+  readonly virtualServer: VirtualServerKey
+  readonly realServer: RealServerKey
+  /** Since this process noticed it. */
+  readonly ageMs: number
+  /** undefined or Infinity: without a limit */
+  readonly deadlineMs: number | undefined
+}
+
 /** Connections of one real server at a check. */
 export interface Connections {
   readonly active: number
@@ -112,6 +122,15 @@ export class Drains {
       ended.add(server)
     }
     return ended
+  }
+
+  /** Every drain, with its age and its deadline in milliseconds. It follows changes while it is read. */
+  *current(nowMs: number): Generator<CurrentDrain, void, void> {
+    for (const [virtualServer, { servers }] of this.#schedules) {
+      const deadlineMs = this.#deadlineMs(virtualServer)
+      for (const [realServer, { sinceMs }] of servers)
+        yield { virtualServer, realServer, ageMs: nowMs - sinceMs, deadlineMs }
+    }
   }
 
   /** How many real servers drain. */

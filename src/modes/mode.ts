@@ -1,6 +1,7 @@
 /** What the proxy needs of a mode. Before the first pass only `prepare` changes the node. */
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { StaleFlows } from '../conntrack/stale-flows.ts'
+import type { CurrentDrain } from '../ipvs/drains.ts'
 import type { TableHealth } from './table-health.ts'
 import type { KernelSources } from '../metrics/sources.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
@@ -90,6 +91,8 @@ export interface Mode {
   readonly sources: KernelSources
   /** The health of every table after the last pass. */
   tableHealth(): Iterable<TableHealth>
+  /** The drains that are under way at a time of the mode's clock. Only ipvs mode has some. */
+  drains(nowMs: number): Iterable<CurrentDrain>
   nodeChanged(node: NodeView): void
   /** The configuration changed in fields that are live in this mode; `nodeChanged` and a new `audit` follow. */
   reconfigured(): void

@@ -1,5 +1,5 @@
 /**
- * One listening socket; every port of the program uses this class. It bounds headers, bodies, times and connections, because
+ * One listening socket; every port of the program and its local socket use this class. It bounds headers, bodies, times and connections, because
  * any client that reaches the node can connect, and retries while another program occupies the port. Written on node:http, whose
  * strict parser and limits it uses. No web framework, because every answer must have exactly the headers that Go sends.
  * @impure
@@ -8,12 +8,21 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type HttpAnswer, type HttpRequest, type Responder, splitTarget, textAnswer } from './http-answer.ts'
 import { HttpConnections } from './http-connections.ts'
 
-export interface HttpListenerOptions {
-  /** An address of this node, 0.0.0.0 for all IPv4 ones, :: for all IPv6 ones. */
-  readonly address: string
-  readonly port: number
-  /** Whether 0.0.0.0 and :: mean all addresses of both IP families, as in Go. */
-  readonly bothFamilies?: boolean
+/** A port of the node, or a Unix socket. */
+export type HttpPlace =
+  | {
+      /** An address of this node, 0.0.0.0 for all IPv4 ones, :: for all IPv6 ones. */
+      readonly address: string
+      readonly port: number
+      /** Whether 0.0.0.0 and :: mean all addresses of both IP families, as in Go. */
+      readonly bothFamilies?: boolean
+    }
+  | {
+      /** Of a Unix socket that only this user may use. No file may be there; the listener removes the socket when it closes. */
+      readonly path: string
+    }
+
+export type HttpListenerOptions = HttpPlace & {
   /** Called for each request. If it throws, the answer is 500. */
   readonly answer: Responder
   readonly onOpen?: () => void
@@ -100,10 +109,24 @@ export class HttpListener {
 
   /** Starts listening, or retries until that is possible. */
   open(): void {
+    if ('path' in this.#options) {
+      this.#listenAtPath(this.#options.path)
+      return
+    }
     const { address, port, bothFamilies = false } = this.#options
     const all = bothFamilies && ALL_ADDRESSES.has(address)
     const host = all ? (this.#onlyIpv4 ? '0.0.0.0' : '::') : address
     this.#server.listen({ host, port, ipv6Only: !all, exclusive: true })
+  }
+
+  /** Binding happens inside the call, so the mask is in force for nothing else. */
+  #listenAtPath(path: string): void {
+    const mask = process.umask(0o177)
+    try {
+      this.#server.listen({ path, exclusive: true })
+    } finally {
+      process.umask(mask)
+    }
   }
 
   /** The port it listens on, also if the option was 0; undefined while it does not listen. */
@@ -131,8 +154,9 @@ export class HttpListener {
 
   #failed(error: NodeJS.ErrnoException): void {
     if (this.#closed) return
-    const { bothFamilies, address, onFailure, retryMs } = this.#options
-    if (bothFamilies === true && address === '0.0.0.0' && !this.#onlyIpv4 && NO_IPV6.has(error.code)) {
+    const { onFailure, retryMs } = this.#options
+    const isAll = 'address' in this.#options && this.#options.bothFamilies && this.#options.address === '0.0.0.0'
+    if (isAll === true && !this.#onlyIpv4 && NO_IPV6.has(error.code)) {
       this.#onlyIpv4 = true
       this.open()
       return

@@ -16,6 +16,18 @@ export class ProblemLog {
     this.#onNew = onNew
   }
 
+  /** All current problems, those of one object together. It follows changes while it is read. */
+  *current(): Generator<Problem, void, void> {
+    for (const problems of this.#open.values()) yield* problems
+  }
+
+  /** How many problems there are now. */
+  get count(): number {
+    let count = 0
+    for (const problems of this.#open.values()) count += problems.length
+    return count
+  }
+
   /** Replaces all problems that one reporter has with one subject. */
   report(reporter: string, subject: string, problems: readonly Problem[]): void {
     const key = `${reporter} ${subject}`

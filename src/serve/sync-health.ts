@@ -83,6 +83,15 @@ export class SyncHealth {
     return !this.#options.families().some((family) => this.#isLate(family, nowMs))
   }
 
+  /** Every trouble, also one that does not count yet, with its age in milliseconds. */
+  get troubles(): readonly { readonly what: string; readonly ageMs: number; readonly isLate: boolean }[] {
+    const [nowMs, graceMs] = [this.#options.now(), this.#options.graceMs()]
+    return Array.from(this.#troubles, ([what, { sinceMs }]) => {
+      const ageMs = nowMs - sinceMs
+      return { what, ageMs, isLate: ageMs >= graceMs }
+    })
+  }
+
   #isLate(family: IpFamily, nowMs: number): boolean {
     const graceMs = this.#options.graceMs()
     for (const trouble of this.#troubles.values())

@@ -7,7 +7,7 @@ import { claimRank, type Frontend, frontendComparison, type FrontendKey } from '
 import { changedFields, type NodeContext, READS_ALL } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
-import { type Loss, OwnedMap } from './owned-map.ts'
+import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
 
 /** Receives what a flush changed. */
 export interface FrontendListener {
@@ -150,6 +150,30 @@ export class DesiredFrontends {
 
   get(key: FrontendKey): Frontend | undefined {
     return this.#owned.get(key)
+  }
+
+  /** Every frontend with its owner, in the order in which the keys were first claimed. It follows changes while it is read. */
+  frontends(): Iterable<readonly [FrontendKey, Claim<Frontend>]> {
+    return this.#owned.winners()
+  }
+
+  get frontendCount(): number {
+    return this.#owned.size
+  }
+
+  /** All claims at this key, the winner first, then in the order in which they would follow. */
+  claims(key: FrontendKey): readonly Claim<Frontend>[] {
+    return this.#owned.claims(key)
+  }
+
+  /** The Service of this key (`namespace/name`) as last applied. */
+  service(key: string): Service | undefined {
+    return this.#services.get(key)
+  }
+
+  /** What a Service claims, won or lost, as last computed. */
+  claimedBy(owner: string): readonly FrontendKey[] {
+    return this.#claimed.get(owner) ?? NO_KEYS
   }
 
   /** How many claims have lost their address and port to another Service. */

@@ -90,6 +90,22 @@ export class OwnedMap<Key, Value> {
     return this.#winners.get(key)?.owner
   }
 
+  /** All claims at this key, the winner first, then in the order in which they would follow. */
+  claims(key: Key): readonly Claim<Value>[] {
+    const winner = this.#winners.get(key)
+    return winner === undefined ? [] : [winner, ...(this.#others.get(key) ?? [])]
+  }
+
+  /** Every key with its winning claim, in the order in which the keys were first claimed. It follows changes while it is read. */
+  winners(): Iterable<readonly [Key, Claim<Value>]> {
+    return this.#winners
+  }
+
+  /** How many keys have a claim. */
+  get size(): number {
+    return this.#winners.size
+  }
+
   /** How many claims have lost to another claim. */
   get lossCount(): number {
     return this.#lossCount

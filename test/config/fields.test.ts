@@ -17,6 +17,7 @@ function brokenValue(rule: Rule): unknown {
       return 0
     case 'address':
     case 'addressPort':
+    case 'socketPath':
       return 'x'
     case 'cidrs':
       return ['x']

@@ -14,13 +14,17 @@ function passLog(conflicts = 0) {
     winner: 'demo/a',
     loser: 'demo/b',
   }))
-  return { log, passes: new PassLog({ log, desired: { lossCount: 10_000, takeNewLosses: () => losses } }) }
+  return {
+    log,
+    passes: new PassLog({ log, desired: { lossCount: 10_000, takeNewLosses: () => losses }, now: () => 5 }),
+  }
 }
 
 test('PassLog logs a failed restore with its rules and the message of kube-proxy', () => {
   const { log, passes } = passLog()
   const failed = { key: 'nat KUBE-SERVICES', attempts: 1, retryAtMs: 0, error: new Error('line 2 failed') }
   passes.passed(
+    'tables',
     {
       ...QUIET,
       failures: [
@@ -67,14 +71,14 @@ test('PassLog limits the lines of one pass', () => {
     error: new Error('x'),
     table: 'virtual-servers' as const,
   }
-  passes.passed({ ...QUIET, failures: Array.from({ length: 5000 }, () => failure) }, 1)
+  passes.passed('tables', { ...QUIET, failures: Array.from({ length: 5000 }, () => failure) }, 1)
   assert.equal(log.lines.length, 21)
 })
 
 test('PassLog logs the first two repairs of a key and leaves later ones to the report about another writer', () => {
   const { log, passes } = passLog()
   for (const times of [1, 2, 3, 4])
-    passes.passed({ ...QUIET, repairs: [{ table: 'addresses', key: 'k', commands: ['a', 'b'], times }] }, 1)
+    passes.passed('tables', { ...QUIET, repairs: [{ table: 'addresses', key: 'k', commands: ['a', 'b'], times }] }, 1)
   assert.deepEqual(
     log.lines.map(({ message, fields }) => [message, fields['times'], fields['commands']]),
     [1, 2].map((times) => ['Repaired a change that another program made', times, 'a; b']),
@@ -83,8 +87,23 @@ test('PassLog logs the first two repairs of a key and leaves later ones to the r
 
 test('PassLog logs some of many conflicts in one pass, and their number', () => {
   const { log, passes } = passLog(100)
-  passes.passed(QUIET, 1)
+  passes.passed('tables', QUIET, 1)
   assert.equal(log.lines.length, 21)
   assert.deepEqual(log.lines[0]?.fields, { frontend: 'k0', winner: 'demo/a', loser: 'demo/b' })
   assert.deepEqual(log.lines.at(-1)?.fields, { conflicts: 10_000 })
+})
+
+test('PassLog keeps the last pass over each part', () => {
+  const { passes } = passLog()
+  passes.passed('tables', { ...QUIET, applied: 3 }, 1)
+  passes.passed('IPv6', QUIET, 7)
+  passes.passed('tables', { ...QUIET, applied: 2 }, 4)
+  const counts = { endedMs: 5, failed: 0, unreadable: 0 }
+  assert.deepEqual(
+    [...passes.last],
+    [
+      ['tables', { ...counts, applied: 2, durationMs: 4 }],
+      ['IPv6', { ...counts, applied: 0, durationMs: 7 }],
+    ],
+  )
 })

@@ -35,6 +35,7 @@ function world(t: TestContext, switchBack = false) {
         return configuration
       },
       metrics: {} as Metrics, // nothing reads it here
+      inspected: {} as PreparedProxy['proxy']['inspected'], // nothing reads it here
       connections: () => [],
       failed: failed.promise,
       reconfigure: (next) => {

@@ -133,7 +133,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
   // Not a package, but the place of the version.
   'package.json': ['src/values/well-known.ts'],
   'node:child_process': ['src/node'],
-  'node:http': ['src/serve', 'src/watch/api'],
+  'node:http': ['src/inspect', 'src/serve', 'src/watch/api'],
   'node:https': ['src/serve', 'src/watch/api'],
   'node:http2': ['src/serve'],
 }

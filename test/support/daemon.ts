@@ -11,6 +11,9 @@ import { type Container, inContainer } from './container-runtime.ts'
 /** The program under test: the bundle if the test runner has made one, because it starts in a fraction of the time. */
 const MAIN = process.env['KUBE_IPVS_PROGRAM'] ?? new URL('../../src/main.ts', import.meta.url).pathname
 
+/** Commands that ask a running daemon, and '' for the daemon itself. */
+const ASKING: readonly string[] = ['', 'status', 'diff']
+
 /** A Kubernetes object as a manifest has it. */
 export type Manifest = Readonly<Record<string, unknown>>
 
@@ -50,6 +53,11 @@ export class Workbench {
         status: { addresses: [{ type: 'InternalIP', address: '10.0.2.15' }] },
       }),
     )
+  }
+
+  /** The local socket of its daemons: not the default one, because several daemons run on this machine. */
+  get socket(): string {
+    return `${this.directory}.sock`
   }
 
   get #configurationFile(): string {
@@ -113,7 +121,7 @@ export class Workbench {
   }
 
   #start(flags: readonly string[]): ChildProcess {
-    const child = this.#spawn(['--config', this.#configurationFile, ...flags])
+    const child = this.#spawn(['--config', this.#configurationFile, '--socket', this.socket, ...flags])
     this.#running.add(child)
     child.stderr?.on('data', (chunk) => {
       this.log += chunk
@@ -124,6 +132,7 @@ export class Workbench {
   /** Runs a command to its end: `diff`, `cleanup`, `status`, or '' for the daemon with --once. */
   async command(command: string, ...flags: string[]): Promise<Finished> {
     const sources = command === 'status' ? [] : ['--config', this.#configurationFile]
+    if (ASKING.includes(command)) sources.push('--socket', this.socket)
     if (command === '' || command === 'diff') sources.push('--manifests', this.directory)
     return finished(this.#spawn([...(command === '' ? [] : [command]), ...sources, ...flags]))
   }
@@ -154,6 +163,7 @@ export class Workbench {
     for (const child of this.#running) await this.stop(child, 'SIGKILL')
     rmSync(this.directory, { recursive: true, force: true })
     rmSync(this.#configurationFile, { force: true })
+    rmSync(this.socket, { force: true })
   }
 }
 

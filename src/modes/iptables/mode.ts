@@ -122,6 +122,10 @@ export class IptablesMode implements Mode {
   }
 
   /** Most chains belong to Services. */
+  drains(): readonly never[] {
+    return []
+  }
+
   tableHealth(): readonly TableHealth[] {
     return this.dataplane.loops.all.map(({ sync, family }) => ({
       what: sync.table.name,

@@ -4,6 +4,7 @@
  */
 import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { MissingMatchError } from '../../iptables/types.ts'
+import type { CurrentDrain } from '../../ipvs/drains.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/reconciler.ts'
 import { hasScheduler, schedulerOf } from '../../ipvs/scheduler.ts'
@@ -111,6 +112,10 @@ export class IpvsMode implements Mode {
 
   get sources(): KernelSources {
     return ipvsSources(this.#kernel, this.dataplane)
+  }
+
+  drains(nowMs: number): Iterable<CurrentDrain> {
+    return this.dataplane.drains.current(nowMs)
   }
 
   tableHealth(): readonly TableHealth[] {

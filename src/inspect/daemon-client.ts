@@ -1,0 +1,240 @@
+/**
+ * Asks the daemon of this node over its local socket, for the commands. It never throws: a command goes on with what the kernel
+ * tells when no daemon answers, and says what it then cannot know.
+ * @impure
+ */
+import { Agent, type IncomingMessage, request } from 'node:http'
+import type { FrontendKey } from '../service/frontends.ts'
+import { VERSION } from '../values/well-known.ts'
+import { printable, quote } from '../values/quote.ts'
+import {
+  type ClaimsView,
+  type DaemonView,
+  type DrainsView,
+  type FrontendName,
+  MAX_PAGE,
+  type NamesPage,
+  type PodView,
+  type RefusalCode,
+  type ServiceView,
+  VIEW_FORMAT,
+  VIEW_PATH,
+} from './view.ts'
+
+/**
+ * Why there is no answer: the socket is off by configuration, no daemon listens, the rights are missing, the answer does not come in
+ * time or is not one of a daemon, it has another format; or the daemon's own reason.
+ */
+export type NoAnswerCode = 'off' | 'no-daemon' | 'not-permitted' | 'no-answer' | 'other-format' | RefusalCode
+
+export interface NoAnswer {
+  readonly unknown: NoAnswerCode
+  /** For people, printable: `no daemon answers at /run/kube-ipvs/kube-ipvs.sock`. */
+  readonly reason: string
+}
+
+export type Answered<View> = View | NoAnswer
+
+/** Whether the daemon did not tell what it was asked for. */
+export function isUnknown(answer: object): answer is NoAnswer {
+  return 'unknown' in answer
+}
+
+export interface DaemonClient {
+  readonly socket: string
+  daemon(): Promise<Answered<DaemonView>>
+  /** Every frontend of the daemon, by its key. */
+  names(): Promise<Answered<ReadonlyMap<FrontendKey, FrontendName>>>
+  /** @param name `namespace/name` */
+  service(name: string): Promise<Answered<ServiceView>>
+  claims(key: FrontendKey): Promise<Answered<ClaimsView>>
+  drains(): Promise<Answered<DrainsView>>
+  /** @param name `namespace/name` */
+  pod(name: string): Promise<Answered<PodView>>
+}
+
+export interface DaemonClientOptions {
+  /** Longest wait for one answer, in milliseconds; default 10,000. */
+  readonly deadlineMs?: number
+  /** Longest answer; default 64 MiB. The daemon's own limits are far below. */
+  readonly maxBytes?: number
+  readonly signal?: AbortSignal
+}
+
+const DEADLINE_MS = 10_000
+const MAX_BYTES = 64 * 1024 * 1024
+/** Pages of names that are read, and how often they are read again because the last key of a page was gone. */
+const MAX_PAGES = 1000
+const MAX_ROUNDS = 3
+/** Characters of a reason that the daemon gave. */
+const MAX_REASON = 500
+
+/** @param socket `kubeIPVS.socket`; '': the daemon has none */
+export function askDaemon(socket: string, options: DaemonClientOptions = {}): DaemonClient {
+  return new SocketClient(socket, options)
+}
+
+class SocketClient implements DaemonClient {
+  readonly socket: string
+  readonly #options: DaemonClientOptions
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 })
+
+  constructor(socket: string, options: DaemonClientOptions) {
+    this.socket = socket
+    this.#options = options
+  }
+
+  daemon(): Promise<Answered<DaemonView>> {
+    return this.#ask(VIEW_PATH.daemon)
+  }
+
+  async names(): Promise<Answered<ReadonlyMap<FrontendKey, FrontendName>>> {
+    let answer: Answered<ReadonlyMap<FrontendKey, FrontendName>> = failed('no-answer', 'no answer')
+    for (let round = 0; round < MAX_ROUNDS; round++) {
+      answer = await this.#allPages()
+      if (!isUnknown(answer) || answer.unknown !== 'gone') return answer
+    }
+    return answer
+  }
+
+  service(service: string): Promise<Answered<ServiceView>> {
+    return this.#ask(VIEW_PATH.service, { service })
+  }
+
+  claims(key: FrontendKey): Promise<Answered<ClaimsView>> {
+    return this.#ask(VIEW_PATH.claims, { key })
+  }
+
+  drains(): Promise<Answered<DrainsView>> {
+    return this.#ask(VIEW_PATH.drains)
+  }
+
+  pod(pod: string): Promise<Answered<PodView>> {
+    return this.#ask(VIEW_PATH.pod, { pod })
+  }
+
+  async #allPages(): Promise<Answered<ReadonlyMap<FrontendKey, FrontendName>>> {
+    const names = new Map<FrontendKey, FrontendName>()
+    let after: FrontendKey | undefined
+    for (let count = 0; count < MAX_PAGES; count++) {
+      const page: Answered<NamesPage> = await this.#ask(VIEW_PATH.names, {
+        limit: String(MAX_PAGE),
+        ...(after === undefined ? {} : { after }),
+      })
+      if (isUnknown(page)) return page
+      for (const name of page.frontends) names.set(name.key, name)
+      after = page.frontends.at(-1)?.key
+      if (!page.more || after === undefined) return names
+    }
+    return failed('no-answer', `the daemon has more than ${MAX_PAGES * MAX_PAGE} frontends`)
+  }
+
+  async #ask<View extends object>(path: string, parameters: Readonly<Record<string, string>> = {}) {
+    if (this.socket === '') return failed('off', 'the daemon has no local socket: kubeIPVS.socket is empty')
+    const query = new URLSearchParams(parameters).toString()
+    try {
+      return this.#read<View>(await this.#get(`${path}${query === '' ? '' : `?${query}`}`))
+    } catch (error) {
+      return this.#failure(error)
+    }
+  }
+
+  #get(path: string): Promise<Received> {
+    const { deadlineMs = DEADLINE_MS, maxBytes = MAX_BYTES, signal } = this.#options
+    const late = AbortSignal.timeout(deadlineMs)
+    return new Promise((resolve, reject) => {
+      const asked = request({
+        socketPath: this.socket,
+        path,
+        agent: this.#agent,
+        signal: signal === undefined ? late : AbortSignal.any([signal, late]),
+      })
+      asked.on('error', reject)
+      asked.on('response', (response) => {
+        readBody(response, maxBytes).then(resolve, reject)
+      })
+      asked.end()
+    })
+  }
+
+  #read<View extends object>({ response, body }: Received): Answered<View> {
+    let json: unknown
+    try {
+      json = JSON.parse(body)
+    } catch {
+      return this.#stranger()
+    }
+    if (!isObject(json) || typeof json['format'] !== 'number') return this.#stranger()
+    if (json['format'] !== VIEW_FORMAT) {
+      const version =
+        /^kube-ipvs\/([\w.+-]{1,40})$/.exec(String(response.headers['server'] ?? ''))?.[1] ?? 'of an unknown version'
+      return failed(
+        'other-format',
+        `the daemon is kube-ipvs ${version} and answers in format ${json['format']}, this command is kube-ipvs ${VERSION} and reads ` +
+          `format ${VIEW_FORMAT}: run the command of the daemon's version`,
+      )
+    }
+    // The format says that the answer has the shape.
+    if (response.statusCode === 200) return json as View
+    const { error } = json
+    if (!isObject(error) || typeof error['code'] !== 'string' || typeof error['message'] !== 'string')
+      return this.#stranger()
+    return failed(error['code'] as RefusalCode, printable(error['message'].slice(0, MAX_REASON)))
+  }
+
+  /** Something else listens at the path. */
+  #stranger(): NoAnswer {
+    return failed('no-answer', `what answers at ${quote(this.socket)} is not kube-ipvs`)
+  }
+
+  #failure(error: unknown): NoAnswer {
+    const code = isObject(error) ? error['code'] : undefined
+    const place = quote(this.socket)
+    switch (code) {
+      case 'ENOENT':
+      case 'ENOTDIR':
+      case 'ECONNREFUSED':
+      case 'ENOTSOCK':
+        return failed('no-daemon', `no daemon answers at ${place}`)
+      case 'EACCES':
+      case 'EPERM':
+        return failed('not-permitted', `only root may ask the daemon at ${place}`)
+      case 'EPROTOTYPE':
+        return this.#stranger()
+      case 'ABORT_ERR':
+        return failed('no-answer', `the daemon at ${place} did not answer in time`)
+      default: {
+        const text = error instanceof Error ? error.message : String(error)
+        return failed('no-answer', `the daemon at ${place} did not answer: ${printable(text.slice(0, MAX_REASON))}`)
+      }
+    }
+  }
+}
+
+function failed(unknown: NoAnswerCode, reason: string): NoAnswer {
+  return { unknown, reason }
+}
+
+interface Received {
+  readonly response: IncomingMessage
+  readonly body: string
+}
+
+async function readBody(response: IncomingMessage, maxBytes: number): Promise<Received> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    // Chunks are Buffers because no text encoding is set.
+    bytes += chunk.length
+    if (bytes > maxBytes) {
+      response.destroy()
+      throw new Error(`the answer is longer than ${maxBytes} bytes`)
+    }
+    chunks.push(chunk)
+  }
+  return { response, body: Buffer.concat(chunks).toString() }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,357 @@
+/** The client of the commands and the answers of the daemon, over a real Unix socket. */
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { connect } from 'node:net'
+import { dirname, join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { askDaemon, isUnknown, type NoAnswer } from '../../src/inspect/daemon-client.ts'
+import { type RefusalCode, VIEW_FORMAT, VIEW_PATH } from '../../src/inspect/view.ts'
+import { jsonAnswer, type Responder } from '../../src/serve/http-answer.ts'
+import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
+import { VERSION } from '../../src/values/well-known.ts'
+import { deadline } from '../support/deadline.ts'
+import { SERVICE } from '../support/frontends.ts'
+import { inspectedOf, SocketFolder } from '../support/local-daemon.ts'
+
+const folders: SocketFolder[] = []
+after(() => {
+  for (const folder of folders) folder.close()
+})
+
+function socketFolder(): SocketFolder {
+  const folder = new SocketFolder()
+  folders.push(folder)
+  return folder
+}
+
+const put = (name: string, more: Partial<Service> = {}): ObjectChange => ({
+  kind: 'services',
+  key: `demo/${name}`,
+  value: { ...SERVICE, name, ...more },
+})
+const slice = (serviceName: string, endpoints: EndpointSlice['endpoints']): ObjectChange => ({
+  kind: 'endpointslices',
+  key: `demo/${serviceName}-1`,
+  value: {
+    namespace: 'demo',
+    name: `${serviceName}-1`,
+    serviceName,
+    family: 'IPv4',
+    triggeredAtMs: 0,
+    ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
+    endpoints,
+  },
+})
+const endpoint = (address: string, more: object = {}) => ({
+  address,
+  ready: true,
+  serving: true,
+  terminating: false,
+  nodeName: 'node1',
+  ...more,
+})
+
+/** The view, or a failure of the test. */
+function known<Answer extends object>(answer: Answer): Exclude<Answer, NoAnswer> {
+  assert.ok(!isUnknown(answer), JSON.stringify(answer))
+  return answer as Exclude<Answer, NoAnswer> // TypeScript does not narrow a type parameter
+}
+
+/** GET with any path, as text. */
+function raw(socketPath: string, path: string, method = 'GET'): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const asked = request({ socketPath, path, method }, (response) => {
+      let body = ''
+      response.setEncoding('utf8').on('data', (text) => (body += text))
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, body }))
+    })
+    asked.on('error', reject)
+    asked.end()
+  })
+}
+
+describe('askDaemon', () => {
+  it('tells the state of the daemon', async () => {
+    const folder = socketFolder()
+    const inspected = inspectedOf([put('web'), put('other')])
+    await folder.serve(() => inspected)
+    const view = known(await askDaemon(folder.path).daemon())
+    assert.deepEqual(
+      [view.format, view.version, view.pid, view.mode, view.configuredMode, view.fallback, view.virtualAddresses],
+      [VIEW_FORMAT, VERSION, process.pid, 'ipvs', 'ipvs', null, 'addresses'],
+    )
+    assert.deepEqual(view.health, { healthy: true, reason: null, pending: [] })
+    // Both Services want one address.
+    assert.deepEqual(view.counts, { services: 2, frontends: 1, conflicts: 1, draining: 0, problems: 0 })
+    assert.deepEqual(view.node.podCidrs, ['10.244.0.0/24'])
+    assert.deepEqual(view.passes, [
+      { what: 'tables', endedSecondsAgo: 2.5, durationMs: 2, applied: 3, failed: 0, unreadable: 0 },
+    ])
+  })
+
+  it('says what is late and what the daemon waits for', async () => {
+    const folder = socketFolder()
+    const trouble = { what: 'rules IPv4', ageMs: 61_000, isLate: true }
+    const inspected = inspectedOf([], {
+      readiness: { awaited: new Set(['services']) },
+      health: { state: { nodeEligible: false, families: new Map() }, troubles: [trouble], isHealthy: false },
+    })
+    await folder.serve(() => inspected)
+    const { health, awaiting } = known(await askDaemon(folder.path).daemon())
+    assert.equal(health.healthy, false)
+    assert.equal(health.reason, 'the Node is unknown or is being removed; rules IPv4 have not ended for 61 s')
+    assert.deepEqual(awaiting, ['services'])
+  })
+
+  it('tells the owner of every frontend, page by page', async () => {
+    const folder = socketFolder()
+    const count = 4500
+    const all = Array.from({ length: count }, (_, index) =>
+      put(`s${index}`, { clusterIps: { IPv4: `10.96.${index >> 8}.${index & 255}` } }),
+    )
+    const inspected = inspectedOf(all)
+    await folder.serve(() => inspected)
+    const names = known(await askDaemon(folder.path).names())
+    assert.equal(names.size, count)
+    assert.deepEqual(names.get('10.96.17.147:80/tcp'), {
+      key: '10.96.17.147:80/tcp',
+      servicePort: 'demo/s4499:http',
+      roles: ['ClusterIP'],
+    })
+    const page = JSON.parse((await raw(folder.path, `${VIEW_PATH.names}?limit=3`)).body)
+    assert.deepEqual([page.frontends.length, page.more], [3, true])
+  })
+
+  it('begins again when the last key of a page has gone', async () => {
+    const folder = socketFolder()
+    const all = Array.from({ length: 3000 }, (_, index) =>
+      put(`s${index}`, { clusterIps: { IPv4: `10.96.${index >> 8}.${index & 255}` } }),
+    )
+    const inspected = inspectedOf(all)
+    let pages = 0
+    await folder.serve(() => {
+      // After the first page its last frontend is removed.
+      if (++pages === 2) {
+        inspected.desired.apply({ kind: 'services', key: 'demo/s1999', value: undefined })
+        inspected.desired.flush({ frontend: () => undefined, problems: () => undefined }, Number.POSITIVE_INFINITY)
+      }
+      return inspected
+    })
+    assert.equal(known(await askDaemon(folder.path).names()).size, 2999)
+    assert.equal(pages, 4)
+  })
+
+  it('tells the endpoints of a Service with their verdicts, and who has its addresses', async () => {
+    const folder = socketFolder()
+    const inspected = inspectedOf([
+      put('web', { externalIps: ['192.0.2.1'], externalTrafficPolicy: 'Local', createdAtMs: 2 }),
+      put('older', { clusterIps: { IPv4: '10.96.0.2' }, externalIps: ['192.0.2.1'], createdAtMs: 1 }),
+      slice('web', [
+        endpoint('10.244.0.1', { nodeName: 'node0' }),
+        endpoint('10.244.1.1', { zoneHints: ['zone-b'] }),
+        endpoint('10.244.1.2', { ready: false }),
+      ]),
+    ])
+    await folder.serve(() => inspected)
+    const view = known(await askDaemon(folder.path).service('demo/web'))
+    assert.deepEqual([view.namespace, view.name, view.omitted, view.ports.length], ['demo', 'web', 0, 1])
+    const [port] = view.ports
+    assert.deepEqual([port?.name, port?.port, port?.externalPolicy], ['demo/web:http', 80, 'Local'])
+    assert.deepEqual(
+      port?.endpoints.map(({ key, isLocal, internal, external }) => [key, isLocal, internal, external]),
+      [
+        ['10.244.0.1:8080', true, 'used', 'used-local'],
+        ['10.244.1.1:8080', false, 'used', 'not-local'],
+        ['10.244.1.2:8080', false, 'not-ready', 'not-ready'],
+      ],
+    )
+    assert.deepEqual(port?.endpoints[1]?.zoneHints, ['zone-b'])
+    assert.deepEqual(port?.frontends, [
+      {
+        key: '10.96.0.1:80/tcp',
+        roles: ['ClusterIP'],
+        isBound: true,
+        verdicts: 'internal',
+        owner: 'demo/web',
+        others: [],
+        sourceRanges: null,
+      },
+      {
+        key: '192.0.2.1:80/tcp',
+        roles: ['ExternalIP'],
+        isBound: true,
+        verdicts: 'external',
+        owner: 'demo/older',
+        others: ['demo/web'],
+        sourceRanges: null,
+      },
+    ])
+    const client = askDaemon(folder.path)
+    assert.deepEqual(known(await client.claims('192.0.2.1:80/tcp')).services, ['demo/older', 'demo/web'])
+    assert.deepEqual(known(await client.claims('192.0.2.9:80/tcp')).services, [])
+    const none = await client.service('demo/nothing')
+    assert.equal(isUnknown(none) && none.unknown, 'no-such-service')
+  })
+
+  it('tells drains and the endpoints of a pod', async () => {
+    const folder = socketFolder()
+    const virtualServer = '10.96.0.1:80/tcp'
+    const inspected = inspectedOf([put('web')], {}, [
+      { virtualServer, realServer: '10.244.0.1:8080', ageMs: 1500, deadlineMs: 30_000 },
+      {
+        virtualServer: '10.96.9.9:80/tcp',
+        realServer: '10.244.0.2:8080',
+        ageMs: 0,
+        deadlineMs: Number.POSITIVE_INFINITY,
+      },
+    ])
+    await folder.serve(() => inspected)
+    const client = askDaemon(folder.path)
+    assert.deepEqual(known(await client.drains()).drains, [
+      { virtualServer, realServer: '10.244.0.1:8080', servicePort: 'demo/web:http', seconds: 1.5, deadlineSeconds: 30 },
+      {
+        virtualServer: '10.96.9.9:80/tcp',
+        realServer: '10.244.0.2:8080',
+        servicePort: null,
+        seconds: 0,
+        deadlineSeconds: null,
+      },
+    ])
+    assert.deepEqual(known(await client.pod('demo/web-7')).addresses, ['10.244.0.9'])
+  })
+
+  it('does not hold the event loop of the daemon for an answer about very much', async () => {
+    const folder = socketFolder()
+    const endpoints = Array.from({ length: 20_000 }, (_, index) =>
+      endpoint(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`),
+    )
+    const inspected = inspectedOf([put('web'), slice('web', endpoints)])
+    await folder.serve(() => inspected)
+    const asked = askDaemon(folder.path).service('demo/web')
+    let turns = 0
+    let isDone = false
+    void asked.then(() => (isDone = true))
+    for (; !isDone; turns++) await new Promise((resolve) => setImmediate(resolve))
+    assert.equal(known(await asked).ports[0]?.endpoints.length, 20_000)
+    assert.ok(turns > 3, `${turns} turns`)
+  })
+
+  it('says that the daemon has no proxy yet', async () => {
+    const folder = socketFolder()
+    await folder.serve(() => undefined)
+    const answer = await askDaemon(folder.path).daemon()
+    assert.equal(isUnknown(answer) && answer.unknown, 'starting')
+  })
+
+  it('says why there is no answer', async () => {
+    const folder = socketFolder()
+    mkdirSync(dirname(folder.path))
+    const reasonAt = async (path: string): Promise<readonly [string, string]> => {
+      const answer = await askDaemon(path, { deadlineMs: deadline(200), maxBytes: 1000 }).daemon()
+      assert.ok(isUnknown(answer))
+      return [answer.unknown, answer.reason.replaceAll(folder.folder, '')]
+    }
+    const at = (name: string, answer: Responder): Promise<void> =>
+      folder.listenPlainly(answer, join(folder.folder, name))
+    writeFileSync(join(folder.folder, 'file'), '')
+    await at('html', () => jsonAnswer('<html>'))
+    await at('array', () => jsonAnswer('[1]'))
+    await at('slow', () => new Promise(() => undefined))
+    await at('long', () => jsonAnswer(JSON.stringify({ format: VIEW_FORMAT, text: 'x'.repeat(5000) })))
+    await at('newer', () => jsonAnswer('{"format":2}', 200, [['Server', 'kube-ipvs/9.1.0']]))
+    await at('hostile', () => jsonAnswer('{"format":2}', 200, [['Server', 'kube-ipvs/9;[2J']]))
+    await at('refusing', () =>
+      jsonAnswer(`{"format":${VIEW_FORMAT},"error":{"code":"starting","message":"a\\u001bb"}}`, 503),
+    )
+    const rows: readonly (readonly [path: string, code: string, reason: RegExp])[] = [
+      ['', 'off', /kubeIPVS\.socket is empty$/],
+      [join(folder.folder, 'nothing'), 'no-daemon', /^no daemon answers at "\/nothing"$/],
+      [join(folder.folder, 'file'), 'no-daemon', /^no daemon answers/],
+      [join(folder.folder, 'file', 'x'), 'no-daemon', /^no daemon answers/],
+      [join(folder.folder, 'html'), 'no-answer', /^what answers at "\/html" is not kube-ipvs$/],
+      [join(folder.folder, 'array'), 'no-answer', /is not kube-ipvs$/],
+      [join(folder.folder, 'slow'), 'no-answer', /did not answer in time$/],
+      [join(folder.folder, 'long'), 'no-answer', /the answer is longer than 1000 bytes$/],
+      [
+        join(folder.folder, 'newer'),
+        'other-format',
+        /^the daemon is kube-ipvs 9\.1\.0 and answers in format 2, this command is kube-ipvs [\d.]+\S* and reads format 1: /,
+      ],
+      [
+        join(folder.folder, 'hostile'),
+        'other-format',
+        /^the daemon is kube-ipvs of an unknown version and answers in format 2/,
+      ],
+      [join(folder.folder, 'refusing'), 'starting', /^a\\x1bb$/],
+    ]
+    for (const [path, code, reason] of rows) {
+      const answer = await reasonAt(path)
+      assert.equal(answer[0], code, path)
+      assert.match(answer[1], reason, path)
+    }
+  })
+})
+
+describe('the daemon', () => {
+  it('refuses what it does not understand, and goes on', async () => {
+    const folder = socketFolder()
+    const inspected = inspectedOf([put('web')])
+    await folder.serve(() => inspected)
+    const long = 'a'.repeat(3000)
+    const rows: readonly (readonly [path: string, status: number, code: RefusalCode])[] = [
+      ['/', 404, 'unknown-path'],
+      ['/v1/daemon/', 404, 'unknown-path'],
+      ['/v1/../v1/daemon', 404, 'unknown-path'],
+      ['/metrics', 404, 'unknown-path'],
+      ['/v1/service', 400, 'bad-parameter'],
+      ['/v1/service?service=', 400, 'bad-parameter'],
+      ['/v1/service?service=demo', 400, 'bad-parameter'],
+      ['/v1/service?service=demo/web%00', 400, 'bad-parameter'],
+      ['/v1/service?service=__proto__/x', 400, 'bad-parameter'],
+      [`/v1/service?service=demo/${long}`, 400, 'bad-parameter'],
+      ['/v1/service?service=%ff%fe/x', 400, 'bad-parameter'],
+      ['/v1/service?service=demo/none', 404, 'no-such-service'],
+      ['/v1/pod?pod=../../etc/passwd', 400, 'bad-parameter'],
+      ['/v1/pod?pod=demo/a?limit=1', 400, 'bad-parameter'],
+      ['/v1/claims?key=10.96.0.1:80', 400, 'bad-parameter'],
+      ['/v1/claims?key=10.96.0.1:80/tcp%0a', 400, 'bad-parameter'],
+      ['/v1/names?limit=0', 400, 'bad-parameter'],
+      ['/v1/names?limit=-1', 400, 'bad-parameter'],
+      ['/v1/names?limit=1e9', 400, 'bad-parameter'],
+      ['/v1/names?after=x', 400, 'bad-parameter'],
+      ['/v1/names?after=10.0.0.9:1/tcp', 410, 'gone'],
+    ]
+    for (const [path, status, code] of rows) {
+      const answer = await raw(folder.path, path)
+      assert.deepEqual([answer.status, JSON.parse(answer.body).error.code], [status, code], path)
+      assert.equal(JSON.parse(answer.body).format, VIEW_FORMAT)
+    }
+    for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS', 'HEAD'])
+      assert.equal((await raw(folder.path, VIEW_PATH.daemon, method)).status, 405, method)
+    assert.equal((await raw(folder.path, `${VIEW_PATH.names}?limit=999999`)).status, 200)
+    known(await askDaemon(folder.path).daemon())
+    assert.deepEqual(
+      folder.log.lines.filter(({ level }) => level !== 'info'),
+      [],
+    )
+  })
+
+  it('survives clients that send nothing, nonsense or too many connections', async () => {
+    const folder = socketFolder()
+    const inspected = inspectedOf([put('web')])
+    await folder.serve(() => inspected)
+    const sockets = Array.from({ length: 30 }, (_, index) => {
+      const socket = connect({ path: folder.path })
+      socket.on('error', () => undefined)
+      if (index % 2 === 0) socket.write('\x00\xff GET nonsense\r\n\r\n')
+      return socket
+    })
+    try {
+      known(await askDaemon(folder.path).daemon())
+      known(await askDaemon(folder.path).names())
+    } finally {
+      for (const socket of sockets) socket.destroy()
+    }
+  })
+})
