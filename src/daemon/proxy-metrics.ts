@@ -54,6 +54,7 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
     featureGates: () => featureGatesOf(configuration.featureGates),
     serviceCount: () => desired.serviceCount,
     conflictCount: () => desired.lossCount,
+    choiceCounts: () => desired.choiceCounts(),
     traffic: new ServiceTraffic({
       limit: readTraffic === undefined ? 0 : configuration.kubeIPVS.serviceMetricsLimit,
       read: readTraffic ?? (async () => undefined),

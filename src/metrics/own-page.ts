@@ -109,6 +109,24 @@ export const OWN = {
     help: 'Real servers that are no longer endpoints of a Service and are kept until their connections end.',
     labels: [],
   },
+  realServersStarting: {
+    name: 'kubeipvs_real_servers_starting',
+    type: 'gauge',
+    help: 'Real servers whose weight still rises to its full value (annotation kube-ipvs.io/slow-start).',
+    labels: [],
+  },
+  slowStarts: {
+    name: 'kubeipvs_slow_starts_total',
+    type: 'counter',
+    help: 'Slow starts of real servers that have begun.',
+    labels: [],
+  },
+  serviceChoices: {
+    name: 'kubeipvs_services_with_annotation',
+    type: 'gauge',
+    help: 'Services for which an annotation of kube-ipvs is in force, by its name without kube-ipvs.io/. A Service with a wrong value is not counted.',
+    labels: ['annotation'],
+  },
   drains: {
     name: 'kubeipvs_drains_finished_total',
     type: 'counter',
@@ -202,6 +220,10 @@ export function writeOwn(page: MetricsPage, sources: Sources): void {
   const { idle, deadline } = ipvs?.drainsFinished() ?? { idle: 0, deadline: 0 }
   page.value(OWN.drains, ['idle'], idle)
   page.value(OWN.drains, ['deadline'], deadline)
+  const { count, begun } = ipvs?.slowStarts() ?? { count: 0, begun: 0 }
+  page.value(OWN.realServersStarting, [], count)
+  page.value(OWN.slowStarts, [], begun)
+  for (const [annotation, services] of sources.choiceCounts()) page.value(OWN.serviceChoices, [annotation], services)
   for (const table of sources.tables) writeTable(page, table)
   for (const { name, entries, maxEntries } of ipvs?.setSizes() ?? []) {
     page.value(OWN.setEntries, [name], entries)

@@ -46,6 +46,8 @@ export interface IpvsSources {
   readonly drainingCount: () => number
   /** Finished drains by reason. */
   readonly drainsFinished: () => { readonly idle: number; readonly deadline: number }
+  /** Real servers whose weight still rises, and slow starts that have begun. */
+  readonly slowStarts: () => { readonly count: number; readonly begun: number }
   /** Visits the counters of every virtual server once. */
   readonly readTraffic: ServiceTrafficOptions['read']
 }
@@ -83,5 +85,7 @@ export interface Sources extends KernelSources {
   readonly featureGates: () => readonly FeatureGate[]
   readonly serviceCount: () => number
   readonly conflictCount: () => number
+  /** Services by what they have chosen by annotation: the name of the annotation without its prefix. */
+  readonly choiceCounts: () => ReadonlyMap<string, number>
   readonly traffic: ServiceTraffic
 }

@@ -8,6 +8,8 @@ import { quote } from '../values/quote.ts'
 import { SERVICE_ANNOTATION } from '../values/well-known.ts'
 import {
   ALLOWED_WEIGHTS,
+  GRADUAL_SCHEDULERS,
+  isGradual,
   MAX_WEIGHTS_TEXT,
   parseWeights,
   usesWeights,
@@ -63,9 +65,22 @@ export interface ServiceChoices {
   readonly maxConnections?: number
   /** Weights of endpoints, only with a scheduler that uses them; absent: all have the same. */
   readonly weights?: Weights
+  /** How long the weight of a new endpoint rises to its full value, in milliseconds; absent: it has that at once. */
+  readonly slowStartMs?: number
 }
 
 export const NO_CHOICES: ServiceChoices = {}
+
+/** The name of each choice in metrics: that of its annotation. */
+export const CHOICE_NAMES: Readonly<Record<keyof ServiceChoices, string>> = {
+  scheduler: 'scheduler',
+  hashFlags: 'scheduler-flags',
+  affinityPrefixLength: 'affinity-prefix-length',
+  drainDeadlineMs: 'drain-deadline',
+  maxConnections: 'max-connections',
+  weights: 'weights',
+  slowStartMs: 'slow-start',
+}
 
 /** A problem without the Service that it is about. */
 export interface AnnotationProblem {
@@ -150,6 +165,9 @@ function readAnnotations(text: string, configuredScheduler: string): ReadAnnotat
   const weights = read([SERVICE_ANNOTATION.weights], (value) =>
     parseRules(value, scheduler?.value ?? configuredScheduler),
   )
+  const slowStartMs = read([SERVICE_ANNOTATION.slowStart], (value) =>
+    parseSlowStart(value, scheduler?.value ?? configuredScheduler),
+  )
   const choices: ServiceChoices = {
     ...(scheduler && { scheduler: { name: scheduler.value, annotation: scheduler.name } }),
     ...(hashFlags && { hashFlags: hashFlags.value }),
@@ -157,6 +175,7 @@ function readAnnotations(text: string, configuredScheduler: string): ReadAnnotat
     ...(drainDeadlineMs && { drainDeadlineMs: drainDeadlineMs.value }),
     ...(maxConnections && { maxConnections: maxConnections.value }),
     ...(weights && { weights: weights.value }),
+    ...(slowStartMs && { slowStartMs: slowStartMs.value }),
   }
   return { choices, problems }
 }
@@ -223,11 +242,22 @@ function parseMaxConnections(text: string): Parsed<number> {
 }
 
 function parseRules(text: string, scheduler: string): Parsed<Weights> {
-  if (!usesWeights(scheduler)) return { allowed: noWeights(scheduler) }
+  if (!usesWeights(scheduler)) return { allowed: onlyWith(WEIGHTED_SCHEDULERS, 'use weights', scheduler) }
   const value = parseWeights(text)
   return value === undefined ? { allowed: ALLOWED_WEIGHTS } : { value }
 }
 
-function noWeights(scheduler: string): string {
-  return `only the schedulers ${WEIGHTED_SCHEDULERS.join(', ')} use weights, and the Service has ${quote(scheduler)}`
+const LONGEST_SLOW_START_MS = 3_600_000
+
+function parseSlowStart(text: string, scheduler: string): Parsed<number> {
+  if (!isGradual(scheduler)) return { allowed: onlyWith(GRADUAL_SCHEDULERS, 'share connections by weight', scheduler) }
+  const parsed = parseDuration(text)
+  const value = 'error' in parsed ? Number.NaN : Math.round(parsed.milliseconds)
+  return value >= 1000 && value <= LONGEST_SLOW_START_MS
+    ? { value }
+    : { allowed: 'it must be a duration from 1s to 1h, such as 30s or 2m' }
+}
+
+function onlyWith(schedulers: readonly string[], what: string, scheduler: string): string {
+  return `only the schedulers ${schedulers.join(', ')} ${what}, and the Service has ${quote(scheduler)}`
 }

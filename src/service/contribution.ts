@@ -51,6 +51,7 @@ export interface FrontendSettings {
 export interface Contribution {
   readonly frontends: ReadonlyMap<FrontendKey, Frontend>
   readonly problems: readonly Problem[]
+  readonly choices: ServiceChoices
   /** READS_* bits of the fields of NodeContext that the result depends on. */
   readonly reads: number
 }
@@ -108,6 +109,7 @@ export function* frontendsOf(
   return {
     frontends,
     problems: leftOut === 0 ? problems.problems : [tooMany(service, leftOut, all, limit), ...problems.problems],
+    choices,
     reads,
   }
 }

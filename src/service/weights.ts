@@ -31,6 +31,28 @@ export function usesWeights(scheduler: string): boolean {
 /** The names of WEIGHTED, for messages. */
 export const WEIGHTED_SCHEDULERS: readonly string[] = [...WEIGHTED]
 
+/**
+ * Of these weight is no share of the connections: `fo` and `ovf` use one endpoint after the other, `ovf` until it has as many connections
+ * as its weight says, and `sh` has few places for all weights together.
+ */
+const NOT_GRADUAL: ReadonlySet<string> = new Set(['sh', 'fo', 'ovf'])
+
+/** The schedulers with which an endpoint gets more connections as its weight rises, for messages. */
+export const GRADUAL_SCHEDULERS: readonly string[] = WEIGHTED_SCHEDULERS.filter((name) => !NOT_GRADUAL.has(name))
+
+/** Whether a slow start is possible with a scheduler, also one that only a configuration names. */
+export function isGradual(scheduler: string): boolean {
+  return usesWeights(scheduler) && !NOT_GRADUAL.has(scheduler)
+}
+
+/**
+ * By how much all weights of a Service with slow start are multiplied: the weight 1 would leave no room to rise. All stay within
+ * MAX_WEIGHT, and their proportions stay the same.
+ */
+export function slowStartFactor(weights: Weights | undefined): number {
+  return Math.max(1, Math.min(10, Math.floor(MAX_WEIGHT / (weights?.largest ?? DEFAULT_WEIGHT))))
+}
+
 /** Weight of an endpoint where a Service chooses none. */
 export const DEFAULT_WEIGHT = 1
 /** The largest weight that ipvsadm accepts. The kernel takes any number that is not negative. 0 means draining. */

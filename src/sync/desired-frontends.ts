@@ -3,6 +3,7 @@
  * changed. The cost depends on the number of dirty owners, not on the number of Services.
  */
 import { type Contribution, frontendsOf, type FrontendSettings } from '../service/contribution.ts'
+import { CHOICE_NAMES, NO_CHOICES, type ServiceChoices } from '../service/annotations.ts'
 import { claimRank, type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
 import { changedFields, type NodeContext, READS_ALL } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
@@ -46,6 +47,8 @@ export class DesiredFrontends {
   readonly #resting = new Map<string, number>()
   /** READS_* bits of each owner. */
   readonly #reads = new Map<string, number>()
+  /** What each owner has chosen by annotations, without those that have chosen nothing. */
+  readonly #choices = new Map<string, ServiceChoices>()
   readonly #troubled = new Set<string>()
   readonly #settings: FrontendSettings
   #context: NodeContext
@@ -190,6 +193,18 @@ export class DesiredFrontends {
     return this.#services.size
   }
 
+  /** How many Services have made each choice in force, by the names in CHOICE_NAMES. */
+  choiceCounts(): ReadonlyMap<string, number> {
+    // Services with equal annotations share their choices.
+    const owners = new Map<ServiceChoices, number>()
+    for (const choices of this.#choices.values()) owners.set(choices, (owners.get(choices) ?? 0) + 1)
+    const counts = new Map(Object.values(CHOICE_NAMES).map((name) => [name, 0]))
+    for (const [choices, count] of owners)
+      for (const choice of Object.keys(choices) as (keyof ServiceChoices)[])
+        counts.set(CHOICE_NAMES[choice], (counts.get(CHOICE_NAMES[choice]) ?? 0) + count)
+    return counts
+  }
+
   #applySlice(key: string, slice: EndpointSlice | undefined): void {
     const owner = slice === undefined ? undefined : `${slice.namespace}/${slice.serviceName}`
     const before = this.#sliceOwners.get(key)
@@ -267,6 +282,9 @@ export class DesiredFrontends {
       this.#reads.set(owner, contribution.reads)
       this.#claimed.set(owner, Array.from(contribution.frontends.keys()))
     }
+    const choices = contribution?.choices ?? NO_CHOICES
+    if (choices === NO_CHOICES) this.#choices.delete(owner)
+    else this.#choices.set(owner, choices)
     this.#report(owner, contribution?.problems ?? NO_PROBLEMS, listener)
     return done
   }

@@ -28,6 +28,7 @@ export const SERVICE_ANNOTATION = {
   drainDeadline: 'kube-ipvs.io/drain-deadline',
   maxConnections: 'kube-ipvs.io/max-connections',
   weights: 'kube-ipvs.io/weights',
+  slowStart: 'kube-ipvs.io/slow-start',
   /** kube-router's count where ours are absent. */
   kubeRouterScheduler: 'kube-router.io/service.scheduler',
   kubeRouterFlags: 'kube-router.io/service.schedflags',

@@ -201,6 +201,41 @@ describe('annotations of a Service', () => {
     await weights(1, 1)
   })
 
+  it('raise the weight of a new endpoint step by step, and its virtual servers keep their connections', async () => {
+    const chosen = { 'kube-ipvs.io/scheduler': 'wlc', 'kube-ipvs.io/slow-start': '5s' }
+    bench.write('slow.yaml', ...annotated(everyKind(4, ['a']), chosen))
+    await eventually(() => assert.deepEqual(weightsOfPods(4), { a: [10] }))
+    const held = new LiveConnections()
+    try {
+      await held.open(cluster, 'client', frontend(4, 'ClusterIP', 'IPv4', 'tcp'))
+      const writtenMs = performance.now()
+      bench.write('slow.yaml', ...annotated(everyKind(4, ['a', 'c']), chosen))
+      const seen: number[] = []
+      await until(
+        'the full weight',
+        () => {
+          const weight = weightsOfPods(4)['c']?.at(-1)
+          if (weight !== undefined && weight !== seen.at(-1)) seen.push(weight)
+          return weight === 10
+        },
+        60_000,
+      )
+      assert.ok(performance.now() - writtenMs >= 5000)
+      assert.equal(seen[0], 1)
+      assert.ok(seen.length >= 4, seen.join())
+      assert.deepEqual(
+        seen,
+        seen.toSorted((a, b) => a - b),
+      )
+      await held.check()
+      await eventually(() => assert.deepEqual(weightsOfPods(4), { a: [10], c: [10] }))
+      assert.equal((await bench.command('diff')).code, 0)
+    } finally {
+      held.close()
+      bench.remove('slow.yaml')
+    }
+  })
+
   it('are no difference for `kube-ipvs diff`', async () => {
     const chosen = {
       'kube-ipvs.io/scheduler': 'wlc',

@@ -74,6 +74,12 @@ describe('AnnotationReader', () => {
         { scheduler: 'wrr', weights: 'zone:a=2' },
         { ...chosen('wrr'), weights: weights('zone:a=2') },
       ],
+      [{ 'slow-start': '1s' }, { slowStartMs: 1000 }, 'wlc'],
+      [{ 'slow-start': '1.5s' }, { slowStartMs: 1500 }, 'wlc'],
+      [
+        { scheduler: 'mh', 'slow-start': '1h' },
+        { ...chosen('mh'), slowStartMs: 3_600_000 },
+      ],
       [{ weights: 'same-zone=10,other=1' }, { weights: weights('same-zone=10,other=1') }, 'wlc'],
     ]
     for (const [annotations, choices, configured] of rows)
@@ -102,6 +108,11 @@ describe('AnnotationReader', () => {
         'drain-deadline',
         ['', '5', '-1s', '999ms', '24h0m1s', '1 s', 'forever', '1s\n', '9'.repeat(90) + 'h'],
         'it must be a duration from 1s to 24h, such as 90s or 1h30m, or 0 for no deadline',
+      ],
+      [
+        'slow-start',
+        ['', '0', '0s', '5', '-1s', '999ms', '1h1s', '1 s', '1s\n', 'always', '٣s', '9'.repeat(90) + 'h', '1s,2s'],
+        'it must be a duration from 1s to 1h, such as 30s or 2m',
       ],
       [
         'max-connections',
@@ -159,6 +170,13 @@ describe('AnnotationReader', () => {
         read({ scheduler, weights: 'other=2' }).problems[0]?.message ?? '',
         new RegExp(`only the schedulers wrr, .*, twos use weights, and the Service has "${scheduler}"$`),
       )
+    for (const scheduler of ['rr', 'lc', 'dh', 'sh', 'fo', 'ovf'])
+      assert.match(
+        read({ scheduler, 'slow-start': '30s' }).problems[0]?.message ?? '',
+        new RegExp(
+          `only the schedulers wrr, .*, twos share connections by weight, and the Service has "${scheduler}"$`,
+        ),
+      )
     for (const [name, values, allowed] of rows)
       for (const value of values) {
         const rest = name === 'scheduler' ? { 'max-connections': '7' } : { scheduler: 'wlc' }
@@ -200,7 +218,7 @@ describe('AnnotationReader', () => {
   it('never throws, and chooses nothing but allowed values, for any text', () => {
     const value = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 200 }),
-      fc.constantFrom('rr', 'mh', 'port', '24,64', '5', 'none', '5m', 'same-zone=5', 'zone:a=2,other=7'),
+      fc.constantFrom('rr', 'mh', 'port', '24,64', '5', 'none', '5m', '30s', 'same-zone=5', 'zone:a=2,other=7'),
       fc.string({ unit: fc.constantFrom(...'0123456789,.-aswrlchmfpot '), maxLength: 12 }),
       fc
         .array(fc.constantFrom('same-zone=', 'zone:a=', 'other=', '0', '7', '65535', ','), { maxLength: 9 })
@@ -213,6 +231,7 @@ describe('AnnotationReader', () => {
       'drain-deadline',
       'max-connections',
       'weights',
+      'slow-start',
     ]
     const annotations = fc.dictionary(fc.constantFrom(...names), value)
     fc.assert(
@@ -224,6 +243,8 @@ describe('AnnotationReader', () => {
         assert.ok(lengths === undefined || (lengths.IPv6 >= 1 && lengths.IPv6 <= 128))
         assert.ok((choices.drainDeadlineMs ?? 1000) >= 1000)
         assert.ok(Number.isInteger(maxConnections) && maxConnections >= 1 && maxConnections <= 1e9)
+        const { slowStartMs = 1000 } = choices
+        assert.ok(Number.isInteger(slowStartMs) && slowStartMs >= 1000 && slowStartMs <= 3_600_000)
         const { rules = [], other = 1 } = choices.weights ?? {}
         for (const weight of [other, ...rules.map((rule) => rule.weight)])
           assert.ok(Number.isInteger(weight) && weight >= 1 && weight <= 65_535)

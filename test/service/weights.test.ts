@@ -114,6 +114,39 @@ describe('a Service with weights', () => {
   })
 })
 
+describe('DesiredFrontends', () => {
+  it('counts Services by what they have chosen, without wrong values', () => {
+    const desired = new DesiredFrontends(node(), { annotations: new AnnotationReader('wlc') })
+    const put = (name: string, annotations: Readonly<Record<string, string>> | undefined): void => {
+      const named = Object.entries(annotations ?? {}).map(([key, value]) => [`kube-ipvs.io/${key}`, value] as const)
+      const value = annotations && { ...SERVICE, name, annotations: annotationsText(new Map(named)) }
+      desired.apply({ kind: 'services', key: `demo/${name}`, value })
+    }
+    const counts = (): Readonly<Record<string, number>> => {
+      desired.flush({ frontend: () => undefined, problems: () => undefined }, Number.POSITIVE_INFINITY)
+      return Object.fromEntries([...desired.choiceCounts()].filter(([, count]) => count > 0))
+    }
+    assert.equal(desired.choiceCounts().size, 7)
+    put('one', { scheduler: 'mh', 'scheduler-flags': 'port', weights: 'other=2', 'slow-start': '9s' })
+    put('two', { scheduler: 'mh', 'scheduler-flags': 'port', weights: 'other=2', 'slow-start': '9s' })
+    put('three', { weights: 'other=0', 'max-connections': '5', 'drain-deadline': '1m', 'affinity-prefix-length': '24' })
+    put('four', {})
+    assert.deepEqual(counts(), {
+      scheduler: 2,
+      'scheduler-flags': 2,
+      weights: 2,
+      'slow-start': 2,
+      'max-connections': 1,
+      'drain-deadline': 1,
+      'affinity-prefix-length': 1,
+    })
+    put('one', undefined)
+    put('two', {})
+    put('three', { 'max-connections': '6' })
+    assert.deepEqual(counts(), { 'max-connections': 1 })
+  })
+})
+
 describe('schedulerWeights', () => {
   it('leaves weights as they are, unless the table of sh cannot hold them', () => {
     const rows: readonly (readonly [string, readonly number[], readonly number[]])[] = [

@@ -45,6 +45,7 @@ export function everythingCounted(): ScrapeInput {
       featureGates: () => [{ name: 'WatchListClient', stage: 'BETA', enabled: false }],
       serviceCount: () => 7,
       conflictCount: () => 2,
+      choiceCounts: () => new Map([['scheduler', 4]]),
       tables: [
         {
           table: { name: 'virtual-servers' },
@@ -68,6 +69,7 @@ export function everythingCounted(): ScrapeInput {
         realServerCount: () => 11,
         drainingCount: () => 1,
         drainsFinished: () => ({ idle: 2, deadline: 1 }),
+        slowStarts: () => ({ count: 3, begun: 5 }),
         readTraffic: async () => undefined,
       },
       connections: () => [{ name: 'ipvs', messagesSent: 30, datagramsSent: 20, datagramsReceived: 10 }],

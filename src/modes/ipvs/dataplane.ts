@@ -7,6 +7,7 @@ import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
 import { drainingRealServers, sameVirtualServer } from '../../ipvs/diff.ts'
 import { Drains } from '../../ipvs/drains.ts'
+import { acceptStarting, SlowStarts } from '../../ipvs/slow-starts.ts'
 import { schedulerFlags, schedulerWeights } from '../../ipvs/scheduler.ts'
 import { FLAG_PERSISTENT, type RealServer, type VirtualServer, type VirtualServerOperation } from '../../ipvs/types.ts'
 import {
@@ -16,7 +17,7 @@ import {
   hasAddress,
   weightsOf,
 } from '../../service/frontends.ts'
-import { DEFAULT_WEIGHT, usesWeights } from '../../service/weights.ts'
+import { DEFAULT_WEIGHT, isGradual, slowStartFactor, usesWeights } from '../../service/weights.ts'
 import type { Dataplane } from '../../sync/loop.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
@@ -47,6 +48,8 @@ export interface IpvsDataplaneOptions {
 
 /** Virtual servers whose drains one pass checks, within a few milliseconds; the others wait for the next pass. */
 const DRAINS_PER_PASS = 64
+/** Real servers of the virtual servers that one pass takes a step of their slow starts with, within a millisecond or two. */
+const STEPPED_PER_PASS = 2000
 /** Addresses in one line of the log. */
 const LOGGED_ADDRESSES = 100
 
@@ -55,9 +58,12 @@ export class IpvsDataplane implements Dataplane {
   readonly device: TableSync<Device, DeviceOperation>
   readonly virtualAddresses: VirtualAddresses
   readonly drains: Drains
+  readonly slowStarts = new SlowStarts()
   readonly staleFlows: StaleFlows
   /** Deadlines that Services choose, in milliseconds; Infinity: none. */
   readonly #drainDeadlines = new Map<FrontendKey, number>()
+  /** Frontends whose new endpoints start slowly. */
+  readonly #slowStarting = new Set<FrontendKey>()
   /** Frontends whose address is bound once their virtual server exists. */
   readonly #toBind = new Set<FrontendKey>()
   readonly #options: IpvsDataplaneOptions
@@ -136,7 +142,7 @@ export class IpvsDataplane implements Dataplane {
     if (deadlineMs === undefined) this.#drainDeadlines.delete(key)
     else this.#drainDeadlines.set(key, deadlineMs)
     const scheduler = this.#options.schedulers.inForce(key, frontend)
-    this.virtualServers.want(key, frontend === undefined ? undefined : renderVirtualServer(frontend, scheduler))
+    this.#want(key, frontend, scheduler)
     this.staleFlows.suspect(key, frontend?.servicePort)
     if (frontend?.bind === true) this.#toBind.add(key)
     else {
@@ -145,17 +151,48 @@ export class IpvsDataplane implements Dataplane {
     }
   }
 
+  #want(key: FrontendKey, frontend: AddressFrontend | undefined, scheduler: string): void {
+    const { virtualServers, slowStarts } = this
+    if (frontend === undefined) {
+      this.#slowStarting.delete(key)
+      slowStarts.forget(key)
+      virtualServers.want(key, undefined)
+      return
+    }
+    const full = renderVirtualServer(frontend, scheduler)
+    // Before the kernel has it, all real servers are equally new.
+    const before = virtualServers.live(key) === undefined ? undefined : virtualServers.desired(key)
+    const durationMs = slowStartOf(frontend, scheduler)
+    if (durationMs === undefined) this.#slowStarting.delete(key)
+    else this.#slowStarting.add(key)
+    virtualServers.want(key, slowStarts.render(key, full, before, durationMs, this.#options.now))
+  }
+
+  /** Takes the steps of slow starts that are due. Those that are left wait for the next pass. */
+  #stepSlowStarts(): void {
+    if (this.slowStarts.nextDueMs() === undefined) return
+    const nowMs = this.#options.now()
+    for (let left = STEPPED_PER_PASS; left > 0; ) {
+      const key = this.slowStarts.takeDue(nowMs)
+      const server = key === undefined ? undefined : this.slowStarts.step(key, nowMs)
+      if (key === undefined || server === undefined) return
+      this.virtualServers.want(key, server)
+      left -= 1 + server.realServers.length
+    }
+  }
+
   /** Renders the virtual servers again whose scheduler has turned out to be present. */
   async #askSchedulers(signal: AbortSignal): Promise<void> {
     const { schedulers } = this.#options
     for (const frontend of await schedulers.ask(signal)) {
       const { key } = frontend
-      this.virtualServers.want(key, renderVirtualServer(frontend, schedulers.inForce(key, frontend)))
+      this.#want(key, frontend, schedulers.inForce(key, frontend))
     }
   }
 
   async pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport> {
     await this.#askSchedulers(options.signal)
+    this.#stepSlowStarts()
     const idle = await this.#checkDrains(options.signal)
     const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
     // Every virtual server and address was tried once, so that the rules of iptables mode are not needed any more.
@@ -172,8 +209,19 @@ export class IpvsDataplane implements Dataplane {
     this.setsAndRules.renderRules()
     for (const key of this.#toBind) this.virtualAddresses.set(key, true)
     this.#toBind.clear()
+    await this.#acceptStarting(options.signal)
     const all = new Reconciler([...this.setsAndRules.tables, ...this.#ownTables])
     return all.preview({ ...options, now: this.#options.now })
+  }
+
+  /** This process does not know which endpoints start slowly in the daemon that runs, so it takes their weights as they are. */
+  async #acceptStarting(signal: AbortSignal): Promise<void> {
+    if (this.#slowStarting.size === 0) return
+    await this.virtualServers.read(signal)
+    for (const key of this.#slowStarting) {
+      const wanted = this.virtualServers.desired(key)
+      if (wanted !== undefined) this.virtualServers.want(key, acceptStarting(wanted, this.virtualServers.live(key)))
+    }
   }
 
   get #ownTables(): readonly Reconciled[] {
@@ -201,7 +249,12 @@ export class IpvsDataplane implements Dataplane {
 
   nextDueMs(): number | undefined {
     const { schedulers } = this.#options
-    const all = [this.#reconciler.nextDueMs(), this.drains.nextDueMs(), schedulers.nextDueMs()]
+    const all = [
+      this.#reconciler.nextDueMs(),
+      this.drains.nextDueMs(),
+      this.slowStarts.nextDueMs(),
+      schedulers.nextDueMs(),
+    ]
     const due = all.filter((at) => at !== undefined)
     return due.length === 0 ? undefined : Math.min(...due)
   }
@@ -235,8 +288,13 @@ export class IpvsDataplane implements Dataplane {
   }
 }
 
+/** How long new endpoints of a frontend start, in milliseconds; undefined: its Service or the scheduler in force knows no slow start. */
+function slowStartOf({ servicePort }: AddressFrontend, scheduler: string): number | undefined {
+  return isGradual(scheduler) ? servicePort.choices.slowStartMs : undefined
+}
+
 /**
- * The virtual server of one frontend. Its real servers are the endpoints that this node may use, already in the order of
+ * The virtual server of one frontend, with the full weight of each real server. Its real servers are the endpoints that this node may use, already in the order of
  * compareRealServers. Every field is compared with what the kernel lists, so it has the value that the kernel returns after the
  * write. A scheduler that is not the chosen one has its own flags.
  */
@@ -249,6 +307,7 @@ function renderVirtualServer(frontend: AddressFrontend, scheduler: string): Virt
   const upperThreshold = choices.maxConnections ?? 0
   const chosen = usesWeights(scheduler) ? weightsOf(servicePort, selection) : undefined
   const weights = chosen && schedulerWeights(scheduler, chosen)
+  const factor = slowStartOf(frontend, scheduler) === undefined ? 1 : slowStartFactor(choices.weights)
   return {
     family,
     address,
@@ -261,7 +320,7 @@ function renderVirtualServer(frontend: AddressFrontend, scheduler: string): Virt
     netmask: family === 'IPv4' ? (-1 << (32 - prefixLength)) >>> 0 : prefixLength,
     persistenceEngine: '',
     realServers: selection.endpoints.map((endpoint, index) =>
-      renderRealServer(endpoint, weights?.[index] ?? DEFAULT_WEIGHT, upperThreshold),
+      renderRealServer(endpoint, factor * (weights?.[index] ?? DEFAULT_WEIGHT), upperThreshold),
     ),
   }
 }

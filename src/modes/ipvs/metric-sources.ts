@@ -28,6 +28,7 @@ export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSou
       realServerCount: () => realServerCount(dataplane),
       drainingCount: () => dataplane.drains.count,
       drainsFinished: () => dataplane.drains.ended,
+      slowStarts: () => dataplane.slowStarts,
       readTraffic: (visit, signal) => auditIpvs.visitTraffic(visit, { signal, yieldAfterMs: TURN_MS }),
     },
   }

@@ -124,6 +124,112 @@ describe('a virtual server', () => {
     }
   })
 
+  it('raises the weight of a new endpoint in steps, and `diff` accepts each of them', async () => {
+    const { memory, dataplane, pass } = await running()
+    const choices = { ...scheduler('wrr'), slowStartMs: 10_000 }
+    const use = (addresses: readonly string[], servicePort: object = { choices }): void =>
+      dataplane.frontend(KEY, frontendOf({ bind: false, servicePort }, addresses))
+    const weights = () => memory.virtualServers.kernel.get(KEY)?.realServers.map(({ weight }) => weight)
+    const diff = async (): Promise<readonly string[]> => {
+      const other = memory.dataplane()
+      other.wantFixtures()
+      const frontend = frontendOf({ bind: false, servicePort: { choices } }, ['1.1.1.1', '2.2.2.2'])
+      other.frontend(KEY, frontend)
+      const planned = await other.preview({ signal, mayRemove: true })
+      return planned.filter((command) => command.startsWith('ipvsadm'))
+    }
+    use(['1.1.1.1'])
+    await pass()
+    assert.deepEqual(weights(), [10])
+    assert.equal(dataplane.nextDueMs(), undefined)
+    memory.nowMs = 5000
+    use(['1.1.1.1', '2.2.2.2'])
+    await pass()
+    assert.deepEqual([weights(), dataplane.slowStarts.count], [[10, 1], 1])
+    const seen: number[] = []
+    memory.journal.length = 0
+    for (let steps = 1; dataplane.nextDueMs() !== undefined; steps++) {
+      memory.nowMs = dataplane.nextDueMs() ?? 0
+      assert.equal(memory.nowMs, 5000 + steps * 1000)
+      assert.deepEqual(await diff(), [])
+      await pass()
+      seen.push(weights()?.[1] ?? 0)
+    }
+    // The first step leaves the weight at 1.
+    assert.deepEqual(seen, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    assert.equal(memory.journal.length, 9)
+    assert.ok(memory.journal.every((command) => / -e .*2\.2\.2\.2/.test(command)))
+    assert.deepEqual([await diff(), dataplane.slowStarts.count, dataplane.slowStarts.begun], [[], 0, 1])
+
+    // A difference in the other direction is one.
+    const server = memory.virtualServers.kernel.get(KEY)
+    assert.ok(server)
+    const realServers = server.realServers.map((one) => ({ ...one, weight: 99 }))
+    memory.virtualServers.kernel.set(KEY, { ...server, realServers })
+    assert.equal((await diff()).length, 2)
+    memory.virtualServers.kernel.set(KEY, server)
+
+    // Without the annotation the weights are not scaled, and what starts has its weight at once.
+    use(['1.1.1.1', '2.2.2.2', '3.3.3.3'])
+    await pass()
+    assert.deepEqual(weights(), [10, 10, 1])
+    use(['1.1.1.1', '2.2.2.2', '3.3.3.3'], { choices: scheduler('wrr') })
+    await pass()
+    assert.deepEqual([weights(), dataplane.nextDueMs()], [[1, 1, 1], undefined])
+  })
+
+  it('repairs an endpoint that starts to the weight of the moment', async () => {
+    const { memory, dataplane, pass } = await running()
+    const choices = { ...scheduler('wlc'), slowStartMs: 10_000 }
+    for (const addresses of [['1.1.1.1'], ['1.1.1.1', '2.2.2.2']]) {
+      dataplane.frontend(KEY, frontendOf({ bind: false, servicePort: { choices, weights: [2, 4] } }, addresses))
+      await pass()
+    }
+    memory.nowMs = 5000
+    await pass()
+    const server = memory.virtualServers.kernel.get(KEY)
+    assert.deepEqual(
+      server?.realServers.map(({ weight }) => weight),
+      [20, 20],
+    )
+    assert.ok(server)
+    const realServers = server.realServers.map((one) => ({ ...one, weight: 1 }))
+    memory.virtualServers.kernel.set(KEY, { ...server, realServers })
+    dataplane.virtualServers.doubt([KEY])
+    await pass()
+    assert.deepEqual(
+      memory.virtualServers.kernel.get(KEY)?.realServers.map(({ weight }) => weight),
+      [20, 20],
+    )
+    assert.equal(dataplane.virtualServers.counts.repaired, 1)
+  })
+
+  it('gives a new process, and an endpoint that is alone, the full weight at once', async () => {
+    const first = await running()
+    const choices = { ...scheduler('wlc'), slowStartMs: 10_000 }
+    const render = ({ dataplane }: Running, addresses: readonly string[]): void =>
+      dataplane.frontend(KEY, frontendOf({ bind: false, servicePort: { choices } }, addresses))
+    const weights = () => first.memory.virtualServers.kernel.get(KEY)?.realServers.map(({ weight }) => weight)
+    render(first, [])
+    await first.pass()
+    render(first, ['1.1.1.1'])
+    await first.pass()
+    assert.deepEqual(weights(), [10])
+    first.memory.connections.set('1.1.1.1:8080', { active: 1, inactive: 0 })
+    // All of its endpoints are replaced: the old one drains.
+    render(first, ['2.2.2.2'])
+    await first.pass()
+    assert.deepEqual(weights(), [0, 10])
+    // The one that drained comes back.
+    render(first, ['1.1.1.1', '2.2.2.2'])
+    await first.pass()
+    assert.deepEqual(weights(), [1, 10])
+    const second = await running(first.memory)
+    render(second, ['1.1.1.1', '2.2.2.2'])
+    await second.pass()
+    assert.deepEqual([weights(), second.dataplane.nextDueMs()], [[10, 10], undefined])
+  })
+
   it('has the weights of the endpoints that a selection leaves', () => {
     const { servicePort, selection } = frontendOf({}, ['1.1.1.1', '2.2.2.2', '3.3.3.3'])
     const port = { ...servicePort, weights: [7, 8, 9] }
@@ -170,7 +276,7 @@ describe('a virtual server', () => {
     const before = structuredClone(memory.virtualServers.kernel.get(other.key))
     const value = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 150 }),
-      fc.constantFrom(...SCHEDULERS, 'port', '24', '9', 'same-zone=9', 'other=0'),
+      fc.constantFrom(...SCHEDULERS, 'port', '24', '9', '30s', 'same-zone=9', 'other=0'),
       fc.jsonValue(),
     )
     const names = [
@@ -180,6 +286,7 @@ describe('a virtual server', () => {
       'drain-deadline',
       'max-connections',
       'weights',
+      'slow-start',
     ]
     const annotations = fc.dictionary(fc.constantFrom(...names.map((name) => `kube-ipvs.io/${name}`)), value)
     await fc.assert(
