@@ -87,6 +87,7 @@ test('openApiSource delivers objects of all three kinds', async (t) => {
       serving: true,
       terminating: false,
       nodeName: `worker-${(199 + endpoint) % 100}`,
+      zone: `zone-${'abc'[(199 + endpoint) % 3]}`,
     })),
   })
   assert.deepEqual(
