@@ -1,18 +1,19 @@
 /**
- * Builds the program as the image holds it: `dist/kube-ipvs.mjs` and the chunks that are loaded on demand. koffi stays
- * outside the bundle, because it loads its binary from a separate package, `@koromix/koffi-linux-x64` or `-arm64`: an image
+ * Builds the program as the image holds it: `dist/program.js` with V8's code cache beside it, and `dist/kube-ipvs.cjs`, which runs it. koffi
+ * stays outside the bundle, because it loads its binary from a separate package, `@koromix/koffi-linux-x64` or `-arm64`: an image
  * needs both packages in a `node_modules` beside the program (`copyNative`).
  */
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { copyFileSync, cpSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
-import { basename, dirname, join, relative } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { build, type Metafile, type Plugin } from 'esbuild'
+import { writeCodeCache } from './code-cache.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
-/** yaml's and winston's CommonJS files load node's modules with `require`, which an ES module does not have. */
-const BANNER =
-  "import { createRequire as createRequireForBundle } from 'node:module';const require = createRequireForBundle(import.meta.url);"
+/** The program is one function expression, which dev/entry.cjs calls. */
+const BANNER = '(function(require,__filename){'
+const FOOTER = '})'
 
 /**
  * Removes what client-node loads and this program never uses: an HTTP client, agents for proxies, the classes of every
@@ -58,7 +59,7 @@ export { ServerConfiguration } from './gen/servers.js'`,
 export interface Bundle {
   /** The file that node runs. */
   readonly entry: string
-  /** All files together, in bytes. */
+  /** The program without its code cache, in bytes. */
   readonly bytes: number
   /** Folders of the npm packages whose code is in it, relative to the repository: `node_modules/winston`. */
   readonly packages: readonly string[]
@@ -67,52 +68,59 @@ export interface Bundle {
 export interface BundleOptions {
   /** Emptied first. Default `dist` in the repository. */
   readonly directory?: string
-  /** False keeps names and lines for profiles. Default true. */
+  /** False keeps lines for profiles. Default true. */
   readonly minify?: boolean
+  /** Whose node runs it: V8's code cache is only for the architecture that made it. Default this machine's. */
+  readonly arch?: string
 }
 
 /** Rejects with esbuild's own messages when a file does not resolve. */
-export async function bundle({ directory = join(ROOT, 'dist'), minify = true }: BundleOptions = {}): Promise<Bundle> {
-  rmSync(directory, { recursive: true, force: true })
-  const result = await build({
+export async function bundle({
+  directory = join(ROOT, 'dist'),
+  minify = true,
+  arch = process.arch,
+}: BundleOptions = {}): Promise<Bundle> {
+  const { outputFiles, metafile } = await build({
     absWorkingDir: ROOT,
-    entryPoints: { 'kube-ipvs': 'src/main.ts' },
-    // The names of chunks depend on this path, so it is the same wherever the files are written.
-    outdir: join(ROOT, 'dist'),
+    entryPoints: ['src/main.ts'],
+    outfile: join(ROOT, 'dist/program.js'),
     write: false,
-    outExtension: { '.js': '.mjs' },
-    chunkNames: 'chunks/[name]-[hash]',
     bundle: true,
-    splitting: true,
     // Not the names, which appear in errors and profiles; keepNames would cost a call for every closure that is made.
     minifyWhitespace: minify,
     minifySyntax: minify,
-    format: 'esm',
+    format: 'cjs',
     platform: 'node',
     target: 'node22',
+    // An `import()` of one of Node's modules becomes a require, because a script has no loader of modules.
+    supported: { 'dynamic-import': false },
+    define: { 'import.meta.url': '__filename' },
     external: ['koffi'],
     plugins: [lean],
     banner: { js: BANNER },
+    footer: { js: FOOTER },
     logLevel: 'silent',
     metafile: true,
     sourcemap: 'external',
   })
-  for (const { path, contents } of result.outputFiles) {
-    const file = join(directory, relative(join(ROOT, 'dist'), path))
-    mkdirSync(dirname(file), { recursive: true })
-    writeFileSync(file, contents)
-  }
-  const outputs = Object.entries(result.metafile.outputs).filter(([path]) => !path.endsWith('.map'))
-  for (const [path] of outputs) writeLogLines(join(directory, relative('dist', path)))
-  const bytes = outputs.reduce((sum, [, output]) => sum + output.bytes, 0)
-  return { entry: join(directory, 'kube-ipvs.mjs'), bytes, packages: packagesOf(outputs.map(([, output]) => output)) }
+  const output = Object.entries(metafile.outputs).find(([path]) => path.endsWith('.js'))?.[1]
+  const text = outputFiles.find(({ path }) => path.endsWith('.js'))?.text
+  const map = outputFiles.find(({ path }) => path.endsWith('.map'))?.text
+  if (output === undefined || text === undefined || map === undefined) throw new Error('esbuild made no program')
+  rmSync(directory, { recursive: true, force: true })
+  mkdirSync(directory, { recursive: true })
+  const entry = join(directory, 'kube-ipvs.cjs')
+  const program = join(directory, 'program.js')
+  copyFileSync(join(import.meta.dirname, 'entry.cjs'), entry)
+  writeFileSync(program, text)
+  writeFileSync(`${program}.lines`, JSON.stringify(logLines(text, map)))
+  if (arch === process.arch) writeCodeCache(program)
+  return { entry, bytes: output.bytes, packages: packagesOf(output) }
 }
 
 /** The packages of which something is left after the bundler removed what is never used. */
-function packagesOf(outputs: readonly Metafile['outputs'][string][]): readonly string[] {
-  const inputs = outputs.flatMap((output) =>
-    Object.entries(output.inputs).filter(([, input]) => input.bytesInOutput > 0),
-  )
+function packagesOf(output: Metafile['outputs'][string]): readonly string[] {
+  const inputs = Object.entries(output.inputs).filter(([, input]) => input.bytesInOutput > 0)
   const folders = inputs.flatMap(([path]) => /(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? [])
   return [...new Set(folders)].sort()
 }
@@ -120,13 +128,11 @@ function packagesOf(outputs: readonly Metafile['outputs'][string][]): readonly s
 /** Calls of the log, at the place that the engine reports: that of the function's name. The last two are those of cli/early-lines. */
 const LOG_CALL = /(?<=\.)(?:info|verbose|warn|error|print|v)\(|\b(?:writeLine|writeEarlyLine)\(/g
 
-/** `NAME.lines` beside a file of the bundle: the line of the sources of each call of the log. */
-function writeLogLines(path: string): void {
-  const map = `${path}.map`
-  const source = new SourceMap(JSON.parse(readFileSync(map, 'utf8')))
-  rmSync(map)
+/** `program.js.lines`: the line of the sources of each call of the log. */
+function logLines(text: string, map: string): Readonly<Record<string, string>> {
+  const source = new SourceMap(JSON.parse(map))
   const places: Record<string, string> = {}
-  for (const [index, line] of readFileSync(path, 'utf8').split('\n').entries()) {
+  for (const [index, line] of text.split('\n').entries()) {
     for (const { index: column } of line.matchAll(LOG_CALL)) {
       const entry = source.findEntry(index, column)
       if (!('originalSource' in entry) || !/(^|\/)src\//.test(entry.originalSource)) continue
@@ -135,7 +141,7 @@ function writeLogLines(path: string): void {
       places[`${index + 1}:${column + 1}`] = `${folder}/${basename(originalSource)}:${originalLine + 1}`
     }
   }
-  if (Object.keys(places).length > 0) writeFileSync(`${path}.lines`, JSON.stringify(places))
+  return places
 }
 
 /** The files of koffi that a running program reads; the others are its sources in C++ and documentation. */
@@ -166,5 +172,5 @@ export function copyNative(directory: string, arch: string = process.arch, binar
 if (import.meta.main) {
   const { entry, bytes } = await bundle()
   copyNative(dirname(entry))
-  process.stdout.write(`${entry}: ${(bytes / 1024).toFixed(0)} KiB with its chunks\n`)
+  process.stdout.write(`${entry}: ${(bytes / 1024).toFixed(0)} KiB\n`)
 }

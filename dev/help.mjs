@@ -53,7 +53,7 @@ npm run bench -- --own-cost            without a kernel: processor time, page fa
                                        by phase, of this program alone, with a kernel in its own process that acknowledges
                                        everything. For finding out what our own code costs; it says nothing about a kernel.
                                        --services N, --repeats N (default 5), --virtual-addresses KIND, --profile DIR;
-                                       --against ENTRY (dist/kube-ipvs.mjs of another checkout), --against-flags 'FLAGS':
+                                       --against ENTRY (dist/kube-ipvs.cjs of another checkout), --against-flags 'FLAGS':
                                        the other one takes turns with this one
 npm run bench -- --experiment          latency and rate of new connections through one ClusterIP beside 1, 1,000, 5,000 and
                                        10,000 Services, and changes, in both modes: table and plots in docs/performance

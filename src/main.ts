@@ -62,4 +62,4 @@ async function runCommand({ command, flags, words }: CommandLine): Promise<numbe
   }
 }
 
-process.exit(await main(process.argv.slice(2)))
+void main(process.argv.slice(2)).then((code) => process.exit(code))

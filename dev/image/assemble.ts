@@ -157,7 +157,7 @@ function debianComponent({ name, version, sha256 }: DebianPackage, arch: Archite
 
 async function addProgram(arch: Architecture, root: string, env: NodeJS.ProcessEnv): Promise<Component[]> {
   const directory = join(root, PROGRAM_FOLDER)
-  const { packages } = await bundle({ directory })
+  const { packages } = await bundle({ directory, arch })
   const binary = await npmPackage(koffiBinary(arch), env)
   copyNative(directory, arch, binary.folder)
   const koffi = installedPackage('node_modules/koffi')

@@ -64,7 +64,7 @@ export const COMMANDS = ['usr/local/bin/kube-ipvs', 'usr/local/bin/kube-proxy'] 
  * reads the first line, `env -S` divides it into words, and node runs the rest.
  */
 export const LAUNCHER = `#!/usr/bin/env -S /${NODE_PATH} ${NODE_FLAGS.join(' ')}
-import('/${PROGRAM_FOLDER}/kube-ipvs.mjs')
+require('/${PROGRAM_FOLDER}/kube-ipvs.cjs')
 `
 /** The kernel cuts a longer first line without an error (BINPRM_BUF_SIZE of linux/binfmts.h, with the end of the line). */
 export const MAX_LAUNCHER_LINE = 255

@@ -3,7 +3,6 @@
  * and the signal's number after a signal.
  */
 import { runDaemon } from '../daemon/daemon.ts'
-import { growFreely } from '../daemon/process.ts'
 import { openLog } from '../serve/log.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
@@ -20,7 +19,6 @@ const SIGNALS: readonly EndSignal[] = ['SIGTERM', 'SIGINT', 'SIGHUP']
 
 export async function run(flags: FlagValues): Promise<number> {
   if (flags.cleanup === true) return (await import('./cleanup.ts')).cleanup(flags)
-  growFreely()
   const { ended: signal, onHangup } = endSignal()
   const settings = await loadSettings(flags, writeEarlyLine)
   const { format, verbosity, vmodule } = settings.configuration.logging

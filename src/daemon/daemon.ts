@@ -24,7 +24,7 @@ import { HealthCheckPorts } from './health-check-ports.ts'
 import { LateServers } from './late-servers.ts'
 import { openMode } from './open-mode.ts'
 import { PassLog, PassTotals } from './pass-log.ts'
-import { applyOomScore, growSparingly } from './process.ts'
+import { applyOomScore, growFreely, growSparingly } from './process.ts'
 import { BufferedSource, Proxy } from './proxy.ts'
 import type { ProxyListener } from './proxy-listener.ts'
 import { ProxyHealth } from './proxy-health.ts'
@@ -137,6 +137,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
       now,
     })
 
+  growFreely()
   if ((await Promise.race([running.start(), stopped])) === 'stopped') return { isStopped: true, passes }
 
   // What follows a start.
