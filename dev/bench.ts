@@ -11,6 +11,7 @@ import { runExperiment, writeExperiment } from './bench/experiment.ts'
 import { runHandover } from './bench/handover.ts'
 import { formatHandover, isWithoutLoss } from './bench/handover-result.ts'
 import { parseBenchOptions } from './bench/options.ts'
+import { runOverSize } from './bench/over-size.ts'
 import { appendRun, readRuns, type Run } from './bench/record.ts'
 import { COLOURED, formatMachine, formatReport, formatTrust, PLAIN } from './bench/report.ts'
 import { type BenchResult, formatJson } from './bench/result.ts'
@@ -47,7 +48,12 @@ async function main(args: readonly string[]): Promise<number> {
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   const bundled = mkdtempSync(join(ROOT, '.cache/bench-'))
   try {
-    const { experiment: counts, handover } = options
+    const { experiment: counts, handover, overSize } = options
+    if (overSize !== undefined) {
+      const setting = { options, plan: overSize, choice, folder, bundled, kubeProxy, signal: abort.signal }
+      for (const path of await runOverSize(setting)) say(path)
+      return 0
+    }
     if (handover !== undefined) {
       const setting = { options, counts: handover, choice, folder, bundled, kubeProxy, signal: abort.signal }
       const result = await runHandover(setting)

@@ -35,6 +35,8 @@ const programs = {
   bench: {
     file: 'dev/bench.ts',
     tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'gcc', '/usr/include/stdio.h', 'strace'],
+    // For kube-proxy's nftables mode.
+    optionalTools: ['nft'],
   },
   surfaces: { file: 'test/surfaces/main.ts', tools: [] },
   helm: { file: 'dev/helm/program.ts', tools: [] },

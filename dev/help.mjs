@@ -58,6 +58,13 @@ npm run bench -- --own-cost            without a kernel: processor time, page fa
 npm run bench -- --experiment          latency and rate of new connections through one ClusterIP beside 1, 1,000, 5,000 and
                                        10,000 Services, and changes, in both modes: table and plots in docs/performance
                                        (--directory DIR); --requests N, --connections N, --clients N
+npm run bench -- --over-size           cold start, change, rest and memory at 100, 1,000, 5,000, 10,000 and 50,000 Services (--services N)
+                                       with addresses, with local routes and in iptables mode; with KUBE_PROXY=PATH also of that
+                                       kube-proxy in ipvs, iptables and nftables mode. One boot for each cell, --series NAME for some
+                                       (kube-ipvs/routes, kube-proxy/nftables ...); a cold start that is not complete after
+                                       --deadline-seconds N (default 300) is shown as more than that. Cells, table and charts are
+                                       written to docs/performance (--directory DIR). Cells that are there already are not
+                                       measured again, but with --again; --draw-only measures none
 npm run bench -- --handover            1,000 established connections (--held N) and 10,000 new ones (--connections N, --rate N a
                                        second) through one ClusterIP while one proxy follows another and while the mode changes;
                                        with KUBE_PROXY=PATH that kube-proxy's state is adopted. Ends with 1 after a loss

@@ -16,11 +16,11 @@ import type { BenchOptions } from './options.ts'
 import { commitOf, type Run } from './record.ts'
 import { type BenchResult, type Measured, type Mode, type Repetitions, type Subject, summarise } from './result.ts'
 import { percentile } from './statistics.ts'
+import { whyNot } from './probe.ts'
 import { reasonsAgainst } from './trust.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const FLOOR_TIMEOUT_MS = 300_000
-const PROBE_TIMEOUT_MS = 60_000
 /**
  * Up to this many Services a cold start and a floor are short, so that a single wait in the kernel changes them, and both are measured
  * more often: cold starts in fresh boots, floors in separate network namespaces of one boot.
@@ -115,11 +115,10 @@ export class Bench {
   async #possibleModes(): Promise<readonly Mode[]> {
     const { modes, native } = this.#setting.options
     if (!modes.includes('iptables')) return modes
-    const probe = ['unshare', '--net', 'sh', '-c', IPTABLES_PROBE]
-    const { code, stdout } = await boot(probe, PROBE_TIMEOUT_MS, this.#boots)
-    if (code === 0) return modes
+    const missing = await whyNot('iptables', this.#boots)
+    if (missing === undefined) return modes
     const where = native ? "this machine's own kernel" : 'this kernel'
-    const problem = `${where} does not take the rules of iptables mode: ${probeReason(stdout)}.`
+    const problem = `${where} does not take the rules of iptables mode: ${missing}.`
     const rest = modes.filter((mode) => mode !== 'iptables')
     if (rest.length === 0) throw new Error(`${problem[0]?.toUpperCase()}${problem.slice(1)}`)
     say(`iptables mode is not measured: ${problem}`)
@@ -255,31 +254,4 @@ function subjectsOf(modes: readonly Mode[], isOther: boolean, withKubeProxy: boo
 function medianDisturbance(all: readonly Disturbance[]): Disturbance {
   const median = (pick: (one: Disturbance) => number): number => percentile(all.map(pick), 0.5) ?? 0
   return { othersPercent: median((one) => one.othersPercent), stealPercent: median((one) => one.stealPercent) }
-}
-
-/**
- * A script for a new network namespace. Ends with 0 when nothing is missing; otherwise its output says what is. The matches
- * and targets are those that the rules of every Service use.
- */
-const IPTABLES_PROBE = `exec 2>&1
-case "$(iptables --version)" in
-*nf_tables*) ;;
-*) echo 'iptables writes its legacy tables there, which can only be read as a whole'; exit 1 ;;
-esac
-add() { iptables -w -t nat -A KUBE-BENCH "$@"; }
-iptables -w -t nat -N KUBE-BENCH &&
-add -m comment --comment probe -m statistic --mode random --probability 0.5 -j ACCEPT &&
-add -m addrtype --dst-type LOCAL -m mark --mark 0x4000/0x4000 -j MARK --set-xmark 0x4000/0x4000 &&
-add -m conntrack --ctstate NEW -m tcp -p tcp --dport 80 -j ACCEPT &&
-iptables -w -t nat -N KUBE-BENCH-SEP &&
-iptables -w -t nat -A KUBE-BENCH-SEP -p tcp -j DNAT --to-destination 192.0.2.1:80 &&
-iptables -w -t nat -A POSTROUTING -j MASQUERADE --random-fully`
-
-/** The first line of the probe's output, for the middle of a sentence. */
-export function probeReason(output: string): string {
-  const [line = ''] = output
-    .split('\n')
-    .map((text) => text.trim())
-    .filter((text) => text !== '' && !text.startsWith('#'))
-  return line === '' ? 'its network namespaces cannot be used' : line.replace(/\.$/, '')
 }

@@ -29,12 +29,15 @@ export interface Boot {
  * While a program listens to announcements of nf_tables, the kernel keeps a page and more for each rule of a restore until its end:
  * 1 GiB and more at 10,000 Services with 5 endpoints in iptables mode, beside the programs.
  */
-const MANY_SERVICES = 5_000
-const MEMORY_OF_MANY_MIB = 4_096
+const MEMORY_MIB: readonly (readonly [moreThan: number, memoryMiB: number])[] = [
+  [20_000, 12_288],
+  [5_000, 4_096],
+]
 
 /** The same, with enough memory for so many Services. */
 export function bootsFor(services: number, boots: BootOptions): BootOptions {
-  return services > MANY_SERVICES ? { ...boots, choice: withMemory(boots.choice, MEMORY_OF_MANY_MIB) } : boots
+  const memoryMiB = MEMORY_MIB.find(([moreThan]) => services > moreThan)?.[1]
+  return memoryMiB === undefined ? boots : { ...boots, choice: withMemory(boots.choice, memoryMiB) }
 }
 
 /** Runs a command in a fresh boot; its stderr is passed on. */

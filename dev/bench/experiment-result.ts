@@ -2,6 +2,7 @@
 import type { Calibration } from './calibration.ts'
 import type { Disturbance, Machine } from './machine.ts'
 import type { BenchOptions } from './options.ts'
+import { formatNumber, markdownTable, withFigures } from './page.ts'
 import { type Chart, svgOf } from './plot.ts'
 import type { Run } from './record.ts'
 import type { Mode } from './result.ts'
@@ -123,33 +124,24 @@ function seriesOf(
   )
 }
 
-const START = '<!-- figures: written by npm run bench -- --experiment -->'
-const END = '<!-- end of figures -->'
-
 /** The page with the figures of this run in place of the earlier ones. Throws when it has no place for them. */
-export function withFigures(page: string, experiment: Experiment): string {
-  const [start, end] = [page.indexOf(START), page.indexOf(END)]
-  if (start === -1 || end < start) throw new Error(`the page has no lines "${START}" and "${END}"`)
-  return `${page.slice(0, start + START.length)}\n\n${figuresOf(experiment)}\n\n${page.slice(end)}`
+export function withExperiment(page: string, experiment: Experiment): string {
+  return withFigures(page, '--experiment', figuresOf(experiment))
 }
 
 /** Circumstances and the table in Markdown. */
 function figuresOf({ at, commit, kernel, machine, load, options, trusted, reasons, points }: Experiment): string {
-  const number = (value: number | null, digits: number): string =>
-    value === null
-      ? '-'
-      : value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
   const rows = points
     .toSorted((a, b) => a.services - b.services || (a.mode < b.mode ? 1 : -1))
     .map((point) => [
-      number(point.services, 0),
+      formatNumber(point.services, 0),
       point.mode,
-      number(point.rulesBefore, 0),
-      number(point.latencyP50Us, 0),
-      number(point.latencyP99Us, 0),
-      number(point.connectionsPerSecond, 0),
-      number(point.changeP50Ms, 1),
-      number(point.changeP99Ms, 1),
+      formatNumber(point.rulesBefore, 0),
+      formatNumber(point.latencyP50Us, 0),
+      formatNumber(point.latencyP99Us, 0),
+      formatNumber(point.connectionsPerSecond, 0),
+      formatNumber(point.changeP50Ms, 1),
+      formatNumber(point.changeP99Ms, 1),
     ])
   const heading = [
     'Services',
@@ -161,9 +153,7 @@ function figuresOf({ at, commit, kernel, machine, load, options, trusted, reason
     'change p50 (ms)',
     'change p99 (ms)',
   ]
-  const table = [heading, heading.map((_, column) => (column === 1 ? '---' : '--:')), ...rows].map(
-    (row) => `| ${row.join(' | ')} |`,
-  )
+  const table = markdownTable(heading, rows, [1])
   const verdict = trusted
     ? 'The machine was quiet enough for the figures to be compared.'
     : `**The machine was too busy for exact figures**: ${reasons.join('; ')}. The shape of the curves is what to read here.`

@@ -9,7 +9,7 @@ import { bundle } from '../bundle.ts'
 import { describeKernel, type KernelChoice } from '../kernel/choice.ts'
 import { boot, type BootOptions, bootsFor } from './boot.ts'
 import { type Calibration, medianCalibration, parseCalibration } from './calibration.ts'
-import { csvOf, type Experiment, plotsOf, pointOf, withFigures } from './experiment-result.ts'
+import { csvOf, type Experiment, plotsOf, pointOf, withExperiment } from './experiment-result.ts'
 import { compile } from './floor.ts'
 import type { GuestTask } from './guest.ts'
 import { type Disturbance, takeProcessor } from './machine.ts'
@@ -153,7 +153,7 @@ export function writeExperiment(experiment: Experiment, directory: string): stri
     ...plotsOf(experiment.points),
   }
   const page = readIfThere(join(folder, PAGE))
-  if (page !== undefined) files[PAGE] = withFigures(page, experiment)
+  if (page !== undefined) files[PAGE] = withExperiment(page, experiment)
   return Object.entries(files).map(([name, text]) => {
     const path = join(folder, name)
     writeFileSync(path, text)

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BenchOptions } from './options.ts'
-import type { Mode, Subject } from './result.ts'
+import type { AnyMode, Subject } from './result.ts'
 
 /** The name of the API server's Node object. */
 export const NODE_NAME = 'node0'
@@ -46,7 +46,7 @@ export function commandOf(
 }
 
 /** Writes kubeconfig and configuration, the same for every program. @param more fields beside those that every program needs */
-export function writeConfiguration(folder: string, mode: Mode, url: string, more: object = {}): ConfigurationPaths {
+export function writeConfiguration(folder: string, mode: AnyMode, url: string, more: object = {}): ConfigurationPaths {
   const paths = { kubeconfig: join(folder, 'kubeconfig'), config: join(folder, 'config.yaml') }
   const kubeconfig = {
     apiVersion: 'v1',

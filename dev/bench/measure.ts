@@ -9,19 +9,19 @@ import type { ApiServerProcess } from './api-server-process.ts'
 import type { MeasuredProgram } from './measured-program.ts'
 import type { BenchOptions } from './options.ts'
 import { processesBetween, processNumber, type ProgramCost } from './program-cost.ts'
-import type { Measured, Mode } from './result.ts'
+import type { AnyMode, Measured } from './result.ts'
 import { percentile, slope } from './statistics.ts'
 import { startCounting } from './system-calls.ts'
 import { monotonicMs, type TableView } from './table-view.ts'
 
 /**
- * The work of one boot: everything, only what is repeated in fresh boots, only a cold start, counting without timing, or the
- * experiment's traffic.
+ * The work of one boot: everything, only what is repeated in fresh boots, only a cold start, counting without timing, the
+ * experiment's traffic, or one cell of the measurement over size.
  */
-export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted' | 'traffic'
+export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted' | 'traffic' | 'cell'
 
 export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'> {
-  readonly mode: Mode
+  readonly mode: AnyMode
   readonly services: number
   readonly work: GuestWork
   readonly api: ApiServerProcess
@@ -41,10 +41,10 @@ const CHANGES_MS = 60_000
 /** The limit until drains have ended and nothing changes. */
 export const SETTLE_MS = 4_000
 /**
- * The pause between two changes. In iptables mode it is longer than minSyncPeriod (1 s), so that no change waits for it: otherwise the
- * times of both programs would be that period.
+ * The pause between two changes. In iptables and nftables mode it is longer than minSyncPeriod (1 s), so that no change waits for it:
+ * otherwise the times of all programs would be that period.
  */
-const BETWEEN_CHANGES_MS: Readonly<Record<Mode, number>> = { ipvs: 20, iptables: 1_200 }
+const BETWEEN_CHANGES_MS: Readonly<Record<AnyMode, number>> = { ipvs: 20, iptables: 1_200, nftables: 1_200 }
 const BURST_PERCENT = 10
 /** Changes while system calls are counted. */
 const COUNTED_CHANGES = 50
@@ -175,20 +175,38 @@ function counted(before: Reading, after: Reading, counter: 'messages' | 'datagra
   return before.probe === undefined || after.probe === undefined ? null : after.probe[counter] - before.probe[counter]
 }
 
-/** Times single changes, one after the other, with a pause between them. */
-export async function changePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
-  const { api, table, changes, say, mode } = options
+/** Single changes, one after the other. */
+export interface TimedChanges {
+  /** From the write in the API server until the kernel has the endpoint. */
+  readonly timesMs: readonly number[]
+  /** A change that did not reach the kernel within this limit ended the series. */
+  readonly unfinishedMs?: number
+}
+
+/** Times single changes with a pause between them. @param limits no further change begins after `phaseMs`; none is waited for longer than `changeMs` */
+export async function timeChanges(
+  { api, table, changes, mode }: MeasureOptions,
+  limits: { readonly phaseMs: number; readonly changeMs: number },
+): Promise<TimedChanges> {
   const timesMs: number[] = []
-  const [, before, after] = await reading(options, program, async () => {
-    const endMs = monotonicMs() + CHANGES_MS
-    for (let index = 0; index < changes && monotonicMs() < endMs; index++) {
-      const change = await api.change()
-      const doneMs = await table.whenAdded(change, change.atMs + CHANGE_MS)
-      if (doneMs === undefined) throw new Error(`a change did not reach the kernel in ${CHANGE_MS / 1000} s`)
-      timesMs.push(doneMs - change.atMs)
-      await sleep(BETWEEN_CHANGES_MS[mode])
-    }
-  })
+  const endMs = monotonicMs() + limits.phaseMs
+  for (let index = 0; index < changes && monotonicMs() < endMs; index++) {
+    const change = await api.change()
+    const doneMs = await table.whenAdded(change, change.atMs + limits.changeMs)
+    if (doneMs === undefined) return { timesMs, unfinishedMs: limits.changeMs }
+    timesMs.push(doneMs - change.atMs)
+    await sleep(BETWEEN_CHANGES_MS[mode])
+  }
+  return { timesMs }
+}
+
+/** Times single changes, and counts what they cost. */
+export async function changePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  const { say } = options
+  const [{ timesMs, unfinishedMs }, before, after] = await reading(options, program, () =>
+    timeChanges(options, { phaseMs: CHANGES_MS, changeMs: CHANGE_MS }),
+  )
+  if (unfinishedMs !== undefined) throw new Error(`a change did not reach the kernel in ${unfinishedMs / 1000} s`)
   const [changeP50Ms, changeP99Ms] = [percentile(timesMs, 0.5), percentile(timesMs, 0.99)]
   say(`${timesMs.length} changes, p50 ${changeP50Ms?.toFixed(2)} ms, p99 ${changeP99Ms?.toFixed(2)} ms`)
   const each = (amount: number | null): number | null => per(amount, timesMs.length)
@@ -234,7 +252,8 @@ async function restPhases(options: MeasureOptions, program: MeasuredProgram): Pr
   return { ...idle, ...memory, eventLoopMaxMs, rssSlopeMiB }
 }
 
-async function idlePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+/** Waits until nothing changes, then measures the processor time of a program that has nothing to do. */
+export async function idlePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
   const { idleSeconds, say } = options
   await sleep(SETTLE_MS)
   const [idleCpuPercent, before, after] = await reading(options, program, async () => {

@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import { NODE_FLAGS } from '../node-flags.ts'
 import type { Mode } from './result.ts'
+import { isSeriesName, SERIES, SERIES_NAMES, type SeriesName } from './series.ts'
 
 /** How much traffic the experiment sends in each boot. */
 export interface ExperimentCounts {
@@ -21,6 +22,19 @@ export interface HandoverCounts {
   readonly connections: number
   /** New connections a second. */
   readonly rate: number
+}
+
+/** What the measurement over size measures and where it stores it. */
+export interface OverSize {
+  readonly series: readonly SeriesName[]
+  /** The folder of the cells, the table and the charts. */
+  readonly directory: string
+  /** Also cells that the file has already. */
+  readonly again: boolean
+  /** Nothing is measured: table and charts are written from the cells that there are. */
+  readonly drawOnly: boolean
+  /** The limit of a cold start. */
+  readonly deadlineSeconds: number
 }
 
 export interface BenchOptions {
@@ -58,6 +72,8 @@ export interface BenchOptions {
     /** The folder that the results are written to. */
     readonly directory: string
   }
+  /** Only cells of a table are measured: every program in every way at every size, one boot each. */
+  readonly overSize?: OverSize
   /** Only handovers are measured: traffic while one proxy follows another, and while the mode changes. */
   readonly handover?: HandoverCounts
 }
@@ -65,6 +81,7 @@ export interface BenchOptions {
 export const DEFAULT_SIZES: readonly number[] = [100, 1_000, 10_000]
 export const EXPERIMENT_SIZES: readonly number[] = [1, 1_000, 5_000, 10_000]
 const HANDOVER_SIZES: readonly number[] = [1_000]
+export const OVER_SIZE_SIZES: readonly number[] = [100, 1_000, 5_000, 10_000, 50_000]
 const MAX_SERVICES = 200_000
 /** Together they must stay below the number of ports of one client address, because no port may be used twice in a boot. */
 const MAX_CONNECTIONS = 30_000
@@ -84,7 +101,7 @@ export function parseBenchOptions(
         services: { type: 'string', multiple: true },
         endpoints: { type: 'string', default: '5' },
         mode: { type: 'string', multiple: true },
-        'virtual-addresses': { type: 'string', default: 'addresses' },
+        'virtual-addresses': { type: 'string' },
         repeats: { type: 'string' },
         native: { type: 'boolean', default: false },
         output: { type: 'string', short: 'o', default: 'text' },
@@ -92,7 +109,7 @@ export function parseBenchOptions(
         compare: { type: 'string' },
         proxy: { type: 'string' },
         changes: { type: 'string' },
-        'idle-seconds': { type: 'string', default: '60' },
+        'idle-seconds': { type: 'string' },
         slope: { type: 'boolean', default: false },
         profile: { type: 'string' },
         experiment: { type: 'boolean', default: false },
@@ -102,11 +119,21 @@ export function parseBenchOptions(
         held: { type: 'string', default: '1000' },
         rate: { type: 'string', default: '500' },
         clients: { type: 'string', default: '8' },
+        'over-size': { type: 'boolean', default: false },
+        series: { type: 'string', multiple: true },
+        again: { type: 'boolean', default: false },
+        'draw-only': { type: 'boolean', default: false },
+        'deadline-seconds': { type: 'string', default: '300' },
         directory: { type: 'string', default: 'docs/performance' },
         'node-flags': { type: 'string', default: NODE_FLAGS.join(' ') },
       },
     })
-    const virtualAddresses = values['virtual-addresses']
+    const overSize = values['over-size']
+    if (overSize && OVER_SIZE_REFUSES.some((name) => values[name] !== undefined && values[name] !== false))
+      return {
+        error: `--over-size measures in a guest what --series names: not with ${OVER_SIZE_REFUSES.map((name) => `--${name}`).join(', ')}`,
+      }
+    const virtualAddresses = values['virtual-addresses'] ?? 'addresses'
     if (virtualAddresses !== 'addresses' && virtualAddresses !== 'routes')
       return { error: '--virtual-addresses is addresses or routes' }
     if (values.output !== 'text' && values.output !== 'json') return { error: '--output is text or json' }
@@ -124,7 +151,9 @@ export function parseBenchOptions(
       ?.flatMap((text) => text.split(','))
       .map((text) => whole('services', text, MAX_SERVICES))
     return {
-      sizes: sizes ?? (experiment ? EXPERIMENT_SIZES : handover ? HANDOVER_SIZES : DEFAULT_SIZES),
+      sizes:
+        sizes ??
+        (experiment ? EXPERIMENT_SIZES : handover ? HANDOVER_SIZES : overSize ? OVER_SIZE_SIZES : DEFAULT_SIZES),
       endpoints: whole('endpoints', values.endpoints, 1000),
       modes:
         modes ??
@@ -133,8 +162,8 @@ export function parseBenchOptions(
       repeats: whole('repeats', values.repeats ?? (experiment ? '1' : '3'), 100),
       native: values.native,
       output: values.output,
-      changes: whole('changes', values.changes ?? (experiment ? '20' : '200'), 100_000),
-      idleSeconds: whole('idle-seconds', values['idle-seconds'], 86_400),
+      changes: whole('changes', values.changes ?? (experiment ? '20' : overSize ? '100' : '200'), 100_000),
+      idleSeconds: whole('idle-seconds', values['idle-seconds'] ?? (overSize ? '40' : '60'), 86_400),
       slope: values.slope,
       nodeFlags: values['node-flags'].split(' ').filter((flag) => flag !== ''),
       ...(values['json-file'] === undefined ? {} : { jsonFile: values['json-file'] }),
@@ -148,6 +177,17 @@ export function parseBenchOptions(
               connections: whole('connections', values.connections ?? '8000', MAX_CONNECTIONS),
               clients: whole('clients', values.clients, MAX_CLIENTS),
               directory: values.directory,
+            },
+          }
+        : {}),
+      ...(overSize
+        ? {
+            overSize: {
+              series: seriesOf(values.series, withKubeProxy),
+              directory: values.directory,
+              again: values.again,
+              drawOnly: values['draw-only'],
+              deadlineSeconds: whole('deadline-seconds', values['deadline-seconds'], 7_200),
             },
           }
         : {}),
@@ -170,6 +210,31 @@ function whole(name: string, text: string, max: number): number {
   const value = /^\d+$/.test(text) ? Number(text) : 0
   if (value < 1 || value > max) throw new Error(`--${name} is a whole number from 1 to ${max}, not "${text}"`)
   return value
+}
+
+/** Options that would change or replace what the measurement over size measures. */
+const OVER_SIZE_REFUSES = [
+  'experiment',
+  'handover',
+  'native',
+  'proxy',
+  'compare',
+  'mode',
+  'virtual-addresses',
+  'repeats',
+] as const
+
+/** The named series; all that can be measured when none is named. */
+function seriesOf(texts: readonly string[] | undefined, withKubeProxy: boolean): readonly SeriesName[] {
+  if (texts === undefined) return SERIES_NAMES.filter((name) => withKubeProxy || SERIES[name].program !== 'kube-proxy')
+  return texts
+    .flatMap((text) => text.split(','))
+    .map((text) => {
+      if (!isSeriesName(text)) throw new Error(`--series is one of ${SERIES_NAMES.join(', ')}, not "${text}"`)
+      if (SERIES[text].program === 'kube-proxy' && !withKubeProxy)
+        throw new Error(`--series ${text} needs KUBE_PROXY=PATH`)
+      return text
+    })
 }
 
 function mode(text: string): Mode {

@@ -6,6 +6,9 @@ import { medianUncertainty, percentile, rounded } from './statistics.ts'
 
 export type Mode = 'ipvs' | 'iptables'
 
+/** nftables mode is kube-proxy's alone. */
+export type AnyMode = Mode | 'nftables'
+
 /** A program in one of its modes. `other`: the one that --proxy names. */
 export interface Subject {
   readonly program: 'kube-ipvs' | 'kube-proxy' | 'other'

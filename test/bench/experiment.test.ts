@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { type Experiment, csvOf, plotsOf, pointOf, withFigures } from '../../dev/bench/experiment-result.ts'
+import { type Experiment, csvOf, plotsOf, pointOf, withExperiment } from '../../dev/bench/experiment-result.ts'
 import { writeExperiment } from '../../dev/bench/experiment.ts'
 import { parseTraffic, type TrafficMeasured } from '../../dev/bench/traffic.ts'
 
@@ -93,25 +93,25 @@ describe('plotsOf', () => {
   })
 })
 
-describe('withFigures', () => {
+describe('withExperiment', () => {
   it('replaces the figures of an earlier run and nothing else', () => {
-    const page = withFigures(PAGE, EXPERIMENT)
+    const page = withExperiment(PAGE, EXPERIMENT)
     assert.match(page, /^# Page\n\n<!-- figures/)
     assert.match(page, /<!-- end of figures -->\n\nAfter\.\n$/)
     assert.doesNotMatch(page, /^old$/m)
     assert.match(page, /commit 0123456789ab, kernel uml 7\.2\.13/)
     assert.match(page, /^\| 10,000 \| iptables \| 5,000 \| 1,235 \| 195 \| 6,099 \| 9\.1 \| 16\.8 \|$/m)
-    assert.equal(withFigures(page, EXPERIMENT), page)
+    assert.equal(withExperiment(page, EXPERIMENT), page)
   })
 
   it('warns when the machine was too busy', () =>
     assert.match(
-      withFigures(PAGE, { ...EXPERIMENT, trusted: false, reasons: ['other work took 12.0 %'] }),
+      withExperiment(PAGE, { ...EXPERIMENT, trusted: false, reasons: ['other work took 12.0 %'] }),
       /too busy for exact figures\*\*: other work took 12\.0 %\./,
     ))
 
   it('refuses a page without a place for them', () =>
-    assert.throws(() => withFigures('# Page', EXPERIMENT), /has no lines/))
+    assert.throws(() => withExperiment('# Page', EXPERIMENT), /has no lines/))
 })
 
 describe('writeExperiment', () => {

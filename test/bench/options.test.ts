@@ -17,6 +17,20 @@ const HANDOVER_DEFAULTS: Partial<BenchOptions> = {
   modes: ['ipvs', 'iptables'],
   handover: { held: 1_000, connections: 10_000, rate: 500 },
 }
+const OURS = ['kube-ipvs/addresses', 'kube-ipvs/routes', 'kube-ipvs/iptables'] as const
+const OVER_SIZE = {
+  series: OURS,
+  directory: 'docs/performance',
+  again: false,
+  drawOnly: false,
+  deadlineSeconds: 300,
+} as const
+const OVER_SIZE_DEFAULTS: Partial<BenchOptions> = {
+  sizes: [100, 1_000, 5_000, 10_000, 50_000],
+  changes: 100,
+  idleSeconds: 40,
+  overSize: OVER_SIZE,
+}
 const DEFAULTS: BenchOptions = {
   sizes: [100, 1_000, 10_000],
   endpoints: 5,
@@ -62,6 +76,16 @@ describe('parseBenchOptions', () => {
       '--experiment --requests 3 --connections 4 --clients 2 --directory /tmp/x',
       { ...EXPERIMENT_DEFAULTS, experiment: { requests: 3, connections: 4, clients: 2, directory: '/tmp/x' } },
     ],
+    ['--over-size', OVER_SIZE_DEFAULTS],
+    [
+      '--over-size --services 100 --series kube-ipvs/routes --again --deadline-seconds 60 --directory /tmp/x',
+      {
+        ...OVER_SIZE_DEFAULTS,
+        sizes: [100],
+        overSize: { ...OVER_SIZE, series: ['kube-ipvs/routes'], again: true, deadlineSeconds: 60, directory: '/tmp/x' },
+      },
+    ],
+    ['--over-size --draw-only', { ...OVER_SIZE_DEFAULTS, overSize: { ...OVER_SIZE, drawOnly: true } }],
   ]
   for (const [line, expected] of accepted)
     it(`reads "${line}"`, () =>
@@ -71,6 +95,17 @@ describe('parseBenchOptions', () => {
     assert.deepEqual(parseBenchOptions([], true), { ...DEFAULTS, modes: ['ipvs', 'iptables'] })
     assert.deepEqual(parseBenchOptions(['--mode', 'ipvs'], true), DEFAULTS)
     assert.deepEqual(parseBenchOptions(['--native'], true), { ...DEFAULTS, native: true, modes: ['iptables'] })
+  })
+
+  it('measures kube-proxy over size in three modes when there is one', () => {
+    const options = parseBenchOptions(['--over-size'], true)
+    assert.ok('overSize' in options)
+    assert.deepEqual(options.overSize?.series, [
+      ...OURS,
+      'kube-proxy/ipvs',
+      'kube-proxy/iptables',
+      'kube-proxy/nftables',
+    ])
   })
 
   it('reads flags for node as one word', () =>
@@ -94,6 +129,12 @@ describe('parseBenchOptions', () => {
     ['--experiment --native', /--experiment measures this program in a guest/],
     ['--experiment --proxy x', /--experiment measures this program in a guest/],
     ['--experiment --connections 30001', /--connections is a whole number from 1 to 30000/],
+    ['--over-size --mode ipvs', /--over-size measures in a guest what --series names: not with .*--mode/],
+    ['--over-size --repeats 2', /not with .*--repeats/],
+    ['--over-size --native', /not with .*--native/],
+    ['--over-size --series kube-ipvs', /--series is one of kube-ipvs\/addresses, .*not "kube-ipvs"/],
+    ['--over-size --series kube-proxy/ipvs', /--series kube-proxy\/ipvs needs KUBE_PROXY=PATH/],
+    ['--over-size --deadline-seconds 0', /--deadline-seconds is a whole number/],
     ['--size 5', /--size/],
     ['stray', /stray/],
   ]

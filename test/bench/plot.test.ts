@@ -97,6 +97,63 @@ describe('svgOf', () => {
     )
   })
 
+  it('places sizes on the logarithmic scale by their power of ten', () => {
+    const points = [100, 1_000, 10_000].map((value) => [value, 1] as const)
+    const log = svgOf({ ...CHART, xScale: 'log', yScale: 'log', series: [{ name: 'a', colour: 'first', points }] })
+    assert.deepEqual(
+      lastLine(log).map(([x]) => x),
+      [112, 388, 664],
+    )
+  })
+
+  it('places the only size of a logarithmic scale in the middle', () => {
+    const log = svgOf({ ...CHART, xScale: 'log', series: [{ name: 'a', colour: 'first', points: [[100, 1]] }] })
+    assert.equal(lastLine(log)[0]?.[0], 388)
+  })
+
+  it('has another marker and another colour for each of six lines', () => {
+    const colours = ['first', 'second', 'third', 'fourth', 'fifth', 'sixth'] as const
+    const series = colours.map((colour) => ({ name: colour, colour, points: [[1, 10] as const] }))
+    const all = svgOf({ ...CHART, series })
+    elementsOf(all)
+    // The attributes of the marker in the plot relative to its place.
+    const shapes = colours.map((colour) => {
+      const markers = [...all.matchAll(new RegExp(`<(\\w+) class="marker ${colour}" ([^>]*)`, 'g'))].at(-1)
+      return `${markers?.[1]} ${markers?.[2]}`
+    })
+    assert.equal(new Set(shapes).size, 6)
+    for (const colour of colours)
+      assert.equal(all.match(new RegExp(`\\.${colour} \\{ stroke: #`, 'g'))?.length, 2, colour)
+    // Three rows of the legend: the axis begins below them.
+    assert.match(all, /y1="118" y2="376"/)
+  })
+
+  it('draws a bound as an open marker with an arrow to the side of the value, and includes it in the scale', () => {
+    const bounds = [
+      { x: 10_000, y: 300, side: 'above' },
+      { x: 5_000, y: 0.1, side: 'below' },
+    ] as const
+    const open = svgOf({
+      ...CHART,
+      yScale: 'log',
+      series: [{ name: 'a', colour: 'fourth', points: [[1, 10]], bounds }],
+    })
+    elementsOf(open)
+    assert.match(open, /<title>a: more than 300 at 10,000<\/title>/)
+    assert.match(open, /<title>a: less than 0\.1 at 5,000<\/title>/)
+    assert.equal(open.match(/class="marker fourth open"/g)?.length, 2)
+    for (const text of ['0.1', '1,000', '10,000']) assert.ok(open.includes(`>${text}<`), text)
+    const up = /class="marker fourth open" d="M[\d.]+,([\d.]+)/.exec(open)
+    const tip = /<title>a: more[^>]*<\/title><path class="line fourth" d="M[\d.]+,[\d.]+ L[\d.]+,([\d.]+)/.exec(open)
+    assert.ok(Number(tip?.[1]) < Number(up?.[1]))
+  })
+
+  it('writes a long note in lines below the chart', () => {
+    const noted = svgOf({ ...CHART, note: 'kube-proxy/ipvs at 10,000, '.repeat(8).trim() })
+    elementsOf(noted)
+    assert.match(noted, /viewBox="0 0 720 500"/)
+  })
+
   it('is complete without any point', () => {
     for (const yScale of ['linear', 'log'] as const) {
       const empty = svgOf({ ...CHART, yScale, series: [] })

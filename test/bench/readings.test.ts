@@ -9,7 +9,7 @@ import {
   parseProcessorList,
   parseProcessorTicks,
 } from '../../dev/bench/machine.ts'
-import { probeReason } from '../../dev/bench/bench.ts'
+import { probeReason } from '../../dev/bench/probe.ts'
 import { parseCost, parseMemory, parseProcessNumber, processesBetween } from '../../dev/bench/program-cost.ts'
 import { parseCallCount } from '../../dev/bench/system-calls.ts'
 

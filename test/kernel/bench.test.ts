@@ -6,11 +6,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
+import type { CellOutcome } from '../../dev/bench/cell.ts'
 import { compile } from '../../dev/bench/floor.ts'
 import type { GuestTask } from '../../dev/bench/guest.ts'
 import type { HandoverTask } from '../../dev/bench/handover-guest.ts'
 import type { HandoverMeasured } from '../../dev/bench/handover-result.ts'
 import { IptablesTable } from '../../dev/bench/iptables-table.ts'
+import { NftablesTable } from '../../dev/bench/nftables-table.ts'
 import type { Measured, Mode } from '../../dev/bench/result.ts'
 import type { Expected } from '../../dev/bench/table-view.ts'
 import type { TrafficMeasured } from '../../dev/bench/traffic.ts'
@@ -24,7 +26,17 @@ const run = promisify(execFile)
 const measured = async (task: Pick<GuestTask, 'mode' | 'work'>): Promise<Measured> =>
   JSON.parse(await outputOf(task)) as Measured // what guest.ts prints
 
-async function outputOf(task: Pick<GuestTask, 'mode' | 'work' | 'traffic'>): Promise<string> {
+async function measuredCell(
+  coldStartSeconds: number,
+  task: Partial<Pick<GuestTask, 'program' | 'command'>> = {},
+): Promise<CellOutcome> {
+  const cell = { coldStartSeconds, changeSeconds: 60, changesSeconds: 20, idleSeconds: 1 }
+  return JSON.parse(
+    await outputOf({ mode: 'ipvs', work: 'cell', cell, virtualAddresses: 'routes', ...task }),
+  ) as CellOutcome // what guest.ts prints
+}
+
+async function outputOf(task: Pick<GuestTask, 'mode' | 'work'> & Partial<GuestTask>): Promise<string> {
   const whole: GuestTask = {
     program: 'kube-ipvs',
     services: 20,
@@ -153,6 +165,28 @@ describe('the bench in its guest', { concurrency: true }, () => {
       },
     )
 
+  it('measures a cell: cold start, rest and changes with local routes', async () => {
+    const outcome = await measuredCell(300)
+    assert.ok('measured' in outcome, JSON.stringify(outcome))
+    const { coldStartMs, changes, changeP50Ms, changeP99Ms, idleCpuPercent, rssMiB } = outcome.measured
+    for (const figure of [coldStartMs, changeP50Ms, changeP99Ms, rssMiB])
+      assert.ok(typeof figure === 'number' && figure > 0, JSON.stringify(outcome))
+    assert.equal(changes, 2)
+    assert.ok((idleCpuPercent ?? -1) >= 0)
+  })
+
+  it('ends a cell at the limit of the cold start, and says so', async () => {
+    const outcome = await measuredCell(0.02)
+    assert.ok('measured' in outcome, JSON.stringify(outcome))
+    assert.deepEqual(outcome.measured.coldStartMs, { moreThan: 20 })
+    assert.deepEqual([outcome.measured.changeP50Ms, outcome.measured.rssMiB, outcome.measured.changes], [null, null, 0])
+  })
+
+  it('reports a program that ends instead of writing its table', async () => {
+    const outcome = await measuredCell(60, { program: 'other', command: 'sh -c "echo no such mode; exit 3"' })
+    assert.ok('failure' in outcome && /the program ended:\nno such mode/.test(outcome.failure), JSON.stringify(outcome))
+  })
+
   it('counts the system calls of a start and of a change', needs('program:strace'), async () => {
     const { coldStartSystemCalls, systemCallsPerChange } = await measured({ mode: 'ipvs', work: 'counted' })
     assert.ok((coldStartSystemCalls ?? 0) > 1_000, String(coldStartSystemCalls))
@@ -189,6 +223,38 @@ describe('IptablesTable', needs('iptables-nft'), () => {
       assert.equal(await table.rulesBefore(expected), 0)
       await assert.rejects(table.rulesBefore({ ...expected, port: 'bench-0/service-1:http' }), /no rule of bench-0/)
       assert.equal(await table.isThere({ ...expected, endpoints: new Set() }), false)
+    } finally {
+      table.close()
+    }
+  })
+})
+
+describe('NftablesTable', needs('nft'), () => {
+  // The first 8 letters of base32 of the SHA-256 of 'bench-0/service-0/tcp/http'. kube-proxy 1.36.3 writes these rules.
+  const SERVICE = 'service-CHHDSWVX-bench-0/service-0/tcp/http'
+  const expected: Expected = {
+    port: 'bench-0/service-0:http',
+    address: '10.96.0.10',
+    endpoints: new Set(['10.128.0.0:8080', '10.128.0.1:8080']),
+  }
+
+  it('finds a Service port when its chain leads to exactly its endpoints and the map of Services leads to it', async () => {
+    const table = new NftablesTable()
+    const add = (rules: string): Buffer =>
+      execFileSync('nft', ['-f', '-'], { input: `table ip kube-proxy {\n${rules}\n}\n` })
+    try {
+      assert.deepEqual(await table.missing([expected]), [expected])
+      add(`map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
+chain ${SERVICE} { meta l4proto tcp dnat ip to numgen random mod 2 map { 0 : 10.128.0.0 . 8080, 1 : 10.128.0.1 . 8080 }; }`)
+      assert.equal(await table.isThere(expected), true)
+      assert.equal(await table.hasEndpoint(expected, '10.128.0.1:8080'), true)
+      assert.equal(await table.hasEndpoint(expected, '10.128.0.2:8080'), false)
+      assert.deepEqual(await table.missing([expected]), [expected])
+      add(
+        `map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; elements = { 10.96.0.10 . tcp . 80 : goto ${SERVICE} } }`,
+      )
+      assert.deepEqual(await table.missing([expected]), [])
+      assert.equal(await table.isThere({ ...expected, endpoints: new Set(['10.128.0.0:8080']) }), false)
     } finally {
       table.close()
     }
