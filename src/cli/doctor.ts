@@ -10,7 +10,7 @@ import { diagnosisText } from './doctor-text.ts'
 import type { FlagValues } from './flags.ts'
 import { failureText } from './messages.ts'
 import { loadSettings, type Settings } from './settings.ts'
-import { runningProxy } from './show-status.ts'
+import { runningProxy } from './running-proxy.ts'
 import { stderrLog, styleFor } from './terminal.ts'
 
 const DEADLINE_MS = 60_000

@@ -1,20 +1,43 @@
-/** Which virtual servers and addresses `kube-ipvs status` shows when it is asked for a part of them. */
+/** Which part of a status `kube-ipvs status` shows when it is asked for one. */
+import type { VirtualServerStatus } from './status.ts'
+import { parseAddress, parseEndpoint } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
 import { quote } from '../values/quote.ts'
+import type { FlagValues } from './flags.ts'
 import type { Status } from './status.ts'
 
 export interface StatusFilter {
   /** Services as `namespace/name`; empty: all. */
   readonly services: readonly string[]
+  /** Of a virtual server, of a node port or of an endpoint; absent: all. */
+  readonly address?: string
+  /** Only what drains. */
+  readonly draining: boolean
+  /** Only Services with problems and conflicts. */
+  readonly problems: boolean
 }
 
 const SERVICE = /^[a-z0-9][a-z0-9.-]{0,252}\/[a-z0-9][a-z0-9.-]{0,252}$/
 
-/** Rejects words that are no `namespace/name`. */
-export function statusFilter(words: readonly string[]): StatusFilter {
+/** Rejects words that are no `namespace/name`, and addresses that are none. */
+export function statusFilter(words: readonly string[], flags: FlagValues): StatusFilter {
   for (const word of words)
     if (!SERVICE.test(word)) throw new CodedError('usage', `${quote(word)} is not the NAMESPACE/NAME of a Service`)
-  return { services: words }
+  const given = flags.address
+  const address = given === undefined ? undefined : parseAddress(given)
+  if (given !== undefined && address === undefined)
+    throw new CodedError('usage', `--address: ${quote(given)} is not an IP address`)
+  return {
+    services: words,
+    ...(address === undefined ? {} : { address }),
+    draining: flags.draining === true,
+    problems: flags.problems === true,
+  }
+}
+
+/** Whether a part is asked for, and not everything. */
+export function isPartial({ services, address, draining, problems }: StatusFilter): boolean {
+  return services.length > 0 || address !== undefined || draining || problems
 }
 
 /** `demo/web` of the Service port `demo/web:http`. */
@@ -23,16 +46,63 @@ export function serviceOf(servicePort: string): string {
   return colon < 0 ? servicePort : servicePort.slice(0, colon)
 }
 
-/** The part of a status that the filter asks for; the summary's numbers are then of that part. */
-export function filterStatus(status: Status, { services }: StatusFilter): Status {
-  if (services.length === 0) return status
-  const wanted = new Set(services)
-  const isWanted = (servicePort: string | null | undefined): boolean =>
-    typeof servicePort === 'string' && wanted.has(serviceOf(servicePort))
-  const { ipvs, rules } = status
+/** The part of a status that the filter asks for. What is about the node as a whole stays. */
+export function filterStatus(status: Status, filter: StatusFilter): Status {
+  if (!isPartial(filter)) return status
+  const { ipvs, rules, daemon } = status
+  const wanted = filter.services.length === 0 ? undefined : new Set(filter.services)
+  const troubled = filter.problems ? troubledServices(status) : undefined
+  const isWanted = (servicePort: string | null | undefined): boolean => {
+    const name = typeof servicePort === 'string' ? serviceOf(servicePort) : ''
+    return (wanted === undefined || wanted.has(name)) && (troubled === undefined || troubled.has(name))
+  }
+  const hasAddress = (keys: readonly string[]): boolean =>
+    filter.address === undefined || keys.some((key) => addressOf(key) === filter.address)
+  const isDrained = ({ realServers }: VirtualServerStatus): boolean =>
+    !filter.draining || realServers.some(({ draining }) => draining)
   return {
     ...status,
-    ipvs: ipvs && { ...ipvs, virtualServers: ipvs.virtualServers.filter(({ service }) => isWanted(service)) },
-    rules: rules && rules.filter(({ service }) => isWanted(service)),
+    ipvs: ipvs && {
+      ...ipvs,
+      virtualServers: ipvs.virtualServers
+        .filter((virtual) => isWanted(virtual.service) && isDrained(virtual))
+        .filter(({ key, realServers }) => hasAddress([key, ...realServers.map((server) => server.key)]))
+        .map((virtual) =>
+          filter.draining
+            ? { ...virtual, realServers: virtual.realServers.filter(({ draining }) => draining) }
+            : virtual,
+        ),
+    },
+    // Iptables mode drains nothing: connections live in connection tracking alone.
+    rules:
+      rules &&
+      rules.filter(
+        ({ service, key, endpoints }) => !filter.draining && isWanted(service) && hasAddress([key, ...endpoints]),
+      ),
+    daemon: daemon && {
+      ...daemon,
+      problems: daemon.problems.filter(
+        ({ subject }) => wanted === undefined || wanted.has(subject.replace(/^service /, '')),
+      ),
+      conflicts: daemon.conflicts.filter(
+        ({ key, owner, others }) =>
+          hasAddress([key]) && (wanted === undefined || [owner, ...others].some((one) => wanted.has(one))),
+      ),
+    },
   }
+}
+
+/** Services with a problem or in a conflict. */
+function troubledServices({ daemon }: Status): ReadonlySet<string> {
+  const names = new Set<string>()
+  for (const { subject } of daemon?.problems ?? [])
+    if (subject.startsWith('service ')) names.add(subject.slice('service '.length))
+  for (const { owner, others } of daemon?.conflicts ?? []) for (const name of [owner, ...others]) names.add(name)
+  return names
+}
+
+/** The address of `10.96.0.1:80/tcp` and of `10.244.0.1:8080`. */
+function addressOf(key: string): string {
+  const slash = key.lastIndexOf('/')
+  return parseEndpoint(slash < 0 ? key : key.slice(0, slash)).address
 }

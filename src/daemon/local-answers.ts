@@ -3,6 +3,7 @@
  * answers are made in portions. A parameter is foreign text until it is checked.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
+import { isOfObject } from '../inspect/problem-subject.ts'
 import {
   type ClaimsView,
   type DaemonView,
@@ -59,6 +60,7 @@ export interface LocalAnswersOptions {
 
 /** Limits of one answer. */
 const MAX_PROBLEMS = 100
+const MAX_OTHERS = 20
 const MAX_CLAIMS = 1000
 const MAX_DRAINS = 10_000
 const MAX_ENTRIES = 50_000
@@ -175,7 +177,14 @@ function daemonView(proxy: Inspected, nowMs: number): DaemonView {
       failed,
       unreadable,
     })),
-    problems: first(problems.current(), MAX_PROBLEMS),
+    problems: problemsOf(proxy),
+    conflicts: first(desired.contested(), MAX_PROBLEMS).map((key) => {
+      const [owner = '', ...others] = desired
+        .claims(key)
+        .slice(0, 1 + MAX_OTHERS)
+        .map((claim) => claim.owner)
+      return { key, owner, others }
+    }),
   }
 }
 
@@ -192,6 +201,17 @@ function settingsOf({ iptables, conntrack, ipvs, kubeIPVS, ...all }: KubeProxyCo
     scheduler: schedulerOf(ipvs.scheduler),
     drainDeadlineSeconds: kubeIPVS.drainDeadlineMs === 0 ? null : seconds(kubeIPVS.drainDeadlineMs),
   }
+}
+
+/** Those of the node first: there are few of them, and they matter to everybody. */
+function problemsOf({ problems }: Inspected): readonly Problem[] {
+  const ofNode: Problem[] = []
+  const ofObjects: Problem[] = []
+  for (const problem of problems.current()) {
+    const list = isOfObject(problem) ? ofObjects : ofNode
+    if (list.length < MAX_PROBLEMS) list.push(problem)
+  }
+  return [...ofNode, ...ofObjects].slice(0, MAX_PROBLEMS)
 }
 
 /** Names of SyncHealth's troubles, for people. */

@@ -109,6 +109,15 @@ export interface DaemonView {
   readonly passes: readonly PassView[]
   /** The first of them; `counts.problems` is the number of all. */
   readonly problems: readonly Problem[]
+  /** The first addresses that several Services claim. */
+  readonly conflicts: readonly ConflictView[]
+}
+
+export interface ConflictView {
+  readonly key: FrontendKey
+  readonly owner: string
+  /** Services that claim the key too; of very many only the first. */
+  readonly others: readonly string[]
 }
 
 /** A part of all frontends, in the order of their keys' first appearance. */

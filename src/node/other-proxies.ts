@@ -47,7 +47,7 @@ export async function findOtherProxies(options: FindOptions = {}): Promise<Other
     if (own.includes(pid)) continue
     const name = (await readText(`${proc}/${pid}/comm`))?.trimEnd()
     if (name === undefined) continue
-    const isProxy = NAMES.has(name) || (NODE.has(name) && OURS.test(await scriptOf(`${proc}/${pid}`)))
+    const isProxy = NAMES.has(name) || (NODE.has(name) && (await isDaemon(`${proc}/${pid}`)))
     if ((isProxy || writers.includes(pid)) && (await sharesNetwork(proc, pid)))
       found.push({ pid, name: isProxy && NODE.has(name) ? 'kube-ipvs' : name })
   }
@@ -62,10 +62,14 @@ async function processesOf(proc: string): Promise<readonly number[]> {
     .slice(0, MAX_PROCESSES)
 }
 
-/** The file that a Node.js process runs: the first argument that is not an option. */
-async function scriptOf(folder: string): Promise<string> {
+/** Commands of this program that write nothing to the kernel for long, but may run for long. */
+const COMMANDS = new Set(['status', 'diff', 'doctor', 'explain', 'top', 'drain', 'completion'])
+
+/** Whether a Node.js process is this program as a daemon: the first argument that is no option is the file that it runs. */
+async function isDaemon(folder: string): Promise<boolean> {
   const [, ...args] = ((await readText(`${folder}/cmdline`)) ?? '').split('\0')
-  return args.find((arg) => !arg.startsWith('-')) ?? ''
+  const [script = '', ...words] = args.filter((arg) => !arg.startsWith('-'))
+  return OURS.test(script) && !words.some((word) => COMMANDS.has(word))
 }
 
 /** The kube-proxy of a cluster whose nodes are containers on this host is visible too, and has a network of its own. */

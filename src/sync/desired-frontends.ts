@@ -160,6 +160,11 @@ export class DesiredFrontends {
     return this.#owned.winners()
   }
 
+  /** Every frontend that several Services claim. It follows changes while it is read. */
+  contested(): Iterable<FrontendKey> {
+    return this.#owned.contested()
+  }
+
   get frontendCount(): number {
     return this.#owned.size
   }

@@ -101,6 +101,11 @@ export class OwnedMap<Key, Value> {
     return this.#winners
   }
 
+  /** Every key that several owners claim. It follows changes while it is read. */
+  contested(): Iterable<Key> {
+    return this.#others.keys()
+  }
+
   /** How many keys have a claim. */
   get size(): number {
     return this.#winners.size

@@ -1,8 +1,10 @@
 /** `kube-ipvs status` on a real kernel: what it shows of either mode, with and without a daemon. */
 import assert from 'node:assert/strict'
+import { existsSync, statSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Status } from '../../src/cli/status.ts'
-import { resetNode, service, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
 
 const WEB = service('web', {
@@ -43,10 +45,91 @@ describe('status', () => {
         ['10.96.0.2:80/tcp', 'demo/idle:http'],
       ],
     )
-    assert.match(await text(), /^mode +ipvs, reported by the proxy at 127\.0\.0\.1:10249$/m)
-    assert.doesNotMatch(await text(), /SERVICE/)
+    assert.match(await text('--socket='), /^mode +ipvs, reported by the proxy at 127\.0\.0\.1:10249$/m)
+    assert.doesNotMatch(await text('--socket='), /SERVICE/)
     await bench.stop(daemon)
     assert.match(await text(), /^mode +ipvs, according to the kernel; no proxy answers at 127\.0\.0\.1:10249$/m)
+    assert.match(await text(), /^This node is not fine: no proxy answers: /)
+  })
+
+  it('shows what the running daemon tells: names, drains, problems, conflicts', async () => {
+    begin('ipvs')
+    const greedy = service('greedy', { clusterIP: '10.96.0.3', externalIPs: ['10.96.0.1'] })
+    bench.write('greedy.yaml', greedy)
+    const daemon = bench.start()
+    await eventually(() => assert.ok(existsSync(bench.socket)))
+    assert.deepEqual([statSync(bench.socket).mode & 0o777, statSync(bench.socket).isSocket()], [0o600, true])
+    await eventually(async () => assert.equal((await status()).ipvs?.virtualServers.length, 4))
+    const found = await status()
+    assert.deepEqual([found.verdict.fine, found.verdict.reasons, found.missing?.count], [true, [], 0])
+    assert.deepEqual(
+      found.ipvs?.virtualServers.map(({ key, service: name }) => [key, name]),
+      [
+        ['10.0.2.15:30080/tcp', 'demo/web:http'],
+        ['10.96.0.1:80/tcp', 'demo/web:http'],
+        ['10.96.0.2:80/tcp', 'demo/idle:http'],
+        ['10.96.0.3:80/tcp', 'demo/greedy:http'],
+      ],
+    )
+    assert.match(
+      await text(),
+      /^This node is fine: ipvs mode, 3 Services, 4 addresses;.* 1 claim lost to another Service/,
+    )
+    assert.match(await text('--problems'), /^10\.96\.0\.1:80\/tcp +demo\/web +demo\/greedy$/m)
+    const one = await text('demo/idle')
+    assert.match(one, /^10\.96\.0\.2:80\/tcp +demo\/idle:http +rr +none: connections are refused$/m)
+    assert.doesNotMatch(one, /demo\/web|timeouts/)
+    assert.match(await text('--address', '10.244.0.2'), /demo\/web:http/)
+    assert.match(await text('demo/nothing'), /^Nothing matches\.$/m)
+
+    // What is removed behind the daemon's back is missing until the daemon repairs it, which needs its loop.
+    daemon.kill('SIGSTOP')
+    sh('ipvsadm -D -t 10.96.0.2:80')
+    daemon.kill('SIGCONT')
+    await eventually(async () => assert.equal((await status()).missing?.count, 0))
+
+    const other = await bench.command('status', 'demo', '--output', 'json')
+    assert.deepEqual([other.code, other.stdout], [1, ''])
+    assert.match(other.stderr, /^kube-ipvs status: "demo" is not the NAMESPACE\/NAME of a Service$/m)
+    await bench.stop(daemon)
+    assert.equal(existsSync(bench.socket), false)
+  })
+
+  it('--watch prints again and again, and ends by a signal; in a terminal it restores the screen', async () => {
+    begin('ipvs')
+    bench.start()
+    await eventually(async () => assert.equal((await status()).daemon?.mode, 'ipvs'))
+    const watching = bench.spawnCommand('status', '--watch')
+    let shown = ''
+    watching.stdout?.on('data', (chunk) => (shown += chunk))
+    await eventually(() => assert.ok((shown.match(/^This node is fine/gm) ?? []).length >= 2))
+    watching.kill('SIGINT')
+    assert.equal(await bench.ended(watching), 0)
+
+    const terminal = bench.inTerminal(24, 10, 'status', '--watch')
+    let drawn = ''
+    terminal.stdout?.on('data', (chunk) => (drawn += chunk))
+    await eventually(() => assert.match(drawn, /lines 1-9 of \d+/))
+    terminal.stdin?.write('q')
+    assert.equal(await bench.ended(terminal), 0)
+    assert.ok(drawn.trimEnd().endsWith('\x1b[?7h\x1b[?25h\x1b[?1049l'), JSON.stringify(drawn.slice(-80)))
+  })
+
+  it('goes on without a daemon that is silent or of another version', async () => {
+    begin('ipvs')
+    const socket = createServer((_, response) => response.setHeader('Server', 'kube-ipvs/9.0.0').end('{"format":99}'))
+    await new Promise<void>((resolve) => socket.listen(bench.socket, resolve))
+    try {
+      const { code, stdout, stderr } = await bench.command('status')
+      assert.equal(code, 0)
+      assert.match(
+        stderr,
+        /the daemon is kube-ipvs 9\.0\.0 and answers in format 99, this command is kube-ipvs \S+ and reads/,
+      )
+      assert.match(stdout, /^kernel /m)
+    } finally {
+      socket.close()
+    }
   })
 
   it('shows no names when no source knows them', async () => {
@@ -80,7 +163,10 @@ describe('status', () => {
         endpoints: ['10.244.0.1:8080', '10.244.0.2:8080'],
       },
     ])
-    const shown = await text()
+    await eventually(async () => assert.equal((await status()).daemon?.mode, 'iptables'))
+    const { verdict, missing } = await status()
+    assert.deepEqual([verdict.fine, verdict.reasons, missing?.count], [true, [], 0])
+    const shown = await text('--socket=')
     assert.match(shown, /^mode +iptables, reported by the proxy at /m)
     assert.match(shown, /^10\.96\.0\.1:80\/tcp +demo\/web:http +cluster IP +10\.244\.0\.1:8080$/m)
     assert.doesNotMatch(shown, /kube-ipvs0|VIRTUAL SERVER/)

@@ -49,6 +49,8 @@ describe('findOtherProxies', () => {
     run(600, 'MainThread', { args: ['node', '--expose-gc', '/opt/kube-ipvs/src/main.ts', '--v=2'] })
     run(601, 'node', { args: ['/usr/bin/node', '/usr/local/bin/kube-ipvs', '--once'] })
     run(602, 'node', { args: ['node', '/srv/app.js', '/opt/kube-ipvs'] })
+    run(603, 'node', { args: ['node', '/usr/local/bin/kube-ipvs', 'status', '--watch'] })
+    run(604, 'node', { args: ['node', '/usr/local/bin/kube-ipvs', '--output=json', 'top'] })
     assert.deepEqual(await names(), ['600 kube-ipvs', '601 kube-ipvs'])
   })
 

@@ -137,6 +137,25 @@ export class Workbench {
     return finished(this.#spawn([...(command === '' ? [] : [command]), ...sources, ...flags]))
   }
 
+  /** Starts a command that runs until it is stopped. */
+  spawnCommand(command: string, ...flags: string[]): ChildProcess {
+    const child = this.#spawn([command, '--socket', this.socket, ...flags])
+    this.#running.add(child)
+    return child
+  }
+
+  /** The same in a terminal of this size; its output is what the terminal gets. */
+  inTerminal(columns: number, rows: number, command: string, ...flags: string[]): ChildProcess {
+    const words = [process.execPath, MAIN, command, '--socket', this.socket, ...flags]
+    const shell = `stty cols ${columns} rows ${rows}; exec ${words.map((word) => `'${word}'`).join(' ')}`
+    const child = spawn('script', ['-qec', shell, '/dev/null'], {
+      stdio: ['pipe', 'pipe', 'pipe'],
+      env: { ...process.env, ...this.env, TERM: 'xterm' },
+    })
+    this.#running.add(child)
+    return child
+  }
+
   /** Runs the program to its end with exactly these arguments. */
   async run(...args: string[]): Promise<Finished> {
     return finished(this.#spawn(args))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
-import { fallbackReason, runningMode } from '../../src/cli/show-status.ts'
+import { fallbackReason, runningMode } from '../../src/cli/running-proxy.ts'
 
 /** A port on loopback where one path answers this. */
 async function port(t: TestContext, status: number, body: string, path = '/proxyMode'): Promise<number> {

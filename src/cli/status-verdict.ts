@@ -1,0 +1,92 @@
+/**
+ * The answer of `kube-ipvs status` to the question whether this node is fine. A wrong object of a tenant is a note and no reason
+ * against the node, unless the kernel lacks something because of it.
+ */
+import { isOfObject, isOfSetting } from '../inspect/problem-subject.ts'
+import type { DaemonView, PassPart } from '../inspect/view.ts'
+import { formatProblem } from '../values/errors.ts'
+import { printable, quote } from '../values/quote.ts'
+import type { Status, Verdict } from './status.ts'
+import { count } from './status-words.ts'
+
+/** Things that a reason names one by one. */
+const NAMED = 3
+
+/** What is wrong with this node as far as the kernel, its processes and, where it answers, the daemon show it. */
+export function verdictOf(status: Omit<Status, 'verdict'>): Verdict {
+  const { daemon, daemonUnknown } = status
+  const reasons = [...kernelReasons(status), ...(daemon === null ? [] : daemonReasons(daemon, status))]
+  if (daemon !== null) return { fine: reasons.length === 0, reasons, notes: notesOf(daemon) }
+  if (!status.proxy.answers && status.processes.length === 0 && daemonUnknown?.unknown !== 'not-permitted')
+    reasons.unshift('no proxy answers: what the kernel has is served, but no change arrives')
+  if (reasons.length > 0) return { fine: false, reasons, notes: [] }
+  const why = daemonUnknown === null ? 'the daemon was not asked' : daemonUnknown.reason
+  return { fine: null, reasons: [`${why}, so health, problems and what is missing are unknown`], notes: [] }
+}
+
+function kernelReasons({
+  processes,
+  iptables,
+  device,
+  mode,
+  ipvs,
+  localRoutes,
+  daemon,
+  fallback,
+}: Omit<Status, 'verdict'>): string[] {
+  const reasons: string[] = []
+  if (daemon === null && fallback !== null) reasons.push(`ipvs mode is not possible: ${fallback.message}`)
+  if (processes.length > 1) {
+    const names = processes.slice(0, NAMED).map(({ pid, name }) => `${quote(name)} (pid ${pid})`)
+    reasons.push(`${processes.length} proxies run and undo what the others write: ${named(names, processes.length)}`)
+  }
+  if (iptables.other !== null)
+    reasons.push(`${iptables.other.chains} chains of a proxy are in iptables-${iptables.other.backEnd} too`)
+  if (mode === 'ipvs' && device === null && localRoutes.length === 0 && (ipvs?.virtualServers.length ?? 0) > 0)
+    reasons.push('kube-ipvs0 does not exist, so no virtual IP is reachable')
+  return reasons
+}
+
+function daemonReasons(daemon: DaemonView, { missing }: Pick<Status, 'missing'>): string[] {
+  const { health, awaiting, mode, configuredMode, fallback, passes } = daemon
+  const nodeProblems = daemon.problems.filter((problem) => !isOfObject(problem) && !isOfSetting(problem))
+  return [
+    ...(health.healthy ? [] : [printable(health.reason ?? 'the daemon is not healthy')]),
+    ...(awaiting.length === 0 ? [] : [`the daemon still waits for the list of ${awaiting.map(printable).join(', ')}`]),
+    ...(fallback === null ? [] : [`it runs in ${mode} mode: ${printable(fallback.message)}`]),
+    ...(fallback === null && mode !== configuredMode
+      ? [`it still runs in ${mode} mode instead of ${configuredMode} mode`]
+      : []),
+    ...passes.flatMap(({ what, failed, unreadable }) => [
+      ...(failed === 0 ? [] : [`${count(failed, 'operation')} of the last pass over ${partName(what)} failed`]),
+      ...(unreadable === 0 ? [] : [`${count(unreadable, 'table')} of the kernel cannot be read`]),
+    ]),
+    ...nodeProblems.slice(0, NAMED).map((problem) => printable(formatProblem(problem))),
+    ...(nodeProblems.length > NAMED ? [`${nodeProblems.length - NAMED} more problems of the node (--problems)`] : []),
+    ...(missing === null || missing.count === 0
+      ? []
+      : [
+          `the kernel lacks ${count(missing.count, 'address', 'es')} of Services: ${named(missing.keys.slice(0, NAMED), missing.count)}`,
+        ]),
+  ]
+}
+
+function notesOf({ counts, problems }: DaemonView): string[] {
+  const settings = problems.filter(isOfSetting).length
+  const ofObjects = counts.problems - problems.filter((problem) => !isOfObject(problem)).length
+  return [
+    ...(settings === 0 ? [] : [`${count(settings, 'setting')} of the kernel could not be written (--problems)`]),
+    ...(ofObjects <= 0 ? [] : [`${count(ofObjects, 'problem')} with objects (--problems)`]),
+    ...(counts.conflicts === 0 ? [] : [`${count(counts.conflicts, 'claim')} lost to another Service (--problems)`]),
+    ...(counts.draining === 0 ? [] : [`${count(counts.draining, 'real server')} draining (--draining)`]),
+  ]
+}
+
+function partName(what: PassPart): string {
+  return what === 'tables' ? 'the tables' : `the rules of ${what}`
+}
+
+/** Names with the number of those that are left out. */
+function named(names: readonly string[], all: number): string {
+  return `${names.join(', ')}${all > names.length ? ` and ${all - names.length} more` : ''}`
+}
