@@ -117,6 +117,10 @@ seLinuxOptions:
   readOnly: true
 - name: xtables-lock
   mountPath: /run/xtables.lock
+{{- with include "kube-ipvs.socketFolder" . }}
+- name: local-socket
+  mountPath: {{ . }}
+{{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -145,9 +149,29 @@ seLinuxOptions:
               fieldRef:
                 fieldPath: metadata.namespace
 {{ include "kube-ipvs.lockVolume" . }}
+{{- with include "kube-ipvs.socketFolder" . }}
+# The socket at which commands ask the daemon, also those that run on the node itself.
+- name: local-socket
+  hostPath:
+    path: {{ . }}
+    type: DirectoryOrCreate
+{{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{/* The folder of config.kubeIPVS.socket; nothing when there is no socket. The folder of the node is mounted, so it must be of its own. */}}
+{{- define "kube-ipvs.socketFolder" -}}
+{{- $socket := "/run/kube-ipvs/kube-ipvs.sock" -}}
+{{- $own := (.Values.config | default dict).kubeIPVS | default dict -}}
+{{- if kindIs "string" $own.socket -}}{{- $socket = $own.socket -}}{{- end -}}
+{{- if $socket -}}
+{{- if not (regexMatch "^/[^/]+/[^/]" (dir $socket)) -}}
+{{- fail (printf "config.kubeIPVS.socket (%s) must be in a folder of its own below a folder such as /run, because the pod mounts that folder of the node" $socket) -}}
+{{- end -}}
+{{- dir $socket -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The lock that programs of iptables-legacy share on a node. */}}

@@ -37,20 +37,24 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
     ],
   },
   status: {
-    summary: 'show what is in the kernel: virtual servers, or the addresses that the rules serve',
+    summary: 'is this node fine; virtual servers, or the addresses that the rules serve, with their Services',
     usage: ['kube-ipvs status [NAMESPACE/NAME...] [flags]'],
     description: [
-      'Shows the mode this node is in, the virtual servers of ipvs mode with their real servers, weights and connections, and ' +
-        'the addresses that rules of iptables mode serve. It reads the kernel and changes nothing; no proxy has to run.',
-      'It reads the mode from the running proxy at its metrics address; without an answer, the entries in the kernel show it. Rules of iptables ' +
-        'mode name their Service in a comment. Virtual servers have no names: with --config, --kubeconfig or --manifests the Services ' +
-        'are listed, and their names shown.',
+      'Says first whether this node is fine, and if not, why. Then it shows the mode, the virtual servers of ipvs mode with their ' +
+        'Services, real servers, weights and connections, and the addresses that rules of iptables mode serve. It changes nothing.',
+      'It asks the running daemon at its local socket for what only that knows: names of Services, health, problems, conflicts, drains, ' +
+        'and what the kernel lacks. No daemon has to run: without one it shows what the kernel has, and says what it cannot know. Then ' +
+        'the Services are listed where --config, --kubeconfig or --manifests names a source.',
+      'Where a terminal is narrow, columns are left out; --output json and output into a file have everything.',
     ],
     examples: [
       ['kube-ipvs status', 'summary and table'],
-      ['kube-ipvs status --config=/var/lib/kube-proxy/config.conf', 'with the names of Services'],
-      ['kube-ipvs status demo/web --config=/var/lib/kube-proxy/config.conf', 'only what belongs to this Service'],
-      ['kube-ipvs status --output json', 'the same for a program'],
+      ['kube-ipvs status demo/web demo/db', 'only what belongs to these Services'],
+      ['kube-ipvs status --address 10.244.1.7', 'only virtual servers with this address or endpoint'],
+      ['kube-ipvs status --problems', 'what is wrong with Services, and who claims the same address'],
+      ['kube-ipvs status --watch --draining', 'what drains, again every 2 seconds'],
+      ['kube-ipvs status --config=/var/lib/kube-proxy/config.conf', 'with the names of Services, without a daemon'],
+      ['kube-ipvs status --output json', 'everything for a program'],
     ],
     exitCodes: [
       ['0', 'the state was shown'],
@@ -63,6 +67,8 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
     description: [
       'Compares the kernel with what Services and EndpointSlices require, and prints each difference as the command that an ' +
         'operator would type to remove it. It takes the flags of the daemon and its mode. A draining real server is not a difference.',
+      'Where the daemon answers at its local socket and does something that explains a difference, that is said on standard error: it ' +
+        'waits for lists, a pass has not ended, operations have failed.',
     ],
     examples: [
       ['kube-ipvs diff --config=/var/lib/kube-proxy/config.conf', 'against the cluster'],

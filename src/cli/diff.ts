@@ -3,14 +3,24 @@
  * every error is 2.
  */
 import { plannedCommands } from '../daemon/commands.ts'
+import { askDaemon } from '../inspect/daemon-client.ts'
 import { silentLog } from '../values/log.ts'
+import { daemonRemarks } from './daemon-remarks.ts'
 import type { FlagValues } from './flags.ts'
 import { loadSettings } from './settings.ts'
 import { stderrLog } from './terminal.ts'
 
+/** The daemon answers within milliseconds, or it hangs. */
+const ANSWER_MS = 3000
+
 export async function diff(flags: FlagValues): Promise<number> {
-  const commands = await plannedCommands(await loadSettings(flags), flags.output === 'json' ? silentLog : stderrLog)
+  const settings = await loadSettings(flags)
+  const commands = await plannedCommands(settings, flags.output === 'json' ? silentLog : stderrLog)
   if (flags.output === 'json') process.stdout.write(`${JSON.stringify({ operations: commands })}\n`)
   else for (const command of commands) process.stdout.write(`${command}\n`)
-  return commands.length === 0 ? 0 : 1
+  if (commands.length === 0) return 0
+  const { mode, kubeIPVS } = settings.configuration
+  for (const remark of await daemonRemarks(askDaemon(kubeIPVS.socket, { deadlineMs: ANSWER_MS }), mode))
+    stderrLog.warn(`kube-ipvs diff: ${remark}`)
+  return 1
 }

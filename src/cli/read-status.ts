@@ -19,6 +19,8 @@ import type { IpvsStatus, RealServerStatus, Status } from './status.ts'
 import { verdictOf } from './status-verdict.ts'
 import { stderrLog } from './terminal.ts'
 
+/** The daemon answers within milliseconds, or it hangs. */
+const ANSWER_MS = 5000
 /** How long listing Services may take; names are not worth a longer wait. */
 const LIST_MS = 10_000
 /** The kernel and the daemon are read one after the other, so what seems to be missing is looked for again. */
@@ -34,7 +36,7 @@ export async function readStatus(
   warn: (text: string) => void,
 ): Promise<Status> {
   const { metricsBindAddress, mode, ipvs, kubeIPVS } = settings.configuration
-  const client = askDaemon(kubeIPVS.socket, { signal })
+  const client = askDaemon(kubeIPVS.socket, { signal, deadlineMs: ANSWER_MS })
   const answer = await client.daemon()
   const daemon = isUnknown(answer) ? null : answer
   const daemonUnknown = isUnknown(answer) ? answer : null

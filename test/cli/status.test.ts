@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { IpvsStatus, Status, VirtualServerStatus } from '../../src/cli/status.ts'
+import { remarksOn } from '../../src/cli/daemon-remarks.ts'
 import type { FlagValues } from '../../src/cli/flags.ts'
 import { filterStatus, statusFilter } from '../../src/cli/status-filter.ts'
 import { statusText } from '../../src/cli/status-text.ts'
+import { spanText } from '../../src/cli/status-words.ts'
 import { verdictOf } from '../../src/cli/status-verdict.ts'
 import type { DaemonView } from '../../src/inspect/view.ts'
 
@@ -352,4 +354,37 @@ test('filterStatus keeps what was asked for', () => {
   const daemon = filterStatus(status, statusFilter(['kube-system/dns'], { problems: true })).daemon
   assert.deepEqual([daemon?.problems, daemon?.conflicts], [[], conflicts])
   assert.throws(() => statusFilter([], { address: '10.96' }), /^CodedError: --address: "10.96" is not an IP address$/)
+})
+
+test('remarksOn says what the daemon does that explains a difference, and nothing of a daemon that is done', () => {
+  assert.deepEqual(remarksOn(DAEMON, 'ipvs'), [])
+  const busy: DaemonView = {
+    ...DAEMON,
+    awaiting: ['endpointslices'],
+    health: { healthy: true, reason: null, pending: [{ what: 'a pass has not ended', seconds: 2 }] },
+    passes: [{ what: 'tables', endedSecondsAgo: 1, durationMs: 1, applied: 0, failed: 1, unreadable: 2 }],
+    counts: { ...DAEMON.counts, draining: 3 },
+    problems: [{ code: 'rival-writes', subject: 'node0', message: 'another program\nwrites' }],
+  }
+  assert.deepEqual(remarksOn(busy, 'iptables'), [
+    'the daemon is configured for ipvs mode, and these differences are those of iptables mode',
+    'the daemon waits for the list of endpointslices, and removes nothing before it has all',
+    'the daemon is at work: a pass has not ended (2s)',
+    'the last pass of the daemon failed at 1 operation, which it retries',
+    'the daemon could not read 2 tables in its last pass',
+    'another program\\nwrites',
+    '3 real servers draining: they are no differences, and are removed when their connections have ended',
+  ])
+})
+
+test('spanText shows the two largest units', () => {
+  const rows = [
+    [0.4, '0s'],
+    [45, '45s'],
+    [185, '3m5s'],
+    [7200, '2h0m'],
+    [100 * 3600, '4d4h'],
+    [-1, '0s'],
+  ] as const
+  for (const [seconds, text] of rows) assert.equal(spanText(seconds), text)
 })

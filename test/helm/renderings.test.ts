@@ -150,11 +150,14 @@ for (const [name, values] of VALUES)
         assert.deepEqual([hostNetwork, hostPID, hostIPC], [true, undefined, undefined])
     })
 
-    it('mount of the host only the lock of iptables', () => {
+    it('mount of the host only the lock of iptables and the folder of the local socket', () => {
       for (const { volumes } of [template.spec, testPod])
         assert.deepEqual(
           volumes.flatMap(({ hostPath }) => (hostPath === undefined ? [] : [hostPath])),
-          [{ path: '/run/xtables.lock', type: 'FileOrCreate' }],
+          [
+            { path: '/run/xtables.lock', type: 'FileOrCreate' },
+            { path: '/run/kube-ipvs', type: 'DirectoryOrCreate' },
+          ],
         )
     })
 

@@ -230,6 +230,10 @@ export class Kubelet {
     this.#check('volume', volume)
     const { name, configMap, projected, hostPath } = volume
     if (hostPath !== undefined) {
+      if (hostPath.type === 'DirectoryOrCreate') {
+        mkdirSync(hostPath.path, { recursive: true, mode: 0o755 })
+        return hostPath.path
+      }
       if (hostPath.type !== 'FileOrCreate') throw new Error(`unknown type of hostPath: ${hostPath.type}`)
       if (!existsSync(hostPath.path)) writeFileSync(hostPath.path, '')
       return hostPath.path
