@@ -8,7 +8,6 @@ import type { DaemonView } from '../inspect/view.ts'
 import { type KernelState, readKernelState } from '../modes/leftovers/kernel-state.ts'
 import { fallbackOf } from '../modes/fallback.ts'
 import { findLack } from '../modes/ipvs/kernel.ts'
-import { familyOfKey, type FrontendKey } from '../service/frontends.ts'
 import { CodedError } from '../values/errors.ts'
 import { silentLog } from '../values/log.ts'
 import { VERSION } from '../values/well-known.ts'
@@ -127,7 +126,7 @@ async function compare(
 /** Frontends of the daemon that the kernel does not have; null where nothing says which it should have. */
 function missingOf(
   { ipvs, rules }: KernelState,
-  names: ReadonlyMap<FrontendKey, unknown>,
+  names: ReadonlyMap<string, unknown>,
   daemon: DaemonView | null,
 ): Status['missing'] {
   const items = daemon?.mode === 'ipvs' ? ipvs?.virtualServers : rules
@@ -136,7 +135,7 @@ function missingOf(
   const keys: string[] = []
   let count = 0
   for (const key of names.keys()) {
-    const family = familyOfKey(key)
+    const family = key.startsWith('[') ? 'IPv6' : 'IPv4'
     if (!daemon.families.includes(family) || live.has(key.replace('[*]:', '[::]:').replace('*:', '0.0.0.0:'))) continue
     count++
     if (keys.length < NAMED_MISSING) keys.push(key)
