@@ -64,6 +64,7 @@ export async function collectFacts(options: CollectOptions): Promise<NodeFacts> 
       strictArp: configuration.ipvs.strictARP,
       excludeCidrs: configuration.ipvs.excludeCIDRs.slice(0, 200),
       fallback: configuration.kubeIPVS.fallback,
+      virtualAddresses: configuration.kubeIPVS.virtualAddresses,
     },
     kernel: {
       release,

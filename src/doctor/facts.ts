@@ -20,6 +20,9 @@ export const PROGRAMS = [
   'kube-vip',
   'calico-node',
   'cilium-agent',
+  'bird',
+  'zebra',
+  'gobgpd',
   'NetworkManager',
   'systemd-networkd',
   'firewalld',
@@ -84,7 +87,7 @@ export const LACK = object({
   severity: oneOf('fatal', 'error', 'warning'),
 })
 
-/** One `.network` file of systemd-networkd whose [Match] can match kube-ipvs0. */
+/** One `.network` file of systemd-networkd whose [Match] can match the device in question. */
 export const NETWORK_FILE = object({ file: text(300), match: text(300), isUnmanaged: flag })
 
 /** A line that sets a setting at boot and with `sysctl --system`. */
@@ -130,6 +133,7 @@ export const FACTS = object({
     strictArp: flag,
     excludeCidrs: list(text(60), 200),
     fallback: text(20),
+    virtualAddresses: oneOf('addresses', 'routes'),
   }),
   kernel: object({
     /** As uname -r prints it. */
@@ -169,9 +173,13 @@ export const FACTS = object({
   /** The values of `unmanaged-devices` of NetworkManager. */
   unmanagedDevices: list(text(1000), 50),
   networkd: object({
+    /** Those that match kube-ipvs0, and those that match lo, where local routes are; the first one by name decides. */
     files: list(NETWORK_FILE, 50),
+    loopbackFiles: list(NETWORK_FILE, 50),
     /** ManageForeignRoutingPolicyRules of networkd.conf; networkd's default is true. */
     managesForeignRules: flag,
+    /** ManageForeignRoutes of networkd.conf; networkd's default is true. */
+    managesForeignRoutes: flag,
     /** What networkd says of kube-ipvs0, `unmanaged`; '' when it says nothing. */
     deviceState: text(60),
   }),

@@ -1,4 +1,4 @@
-/** Reads files of daemons that concern kube-ipvs0: `.network` of systemd-networkd, and lines of sysctl.d(5). */
+/** Reads files of daemons that concern kube-ipvs0 and lo: `.network` of systemd-networkd, and lines of sysctl.d(5). */
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 
 /** Longest list of patterns that is looked at, so that a strange file costs no time. */
@@ -17,11 +17,16 @@ export function globMatches(pattern: string, name: string): boolean {
   return at === pattern.length
 }
 
-/** Keys of [Match] that say something about a dummy device, and what they see of it. Any other key does not match it. */
-const SEEN_BY_KEY: Readonly<Record<string, string>> = { Name: SERVICE_DEVICE, Kind: 'dummy', Type: 'ether' }
+/** Keys of [Match] that say something about a device, and what they see of it. Any other key does not match it. */
+type SeenByKey = Readonly<Record<string, string>>
+const SERVICE: SeenByKey = { Name: SERVICE_DEVICE, Kind: 'dummy', Type: 'ether' }
+export const LOOPBACK: SeenByKey = { Name: 'lo', Type: 'loopback' }
 
-/** What a `.network` file does with kube-ipvs0; undefined when it does not match it. */
-export function readNetworkFile(text: string): { readonly match: string; readonly isUnmanaged: boolean } | undefined {
+/** What a `.network` file does with a device; undefined when it does not match it. */
+export function readNetworkFile(
+  text: string,
+  device: SeenByKey = SERVICE,
+): { readonly match: string; readonly isUnmanaged: boolean } | undefined {
   const matches: string[] = []
   let section = ''
   let isUnmanaged = false
@@ -32,7 +37,7 @@ export function readNetworkFile(text: string): { readonly match: string; readonl
     if (section === 'Link' && key === 'Unmanaged') isUnmanaged = isTrue(value)
     if (section !== 'Match' || key === '') continue
     matches.push(`${key}=${value}`)
-    isMatch &&= matchesKey(SEEN_BY_KEY[key], value)
+    isMatch &&= matchesKey(device[key], value)
   }
   return isMatch ? { match: matches.join(' '), isUnmanaged } : undefined
 }

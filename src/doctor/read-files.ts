@@ -15,7 +15,7 @@ import {
   WATCHED_SETTINGS,
 } from './facts.ts'
 import { unseen } from './decode.ts'
-import { isTrue, readNetworkFile, readSysctlFile } from './network-file.ts'
+import { isTrue, LOOPBACK, readNetworkFile, readSysctlFile } from './network-file.ts'
 
 const MAX_FILE_BYTES = 256 * 1024
 /** Most files of one folder. */
@@ -69,6 +69,10 @@ const BY_COMMAND: Readonly<Record<string, Program>> = {
   'cilium-agent': 'cilium-agent',
   NetworkManager: 'NetworkManager',
   'systemd-network': 'systemd-networkd',
+  bird: 'bird',
+  bird6: 'bird',
+  zebra: 'zebra',
+  gobgpd: 'gobgpd',
   firewalld: 'firewalld',
 }
 
@@ -174,28 +178,36 @@ export function readUnmanagedDevices(root = ''): readonly string[] {
 
 export function readNetworkd(root = ''): NodeFacts['networkd'] {
   const roots = ['/etc', '/run', '/usr/local/lib', '/usr/lib', '/lib']
-  const files = layered(
+  const texts = layered(
     roots.map((folder) => `${root}${folder}/systemd/network`),
     '.network',
-  ).flatMap((path): NetworkFile[] => {
-    const text = readText(path)
-    const read = text === undefined ? undefined : readNetworkFile(text)
-    return read === undefined ? [] : [{ file: path.slice(root.length), ...read }]
-  })
+  ).map((path) => ({ file: path.slice(root.length), text: readText(path) }))
+  const matching = (device?: typeof LOOPBACK): NetworkFile[] =>
+    texts
+      .flatMap(({ file, text }): NetworkFile[] => {
+        const read = text === undefined ? undefined : readNetworkFile(text, device)
+        return read === undefined ? [] : [{ file, ...read }]
+      })
+      .slice(0, 50)
   const settings = [
     `${root}/etc/systemd/networkd.conf`,
     ...layered(
       roots.map((folder) => `${root}${folder}/systemd/networkd.conf.d`),
       '.conf',
     ),
-  ].flatMap((path) =>
-    Array.from((readText(path) ?? '').matchAll(/^\s*ManageForeignRoutingPolicyRules\s*=\s*(\S*)/gm), (m) => m[1] ?? ''),
-  )
+  ].map((path) => readText(path) ?? '')
+  /** The last line decides. */
+  const isSet = (name: string): boolean => {
+    const lines = settings.flatMap((text) => [...text.matchAll(new RegExp(`^\\s*${name}\\s*=\\s*(\\S*)`, 'gm'))])
+    return isTrue(lines.at(-1)?.[1] ?? 'yes')
+  }
   const index = readNumber(`${root}/sys/class/net/${SERVICE_DEVICE}/ifindex`)
   const state = index === undefined ? '' : (readText(`${root}/run/systemd/netif/links/${index}`) ?? '')
   return {
-    files: files.slice(0, 50),
-    managesForeignRules: isTrue(settings.at(-1) ?? 'yes'),
+    files: matching(),
+    loopbackFiles: matching(LOOPBACK),
+    managesForeignRules: isSet('ManageForeignRoutingPolicyRules'),
+    managesForeignRoutes: isSet('ManageForeignRoutes'),
     deviceState: /^ADMIN_STATE=([\w-]{1,60})$/m.exec(state)?.[1] ?? '',
   }
 }

@@ -28,6 +28,9 @@ const networkd = (changes: Partial<NodeFacts['networkd']>): Changes => ({
   networkd: { ...node().networkd, ...changes },
 })
 
+const ROUTES = configured({ virtualAddresses: 'routes' })
+const LOOPBACK_FILE = { file: '/etc/systemd/network/10-lo.network', match: 'Name=lo', isUnmanaged: false }
+
 /** `text`: what the findings and their remedies say, a line each. */
 export const ROWS: readonly (readonly [id: string, changes: Changes, expected: Expected, text?: RegExp])[] = [
   ['kube-proxy-running', running('kube-proxy'), 'error', /process 1000\b.*\n.*undo/],
@@ -269,6 +272,24 @@ export const ROWS: readonly (readonly [id: string, changes: Changes, expected: E
   ['cilium', { ...running('cilium-agent'), ...clusterWith({ ciliumReplacement: { value: 'strict' } }) }, 'error'],
   ['cilium', { ...running('cilium-agent'), ciliumReplacement: 'false' }, 'ok'],
   ['cilium', { ...links({ name: 'cilium_host', kind: 'veth' }), ciliumReplacement: 'disabled' }, 'ok'],
+  ['virtual-addresses', running('bird', 'calico-node', 'speaker'), 'ok'],
+  ['virtual-addresses', ROUTES, 'ok'],
+  ['virtual-addresses', { ...ROUTES, hiddenProcesses: 'hidepid' }, 'unknown'],
+  [
+    'virtual-addresses',
+    { ...ROUTES, ...running('bird', 'zebra') },
+    'warning',
+    /BIRD and FRR run here.*\n.*announces no Service.*\n[^]*virtualAddresses: addresses/,
+  ],
+  [
+    'virtual-addresses',
+    { ...ROUTES, ...running('bird', 'calico-node') },
+    'note',
+    /^Calico runs here.*\n.*Felix finds ipvs mode as before.*policies see the node/,
+  ],
+  ['virtual-addresses', { ...ROUTES, ...running('speaker') }, 'note', /metallb-excludel2.*strictARP is needed/],
+  ['virtual-addresses', { ...running('bird'), ...configured({ virtualAddresses: 'routes', mode: 'iptables' }) }, 'ok'],
+  ['network-manager', { ...ROUTES, ...running('NetworkManager') }, 'ok'],
   ['network-manager', running('NetworkManager'), 'warning', /unmanaged-devices\+=interface-name:kube-ipvs0/],
   [
     'network-manager',
@@ -282,6 +303,20 @@ export const ROWS: readonly (readonly [id: string, changes: Changes, expected: E
     /Unmanaged=yes/,
   ],
   ['systemd-networkd', networkd({ deviceState: 'configured' }), 'error', /"configured"/],
+  ['systemd-networkd', { ...ROUTES, ...networkd({ deviceState: 'configured' }) }, 'ok'],
+  ['systemd-networkd', networkd({ loopbackFiles: [LOOPBACK_FILE] }), 'ok'],
+  [
+    'systemd-networkd',
+    { ...ROUTES, ...networkd({ loopbackFiles: [LOOPBACK_FILE] }) },
+    'warning',
+    /10-lo\.network.*matches lo.*\n[^]*ManageForeignRoutes=no/,
+  ],
+  [
+    'systemd-networkd',
+    { ...ROUTES, ...networkd({ loopbackFiles: [LOOPBACK_FILE], managesForeignRoutes: false }) },
+    'ok',
+  ],
+  ['systemd-networkd', { ...ROUTES, ...networkd({ loopbackFiles: [{ ...LOOPBACK_FILE, isUnmanaged: true }] }) }, 'ok'],
   ['systemd-networkd', networkd({ deviceState: 'unmanaged' }), 'ok'],
   ['systemd-networkd', networkd({ files: [{ file: '/a', match: '', isUnmanaged: true }] }), 'ok'],
   ['systemd-networkd', { ...networkd({}), ...links({ name: 'cali1' }) }, 'note', /ManageForeignRoutingPolicyRules=no/],

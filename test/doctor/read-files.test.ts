@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, it, test } from 'node:test'
-import { globMatches, readNetworkFile, readSysctlFile } from '../../src/doctor/network-file.ts'
+import { globMatches, LOOPBACK, readNetworkFile, readSysctlFile } from '../../src/doctor/network-file.ts'
 import {
   hasNetAdmin,
   readCiliumReplacement,
@@ -151,19 +151,31 @@ describe('readNetworkd', () => {
     write('/etc/systemd/network/10-eth.network', '[Match]\nName=eth* en*\n')
     write('/sys/class/net/kube-ipvs0/ifindex', '7\n')
     write('/run/systemd/netif/links/7', 'ADMIN_STATE=configured\nOPER_STATE=off\n')
-    write('/etc/systemd/networkd.conf.d/x.conf', '[Network]\nManageForeignRoutingPolicyRules=no\n')
+    write(
+      '/etc/systemd/networkd.conf.d/x.conf',
+      '[Network]\nManageForeignRoutingPolicyRules=no\nManageForeignRoutes=yes\n',
+    )
+    write('/etc/systemd/networkd.conf.d/y.conf', '[Network]\nManageForeignRoutes=false\n')
     assert.deepEqual(readNetworkd(root), {
       files: [
         { file: '/etc/systemd/network/05-x.network', match: 'Name=kube-ipvs0', isUnmanaged: true },
         { file: '/usr/lib/systemd/network/80-all.network', match: 'Name=*', isUnmanaged: false },
       ],
+      loopbackFiles: [{ file: '/usr/lib/systemd/network/80-all.network', match: 'Name=*', isUnmanaged: false }],
       managesForeignRules: false,
+      managesForeignRoutes: false,
       deviceState: 'configured',
     })
   })
 
   it('has the defaults of networkd without files', () => {
-    assert.deepEqual(readNetworkd(root), { files: [], managesForeignRules: true, deviceState: '' })
+    assert.deepEqual(readNetworkd(root), {
+      files: [],
+      loopbackFiles: [],
+      managesForeignRules: true,
+      managesForeignRoutes: true,
+      deviceState: '',
+    })
   })
 })
 
@@ -182,6 +194,18 @@ test('readNetworkFile matches as systemd-networkd does', () => {
     ['', true],
   ]
   for (const [text, matches] of rows) assert.equal(readNetworkFile(text) !== undefined, matches, text)
+})
+
+test('readNetworkFile matches lo by its name and type, and not by keys that lo has no value of', () => {
+  const rows: readonly (readonly [text: string, matches: boolean])[] = [
+    ['[Match]\nName=lo', true],
+    ['[Match]\nName=*', true],
+    ['[Match]\nType=loopback', true],
+    ['[Match]\nType=ether', false],
+    ['[Match]\nKind=dummy', false],
+    ['[Match]\nName=kube-*', false],
+  ]
+  for (const [text, matches] of rows) assert.equal(readNetworkFile(text, LOOPBACK) !== undefined, matches, text)
 })
 
 test('globMatches takes time in proportion to the text even for hostile patterns', () => {

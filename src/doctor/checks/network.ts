@@ -101,7 +101,56 @@ export function isUnmanaged(value: string): boolean {
   return !except.some(matches) && specs.some(matches)
 }
 
+/** Programs that announce routes to routers, by the name of their process. */
+const ANNOUNCERS = [
+  ['bird', 'BIRD'],
+  ['zebra', 'FRR'],
+  ['gobgpd', 'GoBGP'],
+] as const
+
+const usesRoutes = ({ configuration }: NodeFacts): boolean =>
+  configuration.mode === 'ipvs' && configuration.virtualAddresses === 'routes'
+
+/** With local routes kube-ipvs0 has no addresses: what relies on them, and what changes for it. */
+function virtualAddresses(facts: NodeFacts): CheckResult {
+  if (!usesRoutes(facts)) return FINE
+  const findings: Finding[] = []
+  const isCalicoHere = processesOf(facts, 'calico-node').length > 0 || daemonSets(facts, /calico\/node/).length > 0
+  // Calico has a BIRD of its own, which announces the ranges of Services and no addresses of kube-ipvs0.
+  const announcers = ANNOUNCERS.flatMap(([program, name]) =>
+    processesOf(facts, program).length === 0 || (program === 'bird' && isCalicoHere) ? [] : [name],
+  )
+  if (announcers.length > 0)
+    findings.push({
+      severity: 'warning',
+      what: `${announcers.join(' and ')} ${announcers.length === 1 ? 'runs' : 'run'} here, and virtual IPs are local routes: ${SERVICE_DEVICE} has no addresses.`,
+      effect: `A configuration that announces the addresses of ${SERVICE_DEVICE} to routers (protocol direct of BIRD, redistribute connected of FRR) announces no Service.`,
+      remedy: [
+        '# either announce the ranges of Services by static routes of that program, or, in the KubeProxyConfiguration:',
+        'kubeIPVS:',
+        '  virtualAddresses: addresses',
+      ],
+    })
+  if (isCalicoHere)
+    findings.push({
+      severity: 'note',
+      what: `Calico runs here, and virtual IPs are local routes: ${SERVICE_DEVICE} has no addresses.`,
+      effect: `Felix finds ipvs mode as before, because ${SERVICE_DEVICE} exists; what excludes it in filters of BIRD and in the detection of the node's address has nothing to exclude. Connections of the node itself to Services have the node's address as their source, so policies see the node instead of the virtual IP.`,
+      remedy: [],
+    })
+  if (processesOf(facts, 'speaker').length > 0 || daemonSets(facts, /metallb\/speaker/).length > 0)
+    findings.push({
+      severity: 'note',
+      what: `MetalLB runs here, and virtual IPs are local routes: ${SERVICE_DEVICE} has no addresses.`,
+      effect: `MetalLB announces as before; its exclusion of ${SERVICE_DEVICE} (metallb-excludel2) has nothing to exclude. The kernel answers ARP for local routes, too, so ipvs.strictARP is needed as with addresses.`,
+      remedy: [],
+    })
+  return amongProcesses(facts, found(...findings))
+}
+
 function networkManager(facts: NodeFacts): CheckResult {
+  // Without addresses the device has nothing to lose.
+  if (usesRoutes(facts)) return FINE
   if (processesOf(facts, 'NetworkManager').length === 0 || facts.unmanagedDevices.some(isUnmanaged))
     return amongProcesses(facts, FINE)
   return found({
@@ -130,12 +179,27 @@ const UNMANAGED_FILE = [
 
 function networkd(facts: NodeFacts): CheckResult {
   if (processesOf(facts, 'systemd-networkd').length === 0) return amongProcesses(facts, FINE)
-  const { files, managesForeignRules, deviceState } = facts.networkd
+  const { files, loopbackFiles, managesForeignRules, managesForeignRoutes, deviceState } = facts.networkd
   const findings: Finding[] = []
   // The first file that matches, by name, decides (systemd.network(5)).
   const first: NetworkFile | undefined = files[0]
   const isManaged = first !== undefined ? !first.isUnmanaged : !['', 'unmanaged', 'initialized'].includes(deviceState)
-  if (isManaged)
+  const [ofLoopback] = loopbackFiles
+  if (usesRoutes(facts) && managesForeignRoutes && ofLoopback?.isUnmanaged === false)
+    findings.push({
+      severity: 'warning',
+      what: `${quote(ofLoopback.file)} of systemd-networkd matches lo (${quote(ofLoopback.match)}), where virtual IPs are local routes.`,
+      effect:
+        'systemd-networkd may remove routes that it did not add (ManageForeignRoutes) when it configures lo; kube-ipvs repairs that, but connections fail meanwhile.',
+      remedy: [
+        '# /etc/systemd/networkd.conf.d/kube-ipvs.conf',
+        '[Network]',
+        'ManageForeignRoutes=no',
+        '# then',
+        'systemctl restart systemd-networkd',
+      ],
+    })
+  if (isManaged && !usesRoutes(facts))
     findings.push({
       severity: 'error',
       what:
@@ -179,6 +243,12 @@ export const NETWORK_CHECKS: readonly Check[] = [
   { id: 'strict-arp', group: 'network', good: 'strictARP fits MetalLB and kube-vip', check: strictArp },
   { id: 'calico', group: 'network', good: 'Calico leaves Services to the proxy', check: calico },
   { id: 'cilium', group: 'network', good: 'Cilium leaves Services to the proxy', check: cilium },
+  {
+    id: 'virtual-addresses',
+    group: 'network',
+    good: `nothing here relies on addresses of ${SERVICE_DEVICE} that it does not have`,
+    check: virtualAddresses,
+  },
   {
     id: 'network-manager',
     group: 'network',
