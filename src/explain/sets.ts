@@ -12,13 +12,10 @@ export interface SetQuestion {
   readonly source: string
   readonly destination: string
   readonly protocol: PacketProtocol
-  /** undefined: any of many, as the kernel chose it. */
+  /** undefined: the client's, which is one of many that no entry names. */
   readonly sourcePort: number | undefined
-  readonly port: number
+  readonly port: number | undefined
 }
-
-/** `no` and `unknown` are answers; otherwise the entry that was found. */
-export type SetAnswer = { readonly entry: string } | 'no' | 'unknown'
 
 export class PacketSet {
   readonly type: SetType
@@ -46,16 +43,16 @@ export class PacketSet {
     else networks.push({ cidr, entry, noMatch })
   }
 
-  /** @param directions of `--match-set`: `src`, `dst,dst,src` */
-  find(directions: string, question: SetQuestion): SetAnswer {
+  /** The entry that matches; undefined when none does. @param directions of `--match-set`: `src`, `dst,dst,src` */
+  find(directions: string, question: SetQuestion): string | undefined {
     const words = directions.split(',')
     const address = (at: number): string => (words[at] === 'src' ? question.source : question.destination)
     if (this.type === 'hash:ip') return this.#find(address(0))
     const port = portOf(words[this.type === 'bitmap:port' ? 0 : 1] ?? '', question)
-    if (port === undefined) return this.#entries.size + this.#networks.size === 0 ? 'no' : 'unknown'
+    if (port === undefined) return undefined
     switch (this.type) {
       case 'bitmap:port':
-        return question.protocol === 'tcp' || question.protocol === 'udp' ? this.#find(String(port)) : 'no'
+        return question.protocol === 'tcp' || question.protocol === 'udp' ? this.#find(String(port)) : undefined
       case 'hash:ip,port':
         return this.#find(`${address(0)},${portText(question, port)}`)
       case 'hash:ip,port,ip':
@@ -63,19 +60,20 @@ export class PacketSet {
       case 'hash:ip,port,net': {
         const networks = this.#networks.get(`${address(0)},${portText(question, port)}`)
         const found = networks?.find(({ cidr }) => contains(cidr, address(2)))
-        return found === undefined || found.noMatch ? 'no' : { entry: found.entry }
+        return found === undefined || found.noMatch ? undefined : found.entry
       }
     }
   }
 
-  #find(entry: string): SetAnswer {
-    return this.#entries.has(entry) ? { entry } : 'no'
+  #find(entry: string): string | undefined {
+    return this.#entries.has(entry) ? entry : undefined
   }
 }
 
 function portOf(direction: string, { sourcePort, port, protocol }: SetQuestion): number | undefined {
   // The port of ICMP is its type and code in either direction.
-  return direction === 'src' && protocol !== 'icmp' ? sourcePort : port
+  if (protocol === 'icmp') return 0
+  return direction === 'src' ? sourcePort : port
 }
 
 /** `tcp:443`; for an echo request its type and code. */

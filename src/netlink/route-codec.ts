@@ -212,21 +212,50 @@ function gatewaysIn(attributes: AttributeCursor, family: IpFamily, view: DataVie
         break
       }
       case RTA_MULTIPATH:
-        for (const nextHop of nextHops(attributes, view)) found.push(...gatewaysIn(nextHop, family, view))
+        for (const nextHop of nextHops(attributes, view)) found.push(...gatewaysIn(nextHop.attributes, family, view))
         break
     }
   }
   return found
 }
 
-/** Attributes of each struct rtnexthop: its length, flags, hops and interface, then the attributes. */
-function* nextHops({ bytes, offset, length }: AttributeCursor, view: DataView): Generator<AttributeCursor> {
+/** Indexes of the interfaces through which a route leads to gateways; undefined for a route without a gateway. */
+export function decodeGatewayInterfaces(message: ReceivedMessage): readonly number[] | undefined {
+  const { bytes, start, end } = message
+  if (end - start < RTMSG_BYTES) throw netlinkError('netlink-malformed', `route message of ${end - start} bytes`)
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const family = familyOfNumber(view.getUint8(start))
+  if (family === undefined || view.getUint8(start + 7) !== RTN_UNICAST) return undefined
+  const found: number[] = []
+  let [index, hasGateway] = [0, false]
+  const attributes = new AttributeCursor(bytes, start + RTMSG_BYTES, end, view)
+  while (attributes.next()) {
+    if (attributes.type === RTA_OIF) index = attributes.u32()
+    else if (attributes.type === RTA_GATEWAY || attributes.type === RTA_VIA) hasGateway = true
+    else if (attributes.type === RTA_MULTIPATH)
+      for (const nextHop of nextHops(attributes, view))
+        if (gatewaysIn(nextHop.attributes, family, view).length > 0) found.push(nextHop.interfaceIndex)
+  }
+  if (hasGateway) found.push(index)
+  return found.length === 0 ? undefined : found
+}
+
+interface NextHop {
+  readonly interfaceIndex: number
+  readonly attributes: AttributeCursor
+}
+
+/** Each struct rtnexthop: its length, flags, hops and interface, then the attributes. */
+function* nextHops({ bytes, offset, length }: AttributeCursor, view: DataView): Generator<NextHop> {
   const end = offset + length
   for (let at = offset; at + NEXTHOP_BYTES <= end; ) {
     const size = view.getUint16(at, true)
     if (size < NEXTHOP_BYTES || at + size > end)
       throw netlinkError('netlink-malformed', `next hop of ${size} bytes where ${end - at} are left`)
-    yield new AttributeCursor(bytes, at + NEXTHOP_BYTES, at + size, view)
+    yield {
+      interfaceIndex: view.getUint32(at + 4, true),
+      attributes: new AttributeCursor(bytes, at + NEXTHOP_BYTES, at + size, view),
+    }
     at += (size + 3) & ~3
   }
 }

@@ -19,7 +19,15 @@ import {
   type Link,
 } from './link-codec.ts'
 import type { ReceivedMessage } from './message.ts'
-import { decodeDefaultGateways, decodeRoute, encodeDumpRoutes, type Route, type RouteFilter } from './route-codec.ts'
+import {
+  decodeDefaultGateways,
+  decodeGatewayInterfaces,
+  decodeRoute,
+  encodeDumpRoutes,
+  type Route,
+  type RouteFilter,
+} from './route-codec.ts'
+import { decodeFoundRoute, encodeRouteLookup, type FoundRoute, type RouteLookup } from './route-lookup.ts'
 import type { Transport } from './transport.ts'
 
 export class RtnetlinkConnection {
@@ -126,6 +134,25 @@ export class RtnetlinkConnection {
       options,
     )
     return Array.from(new Set(found.flat()))
+  }
+
+  /** Indexes of the interfaces through which routes of both families lead to gateways. */
+  async listGatewayInterfaces(options: DumpOptions = {}): Promise<ReadonlySet<number>> {
+    const found = await this.#netlink.dump(
+      requestOf((batch) => encodeDumpRoutes(batch)),
+      decodeGatewayInterfaces,
+      options,
+    )
+    return new Set(found.flat())
+  }
+
+  /** How the kernel would route a packet. Rejects with KernelError when it would not: see encodeRouteLookup. */
+  lookUpRoute(lookup: RouteLookup, options: CallOptions = {}): Promise<FoundRoute> {
+    return this.#netlink.request(
+      requestOf((batch) => encodeRouteLookup(batch, lookup)),
+      decodeFoundRoute,
+      options,
+    )
   }
 
   /** Sends changes of links, addresses and routes, encoded by the caller; see NetlinkConnection.transact. */

@@ -1,0 +1,290 @@
+/**
+ * Whether a packet matches a rule, match by match, as the kernel's modules compare it. What is not understood here is said to be
+ * unknown and never guessed. A packet is the first of its client, so `recent` finds no earlier one, and within every limit of rates.
+ */
+import type { RuleOption } from '../iptables/rule-text.ts'
+import type { ParsedRule, RuleMatch } from './rules.ts'
+import { isFlagged, isIcmpType, isPort, isPortOf } from './match-ports.ts'
+import { FALSE, type Judgement, TRUE, unknown } from './judgement.ts'
+import type { PacketState, Prediction } from './state.ts'
+import { contains, parseCidr } from '../values/cidr.ts'
+import { PROTOCOL_NUMBER } from '../values/protocol.ts'
+
+/** Judges one match of a rule. */
+type Judge = (match: RuleMatch, state: PacketState, prediction: Prediction) => Judgement
+
+export interface RuleJudgement {
+  readonly judgement: Judgement
+  readonly sets: readonly { readonly name: string; readonly entry: string | undefined }[]
+}
+
+const NO_SETS: RuleJudgement['sets'] = []
+
+/** The judgement of all matches together: one that does not match outweighs those that cannot be judged. */
+export function judgeRule(rule: ParsedRule, state: PacketState, prediction: Prediction): RuleJudgement {
+  let all: Judgement = TRUE
+  let sets = NO_SETS
+  for (const match of rule.matches) {
+    const judgement = judgeMatch(match, state, prediction)
+    if (judgement.kind === 'no') return { judgement, sets: NO_SETS }
+    if (judgement.kind === 'yes') {
+      if (judgement.sets !== undefined) sets = [...sets, ...judgement.sets]
+    } else if (judgement.kind === 'chance')
+      all =
+        all.kind === 'chance'
+          ? { kind: 'chance', chance: all.chance * judgement.chance }
+          : all.kind === 'yes'
+            ? judgement
+            : all
+    else if (all.kind !== 'unknown') all = judgement
+  }
+  return { judgement: all, sets }
+}
+
+function judgeMatch(match: RuleMatch, state: PacketState, prediction: Prediction): Judgement {
+  const judge = JUDGES.get(match.name)
+  return judge === undefined ? unknown(`the match ${match.name}`) : judge(match, state, prediction)
+}
+
+/** Judges each option by itself; all must match. */
+function each(judge: (option: RuleOption, state: PacketState, prediction: Prediction) => Judgement): Judge {
+  return ({ name, options }, state, prediction) => {
+    let all: Judgement = TRUE
+    for (const option of options) {
+      const judgement = judge(option, state, prediction)
+      if (judgement.kind === 'no') return judgement
+      if (judgement.kind !== 'yes' && all.kind !== 'unknown')
+        all =
+          judgement.kind === 'unknown' && judgement.because === ''
+            ? unknown(`${name} ${option.name}`.trim())
+            : judgement
+      else if (judgement.kind === 'yes' && judgement.sets !== undefined && all.kind === 'yes')
+        all = { kind: 'yes', sets: [...(all.sets ?? []), ...judgement.sets] }
+    }
+    return all
+  }
+}
+
+/** An option that is not understood. */
+const NOT_UNDERSTOOD = unknown('')
+
+const is = (matches: boolean, { negated }: RuleOption): Judgement => (matches === negated ? FALSE : TRUE)
+
+const head = each((option, state) => {
+  const [value = ''] = option.values
+  switch (option.name) {
+    case '-s':
+      return isIn(state.source, value, option)
+    case '-d':
+      return isIn(state.destination, value, option)
+    case '-i':
+      return is(isInterface(state.inInterface, value), option)
+    case '-o':
+      return is(isInterface(state.outInterface, value), option)
+    case '-p':
+      return is(isProtocol(state, value), option)
+    case '-f':
+      return is(false, option)
+    default:
+      return NOT_UNDERSTOOD
+  }
+})
+
+function isIn(address: string, value: string, option: RuleOption): Judgement {
+  const range = parseCidr(value.includes('/') ? value : `${value}/${value.includes(':') ? 128 : 32}`)
+  return range === undefined ? NOT_UNDERSTOOD : is(contains(range, address), option)
+}
+
+/** A name with `+` at its end is a prefix. Where a packet has no interface, its name is empty. */
+function isInterface(name: string, wanted: string): boolean {
+  return wanted.endsWith('+') ? name.startsWith(wanted.slice(0, -1)) : name === wanted
+}
+
+const ICMP_NAMES = { IPv4: ['icmp', '1'], IPv6: ['ipv6-icmp', 'icmpv6', '58'] } as const
+
+function isProtocol({ protocol, family }: PacketState, wanted: string): boolean {
+  if (wanted === 'all' || wanted === '0') return true
+  if (protocol === 'icmp') return ICMP_NAMES[family].some((name) => name === wanted)
+  return wanted === protocol || wanted === String(PROTOCOL_NUMBER[protocol])
+}
+
+const ports = (protocol: PacketState['protocol']): Judge => {
+  const judge = each((option, state) => {
+    const [value = '', second = ''] = option.values
+    switch (option.name) {
+      case '--dport':
+      case '--destination-port':
+        return isPort(state.port, value, option)
+      case '--sport':
+      case '--source-port':
+        return isPort(state.sourcePort, value, option)
+      case '--tcp-flags':
+        return is(isFlagged(state.connection, value, second), option)
+      default:
+        return NOT_UNDERSTOOD
+    }
+  })
+  return (match, state, prediction) => (state.protocol === protocol ? judge(match, state, prediction) : FALSE)
+}
+
+const icmp: Judge = (match, state, prediction) =>
+  state.protocol === 'icmp'
+    ? each((option) =>
+        /^--icmp(v6)?-type$/.test(option.name) ? isIcmpType(option.values[0] ?? '', option, state) : NOT_UNDERSTOOD,
+      )(match, state, prediction)
+    : FALSE
+
+const multiport = each((option, state) => {
+  const [value = ''] = option.values
+  if (state.protocol === 'icmp') return FALSE
+  switch (option.name) {
+    case '--dports':
+      return isPortOf([state.port], value, option)
+    case '--sports':
+      return isPortOf([state.sourcePort], value, option)
+    case '--ports':
+      return isPortOf([state.sourcePort, state.port], value, option)
+    default:
+      return NOT_UNDERSTOOD
+  }
+})
+
+const set = each((option, state, prediction) => {
+  const [name = '', directions = ''] = option.values
+  if (option.name !== '--match-set')
+    return option.name === '--return-nomatch' ? NOT_UNDERSTOOD : unknown(`set ${option.name}`)
+  const known = prediction.picture.sets.get(name)
+  if (known === undefined) return unknown(`the set ${name}, which kube-ipvs does not read`)
+  const entry = known.find(directions, state)
+  return (entry === undefined) === option.negated ? { kind: 'yes', sets: [{ name, entry }] } : FALSE
+})
+
+const markOf = (read: (state: PacketState) => number): Judge =>
+  each((option, state) => {
+    const [value = '', mask = '0xffffffff'] = (option.values[0] ?? '').split('/')
+    if (option.name !== '--mark') return NOT_UNDERSTOOD
+    return is((read(state) & Number(mask)) >>> 0 === Number(value), option)
+  })
+
+const connection = each((option, state) => {
+  const words = (option.values[0] ?? '').split(',')
+  switch (option.name) {
+    case '--ctstate':
+    case '--state':
+      return is(
+        statesOf(state).some((word) => words.includes(word)),
+        option,
+      )
+    case '--ctdir':
+      return state.isTracked ? is((words[0] === 'ORIGINAL') === (state.connection === 'NEW'), option) : FALSE
+    default:
+      return NOT_UNDERSTOOD
+  }
+})
+
+function statesOf({ isTracked, connection: known, translated, masquerade }: PacketState): readonly string[] {
+  if (!isTracked) return ['UNTRACKED']
+  // IPVS changes the connection without the flags of nat.
+  return [known, ...(translated === 'dnat' ? ['DNAT'] : []), ...(masquerade === undefined ? [] : ['SNAT'])]
+}
+
+const addrtype = each((option, state, prediction) => {
+  if (option.name !== '--src-type' && option.name !== '--dst-type') return NOT_UNDERSTOOD
+  const isLocal = prediction.isLocal(option.name === '--src-type' ? state.source : state.destination)
+  const types = (option.values[0] ?? '').split(',')
+  if (types.some((type) => type !== 'LOCAL' && type !== 'UNICAST' && type !== 'BROADCAST' && type !== 'MULTICAST'))
+    return NOT_UNDERSTOOD
+  return is(types.includes(isLocal === true ? 'LOCAL' : 'UNICAST'), option)
+})
+
+/** xt_ipvs.c: all but `--ipvs` match only what IPVS has sent. */
+const ipvs = each((option, state) => {
+  const [value = ''] = option.values
+  const server = state.virtualServer
+  if (option.name === '--ipvs') return is(server !== undefined, option)
+  if (server === undefined) return FALSE
+  switch (option.name) {
+    case '--vproto':
+      return is(isProtocol(state, value), option)
+    case '--vaddr':
+      return isIn(server.address, value, option)
+    case '--vport':
+      return is(server.port === Number(value), option)
+    case '--vdir':
+      return is((value === 'ORIGINAL') === (state.connection === 'NEW'), option)
+    case '--vmethod':
+      return is(value === 'MASQ', option)
+    default:
+      return NOT_UNDERSTOOD
+  }
+})
+
+const statistic: Judge = ({ options }) => {
+  const valueOf = (name: string): RuleOption | undefined => options.find((option) => option.name === name)
+  const probability = valueOf('--probability')
+  const every = valueOf('--every')
+  const option = probability ?? every
+  if (option === undefined) return unknown('statistic without a probability')
+  const chance = probability === undefined ? 1 / Number(every?.values[0]) : Number(probability.values[0])
+  return { kind: 'chance', chance: option.negated ? 1 - chance : chance }
+}
+
+/** Of the lists of iptables mode: the endpoint that a client had. */
+const AFFINITY_LIST = /^KUBE-SEP-/
+
+const recent: Judge = ({ options }, _, prediction) => {
+  const option = (name: string): RuleOption | undefined => options.find((one) => one.name === name)
+  const set = option('--set')
+  if (set !== undefined) return set.negated ? FALSE : TRUE
+  const seconds = Number(option('--seconds')?.values[0] ?? 0)
+  if (!AFFINITY_LIST.test(option('--name')?.values[0] ?? '') || option('--rcheck') === undefined)
+    return unknown('recent, which depends on earlier packets')
+  prediction.affinitySeconds = Math.max(prediction.affinitySeconds, seconds)
+  return FALSE
+}
+
+const physdev = each((option, state) => {
+  if (!state.isBridged) return option.name.startsWith('--physdev-') ? is(false, option) : NOT_UNDERSTOOD
+  return option.name === '--physdev-is-in' ? is(true, option) : NOT_UNDERSTOOD
+})
+
+/** The packet comes from where this node would send an answer. */
+const rpfilter: Judge = ({ options }, state, prediction) => {
+  const inverted = options.some(({ name }) => name === '--invert')
+  const back = prediction.route({ destination: state.source, source: undefined, arrivesAt: undefined, mark: 0 })
+  const isLoose = options.some(({ name }) => name === '--loose')
+  const isSame = back?.decision.kind === 'out' && (isLoose || back.decision.interface === state.inInterface)
+  return (isSame || state.inInterface === 'lo') === inverted ? FALSE : TRUE
+}
+
+const ALWAYS: Judge = () => TRUE
+
+const JUDGES: ReadonlyMap<string, Judge> = new Map([
+  ['', head],
+  ['comment', ALWAYS],
+  ['nfacct', ALWAYS],
+  ['limit', ALWAYS],
+  ['tcp', ports('tcp')],
+  ['udp', ports('udp')],
+  ['sctp', ports('sctp')],
+  ['icmp', icmp],
+  ['icmp6', icmp],
+  ['icmpv6', icmp],
+  ['ipv6-icmp', icmp],
+  ['multiport', multiport],
+  ['set', set],
+  ['mark', markOf(({ mark }) => mark)],
+  ['connmark', markOf(({ connectionMark }) => connectionMark)],
+  ['conntrack', connection],
+  ['state', connection],
+  ['addrtype', addrtype],
+  ['ipvs', ipvs],
+  ['statistic', statistic],
+  ['recent', recent],
+  ['physdev', physdev],
+  ['rpfilter', rpfilter],
+  [
+    'pkttype',
+    each((option) => (option.name === '--pkt-type' ? is(option.values[0] === 'unicast', option) : NOT_UNDERSTOOD)),
+  ],
+])

@@ -1,0 +1,268 @@
+/**
+ * Reads from the kernel what decides the path of a packet, and predicts paths with it. Rules, sets, virtual servers and links are read
+ * once; routes and real servers are asked for as predictions need them. This changes nothing, and needs neither a running daemon nor
+ * the API server.
+ */
+import { readFile } from 'node:fs/promises'
+import { findNetfilter, openRtnetlink } from '../../../native/open.ts'
+import type {
+  Answers,
+  KernelPicture,
+  PictureInterface,
+  Questions,
+  RouteAnswer,
+  RouteQuestion,
+} from '../../explain/picture.ts'
+import { predictPath } from '../../explain/predict.ts'
+import { parseTables, type RuleTables } from '../../explain/rules.ts'
+import { PacketSet } from '../../explain/sets.ts'
+import type { Packet, PacketPath, RouteDecision } from '../../explain/types.ts'
+import { CATALOGUE } from '../../ipset/catalogue.ts'
+import { listNftBaseChains } from '../../iptables/nft-chains.ts'
+import type { IpvsConnection } from '../../ipvs/connection.ts'
+import { liveRoutes } from '../../ipvs/route-diff.ts'
+import { listOwnRoutes } from '../../ipvs/routes.ts'
+import { type RealServer, type VirtualServerFields, type VirtualServerKey, virtualServerKey } from '../../ipvs/types.ts'
+import { KernelError } from '../../netlink/errors.ts'
+import { RTN_LOCAL, RTN_UNICAST } from '../../netlink/route-codec.ts'
+import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
+import { ipFamilies } from '../../node/host.ts'
+import { HostIptables } from '../../node/iptables-programs.ts'
+import { CodedError, errorText } from '../../values/errors.ts'
+import { isLinkLocal, isLoopback } from '../../values/address.ts'
+import type { IpFamily } from '../../values/protocol.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
+import { chooseBackEnd } from '../iptables-back-end.ts'
+import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+import { chainsInOtherBackEnd } from './other-back-end.ts'
+
+/** More rounds of questions than any path needs: each follows what the round before has found. */
+const MAX_ROUNDS = 32
+
+export class PacketReader {
+  readonly picture: KernelPicture
+  readonly #rtnetlink: RtnetlinkConnection
+  readonly #ipvs: IpvsConnection | undefined
+  readonly #links: ReadonlyMap<number, string>
+  readonly #routes = new Map<string, RouteAnswer>()
+  readonly #realServers = new Map<VirtualServerKey, readonly RealServer[]>()
+
+  /** Reads the picture. Rejects when the kernel cannot be read (EPERM). Close the result. */
+  static async open(signal: AbortSignal): Promise<PacketReader> {
+    const rtnetlink = openRtnetlink()
+    let ipvs: IpvsConnection | undefined
+    try {
+      ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
+      const links = await rtnetlink.listLinks({ signal })
+      const picture: KernelPicture = {
+        ...(await readRules(signal)),
+        ...(await readVirtualServers(ipvs, signal)),
+        ...(await readLinks(rtnetlink, links, signal)),
+        sets: await readSets(signal),
+        ipvsTracksConnections: await isSet('net/ipv4/vs/conntrack'),
+        forwards: {
+          IPv4: await isSet('net/ipv4/ip_forward'),
+          IPv6: await isSet('net/ipv6/conf/all/forwarding'),
+        },
+        seesBridged: {
+          IPv4: await isSet('net/bridge/bridge-nf-call-iptables'),
+          IPv6: await isSet('net/bridge/bridge-nf-call-ip6tables'),
+        },
+      }
+      return new PacketReader(picture, rtnetlink, ipvs, new Map(links.map(({ index, name }) => [index, name])))
+    } catch (error) {
+      rtnetlink.close()
+      ipvs?.close()
+      throw error
+    }
+  }
+
+  private constructor(
+    picture: KernelPicture,
+    rtnetlink: RtnetlinkConnection,
+    ipvs: IpvsConnection | undefined,
+    links: ReadonlyMap<number, string>,
+  ) {
+    this.picture = picture
+    this.#rtnetlink = rtnetlink
+    this.#ipvs = ipvs
+    this.#links = links
+  }
+
+  /** The predicted path. Rejects when the kernel cannot be asked. */
+  async explain(packet: Packet, signal?: AbortSignal): Promise<PacketPath> {
+    const answers: Answers = { routes: this.#routes, realServers: this.#realServers }
+    for (let round = 0; ; round++) {
+      const { path, questions } = predictPath(this.picture, answers, packet)
+      if (questions.routes.size === 0 && questions.realServers.size === 0) return path
+      if (round === MAX_ROUNDS)
+        throw new CodedError('path-endless', `the path of the packet leads on after ${MAX_ROUNDS} rounds of questions`)
+      await this.#answer(questions, signal)
+    }
+  }
+
+  /** Closes the connections to the kernel. */
+  close(): void {
+    this.#rtnetlink.close()
+    this.#ipvs?.close()
+  }
+
+  async #answer({ routes, realServers }: Questions, signal: AbortSignal | undefined): Promise<void> {
+    for (const [key, question] of routes) this.#routes.set(key, await this.#askRoute(question, signal))
+    for (const key of realServers) {
+      const server = this.picture.virtualServers.get(key)
+      const found = server === undefined ? [] : ((await this.#ipvs?.listDestinations(server, { signal })) ?? [])
+      this.#realServers.set(
+        key,
+        found.map(({ realServer }) => realServer),
+      )
+    }
+  }
+
+  async #askRoute(question: RouteQuestion, signal: AbortSignal | undefined): Promise<RouteAnswer> {
+    const { destination, source, arrivesAt, mark } = question
+    const inInterfaceIndex = arrivesAt === undefined ? undefined : this.#indexOf(arrivesAt)
+    if (arrivesAt !== undefined && inInterfaceIndex === undefined) return refused('ENODEV')
+    try {
+      const found = await this.#rtnetlink.lookUpRoute({ destination, source, inInterfaceIndex, mark }, { signal })
+      return { decision: this.#decisionOf(found), source: arrivesAt === undefined ? found.source : undefined }
+    } catch (error) {
+      if (error instanceof KernelError && ROUTE_ERRORS.has(error.code)) return refused(error.code)
+      throw error
+    }
+  }
+
+  #decisionOf(found: Awaited<ReturnType<RtnetlinkConnection['lookUpRoute']>>): RouteDecision {
+    if (found.type === RTN_LOCAL) return { kind: 'local' }
+    const name = this.#links.get(found.outInterfaceIndex ?? 0)
+    if (found.type !== RTN_UNICAST || name === undefined)
+      return { kind: 'none', error: ERROR_OF_TYPE[found.type] ?? 'ENETUNREACH' }
+    return { kind: 'out', interface: name, gateway: found.gateway }
+  }
+
+  #indexOf(name: string): number | undefined {
+    for (const [index, other] of this.#links) if (other === name) return index
+    return undefined
+  }
+}
+
+/** What the kernel says of a packet that it would not route. */
+const ROUTE_ERRORS: ReadonlySet<string> = new Set([
+  'ENETUNREACH',
+  'EHOSTUNREACH',
+  'EINVAL',
+  'EACCES',
+  'EXDEV',
+  'ENODEV',
+])
+
+/** By RTN_* of linux/rtnetlink.h: blackhole, unreachable, prohibit. */
+const ERROR_OF_TYPE: Readonly<Record<number, string>> = { 6: 'EINVAL', 7: 'EHOSTUNREACH', 8: 'EACCES' }
+
+function refused(error: string): RouteAnswer {
+  return { decision: { kind: 'none', error }, source: undefined }
+}
+
+async function readRules(signal: AbortSignal): Promise<Pick<KernelPicture, 'rules' | 'limits'>> {
+  const rules: Partial<Record<IpFamily, RuleTables>> = {}
+  const limits: string[] = []
+  try {
+    const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
+    const iptables = new HostIptables(choice)
+    for (const family of ipFamilies()) {
+      const { [family]: reason } = choice.unusable
+      if (reason === undefined) rules[family] = parseTables(await iptables.save(family, signal))
+      else limits.push(`the rules of ${family} cannot be read: ${reason}`)
+    }
+    const other = await chainsInOtherBackEnd(ipFamilies(), choice, signal)
+    if (other !== undefined)
+      limits.push(
+        `packets also pass the rules of iptables-${other.backEnd}, which has ${other.chains} chains of a service proxy`,
+      )
+  } catch (error) {
+    if (!(error instanceof CodedError)) throw error
+    limits.push(`the rules of iptables cannot be read: ${error.message}`)
+  }
+  return { rules, limits: [...limits, ...(await otherRules(signal))] }
+}
+
+/** Tables that iptables-nft makes. */
+const OF_IPTABLES = /^(?:filter|nat|mangle|raw|security)$/
+/** Chains that are named one by one. */
+const MAX_NAMED = 5
+
+/** Rules that were made without iptables, and that may drop what its rules accept. */
+async function otherRules(signal: AbortSignal): Promise<readonly string[]> {
+  const netlink = findNetfilter()
+  if (netlink === undefined) return []
+  try {
+    const chains = (await listNftBaseChains(netlink, { signal })).filter(
+      ({ family, table }) => family === 'inet' || !OF_IPTABLES.test(table),
+    )
+    if (chains.length === 0) return []
+    const names = chains.slice(0, MAX_NAMED).map(({ family, table, chain }) => `${family} ${table} ${chain}`)
+    const more = chains.length > MAX_NAMED ? ` and ${chains.length - MAX_NAMED} more` : ''
+    return [`chains of nftables also see packets, and are not judged: ${names.join(', ')}${more}`]
+  } catch (error) {
+    return [`the chains of nftables cannot be listed: ${errorText(error)}`]
+  } finally {
+    netlink.close()
+  }
+}
+
+async function readVirtualServers(
+  ipvs: IpvsConnection | undefined,
+  signal: AbortSignal,
+): Promise<Pick<KernelPicture, 'virtualServers' | 'fwmarks'>> {
+  const virtualServers = new Map<VirtualServerKey, VirtualServerFields>()
+  const fwmarks = new Set<number>()
+  for (const service of (await ipvs?.listServices({ signal })) ?? []) {
+    if (service.kind === 'address') virtualServers.set(virtualServerKey(service.fields), service.fields)
+    else fwmarks.add(service.fields.fwmark)
+  }
+  return { virtualServers, fwmarks }
+}
+
+async function readLinks(
+  rtnetlink: RtnetlinkConnection,
+  links: readonly { readonly index: number; readonly name: string; readonly kind: string }[],
+  signal: AbortSignal,
+): Promise<Pick<KernelPicture, 'interfaces' | 'virtualIps'>> {
+  const uplinks = await rtnetlink.listGatewayInterfaces({ signal })
+  const byIndex = Map.groupBy(await rtnetlink.listAddresses({ signal }), ({ interfaceIndex }) => interfaceIndex)
+  const interfaces = new Map<string, PictureInterface>()
+  const virtualIps = new Set(liveRoutes(await listOwnRoutes(rtnetlink, ipFamilies(), { signal })).keys())
+  for (const { index, name, kind } of links) {
+    const addresses = (byIndex.get(index) ?? [])
+      .map(({ address }) => address)
+      .filter((address) => !isLoopback(address) && !isLinkLocal(address))
+    if (name === SERVICE_DEVICE) for (const address of addresses) virtualIps.add(address)
+    interfaces.set(name, { kind, addresses: name === SERVICE_DEVICE ? [] : addresses, isUplink: uplinks.has(index) })
+  }
+  return { interfaces, virtualIps }
+}
+
+/** Our sets; none when the kernel has no ipset. */
+async function readSets(signal: AbortSignal): Promise<ReadonlyMap<string, PacketSet>> {
+  const sets = new Map<string, PacketSet>()
+  const ipset = await unlessMissing('ipset-missing', () => openIpset(signal))
+  if (ipset === undefined) return sets
+  try {
+    for (const set of CATALOGUE) {
+      const entries = await ipset.listEntries(set, { signal })
+      if (entries !== undefined) sets.set(set.name, new PacketSet(set.type, entries))
+    }
+    return sets
+  } finally {
+    ipset.close()
+  }
+}
+
+/** Whether a setting below /proc/sys is not 0; false where the kernel does not have it. */
+async function isSet(name: string): Promise<boolean> {
+  try {
+    return (await readFile(`/proc/sys/${name}`, 'utf8')).trim() !== '0'
+  } catch {
+    return false
+  }
+}
