@@ -31,8 +31,8 @@ const INITIALIZE_MS = 30_000
  */
 export async function plannedCommands(settings: SourceSettings, log: Log): Promise<readonly string[]> {
   const { configuration, nodeName } = settings
-  const { openSource, virtualIps } = await chooseSources({ ...settings, log })
-  const proxy = await assembleProxy({ configuration, nodeName, log, virtualIps })
+  const { openSource, openNodeLabels, virtualIps } = await chooseSources({ ...settings, log })
+  const proxy = await assembleProxy({ configuration, nodeName, log, virtualIps, openNodeLabels })
   try {
     return await proxy.preview(openSource, LIST_MS)
   } finally {

@@ -19,6 +19,7 @@ import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
+import { FollowedNodeLabels, type OpenNodeLabels } from './followed-node-labels.ts'
 import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
 import { LateServers } from './late-servers.ts'
@@ -78,7 +79,8 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   })
 
   // Sources: checked, and opened by the proxy.
-  const { openSource, openEvents, needsNode, virtualIps, listPod } = await chooseSources({ ...options, requests })
+  const sources = await chooseSources({ ...options, requests })
+  const { openSource, openNodeLabels, openEvents, needsNode, virtualIps, listPod } = sources
 
   // The process and its host.
   applyOomScore(configuration.oomScoreAdj, log)
@@ -101,6 +103,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
         events,
         virtualIps,
         openSource,
+        openNodeLabels,
         requests,
         passes,
         onIpvsLost: () => running.ipvsLost(),
@@ -177,6 +180,8 @@ export interface ProxyOptions {
   readonly nodeWaits?: NodeWaits | undefined
   /** False for a source that may have no Node object. Default true. */
   readonly needsNode?: boolean
+  /** Labels of all Nodes; absent: the source of objects reports those of all Nodes. */
+  readonly openNodeLabels?: OpenNodeLabels | undefined
   /** Counts what passes do. */
   readonly passes?: PassTotals
   /** Requests to the API server, which the sources count. */
@@ -243,6 +248,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
         health.apply(changes)
         // Compares with the slices as they were, so before the loop takes the changes in.
         metrics.sync.changed(changes, desired)
+        nodeLabels.apply(changes)
         // The context of frontends, so before the loop; and passes may not begin with the context before.
         node.apply(changes)
         readiness.apply(changes)
@@ -274,6 +280,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     },
     passBegins: () => health.passBegins(),
     frontendChanged: (key, frontend) => {
+      nodeLabels.frontend(key, frontend)
       metrics.sync.frontend(key, frontend)
       healthChecks.frontend(key, frontend)
     },
@@ -321,10 +328,15 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     now,
     signal: abort.signal,
   })
+  const nodeLabels = new FollowedNodeLabels({
+    open: options.openNodeLabels,
+    onChange: (labels) => node.setNodeLabels(labels),
+    now,
+  })
   const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration(), mode))
 
   // What is reported: metrics, log, health.
-  const metrics = proxyMetrics({ ...options, mode, fallback, desired, now })
+  const metrics = proxyMetrics({ ...options, mode, fallback, desired, nodeLabels, now })
   const passLog = new PassLog({ log, desired, now })
   const rivals = new Rivals({ nodeName, problems, events: options.events, now })
   const syncPeriodMs = (): number => periodsOf(configuration()).syncPeriodMs
@@ -362,6 +374,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     mode,
     fallback,
     node,
+    nodeLabels,
     desired,
     metrics,
     flows,

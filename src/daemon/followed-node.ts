@@ -10,6 +10,7 @@ import { schedulerOf } from '../ipvs/scheduler.ts'
 import type { Mode, NodeView } from '../modes/mode.ts'
 import { AnnotationReader } from '../service/annotations.ts'
 import type { FrontendSettings } from '../service/contribution.ts'
+import type { NodeLabels } from '../service/node-context.ts'
 import { NodeState } from '../service/node-state.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { VirtualIpGuard } from '../service/virtual-ips.ts'
@@ -115,6 +116,12 @@ export class FollowedNode {
   addressesChanged(): void {
     this.#addresses.changed()
     this.#gateways.request()
+  }
+
+  /** @param labels of all Nodes; undefined: not known */
+  setNodeLabels(labels: NodeLabels | undefined): void {
+    this.#state.setNodeLabels(labels)
+    this.report()
   }
 
   /** Reports the node as it is now. */

@@ -11,6 +11,7 @@ import { ServiceTraffic } from '../metrics/service-traffic.ts'
 import type { FeatureGate, Sources } from '../metrics/sources.ts'
 import { SyncCounts } from '../metrics/sync-counts.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
+import type { FollowedNodeLabels } from './followed-node-labels.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Fallback } from '../modes/fallback.ts'
 import type { Mode } from '../modes/mode.ts'
@@ -23,6 +24,7 @@ export interface ProxyMetricsOptions {
   readonly fallback?: Fallback | undefined
   readonly mode: Pick<Mode, 'name' | 'families' | 'ruleLoops' | 'sources'>
   readonly desired: DesiredFrontends
+  readonly nodeLabels: Pick<FollowedNodeLabels, 'nodeCount'>
   readonly nodeName: string
   /** Requests to the API server, which the sources count. Absent: there are none. */
   readonly requests?: RequestCounts
@@ -44,7 +46,7 @@ export function proxyMetrics(options: ProxyMetricsOptions): Metrics {
 }
 
 function sourcesOf(options: ProxyMetricsOptions): Sources {
-  const { configuration, mode, desired, now } = options
+  const { configuration, mode, desired, nodeLabels, now } = options
   const readTraffic = mode.sources.ipvs?.readTraffic
   return {
     ...mode.sources,
@@ -54,6 +56,7 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
     featureGates: () => featureGatesOf(configuration.featureGates),
     serviceCount: () => desired.serviceCount,
     conflictCount: () => desired.lossCount,
+    labelledNodeCount: () => nodeLabels.nodeCount,
     choiceCounts: () => desired.choiceCounts(),
     traffic: new ServiceTraffic({
       limit: readTraffic === undefined ? 0 : configuration.kubeIPVS.serviceMetricsLimit,

@@ -6,13 +6,14 @@ import type { Fallback } from '../modes/fallback.ts'
 import type { FlowRemoval } from '../modes/flow-removal.ts'
 import type { Mode, ModeWatch } from '../modes/mode.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
-import type { DesiredFrontends } from '../sync/desired-frontends.ts'
+import type { DesiredFrontends, FrontendListener } from '../sync/desired-frontends.ts'
 import type { SyncLoop } from '../sync/loop.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import { FirstLists, listOnce } from './first-lists.ts'
 import type { FollowedNode } from './followed-node.ts'
+import type { FollowedNodeLabels } from './followed-node-labels.ts'
 import type { Inspected } from './local-answers.ts'
 import type { HealthCheckPorts } from './health-check-ports.ts'
 import type { PassLog } from './pass-log.ts'
@@ -29,6 +30,7 @@ export interface ProxyParts {
   /** Why the mode is not the configured one. */
   readonly fallback: Fallback | undefined
   readonly node: FollowedNode
+  readonly nodeLabels: FollowedNodeLabels
   readonly desired: DesiredFrontends
   readonly metrics: Metrics
   readonly flows: FlowRemoval
@@ -117,15 +119,21 @@ export class Proxy {
    * would open the loop. Rejects with `source-timeout` when the source has not listed within the deadline.
    */
   async preview(openSource: (sink: ObjectSink) => Source, deadlineMs: number): Promise<string[]> {
-    const { mode, node, desired, listener, abort, log } = this.#parts
+    const { mode, node, nodeLabels, desired, listener, abort, log } = this.#parts
     await node.readAddresses()
     const lists = new FirstLists()
     this.#source = openSource({ ...listener.source, listed: (kind) => lists.listed(kind) })
     await listOnce(lists, deadlineMs, (awaited) =>
       log.info('Waiting for the first lists', { awaited, timeout: `${deadlineMs / 1000}s` }),
     )
-    const frontend = mode.dataplane.frontend.bind(mode.dataplane)
-    desired.flush({ frontend, problems: () => undefined }, Number.POSITIVE_INFINITY)
+    const frontend: FrontendListener['frontend'] = (key, changed) => {
+      mode.dataplane.frontend(key, changed)
+      nodeLabels.frontend(key, changed)
+    }
+    const flush = (): number => desired.flush({ frontend, problems: () => undefined }, Number.POSITIVE_INFINITY)
+    flush()
+    await nodeLabels.known(deadlineMs)
+    flush()
     return mode.dataplane.preview({ signal: abort.signal, mayRemove: true })
   }
 
@@ -146,10 +154,11 @@ export class Proxy {
 
   /** Stops everything, in the reverse order of the start; the kernel stays as it is. */
   async close(): Promise<void> {
-    const { mode, node, metrics, flows, healthChecks, rivals, loop, readiness, abort } = this.#parts
+    const { mode, node, nodeLabels, metrics, flows, healthChecks, rivals, loop, readiness, abort } = this.#parts
     abort.abort(new CodedError('closed', 'the proxy is stopping'))
     readiness.close()
     node.close()
+    await nodeLabels.close()
     await loop.close()
     await this.#source?.close()
     this.#watched?.close()

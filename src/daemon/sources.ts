@@ -19,6 +19,7 @@ import type { PluginCall, PluginResult, RunPlugin } from '../watch/api/exec-plug
 import type { RequestObserver } from '../watch/api/http-pool.ts'
 import type { PodEndpoints, PodName } from '../watch/objects/pod-endpoints.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
+import type { OpenNodeLabels } from './followed-node-labels.ts'
 
 /** What the command line and the configuration say about sources. */
 export interface SourceSettings {
@@ -42,6 +43,8 @@ export type ListPod = (pod: PodName, signal: AbortSignal) => Promise<PodEndpoint
 export interface Sources {
   /** Opens the source of objects; it delivers them to this sink. */
   readonly openSource: (sink: ObjectSink) => Source
+  /** Opens a source of labels of all Nodes. Absent for manifests, where `openSource` reports those of all Nodes. */
+  readonly openNodeLabels?: OpenNodeLabels
   readonly openEvents: () => Events
   readonly listPod: ListPod
   /** False for a folder of manifests, which may have no Node object. */
@@ -78,7 +81,7 @@ async function apiSources({
   requests: observer,
 }: SourceOptions): Promise<Sources> {
   const { ApiClient } = await import('../watch/api/api-client.ts')
-  const { openApiSource } = await import('../watch/reflect/api-source.ts')
+  const { openApiSource, openNodeLabels } = await import('../watch/reflect/api-source.ts')
   const { KubeAccess } = await import('../watch/api/kube-config.ts')
   const { kubeconfig, contentType, acceptContentTypes, qps, burst } = configuration.clientConnection
   const access = new KubeAccess({ kubeconfig, master, runPlugin: execPluginRunner() })
@@ -88,6 +91,7 @@ async function apiSources({
   return {
     openSource: (sink) =>
       openApiSource({ access, nodeName, version: VERSION, contentType, acceptContentTypes, log, observer, sink }),
+    openNodeLabels: (labels, sink) => openNodeLabels({ access, version: VERSION, log, observer, sink, labels }),
     openEvents: () => {
       const userAgent = `kube-ipvs/${VERSION}`
       const client = new ApiClient({ access, userAgent, contentType: 'application/json', observer })

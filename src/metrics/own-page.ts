@@ -127,6 +127,12 @@ export const OWN = {
     help: 'Services for which an annotation of kube-ipvs is in force, by its name without kube-ipvs.io/. A Service with a wrong value is not counted.',
     labels: ['annotation'],
   },
+  labelledNodes: {
+    name: 'kubeipvs_labelled_nodes',
+    type: 'gauge',
+    help: 'Nodes with a label that a rule of kube-ipvs.io/weights names, as far as their labels are known; 0 while no rule names a label.',
+    labels: [],
+  },
   drains: {
     name: 'kubeipvs_drains_finished_total',
     type: 'counter',
@@ -223,6 +229,7 @@ export function writeOwn(page: MetricsPage, sources: Sources): void {
   const { count, begun } = ipvs?.slowStarts() ?? { count: 0, begun: 0 }
   page.value(OWN.realServersStarting, [], count)
   page.value(OWN.slowStarts, [], begun)
+  page.value(OWN.labelledNodes, [], sources.labelledNodeCount())
   for (const [annotation, services] of sources.choiceCounts()) page.value(OWN.serviceChoices, [annotation], services)
   for (const table of sources.tables) writeTable(page, table)
   for (const { name, entries, maxEntries } of ipvs?.setSizes() ?? []) {

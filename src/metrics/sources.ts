@@ -85,6 +85,8 @@ export interface Sources extends KernelSources {
   readonly featureGates: () => readonly FeatureGate[]
   readonly serviceCount: () => number
   readonly conflictCount: () => number
+  /** Nodes with a label that rules for weights name. */
+  readonly labelledNodeCount: () => number
   /** Services by what they have chosen by annotation: the name of the annotation without its prefix. */
   readonly choiceCounts: () => ReadonlyMap<string, number>
   readonly traffic: ServiceTraffic

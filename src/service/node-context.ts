@@ -17,7 +17,12 @@ export interface NodePlace {
   readonly nodeName: string
   /** Label topology.kubernetes.io/zone, '' when the Node has none; undefined while the Node object is unknown. */
   readonly zone: string | undefined
+  /** Labels of all Nodes; absent while they are not known, or no rule names a label. Compared with `===`. */
+  readonly nodeLabels?: NodeLabels
 }
+
+/** Of each Node, by its name, the labels that rules of Services name; a Node without any may be missing. */
+export type NodeLabels = ReadonlyMap<string, Readonly<Record<string, string>>>
 
 export interface NodeContext extends NodePlace {
   readonly nodeIps: NodeIps
@@ -34,7 +39,8 @@ export const READS_NODE_IPS = 2
 export const READS_LOCAL_ADDRESSES = 4
 export const READS_NODE_PORT_ADDRESSES = 8
 export const READS_VIRTUAL_IPS = 16
-export const READS_ALL = 31
+export const READS_NODE_LABELS = 32
+export const READS_ALL = 63
 
 /**
  * The node IP of each family: the first address of the family in Node.addresses (InternalIP before ExternalIP).
@@ -61,6 +67,7 @@ export function changedFields(before: NodeContext, after: NodeContext): number {
     changed |= READS_NODE_PORT_ADDRESSES
   }
   if (before.virtualIps !== after.virtualIps) changed |= READS_VIRTUAL_IPS
+  if (before.nodeLabels !== after.nodeLabels) changed |= READS_NODE_LABELS
   return changed
 }
 

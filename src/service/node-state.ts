@@ -4,7 +4,7 @@
  */
 import type { Problem } from '../values/errors.ts'
 import { type InterfaceAddress, localAddressesOf, nodePortAddressesOf } from './node-addresses.ts'
-import { type NodeContext, nodeIpsOf } from './node-context.ts'
+import { type NodeContext, nodeIpsOf, type NodeLabels } from './node-context.ts'
 import type { Node } from './objects.ts'
 import type { VirtualIpRule } from './virtual-ips.ts'
 
@@ -21,6 +21,7 @@ export class NodeState {
   #node: Node | undefined
   #addresses: readonly InterfaceAddress[] = []
   #virtualIps: VirtualIpRule | undefined
+  #nodeLabels: NodeLabels | undefined
 
   constructor(settings: NodeSettings) {
     this.#settings = settings
@@ -44,6 +45,11 @@ export class NodeState {
     this.#virtualIps = rule
   }
 
+  /** @param labels undefined: not known */
+  setNodeLabels(labels: NodeLabels | undefined): void {
+    this.#nodeLabels = labels
+  }
+
   /** The current context, and problems with the configuration that it is built from. */
   context(): { readonly context: NodeContext; readonly problems: readonly Problem[] } {
     const { nodeName, bindAddress, nodePortAddresses } = this.#settings
@@ -57,6 +63,7 @@ export class NodeState {
         localAddresses: localAddressesOf(this.#addresses),
         nodePortAddresses: nodePorts.addresses,
         ...(this.#virtualIps === undefined ? {} : { virtualIps: this.#virtualIps }),
+        ...(this.#nodeLabels === undefined ? {} : { nodeLabels: this.#nodeLabels }),
       },
       problems: nodePorts.problems,
     }

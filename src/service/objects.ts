@@ -86,7 +86,7 @@ export interface EndpointSlice {
   readonly endpoints: readonly SliceEndpoint[]
 }
 
-/** The Node this proxy runs on (core/v1). */
+/** The Node this proxy runs on (core/v1), or, for its labels only, another one. */
 export interface Node {
   readonly name: string
   /** label topology.kubernetes.io/zone; '' when absent */
@@ -97,6 +97,11 @@ export interface Node {
   /** taint keys (effect and value are of no use to a proxy) */
   readonly taintKeys: readonly string[]
   readonly deleting: boolean
+  /**
+   * Its labels, where the source was asked for some: those that rules of Services name, or all of a manifest. Absent when there is
+   * none of them.
+   */
+  readonly labels?: Readonly<Record<string, string>>
 }
 
 export type ObjectKind = 'services' | 'endpointslices' | 'nodes'

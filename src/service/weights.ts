@@ -2,7 +2,7 @@
  * Weights of endpoints by zone or by a label of their node: the rules that a Service chooses by annotation, the schedulers that they
  * have an effect on, and the weight that follows for an endpoint.
  */
-import { type NodePlace, READS_ZONE } from './node-context.ts'
+import { type NodePlace, READS_NODE_LABELS, READS_ZONE } from './node-context.ts'
 import type { SliceEndpoint } from './objects.ts'
 
 /**
@@ -65,7 +65,10 @@ export const MAX_WEIGHTS_TEXT = 1024
 /** Which endpoints a rule is for. */
 export type WeightCondition =
   /** Endpoints in the zone of the node that this proxy runs on. */
-  { readonly kind: 'same-zone' } | { readonly kind: 'zone'; readonly zone: string }
+  | { readonly kind: 'same-zone' }
+  | { readonly kind: 'zone'; readonly zone: string }
+  /** Endpoints on a Node with this label. */
+  | { readonly kind: 'node-label'; readonly label: string; readonly value: string }
 
 export interface WeightRule {
   readonly condition: WeightCondition
@@ -81,17 +84,22 @@ export interface Weights {
   readonly largest: number
   /** READS_* bits of the fields of NodeContext that the rules depend on. */
   readonly reads: number
+  /** The labels of Nodes that they name, each once. */
+  readonly labels: readonly string[]
 }
 
 /** What is allowed, for the message about another text. */
 export const ALLOWED_WEIGHTS =
-  `it must be rules such as same-zone=10,zone:eu-west-1a=5,other=1: each once, other last, weights from 1 to ${MAX_WEIGHT}, ` +
+  `it must be rules such as same-zone=10,zone:eu-west-1a=5,node-label:pool=gold=3,other=1: each once, other last, weights from 1 to ${MAX_WEIGHT}, ` +
   `at most ${MAX_WEIGHT_RULES} rules and ${MAX_WEIGHTS_TEXT} characters`
 
 /** A weight: a whole number without leading zeros. */
 const WEIGHT = /^[1-9]\d{0,4}$/
 /** The value of a label (apimachinery pkg/util/validation, 1.36), which the name of a zone is. */
 const LABEL_VALUE = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/
+/** DNS labels separated by dots. */
+const SUBDOMAIN = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/
+const NO_LABELS: readonly string[] = []
 
 /** The rules of a text such as `same-zone=10,other=1`; undefined when it is not allowed (ALLOWED_WEIGHTS). */
 export function parseWeights(text: string): Weights | undefined {
@@ -118,8 +126,12 @@ export function parseWeights(text: string): Weights | undefined {
     rules.push({ condition, weight })
   }
   const largest = Math.max(other ?? DEFAULT_WEIGHT, ...rules.map(({ weight }) => weight))
-  const reads = rules.some(({ condition }) => condition.kind === 'same-zone') ? READS_ZONE : 0
-  return { rules, other: other ?? DEFAULT_WEIGHT, largest, reads }
+  const named = rules.flatMap(({ condition }) => (condition.kind === 'node-label' ? [condition.label] : []))
+  const labels = named.length === 0 ? NO_LABELS : [...new Set(named)]
+  const reads =
+    (rules.some(({ condition }) => condition.kind === 'same-zone') ? READS_ZONE : 0) |
+    (labels.length > 0 ? READS_NODE_LABELS : 0)
+  return { rules, other: other ?? DEFAULT_WEIGHT, largest, reads, labels }
 }
 
 function weightIn(text: string): number | undefined {
@@ -129,8 +141,21 @@ function weightIn(text: string): number | undefined {
 
 function conditionIn(name: string): WeightCondition | undefined {
   if (name === 'same-zone') return { kind: 'same-zone' }
-  const zone = name.startsWith('zone:') ? name.slice('zone:'.length) : ''
-  return LABEL_VALUE.test(zone) ? { kind: 'zone', zone } : undefined
+  const colon = name.indexOf(':')
+  const [kind, rest] = [name.slice(0, colon), name.slice(colon + 1)]
+  if (kind === 'zone') return LABEL_VALUE.test(rest) ? { kind, zone: rest } : undefined
+  if (kind !== 'node-label') return undefined
+  const [label = '', value, ...more] = rest.split('=')
+  // A label may have no value.
+  const isValid = value !== undefined && more.length === 0 && (value === '' || LABEL_VALUE.test(value))
+  return isValid && isLabelName(label) ? { kind, label, value } : undefined
+}
+
+/** Whether this is the name of a label: at most 63 characters, behind a DNS subdomain and a slash or alone. */
+function isLabelName(text: string): boolean {
+  const slash = text.indexOf('/')
+  const prefix = text.slice(0, Math.max(slash, 0))
+  return LABEL_VALUE.test(text.slice(slash + 1)) && (slash < 0 || (prefix.length <= 253 && SUBDOMAIN.test(prefix)))
 }
 
 /** The weight of an endpoint for a proxy on this node. */
@@ -139,7 +164,7 @@ export function weightOf(weights: Weights, endpoint: SliceEndpoint, node: NodePl
   return weights.other
 }
 
-/** An endpoint or a node whose zone is not known is in no zone. */
+/** An endpoint or a node whose zone is not known is in no zone, and a Node whose labels are not known has none. */
 function isTrueOf(condition: WeightCondition, endpoint: SliceEndpoint, node: NodePlace): boolean {
   const { zone = '' } = endpoint
   switch (condition.kind) {
@@ -147,5 +172,11 @@ function isTrueOf(condition: WeightCondition, endpoint: SliceEndpoint, node: Nod
       return zone !== '' && zone === node.zone
     case 'zone':
       return zone === condition.zone
+    case 'node-label': {
+      const labels = node.nodeLabels?.get(endpoint.nodeName)
+      return (
+        labels !== undefined && Object.hasOwn(labels, condition.label) && labels[condition.label] === condition.value
+      )
+    }
   }
 }

@@ -201,6 +201,21 @@ describe('annotations of a Service', () => {
     await weights(1, 1)
   })
 
+  it('weigh endpoints by a label of their node, and follow its changes', async () => {
+    const chosen = { 'kube-ipvs.io/scheduler': 'wlc', 'kube-ipvs.io/weights': 'node-label:pool=gold=6,other=2' }
+    const label = (pool: string): void =>
+      bench.write('nodes.yaml', { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node1', labels: { pool } } })
+    use(chosen)
+    await eventually(() => assert.deepEqual(weightsOfPods(1), { a: [2], c: [2] }))
+    label('gold')
+    await eventually(() => assert.deepEqual(weightsOfPods(1), { a: [2], c: [6] }))
+    assert.equal((await bench.command('diff')).code, 0)
+    label('silver')
+    await eventually(() => assert.deepEqual(weightsOfPods(1), { a: [2], c: [2] }))
+    await live.check()
+    bench.remove('nodes.yaml')
+  })
+
   it('raise the weight of a new endpoint step by step, and its virtual servers keep their connections', async () => {
     const chosen = { 'kube-ipvs.io/scheduler': 'wlc', 'kube-ipvs.io/slow-start': '5s' }
     bench.write('slow.yaml', ...annotated(everyKind(4, ['a']), chosen))

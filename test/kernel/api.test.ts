@@ -65,6 +65,34 @@ describe('daemon on the API server', () => {
     assert.deepEqual(answeredIn(), [PROTOBUF_WIRE.contentType])
   })
 
+  it('follows the labels of all Nodes while a Service has weights by label, and asks for their metadata only', async () => {
+    const put = (annotations: object): void => {
+      const web = service('web', { clusterIP: '10.96.0.1' })
+      server.store.put('services', { ...web, metadata: { ...(web['metadata'] as object), annotations } })
+    }
+    const label = (pool: string): void =>
+      void server.store.put('nodes', { metadata: { name: 'node1', labels: { pool, other: 'x' } } })
+    const weightIs = (weight: number, scheduler = 'wlc') =>
+      tableIs([`-A -t 10.96.0.1:80 -s ${scheduler}`, `-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w ${weight}`])
+    const endpoint = { addresses: ['10.244.0.1'], conditions: { ready: true }, nodeName: 'node1' }
+    server.store.put('endpointslices', slice('web', [], { endpoints: [endpoint] }))
+    label('gold')
+    put({ 'kube-ipvs.io/scheduler': 'wlc', 'kube-ipvs.io/weights': 'node-label:pool=gold=5,other=2' })
+    await start()
+    await weightIs(5)
+    const asked = server.requests.filter(({ kind, query }) => kind === 'nodes' && query.get('fieldSelector') === null)
+    assert.equal(asked.length, 1)
+    assert.match(String(asked[0]?.headers.accept), /as=PartialObjectMetadata;/)
+    label('silver')
+    await weightIs(2)
+    label('gold')
+    await weightIs(5)
+    const watches = server.watchCount
+    put({})
+    await weightIs(1, 'rr')
+    await until('the end of the watch', () => server.watchCount < watches)
+  })
+
   it('keeps the table through an outage of the API server and catches up after it', async () => {
     await start()
     await tableIs(WEB_TABLE)

@@ -145,6 +145,17 @@ describe('AnnotationReader', () => {
       'same-zone=1,same-zone=1',
       'zone:a=1,zone:a=2',
       'same-node=1',
+      'node-label:=1',
+      'node-label:pool=1',
+      'node-label:pool==x=1',
+      'node-label:=gold=1',
+      'node-label:/pool=gold=1',
+      'node-label:a b=c=1',
+      'node-label:A.example/pool=gold=1',
+      'node-label:__proto__=x=1',
+      'node-label:pool=gold=1,node-label:pool=gold=2',
+      `node-label:${'a'.repeat(64)}=x=1`,
+      `node-label:${'a.'.repeat(127)}a/x=x=1`,
       'zone:=1',
       'zone:a b=1',
       'zone:ä=1',
@@ -165,6 +176,10 @@ describe('AnnotationReader', () => {
       assert.ok(problems.length === 1 && problems[0]?.message.endsWith(ALLOWED_WEIGHTS), value.slice(0, 99))
     }
     assert.equal(weights(zones(32)).rules.length, 32)
+    assert.deepEqual(weights('node-label:a.example/pool=x=2,node-label:b==3,zone:a=1,node-label:b=c=4').labels, [
+      'a.example/pool',
+      'b',
+    ])
     for (const scheduler of ['rr', 'lc', 'dh'])
       assert.match(
         read({ scheduler, weights: 'other=2' }).problems[0]?.message ?? '',
@@ -221,7 +236,9 @@ describe('AnnotationReader', () => {
       fc.constantFrom('rr', 'mh', 'port', '24,64', '5', 'none', '5m', '30s', 'same-zone=5', 'zone:a=2,other=7'),
       fc.string({ unit: fc.constantFrom(...'0123456789,.-aswrlchmfpot '), maxLength: 12 }),
       fc
-        .array(fc.constantFrom('same-zone=', 'zone:a=', 'other=', '0', '7', '65535', ','), { maxLength: 9 })
+        .array(fc.constantFrom('same-zone=', 'zone:a=', 'node-label:a=', 'other=', '0', '7', '65535', ','), {
+          maxLength: 9,
+        })
         .map((all) => all.join('')),
     )
     const names = [

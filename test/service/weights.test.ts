@@ -4,7 +4,12 @@ import fc from 'fast-check'
 import { schedulerWeights } from '../../src/ipvs/scheduler.ts'
 import { AnnotationReader, annotationsText } from '../../src/service/annotations.ts'
 import type { FrontendKey } from '../../src/service/frontends.ts'
-import { type NodeContext, READS_LOCAL_ADDRESSES, READS_ZONE } from '../../src/service/node-context.ts'
+import {
+  type NodeContext,
+  READS_LOCAL_ADDRESSES,
+  READS_NODE_LABELS,
+  READS_ZONE,
+} from '../../src/service/node-context.ts'
 import type { EndpointSlice, SliceEndpoint } from '../../src/service/objects.ts'
 import { parseWeights, weightOf } from '../../src/service/weights.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
@@ -52,6 +57,41 @@ describe('weightOf', () => {
       const found = weightOf(weights, endpoint(zone === undefined ? {} : { zone }), node({ zone: nodeZone }))
       assert.equal(found, expected, `${text} ${zone} ${nodeZone}`)
     }
+  })
+})
+
+describe('weightOf by a label of a node', () => {
+  const nodeLabels = new Map<string, Readonly<Record<string, string>>>([
+    ['node1', { pool: 'gold', 'a.example/empty': '', constructor: 'x' }],
+    ['node2', { pool: 'silver' }],
+  ])
+
+  it('compares the label of the node that the endpoint runs on', () => {
+    const rows: readonly (readonly [string, string, number])[] = [
+      ['node-label:pool=gold=10,other=2', 'node1', 10],
+      ['node-label:pool=gold=10,other=2', 'node2', 2],
+      ['node-label:pool=gold=10,node-label:pool=silver=5', 'node2', 5],
+      ['node-label:a.example/empty==7', 'node1', 7],
+      // A label that is missing is not empty.
+      ['node-label:a.example/empty==7', 'node2', 1],
+      ['node-label:pool=gold=10', 'node3', 1],
+      ['node-label:pool=gold=10', '', 1],
+      ['node-label:constructor=x=4', 'node1', 4],
+      ['node-label:constructor=x=4', 'node2', 1],
+      ['node-label:toString=x=4', 'node1', 1],
+    ]
+    for (const [text, nodeName, expected] of rows) {
+      const weights = parseWeights(text)
+      assert.ok(weights, text)
+      assert.equal(weightOf(weights, endpoint({ nodeName }), node({ nodeLabels })), expected, `${text} ${nodeName}`)
+    }
+  })
+
+  it('is that of `other` while the labels are not known', () => {
+    const weights = parseWeights('node-label:pool=gold=10,other=2')
+    assert.ok(weights)
+    assert.equal(weightOf(weights, endpoint({ nodeName: 'node1' }), node()), 2)
+    assert.equal(weights.reads, READS_NODE_LABELS)
   })
 })
 
@@ -107,6 +147,15 @@ describe('a Service with weights', () => {
     const moved = slice(three.endpoints.map((one) => ({ ...one, zone: 'b' })))
     assert.equal(put('same-zone=5', moved).length, 1)
     desired.setContext(node({ zone: 'b' }))
+    assert.equal(flush().length, 1)
+    // Labels of nodes concern only Services whose rules name one.
+    const gold = new Map([['node1', { pool: 'gold' }]])
+    desired.setContext(node({ zone: 'b', nodeLabels: gold }))
+    assert.equal(flush().length, 0)
+    assert.equal(put('node-label:pool=gold=5', moved).length, 1)
+    desired.setContext(node({ zone: 'b', nodeLabels: new Map(gold) }))
+    assert.equal(flush().length, 0)
+    desired.setContext(node({ zone: 'b', nodeLabels: new Map([['node1', { pool: 'tin' }]]) }))
     assert.equal(flush().length, 1)
     // The rules do not name the zone, so nothing changes for the kernel.
     assert.equal(put('zone:c=5', moved).length, 1)

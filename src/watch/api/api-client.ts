@@ -20,6 +20,8 @@ export interface ApiClientOptions {
   /** `clientConnection` of the configuration. Default protobuf, with JSON for servers without protobuf. */
   readonly contentType?: string
   readonly acceptContentTypes?: string
+  /** Asks for the metadata of objects only; a server that does not know them sends whole objects. Always JSON. */
+  readonly metadataOnly?: boolean
   readonly observer?: RequestObserver | undefined
   /** Longest wait for a connection, in milliseconds; default 10,000. */
   readonly connectTimeoutMs?: number
@@ -51,6 +53,8 @@ interface ApiRequest {
   readonly path: string
   readonly query?: Query
   readonly content?: Content
+  /** Default: `#accept`. */
+  readonly accept?: string
   readonly signal: AbortSignal
 }
 
@@ -72,15 +76,21 @@ export class ApiClient {
   #current: { readonly fingerprint: string; readonly pool: HttpPool } | undefined
   readonly #lookup = sharedLookup()
   #accept: string
+  /** The API server wants another type for a list than for a watch (metav1 PartialObjectMetadataList). */
+  #acceptList: string
 
   constructor(options: ApiClientOptions) {
     this.#options = options
-    this.#accept = acceptHeader(options.contentType || PROTOBUF_TYPE, options.acceptContentTypes ?? '')
+    const { contentType, acceptContentTypes = '', metadataOnly = false } = options
+    this.#accept = metadataOnly
+      ? metadataTypes('PartialObjectMetadata')
+      : acceptHeader(contentType || PROTOBUF_TYPE, acceptContentTypes)
+    this.#acceptList = metadataOnly ? metadataTypes('PartialObjectMetadataList') : this.#accept
   }
 
   /** One page of a list. */
   async list(path: string, query: Query, signal: AbortSignal): Promise<ListPage> {
-    const response = await this.#request({ method: 'GET', path, query, signal })
+    const response = await this.#request({ method: 'GET', path, query, accept: this.#acceptList, signal })
     const body = await readBody(response, MAX_BODY_BYTES, LIST_SILENCE_MS)
     this.#received('GET', body)
     const json = encodingOf(response.headers['content-type'] ?? '').parse(body, 'list')
@@ -150,7 +160,7 @@ export class ApiClient {
   }
 
   async #request(request: ApiRequest): Promise<IncomingMessage> {
-    const { method, path, query = {}, content, signal } = request
+    const { method, path, query = {}, content, accept = this.#accept, signal } = request
     const access = await this.#access(signal)
     const url = new URL(access.server)
     const search = new URLSearchParams(query).toString()
@@ -160,7 +170,7 @@ export class ApiClient {
         method,
         path: `${url.pathname.replace(/\/$/, '')}${path}${search && '?'}${search}`,
         headers: {
-          accept: this.#accept,
+          accept,
           'user-agent': this.#options.userAgent,
           ...(content === undefined ? {} : { 'content-type': content.contentType }),
           ...access.headers,
@@ -173,11 +183,12 @@ export class ApiClient {
       throw connectionError(error, signal)
     }
     if (response.statusCode === 200 || response.statusCode === 201) return response
-    if (response.statusCode === 406 && this.#accept !== JSON_TYPE) {
+    if (response.statusCode === 406 && accept !== JSON_TYPE) {
       // A proxy on the way only accepts JSON, and does not pick it from our list. All later requests ask for JSON alone.
       this.#accept = JSON_TYPE
+      this.#acceptList = JSON_TYPE
       await readBody(response, MAX_ERROR_BYTES, this.#headersTimeoutMs).catch(() => {})
-      return this.#request(request)
+      return this.#request({ ...request, accept: JSON_TYPE })
     }
     throw await this.#refusal(response, signal)
   }
@@ -235,6 +246,11 @@ export class ApiClient {
     this.#current = { fingerprint, pool }
     return pool
   }
+}
+
+/** The Accept header for metadata in JSON. Older servers ignore the parameters or choose the second type. */
+function metadataTypes(kind: string): string {
+  return `${JSON_TYPE};as=${kind};g=meta.k8s.io;v=v1,${JSON_TYPE}`
 }
 
 /** The whole body. @param silenceMs longest pause between two chunks */

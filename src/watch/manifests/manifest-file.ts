@@ -91,9 +91,11 @@ export async function parseManifestFile(
       report('missing-field', lineOf(['metadata']), 'must name the object', 'metadata.name')
       return
     }
-    if (!isSelected(objectKind, metadata, json, nodeName)) return
+    const isServed = isSelected(objectKind, metadata, json, nodeName)
+    // Of other Nodes only the labels count.
+    if (!isServed && (objectKind !== 'nodes' || Object.keys(metadata.labels).length === 0)) return
     const parsed = parseObject(objectKind, json, metadata, intern, 'manifest')
-    for (const problem of parsed.problems)
+    for (const problem of isServed ? parsed.problems : [])
       report(problem.code, lineOf(fieldPath(problem.field ?? '')), problem.message, problem.field)
     if (objectKind === 'services' && lacksClusterIp(json))
       report('missing-field', lineOf(['spec']), 'must be given: no API server is there to assign one', 'spec.clusterIP')

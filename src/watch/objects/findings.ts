@@ -14,6 +14,8 @@ export interface ParserInput {
   readonly findings: Findings
   readonly intern: Intern
   readonly origin: Origin
+  /** The labels of a Node that are kept; absent: none, of a manifest all. */
+  readonly labels?: ReadonlySet<string> | undefined
 }
 
 /** The metadata that all kinds have in common. */

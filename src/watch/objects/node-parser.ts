@@ -2,16 +2,17 @@
 import type { Node } from '../../service/objects.ts'
 import { formatCidr, parseCidr } from '../../values/cidr.ts'
 import { addressOf, arrayAt, describe, isObject, objectAt, textAt } from './findings.ts'
-import type { Findings, JsonObject, ParserInput } from './findings.ts'
+import type { Findings, Intern, JsonObject, ParserInput } from './findings.ts'
 
 /** LabelTopologyZone of core/v1. */
 export const LABEL_ZONE = 'topology.kubernetes.io/zone'
 
-export function parseNode({ json, metadata, findings }: ParserInput): Node {
+export function parseNode({ json, metadata, findings, intern, origin, labels }: ParserInput): Node {
   const spec = objectAt(json, 'spec', '', findings) ?? {}
   const status = objectAt(json, 'status', '', findings) ?? {}
   const zone = metadata.labels[LABEL_ZONE]
   const deletedAt = metadata.json['deletionTimestamp']
+  const kept = origin === 'manifest' || labels !== undefined ? parseLabels(metadata.labels, labels, intern) : undefined
   return {
     name: metadata.name,
     zone: typeof zone === 'string' ? zone : '',
@@ -19,7 +20,22 @@ export function parseNode({ json, metadata, findings }: ParserInput): Node {
     podCidrs: parsePodCidrs(spec, findings),
     taintKeys: parseTaints(spec, findings),
     deleting: deletedAt !== undefined && deletedAt !== null,
+    ...(kept && { labels: kept }),
   }
+}
+
+/** The labels with these names, or all; undefined for none. */
+function parseLabels(
+  labels: JsonObject,
+  names: ReadonlySet<string> | undefined,
+  intern: Intern,
+): Readonly<Record<string, string>> | undefined {
+  const kept: [string, string][] = []
+  for (const name of names ?? Object.keys(labels)) {
+    const value = Object.hasOwn(labels, name) ? labels[name] : undefined
+    if (typeof value === 'string') kept.push([intern(name), intern(value)])
+  }
+  return kept.length === 0 ? undefined : Object.fromEntries(kept)
 }
 
 /** InternalIP addresses, then ExternalIP ones, in any order of the object, each once. Other types are ignored. */

@@ -67,6 +67,7 @@ export function parseObject(
   metadata: Metadata,
   intern: Intern,
   origin: Origin = 'api',
+  labels?: ReadonlySet<string>,
 ): ParsedObject {
   const { key } = metadata
   const subject = subjectOf(kind, key)
@@ -74,7 +75,7 @@ export function parseObject(
   if (wrong !== undefined)
     return { change: removal(kind, key), problems: [{ code: 'invalid-name', subject, ...wrong }] }
   const findings = new Findings(subject)
-  const change = parseChange(kind, { json: isObject(json) ? json : {}, metadata, findings, intern, origin })
+  const change = parseChange(kind, { json: isObject(json) ? json : {}, metadata, findings, intern, origin, labels })
   return { change, problems: findings.problems }
 }
 

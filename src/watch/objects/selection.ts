@@ -35,6 +35,9 @@ export function selectionOf(kind: ObjectKind, nodeName: string): Selection {
   }
 }
 
+/** All Nodes, for their labels. */
+export const ALL_NODES: Selection = { path: '/api/v1/nodes' }
+
 /** Whether the API server would send this object of a manifest for `selectionOf`. */
 export function isSelected(kind: ObjectKind, metadata: Metadata, json: unknown, nodeName: string): boolean {
   switch (kind) {

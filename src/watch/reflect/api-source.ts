@@ -9,7 +9,7 @@ import type { Log } from '../../values/log.ts'
 import type { AccessProvider } from '../api/access.ts'
 import { ApiClient, type ApiClientOptions } from '../api/api-client.ts'
 import { Reflector, type ReflectorTimes } from './reflector.ts'
-import { selectionOf } from '../objects/selection.ts'
+import { ALL_NODES, selectionOf } from '../objects/selection.ts'
 import type { ObjectSink, Source } from '../source.ts'
 
 export interface ApiSourceOptions {
@@ -59,6 +59,49 @@ export function openApiSource(options: ApiSourceOptions): Source {
     async close() {
       // In this order, because a reflector would report the end of the client as a broken connection.
       await Promise.all(reflectors.map((reflector) => reflector.close()))
+      await client.close()
+    },
+  }
+}
+
+export type NodeLabelsOptions = Pick<ApiSourceOptions, 'access' | 'version' | 'observer' | 'sink' | 'log' | 'times'> & {
+  /** Names of the labels. */
+  readonly labels: ReadonlySet<string>
+}
+
+/** Starts to list and watch these labels of all Nodes: metadata only, because the rest of all Nodes is large. Never fails. */
+export function openNodeLabels({
+  access,
+  version,
+  observer,
+  sink,
+  log,
+  times = {},
+  labels,
+}: NodeLabelsOptions): Source {
+  const now = (): number => performance.now()
+  const kind = 'nodes'
+  const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}`, metadataOnly: true, observer })
+  const outage = new Outage(log, now)
+  const reflector = new Reflector({
+    kind,
+    selection: ALL_NODES,
+    labels,
+    client,
+    sink,
+    now,
+    random: Math.random,
+    times,
+    onFailure(error, retryMs, healthy) {
+      if (healthy) log.info('Restarting watch of labels', { kind, reason: error.message, code: error.code, retryMs })
+      else outage.failed(kind, error, retryMs)
+    },
+    onHealthy: () => outage.recovered(kind),
+  })
+  reflector.start()
+  return {
+    async close() {
+      await reflector.close()
       await client.close()
     },
   }

@@ -12,6 +12,7 @@ import type { ObjectSink } from '../source.ts'
 export class ObjectStore {
   readonly #kind: ObjectKind
   readonly #sink: Pick<ObjectSink, 'problems'>
+  readonly #labels: ReadonlySet<string> | undefined
   readonly #intern = createIntern()
   readonly #versions = new Map<string, ResourceVersion>()
   /** Keys of known objects that this proxy does not serve; few. */
@@ -21,9 +22,11 @@ export class ObjectStore {
   /** Keys in the list that is being read; undefined outside of a list. */
   #listed: Set<string> | undefined
 
-  constructor(kind: ObjectKind, sink: Pick<ObjectSink, 'problems'>) {
+  /** @param labels those of Nodes that are kept; absent: none */
+  constructor(kind: ObjectKind, sink: Pick<ObjectSink, 'problems'>, labels?: ReadonlySet<string>) {
     this.#kind = kind
     this.#sink = sink
+    this.#labels = labels
   }
 
   /** Starts a list and discards one that is incomplete. */
@@ -48,7 +51,7 @@ export class ObjectStore {
     this.#listed?.add(key)
     const known = this.#versions.get(key)
     if (known === resourceVersion && known !== '') return undefined
-    const { change, problems } = parseObject(this.#kind, json, metadata, this.#intern)
+    const { change, problems } = parseObject(this.#kind, json, metadata, this.#intern, 'api', this.#labels)
     const wasProxied = known !== undefined && !this.#withoutValue.has(key)
     this.#versions.set(key, resourceVersion)
     this.#report(key, problems)

@@ -33,6 +33,8 @@ export interface ReflectorTimes {
 export interface ReflectorOptions {
   readonly kind: ObjectKind
   readonly selection: Selection
+  /** The labels of Nodes that are kept; absent: none. */
+  readonly labels?: ReadonlySet<string>
   readonly client: Pick<ApiClient, 'list' | 'watch' | 'invalidateCredentials'>
   readonly sink: ObjectSink
   readonly now: Clock
@@ -88,11 +90,12 @@ export class Reflector {
     // The limits of client-go's reflector.
     const limits = { firstMs: times.backoffFirstMs ?? 800, maxMs: times.backoffMaxMs ?? 30_000 }
     this.#backoff = new Backoff(limits, random)
-    this.#store = new ObjectStore(options.kind, {
+    const sink: Pick<ObjectSink, 'problems'> = {
       problems: (subject, problems) => {
         if (!this.#closed) options.sink.problems(subject, problems)
       },
-    })
+    }
+    this.#store = new ObjectStore(options.kind, sink, options.labels)
     this.#turnStartMs = options.now()
   }
 

@@ -73,6 +73,14 @@ test('parseManifestFile reads the Node with the name of this node', async () => 
   assert.deepEqual((await read('apiVersion: v1\nkind: Node\nmetadata: {name: node0}\n')).keys, ['nodes node0 1'])
 })
 
+test('parseManifestFile reads the labels of other Nodes, and nothing that is wrong with them', async () => {
+  const text = 'apiVersion: v1\nkind: Node\nmetadata: {name: node1, labels: {pool: gold}}\nspec: {taints: 7}\n'
+  const { objects, problems } = await parseManifestFile('node.yaml', text, 'node0', createIntern())
+  const [object] = objects
+  assert.ok(object?.change.kind === 'nodes')
+  assert.deepEqual([object.change.key, object.change.value?.labels, problems], ['node1', { pool: 'gold' }, []])
+})
+
 test('parseManifestFile names the line of each problem', async () => {
   const rows: [string, string[], string[]][] = [
     [

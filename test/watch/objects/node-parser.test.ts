@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { Node } from '../../../src/service/objects.ts'
+import { createIntern } from '../../../src/watch/objects/findings.ts'
+import { parseMetadata, parseObject } from '../../../src/watch/objects/object-parser.ts'
 import { parseNodeFields } from './parse.ts'
 
 test('parseNode puts InternalIP before ExternalIP and ignores other types', () => {
@@ -46,4 +49,23 @@ test('parseNode accepts a Node with only a name', () => {
     value: { name: 'node0', zone: '', addresses: [], podCidrs: [], taintKeys: [], deleting: false },
     problems: ['spec: invalid-field', 'status: invalid-field'],
   })
+})
+
+test('parseNode keeps the labels that are asked for, and those of a manifest', () => {
+  const labels = { pool: 'gold', empty: '', wrong: 7, other: 'x', 'topology.kubernetes.io/zone': 'a' }
+  const json = { metadata: { name: 'node0', labels } }
+  const intern = createIntern()
+  const metadata = parseMetadata('nodes', json, intern)
+  assert.ok(metadata)
+  const labelsOf = (origin: 'api' | 'manifest', asked?: ReadonlySet<string>): Node['labels'] => {
+    const { change } = parseObject('nodes', json, metadata, intern, origin, asked)
+    return change.kind === 'nodes' ? change.value?.labels : undefined
+  }
+  assert.equal(labelsOf('api'), undefined)
+  assert.deepEqual(labelsOf('api', new Set(['pool', 'empty', 'wrong', 'missing', 'toString'])), {
+    pool: 'gold',
+    empty: '',
+  })
+  assert.equal(labelsOf('api', new Set(['missing'])), undefined)
+  assert.deepEqual(labelsOf('manifest'), { pool: 'gold', empty: '', other: 'x', 'topology.kubernetes.io/zone': 'a' })
 })

@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { endpointAddress, makeNode, makeService, makeSlice } from '../../../dev/api-server/generate.ts'
 import { ApiServer, type ApiServerOptions } from '../../../dev/api-server/server.ts'
+import type { Node } from '../../../src/service/objects.ts'
 import { ApiError } from '../../../src/watch/api/api-error.ts'
 import { KubeAccess, type KubeConfigOptions } from '../../../src/watch/api/kube-config.ts'
-import { type ApiSourceOptions, openApiSource, Outage } from '../../../src/watch/reflect/api-source.ts'
+import { type ApiSourceOptions, openApiSource, openNodeLabels, Outage } from '../../../src/watch/reflect/api-source.ts'
 import type { ReflectorTimes } from '../../../src/watch/reflect/reflector.ts'
 import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
 import { until } from '../../support/deadline.ts'
@@ -201,4 +202,46 @@ test('Outage logs each kind at once, then once a minute, and logs the recovery',
   assert.equal(first?.message, 'Failed to watch')
   assert.equal(first?.fields['error'], `failed to list *v1.Service: ${ERROR.message}`)
   assert.equal(first?.fields['code'], 'api-unreachable')
+})
+
+test('openNodeLabels follows these labels of all Nodes, and asks for metadata only', async (t) => {
+  const server = await serve(t)
+  const node = (name: string, labels: object) => server.store.put('nodes', { metadata: { name, labels } })
+  node('node0', { pool: 'gold', other: 'x' })
+  node('node1', { other: 'x' })
+  const sink = recordingSink()
+  const log = recordingLog()
+  const access = new KubeAccess({ master: server.url })
+  const labels = new Set(['pool'])
+  const source = openNodeLabels({ access, version: '1.2.3', labels, sink, log, observer: undefined, times: TIMES })
+  t.after(() => source.close())
+  await until('the list', () => sink.calls.includes('listed nodes'))
+  const labelsOf = (name: string): unknown => (sink.state.get(`nodes ${name}`) as Node | undefined)?.labels
+  assert.deepEqual([labelsOf('node0'), labelsOf('node1')], [{ pool: 'gold' }, undefined])
+  node('node1', { pool: 'silver' })
+  await until('the change', () => labelsOf('node1') !== undefined)
+  server.store.delete('nodes', 'node0')
+  await until('the removal', () => !sink.state.has('nodes node0'))
+  const [request] = server.requests
+  assert.equal(request?.headers.accept, 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json')
+  assert.equal(request.query.get('fieldSelector'), null)
+})
+
+test('openNodeLabels asks for a list of metadata where lists do not stream, and for whole objects where metadata is refused', async (t) => {
+  const server = await serve(t)
+  server.streamingList = 'forbidden'
+  server.store.put('nodes', { metadata: { name: 'node0', labels: { pool: 'gold' } } })
+  server.inject({ kind: 'nodes', verb: 'list', action: { kind: 'status', status: 406 } })
+  const sink = recordingSink()
+  const access = new KubeAccess({ master: server.url })
+  const labels = new Set(['pool'])
+  const log = recordingLog()
+  const source = openNodeLabels({ access, version: '1.2.3', labels, sink, log, observer: undefined, times: TIMES })
+  t.after(() => source.close())
+  await until('the list', () => sink.calls.includes('listed nodes'))
+  const accepted = server.requests.filter(({ verb }) => verb === 'list').map(({ headers }) => headers.accept)
+  assert.deepEqual(accepted, [
+    'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json',
+    'application/json',
+  ])
 })
