@@ -54,7 +54,8 @@ npm run bench -- --own-cost            without a kernel: processor time, page fa
                                        everything. For finding out what our own code costs; it says nothing about a kernel.
                                        --services N, --repeats N (default 5), --virtual-addresses KIND, --profile DIR;
                                        --against ENTRY (dist/kube-ipvs.cjs of another checkout), --against-flags 'FLAGS':
-                                       the other one takes turns with this one
+                                       the other one takes turns with this one; --against-choices schedulers or all: so does a start
+                                       whose Services choose five schedulers by annotations, or weights and slow start as well
 npm run bench -- --experiment          latency and rate of new connections through one ClusterIP beside 1, 1,000, 5,000 and
                                        10,000 Services, and changes, in both modes: table and plots in docs/performance
                                        (--directory DIR); --requests N, --connections N, --clients N

@@ -1,6 +1,6 @@
 /**
  * The API server as a separate process with the objects of a bench:
- *   node dev/bench/api-server-main.ts --services N --endpoints M --port P --control-port Q [--node NAME]
+ *   node dev/bench/api-server-main.ts --services N --endpoints M --port P --control-port Q [--node NAME] [--choices none|schedulers|all]
  * Prints one JSON line with its URLs when it is ready. The control port takes
  *   GET  /counts                                   objects, watches, connections, requests, bytes sent, version
  *   POST /endpoints?service=I[&endpoints=K]        replaces one endpoint of Service I, or gives it K new ones
@@ -10,7 +10,7 @@
  */
 import { createServer } from 'node:http'
 import { parseArgs } from 'node:util'
-import { endpointAddress, makeNode, makeService, makeSlice } from '../api-server/generate.ts'
+import { CHOICES, endpointAddress, makeNode, makeService, makeSlice } from '../api-server/generate.ts'
 import { ApiServer } from '../api-server/server.ts'
 import { protobufOf } from '../api-server/wire.ts'
 
@@ -21,10 +21,12 @@ const { values } = parseArgs({
     port: { type: 'string', default: '0' },
     'control-port': { type: 'string', default: '0' },
     node: { type: 'string', default: 'node0' },
+    choices: { type: 'string', default: 'none' },
   },
 })
 const services = Number(values.services)
 const endpoints = Number(values.endpoints)
+const choices = CHOICES.find((one) => one === values.choices) ?? 'none'
 
 const server = new ApiServer({ port: Number(values.port) })
 const { store } = server
@@ -67,7 +69,7 @@ function replacePercent(percent: number): number {
 
 store.put('nodes', makeNode(values.node))
 for (let service = 0; service < services; service++) {
-  store.put('services', makeService(service))
+  store.put('services', makeService(service, choices))
   putSlice(service, freshAddresses(service, endpoints))
 }
 store.compact()

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
-import { clusterIpOf, endpointAddress, namespaceOf, serviceName } from '../api-server/generate.ts'
+import { type Choices, clusterIpOf, endpointAddress, namespaceOf, serviceName } from '../api-server/generate.ts'
 import { costOf } from './program-cost.ts'
 import type { Expected } from './table-view.ts'
 
@@ -32,8 +32,13 @@ export class ApiServerProcess {
   #turn = 0
 
   /** Resolves when the server has made all objects and answers. */
-  static async start(services: number, endpoints: number, node: string): Promise<ApiServerProcess> {
-    const flags = { services, endpoints, node }
+  static async start(
+    services: number,
+    endpoints: number,
+    node: string,
+    choices: Choices = 'none',
+  ): Promise<ApiServerProcess> {
+    const flags = { services, endpoints, node, choices }
     const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])
     const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
     const signal = AbortSignal.timeout(READY_MS)

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { build } from 'esbuild'
 import { bundle } from '../../bundle.ts'
+import { type Choices, CHOICES } from '../../api-server/generate.ts'
 import { runOnHost } from '../../kernel/host.ts'
 import { NODE_FLAGS } from '../../node-flags.ts'
 import { endWithParent } from '../../parent.ts'
@@ -29,6 +30,8 @@ interface Subject {
   readonly name: string
   readonly entry: string
   readonly nodeFlags: readonly string[]
+  /** What the Services that it serves choose by annotations. */
+  readonly choices: Choices
 }
 
 interface Task {
@@ -57,6 +60,7 @@ async function main(): Promise<void> {
       'node-flags': { type: 'string', default: NODE_FLAGS.join(' ') },
       against: { type: 'string' },
       'against-flags': { type: 'string' },
+      'against-choices': { type: 'string' },
       profile: { type: 'string' },
     },
   })
@@ -70,12 +74,14 @@ async function main(): Promise<void> {
   try {
     const { entry } = await bundle({ directory: join(bundled, 'this'), minify: values.profile === undefined })
     await replaceKernel(dirname(entry))
-    const subjects: Subject[] = [{ name: 'this', entry, nodeFlags: flags }]
+    const subjects: Subject[] = [{ name: 'this', entry, nodeFlags: flags, choices: 'none' }]
     if (values.against !== undefined || values['against-flags'] !== undefined) {
       const other = values.against === undefined ? entry : await otherBundle(values.against, join(bundled, 'other'))
       const nodeFlags = values['against-flags']?.split(' ').filter((flag) => flag !== '') ?? flags
-      subjects.push({ name: 'other', entry: other, nodeFlags })
+      subjects.push({ name: 'other', entry: other, nodeFlags, choices: 'none' })
     }
+    if (values['against-choices'] !== undefined)
+      subjects.push({ name: 'choosing', entry, nodeFlags: flags, choices: choicesIn(values['against-choices']) })
     writePrograms(join(folder, 'bin'))
     const task: Task = {
       subjects,
@@ -151,18 +157,21 @@ async function inOwnNamespaces(task: Task, signal: AbortSignal): Promise<Start[]
 
 async function measure(task: Task): Promise<void> {
   const { services, repeats, folder, virtualAddresses, subjects } = task
-  const api = await ApiServerProcess.start(services, ENDPOINTS, NODE_NAME)
+  const servers = new Map<Choices, ApiServerProcess>()
+  for (const { choices } of subjects)
+    if (!servers.has(choices))
+      servers.set(choices, await ApiServerProcess.start(services, ENDPOINTS, NODE_NAME, choices))
   try {
     const starts: Start[] = []
     for (let repeat = 0; repeat < repeats; repeat++)
       for (const subject of subjects) {
-        const start = await startOnce(task, subject, api.url)
+        const start = await startOnce(task, subject, servers.get(subject.choices)?.url ?? '')
         process.stderr.write(`  ${subject.name}: ${start.own.lastWrite.cpuMs.toFixed(0)} ms\n`)
         starts.push(start)
       }
     process.stdout.write(JSON.stringify(starts))
   } finally {
-    await api.stop()
+    for (const api of servers.values()) await api.stop()
   }
 
   async function startOnce({ profile }: Task, { name, entry, nodeFlags }: Subject, url: string): Promise<Start> {
@@ -189,6 +198,12 @@ async function measure(task: Task): Promise<void> {
       await program.stop()
     }
   }
+}
+
+function choicesIn(text: string): Choices {
+  const choices = CHOICES.find((one) => one === text)
+  if (choices === undefined) throw new Error(`--against-choices is one of ${CHOICES.join(', ')}, not "${text}"`)
+  return choices
 }
 
 function whole(name: string, text: string, max: number): number {
