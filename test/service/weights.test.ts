@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { schedulerWeights } from '../../src/ipvs/scheduler.ts'
 import { AnnotationReader, annotationsText } from '../../src/service/annotations.ts'
-import type { FrontendKey } from '../../src/service/frontends.ts'
+import type { Frontend, FrontendKey } from '../../src/service/frontends.ts'
 import {
   type NodeContext,
   READS_LOCAL_ADDRESSES,
@@ -193,6 +193,53 @@ describe('DesiredFrontends', () => {
     put('two', {})
     put('three', { 'max-connections': '6' })
     assert.deepEqual(counts(), { 'max-connections': 1 })
+  })
+})
+
+describe('thousands of Services that change their weights at once', () => {
+  it('each get their own, in portions, with a bounded memory of texts', () => {
+    const desired = new DesiredFrontends(node(), { annotations: new AnnotationReader('wlc') })
+    const count = 3000
+    const weights = new Map<string, number | undefined>()
+    const flush = (): number => {
+      let turns = 0
+      const frontend = (_: FrontendKey, frontend: Frontend | undefined): void => {
+        const { service, weights: [weight] = [] } = frontend?.servicePort ?? { service: SERVICE }
+        weights.set(service.name, weight)
+      }
+      while (desired.flush({ frontend, problems: () => undefined }, 500) > 0) turns++
+      return turns
+    }
+    const put = (weightOfService: (index: number) => string): void => {
+      for (let index = 0; index < count; index++) {
+        const name = `web${index}`
+        const clusterIps = { IPv4: `10.97.${index >> 8}.${index & 255}` }
+        const annotations = annotationsText(new Map([['kube-ipvs.io/weights', `zone:a=${weightOfService(index)}`]]))
+        desired.apply({ kind: 'services', key: `demo/${name}`, value: { ...SERVICE, name, clusterIps, annotations } })
+      }
+    }
+    for (let index = 0; index < count; index++) {
+      const value: EndpointSlice = {
+        namespace: 'demo',
+        name: `web${index}-1`,
+        serviceName: `web${index}`,
+        family: 'IPv4',
+        triggeredAtMs: 0,
+        ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
+        endpoints: [endpoint({ address: `10.244.${index >> 8}.${index & 255}`, zone: 'a' })],
+      }
+      desired.apply({ kind: 'endpointslices', key: `demo/web${index}-1`, value })
+    }
+    put((index) => String(index + 1))
+    assert.ok(flush() >= 5)
+    put((index) => String(index + 2))
+    flush()
+    for (let index = 0; index < count; index++) assert.equal(weights.get(`web${index}`), index + 2)
+    // All wrong at once: the default, and nothing else changes.
+    put(() => '0')
+    flush()
+    assert.deepEqual(new Set(weights.values()), new Set([undefined]))
+    assert.equal(desired.choiceCounts().get('weights'), 0)
   })
 })
 
