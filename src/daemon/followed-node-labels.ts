@@ -1,5 +1,5 @@
 /**
- * Labels of all Nodes, followed only while a Service has weights by a label: opened with the first such rule, closed after the last one.
+ * Labels of all Nodes, followed only while a Service has weights by a label: opened with the first such rule, closed some time after the last one.
  * What anybody may write into a Service opens it, so the lists are few whatever changes: a rule with a label that was not named before
  * may have to wait for the next list. Until the labels are known no rule by a label is true.
  */
@@ -22,11 +22,14 @@ export interface FollowedNodeLabelsOptions {
   readonly onChange: (labels: NodeLabels | undefined) => void
   readonly now: Clock
   /** Times of lists, in milliseconds; tests shorten them. */
-  readonly limit?: { readonly lists: number; readonly periodMs: number }
+  readonly limit?: { readonly lists: number; readonly periodMs: number; readonly lingerMs: number }
 }
 
-/** So many lists may begin in this time: an operator who tries rules is served at once, and a Service that changes all the time costs little. */
-const LIMIT = { lists: 3, periodMs: 900_000 }
+/**
+ * So many lists may begin in this time: an operator who tries rules is served at once, and a Service that changes all the time costs little. The
+ * source stays open for a while after the last rule, so that a rule which soon comes back needs no list.
+ */
+const LIMIT = { lists: 3, periodMs: 900_000, lingerMs: 60_000 }
 /** Changes of labels are reported at most this often. */
 const REPORT_MS = 1000
 
@@ -49,6 +52,8 @@ export class FollowedNodeLabels {
   readonly #wanted = new Map<string, number>()
   /** The source that is open, and the labels that it keeps. */
   #opened: Opened | undefined
+  /** Since when no rule names a label, while the source is open. */
+  #idleSinceMs: number | undefined
   /** When the last lists began, at most as many as the limit. */
   #begunMs: number[] = []
   #nodes = new Map<string, Labels>()
@@ -137,16 +142,19 @@ export class FollowedNodeLabels {
     const opened = this.#opened
     const labels = new Set(this.#wanted.keys())
     if (open === undefined || this.#isClosed) return undefined
+    const { lists, periodMs, lingerMs } = this.#options.limit ?? LIMIT
     if (labels.size === 0) {
       if (opened === undefined) return undefined
+      this.#idleSinceMs ??= now()
+      if (now() < this.#idleSinceMs + lingerMs) return this.#idleSinceMs + lingerMs
       this.#discard()
       this.#nodes = new Map()
       this.#isKnown = false
       this.#report()
       return undefined
     }
+    this.#idleSinceMs = undefined
     if (opened !== undefined && [...labels].every((label) => opened.labels.has(label))) return undefined
-    const { lists, periodMs } = this.#options.limit ?? LIMIT
     const [oldest = 0] = this.#begunMs
     if (this.#begunMs.length === lists && oldest + periodMs > now()) return oldest + periodMs
     this.#begunMs = [...this.#begunMs, now()].slice(-lists)
@@ -176,6 +184,7 @@ export class FollowedNodeLabels {
   }
 
   #discard(): void {
+    this.#idleSinceMs = undefined
     const source = this.#opened?.source
     this.#opened = undefined
     if (source !== undefined) this.#closing = Promise.all([this.#closing, source.close()]).then(() => undefined)

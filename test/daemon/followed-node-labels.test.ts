@@ -52,7 +52,7 @@ function fixture(t: TestContext, options: { readonly isApi?: boolean; readonly p
       : undefined,
     onChange: (labels: NodeLabels | undefined) => f.reports.push(labels && Object.fromEntries(labels)),
     now: () => performance.now(),
-    limit: { lists: 3, periodMs },
+    limit: { lists: 3, periodMs, lingerMs: 100 },
   })
   t.after(() => followed.close())
   return Object.assign(f, { followed })
@@ -80,7 +80,15 @@ describe('FollowedNodeLabels', () => {
     await nextTurn()
     assert.ok(!first.isClosed)
     followed.frontend('two', undefined)
+    await nextTurn()
+    // A rule that comes back soon finds the source open.
+    followed.frontend('two', naming('tier'))
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    assert.deepEqual([opened.length, first.isClosed, followed.isAwaited], [1, false, false])
+    followed.frontend('two', undefined)
+    const endedMs = performance.now()
     await until('the end', () => first.isClosed)
+    assert.ok(performance.now() - endedMs >= 90)
     assert.deepEqual([reports.length, reports[1], followed.nodeCount], [2, undefined, 0])
     // What the closed source still had to say does not count.
     first.sink.apply([nodeOf('node3', { pool: 'gold' })])

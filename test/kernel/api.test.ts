@@ -87,10 +87,8 @@ describe('daemon on the API server', () => {
     await weightIs(2)
     label('gold')
     await weightIs(5)
-    const watches = server.watchCount
     put({})
     await weightIs(1, 'rr')
-    await until('the end of the watch', () => server.watchCount < watches)
   })
 
   it('keeps the table through an outage of the API server and catches up after it', async () => {
