@@ -10,8 +10,8 @@ const factor = Math.max(1, Number(process.env[DEADLINE_FACTOR_VARIABLE] ?? 1))
 /** Read before a test may replace it. */
 const now = performance.now.bind(performance)
 
-/** The deadline on this kernel for one on a fast kernel, in milliseconds. */
-export const deadline = (milliseconds: number): number => milliseconds * factor
+/** The deadline on this kernel for one on a fast kernel, in whole milliseconds: Node refuses others for processes. */
+export const deadline = (milliseconds: number): number => Math.ceil(milliseconds * factor)
 
 /** The default. Long, because the tests share their processors with other work. */
 const DEADLINE_MS = 15_000
