@@ -30,6 +30,8 @@ export class TableSync<Item, Op> {
   readonly #live = new Map<string, Item>()
   /** Keys that may differ and that a pass may work on now. */
   readonly #dirty = new Set<string>()
+  /** Where `takeDue` continues. A new iterator would step over the places of all keys that were taken before, one by one. */
+  #cursor = this.#dirty.values()
   /** Keys whose live item is unknown; `read` marks them dirty. */
   readonly #unread = new Set<string>()
   /** Keys that wait for a retry. They are in neither of the sets above, and are read again before the retry. */
@@ -180,12 +182,17 @@ export class TableSync<Item, Op> {
   /** Removes up to `limit` dirty keys from the list and returns them. Call after `read`. */
   takeDue(limit: number): string[] {
     const due: string[] = []
-    for (const key of this.#dirty) {
-      if (this.#unread.has(key)) continue
-      due.push(key)
-      if (due.length >= limit) break
+    // To the end, and then once from the beginning: keys that could not be taken before have stayed there.
+    for (let rounds = 0; due.length < limit && rounds < 2; ) {
+      const { done, value: key } = this.#cursor.next()
+      if (done === true) {
+        this.#cursor = this.#dirty.values()
+        rounds++
+      } else if (!this.#unread.has(key)) {
+        this.#dirty.delete(key)
+        due.push(key)
+      }
     }
-    for (const key of due) this.#dirty.delete(key)
     return due
   }
 
