@@ -43,7 +43,8 @@ export function entriesOfFrontend(frontend: AddressFrontend, nodeName: string): 
   if (service.healthCheckNodePort !== 0)
     put('HEALTH-CHECK-NODE-PORT', formatEntry({ port: service.healthCheckNodePort }))
   if (frontend.bind) put('IPVS-IPS', address)
-  return entries
+  // A copy has no room for more (see `present` in src/values/lists.ts).
+  return entries.slice()
 }
 
 const NODE_PORT_ROLES: Readonly<Record<Protocol, { readonly local: SetRole; readonly all: SetRole }>> = {

@@ -99,7 +99,7 @@ function endpointsIn(ports: readonly SlicePortNumber[], family: IpFamily, nodeNa
   return withoutRepeats(all.sort(compareEndpoints), nodeName)
 }
 
-/** Removes repeated entries in place: of neighbours with one ip:port only the one that ranks first stays. */
+/** The entries without repeats: of neighbours with one ip:port only the one that ranks first stays. Changes the list. */
 function withoutRepeats(sorted: Endpoint[], nodeName: string): readonly Endpoint[] {
   let length = 0
   for (const endpoint of sorted) {
@@ -107,8 +107,8 @@ function withoutRepeats(sorted: Endpoint[], nodeName: string): readonly Endpoint
     if (before === undefined || compareEndpoints(before, endpoint) !== 0) sorted[length++] = endpoint
     else if (rank(endpoint.source, nodeName) < rank(before.source, nodeName)) sorted[length - 1] = endpoint
   }
-  sorted.length = length
-  return sorted
+  // A copy has no room for more (see `present` in src/values/lists.ts).
+  return sorted.slice(0, length)
 }
 
 /**

@@ -1,6 +1,15 @@
-/** Comparing lists. */
+/** Comparing lists, and making lists that are kept. */
 
 /** Whether two lists have the same items in the same order. Items are compared by `===`. */
 export function sameList<T>(a: readonly T[], b: readonly T[]): boolean {
   return a === b || (a.length === b.length && a.every((item, index) => item === b[index]))
+}
+
+/**
+ * The values that are there, in their order. For lists that are kept by the thousand: V8 leaves room for up to 16 more items, 8 bytes each, in
+ * an array that `push` or `filter` has made.
+ */
+export function present<T>(values: readonly (T | undefined)[]): readonly T[] {
+  const isPresent = (value: T | undefined): value is T => value !== undefined
+  return values.every(isPresent) ? values : values.filter(isPresent).slice()
 }

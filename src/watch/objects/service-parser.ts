@@ -104,7 +104,8 @@ function parsePorts(spec: JsonObject, intern: Intern, findings: Findings): reado
     numbers.add(number)
     ports.push(port)
   }
-  return ports
+  // A copy has no room for more (see `present`).
+  return ports.slice()
 }
 
 function parsePort(item: unknown, field: string, intern: Intern, findings: Findings): ServicePortSpec | undefined {

@@ -4,6 +4,7 @@
  */
 import type { EndpointSlice, SliceEndpoint, SlicePort } from '../../service/objects.ts'
 import { familyOf, specialAddress } from '../../values/address.ts'
+import { present } from '../../values/lists.ts'
 import { parseProtocol, type IpFamily } from '../../values/protocol.ts'
 import { addressOf, arrayAt, booleanAt, describe, isObject, objectAt, portAt, portNameAt } from './findings.ts'
 import { textAt, timestampMs } from './findings.ts'
@@ -39,10 +40,10 @@ export function parseSlice({ json, metadata, findings, intern, origin }: ParserI
     serviceName,
     family: addressType,
     triggeredAtMs: triggeredAtMs(metadata.json['annotations']),
-    ports: ports.map((item, index) => parsePort(item, index, intern, findings)).filter((port) => port !== undefined),
-    endpoints: endpoints
-      .map((item, index) => parseEndpoint(item, index, addressType, intern, findings, origin))
-      .filter((endpoint) => endpoint !== undefined),
+    ports: present(ports.map((item, index) => parsePort(item, index, intern, findings))),
+    endpoints: present(
+      endpoints.map((item, index) => parseEndpoint(item, index, addressType, intern, findings, origin)),
+    ),
   }
 }
 
