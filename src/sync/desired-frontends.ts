@@ -5,7 +5,7 @@
 import { type Contribution, frontendsOf, type FrontendSettings } from '../service/contribution.ts'
 import { CHOICE_NAMES, NO_CHOICES, type ServiceChoices } from '../service/annotations.ts'
 import { claimRank, type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
-import { changedFields, type NodeContext, READS_ALL } from '../service/node-context.ts'
+import { changedFields, type NodeContext, READS_ALL, READS_LOCAL_ADDRESSES } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
@@ -45,7 +45,7 @@ export class DesiredFrontends {
   readonly #expensive = new Set<string>()
   /** Until when an owner gets no work. */
   readonly #resting = new Map<string, number>()
-  /** READS_* bits of each owner. */
+  /** READS_* bits of owners, without those that read READS_LOCAL_ADDRESSES only: nearly all. */
   readonly #reads = new Map<string, number>()
   /** What each owner has chosen by annotations, without those that have chosen nothing. */
   readonly #choices = new Map<string, ServiceChoices>()
@@ -79,7 +79,8 @@ export class DesiredFrontends {
     const changed = changedFields(this.#context, context)
     this.#context = context
     if (changed === 0) return
-    for (const [owner, reads] of this.#reads) if ((reads & changed) !== 0) this.#dirty.add(owner)
+    for (const owner of this.#services.keys())
+      if (((this.#reads.get(owner) ?? READS_LOCAL_ADDRESSES) & changed) !== 0) this.#dirty.add(owner)
   }
 
   /**
@@ -284,7 +285,8 @@ export class DesiredFrontends {
       this.#reads.delete(owner)
       this.#claimed.delete(owner)
     } else {
-      this.#reads.set(owner, contribution.reads)
+      if (contribution.reads === READS_LOCAL_ADDRESSES) this.#reads.delete(owner)
+      else this.#reads.set(owner, contribution.reads)
       this.#claimed.set(owner, Array.from(contribution.frontends.keys()))
     }
     const choices = contribution?.choices ?? NO_CHOICES

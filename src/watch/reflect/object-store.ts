@@ -19,7 +19,7 @@ export class ObjectStore {
   readonly #withoutValue = new Set<string>()
   /** Keys of known objects with problems; few. */
   readonly #troubled = new Set<string>()
-  /** Keys in the list that is being read; undefined outside of a list. */
+  /** Keys in the list that is being read; undefined outside of a list, and in the first one, after which nothing can be missing. */
   #listed: Set<string> | undefined
 
   /** @param labels those of Nodes that are kept; absent: none */
@@ -31,7 +31,7 @@ export class ObjectStore {
 
   /** Starts a list and discards one that is incomplete. */
   beginList(): void {
-    this.#listed = new Set()
+    this.#listed = this.#versions.size === 0 ? undefined : new Set()
   }
 
   /** Ends the list. Returns the removals of all known objects that it did not contain. */
