@@ -8,6 +8,7 @@ import { claimRank, type Frontend, frontendComparison, type FrontendKey } from '
 import { changedFields, type NodeContext, READS_ALL, READS_LOCAL_ADDRESSES } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
+import { DirtyOwners } from './dirty-owners.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
 
 /** Receives what a flush changed. */
@@ -35,7 +36,7 @@ export class DesiredFrontends {
   readonly #owned = new OwnedMap<FrontendKey, Frontend>(frontendComparison())
   /** What each owner claims. */
   readonly #claimed = new Map<string, readonly FrontendKey[]>()
-  readonly #dirty = new Set<string>()
+  readonly #dirty = new DirtyOwners()
   /**
    * Owners whose work takes more than OWNER_UNITS and is not done yet. If such an owner becomes dirty, its next work waits for
    * this one.
@@ -88,10 +89,19 @@ export class DesiredFrontends {
    * only these, and `resume` does the rest. With unlimited units everything is done. Owners that rest at `nowMs` are left out.
    */
   flush(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
+    return this.#flush(this.#dirty.inOrder(), listener, units, nowMs)
+  }
+
+  /** As `flush`, and owners that became dirty last get as much as those that wait longest. */
+  flushPortion(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
+    return this.#flush(this.#dirty.fromBothEnds(), listener, units, nowMs)
+  }
+
+  #flush(owners: Iterable<string>, listener: FrontendListener, units: number, nowMs: number): number {
     const share = units === Number.POSITIVE_INFINITY ? units : OWNER_UNITS
     let left = units
     let waiting = 0
-    for (const owner of this.#dirty) {
+    for (const owner of owners) {
       if (left <= 0) break
       if (this.#large.has(owner) || this.#isResting(owner, nowMs)) waiting++
       else left -= 1 + this.#begin(owner, share, listener)
@@ -135,7 +145,7 @@ export class DesiredFrontends {
 
   /** Computes the owners that the rest of the cluster needs first: the API server's Service and the cluster's DNS. */
   flushFirst(listener: FrontendListener): void {
-    for (const owner of this.#dirty) {
+    for (const owner of this.#dirty.inOrder()) {
       const service = this.#services.get(owner)
       if (service !== undefined && isNeededFirst(service)) this.#begin(owner, OWNER_UNITS, listener)
     }

@@ -9,6 +9,7 @@ import type { NodeContext } from '../service/node-context.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
 import { Pacer } from './pacer.ts'
+import { Portion } from './portion.ts'
 import type { PassReport } from './reconciler.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Problem } from '../values/errors.ts'
@@ -21,6 +22,11 @@ export interface Dataplane {
   pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport>
   /** When the dataplane needs a pass without a request, on the loop's clock; undefined when nothing is due. */
   nextDueMs(): number | undefined
+  /**
+   * Several passes over a part of the changes each cost little more than one over all of them: later passes than the first are kept short,
+   * so that no change waits for many others. Default false.
+   */
+  readonly takesPortions?: boolean
 }
 
 export interface LoopOptions {
@@ -40,7 +46,7 @@ export interface LoopListener {
   frontendChanged(key: FrontendKey, frontend: Frontend | undefined): void
   /** All present problems of this owner's frontends. */
   serviceProblems(owner: string, problems: readonly Problem[]): void
-  /** All changes have been computed; the pass that applies them follows. */
+  /** All changes so far have been computed; the pass that follows applies the last of them. Passes before it applied parts. */
   frontendsReady(): void
   /** A pass over the tables has ended. */
   tablesPassed(report: PassReport, durationMs: number): void
@@ -64,6 +70,7 @@ export class SyncLoop {
   #open = false
   #mayRemove = false
   #first = true
+  readonly #portion = new Portion()
   #restTimer: NodeJS.Timeout | undefined
 
   constructor(options: LoopOptions) {
@@ -117,22 +124,22 @@ export class SyncLoop {
   }
 
   async #round(signal: AbortSignal): Promise<number | undefined> {
-    const { dataplane, desired, now, listener } = this.#options
+    const { dataplane, now, listener } = this.#options
     const startedMs = now()
     const isFirst = this.#first
     listener.passBegins()
     try {
-      // The owners that are computed first are first in every table.
-      if (isFirst) desired.flushFirst(this.#frontends)
-      while (desired.flush(this.#frontends, TURN_UNITS, startedMs) > 0) await nextTurn()
-      if (isFirst) {
-        // What an earlier process wrote for a missing frontend would be removed.
-        while (desired.resume(this.#frontends, TURN_UNITS) > 0) await nextTurn()
-        this.#first = false
-      } else desired.resume(this.#frontends, LARGE_UNITS, startedMs)
-      listener.frontendsReady()
+      const isPart = !isFirst && dataplane.takesPortions === true && this.#computePortion(startedMs)
+      if (!isPart) {
+        await this.#computeAll(isFirst, startedMs)
+        listener.frontendsReady()
+      }
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
       listener.tablesPassed(report, now() - startedMs)
+      if (isPart) {
+        this.#portion.observe(now() - startedMs)
+        this.#pacer.resume()
+      }
       // After the first round no Service rests.
       this.#restLarge(isFirst ? now() : startedMs)
       return dataplane.nextDueMs()
@@ -141,6 +148,28 @@ export class SyncLoop {
       listener.passFailed(error)
       return now() + UNEXPECTED_RETRY_MS
     }
+  }
+
+  /** Computes a portion of the dirty owners; returns whether some are left for the next round. */
+  #computePortion(startedMs: number): boolean {
+    const { desired } = this.#options
+    const { units } = this.#portion
+    if (desired.flushPortion(this.#frontends, units, startedMs) === 0) return false
+    // Large Services continue, too, although others wait.
+    desired.resume(this.#frontends, units / 4, startedMs)
+    return true
+  }
+
+  async #computeAll(isFirst: boolean, startedMs: number): Promise<void> {
+    const { desired } = this.#options
+    // The owners that are computed first are first in every table.
+    if (isFirst) desired.flushFirst(this.#frontends)
+    while (desired.flush(this.#frontends, TURN_UNITS, startedMs) > 0) await nextTurn()
+    if (isFirst) {
+      // What an earlier process wrote for a missing frontend would be removed.
+      while (desired.resume(this.#frontends, TURN_UNITS) > 0) await nextTurn()
+      this.#first = false
+    } else desired.resume(this.#frontends, LARGE_UNITS, startedMs)
   }
 
   /**

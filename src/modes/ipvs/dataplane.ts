@@ -46,7 +46,10 @@ export interface IpvsDataplaneOptions {
   readonly log: Log
 }
 
-/** Virtual servers whose drains one pass checks, within a few milliseconds; the others wait for the next pass. */
+/** One pass checks drains for this long, some virtual servers at a time; the others wait for the next pass. */
+const DRAINS_MS = 2
+const DRAINS_AT_ONCE = 4
+/** Virtual servers at most, where the clock stands still or the kernel is fast. */
 const DRAINS_PER_PASS = 64
 /** Real servers of the virtual servers that one pass takes a step of their slow starts with, within a millisecond or two. */
 const STEPPED_PER_PASS = 2000
@@ -54,6 +57,7 @@ const STEPPED_PER_PASS = 2000
 const LOGGED_ADDRESSES = 100
 
 export class IpvsDataplane implements Dataplane {
+  readonly takesPortions = true
   readonly virtualServers: TableSync<VirtualServer, VirtualServerOperation>
   readonly device: TableSync<Device, DeviceOperation>
   readonly virtualAddresses: VirtualAddresses
@@ -269,22 +273,27 @@ export class IpvsDataplane implements Dataplane {
   /** Real servers whose drain has ended, by virtual server. A check that fails is retried later. */
   async #checkDrains(signal: AbortSignal): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
     const idle = new Map<string, ReadonlySet<string>>()
-    for (const key of this.drains.takeDue(this.#options.now(), DRAINS_PER_PASS)) {
-      try {
-        const ended = this.drains.finished(
-          key,
-          await this.#options.tables.virtualServers.connections(key, signal),
-          this.#options.now(),
-        )
-        if (ended.size === 0) continue
-        idle.set(key, ended)
-        this.virtualServers.touch(key)
-      } catch (error) {
-        signal.throwIfAborted()
-        this.#options.log.warn('Cannot count the connections of draining real servers', { virtualServer: key, error })
-      }
+    const { now } = this.#options
+    const startedMs = now()
+    for (let checked = 0; checked < DRAINS_PER_PASS && now() - startedMs < DRAINS_MS; checked += DRAINS_AT_ONCE) {
+      const due = this.drains.takeDue(now(), DRAINS_AT_ONCE)
+      if (due.length === 0) break
+      for (const key of due) await this.#checkDrain(key, idle, signal)
     }
     return idle
+  }
+
+  async #checkDrain(key: string, idle: Map<string, ReadonlySet<string>>, signal: AbortSignal): Promise<void> {
+    const { now, tables, log } = this.#options
+    try {
+      const ended = this.drains.finished(key, await tables.virtualServers.connections(key, signal), now())
+      if (ended.size === 0) return
+      idle.set(key, ended)
+      this.virtualServers.touch(key)
+    } catch (error) {
+      signal.throwIfAborted()
+      log.warn('Cannot count the connections of draining real servers', { virtualServer: key, error })
+    }
   }
 }
 

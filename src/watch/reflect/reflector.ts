@@ -52,7 +52,7 @@ export interface ReflectorOptions {
 /** Most objects of a list that are delivered in one call. */
 const MAX_DELIVERY = 100
 /** Longest time without yielding to the event loop, in milliseconds. */
-const TURN_MS = 8
+const TURN_MS = 3
 /** Objects per page of a list. */
 const PAGE_SIZE = 500
 /** Longest wait that a server may ask for. */

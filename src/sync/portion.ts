@@ -1,0 +1,25 @@
+/**
+ * How much work on Services one round of the loop does: as much as takes a few milliseconds, because a change that arrives meanwhile waits
+ * for the next round.
+ */
+
+/** A round has a fixed cost of a few tenths of a millisecond, so shorter ones would take much longer together. */
+const TARGET_MS = 3
+/** A machine that is busy with other work must not make portions tiny. */
+const SMALLEST = 16
+const LARGEST = 500
+
+export class Portion {
+  #units = 64
+
+  /** Units of work (see OwnerWork) of the next round, 16 to 500. */
+  get units(): number {
+    return this.#units
+  }
+
+  /** Adapts the portion to the duration of a round that used all of it, its pass included. */
+  observe(elapsedMs: number): void {
+    const fitting = elapsedMs <= 0 ? LARGEST : Math.floor((this.#units * TARGET_MS) / elapsedMs)
+    this.#units = Math.max(SMALLEST, Math.min(LARGEST, fitting, this.#units * 2))
+  }
+}

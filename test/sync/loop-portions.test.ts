@@ -1,0 +1,195 @@
+/** How the loop spreads a burst of changes over its rounds, and which changes go first, counted and not timed. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Service } from '../../src/service/objects.ts'
+import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
+import { DirtyOwners } from '../../src/sync/dirty-owners.ts'
+import { SyncLoop } from '../../src/sync/loop.ts'
+import { Portion } from '../../src/sync/portion.ts'
+import { SERVICE } from '../support/frontends.ts'
+
+const BURST = 3000
+const LARGEST_PORTION = 500
+
+const serviceOf = (index: number): Service => ({
+  ...SERVICE,
+  name: `burst-${index}`,
+  clusterIps: { IPv4: `10.97.${index >> 8}.${index & 255}` },
+})
+
+/** A loop over a dataplane that records the keys that it was given before each pass. Each pass takes `passMs`. */
+class World {
+  readonly passes: string[][] = []
+  /** For each pass, whether everything had been computed before it. */
+  readonly complete: boolean[] = []
+  #keys: string[] = []
+  #nowMs = 0
+  #isReady = false
+  #onPass: () => void = () => undefined
+  readonly loop: SyncLoop
+
+  constructor(takesPortions: boolean, passMs = 0) {
+    this.loop = new SyncLoop({
+      dataplane: {
+        takesPortions,
+        frontend: (key) => void this.#keys.push(key),
+        pass: async () => {
+          this.#nowMs += passMs
+          this.passes.push(this.#keys)
+          this.complete.push(this.#isReady)
+          this.#keys = []
+          this.#isReady = false
+          return { applied: 0, failures: [], repairs: [], unreadable: [] }
+        },
+        nextDueMs: () => undefined,
+      },
+      desired: new DesiredFrontends({
+        nodeName: 'node0',
+        zone: '',
+        nodeIps: {},
+        localAddresses: new Set(),
+        nodePortAddresses: { IPv4: [], IPv6: [] },
+      }),
+      // Longer than a test may take: the rest of a burst ignores it.
+      minSyncPeriodMs: () => (this.passes.length === 0 ? 0 : 3_600_000),
+      now: () => this.#nowMs,
+      listener: {
+        passBegins: () => undefined,
+        frontendChanged: () => undefined,
+        serviceProblems: () => undefined,
+        frontendsReady: () => {
+          this.#isReady = true
+        },
+        tablesPassed: () => this.#onPass(),
+        passFailed: assert.ifError,
+      },
+    })
+  }
+
+  /** Opens the loop and waits for its first pass. */
+  async open(): Promise<void> {
+    this.loop.open(true)
+    await this.until(() => this.passes.length > 0)
+  }
+
+  put(...services: readonly Service[]): void {
+    this.loop.apply(
+      services.map((service) => ({
+        kind: 'services',
+        key: `${service.namespace}/${service.name}`,
+        value: service,
+      })),
+    )
+  }
+
+  async until(isIt: () => boolean): Promise<void> {
+    while (!isIt())
+      await new Promise<void>((resolve) => {
+        this.#onPass = resolve
+      })
+  }
+}
+
+const burst = Array.from({ length: BURST }, (_, index) => serviceOf(index))
+const sizesOf = (passes: readonly (readonly string[])[]): readonly number[] => passes.map((keys) => keys.length)
+
+describe('SyncLoop with a dataplane that takes portions', () => {
+  it('computes everything before its first pass', async () => {
+    const world = new World(true)
+    world.put(...burst)
+    await world.open()
+    assert.deepEqual(sizesOf(world.passes), [BURST])
+    await world.loop.close()
+  })
+
+  it('applies a later burst in portions, and reports only before the last that all is computed', async () => {
+    const world = new World(true)
+    await world.open()
+    world.put(...burst)
+    world.loop.resume()
+    await world.until(() => world.passes.flat().length === BURST)
+    const sizes = sizesOf(world.passes).slice(1)
+    assert.ok(Math.max(...sizes) <= LARGEST_PORTION, `${sizes}`)
+    assert.equal(new Set(world.passes.flat()).size, BURST)
+    const complete = world.complete.slice(1)
+    assert.deepEqual([complete.indexOf(true), complete.at(-1)], [complete.length - 1, true])
+    await world.loop.close()
+  })
+
+  it('applies a single change that comes during a burst with the next portion, and the oldest of the burst too', async () => {
+    const world = new World(true, 1000)
+    await world.open()
+    world.put(...burst)
+    world.loop.resume()
+    await world.until(() => world.passes.length > 3)
+    const left = BURST - world.passes.flat().length
+    assert.ok(left > BURST / 2, `${left}`)
+    const before = world.passes.length
+    world.put({ ...SERVICE, name: 'single' })
+    await world.until(() => world.passes.flat().includes('10.96.0.1:80/tcp'))
+    assert.ok(world.passes.length - before <= 1, `it waited for ${world.passes.length - before} passes`)
+    // A second of work for each portion makes the portions small.
+    assert.ok((world.passes.at(-1)?.length ?? 0) < 40)
+    const done = new Set(world.passes.flat())
+    for (let index = 0; index < 16; index++) assert.ok(done.has(`10.97.0.${index}:80/tcp`), `${index}`)
+    await world.loop.close()
+  })
+})
+
+it('SyncLoop with another dataplane applies a burst in one pass', async () => {
+  const world = new World(false)
+  await world.open()
+  world.put(...burst)
+  world.loop.resume()
+  await world.until(() => world.passes.length > 1)
+  assert.deepEqual(sizesOf(world.passes), [0, BURST])
+  await world.loop.close()
+})
+
+describe('DirtyOwners', () => {
+  it('gives each owner once, from both ends by turns, or in the order in which they became dirty', () => {
+    const dirty = new DirtyOwners()
+    for (const owner of ['a', 'b', 'c', 'a', 'd', 'e']) dirty.add(owner)
+    assert.deepEqual([...dirty.fromBothEnds()], ['e', 'a', 'd', 'b', 'c'])
+    assert.deepEqual([...dirty.inOrder()], ['a', 'b', 'c', 'd', 'e'])
+    assert.deepEqual([dirty.size, dirty.has('c'), dirty.has('x')], [5, true, false])
+  })
+
+  it('gives an owner that was deleted and became dirty again its new place', () => {
+    const dirty = new DirtyOwners()
+    for (const owner of ['a', 'b', 'c']) dirty.add(owner)
+    dirty.delete('a')
+    assert.deepEqual([...dirty.fromBothEnds()], ['c', 'b'])
+    dirty.add('a')
+    assert.deepEqual([...dirty.fromBothEnds()], ['a', 'c', 'b'])
+  })
+
+  it('gives every owner exactly once while each is deleted in its turn and others come in between', () => {
+    const dirty = new DirtyOwners()
+    const seen: string[] = []
+    for (let round = 0; round < 300; round++) {
+      for (let index = 0; index < 20; index++) dirty.add(`${round}-${index}`)
+      let left = 15
+      for (const owner of dirty.fromBothEnds()) {
+        if (left-- <= 0) break
+        dirty.delete(owner)
+        seen.push(owner)
+      }
+    }
+    seen.push(...dirty.fromBothEnds())
+    assert.equal(seen.length, 6000)
+    assert.equal(new Set(seen).size, 6000)
+  })
+})
+
+describe('Portion', () => {
+  it('becomes as large as fits into a few milliseconds, and never tiny', () => {
+    const portion = new Portion()
+    for (let round = 0; round < 10; round++) portion.observe(portion.units / 100)
+    assert.equal(portion.units, 300)
+    portion.observe(10_000)
+    assert.equal(portion.units, 16)
+    for (let round = 0; round < 10; round++) portion.observe(0)
+    assert.equal(portion.units, LARGEST_PORTION)
+  })
+})
