@@ -8,6 +8,7 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { ObjectKind } from '../../src/service/objects.ts'
 import { Authorizer } from './authorizer.ts'
+import { collectionOf } from './collections.ts'
 import { answerEvent, EventStore } from './events.ts'
 import { type Body, bodyOf, type Fault, type Verb } from './faults.ts'
 import {
@@ -51,11 +52,6 @@ export interface SeenRequest {
  */
 export type StreamingList = 'works' | 'ignored' | 'forbidden' | 'storage'
 
-const PATHS: Readonly<Record<string, ObjectKind>> = {
-  '/api/v1/services': 'services',
-  '/api/v1/nodes': 'nodes',
-  '/apis/discovery.k8s.io/v1/endpointslices': 'endpointslices',
-}
 /** Bytes of one write: some hundred objects. */
 const PIECE_BYTES = 256 * 1024
 
@@ -160,8 +156,9 @@ export class ApiServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     response.on('error', () => {})
     const url = new URL(request.url ?? '/', 'http://server')
-    const kind = PATHS[url.pathname]
+    const { kind, namespace } = collectionOf(url.pathname)
     const query = url.searchParams
+    if (namespace !== '') query.set('fieldSelector', `metadata.namespace=${namespace}`)
     const written = EventStore.verbOf(request, url.pathname)
     const verb = written ?? (query.get('watch') === 'true' ? 'watch' : 'list')
     const wire = wireFor(request.headers.accept ?? '*/*', this.speaksProtobuf)

@@ -109,6 +109,7 @@ function storedOf(kind: ObjectKind, object: Json, version: number): Stored {
   const metadata = asObject(object['metadata'])
   const name = String(metadata['name'])
   const fields: Record<string, string> = { 'metadata.name': name }
+  if (kind !== 'nodes') fields['metadata.namespace'] = String(metadata['namespace'] ?? 'default')
   const clusterIp = asObject(object['spec'])['clusterIP']
   if (typeof clusterIp === 'string') fields['spec.clusterIP'] = clusterIp
   return {

@@ -63,7 +63,10 @@ export class LocalSocket {
   async #prepare(): Promise<void> {
     const { path } = this.#options
     const folder = dirname(path)
-    await mkdir(folder, { recursive: true, mode: MODE.folder })
+    // Not `recursive`, which never ends below /proc: mkdir says ENOENT there although the parent exists.
+    await mkdir(folder, { mode: MODE.folder }).catch((error: unknown) => {
+      if (!isCode(error, 'EEXIST')) throw error
+    })
     const { mode } = await stat(folder)
     if ((mode & MODE.othersWrite) !== 0 && (mode & MODE.sticky) === 0)
       throw new CodedError('socket-folder', `other users may write to the folder ${folder}`)
