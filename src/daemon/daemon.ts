@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { annotationWithoutEffect, fellBack, proxyStarting } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
+import type { LocalCounts } from '../metrics/local-counts.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
 import { FlowRemoval } from '../modes/flow-removal.ts'
 import { periodsOf } from '../modes/mode.ts'
@@ -106,6 +107,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
         openNodeLabels,
         requests,
         passes,
+        local: servers.local,
         onIpvsLost: () => running.ipvsLost(),
       }),
     once,
@@ -186,6 +188,8 @@ export interface ProxyOptions {
   readonly passes?: PassTotals
   /** Requests to the API server, which the sources count. */
   readonly requests?: RequestCounts
+  /** Answers at the local socket, which belongs to the process. */
+  readonly local?: LocalCounts
   /** It takes the place of another proxy of this process. Default false. */
   readonly isReplacement?: boolean
   /** See `ModeListener`. */

@@ -3,6 +3,7 @@
  * delay the first pass, and a probe must not wait for a slow one.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { LocalCounts } from '../metrics/local-counts.ts'
 import type { Responder } from '../serve/http-answer.ts'
 import type { LocalAnswersOptions } from './local-answers.ts'
 import type { LocalSocket } from './local-socket.ts'
@@ -18,6 +19,7 @@ const LATEST_MS = 4000
 
 export class LateServers {
   readonly #abort = new AbortController()
+  readonly local = new LocalCounts()
   #servers: Servers | undefined
   #socket: LocalSocket | undefined
 
@@ -54,8 +56,16 @@ export class LateServers {
     if (path === '') return
     const { LocalSocket } = await import('./local-socket.ts')
     if (this.#abort.signal.aborted) return
-    const answer: Responder = async (request) => (await import('./local-answers.ts')).answerLocally(options, request)
-    this.#socket = new LocalSocket({ path, answer, log })
+    const { local } = this
+    const answer: Responder = async (request) => {
+      const made = await (await import('./local-answers.ts')).answerLocally(options, request)
+      local.answered(made.status)
+      return made
+    }
+    const onChange = (isOpen: boolean): void => {
+      local.isOpen = isOpen
+    }
+    this.#socket = new LocalSocket({ path, answer, log, onChange })
     await this.#socket.open()
   }
 

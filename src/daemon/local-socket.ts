@@ -16,6 +16,8 @@ export interface LocalSocketOptions {
   readonly path: string
   readonly answer: Responder
   readonly log: Log
+  /** Called when the socket has opened, and after each attempt that failed. */
+  readonly onChange?: (isOpen: boolean) => void
   /** Wait after the first failure, in milliseconds; each further wait is twice as long, up to five minutes. Default 1,000. */
   readonly retryMs?: number
 }
@@ -109,7 +111,8 @@ export class LocalSocket {
   }
 
   #opened(): void {
-    const { path, log } = this.#options
+    const { path, log, onChange } = this.#options
+    onChange?.(true)
     if (this.#logged === '') log.verbose(2, 'The local socket is open', { socket: path })
     else log.info('The local socket is open now', { socket: path })
     this.#backoff.reset()
@@ -118,7 +121,8 @@ export class LocalSocket {
 
   #failed(error: unknown): void {
     if (this.#isClosed) return
-    const { path, log } = this.#options
+    const { path, log, onChange } = this.#options
+    onChange?.(false)
     const reason = errorText(error)
     // A reason that lasts is logged once.
     if (reason !== this.#logged)

@@ -5,6 +5,7 @@
 import { type Gate, knownGates } from '../config/known-gates.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { kernelRelease } from '../node/host.ts'
+import { LocalCounts } from '../metrics/local-counts.ts'
 import { Metrics } from '../metrics/metrics.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
 import { ServiceTraffic } from '../metrics/service-traffic.ts'
@@ -28,6 +29,8 @@ export interface ProxyMetricsOptions {
   readonly nodeName: string
   /** Requests to the API server, which the sources count. Absent: there are none. */
   readonly requests?: RequestCounts
+  /** Of the local socket, which belongs to the process. Absent: there is none. */
+  readonly local?: LocalCounts
   readonly now: Clock
 }
 
@@ -58,6 +61,7 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
     conflictCount: () => desired.lossCount,
     labelledNodeCount: () => nodeLabels.nodeCount,
     choiceCounts: () => desired.choiceCounts(),
+    local: options.local ?? new LocalCounts(),
     traffic: new ServiceTraffic({
       limit: readTraffic === undefined ? 0 : configuration.kubeIPVS.serviceMetricsLimit,
       read: readTraffic ?? (async () => undefined),

@@ -115,6 +115,18 @@ export const OWN = {
     help: 'Real servers whose weight still rises to its full value (annotation kube-ipvs.io/slow-start).',
     labels: [],
   },
+  localSocket: {
+    name: 'kubeipvs_local_socket_open',
+    type: 'gauge',
+    help: 'Whether the local socket, at which commands ask this program, is open; absent where kubeIPVS.socket is empty.',
+    labels: [],
+  },
+  localAnswers: {
+    name: 'kubeipvs_local_answers_total',
+    type: 'counter',
+    help: 'Answers to commands at the local socket, by their HTTP status.',
+    labels: ['code'],
+  },
   slowStarts: {
     name: 'kubeipvs_slow_starts_total',
     type: 'counter',
@@ -226,6 +238,8 @@ export function writeOwn(page: MetricsPage, sources: Sources): void {
   const { idle, deadline } = ipvs?.drainsFinished() ?? { idle: 0, deadline: 0 }
   page.value(OWN.drains, ['idle'], idle)
   page.value(OWN.drains, ['deadline'], deadline)
+  if (sources.local.isOpen !== undefined) page.value(OWN.localSocket, [], sources.local.isOpen ? 1 : 0)
+  for (const [code, answers] of sources.local.answers) page.value(OWN.localAnswers, [String(code)], answers)
   const { count, begun } = ipvs?.slowStarts() ?? { count: 0, begun: 0 }
   page.value(OWN.realServersStarting, [], count)
   page.value(OWN.slowStarts, [], begun)

@@ -3,6 +3,7 @@
  * also in the middle of a pass, so reading them must change nothing.
  * @impure
  */
+import type { LocalCounts } from './local-counts.ts'
 import type { TableCounts } from '../sync/table.ts'
 import type { CountedPackets, FamilyRules } from './rule-counts.ts'
 import type { ServiceTraffic, ServiceTrafficOptions } from './service-traffic.ts'
@@ -90,4 +91,5 @@ export interface Sources extends KernelSources {
   /** Services by what they have chosen by annotation: the name of the annotation without its prefix. */
   readonly choiceCounts: () => ReadonlyMap<string, number>
   readonly traffic: ServiceTraffic
+  readonly local: Pick<LocalCounts, 'isOpen' | 'answers'>
 }

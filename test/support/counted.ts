@@ -74,6 +74,7 @@ export function everythingCounted(): ScrapeInput {
         readTraffic: async () => undefined,
       },
       connections: () => [{ name: 'ipvs', messagesSent: 30, datagramsSent: 20, datagramsReceived: 10 }],
+      local: { isOpen: true, answers: new Map([[200, 4]]) },
       traffic: new ServiceTraffic({
         limit: 10,
         read: async (visit) => visit('10.96.0.1:80/tcp', Float64Array.of(1, 20, 10, 2000, 1000)),
