@@ -69,7 +69,11 @@ npm run bench -- --over-size           cold start, change, rest and memory at 10
 npm run bench -- --handover            1,000 established connections (--held N) and 10,000 new ones (--connections N, --rate N a
                                        second) through one ClusterIP while one proxy follows another and while the mode changes;
                                        with KUBE_PROXY=PATH that kube-proxy's state is adopted. Ends with 1 after a loss
-npm run bench -- --slope               also how memory grows over 10,000 changes
+npm run bench -- --slope               also how memory grows over 10,000 changes (--slope-changes N for another number)
+npm run bench -- --burst-with-probe    also how long single changes take beside a burst of 10 % of the Services, the removal of
+                                       a namespace of 100 Services, and an audit, and how long the event loop is held
+npm run bench -- --own-cost --burst-with-probe, --own-cost --slope-changes N
+                                       the same without a kernel: what our own code costs a change; -o json
 npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
 
 Cold start, one change, a burst of 10 % of the Services, processor time at rest and memory; beside the times counts that do not

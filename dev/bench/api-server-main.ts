@@ -5,12 +5,21 @@
  *   GET  /counts                                   objects, watches, connections, requests, bytes sent, version
  *   POST /endpoints?service=I[&endpoints=K]        replaces one endpoint of Service I, or gives it K new ones
  *   POST /replace?percent=K                        replaces every endpoint of K percent of the Services
+ *   POST /namespace?index=I&action=delete|restore  removes the 100 Services of a namespace with their slices, or makes them again
  * and answers with `atNs`, CLOCK_MONOTONIC when the change began to be sent.
  * Both ports listen on loopback only and have no access control.
  */
 import { createServer } from 'node:http'
 import { parseArgs } from 'node:util'
-import { CHOICES, endpointAddress, makeNode, makeService, makeSlice } from '../api-server/generate.ts'
+import {
+  CHOICES,
+  endpointAddress,
+  makeNode,
+  makeService,
+  makeSlice,
+  namespaceOf,
+  serviceName,
+} from '../api-server/generate.ts'
 import { ApiServer } from '../api-server/server.ts'
 import { protobufOf } from '../api-server/wire.ts'
 
@@ -67,6 +76,24 @@ function replacePercent(percent: number): number {
   return changed
 }
 
+/** Services of one namespace (see generate.ts). */
+const A_NAMESPACE = 100
+
+function changeNamespace(index: number, isDeletion: boolean): number {
+  const end = Math.min(services, (index + 1) * A_NAMESPACE)
+  for (let service = index * A_NAMESPACE; service < end; service++) {
+    if (isDeletion) {
+      const key = `${namespaceOf(service)}/${serviceName(service)}`
+      store.delete('services', key)
+      store.delete('endpointslices', `${key}-x7k2p`)
+    } else {
+      store.put('services', makeService(service, choices))
+      putSlice(service, freshAddresses(service, endpoints))
+    }
+  }
+  return end - index * A_NAMESPACE
+}
+
 store.put('nodes', makeNode(values.node))
 for (let service = 0; service < services; service++) {
   store.put('services', makeService(service, choices))
@@ -107,8 +134,12 @@ const control = createServer({ keepAliveTimeout: 0 }, (request, response) => {
         const changed = replacePercent(Number(query.get('percent') ?? 10))
         return reply(200, { atNs, version: store.version, changed })
       }
+      case 'POST /namespace': {
+        const changed = changeNamespace(Number(query.get('index') ?? 0), query.get('action') === 'delete')
+        return reply(200, { atNs, version: store.version, changed })
+      }
       default:
-        return reply(404, { error: 'GET /counts, POST /endpoints, POST /replace' })
+        return reply(404, { error: 'GET /counts, POST /endpoints, POST /replace, POST /namespace' })
     }
   } catch (error) {
     return reply(400, { error: String(error) })

@@ -21,6 +21,14 @@ export interface Written {
   readonly expected: readonly Expected[]
 }
 
+export interface Change extends Written {
+  /** The new endpoint: `10.128.0.1:8080`. */
+  readonly added: string
+}
+
+/** How dev/api-server/generate.ts spreads Services. */
+export const SERVICES_A_NAMESPACE = 100
+
 export class ApiServerProcess {
   readonly url: string
   readonly #control: string
@@ -81,17 +89,34 @@ export class ApiServerProcess {
     return costOf(this.#child.pid ?? 0).cpuMs
   }
 
-  /** Replaces one endpoint of one Service; consecutive changes concern distant Services. */
-  async change(): Promise<Written & { readonly added: string }> {
+  /** Replaces one endpoint of one Service; without a number consecutive changes concern distant Services. */
+  async change(service?: number): Promise<Change> {
     this.#turn = (this.#turn + 7919) % this.#services
-    const { atNs, addresses = [] } = await this.#ask('POST', `/endpoints?service=${this.#turn}`)
+    const changed = service ?? this.#turn
+    const { atNs, addresses = [] } = await this.#ask('POST', `/endpoints?service=${changed}`)
     this.#generation++
     const added = addresses[this.#generation % addresses.length]
     return {
       atMs: Number(atNs) / 1e6,
-      expected: [expectedOf(this.#turn, addresses)],
+      expected: [expectedOf(changed, addresses)],
       added: `${added}:${ENDPOINT_PORT}`,
     }
+  }
+
+  /** Deletes the Services of one namespace with their slices. `expected`: those that must be gone; their endpoints do not count. */
+  async deleteNamespace(index: number): Promise<Written> {
+    const { atNs, changed = 0 } = await this.#ask('POST', `/namespace?index=${index}&action=delete`)
+    return { atMs: Number(atNs) / 1e6, expected: this.#ofNamespace(index, changed) }
+  }
+
+  /** Makes the Services of a deleted namespace again. */
+  async restoreNamespace(index: number): Promise<Written> {
+    const { atNs, changed = 0 } = await this.#ask('POST', `/namespace?index=${index}&action=restore`)
+    return { atMs: Number(atNs) / 1e6, expected: this.#ofNamespace(index, changed) }
+  }
+
+  #ofNamespace(index: number, services: number): Expected[] {
+    return Array.from({ length: services }, (_, service) => this.#fresh(index * SERVICES_A_NAMESPACE + service))
   }
 
   /** Replaces every endpoint of so many percent of the Services at once. */
@@ -134,6 +159,8 @@ interface Answer {
   /** Of a change. */
   readonly atNs?: string
   readonly addresses?: string[]
+  /** Services. */
+  readonly changed?: number
   /** Of the counts. */
   readonly bytesSent?: number
 }

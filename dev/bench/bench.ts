@@ -165,7 +165,17 @@ export class Bench {
   }
 
   #task(subject: Subject, services: number, command: string, work: GuestWork): GuestTask {
-    const { endpoints, changes, idleSeconds, slope, nodeFlags, profile, virtualAddresses } = this.#setting.options
+    const {
+      endpoints,
+      changes,
+      idleSeconds,
+      slope,
+      slopeChanges,
+      burstWithProbe,
+      nodeFlags,
+      profile,
+      virtualAddresses,
+    } = this.#setting.options
     return {
       ...subject,
       services,
@@ -173,6 +183,8 @@ export class Bench {
       changes,
       idleSeconds,
       slope,
+      slopeChanges,
+      burstWithProbe,
       nodeFlags,
       virtualAddresses,
       command,
@@ -218,7 +230,8 @@ export class Bench {
   }
 
   async #measure(task: GuestTask): Promise<Measured> {
-    const timeoutMs = 1_800_000 + task.idleSeconds * 1000 + (task.slope ? 3_600_000 : 0)
+    const timeoutMs =
+      1_800_000 + task.idleSeconds * 1000 + (task.slope ? 3_600_000 + this.#setting.options.slopeChanges * 100 : 0)
     const { code, stdout, disturbance } = await boot(commandOf(task), timeoutMs, bootsFor(task.services, this.#boots))
     if (code !== 0)
       throw new Error(

@@ -96,6 +96,8 @@ export async function runExperiment(setting: ExperimentSetting): Promise<Experim
           changes,
           idleSeconds: 0,
           slope: false,
+          slopeChanges: 0,
+          burstWithProbe: false,
           nodeFlags: options.nodeFlags,
           virtualAddresses: options.virtualAddresses,
           command: entry,

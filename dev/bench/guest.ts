@@ -23,7 +23,8 @@ import { measureTraffic, type TrafficTask } from './traffic.ts'
 export interface GuestTask
   extends Pick<Subject, 'program'>,
     ProgramCommand,
-    Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope' | 'virtualAddresses'> {
+    Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope' | 'virtualAddresses'>,
+    Partial<Pick<BenchOptions, 'slopeChanges' | 'burstWithProbe'>> {
   readonly mode: AnyMode
   readonly work: GuestWork
   readonly services: number

@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/modes/bench-probe.ts'
 import type { ApiServerProcess } from './api-server-process.ts'
+import { measureFairness } from './measure-fairness.ts'
 import type { MeasuredProgram } from './measured-program.ts'
 import type { BenchOptions } from './options.ts'
 import { processesBetween, processNumber, type ProgramCost } from './program-cost.ts'
@@ -20,7 +21,9 @@ import { monotonicMs, type TableView } from './table-view.ts'
  */
 export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted' | 'traffic' | 'cell'
 
-export interface MeasureOptions extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'> {
+export interface MeasureOptions
+  extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'>,
+    Partial<Pick<BenchOptions, 'slopeChanges' | 'burstWithProbe'>> {
   readonly mode: AnyMode
   readonly services: number
   readonly work: GuestWork
@@ -51,8 +54,6 @@ const COUNTED_CHANGES = 50
 /** Changes while the event loop is watched, and the rest after them, in which an audit starts (syncPeriod is 30 s). */
 const WATCHED_CHANGES = 50
 const WATCHED_REST_MS = 35_000
-const SLOPE_CHANGES = 10_000
-const SLOPE_FROM = 2_000
 
 /** Starts the program, and ends it when something fails. */
 export async function measure(
@@ -248,23 +249,35 @@ async function restPhases(options: MeasureOptions, program: MeasuredProgram): Pr
   const idle = await idlePhase(options, program)
   const memory = program.memory()
   const eventLoopMaxMs = await watchedPhase(options, program)
+  const fairness =
+    options.burstWithProbe === true && options.mode === 'ipvs'
+      ? { fairness: await measureFairness({ ...options, settleMs: SETTLE_MS }, program) }
+      : {}
   const rssSlopeMiB = options.slope ? await slopePhase(options, program) : null
-  return { ...idle, ...memory, eventLoopMaxMs, rssSlopeMiB }
+  return { ...idle, ...memory, eventLoopMaxMs, rssSlopeMiB, ...fairness }
 }
 
 /** Waits until nothing changes, then measures the processor time of a program that has nothing to do. */
 export async function idlePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
   const { idleSeconds, say } = options
   await sleep(SETTLE_MS)
-  const [idleCpuPercent, before, after] = await reading(options, program, async () => {
-    const { cpuMs } = program.cost()
+  const [{ idleCpuPercent, idleWakeUpsPerSecond }, before, after] = await reading(options, program, async () => {
+    const from = program.cost()
     const startedMs = monotonicMs()
     await sleep(idleSeconds * 1000)
-    return ((program.cost().cpuMs - cpuMs) / (monotonicMs() - startedMs)) * 100
+    const [to, elapsedMs] = [program.cost(), monotonicMs() - startedMs]
+    return {
+      idleCpuPercent: ((to.cpuMs - from.cpuMs) / elapsedMs) * 100,
+      idleWakeUpsPerSecond: ((to.waits - from.waits) / elapsedMs) * 1000,
+    }
   })
-  say(`idle ${idleCpuPercent.toFixed(2)} % of a processor, ${program.memory().rssMiB.toFixed(0)} MiB`)
+  say(
+    `idle ${idleCpuPercent.toFixed(2)} % of a processor, ${idleWakeUpsPerSecond.toFixed(2)} wake-ups a second, ${program.memory().rssMiB.toFixed(0)} MiB`,
+  )
   return {
     idleCpuPercent,
+    idleWakeUpsPerSecond,
+    idleSeconds,
     idleMessages: counted(before, after, 'auditMessages'),
     idleProcesses: processesBetween(before.processNumber, after.processNumber),
   }
@@ -288,14 +301,18 @@ async function watchedPhase(
   return maxMs
 }
 
-async function slopePhase({ api, table, say }: MeasureOptions, program: MeasuredProgram): Promise<number | null> {
+async function slopePhase(
+  { api, table, slopeChanges = 10_000, say }: MeasureOptions,
+  program: MeasuredProgram,
+): Promise<number | null> {
+  const from = Math.floor(slopeChanges / 5)
   const points: [number, number][] = []
-  for (let index = 1; index <= SLOPE_CHANGES; index++) {
+  for (let index = 1; index <= slopeChanges; index++) {
     const change = await api.change()
     if (index % 50 === 0) await table.whenAdded(change, monotonicMs() + CHANGE_MS)
-    if (index >= SLOPE_FROM && index % 100 === 0) points.push([index, program.memory().rssMiB])
+    if (index >= from && index % 100 === 0) points.push([index, program.memory().rssMiB])
     if (index % 1000 === 0) say(`${index} changes, ${program.memory().rssMiB.toFixed(1)} MiB`)
   }
   const perChange = slope(points)
-  return perChange === null ? null : perChange * (SLOPE_CHANGES - SLOPE_FROM)
+  return perChange === null ? null : perChange * (slopeChanges - from)
 }

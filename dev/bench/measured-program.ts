@@ -52,6 +52,11 @@ export class MeasuredProgram {
     return readFileSync(this.#options.logFile, 'utf8').trimEnd().split('\n').slice(-15).join('\n')
   }
 
+  /** Where its probe writes; '' when it has none. */
+  get probeFile(): string {
+    return this.#options.probeFile ?? ''
+  }
+
   get pid(): number {
     return this.#child.pid ?? 0
   }

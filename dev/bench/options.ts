@@ -61,8 +61,12 @@ export interface BenchOptions {
   readonly changes: number
   /** Length of the idle measurement in seconds. */
   readonly idleSeconds: number
-  /** Also measures how memory grows over 10,000 changes, which takes some minutes. */
+  /** Also measures how memory grows over many changes, which takes some minutes. */
   readonly slope: boolean
+  /** How many changes that are. */
+  readonly slopeChanges: number
+  /** Also times single changes while a burst, the removal of a namespace or an audit is under way; ipvs mode only. */
+  readonly burstWithProbe: boolean
   /** Folder for CPU profiles and heap statistics of the program measured; absent: none are made. */
   readonly profile?: string
   /** Flags for node before the bundle's path. */
@@ -111,6 +115,8 @@ export function parseBenchOptions(
         changes: { type: 'string' },
         'idle-seconds': { type: 'string' },
         slope: { type: 'boolean', default: false },
+        'slope-changes': { type: 'string' },
+        'burst-with-probe': { type: 'boolean', default: false },
         profile: { type: 'string' },
         experiment: { type: 'boolean', default: false },
         requests: { type: 'string', default: '2000' },
@@ -164,7 +170,9 @@ export function parseBenchOptions(
       output: values.output,
       changes: whole('changes', values.changes ?? (experiment ? '20' : overSize ? '100' : '200'), 100_000),
       idleSeconds: whole('idle-seconds', values['idle-seconds'] ?? (overSize ? '40' : '60'), 86_400),
-      slope: values.slope,
+      slope: values.slope || values['slope-changes'] !== undefined,
+      slopeChanges: whole('slope-changes', values['slope-changes'] ?? '10000', 1_000_000),
+      burstWithProbe: values['burst-with-probe'],
       nodeFlags: values['node-flags'].split(' ').filter((flag) => flag !== ''),
       ...(values['json-file'] === undefined ? {} : { jsonFile: values['json-file'] }),
       ...(values.compare === undefined ? {} : { compare: values.compare }),

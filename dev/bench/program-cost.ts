@@ -13,6 +13,8 @@ export interface ProgramCost {
   readonly majorFaults: number
   /** How often its threads left a processor, voluntarily or not, without those of ended threads. */
   readonly contextSwitches: number
+  /** How often its threads waited for something, without those of ended threads: about twice for each wake-up that needs two threads. */
+  readonly waits: number
 }
 
 /** Memory of the process without its children, in MiB; null for what the kernel does not report. */
@@ -32,15 +34,16 @@ const TICKS = 100
 
 /** The text of /proc/PID/stat, and those of the status files of its threads. */
 export function parseCost(stat: string, threads: readonly string[]): ProgramCost {
+  const sum = (counts: RegExp): number =>
+    threads.flatMap((text) => [...text.matchAll(counts)]).reduce((total, [, count]) => total + Number(count), 0)
   // The name of the program, in parentheses, may contain any character.
   const field = (number: number): number => Number(stat.replace(/^.*\) /s, '').split(' ')[number - 3])
   return {
     cpuMs: ((field(14) + field(15) + field(16) + field(17)) * 1000) / TICKS,
     minorFaults: field(10) + field(11),
     majorFaults: field(12) + field(13),
-    contextSwitches: threads
-      .flatMap((text) => [...text.matchAll(/ctxt_switches:\s+(\d+)/g)])
-      .reduce((sum, [, count]) => sum + Number(count), 0),
+    contextSwitches: sum(/ctxt_switches:\s+(\d+)/g),
+    waits: sum(/^voluntary_ctxt_switches:\s+(\d+)/gm),
   }
 }
 

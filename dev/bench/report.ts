@@ -1,5 +1,6 @@
 /** A run as text for people: 120 columns at most, a unit beside every number, a dash for what was not measured. */
 import type { Calibration } from './calibration.ts'
+import { formatFairness } from './fairness-report.ts'
 import type { Run } from './record.ts'
 import { type BenchResult, digitsOf, type Field, type Mode } from './result.ts'
 
@@ -74,12 +75,14 @@ const SECTIONS: readonly (readonly [title: string, rows: readonly Row[]])[] = [
       ['idleCpuPercent', 'processor time', '%'],
       ['idleMessages', 'netlink messages of the audit', ''],
       ['idleProcesses', 'processes and threads started', ''],
+      ['idleWakeUpsPerSecond', 'wake-ups of all threads a second', ''],
+      ['idleSeconds', 'measured for', 's'],
       ['rssMiB', 'memory (RSS)', 'MiB'],
       ['rssAnonMiB', '  anonymous', 'MiB'],
       ['rssFileMiB', '  backed by files', 'MiB'],
       ['pssMiB', 'memory, shared pages in part (PSS)', 'MiB'],
       ['peakRssMiB', 'most memory so far (peak RSS)', 'MiB'],
-      ['rssSlopeMiB', 'growth over 8,000 changes', 'MiB'],
+      ['rssSlopeMiB', 'growth over the last four fifths of --slope', 'MiB'],
     ],
   ],
 ]
@@ -172,9 +175,13 @@ export function formatSize(results: readonly BenchResult[], style: Style): strin
         rows.push([`    ${name}`, unit, ...columns.map((column) => column.range(field)?.[index] ?? '')])
     }
   }
-  return alignColumns(rows)
-    .map((line, index) => (headings.has(index) ? style.heading(line.trimEnd()) : line))
-    .join('\n')
+  const lines = alignColumns(rows).map((line, index) => (headings.has(index) ? style.heading(line.trimEnd()) : line))
+  for (const { fairness, program, mode } of results) {
+    if (fairness === null) continue
+    const [title = '', ...rest] = formatFairness(fairness)
+    lines.push('', style.heading(`One change beside other work, ${program} in ${mode} mode, in ms`), title, ...rest)
+  }
+  return lines.join('\n')
 }
 
 interface Column {

@@ -86,6 +86,9 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   // The process and its host.
   applyOomScore(configuration.oomScoreAdj, log)
   const { families } = kernelFamilies()
+  const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
+  const benchProbe =
+    benchFile === undefined ? undefined : new (await import('../modes/bench-probe.ts')).BenchProbe(benchFile)
   logStart(configuration, families, log)
   const events = openEvents()
 
@@ -103,7 +106,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
         log,
         events,
         virtualIps,
-        openSource,
+        openSource: benchProbe === undefined ? openSource : (sink) => openSource(benchProbe.timed(sink)),
         openNodeLabels,
         requests,
         passes,
@@ -155,9 +158,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
       (await import('./follow-file.ts')).followFile(file, options, running),
     )
   }
-  const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
-  if (benchFile !== undefined)
-    (await import('../modes/bench-probe.ts')).startBenchProbe(benchFile, () => running.connections)
+  benchProbe?.start(() => running.connections)
 
   const ended = once ? passes.complete : new Promise<never>(() => undefined)
   const reason = await Promise.race([ended, stopped, running.failed])

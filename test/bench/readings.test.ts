@@ -110,6 +110,7 @@ describe('parseCost', () => {
       minorFaults: 560,
       majorFaults: 15,
       contextSwitches: 112,
+      waits: 110,
     }))
 })
 

@@ -1,7 +1,10 @@
 /**
  * What a kernel without virtual servers, routes, sets and rules of nf_tables answers to each netlink message that the program sends at a
- * start. No message changes anything, but for the one that makes kube-ipvs0. This is no model of a kernel, and no test may use it.
+ * start. No message changes anything, but for the one that makes kube-ipvs0 and for drains, which end at once. This is no model of a
+ * kernel, and no test may use it.
  */
+
+import { Draining } from './draining.ts'
 
 /** Sums since the start. */
 export interface Counts {
@@ -28,7 +31,7 @@ export const noCounts = (): Counts => ({
 
 // linux/netlink.h and the numbers of each family, as in src/
 const NETLINK_ROUTE = 0
-const NETLINK_GENERIC = 16
+export const NETLINK_GENERIC = 16
 const HEADER_BYTES = 16
 const NLM_F_ACK = 0x4
 const NLM_F_DUMP = 0x300
@@ -37,7 +40,7 @@ const NLMSG_DONE = 3
 const GENL_ID_CTRL = 0x10
 const CTRL_CMD_NEWFAMILY = 1
 const CTRL_ATTR_FAMILY_ID = 1
-const IPVS_FAMILY = 0x20
+export const IPVS_FAMILY = 0x20
 const IPVS_CMD_GET_SERVICE = 4
 const IPVS_CMD_NEW_DEST = 5
 const RTM_NEWLINK = 16
@@ -62,6 +65,7 @@ const NODE_LINK = 2
 const NODE_ADDRESS = [172, 18, 0, 2]
 const DEVICE_LINK = 3
 let hasDevice = false
+const draining = new Draining()
 
 interface Message {
   readonly type: number
@@ -90,7 +94,7 @@ export function answerTo(protocol: number, bytes: Uint8Array, answers: Uint8Arra
       message.type === NFNL_MSG_BATCH_BEGIN && protocol !== NETLINK_GENERIC && protocol !== NETLINK_ROUTE
     count(protocol, message, counts)
     if ((message.flags & NLM_F_DUMP) === NLM_F_DUMP) {
-      for (const line of isGet(protocol, message) ? linesOf(message) : []) answers.push(line)
+      for (const line of linesOf(protocol, message)) answers.push(line)
       answers.push(reply(message, NLMSG_DONE, new Uint8Array(4)))
     } else if ((message.flags & NLM_F_ACK) !== 0) answers.push(result(message, 0))
     else if (!isTransaction) {
@@ -102,7 +106,9 @@ export function answerTo(protocol: number, bytes: Uint8Array, answers: Uint8Arra
 
 function count(protocol: number, { type, flags, payload }: Message, counts: Counts): void {
   if (protocol === NETLINK_GENERIC) {
-    if (type === IPVS_FAMILY && payload[0] === IPVS_CMD_NEW_DEST) counts.destinations++
+    if (type !== IPVS_FAMILY) return
+    if (payload[0] === IPVS_CMD_NEW_DEST) counts.destinations++
+    else draining.change(payload)
   } else if (protocol === NETLINK_ROUTE) {
     if (type === RTM_NEWROUTE) counts.routes++
     else if (type === RTM_NEWADDR) counts.addresses++
@@ -110,11 +116,13 @@ function count(protocol: number, { type, flags, payload }: Message, counts: Coun
   } else if (type === ((SUBSYSTEM_IPSET << 8) | IPSET_CMD_ADD)) counts.entries++
 }
 
-const isGet = (protocol: number, { type }: Message): boolean =>
-  protocol === NETLINK_ROUTE && (type === RTM_GETLINK || type === RTM_GETADDR)
-
-function linesOf(message: Message): Uint8Array[] {
-  if (message.type === RTM_GETADDR) return [addressOf(message)]
+function linesOf(protocol: number, message: Message): Uint8Array[] {
+  const { type, payload } = message
+  if (protocol === NETLINK_GENERIC && type === IPVS_FAMILY)
+    return draining.list(payload).map((line) => reply(message, IPVS_FAMILY, line))
+  if (protocol !== NETLINK_ROUTE) return []
+  if (type === RTM_GETADDR) return [addressOf(message)]
+  if (type !== RTM_GETLINK) return []
   return [linkOf(message, NODE_LINK, 'eth0'), ...(hasDevice ? [linkOf(message, DEVICE_LINK, 'kube-ipvs0')] : [])]
 }
 

@@ -4,6 +4,7 @@
  * its task as JSON; there it starts the API server, and the program as often as is asked for.
  */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,9 +17,12 @@ import { NODE_FLAGS } from '../../node-flags.ts'
 import { endWithParent } from '../../parent.ts'
 import { ApiServerProcess } from '../api-server-process.ts'
 import { commandOf, NODE_NAME, writeConfiguration } from '../guest-node.ts'
+import type { Fairness } from '../fairness.ts'
 import { MeasuredProgram } from '../measured-program.ts'
 import { percentile } from '../statistics.ts'
+import { formatFairness } from '../fairness-report.ts'
 import type { Mark, OwnCost } from './memory-kernel.ts'
+import { clear, environmentOf, type Growth, measureFairness, measureGrowth } from './under-load.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 const ENDPOINTS = 5
@@ -41,6 +45,10 @@ interface Task {
   readonly virtualAddresses: string
   readonly folder: string
   readonly profile?: string
+  /** After each start changes are timed beside other work. */
+  readonly withProbe: boolean
+  /** After each start so many changes are made; 0: none. */
+  readonly slopeChanges: number
 }
 
 /** What one start has cost; `children` is the processor time of the processes that it started, in milliseconds. */
@@ -48,6 +56,8 @@ interface Start {
   readonly subject: string
   readonly own: OwnCost
   readonly childrenMs: number
+  readonly fairness?: readonly Fairness[]
+  readonly growth?: Growth
 }
 
 async function main(): Promise<void> {
@@ -55,15 +65,19 @@ async function main(): Promise<void> {
     options: {
       'own-cost': { type: 'boolean' },
       services: { type: 'string', default: '10000' },
-      repeats: { type: 'string', default: '5' },
+      repeats: { type: 'string' },
       'virtual-addresses': { type: 'string', default: 'routes' },
       'node-flags': { type: 'string', default: NODE_FLAGS.join(' ') },
       against: { type: 'string' },
       'against-flags': { type: 'string' },
       'against-choices': { type: 'string' },
       profile: { type: 'string' },
+      'burst-with-probe': { type: 'boolean', default: false },
+      'slope-changes': { type: 'string' },
+      output: { type: 'string', short: 'o', default: 'text' },
     },
   })
+  const isUnderLoad = values['burst-with-probe'] || values['slope-changes'] !== undefined
   const abort = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => abort.abort())
   endWithParent(abort)
@@ -86,12 +100,19 @@ async function main(): Promise<void> {
     const task: Task = {
       subjects,
       services: whole('services', values.services, 200_000),
-      repeats: whole('repeats', values.repeats, 100),
+      repeats: whole('repeats', values.repeats ?? (isUnderLoad ? '1' : '5'), 100),
       virtualAddresses: values['virtual-addresses'],
       folder,
+      withProbe: values['burst-with-probe'],
+      slopeChanges:
+        values['slope-changes'] === undefined ? 0 : whole('slope-changes', values['slope-changes'], 1_000_000),
       ...(values.profile === undefined ? {} : { profile: resolve(values.profile) }),
     }
     const starts = await inOwnNamespaces(task, abort.signal)
+    if (values.output === 'json')
+      return void process.stdout.write(
+        `${JSON.stringify({ services: task.services, virtualAddresses: task.virtualAddresses, starts })}\n`,
+      )
     for (const { name } of subjects)
       process.stdout.write(
         `${reportOf(
@@ -165,7 +186,9 @@ async function measure(task: Task): Promise<void> {
     const starts: Start[] = []
     for (let repeat = 0; repeat < repeats; repeat++)
       for (const subject of subjects) {
-        const start = await startOnce(task, subject, servers.get(subject.choices)?.url ?? '')
+        const api = servers.get(subject.choices)
+        if (api === undefined) continue
+        const start = await startOnce(task, subject, api)
         process.stderr.write(`  ${subject.name}: ${start.own.lastWrite.cpuMs.toFixed(0)} ms\n`)
         starts.push(start)
       }
@@ -174,10 +197,21 @@ async function measure(task: Task): Promise<void> {
     for (const api of servers.values()) await api.stop()
   }
 
-  async function startOnce({ profile }: Task, { name, entry, nodeFlags }: Subject, url: string): Promise<Start> {
+  async function startOnce(
+    { profile, withProbe, slopeChanges }: Task,
+    { name, entry, nodeFlags }: Subject,
+    api: ApiServerProcess,
+  ): Promise<Start> {
     const file = join(folder, 'cost')
     rmSync(file, { force: true })
-    const paths = writeConfiguration(folder, 'ipvs', url, { kubeIPVS: { virtualAddresses } })
+    const files = environmentOf(folder)
+    clear(files)
+    const isLoaded = withProbe || slopeChanges > 0
+    const paths = writeConfiguration(folder, 'ipvs', api.url, {
+      kubeIPVS: { virtualAddresses },
+      // This kernel lists nothing, so an audit would repair everything.
+      ...(isLoaded ? { ipvs: { syncPeriod: '24h' } } : {}),
+    })
     const ours = {
       program: 'kube-ipvs',
       command: entry,
@@ -185,15 +219,27 @@ async function measure(task: Task): Promise<void> {
       ...(profile && { profile: join(profile, name) }),
     } as const
     const program = new MeasuredProgram({
-      command: ['env', `KUBE_IPVS_OWN_COST=${file}`, ...commandOf(ours, paths)],
+      command: [
+        ...(isLoaded && hasPriority() ? ['chrt', '--rr', '1'] : []),
+        'env',
+        `KUBE_IPVS_OWN_COST=${file}`,
+        ...(withProbe ? [`KUBE_IPVS_WRITE_LOG=${files.writeLog}`] : []),
+        ...commandOf(ours, paths),
+      ],
       logFile: join(folder, 'log'),
+      ...(withProbe ? { probeFile: files.probeFile } : {}),
     })
     try {
       for (const endMs = Date.now() + START_MS; !existsSync(file); await sleep(POLL_MS))
         if (!program.isAlive || Date.now() > endMs) throw new Error(`no result:\n${program.logTail}`)
       await sleep(POLL_MS)
       const own = JSON.parse(readFileSync(file, 'utf8')) as OwnCost // written by memory-kernel.ts
-      return { subject: name, own, childrenMs: program.cost().cpuMs - own.settled.cpuMs }
+      const childrenMs = program.cost().cpuMs - own.settled.cpuMs
+      const loaded = { program, api, services, ...files }
+      const say = (text: string): void => void process.stderr.write(`  ${name}: ${text}\n`)
+      const fairness = withProbe ? await measureFairness(loaded) : undefined
+      const growth = slopeChanges > 0 ? await measureGrowth(loaded, slopeChanges, say) : undefined
+      return { subject: name, own, childrenMs, ...(fairness && { fairness }), ...(growth && { growth }) }
     } finally {
       await program.stop()
     }
@@ -205,6 +251,9 @@ function choicesIn(text: string): Choices {
   if (choices === undefined) throw new Error(`--against-choices is one of ${CHOICES.join(', ')}, not "${text}"`)
   return choices
 }
+
+/** Whether the program may run before other work on the machine, so that its times are its own; needs root's rights. */
+const hasPriority = (): boolean => spawnSync('chrt', ['--rr', '1', 'true'], { stdio: 'ignore' }).status === 0
 
 function whole(name: string, text: string, max: number): number {
   const value = /^\d+$/.test(text) ? Number(text) : 0
@@ -235,6 +284,12 @@ function reportOf(name: string, { services, virtualAddresses }: Task, starts: re
     `${name}: ${services} Services x ${ENDPOINTS}, ${virtualAddresses}: ${median(totals).toFixed(0)} ms of own processor time until the last message (${Math.min(...totals).toFixed(0)} to ${Math.max(...totals).toFixed(0)}, ${starts.length} starts)`,
     ...phases,
     `  collections ${of(({ own }) => own.collections)} in ${of(({ own }) => own.collectionMs).toFixed(0)} ms of real time; RSS ${of(({ own }) => own.rssMiB).toFixed(0)} MiB, peak ${of(({ own }) => own.peakRssMiB).toFixed(0)} MiB`,
+    ...starts.flatMap(({ fairness = [], growth }) => [
+      ...formatFairness(fairness).map((line) => `  ${line}`),
+      ...(growth === undefined
+        ? []
+        : [`  memory from ${growth.from} to ${growth.changes} changes: ${growth.growthMiB?.toFixed(2) ?? '-'} MiB`]),
+    ]),
     `  ${counts?.messages} messages in ${counts?.datagrams} datagrams, ${((counts?.bytes ?? 0) / 1024).toFixed(0)} KiB: ${counts?.destinations} destinations, ${counts?.routes} routes, ${counts?.addresses} addresses, ${counts?.entries} entries of sets`,
   ].join('\n')
 }

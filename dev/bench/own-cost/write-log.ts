@@ -1,0 +1,76 @@
+/**
+ * When the program wrote which real server, and when it removed which virtual server: read from its messages of IPVS as they are sent. Only
+ * IPv4, as the API server of the bench makes.
+ */
+
+import { attributesOf, IPVS_ATTRIBUTE, IPVS_COMMAND } from './ipvs-message.ts'
+
+/** A real server that was added; `realServer` 0: the virtual server was removed. Addresses as numbers, the time on CLOCK_MONOTONIC. */
+export interface LoggedWrite {
+  readonly virtualServer: number
+  readonly realServer: number
+  readonly atMs: number
+}
+
+/** Bytes of struct nlmsghdr and struct genlmsghdr. */
+const HEADER_BYTES = 16
+const GENERIC_HEADER_BYTES = 4
+const FIELDS = 3
+
+/** Entries that were written in one datagram have one time, that of its end. */
+export class WriteLog {
+  readonly #entries: Float64Array
+  readonly #family: number
+  #length = 0
+
+  /** @param family the type of the messages of IPVS @param limit further entries are not kept */
+  constructor(family: number, limit: number) {
+    this.#family = family
+    this.#entries = new Float64Array(limit * FIELDS)
+  }
+
+  /** A datagram of NETLINK_GENERIC that the kernel has run by now. */
+  add(bytes: Uint8Array, atMs: number): void {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+    for (let at = 0; at + HEADER_BYTES <= bytes.length; ) {
+      const length = view.getUint32(at, true)
+      if (view.getUint16(at + 4, true) === this.#family)
+        this.#message(bytes.subarray(at + HEADER_BYTES, at + length), atMs)
+      at += (length + 3) & ~3
+    }
+  }
+
+  /** The entries since the last call, in their order. */
+  take(): LoggedWrite[] {
+    const all: LoggedWrite[] = []
+    for (let at = 0; at < this.#length; at += FIELDS) {
+      const [virtualServer = 0, realServer = 0, atMs = 0] = this.#entries.subarray(at, at + FIELDS)
+      all.push({ virtualServer, realServer, atMs })
+    }
+    this.#length = 0
+    return all
+  }
+
+  /** @param payload struct genlmsghdr and its attributes */
+  #message(payload: Uint8Array, atMs: number): void {
+    const [command] = payload
+    if (command !== IPVS_COMMAND.newDestination && command !== IPVS_COMMAND.delService) return
+    if (this.#length + FIELDS > this.#entries.length) return
+    let [virtualServer, realServer] = [0, 0]
+    for (const [type, from, to] of attributesOf(payload, GENERIC_HEADER_BYTES, payload.length)) {
+      const value = payload.subarray(from, to)
+      if (type === IPVS_ATTRIBUTE.service) virtualServer = addressIn(value, IPVS_ATTRIBUTE.serviceAddress)
+      else if (type === IPVS_ATTRIBUTE.destination) realServer = addressIn(value, IPVS_ATTRIBUTE.address)
+    }
+    this.#entries.set([virtualServer, realServer, atMs], this.#length)
+    this.#length += FIELDS
+  }
+}
+
+/** An address has 16 bytes, of which IPv4 uses the first four. */
+function addressIn(bytes: Uint8Array, type: number): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  for (const [found, from] of attributesOf(bytes, 0, bytes.length))
+    if (found === type) return view.getUint32(from, false)
+  return 0
+}
