@@ -22,6 +22,7 @@ const IN_BOTH: readonly Row[] = [
   [{ oomScoreAdj: 7 }, 'live', ['oomScoreAdj']],
   [{ clusterCIDR: '10.0.0.0/8' }, 'restart', ['clusterCIDR']],
   [{ hostnameOverride: 'x' }, 'restart', ['hostnameOverride']],
+  [{ kubeIPVS: { socket: '' } }, 'restart', ['kubeIPVS.socket']],
   [{ iptables: { masqueradeAll: true } }, 'restart', ['iptables.masqueradeAll']],
   [{ iptables: { masqueradeBit: 15 } }, 'restart', ['iptables.masqueradeBit']],
   [{ ipvs: { excludeCIDRs: ['10.0.0.0/8'] } }, 'restart', ['ipvs.excludeCIDRs']],

@@ -88,6 +88,12 @@ test('loadConfiguration reports the line, the field and the probably intended na
       `${HEAD}kubeIPVS: {drainDeadline: -5s, allowedExternalIPs: [foo], allowedLoadBalancerIPs: [1.2.3.4], maxFrontendsPerService: 0, serviceMetricsLimit: -1}\n`,
       'config-invalid c.yaml -: failed validate: [KubeProxyConfiguration.kubeIPVS.drainDeadline: Invalid value: "-5s": must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.serviceMetricsLimit: Invalid value: -1: must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.maxFrontendsPerService: Invalid value: 0: must be greater than 0, KubeProxyConfiguration.kubeIPVS.allowedExternalIPs[0]: Invalid value: "foo": must be a valid CIDR, KubeProxyConfiguration.kubeIPVS.allowedLoadBalancerIPs[0]: Invalid value: "1.2.3.4": must be a valid CIDR]',
     ],
+    ...['run/x.sock', `/${'x'.repeat(107)}`, '"/run/a b"', '"/run/a\\u0000"', '/rün/x.sock'].map(
+      (path): readonly [string, string] => [
+        `${HEAD}kubeIPVS: {socket: ${path}}\n`,
+        `config-invalid c.yaml -: failed validate: KubeProxyConfiguration.kubeIPVS.socket: Invalid value: ${path.startsWith('"') ? path.replace('u0000', 'x00') : `"${path}"`}: must be an absolute path of at most 107 printable ASCII characters without spaces, or empty`,
+      ],
+    ),
     [
       `${HEAD}kubeIPVS: {drainDeadline: 5}\n`,
       'config-decode c.yaml -: failed complete: failed to decode: json: cannot unmarshal number into Go struct field KubeIPVSConfiguration.kubeIPVS.drainDeadline of type string',
@@ -232,6 +238,10 @@ test('toV1alpha1 writes fields of kubeIPVS only when they differ from the defaul
   assert.equal(written('mode: ipvs\n'), undefined)
   assert.equal(written('kubeIPVS: {drainDeadline: 0s, serviceMetricsLimit: 100}\n'), undefined)
   assert.deepEqual(written('kubeIPVS: {serviceAnnotations: false}\n'), { serviceAnnotations: false })
+  // An empty path is no default: it switches the socket off.
+  assert.deepEqual(written("kubeIPVS: {socket: ''}\n"), { socket: '' })
+  assert.equal(written('kubeIPVS: {socket: /run/kube-ipvs/kube-ipvs.sock}\n'), undefined)
+  assert.equal(written('kubeIPVS: {socket: null}\n'), undefined)
   assert.equal(written('kubeIPVS: {serviceAnnotations: true}\n'), undefined)
   assert.deepEqual(written('kubeIPVS: {serviceMetricsLimit: 0}\n'), { serviceMetricsLimit: 0 })
   assert.equal(written('kubeIPVS: {allowProtectedExternalIPs: false, maxFrontendsPerService: 10000}\n'), undefined)
