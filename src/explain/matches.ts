@@ -225,8 +225,10 @@ const statistic: Judge = ({ options }) => {
   const every = valueOf('--every')
   const option = probability ?? every
   if (option === undefined) return unknown('statistic without a probability')
-  const chance = probability === undefined ? 1 / Number(every?.values[0]) : Number(probability.values[0])
-  return { kind: 'chance', chance: option.negated ? 1 - chance : chance }
+  const given = probability === undefined ? 1 / Number(every?.values[0]) : Number(probability.values[0])
+  if (!(given >= 0 && given <= 1)) return unknown('the probability of statistic')
+  const chance = option.negated ? 1 - given : given
+  return chance === 0 ? FALSE : chance === 1 ? TRUE : { kind: 'chance', chance }
 }
 
 /** Of the lists of iptables mode: the endpoint that a client had. */

@@ -140,11 +140,16 @@ function translateSource(state: PacketState, address: string | undefined): Targe
   return { kind: 'done', state: { ...state, source: address ?? state.source, masquerade: { address } }, effect }
 }
 
-/** The address of the interface through which it leaves; undefined when there is more than one or none to choose from. */
-function addressOfInterface({ outInterface, family }: PacketState, { picture }: Prediction): string | undefined {
-  const addresses = picture.interfaces.get(outInterface)?.addresses ?? []
+/** The address of the interface through which it leaves: of several the one that the kernel would choose; undefined when it has none. */
+function addressOfInterface(
+  { outInterface, family, destination }: PacketState,
+  prediction: Prediction,
+): string | undefined {
+  const addresses = prediction.picture.interfaces.get(outInterface)?.addresses ?? []
   const own = addresses.filter((address) => address.includes(':') === (family === 'IPv6'))
-  return own.length === 1 ? own[0] : undefined
+  if (own.length < 2) return own[0]
+  const route = prediction.route({ destination, source: undefined, arrivesAt: undefined, mark: 0 })
+  return own.find((address) => address === route?.source)
 }
 
 function translateDestination(target: RuleTarget, state: PacketState): TargetResult {

@@ -19,6 +19,7 @@ import { PacketSet } from '../../explain/sets.ts'
 import type { Packet, PacketPath, RouteDecision } from '../../explain/types.ts'
 import { CATALOGUE } from '../../ipset/catalogue.ts'
 import { listNftBaseChains } from '../../iptables/nft-chains.ts'
+import { parseSave } from '../../iptables/save-text.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { liveRoutes } from '../../ipvs/route-diff.ts'
 import { listOwnRoutes } from '../../ipvs/routes.ts'
@@ -27,14 +28,14 @@ import { KernelError } from '../../netlink/errors.ts'
 import { RTN_LOCAL, RTN_UNICAST } from '../../netlink/route-codec.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { ipFamilies } from '../../node/host.ts'
+import type { IptablesChoice } from '../../node/iptables-choice.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
 import { CodedError, errorText } from '../../values/errors.ts'
 import { isLinkLocal, isLoopback } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
-import { chooseBackEnd } from '../iptables-back-end.ts'
+import { chooseBackEnd, findOtherBackEnd } from '../iptables-back-end.ts'
 import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
-import { chainsInOtherBackEnd } from './other-back-end.ts'
 
 /** More rounds of questions than any path needs: each follows what the round before has found. */
 const MAX_ROUNDS = 32
@@ -174,16 +175,29 @@ async function readRules(signal: AbortSignal): Promise<Pick<KernelPicture, 'rule
       if (reason === undefined) rules[family] = parseTables(await iptables.save(family, signal))
       else limits.push(`the rules of ${family} cannot be read: ${reason}`)
     }
-    const other = await chainsInOtherBackEnd(ipFamilies(), choice, signal)
-    if (other !== undefined)
-      limits.push(
-        `packets also pass the rules of iptables-${other.backEnd}, which has ${other.chains} chains of a service proxy`,
-      )
+    limits.push(...(await rulesOfOtherBackEnd(choice, signal)))
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
     limits.push(`the rules of iptables cannot be read: ${error.message}`)
   }
   return { rules, limits: [...limits, ...(await otherRules(signal))] }
+}
+
+/** Packets pass the rules of both back ends of iptables. */
+async function rulesOfOtherBackEnd(choice: IptablesChoice, signal: AbortSignal): Promise<readonly string[]> {
+  const other = await findOtherBackEnd(ipFamilies(), choice, signal)
+  if (other === undefined) return []
+  const programs = new HostIptables(other)
+  try {
+    let rules = 0
+    for (const family of ipFamilies())
+      if (other.programs[family] !== undefined)
+        for (const chains of parseSave(await programs.save(family, signal)).values())
+          for (const chain of chains.values()) rules += chain.length
+    return rules === 0 ? [] : [`${rules} rules of iptables-${other.mode} also see packets, and are not judged`]
+  } catch (error) {
+    return [`the rules of iptables-${other.mode}, which also see packets, cannot be read: ${errorText(error)}`]
+  }
 }
 
 /** Tables that iptables-nft makes. */
