@@ -99,7 +99,9 @@ export function startDaemon(
   { project, folder, complain }: { project: string; folder: string; complain(line: string): void },
 ): Daemon {
   const file = join(folder, 'kube-ipvs.json')
-  writeFileSync(file, JSON.stringify(CONFIGURATION))
+  // The default path is for the daemon of the machine itself.
+  const kubeIPVS = { socket: join(folder, 'kube-ipvs.sock') }
+  writeFileSync(file, JSON.stringify({ ...CONFIGURATION, kubeIPVS }))
   const program = [process.execPath, join(project, 'bin/kube-ipvs.mjs')]
   const child = children.start([...program, '--config', file, '--manifests', join(project, 'examples')])
   const lines: string[] = []

@@ -82,9 +82,14 @@ describe('status', () => {
     assert.match(await text('--address', '10.244.0.2'), /demo\/web:http/)
     assert.match(await text('demo/nothing'), /^Nothing matches\.$/m)
 
-    // What is removed behind the daemon's back is missing until the daemon repairs it, which needs its loop.
+    // A daemon that hangs keeps its socket open and answers nobody.
     daemon.kill('SIGSTOP')
     sh('ipvsadm -D -t 10.96.0.2:80')
+    const hung = await status()
+    assert.deepEqual([hung.verdict.fine, hung.daemonUnknown?.unknown, hung.missing], [null, 'no-answer', null])
+    const differs = await bench.command('diff')
+    assert.deepEqual([differs.code, differs.stdout], [1, 'ipvsadm -A -t 10.96.0.2:80 -s rr\n'])
+    assert.match(differs.stderr, /^kube-ipvs diff: the daemon at \S+ did not answer in time$/m)
     daemon.kill('SIGCONT')
     await eventually(async () => assert.equal((await status()).missing?.count, 0))
 
