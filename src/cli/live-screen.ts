@@ -71,6 +71,7 @@ export async function runLive(view: LiveView, options: LiveOptions): Promise<voi
   const { input, output, signal, periodMs } = options
   const ended = new AbortController()
   const end = (): void => ended.abort()
+  const aborted = new Promise<void>((resolve) => ended.signal.addEventListener('abort', () => resolve()))
   const screen = new Screen(view, output)
   const onData = (chunk: Buffer | string): void => {
     for (const key of keysOf(String(chunk))) {
@@ -91,7 +92,8 @@ export async function runLive(view: LiveView, options: LiveOptions): Promise<voi
   output.write(ENTER)
   try {
     while (!ended.signal.aborted) {
-      await view.refresh(ended.signal)
+      // A key ends the screen also while something that is read does not answer.
+      await Promise.race([view.refresh(ended.signal), aborted])
       if (ended.signal.aborted) break
       screen.draw()
       await sleep(periodMs, undefined, { signal: ended.signal })

@@ -3,7 +3,7 @@
  * are asked for names of Services, when flags name them. It changes nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { askDaemon, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
+import { type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
 import type { DaemonView } from '../inspect/view.ts'
 import { type KernelState, readKernelState } from '../modes/leftovers/kernel-state.ts'
 import { fallbackOf } from '../modes/fallback.ts'
@@ -16,10 +16,7 @@ import { fallbackReason, runningMode } from './running-proxy.ts'
 import type { Settings } from './settings.ts'
 import type { IpvsStatus, RealServerStatus, Status } from './status.ts'
 import { verdictOf } from './status-verdict.ts'
-import { stderrLog } from './terminal.ts'
 
-/** The daemon answers within milliseconds, or it hangs. */
-const ANSWER_MS = 5000
 /** How long listing Services may take; names are not worth a longer wait. */
 const LIST_MS = 10_000
 /** The kernel and the daemon are read one after the other, so what seems to be missing is looked for again. */
@@ -31,11 +28,11 @@ const NAMED_MISSING = 100
 export async function readStatus(
   flags: FlagValues,
   settings: Settings,
+  client: DaemonClient,
   signal: AbortSignal,
   warn: (text: string) => void,
 ): Promise<Status> {
-  const { metricsBindAddress, mode, ipvs, kubeIPVS } = settings.configuration
-  const client = askDaemon(kubeIPVS.socket, { signal, deadlineMs: ANSWER_MS })
+  const { metricsBindAddress, mode, ipvs } = settings.configuration
   const answer = await client.daemon()
   const daemon = isUnknown(answer) ? null : answer
   const daemonUnknown = isUnknown(answer) ? answer : null
@@ -52,8 +49,8 @@ export async function readStatus(
     proxy: { address: metricsBindAddress, answers: running !== undefined },
     version: VERSION,
     ...state,
-    ipvs: named ?? (state.ipvs === null ? null : await withNames(state.ipvs, flags, settings, signal)),
-    socket: kubeIPVS.socket,
+    ipvs: named ?? (state.ipvs === null ? null : await withNames(state.ipvs, flags, settings, signal, warn)),
+    socket: client.socket,
     daemon,
     daemonUnknown,
     missing,
@@ -167,6 +164,7 @@ async function withNames(
   flags: FlagValues,
   settings: Settings,
   signal: AbortSignal,
+  warn: (text: string) => void,
 ): Promise<IpvsStatus> {
   const { kubeconfig } = settings.configuration.clientConnection
   const { manifests, config, master } = flags
@@ -188,7 +186,7 @@ async function withNames(
     return { ...ipvs, namesFrom: source, virtualServers }
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
-    stderrLog.warn(`kube-ipvs status: no names of Services: ${source} cannot be read: ${error.message}`)
+    warn(`no names of Services: ${source} cannot be read: ${error.message}`)
     return ipvs
   }
 }

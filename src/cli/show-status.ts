@@ -1,5 +1,7 @@
 /** Prints what `kube-ipvs status` knows, once or again and again. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { askDaemon } from '../inspect/daemon-client.ts'
+import { breakText } from './fitted-table.ts'
 import type { FlagValues } from './flags.ts'
 import { canDraw, runLive } from './live-screen.ts'
 import { readStatus } from './read-status.ts'
@@ -11,25 +13,35 @@ import { stderrLog, styleFor } from './terminal.ts'
 
 const DEADLINE_MS = 30_000
 const WATCH_MS = 2000
+/** The daemon answers within milliseconds, or it hangs. */
+const ANSWER_MS = 5000
 
 /** @param words the Services to show; empty: everything */
 export async function showStatus(flags: FlagValues, words: readonly string[]): Promise<number> {
   const filter = statusFilter(words, flags)
   const settings = await loadSettings(flags)
-  const warned = new Set<string>()
-  const warn = (text: string): void => {
-    // A status that is shown again and again says once what it cannot know.
-    if (!warned.has(text)) stderrLog.warn(`kube-ipvs status: ${text}`)
-    warned.add(text)
-  }
-  const read = async (signal: AbortSignal): Promise<Status> => {
-    const all = await readStatus(flags, settings, AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)]), warn)
+  const client = askDaemon(settings.configuration.kubeIPVS.socket, { deadlineMs: ANSWER_MS })
+  const read: ReadPart = async (signal, warn) => {
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)])
+    const all = await readStatus(flags, settings, client, limited, warn)
     warnOfFilter(all, filter, warn)
     return filterStatus(all, filter)
   }
   if (flags.watch === true) return watch(read, flags, filter)
-  print(await read(new AbortController().signal), flags, filter)
+  print(await read(new AbortController().signal, warnOnce()), flags, filter)
   return 0
+}
+
+/** Reads the part of the status that was asked for. @param warn gets what cannot be known, at each reading */
+type ReadPart = (signal: AbortSignal, warn: (text: string) => void) => Promise<Status>
+
+/** Writes warnings to standard error. A status that is shown again and again says once what it cannot know. */
+function warnOnce(): (text: string) => void {
+  const warned = new Set<string>()
+  return (text) => {
+    if (!warned.has(text)) stderrLog.warn(`kube-ipvs status: ${text}`)
+    warned.add(text)
+  }
 }
 
 function print(status: Status, flags: FlagValues, filter: StatusFilter): void {
@@ -44,11 +56,7 @@ function print(status: Status, flags: FlagValues, filter: StatusFilter): void {
 }
 
 /** Until q or a signal. Where no screen can be drawn, a block is printed each time. */
-async function watch(
-  read: (signal: AbortSignal) => Promise<Status>,
-  flags: FlagValues,
-  filter: StatusFilter,
-): Promise<number> {
+async function watch(read: ReadPart, flags: FlagValues, filter: StatusFilter): Promise<number> {
   const { stdout, stdin } = process
   const stop = new AbortController()
   const end = (): void => stop.abort()
@@ -60,20 +68,30 @@ async function watch(
     if (flags.output !== 'json' && canDraw(stdout, process.env)) {
       const style = styleFor(stdout, process.env)
       let status: Status | undefined
+      let warnings: readonly string[] = []
       await runLive(
         {
           refresh: async (signal) => {
-            status = await read(signal)
+            // Standard error is most likely the same terminal, so warnings are part of the screen.
+            const found = new Set<string>()
+            status = await read(signal, (text) => found.add(text))
+            warnings = [...found]
           },
-          lines: ({ columns }) =>
-            status === undefined ? [] : statusText(status, { style, width: columns, isPartial: isPartial(filter) }),
+          lines: ({ columns: width }) =>
+            status === undefined
+              ? []
+              : [
+                  ...statusText(status, { style, width, isPartial: isPartial(filter) }),
+                  ...warnings.flatMap((text) => ['', ...breakText(text, width)]),
+                ],
         },
         { periodMs: WATCH_MS, input: stdin, output: stdout, signal: stop.signal },
       )
       return 0
     }
+    const warn = warnOnce()
     for (let isFirst = true; !stop.signal.aborted; isFirst = false) {
-      const status = await read(stop.signal)
+      const status = await read(stop.signal, warn)
       if (!isFirst && flags.output !== 'json') stdout.write('\n')
       print(status, flags, filter)
       await sleep(WATCH_MS, undefined, { signal: stop.signal })

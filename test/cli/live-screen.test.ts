@@ -104,6 +104,12 @@ test('runLive restores the terminal when it is aborted, when reading fails and w
   assert.ok(failed.output.written.endsWith(LEAVE))
   assert.deepEqual(failed.input.modes, [true, false])
 
+  // Something that is read does not answer.
+  const hung = begin({ refresh: () => new Promise(() => undefined) })
+  hung.input.emit('data', 'q')
+  await hung.ended
+  assert.ok(hung.output.written.endsWith(LEAVE))
+
   const gone = begin({})
   await until('a drawing', () => gone.output.shown.length === 4)
   gone.output.emit('error', new Error('EIO'))
