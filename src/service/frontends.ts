@@ -69,7 +69,7 @@ export interface ServicePort extends PortSelections {
   /** All endpoints of the port, used or not. `verdicts[index]` of a selection is about `candidates[index]`. */
   readonly candidates: readonly Endpoint[]
   /** The weights that the Service chooses: `weights[index]` is that of `candidates[index]`. Absent: all have the same. */
-  readonly weights?: readonly number[]
+  readonly weights?: readonly number[] | undefined
 }
 
 const NO_WEIGHTS: readonly number[] = []
@@ -112,7 +112,8 @@ export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, 
     local,
     internal,
     external,
-    ...(weights && { weights: candidates.map(({ source }) => weightOf(weights, source, node)) }),
+    // Not spread: a cold start makes one for each port of the cluster.
+    weights: weights && candidates.map(({ source }) => weightOf(weights, source, node)),
   }
 }
 
