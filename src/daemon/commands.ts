@@ -2,6 +2,7 @@
 import { requestModule } from '../../native/module-request.ts'
 import { openRtnetlink } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
+import { askHere, type DaemonClient } from '../inspect/daemon-client.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
 import { initializeIptablesNode } from '../modes/iptables/kernel.ts'
 import { fallbackFor, logFallback } from '../modes/fallback.ts'
@@ -37,6 +38,52 @@ export async function plannedCommands(settings: SourceSettings, log: Log): Promi
     return await proxy.preview(openSource, LIST_MS)
   } finally {
     await proxy.close()
+  }
+}
+
+/** What a daemon with certain settings would tell, from one list of the objects. */
+export interface OpenedViews {
+  readonly client: DaemonClient
+  close(): Promise<void>
+}
+
+/**
+ * Answers the questions that the daemon answers at its local socket, in this process and by the same code: the source is listed once, and
+ * the mode opened, but nothing is changed. Rejects with `source-timeout` when the source has not listed in time, and as a start of the
+ * daemon does when the mode cannot work here.
+ */
+export async function openViews(settings: SourceSettings, log: Log, deadlineMs = LIST_MS): Promise<OpenedViews> {
+  const { configuration, nodeName } = settings
+  const { openSource, virtualIps, listPod } = await chooseSources({ ...settings, log })
+  const proxy = await assembleProxy({ configuration, nodeName, log, virtualIps })
+  const abort = new AbortController()
+  const close = async (): Promise<void> => {
+    abort.abort()
+    await proxy.close()
+  }
+  try {
+    const { inspected } = proxy
+    await proxy.preview(openSource, deadlineMs, { reportsProblems: true })
+    const { answerLocally } = await import('./local-answers.ts')
+    const client = askHere(async (target) => {
+      const [path = '', query = ''] = target.split('?')
+      const { status, body } = await answerLocally(
+        { inspected: () => inspected, listPod, now: () => performance.now() },
+        {
+          method: 'GET',
+          path,
+          query,
+          header: () => undefined,
+          readBody: async () => '',
+          signal: abort.signal,
+        },
+      )
+      return { status, server: '', body: body.toString() }
+    })
+    return { client, close }
+  } catch (error) {
+    await close()
+    throw error
   }
 }
 

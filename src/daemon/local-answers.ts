@@ -12,6 +12,7 @@ import {
   type FrontendName,
   MAX_PAGE,
   type NamesPage,
+  type ObjectsView,
   type PodView,
   type RefusalCode,
   type RefusalView,
@@ -24,6 +25,7 @@ import type { Fallback } from '../modes/fallback.ts'
 import type { Mode } from '../modes/mode.ts'
 import type { HttpAnswer, HttpRequest } from '../serve/http-answer.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
+import { annotationsIn } from '../service/annotations.ts'
 import type { FrontendKey } from '../service/frontends.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { errorText, type Problem } from '../values/errors.ts'
@@ -33,6 +35,7 @@ import type { FollowedNode } from './followed-node.ts'
 import type { PassLog } from './pass-log.ts'
 import type { ProxyHealth } from './proxy-health.ts'
 import type { Readiness } from './readiness.ts'
+import { wantedObjects } from './objects-view.ts'
 import { servicePortViews } from './service-view.ts'
 import { Turns } from './turns.ts'
 import type { ListPod } from './sources.ts'
@@ -40,7 +43,7 @@ import type { ListPod } from './sources.ts'
 /** The parts of a proxy that the answers are about; they are only read. */
 export interface Inspected {
   readonly inForce: { readonly configuration: KubeProxyConfiguration }
-  readonly mode: Pick<Mode, 'name' | 'families' | 'drains'>
+  readonly mode: Pick<Mode, 'name' | 'families' | 'drains' | 'wantedObjects'>
   /** Why the mode is not the configured one. */
   readonly fallback: Fallback | undefined
   readonly node: Pick<FollowedNode, 'view'>
@@ -119,6 +122,8 @@ async function viewOf(options: LocalAnswersOptions, request: HttpRequest): Promi
       return namesPage(proxy, parameters)
     case VIEW_PATH.service:
       return serviceView(proxy, checked(parameters, 'service', OBJECT))
+    case VIEW_PATH.objects:
+      return objectsView(proxy, checked(parameters, 'service', OBJECT))
     case VIEW_PATH.claims:
       return claimsView(proxy, checked(parameters, 'key', KEY))
     case VIEW_PATH.drains:
@@ -199,6 +204,7 @@ function settingsOf({ iptables, conntrack, ipvs, kubeIPVS, ...all }: KubeProxyCo
     bridgeInterface: all.detectLocal.bridgeInterface,
     interfaceNamePrefix: all.detectLocal.interfaceNamePrefix,
     scheduler: schedulerOf(ipvs.scheduler),
+    serviceAnnotations: kubeIPVS.serviceAnnotations,
     drainDeadlineSeconds: kubeIPVS.drainDeadlineMs === 0 ? null : seconds(kubeIPVS.drainDeadlineMs),
   }
 }
@@ -284,8 +290,16 @@ async function serviceView({ desired, problems, mode, node }: Inspected, owner: 
     if (turns.isDue) await turns.next()
   }
   const { namespace, name } = service
-  const view: ServiceView = { format: VIEW_FORMAT, namespace, name, ports, problems: found, omitted }
+  const annotations = annotationsIn(service.annotations)
+  const view: ServiceView = { format: VIEW_FORMAT, namespace, name, ports, problems: found, omitted, annotations }
   return textOf(view, turns)
+}
+
+async function objectsView({ desired, mode }: Inspected, owner: string): Promise<string> {
+  const turns = new Turns()
+  const { objects, omitted } = await wantedObjects(owner, { desired, mode, turns, limit: MAX_ENTRIES })
+  const view = { format: VIEW_FORMAT, omitted } satisfies Omit<ObjectsView, 'objects'>
+  return `${JSON.stringify(view).slice(0, -1)},"objects":${await listText(objects, turns)}}`
 }
 
 /** JSON.stringify of a Service's view, port by port and in portions. */

@@ -118,7 +118,11 @@ export class Proxy {
    * The commands that a pass would run now; instead of `start`. The lists are awaited here and not reported to `readiness`, which
    * would open the loop. Rejects with `source-timeout` when the source has not listed within the deadline.
    */
-  async preview(openSource: (sink: ObjectSink) => Source, deadlineMs: number): Promise<string[]> {
+  async preview(
+    openSource: (sink: ObjectSink) => Source,
+    deadlineMs: number,
+    { reportsProblems = false }: { readonly reportsProblems?: boolean } = {},
+  ): Promise<string[]> {
     const { mode, node, nodeLabels, desired, listener, abort, log } = this.#parts
     await node.readAddresses()
     const lists = new FirstLists()
@@ -130,7 +134,8 @@ export class Proxy {
       mode.dataplane.frontend(key, changed)
       nodeLabels.frontend(key, changed)
     }
-    const flush = (): number => desired.flush({ frontend, problems: () => undefined }, Number.POSITIVE_INFINITY)
+    const problems = reportsProblems ? listener.serviceProblems : () => undefined
+    const flush = (): number => desired.flush({ frontend, problems }, Number.POSITIVE_INFINITY)
     flush()
     await nodeLabels.known(deadlineMs)
     flush()

@@ -14,6 +14,7 @@ import {
   type FrontendName,
   MAX_PAGE,
   type NamesPage,
+  type ObjectsView,
   type PodView,
   type RefusalCode,
   type ServiceView,
@@ -47,6 +48,8 @@ export interface DaemonClient {
   names(): Promise<Answered<ReadonlyMap<FrontendKey, FrontendName>>>
   /** @param name `namespace/name` */
   service(name: string): Promise<Answered<ServiceView>>
+  /** @param name `namespace/name` */
+  objects(name: string): Promise<Answered<ObjectsView>>
   claims(key: FrontendKey): Promise<Answered<ClaimsView>>
   drains(): Promise<Answered<DrainsView>>
   /** @param name `namespace/name` */
@@ -71,17 +74,33 @@ const MAX_REASON = 500
 
 /** @param socket `kubeIPVS.socket`; '': the daemon has none */
 export function askDaemon(socket: string, options: DaemonClientOptions = {}): DaemonClient {
-  return new SocketClient(socket, options)
+  return new ViewClient(socket, socket === '' ? undefined : overSocket(socket, options))
 }
 
-class SocketClient implements DaemonClient {
-  readonly socket: string
-  readonly #options: DaemonClientOptions
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 })
+/** An answer as it was received. */
+export interface ReceivedAnswer {
+  readonly status: number | undefined
+  /** The header Server; '' without one. */
+  readonly server: string
+  readonly body: string
+}
 
-  constructor(socket: string, options: DaemonClientOptions) {
+/** Asks for a path with its query. Rejects when there is no answer. */
+export type Ask = (path: string) => Promise<ReceivedAnswer>
+
+/** A client of the same answers that are made in this process, without a socket. */
+export function askHere(ask: Ask): DaemonClient {
+  return new ViewClient('', ask)
+}
+
+class ViewClient implements DaemonClient {
+  readonly socket: string
+  readonly #get: Ask | undefined
+
+  /** @param get undefined: the daemon has no socket */
+  constructor(socket: string, get: Ask | undefined) {
     this.socket = socket
-    this.#options = options
+    this.#get = get
   }
 
   daemon(): Promise<Answered<DaemonView>> {
@@ -99,6 +118,10 @@ class SocketClient implements DaemonClient {
 
   service(service: string): Promise<Answered<ServiceView>> {
     return this.#ask(VIEW_PATH.service, { service })
+  }
+
+  objects(service: string): Promise<Answered<ObjectsView>> {
+    return this.#ask(VIEW_PATH.objects, { service })
   }
 
   claims(key: FrontendKey): Promise<Answered<ClaimsView>> {
@@ -130,7 +153,7 @@ class SocketClient implements DaemonClient {
   }
 
   async #ask<View extends object>(path: string, parameters: Readonly<Record<string, string>> = {}) {
-    if (this.socket === '') return failed('off', 'the daemon has no local socket: kubeIPVS.socket is empty')
+    if (this.#get === undefined) return failed('off', 'the daemon has no local socket: kubeIPVS.socket is empty')
     const query = new URLSearchParams(parameters).toString()
     try {
       return this.#read<View>(await this.#get(`${path}${query === '' ? '' : `?${query}`}`))
@@ -139,25 +162,7 @@ class SocketClient implements DaemonClient {
     }
   }
 
-  #get(path: string): Promise<Received> {
-    const { deadlineMs = DEADLINE_MS, maxBytes = MAX_BYTES, signal } = this.#options
-    const late = AbortSignal.timeout(deadlineMs)
-    return new Promise((resolve, reject) => {
-      const asked = request({
-        socketPath: this.socket,
-        path,
-        agent: this.#agent,
-        signal: signal === undefined ? late : AbortSignal.any([signal, late]),
-      })
-      asked.on('error', reject)
-      asked.on('response', (response) => {
-        readBody(response, maxBytes).then(resolve, reject)
-      })
-      asked.end()
-    })
-  }
-
-  #read<View extends object>({ response, body }: Received): Answered<View> {
+  #read<View extends object>({ status, server, body }: ReceivedAnswer): Answered<View> {
     let json: unknown
     try {
       json = JSON.parse(body)
@@ -166,8 +171,7 @@ class SocketClient implements DaemonClient {
     }
     if (!isObject(json) || typeof json['format'] !== 'number') return this.#stranger()
     if (json['format'] !== VIEW_FORMAT) {
-      const version =
-        /^kube-ipvs\/([\w.+-]{1,40})$/.exec(String(response.headers['server'] ?? ''))?.[1] ?? 'of an unknown version'
+      const version = /^kube-ipvs\/([\w.+-]{1,40})$/.exec(server)?.[1] ?? 'of an unknown version'
       return failed(
         'other-format',
         `the daemon is kube-ipvs ${version} and answers in format ${json['format']}, this command is kube-ipvs ${VERSION} and reads ` +
@@ -175,7 +179,7 @@ class SocketClient implements DaemonClient {
       )
     }
     // The format says that the answer has the shape.
-    if (response.statusCode === 200) return json as View
+    if (status === 200) return json as View
     const { error } = json
     if (!isObject(error) || typeof error['code'] !== 'string' || typeof error['message'] !== 'string')
       return this.#stranger()
@@ -215,12 +219,25 @@ function failed(unknown: NoAnswerCode, reason: string): NoAnswer {
   return { unknown, reason }
 }
 
-interface Received {
-  readonly response: IncomingMessage
-  readonly body: string
+/** Asks over a Unix socket, with one connection for all questions. */
+function overSocket(socketPath: string, options: DaemonClientOptions): Ask {
+  const { deadlineMs = DEADLINE_MS, maxBytes = MAX_BYTES, signal } = options
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  return (path) => {
+    const late = AbortSignal.timeout(deadlineMs)
+    const anyOf = signal === undefined ? late : AbortSignal.any([signal, late])
+    return new Promise((resolve, reject) => {
+      const asked = request({ socketPath, path, agent, signal: anyOf })
+      asked.on('error', reject)
+      asked.on('response', (response) => {
+        readBody(response, maxBytes).then(resolve, reject)
+      })
+      asked.end()
+    })
+  }
 }
 
-async function readBody(response: IncomingMessage, maxBytes: number): Promise<Received> {
+async function readBody(response: IncomingMessage, maxBytes: number): Promise<ReceivedAnswer> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of response as AsyncIterable<Buffer>) {
@@ -232,7 +249,8 @@ async function readBody(response: IncomingMessage, maxBytes: number): Promise<Re
     }
     chunks.push(chunk)
   }
-  return { response, body: Buffer.concat(chunks).toString() }
+  const { statusCode: status, headers } = response
+  return { status, server: String(headers['server'] ?? ''), body: Buffer.concat(chunks).toString() }
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -6,6 +6,7 @@
 import type { FrontendKey, FrontendRole } from '../service/frontends.ts'
 import type { Verdict } from '../service/endpoints.ts'
 import type { TrafficPolicy } from '../service/objects.ts'
+import type { WantedObject } from '../explain/wanted-objects.ts'
 import type { Problem } from '../values/errors.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 
@@ -20,6 +21,8 @@ export const VIEW_PATH = {
   names: '/v1/names',
   /** ServiceView; parameter `service` (`namespace/name`). 404 when there is no such Service. */
   service: '/v1/service',
+  /** ObjectsView; parameter `service` (`namespace/name`). */
+  objects: '/v1/objects',
   /** ClaimsView; parameter `key` (a FrontendKey). */
   claims: '/v1/claims',
   /** DrainsView */
@@ -67,6 +70,8 @@ export interface SettingsView {
   readonly interfaceNamePrefix: string
   /** The scheduler of Services that choose none. */
   readonly scheduler: string
+  /** Whether annotations of Services have an effect, in ipvs mode. */
+  readonly serviceAnnotations: boolean
   /** null: no deadline */
   readonly drainDeadlineSeconds: number | null
 }
@@ -142,6 +147,16 @@ export interface ServiceView {
   readonly ports: readonly ServicePortView[]
   readonly problems: readonly Problem[]
   /** Endpoints and frontends that were left out, because the answer would be too long. */
+  readonly omitted: number
+  /** Its annotations that kube-ipvs knows, unchecked; `problems` says which have no effect. */
+  readonly annotations: readonly (readonly [name: string, value: string])[]
+}
+
+/** What is wanted in the kernel for one Service. */
+export interface ObjectsView {
+  readonly format: number
+  readonly objects: readonly WantedObject[]
+  /** Objects that were left out, because the answer would be too long. */
   readonly omitted: number
 }
 

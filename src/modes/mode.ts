@@ -8,6 +8,7 @@ import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { FamilySupport } from '../node/families.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { InterfaceAddress } from '../service/node-addresses.ts'
+import type { Frontend } from '../service/frontends.ts'
 import type { NodePortFrontends } from '../service/contribution.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import type { Dataplane } from '../sync/loop.ts'
@@ -16,6 +17,7 @@ import type { Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Clock } from '../values/clock.ts'
+import type { WantedObject } from '../explain/wanted-objects.ts'
 
 export interface ModeDataplane extends Dataplane {
   readonly staleFlows: StaleFlows
@@ -93,6 +95,8 @@ export interface Mode {
   tableHealth(): Iterable<TableHealth>
   /** The drains that are under way at a time of the mode's clock. Only ipvs mode has some. */
   drains(nowMs: number): Iterable<CurrentDrain>
+  /** What is wanted in the kernel for these frontends, which are those of one Service, each with its claim won. */
+  wantedObjects(frontends: readonly Frontend[]): Iterable<WantedObject>
   nodeChanged(node: NodeView): void
   /** The configuration changed in fields that are live in this mode; `nodeChanged` and a new `audit` follow. */
   reconfigured(): void

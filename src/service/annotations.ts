@@ -137,12 +137,16 @@ export function annotationsText(annotations: ReadonlyMap<string, string>): strin
   return annotations.size === 0 ? '' : JSON.stringify([...annotations])
 }
 
+/** The annotations in `Service.annotations`, which `annotationsText` wrote. The values are foreign text. */
+export function annotationsIn(text: string): readonly (readonly [name: string, value: string])[] {
+  return text === '' ? [] : (JSON.parse(text) as [string, string][])
+}
+
 /** A value, or why there is none. */
 type Parsed<Value> = { readonly value: Value } | { readonly allowed: string }
 
 function readAnnotations(text: string, configuredScheduler: string): ReadAnnotations {
-  // The parser of Services wrote it, with `annotationsText`.
-  const values = new Map(JSON.parse(text) as [string, string][])
+  const values = new Map(annotationsIn(text))
   const problems: AnnotationProblem[] = []
   const read = <Value>(names: readonly string[], parse: (value: string) => Parsed<Value>) => {
     const name = names.find((one) => values.has(one))

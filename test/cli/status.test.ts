@@ -189,6 +189,7 @@ const DAEMON: DaemonView = {
     bridgeInterface: '',
     interfaceNamePrefix: '',
     scheduler: 'rr',
+    serviceAnnotations: true,
     drainDeadlineSeconds: null,
   },
   health: { healthy: true, reason: null, pending: [] },

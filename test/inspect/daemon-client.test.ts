@@ -194,6 +194,39 @@ describe('askDaemon', () => {
     assert.equal(isUnknown(none) && none.unknown, 'no-such-service')
   })
 
+  it('tells what is wanted in the kernel for the frontends that a Service has won', async () => {
+    const folder = socketFolder()
+    const asked: string[] = []
+    const annotations = JSON.stringify([['kube-ipvs.io/scheduler', 'lc']])
+    const proxy = inspectedOf([
+      put('old', { createdAtMs: 1, clusterIps: { IPv4: '10.96.0.1' }, externalIps: ['203.0.113.1'], annotations }),
+      put('new', { createdAtMs: 2, clusterIps: { IPv4: '10.96.0.2' }, externalIps: ['203.0.113.1'] }),
+    ])
+    await folder.serve(() => ({
+      ...proxy,
+      mode: {
+        ...proxy.mode,
+        *wantedObjects(frontends) {
+          for (const { key, address = '' } of frontends) {
+            asked.push(key)
+            yield { kind: 'address', frontend: key, address }
+          }
+        },
+      },
+    }))
+    const client = askDaemon(folder.path)
+    const view = known(await client.objects('demo/new'))
+    assert.deepEqual(asked, ['10.96.0.2:80/tcp'])
+    assert.deepEqual(view, {
+      format: VIEW_FORMAT,
+      omitted: 0,
+      objects: [{ kind: 'address', frontend: '10.96.0.2:80/tcp', address: '10.96.0.2' }],
+    })
+    assert.deepEqual(known(await client.service('demo/old')).annotations, [['kube-ipvs.io/scheduler', 'lc']])
+    assert.deepEqual(known(await client.service('demo/new')).annotations, [])
+    assert.deepEqual(known(await client.objects('demo/none')).objects, [])
+  })
+
   it('tells drains and the endpoints of a pod', async () => {
     const folder = socketFolder()
     const virtualServer = '10.96.0.1:80/tcp'

@@ -17,7 +17,7 @@ const BELOW_COMPOSITION = [
   'src/values',
 ]
 /** What every mode may import from. */
-const SHARED_BY_MODES = [...BELOW_COMPOSITION, ...PARTS]
+const SHARED_BY_MODES = [...BELOW_COMPOSITION, ...PARTS, 'src/explain/wanted-objects.ts']
 /** What commands may import from. */
 const COMMANDS = [
   'src/config',
@@ -95,7 +95,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Tables of nftables mode, which is none of ours: both modes remove them.
   'src/modes/leftovers/nft-leftovers.ts': ['native', 'src/iptables', 'src/netlink', 'src/values'],
   // What a running daemon tells about itself: the shapes of its answers, and the commands' client.
-  'src/inspect': ['src/service', 'src/values'],
+  'src/inspect': ['src/explain/wanted-objects.ts', 'src/service', 'src/values'],
   // Predicts the path of a packet from what the kernel has; composition reads that.
   'src/explain': ['src/ipset', 'src/iptables', 'src/ipvs', 'src/service', 'src/values'],
   // The daemon composed.
@@ -113,7 +113,19 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/watch/api',
   ],
   // Commands read the command line and print; they compose nothing, and nothing of the daemon knows the command line.
-  'src/cli': COMMANDS,
+  'src/cli': [...COMMANDS, 'src/cli/explain'],
+  // What `explain` finds out and says: it compares items of tables, as their rooms describe them.
+  'src/cli/explain': [
+    ...COMMANDS,
+    'src/cli/flags.ts',
+    'src/cli/help.ts',
+    'src/cli/settings.ts',
+    'src/cli/terminal.ts',
+    'src/ipset',
+    'src/iptables',
+    'src/ipvs',
+    'src/service',
+  ],
   'src/main.ts': ['src/cli', 'src/values'],
 }
 

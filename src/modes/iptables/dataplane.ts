@@ -20,6 +20,7 @@ import {
   nodePortKey,
   parseFrontendKey,
   parseNodePortKey,
+  type ServicePort,
 } from '../../service/frontends.ts'
 import type { NodePortRanges } from '../../service/node-addresses.ts'
 import type { Dataplane } from '../../sync/loop.ts'
@@ -27,6 +28,7 @@ import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.t
 import type { IpFamily } from '../../values/protocol.ts'
 import { type RuleLoop, type RuleLoopOptions, RuleLoops } from '../rule-loops.ts'
 import type { Clock } from '../../values/clock.ts'
+import type { WantedObject } from '../../explain/wanted-objects.ts'
 
 export interface IptablesDataplaneOptions {
   readonly iptables: IptablesPrograms & { readonly choice: Pick<IptablesChoice, 'randomFully' | 'suffix'> }
@@ -154,6 +156,17 @@ export class IptablesDataplane implements Dataplane {
       ...options,
       now: this.#options.now,
     })
+  }
+
+  /** What is wanted for these frontends, as last given to the loops. */
+  *wantedObjects(frontends: readonly Frontend[]): Generator<WantedObject, void, void> {
+    for (const [family, wanted] of this.#wanted) {
+      const ports = new Map<string, ServicePort>()
+      for (const { key, servicePort } of frontends)
+        if (familyOfKey(key) === family) ports.set(`${servicePort.name} ${servicePort.protocol}`, servicePort)
+      for (const { name: servicePort, protocol } of ports.values())
+        for (const item of wanted.objectsOf(servicePort, protocol)) yield { ...item, servicePort, family }
+    }
   }
 
   /** The loops run on their own timers. */

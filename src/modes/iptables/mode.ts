@@ -21,9 +21,11 @@ import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { RuleCounts } from '../../metrics/rule-counts.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import { ipFamilies } from '../../node/host.ts'
+import type { Frontend } from '../../service/frontends.ts'
 import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { auditPeriodically } from '../../sync/audit.ts'
 import { parseCidrs } from '../../values/cidr.ts'
+import type { WantedObject } from '../../explain/wanted-objects.ts'
 import { type AuditObserver, type Mode, type ModeOptions, type ModeWatch, type NodeView, periodsOf } from '../mode.ts'
 
 /** Wait after an announced change of rules, so that the commands of one script are one change. Milliseconds. */
@@ -132,6 +134,10 @@ export class IptablesMode implements Mode {
       families: [family],
       wrong: isTableFaulty(sync),
     }))
+  }
+
+  wantedObjects(frontends: readonly Frontend[]): Iterable<WantedObject> {
+    return this.dataplane.wantedObjects(frontends)
   }
 
   get isPending(): boolean {

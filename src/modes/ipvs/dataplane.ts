@@ -29,6 +29,7 @@ import type { ChosenSchedulers } from './chosen-schedulers.ts'
 import type { IpvsStates, IpvsTables } from './tables.ts'
 import type { VirtualAddressKind } from './rules/wanted-rules.ts'
 import { VirtualAddresses } from './virtual-addresses.ts'
+import type { WantedObject } from '../../explain/wanted-objects.ts'
 import type { Clock } from '../../values/clock.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
@@ -249,6 +250,18 @@ export class IpvsDataplane implements Dataplane {
   #isSettled(key: FrontendKey): boolean {
     const [wanted, live] = [this.virtualServers.desired(key), this.virtualServers.live(key)]
     return wanted === undefined || live === undefined ? wanted === live : sameVirtualServer(wanted, live)
+  }
+
+  /** What is wanted for these frontends. The addresses of virtual IPs count from the beginning, also while their virtual server is missing. */
+  *wantedObjects(frontends: readonly Frontend[]): Generator<WantedObject, void, void> {
+    for (const { key, address, bind } of frontends) {
+      const server = this.virtualServers.desired(key)
+      if (server === undefined || address === undefined) continue
+      yield { kind: 'virtual-server', frontend: key, server }
+      if (bind) yield { frontend: key, ...this.virtualAddresses.objectOf(address) }
+      for (const { set, entry } of this.setsAndRules.entriesOf(key))
+        yield { kind: 'set-entry', frontend: key, set, entry }
+    }
   }
 
   nextDueMs(): number | undefined {

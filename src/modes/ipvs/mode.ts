@@ -8,6 +8,7 @@ import type { CurrentDrain } from '../../ipvs/drains.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/reconciler.ts'
 import { hasScheduler, schedulerOf } from '../../ipvs/scheduler.ts'
+import type { Frontend } from '../../service/frontends.ts'
 import type { NodeContext, NodeIps } from '../../service/node-context.ts'
 import { parseCidrs } from '../../values/cidr.ts'
 import { CodedError } from '../../values/errors.ts'
@@ -15,6 +16,7 @@ import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
 import type { TableHealth } from '../table-health.ts'
+import type { WantedObject } from '../../explain/wanted-objects.ts'
 import { auditIpvsMode } from './audits.ts'
 import { ChosenSchedulers } from './chosen-schedulers.ts'
 import { IpvsDataplane } from './dataplane.ts'
@@ -120,6 +122,10 @@ export class IpvsMode implements Mode {
 
   tableHealth(): readonly TableHealth[] {
     return listTables(this.dataplane.states, this.families).flatMap((table) => table.health())
+  }
+
+  wantedObjects(frontends: readonly Frontend[]): Iterable<WantedObject> {
+    return this.dataplane.wantedObjects(frontends)
   }
 
   get isPending(): boolean {

@@ -147,6 +147,11 @@ export class SetsAndRules {
     this.entries.doubt([...this.entries.desiredKeys()].filter(ofSet))
   }
 
+  /** The entries that a frontend needs. */
+  entriesOf(key: FrontendKey): readonly SetEntry[] {
+    return this.#wanted.of(key)
+  }
+
   /** Whether a new virtual server may be added: the kernel has its entries for source ranges, and the rules it needs. */
   mayAdd(key: FrontendKey, family: IpFamily): boolean {
     const { forAll, sets } = this.#missing.get(family) ?? ALL_MISSING

@@ -75,6 +75,13 @@ export class VirtualAddresses {
     for (const address of this.#wanted.addresses()) if (families.includes(familyOf(address))) this.#want(address)
   }
 
+  /** What makes the node answer for an address. */
+  objectOf(address: string) {
+    return this.#kind === 'addresses'
+      ? ({ kind: 'address', address } as const)
+      : ({ kind: 'route', route: localRoute(address, this.#paths[familyOf(address)]) } as const)
+  }
+
   #want(address: string): void {
     if (this.#kind === 'addresses') this.addresses.want(address, hostAddress(address))
     else this.routes.want(address, localRoute(address, this.#paths[familyOf(address)]))

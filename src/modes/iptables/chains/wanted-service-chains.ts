@@ -18,6 +18,7 @@ import {
   SHARED_CHAINS,
   type SharedChain,
 } from './service-port-render.ts'
+import type { Protocol } from '../../../values/protocol.ts'
 import type { IptablesItem, TableId } from '../../../iptables/types.ts'
 
 /** What the rules of a family depend on, apart from its Services. */
@@ -37,6 +38,20 @@ export interface ChainChange {
 
 /** With more endpoints than this their rules have no comments (kube-proxy's largeClusterEndpointsThreshold). */
 const LARGE_CLUSTER_ENDPOINTS = 1000
+
+interface PortChain {
+  readonly kind: 'chain'
+  readonly table: TableId
+  readonly chain: string
+  readonly rules: readonly string[]
+}
+
+interface PortRule {
+  readonly kind: 'rule'
+  readonly table: TableId
+  readonly chain: string
+  readonly rule: string
+}
 
 interface PortChains {
   /** As of the frontend that changed last. */
@@ -144,6 +159,17 @@ export class WantedServiceChains {
     const rules = this.#ports.get(this.#portOf.get(key) ?? '')?.rules
     for (const chain of rules?.chains.keys() ?? []) yield chainKey('nat', chain)
     for (const chain of rules?.shared.keys() ?? []) yield chain
+  }
+
+  /** The chains of a Service port, and its rules in the chains that all Services share. */
+  *objectsOf(servicePort: string, protocol: Protocol): Generator<PortChain | PortRule, void, void> {
+    const rendered = this.#ports.get(`${servicePort} ${protocol}`)?.rules
+    for (const [shared, rules] of rendered?.shared ?? []) {
+      const [table = '', chain = ''] = shared.split(' ')
+      // Every SharedChain begins with a TableId.
+      for (const rule of rules) yield { kind: 'rule', table: table as TableId, chain, rule }
+    }
+    for (const [chain, rules] of rendered?.chains ?? []) yield { kind: 'chain', table: 'nat', chain, rules }
   }
 
   /** @param endpoints the number of candidates of the port now */
