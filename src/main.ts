@@ -14,6 +14,7 @@ const RUN: Readonly<Record<CommandName, (flags: FlagValues, words: readonly stri
     return (await import('./cli/run.ts')).run(flags)
   },
   status: async (flags, words) => (await import('./cli/show-status.ts')).showStatus(flags, words),
+  explain: async (flags, words) => (await import('./cli/explain.ts')).explain(flags, words),
   doctor: async (flags) => (await import('./cli/doctor.ts')).doctor(flags),
   diff: async (flags) => (await import('./cli/diff.ts')).diff(flags),
   completion: async (_flags, words) => (await import('./cli/completion.ts')).printCompletion(words),

@@ -61,6 +61,40 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
       ['1', 'wrong flags, or the kernel cannot be read'],
     ],
   },
+  explain: {
+    summary: 'say why traffic of a Service goes where it goes',
+    usage: ['kube-ipvs explain TARGET [--from SOURCE] [flags]'],
+    description: [
+      'Shows every frontend of a Service, every endpoint with the rule that decided whether it is used, who owns an address that ' +
+        'several Services claim, and the objects in the kernel that carry it: what is missing or too much is red, with its effect and the ' +
+        'commands that repair it. It changes nothing.',
+      'With --from it also follows the first packet of a connection from there through this node: each rule, set, virtual server and ' +
+        'route that decides about it, the endpoints that it can reach with their shares, and the source address that they see.',
+      'It asks the running daemon over its local socket. Without a daemon it computes the same from the source that --config, ' +
+        '--kubeconfig or --manifests names, else it shows what the kernel alone has, and says what it then cannot know.',
+    ],
+    details: {
+      title: 'Targets',
+      rows: [
+        ['NAMESPACE/NAME', 'a Service with all its ports; NAMESPACE/NAME:PORT is one port, by its name or number'],
+        ['VIP:PORT', 'the Service that answers there; IPv6 in brackets; /tcp, /udp or /sctp selects a protocol'],
+        [':NODEPORT', 'the Service of a node port, at every address of this node'],
+      ],
+    },
+    examples: [
+      ['kube-ipvs explain demo/web', 'a Service'],
+      ['kube-ipvs explain 10.96.0.10:53/udp', 'what answers at an address and port'],
+      ['kube-ipvs explain :30080 --from 203.0.113.9', 'a node port, with the path of a packet from outside'],
+      ['kube-ipvs explain demo/web:http --from 10.244.1.7', 'the path from a pod'],
+      ['kube-ipvs explain demo/web --from node', 'the path from a process of this node'],
+      ['kube-ipvs explain demo/web --output json', 'the same for a program'],
+    ],
+    exitCodes: [
+      ['0', 'explained'],
+      ['1', 'wrong flags or target, or something cannot be read'],
+      ['2', 'the target is no frontend of a Service'],
+    ],
+  },
   diff: {
     summary: 'show what a pass would change, without changing it',
     usage: ['kube-ipvs diff [flags]'],

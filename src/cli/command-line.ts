@@ -43,6 +43,7 @@ export interface UsageError {
 export const USAGE_EXIT_CODE: Readonly<Record<CommandName, number>> = {
   run: 1,
   status: 1,
+  explain: 1,
   diff: 2,
   doctor: 3,
   cleanup: 1,

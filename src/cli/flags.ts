@@ -7,7 +7,7 @@ import type { FlagGroup, KindValues } from '../config/field.ts'
 import type { FieldValues, FlagPath } from '../config/types.ts'
 import { defaultAsText, FIELD_PATHS, fieldAt } from '../config/values.ts'
 
-export const COMMANDS = ['run', 'status', 'diff', 'doctor', 'cleanup', 'completion'] as const
+export const COMMANDS = ['run', 'status', 'explain', 'diff', 'doctor', 'cleanup', 'completion'] as const
 /** `run` is the daemon: the command when none is named. */
 export type CommandName = (typeof COMMANDS)[number]
 
@@ -30,6 +30,7 @@ export type Shell = (typeof SHELLS)[number]
 /** The commands that take words beside flags; the others refuse them. */
 export const COMMAND_ARGUMENTS: { readonly [command in CommandName]?: Arguments } = {
   status: { name: 'NAMESPACE/NAME' },
+  explain: { name: 'TARGET', atLeast: 1, atMost: 1 },
   completion: { name: 'SHELL', atLeast: 1, atMost: 1, words: SHELLS },
 }
 
@@ -53,6 +54,8 @@ export interface Flag {
   readonly group: FlagGroup
   /** Placeholder of the value in help; '' for a boolean. */
   readonly value?: string | undefined
+  /** Instead of `value`, where the flag means something else to a command. */
+  readonly values?: { readonly [command in CommandName]?: string } | undefined
   /** Every allowed value, where they are few words. */
   readonly words?: readonly string[] | undefined
   readonly help: string
@@ -68,12 +71,12 @@ const RUN = ['run'] as const
 /** Commands that need a configuration. */
 const CONFIGURED = ['run', 'diff'] as const
 /** Commands that list Services. */
-const LISTING = ['run', 'diff', 'status', 'doctor'] as const
+const LISTING = ['run', 'diff', 'status', 'explain', 'doctor'] as const
 /** Commands that ask the running daemon. */
-const ASKING = ['run', 'diff', 'status'] as const
+const ASKING = ['run', 'diff', 'status', 'explain'] as const
 const DOCTOR = ['doctor'] as const
 /** Commands that look at the node or change it. */
-const ALL = ['run', 'status', 'diff', 'doctor', 'cleanup'] as const
+const ALL = ['run', 'status', 'explain', 'diff', 'doctor', 'cleanup'] as const
 
 const insteadOf = (name: string) =>
   `This flag is deprecated and will be removed in a future release. Please use --${name} instead.`
@@ -90,6 +93,8 @@ const COMMAND_FLAGS = {
     about: {
       status:
         'KubeProxyConfiguration (v1alpha1) of the daemon: the mode is read at its metrics address, the names of Services from its API server.',
+      explain:
+        'KubeProxyConfiguration (v1alpha1) of the daemon. Without a running daemon Services are listed at its API server.',
       doctor:
         'KubeProxyConfiguration (v1alpha1) that the node is checked for. Without it: the defaults, and ipvs mode.',
       cleanup: 'KubeProxyConfiguration (v1alpha1) whose ipvs.excludeCIDRs names virtual servers to keep.',
@@ -98,11 +103,15 @@ const COMMAND_FLAGS = {
   from: {
     name: 'from',
     kind: 'text',
-    commands: DOCTOR,
+    commands: ['doctor', 'explain'],
     own: true,
     group: 'first',
     value: 'FILE',
+    values: { explain: 'SOURCE' },
     help: 'Analyse this bundle instead of the node; no other flag but --output counts.',
+    about: {
+      explain: 'Also follow a packet from here through this node: node, an IP address, or NAMESPACE/NAME of a pod.',
+    },
   },
   bundle: {
     name: 'bundle',
@@ -123,6 +132,7 @@ const COMMAND_FLAGS = {
     help: 'Read Services, EndpointSlices and Nodes from the YAML and JSON files of this folder instead of an API server, and follow every change of them.',
     about: {
       status: 'Read the names of Services from the YAML and JSON files of this folder.',
+      explain: 'Without a running daemon: read Services from the YAML and JSON files of this folder.',
       doctor: 'Compare the kernel with what the Services of this folder need.',
     },
   },
@@ -287,8 +297,8 @@ const FIELD_COMMANDS: { readonly [Path in FlagPath]?: Flag['commands'] } = {
   hostnameOverride: LISTING,
   'kubeIPVS.socket': ASKING,
   'clientConnection.kubeconfig': LISTING,
-  metricsBindAddress: LISTING,
-  mode: [...CONFIGURED, 'doctor'],
+  metricsBindAddress: ['run', 'diff', 'status', 'doctor'],
+  mode: [...CONFIGURED, 'explain', 'doctor'],
   'ipvs.scheduler': [...CONFIGURED, 'doctor'],
   'ipvs.strictARP': [...CONFIGURED, 'doctor'],
   'logging.verbosity': ALL,
@@ -299,6 +309,7 @@ const FIELD_COMMANDS: { readonly [Path in FlagPath]?: Flag['commands'] } = {
 const FIELD_ABOUT: { readonly [Path in FlagPath]?: Flag['about'] } = {
   'clientConnection.kubeconfig': {
     status: 'Read the names of Services from the API server of this kubeconfig.',
+    explain: 'Without a running daemon: list Services at the API server of this kubeconfig.',
     doctor: 'Also check the cluster that this kubeconfig names, and compare the kernel with its Services.',
   },
   metricsBindAddress: {
@@ -307,9 +318,13 @@ const FIELD_ABOUT: { readonly [Path in FlagPath]?: Flag['about'] } = {
   },
   'kubeIPVS.socket': {
     status: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
+    explain: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
     diff: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
   },
-  mode: { doctor: 'The mode to check the node for (default: ipvs).' },
+  mode: {
+    explain: 'The mode that is assumed without a running daemon.',
+    doctor: 'The mode to check the node for (default: ipvs).',
+  },
 }
 
 function fieldFlags(): readonly (readonly [FlagPath, Flag])[] {

@@ -112,7 +112,7 @@ export function flagGroups(command: CommandName): readonly { readonly title: str
     title,
     rows: flagsOf(group)
       .filter(({ commands }) => commands.includes(command))
-      .map((flag): Row => [spelling(flag), textOf(flag, command)]),
+      .map((flag): Row => [spelling(flag, command), textOf(flag, command)]),
   }))
   const all = groups.flatMap(({ rows }) => rows)
   if (all.length < FEW) return [{ title: 'Flags', rows: all }]
@@ -128,7 +128,8 @@ function flagsOf(group: string): readonly Flag[] {
 }
 
 /** `-v, --v N`; flags without a short form leave its place empty. */
-function spelling({ name, short, kind, value = VALUES[kind] }: Flag): string {
+function spelling({ name, short, kind, values, value: usual = VALUES[kind] }: Flag, command: CommandName): string {
+  const value = values?.[command] ?? usual
   return `${short === undefined ? '    ' : `-${short}, `}--${name}${value === '' ? '' : ` ${value}`}`
 }
 

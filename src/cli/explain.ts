@@ -1,0 +1,116 @@
+/**
+ * `kube-ipvs explain`: why traffic of a Service goes where it goes. It joins what the daemon knows of the Service with what the kernel has,
+ * and changes nothing. Exit code 2: the target is no frontend of a Service.
+ */
+import { CodedError } from '../values/errors.ts'
+import { printableJson } from '../values/quote.ts'
+import { explainService, type Explanation } from './explain/explanation.ts'
+import { explainKernel, fromKernel, readObjects } from './explain/kernel-only.ts'
+import { addressOfPod, findServices, keysOf, type Knowledge, nearestTo, openKnowledge } from './explain/knowledge.ts'
+import { pathKeys, predictPaths } from './explain/paths.ts'
+import { type PacketSource, parseSource, parseTarget, type Target } from './explain/target.ts'
+import { explanationText } from './explain/text.ts'
+import type { FlagValues } from './flags.ts'
+import { loadSettings } from './settings.ts'
+import { stderrLog, styleFor } from './terminal.ts'
+
+const DEADLINE_MS = 60_000
+/** The target is unknown. */
+const UNKNOWN = 2
+
+/** @param words the target, which is one word */
+export async function explain(flags: FlagValues, [text = '']: readonly string[]): Promise<number> {
+  const target = parseTarget(text)
+  if ('wrong' in target) throw new CodedError('usage', target.wrong)
+  const from = flags.from === undefined ? undefined : parseSource(flags.from)
+  if (from !== undefined && 'wrong' in from) throw new CodedError('usage', `--from: ${from.wrong}`)
+  const settings = await loadSettings(flags)
+  const signal = AbortSignal.timeout(DEADLINE_MS)
+  const knowledge = await openKnowledge(flags, settings, signal)
+  try {
+    for (const reason of knowledge.reasons) stderrLog.warn(`kube-ipvs explain: ${reason}`)
+    const found = await explanationOf(text, target.value, knowledge, signal)
+    const explanation = from === undefined ? found : await withPaths(found, target.value, from.value, knowledge, signal)
+    if (flags.output === 'json') process.stdout.write(`${printableJson(explanation)}\n`)
+    else {
+      const style = styleFor(process.stdout, process.env)
+      process.stdout.write(`${explanationText(explanation, { style, columns: process.stdout.columns }).join('\n')}\n`)
+    }
+    return explanation.isFound ? 0 : UNKNOWN
+  } finally {
+    await knowledge.close()
+  }
+}
+
+async function explanationOf(
+  text: string,
+  target: Target,
+  knowledge: Knowledge,
+  signal: AbortSignal,
+): Promise<Explanation> {
+  const { client, daemon, knownFrom, source } = knowledge
+  const base = { target: text, from: null, knownFrom, source, paths: [] } as const
+  if (client === undefined || daemon === undefined) return { ...base, ...(await fromKernel(target, signal)) }
+  const { services: known, omitted } = await findServices(client, target, daemon.node)
+  const keys = new Set([
+    ...keysOf(target, daemon.node),
+    ...known.flatMap(({ view }) => view.ports.flatMap(({ frontends }) => frontends.map(({ key }) => key))),
+  ])
+  const live = await readObjects(keys, daemon.mode === 'iptables', signal)
+  const services = known.flatMap((one) => explainService(one, target, daemon, live) ?? [])
+  const isFound = services.length > 0
+  const kernel = isFound ? [] : explainKernel(target, live)
+  return {
+    ...base,
+    mode: daemon.mode,
+    node: daemon.node,
+    unknown: [
+      ...(live.rulesUnread === '' ? [] : [`The rules could not be read: ${live.rulesUnread}.`]),
+      ...(omitted === 0 ? [] : [`${omitted} objects in the kernel were not compared, because there are too many.`]),
+      ...(kernel.length === 0
+        ? []
+        : ['No Service wants what the kernel has there: another program may have added it.']),
+    ],
+    isFound,
+    nearest: isFound ? [] : await nearestTo(client, target),
+    services,
+    kernel,
+  }
+}
+
+/** Adds the paths of packets from there to everything that was found. */
+async function withPaths(
+  explanation: Explanation,
+  target: Target,
+  from: PacketSource,
+  { client, daemon }: Knowledge,
+  signal: AbortSignal,
+): Promise<Explanation> {
+  const questions = {
+    sources: await addressesOf(from, client),
+    frontends: pathKeys(target, explanation),
+    nodeIps: daemon?.node.ips ?? {},
+  }
+  const { paths, leftOut } = await predictPaths(questions, signal)
+  return {
+    ...explanation,
+    from: from.kind === 'node' ? 'node' : from.kind === 'pod' ? from.pod : from.address,
+    paths,
+    unknown: [
+      ...explanation.unknown,
+      ...(leftOut === 0 ? [] : [`${leftOut} more paths were left out: name one port or address.`]),
+    ],
+  }
+}
+
+/** undefined: those of this node. */
+async function addressesOf(from: PacketSource, client: Knowledge['client']): Promise<readonly string[] | undefined> {
+  switch (from.kind) {
+    case 'node':
+      return undefined
+    case 'address':
+      return [from.address]
+    case 'pod':
+      return addressOfPod(client, from.pod)
+  }
+}

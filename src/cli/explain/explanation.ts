@@ -1,0 +1,196 @@
+/**
+ * What `kube-ipvs explain` found out, as one value: the text and `--output json` are made from it. It joins what the daemon (or the same
+ * code in this process) says about Services with what the kernel has.
+ */
+import type { PacketPath } from '../../explain/types.ts'
+import type { DaemonView, EndpointView, FrontendView, ServicePortView, ServiceView } from '../../inspect/view.ts'
+import type { LiveObjects } from '../../modes/leftovers/live-objects.ts'
+import type { WantedObject } from '../../explain/wanted-objects.ts'
+import { annotationField } from '../../service/annotations.ts'
+import type { FrontendKey } from '../../service/frontends.ts'
+import { SERVICE_ANNOTATION } from '../../values/well-known.ts'
+import { compareObjects } from './objects.ts'
+import { isRuleOf } from './rule-objects.ts'
+import type { ExplainedObject } from './object-types.ts'
+import { isTargeted, type Target } from './target.ts'
+import { verdictWords, type VerdictWords } from './verdicts.ts'
+
+/** Where the knowledge of Services comes from. */
+export type KnownFrom = 'daemon' | 'api-server' | 'manifests' | 'kernel'
+
+export interface ExplainedEndpoint extends Omit<EndpointView, 'internal' | 'external'> {
+  readonly internal: VerdictWords
+  readonly external: VerdictWords
+}
+
+export interface ExplainedFrontend extends FrontendView {
+  /** False: another Service answers there. */
+  readonly isWon: boolean
+  readonly objects: readonly ExplainedObject[]
+}
+
+export interface ExplainedPort extends Omit<ServicePortView, 'endpoints' | 'frontends'> {
+  readonly endpoints: readonly ExplainedEndpoint[]
+  readonly frontends: readonly ExplainedFrontend[]
+  /** Chains and rules of the port as a whole. */
+  readonly objects: readonly ExplainedObject[]
+}
+
+/** An annotation of the Service that kube-ipvs knows. */
+export interface ExplainedAnnotation {
+  readonly name: string
+  /** Foreign text. */
+  readonly value: string
+  readonly isInForce: boolean
+  /** Why it is not; '' when it is. */
+  readonly because: string
+}
+
+export interface ExplainedService {
+  readonly namespace: string
+  readonly name: string
+  readonly annotations: readonly ExplainedAnnotation[]
+  readonly problems: ServiceView['problems']
+  readonly ports: readonly ExplainedPort[]
+  /** Endpoints and frontends that the daemon left out because there are too many. */
+  readonly omitted: number
+}
+
+/** What the kernel alone shows at an address and port, without knowing the Service. */
+export interface KernelFrontend {
+  readonly key: FrontendKey
+  /** `namespace/name:port`, where rules name it in a comment; null when nothing names it. */
+  readonly servicePort: string | null
+  readonly objects: readonly ExplainedObject[]
+  /** Of rules of iptables mode. */
+  readonly endpoints: readonly string[]
+}
+
+export interface ExplainedPath {
+  readonly frontend: FrontendKey
+  /** The source that was asked about: an address; null for a process of this node. */
+  readonly source: string | null
+  /** The destination of the packet: for a node port without an address one of this node. */
+  readonly destination: string
+  /** null: it could not be predicted. */
+  readonly path: PacketPath | null
+  /** Why not; '' otherwise. */
+  readonly because: string
+}
+
+export interface Explanation {
+  readonly target: string
+  /** --from; null when it was not given. */
+  readonly from: string | null
+  readonly knownFrom: KnownFrom
+  /** `kube-ipvs 0.1.0 (pid 5)`, `the manifests in /x`; '' for the kernel. */
+  readonly source: string
+  readonly mode: 'ipvs' | 'iptables' | null
+  readonly node: { readonly name: string; readonly zone: string | null }
+  /** What this answer cannot say, and why, as whole sentences. */
+  readonly unknown: readonly string[]
+  readonly isFound: boolean
+  /** Targets that may have been meant, when nothing was found. */
+  readonly nearest: readonly string[]
+  readonly services: readonly ExplainedService[]
+  /** Only when the knowledge is from the kernel. */
+  readonly kernel: readonly KernelFrontend[]
+  readonly paths: readonly ExplainedPath[]
+}
+
+/** A Service with what is wanted for it. */
+export interface KnownService {
+  readonly view: ServiceView
+  readonly objects: readonly WantedObject[]
+}
+
+/** The part of a Service that a target names, compared with the kernel; undefined when it names none. */
+export function explainService(
+  { view, objects }: KnownService,
+  target: Target,
+  daemon: Pick<DaemonView, 'mode' | 'node' | 'settings'>,
+  live: LiveObjects,
+): ExplainedService | undefined {
+  const { namespace, name, problems, omitted } = view
+  const ports = view.ports.flatMap((port): readonly ExplainedPort[] => {
+    const frontends =
+      target.kind === 'service'
+        ? isPort(port, view, target.port)
+          ? port.frontends
+          : []
+        : port.frontends.filter((frontend) => isTargeted(target, frontend))
+    return frontends.length === 0 ? [] : [explainPort(port, frontends, view, objects, daemon, live)]
+  })
+  if (ports.length === 0) return undefined
+  return { namespace, name, problems, omitted, annotations: annotationsOf(view, daemon), ports }
+}
+
+/** Whether a port of a Service is the one that a target names, by name or number. */
+function isPort(port: ServicePortView, { namespace, name }: ServiceView, wanted: string | undefined): boolean {
+  if (wanted === undefined) return true
+  return port.name === `${namespace}/${name}:${wanted}` || String(port.port) === wanted
+}
+
+function explainPort(
+  port: ServicePortView,
+  frontends: readonly FrontendView[],
+  { namespace, name }: ServiceView,
+  objects: readonly WantedObject[],
+  { node }: Pick<DaemonView, 'node'>,
+  live: LiveObjects,
+): ExplainedPort {
+  const owner = `${namespace}/${name}`
+  const keys = new Set(frontends.map(({ key }) => key))
+  const wanted = objects.filter((object) =>
+    'frontend' in object
+      ? keys.has(object.frontend)
+      : object.servicePort === port.name && object.family === port.family,
+  )
+  const won = frontends.filter((frontend) => frontend.owner === owner)
+  const compared = compareObjects(
+    wanted,
+    live,
+    [port],
+    won.map(({ key, roles }) => ({ key, isNodePort: roles.includes('NodePort') })),
+  )
+  return {
+    ...port,
+    endpoints: port.endpoints.map((endpoint) => ({
+      ...endpoint,
+      internal: verdictWords(endpoint, 'internal', port, node),
+      external: verdictWords(endpoint, 'external', port, node),
+    })),
+    frontends: frontends.map((frontend) => ({
+      ...frontend,
+      isWon: frontend.owner === owner,
+      objects: compared.filter((object) => object.frontend === frontend.key),
+    })),
+    objects: compared.filter((object) => object.frontend === null && isRuleOf(object, frontends)),
+  }
+}
+
+function annotationsOf(
+  { annotations, problems }: ServiceView,
+  { mode, settings }: Pick<DaemonView, 'mode' | 'settings'>,
+): readonly ExplainedAnnotation[] {
+  const given = new Set(annotations.map(([name]) => name))
+  const general =
+    mode === 'iptables'
+      ? 'annotations have an effect in ipvs mode only'
+      : settings.serviceAnnotations
+        ? ''
+        : 'kubeIPVS.serviceAnnotations is false'
+  return annotations.map(([name, value]) => {
+    const wrong = problems.find(({ field }) => field === annotationField(name))?.message
+    const better = PRECEDES.get(name)
+    const replaced = better !== undefined && given.has(better) ? `${better} precedes it` : ''
+    const because = general || (wrong ?? replaced)
+    return { name, value, isInForce: because === '', because }
+  })
+}
+
+/** Ours precede those of kube-router. */
+const PRECEDES: ReadonlyMap<string, string> = new Map([
+  [SERVICE_ANNOTATION.kubeRouterScheduler, SERVICE_ANNOTATION.scheduler],
+  [SERVICE_ANNOTATION.kubeRouterFlags, SERVICE_ANNOTATION.schedulerFlags],
+])

@@ -1,0 +1,138 @@
+/**
+ * Where `kube-ipvs explain` knows Services from: the running daemon, else the source that the flags name, else nothing but the kernel. What
+ * is then not known is said.
+ */
+import type { OpenedViews } from '../../daemon/commands.ts'
+import { type Answered, askDaemon, type DaemonClient, isUnknown } from '../../inspect/daemon-client.ts'
+import type { DaemonView } from '../../inspect/view.ts'
+import { type FrontendKey, frontendKey, nodePortKey } from '../../service/frontends.ts'
+import { CodedError } from '../../values/errors.ts'
+import { silentLog } from '../../values/log.ts'
+import { IP_FAMILIES, type Protocol } from '../../values/protocol.ts'
+import type { FlagValues } from '../flags.ts'
+import type { Settings } from '../settings.ts'
+import type { KnownFrom, KnownService } from './explanation.ts'
+import { nearestTargets, type Target } from './target.ts'
+
+export interface Knowledge {
+  readonly knownFrom: KnownFrom
+  /** For people: `the daemon kube-ipvs 0.1.0 (pid 5)`; '' for the kernel. */
+  readonly source: string
+  /** undefined: nobody knows the Services. */
+  readonly client: DaemonClient | undefined
+  readonly daemon: DaemonView | undefined
+  /** Why less is known than could be: one line each. */
+  readonly reasons: readonly string[]
+  close(): Promise<void>
+}
+
+const nothing = async (): Promise<void> => undefined
+/** Longest wait until a source has listed. */
+const LIST_MS = 15_000
+
+export async function openKnowledge(flags: FlagValues, settings: Settings, signal: AbortSignal): Promise<Knowledge> {
+  const client = askDaemon(settings.configuration.kubeIPVS.socket, { signal })
+  const daemon = await client.daemon()
+  if (!isUnknown(daemon)) {
+    const source = `the daemon kube-ipvs ${daemon.version} (pid ${daemon.pid})`
+    return { knownFrom: 'daemon', source, client, daemon, reasons: waitsOf(daemon), close: nothing }
+  }
+  const reasons = [daemon.reason]
+  if (!namesSource(flags, settings))
+    return { knownFrom: 'kernel', source: '', client: undefined, daemon: undefined, reasons, close: nothing }
+  const isFolder = settings.manifests !== undefined
+  const source = isFolder ? `the manifests in ${settings.manifests}` : 'the API server'
+  let views: OpenedViews | undefined
+  try {
+    const { openViews } = await import('../../daemon/commands.ts')
+    views = await openViews(settings, silentLog, LIST_MS)
+    const computed = await views.client.daemon()
+    if (isUnknown(computed)) throw new CodedError('source-unreadable', computed.reason)
+    const close = views.close
+    const knownFrom = isFolder ? 'manifests' : 'api-server'
+    return { knownFrom, source, client: views.client, daemon: computed, reasons, close }
+  } catch (error) {
+    await views?.close()
+    if (!(error instanceof CodedError)) throw error
+    reasons.push(`${source} cannot be read: ${error.message}`)
+    return { knownFrom: 'kernel', source: '', client: undefined, daemon: undefined, reasons, close: nothing }
+  }
+}
+
+function waitsOf({ awaiting }: DaemonView): readonly string[] {
+  return awaiting.length === 0
+    ? []
+    : [`the daemon has not listed ${awaiting.join(', ')} yet, so that what it says is incomplete`]
+}
+
+function namesSource({ config, master, manifests }: FlagValues, { configuration }: Settings): boolean {
+  const { kubeconfig } = configuration.clientConnection
+  return manifests !== undefined || [config, master, kubeconfig].some((one) => (one ?? '') !== '')
+}
+
+const PROTOCOLS: readonly Protocol[] = ['tcp', 'udp', 'sctp']
+
+/** The keys that a target may mean on this node. */
+export function keysOf(target: Target, node: DaemonView['node'] | undefined): readonly FrontendKey[] {
+  if (target.kind === 'service') return []
+  const protocols = target.protocol === undefined ? PROTOCOLS : [target.protocol]
+  return protocols.flatMap((protocol) => {
+    if (target.kind === 'address') return frontendKey(target.address, target.port, protocol)
+    return IP_FAMILIES.flatMap((family) => [
+      ...(node?.nodePortAddresses[family] ?? []).map((address) => frontendKey(address, target.port, protocol)),
+      nodePortKey(family, target.port, protocol),
+    ])
+  })
+}
+
+/** The Services that a target names, those that answer. Empty: none does. */
+export async function findServices(
+  client: DaemonClient,
+  target: Target,
+  node: DaemonView['node'],
+): Promise<{ readonly services: readonly KnownService[]; readonly omitted: number }> {
+  const names = new Set<string>()
+  if (target.kind === 'service') names.add(target.service)
+  else
+    for (const key of keysOf(target, node)) {
+      const [owner] = answered(await client.claims(key)).services
+      if (owner !== undefined) names.add(owner)
+    }
+  const services: KnownService[] = []
+  let omitted = 0
+  for (const name of names) {
+    const view = await client.service(name)
+    if (isUnknown(view) && view.unknown === 'no-such-service') continue
+    const objects = answered(await client.objects(name))
+    services.push({ view: answered(view), objects: objects.objects })
+    omitted += objects.omitted
+  }
+  return { services, omitted }
+}
+
+/** Names near the target, when it is no frontend. */
+export async function nearestTo(client: DaemonClient, target: Target): Promise<readonly string[]> {
+  const names = await client.names()
+  if (isUnknown(names)) return []
+  const frontends = [...names.values()]
+  const services = new Set(frontends.map(({ servicePort }) => servicePort.split(':')[0] ?? ''))
+  return nearestTargets(target, { services: [...services], frontends })
+}
+
+/** The IP of a pod. Rejects when its name is in no EndpointSlice. */
+export async function addressOfPod(client: DaemonClient | undefined, pod: string): Promise<readonly string[]> {
+  if (client === undefined)
+    throw new CodedError('pod-unknown', `--from: the IP of the pod ${pod} is not known without a daemon; give the IP`)
+  const { addresses } = answered(await client.pod(pod))
+  if (addresses.length === 0)
+    throw new CodedError(
+      'pod-unknown',
+      `--from: no EndpointSlice names the pod ${pod}, so its IP is not known; give the IP`,
+    )
+  return addresses
+}
+
+function answered<View extends object>(answer: Answered<View>): View {
+  if (isUnknown(answer)) throw new CodedError('daemon-unreadable', answer.reason)
+  return answer
+}

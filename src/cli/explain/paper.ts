@@ -1,0 +1,29 @@
+/** Lines of a given width: labels with texts beside them, and texts with an indent. */
+import { wrap } from '../help.ts'
+import type { Style, StyleFormat } from '../terminal.ts'
+
+export interface Paper {
+  readonly style: Style
+  readonly width: number
+}
+
+/** Columns of a label and the space after it. */
+const LABEL = 18
+
+/** A label with a text beside it; in a narrow terminal the text is below it. */
+export function labelled(label: string, text: string, paper: Paper, colour?: StyleFormat): string[] {
+  const { style, width } = paper
+  const paint = (line: string): string => (colour === undefined ? line : style(colour, line))
+  if (width < 3 * LABEL)
+    return [style('dim', `  ${label}`), ...wrap(text, width - 4).map((line) => `    ${paint(line)}`)]
+  const [first = '', ...more] = wrap(text, width - LABEL - 2)
+  return [
+    `  ${style('dim', label)}${' '.repeat(Math.max(1, LABEL - label.length))}${paint(first)}`,
+    ...more.map((line) => `${' '.repeat(LABEL + 2)}${paint(line)}`),
+  ]
+}
+
+/** A text whose lines all have the same indent. */
+export function hanging(indent: string, text: string, { width }: Paper): string[] {
+  return wrap(text, Math.max(8, width - indent.length)).map((line) => `${indent}${line}`)
+}

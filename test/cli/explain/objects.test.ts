@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { compareObjects } from '../../../src/cli/explain/objects.ts'
+import type { ExplainedObject } from '../../../src/cli/explain/object-types.ts'
+import type { VirtualServer } from '../../../src/ipvs/types.ts'
+import type { LiveObjects } from '../../../src/modes/leftovers/live-objects.ts'
+import type { WantedObject } from '../../../src/explain/wanted-objects.ts'
+import { hostAddress } from '../../../src/ipvs/address-diff.ts'
+import { localRoute } from '../../../src/ipvs/route-diff.ts'
+import { parseSave } from '../../../src/iptables/save-text.ts'
+import { chainHash } from '../../../src/modes/iptables/chains/chain-names.ts'
+
+const KEY = '10.96.0.1:80/tcp'
+const realServer = (address: string, weight = 1) =>
+  ({ address, port: 8080, weight, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 }) as const
+const SERVER: VirtualServer = {
+  family: 'IPv4',
+  address: '10.96.0.1',
+  port: 80,
+  protocol: 'tcp',
+  scheduler: 'rr',
+  flags: 0,
+  timeoutSeconds: 0,
+  netmask: 0xffffffff,
+  persistenceEngine: '',
+  realServers: [realServer('10.244.0.1'), realServer('10.244.0.2')],
+}
+const ENTRY = { set: 'KUBE-CLUSTER-IP', entry: '10.96.0.1,tcp:80' }
+const WANTED: readonly WantedObject[] = [
+  { kind: 'virtual-server', frontend: KEY, server: SERVER },
+  { kind: 'address', frontend: KEY, address: '10.96.0.1' },
+  { kind: 'set-entry', frontend: KEY, ...ENTRY },
+]
+const TRAFFIC = { connections: 7, packetsIn: 70, packetsOut: 60, bytesIn: 700, bytesOut: 600 }
+const PORT = { name: 'demo/web:http', protocol: 'tcp', family: 'IPv4' } as const
+
+function live(change: Partial<LiveObjects> = {}): LiveObjects {
+  return {
+    virtualServers: new Map([
+      [
+        KEY,
+        { server: SERVER, connections: new Map([['10.244.0.1:8080', { active: 2, inactive: 3 }]]), traffic: TRAFFIC },
+      ],
+    ]),
+    entries: new Map([[`${ENTRY.set} ${ENTRY.entry}`, ENTRY]]),
+    addresses: new Map([['10.96.0.1', hostAddress('10.96.0.1')]]),
+    routes: new Map(),
+    rules: {},
+    rulesUnread: '',
+    ...change,
+  }
+}
+
+function compared(wanted: readonly WantedObject[], there: LiveObjects): readonly ExplainedObject[] {
+  return compareObjects(wanted, there, [PORT], [{ key: KEY, isNodePort: true }])
+}
+
+function withServer(server: VirtualServer): LiveObjects {
+  return live({ virtualServers: new Map([[KEY, { server, connections: new Map(), traffic: TRAFFIC }]]) })
+}
+
+test('what is there as wanted is present, with its counters', () => {
+  const all = compared(WANTED, live())
+  assert.deepEqual(
+    all.map(({ kind, state, means, commands }) => [kind, state, means, commands.length]),
+    [
+      ['virtual-server', 'present', '', 0],
+      ['address', 'present', '', 0],
+      ['set-entry', 'present', '', 0],
+    ],
+  )
+  assert.deepEqual(all[0]?.virtualServer?.traffic, TRAFFIC)
+  assert.deepEqual(
+    all[0]?.virtualServer?.realServers.map(({ key, activeConnections, inactiveConnections, state }) => [
+      key,
+      activeConnections,
+      inactiveConnections,
+      state,
+    ]),
+    [
+      ['10.244.0.1:8080', 2, 3, 'present'],
+      ['10.244.0.2:8080', null, null, 'present'],
+    ],
+  )
+})
+
+test('what is missing has the commands of a pass and says what follows', () => {
+  const none = live({ virtualServers: new Map(), entries: new Map(), addresses: new Map() })
+  const [virtual, address, entry] = compared(WANTED, none)
+  assert.equal(virtual?.state, 'missing')
+  assert.deepEqual(virtual?.commands, [
+    'ipvsadm -A -t 10.96.0.1:80 -s rr',
+    'ipvsadm -a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1',
+    'ipvsadm -a -t 10.96.0.1:80 -r 10.244.0.2:8080 -m -w 1',
+  ])
+  assert.match(virtual?.means ?? '', /^nothing answers/)
+  assert.deepEqual(address?.commands, ['ip address add 10.96.0.1/32 dev kube-ipvs0'])
+  assert.match(address?.means ?? '', /does not answer for the address/)
+  assert.deepEqual([entry?.state, entry?.commands], ['missing', ['ipset add KUBE-CLUSTER-IP 10.96.0.1,tcp:80']])
+  assert.match(entry?.means ?? '', /not masqueraded/)
+  const nothing = compared(WANTED, live({ virtualServers: null, entries: null, addresses: null }))
+  assert.deepEqual(
+    nothing.map(({ state }) => state),
+    ['missing', 'missing', 'missing'],
+  )
+  assert.match(nothing[0]?.means ?? '', /no IPVS/)
+})
+
+test('a real server that is missing, too much or draining is named', () => {
+  const missing = compared(WANTED, withServer({ ...SERVER, realServers: [realServer('10.244.0.1')] }))[0]
+  assert.deepEqual([missing?.state, missing?.means], ['differs', '10.244.0.2:8080 should get traffic and does not'])
+  const more = [...SERVER.realServers, realServer('10.244.0.3')]
+  const extra = compared(WANTED, withServer({ ...SERVER, realServers: more }))[0]
+  assert.equal(extra?.means, '10.244.0.3:8080 gets traffic and should not')
+  const drains = [...SERVER.realServers, realServer('10.244.0.3', 0)]
+  const draining = compared(WANTED, withServer({ ...SERVER, realServers: drains }))[0]
+  assert.equal(draining?.state, 'present')
+  assert.equal(draining?.virtualServer?.realServers[2]?.state, 'draining')
+  const weight = compared(
+    WANTED,
+    withServer({ ...SERVER, realServers: [realServer('10.244.0.1', 5), realServer('10.244.0.2')] }),
+  )[0]
+  assert.match(weight?.means ?? '', /^10\.244\.0\.1:8080 has another weight/)
+  const scheduler = compared(WANTED, withServer({ ...SERVER, scheduler: 'wlc' }))[0]
+  assert.match(scheduler?.means ?? '', /another scheduler/)
+})
+
+test('entries of the same address and port that nothing wants are extra', () => {
+  const entries = [
+    ENTRY,
+    { set: 'KUBE-LOAD-BALANCER-FW', entry: '10.96.0.1,tcp:80' },
+    { set: 'KUBE-LOAD-BALANCER-SOURCE-CIDR', entry: '10.96.0.1,tcp:80,10.0.0.0/8' },
+    { set: 'KUBE-NODE-PORT-LOCAL-TCP', entry: '80' },
+    // Of others: another port, another address, hairpin entries.
+    { set: 'KUBE-LOAD-BALANCER-FW', entry: '10.96.0.1,tcp:800' },
+    { set: 'KUBE-LOAD-BALANCER-FW', entry: '10.96.0.10,tcp:80' },
+    { set: 'KUBE-LOOP-BACK', entry: '10.96.0.1,tcp:80,10.96.0.1' },
+    { set: 'somebody-elses', entry: '10.96.0.1,tcp:80' },
+  ]
+  const there = live({ entries: new Map(entries.map((entry) => [`${entry.set} ${entry.entry}`, entry])) })
+  const extra = compared(WANTED, there).filter(({ state }) => state === 'extra')
+  assert.deepEqual(
+    extra.map(({ place, name, commands }) => [place, name, commands[0]]),
+    [
+      ['KUBE-LOAD-BALANCER-FW', '10.96.0.1,tcp:80', 'ipset del KUBE-LOAD-BALANCER-FW 10.96.0.1,tcp:80'],
+      [
+        'KUBE-LOAD-BALANCER-SOURCE-CIDR',
+        '10.96.0.1,tcp:80,10.0.0.0/8',
+        'ipset del KUBE-LOAD-BALANCER-SOURCE-CIDR 10.96.0.1,tcp:80,10.0.0.0/8',
+      ],
+      ['KUBE-NODE-PORT-LOCAL-TCP', '80', 'ipset del KUBE-NODE-PORT-LOCAL-TCP 80'],
+    ],
+  )
+  for (const { means } of extra) assert.notEqual(means, '')
+})
+
+test('a local route is compared like an address, and only one of both may be there', () => {
+  const route = localRoute('10.96.0.1', undefined)
+  const wanted: readonly WantedObject[] = [{ kind: 'route', frontend: KEY, route }]
+  const states = (there: LiveObjects) => compared(wanted, there).map(({ kind, state }) => `${kind} ${state}`)
+  const routes = new Map([['10.96.0.1', route]])
+  assert.deepEqual(states(live({ routes, addresses: null })), ['route present'])
+  assert.deepEqual(states(live({ routes })), ['route present', 'address extra'])
+  assert.deepEqual(states(live({ addresses: null })), ['route missing'])
+  const other = { address: '10.96.0.1', paths: [{ interfaceIndex: 1, source: '10.0.0.9', priority: 0 }] }
+  assert.deepEqual(states(live({ addresses: null, routes: new Map([['10.96.0.1', other]]) })), ['route differs'])
+  assert.deepEqual(
+    compared(WANTED, live({ routes })).flatMap(({ kind, state }) => (state === 'extra' ? [kind] : [])),
+    ['route'],
+  )
+})
+
+const HASH = chainHash('demo/web:httptcp')
+const RULE = `-d 10.96.0.1/32 -p tcp -m comment --comment "demo/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-${HASH}`
+const RULES: readonly WantedObject[] = [
+  {
+    kind: 'chain',
+    servicePort: 'demo/web:http',
+    family: 'IPv4',
+    table: 'nat',
+    chain: `KUBE-SVC-${HASH}`,
+    rules: ['-j KUBE-SEP-A'],
+  },
+  { kind: 'rule', servicePort: 'demo/web:http', family: 'IPv4', table: 'nat', chain: 'KUBE-SERVICES', rule: RULE },
+]
+
+function saved(...lines: readonly string[]): LiveObjects {
+  const chains = [...new Set(lines.map((line) => line.split(' ')[1] ?? ''))].map((chain) => `:${chain} - [0:0]`)
+  const text = ['*nat', ...chains, ...lines, 'COMMIT', ''].join('\n')
+  return live({ rules: { IPv4: parseSave(text) }, addresses: null, entries: null, virtualServers: null })
+}
+
+test('chains and rules of iptables mode are compared without regard to their spelling', () => {
+  const spelled = RULE.replace('/32', '').replace('-m tcp --dport 80', '-m tcp --dport 80')
+  const states = (there: LiveObjects) => compared(RULES, there).map(({ kind, state }) => `${kind} ${state}`)
+  const chain = `-A KUBE-SVC-${HASH} -j KUBE-SEP-A`
+  assert.deepEqual(states(saved(`-A KUBE-SERVICES ${spelled}`, chain)), ['chain present', 'rule present'])
+  assert.deepEqual(states(saved(chain)), ['chain present', 'rule missing'])
+  assert.deepEqual(states(saved(`-A KUBE-SERVICES ${RULE}`)), ['chain missing', 'rule present'])
+  assert.deepEqual(states(saved(`-A KUBE-SERVICES ${RULE}`, `-A KUBE-SVC-${HASH} -j KUBE-SEP-B`)), [
+    'chain differs',
+    'rule present',
+  ])
+  assert.deepEqual(states(live()), ['chain unknown', 'rule unknown'])
+})
+
+test('chains and rules of the port that nothing wants are extra, those of others are not', () => {
+  const refuse = RULE.replace('cluster IP', 'has no endpoints').replace(/-j .*/, '-j REJECT')
+  const other = RULE.replace('demo/web:http ', 'demo/web:https ')
+  const there = saved(
+    `-A KUBE-SERVICES ${RULE}`,
+    `-A KUBE-SERVICES ${refuse}`,
+    `-A KUBE-SERVICES ${other}`,
+    `-A KUBE-SVC-${HASH} -j KUBE-SEP-A`,
+    `-A KUBE-EXT-${HASH} -j KUBE-SVC-${HASH}`,
+    '-A KUBE-EXT-AAAAAAAAAAAAAAAA -j RETURN',
+  )
+  const extra = compared(RULES, there).filter(({ state }) => state === 'extra')
+  assert.deepEqual(
+    extra.map(({ kind, name }) => [kind, name]),
+    [
+      ['chain', `KUBE-EXT-${HASH}`],
+      ['rule', refuse],
+    ],
+  )
+})
