@@ -9,40 +9,59 @@ import { setOomScore } from '../node/sysctl.ts'
 import { releaseFilePages } from '../../native/memory.ts'
 import type { Log } from '../values/log.ts'
 
-/** Changes that arrived during the first pass are worked on first: the collection blocks the event loop once, for 0.1 to 0.3 s. */
-const AFTER_FIRST_PASS_MS = 1000
-
 /**
  * Settings of V8, which it reads each time it needs them. None of these may be a flag of node: V8 refuses the code caches of Node's own modules
  * and of the program (dev/code-cache.ts) while they are set, and compiles instead.
  */
-const START = ['--heap-growing-percent=800', '--no-turbofan']
-const STEADY = ['--heap-growing-percent=10', '--memory-saver-mode', '--no-memory-reducer']
-/** For the collection after a start: code that did not run since the collection before it is dropped; V8 compiles it again if it is called. */
-const COLLECTION = ['--expose-gc', '--bytecode-old-age=1']
+const START = ['--heap-growing-percent=800', '--no-turbofan', '--no-memory-reducer']
+/** Pages that are nearly empty are emptied and returned. Code that did not run since the collection before is dropped, and compiled again if it is called. */
+const AFTER_START = ['--memory-saver-mode', '--bytecode-old-age=1', '--expose-gc']
+const STEADY = '--heap-growing-percent=10'
+const KEEP_CODE = '--bytecode-old-age=6'
+
+/** Changes that arrived during the first pass are worked on first. */
+const FIRST_COLLECTION_MS = 1000
+const SECOND_COLLECTION_MS = 3000
+const GIVE_BACK_MS = 5000
 
 /**
  * To be called when the program is loaded. Until `growSparingly` the heap may become nine times as large as what was in use at the last
  * full collection. TurboFan would work through the whole start, and take memory for it, for code that then rests; Maglev is enough.
+ * V8 starts no collection just because the program is idle.
  */
 export function growFreely(): void {
   for (const flag of START) setFlagsFromString(flag)
 }
 
 /**
- * From now on the heap grows by a tenth of what is in use. Each collection moves the contents of pages that are nearly empty
- * together and returns the pages; V8 starts no collection just because the program is idle. One collection follows a moment
- * later and removes everything that the start left behind, so that later ones have little to move.
+ * Removes what the start has left behind, with two collections in steps of a few milliseconds: one with the limit of the start, because
+ * V8 stops the program for a whole collection when the heap is far above its limit, and one that makes the limit of the steady state:
+ * from then on the heap grows by a tenth of what is in use.
  */
 export function growSparingly(log: Log): void {
-  for (const flag of STEADY) setFlagsFromString(flag)
-  setTimeout(() => {
-    for (const flag of COLLECTION) setFlagsFromString(flag)
-    // Only contexts that are made from now on have the function.
-    const collect = runInNewContext('gc') as (options: object) => void
-    collect({ type: 'major', execution: 'sync', flavor: 'last-resort' })
-    giveBackCode(log)
-  }, AFTER_FIRST_PASS_MS).unref()
+  const steps: readonly (readonly [ms: number, step: () => void])[] = [
+    [FIRST_COLLECTION_MS, () => collectInSteps(AFTER_START)],
+    [SECOND_COLLECTION_MS, () => collectInSteps([STEADY])],
+    [
+      GIVE_BACK_MS,
+      () => {
+        setFlagsFromString(KEEP_CODE)
+        giveBackCode(log)
+      },
+    ],
+  ]
+  for (const [ms, step] of steps) setTimeout(step, ms).unref()
+}
+
+/** Starts a full collection with these settings. V8 marks beside the program and between its tasks, and stops it only to finish. */
+function collectInSteps(flags: readonly string[]): void {
+  for (const flag of flags) setFlagsFromString(flag)
+  // Only contexts that are made after --expose-gc have the function.
+  const collect = runInNewContext('gc') as (options: object) => void
+  // After a collection of the young generation V8 asks whether a full one is due, which this setting says.
+  setFlagsFromString('--stress-incremental-marking')
+  collect({ type: 'minor', execution: 'sync' })
+  setFlagsFromString('--no-stress-incremental-marking')
 }
 
 /** Half of the resident memory after a start is code of Node that does not run again. */

@@ -26,7 +26,7 @@ export interface OwnCost {
   readonly firstWrite: Mark
   /** After the last message. */
   readonly lastWrite: Mark
-  /** After the collection that follows the first pass. */
+  /** After the collections that follow the first pass. */
   readonly settled: Mark
   readonly counts: Counts
   readonly collections: number
@@ -36,8 +36,8 @@ export interface OwnCost {
   readonly rssMiB: number
 }
 
-/** The program collects its garbage one second after the first pass (src/daemon/process.ts). */
-const QUIET_MS = 2_500
+/** The program collects its garbage until five seconds after the first pass (src/daemon/process.ts). */
+const QUIET_MS = 6_000
 const CHECK_MS = 100
 /** errno of asm-generic/errno-base.h. */
 const EAGAIN = 11

@@ -266,7 +266,7 @@ const median = (values: readonly number[]): number => percentile(values, 0.5) ??
 function reportOf(name: string, { services, virtualAddresses }: Task, starts: readonly Start[]): string {
   const of = (value: (start: Start) => number): number => median(starts.map(value))
   const marks = ['firstContact', 'firstWrite', 'lastWrite', 'settled'] as const
-  const titles = ['start of Node and program', 'lists, frontends', 'plan and write', 'collection afterwards']
+  const titles = ['start of Node and program', 'lists, frontends', 'plan and write', 'collections afterwards']
   const none: Mark = { cpuMs: 0, systemMs: 0, minorFaults: 0 }
   const phases = marks.map((mark, index) => {
     const part = (field: keyof Mark): string =>
