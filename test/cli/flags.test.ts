@@ -156,7 +156,7 @@ test('parseCommandLine reports one mistake in the words of kube-proxy', () => {
     [['cleanup', 'foo'], 1, '"kube-ipvs cleanup" does not take any arguments, got ["foo"]'],
     [['diff', '--nope'], 2, 'unknown flag: --nope'],
     [['doctor', '--nope'], 3, 'unknown flag: --nope'],
-    [['--from=x'], 1, '--from is a flag of kube-ipvs doctor, not of kube-ipvs'],
+    [['--from=x'], 1, '--from is a flag of kube-ipvs doctor, kube-ipvs explain, not of kube-ipvs'],
     [['--nope', 'diff'], 1, 'unknown flag: --nope'],
     [['diff', '--dry-run'], 2, '--dry-run is a flag of kube-ipvs cleanup, not of kube-ipvs diff'],
     [['--dry-run'], 1, '--dry-run is a flag of kube-ipvs cleanup, not of kube-ipvs'],
