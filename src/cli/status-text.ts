@@ -77,19 +77,16 @@ function summary(status: Status, { style, width }: StatusTextOptions): string[] 
 function daemonRows({ daemon, daemonUnknown, socket }: Status): (readonly [string, string])[] {
   if (daemon === null) return daemonUnknown === null ? [] : [['daemon', daemonUnknown.reason]]
   const { pid, version, uptimeSeconds, health, passes, counts } = daemon
+  const troubles = [
+    ...(counts.problems === 0 ? [] : [count(counts.problems, 'problem')]),
+    ...(counts.conflicts === 0 ? [] : [`${count(counts.conflicts, 'claim')} lost to another Service`]),
+  ]
   const pending = health.pending.map(({ what, seconds }) => `${printable(what)} (${spanText(seconds)})`)
   return [
     ['daemon', `kube-ipvs ${printable(version)}, pid ${pid}, up ${spanText(uptimeSeconds)}, answers at ${socket}`],
     ...(pending.length === 0 ? [] : ([['pending', pending.join('; ')]] as const)),
     ...(passes.length === 0 ? [] : ([['last passes', passes.map(passText).join('; ')]] as const)),
-    ...(counts.problems + counts.conflicts === 0
-      ? []
-      : ([
-          [
-            'problems',
-            `${counts.problems}, and ${count(counts.conflicts, 'claim')} lost to another Service: --problems lists them`,
-          ],
-        ] as const)),
+    ...(troubles.length === 0 ? [] : ([['problems', `${troubles.join(', ')}: --problems lists them`]] as const)),
   ]
 }
 

@@ -284,6 +284,12 @@ test('statusText begins with the verdict in its colour', () => {
 })
 
 test('statusText tells what the daemon knows', () => {
+  const counts = { ...DAEMON.counts, conflicts: 2 }
+  assert.equal(
+    row({ ...KNOWN, daemon: { ...DAEMON, counts } }, 'problems'),
+    '2 claims lost to another Service: --problems lists them',
+  )
+  assert.equal(row(KNOWN, 'problems'), undefined)
   assert.equal(row(KNOWN, 'daemon'), 'kube-ipvs 0.1.0, pid 7, up 1h6m, answers at /run/kube-ipvs/kube-ipvs.sock')
   assert.equal(row(KNOWN, 'last passes'), 'tables 3s ago, 4 operations in 2 ms')
   assert.equal(row(KNOWN, 'mode'), 'ipvs')
