@@ -51,6 +51,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
       ['kube-ipvs status', 'summary and table'],
       ['kube-ipvs status demo/web demo/db', 'only what belongs to these Services'],
       ['kube-ipvs status --address 10.244.1.7', 'only virtual servers with this address or endpoint'],
+      ['kube-ipvs status --pod demo/web-7d4b9', 'only what this pod is an endpoint of'],
       ['kube-ipvs status --problems', 'what is wrong with Services, and who claims the same address'],
       ['kube-ipvs status --watch --draining', 'what drains, again every 2 seconds'],
       ['kube-ipvs status --config=/var/lib/kube-proxy/config.conf', 'with the names of Services, without a daemon'],

@@ -145,6 +145,15 @@ const COMMAND_FLAGS = {
     value: 'IP',
     help: 'Only what has this address: a virtual server, or one of its endpoints.',
   },
+  pod: {
+    name: 'pod',
+    kind: 'text',
+    commands: ['status'],
+    own: true,
+    group: 'first',
+    value: 'NAMESPACE/NAME',
+    help: 'Only what this pod is an endpoint of, as EndpointSlices name it; the daemon has to answer.',
+  },
   draining: {
     name: 'draining',
     kind: 'boolean',

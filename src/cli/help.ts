@@ -63,6 +63,7 @@ const FIRST: readonly FlagKey[] = [
   'mode',
   'hostnameOverride',
   'address',
+  'pod',
   'draining',
   'problems',
   'watch',

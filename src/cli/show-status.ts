@@ -1,6 +1,6 @@
 /** Prints what `kube-ipvs status` knows, once or again and again. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { askDaemon } from '../inspect/daemon-client.ts'
+import { askDaemon, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
 import { breakText } from './fitted-table.ts'
 import type { FlagValues } from './flags.ts'
 import { canDraw, runLive } from './live-screen.ts'
@@ -25,7 +25,7 @@ export async function showStatus(flags: FlagValues, words: readonly string[]): P
     const limited = AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)])
     const all = await readStatus(flags, settings, client, limited, warn)
     warnOfFilter(all, filter, warn)
-    return filterStatus(all, filter)
+    return filterStatus(all, filter, filter.pod === undefined ? [] : await endpointsOf(filter.pod, client, warn))
   }
   if (flags.watch === true) return watch(read, flags, filter)
   print(await read(new AbortController().signal, warnOnce()), flags, filter)
@@ -34,6 +34,18 @@ export async function showStatus(flags: FlagValues, words: readonly string[]): P
 
 /** Reads the part of the status that was asked for. @param warn gets what cannot be known, at each reading */
 type ReadPart = (signal: AbortSignal, warn: (text: string) => void) => Promise<Status>
+
+/** The endpoints of a pod; none, and a warning, where they are unknown or there are none. */
+async function endpointsOf(
+  pod: string,
+  client: DaemonClient,
+  warn: (text: string) => void,
+): Promise<readonly string[]> {
+  const answer = await client.pod(pod)
+  if (isUnknown(answer)) warn(`the endpoints of the pod ${pod} are unknown: ${answer.reason}`)
+  else if (answer.endpoints.length === 0) warn(`no EndpointSlice names the pod ${pod}`)
+  return isUnknown(answer) ? [] : answer.endpoints
+}
 
 /** Writes warnings to standard error. A status that is shown again and again says once what it cannot know. */
 function warnOnce(): (text: string) => void {

@@ -11,6 +11,8 @@ export interface StatusFilter {
   readonly services: readonly string[]
   /** Of a virtual server, of a node port or of an endpoint; absent: all. */
   readonly address?: string
+  /** A pod as `namespace/name`; absent: all. */
+  readonly pod?: string
   /** Only what drains. */
   readonly draining: boolean
   /** Only Services with problems and conflicts. */
@@ -23,6 +25,8 @@ const SERVICE = /^[a-z0-9][a-z0-9.-]{0,252}\/[a-z0-9][a-z0-9.-]{0,252}$/
 export function statusFilter(words: readonly string[], flags: FlagValues): StatusFilter {
   for (const word of words)
     if (!SERVICE.test(word)) throw new CodedError('usage', `${quote(word)} is not the NAMESPACE/NAME of a Service`)
+  if (flags.pod !== undefined && !SERVICE.test(flags.pod))
+    throw new CodedError('usage', `--pod: ${quote(flags.pod)} is not the NAMESPACE/NAME of a pod`)
   const given = flags.address
   const address = given === undefined ? undefined : parseAddress(given)
   if (given !== undefined && address === undefined)
@@ -30,14 +34,15 @@ export function statusFilter(words: readonly string[], flags: FlagValues): Statu
   return {
     services: words,
     ...(address === undefined ? {} : { address }),
+    ...(flags.pod === undefined ? {} : { pod: flags.pod }),
     draining: flags.draining === true,
     problems: flags.problems === true,
   }
 }
 
 /** Whether a part is asked for, and not everything. */
-export function isPartial({ services, address, draining, problems }: StatusFilter): boolean {
-  return services.length > 0 || address !== undefined || draining || problems
+export function isPartial({ services, address, pod, draining, problems }: StatusFilter): boolean {
+  return services.length > 0 || address !== undefined || pod !== undefined || draining || problems
 }
 
 /** `demo/web` of the Service port `demo/web:http`. */
@@ -46,8 +51,11 @@ export function serviceOf(servicePort: string): string {
   return colon < 0 ? servicePort : servicePort.slice(0, colon)
 }
 
-/** The part of a status that the filter asks for. What is about the node as a whole stays. */
-export function filterStatus(status: Status, filter: StatusFilter): Status {
+/**
+ * The part of a status that the filter asks for. What is about the node as a whole stays.
+ * @param ofPod the endpoints of the pod of the filter, `10.244.0.1:8080`
+ */
+export function filterStatus(status: Status, filter: StatusFilter, ofPod: readonly string[] = []): Status {
   if (!isPartial(filter)) return status
   const { ipvs, rules, daemon } = status
   const wanted = filter.services.length === 0 ? undefined : new Set(filter.services)
@@ -58,6 +66,9 @@ export function filterStatus(status: Status, filter: StatusFilter): Status {
   }
   const hasAddress = (keys: readonly string[]): boolean =>
     filter.address === undefined || keys.some((key) => addressOf(key) === filter.address)
+  const pods = new Set(ofPod)
+  const hasPod = (endpoints: readonly string[]): boolean =>
+    filter.pod === undefined || endpoints.some((endpoint) => pods.has(endpoint))
   const isDrained = ({ realServers }: VirtualServerStatus): boolean =>
     !filter.draining || realServers.some(({ draining }) => draining)
   return {
@@ -66,7 +77,10 @@ export function filterStatus(status: Status, filter: StatusFilter): Status {
       ...ipvs,
       virtualServers: ipvs.virtualServers
         .filter((virtual) => isWanted(virtual.service) && isDrained(virtual))
-        .filter(({ key, realServers }) => hasAddress([key, ...realServers.map((server) => server.key)]))
+        .filter(({ key, realServers }) => {
+          const endpoints = realServers.map((server) => server.key)
+          return hasAddress([key, ...endpoints]) && hasPod(endpoints)
+        })
         .map((virtual) =>
           filter.draining
             ? { ...virtual, realServers: virtual.realServers.filter(({ draining }) => draining) }
@@ -77,16 +91,20 @@ export function filterStatus(status: Status, filter: StatusFilter): Status {
     rules:
       rules &&
       rules.filter(
-        ({ service, key, endpoints }) => !filter.draining && isWanted(service) && hasAddress([key, ...endpoints]),
+        ({ service, key, endpoints }) =>
+          !filter.draining && isWanted(service) && hasAddress([key, ...endpoints]) && hasPod(endpoints),
       ),
     daemon: daemon && {
       ...daemon,
       problems: daemon.problems.filter(
-        ({ subject }) => wanted === undefined || wanted.has(subject.replace(/^service /, '')),
+        ({ subject }) => wanted?.has(subject.replace(/^service /, '')) ?? filter.problems,
       ),
       conflicts: daemon.conflicts.filter(
         ({ key, owner, others }) =>
-          hasAddress([key]) && (wanted === undefined || [owner, ...others].some((one) => wanted.has(one))),
+          hasAddress([key]) &&
+          (wanted === undefined
+            ? filter.problems || filter.address !== undefined
+            : [owner, ...others].some((one) => wanted.has(one))),
       ),
     },
   }

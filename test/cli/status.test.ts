@@ -353,11 +353,20 @@ test('filterStatus keeps what was asked for', () => {
   assert.deepEqual(keys([], { draining: true }), ['10.96.0.1:80/tcp'])
   assert.deepEqual(keys([], { problems: true }), ['10.96.0.1:80/tcp', '10.96.0.2:53/udp'])
   assert.deepEqual(keys(['kube-system/dns'], { draining: true }), [])
+  const ofPod = filterStatus(status, statusFilter([], { pod: 'demo/web-1' }), ['10.244.0.2:8080', '10.244.0.3:8080'])
+  assert.deepEqual(
+    ofPod.ipvs?.virtualServers.map(({ key }) => key),
+    ['10.96.0.1:80/tcp'],
+  )
+  assert.deepEqual(filterStatus(status, statusFilter([], { pod: 'demo/web-2' })).ipvs?.virtualServers, [])
+  assert.throws(() => statusFilter([], { pod: 'web-1' }), /--pod: "web-1" is not the NAMESPACE\/NAME of a pod$/)
   const drained = filterStatus(status, statusFilter([], { draining: true })).ipvs?.virtualServers[0]?.realServers
   assert.deepEqual(
     drained?.map(({ key }) => key),
     ['10.244.0.2:8080'],
   )
+  const elsewhere = filterStatus(status, statusFilter([], { address: '10.244.0.2' })).daemon
+  assert.deepEqual([elsewhere?.problems, elsewhere?.conflicts], [[], []])
   const daemon = filterStatus(status, statusFilter(['kube-system/dns'], { problems: true })).daemon
   assert.deepEqual([daemon?.problems, daemon?.conflicts], [[], conflicts])
   assert.throws(() => statusFilter([], { address: '10.96' }), /^CodedError: --address: "10.96" is not an IP address$/)
