@@ -26,9 +26,12 @@ export function compareObjects(
   ports: readonly PortOfChains[],
   frontends: readonly { readonly key: FrontendKey; readonly isNodePort: boolean }[],
 ): readonly ExplainedObject[] {
+  // In iptables mode nothing is wanted of the sets, and what is in them has no effect.
+  const usesSets = wanted.some(({ kind }) => kind === 'virtual-server')
+  const own = new Set(wanted.flatMap((one) => (one.kind === 'set-entry' ? [`${one.set} ${one.entry}`] : [])))
   return [
     ...wanted.map((object) => compareOne(object, live)),
-    ...frontends.flatMap((frontend) => extraEntries(frontend, wanted, live)),
+    ...(usesSets ? frontends.flatMap((frontend) => extraEntries(frontend, own, live)) : []),
     ...wanted.flatMap((object) => extraAddresses(object, live)),
     ...ports.flatMap((port) => extraRules(port, wanted, live)),
   ]
@@ -185,31 +188,32 @@ const LOCAL_NODE_PORTS: { readonly [protocol in Protocol]?: SetRole } = {
 /** Entries for the address and port of a frontend that it does not need. */
 function extraEntries(
   { key, isNodePort }: { readonly key: FrontendKey; readonly isNodePort: boolean },
-  wanted: readonly WantedObject[],
+  own: ReadonlySet<string>,
   live: LiveObjects,
 ): readonly ExplainedObject[] {
-  // In iptables mode nothing is wanted of the sets, and what is in them has no effect.
-  if (live.entries === null || !wanted.some(({ kind }) => kind === 'virtual-server')) return []
-  const own = new Set(wanted.flatMap((one) => (one.kind === 'set-entry' ? [`${one.set} ${one.entry}`] : [])))
   const { address, port, protocol } = parseFrontendKey(key)
-  const here = `${address},${protocol}:${port}`
-  const localNodePorts = LOCAL_NODE_PORTS[protocol]
-  return entriesAt(live, here)
-    .flatMap((entry) => extraEntry(key, entry, own))
-    .concat(
-      !isNodePort || localNodePorts === undefined
-        ? []
-        : Array.from(live.entries.values())
-            .filter(({ set, entry }) => definitionOf(set)?.role === localNodePorts && entry === String(port))
-            .flatMap((entry) => extraEntry(key, entry, own)),
-    )
+  const localNodePorts = isNodePort ? LOCAL_NODE_PORTS[protocol] : undefined
+  const ofPort = entriesAt(live, String(port)).filter(({ set }) => definitionOf(set)?.role === localNodePorts)
+  return [
+    ...entriesAt(live, `${address},${protocol}:${port}`),
+    ...(localNodePorts === undefined ? [] : ofPort),
+  ].flatMap((entry) => extraEntry(key, entry, own))
 }
 
 /** The entries of an address and port in every set but that of hairpin entries. @param here `10.96.0.1,tcp:80` */
 export function entriesAt(live: LiveObjects, here: string): readonly SetEntry[] {
-  return Array.from(live.entries?.values() ?? []).filter(
-    ({ set, entry }) => definitionOf(set)?.role !== 'LOOP-BACK' && (entry === here || entry.startsWith(`${here},`)),
-  )
+  if (live.entries === null) return []
+  let index = indexes.get(live.entries)
+  if (index === undefined) indexes.set(live.entries, (index = indexOf(live.entries.values())))
+  return index.get(here) ?? []
+}
+
+/** A Service may have thousands of frontends, and the sets have the entries of all Services. */
+const indexes = new WeakMap<ReadonlyMap<string, SetEntry>, ReadonlyMap<string, readonly SetEntry[]>>()
+
+function indexOf(entries: Iterable<SetEntry>): ReadonlyMap<string, readonly SetEntry[]> {
+  const others = Array.from(entries).filter(({ set }) => definitionOf(set)?.role !== 'LOOP-BACK')
+  return Map.groupBy(others, ({ entry }) => entry.split(',').slice(0, 2).join(','))
 }
 
 function extraEntry(frontend: FrontendKey, found: SetEntry, own: ReadonlySet<string>): ExplainedObject[] {

@@ -60,7 +60,19 @@ export function compareRule(object: WantedRule, live: LiveObjects): ExplainedObj
   const wanted = canonicalRule(object.rule)
   if (rules?.some((rule) => canonicalRule(rule) === wanted) === true)
     return { ...base, state: 'present', means: '', commands: [] }
+  if (COUNTER.test(object.rule) && !hasCounters(saved))
+    return { ...base, state: 'unknown', means: NO_COUNTERS, commands: [] }
   return { ...base, state: 'missing', means: ruleAbsenceMeans(object), commands: [] }
+}
+
+/** Rules with counters are left out on a kernel without them, which only a daemon finds out. */
+const COUNTER = / -m nfacct /
+const NO_COUNTERS = 'it only counts packets, and this kernel seems to have no counters (nfacct)'
+
+function hasCounters(saved: SavedTables): boolean {
+  for (const table of saved.values())
+    for (const rules of table.values()) if (rules.some((rule) => COUNTER.test(` ${rule}`))) return true
+  return false
 }
 
 function ruleAbsenceMeans({ table, chain }: WantedRule): string {

@@ -224,3 +224,13 @@ test('chains and rules of the port that nothing wants are extra, those of others
     ],
   )
 })
+
+test('a rule that only counts is not missing on a kernel without counters', () => {
+  const rule = '-d 127.0.0.0/8 -p tcp -m tcp --dport 30080 -m nfacct --nfacct-name  x -j KUBE-EXT-A'
+  const common = { kind: 'rule', servicePort: 'demo/web:http', family: 'IPv4', table: 'nat' } as const
+  const wanted: readonly WantedObject[] = [{ ...common, chain: 'KUBE-NODEPORTS', rule }]
+  const state = (there: LiveObjects) => compared(wanted, there)[0]?.state
+  assert.equal(state(saved('-A KUBE-SERVICES -j RETURN')), 'unknown')
+  assert.equal(state(saved('-A KUBE-FORWARD -m nfacct --nfacct-name y')), 'missing')
+  assert.equal(state(saved(`-A KUBE-NODEPORTS ${rule}`)), 'present')
+})
