@@ -146,6 +146,21 @@ export function decodeServiceTraffic(message: ReceivedMessage, traffic: Float64A
   return service?.kind === 'address' ? virtualServerKey(service.fields) : undefined
 }
 
+/** A virtual server as a dump lists it, with its counters (see readTraffic for their order). */
+export interface CountedVirtualServer {
+  readonly fields: VirtualServerFields
+  readonly traffic: Float64Array
+}
+
+/** Reads a NEW_SERVICE message with its counters; undefined for a service that `decodeService` leaves out, or by firewall mark. */
+export function decodeCountedService(message: ReceivedMessage): CountedVirtualServer | undefined {
+  const service = decodeService(message)
+  if (service?.kind !== 'address') return undefined
+  const traffic = new Float64Array(TRAFFIC_FIELDS)
+  readTraffic(serviceAttributes(message), IPVS_SVC_ATTR.STATS, IPVS_SVC_ATTR.STATS64, traffic, true)
+  return { fields: service.fields, traffic }
+}
+
 function putServiceId(batch: MessageBatch, id: ServiceId): void {
   batch.u16(IPVS_SVC_ATTR.AF, FAMILY_NUMBER[id.family])
   if ('fwmark' in id) {
@@ -192,13 +207,15 @@ const TRAFFIC_FIELDS = 5
 /**
  * Reads connections, packets in and out, bytes in and out into `traffic`, in this order; numbers are exact up to 2^53. The
  * counters are in STATS64 (kernel 4.1), else in STATS, whose byte counters have 64 bits and whose others have 32. Returns false
- * when there was no connection; then the rest may not have been read.
+ * when there was no connection; then the rest is not read, unless `evenIdle`: after `ipvsadm -Z` the old connections still count
+ * packets.
  */
 export function readTraffic(
   attributes: AttributeCursor,
   stats: number,
   stats64: number,
   traffic: Float64Array,
+  evenIdle = false,
 ): boolean {
   while (attributes.next()) {
     if (attributes.type !== stats64 && attributes.type !== stats) continue
@@ -209,7 +226,7 @@ export function readTraffic(
       const index = counters.type - IPVS_STATS_ATTR.CONNS
       if (index < 0 || index >= TRAFFIC_FIELDS) continue
       const value = counters.length >= 8 ? Number(counters.u64()) : counters.u32()
-      if (index === 0 && value === 0) return false
+      if (index === 0 && value === 0 && !evenIdle) return false
       traffic[index] = value
     }
     if (is64) return true
@@ -223,6 +240,23 @@ export interface DecodedDestination {
   readonly activeConnections: number
   readonly inactiveConnections: number
   readonly persistentConnections: number
+}
+
+/** A destination with its counters too. */
+export interface CountedDestination extends DecodedDestination {
+  readonly traffic: Float64Array
+}
+
+/** As `decodeDestination`, with the counters. */
+export function decodeCountedDestination(
+  message: ReceivedMessage,
+  serviceFamily: IpFamily,
+): CountedDestination | undefined {
+  const destination = decodeDestination(message, serviceFamily)
+  if (destination === undefined) return undefined
+  const traffic = new Float64Array(TRAFFIC_FIELDS)
+  readTraffic(destinationAttributes(message), IPVS_DEST_ATTR.STATS, IPVS_DEST_ATTR.STATS64, traffic, true)
+  return { ...destination, traffic }
 }
 
 /** IP_VS_CONN_F_MASQ, _LOCALNODE, _TUNNEL, _DROUTE, _BYPASS of linux/ip_vs.h, by number. The kernel also accepts 5 to 7. */

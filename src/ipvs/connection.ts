@@ -11,6 +11,10 @@ import { KernelError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { resolveFamily } from '../netlink/subsystems.ts'
 import {
+  type CountedDestination,
+  type CountedVirtualServer,
+  decodeCountedDestination,
+  decodeCountedService,
   type DecodedDestination,
   decodeDestination,
   type DecodedService,
@@ -107,6 +111,16 @@ export class IpvsConnection {
       if (key !== undefined) visit(key, traffic)
     }
     await this.#dump('GET_SERVICE', undefined, decode, options)
+  }
+
+  /** All virtual servers with their counters, those without connections too. As in every list, one may be missing or repeated. */
+  listCountedServices(options: DumpOptions = {}): Promise<CountedVirtualServer[]> {
+    return this.#dump('GET_SERVICE', undefined, decodeCountedService, options)
+  }
+
+  /** The destinations of a service with their counters. Also empty when there is no such service. */
+  listCountedDestinations(id: ServiceId, options: DumpOptions = {}): Promise<CountedDestination[]> {
+    return this.#dump('GET_DEST', id, (message) => decodeCountedDestination(message, id.family), options)
   }
 
   /** The destinations of a service, without packet and byte counters. Also empty when there is no such service. */
