@@ -15,6 +15,8 @@ const RUN: Readonly<Record<CommandName, (flags: FlagValues, words: readonly stri
   },
   status: async (flags, words) => (await import('./cli/show-status.ts')).showStatus(flags, words),
   explain: async (flags, words) => (await import('./cli/explain.ts')).explain(flags, words),
+  top: async (flags, words) => (await import('./cli/top.ts')).top(flags, words),
+  drain: async (flags, words) => (await import('./cli/drain.ts')).drain(flags, words),
   doctor: async (flags) => (await import('./cli/doctor.ts')).doctor(flags),
   diff: async (flags) => (await import('./cli/diff.ts')).diff(flags),
   completion: async (_flags, words) => (await import('./cli/completion.ts')).printCompletion(words),

@@ -96,6 +96,49 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
       ['2', 'the target is no frontend of a Service'],
     ],
   },
+  top: {
+    summary: 'show connections, packets and bytes a second by Service or by real server',
+    usage: ['kube-ipvs top [NAMESPACE[/NAME]] [flags]'],
+    description: [
+      "Shows the rates between two reads of the kernel's counters, the connections there are, and totals: of every Service, or of one " +
+        'namespace or Service. In a terminal it reads again and again until q is pressed; h lists its keys. It changes nothing.',
+      'In ipvs mode the kernel counts all of it. In iptables mode the rules count new connections only, so packets and bytes are ' +
+        'unknown, and connections are counted in the list of flows as long as that has at most 50,000.',
+      'The names of Services are those of the running daemon; without one, virtual servers are shown by their addresses.',
+    ],
+    examples: [
+      ['kube-ipvs top', 'every Service, live'],
+      ['kube-ipvs top demo/web --by real-server', 'the real servers of one Service'],
+      ['kube-ipvs top --sort bytes --once --interval 10s', 'one table: the rates of ten seconds'],
+      ['kube-ipvs top --once --output json', 'the same for a program'],
+    ],
+    exitCodes: [
+      ['0', 'it was shown, and ended by a key'],
+      ['1', 'wrong flags, or the kernel cannot be read'],
+      ['130', 'ended by SIGINT (143: SIGTERM, 129: SIGHUP)'],
+    ],
+  },
+  drain: {
+    summary: 'show what drains, or wait until no connection to a pod is left',
+    usage: ['kube-ipvs drain [flags]', 'kube-ipvs drain --wait NAMESPACE/POD [--timeout 5m] [flags]'],
+    description: [
+      'Shows the real servers that get no new connections and wait for the end of those they have: how many these are, since when, and ' +
+        'how long it may take. In iptables mode nothing drains. It changes nothing and starts no drain: the API decides.',
+      'With --wait it ends when no connection to the pod through a Service of this node is left, in either mode. A connection counts until one ' +
+        'side has closed it. The running daemon finds the pod and counts; without one, the IPs of the pod must be given instead of its ' +
+        "name, in the node's network namespace.",
+    ],
+    examples: [
+      ['kube-ipvs drain', 'what is draining'],
+      ['kube-ipvs drain --wait demo/web-0 --timeout 2m', 'until the last connection to the pod has ended'],
+      ['kube-ipvs drain --wait 10.244.0.5,fd00:10:244::5 --all', 'by its IPs, with closing connections and UDP'],
+    ],
+    exitCodes: [
+      ['0', 'it was shown, or no connection is left'],
+      ['1', 'wrong flags, an unknown pod, or the kernel cannot be read'],
+      ['3', 'connections were left at the end of --timeout'],
+    ],
+  },
   diff: {
     summary: 'show what a pass would change, without changing it',
     usage: ['kube-ipvs diff [flags]'],

@@ -44,6 +44,8 @@ export const USAGE_EXIT_CODE: Readonly<Record<CommandName, number>> = {
   run: 1,
   status: 1,
   explain: 1,
+  top: 1,
+  drain: 1,
   diff: 2,
   doctor: 3,
   cleanup: 1,

@@ -6,8 +6,9 @@
 import type { FlagGroup, KindValues } from '../config/field.ts'
 import type { FieldValues, FlagPath } from '../config/types.ts'
 import { defaultAsText, FIELD_PATHS, fieldAt } from '../config/values.ts'
+import { TRAFFIC_FLAGS } from './traffic-flags.ts'
 
-export const COMMANDS = ['run', 'status', 'explain', 'diff', 'doctor', 'cleanup', 'completion'] as const
+export const COMMANDS = ['run', 'status', 'explain', 'top', 'drain', 'diff', 'doctor', 'cleanup', 'completion'] as const
 /** `run` is the daemon: the command when none is named. */
 export type CommandName = (typeof COMMANDS)[number]
 
@@ -31,6 +32,9 @@ export type Shell = (typeof SHELLS)[number]
 export const COMMAND_ARGUMENTS: { readonly [command in CommandName]?: Arguments } = {
   status: { name: 'NAMESPACE/NAME' },
   explain: { name: 'TARGET', atLeast: 1, atMost: 1 },
+  top: { name: 'NAMESPACE[/NAME]', atMost: 1 },
+  // It is told how to drain an endpoint.
+  drain: { name: 'ENDPOINT' },
   completion: { name: 'SHELL', atLeast: 1, atMost: 1, words: SHELLS },
 }
 
@@ -73,10 +77,12 @@ const CONFIGURED = ['run', 'diff'] as const
 /** Commands that list Services. */
 const LISTING = ['run', 'diff', 'status', 'explain', 'doctor'] as const
 /** Commands that ask the running daemon. */
-const ASKING = ['run', 'diff', 'status', 'explain'] as const
+const ASKING = ['run', 'diff', 'status', 'explain', 'top', 'drain'] as const
 const DOCTOR = ['doctor'] as const
+/** Commands that take the flags for logging. */
+const LOGGING = ['run', 'status', 'explain', 'diff', 'doctor', 'cleanup'] as const
 /** Commands that look at the node or change it. */
-const ALL = ['run', 'status', 'explain', 'diff', 'doctor', 'cleanup'] as const
+const ALL = ['run', 'status', 'explain', 'top', 'drain', 'diff', 'doctor', 'cleanup'] as const
 
 const insteadOf = (name: string) =>
   `This flag is deprecated and will be removed in a future release. Please use --${name} instead.`
@@ -97,6 +103,8 @@ const COMMAND_FLAGS = {
         'KubeProxyConfiguration (v1alpha1) of the daemon. Without a running daemon Services are listed at its API server.',
       doctor:
         'KubeProxyConfiguration (v1alpha1) that the node is checked for. Without it: the defaults, and ipvs mode.',
+      top: 'KubeProxyConfiguration (v1alpha1) of the daemon, which names its socket.',
+      drain: 'KubeProxyConfiguration (v1alpha1) of the daemon, which names its socket.',
       cleanup: 'KubeProxyConfiguration (v1alpha1) whose ipvs.excludeCIDRs names virtual servers to keep.',
     },
   },
@@ -139,7 +147,7 @@ const COMMAND_FLAGS = {
   address: {
     name: 'address',
     kind: 'text',
-    commands: ['status'],
+    commands: ['status', 'top'],
     own: true,
     group: 'first',
     value: 'IP',
@@ -178,6 +186,7 @@ const COMMAND_FLAGS = {
     group: 'first',
     help: 'Show it again every 2 seconds, in a terminal until q or Ctrl-C.',
   },
+  ...TRAFFIC_FLAGS,
   dryRun: {
     name: 'dry-run',
     kind: 'boolean',
@@ -209,10 +218,11 @@ const COMMAND_FLAGS = {
   once: {
     name: 'once',
     kind: 'boolean',
-    commands: RUN,
+    commands: ['run', 'top'],
     own: true,
     group: 'once',
     help: 'Make one pass, then exit.',
+    about: { top: 'Print one table after one interval; without a terminal and with --output json always.' },
   },
   writeConfigTo: {
     name: 'write-config-to',
@@ -310,8 +320,8 @@ const FIELD_COMMANDS: { readonly [Path in FlagPath]?: Flag['commands'] } = {
   mode: [...CONFIGURED, 'explain', 'doctor'],
   'ipvs.scheduler': [...CONFIGURED, 'doctor'],
   'ipvs.strictARP': [...CONFIGURED, 'doctor'],
-  'logging.verbosity': ALL,
-  'logging.format': ALL,
+  'logging.verbosity': LOGGING,
+  'logging.format': LOGGING,
 }
 
 /** Field flags that mean something else to a command. */
@@ -329,6 +339,8 @@ const FIELD_ABOUT: { readonly [Path in FlagPath]?: Flag['about'] } = {
     status: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
     explain: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
     diff: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
+    drain: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
+    top: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
   },
   mode: {
     explain: 'The mode that is assumed without a running daemon.',

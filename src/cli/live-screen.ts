@@ -46,8 +46,8 @@ export interface LiveOutput {
 }
 
 /** The other screen of the terminal, without a cursor, and without breaking lines that are too long. */
-const ENTER = '\x1b[?1049h\x1b[?25l\x1b[?7l'
-const LEAVE = '\x1b[?7h\x1b[?25h\x1b[?1049l'
+export const ENTER = '\x1b[?1049h\x1b[?25l\x1b[?7l'
+export const LEAVE = '\x1b[?7h\x1b[?25h\x1b[?1049l'
 const HOME = '\x1b[H'
 const END_OF_LINE = '\x1b[K'
 const END_OF_SCREEN = '\x1b[J'

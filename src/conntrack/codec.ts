@@ -22,9 +22,14 @@ export const IPCTNL_MSG_CT_GET_STATS = 5
 /** enum ctattr_type */
 export const CTA_TUPLE_ORIG = 1
 export const CTA_TUPLE_REPLY = 2
+const CTA_PROTOINFO = 4
 export const CTA_ID = 12
 export const CTA_ZONE = 18
 const CTA_FILTER = 25
+
+/** enum ctattr_protoinfo, enum ctattr_protoinfo_tcp */
+const CTA_PROTOINFO_TCP = 1
+const CTA_PROTOINFO_TCP_STATE = 1
 
 /** enum ctattr_tuple */
 const CTA_TUPLE_IP = 1
@@ -151,6 +156,24 @@ export function decodeFlow(message: ReceivedMessage): Flow | undefined {
   if (original === undefined || reply === undefined || id === undefined) throw incomplete()
   if (original.protocol === undefined) return undefined
   return { family, protocol: original.protocol, original: original.tuple, reply: reply.tuple, zone, id }
+}
+
+/** enum tcp_conntrack: TCP_CONNTRACK_SYN_SENT, _SYN_RECV, _ESTABLISHED and _SYN_SENT2. IPVS calls connections in these states active. */
+const ACTIVE_TCP_STATES: ReadonlySet<number> = new Set([1, 2, 3, 9])
+
+/** Whether a line of a dump is a TCP flow that is neither closed nor half closed. */
+export function isActiveTcp(message: ReceivedMessage): boolean {
+  const attributes = netfilterAttributes(message, CTNETLINK, IPCTNL_MSG_CT_NEW, 'IPCTNL_MSG_CT_NEW')
+  while (attributes.next()) {
+    if (attributes.type !== CTA_PROTOINFO) continue
+    const protocols = attributes.nested()
+    while (protocols.next()) {
+      if (protocols.type !== CTA_PROTOINFO_TCP) continue
+      const fields = protocols.nested()
+      while (fields.next()) if (fields.type === CTA_PROTOINFO_TCP_STATE) return ACTIVE_TCP_STATES.has(fields.u8())
+    }
+  }
+  return false
 }
 
 interface DecodedTuple {

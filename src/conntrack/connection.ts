@@ -7,7 +7,15 @@ import { MessageBatch, requestOf } from '../netlink/batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters } from '../netlink/connection.ts'
 import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import { CodedError } from '../values/errors.ts'
-import { decodeFlow, decodeTableSize, encodeDeleteFlow, encodeDumpFlows, encodeTableSize, passes } from './codec.ts'
+import {
+  decodeFlow,
+  decodeTableSize,
+  encodeDeleteFlow,
+  encodeDumpFlows,
+  encodeTableSize,
+  isActiveTcp,
+  passes,
+} from './codec.ts'
 import type { Flow, FlowFilter, TableSize } from './types.ts'
 
 /** The result of a deletion of flows. */
@@ -86,6 +94,25 @@ export class ConntrackConnection {
           options.onRestart?.()
         },
       },
+    )
+  }
+
+  /**
+   * Calls `visit` for each flow that passes the filter, and says whether it is a TCP flow that is neither closed nor half closed. When
+   * the dump starts again (`onRestart`), flows are visited again.
+   */
+  async visitFlows(
+    filter: FlowFilter,
+    visit: (flow: Flow, isActive: boolean) => void,
+    options: DumpOptions = {},
+  ): Promise<void> {
+    await this.#netlink.dump(
+      requestOf((batch) => encodeDumpFlows(batch, filter)),
+      (message): undefined => {
+        const flow = decodeFlow(message)
+        if (flow !== undefined && passes(flow, filter)) visit(flow, filter.protocol === 'tcp' && isActiveTcp(message))
+      },
+      options,
     )
   }
 

@@ -6,11 +6,13 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import { isOfObject } from '../inspect/problem-subject.ts'
 import {
   type ClaimsView,
+  type ConnectionsView,
   type DaemonView,
   type DrainsView,
   type DrainView,
   type FrontendName,
   MAX_PAGE,
+  MAX_TARGETS,
   type NamesPage,
   type ObjectsView,
   type PodView,
@@ -130,6 +132,8 @@ async function viewOf(options: LocalAnswersOptions, request: HttpRequest): Promi
       return drainsView(proxy, options.now())
     case VIEW_PATH.pod:
       return podView(options, checked(parameters, 'pod', OBJECT), request.signal)
+    case VIEW_PATH.connections:
+      return connectionsView(proxy, parameters, request.signal)
     default:
       throw new Refusal(404, 'unknown-path', 'there is no such path')
   }
@@ -355,6 +359,26 @@ async function podView({ listPod }: LocalAnswersOptions, pod: string, signal: Ab
     return { format: VIEW_FORMAT, ...found }
   } catch (error) {
     throw new Refusal(503, 'unreadable', `the EndpointSlices of ${namespace} cannot be read: ${errorText(error)}`)
+  }
+}
+
+/** `10.244.0.1`, `fd00::1`, `10.244.0.1:8080`, `[fd00::1]:8080` */
+const TARGET = /^(?:[0-9.]{7,15}(?::[0-9]{1,5})?|[0-9a-f:.]{2,45}|\[[0-9a-f:.]{2,45}\]:[0-9]{1,5})$/
+
+async function connectionsView(
+  proxy: Inspected,
+  parameters: URLSearchParams,
+  signal: AbortSignal,
+): Promise<ConnectionsView> {
+  const targets = parameters.getAll('to')
+  if (targets.length === 0 || targets.length > MAX_TARGETS || !targets.every((target) => TARGET.test(target)))
+    throw new Refusal(400, 'bad-parameter', 'the parameter to is missing or wrong, or is there too often')
+  const { countConnections } = await import('./connections-view.ts')
+  try {
+    const counts = await countConnections(proxy, targets, parameters.get('udp') === '1', signal)
+    return { format: VIEW_FORMAT, ...counts }
+  } catch (error) {
+    throw new Refusal(503, 'unreadable', `the kernel cannot be read: ${errorText(error)}`)
   }
 }
 

@@ -9,6 +9,7 @@ import { VERSION } from '../values/well-known.ts'
 import { printable, quote } from '../values/quote.ts'
 import {
   type ClaimsView,
+  type ConnectionsView,
   type DaemonView,
   type DrainsView,
   type FrontendName,
@@ -54,6 +55,8 @@ export interface DaemonClient {
   drains(): Promise<Answered<DrainsView>>
   /** @param name `namespace/name` */
   pod(name: string): Promise<Answered<PodView>>
+  /** @param targets IPs, or `IP:port` */
+  connections(targets: readonly string[], withUdp: boolean): Promise<Answered<ConnectionsView>>
 }
 
 export interface DaemonClientOptions {
@@ -136,6 +139,13 @@ class ViewClient implements DaemonClient {
     return this.#ask(VIEW_PATH.pod, { pod })
   }
 
+  connections(targets: readonly string[], withUdp: boolean): Promise<Answered<ConnectionsView>> {
+    return this.#ask(VIEW_PATH.connections, [
+      ...targets.map((target) => ['to', target] as const),
+      ...(withUdp ? [['udp', '1'] as const] : []),
+    ])
+  }
+
   async #allPages(): Promise<Answered<ReadonlyMap<FrontendKey, FrontendName>>> {
     const names = new Map<FrontendKey, FrontendName>()
     let after: FrontendKey | undefined
@@ -152,9 +162,13 @@ class ViewClient implements DaemonClient {
     return failed('no-answer', `the daemon has more than ${MAX_PAGES * MAX_PAGE} frontends`)
   }
 
-  async #ask<View extends object>(path: string, parameters: Readonly<Record<string, string>> = {}) {
+  async #ask<View extends object>(
+    path: string,
+    parameters: Readonly<Record<string, string>> | readonly (readonly [name: string, value: string])[] = {},
+  ) {
     if (this.#get === undefined) return failed('off', 'the daemon has no local socket: kubeIPVS.socket is empty')
-    const query = new URLSearchParams(parameters).toString()
+    const pairs = Array.isArray(parameters) ? parameters : Object.entries(parameters)
+    const query = new URLSearchParams(pairs.map(([name, value]): [string, string] => [name, value])).toString()
     try {
       return this.#read<View>(await this.#get(`${path}${query === '' ? '' : `?${query}`}`))
     } catch (error) {

@@ -29,6 +29,8 @@ export const VIEW_PATH = {
   drains: '/v1/drains',
   /** PodView; parameter `pod` (`namespace/name`). */
   pod: '/v1/pod',
+  /** ConnectionsView; parameters `to` (an IP or `IP:port`, up to MAX_TARGETS times) and `udp` (`1`: count its flows too). */
+  connections: '/v1/connections',
 } as const
 
 /** The most frontends in one NamesPage. */
@@ -243,6 +245,20 @@ export interface PodView {
   readonly addresses: readonly string[]
   /** The same with the ports of the EndpointSlices: `10.244.0.1:8080`. Pods in the network of their node share its IP. */
   readonly endpoints: readonly string[]
+}
+
+/** The most parameters `to` of one question about connections. */
+export const MAX_TARGETS = 64
+
+/** Connections of clients to endpoints through Services, as the kernel of the daemon's node counts them. */
+export interface ConnectionsView {
+  readonly format: number
+  /** TCP and SCTP connections that are established or being established. */
+  readonly active: number
+  /** Those that are closing, or were closed a short time ago. */
+  readonly inactive: number
+  /** null: not asked for, or the kernel does not list its flows. */
+  readonly udp: number | null
 }
 
 /** The body of every answer but 200. */

@@ -60,6 +60,15 @@ export class HostIptables {
     throw new CodedError('iptables-save-failed', `${program} ended with ${exitCode}: ${errorText.trim()}`)
   }
 
+  /** As `save`, with the counters of rules: `[packets:bytes] -A CHAIN RULE`. */
+  async saveCounters(family: IpFamily, table: string, signal: AbortSignal): Promise<string> {
+    const program = this.#programs(family).save
+    this.#starts++
+    const { exitCode, output, errorText } = await this.#timed({ program, args: ['-c', '-t', table], signal })
+    if (exitCode === 0) return output
+    throw new CodedError('iptables-save-failed', `${program} ended with ${exitCode}: ${errorText.trim()}`)
+  }
+
   /** Runs iptables-restore --noflush; a non-zero exit code is a result. Rejects as `save` does. */
   async restore(
     family: IpFamily,

@@ -27,6 +27,7 @@ const COMMANDS = [
   'src/inspect',
   'src/modes',
   'src/serve',
+  'src/traffic',
   'src/values',
 ]
 
@@ -98,8 +99,19 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/inspect': ['src/explain/wanted-objects.ts', 'src/service', 'src/values'],
   // Predicts the path of a packet from what the kernel has; composition reads that.
   'src/explain': ['src/ipset', 'src/iptables', 'src/ipvs', 'src/service', 'src/values'],
+  // What the kernel has counted of Services, in either mode: for commands, and for the daemon when it is asked.
+  'src/traffic': [
+    'native',
+    'src/conntrack',
+    'src/iptables',
+    'src/ipvs',
+    'src/modes',
+    'src/node',
+    'src/service',
+    'src/values',
+  ],
   // The daemon composed.
-  'src/daemon': [...SHARED_BY_MODES, 'src/inspect', 'src/modes'],
+  'src/daemon': [...SHARED_BY_MODES, 'src/inspect', 'src/modes', 'src/traffic'],
   // Reads a node as facts, and what is wrong from the facts alone.
   'src/doctor': [
     'native',

@@ -12,7 +12,7 @@ import { type Container, inContainer } from './container-runtime.ts'
 const MAIN = process.env['KUBE_IPVS_PROGRAM'] ?? new URL('../../src/main.ts', import.meta.url).pathname
 
 /** Commands that ask a running daemon, and '' for the daemon itself. */
-const ASKING: readonly string[] = ['', 'status', 'diff', 'explain']
+const ASKING: readonly string[] = ['', 'status', 'diff', 'explain', 'top', 'drain']
 
 /** A Kubernetes object as a manifest has it. */
 export type Manifest = Readonly<Record<string, unknown>>

@@ -51,8 +51,7 @@ export function savedFrontends(saved: SavedTables, family: IpFamily): readonly S
       found.set(frontend.key, { ...before, without: frontend.without, endpoints: [] })
   }
   if (isOfIptablesMode(saved)) {
-    for (const rule of [...(nat.get('KUBE-SERVICES') ?? []), ...(nat.get('KUBE-NODEPORTS') ?? [])])
-      for (const frontend of servedBy(readRule(rule), nat, family)) add(frontend)
+    for (const frontend of servedFrontends(nat, family)) add(frontend)
     for (const [chain, kind] of [
       ['KUBE-SERVICES', 'cluster IP'],
       ['KUBE-EXTERNAL-SERVICES', 'external'],
@@ -61,6 +60,12 @@ export function savedFrontends(saved: SavedTables, family: IpFamily): readonly S
         for (const frontend of refusedBy(readRule(rule), kind, family)) add(frontend)
   }
   return Array.from(found.values()).sort((a, b) => compare(a.service, b.service) || compare(a.key, b.key))
+}
+
+/** The frontends that rules of the table nat serve, those too that rules of filter refuse before. */
+export function servedFrontends(nat: SavedTable, family: IpFamily): readonly SavedFrontend[] {
+  const rules = [...(nat.get('KUBE-SERVICES') ?? []), ...(nat.get('KUBE-NODEPORTS') ?? [])]
+  return rules.flatMap((rule) => servedBy(readRule(rule), nat, family))
 }
 
 interface Rule {

@@ -1,0 +1,193 @@
+/**
+ * `kube-ipvs drain`: what drains on this node, and with --wait the end of the connections to a pod. It changes nothing and starts no
+ * drain: the API decides which endpoints there are.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { askDaemon, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
+import { openIpvs, unlessMissing } from '../modes/ipvs/kernel.ts'
+import { listDrains } from '../traffic/live-drains.ts'
+import { type ConnectionCounts, LocalConnections } from '../traffic/local-connections.ts'
+import { modeOfKernel } from '../traffic/open-traffic.ts'
+import { parseAddress } from '../values/address.ts'
+import { formatDuration } from '../values/duration.ts'
+import { CodedError } from '../values/errors.ts'
+import { printableJson, quote } from '../values/quote.ts'
+import { countsText, drainsText, durationText, joinDrains } from './drain-text.ts'
+import { waitForEnd } from './drain-wait.ts'
+import type { FlagValues } from './flags.ts'
+import { loadSettings } from './settings.ts'
+import { stderrLog, styleFor } from './terminal.ts'
+
+const DEADLINE_MS = 30_000
+const TIMEOUT_MS = { default: 300_000, most: 86_400_000 } as const
+/** The time is over and connections are left. */
+const LEFT_EXIT_CODE = 3
+const POD = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\/[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/
+
+/** Resolves to the exit code. */
+export async function drain(flags: FlagValues, words: readonly string[]): Promise<number> {
+  const [word] = words
+  if (word !== undefined) {
+    process.stderr.write(`${noStart(word)}\n`)
+    return 1
+  }
+  const { configuration } = await loadSettings(flags)
+  const daemon = askDaemon(configuration.kubeIPVS.socket)
+  const { wait } = flags
+  if (wait !== undefined && wait !== '') return waitFor(wait, daemon, flags)
+  for (const flag of ['timeout', 'all'] as const)
+    if (flags[flag] !== undefined) throw new CodedError('usage', `--${flag} is for --wait`)
+  return showDrains(daemon, flags)
+}
+
+function noStart(word: string): string {
+  return [
+    `kube-ipvs drain: ${quote(word)} is not drained from here: the endpoints of Services are what the API says, and the daemon follows it.`,
+    'To take a pod out of service:    kubectl delete pod POD, or change the labels that the Service selects',
+    'To empty a node:                 kubectl drain NODE --ignore-daemonsets',
+    'To wait for its last connection: kube-ipvs drain --wait NAMESPACE/POD',
+  ].join('\n')
+}
+
+async function showDrains(daemon: DaemonClient, flags: FlagValues): Promise<number> {
+  const signal = AbortSignal.timeout(DEADLINE_MS)
+  const view = await daemon.drains()
+  const status = await daemon.daemon()
+  const isKnown = !isUnknown(view)
+  if (!isKnown) stderrLog.warn(`kube-ipvs drain: names, ages and deadlines are unknown: ${view.reason}`)
+  const mode = isUnknown(status) ? await modeOfKernel(signal) : status.mode
+  if (mode === 'iptables')
+    stderrLog.warn(
+      'kube-ipvs drain: nothing drains in iptables mode: the rules of an endpoint are removed at once, and its connections continue',
+    )
+  const ipvs = mode === 'ipvs' ? await unlessMissing('ipvs-missing', () => openIpvs(signal)) : undefined
+  try {
+    const live = ipvs === undefined ? [] : await listDrains(ipvs, signal)
+    const drains = joinDrains(live, isKnown ? view.drains : undefined)
+    const { stdout } = process
+    if (flags.output === 'json') stdout.write(`${printableJson({ mode: mode ?? null, isKnown, drains })}\n`)
+    else stdout.write(`${drainsText(drains, styleFor(stdout, process.env), stdout.columns).join('\n')}\n`)
+    return 0
+  } finally {
+    ipvs?.close()
+  }
+}
+
+async function waitFor(target: string, daemon: DaemonClient, flags: FlagValues): Promise<number> {
+  const { timeout: timeoutMs = TIMEOUT_MS.default, all = false } = flags
+  if (timeoutMs < 0 || timeoutMs > TIMEOUT_MS.most)
+    throw new CodedError('usage', `--timeout must be 0s to ${formatDuration(TIMEOUT_MS.most)}`)
+  const targets = await targetsOf(target, daemon)
+  const counter = new Counter(daemon, targets, all)
+  const progress = new Progress(target, all, timeoutMs)
+  try {
+    const end = await waitForEnd({
+      count: () => counter.count(),
+      timeoutMs,
+      all,
+      now: () => performance.now(),
+      sleep,
+      onCount: (counts, waitedMs) => progress.show(counts, waitedMs),
+    })
+    progress.end()
+    const { isDone, counts } = end
+    const seconds = Math.round(end.waitedMs) / 1000
+    const { stdout } = process
+    if (flags.output === 'json') stdout.write(`${printableJson({ target, targets, isDone, seconds, ...counts })}\n`)
+    else if (isDone) stdout.write(`no connection to ${target} is left after ${durationText(seconds)}\n`)
+    else
+      stdout.write(
+        `${counts === undefined ? 'connections that cannot be counted' : countsText(counts, all)} to ${target} left after ${durationText(seconds)}\n`,
+      )
+    return isDone ? 0 : LEFT_EXIT_CODE
+  } finally {
+    progress.end()
+    counter.close()
+  }
+}
+
+/** The endpoints of a pod, or the IPs themselves. */
+async function targetsOf(target: string, daemon: DaemonClient): Promise<readonly string[]> {
+  const addresses = target.split(',').map((one) => parseAddress(one.trim()))
+  const known = addresses.filter((address) => address !== undefined)
+  if (known.length === addresses.length) return known
+  if (!POD.test(target))
+    throw new CodedError('usage', `--wait: ${quote(target)} is neither the NAMESPACE/NAME of a pod nor its IPs`)
+  const pod = await daemon.pod(target)
+  if (isUnknown(pod))
+    throw new CodedError('pod-unknown', `the IPs of the pod ${target} are unknown: ${pod.reason}; give its IP instead`)
+  if (pod.endpoints.length === 0)
+    throw new CodedError(
+      'pod-unknown',
+      `no EndpointSlice names the pod ${target}: it is not there, belongs to no Service, or has been removed from it; give its IP instead`,
+    )
+  return pod.endpoints
+}
+
+/** Counts where the daemon is, because this process may be in the network namespace of a pod; without a daemon here. */
+class Counter {
+  readonly #daemon: DaemonClient
+  readonly #targets: readonly string[]
+  readonly #all: boolean
+  #local: LocalConnections | undefined
+  #hasAnswered = false
+
+  constructor(daemon: DaemonClient, targets: readonly string[], all: boolean) {
+    this.#daemon = daemon
+    this.#targets = targets
+    this.#all = all
+  }
+
+  /** undefined: the daemon does not answer any more, and this namespace is not the node's. */
+  async count(): Promise<ConnectionCounts | undefined> {
+    const signal = AbortSignal.timeout(DEADLINE_MS)
+    if (this.#local === undefined) {
+      const answer = await this.#daemon.connections(this.#targets, this.#all)
+      if (!isUnknown(answer)) {
+        this.#hasAnswered = true
+        const { active, inactive, udp } = answer
+        return { active, inactive, udp }
+      }
+      try {
+        this.#local = await LocalConnections.open(this.#targets, this.#all, signal)
+      } catch (error) {
+        if (this.#hasAnswered) return undefined
+        throw error
+      }
+    }
+    return this.#local.count(signal)
+  }
+
+  close(): void {
+    this.#local?.close()
+  }
+}
+
+/** One line on a terminal that is written again and again; nothing elsewhere. */
+class Progress {
+  readonly #target: string
+  readonly #all: boolean
+  readonly #timeout: string
+  #isOpen = false
+
+  constructor(target: string, all: boolean, timeoutMs: number) {
+    this.#target = target
+    this.#all = all
+    this.#timeout = durationText(timeoutMs / 1000)
+  }
+
+  show(counts: ConnectionCounts | undefined, waitedMs: number): void {
+    const { stderr } = process
+    if (!stderr.isTTY) return
+    this.#isOpen = true
+    const what = counts === undefined ? 'no answer of the daemon' : countsText(counts, this.#all)
+    const line = `${this.#target}: ${what}, ${durationText(waitedMs / 1000)} of ${this.#timeout}`
+    // A longer line would not be overwritten by the next one.
+    stderr.write(`\r\x1b[K${line.slice(0, Math.max(1, (stderr.columns || 80) - 1))}`)
+  }
+
+  end(): void {
+    if (this.#isOpen) process.stderr.write('\r\x1b[K')
+    this.#isOpen = false
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * Reads the counters of virtual servers in one list, and those of real servers of chosen virtual servers one by one, because the
+ * kernel lists real servers of one virtual server at a time.
+ * @impure
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { CountedDestination, CountedVirtualServer } from '../ipvs/codec-servers.ts'
+import type { IpvsConnection } from '../ipvs/connection.ts'
+import { realServerKey, virtualServerKey } from '../ipvs/types.ts'
+import { hasCounted, type PlaceSample, type RealServerSample, type Sample } from './sample.ts'
+
+export interface IpvsReadOptions {
+  /** The virtual servers whose real servers are read, in this order. */
+  readonly choose: (sample: Sample) => readonly string[]
+  /** No further real servers are read after this time in milliseconds; absent: all of them are. */
+  readonly budgetMs?: number | undefined
+  readonly signal: AbortSignal
+}
+
+/** Answers of the kernel may be there at once, so a loop over them needs its own turns. */
+const TURN_MS = 8
+
+/** The part of a connection that is needed. */
+type Counted = Pick<IpvsConnection, 'listCountedServices' | 'listCountedDestinations'>
+
+export async function readIpvs(
+  ipvs: Counted,
+  { choose, budgetMs = Number.POSITIVE_INFINITY, signal }: IpvsReadOptions,
+): Promise<Sample> {
+  const services = await ipvs.listCountedServices({ signal, yieldAfterMs: TURN_MS })
+  const atMs = performance.now()
+  const listed = new Map<string, CountedVirtualServer>()
+  const places = new Map<string, PlaceSample>()
+  for (const service of services) {
+    const key = virtualServerKey(service.fields)
+    listed.set(key, service)
+    places.set(key, placeOf(service))
+  }
+  const listing: Sample = { mode: 'ipvs', atMs, places, unread: 0 }
+  const lateMs = atMs + budgetMs
+  let turnMs = performance.now() + TURN_MS
+  let unread = 0
+  for (const key of choose(listing)) {
+    const service = listed.get(key)
+    const place = places.get(key)
+    if (service === undefined || place === undefined) continue
+    const nowMs = performance.now()
+    if (nowMs > lateMs) {
+      unread++
+      continue
+    }
+    if (nowMs > turnMs) {
+      await nextTurn(undefined, { signal })
+      turnMs = performance.now() + TURN_MS
+    }
+    const destinations = await ipvs.listCountedDestinations(service.fields, { signal })
+    places.set(key, { ...place, realServers: new Map(destinations.map(realServerOf)) })
+  }
+  return { ...listing, unread }
+}
+
+function placeOf({ fields, traffic }: CountedVirtualServer): PlaceSample {
+  return { addresses: [fields.address], traffic, isUsed: hasCounted(traffic), realServers: undefined }
+}
+
+function realServerOf(destination: CountedDestination): readonly [string, RealServerSample] {
+  const { realServer, traffic, activeConnections, inactiveConnections } = destination
+  return [
+    realServerKey(realServer),
+    { traffic, weight: realServer.weight, active: activeConnections, inactive: inactiveConnections },
+  ]
+}

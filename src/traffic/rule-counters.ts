@@ -1,0 +1,39 @@
+/**
+ * Connections of Services in iptables mode, from `iptables-save -c`. A rule of the table nat sees the first packet of each
+ * connection only, so the counter of the rule that chooses an endpoint's address is the number of its connections; packets
+ * and bytes are counted nowhere. kube-proxy and this program name the Service port in the comment of that rule.
+ */
+import { wordsOf } from '../iptables/rule-text.ts'
+
+export interface EndpointCounter {
+  /** `namespace/name:port` */
+  readonly servicePort: string
+  readonly protocol: string
+  /** `10.244.0.1:8080` */
+  readonly endpoint: string
+  /** Connections that the rule has seen. */
+  readonly connections: number
+}
+
+const COUNTED = /^\[(\d{1,20}):\d{1,20}\] -A (KUBE-SEP-\S+) (.*)$/
+
+/** The endpoints of all Service ports of a family, one for each chain of an endpoint. */
+export function endpointCounters(saved: string): readonly EndpointCounter[] {
+  const found: EndpointCounter[] = []
+  let isNat = false
+  for (const line of saved.split('\n')) {
+    if (line.startsWith('*')) isNat = line.trim() === '*nat'
+    if (!isNat || !line.startsWith('[')) continue
+    const [, packets, , rule] = COUNTED.exec(line) ?? []
+    if (packets === undefined || rule === undefined) continue
+    const words = wordsOf(rule)
+    const option = (name: string): string | undefined => {
+      const at = words.indexOf(name)
+      return at < 0 ? undefined : words[at + 1]
+    }
+    const [servicePort, protocol, endpoint] = [option('--comment'), option('-p'), option('--to-destination')]
+    if (endpoint === undefined || protocol === undefined || !/^\S+\/\S+$/.test(servicePort ?? '')) continue
+    found.push({ servicePort: servicePort ?? '', protocol, endpoint, connections: Number(packets) })
+  }
+  return found
+}
