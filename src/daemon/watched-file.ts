@@ -1,24 +1,35 @@
 /**
  * A file that is watched by its content: written in place, replaced by rename, or swapped with a symbolic link as kubelet does with
- * ConfigMaps. It is checked once a second, because some file systems lose the kernel's announcements, and announcements follow a
- * swapped link to the old file. A check that finds no change is one stat. A changed file is read only when it was the same at two
- * checks, so that a file that is being written is not taken for a complete one.
+ * ConfigMaps. It is checked after the kernel has announced a change in its folder, and every ten seconds, because some file systems announce
+ * nothing and the file may be a link into another folder. A check that finds no change is one stat. A changed file is read only when it was
+ * the same at two checks a second apart, so that a file that is being written is not taken for a complete one.
  */
 import { createHash } from 'node:crypto'
+import { type FSWatcher, watch } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { asError } from '../values/errors.ts'
 
 export interface WatchedFileOptions {
   readonly path: string
   /** The content has changed since the last call, or (with a reason) the file cannot be read. */
   readonly onContent: (reason: Error | undefined) => Promise<void>
-  /** Default 1000. */
+  /** Time between two checks of a file that changes, and from an announcement to the check. Default 1000. */
   readonly pollMs?: number
 }
+
+/** So many times as long is the time between two checks of a file that rests: each check wakes two threads. */
+const REST_FACTOR = 10
 
 export class WatchedFile {
   readonly #options: WatchedFileOptions
   #timer: NodeJS.Timeout | undefined
+  /** When the timer fires. */
+  #dueMs = 0
+  #announcements: FSWatcher | undefined
+  #isChecking = false
+  /** Announced while a check was under way. */
+  #isAnnounced = false
   #isClosed = false
   /** The file at the last check, as stat identifies it. */
   #identity = ''
@@ -32,14 +43,49 @@ export class WatchedFile {
 
   /** Starts to check; the content at the start is reported, too. */
   start(): void {
-    if (this.#isClosed) return
-    this.#timer = setTimeout(() => void this.#check().finally(() => this.start()), this.#options.pollMs ?? 1000)
-    this.#timer.unref()
+    try {
+      this.#announcements = watch(dirname(this.#options.path), { persistent: false }, () => this.#announced())
+      // The folder is gone, or the kernel has no more watches for this user: the checks go on.
+      this.#announcements.on('error', () => this.#announcements?.close())
+    } catch {
+      // As above.
+    }
+    this.#checkIn(this.#pollMs)
   }
 
   close(): void {
     this.#isClosed = true
+    this.#announcements?.close()
     clearTimeout(this.#timer)
+  }
+
+  get #pollMs(): number {
+    return this.#options.pollMs ?? 1000
+  }
+
+  #announced(): void {
+    if (this.#isChecking) this.#isAnnounced = true
+    else if (this.#dueMs - performance.now() > this.#pollMs) this.#checkIn(this.#pollMs)
+  }
+
+  #checkIn(milliseconds: number): void {
+    if (this.#isClosed) return
+    clearTimeout(this.#timer)
+    this.#dueMs = performance.now() + milliseconds
+    this.#timer = setTimeout(() => void this.#checkNow(), milliseconds)
+    this.#timer.unref()
+  }
+
+  async #checkNow(): Promise<void> {
+    this.#isChecking = true
+    this.#isAnnounced = false
+    try {
+      await this.#check()
+    } finally {
+      this.#isChecking = false
+      const mayChange = this.#wasChanging || this.#isAnnounced
+      this.#checkIn(mayChange ? this.#pollMs : this.#pollMs * REST_FACTOR)
+    }
   }
 
   async #check(): Promise<void> {

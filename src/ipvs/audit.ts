@@ -84,7 +84,10 @@ async function auditRealServers(options: AuditOptions): Promise<void> {
   }
   for (const key of Array.from(mirror.liveEntries(), ([entry]) => entry)) {
     keys.push(key)
-    if (keys.length >= SLICE) await compareSlice()
+    if (keys.length < SLICE) continue
+    await compareSlice()
+    // A change that has arrived goes first.
+    await nextTurn()
   }
   await compareSlice()
 }

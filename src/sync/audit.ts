@@ -13,18 +13,30 @@ export interface AuditOptions {
   readonly round: (signal: AbortSignal) => Promise<void>
   readonly onError: (error: unknown) => void
   readonly now: Clock
+  /** Rejects when aborted; tests replace it. */
+  readonly sleep?: CpuBudgetOptions['sleep']
   readonly signal: AbortSignal
 }
+
+/**
+ * A round that took longer than this is followed by a rest as long: it read a large table within its share of a core, and another round at
+ * once would use that share all the time.
+ */
+const LONG_ROUND_MS = 60_000
 
 /** Runs rounds until aborted; then it resolves. A round that fails is run again after the next period. */
 export async function auditPeriodically(options: AuditOptions): Promise<void> {
   const { periodMs, round, onError, now, signal } = options
-  let startedMs = now()
+  const wait = options.sleep ?? ((ms, abort) => sleep(ms, undefined, { signal: abort }))
+  let dueMs = now() + periodMs
   while (!signal.aborted) {
     try {
-      await sleep(Math.max(0, startedMs + periodMs - now()), undefined, { signal })
-      startedMs = now()
+      await wait(Math.max(0, dueMs - now()), signal)
+      const startedMs = now()
+      dueMs = startedMs + periodMs
       await round(signal)
+      const tookMs = now() - startedMs
+      if (tookMs > LONG_ROUND_MS) dueMs = Math.max(dueMs, now() + tookMs)
     } catch (error) {
       if (!signal.aborted) onError(error)
     }
@@ -43,6 +55,9 @@ export interface CpuBudgetOptions {
 /** The most that one slice of an audit can cost: itself, and each item it reads (some microseconds on a fast machine). */
 const MAX_MS = 2
 const MAX_MS_PER_ITEM = 0.05
+
+/** A sleep restores this part of the credit, so that some work may follow before the next sleep: each one wakes the process. */
+const RESTORED = 0.25
 
 /** The share holds over time, not at every moment: unused time accumulates up to a credit, which may be used at once. */
 export class CpuBudget {
@@ -67,6 +82,6 @@ export class CpuBudget {
     const countedMs = Math.min(workMs, MAX_MS + items * MAX_MS_PER_ITEM)
     this.#creditMs = Math.min(creditMs, this.#creditMs + (nowMs - this.#paidAtMs) * share) - countedMs
     this.#paidAtMs = nowMs
-    if (this.#creditMs < 0) await sleep(-this.#creditMs / share, signal)
+    if (this.#creditMs < 0) await sleep((creditMs * RESTORED - this.#creditMs) / share, signal)
   }
 }

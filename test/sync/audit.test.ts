@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { CpuBudget } from '../../src/sync/audit.ts'
+import { auditPeriodically, CpuBudget } from '../../src/sync/audit.ts'
 
 const signal = new AbortController().signal
 
@@ -22,7 +22,8 @@ describe('CpuBudget', () => {
   it('limits further work to its share of time', async () => {
     const { clock, budget } = world(50)
     for (let index = 0; index < 1000; index++) await budget.pay(1, 0, signal)
-    assert.ok(Math.abs(clock.nowMs - 95_000) < 200, `${clock.nowMs}`)
+    // The last sleep has restored up to a quarter of the credit.
+    assert.ok(clock.nowMs >= 95_000 && clock.nowMs < 96_300, `${clock.nowMs}`)
   })
 
   it('restores the credit over time, up to its limit', async () => {
@@ -31,12 +32,58 @@ describe('CpuBudget', () => {
     clock.nowMs += 1_000_000
     const before = clock.nowMs
     await budget.pay(11, 1000, signal)
-    assert.equal(clock.nowMs - before, 100)
+    // 1 ms too much, and a quarter of the credit.
+    assert.equal(clock.nowMs - before, 350)
+  })
+
+  it('sleeps seldom: each sleep allows for more than one piece of work', async () => {
+    let sleeps = 0
+    const clock = { nowMs: 0 }
+    const sleep = async (ms: number): Promise<void> => {
+      clock.nowMs += ms
+      sleeps++
+    }
+    const budget = new CpuBudget({ share: 0.003, creditMs: 20, now: () => clock.nowMs, sleep })
+    for (let index = 0; index < 1000; index++) await budget.pay(1, 100, signal)
+    assert.ok(sleeps / (clock.nowMs / 1000) < 0.6, `${sleeps} sleeps in ${clock.nowMs} ms`)
+    assert.ok(Math.abs(clock.nowMs - 980 / 0.003) < 3000, `${clock.nowMs}`)
   })
 
   it('does not count more work than so few items can cost', async () => {
     const { clock, budget } = world(0)
     await budget.pay(500, 20, signal)
     assert.equal(clock.nowMs, 300)
+  })
+})
+
+describe('auditPeriodically', () => {
+  /** When rounds begin, of rounds that take so long. */
+  const begins = async (roundMs: number, count: number): Promise<number[]> => {
+    const clock = { nowMs: 0 }
+    const abort = new AbortController()
+    const began: number[] = []
+    await auditPeriodically({
+      periodMs: 30_000,
+      round: async () => {
+        began.push(clock.nowMs)
+        clock.nowMs += roundMs
+        if (began.length >= count) abort.abort()
+      },
+      onError: assert.ifError,
+      now: () => clock.nowMs,
+      sleep: async (ms) => {
+        clock.nowMs += ms
+      },
+      signal: abort.signal,
+    })
+    return began
+  }
+  it('begins a round a period after the last one began', async () => {
+    const [first = 0, second = 0, third = 0] = await begins(10_000, 3)
+    assert.deepEqual([first, second - first, third - second], [30_000, 30_000, 30_000])
+  })
+  it('rests after a long round as long as it took', async () => {
+    const [first = 0, second = 0] = await begins(200_000, 2)
+    assert.equal(second - first, 400_000)
   })
 })
