@@ -17,7 +17,10 @@ export function verdictOf(status: Omit<Status, 'verdict'>): Verdict {
   const { daemon, daemonUnknown } = status
   const reasons = [...kernelReasons(status), ...(daemon === null ? [] : daemonReasons(daemon, status))]
   if (daemon !== null) return { fine: reasons.length === 0, reasons, notes: notesOf(daemon) }
-  if (!status.proxy.answers && status.processes.length === 0 && daemonUnknown?.unknown !== 'not-permitted')
+  const code = daemonUnknown?.unknown
+  // Somebody listens, and does not answer.
+  if (daemonUnknown !== null && (code === 'no-answer' || code === 'starting')) reasons.unshift(daemonUnknown.reason)
+  else if (!status.proxy.answers && status.processes.length === 0 && (code === 'no-daemon' || code === 'off'))
     reasons.unshift('no proxy answers: what the kernel has is served, but no change arrives')
   if (reasons.length > 0) return { fine: false, reasons, notes: [] }
   const why = daemonUnknown === null ? 'the daemon was not asked' : daemonUnknown.reason

@@ -261,6 +261,8 @@ test('verdictOf says whether the node is fine, why not, and what it does not kno
     ],
     [{ ...IPVS_MODE, proxy: { ...IPVS_MODE.proxy, answers: true } }, null, /are unknown$/],
     [{ ...IPVS_MODE, daemonUnknown: { unknown: 'not-permitted', reason: 'only root' } }, null, /^only root, so /],
+    [{ ...IPVS_MODE, daemonUnknown: { unknown: 'other-format', reason: 'format 2' } }, null, /^format 2, so /],
+    [{ ...IPVS_MODE, daemonUnknown: { unknown: 'no-answer', reason: 'it hangs' } }, false, /^it hangs$/],
   ]
   for (const [status, fine, text] of rows) {
     const verdict = verdictOf(status)

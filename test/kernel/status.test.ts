@@ -45,7 +45,9 @@ describe('status', () => {
         ['10.96.0.2:80/tcp', 'demo/idle:http'],
       ],
     )
-    assert.match(await text('--socket='), /^mode +ipvs, reported by the proxy at 127\.0\.0\.1:10249$/m)
+    await eventually(async () =>
+      assert.match(await text('--socket='), /^mode +ipvs, reported by the proxy at 127\.0\.0\.1:10249$/m),
+    )
     assert.doesNotMatch(await text('--socket='), /SERVICE/)
     await bench.stop(daemon)
     assert.match(await text(), /^mode +ipvs, according to the kernel; no proxy answers at 127\.0\.0\.1:10249$/m)
@@ -98,7 +100,7 @@ describe('status', () => {
     daemon.kill('SIGSTOP')
     sh('ipvsadm -D -t 10.96.0.2:80')
     const hung = await status()
-    assert.deepEqual([hung.verdict.fine, hung.daemonUnknown?.unknown, hung.missing], [null, 'no-answer', null])
+    assert.deepEqual([hung.verdict.fine, hung.daemonUnknown?.unknown, hung.missing], [false, 'no-answer', null])
     const differs = await bench.command('diff')
     assert.deepEqual([differs.code, differs.stdout.split('\n')[0]], [1, 'ipvsadm -A -t 10.96.0.2:80 -s rr'])
     assert.match(differs.stderr, /^kube-ipvs diff: the daemon at \S+ did not answer in time$/m)
@@ -183,8 +185,11 @@ describe('status', () => {
     await eventually(async () => assert.equal((await status()).daemon?.mode, 'iptables'))
     const { verdict, missing } = await status()
     assert.deepEqual([verdict.fine, verdict.reasons, missing?.count], [true, [], 0])
-    const shown = await text('--socket=')
-    assert.match(shown, /^mode +iptables, reported by the proxy at /m)
+    let shown = ''
+    await eventually(async () => {
+      shown = await text('--socket=')
+      assert.match(shown, /^mode +iptables, reported by the proxy at /m)
+    })
     assert.match(shown, /^10\.96\.0\.1:80\/tcp +demo\/web:http +cluster IP +10\.244\.0\.1:8080$/m)
     assert.doesNotMatch(shown, /kube-ipvs0|VIRTUAL SERVER/)
   })
