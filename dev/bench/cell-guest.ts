@@ -56,6 +56,7 @@ async function cellOf(options: MeasureOptions, program: MeasuredProgram, limits:
   const timed = await timeChanges(options, {
     phaseMs: limits.changesSeconds * 1000,
     changeMs: limits.changeSeconds * 1000,
+    pauseMs: limits.betweenChangesMs,
   })
   if (!program.isAlive) throw new Error(`the program ended:\n${program.logTail}`)
   const [changeP50Ms, changeP99Ms] = [changeFigure(timed, 0.5), changeFigure(timed, 0.99)]

@@ -17,6 +17,8 @@ export interface CellLimits {
   readonly changeSeconds: number
   /** No further change begins after so long. */
   readonly changesSeconds: number
+  /** The pause between two changes. */
+  readonly betweenChangesMs: number
   /** How long the program is watched at rest. */
   readonly idleSeconds: number
 }

@@ -184,10 +184,13 @@ export interface TimedChanges {
   readonly unfinishedMs?: number
 }
 
-/** Times single changes with a pause between them. @param limits no further change begins after `phaseMs`; none is waited for longer than `changeMs` */
+/**
+ * Times single changes with a pause between them. @param limits no further change begins after `phaseMs`; none is waited for longer than
+ * `changeMs`; the pause depends on the mode unless it is given
+ */
 export async function timeChanges(
   { api, table, changes, mode }: MeasureOptions,
-  limits: { readonly phaseMs: number; readonly changeMs: number },
+  limits: { readonly phaseMs: number; readonly changeMs: number; readonly pauseMs?: number },
 ): Promise<TimedChanges> {
   const timesMs: number[] = []
   const endMs = monotonicMs() + limits.phaseMs
@@ -196,7 +199,7 @@ export async function timeChanges(
     const doneMs = await table.whenAdded(change, change.atMs + limits.changeMs)
     if (doneMs === undefined) return { timesMs, unfinishedMs: limits.changeMs }
     timesMs.push(doneMs - change.atMs)
-    await sleep(BETWEEN_CHANGES_MS[mode])
+    await sleep(limits.pauseMs ?? BETWEEN_CHANGES_MS[mode])
   }
   return { timesMs }
 }

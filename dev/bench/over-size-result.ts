@@ -113,7 +113,7 @@ export function figuresOfCells(cells: readonly Cell[], endpoints: number): strin
     }),
     [1],
   )
-  const missing = names.filter((name) => cellOf(cells, name) === undefined).map(placeOf)
+  const missing = all.flatMap((services) => missingAt(services, cells, endpoints) ?? [])
   const failed = cells.flatMap((cell) =>
     cell.failure === null ? [] : [`- ${placeOf(cell)} failed: ${oneLine(cell.failure)}`],
   )
@@ -122,8 +122,15 @@ export function figuresOfCells(cells: readonly Cell[], endpoints: number): strin
     '',
     ...table,
     ...(failed.length > 0 ? ['', ...failed] : []),
-    ...(missing.length > 0 ? ['', `Not measured: ${missing.join(', ')}.`] : []),
+    ...(missing.length > 0 ? ['', `Not measured: ${missing.join('; ')}.`] : []),
   ].join('\n')
+}
+
+/** `at 5,000 kube-proxy/ipvs, kube-proxy/nftables`; undefined when nothing is missing. */
+function missingAt(services: number, cells: readonly Cell[], endpoints: number): string | undefined {
+  const missing = SERIES_NAMES.filter((series) => cellOf(cells, { series, services, endpoints }) === undefined)
+  if (missing.length === 0) return undefined
+  return `at ${formatNumber(services, 0)} ${missing.length === SERIES_NAMES.length ? 'all' : missing.join(', ')}`
 }
 
 const placeOf = ({ series, services }: CellName): string => `${series} at ${formatNumber(services, 0)}`

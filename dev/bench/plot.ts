@@ -96,7 +96,7 @@ export function svgOf(chart: Chart): string {
     ...chart.series.flatMap(legend),
     ...yTicks.flatMap((tick) => [
       `<line class="grid" x1="${PLOT.left}" x2="${PLOT.right}" y1="${y(tick)}" y2="${y(tick)}"/>`,
-      `<text x="${PLOT.left - 8}" y="${y(tick) + 4}" text-anchor="end">${grouped(tick)}</text>`,
+      `<text x="${PLOT.left - 8}" y="${y(tick) + 4}" text-anchor="end">${short(tick)}</text>`,
     ]),
     ...xs.flatMap((tick) => [
       `<line class="axis" x1="${x(tick)}" x2="${x(tick)}" y1="${PLOT.bottom}" y2="${PLOT.bottom + 5}"/>`,
@@ -105,7 +105,7 @@ export function svgOf(chart: Chart): string {
     `<line class="axis" x1="${PLOT.left}" x2="${PLOT.right}" y1="${PLOT.bottom}" y2="${PLOT.bottom}"/>`,
     `<line class="axis" x1="${PLOT.left}" x2="${PLOT.left}" y1="${top}" y2="${PLOT.bottom}"/>`,
     `<text x="${(PLOT.left + PLOT.right) / 2}" y="${HEIGHT - 18}" text-anchor="middle">${escape(chart.xLabel)}</text>`,
-    `<text transform="translate(22 ${(top + PLOT.bottom) / 2}) rotate(-90)" text-anchor="middle">${escape(chart.yLabel)}</text>`,
+    `<text transform="translate(16 ${(top + PLOT.bottom) / 2}) rotate(-90)" text-anchor="middle">${escape(chart.yLabel)}</text>`,
     ...note.map((line, index) => `<text x="20" y="${HEIGHT + 6 + index * NOTE.height}">${escape(line)}</text>`),
     ...chart.series.flatMap((series, index) =>
       drawn(series, { x, y, shift: (index - (chart.series.length - 1) / 2) * BOUND_STEP }),
@@ -259,6 +259,9 @@ function wrapped(text: string, length: number): string[] {
 const hundredth = (value: number): number => Math.round(value * 100) / 100
 /** `12,345.6` */
 const grouped = (value: number): string => value.toLocaleString('en-US', { maximumFractionDigits: 3 })
+
+/** The same, with room for it beside the axis: `1 M` for a million. */
+const short = (value: number): string => (value >= 1e6 ? `${grouped(value / 1e6)} M` : grouped(value))
 
 const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
 const escape = (text: string): string => text.replace(/[&<>"]/g, (character) => ESCAPES[character] ?? character)

@@ -148,6 +148,12 @@ describe('svgOf', () => {
     assert.ok(Number(tip?.[1]) < Number(up?.[1]))
   })
 
+  it('writes millions short, so that they fit beside the axis', () => {
+    const large = svgOf({ ...CHART, yScale: 'log', series: [{ name: 'a', colour: 'first', points: [[1, 120_000]] }] })
+    const texts = [...large.matchAll(/text-anchor="end">([^<]*)</g)].map(([, text]) => text)
+    assert.deepEqual(texts, ['100,000', '1 M'])
+  })
+
   it('writes a long note in lines below the chart', () => {
     const noted = svgOf({ ...CHART, note: 'kube-proxy/ipvs at 10,000, '.repeat(8).trim() })
     elementsOf(noted)

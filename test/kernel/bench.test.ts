@@ -30,7 +30,7 @@ async function measuredCell(
   coldStartSeconds: number,
   task: Partial<Pick<GuestTask, 'program' | 'command'>> = {},
 ): Promise<CellOutcome> {
-  const cell = { coldStartSeconds, changeSeconds: 60, changesSeconds: 20, idleSeconds: 1 }
+  const cell = { coldStartSeconds, changeSeconds: 60, changesSeconds: 20, betweenChangesMs: 20, idleSeconds: 1 }
   return JSON.parse(
     await outputOf({ mode: 'ipvs', work: 'cell', cell, virtualAddresses: 'routes', ...task }),
   ) as CellOutcome // what guest.ts prints
