@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawnSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { parse } from 'yaml'
 import { matchesOf, targetOf } from '../../src/iptables/rule-text.ts'
@@ -28,7 +28,11 @@ const VALUES = new URL('../../helm/values.yaml', import.meta.url)
 const GIVEN = (parse(readFileSync(VALUES, 'utf8')) as { readonly capabilities: readonly Capability[] }).capabilities
 
 const LOCK = '/run/kube-ipvs-test-xtables.lock'
-const mounts = [{ source: LOCK, target: '/run/xtables.lock', readOnly: false }]
+const SOCKETS = '/run/kube-ipvs-test'
+const mounts = [
+  { source: LOCK, target: '/run/xtables.lock', readOnly: false },
+  { source: SOCKETS, target: SOCKETS, readOnly: false },
+]
 const INIT: Container = { privileged: true, capabilities: [] }
 const main = (capabilities: readonly Capability[] = GIVEN): Container => ({
   capabilities,
@@ -78,6 +82,9 @@ function node(mode: (typeof MODES)[number], backEnd: 'nft' | 'legacy'): Workbenc
       nodePortAddresses: ['10.0.2.0/24', '127.0.0.0/8'],
     },
   )
+  // As the kubelet makes it for the chart.
+  mkdirSync(SOCKETS, { recursive: true, mode: 0o755 })
+  bench.socket = `${SOCKETS}/kube-ipvs.sock`
   for (const name of SETTINGS[mode]) writeFileSync(`/proc/sys/net/${name}`, '0')
   for (const stem of ['iptables', 'ip6tables']) sh(`${stem}-${backEnd} -t mangle -N KUBE-IPTABLES-HINT`)
   bench.write('web.yaml', service('web', WEB, INGRESS), slice('web', ['10.244.1.1', '10.0.2.15']))
@@ -147,6 +154,8 @@ for (const mode of MODES)
         assert.match(status, /^NoNewPrivs:\t1$/m)
         if (process.arch === 'x64') assert.match(status, /^Seccomp:\t2$/m)
 
+        await until('the local socket', () => existsSync(bench.socket))
+        assert.equal(statSync(bench.socket).mode & 0o777, 0o600)
         assert.deepEqual(complaints(bench.log), [])
 
         const complete = state(backEnd)

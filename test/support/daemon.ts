@@ -25,6 +25,8 @@ export interface Finished {
 
 export class Workbench {
   readonly directory = mkdtempSync(join(tmpdir(), 'kube-ipvs-test-'))
+  /** The local socket of its daemons: not the default one, because several daemons run on this machine. */
+  socket = `${this.directory}.sock`
   readonly #configuration: Record<string, unknown>
   readonly #running = new Set<ChildProcess>()
   /** Everything daemons have logged. */
@@ -53,11 +55,6 @@ export class Workbench {
         status: { addresses: [{ type: 'InternalIP', address: '10.0.2.15' }] },
       }),
     )
-  }
-
-  /** The local socket of its daemons: not the default one, because several daemons run on this machine. */
-  get socket(): string {
-    return `${this.directory}.sock`
   }
 
   get #configurationFile(): string {
