@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Fairness, fairnessOf, plainFairness, probedServices } from '../../dev/bench/fairness.ts'
 import { formatFairness } from '../../dev/bench/fairness-report.ts'
+import { formatSize, PLAIN } from '../../dev/bench/report.ts'
+import { type BenchResult, type Measured, plainResult, summarise } from '../../dev/bench/result.ts'
 import { WriteLog } from '../../dev/bench/own-cost/write-log.ts'
 import { IpvsConnection } from '../../src/ipvs/connection.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
@@ -88,6 +90,27 @@ it('a report of changes beside other work fits a terminal and rounds its JSON', 
   assert.deepEqual(formatFairness([]), [])
   assert.equal(plainFairness(large)['arrivalP50Ms'], 123.46)
   assert.equal(plainFairness(large)['workMs'], null)
+})
+
+it('a result has the changes beside other work in its text and its JSON, and nothing of them when they were not measured', () => {
+  const one: Fairness = {
+    ...fairnessOf('burst', [{ key: 'a', writtenMs: 1, doneMs: 3.456 }], [['a', 2]], LOOP, [40]),
+  }
+  const resultOf = (measured: Measured): BenchResult =>
+    summarise(
+      { program: 'kube-ipvs', mode: 'ipvs', measured: [{ services: 100, endpoints: 5, ...measured }] },
+      [],
+      undefined,
+    )
+  const [without, having] = [resultOf({}), resultOf({ fairness: [one], idleWakeUpsPerSecond: 0.456, idleSeconds: 600 })]
+  assert.equal(plainResult(without)['fairness'], undefined)
+  assert.deepEqual(plainResult(having)['fairness'], [plainFairness(one)])
+  assert.doesNotMatch(formatSize([without], PLAIN), /beside/)
+  assert.match(
+    formatSize([having], PLAIN),
+    /One change beside other work, kube-ipvs in ipvs mode, in ms\n.*\n.*\n {2}a burst of 10 % +1 +1\.46 /,
+  )
+  assert.match(formatSize([having], PLAIN), /wake-ups of all threads a second +0\.46/)
 })
 
 describe('kernel of --own-cost', () => {
