@@ -1,5 +1,5 @@
 /**
- * Announcements of the kernel, read until closed: changes of links and addresses, and changes of rules. They say what to
+ * Announcements of the kernel, read until closed: changes of links and addresses, changes of rules, and the loss of a module. They say what to
  * read again, never what it is. A socket that fails is opened again; what was announced meanwhile is lost, so after each
  * opening everything may have changed.
  */
@@ -7,6 +7,8 @@ import { openNetlinkGroups, openRtnetlinkEvents } from '../../native/open.ts'
 import type { ChainLayout } from '../iptables/layout.ts'
 import { NFNLGRP_NFTABLES, nftEvents } from '../iptables/nft-events.ts'
 import {
+  GENLGRP_CTRL,
+  NETLINK_GENERIC,
   NETLINK_NETFILTER,
   RTNLGRP_IPV4_IFADDR,
   RTNLGRP_IPV4_ROUTE,
@@ -14,6 +16,7 @@ import {
   RTNLGRP_IPV6_ROUTE,
   RTNLGRP_LINK,
 } from '../netlink/constants.ts'
+import { familyEvents } from '../netlink/family-events.ts'
 import type { RtnetlinkEvent } from '../netlink/rtnetlink.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
@@ -111,6 +114,37 @@ function watchRtnetlink(
         }
       }),
     onLost,
+    onError,
+  })
+}
+
+export interface FamilyWatchOptions {
+  /** The name of a family of generic netlink. */
+  readonly family: string
+  /** It was removed, or that may have been announced and was lost. */
+  readonly onRemoved: () => void
+  readonly onError: Subscription['onError']
+}
+
+/** Reads announcements that a family of generic netlink was removed, until closed. */
+export function watchFamily({ family, onRemoved, onError }: FamilyWatchOptions): { close(): void } {
+  return keepListening({
+    open: (onFailed) => {
+      const events = familyEvents(openNetlinkGroups(NETLINK_GENERIC, [GENLGRP_CTRL]), (event) => {
+        switch (event.kind) {
+          case 'overrun':
+            onError(event.cause)
+            return onRemoved()
+          case 'failed':
+            return onFailed(event.cause)
+          default:
+            return event.family === family ? onRemoved() : undefined
+        }
+      })
+      events.start()
+      return events
+    },
+    onLost: onRemoved,
     onError,
   })
 }

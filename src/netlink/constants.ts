@@ -38,9 +38,12 @@ export const NLA_TYPE_MASK = 0x3fff
 export const GENL_HDRLEN = 4
 export const GENL_ID_CTRL = 0x10
 export const CTRL_CMD_NEWFAMILY = 1
+export const CTRL_CMD_DELFAMILY = 2
 export const CTRL_CMD_GETFAMILY = 3
 export const CTRL_ATTR_FAMILY_ID = 1
 export const CTRL_ATTR_FAMILY_NAME = 2
+/** The multicast group `notify` of the controller has the controller's number (net/netlink/genetlink.c). */
+export const GENLGRP_CTRL = GENL_ID_CTRL
 
 // linux/rtnetlink.h: message types
 export const RTM_NEWLINK = 16

@@ -1,5 +1,9 @@
-/** Marks as doubtful what announcements of the kernel concern in ipvs mode: the device, addresses on it, local routes, rules. */
+/**
+ * Marks as doubtful what announcements of the kernel concern in ipvs mode: the device, addresses on it, local routes, rules, and all virtual
+ * servers when ip_vs was unloaded.
+ */
 import { hasBinding, isNeverOurs } from '../../ipvs/address-diff.ts'
+import { IPVS_GENL_NAME } from '../../ipvs/codec.ts'
 import { hasPath, isOwnRoute, LOOPBACK_INDEX, pathOf } from '../../ipvs/route-diff.ts'
 import { RT_TABLE_LOCAL } from '../../netlink/route-codec.ts'
 import type { Log } from '../../values/log.ts'
@@ -8,6 +12,7 @@ import {
   type AddressEvent,
   type LinkEvent,
   type RouteEvent,
+  watchFamily,
   watchLinks,
   watchRoutes,
   watchRules,
@@ -129,6 +134,15 @@ export function watchKernel({ kernel, tables, dataplane, log, ...watch }: WatchO
     onLost: () => doubts.doubtEverything(),
     onError,
   })
+  const ipvs = watchFamily({
+    family: IPVS_GENL_NAME,
+    // A pass reads the table, and finds that there is none or, when ip_vs was loaded again at once, an empty one.
+    onRemoved: () => {
+      dataplane.virtualServers.doubt('all')
+      watch.onDoubt()
+    },
+    onError,
+  })
   let routes: { close(): void } | undefined
   const rules = watchRules({
     iptables: kernel.iptables,
@@ -154,6 +168,7 @@ export function watchKernel({ kernel, tables, dataplane, log, ...watch }: WatchO
     },
     close() {
       rules.close()
+      ipvs.close()
       routes?.close()
       links.close()
     },

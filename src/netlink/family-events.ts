@@ -1,0 +1,38 @@
+/**
+ * Announcements of the controller of generic netlink (group `notify`): a family was removed, because its module was unloaded. They reach every
+ * network namespace in which the family is.
+ * @impure
+ */
+import type { CodedError } from '../values/errors.ts'
+import { AnnouncementReader } from './announcements.ts'
+import { AttributeCursor } from './attributes.ts'
+import { CTRL_ATTR_FAMILY_NAME, CTRL_CMD_DELFAMILY, GENL_HDRLEN, GENL_ID_CTRL } from './constants.ts'
+import type { ReceivedMessage } from './message.ts'
+import type { Transport } from './transport.ts'
+
+export type FamilyEvent =
+  | { readonly kind: 'removed'; readonly family: string }
+  /** Announcements were lost. */
+  | { readonly kind: 'overrun'; readonly cause: CodedError }
+  /** The socket failed and was closed. */
+  | { readonly kind: 'failed'; readonly cause: unknown }
+
+/** @param transport a socket of NETLINK_GENERIC that has joined GENLGRP_CTRL and is used for nothing else */
+export function familyEvents(transport: Transport, listener: (event: FamilyEvent) => void): AnnouncementReader {
+  return new AnnouncementReader(transport, {
+    onMessage(message) {
+      const family = removedFamily(message)
+      if (family !== undefined) listener({ kind: 'removed', family })
+    },
+    onOverrun: (cause) => listener({ kind: 'overrun', cause }),
+    onFailure: (cause) => listener({ kind: 'failed', cause }),
+  })
+}
+
+/** The name in CTRL_CMD_DELFAMILY; undefined for every other announcement. */
+function removedFamily({ type, bytes, start, end }: ReceivedMessage): string | undefined {
+  if (type !== GENL_ID_CTRL || end - start < GENL_HDRLEN || bytes[start] !== CTRL_CMD_DELFAMILY) return undefined
+  const attributes = new AttributeCursor(bytes, start + GENL_HDRLEN, end)
+  while (attributes.next()) if (attributes.type === CTRL_ATTR_FAMILY_NAME) return attributes.string()
+  return undefined
+}
