@@ -4,7 +4,7 @@
  * datagrams that time is one second here.
  */
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
+import { type ChildProcess, execFile } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { ADDRESSES, Cluster, clientAddress } from '../support/cluster.ts'
@@ -20,12 +20,10 @@ import {
   NEEDS_OF,
   PROTOCOLS,
   settled,
+  VIRTUAL_ADDRESSES,
+  type VirtualAddresses,
 } from '../support/every-kind.ts'
 
-const LONG = 1
-const SHORT = 2
-const NONE = 3
-const LEAVING = 4
 const SHORT_SECONDS = 2
 
 const affinity = (timeoutSeconds: number): Readonly<Record<string, unknown>> => ({
@@ -44,83 +42,103 @@ async function remembers({ protocol, address, port }: Place): Promise<boolean> {
   })
 }
 
-describe('session affinity', { concurrency: 1000 }, () => {
-  let cluster: Cluster
-  let bench: Workbench
-  before(async () => {
-    cluster = Cluster.start(PROTOCOLS)
-    // Shorter than the shortest affinity, or the kernel keeps that for another minute.
-    bench = bothFamilies({ udpTimeout: '1s' })
-    bench.write('long.yaml', ...everyKind(LONG, ['a', 'c'], affinity(10_800)))
-    bench.write('short.yaml', ...everyKind(SHORT, ['a', 'c'], affinity(SHORT_SECONDS)))
-    bench.write('none.yaml', ...everyKind(NONE, ['a', 'c']))
-    bench.write('leaving.yaml', ...everyKind(LEAVING, ['a', 'c'], affinity(10_800)))
-    bench.start()
-    await settled(4)
-  })
-  after(async () => {
-    await bench.close()
-    cluster.stop()
-  })
+/** With routes one virtual IP of the cluster and one of outside are enough; node ports have neither address nor route. */
+const PART = {
+  addresses: { kinds: KINDS, protocols: ['tcp', 'udp', 'sctp'], first: 1 },
+  // The kernel remembers affinities to the virtual IPs of the Services before.
+  routes: { kinds: ['ClusterIP', 'LoadBalancer'], protocols: ['tcp', 'udp'], first: 5 },
+} as const satisfies Readonly<Record<VirtualAddresses, unknown>>
 
-  for (const protocol of ['tcp', 'udp', 'sctp'] as const)
-    describe(protocol, NEEDS_OF[protocol], () => {
-      for (const kind of KINDS) {
-        it(`${kind}: a client keeps its endpoint, and clients have different ones`, () =>
-          inBothFamilies(async (family) => {
-            const place = frontend(LONG, kind, family, protocol)
-            const found = new Set<string>()
-            for (const address of [0, 1, 2].map((index) => clientAddress(index)[family])) {
-              const outcomes = await cluster.askInTurn('client', place, 5, { address })
-              // On a busy machine a datagram may take longer than udpTimeout; then the kernel has forgotten its flow.
-              const answers = protocol === 'udp' ? outcomes.filter((outcome) => outcome !== 'nothing') : outcomes
-              const [first = 'nothing'] = answers
-              assert.deepEqual(new Set(answers), new Set([first]), `${family} ${address}`)
-              found.add(first)
-            }
-            assert.deepEqual([...found].sort(), ['a node', 'c node'], family)
-          }))
+for (const virtualAddresses of VIRTUAL_ADDRESSES) {
+  const { kinds, protocols, first } = PART[virtualAddresses]
+  const [LONG, SHORT, NONE, LEAVING] = [first, first + 1, first + 2, first + 3]
+  describe(`session affinity, virtual IPs as ${virtualAddresses}`, { concurrency: 1000 }, () => {
+    let cluster: Cluster
+    let bench: Workbench
+    let daemon: ChildProcess
+    before(async () => {
+      cluster = Cluster.start(PROTOCOLS)
+      // Shorter than the shortest affinity, or the kernel keeps that for another minute.
+      bench = bothFamilies({ udpTimeout: '1s' }, undefined, virtualAddresses)
+      bench.write('long.yaml', ...everyKind(LONG, ['a', 'c'], affinity(10_800)))
+      bench.write('short.yaml', ...everyKind(SHORT, ['a', 'c'], affinity(SHORT_SECONDS)))
+      bench.write('none.yaml', ...everyKind(NONE, ['a', 'c']))
+      bench.write('leaving.yaml', ...everyKind(LEAVING, ['a', 'c'], affinity(10_800)))
+      daemon = bench.start()
+      await settled(4)
+    })
+    after(async () => {
+      // The next daemon begins with an empty kernel.
+      await bench.stop(daemon)
+      assert.equal((await bench.command('cleanup')).code, 0)
+      await bench.close()
+      cluster.stop()
+    })
 
-        it(`${kind}: endpoints take turns without it`, () =>
-          inBothFamilies(async (family) => {
-            const [first, second, third] = await cluster.askInTurn('client', frontend(NONE, kind, family, protocol), 3)
-            assert.notEqual(first, second, family)
-            assert.equal(first, third, family)
-          }))
+    for (const protocol of protocols)
+      describe(protocol, NEEDS_OF[protocol], () => {
+        for (const kind of kinds) {
+          it(`${kind}: a client keeps its endpoint, and clients have different ones`, () =>
+            inBothFamilies(async (family) => {
+              const place = frontend(LONG, kind, family, protocol)
+              const found = new Set<string>()
+              for (const address of [0, 1, 2].map((index) => clientAddress(index)[family])) {
+                const outcomes = await cluster.askInTurn('client', place, 5, { address })
+                // On a busy machine a datagram may take longer than udpTimeout; then the kernel has forgotten its flow.
+                const answers = protocol === 'udp' ? outcomes.filter((outcome) => outcome !== 'nothing') : outcomes
+                const [first = 'nothing'] = answers
+                assert.deepEqual(new Set(answers), new Set([first]), `${family} ${address}`)
+                found.add(first)
+              }
+              assert.deepEqual([...found].sort(), ['a node', 'c node'], family)
+            }))
+
+          it(`${kind}: endpoints take turns without it`, () =>
+            inBothFamilies(async (family) => {
+              const [first, second, third] = await cluster.askInTurn(
+                'client',
+                frontend(NONE, kind, family, protocol),
+                3,
+              )
+              assert.notEqual(first, second, family)
+              assert.equal(first, third, family)
+            }))
+        }
+      })
+
+    for (const kind of kinds)
+      it(`${kind}: ends after the timeout, and not before`, () =>
+        inBothFamilies(async (family) => {
+          const ask = (number: number) => cluster.askInTurn('client', frontend(number, kind, family, 'udp'), 2)
+          const [short, long] = [await ask(SHORT), await ask(LONG)]
+          const isOver = async (): Promise<boolean> => !(await remembers(frontend(SHORT, kind, family, 'udp')))
+          await until('the end of the affinity', isOver, undefined, 500)
+          assert.ok(await remembers(frontend(LONG, kind, family, 'udp')))
+          const [shortAgain, longAgain] = [await ask(SHORT), await ask(LONG)]
+          assert.equal(short[0], short[1], family)
+          assert.equal(shortAgain[0], shortAgain[1], family)
+          assert.notEqual(short[0], shortAgain[0], family)
+          assert.equal(long[0], longAgain[0], family)
+        }))
+
+    it('ends with the endpoint, and no client is refused', async () => {
+      const places = kinds.flatMap((kind) => (['tcp', 'udp'] as const).map((protocol) => [kind, protocol] as const))
+      const ask = async (): Promise<string[]> => {
+        const asked = places.flatMap(([kind, protocol]) =>
+          (['IPv4', 'IPv6'] as const).map((family) => cluster.ask('client', frontend(LEAVING, kind, family, protocol))),
+        )
+        return (await Promise.all(asked)).map((outcome) => outcome.replace(' node', ''))
       }
+      const before = await ask()
+      assert.deepEqual(await ask(), before)
+      assert.ok(before.includes('a'), 'a client had the endpoint that is removed')
+      bench.write('leaving.yaml', ...everyKind(LEAVING, ['c'], affinity(10_800)))
+      await eventually(() => {
+        const ofLeaving = new RegExp(`[.:]${LEAVING}\\]?:80 |:3000${LEAVING} `)
+        const servers = virtualServers().filter((line) => ofLeaving.test(line) && line.endsWith(' -w 1'))
+        assert.ok(!servers.some((line) => line.includes(ADDRESSES.a.IPv4) || line.includes(ADDRESSES.a.IPv6)))
+      })
+      assert.deepEqual(new Set(await ask()), new Set(['c']))
     })
-
-  for (const kind of KINDS)
-    it(`${kind}: ends after the timeout, and not before`, () =>
-      inBothFamilies(async (family) => {
-        const ask = (number: number) => cluster.askInTurn('client', frontend(number, kind, family, 'udp'), 2)
-        const [short, long] = [await ask(SHORT), await ask(LONG)]
-        const isOver = async (): Promise<boolean> => !(await remembers(frontend(SHORT, kind, family, 'udp')))
-        await until('the end of the affinity', isOver, undefined, 500)
-        assert.ok(await remembers(frontend(LONG, kind, family, 'udp')))
-        const [shortAgain, longAgain] = [await ask(SHORT), await ask(LONG)]
-        assert.equal(short[0], short[1], family)
-        assert.equal(shortAgain[0], shortAgain[1], family)
-        assert.notEqual(short[0], shortAgain[0], family)
-        assert.equal(long[0], longAgain[0], family)
-      }))
-
-  it('ends with the endpoint, and no client is refused', async () => {
-    const kinds = KINDS.flatMap((kind) => (['tcp', 'udp'] as const).map((protocol) => [kind, protocol] as const))
-    const ask = async (): Promise<string[]> => {
-      const asked = kinds.flatMap(([kind, protocol]) =>
-        (['IPv4', 'IPv6'] as const).map((family) => cluster.ask('client', frontend(LEAVING, kind, family, protocol))),
-      )
-      return (await Promise.all(asked)).map((outcome) => outcome.replace(' node', ''))
-    }
-    const before = await ask()
-    assert.deepEqual(await ask(), before)
-    assert.ok(before.includes('a'), 'a client had the endpoint that is removed')
-    bench.write('leaving.yaml', ...everyKind(LEAVING, ['c'], affinity(10_800)))
-    await eventually(() => {
-      const servers = virtualServers().filter((line) => /[.:]4\]?:80 |:30004 /.test(line) && line.endsWith(' -w 1'))
-      assert.ok(!servers.some((line) => line.includes(ADDRESSES.a.IPv4) || line.includes(ADDRESSES.a.IPv6)))
-    })
-    assert.deepEqual(new Set(await ask()), new Set(['c']))
   })
-})
+}
