@@ -60,6 +60,10 @@ async function showDrains(daemon: DaemonClient, flags: FlagValues): Promise<numb
     stderrLog.warn(
       'kube-ipvs drain: nothing drains in iptables mode: the rules of an endpoint are removed at once, and its connections continue',
     )
+  if (mode === undefined)
+    stderrLog.warn(
+      'kube-ipvs drain: this network namespace has no virtual servers and no rules of iptables mode: is it that of the node?',
+    )
   const ipvs = mode === 'ipvs' ? await unlessMissing('ipvs-missing', () => openIpvs(signal)) : undefined
   try {
     const live = ipvs === undefined ? [] : await listDrains(ipvs, signal)

@@ -244,6 +244,10 @@ describe('top and drain in ipvs mode', () => {
     const empty = await waits(POD)
     assert.equal(empty.code, 1)
     assert.match(empty.stderr, /is it that of the node\?/)
+    assert.match(
+      (await world.bench.command('drain')).stderr,
+      /^kube-ipvs drain: this network namespace has no virtual servers/m,
+    )
   })
 })
 
