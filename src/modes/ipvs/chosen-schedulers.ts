@@ -37,6 +37,12 @@ export class ChosenSchedulers {
     this.#present.add(options.configured)
   }
 
+  /** Whether `ask` finds out the scheduler of this frontend for the first time: it need not be rendered before. */
+  isUnknown({ servicePort }: AddressFrontend): boolean {
+    const { scheduler } = servicePort.choices
+    return scheduler !== undefined && !this.#present.has(scheduler.name) && !this.#missing.has(scheduler.name)
+  }
+
   /** The scheduler that a virtual server may have now. `ask` finds out the others. Call it for each change of a frontend. */
   inForce(key: FrontendKey, frontend: AddressFrontend | undefined): string {
     const { configured } = this.#options
@@ -61,7 +67,9 @@ export class ChosenSchedulers {
     const found: AddressFrontend[] = []
     for (const [key, frontend] of this.#waiting) {
       const { scheduler } = frontend.servicePort.choices
-      if (scheduler !== undefined && !(await this.#isPresent(scheduler.name, nowMs, signal))) continue
+      // A wait for each of thousands of frontends would take longer than the question.
+      const isPresent = scheduler === undefined || this.#present.has(scheduler.name)
+      if (!isPresent && !(await this.#isPresent(scheduler.name, nowMs, signal))) continue
       this.#waiting.delete(key)
       found.push(frontend)
     }

@@ -67,6 +67,8 @@ export class IpvsDataplane implements Dataplane {
   readonly staleFlows: StaleFlows
   /** Deadlines that Services choose, in milliseconds; Infinity: none. */
   readonly #drainDeadlines = new Map<FrontendKey, number>()
+  /** Frontends that are rendered once the kernel has been asked for their schedulers: at a start rendering all of them twice is slow. */
+  readonly #unrendered = new Map<FrontendKey, AddressFrontend>()
   /** Frontends whose new endpoints start slowly. */
   readonly #slowStarting = new Set<FrontendKey>()
   /** Frontends whose address is bound once their virtual server exists. */
@@ -146,8 +148,14 @@ export class IpvsDataplane implements Dataplane {
     const deadlineMs = frontend?.servicePort.choices.drainDeadlineMs
     if (deadlineMs === undefined) this.#drainDeadlines.delete(key)
     else this.#drainDeadlines.set(key, deadlineMs)
-    const scheduler = this.#options.schedulers.inForce(key, frontend)
-    this.#want(key, frontend, scheduler)
+    const { schedulers } = this.#options
+    const isUnknown = frontend !== undefined && schedulers.isUnknown(frontend)
+    const scheduler = schedulers.inForce(key, frontend)
+    if (isUnknown) this.#unrendered.set(key, frontend)
+    else {
+      this.#unrendered.delete(key)
+      this.#want(key, frontend, scheduler)
+    }
     this.staleFlows.suspect(key, frontend?.servicePort)
     if (frontend?.bind === true) this.#toBind.add(key)
     else {
@@ -191,8 +199,12 @@ export class IpvsDataplane implements Dataplane {
     const { schedulers } = this.#options
     for (const frontend of await schedulers.ask(signal)) {
       const { key } = frontend
+      this.#unrendered.delete(key)
       this.#want(key, frontend, schedulers.inForce(key, frontend))
     }
+    // Their schedulers are missing.
+    for (const [key, frontend] of this.#unrendered) this.#want(key, frontend, schedulers.inForce(key, frontend))
+    this.#unrendered.clear()
   }
 
   async pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport> {

@@ -380,6 +380,30 @@ describe('a scheduler that the kernel lacks', () => {
     assert.deepEqual([name, flags], ['rr', 0])
   })
 
+  it('is asked for before the first rendering, which then is the only one, whatever changes meanwhile', async () => {
+    const { memory, dataplane, pass } = await running()
+    memory.missingSchedulers.add('wlc')
+    const frontends = [
+      choosing(scheduler('lc')),
+      choosing(scheduler('wlc'), {}, '10.96.0.2'),
+      choosing({}, {}, '10.96.0.3'),
+    ]
+    for (const frontend of frontends) dataplane.frontend(frontend.key, frontend)
+    assert.deepEqual([...dataplane.virtualServers.desiredKeys()], ['10.96.0.3:80/tcp'])
+    // One is gone before the pass, and one has changed its mind.
+    dataplane.frontend('10.96.0.3:80/tcp', choosing(scheduler('sed'), {}, '10.96.0.3'))
+    dataplane.frontend('10.96.0.4:80/tcp', choosing(scheduler('sed'), {}, '10.96.0.4'))
+    dataplane.frontend('10.96.0.4:80/tcp', undefined)
+    await pass()
+    const found = [...memory.virtualServers.kernel].map(([key, server]) => [key, server.scheduler])
+    assert.deepEqual(found.toSorted(), [
+      ['10.96.0.1:80/tcp', 'lc'],
+      ['10.96.0.2:80/tcp', 'rr'],
+      ['10.96.0.3:80/tcp', 'sed'],
+    ])
+    assert.ok(!memory.journal.some((command) => / -E /.test(command)))
+  })
+
   it('is asked for once for many Services', async () => {
     const { memory, dataplane, pass } = await running()
     memory.missingSchedulers.add('wlc')
