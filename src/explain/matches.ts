@@ -162,8 +162,10 @@ const set = each((option, state, prediction) => {
 const markOf = (read: (state: PacketState) => number): Judge =>
   each((option, state) => {
     const [value = '', mask = '0xffffffff'] = (option.values[0] ?? '').split('/')
-    if (option.name !== '--mark') return NOT_UNDERSTOOD
-    return is((read(state) & Number(mask)) >>> 0 === Number(value), option)
+    const numbers = [Number(value), Number(mask)] as const
+    if (option.name !== '--mark' || value === '' || numbers.some((number) => !Number.isInteger(number)))
+      return NOT_UNDERSTOOD
+    return is((read(state) & numbers[1]) >>> 0 === numbers[0], option)
   })
 
 const connection = each((option, state) => {

@@ -105,6 +105,7 @@ describe('matches', () => {
     '-p tcp -m tcp --tcp-option 5',
     '-p tcp -m tcp --sport 40000:50000',
     '-m addrtype --dst-type ANYCAST',
+    '-m mark --mark many',
     '-m statistic --mode random --probability much',
     '-s 10.0.0.100/255.0.255.255',
     '-m recent --rcheck --seconds 60 --name SSH --rsource',
@@ -262,6 +263,96 @@ test('a set of networks finds what a search through all of them finds', () => {
         if (best.length === 0) assert.equal(found, undefined)
         // Networks with host bits are one network to the kernel, which has each only once.
         else if (best.length === 1) assert.equal(found !== undefined, best[0]?.noMatch === false)
+      },
+    ),
+  )
+})
+
+test('no rule text makes a prediction fail, or end nowhere', () => {
+  const option = fc.constantFrom(
+    '-s',
+    '-d',
+    '-i',
+    '-o',
+    '-p',
+    '-f',
+    '!',
+    '-m tcp',
+    '-m set',
+    '-m mark',
+    '-m multiport',
+    '-m conntrack',
+    '-m addrtype',
+    '-m ipvs',
+    '-m statistic',
+    '-m recent',
+    '-m physdev',
+    '-m icmp',
+    '-m connmark',
+    '--dport',
+    '--dports',
+    '--tcp-flags',
+    '--match-set',
+    '--mark',
+    '--ctstate',
+    '--dst-type',
+    '--vaddr',
+    '--probability',
+    '--every',
+    '--rcheck',
+    '--set-xmark',
+    '--to-destination',
+    '--reject-with',
+    '-j',
+    '-g',
+    '-j MARK',
+    '-j DNAT',
+    '-j CONNMARK',
+    '-j MASQUERADE',
+    '-j SNAT',
+    '-j REJECT',
+    '-j A',
+    '-g A',
+    '--restore-mark',
+  )
+  const value = fc.constantFrom(
+    '',
+    'tcp',
+    '0',
+    '80',
+    ':',
+    '1:2:3',
+    '10.0.2.0/24',
+    '10.0.2.15:80',
+    '[::1]:80',
+    '::',
+    '0x1/0x1',
+    'PORTS dst',
+    'NETS src,dst',
+    'LOCAL',
+    '"',
+    'A',
+  )
+  const rule = fc.array(fc.tuple(option, value), { maxLength: 6 }).map((parts) => parts.flat().join(' '))
+  const table = (name: string, hook: string, rules: readonly string[]): string =>
+    [
+      `*${name}`,
+      `:${hook} ACCEPT [0:0]`,
+      ':A - [0:0]',
+      ...rules.map((one, at) => `-A ${at % 2 === 0 ? hook : 'A'} ${one}`),
+      'COMMIT',
+      '',
+    ].join('\n')
+  fc.assert(
+    fc.property(
+      fc.array(rule, { maxLength: 6 }),
+      fc.array(rule, { maxLength: 6 }),
+      fc.constantFrom('tcp', 'icmp'),
+      (nat, filter, protocol) => {
+        const rules = table('nat', 'PREROUTING', nat) + table('filter', 'INPUT', filter)
+        const { outcomes } = explain(worldOf({ rules, sets: SETS }), { ...PACKET, protocol })
+        assert.ok(outcomes.length > 0)
+        for (const { share } of outcomes) assert.ok(share === null || (share > 0 && share < 1 + 1e-9), `${share}`)
       },
     ),
   )
