@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/values/protocol.ts'
-import { ADDRESSES, type Addresses, Cluster, type From, NODE, REFUSAL_MS } from '../support/cluster.ts'
+import { ADDRESSES, type Addresses, Cluster, type From, NODE, POD_PORT, REFUSAL_MS } from '../support/cluster.ts'
 import { sh, type Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
 import {
@@ -20,15 +20,17 @@ import {
   NEEDS_OF,
   PROTOCOLS,
 } from '../support/every-kind.ts'
+import { Predictions } from '../support/predictions.ts'
 import { needs } from './needs.ts'
 
 /** The chance that a wrong choice shows in none of these is one in a million. */
 const MOST_QUESTIONS = 40
 const single = ({ IPv4, IPv6 }: Addresses): string[] => [`${IPv4}/32`, `${IPv6}/128`]
 
-/** Service 1 has policy Cluster, Service 2 Local, both with pods a (here) and c (elsewhere). The others are guarded. */
+/** Service 1 has policy Cluster, Service 2 Local, both with pods a (here) and c (elsewhere). 3 and 4 are guarded; the endpoint of 5 is this node. */
 const POLICIES = ['Cluster', 'Local'] as const
 const NUMBER = { Cluster: 1, Local: 2, 'one client': 3, 'this node': 4 } as const
+const HOST = 5
 const RANGES = { 'one client': single(ADDRESSES.client), 'this node': single(NODE) } as const
 
 /** With policy Local pods and the node itself still reach every endpoint of an external address. */
@@ -61,6 +63,8 @@ const GUARDED: readonly [ranges: keyof typeof RANGES, from: From, kind: Kind, ex
 let cluster: Cluster
 before(() => {
   cluster = Cluster.start(PROTOCOLS)
+  for (const protocol of PROTOCOLS)
+    for (const address of Object.values(NODE)) cluster.serve('node', { protocol, address, port: POD_PORT })
 })
 after(() => cluster.stop())
 
@@ -83,6 +87,7 @@ for (const [backEnd, need] of [
 ] as const)
   describe(`iptables mode with rules in ${backEnd}`, needs(need), () => {
     let bench: Workbench
+    let predictions: Predictions
     before(async () => {
       // The node itself needs a route to an address before a rule can send it elsewhere.
       sh(`iptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT
@@ -99,12 +104,17 @@ for (const [backEnd, need] of [
           `${name}.yaml`,
           ...everyKind(NUMBER[name as keyof typeof RANGES], ['a'], { loadBalancerSourceRanges }),
         )
+      bench.write('host.yaml', ...everyKind(HOST, ['node']))
       bench.start()
       await eventually(() => {
-        for (const family of FAMILIES) assert.equal(vipRules(backEnd, family), 4 * PROTOCOLS.length * 3, bench.log)
+        for (const family of FAMILIES) assert.equal(vipRules(backEnd, family), 5 * PROTOCOLS.length * 3, bench.log)
       })
+      predictions = new Predictions()
+      cluster.comparison = predictions
     })
     after(async () => {
+      cluster.comparison = undefined
+      await predictions.check()
       await bench.close()
       for (const family of ['iptables', 'ip6tables'])
         for (const table of ['nat', 'filter', 'mangle'])
@@ -121,8 +131,25 @@ for (const [backEnd, need] of [
                 for (const policy of POLICIES) {
                   const found = await answers(from, frontend(NUMBER[policy], kind, family, protocol), expected[policy])
                   assert.equal(found, expected[policy], `${family}, policy ${policy}`)
+                  predictions.only(from, frontend(NUMBER[policy], kind, family, protocol), expected[policy].split(', '))
                 }
               }))
+        for (const kind of KINDS)
+          for (const [from, expected] of [
+            ['client', /^node own$/],
+            ['b', /^node own$/],
+            ['node', /^node (?:node|own)$/],
+          ] as const)
+            it(`${kind} from ${from} to a process of this node`, () =>
+              inBothFamilies(async (family) => {
+                assert.match(await cluster.ask(from, frontend(HOST, kind, family, protocol)), expected, family)
+              }))
+        it('NodePort at 127.0.0.1', async () => {
+          const place = { ...frontend(NUMBER.Cluster, 'NodePort', 'IPv4', protocol), address: '127.0.0.1' }
+          const found = await answers('node', place, 'a node, c node')
+          assert.equal(found, 'a node, c node')
+          predictions.only('node', place, found.split(', '))
+        })
         for (const [ranges, from, kind, expected] of GUARDED)
           it(`source ranges of ${ranges}: ${kind} from ${from}`, () =>
             inBothFamilies(async (family) => {

@@ -1,7 +1,7 @@
 /**
  * Which traffic to a ClusterIP is masqueraded, for each way to configure what is local: pod a sees the client's own
  * address and port, or the node's. Pods a and b are on this node, c and `other` on another. Each row starts on what the
- * daemon of the row before left, so neighbouring rows expect different things.
+ * daemon of the row before left, so neighbouring rows expect different things. What `explain` predicts must be the same.
  */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -9,7 +9,9 @@ import { Cluster, type From } from '../support/cluster.ts'
 import { type Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, VIRTUAL_ADDRESSES } from '../support/every-kind.ts'
+import { Predictions } from '../support/predictions.ts'
 
+const PROTOCOLS = ['tcp', 'udp'] as const
 const clusterCIDR = '10.244.0.0/16,fd00:10:244::/47'
 const ROWS: readonly [string, Readonly<Record<string, unknown>>, Readonly<Partial<Record<From, 'own' | 'node'>>>][] = [
   ['ClusterCIDR', { clusterCIDR }, { client: 'node', other: 'node', node: 'node', b: 'own', c: 'own' }],
@@ -62,7 +64,7 @@ describe('masquerading', () => {
         bench.start()
         await eventually(async () => {
           for (const family of FAMILIES)
-            for (const protocol of ['tcp', 'udp'] as const) {
+            for (const protocol of PROTOCOLS) {
               const place = frontend(1, 'ClusterIP', family, protocol)
               const seen: Partial<Record<From, string>> = {}
               for (const from of Object.keys(expected) as From[]) seen[from] = await cluster.ask(from, place)
@@ -70,5 +72,11 @@ describe('masquerading', () => {
               assert.deepEqual(seen, wanted, `${family} ${protocol}`)
             }
         })
+        const predictions = new Predictions()
+        for (const family of FAMILIES)
+          for (const protocol of PROTOCOLS)
+            for (const [from, source] of Object.entries(expected) as [From, string][])
+              predictions.only(from, frontend(1, 'ClusterIP', family, protocol), [`a ${source}`])
+        await predictions.check()
       })
 })

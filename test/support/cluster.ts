@@ -83,9 +83,16 @@ export interface Asked {
  */
 export type Outcome = string
 
+export interface Comparison {
+  /** @param address of the client, where it is not its only one */
+  note(from: From, to: Place, address: string | undefined, happened: Outcome): void
+}
+
 export class Cluster {
   readonly #servers: (Server | UdpSocket)[] = []
   #lastClientPort: number = CLIENT_PORTS.last
+  /** Receives what happened to each request, to compare it with what is predicted for it (predictions.ts). */
+  comparison: Comparison | undefined
   /** The clients that a pod has seen, whether the answer arrived or not: `POD ADDRESS`. */
   readonly seen = new Set<string>()
 
@@ -174,7 +181,13 @@ export class Cluster {
     return `${host} ${who} ${port}`
   }
 
-  async ask(from: From, to: Place, { address, port, withinMs = 10_000 }: Asked = {}): Promise<Outcome> {
+  async ask(from: From, to: Place, asked: Asked = {}): Promise<Outcome> {
+    const outcome = await this.#ask(from, to, asked)
+    this.comparison?.note(from, to, asked.address, outcome)
+    return outcome
+  }
+
+  async #ask(from: From, to: Place, { address, port, withinMs = 10_000 }: Asked): Promise<Outcome> {
     const answer = await exchange({
       namespace: this.#namespaceOf(from),
       to,

@@ -75,10 +75,10 @@ export function frontend(number: number, kind: Kind, family: IpFamily, protocol:
     : { protocol, address: `${VIPS[kind][family]}${number}`, port: 80 }
 }
 
-/** Service `number` of type LoadBalancer and its slices. */
+/** Service `number` of type LoadBalancer and its slices. `node`: an endpoint in the network of the node itself. */
 export function everyKind(
   number: number,
-  pods: readonly Pod[],
+  pods: readonly (Pod | 'node')[],
   spec: Readonly<Record<string, unknown>> = {},
 ): Manifest[] {
   const name = `every-kind-${number}`
@@ -99,7 +99,7 @@ export function everyKind(
       addressType: family,
       ports: ports.map((port) => ({ ...port, port: POD_PORT })),
       endpoints: pods.map((pod) => ({
-        addresses: [ADDRESSES[pod][family]],
+        addresses: [(pod === 'node' ? NODE : ADDRESSES[pod])[family]],
         conditions: { ready: true },
         nodeName: pod === 'c' ? 'node1' : 'node0',
       })),
