@@ -35,7 +35,7 @@ describe('the commands in the documents', needsHelm, () => {
     assert.match(text, /"metadata":\{"name":"kube-ipvs","namespace":"kube-system"/)
     assert.match(text, /"\/usr\/local\/bin\/kube-ipvs","--config=\/var\/lib\/kube-ipvs\/config\.conf"/)
     const page = read('docs/quick-start.md')
-    assert.match(page, /exec daemonset\/kube-ipvs -- kube-ipvs status --config=\/var\/lib\/kube-ipvs\/config\.conf/)
+    assert.match(page, /exec daemonset\/kube-ipvs -- kube-ipvs diff --config=\/var\/lib\/kube-ipvs\/config\.conf/)
     assert.match(read('docs/troubleshooting.md'), /`\/var\/lib\/kube-ipvs\/config\.conf`/)
   })
 
