@@ -1,9 +1,20 @@
 /**
- * A terminal that a command fills with lines and whose keys all belong to the command (`top`, where texts are typed). However the
- * process ends, the terminal is left as it was. `live-screen.ts` is the simpler one, which scrolls by itself.
+ * A terminal that a command fills with lines and whose keys all belong to the command: `top`, and what scrolls (`live-screen.ts`). However
+ * the process ends, the terminal is left as it was.
  */
 import { type Key, keysOf } from './keys.ts'
-import { ENTER, LEAVE } from './live-screen.ts'
+
+/** The other screen of the terminal, without a cursor, and without breaking lines that are too long. */
+const ENTER = '\x1b[?1049h\x1b[?25l\x1b[?7l'
+const LEAVE = '\x1b[?7h\x1b[?25h\x1b[?1049l'
+
+/** Whether a screen can be drawn at all: a terminal that understands more than lines. */
+export function canDraw(
+  output: { readonly isTTY?: boolean | undefined },
+  environment: Readonly<Record<string, string | undefined>>,
+): boolean {
+  return output.isTTY === true && environment['TERM'] !== 'dumb' && (environment['TERM'] ?? '') !== ''
+}
 
 /** What is needed of process.stdout. */
 export interface ScreenOutput {

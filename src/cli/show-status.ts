@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { askDaemon, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
 import { breakText } from './fitted-table.ts'
 import type { FlagValues } from './flags.ts'
-import { canDraw, runLive } from './live-screen.ts'
+import { canDraw } from './key-screen.ts'
+import { runLive } from './live-screen.ts'
 import { readStatus } from './read-status.ts'
 import { loadSettings } from './settings.ts'
 import type { Status } from './status.ts'
@@ -67,9 +68,40 @@ function print(status: Status, flags: FlagValues, filter: StatusFilter): void {
   stdout.write(`${lines.join('\n')}\n`)
 }
 
-/** Until q or a signal. Where no screen can be drawn, a block is printed each time. */
+/** Until q or a signal; resolves to the exit code. Where no screen can be drawn, a block is printed each time. */
 async function watch(read: ReadPart, flags: FlagValues, filter: StatusFilter): Promise<number> {
+  return flags.output !== 'json' && process.stdin.isTTY && canDraw(process.stdout, process.env)
+    ? watchOnScreen(read, filter)
+    : watchInBlocks(read, flags, filter)
+}
+
+async function watchOnScreen(read: ReadPart, filter: StatusFilter): Promise<number> {
   const { stdout, stdin } = process
+  const style = styleFor(stdout, process.env)
+  let status: Status | undefined
+  let warnings: readonly string[] = []
+  return runLive(
+    {
+      refresh: async (signal) => {
+        // Standard error is most likely the same terminal, so warnings are part of the screen.
+        const found = new Set<string>()
+        status = await read(signal, (text) => found.add(text))
+        warnings = [...found]
+      },
+      lines: (width) =>
+        status === undefined
+          ? []
+          : [
+              ...statusText(status, { style, width, isPartial: isPartial(filter) }),
+              ...warnings.flatMap((text) => ['', ...breakText(text, width)]),
+            ],
+    },
+    { periodMs: WATCH_MS, input: stdin, output: stdout, process },
+  )
+}
+
+async function watchInBlocks(read: ReadPart, flags: FlagValues, filter: StatusFilter): Promise<number> {
+  const { stdout } = process
   const stop = new AbortController()
   const end = (): void => stop.abort()
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
@@ -77,30 +109,6 @@ async function watch(read: ReadPart, flags: FlagValues, filter: StatusFilter): P
   // Who reads the output may stop before we do.
   stdout.on('error', end)
   try {
-    if (flags.output !== 'json' && canDraw(stdout, process.env)) {
-      const style = styleFor(stdout, process.env)
-      let status: Status | undefined
-      let warnings: readonly string[] = []
-      await runLive(
-        {
-          refresh: async (signal) => {
-            // Standard error is most likely the same terminal, so warnings are part of the screen.
-            const found = new Set<string>()
-            status = await read(signal, (text) => found.add(text))
-            warnings = [...found]
-          },
-          lines: ({ columns: width }) =>
-            status === undefined
-              ? []
-              : [
-                  ...statusText(status, { style, width, isPartial: isPartial(filter) }),
-                  ...warnings.flatMap((text) => ['', ...breakText(text, width)]),
-                ],
-        },
-        { periodMs: WATCH_MS, input: stdin, output: stdout, signal: stop.signal },
-      )
-      return 0
-    }
     const warn = warnOnce()
     for (let isFirst = true; !stop.signal.aborted; isFirst = false) {
       const status = await read(stop.signal, warn)

@@ -1,124 +1,84 @@
 import assert from 'node:assert/strict'
-import { EventEmitter } from 'node:events'
 import { test } from 'node:test'
-import { canDraw, keysOf, type LiveView, runLive } from '../../src/cli/live-screen.ts'
+import { canDraw } from '../../src/cli/key-screen.ts'
+import { type LiveView, runLive } from '../../src/cli/live-screen.ts'
 import { until } from '../support/deadline.ts'
+import { ENTER, FakeTerminal } from '../support/fake-terminal.ts'
 
-/** A terminal that remembers what is written to it. */
-class Terminal extends EventEmitter {
-  readonly isTTY = true
-  columns = 20
-  rows = 4
-  written = ''
-  readonly modes: boolean[] = []
-  isPaused = true
-  write(text: string): void {
-    this.written += text
-  }
-  setRawMode(raw: boolean): void {
-    this.modes.push(raw)
-  }
-  resume(): void {
-    this.isPaused = false
-  }
-  pause(): void {
-    this.isPaused = true
-  }
-  /** The rows of the last drawing. */
-  get shown(): string[] {
-    const last = this.written.split('\x1b[H').at(-1) ?? ''
-    return (
-      last
-        .split('\x1b[J')[0]
-        ?.split('\r\n')
-        .map((line) => line.replaceAll('\x1b[K', '')) ?? []
-    )
-  }
-}
-
-const LEAVE = '\x1b[?7h\x1b[?25h\x1b[?1049l'
-
-function begin(view: Partial<LiveView>, periodMs = 60_000) {
-  const input = new Terminal()
-  const output = new Terminal()
-  const abort = new AbortController()
+/** Ten lines on a terminal of 20 columns and 4 rows. */
+function begin(view: Partial<LiveView> = {}, periodMs = 60_000) {
+  const terminal = new FakeTerminal()
+  const { input, output, process } = terminal
+  output.resize(20, 4)
   let refreshed = 0
   const all: LiveView = {
     refresh: async () => void refreshed++,
-    lines: ({ columns }) => Array.from({ length: 10 }, (_, index) => `line ${index} of ${columns}`),
+    lines: (columns) => Array.from({ length: 10 }, (_, index) => `line ${index} of ${columns}`),
     ...view,
   }
-  const ended = runLive(all, { periodMs, input, output, signal: abort.signal })
-  return { input, output, abort, ended, refreshed: () => refreshed }
+  const ended = runLive(all, { periodMs, input, output, process })
+  const drawn = () => until('a drawing', () => output.screen.length === 4)
+  return { terminal, input, output, process, ended, drawn, refreshed: () => refreshed }
 }
 
 test('runLive draws what fits, scrolls, follows the size, and leaves the terminal as it was', async () => {
-  const { input, output, ended } = begin({})
-  await until('a drawing', () => output.shown.length === 4)
-  assert.deepEqual(output.shown, ['line 0 of 20', 'line 1 of 20', 'line 2 of 20', 'lines 1-3 of 10'])
-  assert.deepEqual([input.modes, input.isPaused], [[true], false])
-  input.emit('data', Buffer.from('\x1b[Bj'))
-  assert.deepEqual(output.shown[0], 'line 2 of 20')
-  input.emit('data', 'G')
-  assert.deepEqual(output.shown, ['line 7 of 20', 'line 8 of 20', 'line 9 of 20', 'lines 8-10 of 10'])
-  input.emit('data', '\x1b[5~g\x1b[A')
-  assert.deepEqual(output.shown[0], 'line 0 of 20')
-  output.rows = 12
-  output.columns = 7
-  output.emit('resize')
-  assert.deepEqual([output.shown.length, output.shown[9]], [10, 'line 9 of 7'])
-  output.rows = 1
-  output.emit('resize')
-  assert.deepEqual(output.shown, ['line 0 of 7'])
-  input.emit('data', 'q')
-  await ended
-  assert.ok(output.written.startsWith('\x1b[?1049h') && output.written.endsWith(LEAVE))
-  assert.deepEqual([input.modes, input.isPaused], [[true, false], true])
-  assert.deepEqual(
-    [input.listenerCount('data'), output.listenerCount('resize'), output.listenerCount('error')],
-    [0, 0, 0],
-  )
+  const { terminal, input, output, ended, drawn } = begin()
+  await drawn()
+  assert.deepEqual(output.screen, ['line 0 of 20', 'line 1 of 20', 'line 2 of 20', 'lines 1-3 of 10'])
+  input.type('\x1b[Bj')
+  assert.equal(output.screen[0], 'line 2 of 20')
+  input.type('G')
+  assert.deepEqual(output.screen, ['line 7 of 20', 'line 8 of 20', 'line 9 of 20', 'lines 8-10 of 10'])
+  input.type('\x1b[5~')
+  assert.equal(output.screen[0], 'line 4 of 20')
+  input.type('g\x1b[A')
+  assert.equal(output.screen[0], 'line 0 of 20')
+  input.type(' ')
+  assert.equal(output.screen[0], 'line 3 of 20')
+  output.resize(7, 12)
+  assert.deepEqual([output.screen.length, output.screen[9]], [10, 'line 9 of 7'])
+  output.resize(7, 1)
+  assert.deepEqual(output.screen, ['line 0 of 7'])
+  input.type('x')
+  input.type('q')
+  assert.equal(await ended, 0)
+  assert.ok(output.written.startsWith(ENTER))
+  terminal.isLeft()
 })
 
-test('runLive refreshes again and again, and passes other keys to the view', async () => {
-  const keys: string[] = []
-  const view = { key: (key: string) => keys.push(key) > 0 }
-  const { input, output, ended, refreshed } = begin(view, 1)
-  await until('three drawings', () => refreshed() >= 3)
-  input.emit('data', 'sx')
-  assert.deepEqual(keys, ['s', 'x'])
-  input.emit('data', '\x03')
-  await ended
-  assert.ok(output.written.endsWith(LEAVE))
+test('runLive reads again and again until Ctrl-C or a signal', async () => {
+  for (const [end, code] of [
+    [({ input }: FakeTerminal) => input.type('\x03'), 0],
+    [({ process }: FakeTerminal) => process.emit('SIGTERM'), 143],
+  ] as const) {
+    const { terminal, ended, refreshed } = begin({}, 1)
+    await until('three readings', () => refreshed() >= 3)
+    end(terminal)
+    assert.equal(await ended, code)
+    terminal.isLeft()
+  }
 })
 
-test('runLive restores the terminal when it is aborted, when reading fails and when the terminal is gone', async () => {
-  const aborted = begin({})
-  await until('a drawing', () => aborted.output.shown.length === 4)
-  aborted.abort.abort()
-  await aborted.ended
-  assert.ok(aborted.output.written.endsWith(LEAVE))
+test('runLive draws nothing before something was read', async () => {
+  const { terminal, input, output, ended } = begin({ refresh: () => new Promise(() => undefined) })
+  output.resize(10, 3)
+  input.type('j')
+  assert.ok(!output.written.includes('line'))
+  // A key ends the screen also while something that is read does not answer.
+  input.type('q')
+  assert.equal(await ended, 0)
+  terminal.isLeft()
+})
 
+test('runLive leaves the terminal when reading fails and when the terminal is gone', async () => {
   const failed = begin({ refresh: () => Promise.reject(new Error('no kernel')) })
   await assert.rejects(failed.ended, /no kernel/)
-  assert.ok(failed.output.written.endsWith(LEAVE))
-  assert.deepEqual(failed.input.modes, [true, false])
+  failed.terminal.isLeft()
 
-  // Something that is read does not answer.
-  const hung = begin({ refresh: () => new Promise(() => undefined) })
-  hung.input.emit('data', 'q')
-  await hung.ended
-  assert.ok(hung.output.written.endsWith(LEAVE))
-
-  const gone = begin({})
-  await until('a drawing', () => gone.output.shown.length === 4)
+  const gone = begin()
+  await gone.drawn()
   gone.output.emit('error', new Error('EIO'))
-  await gone.ended
-})
-
-test('keysOf separates keys that arrive together', () => {
-  assert.deepEqual(keysOf('a\x1b[B\x1b[5~\x1bOAq'), ['a', '\x1b[B', '\x1b[5~', '\x1bOA', 'q'])
-  assert.deepEqual(keysOf(''), [])
+  assert.equal(await gone.ended, 0)
 })
 
 test('canDraw needs a terminal that is not dumb', () => {

@@ -1,52 +1,13 @@
 /** `top` in a terminal that is a pair of fake streams: keys, sizes, and how the terminal is left, however it ends. */
 import assert from 'node:assert/strict'
-import { EventEmitter } from 'node:events'
 import { describe, it } from 'node:test'
 import { liveTop, type LiveSource } from '../../src/cli/top-live.ts'
 import type { TopTable } from '../../src/cli/top-text.ts'
 import { rowsOf } from '../../src/traffic/rows.ts'
 import type { Rates } from '../../src/traffic/sample.ts'
 import { until } from '../support/deadline.ts'
+import { ENTER, FakeTerminal } from '../support/fake-terminal.ts'
 import { place, rates, realServer } from '../traffic/samples.ts'
-
-const ENTER = '\x1b[?1049h'
-const LEAVE = '\x1b[?1049l'
-
-class FakeOutput extends EventEmitter {
-  isTTY = true
-  columns = 80
-  rows = 24
-  written = ''
-  write(text: string): boolean {
-    this.written += text
-    return true
-  }
-  /** The lines of the last drawing, without colours. */
-  get screen(): readonly string[] {
-    const last = this.written.slice(this.written.lastIndexOf('\x1b[H') + 3)
-    return last
-      .split('\x1b')
-      .map((part, index) => (index === 0 ? part : part.replace(/^\[[0-9;?]*[A-Za-z]/, '')))
-      .join('')
-      .split('\r\n')
-  }
-}
-
-class FakeInput extends EventEmitter {
-  readonly raw: boolean[] = []
-  isPaused = true
-  setRawMode = (isRaw: boolean): unknown => this.raw.push(isRaw)
-  setEncoding(): void {}
-  resume(): void {
-    this.isPaused = false
-  }
-  pause(): void {
-    this.isPaused = true
-  }
-  type(text: string): void {
-    this.emit('data', text)
-  }
-}
 
 const RATES = rates({
   '10.96.0.1:80/tcp': place([4, 40, 50, 4000, 50_000], { '10.244.0.1:8080': realServer([4, 40, 50, 4000, 50_000]) }),
@@ -69,22 +30,12 @@ class FakeSource implements LiveSource {
 }
 
 function start(environment: Readonly<Record<string, string>> = {}) {
-  const [input, output, process, source] = [new FakeInput(), new FakeOutput(), new EventEmitter(), new FakeSource()]
+  const [terminal, source] = [new FakeTerminal(), new FakeSource()]
+  const { input, output, process } = terminal
   const request = { sort: 'connections', by: 'service', filter: {}, intervalMs: 20 } as const
   const ended = liveTop({ source, request, input, output, process, environment })
   const shows = (what: RegExp) => until(`the screen shows ${what}`, () => output.screen.some((line) => what.test(line)))
-  /** Asserts that the terminal is as before, and that nothing listens any more. */
-  const isLeft = (): void => {
-    assert.equal(output.written.split(ENTER).length, output.written.split(LEAVE).length)
-    assert.ok(output.written.endsWith(LEAVE))
-    assert.ok(output.written.includes('\x1b[?25h'), 'the cursor is shown')
-    assert.equal(input.raw.at(-1), false)
-    assert.equal(input.isPaused, true)
-    assert.equal(output.listenerCount('resize'), 0)
-    assert.deepEqual([input.listenerCount('data'), input.listenerCount('end')], [0, 0])
-    for (const event of process.eventNames()) assert.equal(process.listenerCount(event), 0)
-  }
-  return { input, output, process, source, ended, shows, isLeft }
+  return { input, output, process, source, ended, shows, isLeft: () => terminal.isLeft() }
 }
 
 describe('top in a terminal', () => {
@@ -120,8 +71,7 @@ describe('top in a terminal', () => {
       [1, 1],
       [300, 3],
     ] as const) {
-      Object.assign(output, { columns, rows })
-      output.emit('resize')
+      output.resize(columns, rows)
       assert.ok(output.screen.length <= rows)
       for (const line of output.screen) assert.ok(line.length <= columns, line)
     }
