@@ -23,6 +23,7 @@ import {
   VIRTUAL_ADDRESSES,
   type VirtualAddresses,
 } from '../support/every-kind.ts'
+import { Predictions } from '../support/predictions.ts'
 
 const SHORT_SECONDS = 2
 
@@ -56,6 +57,7 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES) {
     let cluster: Cluster
     let bench: Workbench
     let daemon: ChildProcess
+    const predictions = new Predictions()
     before(async () => {
       cluster = Cluster.start(PROTOCOLS)
       // Shorter than the shortest affinity, or the kernel keeps that for another minute.
@@ -68,6 +70,7 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES) {
       await settled(4)
     })
     after(async () => {
+      await predictions.check()
       // The next daemon begins with an empty kernel.
       await bench.stop(daemon)
       assert.equal((await bench.command('cleanup')).code, 0)
@@ -89,17 +92,17 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES) {
                 const [first = 'nothing'] = answers
                 assert.deepEqual(new Set(answers), new Set([first]), `${family} ${address}`)
                 found.add(first)
+                // Which of them a client has is known only to the kernel.
+                predictions.only('client', place, ['a node', 'c node'], address)
               }
               assert.deepEqual([...found].sort(), ['a node', 'c node'], family)
             }))
 
           it(`${kind}: endpoints take turns without it`, () =>
             inBothFamilies(async (family) => {
-              const [first, second, third] = await cluster.askInTurn(
-                'client',
-                frontend(NONE, kind, family, protocol),
-                3,
-              )
+              const place = frontend(NONE, kind, family, protocol)
+              const [first, second, third] = await cluster.askInTurn('client', place, 3)
+              predictions.only('client', place, ['a node', 'c node'])
               assert.notEqual(first, second, family)
               assert.equal(first, third, family)
             }))

@@ -1,6 +1,6 @@
 /**
  * Source ranges of load balancers: a client outside them gets no answer and no refusal, wherever it is; the Service's other
- * frontends answer every client. Pods a and b are on this node; a answers.
+ * frontends answer every client. Pods a and b are on this node; a answers. `explain` must predict all of it.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
@@ -18,6 +18,7 @@ import {
   settled,
   VIRTUAL_ADDRESSES,
 } from '../support/every-kind.ts'
+import { Predictions } from '../support/predictions.ts'
 
 const single = ({ IPv4, IPv6 }: Addresses): string[] => [`${IPv4}/32`, `${IPv6}/128`]
 /** Ranges by Service, next to its specification. 10.0.2.112 is in 10.0.2.112/29, and ::112 in ::110/124. */
@@ -100,6 +101,7 @@ after(() => cluster.stop())
 for (const virtualAddresses of VIRTUAL_ADDRESSES)
   describe(`source ranges to virtual IPs as ${virtualAddresses}`, { concurrency: 1000 }, () => {
     let bench: Workbench
+    const predictions = new Predictions()
     before(async () => {
       bench = bothFamilies({}, undefined, virtualAddresses)
       for (const [name, [loadBalancerSourceRanges, spec]] of Object.entries(SERVICES))
@@ -111,6 +113,7 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES)
       await settled(Object.keys(SERVICES).length)
     })
     after(async () => {
+      await predictions.check()
       await bench.close()
     })
 
@@ -120,8 +123,12 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES)
           it(`${ranges}: ${from} at ${address?.IPv4 ?? 'its own address'} asks ${kind}`, () =>
             inBothFamilies(async (family) => {
               const place = frontend(numberOf(ranges), kind, family, protocol)
-              const asked = { withinMs: REFUSAL_MS, ...(address === undefined ? {} : { address: address[family] }) }
-              assert.equal(await cluster.ask(from, place, asked), expected[family], family)
+              const source = address?.[family]
+              const asked = { withinMs: REFUSAL_MS, ...(source === undefined ? {} : { address: source }) }
+              const outcome = await cluster.ask(from, place, asked)
+              assert.equal(outcome, expected[family], family)
+              predictions.note(from, place, source, outcome)
+              if (outcome === 'nothing') predictions.only(from, place, ['nothing'], source)
             }))
       })
   })
