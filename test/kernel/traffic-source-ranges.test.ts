@@ -3,6 +3,7 @@
  * frontends answer every client. Pods a and b are on this node; a answers. `explain` must predict all of it.
  */
 import assert from 'node:assert/strict'
+import type { ChildProcess } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { ADDRESSES, type Addresses, Cluster, clientAddress, type From, NODE, REFUSAL_MS } from '../support/cluster.ts'
@@ -101,6 +102,7 @@ after(() => cluster.stop())
 for (const virtualAddresses of VIRTUAL_ADDRESSES)
   describe(`source ranges to virtual IPs as ${virtualAddresses}`, { concurrency: 1000 }, () => {
     let bench: Workbench
+    let daemon: ChildProcess
     const predictions = new Predictions()
     before(async () => {
       bench = bothFamilies({}, undefined, virtualAddresses)
@@ -109,11 +111,14 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES)
           `${numberOf(name)}.yaml`,
           ...everyKind(numberOf(name), ['a'], { loadBalancerSourceRanges, ...spec }),
         )
-      bench.start()
+      daemon = bench.start()
       await settled(Object.keys(SERVICES).length)
     })
     after(async () => {
       await predictions.check()
+      // The next daemon begins with an empty kernel, or its requests would be answered by what this one left.
+      await bench.stop(daemon)
+      assert.equal((await bench.command('cleanup')).code, 0)
       await bench.close()
     })
 

@@ -189,9 +189,12 @@ function filterRules(input: RuleInput): Readonly<Record<FilterChain, readonly st
   }
 }
 
-/** Traffic of the node to the VIP. With an address its source is the VIP itself. */
+/**
+ * Traffic of the node to the VIP. With an address its source is the VIP itself, else another address of the node. What IPVS sends on for clients
+ * passes OUTPUT, too, with their addresses.
+ */
 function dropFromNode({ address, port, protocol }: OutFilterVip, kind: RuleInput['virtualAddresses']): string {
   const vip = `--vproto ${PROTOCOL_NUMBER[protocol]} --vaddr ${address} --vport ${port}`
-  if (kind === 'routes') return `-m ipvs ${vip} --vdir ORIGINAL -j DROP`
+  if (kind === 'routes') return `-m addrtype --src-type LOCAL -m ipvs ${vip} --vdir ORIGINAL -j DROP`
   return `-s ${address}/${address.includes(':') ? 128 : 32} -m ipvs ${vip} -j DROP`
 }
