@@ -50,9 +50,10 @@ const SETTINGS = {
 }
 /**
  * Source ports, used in turn. Two connections of one client to one pod through two frontends must not have the same one: the pod's
- * answers are then alike, and IPVS takes them to the wrong connection. The kernel would choose ports at random.
+ * answers are then alike, and IPVS takes them to the wrong connection. The kernel would choose ports at random. The daemon listens at 10249 and
+ * 10256 of the node.
  */
-const CLIENT_PORTS = { first: 10_000, last: 29_999 } as const
+const CLIENT_PORTS = { first: 11_000, last: 29_999 } as const
 const namespaceOf = (name: string): string => `${name}-${process.pid}`
 const NAMESPACES = ['lan', 'client', 'other', 'a', 'b'].map(namespaceOf)
 /** The client's further addresses: 10.0.2.101 to 10.0.2.116, and the same in IPv6. */
