@@ -73,7 +73,7 @@ for (const [backEnd, need, virtualAddresses] of [
       }
       bench.write('host.yaml', ...everyKind(HOST, ['node']))
       bench.start()
-      await settled(3)
+      await settled(3, undefined, virtualAddresses)
       assert.match(bench.log, new RegExp(`backEnd="${backEnd}"`))
       predictions = new Predictions()
       cluster.comparison = predictions

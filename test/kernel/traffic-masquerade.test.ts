@@ -62,6 +62,7 @@ describe('masquerading', () => {
         bench = bothFamilies({}, configuration, virtualAddresses)
         bench.write('web.yaml', ...everyKind(1, ['a']))
         bench.start()
+        await settled(1, undefined, virtualAddresses)
         await eventually(async () => {
           for (const family of FAMILIES)
             for (const protocol of PROTOCOLS) {

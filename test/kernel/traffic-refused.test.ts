@@ -62,7 +62,7 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES)
       const local = { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' }
       bench.write('remote.yaml', ...everyKind(REMOTE, ['c'], local))
       bench.start()
-      await settled(2)
+      await settled(2, undefined, virtualAddresses)
       assert.ok(virtualServers().some((line) => line.includes(`-r ${ADDRESSES.c.IPv4}:`)))
       predictions = new Predictions()
     })

@@ -112,7 +112,7 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES)
           ...everyKind(numberOf(name), ['a'], { loadBalancerSourceRanges, ...spec }),
         )
       daemon = bench.start()
-      await settled(Object.keys(SERVICES).length)
+      await settled(Object.keys(SERVICES).length, undefined, virtualAddresses)
     })
     after(async () => {
       await predictions.check()

@@ -51,7 +51,7 @@ for (const [virtualAddresses, rows] of VIRTUAL_ADDRESSES.map((way) => [way, ROWS
     })
     beforeEach(async () => {
       bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
-      await settled(1, 2)
+      await settled(1, 2, virtualAddresses)
     })
     after(async () => {
       await bench.close()

@@ -55,8 +55,11 @@ export function bothFamilies(
   return bench
 }
 
-/** Waits until all frontends of this many Services exist, each with this many endpoints if a number is given. */
-export async function settled(services: number, endpoints?: number): Promise<void> {
+/**
+ * Waits until all frontends of this many Services exist, each with this many endpoints if a number is given, and no virtual IP is there in
+ * another way if one is given: an earlier daemon may have left it.
+ */
+export async function settled(services: number, endpoints?: number, kind?: VirtualAddresses): Promise<void> {
   await eventually(() => {
     const lines = virtualServers()
     const count = lines.filter((line) => line.startsWith('-A')).length
@@ -64,7 +67,9 @@ export async function settled(services: number, endpoints?: number): Promise<voi
     assert.equal(count, services * FAMILIES.length * PROTOCOLS.length * (KINDS.length + 1))
     if (endpoints !== undefined) assert.equal(lines.length, count * (1 + endpoints))
     const virtualIps = services * FAMILIES.length * (KINDS.length - 1)
-    assert.equal(boundAddresses().length + localRoutes().length, virtualIps)
+    const found = { addresses: boundAddresses().length, routes: localRoutes().length }
+    assert.equal(found.addresses + found.routes, virtualIps)
+    if (kind !== undefined) assert.equal(found[kind], virtualIps)
   })
 }
 
