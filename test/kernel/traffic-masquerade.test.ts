@@ -8,7 +8,7 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { Cluster, type From } from '../support/cluster.ts'
 import { type Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
-import { bothFamilies, everyKind, FAMILIES, frontend, VIRTUAL_ADDRESSES } from '../support/every-kind.ts'
+import { bothFamilies, everyKind, FAMILIES, frontend, settled, VIRTUAL_ADDRESSES } from '../support/every-kind.ts'
 import { Predictions } from '../support/predictions.ts'
 
 const PROTOCOLS = ['tcp', 'udp'] as const
