@@ -269,7 +269,7 @@ export interface RefusalView {
 
 /**
  * `no-such-service`; `starting`: there is no proxy yet; `gone`: the key of a page exists no more, begin again; `unreadable`: the source
- * of objects does not answer. The others are mistakes of the one who asks.
+ * of objects does not answer. The others are mistakes of the client.
  */
 export type RefusalCode =
   | 'no-such-service'

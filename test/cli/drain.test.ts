@@ -48,7 +48,7 @@ test('countsText says what keeps a wait', () => {
   )
 })
 
-/** Waits with a clock that only sleeping moves; counts are given in turn, the last one for ever after. */
+/** Waits with a clock that only sleeping moves; counts are given in turn, and the last one is repeated. */
 async function wait(given: readonly (ConnectionCounts | undefined)[], more: Partial<WaitOptions> = {}, countMs = 0) {
   let nowMs = 1000
   const sleeps: number[] = []

@@ -146,7 +146,7 @@ describe('FollowedNodeLabels', () => {
     assert.deepEqual(opened[3]?.labels, ['label199'])
   })
 
-  it('takes in all Nodes of manifests without a source of its own', async (t) => {
+  it('takes in all Nodes of manifests without a separate source', async (t) => {
     const { followed, reports } = fixture(t, { isApi: false })
     followed.apply([nodeOf('node1', { pool: 'gold' }), { kind: 'services', key: 'demo/web', value: undefined }])
     followed.apply([nodeOf('node1', { pool: 'gold' }), nodeOf('node2')])

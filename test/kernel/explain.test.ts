@@ -109,7 +109,7 @@ const wrong = (explanation: Explanation): readonly string[] =>
 const verdicts = ({ endpoints }: ExplainedPort): readonly string[] =>
   endpoints.map(({ key, internal, external }) => `${key} ${internal.verdict} ${external.verdict}`)
 
-/** What the answers have in common whoever computes them. */
+/** What all answers have in common, those of the daemon and those of the command. */
 async function expectVerdicts(...flags: string[]): Promise<void> {
   const web = await explain('demo/web', ...flags)
   assert.deepEqual(verdicts(onlyPort(web)), [

@@ -116,7 +116,7 @@ function virtualAddresses(facts: NodeFacts): CheckResult {
   if (!usesRoutes(facts)) return FINE
   const findings: Finding[] = []
   const isCalicoHere = processesOf(facts, 'calico-node').length > 0 || daemonSets(facts, /calico\/node/).length > 0
-  // Calico has a BIRD of its own, which announces the ranges of Services and no addresses of kube-ipvs0.
+  // Calico runs its own BIRD, which announces the ranges of Services and no addresses of kube-ipvs0.
   const announcers = ANNOUNCERS.flatMap(([program, name]) =>
     processesOf(facts, program).length === 0 || (program === 'bird' && isCalicoHere) ? [] : [name],
   )
