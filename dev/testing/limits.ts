@@ -12,7 +12,7 @@ export interface Limits {
 const MINUTE_MS = 60_000
 /** On a fast kernel: three times what the slowest file takes, and several times what the slowest stage takes. */
 const FILE_MS = 3 * MINUTE_MS
-const STAGE_MS = 25 * MINUTE_MS
+const STAGE_MS = 20 * MINUTE_MS
 /** The longest reasonable wait for a file that hangs; CI ends a run after 90 minutes. */
 const LONGEST_FILE_MS = 20 * MINUTE_MS
 const LONGEST_STAGE_MS = 70 * MINUTE_MS
