@@ -89,7 +89,7 @@ describe('iptables mode: the same Service', () => {
   ]
   for (const [what, packet, ends] of rows) it(what, () => assert.deepEqual(endsOf(explain(world, packet)), ends))
 
-  it('without an endpoint on this node it drops what comes from outside', () => {
+  it('drops what comes from outside when no endpoint is on this node', () => {
     const ends = endsOf(explain(recordedWorld('lb-local-health', 'iptables', 4), { destination: VIP }))
     assert.equal(ends.length, 1)
     assert.match(ends[0] ?? '', /dropped|refused/)

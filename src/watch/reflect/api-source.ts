@@ -8,7 +8,7 @@ import type { CodedError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import type { AccessProvider } from '../api/access.ts'
 import { ApiClient, type ApiClientOptions } from '../api/api-client.ts'
-import { Reflector, type ReflectorTimes } from './reflector.ts'
+import { Reflector, type ReflectorOptions, type ReflectorTimes } from './reflector.ts'
 import { ALL_NODES, selectionOf } from '../objects/selection.ts'
 import type { ObjectSink, Source } from '../source.ts'
 
@@ -34,34 +34,9 @@ const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
 export function openApiSource(options: ApiSourceOptions): Source {
   const { access, nodeName, version, sink, log, times = {} } = options
   const { contentType = '', acceptContentTypes = '', observer } = options
-  const now = (): number => performance.now()
   const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}`, contentType, acceptContentTypes, observer })
-  const outage = new Outage(log, now)
-  const reflectors = KINDS.map(
-    (kind) =>
-      new Reflector({
-        kind,
-        selection: selectionOf(kind, nodeName),
-        client,
-        sink,
-        now,
-        random: Math.random,
-        times,
-        onFailure(error, retryMs, healthy) {
-          if (healthy) log.info('Restarting watch', { kind, reason: error.message, code: error.code, retryMs })
-          else outage.failed(kind, error, retryMs)
-        },
-        onHealthy: () => outage.recovered(kind),
-      }),
-  )
-  for (const reflector of reflectors) reflector.start()
-  return {
-    async close() {
-      // In this order, because a reflector would report the end of the client as a broken connection.
-      await Promise.all(reflectors.map((reflector) => reflector.close()))
-      await client.close()
-    },
-  }
+  const watched = KINDS.map((kind) => ({ kind, selection: selectionOf(kind, nodeName) }))
+  return startReflectors(client, watched, { sink, log, times })
 }
 
 export type NodeLabelsOptions = Pick<ApiSourceOptions, 'access' | 'version' | 'observer' | 'sink' | 'log' | 'times'> & {
@@ -79,29 +54,44 @@ export function openNodeLabels({
   times = {},
   labels,
 }: NodeLabelsOptions): Source {
-  const now = (): number => performance.now()
-  const kind = 'nodes'
   const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}`, metadataOnly: true, observer })
+  return startReflectors(client, [{ kind: 'nodes', selection: ALL_NODES, labels }], { sink, log, times })
+}
+
+type Watched = Pick<ReflectorOptions, 'kind' | 'selection' | 'labels'>
+
+/** Lists and watches with one client, which the source closes at its end. */
+function startReflectors(
+  client: ApiClient,
+  watched: readonly Watched[],
+  { sink, log, times }: Pick<Required<ApiSourceOptions>, 'sink' | 'log' | 'times'>,
+): Source {
+  const now = (): number => performance.now()
   const outage = new Outage(log, now)
-  const reflector = new Reflector({
-    kind,
-    selection: ALL_NODES,
-    labels,
-    client,
-    sink,
-    now,
-    random: Math.random,
-    times,
-    onFailure(error, retryMs, healthy) {
-      if (healthy) log.info('Restarting watch of labels', { kind, reason: error.message, code: error.code, retryMs })
-      else outage.failed(kind, error, retryMs)
-    },
-    onHealthy: () => outage.recovered(kind),
-  })
-  reflector.start()
+  const reflectors = watched.map(
+    ({ kind, selection, labels }) =>
+      new Reflector({
+        kind,
+        selection,
+        ...(labels === undefined ? {} : { labels }),
+        client,
+        sink,
+        now,
+        random: Math.random,
+        times,
+        onFailure(error, retryMs, healthy) {
+          const message = labels === undefined ? 'Restarting watch' : 'Restarting watch of labels'
+          if (healthy) log.info(message, { kind, reason: error.message, code: error.code, retryMs })
+          else outage.failed(kind, error, retryMs)
+        },
+        onHealthy: () => outage.recovered(kind),
+      }),
+  )
+  for (const reflector of reflectors) reflector.start()
   return {
     async close() {
-      await reflector.close()
+      // In this order, because a reflector would report the end of the client as a broken connection.
+      await Promise.all(reflectors.map((reflector) => reflector.close()))
       await client.close()
     },
   }
