@@ -2,6 +2,7 @@
  * Takes a packet through the chains of one table at one hook: every rule in order, jumps and returns, the policy at the end. A rule
  * that matches with a chance, or that cannot be judged, makes two ways; all of them are followed.
  */
+import { FALSE } from './judgement.ts'
 import { judgeRule, type RuleJudgement } from './matches.ts'
 import { type ParsedRule, type RuleChain, rulesOf } from './rules.ts'
 import { type Ended, type PacketState, type Prediction, times, withCondition, withStep } from './state.ts'
@@ -10,6 +11,8 @@ import type { Hook, PathStep, StepEffect } from './types.ts'
 
 /** More jumps inside one another than any ruleset has; the kernel refuses loops. */
 const MAX_DEPTH = 200
+
+const PASSES: RuleJudgement = { judgement: FALSE, sets: [] }
 
 /** What became of a packet in a table. */
 export interface TableResult {
@@ -58,11 +61,12 @@ class TableWalk {
     for (const rule of rulesOf(chain)) {
       let next: PacketState[] | undefined
       for (const [index, one] of live.entries()) {
-        const found = judgeRule(rule, one, this.#prediction)
+        const found = this.#prediction.mayJudge() ? judgeRule(rule, one, this.#prediction) : PASSES
         if (found.judgement.kind === 'no') {
           next?.push(one)
           continue
         }
+        this.#prediction.matched()
         next ??= live.slice(0, index)
         next.push(...this.#matched(chain, rule, one, found, returned, depth))
       }

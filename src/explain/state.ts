@@ -54,6 +54,12 @@ export interface Ended {
 const MAX_CONDITIONS = 8
 /** Unjudged rules at which a prediction forks, all ways together. */
 const MAX_FORKS = 2000
+/**
+ * Work of one prediction, all ways together: one for each rule that a packet is compared with, and MATCH_WORK for one that matches, since
+ * that makes steps. Chains may jump to others so that their ways double at each jump. 256 ways through 10,000 rules fit.
+ */
+const MAX_WORK = 4_000_000
+const MATCH_WORK = 20
 
 /** One prediction: what it knows, what it lacks, and what it has found. */
 export class Prediction {
@@ -63,6 +69,7 @@ export class Prediction {
   readonly #realServers = new Set<VirtualServerKey>()
   readonly #limits: Set<string>
   #forks = 0
+  #work = 0
   choice: Choice | undefined
   affinitySeconds = 0
 
@@ -112,6 +119,17 @@ export class Prediction {
     if (conditions < MAX_CONDITIONS && this.#forks++ < MAX_FORKS) return true
     this.limit('there are more rules that cannot be judged than can be followed: the others are taken not to match')
     return false
+  }
+
+  /** Whether a packet may be compared with another rule; it passes all that follow when not. */
+  mayJudge(): boolean {
+    if (this.#work++ < MAX_WORK) return true
+    this.limit('the ways through the rules are longer than can be followed: the rules that follow are taken not to match')
+    return false
+  }
+
+  matched(): void {
+    this.#work += MATCH_WORK
   }
 }
 

@@ -164,6 +164,30 @@ describe('rules that cannot be judged', () => {
   })
 })
 
+describe('rulesets with more ways than can be followed', () => {
+  const tooLong = (rules: readonly string[]): void => {
+    const text = ['*filter', ':INPUT ACCEPT [0:0]', ':A - [0:0]', ...rules, 'COMMIT', ''].join('\n')
+    const { limits, outcomes } = explain(worldOf({ rules: text }), PACKET)
+    assert.match(limits.join(), /longer than can be followed/)
+    assert.deepEqual(new Set(outcomes.map(({ end }) => end.kind)), new Set(['delivered']))
+    assert.ok(Math.abs(outcomes.reduce((sum, { share }) => sum + (share ?? Number.NaN), 0) - 1) < 1e-9)
+  }
+  it('are followed up to a limit: chains that each jump twice to the next', () => {
+    const names = Array.from({ length: 60 }, (_, index) => `C${index}`)
+    const jumps = names.flatMap((name, index) => [0, 1].map(() => `-A ${name} -j ${names[index + 1] ?? 'A'}`))
+    tooLong([...names.map((name) => `:${name} - [0:0]`), '-A INPUT -j C0', ...jumps, '-A A -j MARK --set-xmark 0x1'])
+  })
+  it('are followed up to a limit: a chain that jumps to itself, which the kernel would refuse', () =>
+    tooLong(['-A INPUT -j A', '-A A -j A', '-A A -j MARK --set-xmark 0x1', '-A A -j A']))
+  it('are followed up to a limit: chances that each make two ways', () =>
+    tooLong(
+      Array.from(
+        { length: 60 },
+        (_, bit) => `-A INPUT -m statistic --mode random --probability 0.5 -j MARK --set-xmark 0x${bit + 1}`,
+      ),
+    ))
+})
+
 describe('chains', () => {
   it('return, and a goto returns to the chain before', () => {
     const world = filterWorld([
