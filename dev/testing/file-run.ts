@@ -6,6 +6,7 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { type ReportLine, unfinished } from './report.ts'
 import type { Failure, FileResult } from './result.ts'
 
@@ -38,7 +39,8 @@ export async function runTestFile(run: FileRun): Promise<FileResult> {
 /** `ending`: undefined after exit code 0, else how the process ended. */
 function runProcess(run: FileRun, report: string): Promise<{ ending: string | undefined; output: string }> {
   const reporter = join(import.meta.dirname, 'reporter.mjs')
-  const flags = [`--test-reporter=${reporter}`, `--test-reporter-destination=${report}`]
+  const cache = pathToFileURL(join(import.meta.dirname, 'compile-cache.mjs')).href
+  const flags = [`--import=${cache}`, `--test-reporter=${reporter}`, `--test-reporter-destination=${report}`]
   const [program = '', ...args] = run.wrap([process.execPath, ...flags, run.file])
   return new Promise((resolve) => {
     let output = ''
@@ -58,7 +60,7 @@ function runProcess(run: FileRun, report: string): Promise<{ ending: string | un
         // it has ended meanwhile
       }
     }
-    const limit = setTimeout(stop(`did not end within ${run.timeoutMs / 1000} s`), run.timeoutMs)
+    const limit = setTimeout(stop(`did not end within ${Math.round(run.timeoutMs / 1000)} s`), run.timeoutMs)
     const onAbort = stop('was stopped')
     run.signal.addEventListener('abort', onAbort, { once: true })
     const keep = (chunk: Buffer): void => {
