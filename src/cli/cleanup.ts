@@ -1,6 +1,7 @@
 /** `kube-ipvs cleanup` and `--cleanup`: removes what proxies of any mode left, and prints what it removed. */
 import { removeEverything } from '../modes/leftovers/cleanup.ts'
 import { parseCidrs } from '../values/cidr.ts'
+import { deadlineSignal } from '../values/deadline.ts'
 import type { FlagValues } from './flags.ts'
 import { checkSettings } from './settings.ts'
 
@@ -13,7 +14,7 @@ export async function cleanup(flags: FlagValues): Promise<number> {
   const { commands, failures } = await removeEverything({
     excluded: parseCidrs(configuration.ipvs.excludeCIDRs),
     dryRun,
-    signal: AbortSignal.timeout(DEADLINE_MS),
+    signal: deadlineSignal(DEADLINE_MS, 'the cleanup'),
   })
   if (flags.output === 'json') {
     const reasons = failures.map(({ command, error }) => ({ command, error: error.message }))

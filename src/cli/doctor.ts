@@ -3,6 +3,7 @@ import { collectFacts } from '../doctor/collect.ts'
 import { diagnose, exitCodeOf } from '../doctor/diagnose.ts'
 import type { NodeFacts } from '../doctor/facts.ts'
 import { readBundle, writeBundle } from '../doctor/bundle.ts'
+import { deadlineSignal } from '../values/deadline.ts'
 import { CodedError } from '../values/errors.ts'
 import { silentLog } from '../values/log.ts'
 import { printableJson } from '../values/quote.ts'
@@ -50,7 +51,7 @@ async function collect(flags: FlagValues): Promise<NodeFacts> {
       hasCluster || manifests !== undefined
         ? async () => (await import('../daemon/commands.ts')).plannedCommands(settings, silentLog)
         : undefined,
-    signal: AbortSignal.timeout(DEADLINE_MS),
+    signal: deadlineSignal(DEADLINE_MS, 'the check of this node'),
   })
 }
 

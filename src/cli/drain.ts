@@ -9,6 +9,7 @@ import { listDrains } from '../traffic/live-drains.ts'
 import { type ConnectionCounts, LocalConnections } from '../traffic/local-connections.ts'
 import { modeOfKernel } from '../traffic/open-traffic.ts'
 import { parseAddress } from '../values/address.ts'
+import { deadlineSignal } from '../values/deadline.ts'
 import { formatDuration } from '../values/duration.ts'
 import { CodedError } from '../values/errors.ts'
 import { printableJson, quote } from '../values/quote.ts'
@@ -50,7 +51,7 @@ function noStart(word: string): string {
 }
 
 async function showDrains(daemon: DaemonClient, flags: FlagValues): Promise<number> {
-  const signal = AbortSignal.timeout(DEADLINE_MS)
+  const signal = deadlineSignal(DEADLINE_MS, 'reading the connections')
   const view = await daemon.drains()
   const status = await daemon.daemon()
   const isKnown = !isUnknown(view)
@@ -144,7 +145,7 @@ class Counter {
 
   /** undefined: the daemon does not answer any more, and this namespace is not the node's. */
   async count(): Promise<ConnectionCounts | undefined> {
-    const signal = AbortSignal.timeout(DEADLINE_MS)
+    const signal = deadlineSignal(DEADLINE_MS, 'reading the connections')
     if (this.#local === undefined) {
       const answer = await this.#daemon.connections(this.#targets, this.#all)
       if (!isUnknown(answer)) {

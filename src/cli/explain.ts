@@ -2,6 +2,7 @@
  * `kube-ipvs explain`: why traffic of a Service goes where it goes. It joins what the daemon knows of the Service with what the kernel has,
  * and changes nothing. Exit code 2: the target is no frontend of a Service.
  */
+import { deadlineSignal } from '../values/deadline.ts'
 import { CodedError } from '../values/errors.ts'
 import { printableJson } from '../values/quote.ts'
 import { explainService, type Explanation } from './explain/explanation.ts'
@@ -25,7 +26,7 @@ export async function explain(flags: FlagValues, [text = '']: readonly string[])
   const from = flags.from === undefined ? undefined : parseSource(flags.from)
   if (from !== undefined && 'wrong' in from) throw new CodedError('usage', `--from: ${from.wrong}`)
   const settings = await loadSettings(flags)
-  const signal = AbortSignal.timeout(DEADLINE_MS)
+  const signal = deadlineSignal(DEADLINE_MS, 'reading the node')
   const knowledge = await openKnowledge(flags, settings, signal)
   try {
     for (const reason of knowledge.reasons) stderrLog.warn(`kube-ipvs explain: ${reason}`)

@@ -54,6 +54,8 @@ export function nextStep(error: unknown): string | undefined {
       return 'The file must hold a KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, as YAML or JSON.'
     case 'config-unreadable':
       return '--config names a KubeProxyConfiguration file; without it the flags and their defaults count.'
+    case 'deadline':
+      return 'This node or its kernel answers slowly. Look at its load, and run the command again.'
     default:
       return undefined
   }

@@ -1,6 +1,7 @@
 /** Prints what `kube-ipvs status` knows, once or again and again. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { askDaemon, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
+import { deadlineSignal } from '../values/deadline.ts'
 import { breakText } from './fitted-table.ts'
 import type { FlagValues } from './flags.ts'
 import { canDraw } from './key-screen.ts'
@@ -12,7 +13,7 @@ import { filterStatus, isPartial, type StatusFilter, statusFilter } from './stat
 import { statusText } from './status-text.ts'
 import { stderrLog, styleFor } from './terminal.ts'
 
-const DEADLINE_MS = 30_000
+const DEADLINE_MS = 60_000
 const WATCH_MS = 2000
 /** The daemon answers within milliseconds, or it hangs. */
 const ANSWER_MS = 5000
@@ -23,7 +24,7 @@ export async function showStatus(flags: FlagValues, words: readonly string[]): P
   const settings = await loadSettings(flags)
   const client = askDaemon(settings.configuration.kubeIPVS.socket, { deadlineMs: ANSWER_MS })
   const read: ReadPart = async (signal, warn) => {
-    const limited = AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)])
+    const limited = AbortSignal.any([signal, deadlineSignal(DEADLINE_MS, 'reading the node')])
     const all = await readStatus(flags, settings, client, limited, warn)
     warnOfFilter(all, filter, warn)
     return filterStatus(all, filter, filter.pod === undefined ? [] : await endpointsOf(filter.pod, client, warn))

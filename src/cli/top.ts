@@ -8,6 +8,7 @@ import { openTraffic, type TrafficReader } from '../traffic/open-traffic.ts'
 import { RatesReader } from '../traffic/rates-reader.ts'
 import { type Grouping, rowsOf, type SortKey } from '../traffic/rows.ts'
 import type { Rates } from '../traffic/sample.ts'
+import { deadlineSignal } from '../values/deadline.ts'
 import type { FlagValues } from './flags.ts'
 import { canDraw } from './key-screen.ts'
 import { ServiceNames } from './service-names.ts'
@@ -27,7 +28,10 @@ export async function top(flags: FlagValues, words: readonly string[]): Promise<
   const { configuration } = await loadSettings(flags)
   const daemon = askDaemon(configuration.kubeIPVS.socket)
   const view = await daemon.daemon()
-  const reader = await openTraffic(isUnknown(view) ? undefined : view.mode, AbortSignal.timeout(DEADLINE_MS))
+  const reader = await openTraffic(
+    isUnknown(view) ? undefined : view.mode,
+    deadlineSignal(DEADLINE_MS, 'opening the kernel'),
+  )
   try {
     const names = new ServiceNames(daemon, () => performance.now())
     const source = new TopSource(reader, names, request)
@@ -42,7 +46,7 @@ export async function top(flags: FlagValues, words: readonly string[]): Promise<
 }
 
 async function topOnce(source: TopSource, { sort, by, intervalMs }: TopRequest, isJson: boolean): Promise<number> {
-  const signal = AbortSignal.timeout(DEADLINE_MS + intervalMs)
+  const signal = deadlineSignal(DEADLINE_MS + intervalMs, 'reading the traffic')
   // Rates of real servers need two reads of them; connections need the last one only.
   await source.read({ sort, withRealServers: by === 'real-server', signal })
   await sleep(intervalMs)

@@ -13,6 +13,7 @@ import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { FrontendKey } from '../service/frontends.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
+import { deadlineSignal } from '../values/deadline.ts'
 import type { Log } from '../values/log.ts'
 import type { AccessProvider } from '../watch/api/access.ts'
 import type { Source } from '../watch/source.ts'
@@ -24,7 +25,7 @@ import { chooseSources, execPluginRunner, type SourceSettings } from './sources.
 /** `diff` waits this long for the source to list. */
 const LIST_MS = 30_000
 /** Loading modules takes seconds on a slow disk. */
-const INITIALIZE_MS = 30_000
+const INITIALIZE_MS = 60_000
 
 /**
  * What the daemon would change in the kernel now, as commands in the order of a pass. Nothing is changed. Rejects with
@@ -162,7 +163,7 @@ export async function initializeOnly(configuration: KubeProxyConfiguration, log:
   requireNetAdmin()
   log.info(`Using ${configuration.mode} Proxier`)
   const { localhostNodePorts } = configuration.iptables
-  const signal = AbortSignal.timeout(INITIALIZE_MS)
+  const signal = deadlineSignal(INITIALIZE_MS, 'preparing the node')
   let { mode } = configuration
   // As kube-proxy: the proxy that starts afterwards may lack the right to do it.
   if (mode === 'iptables') initializeIptablesNode({ configuration, localhostNodePorts, problems, log })?.()

@@ -11,6 +11,7 @@ import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { findConntrack } from '../traffic/open-traffic.ts'
 import { countFlowsTo, countInVirtualServers } from '../traffic/pod-connections.ts'
 import { formatEndpoint } from '../values/address.ts'
+import { deadlineSignal } from '../values/deadline.ts'
 import { CodedError } from '../values/errors.ts'
 import { Turns } from './turns.ts'
 
@@ -28,7 +29,7 @@ export async function countConnections(
   withUdp: boolean,
   asked: AbortSignal,
 ): Promise<Omit<ConnectionsView, 'format'>> {
-  const signal = AbortSignal.any([asked, AbortSignal.timeout(DEADLINE_MS)])
+  const signal = AbortSignal.any([asked, deadlineSignal(DEADLINE_MS, 'reading the connections')])
   const wanted = new Set(targets)
   const conntrack = withUdp || proxy.mode.name === 'iptables' ? await findConntrack(signal) : undefined
   try {

@@ -4,6 +4,7 @@
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { lacksOfIpvsMode } from '../modes/ipvs/node-preparation.ts'
+import { deadlineSignal } from '../values/deadline.ts'
 import type { Log } from '../values/log.ts'
 
 /** Asking loads a module that an operator has installed since. */
@@ -42,7 +43,10 @@ export function watchFallback(options: FallbackWatchOptions): FallbackWatch {
   const once = async (): Promise<void> => {
     const configuration = options.configuration()
     try {
-      const lacks = await ask(configuration, AbortSignal.any([abort.signal, AbortSignal.timeout(ANSWER_MS)]))
+      const lacks = await ask(
+        configuration,
+        AbortSignal.any([abort.signal, deadlineSignal(ANSWER_MS, 'asking the kernel for what ipvs mode needs')]),
+      )
       if (abort.signal.aborted) return
       const text = lacks.join('; ')
       if (text !== '')

@@ -124,7 +124,9 @@ export class Prediction {
   /** Whether a packet may be compared with another rule; it passes all that follow when not. */
   mayJudge(): boolean {
     if (this.#work++ < MAX_WORK) return true
-    this.limit('the ways through the rules are longer than can be followed: the rules that follow are taken not to match')
+    this.limit(
+      'the ways through the rules are longer than can be followed: the rules that follow are taken not to match',
+    )
     return false
   }
 

@@ -17,6 +17,7 @@ import { iptablesSysctls } from '../../node/kernel-settings.ts'
 import { runProgram } from '../../node/programs.ts'
 import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { isLinkLocal, isLoopback } from '../../values/address.ts'
+import { deadlineSignal } from '../../values/deadline.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { watchLinks } from '../announcements.ts'
 import type { ServiceMatches } from './dataplane.ts'
@@ -34,8 +35,8 @@ export interface IptablesKernel {
   close(): void
 }
 
-/** Deadline of opening, which loads modules: on a slow disk this takes seconds. */
-const OPEN_MS = 10_000
+/** Deadline of opening, which loads modules and starts programs: on a slow or busy node this takes many seconds. */
+const OPEN_MS = 60_000
 /** Deadline of one save or restore of the rules of all Services. */
 const PROCESS_MS = 60_000
 
@@ -43,7 +44,7 @@ const PROCESS_MS = 60_000
 export async function openIptablesKernel(): Promise<IptablesKernel> {
   requireNetAdmin()
   const kernel = kernelFamilies()
-  const choice = await chooseBackEnd(kernel.families, AbortSignal.timeout(OPEN_MS))
+  const choice = await chooseBackEnd(kernel.families, deadlineSignal(OPEN_MS, 'opening the kernel'))
   const support = familiesWithIptables(kernel, choice.unusable)
   const iptables = new HostIptables(choice, runProgram, PROCESS_MS)
   const rtnetlink = openRtnetlink()

@@ -12,14 +12,15 @@ import { requireNetAdmin, requireSetLookup } from '../../node/capabilities.ts'
 import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../node/families.ts'
 import type { IptablesBackEnd } from '../../node/iptables-choice.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
+import { deadlineSignal } from '../../values/deadline.ts'
 import { CodedError } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { type FallbackReason, isFallbackReason } from '../fallback.ts'
 import { LateConntrack } from '../flow-removal.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 
-/** Deadline of opening, which loads modules: on a slow disk this takes seconds. */
-const OPEN_MS = 10_000
+/** Deadline of opening, which loads modules and starts programs: on a slow or busy node this takes many seconds. */
+const OPEN_MS = 60_000
 
 /** Audits use separate connections, so that a change never waits until an audit has listed a table. */
 export interface Kernel {
@@ -44,7 +45,7 @@ export interface Kernel {
 export async function openKernel(): Promise<Kernel> {
   requireNetAdmin()
   requireSetLookup()
-  const signal = AbortSignal.timeout(OPEN_MS)
+  const signal = deadlineSignal(OPEN_MS, 'opening the kernel')
   const opened: { close(): void }[] = []
   const open = <T extends { close(): void }>(connection: T): T => {
     opened.push(connection)
