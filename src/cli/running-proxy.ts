@@ -1,8 +1,8 @@
 /** What the proxy of this node, kube-proxy or kube-ipvs, says of itself at its metrics address. */
 import { splitHostPort } from '../config/go-text.ts'
 
-/** A proxy on this machine answers within this time or not at all. */
-const ANSWER_MS = 1000
+/** A port on which nothing listens refuses at once; a proxy on a busy node may need seconds. */
+const ANSWER_MS = 5000
 const MODE = /^[a-z]{1,20}$/
 const OURS = /^kubeipvs_/m
 const FALLBACK = /^kubeipvs_mode\{[^}]*reason="([a-z-]{1,40})"/m

@@ -240,7 +240,7 @@ for (const { rendering, family, clusterIps, externalIp, loadBalancerIp } of WORL
         const before = kubelet.log.length
         ;({ child } = await kubelet.start(pod))
         const left = /chains of a service proxy are in iptables-legacy, while this node uses iptables-nft/
-        await eventually(() => assert.match(kubelet.log.slice(before), left))
+        await eventually(() => assert.match(kubelet.log.slice(before), left), 60_000)
         await served()
       },
     )
