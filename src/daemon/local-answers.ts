@@ -30,7 +30,6 @@ import type { ProblemLog } from '../serve/problem-log.ts'
 import { annotationsIn } from '../service/annotations.ts'
 import type { FrontendKey } from '../service/frontends.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
-import { deadlineSignal } from '../values/deadline.ts'
 import { errorText, type Problem } from '../values/errors.ts'
 import type { Clock } from '../values/clock.ts'
 import { VERSION } from '../values/well-known.ts'
@@ -356,10 +355,7 @@ async function drainsView({ mode, desired }: Inspected, nowMs: number): Promise<
 async function podView({ listPod }: LocalAnswersOptions, pod: string, signal: AbortSignal): Promise<PodView> {
   const [namespace = '', name = ''] = pod.split('/')
   try {
-    const found = await listPod(
-      { namespace, name },
-      AbortSignal.any([signal, deadlineSignal(POD_MS, 'reading the pod')]),
-    )
+    const found = await listPod({ namespace, name }, AbortSignal.any([signal, AbortSignal.timeout(POD_MS)]))
     return { format: VIEW_FORMAT, ...found }
   } catch (error) {
     throw new Refusal(503, 'unreadable', `the EndpointSlices of ${namespace} cannot be read: ${errorText(error)}`)

@@ -1,6 +1,7 @@
 /**
  * Deadlines as signals. A signal of `AbortSignal.timeout` fails with "The operation was aborted due to timeout", which names neither
  * the operation nor the time.
+ * @impure
  */
 import { formatDuration } from './duration.ts'
 import { CodedError } from './errors.ts'
