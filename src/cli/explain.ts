@@ -2,7 +2,7 @@
  * `kube-ipvs explain`: why traffic of a Service goes where it goes. It joins what the daemon knows of the Service with what the kernel has,
  * and changes nothing. Exit code 2: the target is no frontend of a Service.
  */
-import { deadlineSignal } from '../values/deadline.ts'
+import { deadlineSignal } from '../node/deadline.ts'
 import { CodedError } from '../values/errors.ts'
 import { printableJson } from '../values/quote.ts'
 import { explainService, type Explanation } from './explain/explanation.ts'

@@ -1,7 +1,7 @@
 /** Prints what `kube-ipvs status` knows, once or again and again. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { askDaemon, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
-import { deadlineSignal } from '../values/deadline.ts'
+import { deadlineSignal } from '../node/deadline.ts'
 import { breakText } from './fitted-table.ts'
 import type { FlagValues } from './flags.ts'
 import { canDraw } from './key-screen.ts'

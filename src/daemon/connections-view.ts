@@ -11,7 +11,7 @@ import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { findConntrack } from '../traffic/open-traffic.ts'
 import { countFlowsTo, countInVirtualServers } from '../traffic/pod-connections.ts'
 import { formatEndpoint } from '../values/address.ts'
-import { deadlineSignal } from '../values/deadline.ts'
+import { deadlineSignal } from '../node/deadline.ts'
 import { CodedError } from '../values/errors.ts'
 import { Turns } from './turns.ts'
 

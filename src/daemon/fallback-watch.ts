@@ -4,7 +4,7 @@
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { lacksOfIpvsMode } from '../modes/ipvs/node-preparation.ts'
-import { deadlineSignal } from '../values/deadline.ts'
+import { deadlineSignal } from '../node/deadline.ts'
 import type { Log } from '../values/log.ts'
 
 /** Asking loads a module that an operator has installed since. */

@@ -142,12 +142,8 @@ async function virtualIpGuard(
   const lists = { externalIps: rangesOf(allowedExternalIPs), loadBalancerIps: rangesOf(allowedLoadBalancerIPs) }
   const guard = new VirtualIpGuard(lists, allowProtectedExternalIPs)
   if (allowProtectedExternalIPs) return guard
-  const [nameservers, addresses] = await Promise.all([
-    readNameservers(),
-    server === undefined ? [] : addressesOf(server, log),
-  ])
-  guard.protect('the resolvers of this node', nameservers)
-  guard.protect('the API server', addresses)
+  guard.protect('the resolvers of this node', readNameservers())
+  guard.protect('the API server', server === undefined ? [] : await addressesOf(server, log))
   return guard
 }
 
@@ -181,7 +177,7 @@ const PLUGIN_MS = 60_000
  */
 export function execPluginRunner(deadlineMs = PLUGIN_MS): RunPlugin {
   return async ({ command, args, env }: PluginCall): Promise<PluginResult | undefined> => {
-    const program = command.includes('/') ? command : await findProgram(command, searchPath(process.env['PATH']))
+    const program = command.includes('/') ? command : findProgram(command, searchPath(process.env['PATH']))
     if (program === undefined) return undefined
     const signal = new AbortController().signal
     try {

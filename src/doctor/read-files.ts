@@ -103,7 +103,7 @@ export async function readProcesses(root = ''): Promise<Pick<NodeFacts, 'process
     const words = (readText(`${directory}/cmdline`, 65_536) ?? '').split('\0')
     processes.push({ program, pid: Number(name), switches: [...new Set(words.filter((word) => SWITCHES.has(word)))] })
   }
-  const hidden = await hiddenReason(`${root}/proc`)
+  const hidden = hiddenReason(`${root}/proc`)
   const isHost = hidden === undefined || processes.some(({ program }) => AGENTS.has(program))
   return { processes, hiddenProcesses: isHost ? null : hidden }
 }

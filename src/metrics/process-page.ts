@@ -4,7 +4,7 @@
  * hide parts of /proc; a value that cannot be read is left out.
  * @impure
  */
-import { readdir, readFile } from 'node:fs/promises'
+import { readdirSync, readFileSync } from 'node:fs'
 import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
 import type { MetricFamilies, MetricFamily, MetricsPage } from './page.ts'
 import type { FeatureGate } from './sources.ts'
@@ -102,19 +102,16 @@ export function startTimeSeconds(): number {
 }
 
 /** Writes what the process uses. */
-export async function writeProcess(page: MetricsPage): Promise<void> {
+export function writeProcess(page: MetricsPage): void {
   const { user, system } = process.cpuUsage()
   page.value(PROCESS.cpu, [], (user + system) / 1e6)
   page.value(PROCESS.residentMemoryBytes, [], process.memoryUsage.rss())
   page.value(PROCESS.startTime, [], startTimeSeconds())
-  const [stat, limits, netstat] = await Promise.all([
-    textOf('/proc/self/stat'),
-    textOf('/proc/self/limits'),
-    textOf('/proc/self/net/netstat'),
-  ])
-  // Read after the other files, which are open while they are read. The listed folder itself counts as one.
-  const files = await readdir('/proc/self/fd').catch(() => undefined)
-  if (files !== undefined) page.value(PROCESS.openFds, [], files.length - 1)
+  const stat = textOf('/proc/self/stat')
+  const limits = textOf('/proc/self/limits')
+  const netstat = textOf('/proc/self/net/netstat')
+  const files = openFiles()
+  if (files !== undefined) page.value(PROCESS.openFds, [], files)
   // proc(5): field 2, the program's name, may contain spaces and ends with the last parenthesis; vsize is field 23.
   write(page, PROCESS.virtualMemoryBytes, stat.slice(stat.lastIndexOf(')') + 2).split(' ')[20])
   write(page, PROCESS.maxFds, limitOf(limits, 'Max open files'))
@@ -138,11 +135,21 @@ function write(page: MetricsPage, family: MetricFamily, text: string | undefined
   if (Number.isFinite(value)) page.value(family, [], value)
 }
 
-async function textOf(path: string): Promise<string> {
+/** Files in /proc are read at once: a way through the thread pool takes longer than the kernel needs to make the text. */
+function textOf(path: string): string {
   try {
-    return await readFile(path, 'utf8')
+    return readFileSync(path, 'utf8')
   } catch {
     return ''
+  }
+}
+
+function openFiles(): number | undefined {
+  try {
+    // The listed folder itself counts as one.
+    return readdirSync('/proc/self/fd').length - 1
+  } catch {
+    return undefined
   }
 }
 

@@ -29,7 +29,7 @@ export async function metricsText(input: ScrapeInput): Promise<string> {
   // Values that wait for the kernel are read first, so that all others are from one moment.
   await writeTraffic(page, sources.traffic)
   const packets = await sources.rules?.packets()
-  await writeProcess(page)
+  writeProcess(page)
   writeKubernetes(page, sources.featureGates())
   writeProxy(page, sync)
   if (sources.rules !== undefined) writeRules(page, sources.rules.families, packets)

@@ -5,7 +5,6 @@
  * @impure
  */
 import type { Clock } from '../values/clock.ts'
-import { deadlineSignal } from '../values/deadline.ts'
 
 /** Indices of the counters of a virtual server. */
 export const CONNECTIONS = 0
@@ -77,10 +76,7 @@ export class ServiceTraffic {
     if (limit <= 0 || startedMs < this.#freshUntilMs) return
     const leftOut = new Set<string>()
     try {
-      await read(
-        (key, counters) => this.#add(key, counters, leftOut),
-        deadlineSignal(DEADLINE_MS, 'reading the traffic of Services'),
-      )
+      await read((key, counters) => this.#add(key, counters, leftOut), AbortSignal.timeout(DEADLINE_MS))
       this.#leftOut = leftOut
     } catch {
       this.#failures++

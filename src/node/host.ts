@@ -4,7 +4,6 @@
  * @impure
  */
 import { existsSync, readFileSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { availableParallelism, release } from 'node:os'
 import { parseAddress } from '../values/address.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
@@ -43,9 +42,9 @@ export function processorCount(root = ''): number {
 }
 
 /** Canonical addresses of the `nameserver` lines of resolv.conf(5); none if the file does not exist. */
-export async function readNameservers(path = '/etc/resolv.conf'): Promise<readonly string[]> {
+export function readNameservers(path = '/etc/resolv.conf'): readonly string[] {
   try {
-    return nameserversOf(await readFile(path, 'utf8'))
+    return nameserversOf(readFileSync(path, 'utf8'))
   } catch {
     return []
   }

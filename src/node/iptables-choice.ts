@@ -4,8 +4,7 @@
  * already has legacy tables; in the usual case no program is started at all.
  * @impure
  */
-import { existsSync } from 'node:fs'
-import { readFile, realpath } from 'node:fs/promises'
+import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 import { capabilityMissing } from './capabilities.ts'
@@ -73,7 +72,7 @@ interface Plain {
 /** Chooses one back end for both IP families. Rejects with CodedError `iptables-missing` if the host has no program at all. */
 export async function chooseIptables(options: ChoiceOptions): Promise<IptablesChoice> {
   const { folders } = hostOf(options)
-  const found = await findPrograms(options.families, folders)
+  const found = findPrograms(options.families, folders)
   if (Object.keys(found.plain).length + Object.keys(found.nft).length + Object.keys(found.legacy).length === 0) {
     const names = options.families.map((family) => `${STEM[family]}-save`).join(' and ')
     throw new CodedError('iptables-missing', `no ${names} (with -restore) in ${folders.join(':')}: ${INSTALL}`)
@@ -98,11 +97,11 @@ export async function otherIptables(
 ): Promise<IptablesChoice | undefined> {
   const mode = chosen.mode === 'nft' ? 'legacy' : 'nft'
   const { folders } = hostOf(options)
-  const found = await findPrograms(options.families, folders)
+  const found = findPrograms(options.families, folders)
   const plain = await plainMode(options, found.plain, folders)
   const programs = programsOf(found, mode, plain)
   if (Object.keys(programs).length === 0) return undefined
-  if (mode === 'legacy' && (await legacyTables(options)).length === 0) return undefined
+  if (mode === 'legacy' && legacyTables(options).length === 0) return undefined
   const { loadModule: _, ...without } = options
   const unusable = await unusableFamilies(mode, without, found, plain)
   const usable = Object.fromEntries(Object.entries(programs).filter(([family]) => !(family in unusable)))
@@ -113,13 +112,13 @@ export async function otherIptables(
 
 type Found = Readonly<Record<IptablesBackEnd | 'plain', { readonly [family in IpFamily]?: FamilyPrograms }>>
 
-async function findPrograms(families: readonly IpFamily[], folders: readonly string[]): Promise<Found> {
+function findPrograms(families: readonly IpFamily[], folders: readonly string[]): Found {
   const found: Record<keyof Found, { [family in IpFamily]?: FamilyPrograms }> = { plain: {}, nft: {}, legacy: {} }
   for (const family of families) {
     for (const kind of ['plain', 'nft', 'legacy'] as const) {
       const name = kind === 'plain' ? STEM[family] : `${STEM[family]}-${kind}`
-      const save = await findProgram(`${name}-save`, folders)
-      const restore = await findProgram(`${name}-restore`, folders)
+      const save = findProgram(`${name}-save`, folders)
+      const restore = findProgram(`${name}-restore`, folders)
       if (save !== undefined && restore !== undefined) found[kind][family] = { save, restore }
     }
   }
@@ -130,11 +129,11 @@ async function findPrograms(families: readonly IpFamily[], folders: readonly str
 async function plainMode(options: ChoiceOptions, plain: Found['plain'], folders: readonly string[]): Promise<Plain> {
   const save = plain.IPv4?.save ?? plain.IPv6?.save
   if (save === undefined) return { mode: undefined, version: undefined, source: 'plain iptables is not installed' }
-  const target = (await realpath(save)).split('/').pop() ?? ''
+  const target = realpathSync(save).split('/').pop() ?? ''
   const named = /^xtables-(nft|legacy)-multi$/.exec(target)?.[1]
   // Release 1.8.0 introduced these names.
   if (named === 'nft' || named === 'legacy') return { mode: named, version: undefined, source: `iptables is ${target}` }
-  const program = await findProgram(plain.IPv4 === undefined ? STEM.IPv6 : STEM.IPv4, folders)
+  const program = findProgram(plain.IPv4 === undefined ? STEM.IPv6 : STEM.IPv4, folders)
   if (program === undefined) return { mode: 'legacy', version: undefined, source: `iptables-save is ${target}` }
   const { output } = await (options.run ?? runProgram)({ program, args: ['--version'], signal: options.signal })
   const [, version, kind] = /v(\d+(?:\.\d+)*)(?: \((\w+)\))?/.exec(output) ?? []
@@ -205,7 +204,7 @@ function hostOf({ folders, run, procNet }: ChoiceOptions) {
 }
 
 async function decideByUse(options: ChoiceOptions, found: Found, plain: Plain): Promise<Use> {
-  const tables = await legacyTables(options)
+  const tables = legacyTables(options)
   if (tables.length === 0 && plain.mode === 'nft')
     return { mode: 'nft', reason: `the kernel has no legacy tables, and ${plain.source}`, saved: {} }
   const nft = await saveAll(options, programsOf(found, 'nft', plain))
@@ -227,12 +226,17 @@ function programsOf(found: Found, mode: IptablesBackEnd, plain: Plain): Found['p
 }
 
 /** Legacy tables of this network namespace; reading this list creates none. */
-async function legacyTables(options: ChoiceOptions): Promise<readonly string[]> {
+function legacyTables(options: ChoiceOptions): readonly string[] {
   const { procNet } = hostOf(options)
-  const texts = await Promise.all(
-    options.families.map((family) => readFile(tableNamesFile(family, procNet), 'utf8').catch(() => '')),
-  )
-  return texts.flatMap((text) => text.split('\n').filter((line) => line !== ''))
+  return options.families.flatMap((family) => {
+    try {
+      const text = readFileSync(tableNamesFile(family, procNet), 'utf8')
+      return text.split('\n').filter((line) => line !== '')
+    } catch {
+      // The kernel has none.
+      return []
+    }
+  })
 }
 
 /** Output of iptables-save by IP family. A failure is ignored: the other back end or family may still show what is in use. */

@@ -3,8 +3,9 @@
  * writes. Names are those that the processes chose, so they are only a hint for a person.
  * @impure
  */
-import { constants } from 'node:fs'
-import { open, readdir, readlink } from 'node:fs/promises'
+import { closeSync, constants, openSync, readdirSync, readlinkSync, readSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 
 export interface ProxyProcess {
   readonly pid: number
@@ -38,28 +39,38 @@ const MAX_FOUND = 10
 /** `pid:[…]` of the first PID namespace of a kernel (PROC_PID_INIT_INO). */
 const HOST_PIDS = 'pid:[4026531836]'
 
-/** The other proxies in our network namespace. Never rejects: what cannot be read is left out. */
+/** Processes that are read in one turn of the event loop; each takes the kernel about 10 µs. */
+const PER_TURN = 200
+
+/**
+ * The other proxies in our network namespace. Never rejects: what cannot be read is left out. Names are read synchronously, because a way
+ * through the thread pool for each process takes many times as long as the kernel.
+ */
 export async function findOtherProxies(options: FindOptions = {}): Promise<OtherProxies> {
   const { proc = '/proc', own = [process.pid, process.ppid], writers = [] } = options
   const found: ProxyProcess[] = []
-  for (const pid of await processesOf(proc)) {
+  for (const [index, pid] of processesOf(proc).entries()) {
     if (found.length === MAX_FOUND) break
+    if (index % PER_TURN === PER_TURN - 1) await nextTurn()
     if (own.includes(pid)) continue
-    const name = (await readText(`${proc}/${pid}/comm`))?.trimEnd()
+    const name = readName(`${proc}/${pid}`)
     if (name === undefined) continue
     const isProxy = NAMES.has(name) || (NODE.has(name) && (await isDaemon(`${proc}/${pid}`)))
-    if ((isProxy || writers.includes(pid)) && (await sharesNetwork(proc, pid)))
+    if ((isProxy || writers.includes(pid)) && sharesNetwork(proc, pid))
       found.push({ pid, name: isProxy && NODE.has(name) ? 'kube-ipvs' : name })
   }
-  return { found, hidden: await hiddenReason(proc) }
+  return { found, hidden: hiddenReason(proc) }
 }
 
-async function processesOf(proc: string): Promise<readonly number[]> {
-  const names = await readdir(proc).catch(() => [])
-  return names
-    .filter((name) => /^[1-9]\d{0,9}$/.test(name))
-    .map(Number)
-    .slice(0, MAX_PROCESSES)
+function processesOf(proc: string): readonly number[] {
+  try {
+    return readdirSync(proc)
+      .filter((name) => /^[1-9]\d{0,9}$/.test(name))
+      .map(Number)
+      .slice(0, MAX_PROCESSES)
+  } catch {
+    return []
+  }
 }
 
 /** Commands of this program that write nothing to the kernel for long, but may run for long. */
@@ -67,42 +78,66 @@ const COMMANDS = new Set(['status', 'diff', 'doctor', 'explain', 'top', 'drain',
 
 /** Whether a Node.js process is this program as a daemon: the first argument that is no option is the file that it runs. */
 async function isDaemon(folder: string): Promise<boolean> {
-  const [, ...args] = ((await readText(`${folder}/cmdline`)) ?? '').split('\0')
+  const [, ...args] = (await readCommandLine(folder)).split('\0')
   const [script = '', ...words] = args.filter((arg) => !arg.startsWith('-'))
   return OURS.test(script) && !words.some((word) => COMMANDS.has(word))
 }
 
 /** The kube-proxy of a cluster whose nodes are containers on this host is visible too, and has a network of its own. */
-async function sharesNetwork(proc: string, pid: number): Promise<boolean> {
-  const [own, its] = await Promise.all(['self', pid].map((who) => linkText(`${proc}/${who}/ns/net`)))
+function sharesNetwork(proc: string, pid: number): boolean {
+  const [own, its] = ['self', pid].map((who) => linkText(`${proc}/${who}/ns/net`))
   // Without CAP_SYS_PTRACE this link of another user's process cannot be read.
   return own === undefined || its === undefined || own === its
 }
 
 /** Why this process may not see every process of the host; undefined: it sees them all. */
-export async function hiddenReason(proc: string): Promise<string | undefined> {
-  const namespace = await linkText(`${proc}/self/ns/pid`)
+export function hiddenReason(proc: string): string | undefined {
+  const namespace = linkText(`${proc}/self/ns/pid`)
   if (namespace !== undefined && namespace !== HOST_PIDS)
     return 'this process is in a PID namespace of its own and sees no process outside of it (hostPID: true in a pod)'
   // With hidepid=1 the file cannot be opened, with hidepid=2 it does not exist.
-  return (await readText(`${proc}/1/comm`)) === undefined ? '/proc is mounted with hidepid' : undefined
+  return readName(`${proc}/1`) === undefined ? '/proc is mounted with hidepid' : undefined
 }
 
-async function linkText(link: string): Promise<string | undefined> {
-  return readlink(link).catch(() => undefined)
-}
-
-/** The first 4 KiB of a file; undefined when it cannot be read, or is a symbolic link. */
-async function readText(file: string): Promise<string | undefined> {
+function linkText(link: string): string | undefined {
   try {
-    const handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW)
+    return readlinkSync(link)
+  } catch {
+    return undefined
+  }
+}
+
+/** Neither of these files may be a symbolic link: in a test folder, or below a mount that somebody else made, it could lead anywhere. */
+const READ = constants.O_RDONLY | constants.O_NOFOLLOW
+
+/** Bytes of a file that are read. */
+const LONGEST = 4096
+
+/** @param folder of the process in /proc */
+function readName(folder: string): string | undefined {
+  let file: number | undefined
+  try {
+    file = openSync(`${folder}/comm`, READ)
+    const buffer = Buffer.alloc(LONGEST)
+    return buffer.toString('utf8', 0, readSync(file, buffer)).trimEnd()
+  } catch {
+    return undefined
+  } finally {
+    if (file !== undefined) closeSync(file)
+  }
+}
+
+/** The first 4 KiB; '' when it cannot be read. In the thread pool, because the kernel may let this wait for the process. */
+async function readCommandLine(folder: string): Promise<string> {
+  try {
+    const handle = await open(`${folder}/cmdline`, READ)
     try {
-      const { buffer, bytesRead } = await handle.read(Buffer.alloc(4096), 0, 4096, 0)
+      const { buffer, bytesRead } = await handle.read(Buffer.alloc(LONGEST), 0, LONGEST, 0)
       return buffer.toString('utf8', 0, bytesRead)
     } finally {
       await handle.close()
     }
   } catch {
-    return undefined
+    return ''
   }
 }

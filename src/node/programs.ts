@@ -4,8 +4,7 @@
  * @impure
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { constants } from 'node:fs'
-import { access } from 'node:fs/promises'
+import { accessSync, constants, existsSync } from 'node:fs'
 import { CodedError } from '../values/errors.ts'
 
 /** Folders of administrators' programs, which PATH may lack. */
@@ -48,18 +47,22 @@ export function searchPath(path: string | undefined): readonly string[] {
   return [...new Set([...folders, ...SYSTEM_FOLDERS])]
 }
 
-/** Absolute path of the first executable file with that name; undefined if no folder has one. */
-export async function findProgram(name: string, folders: readonly string[]): Promise<string | undefined> {
-  for (const folder of folders) {
-    const file = `${folder}/${name}`
-    try {
-      await access(file, constants.X_OK)
-      return file
-    } catch {
-      // Not here.
-    }
+/**
+ * Absolute path of the first executable file with that name; undefined if no folder has one. Synchronous: a start looks for a dozen
+ * programs in several folders each, and a look takes microseconds, while each way through the thread pool wakes two threads.
+ */
+export function findProgram(name: string, folders: readonly string[]): string | undefined {
+  return folders.map((folder) => `${folder}/${name}`).find(isExecutable)
+}
+
+function isExecutable(file: string): boolean {
+  if (!existsSync(file)) return false
+  try {
+    accessSync(file, constants.X_OK)
+    return true
+  } catch {
+    return false
   }
-  return undefined
 }
 
 /**

@@ -124,12 +124,12 @@ test('runProgram returns the exit code -1 for a program that a signal ended', as
   assert.equal((await runProgram({ program: script('suicide', 'kill -9 $$'), args: [], signal })).exitCode, -1)
 })
 
-test('findProgram returns the first executable file', async () => {
+test('findProgram returns the first executable file', () => {
   const program = script('findme', 'exit 0')
   writeFileSync(`${folder}/not-executable`, '')
-  assert.equal(await findProgram('findme', ['/nowhere', folder]), program)
-  assert.equal(await findProgram('not-executable', [folder]), undefined)
-  assert.equal(await findProgram('none', [folder]), undefined)
+  assert.equal(findProgram('findme', ['/nowhere', folder]), program)
+  assert.equal(findProgram('not-executable', [folder]), undefined)
+  assert.equal(findProgram('none', [folder]), undefined)
 })
 
 test('searchPath adds the folders of administrators, lists each folder once and drops relative ones', () => {

@@ -26,6 +26,7 @@ const COMMANDS = [
   'src/explain',
   'src/inspect',
   'src/modes',
+  'src/node/deadline.ts',
   'src/serve',
   'src/traffic',
   'src/values',

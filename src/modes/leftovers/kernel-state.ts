@@ -2,7 +2,7 @@
  * Reads what proxies of any mode have in the kernel, for `kube-ipvs status`. This changes nothing, and needs neither a running
  * daemon nor the API server.
  */
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
 import { openRtnetlink } from '../../../native/open.ts'
 import { definitionOf, MAX_ELEMENTS } from '../../ipset/catalogue.ts'
 import { parseSave } from '../../iptables/save-text.ts'
@@ -102,7 +102,7 @@ export async function readKernelState(signal: AbortSignal): Promise<KernelState>
     kernel: kernelRelease(),
     device,
     localRoutes,
-    ipv6Forwarding: await readFlag('/proc/sys/net/ipv6/conf/all/forwarding'),
+    ipv6Forwarding: readFlag('/proc/sys/net/ipv6/conf/all/forwarding'),
     iptables,
     sets: await readSets(signal),
     ipvs,
@@ -209,9 +209,9 @@ async function readSets(signal: AbortSignal): Promise<SetsState | null> {
   }
 }
 
-async function readFlag(file: string): Promise<boolean | null> {
+function readFlag(file: string): boolean | null {
   try {
-    return (await readFile(file, 'utf8')).trim() !== '0'
+    return readFileSync(file, 'utf8').trim() !== '0'
   } catch {
     // The kernel has no IPv6.
     return null

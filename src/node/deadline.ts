@@ -3,8 +3,8 @@
  * the operation nor the time.
  * @impure
  */
-import { formatDuration } from './duration.ts'
-import { CodedError } from './errors.ts'
+import { formatDuration } from '../values/duration.ts'
+import { CodedError } from '../values/errors.ts'
 
 /**
  * A signal that is aborted after a time, in milliseconds, with a CodedError `deadline`. It does not keep the process alive.

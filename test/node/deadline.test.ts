@@ -1,7 +1,7 @@
 /** Deadlines say what took too long. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { deadlineSignal } from '../../src/values/deadline.ts'
+import { deadlineSignal } from '../../src/node/deadline.ts'
 import { CodedError } from '../../src/values/errors.ts'
 
 test('an operation that reaches its deadline fails with its name and the time', (t) => {
