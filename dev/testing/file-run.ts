@@ -60,7 +60,7 @@ function runProcess(run: FileRun, report: string): Promise<{ ending: string | un
         // it has ended meanwhile
       }
     }
-    const limit = setTimeout(stop(`did not end within ${Math.round(run.timeoutMs / 1000)} s`), run.timeoutMs)
+    const limit = setTimeout(stop(`did not end within ${Number((run.timeoutMs / 1000).toFixed(1))} s`), run.timeoutMs)
     const onAbort = stop('was stopped')
     run.signal.addEventListener('abort', onAbort, { once: true })
     const keep = (chunk: Buffer): void => {

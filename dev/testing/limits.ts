@@ -12,7 +12,7 @@ export interface Limits {
 const MINUTE_MS = 60_000
 /** On a fast kernel: several times what the slowest file and the slowest stage take. The measured factor of a slow one may be too small. */
 const FILE_MS = 6 * MINUTE_MS
-const STAGE_MS = 30 * MINUTE_MS
+const STAGE_MS = 23 * MINUTE_MS
 /** The longest reasonable wait for a file that hangs; CI ends a run after 90 minutes. */
 const LONGEST_FILE_MS = 20 * MINUTE_MS
 const LONGEST_STAGE_MS = 70 * MINUTE_MS
