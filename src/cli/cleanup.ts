@@ -1,7 +1,7 @@
 /** `kube-ipvs cleanup` and `--cleanup`: removes what proxies of any mode left, and prints what it removed. */
 import { removeEverything } from '../modes/leftovers/cleanup.ts'
-import { parseCidrs } from '../values/cidr.ts'
 import { deadlineSignal } from '../node/deadline.ts'
+import { parseCidrs } from '../values/cidr.ts'
 import type { FlagValues } from './flags.ts'
 import { checkSettings } from './settings.ts'
 

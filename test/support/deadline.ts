@@ -40,8 +40,8 @@ export async function eventually(
       return await check()
     } catch (error) {
       if (now() > lateMs) throw error
-      // At most a quarter of the time is spent on checking: the daemon and other tests need the processor, of which a guest has one.
-      await sleep(Math.max(pauseMs, 3 * (now() - startedMs)))
+      // At most half of the time is spent on checking: the condition and other tests need the processor too.
+      await sleep(Math.max(pauseMs, now() - startedMs))
     }
   }
 }
