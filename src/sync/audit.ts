@@ -18,12 +18,6 @@ export interface AuditOptions {
   readonly signal: AbortSignal
 }
 
-/**
- * A round that took longer than this is followed by a rest as long: it read a large table within its share of a core, and another round at
- * once would use that share all the time.
- */
-const LONG_ROUND_MS = 60_000
-
 /** Runs rounds until aborted; then it resolves. A round that fails is run again after the next period. */
 export async function auditPeriodically(options: AuditOptions): Promise<void> {
   const { periodMs, round, onError, now, signal } = options
@@ -32,11 +26,8 @@ export async function auditPeriodically(options: AuditOptions): Promise<void> {
   while (!signal.aborted) {
     try {
       await wait(Math.max(0, dueMs - now()), signal)
-      const startedMs = now()
-      dueMs = startedMs + periodMs
+      dueMs = now() + periodMs
       await round(signal)
-      const tookMs = now() - startedMs
-      if (tookMs > LONG_ROUND_MS) dueMs = Math.max(dueMs, now() + tookMs)
     } catch (error) {
       if (!signal.aborted) onError(error)
     }
@@ -44,7 +35,7 @@ export async function auditPeriodically(options: AuditOptions): Promise<void> {
 }
 
 export interface CpuBudgetOptions {
-  /** 0.003 means 0.3 % of one core. */
+  /** 0.01 means 1 % of one core. */
   readonly share: number
   /** Work in milliseconds that may run ahead of the share. */
   readonly creditMs: number
