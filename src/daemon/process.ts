@@ -1,7 +1,7 @@
 /**
  * How this process uses its host: the heap of the engine grows freely during a start, when nearly all that is allocated stays,
- * and sparingly afterwards, when each change of an endpoint leaves some 4 KB of old values behind; the code of Node that only a
- * start runs is given back; and the score that the kernel's out-of-memory killer gets.
+ * and sparingly afterwards, when each change of an endpoint leaves some 4 KB of old values behind; memory is returned while the program
+ * rests; the code of Node that only a start runs is given back; and the score that the kernel's out-of-memory killer gets.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -13,11 +13,15 @@ import type { Log } from '../values/log.ts'
  * Settings of V8, which it reads each time it needs them. None of these may be a flag of node: V8 refuses the code caches of Node's own modules
  * and of the program (dev/code-cache.ts) while they are set, and compiles instead.
  */
-const START = ['--heap-growing-percent=800', '--no-turbofan', '--no-memory-reducer']
+const START = ['--heap-growing-percent=800', '--no-turbofan']
 /** Pages that are nearly empty are emptied and returned. Code that did not run since the collection before is dropped, and compiled again if it is called. */
 const AFTER_START = ['--memory-saver-mode', '--bytecode-old-age=1', '--expose-gc']
 const STEADY = '--heap-growing-percent=10'
-const KEEP_CODE = '--bytecode-old-age=6'
+/**
+ * Emptying nearly empty pages stops the program for up to 30 ms, and bursts of changes make many of them. V8 also returns memory
+ * when little was allocated for 8 s, and that is enough.
+ */
+const AT_REST = ['--bytecode-old-age=6', '--no-memory-saver-mode']
 
 /** Changes that arrived during the first pass are worked on first. */
 const FIRST_COLLECTION_MS = 1000
@@ -27,10 +31,9 @@ const GIVE_BACK_MS = 5000
 /**
  * To be called when the program is loaded. Until `growSparingly` the heap may become nine times as large as what was in use at the last
  * full collection. TurboFan would work through the whole start, and take memory for it, for code that then rests; Maglev is enough.
- * V8 starts no collection just because the program is idle.
  */
 export function growFreely(): void {
-  for (const flag of START) setFlagsFromString(flag)
+  setFlags(START)
 }
 
 /**
@@ -45,7 +48,7 @@ export function growSparingly(log: Log): void {
     [
       GIVE_BACK_MS,
       () => {
-        setFlagsFromString(KEEP_CODE)
+        setFlags(AT_REST)
         giveBackCode(log)
       },
     ],
@@ -53,9 +56,13 @@ export function growSparingly(log: Log): void {
   for (const [ms, step] of steps) setTimeout(step, ms).unref()
 }
 
+function setFlags(flags: readonly string[]): void {
+  for (const flag of flags) setFlagsFromString(flag)
+}
+
 /** Starts a full collection with these settings. V8 marks beside the program and between its tasks, and stops it only to finish. */
 function collectInSteps(flags: readonly string[]): void {
-  for (const flag of flags) setFlagsFromString(flag)
+  setFlags(flags)
   // Only contexts that are made after --expose-gc have the function.
   const collect = runInNewContext('gc') as (options: object) => void
   // After a collection of the young generation V8 asks whether a full one is due, which this setting says.
