@@ -77,7 +77,7 @@ export class TableSync<Item, Op> {
     return this.#desired.get(key)
   }
 
-  /** The mirror's item: what the kernel had at the last read or write. */
+  /** The mirror's item: what the kernel had at the last read or write. The desired item itself once a pass found them equal. */
   live(key: string): Item | undefined {
     return this.#live.get(key)
   }
@@ -172,11 +172,15 @@ export class TableSync<Item, Op> {
     }
   }
 
-  /** Equal items are shared between desired and live: half the memory, and the next diff is one comparison. */
   #adopt(key: string, item: Item): void {
-    const wanted = this.#desired.get(key)
-    this.#live.set(key, wanted !== undefined && this.table.equal(wanted, item) ? wanted : item)
+    this.#setLive(key, item)
     this.#markDirty(key)
+  }
+
+  /** Equal items are shared between desired and live: half the memory, and the next diff is one comparison. */
+  #setLive(key: string, item: Item): void {
+    const wanted = this.#desired.get(key)
+    this.#live.set(key, wanted !== undefined && wanted !== item && this.table.equal(wanted, item) ? wanted : item)
   }
 
   /** Removes up to `limit` dirty keys from the list and returns them. Call after `read`. */
@@ -208,7 +212,11 @@ export class TableSync<Item, Op> {
       }
     }
     const ops = this.table.diff(key, desired, live, idle)
-    if (ops.length === 0) return undefined
+    if (ops.length === 0) {
+      // A restart may read an item before it is wanted.
+      if (live !== undefined) this.#setLive(key, live)
+      return undefined
+    }
     // An added item is just the wanted one: at a cold start that saves a copy for each operation.
     return live === undefined && desired !== undefined ? { key, ops, desired, result: desired } : { key, ops, desired }
   }
@@ -288,9 +296,8 @@ export class TableSync<Item, Op> {
   }
 
   #remember(key: string, live: Item | undefined): void {
-    const wanted = this.#desired.get(key)
     if (live === undefined) this.#live.delete(key)
-    else this.#live.set(key, wanted !== undefined && this.table.equal(wanted, live) ? wanted : live)
+    else this.#setLive(key, live)
     this.#onExamined(key)
   }
 

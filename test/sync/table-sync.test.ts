@@ -47,3 +47,16 @@ describe('TableSync.takeDue', () => {
     assert.deepEqual(found, keys)
   })
 })
+
+describe('TableSync.plan', () => {
+  it('shares an item that needs nothing, whether it was wanted before or after it was read', async () => {
+    const table = new MemoryTable()
+    table.kernel.set('a', makeVirtualServer('10.0.0.1'))
+    const sync = new TableSync<VirtualServer, VirtualServerOperation>(table)
+    await sync.read(signal)
+    const wanted = makeVirtualServer('10.0.0.1')
+    sync.want('a', wanted)
+    assert.equal(sync.plan('a', true), undefined)
+    assert.equal(sync.live('a'), wanted)
+  })
+})
