@@ -43,17 +43,21 @@ export class IpvsTable implements SeenTable {
   async missing(all: readonly Expected[]): Promise<Expected[]> {
     const signal = AbortSignal.timeout(ROUTES_MS)
     const routes = liveRoutes(await listOwnRoutes(this.#rtnetlink, ['IPv4'], { signal }))
-    const addresses = new Set([...routes.keys(), ...(await this.#rtnetlink.listAddresses()).map((it) => it.address)])
     const table = parseTable(readFileSync('/proc/net/ip_vs', 'latin1'))
-    return all.filter(({ address, endpoints }) => {
+    const incomplete = all.filter(({ address, endpoints }) => {
       const there = table.get(`${hexAddress(address)}:${hexPort(SERVICE_PORT)}`)
-      if (there === undefined || !addresses.has(address) || there.size !== endpoints.size) return true
+      if (there === undefined || there.size !== endpoints.size) return true
       for (const endpoint of endpoints) {
         const [host = '', port] = endpoint.split(':')
         if (!there.has(`${hexAddress(host)}:${hexPort(Number(port))}`)) return true
       }
       return false
     })
+    if (incomplete.length > 0) return incomplete
+    // One at a time: no list of all addresses can be read to its end while a program adds them.
+    for (const expected of all)
+      if (!routes.has(expected.address) && !(await isBound(expected.address))) return [expected]
+    return []
   }
 
   /** Real servers that accept new connections; also empty when the virtual server does not exist. */

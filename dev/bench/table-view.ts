@@ -24,7 +24,7 @@ export interface SeenTable {
   hasEndpoint(expected: Expected, endpoint: string): Promise<boolean>
   /** Whether no endpoint takes new connections. */
   isGone(expected: Expected): Promise<boolean>
-  /** The incomplete ones, found by reading everything. */
+  /** Incomplete ones, found by reading everything; none only if all are complete. */
   missing(all: readonly Expected[]): Promise<Expected[]>
   close(): void
 }
