@@ -1,6 +1,7 @@
 /**
- * Gives back pages of this process that the kernel can read again from their files: the code of Node that only a start runs, which
- * is half of the resident memory. madvise(2) through koffi, because Node has no such call.
+ * Gives memory of this process back to the kernel: the code of Node that only a start runs, which the kernel can read again from its files and
+ * which is half of the resident memory, and what the C library keeps after it was freed. madvise(2) and malloc_trim(3) through koffi,
+ * because Node has no such calls.
  */
 import { readFileSync } from 'node:fs'
 import { loadLibrary } from './sockets.ts'
@@ -46,4 +47,19 @@ export function releaseFilePages(): number {
   for (const { from, to, residentKib } of unchangedMappings(readFileSync('/proc/self/smaps', 'latin1')))
     if (madvise(from, to - from, MADV_DONTNEED) === 0) released += residentKib
   return released
+}
+
+/**
+ * Returns to the kernel what the C library keeps for later allocations: 4 MiB after most starts, 25 to 35 MiB after about one in five. Does nothing
+ * where the C library has no malloc_trim, as musl. Throws `native-unavailable`.
+ */
+export function releaseFreedMemory(): void {
+  const library = loadLibrary()
+  let trim: (kept: number) => number
+  try {
+    trim = library.func('int malloc_trim(size_t)')
+  } catch {
+    return
+  }
+  trim(0)
 }

@@ -1,24 +1,24 @@
 /**
  * How this process uses its host: the heap of the engine grows freely during a start, when nearly all that is allocated stays,
  * and sparingly afterwards, when each change of an endpoint leaves some 4 KB of old values behind; memory is returned while the program
- * rests; the code of Node that only a start runs is given back; and the score that the kernel's out-of-memory killer gets.
+ * rests; what only a start needs is given back; and the score that the kernel's out-of-memory killer gets.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { setOomScore } from '../node/sysctl.ts'
-import { releaseFilePages } from '../../native/memory.ts'
+import { releaseFilePages, releaseFreedMemory } from '../../native/memory.ts'
 import type { Log } from '../values/log.ts'
 
 /**
  * Settings of V8, which it reads each time it needs them. None of these may be a flag of node: V8 refuses the code caches of Node's own modules
  * and of the program (dev/code-cache.ts) while they are set, and compiles instead.
  */
-const START = ['--heap-growing-percent=800', '--no-turbofan']
+const START = ['--heap-growing-percent=800', '--no-turbofan', '--no-separate-gc-phases']
 /** Pages that are nearly empty are emptied and returned. Code that did not run since the collection before is dropped, and compiled again if it is called. */
 const AFTER_START = ['--memory-saver-mode', '--bytecode-old-age=1', '--expose-gc']
 const STEADY = '--heap-growing-percent=10'
 /**
- * Emptying nearly empty pages stops the program for up to 30 ms, and bursts of changes make many of them. V8 also returns memory
+ * Emptying nearly empty pages doubles the time of collections in a burst of changes, which makes many of them. V8 also returns memory
  * when little was allocated for 8 s, and that is enough.
  */
 const AT_REST = ['--bytecode-old-age=6', '--no-memory-saver-mode']
@@ -31,6 +31,8 @@ const GIVE_BACK_MS = 5000
 /**
  * To be called when the program is loaded. Until `growSparingly` the heap may become nine times as large as what was in use at the last
  * full collection. TurboFan would work through the whole start, and take memory for it, for code that then rests; Maglev is enough.
+ * The young generation is collected also while a full collection marks. By default V8 lets it grow meanwhile, from 4 MiB to 40 in a burst of
+ * changes, and then moves all that is in use there in one stop of up to 40 ms.
  */
 export function growFreely(): void {
   setFlags(START)
@@ -49,7 +51,7 @@ export function growSparingly(log: Log): void {
       GIVE_BACK_MS,
       () => {
         setFlags(AT_REST)
-        giveBackCode(log)
+        giveBackMemory(log)
       },
     ],
   ]
@@ -71,12 +73,13 @@ function collectInSteps(flags: readonly string[]): void {
   setFlagsFromString('--no-stress-incremental-marking')
 }
 
-/** Half of the resident memory after a start is code of Node that does not run again. */
-function giveBackCode(log: Log): void {
+/** Half of the resident memory after a start is code of Node that does not run again, and the C library keeps what the start has freed. */
+function giveBackMemory(log: Log): void {
   try {
+    releaseFreedMemory()
     log.verbose(4, 'Gave back code that only a start needs', { kibibytes: releaseFilePages() })
   } catch (error) {
-    log.verbose(2, 'Cannot give back code that only a start needs', { error })
+    log.verbose(2, 'Cannot give back memory that only a start needs', { error })
   }
 }
 

@@ -1,8 +1,10 @@
-/** Which mappings are given back, and that a process works afterwards. */
+/** What is given back, and that a process works afterwards. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { releaseFilePages, unchangedMappings } from '../../native/memory.ts'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { releaseFilePages, releaseFreedMemory, unchangedMappings } from '../../native/memory.ts'
 
 const mapping = (header: string, rss: number, anonymous: number): string =>
   `${header}\nSize:              40000 kB\nRss:               ${rss} kB\nAnonymous:         ${anonymous} kB\nVmFlags: rd ex mr mw me\n`
@@ -43,5 +45,23 @@ describe('releaseFilePages', () => {
     // Code that was given back is read again.
     assert.deepEqual(JSON.parse(JSON.stringify(new Map([[1, /x/u.source]]).get(1))), 'x')
     assert.equal(new Intl.NumberFormat('en').format(1234.5), '1,234.5')
+  })
+})
+
+describe('releaseFreedMemory', () => {
+  it('returns memory that was freed between pieces that are in use', () => {
+    setFlagsFromString('--expose-gc')
+    // Otherwise a thread of V8 frees what a collection has found, some time later.
+    setFlagsFromString('--no-concurrent-array-buffer-sweeping')
+    const collect = runInNewContext('gc') as () => void
+    // The C library takes pieces of this size from its heap; larger ones it maps and unmaps one by one.
+    let pieces = Array.from({ length: 2_000 }, () => Buffer.alloc(40 * 1024, 1))
+    pieces = pieces.filter((_, index) => index % 100 === 99)
+    collect()
+    const before = process.memoryUsage.rss()
+    releaseFreedMemory()
+    const after = process.memoryUsage.rss()
+    assert.ok(after < before - 40 * 1024 * 1024, `${before} bytes before, ${after} bytes after`)
+    assert.ok(pieces.every((piece) => piece.length === 40 * 1024 && piece.every((byte) => byte === 1)))
   })
 })
