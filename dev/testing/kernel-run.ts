@@ -28,7 +28,7 @@ export interface KernelRun {
 
 /** These need a separate guest, booted without IPv6. */
 const isWithoutIpv6 = (file: string): boolean => file.startsWith('test/kernel/no-ipv6/')
-/** These need a guest whose kernel has IPVS as a module. */
+/** These need a guest whose kernel has IPVS as a module, and run one at a time: modules and how they are loaded are the same in all namespaces. */
 const needsModules = (file: string): boolean => file.startsWith('test/kernel/modules/')
 
 /**
@@ -55,7 +55,9 @@ export async function runOnKernel(run: KernelRun): Promise<readonly string[]> {
   const boots: Boot[] = [
     ...Array.from({ length: guests }, () => ({ files: others, kernelParameters: common })),
     ...(choice.kind === 'host' ? [] : [{ files: withoutIpv6, kernelParameters: [...common, 'ipv6.disable=1'] }]),
-    ...(modular === undefined ? [] : [{ files: withModules, kernelParameters: common, choice: modular }]),
+    ...(modular === undefined
+      ? []
+      : [{ files: withModules, kernelParameters: common, choice: modular, oneAtATime: true }]),
   ].filter((boot) => boot.files.length > 0)
   const claims = mkdtempSync(join(tmpdir(), 'kube-ipvs-claims-'))
   try {
@@ -71,6 +73,8 @@ interface Boot {
   readonly kernelParameters: readonly string[]
   /** Default: the chosen kernel. */
   readonly choice?: KernelChoice
+  /** See KernelStageTask; default false. */
+  readonly oneAtATime?: boolean
 }
 
 /** The result of one guest. */
@@ -86,7 +90,7 @@ export interface GuestState {
 /** Boots the kernel once and runs the files that no other guest has claimed. */
 async function runGuest(
   run: KernelRun,
-  { files, kernelParameters, choice = run.choice }: Boot,
+  { files, kernelParameters, choice = run.choice, oneAtATime = false }: Boot,
   claims: string,
 ): Promise<GuestState> {
   const { mayLeaveOut, cwd, env, signal } = run
@@ -117,7 +121,7 @@ async function runGuest(
   let partial = ''
   let errors = ''
   try {
-    const task: KernelStageTask = { claims, files, mayLeaveOut }
+    const task: KernelStageTask = { claims, files, mayLeaveOut, oneAtATime }
     const code = await runInKernel(choice, {
       command: [process.execPath, 'dev/testing/kernel-stage.ts', JSON.stringify(task)],
       cwd,

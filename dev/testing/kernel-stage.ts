@@ -19,6 +19,8 @@ export interface KernelStageTask {
   readonly files: readonly string[]
   /** See `limitsFor`. */
   readonly mayLeaveOut: boolean
+  /** Whether a file begins only when the one before has ended: for files that change what namespaces share. */
+  readonly oneAtATime: boolean
 }
 
 export type KernelStageMessage =
@@ -26,7 +28,7 @@ export type KernelStageMessage =
   | { readonly kind: 'begun'; readonly file: string }
   | { readonly kind: 'ended'; readonly result: FileResult }
 
-const { claims, files, mayLeaveOut } = JSON.parse(process.argv[2] ?? '') as KernelStageTask // written by kernel-run.ts
+const { claims, files, mayLeaveOut, oneAtATime } = JSON.parse(process.argv[2] ?? '') as KernelStageTask // written by kernel-run.ts
 const send = (message: KernelStageMessage): void => void process.stdout.write(`${JSON.stringify(message)}\n`)
 const stopped = new AbortController()
 process.once('SIGTERM', () => stopped.abort())
@@ -39,7 +41,7 @@ await runStage({
   files: claimed(),
   cwd: process.cwd(),
   // Most of them wait for the kernel or for a timer most of the time.
-  concurrency: 2 * availableParallelism(),
+  concurrency: oneAtATime ? 1 : 2 * availableParallelism(),
   fileTimeoutMs: fileMs,
   signal: stopped.signal,
   env: { [DEADLINE_FACTOR_VARIABLE]: String(factor) },

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import type { HeldReport, TrafficClient } from '../../../dev/bench/traffic-client.ts'
 import { Cluster } from '../../support/cluster.ts'
@@ -14,6 +14,8 @@ import { eventually } from '../../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, settled } from '../../support/every-kind.ts'
 import { needs } from '../needs.ts'
 
+/** The program that the kernel starts to load a module. */
+const MODPROBE = '/proc/sys/kernel/modprobe'
 const ESTABLISHED = 1000
 const PERIOD_MS = 2000
 /** This kernel is slower than the others. */
@@ -33,6 +35,7 @@ describe('IPVS as a module', needs('program:gcc'), () => {
   let bench: Workbench
   let daemon: ChildProcess
   let held: TrafficClient<HeldReport>
+  const modprobe = readFileSync(MODPROBE, 'utf8').trim()
   before(async () => {
     cluster = Cluster.start([])
     traffic = await ClusterTraffic.start()
@@ -48,6 +51,7 @@ describe('IPVS as a module', needs('program:gcc'), () => {
     bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
   })
   after(async () => {
+    writeFileSync(MODPROBE, modprobe)
     await traffic.close()
     await bench.close()
     cluster.stop()
@@ -92,7 +96,7 @@ describe('IPVS as a module', needs('program:gcc'), () => {
     bench.configure({ mode: 'ipvs' })
     assert.equal((await bench.run('cleanup')).code, 0)
     await eventually(() => void sh(UNLOAD), START_MS)
-    writeFileSync('/proc/sys/kernel/modprobe', '/bin/false')
+    writeFileSync(MODPROBE, '/bin/false')
     bench.log = ''
     daemon = bench.start()
     await eventually(() => runs('iptables', 'ipvs-missing'), START_MS)
