@@ -46,6 +46,11 @@ export interface CpuBudgetOptions {
 /** The most that one slice of an audit can cost: itself, and each item it reads (some microseconds on a fast machine). */
 const MAX_MS = 2
 const MAX_MS_PER_ITEM = 0.05
+/**
+ * What slices seemed to cost less than they can counts for later ones up to this: some kernels (user-mode Linux) count processor time in ticks
+ * of 10 ms, so that most slices seem to cost nothing and a few of them a tick.
+ */
+const TICK_MS = 10
 
 /** A sleep restores this part of the credit, so that some work may follow before the next sleep: each one wakes the process. */
 const RESTORED = 0.25
@@ -55,6 +60,8 @@ export class CpuBudget {
   readonly #options: CpuBudgetOptions
   #creditMs: number
   #paidAtMs: number
+  /** What earlier slices could have cost and did not. */
+  #unusedMs = 0
 
   constructor(options: CpuBudgetOptions) {
     this.#options = options
@@ -70,7 +77,9 @@ export class CpuBudget {
   async pay(workMs: number, items: number, signal: AbortSignal): Promise<void> {
     const { share, creditMs, now, sleep } = this.#options
     const nowMs = now()
-    const countedMs = Math.min(workMs, MAX_MS + items * MAX_MS_PER_ITEM)
+    const possibleMs = this.#unusedMs + MAX_MS + items * MAX_MS_PER_ITEM
+    const countedMs = Math.min(workMs, possibleMs)
+    this.#unusedMs = Math.min(TICK_MS, possibleMs - countedMs)
     this.#creditMs = Math.min(creditMs, this.#creditMs + (nowMs - this.#paidAtMs) * share) - countedMs
     this.#paidAtMs = nowMs
     if (this.#creditMs < 0) await sleep((creditMs * RESTORED - this.#creditMs) / share, signal)

@@ -54,6 +54,22 @@ describe('CpuBudget', () => {
     await budget.pay(500, 20, signal)
     assert.equal(clock.nowMs, 300)
   })
+
+  it('keeps to its share with a clock of processor time that ticks every 10 ms', async () => {
+    const { clock, budget } = world(20)
+    const ticked = (ms: number): number => Math.floor(ms / 10) * 10
+    // 3 ms of work each, which the limit of 4 ms a piece allows.
+    for (let index = 0; index < 1000; index++)
+      await budget.pay(ticked((index + 1) * 3) - ticked(index * 3), 40, signal)
+    assert.ok(Math.abs(clock.nowMs - (3000 - 20) / 0.01) < 2000, `${clock.nowMs}`)
+  })
+
+  it('counts at most one tick more than so few items can cost, however little was counted before', async () => {
+    const { clock, budget } = world(0)
+    for (let index = 0; index < 100; index++) await budget.pay(0, 20, signal)
+    await budget.pay(500, 20, signal)
+    assert.equal(clock.nowMs, 1300)
+  })
 })
 
 describe('auditPeriodically', () => {
