@@ -264,18 +264,25 @@ async function restPhases(options: MeasureOptions, program: MeasuredProgram): Pr
 export async function idlePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
   const { idleSeconds, say } = options
   await sleep(SETTLE_MS)
-  const [{ idleCpuPercent, idleWakeUpsPerSecond }, before, after] = await reading(options, program, async () => {
-    const from = program.cost()
-    const startedMs = monotonicMs()
-    await sleep(idleSeconds * 1000)
-    const [to, elapsedMs] = [program.cost(), monotonicMs() - startedMs]
-    return {
-      idleCpuPercent: ((to.cpuMs - from.cpuMs) / elapsedMs) * 100,
-      idleWakeUpsPerSecond: ((to.waits - from.waits) / elapsedMs) * 1000,
-    }
-  })
+  const [{ idleCpuPercent, idleWakeUpsPerSecond, byThread }, before, after] = await reading(
+    options,
+    program,
+    async () => {
+      const from = program.cost()
+      const startedMs = monotonicMs()
+      await sleep(idleSeconds * 1000)
+      const [to, elapsedMs] = [program.cost(), monotonicMs() - startedMs]
+      return {
+        idleCpuPercent: ((to.cpuMs - from.cpuMs) / elapsedMs) * 100,
+        idleWakeUpsPerSecond: ((to.waits - from.waits) / elapsedMs) * 1000,
+        byThread: Object.entries(to.waitsByThread)
+          .map(([name, waits]) => `${name} ${waits - (from.waitsByThread[name] ?? 0)}`)
+          .join(', '),
+      }
+    },
+  )
   say(
-    `idle ${idleCpuPercent.toFixed(2)} % of a processor, ${idleWakeUpsPerSecond.toFixed(2)} wake-ups a second, ${program.memory().rssMiB.toFixed(0)} MiB`,
+    `idle ${idleCpuPercent.toFixed(2)} % of a processor, ${idleWakeUpsPerSecond.toFixed(2)} wake-ups a second (${byThread} in ${idleSeconds} s), ${program.memory().rssMiB.toFixed(0)} MiB`,
   )
   return {
     idleCpuPercent,

@@ -15,6 +15,8 @@ export interface ProgramCost {
   readonly contextSwitches: number
   /** How often its threads waited for something, without those of ended threads: about twice for each wake-up that needs two threads. */
   readonly waits: number
+  /** The same by the name of the thread; threads of one name are added. */
+  readonly waitsByThread: Readonly<Record<string, number>>
 }
 
 /** Memory of the process without its children, in MiB; null for what the kernel does not report. */
@@ -38,12 +40,18 @@ export function parseCost(stat: string, threads: readonly string[]): ProgramCost
     threads.flatMap((text) => [...text.matchAll(counts)]).reduce((total, [, count]) => total + Number(count), 0)
   // The name of the program, in parentheses, may contain any character.
   const field = (number: number): number => Number(stat.replace(/^.*\) /s, '').split(' ')[number - 3])
+  const waitsByThread: Record<string, number> = {}
+  for (const text of threads) {
+    const [, name, count] = /^Name:\t(.*)$[^]*^voluntary_ctxt_switches:\s+(\d+)/m.exec(text) ?? []
+    if (name !== undefined) waitsByThread[name] = (waitsByThread[name] ?? 0) + Number(count)
+  }
   return {
     cpuMs: ((field(14) + field(15) + field(16) + field(17)) * 1000) / TICKS,
     minorFaults: field(10) + field(11),
     majorFaults: field(12) + field(13),
     contextSwitches: sum(/ctxt_switches:\s+(\d+)/g),
     waits: sum(/^voluntary_ctxt_switches:\s+(\d+)/gm),
+    waitsByThread,
   }
 }
 

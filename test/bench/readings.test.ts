@@ -100,8 +100,9 @@ describe('childTicks', () => {
 describe('parseCost', () => {
   const stat = '42 (a) b (c) S 1 42 42 0 -1 0 500 60 7 8 30 20 5 6 20 0 1 0 100'
   const threads = [
-    'voluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t2\n',
-    'Name:\tlibuv-worker\nvoluntary_ctxt_switches:\t100\nnonvoluntary_ctxt_switches:\t0\n',
+    'Name:\tkube-ipvs\nvoluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t2\n',
+    'Name:\tlibuv-worker\nvoluntary_ctxt_switches:\t60\nnonvoluntary_ctxt_switches:\t0\n',
+    'Name:\tlibuv-worker\nvoluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t0\n',
     '', // it has ended meanwhile
   ]
   it('adds children that have ended, and the switches of all threads', () =>
@@ -111,6 +112,7 @@ describe('parseCost', () => {
       majorFaults: 15,
       contextSwitches: 112,
       waits: 110,
+      waitsByThread: { 'kube-ipvs': 10, 'libuv-worker': 100 },
     }))
 })
 

@@ -59,8 +59,7 @@ describe('CpuBudget', () => {
     const { clock, budget } = world(20)
     const ticked = (ms: number): number => Math.floor(ms / 10) * 10
     // 3 ms of work each, which the limit of 4 ms a piece allows.
-    for (let index = 0; index < 1000; index++)
-      await budget.pay(ticked((index + 1) * 3) - ticked(index * 3), 40, signal)
+    for (let index = 0; index < 1000; index++) await budget.pay(ticked((index + 1) * 3) - ticked(index * 3), 40, signal)
     assert.ok(Math.abs(clock.nowMs - (3000 - 20) / 0.01) < 2000, `${clock.nowMs}`)
   })
 
