@@ -4,19 +4,14 @@
  * entries, which is cheap to read, shows nearly all changes made by hand.
  * @impure
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CpuBudget } from '../sync/audit.ts'
+import { type AuditedMirror, Comparison } from '../sync/comparison.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { CATALOGUE, type SetDefinition, type SetName } from './catalogue.ts'
 import type { IpsetConnection } from './connection.ts'
 import { familyOfSet, sameEntry, sameSet } from './diff.ts'
 import { entryKey, type ListedSet, type SetEntry, type SetEntryKey, type SetParameters } from './types.ts'
-
-/** The mirrors that the audit compares with. */
-export interface AuditedMirror<Item> {
-  live(key: string): Item | undefined
-  liveEntries(): Iterable<readonly [string, Item]>
-  doubt(keys: Iterable<string>): void
-}
 
 export interface SetAuditOptions {
   /** A connection that is used for nothing else, so that a change never waits for a list. */
@@ -25,7 +20,7 @@ export interface SetAuditOptions {
   /** Lists every set; otherwise a large set only when its number of entries differs. */
   readonly thorough: boolean
   readonly sets: AuditedMirror<SetParameters>
-  readonly entries: AuditedMirror<SetEntry>
+  readonly entries: AuditedMirror<SetEntry> & { liveEntries(): Iterable<readonly [string, SetEntry]> }
   readonly budget: CpuBudget
   /** Processor time of this process since its start, in milliseconds. */
   readonly cpuMs: () => number
@@ -36,64 +31,77 @@ export interface SetAuditOptions {
 
 /** Entries that the kernel lists in a millisecond. */
 const LARGE = 1000
+/** Entries of the mirror that are looked at between two turns of the event loop: less than a millisecond. */
+const ENTRIES_PER_TURN = 2000
 
 /** One round over all sets. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditSets(options: SetAuditOptions): Promise<void> {
   const { budget, cpuMs, families, thorough, signal } = options
   let startedMs = cpuMs()
   const listed = await auditParameters(options)
-  const expected = new Map<SetName, SetEntryKey[]>()
+  const expected = new Map<SetName, number>()
   let items = listed.size
-  for (const [key, { set }] of options.entries.liveEntries()) {
-    const keys = expected.get(set)
-    if (keys === undefined) expected.set(set, [key])
-    else keys.push(key)
+  await visitEntries(options, (_, { set }) => {
+    expected.set(set, (expected.get(set) ?? 0) + 1)
     items++
-  }
+  })
+  const due = CATALOGUE.filter(({ name, family }) => {
+    const [count, elements] = [expected.get(name) ?? 0, listed.get(name)?.elements ?? 0]
+    return families.includes(family) && (count !== elements || (elements > 0 && (thorough || elements <= LARGE)))
+  })
+  const keys = new Map<SetName, SetEntryKey[]>(due.map(({ name }) => [name, []]))
+  await visitEntries(options, (key, { set }) => keys.get(set)?.push(key))
   await budget.pay(cpuMs() - startedMs, items, signal)
-  for (const set of CATALOGUE) {
-    if (!families.includes(set.family)) continue
+  for (const set of due) {
     startedMs = cpuMs()
-    const keys = expected.get(set.name) ?? []
-    const elements = listed.get(set.name)?.elements ?? 0
-    if (keys.length === elements && (elements === 0 || (!thorough && elements > LARGE))) continue
-    await auditEntries(options, set, keys)
-    await budget.pay(cpuMs() - startedMs, keys.length, signal)
+    const expectedKeys = keys.get(set.name) ?? []
+    await auditEntries(options, set, expectedKeys)
+    await budget.pay(cpuMs() - startedMs, expectedKeys.length, signal)
   }
 }
 
-async function auditParameters(options: SetAuditOptions): Promise<ReadonlyMap<SetName, ListedSet>> {
-  const { ipset, sets, families, onDoubt, signal } = options
+async function auditParameters({
+  ipset,
+  sets,
+  families,
+  onDoubt,
+  signal,
+}: SetAuditOptions): Promise<ReadonlyMap<SetName, ListedSet>> {
   const listed = new Map<SetName, ListedSet>()
-  const doubtful: SetName[] = []
+  const comparison = new Comparison<SetParameters>(sets, sameSet)
   for (const set of await ipset.listSets({ signal })) {
     const family = familyOfSet(set.name)
     if (family === undefined || !families.includes(family)) continue
     listed.set(set.name, set)
-    const live = sets.live(set.name)
-    if (live === undefined || !sameSet(live, set)) doubtful.push(set.name)
+    comparison.compare(set.name, set)
   }
-  for (const [name] of sets.liveEntries()) if (!listed.has(name)) doubtful.push(name)
-  report(doubtful, sets, onDoubt)
+  if (await comparison.end()) onDoubt()
   return listed
 }
 
-async function auditEntries(options: SetAuditOptions, set: SetDefinition, keys: readonly SetEntryKey[]): Promise<void> {
-  const { ipset, entries: mirror, onDoubt, signal } = options
-  const missing = new Set(keys)
-  const doubtful: SetEntryKey[] = []
-  for (const entry of (await ipset.listEntries(set, { signal, yieldAfterMs: 4 })) ?? []) {
-    const key = entryKey(entry)
-    missing.delete(key)
-    const live = mirror.live(key)
-    if (live === undefined || !sameEntry(live, entry)) doubtful.push(key)
+/** Calls `visit` for each entry of the mirror, in turns with the event loop. */
+async function visitEntries(
+  { entries }: SetAuditOptions,
+  visit: (key: SetEntryKey, entry: SetEntry) => void,
+): Promise<void> {
+  let visited = 0
+  for (const [key, entry] of entries.liveEntries()) {
+    visit(key, entry)
+    if (++visited % ENTRIES_PER_TURN === 0) await nextTurn()
   }
-  for (const key of missing) if (mirror.live(key) !== undefined) doubtful.push(key)
-  report(doubtful, mirror, onDoubt)
 }
 
-function report<Item>(doubtful: readonly string[], mirror: AuditedMirror<Item>, onDoubt: () => void): void {
-  if (doubtful.length === 0) return
-  mirror.doubt(doubtful)
-  onDoubt()
+async function auditEntries(
+  { ipset, entries, onDoubt, signal }: SetAuditOptions,
+  set: SetDefinition,
+  keys: readonly SetEntryKey[],
+): Promise<void> {
+  const comparison = new Comparison<SetEntry>(entries, sameEntry)
+  const onRestart = (): void => comparison.restart()
+  await ipset.visitEntries(set, (entry) => comparison.compare(entryKey(entry), entry), {
+    signal,
+    yieldAfterMs: 4,
+    onRestart,
+  })
+  if (await comparison.end(keys)) onDoubt()
 }

@@ -80,13 +80,13 @@ function putAddress(batch: MessageBatch, type: number, address: string): void {
   batch.endNest(nest)
 }
 
-/** Appends the entries of a LIST message to `into`. The set must be of one of our types. */
-export function decodeEntries(message: ReceivedMessage, set: string, into: SetEntry[]): void {
+/** Calls `visit` for each entry of a LIST message. The set must be of one of our types. */
+export function decodeEntries(message: ReceivedMessage, set: string, visit: (entry: SetEntry) => void): void {
   const attributes = ipsetAttributes(message, 'LIST')
   while (attributes.next()) {
     if (attributes.type !== IPSET_ATTR.ADT) continue
     const entries = attributes.nested()
-    while (entries.next()) if (entries.type === IPSET_ATTR.DATA) into.push(decodeEntry(entries.nested(), set))
+    while (entries.next()) if (entries.type === IPSET_ATTR.DATA) visit(decodeEntry(entries.nested(), set))
   }
 }
 

@@ -4,7 +4,14 @@
  * @impure
  */
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
-import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from '../netlink/connection.ts'
+import {
+  type CallOptions,
+  type DumpOptions,
+  listVisited,
+  type NetlinkConnection,
+  type NetlinkCounters,
+  type Outcome,
+} from '../netlink/connection.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { SetDefinition, SetName, SetType } from './catalogue.ts'
 import { decodeEntries } from './codec-entry.ts'
@@ -117,25 +124,36 @@ export class IpsetConnection {
 
   /** The entries of a set; undefined when there is no set of that name, type and family. */
   async listEntries(set: SetDefinition, options: DumpOptions = {}): Promise<SetEntry[] | undefined> {
+    let exists = false
+    const entries = await listVisited<SetEntry, DumpOptions>(async (visit, dump) => {
+      exists = await this.visitEntries(set, visit, dump)
+    }, options)
+    return exists ? entries : undefined
+  }
+
+  /** Calls `visit` for each entry of a set, as they arrive. Resolves to whether there is a set of that name, type and family. */
+  async visitEntries(
+    set: SetDefinition,
+    visit: (entry: SetEntry) => void,
+    options: DumpOptions = {},
+  ): Promise<boolean> {
     const wanted = parametersOf(set)
     let known = false
     const request = requestOf((batch) => encodeList(batch, set.name, false))
     try {
-      const parts = await this.#netlink.dump(
+      await this.#netlink.dump(
         request,
-        (message) => {
+        (message): undefined => {
           const header = decodeHeader(message)
           if (header !== undefined) known = sameKind(header, wanted)
-          const entries: SetEntry[] = []
           // Entries of another type have other parts and are not read.
-          if (known) decodeEntries(message, set.name, entries)
-          return entries
+          if (known) decodeEntries(message, set.name, visit)
         },
         options,
       )
-      return known ? parts.flat() : undefined
+      return known
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') return undefined
+      if (codeOf(error) === 'ENOENT') return false
       throw named(error, `ipset list ${set.name}`)
     }
   }

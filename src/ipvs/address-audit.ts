@@ -3,20 +3,16 @@
  * changes whose announcement was lost unnoticed. They mark keys to read again; a pass decides what to do.
  * @impure
  */
+import type { Route } from '../netlink/route-codec.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { CpuBudget } from '../sync/audit.ts'
+import { type AuditedMirror, Comparison } from '../sync/comparison.ts'
+import { familyOf } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
-import { type BoundAddress, type Device, isSameAddress, liveAddresses } from './address-diff.ts'
-import { isSameRoute, liveRoutes, type LocalRoute } from './route-diff.ts'
-import { listOwnRoutes } from './routes.ts'
-
-/** The part of the mirror that an audit needs. */
-interface AuditedItems<Item> {
-  live(key: string): Item | undefined
-  liveEntries(): Iterable<readonly [string, Item]>
-  doubt(keys: Iterable<string> | 'all'): void
-}
+import { type Binding, type BoundAddress, type Device, isOnlyBinding } from './address-diff.ts'
+import { isOnlyPath, isOwnRoute, type LocalRoute, pathOf, type RoutePath } from './route-diff.ts'
+import { visitOwnRoutes } from './routes.ts'
 
 interface AuditOptions {
   readonly budget: CpuBudget
@@ -29,18 +25,18 @@ interface AuditOptions {
 
 export interface AddressAuditOptions extends AuditOptions {
   /** A connection that is used for nothing else, so that a change never waits for a list. */
-  readonly rtnetlink: Pick<RtnetlinkConnection, 'getLink' | 'listAddresses'>
+  readonly rtnetlink: Pick<RtnetlinkConnection, 'getLink' | 'visitAddresses'>
   readonly device: {
     live(key: string): Device | undefined
     doubt(keys: Iterable<string>): void
   }
-  readonly addresses: AuditedItems<BoundAddress>
+  readonly addresses: Omit<AuditedMirror<BoundAddress>, 'doubt'> & { doubt(keys: Iterable<string> | 'all'): void }
 }
 
 export interface RouteAuditOptions extends AuditOptions {
   /** A connection that is used for nothing else, so that a change never waits for a list. */
-  readonly rtnetlink: Pick<RtnetlinkConnection, 'listRoutes'>
-  readonly routes: AuditedItems<LocalRoute>
+  readonly rtnetlink: Pick<RtnetlinkConnection, 'visitRoutes'>
+  readonly routes: AuditedMirror<LocalRoute>
   readonly families: readonly IpFamily[]
 }
 
@@ -49,40 +45,44 @@ export async function auditAddresses(options: AddressAuditOptions): Promise<void
   const { rtnetlink, device, addresses, budget, cpuMs, onDoubt, signal } = options
   const startedMs = cpuMs()
   const link = await rtnetlink.getLink(SERVICE_DEVICE, { signal })
-  const listed = link && (await rtnetlink.listAddresses({ interfaceIndex: link.index, signal, yieldAfterMs: 4 }))
-  const found = liveAddresses(listed ?? [])
+  const comparison = new Comparison<BoundAddress, Binding>(addresses, isOnlyBinding)
   if (device.live(SERVICE_DEVICE)?.kind !== link?.kind) {
     device.doubt([SERVICE_DEVICE])
     addresses.doubt('all')
     onDoubt()
   } else {
-    doubtDifferences(addresses, found, isSameAddress, onDoubt)
+    if (link !== undefined)
+      await rtnetlink.visitAddresses((listed) => comparison.compare(listed.address, listed), {
+        interfaceIndex: link.index,
+        signal,
+        yieldAfterMs: 4,
+        onRestart: () => comparison.restart(),
+      })
+    if (await comparison.end()) onDoubt()
   }
-  await budget.pay(cpuMs() - startedMs, found.size, signal)
+  await budget.pay(cpuMs() - startedMs, comparison.count, signal)
 }
 
 /** One round over all routes of this program. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditRoutes(options: RouteAuditOptions): Promise<void> {
   const { rtnetlink, routes, families, budget, cpuMs, onDoubt, signal } = options
   const startedMs = cpuMs()
-  const found = liveRoutes(await listOwnRoutes(rtnetlink, families, { signal, yieldAfterMs: 4 }))
-  doubtDifferences(routes, found, isSameRoute, onDoubt)
-  await budget.pay(cpuMs() - startedMs, found.size, signal)
+  let isDoubtful = false
+  let count = 0
+  for (const family of families) {
+    const comparison = new Comparison<LocalRoute, RoutePath>(routes, isOnlyPath)
+    const visit = (route: Route): void => {
+      if (isOwnRoute(route)) comparison.compare(route.destination, pathOf(route))
+    }
+    const onRestart = (): void => comparison.restart()
+    await visitOwnRoutes(rtnetlink, family, visit, { signal, yieldAfterMs: 4, onRestart })
+    if (await comparison.end(keysOf(routes, family))) isDoubtful = true
+    count += comparison.count
+  }
+  if (isDoubtful) onDoubt()
+  await budget.pay(cpuMs() - startedMs, count, signal)
 }
 
-function doubtDifferences<Item>(
-  mirror: AuditedItems<Item>,
-  found: ReadonlyMap<string, Item>,
-  isSame: (a: Item, b: Item) => boolean,
-  onDoubt: () => void,
-): void {
-  const doubtful: string[] = []
-  for (const [key, item] of found) {
-    const live = mirror.live(key)
-    if (live === undefined || !isSame(live, item)) doubtful.push(key)
-  }
-  for (const [key] of mirror.liveEntries()) if (!found.has(key)) doubtful.push(key)
-  if (doubtful.length === 0) return
-  mirror.doubt(doubtful)
-  onDoubt()
+function* keysOf(routes: AuditedMirror<LocalRoute>, family: IpFamily): Generator<string, void, undefined> {
+  for (const key of routes.liveKeys()) if (familyOf(key) === family) yield key
 }

@@ -6,22 +6,16 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CpuBudget } from '../sync/audit.ts'
+import { type AuditedMirror, Comparison } from '../sync/comparison.ts'
 import type { IpvsConnection } from './connection.ts'
 import { sameFields, sameRealServers } from './diff.ts'
 import { sortedRealServers } from './table.ts'
-import { type VirtualServer, virtualServerKey, type VirtualServerKey } from './types.ts'
-
-/** The mirror that the audit compares with. */
-export interface AuditedMirror {
-  live(key: VirtualServerKey): VirtualServer | undefined
-  liveEntries(): Iterable<readonly [VirtualServerKey, VirtualServer]>
-  doubt(keys: Iterable<VirtualServerKey>): void
-}
+import { type VirtualServer, virtualServerKey, type VirtualServerFields, type VirtualServerKey } from './types.ts'
 
 export interface AuditOptions {
   /** A connection that is used for nothing else, so that a change never waits for a list. */
-  readonly ipvs: Pick<IpvsConnection, 'listDestinations' | 'listServices'>
-  readonly mirror: AuditedMirror
+  readonly ipvs: Pick<IpvsConnection, 'listDestinations' | 'visitServices'>
+  readonly mirror: AuditedMirror<VirtualServer>
   readonly budget: CpuBudget
   /** Processor time of this process since its start, in milliseconds. */
   readonly cpuMs: () => number
@@ -32,8 +26,6 @@ export interface AuditOptions {
   readonly signal: AbortSignal
 }
 
-/** Virtual servers compared between two turns of the event loop: about a millisecond. */
-const COMPARED_PER_TURN = 500
 /** Virtual servers whose real servers are read before the budget is charged. */
 const SLICE = 8
 
@@ -46,20 +38,15 @@ export async function auditVirtualServers(options: AuditOptions): Promise<void> 
 async function auditFields(options: AuditOptions): Promise<void> {
   const { ipvs, mirror, budget, cpuMs, signal } = options
   const startedMs = cpuMs()
-  const services = await ipvs.listServices({ signal, yieldAfterMs: 4 })
-  const seen = new Set<VirtualServerKey>()
-  const doubtful: VirtualServerKey[] = []
-  for (const [index, service] of services.entries()) {
-    if (index % COMPARED_PER_TURN === COMPARED_PER_TURN - 1) await nextTurn()
-    if (service.kind !== 'address') continue
-    const key = virtualServerKey(service.fields)
-    seen.add(key)
-    const live = mirror.live(key)
-    if (live === undefined || !sameFields(live, service.fields)) doubtful.push(key)
-  }
-  for (const [key] of mirror.liveEntries()) if (!seen.has(key)) doubtful.push(key)
-  report(doubtful, options)
-  await budget.pay(cpuMs() - startedMs, services.length, signal)
+  const comparison = new Comparison<VirtualServer, VirtualServerFields>(mirror, sameFields)
+  await ipvs.visitServices(
+    (service) => {
+      if (service.kind === 'address') comparison.compare(virtualServerKey(service.fields), service.fields)
+    },
+    { signal, yieldAfterMs: 4, onRestart: () => comparison.restart() },
+  )
+  report(await comparison.end(), options)
+  await budget.pay(cpuMs() - startedMs, comparison.count, signal)
 }
 
 async function auditRealServers(options: AuditOptions): Promise<void> {
@@ -79,10 +66,11 @@ async function auditRealServers(options: AuditOptions): Promise<void> {
       if (!sameRealServers(servers, now)) doubtful.push(key)
     }
     keys = []
-    report(doubtful, options)
+    if (doubtful.length > 0) mirror.doubt(doubtful)
+    report(doubtful.length > 0, options)
     await budget.pay(cpuMs() - startedMs, items, signal)
   }
-  for (const key of Array.from(mirror.liveEntries(), ([entry]) => entry)) {
+  for (const key of mirror.liveKeys()) {
     keys.push(key)
     if (keys.length < SLICE) continue
     await compareSlice()
@@ -92,11 +80,7 @@ async function auditRealServers(options: AuditOptions): Promise<void> {
   await compareSlice()
 }
 
-function report(doubtful: readonly VirtualServerKey[], { mirror, onDoubt, onRight }: AuditOptions): void {
-  if (doubtful.length === 0) {
-    onRight?.()
-    return
-  }
-  mirror.doubt(doubtful)
-  onDoubt()
+function report(isDoubtful: boolean, { onDoubt, onRight }: AuditOptions): void {
+  if (isDoubtful) onDoubt()
+  else onRight?.()
 }

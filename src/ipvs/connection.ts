@@ -5,7 +5,14 @@
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
-import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from '../netlink/connection.ts'
+import {
+  type CallOptions,
+  type DumpOptions,
+  listVisited,
+  type NetlinkConnection,
+  type NetlinkCounters,
+  type Outcome,
+} from '../netlink/connection.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
 import { KernelError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
@@ -76,23 +83,27 @@ export class IpvsConnection {
    * removed in between, without an error: one may be missing or listed twice. Confirm a difference with `getService`. Services of
    * other protocols or families are left out and counted (`unknownServices`).
    */
-  async listServices(options: DumpOptions = {}): Promise<DecodedService[]> {
+  listServices(options: DumpOptions = {}): Promise<DecodedService[]> {
+    return listVisited((visit, dump) => this.visitServices(visit, dump), options)
+  }
+
+  /** Calls `visit` for each service that `listServices` would list, as they arrive. */
+  async visitServices(visit: (service: DecodedService) => void, options: DumpOptions = {}): Promise<void> {
     let unknown = 0
-    const decode = (message: ReceivedMessage): DecodedService | undefined => {
+    const decode = (message: ReceivedMessage): undefined => {
       const service = decodeService(message)
       if (service === undefined) unknown++
-      return service
+      else visit(service)
     }
     const onRestart = (): void => {
       unknown = 0
       options.onRestart?.()
     }
-    const services = await this.#dump('GET_SERVICE', undefined, decode, { ...options, onRestart })
+    await this.#dump('GET_SERVICE', undefined, decode, { ...options, onRestart })
     this.#unknownServices = unknown
-    return services
   }
 
-  /** Services that the last `listServices` left out, because no Service has their protocol or address family. */
+  /** Services that the last list left out, because no Service has their protocol or address family. */
   get unknownServices(): number {
     return this.#unknownServices
   }

@@ -4,7 +4,7 @@
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
-import type { Outcome } from '../netlink/connection.ts'
+import type { DumpOptions, Outcome } from '../netlink/connection.ts'
 import { encodeAddRoute, encodeDeleteRoute, type Route, RT_TABLE_LOCAL, RTN_LOCAL } from '../netlink/route-codec.ts'
 import { RT_SCOPE_HOST } from '../netlink/address-codec.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
@@ -112,6 +112,16 @@ export async function listOwnRoutes(
   for (const family of families)
     for (const route of await rtnetlink.listRoutes({ ...options, family, filter: OWN_ROUTES })) found.push(route)
   return found
+}
+
+/** Calls `visit` for each route of one family that `listOwnRoutes` would list, as they arrive. */
+export function visitOwnRoutes(
+  rtnetlink: Pick<RtnetlinkConnection, 'visitRoutes'>,
+  family: IpFamily,
+  visit: (route: Route) => void,
+  options: DumpOptions,
+): Promise<void> {
+  return rtnetlink.visitRoutes(visit, { ...options, family, filter: OWN_ROUTES })
 }
 
 /** The kernel deletes IPv6 routes of an interface that goes down. */

@@ -25,6 +25,20 @@ export interface DumpOptions extends CallOptions {
   readonly onRestart?: () => void
 }
 
+/** Everything that a visitor of a dump visits, as a list; what was visited before the dump started again is left out. */
+export async function listVisited<T, Options extends DumpOptions>(
+  visitAll: (visit: (item: T) => void, options: Options) => Promise<void>,
+  options: Options,
+): Promise<T[]> {
+  let items: T[] = []
+  const onRestart = (): void => {
+    items = []
+    options.onRestart?.()
+  }
+  await visitAll((item) => void items.push(item), { ...options, onRestart })
+  return items
+}
+
 /** The most attempts at a dump while the table changes (NLM_F_DUMP_INTR) or replies are lost. */
 const MAX_DUMP_ATTEMPTS = 10
 const DEFAULT_TIMEOUT_MS = 5_000

@@ -7,7 +7,14 @@ import type { CodedError } from '../values/errors.ts'
 import { decodeAddress, encodeDumpAddresses, type InterfaceAddress } from './address-codec.ts'
 import { AnnouncementReader } from './announcements.ts'
 import { type MessageBatch, requestOf } from './batch.ts'
-import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters, Outcome } from './connection.ts'
+import {
+  type CallOptions,
+  type DumpOptions,
+  listVisited,
+  type NetlinkConnection,
+  type NetlinkCounters,
+  type Outcome,
+} from './connection.ts'
 import { RTM_DELADDR, RTM_DELLINK, RTM_DELROUTE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE } from './constants.ts'
 import { KernelError } from './errors.ts'
 import {
@@ -29,6 +36,16 @@ import {
 } from './route-codec.ts'
 import { decodeFoundRoute, encodeRouteLookup, type FoundRoute, type RouteLookup } from './route-lookup.ts'
 import type { Transport } from './transport.ts'
+
+export interface AddressListOptions extends DumpOptions {
+  /** The addresses of this interface only. */
+  readonly interfaceIndex?: number
+}
+
+export interface RouteListOptions extends DumpOptions {
+  readonly family?: Route['family']
+  readonly filter?: RouteFilter
+}
 
 export class RtnetlinkConnection {
   readonly #netlink: NetlinkConnection
@@ -87,40 +104,49 @@ export class RtnetlinkConnection {
   }
 
   /** Addresses of both families, of all interfaces or of one. */
-  async listAddresses(options: DumpOptions & { readonly interfaceIndex?: number } = {}): Promise<InterfaceAddress[]> {
+  listAddresses(options: AddressListOptions = {}): Promise<InterfaceAddress[]> {
+    return listVisited((visit, dump) => this.visitAddresses(visit, dump), options)
+  }
+
+  /** Calls `visit` for each address that `listAddresses` would list, as they arrive. */
+  async visitAddresses(visit: (address: InterfaceAddress) => void, options: AddressListOptions = {}): Promise<void> {
     const { interfaceIndex } = options
-    const decode = (message: Parameters<typeof decodeAddress>[0]): InterfaceAddress | undefined => {
+    const decode = (message: ReceivedMessage): undefined => {
       const address = decodeAddress(message)
       // A kernel before 4.20 ignores the index in the request.
-      return interfaceIndex === undefined || address?.interfaceIndex === interfaceIndex ? address : undefined
+      if (address !== undefined && (interfaceIndex === undefined || address.interfaceIndex === interfaceIndex))
+        visit(address)
     }
     try {
-      return await this.#netlink.dump(
+      await this.#netlink.dump(
         requestOf((batch) => encodeDumpAddresses(batch, interfaceIndex)),
         decode,
         options,
       )
     } catch (error) {
       // With strict checking the kernel refuses the index of a deleted interface, which has no addresses.
-      if (interfaceIndex !== undefined && error instanceof KernelError && error.code === 'ENODEV') return []
+      if (interfaceIndex !== undefined && error instanceof KernelError && error.code === 'ENODEV') return
       throw error
     }
   }
 
   /** Routes of all tables, or those that agree with a filter. */
-  listRoutes(
-    options: DumpOptions & { readonly family?: Route['family']; readonly filter?: RouteFilter } = {},
-  ): Promise<Route[]> {
+  listRoutes(options: RouteListOptions = {}): Promise<Route[]> {
+    return listVisited((visit, dump) => this.visitRoutes(visit, dump), options)
+  }
+
+  /** Calls `visit` for each route that `listRoutes` would list, as they arrive. */
+  async visitRoutes(visit: (route: Route) => void, options: RouteListOptions = {}): Promise<void> {
     const { family, filter } = options
     const agrees = (route: Route): boolean =>
       filter === undefined ||
       (route.table === filter.table && route.type === filter.type && route.protocol === filter.protocol)
-    return this.#netlink.dump(
+    await this.#netlink.dump(
       requestOf((batch) => encodeDumpRoutes(batch, family, filter)),
-      (message) => {
+      (message): undefined => {
         const route = decodeRoute(message)
         // A kernel before 4.20 ignores the filter of the request.
-        return route !== undefined && agrees(route) ? route : undefined
+        if (route !== undefined && agrees(route)) visit(route)
       },
       options,
     )

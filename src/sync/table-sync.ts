@@ -94,6 +94,10 @@ export class TableSync<Item, Op> {
     return this.#live.entries()
   }
 
+  liveKeys(): IterableIterator<string> {
+    return this.#live.keys()
+  }
+
   desiredKeys(): IterableIterator<string> {
     return this.#desired.keys()
   }

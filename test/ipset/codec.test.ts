@@ -166,7 +166,7 @@ const reply = (name: keyof typeof REPLIES): ReceivedMessage => onlyMessage(hex(R
 
 function entriesIn(message: ReceivedMessage, set: string): SetEntry[] {
   const entries: SetEntry[] = []
-  decodeEntries(message, set, entries)
+  decodeEntries(message, set, (entry) => void entries.push(entry))
   return entries
 }
 

@@ -21,7 +21,7 @@ async function doubted(kernel: readonly Listed[], mirror: readonly string[], lin
   await auditAddresses({
     rtnetlink: {
       getLink: async () => link,
-      listAddresses: async () => kernel.map(listed),
+      visitAddresses: async (visit) => kernel.map(listed).forEach(visit),
     },
     device: {
       live: () => (device ? DUMMY : undefined),
@@ -29,7 +29,7 @@ async function doubted(kernel: readonly Listed[], mirror: readonly string[], lin
     },
     addresses: {
       live: (address) => live.get(address),
-      liveEntries: () => live.entries(),
+      liveKeys: () => live.keys(),
       doubt: (keys) => void doubts.push(...(keys === 'all' ? ['all'] : keys)),
     },
     budget: new CpuBudget({ share: 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),

@@ -16,10 +16,10 @@ async function doubted(kernel: readonly VirtualServer[], mirror: readonly Virtua
   const keys: string[] = []
   let passes = 0
   const ipvs: AuditOptions['ipvs'] = {
-    listServices: async () => [
-      ...kernel.map((fields) => ({ kind: 'address', fields }) as const),
-      { kind: 'fwmark', fields: FWMARK_SERVICE },
-    ],
+    visitServices: async (visit) => {
+      for (const fields of kernel) visit({ kind: 'address', fields })
+      visit({ kind: 'fwmark', fields: FWMARK_SERVICE })
+    },
     listDestinations: async (id) =>
       (
         kernel.find((server) => !('fwmark' in id) && virtualServerKey(server) === virtualServerKey(id))?.realServers ??
@@ -32,7 +32,7 @@ async function doubted(kernel: readonly VirtualServer[], mirror: readonly Virtua
     ipvs,
     mirror: {
       live: (key) => live.get(key),
-      liveEntries: () => live.entries(),
+      liveKeys: () => live.keys(),
       doubt: (some) => {
         keys.push(...some)
       },

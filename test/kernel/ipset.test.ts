@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { openNetfilter } from '../../native/open.ts'
-import { type AuditedMirror, auditSets } from '../../src/ipset/audit.ts'
+import { auditSets } from '../../src/ipset/audit.ts'
 import { CATALOGUE, definitionOf, type SetDefinition, setName } from '../../src/ipset/catalogue.ts'
 import { IpsetConnection } from '../../src/ipset/connection.ts'
 import { parametersOf } from '../../src/ipset/diff.ts'
@@ -296,10 +296,11 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
       .want('KUBE-LOOP-BACK', '10.0.0.1,tcp:1,10.0.0.1')
     await world.pass()
     const doubted: string[] = []
-    const mirror = <Item, Op>(sync: TableSync<Item, Op>): AuditedMirror<Item> => ({
-      live: (key) => sync.live(key),
+    const mirror = <Item, Op>(sync: TableSync<Item, Op>) => ({
+      live: (key: string) => sync.live(key),
+      liveKeys: () => sync.liveKeys(),
       liveEntries: () => sync.liveEntries(),
-      doubt: (keys) => {
+      doubt: (keys: readonly string[]) => {
         doubted.push(...keys)
       },
     })

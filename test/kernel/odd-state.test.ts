@@ -230,7 +230,7 @@ describe('auditAddresses', () => {
         device,
         addresses: {
           live: (address) => addresses.live(address),
-          liveEntries: () => addresses.liveEntries(),
+          liveKeys: () => addresses.liveKeys(),
           doubt: (keys) => void doubts.push(...keys),
         },
         budget: new CpuBudget({ share: 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
