@@ -135,13 +135,14 @@ export class SyncLoop {
         listener.frontendsReady()
       }
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
-      listener.tablesPassed(report, now() - startedMs)
+      const endedMs = now()
+      listener.tablesPassed(report, endedMs - startedMs)
       if (isPart) {
-        this.#portion.observe(now() - startedMs)
+        this.#portion.observe(endedMs - startedMs)
         this.#pacer.resume()
       }
       // After the first round no Service rests.
-      this.#restLarge(isFirst ? now() : startedMs)
+      this.#restLarge(isFirst ? endedMs : startedMs, endedMs)
       return dataplane.nextDueMs()
     } catch (error) {
       if (signal.aborted) return undefined
@@ -175,9 +176,8 @@ export class SyncLoop {
   /**
    * Lets large Services rest for as long as the round took, so that one that changes all the time uses at most half of the loop.
    */
-  #restLarge(startedMs: number): void {
-    const { desired, now } = this.#options
-    const endMs = now()
+  #restLarge(startedMs: number, endMs: number): void {
+    const { desired } = this.#options
     desired.rest(endMs, endMs + (endMs - startedMs))
     const workMs = desired.nextWorkMs
     clearTimeout(this.#restTimer)

@@ -53,9 +53,10 @@ export class Pacer {
 
   #schedule(atMs: number): void {
     if (this.#abort.signal.aborted) return
-    const now = this.#options.now()
-    const earliestMs = this.#resumed ? 0 : this.#lastEndMs + this.#options.minPeriodMs()
-    const waitMs = Math.max(atMs, earliestMs) - now
+    const minPeriodMs = this.#options.minPeriodMs()
+    const earliestMs = this.#resumed || minPeriodMs === 0 ? 0 : this.#lastEndMs + minPeriodMs
+    const dueMs = Math.max(atMs, earliestMs)
+    const waitMs = dueMs === 0 ? 0 : dueMs - this.#options.now()
     clearTimeout(this.#timer)
     clearImmediate(this.#immediate)
     // An immediate, not a call: everything that arrived in this turn of the event loop becomes one run.

@@ -53,7 +53,7 @@ export interface Reconciled {
    * Reads what is unknown. Resolves to the reason when the table cannot be read: its keys then wait, and it is read again after a
    * delay. Rejects when aborted.
    */
-  read(nowMs: number, signal: AbortSignal): Promise<Error | undefined>
+  read(pass: Pass): Promise<Error | undefined>
   /** Plans a slice of the due keys and runs its additions; removals are left for `remove`. Resolves to false when nothing was due. */
   add(pass: Pass): Promise<boolean>
   /** Runs the removals that `add` has planned. */
@@ -65,9 +65,10 @@ export interface Reconciled {
   nextDueMs(): number | undefined
 }
 
-/** Collects the results of one pass. */
+/** Collects the results of one pass, and knows its time. */
 class Pass {
   readonly options: PassOptions
+  #nowMs: number | undefined
   applied = 0
   readonly failures: (Failure & { readonly table: TableName })[] = []
   readonly repairs: (Repair & { readonly table: TableName })[] = []
@@ -75,6 +76,20 @@ class Pass {
 
   constructor(options: PassOptions) {
     this.options = options
+  }
+
+  /**
+   * The time after the last exchange with the kernel, or after the last wait. Most tables have nothing to do in most passes, and some
+   * kernels and hypervisors make a system call of each look at the clock.
+   */
+  get nowMs(): number {
+    this.#nowMs ??= this.options.now()
+    return this.#nowMs
+  }
+
+  /** To be called after an exchange with the kernel and after a wait. */
+  timePassed(): void {
+    this.#nowMs = undefined
   }
 }
 
@@ -131,7 +146,8 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       steps.flatMap((step) => step.ops),
       pass.options.signal,
     )
-    const nowMs = pass.options.now()
+    pass.timePassed()
+    const { nowMs } = pass
     let next = 0
     let failed = 0
     for (const step of steps) {
@@ -148,10 +164,9 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
 
   /** Retries a slice of the failed keys; false when none may be retried now. */
   async function retry(pass: Pass): Promise<boolean> {
-    const { now, signal } = pass.options
-    if (atOnce || retriesLeft <= 0 || now() < retryAtMs) return false
-    if (sync.takeRetries(now(), RETRY_KEYS) === 0) return false
-    const error = await reading.read(now(), signal)
+    if (atOnce || retriesLeft <= 0 || pass.nowMs < retryAtMs) return false
+    if (sync.takeRetries(pass.nowMs, RETRY_KEYS) === 0) return false
+    const error = await reading.read(pass)
     if (error !== undefined) {
       pass.unreadable.push({ table: table.name, error })
       return false
@@ -159,8 +174,9 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     const { additions, keys } = planSlice(pass)
     const failed = await run(additions, 'add', pass)
     retriesLeft -= keys - additions.length + failed
-    if (retriesLeft <= 0) retryAtMs = now() + RETRY_PAUSE_MS
+    if (retriesLeft <= 0) retryAtMs = pass.nowMs + RETRY_PAUSE_MS
     await nextTurn()
+    pass.timePassed()
     return true
   }
 
@@ -170,7 +186,6 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     readonly keys: number
     readonly isFull: boolean
   } {
-    const nowMs = pass.options.now()
     const additions: Step<Item, Op>[] = []
     let keys = 0
     let ops = 0
@@ -178,13 +193,13 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       const due = sync.takeDue(CHUNK_KEYS)
       if (due.length === 0) return { additions, keys, isFull: false }
       keys += due.length
-      for (const key of due) ops += planKey(key, nowMs, pass, additions)
+      for (const key of due) ops += planKey(key, pass, additions)
     }
     return { additions, keys, isFull: true }
   }
 
   /** Plans one key: its additions go to `additions`, its removals are left to `remove`. Returns the number of operations. */
-  function planKey(key: string, nowMs: number, pass: Pass, additions: Step<Item, Op>[]): number {
+  function planKey(key: string, pass: Pass, additions: Step<Item, Op>[]): number {
     removals.delete(key)
     if (sync.mustWait(key)) return 0
     const step = sync.plan(key, pass.options.mayRemove, pass.options.idle?.get(key))
@@ -192,7 +207,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       sync.leave(key)
       return 0
     }
-    const admission = sync.admit(step, nowMs)
+    const admission = sync.admit(step, pass)
     if (!admission.now) return 0
     if (admission.repair !== undefined) {
       counts.repaired++
@@ -212,16 +227,19 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
   return {
     name: table.name,
     counts,
-    async read(nowMs, signal) {
+    async read(pass) {
       removals.clear()
       retriesLeft = RETRY_KEYS
-      if (atOnce) sync.takeRetries(nowMs, Number.POSITIVE_INFINITY)
-      return reading.read(nowMs, signal)
+      if (atOnce) sync.takeRetries(pass.nowMs, Number.POSITIVE_INFINITY)
+      return reading.read(pass)
     },
     async add(pass) {
       const { additions, keys, isFull } = planSlice(pass)
       await run(additions, atOnce ? undefined : 'add', pass)
-      if (isFull) await nextTurn()
+      if (isFull) {
+        await nextTurn()
+        pass.timePassed()
+      }
       return keys > 0 || retry(pass)
     },
     async remove(pass) {
@@ -231,7 +249,9 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       removals.clear()
       for (const slice of slicesOf(steps)) {
         await run(slice, 'remove', pass)
-        if (slice.at(-1) !== steps.at(-1)) await nextTurn()
+        if (slice.at(-1) === steps.at(-1)) continue
+        await nextTurn()
+        pass.timePassed()
       }
     },
     preview(mayRemove) {
@@ -277,7 +297,7 @@ export class Reconciler {
     this.#allowRemovals(options.mayRemove)
     const readable = new Set<Reconciled>()
     for (const table of this.#tables) {
-      const error = await table.read(options.now(), options.signal)
+      const error = await table.read(pass)
       if (error === undefined) readable.add(table)
       else pass.unreadable.push({ table: table.name, error })
     }
@@ -296,8 +316,9 @@ export class Reconciler {
   /** The commands that a pass would run, in order. Rejects when a table cannot be read. */
   async preview(options: Pick<PassOptions, 'signal' | 'mayRemove' | 'now'>): Promise<string[]> {
     this.#allowRemovals(options.mayRemove)
+    const pass = new Pass(options)
     for (const table of this.#tables) {
-      const error = await table.read(options.now(), options.signal)
+      const error = await table.read(pass)
       if (error !== undefined) throw error
     }
     const plans = this.#tables.map((table) => table.preview(options.mayRemove))
@@ -333,6 +354,8 @@ const RETRY_MS = { firstMs: 1000, maxMs: 30_000 }
 /** The part of a table that CarefulRead needs. */
 interface Readable {
   readonly counts: Pick<TableCounts, 'unreadable'>
+  /** Whether `read` would ask the kernel. */
+  readonly isUnread: boolean
   read(signal: AbortSignal): Promise<void>
 }
 
@@ -349,22 +372,28 @@ class CarefulRead {
   }
 
   /** Resolves to the reason why the table cannot be read; undefined when it was read. Rejects when aborted. */
-  async read(nowMs: number, signal: AbortSignal): Promise<Error | undefined> {
-    if (this.#failure !== undefined && nowMs < this.#failure.retryAtMs) return this.#failure.error
+  async read(pass: Pass): Promise<Error | undefined> {
+    if (this.#failure !== undefined && pass.nowMs < this.#failure.retryAtMs) return this.#failure.error
+    if (!this.#table.isUnread) {
+      this.#failure = undefined
+      return undefined
+    }
     try {
-      await this.#table.read(signal)
+      await this.#table.read(pass.options.signal)
       this.#failure = undefined
     } catch (thrown) {
-      signal.throwIfAborted()
+      pass.options.signal.throwIfAborted()
       this.#table.counts.unreadable++
       const error = asError(thrown)
       const tries = (this.#failure?.tries ?? 0) + 1
-      this.#failure = { error, tries, retryAtMs: nowMs + backoffMs(RETRY_MS, tries) }
+      this.#failure = { error, tries, retryAtMs: pass.nowMs + backoffMs(RETRY_MS, tries) }
+    } finally {
+      pass.timePassed()
     }
     return this.#failure?.error
   }
 
-  /** When the table is read again, in milliseconds of the clock given to `read`; undefined while it is readable. */
+  /** When the table is read again, in milliseconds of the clock of the pass; undefined while it is readable. */
   get retryAtMs(): number | undefined {
     return this.#failure?.retryAtMs
   }

@@ -98,6 +98,11 @@ export class TableSync<Item, Op> {
     return this.#live.keys()
   }
 
+  /** The same as a loop over `liveEntries`, without the objects that such a loop allocates. */
+  forEachLive(visit: (item: Item, key: string) => void): void {
+    this.#live.forEach(visit)
+  }
+
   desiredKeys(): IterableIterator<string> {
     return this.#desired.keys()
   }
@@ -149,6 +154,11 @@ export class TableSync<Item, Op> {
     const due = this.#delayed.takeDue(nowMs, limit)
     for (const key of due) this.#unread.add(key)
     return due.length
+  }
+
+  /** Whether something is unknown, so that `read` asks the kernel. */
+  get isUnread(): boolean {
+    return this.#allUnread || this.#unread.size > 0
   }
 
   /** Reads what is unknown. Rejects when the kernel cannot be read; then nothing changes here. */
@@ -227,11 +237,12 @@ export class TableSync<Item, Op> {
 
   /**
    * Whether a step may run now. A step on a suspected key is a repair; a key that needs repairs too often waits longer each time,
-   * so that two programs do not fight at full speed.
+   * so that two programs do not fight at full speed. The time is read only for a suspected key.
    */
-  admit(step: Step<Item, Op>, nowMs: number): { readonly now: boolean; readonly repair?: Repair } {
+  admit(step: Step<Item, Op>, time: { readonly nowMs: number }): { readonly now: boolean; readonly repair?: Repair } {
     const { key } = step
     if (!this.#suspected.has(key)) return { now: true }
+    const { nowMs } = time
     const admitted = this.#repairs.admit(key, nowMs)
     if ('waitMs' in admitted) {
       this.#delay(key, nowMs, admitted.waitMs)

@@ -64,6 +64,18 @@ describe('Reconciler', () => {
     assert.deepEqual(world.table.applied, [])
   })
 
+  it('looks at the clock once a pass and once after each exchange with the kernel, however many tables there are', async () => {
+    const syncs = Array.from({ length: 12 }, () => new TableSync(new MemoryTable()))
+    const reconciler = new Reconciler(syncs.map((sync) => reconciled(sync)))
+    let looks = 0
+    const now = (): number => looks++
+    await reconciler.pass({ signal, now, mayRemove: true })
+    looks = 0
+    syncs[5]?.want(KEY, virtual('10.0.0.1', real('1.1.1.1')))
+    assert.equal((await reconciler.pass({ signal, now, mayRemove: true })).applied, 2)
+    assert.equal(looks, 2)
+  })
+
   it('removes nothing until removals are allowed', async () => {
     const world = new World()
       .put(virtual('10.0.0.1', real('1.1.1.1')), virtual('10.0.0.2'))

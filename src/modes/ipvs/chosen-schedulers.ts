@@ -61,8 +61,10 @@ export class ChosenSchedulers {
    * which are to be rendered again. Rejects only when aborted.
    */
   async ask(signal: AbortSignal): Promise<readonly AddressFrontend[]> {
+    const dueMs = this.nextDueMs()
+    if (!this.#isChanged && dueMs === undefined) return []
     const nowMs = this.#options.now()
-    if (!this.#isChanged && nowMs < (this.nextDueMs() ?? Number.POSITIVE_INFINITY)) return []
+    if (!this.#isChanged && dueMs !== undefined && nowMs < dueMs) return []
     this.#isChanged = false
     const found: AddressFrontend[] = []
     for (const [key, frontend] of this.#waiting) {

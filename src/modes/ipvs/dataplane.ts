@@ -298,20 +298,31 @@ export class IpvsDataplane implements Dataplane {
   /** Real servers whose drain has ended, by virtual server. A check that fails is retried later. */
   async #checkDrains(signal: AbortSignal): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
     const idle = new Map<string, ReadonlySet<string>>()
+    if (this.drains.nextDueMs() === undefined) return idle
     const { now } = this.#options
     const startedMs = now()
-    for (let checked = 0; checked < DRAINS_PER_PASS && now() - startedMs < DRAINS_MS; checked += DRAINS_AT_ONCE) {
-      const due = this.drains.takeDue(now(), DRAINS_AT_ONCE)
+    for (
+      let checked = 0, nowMs = startedMs;
+      checked < DRAINS_PER_PASS && nowMs - startedMs < DRAINS_MS;
+      nowMs = now()
+    ) {
+      const due = this.drains.takeDue(nowMs, DRAINS_AT_ONCE)
       if (due.length === 0) break
-      for (const key of due) await this.#checkDrain(key, idle, signal)
+      for (const key of due) await this.#checkDrain(key, nowMs, idle, signal)
+      checked += DRAINS_AT_ONCE
     }
     return idle
   }
 
-  async #checkDrain(key: string, idle: Map<string, ReadonlySet<string>>, signal: AbortSignal): Promise<void> {
-    const { now, tables, log } = this.#options
+  async #checkDrain(
+    key: string,
+    nowMs: number,
+    idle: Map<string, ReadonlySet<string>>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { tables, log } = this.#options
     try {
-      const ended = this.drains.finished(key, await tables.virtualServers.connections(key, signal), now())
+      const ended = this.drains.finished(key, await tables.virtualServers.connections(key, signal), nowMs)
       if (ended.size === 0) return
       idle.set(key, ended)
       this.virtualServers.touch(key)
