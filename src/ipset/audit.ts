@@ -20,7 +20,10 @@ export interface SetAuditOptions {
   /** Lists every set; otherwise a large set only when its number of entries differs. */
   readonly thorough: boolean
   readonly sets: AuditedMirror<SetParameters>
-  readonly entries: AuditedMirror<SetEntry> & { liveEntries(): Iterable<readonly [string, SetEntry]> }
+  readonly entries: AuditedMirror<SetEntry> & {
+    readonly liveCount: number
+    forEachLive(visit: (entry: SetEntry, key: SetEntryKey) => void): void
+  }
   readonly budget: CpuBudget
   /** Processor time of this process since its start, in milliseconds. */
   readonly cpuMs: () => number
@@ -31,27 +34,22 @@ export interface SetAuditOptions {
 
 /** Entries that the kernel lists in a millisecond. */
 const LARGE = 1000
-/** Entries of the mirror that are looked at between two turns of the event loop: less than a millisecond. */
-const ENTRIES_PER_TURN = 2000
 
 /** One round over all sets. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditSets(options: SetAuditOptions): Promise<void> {
-  const { budget, cpuMs, families, thorough, signal } = options
+  const { budget, cpuMs, entries, families, thorough, signal } = options
   let startedMs = cpuMs()
   const listed = await auditParameters(options)
   const expected = new Map<SetName, number>()
-  let items = listed.size
-  await visitEntries(options, (_, { set }) => {
-    expected.set(set, (expected.get(set) ?? 0) + 1)
-    items++
-  })
+  entries.forEachLive(({ set }) => expected.set(set, (expected.get(set) ?? 0) + 1))
   const due = CATALOGUE.filter(({ name, family }) => {
     const [count, elements] = [expected.get(name) ?? 0, listed.get(name)?.elements ?? 0]
     return families.includes(family) && (count !== elements || (elements > 0 && (thorough || elements <= LARGE)))
   })
   const keys = new Map<SetName, SetEntryKey[]>(due.map(({ name }) => [name, []]))
-  await visitEntries(options, (key, { set }) => keys.get(set)?.push(key))
-  await budget.pay(cpuMs() - startedMs, items, signal)
+  await nextTurn()
+  entries.forEachLive(({ set }, key) => keys.get(set)?.push(key))
+  await budget.pay(cpuMs() - startedMs, listed.size + entries.liveCount, signal)
   for (const set of due) {
     startedMs = cpuMs()
     const expectedKeys = keys.get(set.name) ?? []
@@ -77,18 +75,6 @@ async function auditParameters({
   }
   if (await comparison.end()) onDoubt()
   return listed
-}
-
-/** Calls `visit` for each entry of the mirror, in turns with the event loop. */
-async function visitEntries(
-  { entries }: SetAuditOptions,
-  visit: (key: SetEntryKey, entry: SetEntry) => void,
-): Promise<void> {
-  let visited = 0
-  for (const [key, entry] of entries.liveEntries()) {
-    visit(key, entry)
-    if (++visited % ENTRIES_PER_TURN === 0) await nextTurn()
-  }
 }
 
 async function auditEntries(

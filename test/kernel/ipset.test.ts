@@ -299,7 +299,8 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     const mirror = <Item, Op>(sync: TableSync<Item, Op>) => ({
       live: (key: string) => sync.live(key),
       liveKeys: () => sync.liveKeys(),
-      liveEntries: () => sync.liveEntries(),
+      liveCount: sync.liveCount,
+      forEachLive: (visit: (item: Item, key: string) => void) => sync.forEachLive(visit),
       doubt: (keys: readonly string[]) => {
         doubted.push(...keys)
       },
