@@ -1,12 +1,13 @@
 /**
  * A file that is watched by its content: written in place, replaced by rename, or swapped with a symbolic link as kubelet does with
  * ConfigMaps. It is checked after the kernel has announced a change in its folder, and every ten seconds, because some file systems announce
- * nothing and the file may be a link into another folder. A check that finds no change is one stat. A changed file is read only when it was
+ * nothing and the file may be a link into another folder. A check that finds no change is one stat, which takes microseconds and therefore runs
+ * on the event loop: the thread pool would wake two threads more. A changed file is read only when it was
  * the same at two checks a second apart, so that a file that is being written is not taken for a complete one.
  */
 import { createHash } from 'node:crypto'
-import { type FSWatcher, watch } from 'node:fs'
-import { readFile, stat } from 'node:fs/promises'
+import { type FSWatcher, statSync, watch } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { asError } from '../values/errors.ts'
 
@@ -18,7 +19,7 @@ export interface WatchedFileOptions {
   readonly pollMs?: number
 }
 
-/** So many times as long is the time between two checks of a file that rests: each check wakes two threads. */
+/** So many times as long is the time between two checks of a file that rests: each check wakes the process. */
 const REST_FACTOR = 10
 
 export class WatchedFile {
@@ -90,7 +91,7 @@ export class WatchedFile {
 
   async #check(): Promise<void> {
     const { path, onContent } = this.#options
-    const identity = await identityOf(path)
+    const identity = identityOf(path)
     const isChanging = identity !== this.#identity
     const hasSettled = this.#wasChanging && !isChanging
     this.#identity = identity
@@ -112,9 +113,9 @@ export class WatchedFile {
   }
 }
 
-async function identityOf(path: string): Promise<string> {
+function identityOf(path: string): string {
   try {
-    const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
+    const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true })
     return `${dev} ${ino} ${size} ${mtimeNs} ${ctimeNs}`
   } catch (error) {
     return String(error)

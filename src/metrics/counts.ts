@@ -54,10 +54,10 @@ export class ProbeCounts {
   }
 }
 
-const PERIOD_MS = 250
+const PERIOD_MS = 2000
 
 /**
- * Measures how late a timer fires, four times a second. It starts with the first scrape, because it wakes the process. The
+ * Measures how late a timer fires, every two seconds. It starts with the first scrape, because it wakes the process. The
  * period is fixed, so a long task delays the timer with the same probability as it delays any other event.
  */
 export class EventLoopDelay {

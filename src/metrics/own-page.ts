@@ -179,7 +179,7 @@ export const OWN = {
   eventLoopDelay: {
     name: 'kubeipvs_event_loop_delay_seconds',
     type: 'histogram',
-    help: 'Delay of a timer by the event loop, measured four times a second from the first scrape on.',
+    help: 'Delay of a timer by the event loop, measured every two seconds from the first scrape on.',
     labels: [],
     buckets: DELAY_SECONDS,
   },

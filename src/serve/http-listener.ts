@@ -46,7 +46,7 @@ export interface HttpLimits {
   readonly silenceMs: number
   /** Idle time between two requests; longer than the interval of load balancers, so that they can reuse connections. */
   readonly keepAliveMs: number
-  /** How often headersMs and requestMs are checked. */
+  /** How often headersMs and requestMs are checked; each check wakes the process, also while no connection is open. */
   readonly checkMs: number
   readonly connections: number
   readonly pipelined: number
@@ -58,7 +58,7 @@ const HTTP_LIMITS: HttpLimits = {
   requestMs: 15_000,
   silenceMs: 30_000,
   keepAliveMs: 75_000,
-  checkMs: 5_000,
+  checkMs: 15_000,
   connections: 64,
   pipelined: 4,
 }

@@ -47,9 +47,9 @@ test('EventLoopDelay measures how long the event loop was blocked', (t) => {
   t.after(() => delay.close())
   delay.start()
   delay.start()
-  // The event loop was blocked for 400 ms, so the timer of 250 ms fires 150 ms late.
-  nowMs += 400
-  t.mock.timers.tick(250)
+  // The event loop was blocked for 2,150 ms, so the timer of 2 s fires 150 ms late.
+  nowMs += 2150
+  t.mock.timers.tick(2000)
   assert.deepEqual([delay.seconds.count, delay.seconds.sum], [1, 0.15])
 })
 
