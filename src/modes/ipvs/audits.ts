@@ -14,7 +14,7 @@ import type { Kernel } from './kernel.ts'
 import type { Clock } from '../../values/clock.ts'
 
 /** Share of one core for all audits together, so that a proxy with a large table uses at most 0.2 % of a core at rest with all else that it does. */
-const CPU_SHARE = 0.0015
+const CPU_SHARE = 0.001
 /** Entries of large sets are listed in every tenth round; in the other rounds they are only counted. */
 const THOROUGH_ROUNDS = 10
 /** Addresses and routes are listed at most this often. */
