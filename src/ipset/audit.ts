@@ -66,14 +66,14 @@ async function auditParameters({
   signal,
 }: SetAuditOptions): Promise<ReadonlyMap<SetName, ListedSet>> {
   const listed = new Map<SetName, ListedSet>()
-  const comparison = new Comparison<SetParameters>(sets, sameSet)
+  const comparison = new Comparison<SetParameters>(sets, { isSame: sameSet })
   for (const set of await ipset.listSets({ signal })) {
     const family = familyOfSet(set.name)
     if (family === undefined || !families.includes(family)) continue
     listed.set(set.name, set)
     comparison.compare(set.name, set)
   }
-  if (await comparison.end()) onDoubt()
+  if (comparison.end()) onDoubt()
   return listed
 }
 
@@ -82,12 +82,12 @@ async function auditEntries(
   set: SetDefinition,
   keys: readonly SetEntryKey[],
 ): Promise<void> {
-  const comparison = new Comparison<SetEntry>(entries, sameEntry)
+  const comparison = new Comparison<SetEntry>(entries, { isSame: sameEntry, keys: () => keys })
   const onRestart = (): void => comparison.restart()
   await ipset.visitEntries(set, (entry) => comparison.compare(entryKey(entry), entry), {
     signal,
     yieldAfterMs: 4,
     onRestart,
   })
-  if (await comparison.end(keys)) onDoubt()
+  if (comparison.end()) onDoubt()
 }

@@ -10,8 +10,8 @@ import { type AuditedMirror, Comparison } from '../sync/comparison.ts'
 import { familyOf } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
-import { type Binding, type BoundAddress, type Device, isOnlyBinding } from './address-diff.ts'
-import { isOnlyPath, isOwnRoute, type LocalRoute, pathOf, type RoutePath } from './route-diff.ts'
+import { type Binding, type BoundAddress, type Device, hasBinding } from './address-diff.ts'
+import { hasPath, isOwnRoute, type LocalRoute, pathOf, type RoutePath } from './route-diff.ts'
 import { visitOwnRoutes } from './routes.ts'
 
 interface AuditOptions {
@@ -45,7 +45,10 @@ export async function auditAddresses(options: AddressAuditOptions): Promise<void
   const { rtnetlink, device, addresses, budget, cpuMs, onDoubt, signal } = options
   const startedMs = cpuMs()
   const link = await rtnetlink.getLink(SERVICE_DEVICE, { signal })
-  const comparison = new Comparison<BoundAddress, Binding>(addresses, isOnlyBinding)
+  const comparison = new Comparison<BoundAddress, Binding>(addresses, {
+    isSame: hasBinding,
+    partsOf: ({ bindings }) => bindings.length,
+  })
   if (device.live(SERVICE_DEVICE)?.kind !== link?.kind) {
     device.doubt([SERVICE_DEVICE])
     addresses.doubt('all')
@@ -58,7 +61,7 @@ export async function auditAddresses(options: AddressAuditOptions): Promise<void
         yieldAfterMs: 4,
         onRestart: () => comparison.restart(),
       })
-    if (await comparison.end()) onDoubt()
+    if (comparison.end()) onDoubt()
   }
   await budget.pay(cpuMs() - startedMs, comparison.count, signal)
 }
@@ -70,13 +73,17 @@ export async function auditRoutes(options: RouteAuditOptions): Promise<void> {
   let isDoubtful = false
   let count = 0
   for (const family of families) {
-    const comparison = new Comparison<LocalRoute, RoutePath>(routes, isOnlyPath)
+    const comparison = new Comparison<LocalRoute, RoutePath>(routes, {
+      isSame: hasPath,
+      partsOf: ({ paths }) => paths.length,
+      keys: () => keysOf(routes, family),
+    })
     const visit = (route: Route): void => {
       if (isOwnRoute(route)) comparison.compare(route.destination, pathOf(route))
     }
     const onRestart = (): void => comparison.restart()
     await visitOwnRoutes(rtnetlink, family, visit, { signal, yieldAfterMs: 4, onRestart })
-    if (await comparison.end(keysOf(routes, family))) isDoubtful = true
+    if (comparison.end()) isDoubtful = true
     count += comparison.count
   }
   if (isDoubtful) onDoubt()

@@ -71,11 +71,6 @@ export function hasBinding(live: BoundAddress | undefined, binding: Binding): bo
   return live?.bindings.some((it) => isSameBinding(it, binding)) ?? false
 }
 
-/** Whether an address has this binding and no other. */
-export function isOnlyBinding(live: BoundAddress, binding: Binding): boolean {
-  return live.bindings.length === 1 && hasBinding(live, binding)
-}
-
 export function isSameAddress(a: BoundAddress, b: BoundAddress): boolean {
   if (a.bindings === b.bindings) return true
   return a.bindings.length === b.bindings.length && a.bindings.every((binding) => hasBinding(b, binding))

@@ -38,14 +38,14 @@ export async function auditVirtualServers(options: AuditOptions): Promise<void> 
 async function auditFields(options: AuditOptions): Promise<void> {
   const { ipvs, mirror, budget, cpuMs, signal } = options
   const startedMs = cpuMs()
-  const comparison = new Comparison<VirtualServer, VirtualServerFields>(mirror, sameFields)
+  const comparison = new Comparison<VirtualServer, VirtualServerFields>(mirror, { isSame: sameFields })
   await ipvs.visitServices(
     (service) => {
       if (service.kind === 'address') comparison.compare(virtualServerKey(service.fields), service.fields)
     },
     { signal, yieldAfterMs: 4, onRestart: () => comparison.restart() },
   )
-  report(await comparison.end(), options)
+  report(comparison.end(), options)
   await budget.pay(cpuMs() - startedMs, comparison.count, signal)
 }
 
@@ -70,7 +70,8 @@ async function auditRealServers(options: AuditOptions): Promise<void> {
     report(doubtful.length > 0, options)
     await budget.pay(cpuMs() - startedMs, items, signal)
   }
-  for (const key of mirror.liveKeys()) {
+  // The keys of this moment: one that is removed and added again meanwhile would be visited again, and the round might never end.
+  for (const key of Array.from(mirror.liveKeys())) {
     keys.push(key)
     if (keys.length < SLICE) continue
     await compareSlice()

@@ -86,11 +86,6 @@ export function hasPath(live: LocalRoute | undefined, path: RoutePath): boolean 
   return live?.paths.some((it) => isSamePath(it, path)) ?? false
 }
 
-/** Whether a virtual IP has this route and no other. */
-export function isOnlyPath(live: LocalRoute, path: RoutePath): boolean {
-  return live.paths.length === 1 && hasPath(live, path)
-}
-
 export function isSameRoute(a: LocalRoute, b: LocalRoute): boolean {
   if (a.paths === b.paths) return true
   return (

@@ -1,32 +1,43 @@
 /**
  * The comparison of a kernel's list with the mirror of a table, item by item while the list arrives. It keeps no listed item: in a large table
  * they would live long enough to become old objects of the heap, and each audit would make V8 collect the whole heap.
- * @impure
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** The mirror that an audit compares with. Two keys never have the same object as their item. */
+/** The mirror that an audit compares with. */
 export interface AuditedMirror<Item> {
   live(key: string): Item | undefined
   liveKeys(): Iterable<string>
   doubt(keys: readonly string[]): void
 }
 
-/** Keys of the mirror that are looked at between two turns of the event loop: less than a millisecond. */
-const KEYS_PER_TURN = 2000
+export interface ComparisonOptions<Item, Listed> {
+  /** Whether the mirror's item has what the kernel lists under its key. */
+  readonly isSame: (live: Item, listed: Listed) => boolean
+  /** How many items of the list make up one of the mirror. Default 1. */
+  readonly partsOf?: (live: Item) => number
+  /** The keys that the list must contain. Default all of the mirror. */
+  readonly keys?: () => Iterable<string>
+}
 
-export class Comparison<Item extends object, Listed = Item> {
+export class Comparison<Item, Listed = Item> {
   readonly #mirror: AuditedMirror<Item>
-  readonly #isSame: (live: Item, listed: Listed) => boolean
-  /** Items of the mirror that the kernel has. */
-  readonly #seen = new Set<Item>()
+  readonly #options: ComparisonOptions<Item, Listed>
+  /** Keys that the mirror had when the list began, and that the list has not had in full. */
+  #missing: Set<string>
+  /** Parts found so far, of items that have several. */
+  readonly #found = new Map<string, number>()
   readonly #doubtful: string[] = []
   #count = 0
 
-  /** @param isSame whether the kernel has the whole item, when it lists `listed` under its key */
-  constructor(mirror: AuditedMirror<Item>, isSame: (live: Item, listed: Listed) => boolean) {
+  /** To be made when the list begins: what a pass adds later need not be in the list. */
+  constructor(mirror: AuditedMirror<Item>, options: ComparisonOptions<Item, Listed>) {
     this.#mirror = mirror
-    this.#isSame = isSame
+    this.#options = options
+    this.#missing = this.#expected()
+  }
+
+  #expected(): Set<string> {
+    return new Set((this.#options.keys ?? (() => this.#mirror.liveKeys()))())
   }
 
   /** Items of the list so far. */
@@ -34,33 +45,34 @@ export class Comparison<Item extends object, Listed = Item> {
     return this.#count
   }
 
-  /** Compares one item of the list. An item that the list repeats is compared each time. */
+  /** Compares one item of the list with what the mirror has now. */
   compare(key: string, listed: Listed): void {
     this.#count++
     const live = this.#mirror.live(key)
-    if (live !== undefined) this.#seen.add(live)
-    if (live === undefined || !this.#isSame(live, listed)) this.#doubtful.push(key)
+    if (live === undefined || !this.#options.isSame(live, listed)) this.#doubtful.push(key)
+    else if (this.#isComplete(key, this.#options.partsOf?.(live) ?? 1)) this.#missing.delete(key)
+  }
+
+  #isComplete(key: string, parts: number): boolean {
+    if (parts === 1) return true
+    const found = (this.#found.get(key) ?? 0) + 1
+    this.#found.set(key, found)
+    return found >= parts
   }
 
   /** The list begins again. */
   restart(): void {
-    this.#seen.clear()
+    this.#missing = this.#expected()
+    this.#found.clear()
     this.#doubtful.length = 0
     this.#count = 0
   }
 
-  /**
-   * Ends the list: the mirror doubts what differed, and what it has of `keys` although the kernel does not list it. Resolves to whether it
-   * doubts anything. An item that a pass wrote meanwhile may be doubted although it is right; reading it again shows that.
-   */
-  async end(keys: Iterable<string> = this.#mirror.liveKeys()): Promise<boolean> {
-    let looked = 0
-    for (const key of keys) {
-      const live = this.#mirror.live(key)
-      if (live !== undefined && !this.#seen.has(live)) this.#doubtful.push(key)
-      if (++looked % KEYS_PER_TURN === 0) await nextTurn()
-    }
-    if (this.#doubtful.length > 0) this.#mirror.doubt(this.#doubtful)
-    return this.#doubtful.length > 0
+  /** Ends the list: the mirror doubts what differed, and what it still has although the list lacked it. Returns whether it doubts anything. */
+  end(): boolean {
+    for (const key of this.#missing) if (this.#mirror.live(key) !== undefined) this.#doubtful.push(key)
+    if (this.#doubtful.length === 0) return false
+    this.#mirror.doubt(Array.from(new Set(this.#doubtful)))
+    return true
   }
 }

@@ -16,7 +16,10 @@ async function doubted(kernel: readonly VirtualServer[], mirror: readonly Virtua
   const keys: string[] = []
   let passes = 0
   const ipvs: AuditOptions['ipvs'] = {
-    visitServices: async (visit) => {
+    visitServices: async (visit, options) => {
+      // A list that was interrupted.
+      visit({ kind: 'address', fields: { ...virtual('10.9.9.9'), scheduler: 'sh' } })
+      options?.onRestart?.()
       for (const fields of kernel) visit({ kind: 'address', fields })
       visit({ kind: 'fwmark', fields: FWMARK_SERVICE })
     },
@@ -68,4 +71,26 @@ describe('auditVirtualServers', () => {
     it(`doubts only the key of ${what}`, async () => {
       assert.deepEqual(await doubted([...many, ...kernel], [...many, ...mirror]), ['10.0.0.1:80/tcp'])
     })
+
+  it('ends its round although virtual servers are removed and added again meanwhile', async () => {
+    const live = new Map(many.slice(0, 100).map((server) => [virtualServerKey(server), server]))
+    let reads = 0
+    await auditVirtualServers({
+      ipvs: {
+        visitServices: async () => undefined,
+        listDestinations: async () => {
+          const [key, server] = live.entries().next().value ?? []
+          if (key !== undefined && server !== undefined && live.delete(key)) live.set(key, server)
+          if (++reads > 1000) throw new Error('the round does not end')
+          return []
+        },
+      },
+      mirror: { live: (key) => live.get(key), liveKeys: () => live.keys(), doubt: () => undefined },
+      budget: new CpuBudget({ share: 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
+      cpuMs: () => 0,
+      onDoubt: () => undefined,
+      signal: new AbortController().signal,
+    })
+    assert.equal(reads, 100)
+  })
 })
