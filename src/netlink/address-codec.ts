@@ -68,9 +68,8 @@ export function encodeDumpAddresses(batch: MessageBatch, interfaceIndex = 0): vo
 export function decodeAddress(message: ReceivedMessage): InterfaceAddress | undefined {
   if (message.type !== RTM_NEWADDR && message.type !== RTM_DELADDR)
     throw netlinkError('netlink-malformed', `message type ${message.type} instead of an address`)
-  const { bytes, start, end } = message
+  const { bytes, view, start, end } = message
   if (end - start < IFADDRMSG_BYTES) throw netlinkError('netlink-malformed', `address message of ${end - start} bytes`)
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const family = familyOfNumber(view.getUint8(start))
   if (family === undefined) return undefined
   const prefixLength = view.getUint8(start + 1)

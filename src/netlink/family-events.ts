@@ -30,9 +30,9 @@ export function familyEvents(transport: Transport, listener: (event: FamilyEvent
 }
 
 /** The name in CTRL_CMD_DELFAMILY; undefined for every other announcement. */
-function removedFamily({ type, bytes, start, end }: ReceivedMessage): string | undefined {
+function removedFamily({ type, bytes, view, start, end }: ReceivedMessage): string | undefined {
   if (type !== GENL_ID_CTRL || end - start < GENL_HDRLEN || bytes[start] !== CTRL_CMD_DELFAMILY) return undefined
-  const attributes = new AttributeCursor(bytes, start + GENL_HDRLEN, end)
+  const attributes = new AttributeCursor(bytes, start + GENL_HDRLEN, end, view)
   while (attributes.next()) if (attributes.type === CTRL_ATTR_FAMILY_NAME) return attributes.string()
   return undefined
 }

@@ -27,7 +27,7 @@ export function genericAttributes(message: ReceivedMessage, command: number, ope
   const actual = genericCommand(message)
   if (actual !== command)
     throw netlinkError('netlink-malformed', `${operation}: command ${actual} instead of ${command}`)
-  return new AttributeCursor(message.bytes, message.start + GENL_HDRLEN, message.end)
+  return new AttributeCursor(message.bytes, message.start + GENL_HDRLEN, message.end, message.view)
 }
 
 /** Reads CTRL_ATTR_FAMILY_ID of the family `name`. */

@@ -73,9 +73,8 @@ export function encodeDumpLinks(batch: MessageBatch): void {
 export function decodeLink(message: ReceivedMessage): Link {
   if (message.type !== RTM_NEWLINK && message.type !== RTM_DELLINK)
     throw netlinkError('netlink-malformed', `message type ${message.type} instead of a link`)
-  const { bytes, start, end } = message
+  const { bytes, view, start, end } = message
   if (end - start < IFINFOMSG_BYTES) throw netlinkError('netlink-malformed', `link message of ${end - start} bytes`)
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const index = view.getInt32(start + 4, true)
   const flags = view.getUint32(start + 8, true)
   let name: string | undefined

@@ -16,8 +16,9 @@ import { type ExtendedAck, netlinkError } from './errors.ts'
 
 /** One message of a datagram, valid only until the callback returns. */
 export interface ReceivedMessage {
-  /** The whole datagram. */
+  /** The whole datagram, and a view of it. */
   readonly bytes: Uint8Array
+  readonly view: DataView
   /** nlmsg_type, nlmsg_flags, nlmsg_seq, nlmsg_pid */
   readonly type: number
   readonly flags: number
@@ -38,6 +39,7 @@ export function visitMessages(datagram: Uint8Array, visit: (message: ReceivedMes
   const view = new DataView(datagram.buffer, datagram.byteOffset, datagram.byteLength)
   const message: Mutable<ReceivedMessage> = {
     bytes: datagram,
+    view,
     type: 0,
     flags: 0,
     sequence: 0,
@@ -74,9 +76,8 @@ const SUCCESS: KernelResult = { errno: 0, extendedAck: {} }
 
 /** Reads NLMSG_ERROR (struct nlmsgerr). */
 export function decodeError(message: ReceivedMessage): KernelResult {
-  const { bytes, start, end, flags } = message
+  const { bytes, view, start, end, flags } = message
   if (end - start < 4 + NLMSG_HDRLEN) throw netlinkError('netlink-malformed', `NLMSG_ERROR of ${end - start} bytes`)
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const errno = -view.getInt32(start, true)
   if (errno < 0) throw netlinkError('netlink-malformed', `NLMSG_ERROR with the positive error ${-errno}`)
   if ((flags & NLM_F_ACK_TLVS) === 0) return errno === 0 ? SUCCESS : { errno, extendedAck: {} }
@@ -89,11 +90,11 @@ export function decodeError(message: ReceivedMessage): KernelResult {
 
 /** Reads NLMSG_DONE, the end of a dump. Without payload it is success. */
 export function decodeDone(message: ReceivedMessage): KernelResult {
-  const { bytes, start, end, flags } = message
+  const { bytes, view, start, end, flags } = message
   if (end === start) return SUCCESS
   if (end - start < 4) throw netlinkError('netlink-malformed', `NLMSG_DONE of ${end - start} bytes`)
   // Errors are negative; some dumps end with a positive count, which is success.
-  const errno = Math.max(0, -new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getInt32(start, true))
+  const errno = Math.max(0, -view.getInt32(start, true))
   if ((flags & NLM_F_ACK_TLVS) === 0) return errno === 0 ? SUCCESS : { errno, extendedAck: {} }
   return { errno, extendedAck: decodeExtendedAck(bytes, start + 4, end) }
 }

@@ -54,11 +54,11 @@ export function netfilterAttributes(
   message: number,
   operation: string,
 ): AttributeCursor {
-  const { bytes, start, end, type } = received
+  const { bytes, view, start, end, type } = received
   if (type !== typeOf(subsystem, message))
     throw netlinkError('netlink-malformed', `message type ${type} instead of ${operation}`)
   if (end - start < NFGENMSG_BYTES) throw netlinkError('netlink-malformed', `${operation} of ${end - start} bytes`)
-  return new AttributeCursor(bytes, start + NFGENMSG_BYTES, end)
+  return new AttributeCursor(bytes, start + NFGENMSG_BYTES, end, view)
 }
 
 /** The message number of a received message; undefined when it is of another subsystem or too short. */

@@ -108,9 +108,8 @@ export function encodeDumpRoutes(batch: MessageBatch, family?: IpFamily, filter?
 export function decodeRoute(message: ReceivedMessage): Route | undefined {
   if (message.type !== RTM_NEWROUTE && message.type !== RTM_DELROUTE)
     throw netlinkError('netlink-malformed', `message type ${message.type} instead of a route`)
-  const { bytes, start, end } = message
+  const { bytes, view, start, end } = message
   if (end - start < RTMSG_BYTES) throw netlinkError('netlink-malformed', `route message of ${end - start} bytes`)
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const family = familyOfNumber(view.getUint8(start))
   if (family === undefined || (view.getUint32(start + 8, true) & RTM_F_CLONED) !== 0) return undefined
   const length = ADDRESS_LENGTH[family]
@@ -186,9 +185,8 @@ const VIA_FAMILY_BYTES = 2
  * route that is no default route only the header is read.
  */
 export function decodeDefaultGateways(message: ReceivedMessage): readonly string[] | undefined {
-  const { bytes, start, end } = message
+  const { bytes, view, start, end } = message
   if (end - start < RTMSG_BYTES) throw netlinkError('netlink-malformed', `route message of ${end - start} bytes`)
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const family = familyOfNumber(view.getUint8(start))
   const isDefault = view.getUint8(start + 1) === 0 && view.getUint8(start + 7) === RTN_UNICAST
   if (family === undefined || !isDefault) return undefined
@@ -221,9 +219,8 @@ function gatewaysIn(attributes: AttributeCursor, family: IpFamily, view: DataVie
 
 /** Indexes of the interfaces through which a route leads to gateways; undefined for a route without a gateway. */
 export function decodeGatewayInterfaces(message: ReceivedMessage): readonly number[] | undefined {
-  const { bytes, start, end } = message
+  const { bytes, view, start, end } = message
   if (end - start < RTMSG_BYTES) throw netlinkError('netlink-malformed', `route message of ${end - start} bytes`)
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const family = familyOfNumber(view.getUint8(start))
   if (family === undefined || view.getUint8(start + 7) !== RTN_UNICAST) return undefined
   const found: number[] = []

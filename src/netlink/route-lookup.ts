@@ -58,10 +58,9 @@ export function encodeRouteLookup(batch: MessageBatch, lookup: RouteLookup): voi
 }
 
 export function decodeFoundRoute(message: ReceivedMessage): FoundRoute {
-  const { bytes, start, end } = message
+  const { bytes, view, start, end } = message
   if (message.type !== RTM_NEWROUTE || end - start < RTMSG_BYTES)
     throw netlinkError('netlink-malformed', `message type ${message.type} of ${end - start} bytes instead of a route`)
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const family = familyOfNumber(view.getUint8(start))
   if (family === undefined) throw netlinkError('netlink-malformed', `route of family ${view.getUint8(start)}`)
   const found: { -readonly [field in keyof FoundRoute]: FoundRoute[field] } = {

@@ -52,6 +52,12 @@ const MAX_MS_PER_ITEM = 0.05
  */
 const TICK_MS = 10
 
+/**
+ * No debt lasts longer. Until it is paid no audit compares anything, and a quiet proxy counts as stale (alert KubeIpvsSyncStale) after 15
+ * minutes without a comparison. At 50,000 Services the list of virtual servers alone may cost more than the share of ten minutes.
+ */
+const LONGEST_DEBT_MS = 600_000
+
 /** A sleep restores this part of the credit, so that some work may follow before the next sleep: each one wakes the process. */
 const RESTORED = 0.25
 
@@ -82,6 +88,8 @@ export class CpuBudget {
     this.#unusedMs = Math.min(TICK_MS, possibleMs - countedMs)
     this.#creditMs = Math.min(creditMs, this.#creditMs + (nowMs - this.#paidAtMs) * share) - countedMs
     this.#paidAtMs = nowMs
-    if (this.#creditMs < 0) await sleep((creditMs * RESTORED - this.#creditMs) / share, signal)
+    const restoredMs = creditMs * RESTORED
+    this.#creditMs = Math.max(this.#creditMs, restoredMs - LONGEST_DEBT_MS * share)
+    if (this.#creditMs < 0) await sleep((restoredMs - this.#creditMs) / share, signal)
   }
 }

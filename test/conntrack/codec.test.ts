@@ -14,7 +14,7 @@ import type { Flow } from '../../src/conntrack/types.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
 import { CodedError } from '../../src/values/errors.ts'
-import { hex, onlyMessage, toHex } from '../netlink/wire.ts'
+import { datagramOf, hex, onlyMessage, toHex } from '../netlink/wire.ts'
 import { someFlow } from './arbitraries.ts'
 import { dumpedFlow } from './dumped-flow.ts'
 
@@ -157,7 +157,7 @@ describe('conntrack replies', () => {
       const { bytes, ...message } = reply(name)
       const whole = name === 'size' ? decodeTableSize : decodeFlow
       for (let end = message.start; end < message.end; end++) {
-        const cut = { ...message, bytes: bytes.slice(0, end), end }
+        const cut = { ...message, ...datagramOf(bytes.slice(0, end)), end }
         try {
           const decoded = whole(cut)
           // A cut between two attributes is not visible; only unused attributes are then missing.
@@ -169,7 +169,9 @@ describe('conntrack replies', () => {
       // A cut inside the tuples is always refused.
       const behindTuples = message.start + 4 + (name === 'size' ? 8 : 104)
       for (let end = message.start; end < behindTuples; end++)
-        assert.throws(() => whole({ ...message, bytes: bytes.slice(0, end), end }), { code: 'netlink-malformed' })
+        assert.throws(() => whole({ ...message, ...datagramOf(bytes.slice(0, end)), end }), {
+          code: 'netlink-malformed',
+        })
     }
   })
 
@@ -182,7 +184,7 @@ describe('conntrack replies', () => {
         const wrong = bytes.slice()
         wrong[message.start + (place % (message.end - message.start))] = value
         try {
-          decodeFlow({ ...message, bytes: wrong })
+          decodeFlow({ ...message, ...datagramOf(wrong) })
         } catch (error) {
           assert.ok(error instanceof CodedError && error.code === 'netlink-malformed', String(error))
           refused++

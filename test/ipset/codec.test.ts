@@ -23,7 +23,7 @@ import type { SetEntry } from '../../src/ipset/types.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
 import { CodedError } from '../../src/values/errors.ts'
-import { hex, onlyMessage, toHex } from '../netlink/wire.ts'
+import { datagramOf, hex, onlyMessage, toHex } from '../netlink/wire.ts'
 import { partsFor, someSet } from './arbitraries.ts'
 
 /** Attributes and header of the messages, without length, sequence and port id. */
@@ -262,7 +262,15 @@ describe('replies', () => {
         const at = 16 + (place % (bytes.length - 16))
         if (!cut) bytes[at] = value
         try {
-          read({ bytes, type: 0x607, flags: 2, sequence: 1, portId: 0, start: 16, end: cut ? at : bytes.length })
+          read({
+            ...datagramOf(bytes),
+            type: 0x607,
+            flags: 2,
+            sequence: 1,
+            portId: 0,
+            start: 16,
+            end: cut ? at : bytes.length,
+          })
         } catch (error) {
           assert.ok(error instanceof CodedError && error.code === 'netlink-malformed', String(error))
           refused++

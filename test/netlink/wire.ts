@@ -16,6 +16,11 @@ export function toHex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString('hex')
 }
 
+/** The members of a received message that stand for its datagram. */
+export function datagramOf(bytes: Uint8Array): Pick<ReceivedMessage, 'bytes' | 'view'> {
+  return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength) }
+}
+
 /** struct nlmsghdr with this payload, padded. */
 export function message(
   type: number,

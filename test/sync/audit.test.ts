@@ -43,10 +43,22 @@ describe('CpuBudget', () => {
       clock.nowMs += ms
       sleeps++
     }
-    const budget = new CpuBudget({ share: 0.0015, creditMs: 20, now: () => clock.nowMs, sleep })
+    const budget = new CpuBudget({ share: 0.001, creditMs: 20, now: () => clock.nowMs, sleep })
     for (let index = 0; index < 1000; index++) await budget.pay(1, 100, signal)
-    assert.ok(sleeps / (clock.nowMs / 1000) < 0.35, `${sleeps} sleeps in ${clock.nowMs} ms`)
-    assert.ok(Math.abs(clock.nowMs - 980 / 0.0015) < 4000, `${clock.nowMs}`)
+    assert.ok(sleeps / (clock.nowMs / 1000) < 0.25, `${sleeps} sleeps in ${clock.nowMs} ms`)
+    assert.ok(Math.abs(clock.nowMs - 980 / 0.001) < 6000, `${clock.nowMs}`)
+  })
+
+  it('lets no debt last longer than ten minutes, whatever the audits owe together', async () => {
+    const clock = { nowMs: 0 }
+    const sleeps: number[] = []
+    const sleep = async (ms: number): Promise<void> => {
+      sleeps.push(ms)
+    }
+    const budget = new CpuBudget({ share: 0.001, creditMs: 20, now: () => clock.nowMs, sleep })
+    await budget.pay(5000, 100_000, signal)
+    await budget.pay(5000, 100_000, signal)
+    assert.deepEqual(sleeps.map(Math.round), [600_000, 600_000])
   })
 
   it('does not count more work than so few items can cost', async () => {
