@@ -13,6 +13,18 @@ import type { IpsetConnection } from './connection.ts'
 import { familyOfSet, sameEntry, sameSet } from './diff.ts'
 import { entryKey, type ListedSet, type SetEntry, type SetEntryKey, type SetParameters } from './types.ts'
 
+/** The entries that the mirror has of all sets; there may be hundreds of thousands. */
+export interface LiveEntries {
+  forEachLive(visit: (entry: SetEntry, key: SetEntryKey) => void): void
+}
+
+/** How many entries the mirror has of each set that has any. */
+export function countEntries(entries: LiveEntries): Map<SetName, number> {
+  const counts = new Map<SetName, number>()
+  entries.forEachLive(({ set }) => counts.set(set, (counts.get(set) ?? 0) + 1))
+  return counts
+}
+
 export interface SetAuditOptions {
   /** A connection that is used for nothing else, so that a change never waits for a list. */
   readonly ipset: IpsetConnection
@@ -20,10 +32,7 @@ export interface SetAuditOptions {
   /** Lists every set; otherwise a large set only when its number of entries differs. */
   readonly thorough: boolean
   readonly sets: AuditedMirror<SetParameters>
-  readonly entries: AuditedMirror<SetEntry> & {
-    readonly liveCount: number
-    forEachLive(visit: (entry: SetEntry, key: SetEntryKey) => void): void
-  }
+  readonly entries: AuditedMirror<SetEntry> & LiveEntries & { readonly liveCount: number }
   readonly budget: CpuBudget
   /** Processor time of this process since its start, in milliseconds. */
   readonly cpuMs: () => number
@@ -40,8 +49,7 @@ export async function auditSets(options: SetAuditOptions): Promise<void> {
   const { budget, cpuMs, entries, families, thorough, signal } = options
   let startedMs = cpuMs()
   const listed = await auditParameters(options)
-  const expected = new Map<SetName, number>()
-  entries.forEachLive(({ set }) => expected.set(set, (expected.get(set) ?? 0) + 1))
+  const expected = countEntries(entries)
   const due = CATALOGUE.filter(({ name, family }) => {
     const [count, elements] = [expected.get(name) ?? 0, listed.get(name)?.elements ?? 0]
     return families.includes(family) && (count !== elements || (elements > 0 && (thorough || elements <= LARGE)))

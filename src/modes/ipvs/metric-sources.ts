@@ -2,6 +2,7 @@
  * What a scrape reads of ipvs mode: tables, connections, sets, virtual servers. It runs in the event loop of the proxy, so what
  * grows with the cluster may cost nanoseconds an item.
  */
+import { countEntries } from '../../ipset/audit.ts'
 import type { Kernel } from './kernel.ts'
 import type { IpvsDataplane } from './dataplane.ts'
 import { listTables } from './tables.ts'
@@ -39,9 +40,7 @@ function connection(name: string, { counters }: { readonly counters: Readonly<Ne
 }
 
 function setSizes({ setsAndRules }: IpvsDataplane): readonly SetSize[] {
-  const sizes = new Map<string, number>()
-  for (const [, { set }] of setsAndRules.entries.liveEntries()) sizes.set(set, (sizes.get(set) ?? 0) + 1)
-  return Array.from(sizes, ([name, entries]) => {
+  return Array.from(countEntries(setsAndRules.entries), ([name, entries]) => {
     const parameters = setsAndRules.sets.live(name)
     const ports = (parameters?.lastPort ?? 0) - (parameters?.firstPort ?? 0) + 1
     return { name, entries, maxEntries: parameters?.maxElements || ports }
@@ -50,6 +49,8 @@ function setSizes({ setsAndRules }: IpvsDataplane): readonly SetSize[] {
 
 function realServerCount({ virtualServers }: IpvsDataplane): number {
   let servers = 0
-  for (const [, { realServers }] of virtualServers.liveEntries()) servers += realServers.length
+  virtualServers.forEachLive(({ realServers }) => {
+    servers += realServers.length
+  })
   return servers
 }
