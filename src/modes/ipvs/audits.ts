@@ -1,5 +1,5 @@
 /**
- * Audits what announces no change (virtual servers, sets, the rules of legacy iptables), and every five minutes the addresses
+ * Audits what announces no change (virtual servers, sets, the rules of legacy iptables), and every ten minutes the addresses
  * and routes, of which an announcement may have been lost. All audits together stay below a share of one core. An audit says which keys
  * to read again, never what to change.
  */
@@ -18,7 +18,7 @@ const CPU_SHARE = 0.001
 /** Entries of large sets are listed in every tenth round; in the other rounds they are only counted. */
 const THOROUGH_ROUNDS = 10
 /** Addresses and routes are listed at most this often. */
-const ADDRESS_PERIOD_MS = 300_000
+const ADDRESS_PERIOD_MS = 600_000
 /** Processor time that may be used at once, in milliseconds: enough for a small table. */
 const CREDIT_MS = 20
 
