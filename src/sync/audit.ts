@@ -35,8 +35,8 @@ export async function auditPeriodically(options: AuditOptions): Promise<void> {
 }
 
 export interface CpuBudgetOptions {
-  /** 0.01 means 1 % of one core. */
-  readonly share: number
+  /** Read at each payment, because it may depend on the size of a table. 0.01 means 1 % of one core. */
+  readonly share: () => number
   /** Work in milliseconds that may run ahead of the share. */
   readonly creditMs: number
   readonly now: Clock
@@ -81,7 +81,8 @@ export class CpuBudget {
    * such moment would stop the audit for a minute. Rejects when aborted.
    */
   async pay(workMs: number, items: number, signal: AbortSignal): Promise<void> {
-    const { share, creditMs, now, sleep } = this.#options
+    const { creditMs, now, sleep } = this.#options
+    const share = this.#options.share()
     const nowMs = now()
     const possibleMs = this.#unusedMs + MAX_MS + items * MAX_MS_PER_ITEM
     const countedMs = Math.min(workMs, possibleMs)

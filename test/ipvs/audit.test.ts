@@ -40,7 +40,7 @@ async function doubted(kernel: readonly VirtualServer[], mirror: readonly Virtua
         keys.push(...some)
       },
     },
-    budget: new CpuBudget({ share: 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
+    budget: new CpuBudget({ share: () => 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
     cpuMs: () => 0,
     onDoubt: () => passes++,
     signal: new AbortController().signal,
@@ -86,7 +86,7 @@ describe('auditVirtualServers', () => {
         },
       },
       mirror: { live: (key) => live.get(key), liveKeys: () => live.keys(), doubt: () => undefined },
-      budget: new CpuBudget({ share: 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
+      budget: new CpuBudget({ share: () => 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
       cpuMs: () => 0,
       onDoubt: () => undefined,
       signal: new AbortController().signal,

@@ -313,7 +313,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
         thorough,
         sets: mirror(of.sets),
         entries: mirror(of.entries),
-        budget: new CpuBudget({ share: 1, creditMs: 1, now: () => 0, sleep: async () => undefined }),
+        budget: new CpuBudget({ share: () => 1, creditMs: 1, now: () => 0, sleep: async () => undefined }),
         cpuMs: () => 0,
         onDoubt: () => undefined,
         signal,

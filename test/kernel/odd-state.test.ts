@@ -233,7 +233,7 @@ describe('auditAddresses', () => {
           liveKeys: () => addresses.liveKeys(),
           doubt: (keys) => void doubts.push(...keys),
         },
-        budget: new CpuBudget({ share: 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
+        budget: new CpuBudget({ share: () => 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
         cpuMs: () => 0,
         onDoubt: () => undefined,
         signal,

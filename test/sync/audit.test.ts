@@ -9,7 +9,7 @@ function world(creditMs: number) {
   const sleep = async (ms: number): Promise<void> => {
     clock.nowMs += ms
   }
-  return { clock, budget: new CpuBudget({ share: 0.01, creditMs, now: () => clock.nowMs, sleep }) }
+  return { clock, budget: new CpuBudget({ share: () => 0.01, creditMs, now: () => clock.nowMs, sleep }) }
 }
 
 describe('CpuBudget', () => {
@@ -43,7 +43,7 @@ describe('CpuBudget', () => {
       clock.nowMs += ms
       sleeps++
     }
-    const budget = new CpuBudget({ share: 0.001, creditMs: 20, now: () => clock.nowMs, sleep })
+    const budget = new CpuBudget({ share: () => 0.001, creditMs: 20, now: () => clock.nowMs, sleep })
     for (let index = 0; index < 1000; index++) await budget.pay(1, 100, signal)
     assert.ok(sleeps / (clock.nowMs / 1000) < 0.25, `${sleeps} sleeps in ${clock.nowMs} ms`)
     assert.ok(Math.abs(clock.nowMs - 980 / 0.001) < 6000, `${clock.nowMs}`)
@@ -55,7 +55,7 @@ describe('CpuBudget', () => {
     const sleep = async (ms: number): Promise<void> => {
       sleeps.push(ms)
     }
-    const budget = new CpuBudget({ share: 0.001, creditMs: 20, now: () => clock.nowMs, sleep })
+    const budget = new CpuBudget({ share: () => 0.001, creditMs: 20, now: () => clock.nowMs, sleep })
     await budget.pay(5000, 100_000, signal)
     await budget.pay(5000, 100_000, signal)
     assert.deepEqual(sleeps.map(Math.round), [600_000, 600_000])

@@ -13,8 +13,12 @@ import type { AuditObserver } from '../mode.ts'
 import type { Kernel } from './kernel.ts'
 import type { Clock } from '../../values/clock.ts'
 
-/** Share of one core for all audits together, so that a proxy with a large table uses at most 0.2 % of a core at rest with all else that it does. */
-const CPU_SHARE = 0.001
+/**
+ * Share of one core for all audits together, for tables with at most so many virtual servers, and for larger ones: with all else that it does
+ * a proxy at rest uses at most 0.2 % of a core. A round over a large table takes minutes with either share.
+ */
+const SMALL_TABLE = { virtualServers: 1000, share: 0.0015 }
+const LARGE_TABLE = { share: 0.001 }
 /** Entries of large sets are listed in every tenth round; in the other rounds they are only counted. */
 const THOROUGH_ROUNDS = 10
 /** Addresses and routes are listed at most this often. */
@@ -40,7 +44,7 @@ export interface IpvsAuditOptions {
 export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
   const { kernel, dataplane, periodMs, onDoubt, onError, observer, now, signal } = options
   const budget = new CpuBudget({
-    share: CPU_SHARE,
+    share: () => (dataplane.virtualServers.liveCount > SMALL_TABLE.virtualServers ? LARGE_TABLE : SMALL_TABLE).share,
     creditMs: CREDIT_MS,
     now,
     sleep: (ms, abort) => sleep(ms, undefined, { signal: abort }),
