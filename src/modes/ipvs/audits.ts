@@ -17,7 +17,7 @@ import type { Clock } from '../../values/clock.ts'
  * Share of one core for all audits together, for tables with at most so many virtual servers, and for larger ones: with all else that it does
  * a proxy at rest uses at most 0.2 % of a core. A round over a large table takes minutes with either share.
  */
-const SMALL_TABLE = { virtualServers: 1000, share: 0.0015 }
+const SMALL_TABLE = { virtualServers: 1000, share: 0.002 }
 const LARGE_TABLE = { share: 0.001 }
 /** Entries of large sets are listed in every tenth round; in the other rounds they are only counted. */
 const THOROUGH_ROUNDS = 10
