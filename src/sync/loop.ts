@@ -9,7 +9,7 @@ import type { NodeContext } from '../service/node-context.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
 import { Pacer } from './pacer.ts'
-import { Portion } from './portion.ts'
+import { COMPUTING_MS, Portion } from './portion.ts'
 import type { PassReport } from './reconciler.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Problem } from '../values/errors.ts'
@@ -153,9 +153,10 @@ export class SyncLoop {
 
   /** Computes a portion of the dirty owners; returns whether some are left for the next round. */
   #computePortion(startedMs: number): boolean {
-    const { desired } = this.#options
+    const { desired, now } = this.#options
     const { units } = this.#portion
-    if (desired.flushPortion(this.#frontends, units, startedMs) === 0) return false
+    const isLate = (): boolean => now() - startedMs >= COMPUTING_MS
+    if (desired.flushPortion(this.#frontends, units, startedMs, isLate) === 0) return false
     // Large Services continue, too, although others wait.
     desired.resume(this.#frontends, units / 4, startedMs)
     return true

@@ -5,6 +5,11 @@
 
 /** A round has a fixed cost of a few tenths of a millisecond, so shorter ones would take much longer together. */
 const TARGET_MS = 3
+/**
+ * A portion ends when computing it has taken this long, because its pass follows. While V8 collects the whole heap, it marks for up to 5 ms after
+ * each 64 KiB that the program allocates, so that a few Services can take much longer than others did before.
+ */
+export const COMPUTING_MS = TARGET_MS / 2
 /** A machine that is busy with other work must not make portions tiny. */
 const SMALLEST = 16
 const LARGEST = 500

@@ -17,7 +17,10 @@ const serviceOf = (index: number): Service => ({
   clusterIps: { IPv4: `10.97.${index >> 8}.${index & 255}` },
 })
 
-/** A loop over a dataplane that records the keys that it was given before each pass. Each pass takes `passMs`. */
+/**
+ * A loop over a dataplane that records the keys that it was given before each pass. Each pass takes `passMs`, and each look at the clock
+ * `lookMs`, as when the engine collects garbage all the time.
+ */
 class World {
   readonly passes: string[][] = []
   /** For each pass, whether everything had been computed before it. */
@@ -28,7 +31,7 @@ class World {
   #onPass: () => void = () => undefined
   readonly loop: SyncLoop
 
-  constructor(takesPortions: boolean, passMs = 0) {
+  constructor(takesPortions: boolean, passMs = 0, lookMs = 0) {
     this.loop = new SyncLoop({
       dataplane: {
         takesPortions,
@@ -52,7 +55,7 @@ class World {
       }),
       // Longer than a test may take: the rest of a burst ignores it.
       minSyncPeriodMs: () => (this.passes.length === 0 ? 0 : 3_600_000),
-      now: () => this.#nowMs,
+      now: () => (this.#nowMs += lookMs),
       listener: {
         passBegins: () => undefined,
         frontendChanged: () => undefined,
@@ -114,6 +117,22 @@ describe('SyncLoop with a dataplane that takes portions', () => {
     const complete = world.complete.slice(1)
     assert.deepEqual([complete.indexOf(true), complete.at(-1)], [complete.length - 1, true])
     await world.loop.close()
+  })
+
+  it('ends a portion early, after one Service at least, when computing it takes long', async () => {
+    for (const [lookMs, most] of [
+      [5, 1],
+      [0.5, 4],
+    ] as const) {
+      const world = new World(true, 0, lookMs)
+      await world.open()
+      world.put(...burst.slice(0, 40))
+      world.loop.resume()
+      await world.until(() => world.passes.flat().length === 40)
+      const sizes = sizesOf(world.passes).slice(1)
+      assert.ok(Math.max(...sizes) <= most && Math.min(...sizes) >= 1, `${sizes}`)
+      await world.loop.close()
+    }
   })
 
   it('applies a single change that comes during a burst with the next portion, and the oldest of the burst too', async () => {

@@ -77,6 +77,26 @@ describe('IpvsDataplane', () => {
     assert.equal(dataplane.drains.count, 0)
   })
 
+  it('checks no further drain in a pass when checks have taken two milliseconds', async () => {
+    const { memory, dataplane, pass } = await running()
+    const keys = Array.from({ length: 9 }, (_, index) => `10.96.1.${index}:80/tcp`)
+    const at = (key: string, ...addresses: string[]): Frontend =>
+      frontendOf({ bind: false, key, address: key.replace(/:.*/, '') }, addresses)
+    for (const addresses of [['1.1.1.1', '2.2.2.2'], ['2.2.2.2']]) {
+      for (const key of keys) dataplane.frontend(key, at(key, ...addresses))
+      await pass()
+    }
+    let checks = 0
+    memory.connectionsOf = () => {
+      checks++
+      memory.nowMs += 1
+      return new Map([['1.1.1.1:8080', { active: 1, inactive: 0 }]])
+    }
+    memory.nowMs = 1000
+    await pass()
+    assert.equal(checks, 2)
+  })
+
   it('continues a drain of an earlier process, also when it read the table before the first frontend', async () => {
     const { memory, dataplane, pass } = await running()
     dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
