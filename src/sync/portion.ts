@@ -11,13 +11,13 @@ const TARGET_MS = 3
  */
 export const COMPUTING_MS = TARGET_MS / 2
 /** A machine that is busy with other work must not make portions tiny. */
-const SMALLEST = 16
+const SMALLEST = 4
 const LARGEST = 500
 
 export class Portion {
   #units = 64
 
-  /** Units of work (see OwnerWork) of the next round, 16 to 500. */
+  /** Units of work (see OwnerWork) of the next round, 4 to 500. */
   get units(): number {
     return this.#units
   }
