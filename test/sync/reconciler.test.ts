@@ -76,6 +76,33 @@ describe('Reconciler', () => {
     assert.equal(looks, 2)
   })
 
+  it('lets the event loop run between exchanges with the kernel that take long, and not between short ones', async () => {
+    for (const [exchangeMs, turns] of [
+      [5, 3],
+      [1, 0],
+    ] as const) {
+      let nowMs = 0
+      let ended = 0
+      let turned = 0
+      class SlowTable extends MemoryTable {
+        override apply(...given: Parameters<MemoryTable['apply']>): ReturnType<MemoryTable['apply']> {
+          nowMs += exchangeMs
+          ended++
+          setImmediate(() => {
+            if (ended < 4) turned++
+          })
+          return super.apply(...given)
+        }
+      }
+      const syncs = Array.from({ length: 4 }, () => new TableSync(new SlowTable()))
+      const reconciler = new Reconciler(syncs.map((sync) => reconciled(sync)))
+      await reconciler.pass({ signal, now: () => nowMs, mayRemove: true })
+      for (const sync of syncs) sync.want(KEY, virtual('10.0.0.1', real('1.1.1.1')))
+      await reconciler.pass({ signal, now: () => nowMs, mayRemove: true })
+      assert.deepEqual([ended, turned], [4, turns])
+    }
+  })
+
   it('removes nothing until removals are allowed', async () => {
     const world = new World()
       .put(virtual('10.0.0.1', real('1.1.1.1')), virtual('10.0.0.2'))
