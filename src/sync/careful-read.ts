@@ -1,6 +1,7 @@
 /**
  * Reads a table that may be unreadable for a while: after a failure passes skip it for a time that grows
  * with each failure.
+ * @impure
  */
 import { backoffMs } from '../values/backoff.ts'
 import { asError } from '../values/errors.ts'

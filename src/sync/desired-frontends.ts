@@ -29,6 +29,29 @@ const OWNER_UNITS = 250
 /** An owner that uses more units than this at once rests afterwards. */
 const RESTLESS_UNITS = 100
 
+/** How much a flush may still do. */
+export interface Budget {
+  readonly isUsed: boolean
+  /** Takes note of units of work (see OwnerWork) that were done. */
+  use(units: number): void
+}
+
+class UnitBudget implements Budget {
+  #left: number
+
+  constructor(units: number) {
+    this.#left = units
+  }
+
+  get isUsed(): boolean {
+    return this.#left <= 0
+  }
+
+  use(units: number): void {
+    this.#left -= units
+  }
+}
+
 export class DesiredFrontends {
   readonly #services = new Map<string, Service>()
   /** Slices by owner, then by their own key. An owner with one slice holds the slice itself. */
@@ -90,36 +113,37 @@ export class DesiredFrontends {
    * only these, and `resume` does the rest. With unlimited units everything is done. Owners that rest at `nowMs` are left out.
    */
   flush(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
-    return this.#flush(this.#dirty.inOrder(), listener, units, nowMs)
-  }
-
-  /**
-   * As `flush`, and owners that became dirty last get as much as those that wait longest. It ends early, but after one owner at least, when
-   * `isLate` says so.
-   */
-  flushPortion(listener: FrontendListener, units: number, nowMs: number, isLate: () => boolean): number {
-    return this.#flush(this.#dirty.fromBothEnds(), listener, units, nowMs, isLate)
-  }
-
-  #flush(
-    owners: Iterable<string>,
-    listener: FrontendListener,
-    units: number,
-    nowMs: number,
-    isLate: () => boolean = () => false,
-  ): number {
     const share = units === Number.POSITIVE_INFINITY ? units : OWNER_UNITS
-    let left = units
+    return this.#flush('in order', listener, new UnitBudget(units), share, nowMs)
+  }
+
+  /** As `flush`, and owners that became dirty last get as much as those that wait longest: at least one of each, whatever the budget is. */
+  flushPortion(listener: FrontendListener, budget: Budget, nowMs: number): number {
+    return this.#flush('from both ends', listener, budget, OWNER_UNITS, nowMs)
+  }
+
+  /** @param share the most units that one owner may use */
+  #flush(
+    order: 'in order' | 'from both ends',
+    listener: FrontendListener,
+    budget: Budget,
+    share: number,
+    nowMs: number,
+  ): number {
     let waiting = 0
-    for (const owner of owners) {
-      if (left <= 0) break
-      if (this.#large.has(owner) || this.#isResting(owner, nowMs)) waiting++
-      else {
-        left -= 1 + this.#begin(owner, share, listener)
-        if (isLate()) left = 0
-      }
+    const waits = (owner: string): boolean => {
+      const isWaiting = this.#large.has(owner) || this.#isResting(owner, nowMs)
+      if (isWaiting) waiting++
+      return isWaiting
     }
-    return left <= 0 ? this.#dirty.size : this.#dirty.size - waiting
+    const inTurn = order === 'in order' ? 1 : 2
+    let begun = 0
+    for (const owner of order === 'in order' ? this.#dirty.inOrder(waits) : this.#dirty.fromBothEnds(waits)) {
+      if (begun > 0 && begun % inTurn === 0 && budget.isUsed) return this.#dirty.size - waiting
+      begun++
+      budget.use(1 + this.#begin(owner, share, listener))
+    }
+    return 0
   }
 
   /**
@@ -158,7 +182,7 @@ export class DesiredFrontends {
 
   /** Computes the owners that the rest of the cluster needs first: the API server's Service and the cluster's DNS. */
   flushFirst(listener: FrontendListener): void {
-    for (const owner of this.#dirty.inOrder()) {
+    for (const owner of this.#dirty.inOrder(() => false)) {
       const service = this.#services.get(owner)
       if (service !== undefined && isNeededFirst(service)) this.#begin(owner, OWNER_UNITS, listener)
     }

@@ -31,20 +31,24 @@ export class DirtyOwners {
     this.#owners.delete(owner)
   }
 
-  /** The owners in the order in which they became dirty. The one that was given last may be deleted meanwhile. */
-  inOrder(): IterableIterator<string> {
-    return this.#owners.keys()
+  /** The owners in the order in which they became dirty, without those that wait. The one that was given last may be deleted meanwhile. */
+  *inOrder(waits: (owner: string) => boolean): Generator<string, void, undefined> {
+    for (const owner of this.#owners.keys()) if (!waits(owner)) yield owner
   }
 
-  /** By turns the owner that became dirty last and the one that did first. As above, and nothing may be added meanwhile. */
-  *fromBothEnds(): Generator<string, void, undefined> {
+  /**
+   * By turns the owner that became dirty last and the one that did first, without those that wait: the next one takes the turn of each. As above,
+   * and nothing may be added meanwhile.
+   */
+  *fromBothEnds(waits: (owner: string) => boolean): Generator<string, void, undefined> {
     this.#tidy()
     const places = this.#places
-    for (let first = 0, last = places.length - 1; first <= last; first++, last--) {
-      const newest = this.#at(last)
-      if (newest !== undefined) yield newest
-      const oldest = first < last ? this.#at(first) : undefined
-      if (oldest !== undefined) yield oldest
+    let [first, last] = [0, places.length - 1]
+    for (let isNewest = true; first <= last; ) {
+      const owner = this.#at(isNewest ? last-- : first++)
+      if (owner === undefined || waits(owner)) continue
+      yield owner
+      isNewest = !isNewest
     }
   }
 

@@ -9,17 +9,20 @@ import type { NodeContext } from '../service/node-context.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
 import { Pacer } from './pacer.ts'
-import { COMPUTING_MS, Portion } from './portion.ts'
+import type { PassOptions } from './pass.ts'
+import { Portion } from './portion.ts'
 import type { PassReport } from './reconciler.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Problem } from '../values/errors.ts'
+
+export type RoundOptions = Pick<PassOptions, 'signal' | 'mayRemove' | 'turnMs'>
 
 /** What turns frontends into kernel state: ipvs or iptables. */
 export interface Dataplane {
   /** The frontend that owns `key` has changed; undefined when no Service claims the key any more. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void
   /** One pass over everything that is due. Rejects only when aborted. */
-  pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport>
+  pass(options: RoundOptions): Promise<PassReport>
   /** When the dataplane needs a pass without a request, on the loop's clock; undefined when nothing is due. */
   nextDueMs(): number | undefined
   /**
@@ -70,11 +73,12 @@ export class SyncLoop {
   #open = false
   #mayRemove = false
   #first = true
-  readonly #portion = new Portion()
+  readonly #portion: Portion
   #restTimer: NodeJS.Timeout | undefined
 
   constructor(options: LoopOptions) {
     this.#options = options
+    this.#portion = new Portion(options.now)
     this.#pacer = new Pacer({
       minPeriodMs: options.minSyncPeriodMs,
       now: options.now,
@@ -134,7 +138,7 @@ export class SyncLoop {
         await this.#computeAll(isFirst, startedMs)
         listener.frontendsReady()
       }
-      const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
+      const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove, turnMs: startedMs })
       const endedMs = now()
       listener.tablesPassed(report, endedMs - startedMs)
       if (isPart) {
@@ -153,12 +157,12 @@ export class SyncLoop {
 
   /** Computes a portion of the dirty owners; returns whether some are left for the next round. */
   #computePortion(startedMs: number): boolean {
-    const { desired, now } = this.#options
-    const { units } = this.#portion
-    const isLate = (): boolean => now() - startedMs >= COMPUTING_MS
-    if (desired.flushPortion(this.#frontends, units, startedMs, isLate) === 0) return false
+    const { desired } = this.#options
+    const portion = this.#portion
+    portion.begin(startedMs)
+    if (desired.flushPortion(this.#frontends, portion, startedMs) === 0) return false
     // Large Services continue, too, although others wait.
-    desired.resume(this.#frontends, units / 4, startedMs)
+    desired.resume(this.#frontends, portion.isLate ? 1 : portion.units / 4, startedMs)
     return true
   }
 

@@ -2,7 +2,7 @@
  * One pass of the reconciler: its results, its time, and when it lets the event loop run.
  * @impure
  */
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../values/clock.ts'
 import type { Failure, Repair, TableName } from './table.ts'
 
@@ -11,17 +11,19 @@ export interface PassOptions {
   readonly now: Clock
   /** False while some source has not listed yet; until then items that nothing wants are kept. */
   readonly mayRemove: boolean
+  /** When this turn of the event loop began, on the clock `now`; without it the first look at the clock counts. */
+  readonly turnMs?: number
   /** Parts of items that just had no connections, by table and key. */
   readonly idle?: ReadonlyMap<string, ReadonlySet<string>>
 }
 
-/** A pass lets the event loop run after an exchange with the kernel when it has held it for this long. */
+/** After an exchange with the kernel, a pass that has held the event loop for this long lets it run. */
 const TURN_MS = 4
 
 export class Pass {
   readonly options: PassOptions
   #nowMs: number | undefined
-  /** When this turn of the event loop was first seen. */
+  /** When this turn of the event loop began. */
   #turnMs: number | undefined
   applied = 0
   readonly failures: (Failure & { readonly table: TableName })[] = []
@@ -30,6 +32,7 @@ export class Pass {
 
   constructor(options: PassOptions) {
     this.options = options
+    this.#turnMs = options.turnMs
   }
 
   /**
@@ -54,8 +57,8 @@ export class Pass {
 
   /** Lets the event loop run. */
   async nextTurn(): Promise<void> {
-    await setImmediate()
+    await nextTurn()
     this.#nowMs = undefined
-    this.#turnMs = undefined
+    this.#turnMs = this.nowMs
   }
 }

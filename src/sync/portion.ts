@@ -2,29 +2,58 @@
  * How much work on Services one round of the loop does: as much as takes a few milliseconds, because a change that arrives meanwhile waits
  * for the next round.
  */
+import type { Clock } from '../values/clock.ts'
+import type { Budget } from './desired-frontends.ts'
 
 /** A round has a fixed cost of a few tenths of a millisecond, so shorter ones would take much longer together. */
 const TARGET_MS = 3
 /**
- * A portion ends when computing it has taken this long, because its pass follows. While V8 collects the whole heap, it marks for up to 5 ms after
- * each 64 KiB that the program allocates, so that a few Services can take much longer than others did before.
+ * A portion ends when computing it has taken this long; the other half is for its pass. While V8 collects the whole heap, it marks for up to 5 ms
+ * after each 64 KiB that the program allocates, so that a few Services can take much longer than others did before.
  */
-export const COMPUTING_MS = TARGET_MS / 2
-/** A machine that is busy with other work must not make portions tiny. */
-const SMALLEST = 4
+const COMPUTING_MS = TARGET_MS / 2
+/** The fixed cost of a round, and other work of the machine, must not make portions tiny. */
+const SMALLEST = 8
 const LARGEST = 500
 
-export class Portion {
+/** Units of work are those of OwnerWork. */
+export class Portion implements Budget {
+  readonly #now: Clock
   #units = 64
+  #used = 0
+  #endMs = 0
 
-  /** Units of work (see OwnerWork) of the next round, 4 to 500. */
+  constructor(now: Clock) {
+    this.#now = now
+  }
+
+  /** Units of work of the next portion, 8 to 500. */
   get units(): number {
     return this.#units
   }
 
-  /** Adapts the portion to the duration of a round that used all of it, its pass included. */
+  /** A round begins. */
+  begin(startedMs: number): void {
+    this.#used = 0
+    this.#endMs = startedMs + COMPUTING_MS
+  }
+
+  get isUsed(): boolean {
+    return this.#used >= this.#units || this.isLate
+  }
+
+  /** Whether computing has taken as long as it may. */
+  get isLate(): boolean {
+    return this.#now() >= this.#endMs
+  }
+
+  use(units: number): void {
+    this.#used += units
+  }
+
+  /** Adapts the next portion to the duration of the round that this one was in, its pass included. */
   observe(elapsedMs: number): void {
-    const fitting = elapsedMs <= 0 ? LARGEST : Math.floor((this.#units * TARGET_MS) / elapsedMs)
+    const fitting = elapsedMs <= 0 ? LARGEST : Math.floor((this.#used * TARGET_MS) / elapsedMs)
     this.#units = Math.max(SMALLEST, Math.min(LARGEST, fitting, this.#units * 2))
   }
 }

@@ -18,7 +18,7 @@ import {
   weightsOf,
 } from '../../service/frontends.ts'
 import { DEFAULT_WEIGHT, isGradual, slowStartFactor, usesWeights } from '../../service/weights.ts'
-import type { Dataplane } from '../../sync/loop.ts'
+import type { Dataplane, RoundOptions } from '../../sync/loop.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { familyOf } from '../../values/address.ts'
@@ -47,7 +47,7 @@ export interface IpvsDataplaneOptions {
   readonly log: Log
 }
 
-/** One pass checks the drains of virtual servers for this long; the others wait for the next pass. */
+/** One pass checks the drains of virtual servers for this long, of one at least; the others wait for the next pass. */
 const DRAINS_MS = 2
 /** Virtual servers at most, where the clock stands still or the kernel is fast. */
 const DRAINS_PER_PASS = 64
@@ -206,7 +206,7 @@ export class IpvsDataplane implements Dataplane {
     this.#unrendered.clear()
   }
 
-  async pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport> {
+  async pass(options: RoundOptions): Promise<PassReport> {
     await this.#askSchedulers(options.signal)
     this.#stepSlowStarts()
     const idle = await this.#checkDrains(options.signal)
