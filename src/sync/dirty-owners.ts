@@ -11,6 +11,8 @@ export class DirtyOwners {
   readonly #owners = new Map<string, number>()
   /** In the order in which owners became dirty. A place is unused when its owner has another one, or none. */
   #places: string[] = []
+  /** All places before this one are unused. */
+  #first = 0
 
   get size(): number {
     return this.#owners.size
@@ -43,7 +45,7 @@ export class DirtyOwners {
   *fromBothEnds(waits: (owner: string) => boolean): Generator<string, void, undefined> {
     this.#tidy()
     const places = this.#places
-    let [first, last] = [0, places.length - 1]
+    let [first, last] = [this.#first, places.length - 1]
     for (let isNewest = true; first <= last; ) {
       const owner = this.#at(isNewest ? last-- : first++)
       if (owner === undefined || waits(owner)) continue
@@ -59,9 +61,13 @@ export class DirtyOwners {
 
   /** Costs little for each owner that was added since. */
   #tidy(): void {
-    while (this.#places.length > 0 && this.#at(this.#places.length - 1) === undefined) this.#places.pop()
-    if (this.#places.length < MANY_PLACES || this.#places.length < 2 * this.#owners.size) return
+    const places = this.#places
+    while (places.length > this.#first && this.#at(places.length - 1) === undefined) places.pop()
+    while (this.#first < places.length && this.#at(this.#first) === undefined) this.#first++
+    const used = places.length - this.#first
+    if (used > 0 && (places.length < MANY_PLACES || places.length < 2 * this.#owners.size)) return
     this.#places = [...this.#owners.keys()]
+    this.#first = 0
     for (const [place, owner] of this.#places.entries()) this.#owners.set(owner, place)
   }
 }
