@@ -15,7 +15,7 @@ import type { PassReport } from './reconciler.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Problem } from '../values/errors.ts'
 
-export type RoundOptions = Pick<PassOptions, 'signal' | 'mayRemove' | 'turnMs'>
+export type RoundOptions = Pick<PassOptions, 'signal' | 'mayRemove'>
 
 /** What turns frontends into kernel state: ipvs or iptables. */
 export interface Dataplane {
@@ -138,7 +138,7 @@ export class SyncLoop {
         await this.#computeAll(isFirst, startedMs)
         listener.frontendsReady()
       }
-      const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove, turnMs: startedMs })
+      const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
       const endedMs = now()
       listener.tablesPassed(report, endedMs - startedMs)
       if (isPart) {

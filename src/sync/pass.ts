@@ -11,20 +11,13 @@ export interface PassOptions {
   readonly now: Clock
   /** False while some source has not listed yet; until then items that nothing wants are kept. */
   readonly mayRemove: boolean
-  /** When this turn of the event loop began, on the clock `now`; without it the first look at the clock counts. */
-  readonly turnMs?: number
   /** Parts of items that just had no connections, by table and key. */
   readonly idle?: ReadonlyMap<string, ReadonlySet<string>>
 }
 
-/** After an exchange with the kernel, a pass that has held the event loop for this long lets it run. */
-const TURN_MS = 4
-
 export class Pass {
   readonly options: PassOptions
   #nowMs: number | undefined
-  /** When this turn of the event loop began. */
-  #turnMs: number | undefined
   applied = 0
   readonly failures: (Failure & { readonly table: TableName })[] = []
   readonly repairs: (Repair & { readonly table: TableName })[] = []
@@ -32,7 +25,6 @@ export class Pass {
 
   constructor(options: PassOptions) {
     this.options = options
-    this.#turnMs = options.turnMs
   }
 
   /**
@@ -41,7 +33,6 @@ export class Pass {
    */
   get nowMs(): number {
     this.#nowMs ??= this.options.now()
-    this.#turnMs ??= this.#nowMs
     return this.#nowMs
   }
 
@@ -50,15 +41,9 @@ export class Pass {
     this.#nowMs = undefined
   }
 
-  /** Lets the event loop run if this pass has held it for long. To be called where the pass may wait. */
-  async letOthersRun(): Promise<void> {
-    if (this.nowMs - (this.#turnMs ?? this.nowMs) >= TURN_MS) await this.nextTurn()
-  }
-
   /** Lets the event loop run. */
   async nextTurn(): Promise<void> {
     await nextTurn()
     this.#nowMs = undefined
-    this.#turnMs = this.nowMs
   }
 }

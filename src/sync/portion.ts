@@ -12,8 +12,8 @@ const TARGET_MS = 3
  * after each 64 KiB that the program allocates, so that a few Services can take much longer than others did before.
  */
 const COMPUTING_MS = TARGET_MS / 2
-/** The fixed cost of a round, and other work of the machine, must not make portions tiny. */
-const SMALLEST = 8
+/** A portion has two Services at least. */
+const SMALLEST = 4
 const LARGEST = 500
 
 /** Units of work are those of OwnerWork. */
@@ -27,7 +27,7 @@ export class Portion implements Budget {
     this.#now = now
   }
 
-  /** Units of work of the next portion, 8 to 500. */
+  /** Units of work of the next portion, 4 to 500. */
   get units(): number {
     return this.#units
   }

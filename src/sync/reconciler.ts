@@ -197,7 +197,6 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       const { additions, keys, isFull } = planSlice(pass)
       await run(additions, atOnce ? undefined : 'add', pass)
       if (isFull) await pass.nextTurn()
-      else await pass.letOthersRun()
       return keys > 0 || retry(pass)
     },
     async remove(pass) {
@@ -207,8 +206,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       removals.clear()
       for (const slice of slicesOf(steps)) {
         await run(slice, 'remove', pass)
-        if (slice.at(-1) === steps.at(-1)) await pass.letOthersRun()
-        else await pass.nextTurn()
+        if (slice.at(-1) !== steps.at(-1)) await pass.nextTurn()
       }
     },
     preview(mayRemove) {
@@ -257,7 +255,6 @@ export class Reconciler {
       const error = await table.read(pass)
       if (error === undefined) readable.add(table)
       else pass.unreadable.push({ table: table.name, error })
-      await pass.letOthersRun()
     }
     for (const stage of this.#stages) {
       if (typeof stage === 'function') stage()

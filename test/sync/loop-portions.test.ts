@@ -239,7 +239,7 @@ describe('Portion', () => {
     for (let count = 0; count < 10; count++) round(0.01)
     assert.equal(portion.units, 300)
     round(10_000)
-    assert.equal(portion.units, 8)
+    assert.equal(portion.units, 4)
     for (let count = 0; count < 10; count++) round(0)
     assert.equal(portion.units, LARGEST_PORTION)
   })

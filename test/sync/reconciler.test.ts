@@ -76,38 +76,6 @@ describe('Reconciler', () => {
     assert.equal(looks, 2)
   })
 
-  it('lets the event loop run between exchanges with the kernel that take long, and not between short ones', async () => {
-    for (const [exchangeMs, expected] of [
-      [5, [true, true, true]],
-      [2, [false, true, false]],
-      [0.5, [false, false, false]],
-    ] as const) {
-      let nowMs = 0
-      /** For each exchange after the first, whether the event loop has run since the one before. */
-      const turned: boolean[] = []
-      let hasTurned: boolean | undefined
-      class SlowTable extends MemoryTable {
-        override apply(...given: Parameters<MemoryTable['apply']>): ReturnType<MemoryTable['apply']> {
-          if (hasTurned !== undefined) turned.push(hasTurned)
-          hasTurned = false
-          nowMs += exchangeMs
-          setImmediate(() => {
-            hasTurned = true
-          })
-          return super.apply(...given)
-        }
-      }
-      const syncs = Array.from({ length: 4 }, () => new TableSync(new SlowTable()))
-      const reconciler = new Reconciler(syncs.map((sync) => reconciled(sync)))
-      const pass = () => reconciler.pass({ signal, now: () => nowMs, mayRemove: true, turnMs: nowMs })
-      await pass()
-      // Immediates of earlier exchanges must not count for later ones, so each table gets only one operation.
-      for (const sync of syncs) sync.want(KEY, virtual('10.0.0.1'))
-      await pass()
-      assert.deepEqual(turned, expected)
-    }
-  })
-
   it('removes nothing until removals are allowed', async () => {
     const world = new World()
       .put(virtual('10.0.0.1', real('1.1.1.1')), virtual('10.0.0.2'))
