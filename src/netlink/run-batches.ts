@@ -11,13 +11,13 @@ import type { Outcome } from './connection.ts'
 
 const TARGET_MS = 4
 /** A machine that is busy with other work must not make batches tiny. */
-const SMALLEST = 4
+const SMALLEST = 10
 
 /** The number of messages in one datagram: as many as the kernel runs in about 4 ms, judged by the last datagram. */
 export class BatchPace {
   #size = MAX_BATCH_MESSAGES
 
-  /** Messages for the next datagram, 4 to 200. */
+  /** Messages for the next datagram, 10 to 200. */
   get size(): number {
     return this.#size
   }

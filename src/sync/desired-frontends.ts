@@ -31,7 +31,7 @@ const RESTLESS_UNITS = 100
 
 /** How much a flush may still do. */
 export interface Budget {
-  readonly isUsed: boolean
+  readonly isUsedUp: boolean
   /** Takes note of units of work (see OwnerWork) that were done. */
   use(units: number): void
 }
@@ -43,7 +43,7 @@ class UnitBudget implements Budget {
     this.#left = units
   }
 
-  get isUsed(): boolean {
+  get isUsedUp(): boolean {
     return this.#left <= 0
   }
 
@@ -139,7 +139,7 @@ export class DesiredFrontends {
     const inTurn = order === 'in order' ? 1 : 2
     let begun = 0
     for (const owner of order === 'in order' ? this.#dirty.inOrder(waits) : this.#dirty.fromBothEnds(waits)) {
-      if (begun > 0 && begun % inTurn === 0 && budget.isUsed) return this.#dirty.size - waiting
+      if (begun > 0 && begun % inTurn === 0 && budget.isUsedUp) return this.#dirty.size - waiting
       begun++
       budget.use(1 + this.#begin(owner, share, listener))
     }

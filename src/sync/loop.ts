@@ -9,20 +9,17 @@ import type { NodeContext } from '../service/node-context.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
 import { Pacer } from './pacer.ts'
-import type { PassOptions } from './pass.ts'
 import { Portion } from './portion.ts'
 import type { PassReport } from './reconciler.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Problem } from '../values/errors.ts'
-
-export type RoundOptions = Pick<PassOptions, 'signal' | 'mayRemove'>
 
 /** What turns frontends into kernel state: ipvs or iptables. */
 export interface Dataplane {
   /** The frontend that owns `key` has changed; undefined when no Service claims the key any more. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void
   /** One pass over everything that is due. Rejects only when aborted. */
-  pass(options: RoundOptions): Promise<PassReport>
+  pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport>
   /** When the dataplane needs a pass without a request, on the loop's clock; undefined when nothing is due. */
   nextDueMs(): number | undefined
   /**

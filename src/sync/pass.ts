@@ -1,5 +1,5 @@
 /**
- * One pass of the reconciler: its results, its time, and when it lets the event loop run.
+ * One pass of the reconciler: its results and its time.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'

@@ -12,8 +12,8 @@ const TARGET_MS = 3
  * after each 64 KiB that the program allocates, so that a few Services can take much longer than others did before.
  */
 const COMPUTING_MS = TARGET_MS / 2
-/** A portion has two Services at least. */
-const SMALLEST = 4
+/** The fixed cost of a round, and a machine that is busy with other work, must not make portions tiny: a burst would take much longer. */
+const SMALLEST = 16
 const LARGEST = 500
 
 /** Units of work are those of OwnerWork. */
@@ -27,7 +27,7 @@ export class Portion implements Budget {
     this.#now = now
   }
 
-  /** Units of work of the next portion, 4 to 500. */
+  /** Units of work of the next portion, 16 to 500. */
   get units(): number {
     return this.#units
   }
@@ -38,7 +38,7 @@ export class Portion implements Budget {
     this.#endMs = startedMs + COMPUTING_MS
   }
 
-  get isUsed(): boolean {
+  get isUsedUp(): boolean {
     return this.#used >= this.#units || this.isLate
   }
 

@@ -163,7 +163,7 @@ describe('SyncLoop with a dataplane that takes portions', () => {
     await world.until(() => world.passes.flat().includes('10.96.0.1:80/tcp'))
     assert.ok(world.passes.length - before <= 1, `it waited for ${world.passes.length - before} passes`)
     // A second of work for each portion makes the portions small.
-    assert.ok((world.passes.at(-1)?.length ?? 0) <= 4)
+    assert.ok((world.passes.at(-1)?.length ?? 0) <= 16)
     const done = new Set(world.passes.flat())
     for (let index = 0; index < 16; index++) assert.ok(done.has(`10.97.0.${index}:80/tcp`), `${index}`)
     await world.loop.close()
@@ -233,13 +233,13 @@ describe('Portion', () => {
       portion.begin(0)
       const { units } = portion
       portion.use(units)
-      assert.ok(portion.isUsed)
+      assert.ok(portion.isUsedUp)
       portion.observe(units * unitMs)
     }
     for (let count = 0; count < 10; count++) round(0.01)
     assert.equal(portion.units, 300)
     round(10_000)
-    assert.equal(portion.units, 4)
+    assert.equal(portion.units, 16)
     for (let count = 0; count < 10; count++) round(0)
     assert.equal(portion.units, LARGEST_PORTION)
   })
@@ -249,9 +249,9 @@ describe('Portion', () => {
     const portion = new Portion(() => nowMs)
     portion.begin(0)
     portion.use(20)
-    assert.equal(portion.isUsed, false)
+    assert.equal(portion.isUsedUp, false)
     nowMs = 1.5
-    assert.deepEqual([portion.isUsed, portion.isLate], [true, true])
+    assert.deepEqual([portion.isUsedUp, portion.isLate], [true, true])
     portion.observe(3)
     assert.equal(portion.units, 20)
   })

@@ -18,7 +18,7 @@ import {
   weightsOf,
 } from '../../service/frontends.ts'
 import { DEFAULT_WEIGHT, isGradual, slowStartFactor, usesWeights } from '../../service/weights.ts'
-import type { Dataplane, RoundOptions } from '../../sync/loop.ts'
+import type { Dataplane } from '../../sync/loop.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { familyOf } from '../../values/address.ts'
@@ -206,7 +206,7 @@ export class IpvsDataplane implements Dataplane {
     this.#unrendered.clear()
   }
 
-  async pass(options: RoundOptions): Promise<PassReport> {
+  async pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport> {
     await this.#askSchedulers(options.signal)
     this.#stepSlowStarts()
     const idle = await this.#checkDrains(options.signal)

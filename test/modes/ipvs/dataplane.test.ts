@@ -29,6 +29,19 @@ async function running(memory = new MemoryWorld()): Promise<Running> {
   return { memory, dataplane, pass }
 }
 
+/** `count` virtual servers, each with a real server that drains. */
+async function withDrains(count: number): Promise<Running> {
+  const world = await running()
+  const keys = Array.from({ length: count }, (_, index) => `10.96.1.${index}:80/tcp`)
+  const at = (key: string, ...addresses: string[]): Frontend =>
+    frontendOf({ bind: false, key, address: key.replace(/:.*/, '') }, addresses)
+  for (const addresses of [['1.1.1.1', '2.2.2.2'], ['2.2.2.2']]) {
+    for (const key of keys) world.dataplane.frontend(key, at(key, ...addresses))
+    await world.pass()
+  }
+  return world
+}
+
 const frontend = (...addresses: string[]): Frontend => frontendOf({ bind: false }, addresses)
 const weights = ({ virtualServers }: MemoryWorld) =>
   virtualServers.kernel.get(KEY)?.realServers.map((it) => `${it.address} ${it.weight}`)
@@ -53,14 +66,7 @@ describe('IpvsDataplane', () => {
   })
 
   it('checks the drains of a bounded number of virtual servers in one pass', async () => {
-    const { memory, dataplane, pass } = await running()
-    const keys = Array.from({ length: 200 }, (_, index) => `10.96.1.${index}:80/tcp`)
-    const at = (key: string, ...addresses: string[]): Frontend =>
-      frontendOf({ bind: false, key, address: key.replace(/:.*/, '') }, addresses)
-    for (const addresses of [['1.1.1.1', '2.2.2.2'], ['2.2.2.2']]) {
-      for (const key of keys) dataplane.frontend(key, at(key, ...addresses))
-      await pass()
-    }
+    const { memory, dataplane, pass } = await withDrains(200)
     let checks = 0
     memory.connectionsOf = () => {
       checks++
@@ -78,14 +84,7 @@ describe('IpvsDataplane', () => {
   })
 
   it('checks no further drain in a pass when checks have taken two milliseconds', async () => {
-    const { memory, dataplane, pass } = await running()
-    const keys = Array.from({ length: 9 }, (_, index) => `10.96.1.${index}:80/tcp`)
-    const at = (key: string, ...addresses: string[]): Frontend =>
-      frontendOf({ bind: false, key, address: key.replace(/:.*/, '') }, addresses)
-    for (const addresses of [['1.1.1.1', '2.2.2.2'], ['2.2.2.2']]) {
-      for (const key of keys) dataplane.frontend(key, at(key, ...addresses))
-      await pass()
-    }
+    const { memory, pass } = await withDrains(9)
     let checks = 0
     memory.connectionsOf = () => {
       checks++
