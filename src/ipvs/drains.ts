@@ -72,14 +72,19 @@ export class Drains {
     if (nowMs + this.#waitMs(key, schedule, nowMs) < schedule.nextCheckMs) this.#checkLater(key, schedule, nowMs)
   }
 
-  /** The virtual server whose drains have been due for a check for the longest time. It gets a later time for its next check. */
-  takeDue(nowMs: number): VirtualServerKey | undefined {
-    const [key] = this.#checks.takeDue(nowMs, 1)
-    const schedule = key === undefined ? undefined : this.#schedules.get(key)
-    if (key === undefined || schedule === undefined) return key
-    schedule.intervalMs = Math.min(LAST_CHECK_MS, schedule.intervalMs * 2)
-    this.#checkLater(key, schedule, nowMs)
-    return key
+  /**
+   * Up to `limit` virtual servers whose drains are due for a check, the longest due first; each gets a later time for its next
+   * check.
+   */
+  takeDue(nowMs: number, limit: number): readonly VirtualServerKey[] {
+    const due = this.#checks.takeDue(nowMs, limit)
+    for (const key of due) {
+      const schedule = this.#schedules.get(key)
+      if (schedule === undefined) continue
+      schedule.intervalMs = Math.min(LAST_CHECK_MS, schedule.intervalMs * 2)
+      this.#checkLater(key, schedule, nowMs)
+    }
+    return due
   }
 
   #checkLater(key: VirtualServerKey, schedule: Schedule, nowMs: number): void {

@@ -6,7 +6,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import { parseFrontendKey } from '../service/frontends.ts'
-import type { Direction, KernelTable } from '../sync/table.ts'
+import type { KernelTable } from '../sync/table.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
 import type { DecodedDestination } from './codec-servers.ts'
 import type { IpvsBatch, IpvsConnection } from './connection.ts'
@@ -39,11 +39,7 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
   readonly #excluded: readonly Cidr[]
   readonly #isOwned: (key: VirtualServerKey) => boolean
   #batch: IpvsBatch | undefined
-  /**
-   * Additions take longer: for each real server that is added the kernel walks over all that were deleted in the last two to three minutes
-   * (ip_vs_trash_get_dest).
-   */
-  readonly #paces: Readonly<Record<Direction, BatchPace>> = { add: new BatchPace(), remove: new BatchPace() }
+  readonly #pace = new BatchPace()
 
   /**
    * `excluded`: virtual servers with an address in one of these (excludeCIDRs) are never removed. `isOwned`: a further
@@ -104,8 +100,7 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
     this.#batch ??= this.#ipvs.batch()
     const batch = this.#batch
     const sink = { encode: (op: VirtualServerOperation) => encode(batch, op), commit: () => batch.commit() }
-    const [first] = ops
-    return runInBatches(ops, sink, this.#paces[first === undefined ? 'add' : directionOf(first)], signal)
+    return runInBatches(ops, sink, this.#pace, signal)
   }
 
   /** Connections of each real server now; empty when there is no such virtual server. */

@@ -2,15 +2,14 @@
  * Turns objects into winning frontends: holds Services, slices and the node context, and computes only the owners (Services) that
  * changed. The cost depends on the number of dirty owners, not on the number of Services.
  */
-import { frontendsOf, type FrontendSettings } from '../service/contribution.ts'
+import { type Contribution, frontendsOf, type FrontendSettings } from '../service/contribution.ts'
 import { CHOICE_NAMES, NO_CHOICES, type ServiceChoices } from '../service/annotations.ts'
-import { type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
+import { claimRank, type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
 import { changedFields, type NodeContext, READS_ALL, READS_LOCAL_ADDRESSES } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
 import { DirtyOwners } from './dirty-owners.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
-import { OwnerWork } from './owner-work.ts'
 
 /** Receives what a flush changed. */
 export interface FrontendListener {
@@ -28,29 +27,6 @@ const NO_PROBLEMS: readonly Problem[] = []
 const OWNER_UNITS = 250
 /** An owner that uses more units than this at once rests afterwards. */
 const RESTLESS_UNITS = 100
-
-/** How much a flush may still do. */
-export interface Budget {
-  readonly isUsedUp: boolean
-  /** Takes note of units of work (see OwnerWork) that were done. */
-  use(units: number): void
-}
-
-class UnitBudget implements Budget {
-  #left: number
-
-  constructor(units: number) {
-    this.#left = units
-  }
-
-  get isUsedUp(): boolean {
-    return this.#left <= 0
-  }
-
-  use(units: number): void {
-    this.#left -= units
-  }
-}
 
 export class DesiredFrontends {
   readonly #services = new Map<string, Service>()
@@ -113,37 +89,24 @@ export class DesiredFrontends {
    * only these, and `resume` does the rest. With unlimited units everything is done. Owners that rest at `nowMs` are left out.
    */
   flush(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
+    return this.#flush(this.#dirty.inOrder(), listener, units, nowMs)
+  }
+
+  /** As `flush`, and owners that became dirty last get as much as those that wait longest. */
+  flushPortion(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
+    return this.#flush(this.#dirty.fromBothEnds(), listener, units, nowMs)
+  }
+
+  #flush(owners: Iterable<string>, listener: FrontendListener, units: number, nowMs: number): number {
     const share = units === Number.POSITIVE_INFINITY ? units : OWNER_UNITS
-    return this.#flush('in order', listener, new UnitBudget(units), share, nowMs)
-  }
-
-  /** As `flush`, and owners that became dirty last get as much as those that wait longest: at least one of each, whatever the budget is. */
-  flushPortion(listener: FrontendListener, budget: Budget, nowMs: number): number {
-    return this.#flush('from both ends', listener, budget, OWNER_UNITS, nowMs)
-  }
-
-  /** @param share the most units that one owner may use */
-  #flush(
-    order: 'in order' | 'from both ends',
-    listener: FrontendListener,
-    budget: Budget,
-    share: number,
-    nowMs: number,
-  ): number {
+    let left = units
     let waiting = 0
-    const waits = (owner: string): boolean => {
-      const isWaiting = this.#large.has(owner) || this.#isResting(owner, nowMs)
-      if (isWaiting) waiting++
-      return isWaiting
+    for (const owner of owners) {
+      if (left <= 0) break
+      if (this.#large.has(owner) || this.#isResting(owner, nowMs)) waiting++
+      else left -= 1 + this.#begin(owner, share, listener)
     }
-    const inTurn = order === 'in order' ? 1 : 2
-    let begun = 0
-    for (const owner of order === 'in order' ? this.#dirty.inOrder(waits) : this.#dirty.fromBothEnds(waits)) {
-      if (begun > 0 && begun % inTurn === 0 && budget.isUsedUp) return this.#dirty.size - waiting
-      begun++
-      budget.use(1 + this.#begin(owner, share, listener))
-    }
-    return 0
+    return left <= 0 ? this.#dirty.size : this.#dirty.size - waiting
   }
 
   /**
@@ -182,7 +145,7 @@ export class DesiredFrontends {
 
   /** Computes the owners that the rest of the cluster needs first: the API server's Service and the cluster's DNS. */
   flushFirst(listener: FrontendListener): void {
-    for (const owner of this.#dirty.inOrder(() => false)) {
+    for (const owner of this.#dirty.inOrder()) {
       const service = this.#services.get(owner)
       if (service !== undefined && isNeededFirst(service)) this.#begin(owner, OWNER_UNITS, listener)
     }
@@ -357,4 +320,80 @@ function sliceKey(slice: EndpointSlice): string {
 function isNeededFirst(service: Service): boolean {
   if (service.namespace === 'default') return service.name === 'kubernetes'
   return service.namespace === 'kube-system' && service.ports.some((port) => port.port === 53)
+}
+
+/** This many endpoints, or source ranges, of a frontend cost about as much as one more frontend. */
+const ENDPOINTS_A_UNIT = 8
+const RANGES_A_UNIT = 4
+
+interface OwnerWorkOptions {
+  readonly owner: string
+  /** Creation time of the Service. */
+  readonly since: number
+  /** Yields the Service's frontends; undefined when the Service was deleted. */
+  readonly frontends: Generator<Frontend, Contribution, void> | undefined
+  /** The keys that the owner has claimed so far. */
+  readonly claimed: readonly FrontendKey[]
+  readonly owned: OwnedMap<FrontendKey, Frontend>
+}
+
+/**
+ * The work on one Service, in portions: its frontends are made and claimed one by one, then the claims that it no longer makes are
+ * withdrawn. A Service may have thousands of frontends, and the event loop must not wait for all of them.
+ */
+class OwnerWork {
+  readonly #options: OwnerWorkOptions
+  #contribution: Contribution | undefined
+  #isMade: boolean
+  /** How many of the earlier claims have been checked. */
+  #checkedCount = 0
+
+  constructor(options: OwnerWorkOptions) {
+    this.#options = options
+    this.#isMade = options.frontends === undefined
+  }
+
+  get owner(): string {
+    return this.#options.owner
+  }
+
+  /** Known when the work is done; undefined when the Service was deleted. */
+  get contribution(): Contribution | undefined {
+    return this.#contribution
+  }
+
+  get isDone(): boolean {
+    return this.#isMade && this.#checkedCount >= this.#options.claimed.length
+  }
+
+  /**
+   * Does about this many units of work and returns how many it did. One unit is a frontend with few endpoints, or one withdrawn
+   * claim. Calls `onChange` for every key whose winner or winning frontend has changed.
+   */
+  run(units: number, onChange: (key: FrontendKey) => void): number {
+    const { owner, since, frontends, claimed, owned } = this.#options
+    let done = 0
+    while (done < units && !this.#isMade) {
+      const step = frontends?.next()
+      if (step === undefined || step.done === true) {
+        this.#contribution = step?.value
+        this.#isMade = true
+      } else {
+        const value = step.value
+        if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) onChange(value.key)
+        done += unitsOf(value)
+      }
+    }
+    for (; done < units && this.#checkedCount < claimed.length; this.#checkedCount++) {
+      const key = claimed[this.#checkedCount]
+      if (key === undefined || this.#contribution?.frontends.has(key) === true) continue
+      if (owned.withdraw(key, owner)) onChange(key)
+      done++
+    }
+    return done
+  }
+}
+
+function unitsOf({ selection, firewall }: Frontend): number {
+  return 1 + selection.endpoints.length / ENDPOINTS_A_UNIT + (firewall?.ranges.length ?? 0) / RANGES_A_UNIT
 }

@@ -11,8 +11,6 @@ export class DirtyOwners {
   readonly #owners = new Map<string, number>()
   /** In the order in which owners became dirty. A place is unused when its owner has another one, or none. */
   #places: string[] = []
-  /** All places before this one are unused. */
-  #first = 0
 
   get size(): number {
     return this.#owners.size
@@ -33,24 +31,20 @@ export class DirtyOwners {
     this.#owners.delete(owner)
   }
 
-  /** The owners in the order in which they became dirty, without those that wait. The one that was given last may be deleted meanwhile. */
-  *inOrder(waits: (owner: string) => boolean): Generator<string, void, undefined> {
-    for (const owner of this.#owners.keys()) if (!waits(owner)) yield owner
+  /** The owners in the order in which they became dirty. The one that was given last may be deleted meanwhile. */
+  inOrder(): IterableIterator<string> {
+    return this.#owners.keys()
   }
 
-  /**
-   * By turns the owner that became dirty last and the one that did first, without those that wait: the next one takes the turn of each. As above,
-   * and nothing may be added meanwhile.
-   */
-  *fromBothEnds(waits: (owner: string) => boolean): Generator<string, void, undefined> {
+  /** By turns the owner that became dirty last and the one that did first. As above, and nothing may be added meanwhile. */
+  *fromBothEnds(): Generator<string, void, undefined> {
     this.#tidy()
     const places = this.#places
-    let [first, last] = [this.#first, places.length - 1]
-    for (let isNewest = true; first <= last; ) {
-      const owner = this.#at(isNewest ? last-- : first++)
-      if (owner === undefined || waits(owner)) continue
-      yield owner
-      isNewest = !isNewest
+    for (let first = 0, last = places.length - 1; first <= last; first++, last--) {
+      const newest = this.#at(last)
+      if (newest !== undefined) yield newest
+      const oldest = first < last ? this.#at(first) : undefined
+      if (oldest !== undefined) yield oldest
     }
   }
 
@@ -61,13 +55,9 @@ export class DirtyOwners {
 
   /** Costs little for each owner that was added since. */
   #tidy(): void {
-    const places = this.#places
-    while (places.length > this.#first && this.#at(places.length - 1) === undefined) places.pop()
-    while (this.#first < places.length && this.#at(this.#first) === undefined) this.#first++
-    const used = places.length - this.#first
-    if (used > 0 && (places.length < MANY_PLACES || places.length < 2 * this.#owners.size)) return
+    while (this.#places.length > 0 && this.#at(this.#places.length - 1) === undefined) this.#places.pop()
+    if (this.#places.length < MANY_PLACES || this.#places.length < 2 * this.#owners.size) return
     this.#places = [...this.#owners.keys()]
-    this.#first = 0
     for (const [place, owner] of this.#places.entries()) this.#owners.set(owner, place)
   }
 }

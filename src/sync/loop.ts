@@ -70,12 +70,11 @@ export class SyncLoop {
   #open = false
   #mayRemove = false
   #first = true
-  readonly #portion: Portion
+  readonly #portion = new Portion()
   #restTimer: NodeJS.Timeout | undefined
 
   constructor(options: LoopOptions) {
     this.#options = options
-    this.#portion = new Portion(options.now)
     this.#pacer = new Pacer({
       minPeriodMs: options.minSyncPeriodMs,
       now: options.now,
@@ -155,11 +154,10 @@ export class SyncLoop {
   /** Computes a portion of the dirty owners; returns whether some are left for the next round. */
   #computePortion(startedMs: number): boolean {
     const { desired } = this.#options
-    const portion = this.#portion
-    portion.begin(startedMs)
-    if (desired.flushPortion(this.#frontends, portion, startedMs) === 0) return false
+    const { units } = this.#portion
+    if (desired.flushPortion(this.#frontends, units, startedMs) === 0) return false
     // Large Services continue, too, although others wait.
-    desired.resume(this.#frontends, portion.isLate ? 1 : portion.units / 4, startedMs)
+    desired.resume(this.#frontends, units / 4, startedMs)
     return true
   }
 

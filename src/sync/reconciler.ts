@@ -3,9 +3,11 @@
  * creation order (device, virtual servers, addresses). Removals run in the reverse order, after all additions and changes.
  * @impure
  */
-import { CarefulRead } from './careful-read.ts'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { backoffMs } from '../values/backoff.ts'
+import type { Clock } from '../values/clock.ts'
+import { asError } from '../values/errors.ts'
 import { CONTESTED_REPAIRS } from './key-history.ts'
-import { Pass, type PassOptions } from './pass.ts'
 import type { TableSync } from './table-sync.ts'
 import type { Direction, Failure, KernelTable, Repair, Step, TableCounts, TableName } from './table.ts'
 
@@ -17,6 +19,15 @@ export interface PassReport {
   readonly repairs: readonly (Repair & { readonly table: TableName })[]
   /** Tables that could not be read; their keys wait. */
   readonly unreadable: readonly { readonly table: TableName; readonly error: Error }[]
+}
+
+export interface PassOptions {
+  readonly signal: AbortSignal
+  readonly now: Clock
+  /** False while some source has not listed yet; until then items that nothing wants are kept. */
+  readonly mayRemove: boolean
+  /** Parts of items that just had no connections, by table and key. */
+  readonly idle?: ReadonlyMap<string, ReadonlySet<string>>
 }
 
 /**
@@ -52,6 +63,34 @@ export interface Reconciled {
   allowRemovals(): void
   /** When something is due: the next attempt to read an unreadable table, else the first of its keys. */
   nextDueMs(): number | undefined
+}
+
+/** Collects the results of one pass, and knows its time. */
+class Pass {
+  readonly options: PassOptions
+  #nowMs: number | undefined
+  applied = 0
+  readonly failures: (Failure & { readonly table: TableName })[] = []
+  readonly repairs: (Repair & { readonly table: TableName })[] = []
+  readonly unreadable: { readonly table: TableName; readonly error: Error }[] = []
+
+  constructor(options: PassOptions) {
+    this.options = options
+  }
+
+  /**
+   * The time after the last exchange with the kernel, or after the last wait. Most tables have nothing to do in most passes, and some
+   * kernels and hypervisors make a system call of each look at the clock.
+   */
+  get nowMs(): number {
+    this.#nowMs ??= this.options.now()
+    return this.#nowMs
+  }
+
+  /** To be called after an exchange with the kernel and after a wait. */
+  timePassed(): void {
+    this.#nowMs = undefined
+  }
 }
 
 /** Splits steps into slices of the planned size. */
@@ -136,7 +175,8 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     const failed = await run(additions, 'add', pass)
     retriesLeft -= keys - additions.length + failed
     if (retriesLeft <= 0) retryAtMs = pass.nowMs + RETRY_PAUSE_MS
-    await pass.nextTurn()
+    await nextTurn()
+    pass.timePassed()
     return true
   }
 
@@ -196,7 +236,10 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     async add(pass) {
       const { additions, keys, isFull } = planSlice(pass)
       await run(additions, atOnce ? undefined : 'add', pass)
-      if (isFull) await pass.nextTurn()
+      if (isFull) {
+        await nextTurn()
+        pass.timePassed()
+      }
       return keys > 0 || retry(pass)
     },
     async remove(pass) {
@@ -206,7 +249,9 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       removals.clear()
       for (const slice of slicesOf(steps)) {
         await run(slice, 'remove', pass)
-        if (slice.at(-1) !== steps.at(-1)) await pass.nextTurn()
+        if (slice.at(-1) === steps.at(-1)) continue
+        await nextTurn()
+        pass.timePassed()
       }
     },
     preview(mayRemove) {
@@ -300,5 +345,56 @@ async function addTogether(tables: readonly Reconciled[], pass: Pass): Promise<v
   for (let some = true; some; ) {
     some = false
     for (const table of tables) if (await table.add(pass)) some = true
+  }
+}
+
+/** The wait before a table that could not be read is read again. */
+const RETRY_MS = { firstMs: 1000, maxMs: 30_000 }
+
+/** The part of a table that CarefulRead needs. */
+interface Readable {
+  readonly counts: Pick<TableCounts, 'unreadable'>
+  /** Whether `read` would ask the kernel. */
+  readonly isUnread: boolean
+  read(signal: AbortSignal): Promise<void>
+}
+
+/**
+ * Reads a table that may be unreadable for a while: after a failure passes skip it for a time that grows
+ * with each failure.
+ */
+class CarefulRead {
+  readonly #table: Readable
+  #failure: { readonly error: Error; readonly tries: number; readonly retryAtMs: number } | undefined
+
+  constructor(table: Readable) {
+    this.#table = table
+  }
+
+  /** Resolves to the reason why the table cannot be read; undefined when it was read. Rejects when aborted. */
+  async read(pass: Pass): Promise<Error | undefined> {
+    if (this.#failure !== undefined && pass.nowMs < this.#failure.retryAtMs) return this.#failure.error
+    if (!this.#table.isUnread) {
+      this.#failure = undefined
+      return undefined
+    }
+    try {
+      await this.#table.read(pass.options.signal)
+      this.#failure = undefined
+    } catch (thrown) {
+      pass.options.signal.throwIfAborted()
+      this.#table.counts.unreadable++
+      const error = asError(thrown)
+      const tries = (this.#failure?.tries ?? 0) + 1
+      this.#failure = { error, tries, retryAtMs: pass.nowMs + backoffMs(RETRY_MS, tries) }
+    } finally {
+      pass.timePassed()
+    }
+    return this.#failure?.error
+  }
+
+  /** When the table is read again, in milliseconds of the clock of the pass; undefined while it is readable. */
+  get retryAtMs(): number | undefined {
+    return this.#failure?.retryAtMs
   }
 }

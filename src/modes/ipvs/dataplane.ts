@@ -47,8 +47,9 @@ export interface IpvsDataplaneOptions {
   readonly log: Log
 }
 
-/** One pass checks the drains of virtual servers for this long, of one at least; the others wait for the next pass. */
+/** One pass checks drains for this long, some virtual servers at a time; the others wait for the next pass. */
 const DRAINS_MS = 2
+const DRAINS_AT_ONCE = 4
 /** Virtual servers at most, where the clock stands still or the kernel is fast. */
 const DRAINS_PER_PASS = 64
 /** Real servers of the virtual servers that one pass takes a step of their slow starts with, within a millisecond or two. */
@@ -303,11 +304,12 @@ export class IpvsDataplane implements Dataplane {
     for (
       let checked = 0, nowMs = startedMs;
       checked < DRAINS_PER_PASS && nowMs - startedMs < DRAINS_MS;
-      checked++, nowMs = now()
+      nowMs = now()
     ) {
-      const key = this.drains.takeDue(nowMs)
-      if (key === undefined) break
-      await this.#checkDrain(key, nowMs, idle, signal)
+      const due = this.drains.takeDue(nowMs, DRAINS_AT_ONCE)
+      if (due.length === 0) break
+      for (const key of due) await this.#checkDrain(key, nowMs, idle, signal)
+      checked += DRAINS_AT_ONCE
     }
     return idle
   }
