@@ -11,6 +11,7 @@ import { measureCell } from './cell-guest.ts'
 import { addNodeAddress, commandOf, NODE_NAME, type ProgramCommand, writeConfiguration } from './guest-node.ts'
 import { IptablesTable } from './iptables-table.ts'
 import { IpvsTable } from './ipvs-table.ts'
+import { measuredFiles } from './measure-fairness.ts'
 import { MeasuredProgram } from './measured-program.ts'
 import { countSystemCalls, type GuestWork, measure, type MeasureOptions } from './measure.ts'
 import { NftablesTable } from './nftables-table.ts'
@@ -68,7 +69,7 @@ async function main(task: GuestTask): Promise<void> {
           stopped,
           logFile: join(folder, 'program.log'),
           // iptables mode has no netlink connections to count.
-          ...(task.program === 'kube-ipvs' && task.mode === 'ipvs' ? { probeFile: join(folder, 'readings') } : {}),
+          ...(task.program === 'kube-ipvs' && task.mode === 'ipvs' ? measuredFiles(folder) : {}),
         }),
       say: (text) =>
         process.stderr.write(`  ${services} x ${endpoints}, ${task.program} in ${task.mode} mode: ${text}\n`),

@@ -1,13 +1,15 @@
 /**
- * The phase of `--burst-with-probe` in a guest: single changes, one after the other, beside nothing, a burst, the removal of a namespace and
- * an audit. A change ends when the kernel has the new endpoint, as in the phase of single changes.
+ * The phase of `--burst-with-probe`, in a guest and without a kernel: single changes at a steady pace beside nothing, a burst, the removal of
+ * a namespace and an audit. A change begins when it arrives in the program, and ends when the kernel has run the message that adds its
+ * endpoint: the first is told by the program's probe, the second by the log of writes. Nobody reads the kernel meanwhile, because on one
+ * processor that delays the program, and a reader notices a change a millisecond later.
  */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Arrivals, arrivalsFile } from '../../src/modes/bench-probe.ts'
 import {
   type Disturbance,
-  DISTURBANCES,
   disturb,
   type Fairness,
   fairnessOf,
@@ -16,36 +18,45 @@ import {
   sliceKeyOf,
   type TimedChange,
 } from './fairness.ts'
-import type { ApiServerProcess } from './api-server-process.ts'
+import type { ApiServerProcess, Change, Written } from './api-server-process.ts'
 import type { MeasuredProgram } from './measured-program.ts'
-import { monotonicMs, type TableView } from './table-view.ts'
+import { monotonicMs } from './table-view.ts'
+import type { LoggedWrite } from './writes/write-log.ts'
 
 export interface FairnessOptions {
   readonly services: number
   readonly api: ApiServerProcess
-  readonly table: TableView
+  readonly disturbances: readonly Disturbance[]
+  /** From the beginning of one change to that of the next: they do not wait for each other. */
+  readonly betweenMs: number
   /** Until drains have ended. */
   readonly settleMs: number
+  /** Resolves when such work, which began at `atMs`, is in the kernel. */
+  readonly whenOver: (beside: 'burst' | 'namespace', work: Written) => Promise<unknown>
+  /** Rejects if the kernel lacks the endpoint of a change that it had according to the log; absent: there is no kernel. */
+  readonly confirm?: (change: Change) => Promise<void>
   readonly say: (text: string) => void
 }
 
-/** The limit of one change, and of the work. */
-const CHANGE_MS = 60_000
-const WORK_MS = 120_000
-/** The pause between two changes beside work that ends, and beside work that takes long or none. */
-const SHORT_PAUSE_MS = 1
-const LONG_PAUSE_MS = 100
+/** Changes before the work, so that it does not meet a program that rests. */
+const BEFORE_MS = 200
+/** Without work, and beside audits: they begin 30 s after each other (syncPeriod), so one of each kind begins in this time. */
+const QUIET_MS = 5_000
+const AUDIT_MS = 32_000
+/** Until the last changes have arrived. */
+const LATE_MS = 500
 /** Work is repeated until so many changes were timed beside it, but not more often than this. */
 const ENOUGH = 100
 const MOST_TIMES = 6
-/** Audits begin 30 s after each other (syncPeriod), so one of each kind begins in this time. */
-const AUDIT_MS = 32_000
-const QUIET_MS = 5_000
 
-/** Rejects when the program has no probe, or a change does not reach the kernel. */
+interface Sent extends TimedChange {
+  readonly change: Change
+}
+
+/** Rejects when the program has no probe or keeps no log. */
 export async function measureFairness(options: FairnessOptions, program: MeasuredProgram): Promise<Fairness[]> {
   const all: Fairness[] = []
-  for (const beside of DISTURBANCES) {
+  for (const beside of options.disturbances) {
     const fairness = await measureBeside(options, program, beside)
     const { changes, arrivalP50Ms, arrivalP99Ms, eventLoopOwnMaxMs } = fairness
     options.say(
@@ -61,55 +72,100 @@ async function measureBeside(
   program: MeasuredProgram,
   beside: Disturbance,
 ): Promise<Fairness> {
-  const { api, table, services } = options
-  const probed = probedServices(services)
+  const { api } = options
+  const probed = probedServices(options.services)
   const timed: TimedChange[] = []
   const arrivals: Arrivals[number][] = []
   const worksMs: number[] = []
   const loop = { eventLoopMaxMs: 0, eventLoopOwnMaxMs: 0 }
-
-  const change = async (): Promise<void> => {
-    const service = probed.next().value
-    const written = await api.change(service)
-    const doneMs = await table.whenAdded(written, written.atMs + CHANGE_MS)
-    if (doneMs === undefined) throw new Error(`a change did not reach the kernel in ${CHANGE_MS / 1000} s`)
-    timed.push({ key: sliceKeyOf(service), writtenMs: written.atMs, doneMs })
-  }
-  const changesFor = async (milliseconds: number): Promise<void> => {
-    for (const endMs = monotonicMs() + milliseconds; monotonicMs() < endMs; await sleep(LONG_PAUSE_MS)) await change()
-  }
-  const changesBeside = async (what: 'burst' | 'namespace'): Promise<void> => {
-    const { atMs, expected } = await disturb(api, what)
-    let isOver = false
-    const over = (
-      what === 'burst'
-        ? table.whenComplete(expected, atMs + WORK_MS, () => program.isAlive)
-        : table.whenGone(expected, atMs + WORK_MS)
-    ).finally(() => {
-      isOver = true
-    })
-    while (!isOver) {
-      await change()
-      await sleep(SHORT_PAUSE_MS)
-    }
-    const doneMs = await over
-    if (doneMs !== undefined) worksMs.push(doneMs - atMs)
-  }
-
-  for (let time = 0; time < MOST_TIMES && timed.length < ENOUGH; time++) {
+  const repeats = beside === 'burst' || beside === 'namespace'
+  for (let time = 0; time < (repeats ? MOST_TIMES : 1) && timed.length < ENOUGH; time++) {
     if ((await program.probe()) === undefined)
       throw new Error('the program has no probe, which --burst-with-probe needs')
-    if (beside === 'nothing') await changesFor(QUIET_MS)
-    else if (beside === 'audit') await changesFor(AUDIT_MS)
-    else await changesBeside(beside)
+    const { sent, work } = await changesBeside(options, probed, beside)
     const reading = await program.probe()
     loop.eventLoopMaxMs = Math.max(loop.eventLoopMaxMs, reading?.eventLoopMaxMs ?? 0)
     loop.eventLoopOwnMaxMs = Math.max(loop.eventLoopOwnMaxMs, reading?.eventLoopOwnMaxMs ?? 0)
+    const writes = JSON.parse(readFileSync(program.writeLog, 'utf8')) as LoggedWrite[] // written by writes/write-log.ts
     arrivals.push(...(JSON.parse(readFileSync(arrivalsFile(program.probeFile), 'utf8')) as Arrivals)) // written by bench-probe.ts
+    const untilMs = work === undefined ? undefined : endOf(work, sent, writes)
+    if (work !== undefined && untilMs !== undefined) worksMs.push(untilMs - work.atMs)
+    for (const one of sent) {
+      const { key, writtenMs, change } = one
+      if (work !== undefined && (writtenMs < work.atMs || writtenMs > (untilMs ?? 0))) continue
+      const doneMs = doneAt(change, writes)
+      if (doneMs !== undefined) await options.confirm?.(change)
+      timed.push({ key, writtenMs, doneMs })
+    }
     if (beside === 'namespace') await api.restoreNamespace(REMOVED_NAMESPACE)
     // Drains end.
     await sleep(options.settleMs)
-    if (beside === 'nothing' || beside === 'audit') break
   }
   return fairnessOf(beside, timed, arrivals, loop, worksMs)
+}
+
+/** Changes before and beside the work, until it is over. */
+async function changesBeside(
+  { api, betweenMs, whenOver }: FairnessOptions,
+  probed: Iterator<number, never>,
+  beside: Disturbance,
+): Promise<{ readonly sent: readonly Sent[]; readonly work: Written | undefined }> {
+  const sent: Sent[] = []
+  let isOver = false
+  const changing = (async () => {
+    for (let atMs = monotonicMs(); !isOver; atMs += betweenMs) {
+      const service = probed.next().value
+      const change = await api.change(service)
+      sent.push({ key: sliceKeyOf(service), writtenMs: change.atMs, doneMs: undefined, change })
+      await sleep(Math.max(0, atMs + betweenMs - monotonicMs()))
+    }
+  })()
+  let work: Written | undefined
+  if (beside === 'nothing') await sleep(QUIET_MS)
+  else if (beside === 'audit') await sleep(AUDIT_MS)
+  else {
+    await sleep(BEFORE_MS)
+    work = await disturb(api, beside)
+    await whenOver(beside, work)
+  }
+  isOver = true
+  await changing
+  await sleep(LATE_MS)
+  return { sent, work }
+}
+
+/** When the last write was made that is not a change's. */
+function endOf({ atMs: beganMs }: Written, sent: readonly Sent[], writes: readonly LoggedWrite[]): number | undefined {
+  const probes = new Set(sent.map(({ change }) => virtualServerOf(change)))
+  return writes.findLast(({ virtualServer, atMs }) => atMs >= beganMs && !probes.has(virtualServer))?.atMs
+}
+
+function doneAt(change: Change, writes: readonly LoggedWrite[]): number | undefined {
+  const [wantedServer, wantedReal] = [virtualServerOf(change), numberOf(change.added)]
+  return writes.find(
+    ({ virtualServer, realServer, atMs }) =>
+      virtualServer === wantedServer && realServer === wantedReal && atMs >= change.atMs,
+  )?.atMs
+}
+
+const virtualServerOf = ({ expected }: Change): number => numberOf(expected[0]?.address ?? '')
+
+/** `10.96.0.1` or `10.96.0.1:80`. */
+function numberOf(address: string): number {
+  return address
+    .split(':', 1)
+    .join('')
+    .split('.')
+    .reduce((sum, part) => sum * 256 + Number(part), 0)
+}
+
+/** The files of the probe and the log of a program that is started in this folder. */
+export const measuredFiles = (folder: string): { readonly probeFile: string; readonly writeLog: string } => ({
+  probeFile: join(folder, 'readings'),
+  writeLog: join(folder, 'writes'),
+})
+
+/** Removes what an earlier program wrote into them. */
+export function clear({ probeFile, writeLog }: ReturnType<typeof measuredFiles>): void {
+  for (const file of [probeFile, arrivalsFile(probeFile), writeLog]) if (existsSync(file)) rmSync(file)
 }

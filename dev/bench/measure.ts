@@ -6,7 +6,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/modes/bench-probe.ts'
 import type { ApiServerProcess } from './api-server-process.ts'
-import { measureFairness } from './measure-fairness.ts'
+import { DISTURBANCES } from './fairness.ts'
+import { type FairnessOptions, measureFairness } from './measure-fairness.ts'
 import type { MeasuredProgram } from './measured-program.ts'
 import type { BenchOptions } from './options.ts'
 import { processesBetween, processNumber, type ProgramCost } from './program-cost.ts'
@@ -49,6 +50,8 @@ export const SETTLE_MS = 4_000
  */
 const BETWEEN_CHANGES_MS: Readonly<Record<AnyMode, number>> = { ipvs: 20, iptables: 1_200, nftables: 1_200 }
 const BURST_PERCENT = 10
+/** The pause between two changes beside other work. */
+const BETWEEN_PROBES_MS = 25
 /** Changes while system calls are counted. */
 const COUNTED_CHANGES = 50
 /** Changes while the event loop is watched, and the rest after them, in which an audit starts (syncPeriod is 30 s). */
@@ -254,10 +257,29 @@ async function restPhases(options: MeasureOptions, program: MeasuredProgram): Pr
   const eventLoopMaxMs = await watchedPhase(options, program)
   const fairness =
     options.burstWithProbe === true && options.mode === 'ipvs'
-      ? { fairness: await measureFairness({ ...options, settleMs: SETTLE_MS }, program) }
+      ? { fairness: await measureFairness(fairnessOptions(options, program), program) }
       : {}
   const rssSlopeMiB = options.slope ? await slopePhase(options, program) : null
   return { ...idle, ...memory, eventLoopMaxMs, rssSlopeMiB, ...fairness }
+}
+
+/** The changes beside other work in a guest: seen from outside, all is in the kernel at the end. */
+function fairnessOptions(options: MeasureOptions, program: MeasuredProgram): FairnessOptions {
+  const { table } = options
+  return {
+    ...options,
+    disturbances: DISTURBANCES,
+    betweenMs: BETWEEN_PROBES_MS,
+    settleMs: SETTLE_MS,
+    whenOver: (beside, { atMs, expected }) =>
+      beside === 'burst'
+        ? table.whenComplete(expected, atMs + BURST_MS, () => program.isAlive)
+        : table.whenGone(expected, atMs + BURST_MS),
+    confirm: async (change) => {
+      if ((await table.whenAdded(change, monotonicMs())) === undefined)
+        throw new Error(`the kernel does not have ${change.added}, which the program has written`)
+    },
+  }
 }
 
 /** Waits until nothing changes, then measures the processor time of a program that has nothing to do. */

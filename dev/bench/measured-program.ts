@@ -8,11 +8,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/modes/bench-probe.ts'
 import { costOf, memoryOf, type ProgramCost, type ProgramMemory } from './program-cost.ts'
 import { monotonicMs } from './table-view.ts'
+import { WRITE_LOG_VARIABLE } from './writes/write-log.ts'
 
 export interface ProgramOptions {
   readonly command: readonly string[]
   /** Where it writes readings; absent when it has no probe. */
   readonly probeFile?: string
+  /** Where its package koffi writes the log of writes (writes/write-log.ts); absent when it keeps none. */
+  readonly writeLog?: string
   readonly logFile: string
   /** It stops before its first instruction until `go` is called. Default false. */
   readonly stopped?: boolean
@@ -34,7 +37,11 @@ export class MeasuredProgram {
     this.startedMs = monotonicMs()
     this.#child = spawn(program, args, {
       stdio: ['ignore', log, log],
-      env: { ...process.env, ...(options.probeFile === undefined ? {} : { KUBE_IPVS_BENCH_FILE: options.probeFile }) },
+      env: {
+        ...process.env,
+        ...(options.probeFile === undefined ? {} : { KUBE_IPVS_BENCH_FILE: options.probeFile }),
+        ...(options.writeLog === undefined ? {} : { [WRITE_LOG_VARIABLE]: options.writeLog }),
+      },
     })
     closeSync(log)
     this.#ended = new Promise((resolve) => {
@@ -55,6 +62,11 @@ export class MeasuredProgram {
   /** Where its probe writes; '' when it has none. */
   get probeFile(): string {
     return this.#options.probeFile ?? ''
+  }
+
+  /** Where its log of writes is; '' when it keeps none. */
+  get writeLog(): string {
+    return this.#options.writeLog ?? ''
   }
 
   get pid(): number {

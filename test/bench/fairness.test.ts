@@ -5,11 +5,11 @@ import { type Fairness, fairnessOf, plainFairness, probedServices } from '../../
 import { formatFairness } from '../../dev/bench/fairness-report.ts'
 import { formatSize, PLAIN } from '../../dev/bench/report.ts'
 import { type BenchResult, type Measured, plainResult, summarise } from '../../dev/bench/result.ts'
-import { WriteLog } from '../../dev/bench/own-cost/write-log.ts'
+import { WriteLog } from '../../dev/bench/writes/write-log.ts'
 import { IpvsConnection } from '../../src/ipvs/connection.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
-import { answerTo, IPVS_FAMILY, noCounts } from '../../dev/bench/own-cost/answers.ts'
+import { answerTo, noCounts } from '../../dev/bench/own-cost/answers.ts'
 
 describe('probedServices', () => {
   it('gives Services that no burst replaces and that are not in the removed namespace, distant ones after each other', () => {
@@ -125,7 +125,7 @@ describe('kernel of --own-cost', () => {
   } as const
 
   it('logs when which real server was added and which virtual server removed, and lists what drains as idle', async () => {
-    const log = new WriteLog(IPVS_FAMILY, 10)
+    const log = new WriteLog(10)
     const answers: Uint8Array[] = []
     let nowMs = 5
     const netlink = new NetlinkConnection({

@@ -2,7 +2,7 @@
  * The real servers with weight 0 in the kernel of `--own-cost`, and the list of them: without any, no drain would end, and a program would
  * hold more and more of them. All are listed without connections.
  */
-import { attributesOf, IPVS_ATTRIBUTE, IPVS_COMMAND } from './ipvs-message.ts'
+import { attributesOf, IPVS_ATTRIBUTE, IPVS_COMMAND } from '../writes/ipvs-message.ts'
 
 export class Draining {
   /** Attributes of a real server, by its virtual server, then by its address. Both keys are the bytes that name it. */

@@ -1,13 +1,12 @@
 /**
  * The package koffi as `npm run bench -- --own-cost` gives it to the program: netlink sockets in this process that acknowledge every
  * message and answer every list as empty, so that only the program's own work is left. It writes what the process has used by
- * then into the file that KUBE_IPVS_OWN_COST names, once nothing was written for a while. With KUBE_IPVS_WRITE_LOG each SIGUSR2 writes
- * into that file what was written to the kernel since the one before, and when.
+ * then into the file that KUBE_IPVS_OWN_COST names, once nothing was written for a while.
  */
 import { writeFileSync } from 'node:fs'
 import { PerformanceObserver } from 'node:perf_hooks'
-import { answerTo, type Counts, IPVS_FAMILY, NETLINK_GENERIC, noCounts } from './answers.ts'
-import { WriteLog } from './write-log.ts'
+import { openWriteLog } from '../writes/write-log.ts'
+import { answerTo, type Counts, NETLINK_GENERIC, noCounts } from './answers.ts'
 
 /** What the process has used since its start. */
 export interface Mark {
@@ -43,11 +42,7 @@ const CHECK_MS = 100
 const EAGAIN = 11
 const MIB = 1024 * 1024
 
-/** Entries of the log between two signals. */
-const LOGGED = 400_000
-const logFile = process.env['KUBE_IPVS_WRITE_LOG']
-const log = logFile === undefined ? undefined : new WriteLog(IPVS_FAMILY, LOGGED)
-
+const log = openWriteLog()
 const sockets = new Map<number, { readonly protocol: number; readonly datagrams: Uint8Array[] }>()
 const counts = noCounts()
 const collected = { count: 0, ms: 0 }
@@ -83,7 +78,6 @@ function watch(file: string): void {
     write(file)
   }, CHECK_MS)
   timer.unref()
-  if (logFile !== undefined) process.on('SIGUSR2', () => writeFileSync(logFile, JSON.stringify(log?.take() ?? [])))
 }
 
 function write(file: string): void {

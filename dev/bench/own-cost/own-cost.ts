@@ -9,7 +9,6 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { build } from 'esbuild'
 import { bundle } from '../../bundle.ts'
 import { type Choices, CHOICES } from '../../api-server/generate.ts'
 import { runOnHost } from '../../kernel/host.ts'
@@ -18,16 +17,23 @@ import { endWithParent } from '../../parent.ts'
 import { ApiServerProcess } from '../api-server-process.ts'
 import { commandOf, NODE_NAME, writeConfiguration } from '../guest-node.ts'
 import type { Fairness } from '../fairness.ts'
+import { clear, measuredFiles, measureFairness } from '../measure-fairness.ts'
 import { MeasuredProgram } from '../measured-program.ts'
 import { percentile } from '../statistics.ts'
 import { formatFairness } from '../fairness-report.ts'
+import { placeKoffi } from '../writes/place-koffi.ts'
 import type { Mark, OwnCost } from './memory-kernel.ts'
-import { clear, environmentOf, type Growth, measureFairness, measureGrowth } from './under-load.ts'
+import { type Growth, measureGrowth } from './growth.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 const ENDPOINTS = 5
 const START_MS = 300_000
 const POLL_MS = 50
+const MEMORY_KERNEL = join(import.meta.dirname, 'memory-kernel.ts')
+/** Changes beside other work: the pause between two, and the time after which all work is written and its drains have ended. */
+const BETWEEN_MS = 5
+const WORK_MS = 1_500
+const SETTLE_MS = 3_500
 
 /** One of the programs that take turns. */
 interface Subject {
@@ -87,7 +93,7 @@ async function main(): Promise<void> {
   const bundled = mkdtempSync(join(ROOT, '.cache/own-cost-'))
   try {
     const { entry } = await bundle({ directory: join(bundled, 'this'), minify: values.profile === undefined })
-    await replaceKernel(dirname(entry))
+    await placeKoffi(dirname(entry), MEMORY_KERNEL)
     const subjects: Subject[] = [{ name: 'this', entry, nodeFlags: flags, choices: 'none' }]
     if (values.against !== undefined || values['against-flags'] !== undefined) {
       const other = values.against === undefined ? entry : await otherBundle(values.against, join(bundled, 'other'))
@@ -126,25 +132,13 @@ async function main(): Promise<void> {
   }
 }
 
-/** Puts the package beside the program, where Node finds it before the real one. */
-async function replaceKernel(directory: string): Promise<void> {
-  await build({
-    entryPoints: [join(import.meta.dirname, 'memory-kernel.ts')],
-    outfile: join(directory, 'node_modules/koffi/index.js'),
-    bundle: true,
-    format: 'cjs',
-    platform: 'node',
-    logLevel: 'silent',
-  })
-}
-
 /** A copy of another bundle (`node dev/bundle.ts` in another checkout). */
 async function otherBundle(entry: string, directory: string): Promise<string> {
   cpSync(dirname(resolve(entry)), directory, {
     recursive: true,
     filter: (path) => !path.endsWith('/node_modules'),
   })
-  await replaceKernel(directory)
+  await placeKoffi(directory, MEMORY_KERNEL)
   return join(directory, basename(entry))
 }
 
@@ -204,7 +198,7 @@ async function measure(task: Task): Promise<void> {
   ): Promise<Start> {
     const file = join(folder, 'cost')
     rmSync(file, { force: true })
-    const files = environmentOf(folder)
+    const files = measuredFiles(folder)
     clear(files)
     const isLoaded = withProbe || slopeChanges > 0
     const paths = writeConfiguration(folder, 'ipvs', api.url, {
@@ -223,11 +217,10 @@ async function measure(task: Task): Promise<void> {
         ...(isLoaded && hasPriority() ? ['chrt', '--rr', '1'] : []),
         'env',
         `KUBE_IPVS_OWN_COST=${file}`,
-        ...(withProbe ? [`KUBE_IPVS_WRITE_LOG=${files.writeLog}`] : []),
         ...commandOf(ours, paths),
       ],
       logFile: join(folder, 'log'),
-      ...(withProbe ? { probeFile: files.probeFile } : {}),
+      ...(withProbe ? files : {}),
     })
     try {
       for (const endMs = Date.now() + START_MS; !existsSync(file); await sleep(POLL_MS))
@@ -235,10 +228,23 @@ async function measure(task: Task): Promise<void> {
       await sleep(POLL_MS)
       const own = JSON.parse(readFileSync(file, 'utf8')) as OwnCost // written by memory-kernel.ts
       const childrenMs = program.cost().cpuMs - own.settled.cpuMs
-      const loaded = { program, api, services, ...files }
       const say = (text: string): void => void process.stderr.write(`  ${name}: ${text}\n`)
-      const fairness = withProbe ? await measureFairness(loaded) : undefined
-      const growth = slopeChanges > 0 ? await measureGrowth(loaded, slopeChanges, say) : undefined
+      const fairness = withProbe
+        ? await measureFairness(
+            {
+              services,
+              api,
+              // There are no audits, because this kernel lists nothing.
+              disturbances: ['nothing', 'burst', 'namespace'],
+              betweenMs: BETWEEN_MS,
+              settleMs: SETTLE_MS,
+              whenOver: () => sleep(WORK_MS),
+              say,
+            },
+            program,
+          )
+        : undefined
+      const growth = slopeChanges > 0 ? await measureGrowth({ api, program }, slopeChanges, say) : undefined
       return { subject: name, own, childrenMs, ...(fairness && { fairness }), ...(growth && { growth }) }
     } finally {
       await program.stop()

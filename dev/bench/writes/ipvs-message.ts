@@ -1,4 +1,4 @@
-/** Numbers of linux/ip_vs.h and the walk over attributes, for the kernel of `--own-cost` and its log. */
+/** Numbers of linux/ip_vs.h and the walk over attributes, for the log of writes and the kernel of `--own-cost`. */
 
 export const IPVS_COMMAND = {
   delService: 3,
