@@ -78,7 +78,7 @@ export class Bench {
     const freeCalibration =
       'missing' in calibrate || options.native ? undefined : await this.#calibrateFree(calibrate.program)
     const machine = await takeProcessor(choice.kind !== 'host')
-    this.#boots = { ...this.#boots, processor: { number: machine.processor, realTime: machine.realTime } }
+    this.#boots = { ...this.#boots, processor: { number: machine.processor, hasPriority: machine.hasPriority } }
     say(
       `Kernel: ${describeKernel(choice)}; everything is kept on processor ${machine.processor} of ${machine.processors}`,
     )
@@ -93,7 +93,7 @@ export class Bench {
       results.push(...ofSize)
     }
     const reasons = reasonsAgainst({
-      realTime: machine.realTime,
+      hasPriority: machine.hasPriority,
       disturbances: this.#disturbances,
       calibrations: this.#calibrations,
       results,

@@ -53,7 +53,7 @@ export async function runHandover(setting: HandoverSetting): Promise<Handover> {
     choice,
     cwd: ROOT,
     signal,
-    processor: { number: machine.processor, realTime: machine.realTime },
+    processor: { number: machine.processor, hasPriority: machine.hasPriority },
   }
   say(`Kernel: ${describeKernel(choice)}; everything is kept on processor ${machine.processor}`)
   const { stdout } = await boot(['uname', '-r'], BOOT_TIMEOUT_MS, boots)

@@ -2,6 +2,7 @@
  * The machine under the measurement: which of its processors is the idlest, and how much of it other work takes. A guest
  * cannot see this, so the bench reads it on the host.
  */
+import { BEFORE_OTHERS } from '../kernel/guest.ts'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
@@ -30,7 +31,7 @@ export interface Machine {
   /** The processor of the measurement. */
   readonly processor: number
   /** Whether the guest has priority over other work, which needs root. */
-  readonly realTime: boolean
+  readonly hasPriority: boolean
 }
 
 /** How long the processors are observed before one is chosen. */
@@ -94,8 +95,16 @@ export async function takeProcessor(inGuest: boolean): Promise<Machine> {
       stdio: 'ignore',
     })
   const all = cpus()
-  const realTime = inGuest && spawnSync('chrt', ['--rr', '1', 'true'], { stdio: 'ignore' }).status === 0
-  return { processors: all.length, model: all[0]?.model.trim() ?? 'unknown', processor, realTime }
+  const hasPriority = inGuest && mayGoFirst()
+  return { processors: all.length, model: all[0]?.model.trim() ?? 'unknown', processor, hasPriority }
+}
+
+/** Whether this user may start a command before other work. */
+export function mayGoFirst(): boolean {
+  const [program = '', ...args] = [...BEFORE_OTHERS, 'true']
+  // Without the right to it, nice runs the command all the same and says so.
+  const { status, stderr } = spawnSync(program, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+  return status === 0 && stderr.length === 0
 }
 
 /** A reading of the processor and of the time that ended children of this process have used. */

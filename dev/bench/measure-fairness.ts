@@ -31,10 +31,10 @@ export interface FairnessOptions {
   readonly betweenMs: number
   /** Until drains have ended. */
   readonly settleMs: number
-  /** Resolves when such work, which began at `atMs`, is in the kernel. */
-  readonly whenOver: (beside: 'burst' | 'namespace', work: Written) => Promise<unknown>
-  /** Rejects if the kernel lacks the endpoint of a change that it had according to the log; absent: there is no kernel. */
-  readonly confirm?: (change: Change) => Promise<void>
+  /** Changes beside a burst, or beside the removal of a namespace, end so long after it began: then all of it must be in the kernel. */
+  readonly workMs: number
+  /** Rejects if the kernel has not all that was written according to the log; absent: there is no kernel. */
+  readonly confirm?: (seen: { readonly changes: readonly Change[]; readonly work: Work | undefined }) => Promise<void>
   readonly say: (text: string) => void
 }
 
@@ -51,6 +51,11 @@ const MOST_TIMES = 6
 
 interface Sent extends TimedChange {
   readonly change: Change
+}
+
+/** A burst or the removal of a namespace. */
+export interface Work extends Written {
+  readonly what: 'burst' | 'namespace'
 }
 
 /** Rejects when the program has no probe or keeps no log. */
@@ -93,10 +98,11 @@ async function measureBeside(
     for (const one of sent) {
       const { key, writtenMs, change } = one
       if (work !== undefined && (writtenMs < work.atMs || writtenMs > (untilMs ?? 0))) continue
-      const doneMs = doneAt(change, writes)
-      if (doneMs !== undefined) await options.confirm?.(change)
-      timed.push({ key, writtenMs, doneMs })
+      timed.push({ key, writtenMs, doneMs: doneAt(change, writes) })
     }
+    // A later change of a Service may have replaced what an earlier one added.
+    const lastChanges = new Map(sent.map(({ key, change }) => [key, change]))
+    await options.confirm?.({ changes: [...lastChanges.values()], work })
     if (beside === 'namespace') await api.restoreNamespace(REMOVED_NAMESPACE)
     // Drains end.
     await sleep(options.settleMs)
@@ -106,10 +112,10 @@ async function measureBeside(
 
 /** Changes before and beside the work, until it is over. */
 async function changesBeside(
-  { api, betweenMs, whenOver }: FairnessOptions,
+  { api, betweenMs, workMs }: FairnessOptions,
   probed: Iterator<number, never>,
   beside: Disturbance,
-): Promise<{ readonly sent: readonly Sent[]; readonly work: Written | undefined }> {
+): Promise<{ readonly sent: readonly Sent[]; readonly work: Work | undefined }> {
   const sent: Sent[] = []
   let isOver = false
   const changing = (async () => {
@@ -120,13 +126,13 @@ async function changesBeside(
       await sleep(Math.max(0, atMs + betweenMs - monotonicMs()))
     }
   })()
-  let work: Written | undefined
+  let work: Work | undefined
   if (beside === 'nothing') await sleep(QUIET_MS)
   else if (beside === 'audit') await sleep(AUDIT_MS)
   else {
     await sleep(BEFORE_MS)
-    work = await disturb(api, beside)
-    await whenOver(beside, work)
+    work = { what: beside, ...(await disturb(api, beside)) }
+    await sleep(workMs)
   }
   isOver = true
   await changing

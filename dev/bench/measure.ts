@@ -52,6 +52,9 @@ const BETWEEN_CHANGES_MS: Readonly<Record<AnyMode, number>> = { ipvs: 20, iptabl
 const BURST_PERCENT = 10
 /** The pause between two changes beside other work. */
 const BETWEEN_PROBES_MS = 25
+/** How long changes are made beside a burst or a removal: at least this, and so long for each Service. */
+const SHORTEST_WORK_MS = 2_000
+const WORK_A_SERVICE_MS = 0.5
 /** Changes while system calls are counted. */
 const COUNTED_CHANGES = 50
 /** Changes while the event loop is watched, and the rest after them, in which an audit starts (syncPeriod is 30 s). */
@@ -271,13 +274,18 @@ function fairnessOptions(options: MeasureOptions, program: MeasuredProgram): Fai
     disturbances: DISTURBANCES,
     betweenMs: BETWEEN_PROBES_MS,
     settleMs: SETTLE_MS,
-    whenOver: (beside, { atMs, expected }) =>
-      beside === 'burst'
-        ? table.whenComplete(expected, atMs + BURST_MS, () => program.isAlive)
-        : table.whenGone(expected, atMs + BURST_MS),
-    confirm: async (change) => {
-      if ((await table.whenAdded(change, monotonicMs())) === undefined)
-        throw new Error(`the kernel does not have ${change.added}, which the program has written`)
+    workMs: Math.max(SHORTEST_WORK_MS, options.services * WORK_A_SERVICE_MS),
+    confirm: async ({ changes, work }) => {
+      const nowMs = monotonicMs()
+      for (const change of changes)
+        if ((await table.whenAdded(change, nowMs)) === undefined)
+          throw new Error(`the kernel does not have ${change.added}, which the program should have written`)
+      const isDone =
+        work === undefined ||
+        (await (work.what === 'burst'
+          ? table.whenComplete(work.expected, nowMs, () => program.isAlive)
+          : table.whenGone(work.expected, nowMs))) !== undefined
+      if (!isDone) throw new Error(`the ${work.what} took longer than changes were made beside it`)
     },
   }
 }

@@ -104,9 +104,9 @@ class CellBench {
     if ('missing' in calibrate) say(`No calibration: ${calibrate.missing}`)
     const { entry } = await bundle({ directory: bundled, minify: true })
     const machine = await takeProcessor(choice.kind !== 'host')
-    const { processor: number, realTime } = machine
+    const { processor: number, hasPriority } = machine
     say(`Kernel: ${describeKernel(choice)}; everything is kept on processor ${number} of ${machine.processors}`)
-    const boots: BootOptions = { choice, cwd: ROOT, signal, processor: { number, realTime } }
+    const boots: BootOptions = { choice, cwd: ROOT, signal, processor: { number, hasPriority } }
     return new CellBench(setting, {
       machine,
       boots,

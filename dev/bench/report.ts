@@ -108,7 +108,7 @@ export function formatReport(run: Run, style: Style): string {
 /** The machine of the measurement, and its calibration. */
 export function formatMachine(run: Run, style: Style): string {
   const { machine, kernel, load, commit } = run
-  const place = `kept on processor ${machine.processor} of ${machine.processors} (${machine.model})${machine.realTime ? ', before other work' : ''}`
+  const place = `kept on processor ${machine.processor} of ${machine.processors} (${machine.model})${machine.hasPriority ? ', before other work' : ''}`
   const lines = [
     ['Commit', commit === null ? 'unknown' : `${commit.hash}${commit.changed ? ', with changes' : ''}`],
     ['Kernel', `${KINDS[kernel.kind]} ${kernel.release ?? ''}, everything ${place}`],

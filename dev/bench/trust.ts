@@ -17,7 +17,7 @@ const MOST_CALIBRATION_FACTOR = 1.35
 
 export interface Observed {
   /** The guest had priority over other work, so other work took only time that the guest did not use. */
-  readonly realTime: boolean
+  readonly hasPriority: boolean
   /** One for each boot. */
   readonly disturbances: readonly Disturbance[]
   readonly calibrations: readonly Calibration[]
@@ -25,7 +25,7 @@ export interface Observed {
 }
 
 /** Why the run cannot be compared, in whole clauses; empty when it can. */
-export function reasonsAgainst({ realTime, disturbances, calibrations, results }: Observed): string[] {
+export function reasonsAgainst({ hasPriority, disturbances, calibrations, results }: Observed): string[] {
   const reasons: string[] = []
   const others = percentile(
     disturbances.map((one) => one.othersPercent),
@@ -35,7 +35,7 @@ export function reasonsAgainst({ realTime, disturbances, calibrations, results }
     disturbances.map((one) => one.stealPercent),
     0.5,
   )
-  if (!realTime && others !== null && others > MOST_TAKEN_PERCENT)
+  if (!hasPriority && others !== null && others > MOST_TAKEN_PERCENT)
     reasons.push(`other work took ${others.toFixed(1)} % of the processor that was measured on`)
   if (steal !== null && steal > MOST_TAKEN_PERCENT)
     reasons.push(`the hypervisor took ${steal.toFixed(1)} % of the processor that was measured on`)

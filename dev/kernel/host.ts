@@ -28,7 +28,7 @@ export async function runOnHost(run: KernelCommand): Promise<number> {
       '--pdeathsig',
       'KILL',
       '--',
-      ...onProcessor(run.processor && { ...run.processor, realTime: false }),
+      ...onProcessor(run.processor && { ...run.processor, hasPriority: false }),
       ...inNamespaces(run.command),
     ],
     {

@@ -29,7 +29,7 @@ const EXPERIMENT: Experiment = {
   at: '2026-11-22T15:30:00.000Z',
   commit: { hash: '0123456789abcdef0123456789abcdef01234567', changed: false },
   kernel: { kind: 'uml', release: '7.2.13' },
-  machine: { processors: 2, model: 'AMD EPYC', processor: 1, realTime: true },
+  machine: { processors: 2, model: 'AMD EPYC', processor: 1, hasPriority: true },
   load: { average: [0.1, 0.2, 0.3], othersPercent: 0.5, stealPercent: 0 },
   calibration: null,
   trusted: true,

@@ -21,7 +21,7 @@ const CELL: Cell = {
   version: 'kube-ipvs 0.1.0',
   node: 'v24.21.0',
   kernel: { kind: 'uml', release: '7.2.13' },
-  machine: { processors: 2, model: 'AMD EPYC', processor: 1, realTime: true },
+  machine: { processors: 2, model: 'AMD EPYC', processor: 1, hasPriority: true },
   load: { average: [0.1, 0.2, 0.3], othersPercent: 0.5, stealPercent: 0 },
   calibration: {
     systemCallUs: 2.9,

@@ -55,7 +55,7 @@ function runOf({ coldStartMs = 2_000, floors = [500], modes = ['ipvs'], reasons 
     at: '2026-11-22T10:46:36.000Z',
     commit: { hash: '0123456789abcdef0123456789abcdef01234567', changed: true },
     kernel: { kind: 'uml', release: '7.2.13' },
-    machine: { processors: 2, model: 'AMD EPYC', processor: 1, realTime: true },
+    machine: { processors: 2, model: 'AMD EPYC', processor: 1, hasPriority: true },
     load: { average: [0.1, 0.2, 0.3], ...QUIET },
     calibration: CALIBRATION,
     freeCalibration: { ...CALIBRATION, wakeUpAcrossUs: 71.2 },
@@ -120,7 +120,7 @@ describe('formatDuration', () => {
 
 describe('reasonsAgainst', () => {
   const quiet = {
-    realTime: false,
+    hasPriority: false,
     disturbances: [QUIET],
     calibrations: [CALIBRATION, CALIBRATION],
     results: runOf().results,
@@ -139,7 +139,7 @@ describe('reasonsAgainst', () => {
 
   it('do not name other work where the guest has priority over it', () => {
     const busy = { othersPercent: 80, stealPercent: 0 }
-    assert.deepEqual(reasonsAgainst({ ...quiet, realTime: true, disturbances: [busy] }), [])
+    assert.deepEqual(reasonsAgainst({ ...quiet, hasPriority: true, disturbances: [busy] }), [])
   })
 
   it('name a calibration that changed from boot to boot', () => {

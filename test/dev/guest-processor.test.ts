@@ -5,7 +5,7 @@ import { type OneProcessor, onProcessor } from '../../dev/kernel/guest.ts'
 import { qemuGuest } from '../../dev/kernel/qemu.ts'
 import { userModeGuest } from '../../dev/kernel/user-mode.ts'
 
-const THIRD = { number: 3, realTime: false }
+const THIRD = { number: 3, hasPriority: false }
 const KERNEL = { kind: 'uml', kernel: '/linux', memoryFolder: '/dev/shm', memoryMiB: 512 } as const
 
 const userMode = (processor?: OneProcessor): readonly string[] =>
@@ -34,8 +34,15 @@ describe('a guest on one processor', () => {
 describe('onProcessor', () => {
   it('is empty without a processor, and accepts processor 0', () => {
     assert.deepEqual(onProcessor(undefined), [])
-    assert.deepEqual(onProcessor({ number: 0, realTime: false }), ['taskset', '--cpu-list', '0'])
+    assert.deepEqual(onProcessor({ number: 0, hasPriority: false }), ['taskset', '--cpu-list', '0'])
   })
   it('gives the guest priority over other work on request', () =>
-    assert.deepEqual(onProcessor({ number: 1, realTime: true }), ['taskset', '--cpu-list', '1', 'chrt', '--rr', '1']))
+    assert.deepEqual(onProcessor({ number: 1, hasPriority: true }), [
+      'taskset',
+      '--cpu-list',
+      '1',
+      'nice',
+      '-n',
+      '-20',
+    ]))
 })

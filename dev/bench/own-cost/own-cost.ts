@@ -4,19 +4,20 @@
  * its task as JSON; there it starts the API server, and the program as often as is asked for.
  */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { spawnSync } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { bundle } from '../../bundle.ts'
 import { type Choices, CHOICES } from '../../api-server/generate.ts'
+import { BEFORE_OTHERS } from '../../kernel/guest.ts'
 import { runOnHost } from '../../kernel/host.ts'
 import { NODE_FLAGS } from '../../node-flags.ts'
 import { endWithParent } from '../../parent.ts'
 import { ApiServerProcess } from '../api-server-process.ts'
 import { commandOf, NODE_NAME, writeConfiguration } from '../guest-node.ts'
 import type { Fairness } from '../fairness.ts'
+import { mayGoFirst } from '../machine.ts'
 import { clear, measuredFiles, measureFairness } from '../measure-fairness.ts'
 import { MeasuredProgram } from '../measured-program.ts'
 import { percentile } from '../statistics.ts'
@@ -214,7 +215,7 @@ async function measure(task: Task): Promise<void> {
     } as const
     const program = new MeasuredProgram({
       command: [
-        ...(isLoaded && hasPriority() ? ['chrt', '--rr', '1'] : []),
+        ...(isLoaded && mayGoFirst() ? BEFORE_OTHERS : []),
         'env',
         `KUBE_IPVS_OWN_COST=${file}`,
         ...commandOf(ours, paths),
@@ -238,7 +239,7 @@ async function measure(task: Task): Promise<void> {
               disturbances: ['nothing', 'burst', 'namespace'],
               betweenMs: BETWEEN_MS,
               settleMs: SETTLE_MS,
-              whenOver: () => sleep(WORK_MS),
+              workMs: WORK_MS,
               say,
             },
             program,
@@ -257,9 +258,6 @@ function choicesIn(text: string): Choices {
   if (choices === undefined) throw new Error(`--against-choices is one of ${CHOICES.join(', ')}, not "${text}"`)
   return choices
 }
-
-/** Whether the program may run before other work on the machine, so that its times are its own; needs root's rights. */
-const hasPriority = (): boolean => spawnSync('chrt', ['--rr', '1', 'true'], { stdio: 'ignore' }).status === 0
 
 function whole(name: string, text: string, max: number): number {
   const value = /^\d+$/.test(text) ? Number(text) : 0
