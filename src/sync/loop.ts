@@ -19,7 +19,7 @@ export interface Dataplane {
   /** The frontend that owns `key` has changed; undefined when no Service claims the key any more. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void
   /** One pass over everything that is due. Rejects only when aborted. */
-  pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport>
+  pass(options: DataplanePass): Promise<PassReport>
   /** When the dataplane needs a pass without a request, on the loop's clock; undefined when nothing is due. */
   nextDueMs(): number | undefined
   /**
@@ -27,6 +27,14 @@ export interface Dataplane {
    * so that no change waits for many others. Default false.
    */
   readonly takesPortions?: boolean
+}
+
+export interface DataplanePass {
+  readonly signal: AbortSignal
+  /** False while some source has not listed yet; until then items that nothing wants are kept. */
+  readonly mayRemove: boolean
+  /** Changes wait for the pass after this one, so what is not urgent may wait for them. Default false. */
+  readonly changesWait?: boolean
 }
 
 export interface LoopOptions {
@@ -134,7 +142,7 @@ export class SyncLoop {
         await this.#computeAll(isFirst, startedMs)
         listener.frontendsReady()
       }
-      const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove })
+      const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove, changesWait: isPart })
       const endedMs = now()
       listener.tablesPassed(report, endedMs - startedMs)
       if (isPart) {

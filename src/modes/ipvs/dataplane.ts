@@ -18,7 +18,7 @@ import {
   weightsOf,
 } from '../../service/frontends.ts'
 import { DEFAULT_WEIGHT, isGradual, slowStartFactor, usesWeights } from '../../service/weights.ts'
-import type { Dataplane } from '../../sync/loop.ts'
+import type { Dataplane, DataplanePass } from '../../sync/loop.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { familyOf } from '../../values/address.ts'
@@ -50,6 +50,8 @@ export interface IpvsDataplaneOptions {
 /** One pass checks drains for this long, some virtual servers at a time; the others wait for the next pass. */
 const DRAINS_MS = 2
 const DRAINS_AT_ONCE = 4
+/** How long a check that is due may wait while changes wait. */
+const DRAINS_WAIT_MS = 5_000
 /** Virtual servers at most, where the clock stands still or the kernel is fast. */
 const DRAINS_PER_PASS = 64
 /** Real servers of the virtual servers that one pass takes a step of their slow starts with, within a millisecond or two. */
@@ -207,10 +209,10 @@ export class IpvsDataplane implements Dataplane {
     this.#unrendered.clear()
   }
 
-  async pass(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<PassReport> {
+  async pass(options: DataplanePass): Promise<PassReport> {
     await this.#askSchedulers(options.signal)
     this.#stepSlowStarts()
-    const idle = await this.#checkDrains(options.signal)
+    const idle = await this.#checkDrains(options)
     const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
     // Every virtual server and address was tried once, so that the rules of iptables mode are not needed any more.
     if (options.mayRemove && report.unreadable.length === 0 && this.virtualServers.waitingCount === 0)
@@ -295,12 +297,18 @@ export class IpvsDataplane implements Dataplane {
     else this.drains.observe(key, draining, this.#options.now())
   }
 
-  /** Real servers whose drain has ended, by virtual server. A check that fails is retried later. */
-  async #checkDrains(signal: AbortSignal): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  /**
+   * Real servers whose drain has ended, by virtual server. A check that fails is retried later. The removal of a real server makes every
+   * addition of the next two to four minutes slower (the kernel walks over all that were removed, ip_vs_trash_get_dest), so additions
+   * that wait go first.
+   */
+  async #checkDrains({ signal, changesWait }: DataplanePass): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
     const idle = new Map<string, ReadonlySet<string>>()
-    if (this.drains.nextDueMs() === undefined) return idle
+    const firstDueMs = this.drains.nextDueMs()
+    if (firstDueMs === undefined) return idle
     const { now } = this.#options
     const startedMs = now()
+    if (changesWait === true && startedMs - firstDueMs < DRAINS_WAIT_MS) return idle
     for (
       let checked = 0, nowMs = startedMs;
       checked < DRAINS_PER_PASS && nowMs - startedMs < DRAINS_MS;

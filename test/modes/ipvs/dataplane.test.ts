@@ -77,6 +77,25 @@ describe('IpvsDataplane', () => {
     assert.equal(dataplane.drains.count, 0)
   })
 
+  it('lets checks of drains wait while changes wait, for five seconds at most', async () => {
+    const { memory, dataplane, pass } = await running()
+    dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
+    await pass()
+    dataplane.frontend(KEY, frontend('2.2.2.2'))
+    await pass()
+    memory.connections.set('1.1.1.1:8080', { active: 0, inactive: 0 })
+    const partial = () => dataplane.pass({ signal, mayRemove: true, changesWait: true })
+    for (const nowMs of [1000, 5999]) {
+      memory.nowMs = nowMs
+      await partial()
+      assert.deepEqual(weights(memory), ['1.1.1.1 0', '2.2.2.2 1'], `${nowMs} ms`)
+      assert.equal(dataplane.nextDueMs(), 1000)
+    }
+    memory.nowMs = 6000
+    await partial()
+    assert.deepEqual(weights(memory), ['2.2.2.2 1'])
+  })
+
   it('continues a drain of an earlier process, also when it read the table before the first frontend', async () => {
     const { memory, dataplane, pass } = await running()
     dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
