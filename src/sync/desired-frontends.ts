@@ -2,14 +2,15 @@
  * Turns objects into winning frontends: holds Services, slices and the node context, and computes only the owners (Services) that
  * changed. The cost depends on the number of dirty owners, not on the number of Services.
  */
-import { type Contribution, frontendsOf, type FrontendSettings } from '../service/contribution.ts'
+import { frontendsOf, type FrontendSettings } from '../service/contribution.ts'
 import { CHOICE_NAMES, NO_CHOICES, type ServiceChoices } from '../service/annotations.ts'
-import { claimRank, type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
+import { type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
 import { changedFields, type NodeContext, READS_ALL, READS_LOCAL_ADDRESSES } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
 import { DirtyOwners } from './dirty-owners.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
+import { OwnerWork } from './owner-work.ts'
 
 /** Receives what a flush changed. */
 export interface FrontendListener {
@@ -89,24 +90,27 @@ export class DesiredFrontends {
    * only these, and `resume` does the rest. With unlimited units everything is done. Owners that rest at `nowMs` are left out.
    */
   flush(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
-    return this.#flush(this.#dirty.inOrder(), listener, units, nowMs)
+    return this.#flush(this.#dirty.inOrder(this.#waits(nowMs)), listener, units)
   }
 
-  /** As `flush`, and owners that became dirty last get as much as those that wait longest. */
+  /** As `flush`, and most of the work is on owners that became dirty last, the rest on those that wait longest. */
   flushPortion(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
-    return this.#flush(this.#dirty.fromBothEnds(), listener, units, nowMs)
+    return this.#flush(this.#dirty.fromBothEnds(this.#waits(nowMs)), listener, units)
   }
 
-  #flush(owners: Iterable<string>, listener: FrontendListener, units: number, nowMs: number): number {
+  #flush(owners: Iterable<string>, listener: FrontendListener, units: number): number {
     const share = units === Number.POSITIVE_INFINITY ? units : OWNER_UNITS
     let left = units
-    let waiting = 0
     for (const owner of owners) {
-      if (left <= 0) break
-      if (this.#large.has(owner) || this.#isResting(owner, nowMs)) waiting++
-      else left -= 1 + this.#begin(owner, share, listener)
+      if (left <= 0) return this.#dirty.size
+      left -= 1 + this.#begin(owner, share, listener)
     }
-    return left <= 0 ? this.#dirty.size : this.#dirty.size - waiting
+    return 0
+  }
+
+  /** Whether a dirty owner gets no work now: its large work is not done yet, or it rests. */
+  #waits(nowMs: number): (owner: string) => boolean {
+    return (owner) => this.#large.has(owner) || this.#isResting(owner, nowMs)
   }
 
   /**
@@ -145,7 +149,7 @@ export class DesiredFrontends {
 
   /** Computes the owners that the rest of the cluster needs first: the API server's Service and the cluster's DNS. */
   flushFirst(listener: FrontendListener): void {
-    for (const owner of this.#dirty.inOrder()) {
+    for (const owner of this.#dirty.inOrder(() => false)) {
       const service = this.#services.get(owner)
       if (service !== undefined && isNeededFirst(service)) this.#begin(owner, OWNER_UNITS, listener)
     }
@@ -320,80 +324,4 @@ function sliceKey(slice: EndpointSlice): string {
 function isNeededFirst(service: Service): boolean {
   if (service.namespace === 'default') return service.name === 'kubernetes'
   return service.namespace === 'kube-system' && service.ports.some((port) => port.port === 53)
-}
-
-/** This many endpoints, or source ranges, of a frontend cost about as much as one more frontend. */
-const ENDPOINTS_A_UNIT = 8
-const RANGES_A_UNIT = 4
-
-interface OwnerWorkOptions {
-  readonly owner: string
-  /** Creation time of the Service. */
-  readonly since: number
-  /** Yields the Service's frontends; undefined when the Service was deleted. */
-  readonly frontends: Generator<Frontend, Contribution, void> | undefined
-  /** The keys that the owner has claimed so far. */
-  readonly claimed: readonly FrontendKey[]
-  readonly owned: OwnedMap<FrontendKey, Frontend>
-}
-
-/**
- * The work on one Service, in portions: its frontends are made and claimed one by one, then the claims that it no longer makes are
- * withdrawn. A Service may have thousands of frontends, and the event loop must not wait for all of them.
- */
-class OwnerWork {
-  readonly #options: OwnerWorkOptions
-  #contribution: Contribution | undefined
-  #isMade: boolean
-  /** How many of the earlier claims have been checked. */
-  #checkedCount = 0
-
-  constructor(options: OwnerWorkOptions) {
-    this.#options = options
-    this.#isMade = options.frontends === undefined
-  }
-
-  get owner(): string {
-    return this.#options.owner
-  }
-
-  /** Known when the work is done; undefined when the Service was deleted. */
-  get contribution(): Contribution | undefined {
-    return this.#contribution
-  }
-
-  get isDone(): boolean {
-    return this.#isMade && this.#checkedCount >= this.#options.claimed.length
-  }
-
-  /**
-   * Does about this many units of work and returns how many it did. One unit is a frontend with few endpoints, or one withdrawn
-   * claim. Calls `onChange` for every key whose winner or winning frontend has changed.
-   */
-  run(units: number, onChange: (key: FrontendKey) => void): number {
-    const { owner, since, frontends, claimed, owned } = this.#options
-    let done = 0
-    while (done < units && !this.#isMade) {
-      const step = frontends?.next()
-      if (step === undefined || step.done === true) {
-        this.#contribution = step?.value
-        this.#isMade = true
-      } else {
-        const value = step.value
-        if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) onChange(value.key)
-        done += unitsOf(value)
-      }
-    }
-    for (; done < units && this.#checkedCount < claimed.length; this.#checkedCount++) {
-      const key = claimed[this.#checkedCount]
-      if (key === undefined || this.#contribution?.frontends.has(key) === true) continue
-      if (owned.withdraw(key, owner)) onChange(key)
-      done++
-    }
-    return done
-  }
-}
-
-function unitsOf({ selection, firewall }: Frontend): number {
-  return 1 + selection.endpoints.length / ENDPOINTS_A_UNIT + (firewall?.ranges.length ?? 0) / RANGES_A_UNIT
 }

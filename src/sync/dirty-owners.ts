@@ -5,12 +5,18 @@
 
 /** Places that are not used any more are removed when there are so many places, and twice as many as owners. */
 const MANY_PLACES = 64
+/** Every such turn is that of the oldest. More for the newest, because newer changes of a burst come while a single one waits. */
+const OLDEST_TURN = 4
 
 export class DirtyOwners {
   /** The place of each owner. */
   readonly #owners = new Map<string, number>()
   /** In the order in which owners became dirty. A place is unused when its owner has another one, or none. */
   #places: string[] = []
+  /** All places before this one are unused. */
+  #first = 0
+  /** Of the next owner from both ends, 1 to OLDEST_TURN. */
+  #turn = 1
 
   get size(): number {
     return this.#owners.size
@@ -31,20 +37,25 @@ export class DirtyOwners {
     this.#owners.delete(owner)
   }
 
-  /** The owners in the order in which they became dirty. The one that was given last may be deleted meanwhile. */
-  inOrder(): IterableIterator<string> {
-    return this.#owners.keys()
+  /** The owners in the order in which they became dirty, without those that wait. The one that was given last may be deleted meanwhile. */
+  *inOrder(waits: (owner: string) => boolean): Generator<string, void, undefined> {
+    for (const owner of this.#owners.keys()) if (!waits(owner)) yield owner
   }
 
-  /** By turns the owner that became dirty last and the one that did first. As above, and nothing may be added meanwhile. */
-  *fromBothEnds(): Generator<string, void, undefined> {
+  /**
+   * Three owners that became dirty last, then the one that did first, and so on from call to call, without those that wait. As above, and
+   * nothing may be added meanwhile.
+   */
+  *fromBothEnds(waits: (owner: string) => boolean): Generator<string, void, undefined> {
     this.#tidy()
-    const places = this.#places
-    for (let first = 0, last = places.length - 1; first <= last; first++, last--) {
-      const newest = this.#at(last)
-      if (newest !== undefined) yield newest
-      const oldest = first < last ? this.#at(first) : undefined
-      if (oldest !== undefined) yield oldest
+    let [first, last] = [this.#first, this.#places.length - 1]
+    while (first <= last) {
+      const isOldest = this.#turn === OLDEST_TURN
+      const owner = this.#at(isOldest ? first++ : last--)
+      if (owner === undefined || waits(owner)) continue
+      yield owner
+      // The owner at which the caller stops has not had its turn.
+      this.#turn = isOldest ? 1 : this.#turn + 1
     }
   }
 
@@ -53,11 +64,15 @@ export class DirtyOwners {
     return owner !== undefined && this.#owners.get(owner) === place ? owner : undefined
   }
 
-  /** Costs little for each owner that was added since. */
+  /** Costs little for each owner that was added or deleted since. */
   #tidy(): void {
-    while (this.#places.length > 0 && this.#at(this.#places.length - 1) === undefined) this.#places.pop()
-    if (this.#places.length < MANY_PLACES || this.#places.length < 2 * this.#owners.size) return
+    const places = this.#places
+    while (places.length > this.#first && this.#at(places.length - 1) === undefined) places.pop()
+    while (this.#first < places.length && this.#at(this.#first) === undefined) this.#first++
+    const isFull = places.length >= MANY_PLACES && places.length >= 2 * this.#owners.size
+    if (this.#first < places.length && !isFull) return
     this.#places = [...this.#owners.keys()]
+    this.#first = 0
     for (const [place, owner] of this.#places.entries()) this.#owners.set(owner, place)
   }
 }

@@ -6,13 +6,13 @@
 /** A round has a fixed cost of a few tenths of a millisecond, so shorter ones would take much longer together. */
 const TARGET_MS = 3
 /** A machine that is busy with other work must not make portions tiny. */
-const SMALLEST = 16
+const SMALLEST = 4
 const LARGEST = 500
 
 export class Portion {
   #units = 64
 
-  /** Units of work (see OwnerWork) of the next round, 16 to 500. */
+  /** Units of work (see OwnerWork) of the next round, 4 to 500. */
   get units(): number {
     return this.#units
   }

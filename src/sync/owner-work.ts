@@ -1,0 +1,79 @@
+/**
+ * The work on one Service, in portions: its frontends are made and claimed one by one, then the claims that it no longer makes are
+ * withdrawn. A Service may have thousands of frontends, and the event loop must not wait for all of them.
+ */
+import type { Contribution } from '../service/contribution.ts'
+import { claimRank, type Frontend, type FrontendKey } from '../service/frontends.ts'
+import type { OwnedMap } from './owned-map.ts'
+
+/** This many endpoints, or source ranges, of a frontend cost about as much as one more frontend. */
+const ENDPOINTS_A_UNIT = 8
+const RANGES_A_UNIT = 4
+
+interface OwnerWorkOptions {
+  readonly owner: string
+  /** Creation time of the Service. */
+  readonly since: number
+  /** Yields the Service's frontends; undefined when the Service was deleted. */
+  readonly frontends: Generator<Frontend, Contribution, void> | undefined
+  /** The keys that the owner has claimed so far. */
+  readonly claimed: readonly FrontendKey[]
+  readonly owned: OwnedMap<FrontendKey, Frontend>
+}
+
+export class OwnerWork {
+  readonly #options: OwnerWorkOptions
+  #contribution: Contribution | undefined
+  #isMade: boolean
+  /** How many of the earlier claims have been checked. */
+  #checkedCount = 0
+
+  constructor(options: OwnerWorkOptions) {
+    this.#options = options
+    this.#isMade = options.frontends === undefined
+  }
+
+  get owner(): string {
+    return this.#options.owner
+  }
+
+  /** Known when the work is done; undefined when the Service was deleted. */
+  get contribution(): Contribution | undefined {
+    return this.#contribution
+  }
+
+  get isDone(): boolean {
+    return this.#isMade && this.#checkedCount >= this.#options.claimed.length
+  }
+
+  /**
+   * Does about this many units of work and returns how many it did. One unit is a frontend with few endpoints, or one withdrawn
+   * claim. Calls `onChange` for every key whose winner or winning frontend has changed.
+   */
+  run(units: number, onChange: (key: FrontendKey) => void): number {
+    const { owner, since, frontends, claimed, owned } = this.#options
+    let done = 0
+    while (done < units && !this.#isMade) {
+      const step = frontends?.next()
+      if (step === undefined || step.done === true) {
+        this.#contribution = step?.value
+        this.#isMade = true
+      } else {
+        const value = step.value
+        if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) onChange(value.key)
+        done += unitsOf(value)
+      }
+    }
+    for (; done < units && this.#checkedCount < claimed.length; this.#checkedCount++) {
+      const key = claimed[this.#checkedCount]
+      if (key === undefined || this.#contribution?.frontends.has(key) === true) continue
+      if (owned.withdraw(key, owner)) onChange(key)
+      done++
+    }
+    return done
+  }
+}
+
+function unitsOf({ selection, firewall }: Frontend): number {
+  return 1 + selection.endpoints.length / ENDPOINTS_A_UNIT + (firewall?.ranges.length ?? 0) / RANGES_A_UNIT
+}
