@@ -93,7 +93,6 @@ export class Bench {
       results.push(...ofSize)
     }
     const reasons = reasonsAgainst({
-      hasPriority: machine.hasPriority,
       disturbances: this.#disturbances,
       calibrations: this.#calibrations,
       results,

@@ -113,7 +113,7 @@ export async function runExperiment(setting: ExperimentSetting): Promise<Experim
         say(`${++done} of ${total} boots after ${((performance.now() - startedMs) / 1000).toFixed(0)} s`)
       }
     }
-  const reasons = reasonsAgainst({ hasPriority: machine.hasPriority, disturbances, calibrations, results: [] })
+  const reasons = reasonsAgainst({ disturbances, calibrations, results: [] })
   const median = (pick: (one: Disturbance) => number): number => percentile(disturbances.map(pick), 0.5) ?? 0
   return {
     at,

@@ -27,7 +27,7 @@ export interface FairnessOptions {
   readonly services: number
   readonly api: ApiServerProcess
   readonly disturbances: readonly Disturbance[]
-  /** From the beginning of one change to that of the next: they do not wait for each other. */
+  /** From the beginning of one change to that of the next, as far as the API server takes them in time. They do not wait for the program. */
   readonly betweenMs: number
   /** Until drains have ended. */
   readonly settleMs: number
@@ -58,7 +58,7 @@ export interface Work extends Written {
   readonly what: 'burst' | 'namespace'
 }
 
-/** Rejects when the program has no probe or keeps no log. */
+/** Rejects when the program has no probe or keeps no log, and when a change does not reach the kernel. */
 export async function measureFairness(options: FairnessOptions, program: MeasuredProgram): Promise<Fairness[]> {
   const all: Fairness[] = []
   for (const beside of options.disturbances) {
@@ -95,13 +95,16 @@ async function measureBeside(
     arrivals.push(...(JSON.parse(readFileSync(arrivalsFile(program.probeFile), 'utf8')) as Arrivals)) // written by bench-probe.ts
     const untilMs = work === undefined ? undefined : endOf(work, sent, writes)
     if (work !== undefined && untilMs !== undefined) worksMs.push(untilMs - work.atMs)
+    // A later change of a Service may have replaced what an earlier one added.
+    const lastChanges = new Map(sent.map(({ key, change }) => [key, change]))
     for (const one of sent) {
       const { key, writtenMs, change } = one
       if (work !== undefined && (writtenMs < work.atMs || writtenMs > (untilMs ?? 0))) continue
-      timed.push({ key, writtenMs, doneMs: doneAt(change, writes) })
+      const doneMs = doneAt(change, writes)
+      if (doneMs === undefined && lastChanges.get(key) === change)
+        throw new Error(`the change of ${key} did not reach the kernel while changes were made beside ${beside}`)
+      timed.push({ key, writtenMs, doneMs })
     }
-    // A later change of a Service may have replaced what an earlier one added.
-    const lastChanges = new Map(sent.map(({ key, change }) => [key, change]))
     await options.confirm?.({ changes: [...lastChanges.values()], work })
     if (beside === 'namespace') await api.restoreNamespace(REMOVED_NAMESPACE)
     // Drains end.
@@ -126,16 +129,21 @@ async function changesBeside(
       await sleep(Math.max(0, atMs + betweenMs - monotonicMs()))
     }
   })()
-  let work: Work | undefined
-  if (beside === 'nothing') await sleep(QUIET_MS)
-  else if (beside === 'audit') await sleep(AUDIT_MS)
-  else {
+  const beginning = async (): Promise<Work | undefined> => {
+    if (beside === 'nothing' || beside === 'audit') {
+      await sleep(beside === 'nothing' ? QUIET_MS : AUDIT_MS)
+      return undefined
+    }
     await sleep(BEFORE_MS)
-    work = { what: beside, ...(await disturb(api, beside)) }
+    const work: Work = { what: beside, ...(await disturb(api, beside)) }
     await sleep(workMs)
+    return work
   }
-  isOver = true
-  await changing
+  const ending = beginning().finally(() => {
+    isOver = true
+  })
+  // The first of them that rejects ends the measurement.
+  const [work] = await Promise.all([ending, changing])
   await sleep(LATE_MS)
   return { sent, work }
 }

@@ -184,7 +184,6 @@ function circumstances(cells: readonly Cell[], endpoints: number): string[] {
       ? ''
       : `${name} ${formatNumber(Math.min(...values), digits)} to ${formatNumber(Math.max(...values), digits)} µs`
   const reasons = reasonsAgainst({
-    hasPriority: cells.every((cell) => cell.machine.hasPriority),
     disturbances: cells.map((cell) => cell.load),
     calibrations,
     results: [],

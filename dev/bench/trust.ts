@@ -10,14 +10,12 @@ import { percentile } from './statistics.ts'
 /** The share by which medians of ratios of two runs may differ. */
 export const AGREEMENT = 0.1
 
-/** Percent of the measured processor that other work may take in the median boot, unless the guest has priority over it. */
+/** Percent of the measured processor that other work may take in the median boot. */
 const MOST_TAKEN_PERCENT = 3
 /** The largest allowed ratio of two boots of one run, in the cost of a system call or of arithmetic. */
 const MOST_CALIBRATION_FACTOR = 1.35
 
 export interface Observed {
-  /** The guest had priority over other work, so other work took only time that the guest did not use. */
-  readonly hasPriority: boolean
   /** One for each boot. */
   readonly disturbances: readonly Disturbance[]
   readonly calibrations: readonly Calibration[]
@@ -25,7 +23,7 @@ export interface Observed {
 }
 
 /** Why the run cannot be compared, in whole clauses; empty when it can. */
-export function reasonsAgainst({ hasPriority, disturbances, calibrations, results }: Observed): string[] {
+export function reasonsAgainst({ disturbances, calibrations, results }: Observed): string[] {
   const reasons: string[] = []
   const others = percentile(
     disturbances.map((one) => one.othersPercent),
@@ -35,7 +33,7 @@ export function reasonsAgainst({ hasPriority, disturbances, calibrations, result
     disturbances.map((one) => one.stealPercent),
     0.5,
   )
-  if (!hasPriority && others !== null && others > MOST_TAKEN_PERCENT)
+  if (others !== null && others > MOST_TAKEN_PERCENT)
     reasons.push(`other work took ${others.toFixed(1)} % of the processor that was measured on`)
   if (steal !== null && steal > MOST_TAKEN_PERCENT)
     reasons.push(`the hypervisor took ${steal.toFixed(1)} % of the processor that was measured on`)

@@ -27,8 +27,7 @@ export interface KernelCommand {
 export interface OneProcessor {
   readonly number: number
   /**
-   * The whole guest goes before other work on this processor (the best niceness; other processes get about a hundredth of the time while it
-   * works). Real-time priority would stop a guest that works for a whole second for 50 ms, on Linux before 6.12 and with
+   * The whole guest goes before other work on this processor (the best niceness, of the process and of its session). Real-time priority would stop a guest that works for a whole second for 50 ms, on Linux before 6.12 and with
    * CONFIG_RT_GROUP_SCHED also later. Inside the guest nothing changes. It is not used for a command in namespaces, whose processes would no longer share
    * the processor as usual.
    */
@@ -38,10 +37,19 @@ export interface OneProcessor {
 /** The start of a command line that goes before other work; needs root's rights. */
 export const BEFORE_OTHERS: readonly string[] = ['nice', '-n', '-20']
 
+/** The same for a guest, which has a session of its own: Linux shares processors among sessions first (sched(7), autogroup). */
+const GUEST_BEFORE_OTHERS = [
+  'sh',
+  '-c',
+  '{ echo -20 >/proc/self/autogroup; } 2>/dev/null; exec "$@"',
+  'sh',
+  ...BEFORE_OTHERS,
+]
+
 /** The start of a command line: the rest of the command and all its children run on one processor. */
 export function onProcessor(processor: OneProcessor | undefined): readonly string[] {
   if (processor === undefined) return []
-  return ['taskset', '--cpu-list', String(processor.number), ...(processor.hasPriority ? BEFORE_OTHERS : [])]
+  return ['taskset', '--cpu-list', String(processor.number), ...(processor.hasPriority ? GUEST_BEFORE_OTHERS : [])]
 }
 
 /** How many processors a guest has: see `KernelCommand.processor`. */

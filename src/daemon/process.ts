@@ -40,7 +40,7 @@ const SECOND_COLLECTION_MS = 3000
 const GIVE_BACK_MS = 5000
 
 /**
- * To be called when the program is loaded. Until `growSparingly` the heap may become nine times as large as what was in use at the last
+ * To be called when the program is loaded and before it reads objects: V8 must not collect the whole heap while these settings change. Until `growSparingly` the heap may become nine times as large as what was in use at the last
  * full collection. TurboFan would work through the whole start, and take memory for it, for code that then rests; Maglev is enough.
  * The young generation is collected also while a full collection marks. By default V8 lets it grow meanwhile, from 4 MiB to 40 in a burst of
  * changes, and then moves all that is in use there in one stop of up to 40 ms.
@@ -74,7 +74,7 @@ function setFlags(flags: readonly string[]): void {
   for (const flag of flags) setFlagsFromString(flag)
 }
 
-/** Starts a full collection with these settings. V8 marks beside the program and between its tasks, and stops it only to finish. */
+/** Starts a full collection with these settings. V8 marks between the tasks of the program, also beside it where there are two processors, and stops it only to finish. */
 function collectInSteps(flags: readonly string[]): void {
   setFlags(flags)
   // Only contexts that are made after --expose-gc have the function.

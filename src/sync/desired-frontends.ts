@@ -86,7 +86,7 @@ export class DesiredFrontends {
   }
 
   /**
-   * Computes dirty owners for about `units` and returns how many it has not begun. An owner that needs more than OWNER_UNITS gets
+   * Computes dirty owners for about `units` and returns how many are left, 0 when none of them can begin now. An owner that needs more than OWNER_UNITS gets
    * only these, and `resume` does the rest. With unlimited units everything is done. Owners that rest at `nowMs` are left out.
    */
   flush(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {

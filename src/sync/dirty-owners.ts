@@ -1,11 +1,11 @@
 /**
- * Which owners (Services) are dirty, and in which order they get work: in the order in which they became dirty, or by turns from both ends
+ * Which owners (Services) are dirty, and in which order they get work: in the order in which they became dirty, or from both ends
  * of it. From both ends a single change does not wait behind a burst that came before it, and nothing waits for all that comes later.
  */
 
-/** Places that are not used any more are removed when there are so many places, and twice as many as owners. */
+/** Unused places are removed when there are so many places, twice as many as owners, or when as many were stepped over as there are owners. */
 const MANY_PLACES = 64
-/** Every such turn is that of the oldest. More for the newest, because newer changes of a burst come while a single one waits. */
+/** Each fourth owner is the oldest and the others are the newest, because newer changes of a burst come while a single one waits. */
 const OLDEST_TURN = 4
 
 export class DirtyOwners {
@@ -15,7 +15,9 @@ export class DirtyOwners {
   #places: string[] = []
   /** All places before this one are unused. */
   #first = 0
-  /** Of the next owner from both ends, 1 to OLDEST_TURN. */
+  /** Unused places that were stepped over since all places were in use. */
+  #skipped = 0
+  /** Which turn is next from both ends, 1 to OLDEST_TURN. */
   #turn = 1
 
   get size(): number {
@@ -39,6 +41,7 @@ export class DirtyOwners {
 
   /** The owners in the order in which they became dirty, without those that wait. The one that was given last may be deleted meanwhile. */
   *inOrder(waits: (owner: string) => boolean): Generator<string, void, undefined> {
+    this.#tidy()
     for (const owner of this.#owners.keys()) if (!waits(owner)) yield owner
   }
 
@@ -52,6 +55,7 @@ export class DirtyOwners {
     while (first <= last) {
       const isOldest = this.#turn === OLDEST_TURN
       const owner = this.#at(isOldest ? first++ : last--)
+      if (owner === undefined) this.#skipped++
       if (owner === undefined || waits(owner)) continue
       yield owner
       // The owner at which the caller stops has not had its turn.
@@ -69,10 +73,11 @@ export class DirtyOwners {
     const places = this.#places
     while (places.length > this.#first && this.#at(places.length - 1) === undefined) places.pop()
     while (this.#first < places.length && this.#at(this.#first) === undefined) this.#first++
-    const isFull = places.length >= MANY_PLACES && places.length >= 2 * this.#owners.size
-    if (this.#first < places.length && !isFull) return
+    const isSparse = Math.max(places.length / 2, this.#skipped) >= this.#owners.size && places.length >= MANY_PLACES
+    if (this.#first < places.length && !isSparse) return
     this.#places = [...this.#owners.keys()]
     this.#first = 0
+    this.#skipped = 0
     for (const [place, owner] of this.#places.entries()) this.#owners.set(owner, place)
   }
 }

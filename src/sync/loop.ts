@@ -68,6 +68,8 @@ const TURN_UNITS = 500
  * Units of work on large Services in one round, after all others. Other changes wait for the pass that applies this work.
  */
 const LARGE_UNITS = 200
+/** The same beside a portion: at least this. */
+const SMALLEST_LARGE_UNITS = 4
 /** Wait after an unexpected error. */
 const UNEXPECTED_RETRY_MS = 1000
 
@@ -165,7 +167,7 @@ export class SyncLoop {
     const { units } = this.#portion
     if (desired.flushPortion(this.#frontends, units, startedMs) === 0) return false
     // Large Services continue, too, although others wait.
-    desired.resume(this.#frontends, units / 4, startedMs)
+    desired.resume(this.#frontends, Math.max(SMALLEST_LARGE_UNITS, units / 4), startedMs)
     return true
   }
 

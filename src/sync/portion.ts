@@ -5,7 +5,7 @@
 
 /** A round has a fixed cost of a few tenths of a millisecond, so shorter ones would take much longer together. */
 const TARGET_MS = 3
-/** A machine that is busy with other work must not make portions tiny. */
+/** Two Services with few endpoints: with one, the fixed cost of rounds would make a burst take much longer. */
 const SMALLEST = 4
 const LARGEST = 500
 

@@ -120,7 +120,6 @@ describe('formatDuration', () => {
 
 describe('reasonsAgainst', () => {
   const quiet = {
-    hasPriority: false,
     disturbances: [QUIET],
     calibrations: [CALIBRATION, CALIBRATION],
     results: runOf().results,
@@ -135,11 +134,6 @@ describe('reasonsAgainst', () => {
       'the hypervisor took 9.0 % of the processor that was measured on',
     ])
     assert.deepEqual(reasonsAgainst({ ...quiet, disturbances: [busy, QUIET, QUIET] }), [])
-  })
-
-  it('do not name other work where the guest has priority over it', () => {
-    const busy = { othersPercent: 80, stealPercent: 0 }
-    assert.deepEqual(reasonsAgainst({ ...quiet, hasPriority: true, disturbances: [busy] }), [])
   })
 
   it('name a calibration that changed from boot to boot', () => {

@@ -17,7 +17,7 @@ export const WRITE_LOG_VARIABLE = 'KUBE_IPVS_WRITE_LOG'
 /** linux/genetlink.h: the messages that only look up a family. The program uses no other family than that of IPVS. */
 const GENL_ID_CTRL = 0x10
 /** Entries between two signals. */
-const MOST_ENTRIES = 100_000
+const MOST_ENTRIES = 200_000
 /** Bytes of struct nlmsghdr and struct genlmsghdr. */
 const HEADER_BYTES = 16
 const GENERIC_HEADER_BYTES = 4

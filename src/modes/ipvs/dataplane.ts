@@ -50,7 +50,7 @@ export interface IpvsDataplaneOptions {
 /** One pass checks drains for this long, some virtual servers at a time; the others wait for the next pass. */
 const DRAINS_MS = 2
 const DRAINS_AT_ONCE = 4
-/** How long a check that is due may wait while changes wait. */
+/** How long a check that is due may wait while changes wait, if no drain has a deadline. */
 const DRAINS_WAIT_MS = 5_000
 /** Virtual servers at most, where the clock stands still or the kernel is fast. */
 const DRAINS_PER_PASS = 64
@@ -300,7 +300,7 @@ export class IpvsDataplane implements Dataplane {
   /**
    * Real servers whose drain has ended, by virtual server. A check that fails is retried later. The removal of a real server makes every
    * addition of the next two to four minutes slower (the kernel walks over all that were removed, ip_vs_trash_get_dest), so additions
-   * that wait go first.
+   * that wait go first unless drains have deadlines.
    */
   async #checkDrains({ signal, changesWait }: DataplanePass): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
     const idle = new Map<string, ReadonlySet<string>>()
@@ -308,7 +308,8 @@ export class IpvsDataplane implements Dataplane {
     if (firstDueMs === undefined) return idle
     const { now } = this.#options
     const startedMs = now()
-    if (changesWait === true && startedMs - firstDueMs < DRAINS_WAIT_MS) return idle
+    const mayWait = changesWait === true && !this.#hasDrainDeadlines
+    if (mayWait && startedMs - firstDueMs < DRAINS_WAIT_MS) return idle
     for (
       let checked = 0, nowMs = startedMs;
       checked < DRAINS_PER_PASS && nowMs - startedMs < DRAINS_MS;
@@ -320,6 +321,11 @@ export class IpvsDataplane implements Dataplane {
       checked += DRAINS_AT_ONCE
     }
     return idle
+  }
+
+  /** Then drains end within a second of their deadlines. */
+  get #hasDrainDeadlines(): boolean {
+    return this.#options.drainDeadlineMs !== undefined || this.#drainDeadlines.size > 0
   }
 
   async #checkDrain(

@@ -94,6 +94,18 @@ describe('IpvsDataplane', () => {
     memory.nowMs = 6000
     await partial()
     assert.deepEqual(weights(memory), ['2.2.2.2 1'])
+    // With a deadline anywhere no check waits.
+    const other = frontendOf({ bind: false, key: '10.96.0.2:80/tcp', address: '10.96.0.2' }, ['3.3.3.3'])
+    const choices = { ...other.servicePort.choices, drainDeadlineMs: 20_000 }
+    dataplane.frontend(other.key, { ...other, servicePort: { ...other.servicePort, choices } })
+    dataplane.frontend(KEY, frontend('2.2.2.2', '4.4.4.4'))
+    await pass()
+    dataplane.frontend(KEY, frontend('2.2.2.2'))
+    await pass()
+    memory.connections.set('4.4.4.4:8080', { active: 0, inactive: 0 })
+    memory.nowMs = dataplane.nextDueMs() ?? 0
+    await partial()
+    assert.deepEqual(weights(memory), ['2.2.2.2 1'])
   })
 
   it('continues a drain of an earlier process, also when it read the table before the first frontend', async () => {
