@@ -3,7 +3,6 @@
  * and sparingly afterwards, when each change of an endpoint leaves some 4 KB of old values behind; memory is returned while the program
  * rests; what only a start needs is given back; and the score that the kernel's out-of-memory killer gets.
  */
-import { availableParallelism } from 'node:os'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { setOomScore } from '../node/sysctl.ts'
@@ -15,16 +14,6 @@ import type { Log } from '../values/log.ts'
  * and of the program (dev/code-cache.ts) while they are set, and compiles instead.
  */
 const START = ['--heap-growing-percent=800', '--no-turbofan', '--no-separate-gc-phases']
-/**
- * On one processor V8's threads only take turns with the event loop, and the event loop waits for them: the start of a full collection took 23 to
- * 78 ms that way, where it takes 0.5 ms if V8 collects between the tasks of the event loop.
- */
-const ONE_PROCESSOR = [
-  '--no-concurrent-marking',
-  '--no-concurrent-sweeping',
-  '--no-concurrent-array-buffer-sweeping',
-  '--no-cppheap-concurrent-marking',
-]
 /** Pages that are nearly empty are emptied and returned. Code that did not run since the collection before is dropped, and compiled again if it is called. */
 const AFTER_START = ['--memory-saver-mode', '--bytecode-old-age=1', '--expose-gc']
 const STEADY = '--heap-growing-percent=10'
@@ -40,14 +29,13 @@ const SECOND_COLLECTION_MS = 3000
 const GIVE_BACK_MS = 5000
 
 /**
- * To be called when the program is loaded and before it reads objects: V8 must not collect the whole heap while these settings change. Until `growSparingly` the heap may become nine times as large as what was in use at the last
+ * To be called when the program is loaded. Until `growSparingly` the heap may become nine times as large as what was in use at the last
  * full collection. TurboFan would work through the whole start, and take memory for it, for code that then rests; Maglev is enough.
  * The young generation is collected also while a full collection marks. By default V8 lets it grow meanwhile, from 4 MiB to 40 in a burst of
  * changes, and then moves all that is in use there in one stop of up to 40 ms.
  */
 export function growFreely(): void {
   setFlags(START)
-  if (availableParallelism() === 1) setFlags(ONE_PROCESSOR)
 }
 
 /**
@@ -74,7 +62,7 @@ function setFlags(flags: readonly string[]): void {
   for (const flag of flags) setFlagsFromString(flag)
 }
 
-/** Starts a full collection with these settings. V8 marks between the tasks of the program, also beside it where there are two processors, and stops it only to finish. */
+/** Starts a full collection with these settings. V8 marks beside the program and between its tasks, and stops it only to finish. */
 function collectInSteps(flags: readonly string[]): void {
   setFlags(flags)
   // Only contexts that are made after --expose-gc have the function.

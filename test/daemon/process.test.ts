@@ -37,19 +37,6 @@ describe('the memory of the process', () => {
     assert.match(child.stdout, /Scavenge \(interleaved\)/)
   })
 
-  it('is collected by the thread of the event loop alone where the process has one processor', () => {
-    const args = ['--trace-gc', '--trace-concurrent-marking', ...NODE_FLAGS, '--input-type=module', '-e', BURST]
-    const options = { encoding: 'utf8', timeout: 60_000 } as const
-    const alone = spawnSync('taskset', ['--cpu-list', '0', process.execPath, ...args], options)
-    assert.equal(alone.status, 0, alone.stderr)
-    // The end of a collection, which stops the program, may use the same task.
-    const [tasks, collections] = [/concurrent marking task/g, /Mark-Compact/g].map(
-      (line) => alone.stdout.match(line)?.length ?? 0,
-    )
-    assert.ok(collections !== undefined && collections > 0)
-    assert.ok((tasks ?? 0) <= collections, `${tasks} tasks of V8's threads in ${collections} collections`)
-  })
-
   it('shrinks after a start in two full collections that nothing else asks for, and while it rests after a burst', async (t) => {
     let collections = 0
     const observer = new PerformanceObserver((list) => {
