@@ -2,11 +2,11 @@
  * The machine under the measurement: which of its processors is the idlest, and how much of it other work takes. A guest
  * cannot see this, so the bench reads it on the host.
  */
-import { BEFORE_OTHERS } from '../kernel/guest.ts'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { BEFORE_OTHERS } from '../kernel/guest.ts'
 
 /** Clock ticks (USER_HZ, 100 a second) of one processor since the start of the machine: see /proc/stat in proc(5). */
 export interface ProcessorTicks {

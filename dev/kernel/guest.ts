@@ -37,7 +37,10 @@ export interface OneProcessor {
 /** The start of a command line that goes before other work; needs root's rights. */
 export const BEFORE_OTHERS: readonly string[] = ['nice', '-n', '-20']
 
-/** The same for a guest, which has a session of its own: Linux shares processors among sessions first (sched(7), autogroup). */
+/**
+ * The same for a guest. Linux divides a processor among sessions before it looks at the niceness of their processes (sched(7), autogroup), and a
+ * guest is a session, so the session gets the best niceness too.
+ */
 const GUEST_BEFORE_OTHERS = [
   'sh',
   '-c',

@@ -10,7 +10,7 @@ import type { ObjectChange } from '../service/objects.ts'
 import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
 import { Pacer } from './pacer.ts'
 import { Portion } from './portion.ts'
-import type { PassReport } from './reconciler.ts'
+import type { PassOptions, PassReport } from './reconciler.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Problem } from '../values/errors.ts'
 
@@ -29,10 +29,7 @@ export interface Dataplane {
   readonly takesPortions?: boolean
 }
 
-export interface DataplanePass {
-  readonly signal: AbortSignal
-  /** False while some source has not listed yet; until then items that nothing wants are kept. */
-  readonly mayRemove: boolean
+export interface DataplanePass extends Pick<PassOptions, 'signal' | 'mayRemove'> {
   /** Changes wait for the pass after this one, so what is not urgent may wait for them. Default false. */
   readonly changesWait?: boolean
 }

@@ -150,7 +150,7 @@ it('SyncLoop with another dataplane applies a burst in one pass', async () => {
 const never = (): boolean => false
 
 describe('DirtyOwners', () => {
-  it('gives each owner once, from both ends by turns, or in the order in which they became dirty', () => {
+  it('gives each owner once, three of the newest and then the oldest, or in the order in which they became dirty', () => {
     const dirty = new DirtyOwners()
     for (const owner of ['a', 'b', 'c', 'a', 'd', 'e']) dirty.add(owner)
     assert.deepEqual([...dirty.fromBothEnds(never)], ['e', 'd', 'c', 'a', 'b'])
