@@ -21,7 +21,8 @@ import {
   type Stored,
   type StoreEvent,
 } from './store.ts'
-import { JSON_WIRE, type Wire, wireFor } from './wire.ts'
+import { refuse, status } from './status.ts'
+import { type Wire, wireFor } from './wire.ts'
 
 export interface ApiServerOptions {
   readonly store?: ApiStore
@@ -52,6 +53,13 @@ export interface SeenRequest {
  */
 export type StreamingList = 'works' | 'ignored' | 'forbidden' | 'storage'
 
+interface Watch {
+  readonly body: Body
+  readonly kind: ObjectKind
+  /** Writes the events that were held. */
+  release(): void
+}
+
 /** Bytes of one write: some hundred objects. */
 const PIECE_BYTES = 256 * 1024
 
@@ -72,7 +80,8 @@ export class ApiServer {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   #closedBytes = 0
-  readonly #watches = new Set<{ readonly body: Body; readonly kind: ObjectKind }>()
+  readonly #watches = new Set<Watch>()
+  #isHeld = false
   readonly #snapshots = new Map<string, { readonly items: readonly Stored[]; readonly version: number }>()
 
   constructor(options: ApiServerOptions = {}) {
@@ -111,6 +120,16 @@ export class ApiServer {
     const { port: bound } = this.#server.address() as AddressInfo
     this.url = `${this.#options.tls === undefined ? 'http' : 'https'}://${address.includes(':') ? `[${address}]` : address}:${bound}`
     return this.url
+  }
+
+  /** From now on events are encoded, but watches get them only from `release`, and then all at once. */
+  hold(): void {
+    this.#isHeld = true
+  }
+
+  release(): void {
+    this.#isHeld = false
+    for (const watch of this.#watches) watch.release()
   }
 
   /** Open watches. */
@@ -305,16 +324,23 @@ export class ApiServer {
     const listener = (event: StoreEvent): void => {
       const bytes = bytesOf(event)
       if (bytes === undefined) return
-      if (live) void watch.body.write(bytes)
+      if (live && !this.#isHeld) void watch.body.write(bytes)
       else waiting.push(bytes)
     }
     const bookmarkNow = (endsInitialEvents: boolean, version = this.store.version): Buffer =>
       wire.event('BOOKMARK', bookmark(kind, version, endsInitialEvents))
-    const watch = { body, kind }
+    const watch: Watch = {
+      body,
+      kind,
+      release: () => {
+        if (live && waiting.length > 0) void watch.body.write(Buffer.concat(waiting.splice(0)))
+      },
+    }
     this.#watches.add(watch)
     this.store.listeners.add(listener)
     const bookmarks = setInterval(() => {
-      if (query.get('allowWatchBookmarks') === 'true') void watch.body.write(bookmarkNow(false))
+      // Its version may be that of an event that is held.
+      if (query.get('allowWatchBookmarks') === 'true' && !this.#isHeld) void watch.body.write(bookmarkNow(false))
     }, this.#options.bookmarkMs ?? 60_000)
     const end = setTimeout(() => watch.body.end(), Number(query.get('timeoutSeconds') ?? 1800) * 1000)
     response.on('close', () => {
@@ -356,28 +382,6 @@ function bookmark(kind: ObjectKind, version: number, endsInitialEvents: boolean)
   const rest = kind === 'endpointslices' ? { addressType: '', endpoints: null, ports: null } : { spec: {}, status: {} }
   const type = { kind: KIND_NAME[kind], apiVersion: API_VERSION[kind] }
   return { ...type, json: JSON.stringify({ ...type, metadata, ...rest }) }
-}
-
-/** A metav1 Status as text. */
-export function statusJson(code: number, reason: string, message: string, metadata: object = {}): string {
-  return JSON.stringify({ kind: 'Status', apiVersion: 'v1', metadata, status: 'Failure', message, reason, code })
-}
-
-function status(code: number, reason: string, message: string, metadata: object = {}): Sendable {
-  return { apiVersion: 'v1', kind: 'Status', json: statusJson(code, reason, message, metadata) }
-}
-
-function refuse(
-  response: ServerResponse,
-  wire: Wire = JSON_WIRE,
-  code: number,
-  reason: string,
-  message: string,
-  metadata: object = {},
-  headers: Record<string, string> = {},
-): void {
-  response.writeHead(code, { 'content-type': wire.contentType, ...headers })
-  response.end(wire.body(status(code, reason, message, metadata)))
 }
 
 function encodeToken(id: string, start: number): string {

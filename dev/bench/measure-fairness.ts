@@ -122,7 +122,8 @@ async function changesBeside(
   const sent: Sent[] = []
   let isOver = false
   const changing = (async () => {
-    for (let atMs = monotonicMs(); !isOver; atMs += betweenMs) {
+    // A change that the API server took late is not made up for: several at once are not single changes.
+    for (let atMs = monotonicMs(); !isOver; atMs = Math.max(atMs + betweenMs, monotonicMs())) {
       const service = probed.next().value
       const change = await api.change(service)
       sent.push({ key: sliceKeyOf(service), writtenMs: change.atMs, doneMs: undefined, change })

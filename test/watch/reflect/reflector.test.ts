@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { statusJson } from '../../../dev/api-server/server.ts'
+import { statusJson } from '../../../dev/api-server/status.ts'
 import { deadline, until } from '../../support/deadline.ts'
 import { inBothEncodings, service } from './reflector-fixture.ts'
 

@@ -1,0 +1,46 @@
+/** Events that the API server of tests and bench holds back. */
+import assert from 'node:assert/strict'
+import { after, before, it } from 'node:test'
+import { makeSlice, serviceName } from '../../dev/api-server/generate.ts'
+import { ApiServer } from '../../dev/api-server/server.ts'
+import { until } from '../support/deadline.ts'
+
+const SLICES = '/apis/discovery.k8s.io/v1/endpointslices'
+const nameOf = (service: number): string => `${serviceName(service)}-x7k2p`
+
+let server: ApiServer
+before(async () => {
+  server = new ApiServer({ bookmarkMs: 10 })
+  await server.listen()
+})
+after(() => server.close())
+
+it('held events come to a watch at once when they are released, in order, and no bookmark comes before them', async () => {
+  const query = 'watch=true&allowWatchBookmarks=true&resourceVersion=0'
+  const response = await fetch(`${server.url}${SLICES}?${query}`, { headers: { accept: 'application/json' } })
+  const { body } = response
+  assert.ok(body !== null)
+  let text = ''
+  const reading = (async () => {
+    for await (const chunk of body) text += Buffer.from(chunk).toString()
+  })()
+  await until('a bookmark', () => text.includes('BOOKMARK'), 5_000)
+  server.hold()
+  for (const service of [1, 2, 3]) server.store.put('endpointslices', makeSlice(service, ['10.0.0.1'], 1))
+  // Answers on another connection: time in which a bookmark or an event would come.
+  for (let request = 0; request < 10; request++) await (await fetch(`${server.url}${SLICES}`)).text()
+  assert.doesNotMatch(text, /ADDED/)
+  server.release()
+  await until('the events', () => text.includes(nameOf(3)), 5_000)
+  const lines = text.split('\n').filter((line) => line.endsWith('}'))
+  const first = lines.findIndex((line) => line.includes('ADDED'))
+  for (const [index, service] of [1, 2, 3].entries())
+    assert.match(lines[first + index] ?? '', new RegExp(nameOf(service)))
+  const versions = lines.slice(0, first + 1).map((line) => Number(/"resourceVersion":"(\d+)"/.exec(line)?.[1]))
+  assert.ok(
+    versions.slice(0, -1).every((version) => version < (versions.at(-1) ?? 0)),
+    `${versions}`,
+  )
+  server.endWatches()
+  await reading
+})
