@@ -67,6 +67,13 @@ const TURN_UNITS = 500
 const LARGE_UNITS = 200
 /** The same beside a portion: at least this. */
 const SMALLEST_LARGE_UNITS = 4
+/** Changes that arrived since the loop last looked: with so many, more are probably on their way. */
+const FLOOD_CHANGES = 16
+/**
+ * While they arrive, a round begins so long after the one before: a single change behind them in the stream of a watch is read sooner. Else
+ * a round would follow each piece of the stream.
+ */
+const READING_MS = 6
 /** Wait after an unexpected error. */
 const UNEXPECTED_RETRY_MS = 1000
 
@@ -78,6 +85,8 @@ export class SyncLoop {
   #mayRemove = false
   #first = true
   readonly #portion = new Portion()
+  #arrived = 0
+  #lastEndMs = Number.NEGATIVE_INFINITY
   #restTimer: NodeJS.Timeout | undefined
 
   constructor(options: LoopOptions) {
@@ -99,6 +108,7 @@ export class SyncLoop {
   /** Applies changes of objects; a pass follows once the loop is open. */
   apply(changes: readonly ObjectChange[]): void {
     for (const change of changes) this.#options.desired.apply(change)
+    this.#arrived += changes.length
     if (this.#open && this.#options.desired.isDirty) this.#pacer.request()
   }
 
@@ -134,6 +144,10 @@ export class SyncLoop {
     const { dataplane, now, listener } = this.#options
     const startedMs = now()
     const isFirst = this.#first
+    if (!isFirst && dataplane.takesPortions === true && this.#readsFlood(startedMs)) {
+      this.#pacer.resume()
+      return undefined
+    }
     listener.passBegins()
     try {
       const isPart = !isFirst && dataplane.takesPortions === true && this.#computePortion(startedMs)
@@ -143,11 +157,12 @@ export class SyncLoop {
       }
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove, changesWait: isPart })
       const endedMs = now()
+      this.#lastEndMs = endedMs
       listener.tablesPassed(report, endedMs - startedMs)
       if (isPart) {
         this.#portion.observe(endedMs - startedMs)
         this.#pacer.resume()
-      }
+      } else this.#portion.end()
       // After the first round no Service rests.
       this.#restLarge(isFirst ? endedMs : startedMs, endedMs)
       return dataplane.nextDueMs()
@@ -156,6 +171,13 @@ export class SyncLoop {
       listener.passFailed(error)
       return now() + UNEXPECTED_RETRY_MS
     }
+  }
+
+  /** Whether a round has to wait until more was read. */
+  #readsFlood(nowMs: number): boolean {
+    const arrived = this.#arrived
+    this.#arrived = 0
+    return arrived >= FLOOD_CHANGES && nowMs - this.#lastEndMs < READING_MS
   }
 
   /** Computes a portion of the dirty owners; returns whether some are left for the next round. */
