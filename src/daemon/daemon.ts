@@ -20,6 +20,7 @@ import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
+import { CollectionAtRest } from './collection-at-rest.ts'
 import { FollowedNodeLabels, type OpenNodeLabels } from './followed-node-labels.ts'
 import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
@@ -72,7 +73,8 @@ const FOLLOW_AFTER_MS = 5000
  */
 export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   const { configuration, nodeName, once, log } = options
-  const passes = new PassTotals()
+  const collections = new CollectionAtRest()
+  const passes = new PassTotals(() => collections.worked())
   const requests = new RequestCounts()
   const stopped = options.stop.then((signal): 'stopped' => {
     log.info('Stopping; the kernel keeps what it has', { signal })
@@ -151,7 +153,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   // What follows a start.
   options.onHangup(() => running.askKernel())
   if (!once) events.record(proxyStarting(nodeName))
-  void passes.complete.then(() => growSparingly(log))
+  void passes.complete.then(() => growSparingly(log, () => collections.open()))
   if (!once && options.configurationFile !== undefined) {
     const file = options.configurationFile
     void Promise.race([passes.complete, sleep(FOLLOW_AFTER_MS, undefined, { ref: false })]).then(async () =>

@@ -1,7 +1,6 @@
 /**
  * How this process uses its host: the heap of the engine grows freely during a start, when nearly all that is allocated stays,
- * and sparingly afterwards, when each change of an endpoint leaves some 4 KB of old values behind; memory is returned while the program
- * rests; what only a start needs is given back; and the score that the kernel's out-of-memory killer gets.
+ * and sparingly afterwards, when each change of an endpoint leaves some 4 KB of old values behind; what only a start needs is given back; and the score that the kernel's out-of-memory killer gets.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -16,12 +15,13 @@ import type { Log } from '../values/log.ts'
 const START = ['--heap-growing-percent=800', '--no-turbofan', '--no-separate-gc-phases']
 /** Pages that are nearly empty are emptied and returned. Code that did not run since the collection before is dropped, and compiled again if it is called. */
 const AFTER_START = ['--memory-saver-mode', '--bytecode-old-age=1', '--expose-gc']
-const STEADY = '--heap-growing-percent=10'
+/** Bursts of changes grow the heap by a quarter, and what they leave is collected afterwards (collection-at-rest.ts). */
+const STEADY = '--heap-growing-percent=50'
 /**
- * Emptying nearly empty pages doubles the time of collections in a burst of changes, which makes many of them. V8 also returns memory
- * when little was allocated for 8 s, and that is enough.
+ * Emptying nearly empty pages doubles the time of collections in a burst of changes. Nor does V8 collect by itself when little was allocated for
+ * 8 s: those collections stop the program for long, to empty pages, and collection-at-rest.ts collects before.
  */
-const AT_REST = ['--bytecode-old-age=6', '--no-memory-saver-mode']
+const AT_REST = ['--bytecode-old-age=6', '--no-memory-saver-mode', '--gc-memory-reducer-start-delay-ms=2000000000']
 
 /** Changes that arrived during the first pass are worked on first. */
 const FIRST_COLLECTION_MS = 1000
@@ -41,9 +41,9 @@ export function growFreely(): void {
 /**
  * Removes what the start has left behind, with two collections in steps of a few milliseconds: one with the limit of the start, because
  * V8 stops the program for a whole collection when the heap is far above its limit, and one that makes the limit of the steady state:
- * from then on the heap grows by a tenth of what is in use.
+ * from then on the heap grows by half of what is in use. `ended` is called after the last step.
  */
-export function growSparingly(log: Log): void {
+export function growSparingly(log: Log, ended: () => void): void {
   const steps: readonly (readonly [ms: number, step: () => void])[] = [
     [FIRST_COLLECTION_MS, () => collectInSteps(AFTER_START)],
     [SECOND_COLLECTION_MS, () => collectInSteps([STEADY])],
@@ -52,6 +52,7 @@ export function growSparingly(log: Log): void {
       () => {
         setFlags(AT_REST)
         giveBackMemory(log)
+        ended()
       },
     ],
   ]
@@ -62,8 +63,11 @@ function setFlags(flags: readonly string[]): void {
   for (const flag of flags) setFlagsFromString(flag)
 }
 
-/** Starts a full collection with these settings. V8 marks beside the program and between its tasks, and stops it only to finish. */
-function collectInSteps(flags: readonly string[]): void {
+/**
+ * Starts a full collection with these settings; after the first step of `growSparingly`. V8 marks beside the program and between its tasks, and
+ * stops it only to finish.
+ */
+export function collectInSteps(flags: readonly string[] = []): void {
   setFlags(flags)
   // Only contexts that are made after --expose-gc have the function.
   const collect = runInNewContext('gc') as (options: object) => void

@@ -56,8 +56,7 @@ describe('the memory of the process', () => {
     assert.equal(garbage, undefined)
     observer.observe({ entryTypes: ['gc'] })
     const end = Promise.withResolvers<void>()
-    // The last step says what it gave back, or why it could not.
-    growSparingly({ ...silentLog, verbose: () => end.resolve() })
+    growSparingly(silentLog, () => end.resolve())
     const keepAlive = setInterval(() => undefined, 100)
     t.after(() => clearInterval(keepAlive))
     await end.promise
