@@ -5,6 +5,7 @@ import { constants, PerformanceObserver } from 'node:perf_hooks'
 import { describe, it } from 'node:test'
 import { NODE_FLAGS } from '../../dev/node-flags.ts'
 import { releaseFreedMemory } from '../../native/memory.ts'
+import { CollectionAtRest } from '../../src/daemon/collection-at-rest.ts'
 import { growFreely, growSparingly } from '../../src/daemon/process.ts'
 import { silentLog } from '../../src/values/log.ts'
 import { until } from '../support/deadline.ts'
@@ -56,7 +57,11 @@ describe('the memory of the process', () => {
     assert.equal(garbage, undefined)
     observer.observe({ entryTypes: ['gc'] })
     const end = Promise.withResolvers<void>()
-    growSparingly(silentLog, () => end.resolve())
+    const atRest = new CollectionAtRest()
+    growSparingly(silentLog, () => {
+      atRest.open()
+      end.resolve()
+    })
     const keepAlive = setInterval(() => undefined, 100)
     t.after(() => clearInterval(keepAlive))
     await end.promise
@@ -71,7 +76,7 @@ describe('the memory of the process', () => {
     garbage = Array.from({ length: 300_000 }, (_, index) => ({ index, list: [index] }))
     const afterBurst = process.memoryUsage().heapTotal
     garbage = undefined
-    // V8 waits for 8 s in which little is allocated.
-    await until('V8 returns memory at rest', () => process.memoryUsage().heapTotal < afterBurst - 20 * MIB, 60_000, 500)
+    atRest.worked()
+    await until('the collection at rest returns memory', () => process.memoryUsage().heapTotal < afterBurst - 20 * MIB, 60_000, 500)
   })
 })
