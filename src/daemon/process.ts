@@ -12,16 +12,20 @@ import type { Log } from '../values/log.ts'
  * Settings of V8, which it reads each time it needs them. None of these may be a flag of node: V8 refuses the code caches of Node's own modules
  * and of the program (dev/code-cache.ts) while they are set, and compiles instead.
  */
-const START = ['--heap-growing-percent=800', '--no-turbofan', '--no-separate-gc-phases']
+const START = [
+  '--heap-growing-percent=800',
+  '--no-turbofan',
+  '--no-separate-gc-phases',
+  // Otherwise V8 makes two full collections when little was allocated for 8 s. They stop the program for up to 110 ms in the test kernel, to
+  // empty pages; collection-at-rest.ts collects before.
+  '--memory-reducer-gc-count=0',
+]
 /** Pages that are nearly empty are emptied and returned. Code that did not run since the collection before is dropped, and compiled again if it is called. */
 const AFTER_START = ['--memory-saver-mode', '--bytecode-old-age=1', '--expose-gc']
 /** Bursts of changes grow the heap by a quarter, and what they leave is collected afterwards (collection-at-rest.ts). */
 const STEADY = '--heap-growing-percent=50'
-/**
- * Emptying nearly empty pages doubles the time of collections in a burst of changes. Nor does V8 collect by itself when little was allocated for
- * 8 s: those collections stop the program for long, to empty pages, and collection-at-rest.ts collects before.
- */
-const AT_REST = ['--bytecode-old-age=6', '--no-memory-saver-mode', '--gc-memory-reducer-start-delay-ms=2000000000']
+/** Emptying nearly empty pages doubles the time of collections in a burst of changes. */
+const AT_REST = ['--bytecode-old-age=6', '--no-memory-saver-mode']
 
 /** Changes that arrived during the first pass are worked on first. */
 const FIRST_COLLECTION_MS = 1000

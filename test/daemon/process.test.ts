@@ -77,6 +77,11 @@ describe('the memory of the process', () => {
     const afterBurst = process.memoryUsage().heapTotal
     garbage = undefined
     atRest.worked()
-    await until('the collection at rest returns memory', () => process.memoryUsage().heapTotal < afterBurst - 20 * MIB, 60_000, 500)
+    await until(
+      'the collection at rest returns memory',
+      () => process.memoryUsage().heapTotal < afterBurst - 20 * MIB,
+      60_000,
+      500,
+    )
   })
 })
