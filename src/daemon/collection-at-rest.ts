@@ -6,9 +6,9 @@
 import { getHeapStatistics } from 'node:v8'
 import { collectInSteps } from './process.ts'
 
-/** Nothing is under way when the last pass is so long ago. */
+/** Without a pass for this long nothing is under way. Where passes follow each other more closely, only V8 collects. */
 const REST_MS = 2_000
-/** A collection has ended so long after its start. */
+/** A collection has ended by then. Passes meanwhile do not begin another one. */
 const COLLECTING_MS = 5_000
 /** Growth of the heap that is worth a collection: a tenth, and more than the young generation has by itself. */
 const GROWTH = 1.1

@@ -1,6 +1,7 @@
 /**
  * How this process uses its host: the heap of the engine grows freely during a start, when nearly all that is allocated stays,
- * and sparingly afterwards, when each change of an endpoint leaves some 4 KB of old values behind; what only a start needs is given back; and the score that the kernel's out-of-memory killer gets.
+ * and sparingly afterwards, when each change of an endpoint leaves some 4 KB of old values
+ * behind; what only a start needs is given back; and the out-of-memory killer of the kernel gets its score.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -22,7 +23,7 @@ const START = [
 ]
 /** Pages that are nearly empty are emptied and returned. Code that did not run since the collection before is dropped, and compiled again if it is called. */
 const AFTER_START = ['--memory-saver-mode', '--bytecode-old-age=1', '--expose-gc']
-/** Bursts of changes grow the heap by a quarter, and what they leave is collected afterwards (collection-at-rest.ts). */
+/** A burst that replaces a tenth of all endpoints grows the heap by a quarter, which leaves it room; collection-at-rest.ts collects afterwards. */
 const STEADY = '--heap-growing-percent=50'
 /** Emptying nearly empty pages doubles the time of collections in a burst of changes. */
 const AT_REST = ['--bytecode-old-age=6', '--no-memory-saver-mode']

@@ -67,11 +67,11 @@ const TURN_UNITS = 500
 const LARGE_UNITS = 200
 /** The same beside a portion: at least this. */
 const SMALLEST_LARGE_UNITS = 4
-/** Changes that arrived since the loop last looked: with so many, more are probably on their way. */
+/** When so many changes arrived in one turn of the event loop, more are probably on their way. */
 const FLOOD_CHANGES = 16
 /**
- * While they arrive, a round begins so long after the one before: a single change behind them in the stream of a watch is read sooner. Else
- * a round would follow each piece of the stream.
+ * As long as every turn brings so many, the next round waits until this time after the end of the one before, so that a single change behind
+ * them in the stream of a watch is read sooner. Otherwise a round would follow each piece of the stream.
  */
 const READING_MS = 6
 /** Wait after an unexpected error. */
