@@ -67,11 +67,11 @@ const TURN_UNITS = 500
 const LARGE_UNITS = 200
 /** The same beside a portion: at least this. */
 const SMALLEST_LARGE_UNITS = 4
-/** When so many changes arrived in one turn of the event loop, more are probably on their way. */
+/** When so many changes have arrived since the last round, more are probably on their way. */
 const FLOOD_CHANGES = 16
 /**
- * As long as every turn brings so many, the next round waits until this time after the end of the one before, so that a single change behind
- * them in the stream of a watch is read sooner. Otherwise a round would follow each piece of the stream.
+ * Then the next round waits until this time after the end of the last, or until a turn of the event loop brings no change, so that a single
+ * change behind them in the stream of a watch is read sooner. Otherwise a round would follow each piece of the stream.
  */
 const READING_MS = 6
 /** Wait after an unexpected error. */
@@ -85,7 +85,9 @@ export class SyncLoop {
   #mayRemove = false
   #first = true
   readonly #portion = new Portion()
+  /** Changes that arrived in this turn of the event loop, and since the last round. */
   #arrived = 0
+  #arrivedSinceRound = 0
   #lastEndMs = Number.NEGATIVE_INFINITY
   #restTimer: NodeJS.Timeout | undefined
 
@@ -177,7 +179,10 @@ export class SyncLoop {
   #readsFlood(nowMs: number): boolean {
     const arrived = this.#arrived
     this.#arrived = 0
-    return arrived >= FLOOD_CHANGES && nowMs - this.#lastEndMs < READING_MS
+    this.#arrivedSinceRound += arrived
+    if (arrived > 0 && this.#arrivedSinceRound >= FLOOD_CHANGES && nowMs - this.#lastEndMs < READING_MS) return true
+    this.#arrivedSinceRound = 0
+    return false
   }
 
   /** Computes a portion of the dirty owners; returns whether some are left for the next round. */

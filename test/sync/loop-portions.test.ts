@@ -120,25 +120,36 @@ describe('SyncLoop with a dataplane that takes portions', () => {
     await world.loop.close()
   })
 
-  it('reads what keeps arriving before it begins another round, but not for longer than some milliseconds', async () => {
-    const world = new World(true)
-    await world.open()
-    const before = world.passes.length
-    const turns: number[] = []
-    // A piece of 50 changes in each turn of the event loop, and 1 ms passes.
-    for (let from = 0; world.passes.length === before; from += 50) {
-      assert.ok(from < BURST, 'no round came')
-      world.put(...burst.slice(from, from + 50))
-      world.loop.resume()
-      world.wait(1)
-      turns.push(from)
-      await new Promise((resolve) => setImmediate(resolve))
-    }
-    assert.ok(turns.length >= 5 && turns.length <= 9, `${turns.length} pieces before a round`)
-    await world.loop.close()
-  })
+  for (const [pieces, [least, most], what] of [
+    [
+      [50],
+      [5, 9],
+      'reads what keeps arriving before it begins another round, but not for longer than some milliseconds',
+    ],
+    [[16, 1], [5, 9], 'reads on when the pieces that arrive become small'],
+    [[50, 50, 0], [3, 3], 'begins a round as soon as nothing arrives'],
+    [[15], [1, 1], 'does not wait for more when fewer than 16 changes arrive'],
+  ] as const)
+    it(what, async () => {
+      const world = new World(true)
+      await world.open()
+      const before = world.passes.length
+      let turns = 0
+      // One piece arrives in each turn of the event loop, the last ones as large as the last that is named, and 1 ms passes.
+      for (let from = 0; world.passes.length === before; turns++) {
+        assert.ok(turns < 20, 'no round came')
+        const size = pieces[Math.min(turns, pieces.length - 1)] ?? 0
+        world.put(...burst.slice(from, from + size))
+        from += size
+        world.loop.resume()
+        world.wait(1)
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      assert.ok(turns >= least && turns <= most, `${turns} turns before a round`)
+      await world.loop.close()
+    })
 
-  it('does not wait for more when few changes arrive', async () => {
+  it('applies each of a few single changes at once', async () => {
     const world = new World(true)
     await world.open()
     for (let index = 0; index < 5; index++) {
