@@ -4,55 +4,89 @@
  * @impure
  */
 import { getHeapStatistics } from 'node:v8'
+import type { Clock } from '../values/clock.ts'
 import { collectInSteps } from './process.ts'
 
-/** Without a pass for this long nothing is under way. Where passes follow each other more closely, only V8 collects. */
+/** Without work for this long nothing is under way. */
 const REST_MS = 2_000
-/** A collection has ended by then. Passes meanwhile do not begin another one. */
+/** Where work never pauses, the heap is looked at after this time all the same. */
+const BUSY_MS = 60_000
+/** A collection has ended by then. */
 const COLLECTING_MS = 5_000
 /** Growth of the heap that is worth a collection: a tenth, and more than the young generation has by itself. */
 const GROWTH = 1.1
 const YOUNG_BYTES = 6 * 1024 * 1024
 
+/** What tests replace. */
+export interface CollectionOptions {
+  readonly collect?: () => void
+  readonly usedBytes?: () => number
+  readonly now?: Clock
+}
+
 export class CollectionAtRest {
   readonly #collect: () => void
   readonly #usedBytes: () => number
+  readonly #now: Clock
   #timer: NodeJS.Timeout | undefined
-  #isOpen = false
-  /** Bytes in use after the last collection; undefined while they are not known yet. */
-  #leastBytes: number | undefined
+  /** Bytes in use after the last collection beside which nothing was done. Undefined before `open`. */
+  #baselineBytes: number | undefined
+  /** When the timer was first set that has not run since. */
+  #waitsSinceMs: number | undefined
+  #isCollecting = false
+  #workedBesideCollection = false
 
-  /** Both parameters are for tests. */
-  constructor(collect = collectInSteps, usedBytes = () => getHeapStatistics().used_heap_size) {
+  constructor({
+    collect = collectInSteps,
+    usedBytes = () => getHeapStatistics().used_heap_size,
+    now = () => performance.now(),
+  }: CollectionOptions = {}) {
     this.#collect = collect
     this.#usedBytes = usedBytes
+    this.#now = now
   }
 
   /** To be called when the collections of the start have ended; before that `worked` does nothing. */
   open(): void {
-    this.#isOpen = true
-    this.#leastBytes = this.#usedBytes()
+    this.#baselineBytes = this.#usedBytes()
   }
 
-  /** A pass has ended. */
+  /** A pass or an audit has ended. */
   worked(): void {
-    if (this.#isOpen && this.#leastBytes !== undefined) this.#wait(REST_MS, () => this.#rest(this.#usedBytes()))
-  }
-
-  #rest(usedBytes: number): void {
-    const leastBytes = Math.min(this.#leastBytes ?? usedBytes, usedBytes)
-    this.#leastBytes = leastBytes
-    if (usedBytes <= leastBytes * GROWTH + YOUNG_BYTES) return
-    this.#collect()
-    this.#leastBytes = undefined
-    this.#wait(COLLECTING_MS, () => {
-      this.#leastBytes = this.#usedBytes()
-    })
-  }
-
-  #wait(ms: number, then: () => void): void {
+    if (this.#baselineBytes === undefined) return
+    if (this.#isCollecting) {
+      this.#workedBesideCollection = true
+      return
+    }
+    // A timer after each audit would wake a program that rests.
+    if (!this.#hasGrown()) return
+    const nowMs = this.#now()
+    this.#waitsSinceMs ??= nowMs
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(then, ms)
+    this.#timer = setTimeout(() => this.#rest(), Math.max(0, Math.min(REST_MS, this.#waitsSinceMs + BUSY_MS - nowMs)))
     this.#timer.unref()
+  }
+
+  #hasGrown(): boolean {
+    const usedBytes = this.#usedBytes()
+    this.#baselineBytes = Math.min(this.#baselineBytes ?? usedBytes, usedBytes)
+    return usedBytes > this.#baselineBytes * GROWTH + YOUNG_BYTES
+  }
+
+  #rest(): void {
+    this.#waitsSinceMs = undefined
+    // The young generation may have been collected meanwhile.
+    if (!this.#hasGrown()) return
+    this.#collect()
+    this.#isCollecting = true
+    this.#workedBesideCollection = false
+    setTimeout(() => this.#collected(), COLLECTING_MS).unref()
+  }
+
+  #collected(): void {
+    this.#isCollecting = false
+    // Work beside a collection leaves garbage, which must not become the baseline.
+    if (this.#workedBesideCollection) this.worked()
+    else this.#baselineBytes = this.#usedBytes()
   }
 }

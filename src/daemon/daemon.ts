@@ -74,7 +74,7 @@ const FOLLOW_AFTER_MS = 5000
 export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   const { configuration, nodeName, once, log } = options
   const collections = new CollectionAtRest()
-  const passes = new PassTotals(() => collections.worked())
+  const passes = new PassTotals()
   const requests = new RequestCounts()
   const stopped = options.stop.then((signal): 'stopped' => {
     log.info('Stopping; the kernel keeps what it has', { signal })
@@ -112,6 +112,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
         openNodeLabels,
         requests,
         passes,
+        onWork: () => collections.worked(),
         local: servers.local,
         onIpvsLost: () => running.ipvsLost(),
       }),
@@ -189,6 +190,8 @@ export interface ProxyOptions {
   readonly openNodeLabels?: OpenNodeLabels | undefined
   /** Counts what passes do. */
   readonly passes?: PassTotals
+  /** A pass or an audit has ended. */
+  readonly onWork?: () => void
   /** Requests to the API server, which the sources count. */
   readonly requests?: RequestCounts
   /** Answers at the local socket, which belongs to the process. */
@@ -246,6 +249,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     healthChecks.passed()
     flows.passed()
     options.passes?.add(report, isComplete)
+    options.onWork?.()
   }
 
   // Who receives what.
@@ -282,6 +286,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
       ended: (audit, durationMs, failed) => {
         metrics.auditObserver.ended(audit, durationMs, failed)
         if (!failed) health.audited()
+        options.onWork?.()
       },
       confirmed: () => metrics.auditObserver.confirmed(),
     },
@@ -311,14 +316,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   }
 
   // Mode: the kernel and how frontends are written to it.
-  const { mode, fallback } = await openMode({
-    configuration,
-    nodeName,
-    problems,
-    log,
-    now,
-    listener,
-  })
+  const { mode, fallback } = await openMode({ configuration, nodeName, problems, log, now, listener })
   const { dataplane, families, support, rtnetlink } = mode
   if (fallback !== undefined || options.isReplacement === true) logMode(mode.name, configuration(), families, log)
   if (fallback !== undefined) options.events?.record(fellBack(nodeName, `${fallback.message}: ${fallback.remedy}`))

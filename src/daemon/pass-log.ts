@@ -88,16 +88,10 @@ function firstLine(commands: string): string {
 /** What all passes did together. */
 export class PassTotals {
   readonly #firstPass = Promise.withResolvers<void>()
-  readonly #onPass: () => void
   /** Operations that were applied to the kernel. */
   operations = 0
   /** Operations that failed, and tables that could not be read. */
   failures = 0
-
-  /** @param onPass called after each pass */
-  constructor(onPass: () => void = () => undefined) {
-    this.#onPass = onPass
-  }
 
   /** Resolves when everything was tried once. */
   get complete(): Promise<void> {
@@ -109,6 +103,5 @@ export class PassTotals {
     this.operations += report.applied
     this.failures += report.failures.length + report.unreadable.length
     if (isComplete) this.#firstPass.resolve()
-    this.#onPass()
   }
 }

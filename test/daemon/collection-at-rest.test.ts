@@ -11,23 +11,27 @@ describe('CollectionAtRest', () => {
   let collections: CollectionAtRest
 
   beforeEach(() => {
-    mock.timers.enable({ apis: ['setTimeout'] })
+    mock.timers.enable({ apis: ['setTimeout', 'Date'] })
     collected = 0
     usedMiB = 50
-    collections = new CollectionAtRest(
-      () => void collected++,
-      () => usedMiB * MIB,
-    )
+    collections = new CollectionAtRest({
+      collect: () => void collected++,
+      usedBytes: () => usedMiB * MIB,
+      now: () => Date.now(),
+    })
   })
   afterEach(() => mock.timers.reset())
 
-  it('collects once after work that has grown the heap, and not while passes follow each other', () => {
+  /** Work that leaves the heap with so many MiB, and then nothing for this time. */
+  function work(leavesMiB: number, thenMs: number): void {
+    usedMiB = leavesMiB
+    collections.worked()
+    mock.timers.tick(thenMs)
+  }
+
+  it('collects once after work that has grown the heap, and not between pieces of it', () => {
     collections.open()
-    for (let pass = 0; pass < 10; pass++) {
-      usedMiB += 2
-      collections.worked()
-      mock.timers.tick(1_900)
-    }
+    for (let piece = 1; piece <= 10; piece++) work(50 + 2 * piece, 1_900)
     assert.equal(collected, 0)
     mock.timers.tick(200)
     assert.equal(collected, 1)
@@ -35,38 +39,51 @@ describe('CollectionAtRest', () => {
     assert.equal(collected, 1)
   })
 
-  it('does nothing during a start, and nothing when the heap has hardly grown', () => {
-    collections.worked()
-    mock.timers.tick(60_000)
+  it('collects once a minute beside work that never pauses, if the heap has grown', () => {
     collections.open()
-    usedMiB += 10
-    collections.worked()
-    mock.timers.tick(60_000)
+    for (let second = 0; second < 59; second++) work(100, 1_000)
     assert.equal(collected, 0)
-    usedMiB += 2
-    collections.worked()
-    mock.timers.tick(60_000)
+    work(100, 2_000)
+    assert.equal(collected, 1)
+    for (let second = 0; second < 600; second++) work(100, 1_000)
+    assert.ok(collected >= 9 && collected <= 11, `${collected} collections`)
+    for (let second = 0; second < 600; second++) work(50, 1_000)
+    assert.ok(collected <= 11, `${collected} collections`)
+  })
+
+  it('does nothing during a start, and nothing when the heap has hardly grown', () => {
+    work(50, 60_000)
+    collections.open()
+    work(60, 60_000)
+    assert.equal(collected, 0)
+    work(62, 60_000)
     assert.equal(collected, 1)
   })
 
   it('measures growth from what the last collection has left, not from what was there when it began', () => {
     collections.open()
-    usedMiB = 100
-    collections.worked()
-    mock.timers.tick(2_000)
+    work(100, 2_000)
     assert.equal(collected, 1)
-    // Passes while it collects do not begin another one.
     usedMiB = 80
-    collections.worked()
     mock.timers.tick(5_000)
-    // It left 80 MiB.
-    usedMiB = 93
-    collections.worked()
-    mock.timers.tick(2_000)
+    work(93, 2_000)
     assert.equal(collected, 1)
-    usedMiB = 95
-    collections.worked()
+    work(95, 2_000)
+    assert.equal(collected, 2)
+  })
+
+  it('collects again what was left by work beside a collection', () => {
+    collections.open()
+    work(100, 2_000)
+    assert.equal(collected, 1)
+    work(90, 5_000)
+    assert.equal(collected, 1)
+    // The collection has ended, and nothing was done since.
     mock.timers.tick(2_000)
+    assert.equal(collected, 2)
+    usedMiB = 52
+    mock.timers.tick(3_600_000)
+    work(58, 3_600_000)
     assert.equal(collected, 2)
   })
 })

@@ -24,6 +24,8 @@ const TABLE = { table: 'virtual-servers' }
 let proxy: Proxy
 let sink: ObjectSink
 let server: Server
+/** How often the proxy said so. */
+let worked = 0
 const sockets: Socket[] = []
 const log = recordingLog()
 
@@ -51,6 +53,10 @@ async function scrape(): Promise<(name: string, labels?: Readonly<Record<string,
   return (name, labels) => valueOf(families, name, labels)
 }
 
+async function auditsEnded(): Promise<number> {
+  return (await scrape())('kubeipvs_audit_duration_seconds_count', { audit: 'virtual-servers' }) ?? 0
+}
+
 before(async () => {
   resetNode()
   server = createServer((socket) => sockets.push(socket.on('data', (data) => socket.write(data))))
@@ -65,6 +71,7 @@ before(async () => {
     },
     nodeName: 'node0',
     log,
+    onWork: () => worked++,
     openSource: (into) => {
       sink = into
       return { close: async () => undefined }
@@ -146,6 +153,13 @@ it('metrics count the traffic of virtual servers', async () => {
       [connections, inPackets, outPackets, inBytes, outBytes],
     )
   })
+})
+
+it('the proxy says that it has worked after each pass and after each audit', async () => {
+  assert.ok(worked >= 1)
+  const before = { worked, audits: await auditsEnded() }
+  await eventually(async () => assert.ok((await auditsEnded()) >= before.audits + 3))
+  assert.ok(worked >= before.worked + 3, `${before.worked} times before three audits, ${worked} after them`)
 })
 
 it('metrics count drift that an audit found', async () => {
