@@ -356,7 +356,7 @@ export class ApiServer {
         : this.store.history.filter((event) => event.version > from).map(bytesOf)
     for (const piece of pieces(first.filter((bytes) => bytes !== undefined))) if (!(await body.write(piece))) return
     if (initial) await body.write(bookmarkNow(true, version))
-    while (waiting.length > 0) await body.write(Buffer.concat(waiting.splice(0)))
+    while (waiting.length > 0 && !this.#isHeld) await body.write(Buffer.concat(waiting.splice(0)))
     live = true
   }
 }

@@ -45,13 +45,13 @@ const nowNs = (): string => String(process.hrtime.bigint())
 const addresses: string[][] = []
 let generation = 0
 
-function freshAddresses(service: number, count: number): string[] {
-  return Array.from({ length: count }, (_, endpoint) => endpointAddress(service, endpoint, endpoints, generation))
+function freshAddresses(service: number, count: number, ofGeneration = generation): string[] {
+  return Array.from({ length: count }, (_, endpoint) => endpointAddress(service, endpoint, endpoints, ofGeneration))
 }
 
-function putSlice(service: number, now: string[]): void {
+function putSlice(service: number, now: string[], ofGeneration = generation): void {
   addresses[service] = now
-  store.put('endpointslices', makeSlice(service, now, generation + 1))
+  store.put('endpointslices', makeSlice(service, now, ofGeneration + 1))
 }
 
 function changeEndpoints(service: number, count: string | null): void {
@@ -72,16 +72,17 @@ const ENCODED_AT_ONCE = 25
 
 /**
  * Replaces every endpoint of these Services: watches get all events at once, at the returned time. They are encoded before, and with pauses,
- * because the measured program may share its processor with this server, which a real API server does not.
+ * because the measured program may share its processor with this server, which a real API server does not. Meanwhile watches get no other
+ * events either.
  */
 async function replacePercent(percent: number): Promise<{ readonly atNs: string; readonly changed: number }> {
-  generation++
+  const ofGeneration = ++generation
   const step = Math.max(1, Math.round(100 / percent))
   let changed = 0
   server.hold()
   try {
     for (let service = 0; service < services; service += step) {
-      putSlice(service, freshAddresses(service, endpoints))
+      putSlice(service, freshAddresses(service, endpoints, ofGeneration), ofGeneration)
       changed++
       if (changed % ENCODED_AT_ONCE === 0) await sleep(1)
     }

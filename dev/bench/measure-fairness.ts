@@ -38,7 +38,7 @@ export interface FairnessOptions {
   readonly say: (text: string) => void
 }
 
-/** Changes before the work, so that it does not meet a program that rests. */
+/** Changes before the work, so that its code and its data were used lately. A burst is encoded after them, meanwhile the program rests. */
 const BEFORE_MS = 200
 /** Without work, and beside audits: they begin 30 s after each other (syncPeriod), so one of each kind begins in this time. */
 const QUIET_MS = 5_000
@@ -122,12 +122,14 @@ async function changesBeside(
   const sent: Sent[] = []
   let isOver = false
   const changing = (async () => {
-    // A change that the API server took late is not made up for: several at once are not single changes.
-    for (let atMs = monotonicMs(); !isOver; atMs = Math.max(atMs + betweenMs, monotonicMs())) {
+    for (let atMs = monotonicMs(); !isOver; ) {
       const service = probed.next().value
       const change = await api.change(service)
       sent.push({ key: sliceKeyOf(service), writtenMs: change.atMs, doneMs: undefined, change })
-      await sleep(Math.max(0, atMs + betweenMs - monotonicMs()))
+      atMs += betweenMs
+      // Changes that the API server took late are not made up for: several at once are not single changes.
+      if (monotonicMs() - atMs > betweenMs) atMs = monotonicMs()
+      await sleep(Math.max(0, atMs - monotonicMs()))
     }
   })()
   const beginning = async (): Promise<Work | undefined> => {

@@ -21,8 +21,13 @@ it('held events come to a watch at once when they are released, in order, and no
   const { body } = response
   assert.ok(body !== null)
   let text = ''
+  const chunks: string[] = []
   const reading = (async () => {
-    for await (const chunk of body) text += Buffer.from(chunk).toString()
+    for await (const bytes of body) {
+      const chunk = Buffer.from(bytes).toString()
+      chunks.push(chunk)
+      text += chunk
+    }
   })()
   await until('a bookmark', () => text.includes('BOOKMARK'), 5_000)
   server.hold()
@@ -32,6 +37,7 @@ it('held events come to a watch at once when they are released, in order, and no
   assert.doesNotMatch(text, /ADDED/)
   server.release()
   await until('the events', () => text.includes(nameOf(3)), 5_000)
+  assert.equal(chunks.filter((chunk) => chunk.includes('ADDED')).length, 1)
   const lines = text.split('\n').filter((line) => line.endsWith('}'))
   const first = lines.findIndex((line) => line.includes('ADDED'))
   for (const [index, service] of [1, 2, 3].entries())
@@ -41,6 +47,27 @@ it('held events come to a watch at once when they are released, in order, and no
     versions.slice(0, -1).every((version) => version < (versions.at(-1) ?? 0)),
     `${versions}`,
   )
+  server.endWatches()
+  await reading
+})
+
+it('a watch that opens while events are held gets them when they are released', async () => {
+  const query = 'watch=true&resourceVersion=0'
+  server.faults.length = 0
+  server.hold()
+  const response = await fetch(`${server.url}${SLICES}?${query}`, { headers: { accept: 'application/json' } })
+  const { body } = response
+  assert.ok(body !== null)
+  let text = ''
+  const reading = (async () => {
+    for await (const chunk of body) text += Buffer.from(chunk).toString()
+  })()
+  await until('the objects that were there', () => text.includes(nameOf(3)), 5_000)
+  server.store.put('endpointslices', makeSlice(4, ['10.0.0.1'], 1))
+  for (let request = 0; request < 10; request++) await (await fetch(`${server.url}${SLICES}`)).text()
+  assert.doesNotMatch(text, new RegExp(nameOf(4)))
+  server.release()
+  await until('the event', () => text.includes(nameOf(4)), 5_000)
   server.endWatches()
   await reading
 })
