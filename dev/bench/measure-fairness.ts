@@ -27,7 +27,10 @@ export interface FairnessOptions {
   readonly services: number
   readonly api: ApiServerProcess
   readonly disturbances: readonly Disturbance[]
-  /** From the beginning of one change to that of the next, as far as the API server takes them in time. They do not wait for the program. */
+  /**
+   * From the beginning of one change to that of the next, as far as the API server takes them in time, except beside audits. They do not
+   * wait for the program.
+   */
   readonly betweenMs: number
   /** Until drains have ended. */
   readonly settleMs: number
@@ -43,6 +46,8 @@ const BEFORE_MS = 200
 /** Without work, and beside audits: they begin 30 s after each other (syncPeriod), so one of each kind begins in this time. */
 const QUIET_MS = 5_000
 const AUDIT_MS = 32_000
+/** In so long a time quicker changes would leave thousands of deleted real servers, over which the kernel walks for each new one. */
+const BETWEEN_BESIDE_AUDITS_MS = 100
 /** Until the last changes have arrived. */
 const LATE_MS = 500
 /** Work is repeated until so many changes were timed beside it, but not more often than this. */
@@ -115,10 +120,11 @@ async function measureBeside(
 
 /** Changes before and beside the work, until it is over. */
 async function changesBeside(
-  { api, betweenMs, workMs }: FairnessOptions,
+  { api, betweenMs: shortMs, workMs }: FairnessOptions,
   probed: Iterator<number, never>,
   beside: Disturbance,
 ): Promise<{ readonly sent: readonly Sent[]; readonly work: Work | undefined }> {
+  const betweenMs = beside === 'audit' ? BETWEEN_BESIDE_AUDITS_MS : shortMs
   const sent: Sent[] = []
   let isOver = false
   const changing = (async () => {

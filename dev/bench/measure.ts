@@ -51,7 +51,7 @@ export const SETTLE_MS = 4_000
 const BETWEEN_CHANGES_MS: Readonly<Record<AnyMode, number>> = { ipvs: 20, iptables: 1_200, nftables: 1_200 }
 const BURST_PERCENT = 10
 /** From the beginning of one change to that of the next, beside other work. */
-const BETWEEN_PROBES_MS = 25
+const BETWEEN_PROBES_MS = 12
 /** How long changes are made beside a burst or a removal: at least this, and so long for each Service. */
 const SHORTEST_WORK_MS = 2_000
 const SMALL_SERVICES = 2 * SERVICES_A_NAMESPACE

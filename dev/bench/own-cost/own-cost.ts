@@ -16,7 +16,7 @@ import { NODE_FLAGS } from '../../node-flags.ts'
 import { endWithParent } from '../../parent.ts'
 import { ApiServerProcess } from '../api-server-process.ts'
 import { commandOf, NODE_NAME, writeConfiguration } from '../guest-node.ts'
-import type { Fairness } from '../fairness.ts'
+import { DISTURBANCES, type Fairness } from '../fairness.ts'
 import { mayGoFirst } from '../machine.ts'
 import { clear, measuredFiles, measureFairness } from '../measure-fairness.ts'
 import { MeasuredProgram } from '../measured-program.ts'
@@ -236,7 +236,7 @@ async function measure(task: Task): Promise<void> {
               services,
               api,
               // There are no audits, because this kernel lists nothing.
-              disturbances: ['nothing', 'burst', 'namespace'],
+              disturbances: DISTURBANCES.filter((one) => one !== 'audit'),
               betweenMs: BETWEEN_MS,
               settleMs: SETTLE_MS,
               workMs: WORK_MS,
