@@ -27,15 +27,10 @@ export interface FairnessOptions {
   readonly services: number
   readonly api: ApiServerProcess
   readonly disturbances: readonly Disturbance[]
-  /**
-   * From the beginning of one change to that of the next, as far as the API server takes them in time, except beside audits. They do not
-   * wait for the program.
-   */
-  readonly betweenMs: number
   /** Until drains have ended. */
   readonly settleMs: number
-  /** Changes beside a burst, or beside the removal of a namespace, end so long after it began: then all of it must be in the kernel. */
-  readonly workMs: number
+  /** Changes beside a burst end so long after it began: then all of it must be in the kernel. */
+  readonly burstMs: number
   /** Rejects if the kernel has not all that was written according to the log; absent: there is no kernel. */
   readonly confirm?: (seen: { readonly changes: readonly Change[]; readonly work: Work | undefined }) => Promise<void>
   readonly say: (text: string) => void
@@ -46,8 +41,13 @@ const BEFORE_MS = 200
 /** Without work, and beside audits: they begin 30 s after each other (syncPeriod), so one of each kind begins in this time. */
 const QUIET_MS = 5_000
 const AUDIT_MS = 32_000
-/** In so long a time quicker changes would leave thousands of deleted real servers, over which the kernel walks for each new one. */
-const BETWEEN_BESIDE_AUDITS_MS = 100
+/** The same as `burstMs` for the removal of a namespace, which takes less than a tenth of this. */
+const NAMESPACE_MS = 1_000
+/**
+ * From the beginning of one change to that of the next, as far as the API server takes them in time: they do not wait for the program. Each
+ * leaves a deleted real server, and the kernel walks over all of them for each new one, so changes are quick only beside work that is short.
+ */
+const PACE_MS: Readonly<Record<Disturbance, number>> = { nothing: 25, audit: 100, namespace: 6, burst: 12 }
 /** Until the last changes have arrived. */
 const LATE_MS = 500
 /** Work is repeated until so many changes were timed beside it, but not more often than this. */
@@ -120,11 +120,11 @@ async function measureBeside(
 
 /** Changes before and beside the work, until it is over. */
 async function changesBeside(
-  { api, betweenMs: shortMs, workMs }: FairnessOptions,
+  { api, burstMs }: FairnessOptions,
   probed: Iterator<number, never>,
   beside: Disturbance,
 ): Promise<{ readonly sent: readonly Sent[]; readonly work: Work | undefined }> {
-  const betweenMs = beside === 'audit' ? BETWEEN_BESIDE_AUDITS_MS : shortMs
+  const paceMs = PACE_MS[beside]
   const sent: Sent[] = []
   let isOver = false
   const changing = (async () => {
@@ -132,9 +132,9 @@ async function changesBeside(
       const service = probed.next().value
       const change = await api.change(service)
       sent.push({ key: sliceKeyOf(service), writtenMs: change.atMs, doneMs: undefined, change })
-      atMs += betweenMs
+      atMs += paceMs
       // Changes that the API server took late are not made up for: several at once are not single changes.
-      if (monotonicMs() - atMs > betweenMs) atMs = monotonicMs()
+      if (monotonicMs() - atMs > paceMs) atMs = monotonicMs()
       await sleep(Math.max(0, atMs - monotonicMs()))
     }
   })()
@@ -145,7 +145,7 @@ async function changesBeside(
     }
     await sleep(BEFORE_MS)
     const work: Work = { what: beside, ...(await disturb(api, beside)) }
-    await sleep(workMs)
+    await sleep(beside === 'burst' ? burstMs : NAMESPACE_MS)
     return work
   }
   const ending = beginning().finally(() => {

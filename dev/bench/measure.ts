@@ -50,12 +50,10 @@ export const SETTLE_MS = 4_000
  */
 const BETWEEN_CHANGES_MS: Readonly<Record<AnyMode, number>> = { ipvs: 20, iptables: 1_200, nftables: 1_200 }
 const BURST_PERCENT = 10
-/** From the beginning of one change to that of the next, beside other work. */
-const BETWEEN_PROBES_MS = 12
-/** How long changes are made beside a burst or a removal: at least this, and so long for each Service. */
-const SHORTEST_WORK_MS = 2_000
+/** How long changes are made beside a burst: at least this, and so long for each Service. */
+const SHORTEST_BURST_MS = 2_000
+const BURST_A_SERVICE_MS = 1
 const SMALL_SERVICES = 2 * SERVICES_A_NAMESPACE
-const WORK_A_SERVICE_MS = 1
 /** Changes while system calls are counted. */
 const COUNTED_CHANGES = 50
 /** Changes while the event loop is watched, and the rest after them, in which an audit starts (syncPeriod is 30 s). */
@@ -274,9 +272,8 @@ function fairnessOptions(options: MeasureOptions, program: MeasuredProgram): Fai
     ...options,
     // Among few Services the changed ones may be in the namespace that is removed.
     disturbances: DISTURBANCES.filter((one) => one !== 'namespace' || options.services > SMALL_SERVICES),
-    betweenMs: BETWEEN_PROBES_MS,
     settleMs: SETTLE_MS,
-    workMs: Math.max(SHORTEST_WORK_MS, options.services * WORK_A_SERVICE_MS),
+    burstMs: Math.max(SHORTEST_BURST_MS, options.services * BURST_A_SERVICE_MS),
     confirm: async ({ changes, work }) => {
       const nowMs = monotonicMs()
       for (const change of changes)

@@ -31,9 +31,8 @@ const ENDPOINTS = 5
 const START_MS = 300_000
 const POLL_MS = 50
 const MEMORY_KERNEL = join(import.meta.dirname, 'memory-kernel.ts')
-/** Changes beside other work: the pause between two, and the time after which all work is written and its drains have ended. */
-const BETWEEN_MS = 5
-const WORK_MS = 1_500
+/** After a burst began, and then after the last change: all is written, and its drains have ended. */
+const BURST_MS = 1_500
 const SETTLE_MS = 3_500
 
 /** One of the programs that take turns. */
@@ -237,9 +236,8 @@ async function measure(task: Task): Promise<void> {
               api,
               // There are no audits, because this kernel lists nothing.
               disturbances: DISTURBANCES.filter((one) => one !== 'audit'),
-              betweenMs: BETWEEN_MS,
               settleMs: SETTLE_MS,
-              workMs: WORK_MS,
+              burstMs: BURST_MS,
               say,
             },
             program,
