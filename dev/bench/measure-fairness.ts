@@ -132,10 +132,9 @@ async function changesBeside(
       const service = probed.next().value
       const change = await api.change(service)
       sent.push({ key: sliceKeyOf(service), writtenMs: change.atMs, doneMs: undefined, change })
-      atMs += paceMs
-      // Changes that the API server took late are not made up for: several at once are not single changes.
-      if (monotonicMs() - atMs > paceMs) atMs = monotonicMs()
-      await sleep(Math.max(0, atMs - monotonicMs()))
+      // A change that the API server took late is not made up for: several at once are not single changes.
+      atMs = Math.max(atMs + paceMs, monotonicMs() + paceMs / 2)
+      await sleep(atMs - monotonicMs())
     }
   })()
   const beginning = async (): Promise<Work | undefined> => {

@@ -1,6 +1,7 @@
 /**
- * Collects garbage while the program has nothing to do. A burst of changes leaves much garbage, and a full collection in the middle of it makes
- * its changes wait; so V8 may let the heap grow by half before it collects by itself (process.ts), and this collects before that.
+ * Collects garbage while the program has nothing to do, or once a minute if it always has. A burst of changes leaves much garbage, and a full
+ * collection in the middle of it makes its changes wait; so V8 may let the heap grow by half before it collects by itself (process.ts), and this
+ * collects before that.
  * @impure
  */
 import { getHeapStatistics } from 'node:v8'
@@ -35,6 +36,8 @@ export class CollectionAtRest {
   #waitsSinceMs: number | undefined
   #isCollecting = false
   #workedBesideCollection = false
+  /** The last collection was followed by another one because of work beside it. */
+  #isRepeated = false
 
   constructor({
     collect = collectInSteps,
@@ -46,7 +49,7 @@ export class CollectionAtRest {
     this.#now = now
   }
 
-  /** To be called when the collections of the start have ended; before that `worked` does nothing. */
+  /** To be called when the collections of the start have ended; before that `worked` does nothing, and its garbage counts as in use. */
   open(): void {
     this.#baselineBytes = this.#usedBytes()
   }
@@ -62,11 +65,15 @@ export class CollectionAtRest {
     if (!this.#hasGrown()) return
     const nowMs = this.#now()
     this.#waitsSinceMs ??= nowMs
+    const leftMs = this.#waitsSinceMs + BUSY_MS - nowMs
+    // The timer is due. Passes that follow each other at once would set it anew before it runs.
+    if (leftMs <= 0) return
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#rest(), Math.max(0, Math.min(REST_MS, this.#waitsSinceMs + BUSY_MS - nowMs)))
+    this.#timer = setTimeout(() => this.#rest(), Math.min(REST_MS, leftMs))
     this.#timer.unref()
   }
 
+  /** Whether a collection is worth it. Lowers the baseline if less is in use: V8 has collected by itself. */
   #hasGrown(): boolean {
     const usedBytes = this.#usedBytes()
     this.#baselineBytes = Math.min(this.#baselineBytes ?? usedBytes, usedBytes)
@@ -85,8 +92,9 @@ export class CollectionAtRest {
 
   #collected(): void {
     this.#isCollecting = false
-    // Work beside a collection leaves garbage, which must not become the baseline.
-    if (this.#workedBesideCollection) this.worked()
+    // Work beside a collection leaves garbage, which must not become the baseline. Where work never pauses, that cannot be avoided.
+    this.#isRepeated = this.#workedBesideCollection && !this.#isRepeated
+    if (this.#isRepeated) this.worked()
     else this.#baselineBytes = this.#usedBytes()
   }
 }

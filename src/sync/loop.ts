@@ -70,8 +70,8 @@ const SMALLEST_LARGE_UNITS = 4
 /** When so many changes have arrived since the last round, more are probably on their way. */
 const FLOOD_CHANGES = 16
 /**
- * Then the next round waits until this time after the end of the last, or until a turn of the event loop brings no change, so that a single
- * change behind them in the stream of a watch is read sooner. Otherwise a round would follow each piece of the stream.
+ * After so many changes the next round waits until this time after the end of the last, or until a turn of the event loop brings no change, so
+ * that a single change behind them in the stream of a watch is read sooner. Otherwise a round would follow each piece of the stream.
  */
 const READING_MS = 6
 /** Wait after an unexpected error. */
@@ -85,7 +85,7 @@ export class SyncLoop {
   #mayRemove = false
   #first = true
   readonly #portion = new Portion()
-  /** Changes that arrived in this turn of the event loop, and since the last round. */
+  /** Changes that arrived since a round was last due, and since one began. */
   #arrived = 0
   #arrivedSinceRound = 0
   #lastEndMs = Number.NEGATIVE_INFINITY

@@ -7,17 +7,19 @@ const MIB = 1024 * 1024
 
 describe('CollectionAtRest', () => {
   let collected = 0
+  let clockMs = 0
   let usedMiB = 0
   let collections: CollectionAtRest
 
   beforeEach(() => {
-    mock.timers.enable({ apis: ['setTimeout', 'Date'] })
+    mock.timers.enable({ apis: ['setTimeout'] })
+    clockMs = 0
     collected = 0
     usedMiB = 50
     collections = new CollectionAtRest({
       collect: () => void collected++,
       usedBytes: () => usedMiB * MIB,
-      now: () => Date.now(),
+      now: () => clockMs,
     })
   })
   afterEach(() => mock.timers.reset())
@@ -26,6 +28,7 @@ describe('CollectionAtRest', () => {
   function work(leavesMiB: number, thenMs: number): void {
     usedMiB = leavesMiB
     collections.worked()
+    clockMs += thenMs
     mock.timers.tick(thenMs)
   }
 
@@ -39,16 +42,46 @@ describe('CollectionAtRest', () => {
     assert.equal(collected, 1)
   })
 
-  it('collects once a minute beside work that never pauses, if the heap has grown', () => {
+  it('collects about once a minute beside work that never pauses, if it leaves garbage', () => {
     collections.open()
     for (let second = 0; second < 59; second++) work(100, 1_000)
     assert.equal(collected, 0)
     work(100, 2_000)
     assert.equal(collected, 1)
-    for (let second = 0; second < 600; second++) work(100, 1_000)
+    for (let second = 0; second < 600; second++) {
+      const before = collected
+      work(usedMiB + 1, 1_000)
+      if (collected > before) usedMiB = 50
+    }
     assert.ok(collected >= 9 && collected <= 11, `${collected} collections`)
-    for (let second = 0; second < 600; second++) work(50, 1_000)
-    assert.ok(collected <= 11, `${collected} collections`)
+  })
+
+  it('does not collect again and again when more is in use and work never pauses', () => {
+    collections.open()
+    for (let second = 0; second < 3_600; second++) work(100, 1_000)
+    assert.ok(collected >= 1 && collected <= 2, `${collected} collections`)
+  })
+
+  it('collects beside passes that follow each other at once', () => {
+    collections.open()
+    for (let second = 0; second < 59; second++) work(100, 1_000)
+    work(100, 999)
+    // The next pass ends when the timer is due and has not run.
+    clockMs += 1
+    const timers = mock.method(globalThis, 'setTimeout')
+    collections.worked()
+    assert.equal(timers.mock.callCount(), 0)
+    timers.mock.restore()
+    mock.timers.tick(1)
+    assert.equal(collected, 1)
+  })
+
+  it('sets no timer after work that has hardly grown the heap', () => {
+    collections.open()
+    const timers = mock.method(globalThis, 'setTimeout')
+    for (let audit = 0; audit < 10; audit++) work(50, 5_000)
+    assert.equal(timers.mock.callCount(), 0)
+    timers.mock.restore()
   })
 
   it('does nothing during a start, and nothing when the heap has hardly grown', () => {

@@ -24,7 +24,7 @@ const TABLE = { table: 'virtual-servers' }
 let proxy: Proxy
 let sink: ObjectSink
 let server: Server
-/** How often the proxy said so. */
+/** How often the proxy has said that it worked: `onWork`. */
 let worked = 0
 const sockets: Socket[] = []
 const log = recordingLog()
@@ -53,8 +53,21 @@ async function scrape(): Promise<(name: string, labels?: Readonly<Record<string,
   return (name, labels) => valueOf(families, name, labels)
 }
 
-async function auditsEnded(): Promise<number> {
-  return (await scrape())('kubeipvs_audit_duration_seconds_count', { audit: 'virtual-servers' }) ?? 0
+/** Passes and audits that have ended, and how often the proxy has said that it worked. */
+async function counts(): Promise<{ readonly passes: number; readonly audits: number; readonly worked: number }> {
+  const workedBefore = worked
+  const families = parseMetrics(await proxy.metrics.text())
+  // Something has ended meanwhile, and may be counted or not.
+  if (worked !== workedBefore) return counts()
+  const sum = (family: string): number =>
+    (families.get(family)?.samples ?? [])
+      .filter(({ name }) => name.endsWith('_count'))
+      .reduce((total, { value }) => total + value, 0)
+  return {
+    passes: sum('kubeproxy_sync_proxy_rules_duration_seconds'),
+    audits: sum('kubeipvs_audit_duration_seconds'),
+    worked,
+  }
 }
 
 before(async () => {
@@ -156,10 +169,16 @@ it('metrics count the traffic of virtual servers', async () => {
 })
 
 it('the proxy says that it has worked after each pass and after each audit', async () => {
-  assert.ok(worked >= 1)
-  const before = { worked, audits: await auditsEnded() }
-  await eventually(async () => assert.ok((await auditsEnded()) >= before.audits + 3))
-  assert.ok(worked >= before.worked + 3, `${before.worked} times before three audits, ${worked} after them`)
+  const before = await counts()
+  const other = { ...WEB, name: 'counted', clusterIps: { IPv4: '10.96.0.7' } }
+  sink.apply([{ kind: 'services', key: 'demo/counted', value: other }])
+  await eventually(async () => {
+    const { passes, audits } = await counts()
+    assert.ok(passes > before.passes && audits >= before.audits + 3)
+  })
+  const after = await counts()
+  assert.equal(after.worked - before.worked, after.passes - before.passes + after.audits - before.audits)
+  sink.apply([{ kind: 'services', key: 'demo/counted', value: undefined }])
 })
 
 it('metrics count drift that an audit found', async () => {
