@@ -27,7 +27,9 @@ export interface FairnessOptions {
   readonly services: number
   readonly api: ApiServerProcess
   readonly disturbances: readonly Disturbance[]
-  /** Until drains have ended. */
+  /** How often each work is done. */
+  readonly times: Readonly<Record<Work['what'], number>>
+  /** After the changes, while the event loop is still watched: until drains have ended, and a collection at rest. */
   readonly settleMs: number
   /** Changes beside a burst end so long after it began: then all of it must be in the kernel. */
   readonly burstMs: number
@@ -48,12 +50,6 @@ const NAMESPACE_MS = 1_000
  * leaves a deleted real server, and the kernel walks over all of them for each new one, so changes are quick only beside work that is short.
  */
 const PACE_MS: Readonly<Record<Disturbance, number>> = { nothing: 25, audit: 100, namespace: 6, burst: 12 }
-/** Until the last changes have arrived. */
-const LATE_MS = 500
-/** Work is repeated until so many changes were timed beside it, but not more often than this. */
-const ENOUGH = 100
-const MOST_TIMES = 6
-
 interface Sent extends TimedChange {
   readonly change: Change
 }
@@ -88,11 +84,12 @@ async function measureBeside(
   const arrivals: Arrivals[number][] = []
   const worksMs: number[] = []
   const loop = { eventLoopMaxMs: 0, eventLoopOwnMaxMs: 0 }
-  const repeats = beside === 'burst' || beside === 'namespace'
-  for (let time = 0; time < (repeats ? MOST_TIMES : 1) && timed.length < ENOUGH; time++) {
+  const times = beside === 'burst' || beside === 'namespace' ? options.times[beside] : 1
+  for (let time = 0; time < times; time++) {
     if ((await program.probe()) === undefined)
       throw new Error('the program has no probe, which --burst-with-probe needs')
     const { sent, work } = await changesBeside(options, probed, beside)
+    await sleep(options.settleMs)
     const reading = await program.probe()
     loop.eventLoopMaxMs = Math.max(loop.eventLoopMaxMs, reading?.eventLoopMaxMs ?? 0)
     loop.eventLoopOwnMaxMs = Math.max(loop.eventLoopOwnMaxMs, reading?.eventLoopOwnMaxMs ?? 0)
@@ -111,8 +108,8 @@ async function measureBeside(
       timed.push({ key, writtenMs, doneMs })
     }
     await options.confirm?.({ changes: [...lastChanges.values()], work })
-    if (beside === 'namespace') await api.restoreNamespace(REMOVED_NAMESPACE)
-    // Drains end.
+    if (beside !== 'namespace') continue
+    await api.restoreNamespace(REMOVED_NAMESPACE)
     await sleep(options.settleMs)
   }
   return fairnessOf(beside, timed, arrivals, loop, worksMs)
@@ -152,7 +149,6 @@ async function changesBeside(
   })
   // The first of them that rejects ends the measurement.
   const [work] = await Promise.all([ending, changing])
-  await sleep(LATE_MS)
   return { sent, work }
 }
 

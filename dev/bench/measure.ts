@@ -54,6 +54,15 @@ const BURST_PERCENT = 10
 const SHORTEST_BURST_MS = 2_000
 const BURST_A_SERVICE_MS = 1
 const SMALL_SERVICES = 2 * SERVICES_A_NAMESPACE
+/**
+ * The kernel keeps a deleted real server for at most twice IP_VS_DEST_TRASH_PERIOD (include/net/ip_vs.h), and walks over all of them for each new
+ * one. So single changes are timed when those of earlier phases are gone, and beside one burst.
+ */
+const TRASH_MS = 240_000
+/** So few real servers make no difference. */
+const LITTLE_TRASH = 1_000
+const TIMES = { namespace: 3, burst: 1 }
+const FAIRNESS_SETTLE_MS = 8_000
 /** Changes while system calls are counted. */
 const COUNTED_CHANGES = 50
 /** Changes while the event loop is watched, and the rest after them, in which an audit starts (syncPeriod is 30 s). */
@@ -256,13 +265,17 @@ async function burstPhase(options: MeasureOptions, program: MeasuredProgram): Pr
 async function restPhases(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
   const idle = await idlePhase(options, program)
   const memory = program.memory()
-  const eventLoopMaxMs = await watchedPhase(options, program)
   const fairness =
-    options.burstWithProbe === true && options.mode === 'ipvs'
-      ? { fairness: await measureFairness(fairnessOptions(options, program), program) }
-      : {}
+    options.burstWithProbe === true && options.mode === 'ipvs' ? await fairnessPhase(options, program) : {}
+  const eventLoopMaxMs = await watchedPhase(options, program)
   const rssSlopeMiB = options.slope ? await slopePhase(options, program) : null
   return { ...idle, ...memory, eventLoopMaxMs, rssSlopeMiB, ...fairness }
+}
+
+async function fairnessPhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  const deleted = (options.services * options.endpoints * BURST_PERCENT) / 100
+  if (deleted > LITTLE_TRASH) await sleep(Math.max(0, TRASH_MS - SETTLE_MS - options.idleSeconds * 1000))
+  return { fairness: await measureFairness(fairnessOptions(options, program), program) }
 }
 
 /** The changes beside other work in a guest: seen from outside, all is in the kernel at the end. */
@@ -272,7 +285,8 @@ function fairnessOptions(options: MeasureOptions, program: MeasuredProgram): Fai
     ...options,
     // Among few Services the changed ones may be in the namespace that is removed.
     disturbances: DISTURBANCES.filter((one) => one !== 'namespace' || options.services > SMALL_SERVICES),
-    settleMs: SETTLE_MS,
+    times: TIMES,
+    settleMs: FAIRNESS_SETTLE_MS,
     burstMs: Math.max(SHORTEST_BURST_MS, options.services * BURST_A_SERVICE_MS),
     confirm: async ({ changes, work }) => {
       const nowMs = monotonicMs()

@@ -31,7 +31,7 @@ const ENDPOINTS = 5
 const START_MS = 300_000
 const POLL_MS = 50
 const MEMORY_KERNEL = join(import.meta.dirname, 'memory-kernel.ts')
-/** After a burst began, and then after the last change: all is written, and its drains have ended. */
+/** After a burst began all of it is written, and after the last change its drains have ended. */
 const BURST_MS = 1_500
 const SETTLE_MS = 3_500
 
@@ -236,6 +236,7 @@ async function measure(task: Task): Promise<void> {
               api,
               // There are no audits, because this kernel lists nothing.
               disturbances: DISTURBANCES.filter((one) => one !== 'audit'),
+              times: { namespace: 6, burst: 4 },
               settleMs: SETTLE_MS,
               burstMs: BURST_MS,
               say,
