@@ -1,9 +1,10 @@
 /** The changes beside other work as a table for people. */
-import type { Disturbance, Fairness } from './fairness.ts'
+import type { Beside, Fairness } from './fairness.ts'
 
-const NAMES: Readonly<Record<Disturbance, string>> = {
+const NAMES: Readonly<Record<Beside, string>> = {
   nothing: 'nothing',
   burst: 'a burst of 10 %',
+  drains: 'drains of a burst',
   namespace: 'removal of a namespace',
   audit: 'an audit',
 }

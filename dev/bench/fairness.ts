@@ -13,6 +13,8 @@ import { namespaceOf, serviceName } from '../api-server/generate.ts'
  */
 export const DISTURBANCES = ['nothing', 'audit', 'namespace', 'burst'] as const
 export type Disturbance = (typeof DISTURBANCES)[number]
+/** After a burst its old real servers drain and are removed. */
+export type Beside = Disturbance | 'drains'
 
 /** One timed change, in milliseconds of CLOCK_MONOTONIC. */
 export interface TimedChange {
@@ -26,7 +28,7 @@ export interface TimedChange {
 
 /** The changes beside one kind of work. */
 export interface Fairness {
-  readonly beside: Disturbance
+  readonly beside: Beside
   /** How many changes were timed. */
   readonly changes: number
   /** From the arrival in the daemon (its reader of the watch hands the change over) to the kernel, in milliseconds; null: none arrived. */
@@ -72,7 +74,7 @@ export function disturb(api: ApiServerProcess, what: 'burst' | 'namespace'): Pro
 
 /** The figures of some changes. @param loop of the reading after them */
 export function fairnessOf(
-  beside: Disturbance,
+  beside: Beside,
   changes: readonly TimedChange[],
   arrivals: Arrivals,
   loop: Pick<Fairness, 'eventLoopMaxMs' | 'eventLoopOwnMaxMs'>,

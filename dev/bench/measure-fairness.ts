@@ -62,14 +62,14 @@ export interface Work extends Written {
 /** Rejects when the program has no probe or keeps no log, and when a change does not reach the kernel. */
 export async function measureFairness(options: FairnessOptions, program: MeasuredProgram): Promise<Fairness[]> {
   const all: Fairness[] = []
-  for (const beside of options.disturbances) {
-    const fairness = await measureBeside(options, program, beside)
-    const { changes, arrivalP50Ms, arrivalP99Ms, eventLoopOwnMaxMs } = fairness
-    options.say(
-      `${changes} changes beside ${beside}: p50 ${arrivalP50Ms?.toFixed(2)} ms, p99 ${arrivalP99Ms?.toFixed(1)} ms from their arrival, event loop held for ${eventLoopOwnMaxMs?.toFixed(1)} ms`,
-    )
-    all.push(fairness)
-  }
+  for (const disturbance of options.disturbances)
+    for (const fairness of await measureBeside(options, program, disturbance)) {
+      const { beside, changes, arrivalP50Ms, arrivalP99Ms, eventLoopOwnMaxMs } = fairness
+      options.say(
+        `${changes} changes beside ${beside}: p50 ${arrivalP50Ms?.toFixed(2)} ms, p99 ${arrivalP99Ms?.toFixed(1)} ms from their arrival, event loop held for ${eventLoopOwnMaxMs?.toFixed(1)} ms`,
+      )
+      all.push(fairness)
+    }
   return all
 }
 
@@ -77,12 +77,14 @@ async function measureBeside(
   options: FairnessOptions,
   program: MeasuredProgram,
   beside: Disturbance,
-): Promise<Fairness> {
+): Promise<Fairness[]> {
   const { api } = options
   const probed = probedServices(options.services)
   const timed: TimedChange[] = []
+  const timedBesideDrains: TimedChange[] = []
   const arrivals: Arrivals[number][] = []
   const worksMs: number[] = []
+  const drainsMs: number[] = []
   const loop = { eventLoopMaxMs: 0, eventLoopOwnMaxMs: 0 }
   const times = beside === 'burst' || beside === 'namespace' ? options.times[beside] : 1
   for (let time = 0; time < times; time++) {
@@ -95,24 +97,30 @@ async function measureBeside(
     loop.eventLoopOwnMaxMs = Math.max(loop.eventLoopOwnMaxMs, reading?.eventLoopOwnMaxMs ?? 0)
     const writes = JSON.parse(readFileSync(program.writeLog, 'utf8')) as LoggedWrite[] // written by writes/write-log.ts
     arrivals.push(...(JSON.parse(readFileSync(arrivalsFile(program.probeFile), 'utf8')) as Arrivals)) // written by bench-probe.ts
-    const untilMs = work === undefined ? undefined : endOf(work, sent, writes)
-    if (work !== undefined && untilMs !== undefined) worksMs.push(untilMs - work.atMs)
+    const fromMs = work?.atMs ?? 0
+    const untilMs = work === undefined ? Number.POSITIVE_INFINITY : endOf(work, sent, writes, isOfWork)
+    const drainedMs = beside === 'burst' && work !== undefined ? endOf(work, sent, writes, isOfDrain) : untilMs
+    if (work !== undefined) worksMs.push(untilMs - fromMs)
+    if (drainedMs > untilMs) drainsMs.push(drainedMs - untilMs)
     // A later change of a Service may have replaced what an earlier one added.
     const lastChanges = new Map(sent.map(({ key, change }) => [key, change]))
     for (const one of sent) {
       const { key, writtenMs, change } = one
-      if (work !== undefined && (writtenMs < work.atMs || writtenMs > (untilMs ?? 0))) continue
+      if (writtenMs < fromMs || writtenMs > Math.max(untilMs, drainedMs)) continue
       const doneMs = doneAt(change, writes)
       if (doneMs === undefined && lastChanges.get(key) === change)
         throw new Error(`the change of ${key} did not reach the kernel while changes were made beside ${beside}`)
-      timed.push({ key, writtenMs, doneMs })
+      const those = writtenMs > untilMs ? timedBesideDrains : timed
+      those.push({ key, writtenMs, doneMs })
     }
     await options.confirm?.({ changes: [...lastChanges.values()], work })
     if (beside !== 'namespace') continue
     await api.restoreNamespace(REMOVED_NAMESPACE)
     await sleep(options.settleMs)
   }
-  return fairnessOf(beside, timed, arrivals, loop, worksMs)
+  const all = [fairnessOf(beside, timed, arrivals, loop, worksMs)]
+  if (timedBesideDrains.length > 0) all.push(fairnessOf('drains', timedBesideDrains, arrivals, loop, drainsMs))
+  return all
 }
 
 /** Changes before and beside the work, until it is over. */
@@ -152,17 +160,27 @@ async function changesBeside(
   return { sent, work }
 }
 
-/** When the last write was made that is not a change's. */
-function endOf({ atMs: beganMs }: Written, sent: readonly Sent[], writes: readonly LoggedWrite[]): number | undefined {
+/** When the last such write was made that is not a change's; the beginning of the work if there is none. */
+function endOf(
+  { atMs: beganMs }: Written,
+  sent: readonly Sent[],
+  writes: readonly LoggedWrite[],
+  isSuch: (write: LoggedWrite) => boolean,
+): number {
   const probes = new Set(sent.map(({ change }) => virtualServerOf(change)))
-  return writes.findLast(({ virtualServer, atMs }) => atMs >= beganMs && !probes.has(virtualServer))?.atMs
+  const isLast = (write: LoggedWrite): boolean =>
+    write.atMs >= beganMs && isSuch(write) && !probes.has(write.virtualServer)
+  return writes.findLast(isLast)?.atMs ?? beganMs
 }
+
+const isOfDrain = ({ isRemoval, realServer }: LoggedWrite): boolean => isRemoval && realServer !== 0
+const isOfWork = (write: LoggedWrite): boolean => !isOfDrain(write)
 
 function doneAt(change: Change, writes: readonly LoggedWrite[]): number | undefined {
   const [wantedServer, wantedReal] = [virtualServerOf(change), numberOf(change.added)]
   return writes.find(
-    ({ virtualServer, realServer, atMs }) =>
-      virtualServer === wantedServer && realServer === wantedReal && atMs >= change.atMs,
+    ({ virtualServer, realServer, atMs, isRemoval }) =>
+      !isRemoval && virtualServer === wantedServer && realServer === wantedReal && atMs >= change.atMs,
   )?.atMs
 }
 

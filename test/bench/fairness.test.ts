@@ -157,14 +157,17 @@ describe('kernel of --own-cost', () => {
     const virtualServer = 0x0a600001
     const entries = log.take()
     assert.deepEqual(
-      entries.map((entry) => [entry.virtualServer, entry.realServer]),
+      entries.map((entry) => [entry.virtualServer, entry.realServer, entry.isRemoval]),
       [
-        [virtualServer, 0x0a800007],
-        [virtualServer, 0x0a800008],
-        [virtualServer, 0],
+        [virtualServer, 0x0a800007, false],
+        [virtualServer, 0x0a800008, false],
+        [virtualServer, 0x0a800007, true],
+        [virtualServer, 0, true],
       ],
     )
-    assert.ok((entries[0]?.atMs ?? 0) === entries[1]?.atMs && entries[1].atMs < (entries[2]?.atMs ?? 0))
+    const [first, second, third, fourth] = entries.map(({ atMs }) => atMs)
+    assert.ok(first !== undefined && first === second)
+    assert.ok(third !== undefined && fourth !== undefined && second < third && third < fourth)
     assert.deepEqual(log.take(), [])
   })
 })

@@ -1,15 +1,16 @@
 /**
- * When the program wrote which real server, and when it removed which virtual server: read from its messages of IPVS once the kernel has
- * run them. Only IPv4, as the API server of the bench makes. A package koffi that the bench gives to the program keeps this log.
+ * When the program added or removed which real server, and when it removed which virtual server: read from its messages of IPVS once the
+ * kernel has run them. Only IPv4, as the API server of the bench makes. A package koffi that the bench gives to the program keeps this log.
  */
 import { writeFileSync } from 'node:fs'
 import { attributesOf, IPVS_ATTRIBUTE, IPVS_COMMAND } from './ipvs-message.ts'
 
-/** A real server that was added; `realServer` 0: the virtual server was removed. Addresses as numbers, the time on CLOCK_MONOTONIC. */
+/** `realServer` 0: the virtual server was removed with all of its own. Addresses as numbers, the time on CLOCK_MONOTONIC. */
 export interface LoggedWrite {
   readonly virtualServer: number
   readonly realServer: number
   readonly atMs: number
+  readonly isRemoval: boolean
 }
 
 /** The file that a program with such a koffi writes at each even SIGUSR2: what was written since the signal before. */
@@ -21,7 +22,8 @@ const MOST_ENTRIES = 200_000
 /** Bytes of struct nlmsghdr and struct genlmsghdr. */
 const HEADER_BYTES = 16
 const GENERIC_HEADER_BYTES = 4
-const FIELDS = 3
+const FIELDS = 4
+const LOGGED: readonly number[] = [IPVS_COMMAND.newDestination, IPVS_COMMAND.delDestination, IPVS_COMMAND.delService]
 
 /** Entries that were written in one datagram have one time, that of its end. */
 export class WriteLog {
@@ -59,8 +61,8 @@ export class WriteLog {
   take(): LoggedWrite[] {
     const all: LoggedWrite[] = []
     for (let at = 0; at < this.#length; at += FIELDS) {
-      const [virtualServer = 0, realServer = 0, atMs = 0] = this.#entries.subarray(at, at + FIELDS)
-      all.push({ virtualServer, realServer, atMs })
+      const [virtualServer = 0, realServer = 0, atMs = 0, command] = this.#entries.subarray(at, at + FIELDS)
+      all.push({ virtualServer, realServer, atMs, isRemoval: command !== IPVS_COMMAND.newDestination })
     }
     this.#length = 0
     return all
@@ -68,8 +70,8 @@ export class WriteLog {
 
   /** @param payload struct genlmsghdr and its attributes */
   #message(payload: Uint8Array, atMs: number): void {
-    const [command] = payload
-    if (command !== IPVS_COMMAND.newDestination && command !== IPVS_COMMAND.delService) return
+    const [command = 0] = payload
+    if (!LOGGED.includes(command)) return
     if (this.#length + FIELDS > this.#entries.length) return
     let [virtualServer, realServer] = [0, 0]
     for (const [type, from, to] of attributesOf(payload, GENERIC_HEADER_BYTES, payload.length)) {
@@ -77,7 +79,7 @@ export class WriteLog {
       if (type === IPVS_ATTRIBUTE.service) virtualServer = addressIn(value, IPVS_ATTRIBUTE.serviceAddress)
       else if (type === IPVS_ATTRIBUTE.destination) realServer = addressIn(value, IPVS_ATTRIBUTE.address)
     }
-    this.#entries.set([virtualServer, realServer, atMs], this.#length)
+    this.#entries.set([virtualServer, realServer, atMs, command], this.#length)
     this.#length += FIELDS
   }
 }
