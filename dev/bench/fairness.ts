@@ -8,12 +8,12 @@ import { percentile, rounded } from './statistics.ts'
 import { namespaceOf, serviceName } from '../api-server/generate.ts'
 
 /**
- * What is under way. Those that delete more real servers come later, because the kernel keeps each for two to four minutes, and for each new one
- * it walks over all of them: a burst would be measured with what comes after it.
+ * What is under way. The kernel keeps each deleted real server for two to four minutes, and walks over all of them for each new one. So the work that
+ * deletes most comes last: whatever was measured after it would take longer.
  */
 export const DISTURBANCES = ['nothing', 'audit', 'namespace', 'burst'] as const
 export type Disturbance = (typeof DISTURBANCES)[number]
-/** After a burst its old real servers drain and are removed. */
+/** What the changes of one row were made beside: such work, or the drains that follow a burst. */
 export type Beside = Disturbance | 'drains'
 
 /** One timed change, in milliseconds of CLOCK_MONOTONIC. */

@@ -38,7 +38,7 @@ export interface FairnessOptions {
   readonly say: (text: string) => void
 }
 
-/** Changes before the work, so that its code and its data were used lately. A burst is encoded after them, meanwhile the program rests. */
+/** Changes before the work, so that the program has lately used its code and its data. The program rests after them while the API server encodes a burst. */
 const BEFORE_MS = 200
 /** Without work, and beside audits: they begin 30 s after each other (syncPeriod), so one of each kind begins in this time. */
 const QUIET_MS = 5_000
@@ -50,6 +50,7 @@ const NAMESPACE_MS = 1_000
  * leaves a deleted real server, and the kernel walks over all of them for each new one, so changes are quick only beside work that is short.
  */
 const PACE_MS: Readonly<Record<Disturbance, number>> = { nothing: 25, audit: 100, namespace: 6, burst: 12 }
+
 interface Sent extends TimedChange {
   readonly change: Change
 }

@@ -1,4 +1,4 @@
-/** The package koffi of `--burst-with-probe` runs in a process of its own with real netlink sockets. The tests read what it has logged between two signals. */
+/** The tests run the package koffi of `--burst-with-probe` in another process with real netlink sockets, and read what it logs between two signals. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

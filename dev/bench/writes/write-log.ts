@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs'
 import { attributesOf, IPVS_ATTRIBUTE, IPVS_COMMAND } from './ipvs-message.ts'
 
-/** `realServer` 0: the virtual server was removed with all of its own. Addresses as numbers, the time on CLOCK_MONOTONIC. */
+/** A real server that was added or removed; with `realServer` 0 a virtual server that was removed. Addresses as numbers, the time on CLOCK_MONOTONIC. */
 export interface LoggedWrite {
   readonly virtualServer: number
   readonly realServer: number
