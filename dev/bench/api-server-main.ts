@@ -6,7 +6,7 @@
  *   POST /endpoints?service=I[&endpoints=K]        replaces one endpoint of Service I, or gives it K new ones
  *   POST /replace?percent=K                        replaces every endpoint of K percent of the Services
  *   POST /namespace?index=I&action=delete|restore  removes the 100 Services of a namespace with their slices, or makes them again
- * and answers with `atNs`, CLOCK_MONOTONIC when the change began to be sent.
+ * and answers with `atNs`, CLOCK_MONOTONIC when the change began to be sent. Watches get the events of `/replace` and of `/namespace` together.
  * Both ports listen on loopback only and have no access control.
  */
 import { createServer } from 'node:http'
@@ -67,22 +67,27 @@ function changeEndpoints(service: number, count: string | null): void {
   )
 }
 
-/** Slices of a burst that are encoded before other work gets the processor: about a millisecond. */
+/** Services whose events are encoded before other work gets the processor: about a millisecond. */
 const ENCODED_AT_ONCE = 25
 
+interface Changed {
+  /** When watches got the events. */
+  readonly atNs: string
+  /** Services that were changed. */
+  readonly changed: number
+}
+
 /**
- * Replaces every endpoint of these Services: watches get all events at once, at the returned time. They are encoded before, and with pauses,
- * because the measured program may share its processor with this server, which a real API server does not. Meanwhile watches get no other
- * events either.
+ * Changes each of these Services: watches get all events at once, at the returned time. They are encoded before, and with pauses, because
+ * the measured program may share its processor with this server, which a real API server does not. Meanwhile watches get no other events
+ * either.
  */
-async function replacePercent(percent: number): Promise<{ readonly atNs: string; readonly changed: number }> {
-  const ofGeneration = ++generation
-  const step = Math.max(1, Math.round(100 / percent))
+async function changeTogether(these: Iterable<number>, change: (service: number) => void): Promise<Changed> {
   let changed = 0
   server.hold()
   try {
-    for (let service = 0; service < services; service += step) {
-      putSlice(service, freshAddresses(service, endpoints, ofGeneration), ofGeneration)
+    for (const service of these) {
+      change(service)
       changed++
       if (changed % ENCODED_AT_ONCE === 0) await sleep(1)
     }
@@ -92,22 +97,36 @@ async function replacePercent(percent: number): Promise<{ readonly atNs: string;
   }
 }
 
+/** From `from`, each `step`th Service before `to`. */
+function* range(from: number, to: number, step = 1): Generator<number> {
+  for (let service = from; service < to; service += step) yield service
+}
+
+/** Replaces every endpoint of these Services. */
+function replacePercent(percent: number): Promise<Changed> {
+  const ofGeneration = ++generation
+  const step = Math.max(1, Math.round(100 / percent))
+  return changeTogether(range(0, services, step), (service) =>
+    putSlice(service, freshAddresses(service, endpoints, ofGeneration), ofGeneration),
+  )
+}
+
 /** Services of one namespace (see generate.ts). */
 const A_NAMESPACE = 100
 
-function changeNamespace(index: number, isDeletion: boolean): number {
-  const end = Math.min(services, (index + 1) * A_NAMESPACE)
-  for (let service = index * A_NAMESPACE; service < end; service++) {
+function changeNamespace(index: number, isDeletion: boolean): Promise<Changed> {
+  const first = index * A_NAMESPACE
+  const ofGeneration = generation
+  return changeTogether(range(first, Math.min(services, first + A_NAMESPACE)), (service) => {
     if (isDeletion) {
       const key = `${namespaceOf(service)}/${serviceName(service)}`
       store.delete('services', key)
       store.delete('endpointslices', `${key}-x7k2p`)
     } else {
       store.put('services', makeService(service, choices))
-      putSlice(service, freshAddresses(service, endpoints))
+      putSlice(service, freshAddresses(service, endpoints, ofGeneration), ofGeneration)
     }
-  }
-  return end - index * A_NAMESPACE
+  })
 }
 
 store.put('nodes', makeNode(values.node))
@@ -151,8 +170,9 @@ const control = createServer({ keepAliveTimeout: 0 }, async (request, response) 
         return reply(200, { ...burst, version: store.version })
       }
       case 'POST /namespace': {
-        const changed = changeNamespace(Number(query.get('index') ?? 0), query.get('action') === 'delete')
-        return reply(200, { atNs, version: store.version, changed })
+        const isDeletion = query.get('action') === 'delete'
+        const removal = await changeNamespace(Number(query.get('index') ?? 0), isDeletion)
+        return reply(200, { ...removal, version: store.version })
       }
       default:
         return reply(404, { error: 'GET /counts, POST /endpoints, POST /replace, POST /namespace' })
