@@ -4,9 +4,9 @@
  */
 
 /** A round has a fixed cost of a few tenths of a millisecond, so shorter ones would take much longer together. */
-const TARGET_MS = 2.5
+const TARGET_MS = 1.8
 /** The first portion of a burst: how much a unit takes depends on the work and on the kernel, so it is cautious. */
-const FIRST = 16
+const FIRST = 8
 /** Two Services with few endpoints: with one, the fixed cost of rounds would make a burst take much longer. */
 const SMALLEST = 4
 const LARGEST = 500
