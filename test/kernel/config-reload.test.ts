@@ -114,8 +114,8 @@ const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
     await eventually(() => {
       assert.match(sh('iptables-save -t nat'), /-A KUBE-SERVICES -d 10\.96\.0\.1\/32 /)
       assert.deepEqual(virtualServers(), [])
+      assert.doesNotMatch(sh('ip link'), /kube-ipvs0/)
     }, 15_000)
-    assert.doesNotMatch(sh('ip link'), /kube-ipvs0/)
   },
   'kubeIPVS.virtualAddresses': async () => {
     const addresses = boundAddresses()
