@@ -73,7 +73,7 @@ const FLOOD_CHANGES = 16
  * After so many changes the next round waits until this time after the end of the last, or until a turn of the event loop brings no change, so
  * that a single change behind them in the stream of a watch is read sooner. Otherwise a round would follow each piece of the stream.
  */
-const READING_MS = 6
+const READING_MS = 4
 /** Wait after an unexpected error. */
 const UNEXPECTED_RETRY_MS = 1000
 

@@ -123,10 +123,10 @@ describe('SyncLoop with a dataplane that takes portions', () => {
   for (const [pieces, [least, most], what] of [
     [
       [50],
-      [5, 9],
+      [3, 7],
       'reads what keeps arriving before it begins another round, but not for longer than some milliseconds',
     ],
-    [[16, 1], [5, 9], 'reads on when the pieces that arrive become small'],
+    [[16, 1], [3, 7], 'reads on when the pieces that arrive become small'],
     [[50, 50, 0], [3, 3], 'begins a round as soon as nothing arrives'],
     [[15], [1, 1], 'does not wait for more when fewer than 16 changes arrive'],
   ] as const)
