@@ -20,7 +20,8 @@ export interface ProbeReading {
   readonly eventLoopMaxMs: number | null
   /**
    * The part of such a time that the thread of the event loop had a processor, the longest one: what the program itself caused, and
-   * not other work on the machine. At most 2 ms too long; null when it was not watched.
+   * not other work on the machine. At most 2 ms too long, and wrong by up to a tick of a kernel that counts processor time in ticks; null when
+   * it was not watched.
    */
   readonly eventLoopOwnMaxMs: number | null
   readonly heapUsedMiB: number
@@ -44,14 +45,18 @@ const monotonicMs = (): number => Number(process.hrtime.bigint()) / 1e6
 class LoopWatch {
   readonly #delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
   readonly #timer: NodeJS.Timeout
+  #atMs = performance.now()
   #ownMs = ownMs()
   #ownMaxMs = 0
 
   constructor() {
     this.#delay.enable()
     this.#timer = setInterval(() => {
+      const atMs = performance.now()
       const nowMs = ownMs()
-      this.#ownMaxMs = Math.max(this.#ownMaxMs, nowMs - this.#ownMs)
+      // A kernel that counts processor time in ticks may count a whole one that only ended in this turn.
+      this.#ownMaxMs = Math.max(this.#ownMaxMs, Math.min(nowMs - this.#ownMs, atMs - this.#atMs))
+      this.#atMs = atMs
       this.#ownMs = nowMs
     }, RESOLUTION_MS).unref()
   }
