@@ -171,8 +171,8 @@ const control = createServer({ keepAliveTimeout: 0 }, async (request, response) 
       }
       case 'POST /namespace': {
         const isDeletion = query.get('action') === 'delete'
-        const removal = await changeNamespace(Number(query.get('index') ?? 0), isDeletion)
-        return reply(200, { ...removal, version: store.version })
+        const changed = await changeNamespace(Number(query.get('index') ?? 0), isDeletion)
+        return reply(200, { ...changed, version: store.version })
       }
       default:
         return reply(404, { error: 'GET /counts, POST /endpoints, POST /replace, POST /namespace' })

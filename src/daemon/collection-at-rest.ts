@@ -66,7 +66,7 @@ export class CollectionAtRest {
     const nowMs = this.#now()
     this.#waitsSinceMs ??= nowMs
     const leftMs = this.#waitsSinceMs + BUSY_MS - nowMs
-    // The timer is due. If each pass set it anew, it would not run while passes follow each other at once.
+    // The timer is due, so it must run now. Passes that follow each other at once would postpone it forever.
     if (leftMs <= 0) return
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#rest(), Math.min(REST_MS, leftMs))

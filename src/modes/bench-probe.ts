@@ -53,11 +53,11 @@ class LoopWatch {
     this.#delay.enable()
     this.#timer = setInterval(() => {
       const atMs = performance.now()
-      const nowMs = ownMs()
-      // A kernel that counts processor time in ticks may count a whole one that only ended in this turn.
-      this.#ownMaxMs = Math.max(this.#ownMaxMs, Math.min(nowMs - this.#ownMs, atMs - this.#atMs))
+      const spentMs = ownMs()
+      // A kernel that counts processor time in ticks adds a whole tick to the turn in which the tick ends.
+      this.#ownMaxMs = Math.max(this.#ownMaxMs, Math.min(spentMs - this.#ownMs, atMs - this.#atMs))
       this.#atMs = atMs
-      this.#ownMs = nowMs
+      this.#ownMs = spentMs
     }, RESOLUTION_MS).unref()
   }
 
