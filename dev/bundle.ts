@@ -6,7 +6,7 @@
 import { copyFileSync, cpSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
 import { basename, dirname, join } from 'node:path'
-import { build, type Metafile, type Plugin } from 'esbuild'
+import { build, type Metafile, type Plugin, stop } from 'esbuild'
 import { writeCodeCache } from './code-cache.ts'
 
 const ROOT = join(import.meta.dirname, '..')
@@ -103,6 +103,8 @@ export async function bundle({
     metafile: true,
     sourcemap: 'external',
   })
+  // Else its process would stay until this one ends.
+  await stop()
   const output = Object.entries(metafile.outputs).find(([path]) => path.endsWith('.js'))?.[1]
   const text = outputFiles.find(({ path }) => path.endsWith('.js'))?.text
   const map = outputFiles.find(({ path }) => path.endsWith('.map'))?.text

@@ -1,11 +1,11 @@
 /**
- * `npm test`: unit, property and watch tests on this machine, the kernel tests on a kernel with IPVS, and one sum. The last
- * line is `N passed, M failed, K skipped`, and the exit code is 0 only if something passed and nothing failed; a kernel that
- * does not start is a failure.
+ * `npm test`: unit, property and watch tests on this machine, the kernel tests on a kernel with IPVS, and one sum; with --all, as in CI, also every
+ * scheduler and what was recorded of kube-proxy. The last line is `N passed, M failed, K skipped`, and the exit code is 0 only if something
+ * passed and nothing failed; a kernel that does not start is a failure.
  */
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { bundle } from './bundle.ts'
 import { assemble, joinLayers } from './image/assemble.ts'
 import { architectureOf, IMAGE_VARIABLE } from './image/contents.ts'
@@ -13,10 +13,12 @@ import { calibrate, DEADLINE_FACTOR_VARIABLE, deadlineFactor, formatCalibration 
 import { chosenKernel, describeKernel, type KernelChoice } from './kernel/choice.ts'
 import { endWithParent } from './parent.ts'
 import { Unmet } from './progress.mjs'
-import { formatSlowest, longestFirst, readDurations, recordDurations } from './testing/durations.ts'
-import { runStage } from './testing/file-run.ts'
+import { Stopwatch } from './testing/cpu-time.ts'
+import { batchesOf, formatSlowest, longestFirst, readDurations, recordDurations } from './testing/durations.ts'
+import { FULL_RUN_VARIABLE } from './testing/extent.ts'
 import { runOnKernel } from './testing/kernel-run.ts'
 import { limitsFor } from './testing/limits.ts'
+import { RECORDED_SURFACES, recordedCases } from './testing/recordings.ts'
 import {
   failedRun,
   type FileResult,
@@ -24,24 +26,39 @@ import {
   formatFile,
   formatLeftOut,
   formatTotals,
-  formatUnsteady,
   notRun,
   totalsOf,
 } from './testing/result.ts'
+import { runStage } from './testing/stage.ts'
+import {
+  formatSteadiness,
+  isForgiven,
+  judgeSecondRun,
+  parseHistory,
+  parseKnownList,
+  remember,
+  type Steadiness,
+} from './testing/unsteady.ts'
 
 const project = join(import.meta.dirname, '..')
 const durationsFile = join(project, '.cache/test-durations.json')
-/** For a first run: a record of one run on a slow machine, of the files that took over 20 s. Only the order counts. */
+/** For a first run: a record of one run, of the files that took longest. Only the proportions count. */
 const knownDurationsFile = join(import.meta.dirname, 'testing/durations.json')
+const knownUnsteadyFile = 'test/unsteady.txt'
+const historyFile = join(project, '.cache/unsteady.json')
 const print = (line: string): boolean => process.stdout.write(`${line}\n`)
 
+const FLAGS = ['--host-only', '--kernel-only', '--all'] as const
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
 const patterns = process.argv.slice(2).filter((arg) => !arg.startsWith('--'))
-const unknown = flags.filter((flag) => flag !== '--host-only' && flag !== '--kernel-only')
+const unknown = flags.filter((flag) => !FLAGS.some((known) => known === flag))
 if (unknown.length > 0) {
   process.stderr.write(`unknown option ${unknown.join(' ')}; npm test -- --help lists them\n`)
   process.exit(1)
 }
+const isCi = process.env['CI'] === 'true'
+const isFull = isCi || flags.includes('--all')
+const extent = isFull ? { [FULL_RUN_VARIABLE]: '1' } : {}
 
 const stopped = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stopped.abort())
@@ -49,6 +66,9 @@ endWithParent(stopped)
 
 /** With more failed files than this, the failures are not caused by a busy machine. */
 const MAX_SECOND_RUNS = 3
+/** The processes of the stage on this machine: many tests wait for timers. */
+const HOST_PROCESSES = 2 * availableParallelism()
+
 const results: FileResult[] = []
 const ended = (result: FileResult): void => {
   results.push(result)
@@ -56,46 +76,82 @@ const ended = (result: FileResult): void => {
   for (const line of formatFailures(result)) print(line)
 }
 
-const isKernelTest = (file: string): boolean => file.startsWith('test/kernel/')
+const isKernelTest = (file: string): boolean => file.startsWith('test/kernel/') || recordedCases().includes(file)
+const durations = { ...readDurations(knownDurationsFile), ...readDurations(durationsFile) }
 const files = longestFirst(
-  globSync('test/**/*.test.ts', { cwd: project }).filter(
-    (file) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern)),
-  ),
-  { ...readDurations(knownDurationsFile), ...readDurations(durationsFile) },
+  [
+    ...globSync('test/**/*.test.ts', { cwd: project }),
+    ...(isFull ? [RECORDED_SURFACES, ...recordedCases()] : []),
+  ].filter((file) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern))),
+  durations,
   project,
 )
 const hostFiles = flags.includes('--kernel-only') ? [] : files.filter((file) => !isKernelTest(file))
 const kernelFiles = flags.includes('--host-only') ? [] : files.filter(isKernelTest)
-const startedAt = performance.now()
-const secondsSince = (fromMs: number): string => ((performance.now() - fromMs) / 1000).toFixed(0)
+const whole = new Stopwatch()
 
 if (hostFiles.length > 0) await runHostFiles(hostFiles)
 const leftOut = kernelFiles.length > 0 && !stopped.signal.aborted ? await runKernelFiles(kernelFiles) : []
 recordDurations(durationsFile, results)
-const unsteady = stopped.signal.aborted ? [] : await runFailedAgain()
+const slowest = formatSlowest(results, 10)
+const steadiness = stopped.signal.aborted ? [] : await judgeFailures()
 if (stopped.signal.aborted) ended(failedRun('(all)', 'stopped before the end'))
 const totals = totalsOf(results)
-print(formatSlowest(results, 5))
-print(`${results.length} files in ${secondsSince(startedAt)} s`)
-for (const line of [...formatLeftOut(leftOut), ...formatUnsteady(unsteady), ...formatTotals(totals)]) print(line)
+print(slowest)
+print(`${results.length} files ${whole.text}`)
+for (const line of [...formatLeftOut(leftOut), ...steadiness, ...formatTotals(totals)]) print(line)
 process.exitCode = totals.failed === 0 && totals.passed > 0 ? 0 : 1
 
 /**
- * A machine that is busy with other work makes a test miss its deadline now and then. A few files that failed therefore run
- * once more, without the others beside them, and the second result counts. Returns those that passed only then: they are
- * listed at the end of the run, and the first failure stays above.
+ * A machine that is busy with other work makes a test miss its deadline now and then, and some tests are not steady. A few files that failed
+ * therefore run once more, without the others beside them; unsteady.ts says which of the two results counts. Returns lines for the end of the run.
  */
-async function runFailedAgain(): Promise<readonly string[]> {
-  const failed = results.filter((result) => result.failures.length > 0)
-  const names = failed.map(({ file }) => file)
-  if (failed.length === 0 || failed.length > MAX_SECOND_RUNS || !names.every((name) => files.includes(name))) return []
-  print(`${names.length === 1 ? 'A file has' : `${names.length} files have`} failed and will run once more, alone`)
-  for (const result of failed) results.splice(results.indexOf(result), 1)
+async function judgeFailures(): Promise<readonly string[]> {
+  const known = readKnownUnsteady()
+  for (const problem of known.problems) ended(failedRun(knownUnsteadyFile, problem))
+  const failed = results.filter(({ file, failures }) => failures.length > 0 && files.includes(file))
+  const history = existsSync(historyFile) ? parseHistory(readFileSync(historyFile, 'utf8')) : []
+  const judged = new Map<string, Steadiness>()
+  if (failed.length > MAX_SECOND_RUNS) print(`${failed.length} files have failed; with so many, none runs again`)
+  else if (failed.length > 0) {
+    print(`${failed.length === 1 ? 'A file has' : `${failed.length} files have`} failed and will run once more, alone`)
+    for (const second of await runAgain(failed.map(({ file }) => file))) {
+      const passed = second.failures.length === 0
+      const verdict = judgeSecondRun({ file: second.file, passed }, known, history, isCi)
+      judged.set(second.file, verdict)
+      const index = results.findIndex(({ file }) => file === second.file)
+      if (isForgiven(verdict) || verdict === 'broken') results.splice(index, 1, second)
+    }
+  }
+  const unsteady = [...judged].filter(([, verdict]) => verdict !== 'broken').map(([file]) => file)
+  if (patterns.length === 0 || unsteady.length > 0) writeHistory(JSON.stringify(remember(history, unsteady)))
+  return formatSteadiness(judged)
+}
+
+/** Runs these files alone, prints their results and returns them; they do not count yet. */
+async function runAgain(names: readonly string[]): Promise<readonly FileResult[]> {
+  const first = results.splice(0)
   const host = names.filter((file) => !isKernelTest(file))
   const kernel = names.filter(isKernelTest)
   if (host.length > 0) await runHostFiles(host)
   if (kernel.length > 0) await runKernelFiles(kernel)
-  return names.filter((name) => results.some(({ file, failures }) => file === name && failures.length === 0))
+  const second = results.splice(0)
+  results.push(...first, ...second.filter(({ file }) => !names.includes(file)))
+  return second.filter(({ file }) => names.includes(file))
+}
+
+function readKnownUnsteady() {
+  const isTest = (file: string): boolean => existsSync(join(project, file.replace(/\?.*/, '')))
+  return parseKnownList(readFileSync(join(project, knownUnsteadyFile), 'utf8'), knownUnsteadyFile, Date.now(), isTest)
+}
+
+function writeHistory(text: string): void {
+  try {
+    mkdirSync(dirname(historyFile), { recursive: true })
+    writeFileSync(historyFile, text)
+  } catch {
+    // This user may not write to the project.
+  }
 }
 
 async function runHostFiles(files: readonly string[]): Promise<void> {
@@ -103,18 +159,18 @@ async function runHostFiles(files: readonly string[]): Promise<void> {
   const factor = deadlineFactor(calibration, process.env)
   print(`${files.length} files on this machine`)
   print(`${formatCalibration(calibration)}; deadlines x ${factor}`)
-  const stageStartedAt = performance.now()
+  const stage = new Stopwatch()
   await runStage({
-    files: files,
+    batches: batchesOf(files, durations, HOST_PROCESSES),
     cwd: project,
-    concurrency: Math.min(4, availableParallelism()),
+    concurrency: HOST_PROCESSES,
     fileTimeoutMs: limitsFor(factor, false).fileMs,
     signal: stopped.signal,
-    env: { [DEADLINE_FACTOR_VARIABLE]: String(factor) },
+    env: { ...extent, [DEADLINE_FACTOR_VARIABLE]: String(factor) },
     wrap: (command) => command,
     ended,
   })
-  print(`${files.length} files on this machine in ${secondsSince(stageStartedAt)} s`)
+  print(`${files.length} files on this machine ${stage.text}`)
 }
 
 /** Returns the files that were left out. */
@@ -128,6 +184,7 @@ async function runKernelFiles(files: readonly string[]): Promise<readonly string
 
 async function runFilesOn(choice: KernelChoice, files: readonly string[]): Promise<readonly string[]> {
   const image = mkdtempSync(join(tmpdir(), 'kube-ipvs-image-'))
+  const stage = new Stopwatch()
   try {
     // The bundle starts in a fraction of the time, and it is what the image holds.
     const program = { KUBE_IPVS_PROGRAM: (await bundle()).entry }
@@ -137,19 +194,20 @@ async function runFilesOn(choice: KernelChoice, files: readonly string[]): Promi
       choice,
       files,
       cwd: project,
-      env: { ...process.env, ...program, ...(root === undefined ? {} : { [IMAGE_VARIABLE]: root }) },
-      mayLeaveOut: patterns.length === 0 && process.env['CI'] !== 'true',
+      env: { ...process.env, ...extent, ...program, ...(root === undefined ? {} : { [IMAGE_VARIABLE]: root }) },
+      mayLeaveOut: patterns.length === 0 && !isFull,
       signal: stopped.signal,
       print,
       ended,
     })
   } finally {
     rmSync(image, { recursive: true, force: true })
+    print(`${files.length} files on a kernel with IPVS ${stage.text}`)
   }
 }
 
 function usesImage(file: string): boolean {
-  return /\bneeds\([^)]*'image'/.test(readFileSync(join(project, file), 'utf8'))
+  return file.endsWith('.test.ts') && /\bneeds\([^)]*'image'/.test(readFileSync(join(project, file), 'utf8'))
 }
 
 /** Assembles the image, which a guest could not: it has no network. Undefined, with a printed reason, where this machine cannot. */

@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BEFORE_OTHERS } from '../kernel/guest.ts'
+import { allowedProcessors } from '../kernel/processors.ts'
 
 /** Clock ticks (USER_HZ, 100 a second) of one processor since the start of the machine: see /proc/stat in proc(5). */
 export interface ProcessorTicks {
@@ -51,18 +52,6 @@ export function parseProcessorTicks(stat: string): Map<number, ProcessorTicks> {
   return ticks
 }
 
-/** `0-2,5` as numbers. */
-export function parseProcessorList(text: string): number[] {
-  return text
-    .trim()
-    .split(',')
-    .filter((range) => range !== '')
-    .flatMap((range) => {
-      const [from = 0, to = from] = range.split('-').map(Number)
-      return Array.from({ length: to - from + 1 }, (_, index) => from + index)
-    })
-}
-
 /** The processor with the most idle time between two readings; of equal ones the last, because the first gets the interrupts. */
 export function idlestProcessor(
   before: ReadonlyMap<number, ProcessorTicks>,
@@ -85,7 +74,7 @@ export function idlestProcessor(
  * @param inGuest whether the measured program runs in a guest, which as a whole may have priority over other work
  */
 export async function takeProcessor(inGuest: boolean): Promise<Machine> {
-  const allowed = parseProcessorList(/^Cpus_allowed_list:\s*(.*)$/m.exec(readText('/proc/self/status'))?.[1] ?? '0')
+  const allowed = allowedProcessors()
   const before = parseProcessorTicks(readText('/proc/stat'))
   await sleep(WATCHED_MS)
   const processor = idlestProcessor(before, parseProcessorTicks(readText('/proc/stat')), allowed) ?? 0

@@ -32,11 +32,32 @@ export function recordDurations(path: string, results: readonly FileResult[]): v
 /** The longest first; files without a record precede all others, the largest first. */
 export function longestFirst(files: readonly string[], durations: Durations, cwd: string): string[] {
   const durationOf = (file: string): number => durations[file] ?? Number.POSITIVE_INFINITY
-  const sizeOf = (file: string): number => statSync(join(cwd, file)).size
+  const sizeOf = (file: string): number => statSync(join(cwd, file.replace(/\?.*/, ''))).size
   return files.toSorted((a, b) => {
     const [first, second] = [durationOf(a), durationOf(b)]
     return first === second ? sizeOf(b) - sizeOf(a) : second - first
   })
+}
+
+/** For a file without a record. */
+const USUAL_MS = 300
+
+/**
+ * Divides files, the longest first, into so many batches of about the same time; none is empty. The longest of each batch is its first.
+ */
+export function batchesOf(
+  files: readonly string[],
+  durations: Durations,
+  count: number,
+): readonly (readonly string[])[] {
+  const batches = Array.from({ length: Math.min(count, files.length) }, () => ({ files: [] as string[], totalMs: 0 }))
+  const durationOf = (file: string): number => durations[file] ?? USUAL_MS
+  for (const file of files.toSorted((a, b) => durationOf(b) - durationOf(a))) {
+    const least = batches.reduce((best, one) => (one.totalMs < best.totalMs ? one : best))
+    least.files.push(file)
+    least.totalMs += durationOf(file)
+  }
+  return batches.map((batch) => batch.files)
 }
 
 /** `slowest: test/kernel/ipset.test.ts 58 s, ...` */

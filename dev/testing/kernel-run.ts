@@ -7,9 +7,11 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { deadlineFactor, formatCalibration } from '../kernel/calibrate.ts'
 import { type KernelChoice, kernelWithModules } from '../kernel/choice.ts'
+import { allowedProcessors } from '../kernel/processors.ts'
 import { runInKernel } from '../kernel/run.ts'
 import type { KernelStageMessage, KernelStageTask } from './kernel-stage.ts'
 import { limitsFor } from './limits.ts'
+import { isKernelWide } from './recordings.ts'
 import { type FileResult, failedRun, notRun } from './result.ts'
 
 export interface KernelRun {
@@ -31,37 +33,38 @@ const isWithoutIpv6 = (file: string): boolean => file.startsWith('test/kernel/no
 /** These need a guest whose kernel has IPVS as a module, and run one at a time: modules and how they are loaded are the same in all namespaces. */
 const needsModules = (file: string): boolean => file.startsWith('test/kernel/modules/')
 
-/**
- * User-mode Linux with two processors wakes a process on the other one only at its next tick, and threads of one process wait for
- * each other by spinning: two guests with one processor each take half the time of one with two.
- */
-const ONE_PROCESSOR = 'ncpus=1'
 /** Time for the last results of a stage that is stopped. */
 const GRACE_MS = 60_000
 
-/** Returns the files that were left out because the kernel is slow. */
+/**
+ * Returns the files that were left out because the kernel is slow. User-mode Linux with two processors wakes a process on the other one only at its
+ * next tick, and threads of one process wait for each other by spinning, so there are two guests with one processor each; kept on one
+ * processor of this machine, a guest has its system calls and page faults for two thirds of the time, because its processes hand over to each
+ * other at each of them.
+ */
 export async function runOnKernel(run: KernelRun): Promise<readonly string[]> {
   const { choice, files } = run
   const withoutIpv6 = files.filter(isWithoutIpv6)
   const withModules = files.filter(needsModules)
-  const others = files.filter((file) => !isWithoutIpv6(file) && !needsModules(file))
+  const kernelWide = files.filter(isKernelWide)
+  const others = files.filter((file) => !isWithoutIpv6(file) && !needsModules(file) && !isKernelWide(file))
   if (choice.kind === 'host') for (const file of withoutIpv6) run.ended(notRun(file, 'a kernel without IPv6'))
   const modular = kernelWithModules(choice)
   if (modular === undefined)
     for (const file of withModules) run.ended(notRun(file, 'a guest with IPVS as a module (package user-mode-linux)'))
-  const isUserMode = choice.kind === 'uml'
-  const common = isUserMode ? [ONE_PROCESSOR] : []
-  const guests = isUserMode ? Math.min(2, availableParallelism()) : 1
+  const guests = choice.kind === 'uml' ? Math.min(2, availableParallelism()) : 1
   const boots: Boot[] = [
-    ...Array.from({ length: guests }, () => ({ files: others, kernelParameters: common })),
-    ...(choice.kind === 'host' ? [] : [{ files: withoutIpv6, kernelParameters: [...common, 'ipv6.disable=1'] }]),
-    ...(modular === undefined
-      ? []
-      : [{ files: withModules, kernelParameters: common, choice: modular, oneAtATime: true }]),
+    ...Array.from({ length: guests }, () => ({ files: others })),
+    ...(choice.kind === 'host' ? [] : [{ files: withoutIpv6, kernelParameters: ['ipv6.disable=1'] }]),
+    ...(modular === undefined ? [] : [{ files: withModules, choice: modular, oneAtATime: true }]),
+    { files: kernelWide, oneAtATime: true, isolated: choice.kind === 'host' },
   ].filter((boot) => boot.files.length > 0)
+  const processors = allowedProcessors()
   const claims = mkdtempSync(join(tmpdir(), 'kube-ipvs-claims-'))
   try {
-    const states = await Promise.all(boots.map((boot) => runGuest(run, boot, claims)))
+    const states = await Promise.all(
+      boots.map((boot, index) => runGuest(run, boot, claims, processors[index % processors.length])),
+    )
     return account(run, [...new Set(boots.flatMap((boot) => boot.files))], states)
   } finally {
     rmSync(claims, { recursive: true })
@@ -70,11 +73,14 @@ export async function runOnKernel(run: KernelRun): Promise<readonly string[]> {
 
 interface Boot {
   readonly files: readonly string[]
-  readonly kernelParameters: readonly string[]
+  /** Default: none. */
+  readonly kernelParameters?: readonly string[]
   /** Default: the chosen kernel. */
   readonly choice?: KernelChoice
   /** See KernelStageTask; default false. */
   readonly oneAtATime?: boolean
+  /** See KernelStageTask; default true. */
+  readonly isolated?: boolean
 }
 
 /** The result of one guest. */
@@ -90,8 +96,9 @@ export interface GuestState {
 /** Boots the kernel once and runs the files that no other guest has claimed. */
 async function runGuest(
   run: KernelRun,
-  { files, kernelParameters, choice = run.choice, oneAtATime = false }: Boot,
+  { files, kernelParameters = [], choice = run.choice, oneAtATime = false, isolated = true }: Boot,
   claims: string,
+  processor: number | undefined,
 ): Promise<GuestState> {
   const { mayLeaveOut, cwd, env, signal } = run
   const state: GuestState = { begun: new Set(), ended: new Set(), mayHaveLeftOut: false, trouble: undefined }
@@ -121,12 +128,15 @@ async function runGuest(
   let partial = ''
   let errors = ''
   try {
-    const task: KernelStageTask = { claims, files, mayLeaveOut, oneAtATime }
+    const task: KernelStageTask = { claims, files, mayLeaveOut, oneAtATime, isolated }
     const code = await runInKernel(choice, {
       command: [process.execPath, 'dev/testing/kernel-stage.ts', JSON.stringify(task)],
       cwd,
       env,
       kernelParameters,
+      ...(choice.kind === 'uml' && processor !== undefined
+        ? { processor: { number: processor, hasPriority: false } }
+        : {}),
       // The limit above begins when the guest reports its speed; this one is for a guest that never does.
       timeoutMs: limitsFor(Number.POSITIVE_INFINITY, false).stageMs,
       graceMs: GRACE_MS,

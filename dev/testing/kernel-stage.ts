@@ -1,5 +1,5 @@
 /**
- * Runs test files on the test kernel, each in new namespaces. Reads a KernelStageTask as JSON and prints one line of JSON
+ * Runs test files on the test kernel, each in a process and in new namespaces of its own. Reads a KernelStageTask as JSON and prints one line of JSON
  * for each KernelStageMessage, and nothing else. Several guests may share the files: the one that makes a file's folder
  * first runs it.
  */
@@ -8,7 +8,7 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { calibrate, type Calibration, DEADLINE_FACTOR_VARIABLE, deadlineFactor } from '../kernel/calibrate.ts'
 import { inNamespaces } from '../kernel/host.ts'
-import { runStage } from './file-run.ts'
+import { runStage } from './stage.ts'
 import { limitsFor } from './limits.ts'
 import type { FileResult } from './result.ts'
 
@@ -21,6 +21,8 @@ export interface KernelStageTask {
   readonly mayLeaveOut: boolean
   /** Whether a file begins only when the one before has ended: for files that change what namespaces share. */
   readonly oneAtATime: boolean
+  /** Whether each file runs in new namespaces; else in the first ones of the kernel, which only there has some of its settings. */
+  readonly isolated: boolean
 }
 
 export type KernelStageMessage =
@@ -28,7 +30,7 @@ export type KernelStageMessage =
   | { readonly kind: 'begun'; readonly file: string }
   | { readonly kind: 'ended'; readonly result: FileResult }
 
-const { claims, files, mayLeaveOut, oneAtATime } = JSON.parse(process.argv[2] ?? '') as KernelStageTask // written by kernel-run.ts
+const { claims, files, mayLeaveOut, oneAtATime, isolated } = JSON.parse(process.argv[2] ?? '') as KernelStageTask // written by kernel-run.ts
 const send = (message: KernelStageMessage): void => void process.stdout.write(`${JSON.stringify(message)}\n`)
 const stopped = new AbortController()
 process.once('SIGTERM', () => stopped.abort())
@@ -38,26 +40,26 @@ send({ kind: 'kernel', calibration })
 const factor = deadlineFactor(calibration, process.env)
 const { fileMs, beginWithinMs } = limitsFor(factor, mayLeaveOut)
 await runStage({
-  files: claimed(),
+  batches: claimed(),
   cwd: process.cwd(),
   // Most of them wait for the kernel or for a timer most of the time.
   concurrency: oneAtATime ? 1 : 2 * availableParallelism(),
   fileTimeoutMs: fileMs,
   signal: stopped.signal,
   env: { [DEADLINE_FACTOR_VARIABLE]: String(factor) },
-  wrap: inNamespaces,
+  wrap: isolated ? inNamespaces : (command) => command,
   ended: (result) => send({ kind: 'ended', result }),
 })
 
-/** The files that no other guest has claimed; each is claimed when the caller takes it. */
-function* claimed(): Generator<string> {
+/** The files that no other guest has claimed, a process for each; each is claimed when the caller takes it. */
+function* claimed(): Generator<readonly string[]> {
   // When there may be no time for all of them, the shortest start first, so that as many as possible run.
   const order = beginWithinMs === undefined ? files : files.toReversed()
   for (const file of order) {
     if (beginWithinMs !== undefined && performance.now() > beginWithinMs) return
     if (!claim(encodeURIComponent(file))) continue
     send({ kind: 'begun', file })
-    yield file
+    yield [file]
   }
 }
 

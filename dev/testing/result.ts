@@ -71,12 +71,6 @@ export function formatLeftOut(files: readonly string[]): string[] {
   ]
 }
 
-/** Lines about the files that failed and passed when they ran once more; they precede the last lines. */
-export function formatUnsteady(files: readonly string[]): string[] {
-  if (files.length === 0) return []
-  return [`UNSTEADY: ${plural(files.length, 'file')} passed only at the second run: ${files.join(', ')}`]
-}
-
 /** One line for a file that has run. */
 export function formatFile(result: FileResult): string {
   const { file, passed, failures, skipped, unmet, durationMs } = result

@@ -1,14 +1,9 @@
 /** What the bench reads from the kernel and from other programs. */
+import { parseProcessorList } from '../../dev/kernel/processors.ts'
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { medianCalibration, parseCalibration } from '../../dev/bench/calibration.ts'
-import {
-  childTicks,
-  disturbanceBetween,
-  idlestProcessor,
-  parseProcessorList,
-  parseProcessorTicks,
-} from '../../dev/bench/machine.ts'
+import { childTicks, disturbanceBetween, idlestProcessor, parseProcessorTicks } from '../../dev/bench/machine.ts'
 import { probeReason } from '../../dev/bench/probe.ts'
 import { parseCost, parseMemory, parseProcessNumber, processesBetween } from '../../dev/bench/program-cost.ts'
 import { parseCallCount } from '../../dev/bench/system-calls.ts'

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { formatSlowest, longestFirst, readDurations, recordDurations } from '../../dev/testing/durations.ts'
+import { batchesOf, formatSlowest, longestFirst, readDurations, recordDurations } from '../../dev/testing/durations.ts'
 import { account, type GuestState } from '../../dev/testing/kernel-run.ts'
 import { limitsFor, SLOW_FACTOR } from '../../dev/testing/limits.ts'
 import { type FileResult, formatLeftOut, formatTotals, notRun, totalsOf } from '../../dev/testing/result.ts'
@@ -106,5 +106,19 @@ describe('longestFirst', () => {
   })
   it('names the slowest at the end', () => {
     assert.equal(formatSlowest([result('a', 900), result('b', 5400), result('c', 2000)], 2), 'slowest: b 5 s, c 2 s')
+  })
+})
+
+describe('batchesOf', () => {
+  it('gives each batch about the same time, and the longest file first', () => {
+    const durations = { a: 1000, b: 600, c: 500, d: 100 }
+    assert.deepEqual(batchesOf(['d', 'c', 'b', 'a', 'new'], durations, 2), [
+      ['a', 'new'],
+      ['b', 'c', 'd'],
+    ])
+  })
+  it('makes no empty batch', () => {
+    assert.deepEqual(batchesOf(['a'], {}, 4), [['a']])
+    assert.deepEqual(batchesOf([], {}, 4), [])
   })
 })

@@ -4,18 +4,39 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { runStage, runTestFile } from '../../dev/testing/file-run.ts'
-import { type FileResult, formatFile, formatTotals, formatUnsteady, totalsOf } from '../../dev/testing/result.ts'
+import { type FileResult, formatFile, formatTotals, totalsOf } from '../../dev/testing/result.ts'
+import { runStage } from '../../dev/testing/stage.ts'
+import { runTestProcess } from '../../dev/testing/test-process.ts'
 import { isAtLeast } from '../kernel/needs.ts'
+import { deadline } from '../support/deadline.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-test-'))
 after(() => rmSync(folder, { recursive: true }))
 
-async function run(source: string, timeoutMs = 20_000): Promise<FileResult> {
-  const file = join(folder, 'sample.test.mjs')
-  writeFileSync(file, `import { describe, it, test, before } from 'node:test'\n${source}`)
-  const signal = new AbortController().signal
-  return runTestFile({ file, cwd: folder, timeoutMs, signal, env: {}, wrap: (command) => command })
+const HEAD = `import { after, afterEach, before, beforeEach, describe, it, mock, test } from 'node:test'\n`
+
+/** Runs these sources as files in one process; the names are those of the files without their folder. */
+async function runAll(sources: Readonly<Record<string, string>>, fileTimeoutMs = 20_000) {
+  const results: FileResult[] = []
+  for (const [name, source] of Object.entries(sources)) writeFileSync(join(folder, name), `${HEAD}${source}`)
+  const notBegun = await runTestProcess({
+    files: Object.keys(sources),
+    cwd: folder,
+    fileTimeoutMs,
+    signal: new AbortController().signal,
+    env: {},
+    wrap: (command) => command,
+    ended: (result) => results.push(result),
+  })
+  return { results, notBegun }
+}
+
+async function run(source: string, timeoutMs?: number): Promise<FileResult> {
+  const { results, notBegun } = await runAll({ 'sample.test.mjs': source }, timeoutMs)
+  const [result] = results
+  assert.ok(result !== undefined && results.length === 1)
+  assert.deepEqual(notBegun, [])
+  return result
 }
 
 interface Row {
@@ -73,7 +94,7 @@ const rows: readonly Row[] = [
   },
 ]
 
-describe('runTestFile', () => {
+describe('runTestProcess', () => {
   for (const { what, source, passed, failed, skipped, unmet, timeoutMs } of rows)
     it(`counts ${what}`, async () => {
       const result = await run(source, timeoutMs)
@@ -103,6 +124,63 @@ describe('runTestFile', () => {
     assert.match(result.failures[0]?.text ?? '', /the reason/)
     assert.match(result.output, /was here/)
   })
+
+  const FINE = `test('fine', () => {})`
+  const names = (results: readonly FileResult[]): readonly string[] =>
+    results.map(({ file, passed, failures }) => `${file} ${passed} ${failures.length}`)
+
+  it('reports the files of a process one by one, each with its own tests and hooks', async () => {
+    const { results, notBegun } = await runAll({
+      'a.test.mjs': `beforeEach(() => { throw new Error('only for this file') }); test('a', () => {})`,
+      'b.test.mjs': FINE,
+      'c.test.mjs': `throw new Error('at import')`,
+      'd.test.mjs': `await new Promise((done) => setTimeout(done, 50)); ${FINE}`,
+      'e.test.mjs': '',
+    })
+    assert.deepEqual(names(results), [
+      'a.test.mjs 0 1',
+      'b.test.mjs 1 0',
+      'c.test.mjs 0 1',
+      'd.test.mjs 1 0',
+      'e.test.mjs 0 1',
+    ])
+    assert.match(results[2]?.failures[0]?.text ?? '', /at import/)
+    assert.deepEqual(notBegun, [])
+  })
+
+  it('blames the file that ran when its process died or hung, and returns those that had not begun', async () => {
+    // The last lines of a report are lost when a process dies at once.
+    const dies = `new Promise(() => setTimeout(() => process.kill(process.pid, 'SIGKILL'), 300))`
+    for (const guilty of [dies, 'new Promise((done) => setTimeout(done, 1e6))']) {
+      const sources = { 'a.test.mjs': FINE, 'b.test.mjs': `test('b', () => ${guilty})`, 'c.test.mjs': FINE }
+      const { results, notBegun } = await runAll(sources, 1500)
+      assert.deepEqual(names(results), ['a.test.mjs 1 0', 'b.test.mjs 0 1'])
+      assert.match(results[1]?.failures[0]?.text ?? '', /had not ended: b/)
+      assert.deepEqual(notBegun, ['c.test.mjs'])
+    }
+  })
+
+  it('blames no file when a process died before any of several had begun', async () => {
+    const { results, notBegun } = await runAll({ 'a.test.mjs': FINE, 'b.test.mjs': 'process.exit(3)' })
+    assert.deepEqual([results, notBegun], [[], ['a.test.mjs', 'b.test.mjs']])
+  })
+
+  for (const [what, source, named] of [
+    [
+      'a process',
+      `import { spawn } from 'node:child_process'; test('a', () => { spawn('sleep', ['60'], { detached: true, stdio: 'ignore' }).unref() })`,
+      /^Error: the file leaves behind: process \d+ \(sleep 60\)/,
+    ],
+    ['a variable of the environment', `test('a', () => { process.env.LEFT = '1' })`, /variable LEFT/],
+    ['fake timers', `test('a', () => { mock.timers.enable() })`, /replaced setTimeout; .*replaced Date/],
+    ['a listener for a signal', `test('a', () => { process.on('SIGTERM', () => {}) })`, /listener for SIGTERM/],
+    ['another working folder', `test('a', () => { process.chdir('/') })`, /working folder \//],
+  ] as const)
+    it(`fails a file that leaves ${what} behind`, { timeout: deadline(30_000) }, async () => {
+      const { passed, failures } = await run(source)
+      assert.deepEqual([passed, failures.map(({ name }) => name)], [1, ['(the file)']])
+      assert.match(failures[0]?.text ?? '', named)
+    })
 })
 
 const file: FileResult = { ...none, file: 'a.test.ts', passed: 3, failures: [], output: '', durationMs: 1234 }
@@ -111,15 +189,15 @@ describe('runStage', () => {
   it('starts no further file after it was stopped', async () => {
     const stopped = new AbortController()
     const taken: string[] = []
-    function* files(): Generator<string> {
+    function* batches(): Generator<readonly string[]> {
       for (const name of ['a', 'b', 'c']) {
         taken.push(name)
-        writeFileSync(join(folder, name), '')
-        yield join(folder, name)
+        writeFileSync(join(folder, `${name}.mjs`), '')
+        yield [`${name}.mjs`]
       }
     }
     await runStage({
-      files: files(),
+      batches: batches(),
       cwd: folder,
       concurrency: 1,
       fileTimeoutMs: 20_000,
@@ -129,6 +207,29 @@ describe('runStage', () => {
       ended: () => stopped.abort(),
     })
     assert.deepEqual(taken, ['a'])
+  })
+
+  it('runs files that a dead process had not begun in processes of their own', async () => {
+    writeFileSync(join(folder, 'fine.mjs'), `${HEAD}test('fine', () => {})`)
+    writeFileSync(join(folder, 'dead.mjs'), 'process.exit(3)')
+    const results: FileResult[] = []
+    await runStage({
+      batches: [['fine.mjs', 'dead.mjs']],
+      cwd: folder,
+      concurrency: 1,
+      fileTimeoutMs: 20_000,
+      signal: new AbortController().signal,
+      env: {},
+      wrap: (command) => command,
+      ended: (result) => results.push(result),
+    })
+    assert.deepEqual(
+      results.map(({ file: name, passed, failures }) => [name, passed, failures.map(({ text }) => text)]),
+      [
+        ['fine.mjs', 1, []],
+        ['dead.mjs', 0, ['ended with exit code 3']],
+      ],
+    )
   })
 })
 
@@ -161,11 +262,4 @@ describe('isAtLeast', () => {
     ['5.19', '6.2', false],
   ] as const)
     it(`compares ${kernel} with ${wanted}`, () => assert.equal(isAtLeast(kernel, wanted), expected))
-})
-
-it('formatUnsteady names the files that passed only at their second run, and has no lines without any', () => {
-  assert.deepEqual(formatUnsteady([]), [])
-  assert.deepEqual(formatUnsteady(['test/a.test.ts']), [
-    'UNSTEADY: 1 file passed only at the second run: test/a.test.ts',
-  ])
 })

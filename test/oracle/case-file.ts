@@ -7,7 +7,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
 import type { Json } from '../../dev/api-server/store.ts'
-import { type Mode, type State, STATE_FILES, type StateFile } from './files.ts'
+import { type Ground, type Mode, type State, STATE_FILES, type StateFile } from './files.ts'
 import { normaliseRecorded } from './normalise.ts'
 
 /** One step, in this order of doing. */
@@ -93,6 +93,11 @@ export function chooseCases(
 
 export function readCase(folder: string, name: string): CaseFile {
   return parse(readFileSync(join(folder, name, 'case.yaml'), 'utf8')) as CaseFile // the recorder's format
+}
+
+/** `kernel`: the case reads values that can only be set in a kernel's first network namespace. */
+export function groundOf(folder: string, name: string): Ground {
+  return name === BASE || readCase(folder, name).config?.['conntrack'] !== undefined ? 'kernel' : 'fresh'
 }
 
 export class Recording {

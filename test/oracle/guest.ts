@@ -3,7 +3,7 @@
  * nothing else, on stdout.
  */
 import { availableParallelism } from 'node:os'
-import { type CaseFile, readCase } from './case-file.ts'
+import { groundOf } from './case-file.ts'
 import { readStateDeviations } from './deviations.ts'
 import type { Mode, StateFile } from './files.ts'
 import type { CaseResult } from './result.ts'
@@ -24,10 +24,6 @@ export interface GuestTask {
   readonly ownKernel: boolean
 }
 
-/** Whether a case reads values that can only be set in a kernel's first network namespace. */
-const needsOwnKernel = (name: string, { config }: CaseFile): boolean =>
-  name === 'base-no-services' || config?.['conntrack'] !== undefined
-
 /** One more than the processors, because a case mostly waits. */
 const WORKERS = Math.min(3, availableParallelism() + 1)
 
@@ -36,7 +32,7 @@ const stopped = new AbortController()
 process.once('SIGTERM', () => stopped.abort())
 
 const tasks = task.names.map((name): CaseTask => {
-  const ground = task.ownKernel && needsOwnKernel(name, readCase(task.cases, name)) ? 'kernel' : 'fresh'
+  const ground = task.ownKernel ? groundOf(task.cases, name) : 'fresh'
   return { name, mode: task.mode, ground }
 })
 const setting = { ...task, deviations: readStateDeviations().filter(({ mode = 'ipvs' }) => mode === task.mode) }

@@ -7,6 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import koffi from 'koffi'
 import { CodedError } from '../../src/values/errors.ts'
 import type { CaseLink } from './case-file.ts'
+import type { Ground } from './files.ts'
 import { takeState } from './state.ts'
 
 /** Kernel defaults that kube-proxy and kube-ipvs change. */
@@ -53,12 +54,6 @@ echo ${DEFAULT_CONNTRACK} >/sys/module/nf_conntrack/parameters/hashsize
 echo ${DEFAULT_CONNTRACK} >/proc/sys/net/netfilter/nf_conntrack_max
 true
 `
-
-/**
- * `fresh`: this process moves to a new network namespace. `kernel`: it stays in the kernel's first one, where the
- * size of the conntrack table can be set, and clears it.
- */
-export type Ground = 'fresh' | 'kernel'
 
 /** Makes the node of a case; throws when its state is not the recorded first one. */
 export async function makeNode(ground: Ground, links: readonly CaseLink[]): Promise<void> {

@@ -1,0 +1,105 @@
+/**
+ * What test files share, and what one of them might leave behind: processes, network namespaces, mounts, variables of the environment, the working
+ * folder, listeners for signals, replaced globals. A file that leaves something disturbs those that run after it.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** A process that was killed, or a namespace that was deleted, may still be there for a moment. */
+const PATIENCE_MS = 5_000
+const PAUSE_MS = 20
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'uncaughtException', 'unhandledRejection'] as const
+
+/** Replaced by fake timers and by tests of programs that ask for them. Read before a test may replace it. */
+const GLOBALS = ['setTimeout', 'setInterval', 'setImmediate', 'Date', 'fetch'] as const
+const globals = new Map<string, unknown>(GLOBALS.map((name) => [name, globalThis[name]]))
+const now = performance.now.bind(performance)
+
+export class Surroundings {
+  readonly #processes = processes()
+  readonly #namespaces = networkNamespaces()
+  readonly #mounts = mounts()
+  readonly #environment = { ...process.env }
+  readonly #folder = process.cwd()
+  readonly #listeners = listenerCounts()
+  readonly #exitCode = process.exitCode
+
+  /** What is here that was not, or has changed, in words. Waits up to 5 s for processes, namespaces and mounts that are ending. */
+  async leftBehind(): Promise<readonly string[]> {
+    for (const lateMs = now() + PATIENCE_MS; this.#objects().length > 0 && now() < lateMs; ) await sleep(PAUSE_MS)
+    return [...this.#objects(), ...this.#settings()]
+  }
+
+  #objects(): readonly string[] {
+    return [
+      ...added(this.#processes, processes()).map(([id, command]) => `process ${id} (${command})`),
+      ...added(this.#namespaces, networkNamespaces()).map(([name]) => `network namespace ${name}`),
+      ...added(this.#mounts, mounts()).map(([id, place]) => `mount ${id} at ${place}`),
+    ]
+  }
+
+  #settings(): readonly string[] {
+    const names = new Set([...Object.keys(this.#environment), ...Object.keys(process.env)])
+    const listeners = listenerCounts()
+    return [
+      ...[...names].filter((name) => process.env[name] !== this.#environment[name]).map((name) => `variable ${name}`),
+      ...(process.cwd() === this.#folder ? [] : [`working folder ${process.cwd()}`]),
+      ...SIGNALS.filter((name) => (listeners.get(name) ?? 0) > (this.#listeners.get(name) ?? 0)).map(
+        (name) => `listener for ${name}`,
+      ),
+      ...GLOBALS.filter((name) => globalThis[name] !== globals.get(name)).map((name) => `replaced ${name}`),
+      ...(process.exitCode === this.#exitCode ? [] : [`exit code ${process.exitCode}`]),
+    ]
+  }
+}
+
+const added = <T>(before: ReadonlyMap<string, T>, after: ReadonlyMap<string, T>): [string, T][] =>
+  [...after].filter(([key]) => !before.has(key))
+
+/**
+ * The children of this process that have not ended, with their command lines. In a process namespace of its own (its parent is the first process
+ * there), those whose parent has ended count too.
+ */
+function processes(): ReadonlyMap<string, string> {
+  const ids =
+    process.ppid === 1
+      ? list('/proc').filter((name) => /^\d+$/.test(name))
+      : list('/proc/self/task').flatMap((thread) =>
+          read(`/proc/self/task/${thread}/children`).split(' ').filter(Boolean),
+        )
+  const commands = ids.map((id) => [id, read(`/proc/${id}/cmdline`).replaceAll('\0', ' ').trim()] as const)
+  // One that has ended and is not yet waited for has no command line.
+  return new Map(commands.filter(([, command]) => command !== ''))
+}
+
+const networkNamespaces = (): ReadonlyMap<string, true> => new Map(list('/run/netns').map((name) => [name, true]))
+
+/** Places of mounts, by the kernel's number of the mount (proc(5), mountinfo). */
+function mounts(): ReadonlyMap<string, string> {
+  const lines = read('/proc/self/mountinfo').split('\n').filter(Boolean)
+  return new Map(
+    lines.map((line) => {
+      const [id = '', , , , place = ''] = line.split(' ')
+      return [id, place]
+    }),
+  )
+}
+
+const listenerCounts = (): ReadonlyMap<string, number> =>
+  new Map(SIGNALS.map((name) => [name, process.listenerCount(name)]))
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+function list(path: string): readonly string[] {
+  try {
+    return readdirSync(path)
+  } catch {
+    return []
+  }
+}
