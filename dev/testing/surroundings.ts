@@ -34,7 +34,7 @@ export class Surroundings {
     return [
       ...added(this.#processes, processes()).map(([id, command]) => `process ${id} (${command})`),
       ...added(this.#namespaces, networkNamespaces()).map(([name]) => `network namespace ${name}`),
-      ...added(this.#mounts, mounts()).map(([id, place]) => `mount ${id} at ${place}`),
+      ...added(this.#mounts, mounts()).map(([place]) => `mount at ${place}`),
     ]
   }
 
@@ -74,15 +74,12 @@ function processes(): ReadonlyMap<string, string> {
 
 const networkNamespaces = (): ReadonlyMap<string, true> => new Map(list('/run/netns').map((name) => [name, true]))
 
-/** Places of mounts, by the kernel's number of the mount (proc(5), mountinfo). */
-function mounts(): ReadonlyMap<string, string> {
-  const lines = read('/proc/self/mountinfo').split('\n').filter(Boolean)
-  return new Map(
-    lines.map((line) => {
-      const [id = '', , , , place = ''] = line.split(' ')
-      return [id, place]
-    }),
-  )
+/** Places at which something is mounted (proc(5), mountinfo), without the folder that ip(8) makes for namespaces and keeps. */
+function mounts(): ReadonlyMap<string, true> {
+  const places = read('/proc/self/mountinfo')
+    .split('\n')
+    .flatMap((line) => line.split(' ')[4] ?? [])
+  return new Map(places.filter((place) => place !== '/run/netns').map((place) => [place, true]))
 }
 
 const listenerCounts = (): ReadonlyMap<string, number> =>

@@ -5,7 +5,9 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer } from '../../dev/api-server/server.ts'
 import { JSON_WIRE, PROTOBUF_WIRE } from '../../dev/api-server/wire.ts'
-import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually, until } from '../support/deadline.ts'
 
 const WEB_TABLE = ['-A -t 10.96.0.1:80 -s rr', '-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1']
@@ -13,7 +15,7 @@ let server: ApiServer
 let bench: Workbench
 
 beforeEach(async () => {
-  resetNode()
+  freshNode()
   server = new ApiServer()
   server.store.put('nodes', makeNode('node0', '10.0.2.15'))
   server.store.put('services', service('web', { clusterIP: '10.96.0.1' }))

@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { recordingPath } from '../support/recordings.ts'
 import { isMet, needs } from './needs.ts'
@@ -29,7 +31,7 @@ COMMIT
 
 let bench: Workbench
 beforeEach(() => {
-  resetNode()
+  freshNode()
   bench = new Workbench()
 })
 afterEach(() => bench.close())

@@ -10,7 +10,9 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { after, before, it } from 'node:test'
 import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer } from '../../dev/api-server/server.ts'
-import { type Manifest, resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
+import { type Manifest, service, slice, Workbench } from '../support/daemon.ts'
+import { freshNode } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 
 const SERVICES = 2000
@@ -127,7 +129,7 @@ function putService(index: number): void {
 }
 
 before(async () => {
-  resetNode()
+  freshNode()
   sh('sysctl -q -w net.ipv4.ip_forward=1')
   open = new Namespace('open', OPEN, NODE)
   closed = new Namespace('closed', CLOSED, NODE)

@@ -3,16 +3,9 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { livePaths } from '../../src/config/changes.ts'
-import {
-  boundAddresses,
-  localRoutes,
-  resetNode,
-  service,
-  sh,
-  slice,
-  virtualServers,
-  Workbench,
-} from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, localRoutes, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { needs } from './needs.ts'
 
@@ -24,7 +17,7 @@ const NODE_PORT = service('np', {
 const SETTING = '/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait'
 
 let bench: Workbench
-beforeEach(resetNode)
+beforeEach(freshNode)
 afterEach(() => bench.close())
 
 async function start() {

@@ -15,7 +15,7 @@ import { conntrackSettings, ipvsSysctls } from '../../src/node/kernel-settings.t
 import { applySysctls } from '../../src/node/sysctl.ts'
 import { formatEndpoint } from '../../src/values/address.ts'
 import { endpoint, flowFrontend, parseFlow } from '../conntrack/flows.ts'
-import { sh } from '../support/daemon.ts'
+import { sh } from '../support/programs.ts'
 import { NODE_ADDRESS, POD_PORT, UdpWorld } from '../support/udp-world.ts'
 import { needs } from './needs.ts'
 

@@ -1,16 +1,9 @@
 /** The whole daemon on a real kernel: from manifests to a correct table, even if other programs change the table. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import {
-  boundAddresses,
-  kubeLines,
-  resetNode,
-  service,
-  sh,
-  slice,
-  virtualServers,
-  Workbench,
-} from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, kubeLines, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { isMet } from './needs.ts'
 import { eventually } from '../support/deadline.ts'
 
@@ -27,7 +20,7 @@ const suffix = isMet('iptables-nft') ? '' : '-legacy'
 const SAVES = [`iptables${suffix}-save`, `ip6tables${suffix}-save`, 'ipset save']
 
 let bench: Workbench
-beforeEach(resetNode)
+beforeEach(freshNode)
 afterEach(() => bench.close())
 
 /** A running daemon with one Service, its table complete. */
@@ -296,7 +289,7 @@ describe('daemon', () => {
       ['sh', 'sh-fallback'],
       ['mh', 'mh-fallback,mh-port'],
     ]) {
-      resetNode()
+      freshNode()
       bench = new Workbench({ scheduler })
       bench.write('web.yaml', WEB)
       assert.equal((await bench.command('', '--once')).code, 0)
@@ -389,7 +382,7 @@ describe('daemon', () => {
     const made = rules()
     const after = await bench.command('diff')
     assert.deepEqual([after.code, after.stdout], [0, ''])
-    resetNode()
+    freshNode()
     // They are the commands that an operator would type.
     sh(['set -e', ...operations].join('\n'))
     const typed = await bench.command('diff')

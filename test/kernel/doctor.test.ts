@@ -10,14 +10,16 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { openNetfilter } from '../../native/open.ts'
 import type { Diagnosis } from '../../src/doctor/diagnose.ts'
 import { listNftBaseChains } from '../../src/iptables/nft-chains.ts'
-import { resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { freshNode } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { deadline, eventually } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
 
 let bench: Workbench
 let children: ChildProcess[] = []
 beforeEach(() => {
-  resetNode()
+  freshNode()
   sh('sysctl -qw net.ipv4.ip_forward=1 net.ipv4.vs.conntrack=1')
   bench = new Workbench({}, { mode: 'ipvs' })
 })
@@ -25,7 +27,7 @@ afterEach(async () => {
   for (const child of children) child.kill('SIGKILL')
   children = []
   await bench.close()
-  resetNode()
+  freshNode()
 })
 
 async function doctor(...flags: string[]): Promise<{ readonly diagnosis: Diagnosis; readonly code: number | null }> {

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { ExplainedFrontend, ExplainedPort, Explanation } from '../../src/cli/explain/explanation.ts'
 import type { ExplainedObject } from '../../src/cli/explain/object-types.ts'
-import { type Manifest, resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
+import { type Manifest, service, slice, Workbench } from '../support/daemon.ts'
+import { freshNode } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 
 const created = (second: number) => ({ creationTimestamp: `2026-01-01T00:00:0${second}Z` })
@@ -67,7 +69,7 @@ const OBJECTS: readonly Manifest[] = [
 ]
 
 let bench: Workbench
-beforeEach(resetNode)
+beforeEach(freshNode)
 afterEach(() => bench.close())
 
 function begin(mode: 'ipvs' | 'iptables'): void {

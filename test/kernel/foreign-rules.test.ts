@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { findServiceMatches, openIptablesKernel } from '../../src/modes/iptables/kernel.ts'
-import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
 
@@ -14,7 +16,7 @@ const iptables = `iptables${suffix}`
 let bench: Workbench
 const workbench = (mode: (typeof MODES)[number]): Workbench =>
   new Workbench({}, { mode, iptables: { minSyncPeriod: '0s' } })
-beforeEach(resetNode)
+beforeEach(freshNode)
 afterEach(() => bench.close())
 
 /** Only of one table: the other one may be very large. */

@@ -12,7 +12,7 @@ import type { HealthCheck } from '../../src/serve/wanted-health-checks.ts'
 import { type InterfaceAddress, healthCheckAddressesOf } from '../../src/service/node-addresses.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
 import { silentLog } from '../../src/values/log.ts'
-import { sh } from '../support/daemon.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 
 const run = promisify(execFile)

@@ -4,14 +4,16 @@ import { writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { type Manifest, resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
+import { type Manifest, service, slice, Workbench } from '../support/daemon.ts'
+import { freshNode } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { deadline, eventually } from '../support/deadline.ts'
 import { IptablesPrograms } from '../support/iptables-programs.ts'
 import { parseMetrics, valueOf } from '../support/metrics-text.ts'
 
 let bench: Workbench
 const closers: (() => void)[] = []
-beforeEach(resetNode)
+beforeEach(freshNode)
 afterEach(async () => {
   for (const close of closers.splice(0)) close()
   await bench.close()

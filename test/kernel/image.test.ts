@@ -13,7 +13,9 @@ import { ApiServer } from '../../dev/api-server/server.ts'
 import { NODE_FLAGS } from '../../dev/node-flags.ts'
 import { VERSION } from '../../src/values/well-known.ts'
 import { type ContainerOptions, runContainer, startContainer } from '../support/container.ts'
-import { kubeLines, resetNode, service, sh, slice, virtualServers } from '../support/daemon.ts'
+import { service, slice } from '../support/daemon.ts'
+import { freshNode, kubeLines, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
 
@@ -47,7 +49,7 @@ describe('the image', needs('image'), () => {
   })
   after(() => rmSync(folder, { recursive: true }))
   beforeEach(async () => {
-    resetNode()
+    freshNode()
     log = ''
     server = new ApiServer()
     server.store.put('nodes', makeNode('node0', '10.0.2.15'))

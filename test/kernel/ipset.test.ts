@@ -22,7 +22,7 @@ import { reconciled, Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
-import { sh } from '../support/daemon.ts'
+import { sh } from '../support/programs.ts'
 import { isMet, needs } from './needs.ts'
 
 const signal = new AbortController().signal

@@ -5,7 +5,9 @@ import { createServer } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer } from '../../dev/api-server/server.ts'
-import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { deadline, eventually } from '../support/deadline.ts'
 
 const WEB = service('web', { clusterIP: '10.96.0.1' })
@@ -14,7 +16,7 @@ const HEADER = /^[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,7}\d+ [\w.-]+\.ts:\d+\] ("|
 let bench: Workbench
 let server: ApiServer
 beforeEach(() => {
-  resetNode()
+  freshNode()
   server = new ApiServer()
   server.store.put('nodes', { ...makeNode('node0', '10.0.2.15'), spec: { podCIDRs: ['10.244.0.0/24'] } })
   server.store.put('services', WEB)

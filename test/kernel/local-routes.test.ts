@@ -6,7 +6,9 @@ import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { Cluster } from '../support/cluster.ts'
-import { boundAddresses, localRoutes, resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, localRoutes } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, frontend, settled } from '../support/every-kind.ts'
 import { parseMetrics } from '../support/metrics-text.ts'
@@ -38,7 +40,7 @@ describe('local routes', () => {
   let bench: Workbench
   let daemon: ChildProcess
   beforeEach(async () => {
-    resetNode()
+    freshNode()
     sh('ip address add fd00:2::15/64 dev eth0 nodad')
     bench = new Workbench({}, { kubeIPVS: { virtualAddresses: 'routes' }, metricsBindAddress: '127.0.0.1:10249' })
     bench.write('node.yaml', node('10.0.2.15', 'fd00:2::15'))
@@ -135,7 +137,7 @@ describe('ARP for a virtual IP', () => {
   const client = `client-${process.pid}`
   let cluster: Cluster
   before(() => {
-    resetNode()
+    freshNode()
     sh('ip link delete eth0')
     cluster = Cluster.start()
   })

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { isMet } from './needs.ts'
 
@@ -14,7 +16,7 @@ const HEALTHZ = 'http://127.0.0.1:10256/healthz'
 const SAVE = `iptables${isMet('iptables-nft') ? '' : '-legacy'}-save`
 
 let bench: Workbench
-beforeEach(resetNode)
+beforeEach(freshNode)
 afterEach(() => bench.close())
 
 const hasWeb = (): Promise<void> => eventually(() => assert.deepEqual(virtualServers(), WEB_TABLE))

@@ -7,7 +7,8 @@ import { prepareProxy } from '../../src/daemon/daemon.ts'
 import type { Proxy } from '../../src/daemon/proxy.ts'
 import type { EndpointSlice, Service } from '../../src/service/objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
-import { resetNode, sh } from '../support/daemon.ts'
+import { freshNode } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { SERVICE } from '../support/frontends.ts'
 import { parseMetrics, valueOf } from '../support/metrics-text.ts'
@@ -47,7 +48,7 @@ describe('metrics of iptables mode', () => {
       .filter((line) => OURS.test(line)).length
 
   before(async () => {
-    resetNode()
+    freshNode()
     const configuration = defaultConfiguration('iptables')
     const prepared = await prepareProxy({
       configuration: { ...configuration, iptables: { ...configuration.iptables, minSyncPeriodMs: 0 } },

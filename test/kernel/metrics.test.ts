@@ -9,7 +9,8 @@ import { prepareProxy } from '../../src/daemon/daemon.ts'
 import type { Proxy } from '../../src/daemon/proxy.ts'
 import type { EndpointSlice, Service } from '../../src/service/objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
-import { resetNode, sh } from '../support/daemon.ts'
+import { freshNode } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { SERVICE } from '../support/frontends.ts'
 import { parseMetrics, type ParsedFamily, valueOf } from '../support/metrics-text.ts'
@@ -71,7 +72,7 @@ async function counts(): Promise<{ readonly passes: number; readonly audits: num
 }
 
 before(async () => {
-  resetNode()
+  freshNode()
   server = createServer((socket) => sockets.push(socket.on('data', (data) => socket.write(data))))
   server.listen(0, NODE_ADDRESS)
   await once(server, 'listening')

@@ -16,7 +16,9 @@ import { goldenText, objectsIn } from '../helm/renderings.ts'
 import { issueCertificate, makeAuthority } from '../support/certificate.ts'
 import { ADDRESSES, Cluster, NODE, type Pod, POD_PORT } from '../support/cluster.ts'
 import { CAPABILITIES, type Capability } from '../support/container-runtime.ts'
-import { resetNode, service, sh, slice } from '../support/daemon.ts'
+import { service, slice } from '../support/daemon.ts'
+import { freshNode } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { type ContainerSpec, Kubelet, type PodSpec } from '../support/kubelet.ts'
 import type { Place } from '../support/net-namespace.ts'
@@ -120,7 +122,7 @@ for (const { rendering, family, clusterIps, externalIp, loadBalancerIp } of WORL
     }
 
     before(async () => {
-      resetNode()
+      freshNode()
       sh('ip link delete eth0')
       cluster = Cluster.start()
       const host = variable('KUBERNETES_SERVICE_HOST')

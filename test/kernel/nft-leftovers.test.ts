@@ -1,7 +1,9 @@
 /** The tables that nftables mode of kube-proxy leaves, on a real kernel: who removes them, and when. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { boundAddresses, resetNode, service, sh, slice, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { needs } from './needs.ts'
 
@@ -11,7 +13,7 @@ const FOREIGN = ['table ip mine', 'table inet kube-proxy', 'table ip kube-proxy-
 
 let bench: Workbench
 beforeEach(() => {
-  resetNode()
+  freshNode()
   bench = new Workbench()
 })
 afterEach(() => bench.close())

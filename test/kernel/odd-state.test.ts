@@ -10,7 +10,9 @@ import { encodeAddAddress, encodeDeleteAddress } from '../../src/netlink/address
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import { CpuBudget } from '../../src/sync/audit.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
-import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { addRawDestination, addRawService, hasRawService } from '../support/raw-ipvs.ts'
 
@@ -21,7 +23,7 @@ const ESP = 50
 
 let bench: Workbench
 beforeEach(() => {
-  resetNode()
+  freshNode()
   bench = new Workbench()
 })
 afterEach(() => bench.close())

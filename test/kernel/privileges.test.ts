@@ -10,16 +10,9 @@ import { parse } from 'yaml'
 import { matchesOf, targetOf } from '../../src/iptables/rule-text.ts'
 import { needsOf } from '../../src/node/needs.ts'
 import { type Capability, type Container, CAPABILITIES, inContainer } from '../support/container-runtime.ts'
-import {
-  boundAddresses,
-  kubeLines,
-  resetNode,
-  service,
-  sh,
-  slice,
-  virtualServers,
-  Workbench,
-} from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, kubeLines, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually, until } from '../support/deadline.ts'
 import { needs } from './needs.ts'
 
@@ -64,7 +57,7 @@ const DNS_PORT = { name: 'dns', protocol: 'UDP', port: 53 }
 let bench: Workbench
 
 beforeEach(() => {
-  resetNode()
+  freshNode()
   sh('ip address add fd00:10::15/64 dev eth0 nodad')
   writeFileSync(LOCK, '')
 })

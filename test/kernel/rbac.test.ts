@@ -11,7 +11,8 @@ import { parse } from 'yaml'
 import { isAllowed, type PolicyRule } from '../../dev/api-server/authorizer.ts'
 import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer, type StreamingList } from '../../dev/api-server/server.ts'
-import { resetNode, service, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { freshNode, virtualServers } from '../support/kernel-state.ts'
 import { eventually, until } from '../support/deadline.ts'
 
 const TEMPLATE = readFileSync(new URL('../../helm/templates/rbac.yaml', import.meta.url), 'utf8')
@@ -37,7 +38,7 @@ let bench: Workbench
 let taken: readonly Server[]
 
 beforeEach(async () => {
-  resetNode()
+  freshNode()
   server = new ApiServer()
   server.authorizer.rules = RULES
   server.store.put('nodes', makeNode('node0', '10.0.2.15'))

@@ -5,7 +5,9 @@ import { once } from 'node:events'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { freshNode, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { parseMetrics } from '../support/metrics-text.ts'
 import { needs } from './needs.ts'
@@ -16,7 +18,7 @@ const METRICS = '127.0.0.1:10249'
 let bench: Workbench
 let writer: ChildProcess | undefined
 beforeEach(() => {
-  resetNode()
+  freshNode()
   bench = new Workbench({}, { metricsBindAddress: METRICS })
 })
 afterEach(async () => {

@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { resetNode, sh, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { freshNode } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { IptablesPrograms } from '../support/iptables-programs.ts'
 import { isMet } from './needs.ts'
@@ -19,7 +21,7 @@ const isGuarded = (): boolean => {
 let bench: Workbench
 let programs: IptablesPrograms
 beforeEach(() => {
-  resetNode()
+  freshNode()
   writeFileSync(SYSCTL, '0')
   bench = new Workbench({}, { mode: 'iptables', iptables: { minSyncPeriod: '0s', syncPeriod: '1s' } })
   programs = new IptablesPrograms()

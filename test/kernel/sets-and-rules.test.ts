@@ -4,7 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { kubeLines, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { freshNode, kubeLines, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { holdLock, IptablesLibraries, IptablesPrograms } from '../support/iptables-programs.ts'
 import { isMet, needs } from './needs.ts'
@@ -24,7 +26,7 @@ let bench: Workbench
 let programs: IptablesPrograms
 const libraries: IptablesLibraries[] = []
 beforeEach(() => {
-  resetNode()
+  freshNode()
   bench = new Workbench()
   programs = new IptablesPrograms()
   bench.env = { PATH: programs.path }

@@ -4,7 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { freshNode, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { isMet } from './needs.ts'
 
@@ -19,7 +21,7 @@ const BOTH = service('both', {
 let bench: Workbench
 beforeEach(() => {
   setIpv6('enabled')
-  resetNode()
+  freshNode()
   showPrograms()
 })
 afterEach(async () => {

@@ -18,7 +18,7 @@ import { NETLINK_GENERIC, NETLINK_NETFILTER } from '../../src/netlink/constants.
 import { hasSubsystem } from '../../src/netlink/subsystems.ts'
 import { needsOf, type Question } from '../../src/node/needs.ts'
 import { IP_FAMILIES } from '../../src/values/protocol.ts'
-import { sh } from '../support/daemon.ts'
+import { sh } from '../support/programs.ts'
 import { deadline } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
 

@@ -4,7 +4,9 @@ import { existsSync, statSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Status } from '../../src/cli/status.ts'
-import { resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { freshNode, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 
 const WEB = service('web', {
@@ -13,7 +15,7 @@ const WEB = service('web', {
   ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080, nodePort: 30080 }],
 })
 let bench: Workbench
-beforeEach(resetNode)
+beforeEach(freshNode)
 afterEach(() => bench.close())
 
 function begin(mode: 'ipvs' | 'iptables'): void {

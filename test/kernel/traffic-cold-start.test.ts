@@ -7,7 +7,8 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import { Cluster, NODES_OWN, type Outcome, POD_PORT } from '../support/cluster.ts'
-import { boundAddresses, localRoutes, type Manifest, service, slice, type Workbench } from '../support/daemon.ts'
+import { type Manifest, service, slice, type Workbench } from '../support/daemon.ts'
+import { boundAddresses, localRoutes } from '../support/kernel-state.ts'
 import { eventually } from '../support/deadline.ts'
 import {
   bothFamilies,

@@ -7,7 +7,9 @@ import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import { ADDRESSES, Cluster } from '../support/cluster.ts'
-import { sh, virtualServers, type Workbench } from '../support/daemon.ts'
+import { type Workbench } from '../support/daemon.ts'
+import { virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import {
   bothFamilies,

@@ -6,7 +6,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Cluster, type From, NODE, POD_PORT } from '../support/cluster.ts'
-import { sh, type Workbench } from '../support/daemon.ts'
+import { type Workbench } from '../support/daemon.ts'
+import { sh } from '../support/programs.ts'
 import {
   bothFamilies,
   everyKind,

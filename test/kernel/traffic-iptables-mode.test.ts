@@ -7,7 +7,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { ADDRESSES, type Addresses, Cluster, type From, NODE, POD_PORT, REFUSAL_MS } from '../support/cluster.ts'
-import { sh, type Workbench } from '../support/daemon.ts'
+import { type Workbench } from '../support/daemon.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import {
   bothFamilies,

@@ -7,7 +7,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Protocol } from '../../src/values/protocol.ts'
 import { ADDRESSES, Cluster, type From, NODE, type Outcome, REFUSAL_MS } from '../support/cluster.ts'
-import { virtualServers, type Workbench } from '../support/daemon.ts'
+import { type Workbench } from '../support/daemon.ts'
+import { virtualServers } from '../support/kernel-state.ts'
 import {
   bothFamilies,
   everyKind,

@@ -1,7 +1,9 @@
 /** Which externalIPs and load-balancer addresses a Service may have, on a real kernel: a refused address is in no table. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { service, slice, Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 
 const REFUSED = ['8.8.8.8', '10.96.0.10', '203.0.114.1']
@@ -30,7 +32,7 @@ const served = (): string[] =>
 const everything = (): string => [sh('ipset save'), ...virtualServers(), ...boundAddresses()].join('\n')
 
 let bench: Workbench
-beforeEach(resetNode)
+beforeEach(freshNode)
 afterEach(() => bench.close())
 
 describe('allowedExternalIPs and allowedLoadBalancerIPs', () => {

@@ -2,10 +2,10 @@
  * The node of the recordings: eth0 with its addresses, nothing else, kernel defaults. A case that starts from another node
  * proves nothing, so a difference ends the case.
  */
-import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
-import koffi from 'koffi'
 import { CodedError } from '../../src/values/errors.ts'
+import { enterNewNamespace } from '../support/net-namespace.ts'
+import { finish, run } from '../support/programs.ts'
 import type { CaseLink } from './case-file.ts'
 import type { Ground } from './files.ts'
 import { takeState } from './state.ts'
@@ -57,8 +57,8 @@ true
 
 /** Makes the node of a case; throws when its state is not the recorded first one. */
 export async function makeNode(ground: Ground, links: readonly CaseLink[]): Promise<void> {
-  if (ground === 'fresh') enterNetworkNamespace()
-  else execFileSync('sh', ['-c', CLEAR], { stdio: 'ignore' })
+  if (ground === 'fresh') enterNewNamespace()
+  else finish(['sh', '-c', CLEAR])
   // A namespace inherits some of these from the machine.
   for (const [name, value] of Object.entries(DEFAULT_SYSCTLS)) writeFileSync(`/proc/sys/${name}`, `${value}\n`)
   const commands =
@@ -67,7 +67,7 @@ export async function makeNode(ground: Ground, links: readonly CaseLink[]): Prom
       .flatMap(linkCommands)
       .map((command) => `${command}\n`)
       .join('')
-  execFileSync('ip', ['-batch', '-'], { input: commands, stdio: ['pipe', 'ignore', 'inherit'] })
+  run(['ip', '-batch', '-'], commands)
   await checkFirstState(ground)
 }
 
@@ -101,43 +101,3 @@ const isEmpty = (text: string): boolean =>
   text
     .split('\n')
     .every((line) => line === '' || line === 'COMMIT' || line.startsWith('*') || /^:\S+ ACCEPT$/.test(line))
-
-/** linux/sched.h */
-const CLONE_NEWNET = 0x40000000
-/** umount2(2): hidden at once, unmounted when it is no longer in use. */
-const MNT_DETACH = 2
-
-interface Calls {
-  unshare(flags: number): number
-  umount2(target: string, flags: number): number
-  mount(source: string, target: string, type: string, flags: number, data: null): number
-}
-
-let calls: Calls | undefined
-
-/**
- * Moves the main thread, which opens the sockets and starts the processes, to a new network namespace. Also mounts /sys again,
- * because it shows the network namespace in which it was mounted.
- */
-export function enterNetworkNamespace(): void {
-  calls ??= bindCalls()
-  check('unshare', calls.unshare(CLONE_NEWNET))
-  calls.umount2('/sys', MNT_DETACH) // fails when it is not mounted
-  check('mount of /sys', calls.mount('sys', '/sys', 'sysfs', 0, null))
-}
-
-function bindCalls(): Calls {
-  const library = koffi.load('libc.so.6')
-  // koffi's functions have no types; the prototypes are beside them.
-  return {
-    unshare: library.func('int unshare(int flags)'),
-    umount2: library.func('int umount2(const char *target, int flags)'),
-    mount: library.func(
-      'int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data)',
-    ),
-  } as unknown as Calls
-}
-
-function check(what: string, result: number): void {
-  if (result !== 0) throw new CodedError('NAMESPACE', `${what} failed with errno ${koffi.errno()}`)
-}

@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ApiServer } from '../../dev/api-server/server.ts'
 import { asObject, type Json } from '../../dev/api-server/store.ts'
 import { differenceOf, judge, type Verdict } from '../support/deviations.ts'
+import { Wait } from '../support/waiting.ts'
 import { type CaseFile, readCase, Recording, type Step } from './case-file.ts'
 import type { StateDeviation } from './deviations.ts'
 import { baseConfiguration, merge, ServedObjects } from './feeding.ts'
@@ -181,11 +182,12 @@ class CaseRun {
     const quietMs = !running ? POLL_MS : drift ? AUDIT_QUIET_MS : QUIET_MS
     const limitMs = !running ? 0 : drift ? DRIFT_MS : OBJECTS_MS
     const lateMs = performance.now() + limitMs
-    for (let now = await this.#take(); ; ) {
+    const wait = new Wait()
+    for (let now = await wait.look(() => this.#take()); ; ) {
       const late = performance.now() >= lateMs
       const candidate = late || this.#accepts(step, wanted, now)
       await sleep(candidate ? quietMs : POLL_MS)
-      const next = await this.#take()
+      const next = await (candidate ? wait.lookAgain(() => this.#take()) : wait.look(() => this.#take()))
       const holds = this.#compared.every((file) => next[file] === now[file])
       if (candidate && (holds || performance.now() >= lateMs + limitMs)) return next
       now = next

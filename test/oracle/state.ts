@@ -1,13 +1,15 @@
 /**
- * Reads the state of the node: one shell for the output of all programs, and requests to the listening ports. iptables-save
- * runs without -t, because with -t it could create a table.
+ * Reads the state of the node: the output of programs, which during a wait start again only after a change, and the answers of the listening ports.
+ * iptables-save runs without -t, because with -t it could create a table.
  */
-import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { get } from 'node:http'
-import { promisify } from 'node:util'
 import { openNetfilter } from '../../native/open.ts'
 import { readCounters } from '../../src/modes/iptables/counters.ts'
+import { networkFingerprint } from '../support/fingerprints.ts'
+import { ipvsadm, rulesText, setsText } from '../support/kernel-state.ts'
+import { finish, run } from '../support/programs.ts'
+import { readByProgram } from '../support/waiting.ts'
 import type { State, StateFile } from './files.ts'
 import {
   type Answer,
@@ -19,8 +21,6 @@ import {
   normaliseRules,
   withoutKernelWide,
 } from './normalise.ts'
-
-const run = promisify(execFile)
 
 const SYSCTLS = [
   'net/ipv4/vs/conntrack',
@@ -42,14 +42,24 @@ const SYSCTLS = [
 
 type PrintedFile = Exclude<StateFile, 'listeners.txt' | 'nfacct.txt' | 'process.txt'>
 
-const PRINTED: Readonly<Record<PrintedFile, { readonly command: string; normalise(text: string): string }>> = {
-  'ipvs.txt': { command: 'ipvsadm -S -n', normalise: normaliseIpvs },
-  'addresses.txt': { command: 'ip -j -d address show dev kube-ipvs0 2>/dev/null', normalise: normaliseAddresses },
-  'ipset.txt': { command: 'ipset save', normalise: normaliseIpset },
-  'iptables.txt': { command: 'iptables-save', normalise: normaliseRules },
-  'ip6tables.txt': { command: 'ip6tables-save', normalise: normaliseRules },
-  'conntrack.txt': { command: 'conntrack -L -p udp 2>/dev/null', normalise: normaliseConntrack },
-  'sysctl.txt': { command: 'ipvsadm -L --timeout', normalise: (timeouts) => sysctlText(timeouts) },
+interface Printed {
+  read(): string
+  normalise(text: string): string
+}
+
+const showDevice = (): string => finish(['ip', '-j', '-d', 'address', 'show', 'dev', 'kube-ipvs0']).stdout
+
+const PRINTED: Readonly<Record<PrintedFile, Printed>> = {
+  'ipvs.txt': { read: () => ipvsadm('-S', '-n'), normalise: normaliseIpvs },
+  'addresses.txt': {
+    read: () => readByProgram('ip -d address', networkFingerprint, showDevice),
+    normalise: normaliseAddresses,
+  },
+  'ipset.txt': { read: () => setsText('save'), normalise: normaliseIpset },
+  'iptables.txt': { read: () => rulesText('iptables-save'), normalise: normaliseRules },
+  'ip6tables.txt': { read: () => rulesText('ip6tables-save'), normalise: normaliseRules },
+  'conntrack.txt': { read: () => finish(['conntrack', '-L', '-p', 'udp']).stdout, normalise: normaliseConntrack },
+  'sysctl.txt': { read: () => run(['ipvsadm', '-L', '--timeout']), normalise: (timeouts) => sysctlText(timeouts) },
 }
 
 const isPrinted = (file: StateFile): file is PrintedFile => Object.hasOwn(PRINTED, file)
@@ -68,12 +78,7 @@ function valueIn(path: string): string {
 
 /** `healthPorts`: health check node ports that may have a listener. The caller adds process.txt. */
 export async function takeState(files: readonly StateFile[], healthPorts: readonly number[]): Promise<State> {
-  const printed = files.filter(isPrinted)
-  const mark = '=== next'
-  const script = printed.map((file) => `${PRINTED[file].command}\necho '${mark}'`).join('\n')
-  const { stdout } = await run('sh', ['-c', script], { maxBuffer: 64 * 1024 * 1024, timeout: 60_000 })
-  const texts = stdout.split(`${mark}\n`)
-  const entries = printed.map((file, index) => [file, PRINTED[file].normalise(texts[index] ?? '')] as const)
+  const entries = files.filter(isPrinted).map((file) => [file, PRINTED[file].normalise(PRINTED[file].read())] as const)
   return {
     ...Object.fromEntries(entries),
     ...(files.includes('nfacct.txt') ? { 'nfacct.txt': await counterNames() } : {}),
@@ -93,8 +98,9 @@ export function comparable(state: State, kernelWide: boolean): State {
 const HEALTH_PORT = 10256
 
 async function askListeners(healthPorts: readonly number[]): Promise<Answer[]> {
-  const { stdout } = await run('ss', ['-ltnH'], { timeout: 20_000 })
-  const listening = stdout.split('\n').flatMap((line) => line.trim().split(/\s+/)[3] ?? [])
+  const listening = readByProgram('ss', listenersFingerprint, () => run(['ss', '-ltnH']))
+    .split('\n')
+    .flatMap((line) => line.trim().split(/\s+/)[3] ?? [])
   const answers: Answer[] = []
   for (const port of [HEALTH_PORT, ...healthPorts]) {
     for (const listen of listening.filter((address) => address.endsWith(`:${port}`)).sort()) {
@@ -105,6 +111,16 @@ async function askListeners(healthPorts: readonly number[]): Promise<Answer[]> {
   }
   return answers
 }
+
+/** The sockets of TCP that listen (state 0A), with their numbers, which differ for a new one at the same address. */
+const listenersFingerprint = (): string =>
+  ['tcp', 'tcp6']
+    .flatMap((table) => readFileSync(`/proc/self/net/${table}`, 'utf8').split('\n'))
+    .flatMap((line) => {
+      const [, local, , state, , , , , , inode] = line.trim().split(/\s+/)
+      return state === '0A' ? [`${local} ${inode}`] : []
+    })
+    .join()
 
 /** Where the recorder asked a socket: a listener on all addresses at loopback. */
 function hostOf(address: string): string {

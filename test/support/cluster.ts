@@ -10,13 +10,12 @@
  * outside the network is routed to the node, Service addresses included; other nodes and pods answer by the shortest way. The
  * kernel's limit on refusals (a few a second) is switched off.
  */
-import { execFileSync } from 'node:child_process'
 import type { Socket as UdpSocket } from 'node:dgram'
 import { writeFileSync } from 'node:fs'
 import type { Server, Socket } from 'node:net'
 import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
 import { familyOf } from '../../src/values/address.ts'
-import { sh } from './daemon.ts'
+import { run, sh } from './programs.ts'
 import { deadline } from './deadline.ts'
 import { exchange, listenStream, listenUdp, openStream } from './exchange.ts'
 import { inside, leave, type Namespace, type Place } from './net-namespace.ts'
@@ -245,7 +244,7 @@ function set(): void {
 }
 
 function ip(namespace: Namespace, lines: readonly string[]): void {
-  inside(namespace, () => execFileSync('ip', ['-batch', '-'], { input: lines.join('\n') }))
+  inside(namespace, () => run(['ip', '-batch', '-'], lines.join('\n')))
 }
 
 function addresses(link: string, { IPv4, IPv6 }: Addresses, length4: number, length6: number): string[] {

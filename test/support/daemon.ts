@@ -1,8 +1,5 @@
-/**
- * The real daemon as a child process in this network namespace, with its own folder of manifests; and the kernel's side as
- * text, from ipvsadm and ip.
- */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+/** The real daemon as a child process in this network namespace, with its own folder of manifests. */
+import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -199,61 +196,6 @@ async function finished(child: ChildProcess): Promise<Finished> {
   })
   const code = await new Promise<number | null>((resolve) => child.on('close', (exit) => resolve(exit)))
   return { code, stdout, stderr }
-}
-
-/** Runs a program to its end and returns what it prints; throws when it fails. */
-export function sh(command: string): string {
-  return execFileSync('sh', ['-c', command], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
-}
-
-/** `ipvsadm -S -n`, sorted. */
-export function virtualServers(): string[] {
-  return sh('ipvsadm -S -n')
-    .split('\n')
-    .filter((line) => line !== '')
-    .sort()
-}
-
-/** Addresses on kube-ipvs0 with prefix lengths, sorted, without the link-local one. */
-export function boundAddresses(): string[] {
-  const lines = sh('ip -o address show dev kube-ipvs0 2>/dev/null || true').split('\n')
-  return lines
-    .flatMap((line) => / inet6? (\S+)/.exec(line)?.[1] ?? [])
-    .filter((address) => !address.startsWith('fe80:'))
-    .sort()
-}
-
-/** Local routes of the program with prefix lengths, sorted. */
-export function localRoutes(): string[] {
-  const lines = sh('ip route show table local proto 73; ip -6 route show table local proto 73 2>/dev/null || true')
-  return lines
-    .split('\n')
-    .flatMap((line) => /^local (\S+)/.exec(line)?.[1] ?? [])
-    .map((address) => `${address}/${address.includes(':') ? 128 : 32}`)
-    .sort()
-}
-
-/** Makes this network namespace look like a node: eth0 with 10.0.2.15, and empty tables. */
-export function resetNode(): void {
-  sh(`
-    ip link set lo up; ipvsadm -C; ip link delete kube-ipvs0 2>/dev/null; ip link delete eth0 2>/dev/null
-    ip route flush table local proto 73; ip -6 route flush table local proto 73 2>/dev/null
-    nft flush ruleset 2>/dev/null
-    for family in ip ip6; do
-      for table in $(cat /proc/net/\${family}_tables_names 2>/dev/null); do
-        printf '*%s\\nCOMMIT\\n' $table | \${family}tables-legacy-restore
-      done
-    done
-    ipset destroy 2>/dev/null
-    ip link add eth0 type dummy && ip link set eth0 up && ip address add 10.0.2.15/24 dev eth0`)
-}
-
-/** What a program prints about our sets or rules: `ipset save` (without what another ipset or kernel adds), `iptables-save`. */
-export function kubeLines(command: string): string[] {
-  return sh(command)
-    .split('\n')
-    .filter((line) => /KUBE-/.test(line))
-    .map((line) => line.replace(/ bucketsize .*$/, ''))
 }
 
 export function service(

@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DEADLINE_FACTOR_VARIABLE } from '../../dev/kernel/calibrate.ts'
+import { Wait } from './waiting.ts'
 
 const factor = Math.max(1, Number(process.env[DEADLINE_FACTOR_VARIABLE] ?? 1))
 
@@ -23,21 +24,27 @@ export async function until(
   deadlineMs = DEADLINE_MS,
   pauseMs = 5,
 ): Promise<void> {
-  for (const lateMs = now() + deadline(deadlineMs); !(await isSo()); await sleep(pauseMs))
-    if (now() > lateMs) throw new Error(`not within ${deadline(deadlineMs)} ms: ${what}`)
+  const check = async (): Promise<void> => {
+    if (!(await isSo())) throw new Error(`not within ${deadline(deadlineMs)} ms: ${what}`)
+  }
+  await eventually(check, deadlineMs, pauseMs)
 }
 
-/** Waits until `check` stops throwing; rejects with its last error after the deadline, which is for a fast kernel. */
+/**
+ * Waits until `check` stops throwing; rejects with its last error after the deadline, which is for a fast kernel. What the check reads of the
+ * kernel by the functions of kernel-state.ts costs no process while nothing changes.
+ */
 export async function eventually(
   check: () => void | Promise<void>,
   deadlineMs = DEADLINE_MS,
-  pauseMs = 50,
+  pauseMs = 25,
 ): Promise<void> {
   const lateMs = now() + deadline(deadlineMs)
+  const wait = new Wait()
   for (;;) {
     const startedMs = now()
     try {
-      return await check()
+      return await wait.attempt(check)
     } catch (error) {
       if (now() > lateMs) throw error
       // At most half of the time is spent on checking: the condition and other tests need the processor too.

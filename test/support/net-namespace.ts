@@ -21,6 +21,8 @@ export type ErrorName = `E${string}`
 
 /** linux/sched.h, linux/socket.h, asm-generic/socket.h, linux/in.h, linux/in6.h */
 const CLONE_NEWNET = 0x40000000
+/** umount2(2): hidden at once, unmounted when it is no longer in use. */
+const MNT_DETACH = 2
 const SOCK_STREAM = 1
 const SOCK_DGRAM = 2
 const SOCK_NONBLOCK = 0o4000
@@ -37,6 +39,9 @@ const EAGAIN = 11
 
 interface Calls {
   setns(fd: number, kind: number): number
+  unshare(flags: number): number
+  umount2(target: string, flags: number): number
+  mount(source: string, target: string, type: string, flags: number, data: null): number
   socket(family: number, type: number, protocol: number): number
   bind(fd: number, address: Uint8Array, length: number): number
   connect(fd: number, address: Uint8Array, length: number): number
@@ -52,6 +57,9 @@ const library = koffi.load('libc.so.6')
 // koffi's functions have no types; the prototypes are beside them.
 const c = {
   setns: library.func('int setns(int, int)'),
+  unshare: library.func('int unshare(int)'),
+  umount2: library.func('int umount2(const char *, int)'),
+  mount: library.func('int mount(const char *, const char *, const char *, unsigned long, void *)'),
   socket: library.func('int socket(int, int, int)'),
   bind: library.func('int bind(int, void *, uint32_t)'),
   connect: library.func('int connect(int, void *, uint32_t)'),
@@ -64,7 +72,20 @@ const c = {
 } as unknown as Calls
 
 const namespaces = new Map<string, number>()
-const homeNamespace = openSync('/proc/thread-self/ns/net', 'r')
+let homeNamespace = openSync('/proc/thread-self/ns/net', 'r')
+
+/**
+ * Moves this process's main thread to a new network namespace, in which its later sockets and processes are. Node's other threads stay: they do what is
+ * asynchronous about files, so files below /proc/sys/net are read and written by synchronous calls. /sys is mounted again, because it shows the
+ * network namespace in which it was mounted.
+ */
+export function enterNewNamespace(): void {
+  check('unshare', c.unshare(CLONE_NEWNET))
+  closeSync(homeNamespace)
+  homeNamespace = openSync('/proc/thread-self/ns/net', 'r')
+  c.umount2('/sys', MNT_DETACH) // fails when it is not mounted
+  check('mount of /sys', c.mount('sys', '/sys', 'sysfs', 0, null))
+}
 
 /** Calls `act` inside a namespace; its processes and sockets are in that namespace. */
 export function inside<T>(namespace: Namespace, act: () => T): T {

@@ -6,7 +6,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { sh } from './daemon.ts'
+import { sh } from './programs.ts'
 
 export const NODE_ADDRESS = '10.0.2.15'
 const POD_ADDRESSES = ['10.244.0.1', '10.244.0.2', 'fd00:10:244::1', 'fd00:10:244::2']

@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import { resetNode, service, sh, slice, Workbench } from '../../support/daemon.ts'
+import { service, slice, Workbench } from '../../support/daemon.ts'
+import { freshNode } from '../../support/kernel-state.ts'
+import { sh } from '../../support/programs.ts'
 import { eventually } from '../../support/deadline.ts'
 import { needs } from '../needs.ts'
 
@@ -23,7 +25,7 @@ describe('iptables mode', needs('legacy-iptables'), () => {
     new Set(text.match(/(?<=^-A )KUBE-SVC-\S+(?= .*-j KUBE-SEP-)/gm))
 
   before(() => {
-    resetNode()
+    freshNode()
     bench = new Workbench({}, { mode: 'iptables', iptables: { minSyncPeriod: '0s' } })
     const affinity = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } } }
     bench.write('a.yaml', service('a', { clusterIP: '10.96.0.1', ...affinity }), slice('a', ['10.244.0.5']))

@@ -2,16 +2,9 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import {
-  boundAddresses,
-  kubeLines,
-  resetNode,
-  service,
-  sh,
-  slice,
-  virtualServers,
-  Workbench,
-} from '../../support/daemon.ts'
+import { service, slice, Workbench } from '../../support/daemon.ts'
+import { boundAddresses, freshNode, kubeLines, virtualServers } from '../../support/kernel-state.ts'
+import { sh } from '../../support/programs.ts'
 import { isMet } from '../needs.ts'
 import { eventually } from '../../support/deadline.ts'
 
@@ -21,7 +14,7 @@ describe('daemon on a kernel without IPv6', () => {
   let bench: Workbench
   before(() => {
     assert.ok(!existsSync('/proc/net/if_inet6'), 'this kernel has IPv6')
-    resetNode()
+    freshNode()
     bench = new Workbench()
     bench.write(
       'both.yaml',
