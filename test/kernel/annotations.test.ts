@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { ADDRESSES, clientAddress, Cluster, type Pod } from '../support/cluster.ts'
 import { type Manifest, type Workbench } from '../support/daemon.ts'
-import { virtualServers } from '../support/kernel-state.ts'
+import { ipvsadm, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
@@ -292,7 +292,7 @@ describe('annotations of a Service', () => {
 /** The TCP real servers with these thresholds. */
 function limits(thresholds: string): number {
   const [upper, lower] = thresholds.split('/')
-  const lines = sh('ipvsadm -L -n --thresholds').split('\n')
+  const lines = ipvsadm('-L', '-n', '--thresholds').split('\n')
   let isTcp = false
   return lines.filter((line) => {
     if (/^[A-Z]+ /.test(line)) isTcp = line.startsWith('TCP')

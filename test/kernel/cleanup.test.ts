@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { service, slice, Workbench } from '../support/daemon.ts'
-import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { recordingPath } from '../support/recordings.ts'
@@ -95,7 +95,7 @@ describe('--cleanup', () => {
     for (const line of before) assert.ok(left.includes(line), `${line} was removed`)
     assert.deepEqual(virtualServers(), ['-A -f 7 -s wlc'])
     assert.throws(() => sh('ip link show kube-ipvs0 2>&1'))
-    assert.equal(sh('ipset list -n').trim(), 'MY-SET')
+    assert.equal(setsText('list', '-n').trim(), 'MY-SET')
     if (isMet('nft')) assert.doesNotMatch(sh('nft list tables'), /kube-proxy/)
     const second = await bench.run('--cleanup')
     assert.deepEqual([second.code, second.stdout, second.stderr], [0, '', ''])
@@ -168,7 +168,7 @@ describe('cleanup where both back ends of iptables hold chains', needs('iptables
     const { code, stdout, stderr } = await bench.run('cleanup')
     assert.deepEqual([code, stderr, stdout], [0, '', preview.stdout])
     assert.deepEqual(
-      [save('legacy'), save('nft'), sh('ipset list -n')],
+      [save('legacy'), save('nft'), setsText('list', '-n')],
       [['-A INPUT -s 192.0.2.1/32 -j DROP'], ['-A INPUT -s 192.0.2.2/32 -j DROP'], ''],
     )
     const again = await bench.run('cleanup')
@@ -188,7 +188,7 @@ describe('--init-only', () => {
     for (const family of ['IPv4', 'IPv6'])
       assert.match(stderr, new RegExp(`"System initialized and --init-only specified" ipFamily="${family}"`))
     assert.equal(sh('cat /proc/sys/net/ipv4/vs/conntrack'), '1\n')
-    assert.deepEqual([virtualServers(), sh('ipset list -n'), withoutBuiltIn()], [[], '', []])
+    assert.deepEqual([virtualServers(), setsText('list', '-n'), withoutBuiltIn()], [[], '', []])
     assert.throws(() => sh('ip link show kube-ipvs0 2>&1'))
   })
 })

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { livePaths } from '../../src/config/changes.ts'
 import { service, slice, Workbench } from '../support/daemon.ts'
-import { boundAddresses, freshNode, localRoutes, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, links, localRoutes, rulesText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { needs } from './needs.ts'
@@ -44,7 +44,7 @@ const iptablesMode = (iptables: object, more: object = {}): Readonly<Record<stri
   iptables: { syncPeriod: '1h', ...iptables },
   ...more,
 })
-const rules = (): string => sh('iptables-legacy-save')
+const rules = (): string => rulesText('iptables-legacy-save')
 const taken = (field: string) =>
   eventually(() => assert.match(bench.log, new RegExp(`"Configuration file changed".*"${field}"`)))
 const base = { oomScoreAdj: 0, logging: { verbosity: 0 } }
@@ -105,9 +105,9 @@ const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
     bench.configure({ ...base, mode: 'iptables', iptables: { minSyncPeriod: '0s' } })
     await taken('mode')
     await eventually(() => {
-      assert.match(sh('iptables-save -t nat'), /-A KUBE-SERVICES -d 10\.96\.0\.1\/32 /)
+      assert.match(rulesText('iptables-save -t nat'), /-A KUBE-SERVICES -d 10\.96\.0\.1\/32 /)
       assert.deepEqual(virtualServers(), [])
-      assert.doesNotMatch(sh('ip link'), /kube-ipvs0/)
+      assert.doesNotMatch(links(), /kube-ipvs0/)
     }, 15_000)
   },
   'kubeIPVS.virtualAddresses': async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { service, slice, Workbench } from '../support/daemon.ts'
-import { boundAddresses, freshNode, kubeLines, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, ipvsadm, kubeLines, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { isMet } from './needs.ts'
 import { eventually } from '../support/deadline.ts'
@@ -149,7 +149,7 @@ describe('daemon', () => {
     await eventually(() =>
       assert.deepEqual([virtualServers().length, boundAddresses().length], [2 * drifts.length, drifts.length]),
     )
-    const limits = () => sh('ipvsadm -L -n --thresholds').split('\n').toSorted()
+    const limits = () => ipvsadm('-L', '-n', '--thresholds').split('\n').toSorted()
     const state = () => [virtualServers(), limits(), boundAddresses()]
     const right = state()
     for (const [index, [what, command, deadlineMs]] of drifts.entries()) {
@@ -351,7 +351,7 @@ describe('daemon', () => {
     assert.deepEqual(virtualServers(), ['-A -f 7 -s wlc', '-A -t 192.0.2.1:80 -s rr'])
     assert.throws(() => sh('ip link show kube-ipvs0 2>&1'))
     assert.deepEqual(SAVES.flatMap(kubeLines), [])
-    assert.match(sh('ipset list -n'), /^MY-SET$/m)
+    assert.match(setsText('list', '-n'), /^MY-SET$/m)
     assert.equal((await bench.command('cleanup')).code, 0)
   })
 

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { findServiceMatches, openIptablesKernel } from '../../src/modes/iptables/kernel.ts'
 import { service, slice, Workbench } from '../support/daemon.ts'
-import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
@@ -53,7 +53,7 @@ describe('a foreign rule that jumps to a chain of the other mode', () => {
       // The rest goes on: all of the other mode is removed, and changes are written.
       await eventually(() => {
         assert.ok(!has(`-A ${chain} `) && !has(mode === 'ipvs' ? 'KUBE-SVC-' : 'KUBE-LOAD-BALANCER', 'nat'))
-        if (mode === 'iptables') assert.deepEqual([virtualServers(), sh('ipset list -n')], [[], ''])
+        if (mode === 'iptables') assert.deepEqual([virtualServers(), setsText('list', '-n')], [[], ''])
       }, 60_000)
       bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.2']))
       await eventually(() => assertServed(mode, '10.96.0.1', '10.244.0.2'))

@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type Manifest, service, slice, Workbench } from '../support/daemon.ts'
-import { freshNode } from '../support/kernel-state.ts'
+import { freshNode, ipvsadm } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { deadline, eventually } from '../support/deadline.ts'
 import { IptablesPrograms } from '../support/iptables-programs.ts'
@@ -15,8 +15,8 @@ let bench: Workbench
 const closers: (() => void)[] = []
 beforeEach(freshNode)
 afterEach(async () => {
-  for (const close of closers.splice(0)) close()
   await bench.close()
+  for (const close of closers.splice(0)) close()
 })
 
 const HEALTHZ = 'http://127.0.0.1:10256/healthz'
@@ -95,7 +95,7 @@ describe('health and metrics of the daemon', () => {
     assert.equal(await put.text(), 'successfully set klog.logging.verbosity to 0\n')
     const before = bench.log
     bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.7']))
-    await eventually(() => assert.match(sh('ipvsadm -S -n'), /10\.244\.0\.7/))
+    await eventually(() => assert.match(ipvsadm('-S', '-n'), /10\.244\.0\.7/))
     assert.doesNotMatch(bench.log.slice(before.length), /Pass done/)
   })
 
@@ -153,6 +153,7 @@ describe('health and metrics of the daemon', () => {
   it('report a family as unhealthy when its rules cannot be written for long, and not the other', async () => {
     begin()
     const programs = new IptablesPrograms()
+    closers.push(() => programs.remove())
     bench.env = { PATH: programs.path }
     programs.hang('ip6tables', true)
     bench.start()
@@ -221,7 +222,7 @@ describe('health and metrics of the daemon', () => {
         /healthz server failed: failed to start proxy healthz on 0.0.0.0:10256: listen tcp 0.0.0.0:10256: bind: address already in use/,
       ),
     )
-    assert.equal(sh('ipvsadm -S -n'), '')
+    assert.equal(ipvsadm('-S', '-n'), '')
     server.close()
   })
 })

@@ -22,6 +22,7 @@ import { reconciled, Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
+import { setsText } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { isMet, needs } from './needs.ts'
 
@@ -382,7 +383,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
       const rules = sh(`${iptables}-save`)
       assert.match(rules, /--match-set KUBE-CLUSTER-IP dst,dst/)
       assert.match(rules, /--match-set KUBE-NODE-PORT-TCP dst/)
-      assert.equal(sh('ipset list -n').trim().split('\n').length, 34)
+      assert.equal(setsText('list', '-n').trim().split('\n').length, 34)
     },
   )
 
@@ -408,7 +409,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
       )
       assert.deepEqual(saved('KUBE-IPVS-IPS').length, 2)
       assert.match(sh('ipset save KUBE-CLUSTER-IP'), /add KUBE-CLUSTER-IP 10.0.0.1\n/)
-      assert.equal(sh('ipset list -n').trim().split('\n').length, 34)
+      assert.equal(setsText('list', '-n').trim().split('\n').length, 34)
       sh(`${iptables} -F`)
       assert.deepEqual((await world.pass()).failures, [])
       assert.equal(saved('KUBE-CLUSTER-IP').length, 3)
@@ -451,7 +452,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
       assert.equal(await restart(all.slice(0, 32_768)), 1)
       assert.deepEqual(await state(), [32_768, 65_536, 1])
       sh(create)
-      assert.equal(sh('ipset list -n').trim().split('\n').length, 34)
+      assert.equal(setsText('list', '-n').trim().split('\n').length, 34)
     },
   )
 
@@ -474,10 +475,10 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     )
     const world = new World(ipset).wantSets()
     await world.pass()
-    assert.equal(sh('ipset list -n').trim().split('\n').length, 36)
+    assert.equal(setsText('list', '-n').trim().split('\n').length, 36)
     const empty = new World(ipset)
     assert.deepEqual((await empty.pass()).failures, [])
-    assert.deepEqual(sh('ipset list -n').trim().split('\n').sort(), ['KUBE-FOREIGN', 'kube-ipvs-swap-99'])
+    assert.deepEqual(setsText('list', '-n').trim().split('\n').sort(), ['KUBE-FOREIGN', 'kube-ipvs-swap-99'])
   })
 
   it('SetTable reports that it cannot destroy a set that a rule refers to', needsRules, async () => {
@@ -494,7 +495,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     sh('ipset create KUBE-CLUSTER-IP hash:ip,port; ipset add KUBE-CLUSTER-IP 10.0.0.1,tcp:1')
     for (const { name, family } of CATALOGUE) if (family === 'IPv4') world.sets.want(name, undefined)
     await world.pass()
-    assert.equal(sh('ipset list -n').trim().split('\n').length, 18)
+    assert.equal(setsText('list', '-n').trim().split('\n').length, 18)
     assert.equal(saved('KUBE-CLUSTER-IP').length, 2)
   })
 
@@ -516,7 +517,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
         'hash:net,iface family inet6' 'hash:ip,mark markmask 0xff' 'hash:ip netmask 24' 'hash:net,port,net comment' 'hash:net forceadd'
       do n=$((n+1)); ipset create foreign$n $type 2>/dev/null || true; done
       ipset create KUBE-IPVS-IPS hash:ip netmask 24`)
-    assert.ok(sh('ipset list -n').split('\n').length > 4)
+    assert.ok(setsText('list', '-n').split('\n').length > 4)
     const listed = await ipset.listSets()
     assert.deepEqual(
       listed.map(({ name, extras }) => [name, extras]),

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer } from '../../dev/api-server/server.ts'
 import { service, slice, Workbench } from '../support/daemon.ts'
-import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { deadline, eventually } from '../support/deadline.ts'
 
@@ -41,11 +41,11 @@ describe('the end of the daemon', () => {
       bench.write('web.yaml', WEB, slice('web', ['10.244.0.1']))
       const daemon = bench.start()
       await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
-      const before = [virtualServers(), boundAddresses(), sh('ipset list -n').split('\n').sort()]
+      const before = [virtualServers(), boundAddresses(), setsText('list', '-n').split('\n').sort()]
       const startMs = performance.now()
       assert.equal(await bench.stop(daemon, signal), code)
       assert.ok(performance.now() - startMs < deadline(1000))
-      assert.deepEqual([virtualServers(), boundAddresses(), sh('ipset list -n').split('\n').sort()], before)
+      assert.deepEqual([virtualServers(), boundAddresses(), setsText('list', '-n').split('\n').sort()], before)
       await eventually(() =>
         assert.match(bench.log, new RegExp(`"Stopping; the kernel keeps what it has" signal="${signal}"\\n$`)),
       )

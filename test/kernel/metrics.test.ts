@@ -9,7 +9,7 @@ import { prepareProxy } from '../../src/daemon/daemon.ts'
 import type { Proxy } from '../../src/daemon/proxy.ts'
 import type { EndpointSlice, Service } from '../../src/service/objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
-import { freshNode } from '../support/kernel-state.ts'
+import { freshNode, ipvsadm } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { SERVICE } from '../support/frontends.ts'
@@ -190,7 +190,7 @@ it('metrics count drift that an audit found', async () => {
     assert.ok((value('kubeipvs_audit_duration_seconds_count', { audit: 'virtual-servers' }) ?? 0) >= 1)
     assert.equal(value('kubeipvs_audit_failures_total', { audit: 'virtual-servers' }), 0)
   })
-  assert.match(sh('ipvsadm -S -n'), new RegExp(`-A -t ${VIP}:80 -s rr`))
+  assert.match(ipvsadm('-S', '-n'), new RegExp(`-A -t ${VIP}:80 -s rr`))
 })
 
 it('metrics count a Service that claims the address of another', async () => {

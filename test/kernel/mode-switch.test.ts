@@ -9,8 +9,7 @@ import type { HeldReport, TrafficClient } from '../../dev/bench/traffic-client.t
 import { Cluster } from '../support/cluster.ts'
 import { ClusterTraffic } from '../support/cluster-traffic.ts'
 import { type Workbench } from '../support/daemon.ts'
-import { boundAddresses, virtualServers } from '../support/kernel-state.ts'
-import { sh } from '../support/programs.ts'
+import { boundAddresses, links, rulesText, setsText, virtualServers } from '../support/kernel-state.ts'
 import { eventually, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
 import { needs } from './needs.ts'
@@ -52,8 +51,10 @@ describe('traffic', needs('iptables-nft', 'program:gcc'), () => {
     for (const { connections, dropped } of reports)
       assert.deepEqual([connections, dropped], [ESTABLISHED, 0], clients.map((it) => it.failures.slice(0, 1000)).join())
   }
-  const serviceChains = (): number => sh('iptables-save; ip6tables-save').match(/^:KUBE-S(VC|EP)-/gm)?.length ?? 0
-  const chainsOfIpvs = (): number => sh('iptables-save; ip6tables-save').match(/^:KUBE-(IPVS|NODE-PORT)/gm)?.length ?? 0
+  const serviceChains = (): number =>
+    (rulesText('iptables-save') + rulesText('ip6tables-save')).match(/^:KUBE-S(VC|EP)-/gm)?.length ?? 0
+  const chainsOfIpvs = (): number =>
+    (rulesText('iptables-save') + rulesText('ip6tables-save')).match(/^:KUBE-(IPVS|NODE-PORT)/gm)?.length ?? 0
   const isIptables = (): void => {
     assert.ok(serviceChains() > 0)
     assert.equal(chainsOfIpvs(), 0)
@@ -124,8 +125,8 @@ describe('traffic', needs('iptables-nft', 'program:gcc'), () => {
     await ofIpvs.close()
     await eventually(() => assert.deepEqual([virtualServers(), boundAddresses()], [[], []]), FORGOTTEN_MS)
     await eventually(() => {
-      assert.doesNotMatch(sh('ip link'), /kube-ipvs0/)
-      assert.doesNotMatch(sh('ipset list -n'), /KUBE-/)
+      assert.doesNotMatch(links(), /kube-ipvs0/)
+      assert.doesNotMatch(setsText('list', '-n'), /KUBE-/)
     })
     await bench.stop(daemon)
   })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { service, slice, Workbench } from '../support/daemon.ts'
-import { boundAddresses, freshNode } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, rulesText } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { needs } from './needs.ts'
@@ -71,7 +71,7 @@ describe('tables of nftables mode', needs('nft'), () => {
       await eventually(() => assert.match(bench.log, /Removed what nftables mode left/))
       assert.deepEqual(tables().sort(), [...FOREIGN].sort())
       if (mode === 'ipvs') assert.deepEqual(boundAddresses(), ['10.96.0.1/32'])
-      else assert.match(sh('iptables-save -t nat'), /-A KUBE-SEP-\S+ .*--to-destination 10\.244\.0\.1:8080/)
+      else assert.match(rulesText('iptables-save -t nat'), /-A KUBE-SEP-\S+ .*--to-destination 10\.244\.0\.1:8080/)
     })
 
   it('stay when diff only looks', async () => {

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { service, slice, Workbench } from '../support/daemon.ts'
-import { freshNode, kubeLines, virtualServers } from '../support/kernel-state.ts'
+import { freshNode, kubeLines, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { holdLock, IptablesLibraries, IptablesPrograms } from '../support/iptables-programs.ts'
@@ -228,7 +228,10 @@ describe('sets that are in the way', () => {
     const { stdout } = await bench.command('status')
     assert.match(stdout, /^sets +34 with \d+ entries, KUBE-CLUSTER-IP grown to 131072 \(kube-proxy refuses it\)$/m)
     // Without the entries themselves, of which there are many at first.
-    await eventually(() => assert.match(sh('ipset list -terse KUBE-CLUSTER-IP'), /^Number of entries: 40$/m), 30_000)
+    await eventually(
+      () => assert.match(setsText('list', '-terse', 'KUBE-CLUSTER-IP'), /^Number of entries: 40$/m),
+      30_000,
+    )
     await eventually(() => assert.equal(virtualServers().length, 40))
   })
 

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { service, slice, Workbench } from '../support/daemon.ts'
-import { freshNode, virtualServers } from '../support/kernel-state.ts'
+import { freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { isMet } from './needs.ts'
@@ -106,7 +106,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       assert.deepEqual(errorsAboutIpv6(), [])
       assert.ok(!serves(mode, 'IPv6'))
       assert.doesNotMatch(sh(`ip6tables${suffix}-save`), /KUBE-/)
-      assert.doesNotMatch(sh('ipset list -n'), /KUBE-6-/)
+      assert.doesNotMatch(setsText('list', '-n'), /KUBE-6-/)
     })
 
     it('ends the start when IPv6 is the primary family', async () => {
@@ -142,7 +142,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       assert.match(bench.log, /"No iptables support for family" err="no ip6tables-save and .*" ipFamily="IPv6"/)
       assert.equal(times('"kube-proxy running in single-stack mode" ipFamily="IPv4"'), 1)
       assert.deepEqual(errorsAboutIpv6(), [])
-      assert.doesNotMatch(sh('ipset list -n'), /KUBE-6-/)
+      assert.doesNotMatch(setsText('list', '-n'), /KUBE-6-/)
       if (mode === 'ipvs') assert.ok(!serves(mode, 'IPv6'))
       const diff = await bench.command('diff')
       assert.equal(diff.code, 0, diff.stdout + diff.stderr)

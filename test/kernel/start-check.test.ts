@@ -18,6 +18,7 @@ import { NETLINK_GENERIC, NETLINK_NETFILTER } from '../../src/netlink/constants.
 import { hasSubsystem } from '../../src/netlink/subsystems.ts'
 import { needsOf, type Question } from '../../src/node/needs.ts'
 import { IP_FAMILIES } from '../../src/values/protocol.ts'
+import { ipvsadm } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { deadline } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
@@ -173,7 +174,7 @@ describe('askScheduler', () => {
       for (const scheduler of ['rr', 'wrr', 'lc', 'wlc', 'sh', 'dh', 'sed', 'nq', 'mh', 'lblc', 'fo', 'nosuch']) {
         const expected = succeeds(`ipvsadm -A -t 192.0.2.1:1 -s ${scheduler}`) ? 'present' : 'missing'
         assert.equal(await askScheduler(ipvs, scheduler, { signal }), expected, scheduler)
-        const [saved = '', ...others] = sh('ipvsadm -S -n').trim().split('\n')
+        const [saved = '', ...others] = ipvsadm('-S', '-n').trim().split('\n')
         assert.equal(saved, expected === 'present' ? `-A -t 192.0.2.1:1 -s ${scheduler}` : '')
         assert.deepEqual(others, [])
         sh('ipvsadm -C')
@@ -181,7 +182,7 @@ describe('askScheduler', () => {
       }
       sh('ipvsadm -A -t [2001:db8::c0de]:20000 -s rr')
       assert.equal(await askScheduler(ipvs, 'rr', { signal }), 'unknown')
-      assert.equal(sh('ipvsadm -S -n').trim(), '-A -t [2001:db8::c0de]:20000 -s rr')
+      assert.equal(ipvsadm('-S', '-n').trim(), '-A -t [2001:db8::c0de]:20000 -s rr')
     } finally {
       sh('ipvsadm -C')
       ipvs.close()

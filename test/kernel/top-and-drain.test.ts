@@ -5,10 +5,11 @@
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { TopJson } from '../../src/cli/top-json.ts'
 import { ADDRESSES, Cluster, POD_PORT } from '../support/cluster.ts'
 import { type Workbench } from '../support/daemon.ts'
-import { sh } from '../support/programs.ts'
+import { run, sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend } from '../support/every-kind.ts'
 import type { Place } from '../support/net-namespace.ts'
@@ -16,6 +17,9 @@ import type { Place } from '../support/net-namespace.ts'
 const A = `${ADDRESSES.a.IPv4}:${POD_PORT}`
 const B = `${ADDRESSES.b.IPv4}:${POD_PORT}`
 const WEB: Place = frontend(1, 'ClusterIP', 'IPv4', 'tcp')
+
+/** How long a client waits between two connections. */
+const BETWEEN_CONNECTIONS_MS = 20
 
 /** Two Services, the first with pods a and b, the second with pod b, and a daemon of this mode. */
 class World {
@@ -42,6 +46,16 @@ class World {
         })
   }
 
+  /** Until both Services answer, and the kernel has counted that: IPVS adds its counters up every two seconds. */
+  async counted(): Promise<void> {
+    await this.answers()
+    await eventually(() => {
+      const lines = run(['ipvsadm', '-L', '-n', '--stats', '--exact']).split('\n')
+      const used = lines.filter((line) => /^TCP +\S+ +[1-9]/.test(line))
+      assert.equal(used.length, 2 * FAMILIES.length, lines.join('\n'))
+    })
+  }
+
   async json(...flags: readonly string[]): Promise<TopJson> {
     const { code, stdout, stderr } = await this.bench.command('top', '--output', 'json', ...flags)
     assert.equal(code, 0, stderr)
@@ -56,6 +70,8 @@ class World {
       while (!isOver) {
         assert.match(await this.cluster.ask('client', WEB), /^[ab] node$/)
         connections++
+        // Hundreds of connections say no more than some tens.
+        await sleep(BETWEEN_CONNECTIONS_MS)
       }
     }
     const clients = client()
@@ -93,7 +109,7 @@ describe('top and drain in ipvs mode', () => {
   const waits = (...flags: readonly string[]) => world.bench.command('drain', '--wait', ...flags)
   before(async () => {
     world = new World('ipvs')
-    await world.answers()
+    await world.counted()
   })
   after(() => world.close())
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { service, slice, Workbench } from '../support/daemon.ts'
-import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 
@@ -29,7 +29,7 @@ const served = (): string[] =>
   virtualServers().flatMap((line) => (line.startsWith('-A') ? (/-[tu] (\S+)/.exec(line)?.[1] ?? []) : []))
 
 /** Everything of ours in the kernel, as text. */
-const everything = (): string => [sh('ipset save'), ...virtualServers(), ...boundAddresses()].join('\n')
+const everything = (): string => [setsText('save'), ...virtualServers(), ...boundAddresses()].join('\n')
 
 let bench: Workbench
 beforeEach(freshNode)

@@ -34,7 +34,7 @@ export class IptablesPrograms {
       for (const mode of ['nft', 'legacy'])
         for (const verb of ['save', 'restore']) {
           const name = `${stem}-${mode}-${verb}`
-          const hangs = `[ -e ${this.#folder}/hang-${stem} ] && [ ${verb} = restore ] && exec sleep 600`
+          const hangs = `[ -e ${this.#folder}/hang-${stem} ] && [ ${verb} = restore ] && echo $$ >>${this.#folder}/hanging && exec sleep 600`
           const fails = `[ -e ${this.#folder}/fail-${stem} ] && [ ${verb} = restore ] && echo refused >&2 && exit 1`
           const script = `#!/bin/sh\necho '${stem} ${verb}' >>${this.#folder}/starts\n${hangs}\n${fails}\nexec /usr/sbin/${name} "$@"\n`
           writeFileSync(join(this.#folder, name), script)
@@ -67,8 +67,19 @@ export class IptablesPrograms {
     this.#flag(`fail-${stem}`, fails)
   }
 
+  /** Also ends those that hang still, because their daemon has ended before their deadline. */
   remove(): void {
+    for (const id of this.#hanging()) process.kill(id, 'SIGKILL')
     rmSync(this.#folder, { recursive: true })
+  }
+
+  #hanging(): readonly number[] {
+    const path = join(this.#folder, 'hanging')
+    if (!existsSync(path)) return []
+    const ids = readFileSync(path, 'utf8').split('\n').filter(Boolean)
+    return ids
+      .filter((id) => existsSync(`/proc/${id}`) && readFileSync(`/proc/${id}/cmdline`, 'utf8').startsWith('sleep'))
+      .map(Number)
   }
 
   #flag(name: string, set: boolean): void {

@@ -10,7 +10,7 @@ import type { HeldReport, TrafficClient } from '../../../dev/bench/traffic-clien
 import { Cluster } from '../../support/cluster.ts'
 import { ClusterTraffic } from '../../support/cluster-traffic.ts'
 import { type Workbench } from '../../support/daemon.ts'
-import { virtualServers } from '../../support/kernel-state.ts'
+import { rulesText, virtualServers } from '../../support/kernel-state.ts'
 import { sh } from '../../support/programs.ts'
 import { eventually } from '../../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, settled } from '../../support/every-kind.ts'
@@ -68,7 +68,9 @@ describe('IPVS as a module', needs('program:gcc'), () => {
   }
   /** The Service is served by rules. Debian's user-mode Linux has only the tables of iptables-legacy. */
   const hasRules = (): void => {
-    const rules = sh('iptables-legacy-save; ip6tables-legacy-save; iptables-save; ip6tables-save')
+    const rules = ['iptables-legacy', 'ip6tables-legacy', 'iptables', 'ip6tables']
+      .map((name) => rulesText(`${name}-save`))
+      .join('')
     for (const address of ['10.96.0.1/32', 'fd00:10:96::1/128'])
       assert.match(rules, new RegExp(`^-A KUBE-SERVICES -d ${address} .* -j KUBE-SVC-`, 'm'))
   }

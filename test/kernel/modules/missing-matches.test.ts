@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { service, slice, Workbench } from '../../support/daemon.ts'
-import { freshNode } from '../../support/kernel-state.ts'
+import { freshNode, rulesText } from '../../support/kernel-state.ts'
 import { sh } from '../../support/programs.ts'
 import { eventually } from '../../support/deadline.ts'
 import { needs } from '../needs.ts'
@@ -17,7 +17,7 @@ const START_MS = 30_000
 describe('iptables mode', needs('legacy-iptables'), () => {
   let bench: Workbench
   const modprobe = readFileSync(MODPROBE, 'utf8').trim()
-  const rules = (): string => sh('iptables-legacy-save')
+  const rules = (): string => rulesText('iptables-legacy-save')
   const isServed = (address: string): void =>
     assert.match(rules(), new RegExp(`^-A KUBE-SERVICES -d ${address}/32 .* -j KUBE-SVC-`, 'm'))
   /** Chains of Services with a rule that leads to an endpoint. */

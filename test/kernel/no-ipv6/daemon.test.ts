@@ -3,8 +3,7 @@ import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { service, slice, Workbench } from '../../support/daemon.ts'
-import { boundAddresses, freshNode, kubeLines, virtualServers } from '../../support/kernel-state.ts'
-import { sh } from '../../support/programs.ts'
+import { boundAddresses, freshNode, kubeLines, setsText, virtualServers } from '../../support/kernel-state.ts'
 import { isMet } from '../needs.ts'
 import { eventually } from '../../support/deadline.ts'
 
@@ -46,7 +45,7 @@ describe('daemon on a kernel without IPv6', () => {
     await eventually(() =>
       assert.match(kubeLines(`iptables${suffix}-save`).join('\n'), /-A KUBE-POSTROUTING .*MASQUERADE/),
     )
-    const sets = sh('ipset list -n').split('\n').filter(Boolean)
+    const sets = setsText('list', '-n').split('\n').filter(Boolean)
     assert.equal(sets.filter((name) => name.startsWith('KUBE-6-')).length, 0)
     assert.equal(sets.filter((name) => name.startsWith('KUBE-')).length, 17)
   })
