@@ -18,15 +18,19 @@ second. Without a terminal it ends by itself. Exit code 1 when a request was not
 
 ${kernels}
 `,
-  test: `npm test                               all tests: on this machine, then on a kernel with IPVS
+  test: `npm test                               unit and other tests on this machine, then those on a kernel with IPVS
 npm test -- PATTERN...                 only files whose path contains a PATTERN
 npm test -- --host-only                only the tests that need no kernel
 npm test -- --kernel-only              only the tests in test/kernel
+npm test -- --all                      also every scheduler, and all that was recorded of kube-proxy; so does CI=true
 
-The last line is "N passed, M failed, K skipped"; the needs that tests did not find are listed before it.
+The last line is "N passed, M failed, K skipped"; the needs that tests did not find are listed before it, and before them the
+slowest files and the time of the run by the clock and of the processors.
+Up to three files that failed run once more, alone. In CI (CI=true) they stay failures, called unsteady where they passed then,
+unless test/unsteady.txt names them. Elsewhere the second run counts, but not twice in ten runs for the same file.
 Each kernel is measured first, and deadlines and time limits are multiplied by the resulting factor (1 on a fast kernel; at
-least KUBE_IPVS_DEADLINE_FACTOR). On a slow kernel no further file begins after nine minutes, unless files are named or
-CI=true; the last lines list the files that were left out and the command that runs them.
+least KUBE_IPVS_DEADLINE_FACTOR). On a slow kernel no further file begins after nine minutes, unless files are named or with
+--all; the last lines list the files that were left out and the command that runs them.
 KUBE_IPVS_SKIP_KERNEL=1 skips the kernel tests where there is no kernel (and says so).
 
 ${kernels}

@@ -157,7 +157,9 @@ describe('daemon', () => {
       sh(command(vipOf(index)))
       await eventually(() => assert.deepEqual(state(), right, what), deadlineMs)
     }
-    assert.match(bench.log, /Repaired a change that another program made.*ipvsadm -A -t 10\.96\.0\.1:80 -s rr/)
+    await eventually(() =>
+      assert.match(bench.log, /Repaired a change that another program made.*ipvsadm -A -t 10\.96\.0\.1:80 -s rr/),
+    )
   })
 
   it('does not change what belongs to others', async () => {

@@ -83,11 +83,13 @@ describe('a start', () => {
       'Version info',
     ])
       assert.ok(said.includes(message), `${message} is missing in\n${bench.log}`)
-    assert.match(bench.log, /"Successfully retrieved NodeIPs" NodeIPs=\["10\.0\.2\.15"\]/)
-    assert.match(bench.log, /"kube-proxy running in dual-stack mode" primary ipFamily="IPv4"/)
-    assert.match(
-      bench.log,
-      /^E.*err="nodePortAddresses is unset; NodePort connections will be accepted on all local IPs\. Consider using `--nodeport-addresses primary`"$/m,
+    await eventually(() => assert.match(bench.log, /"Successfully retrieved NodeIPs" NodeIPs=\["10\.0\.2\.15"\]/))
+    await eventually(() => assert.match(bench.log, /"kube-proxy running in dual-stack mode" primary ipFamily="IPv4"/))
+    await eventually(() =>
+      assert.match(
+        bench.log,
+        /^E.*err="nodePortAddresses is unset; NodePort connections will be accepted on all local IPs\. Consider using `--nodeport-addresses primary`"$/m,
+      ),
     )
     assert.doesNotMatch(bench.log, /deprecated|nftables/)
   })
@@ -140,7 +142,7 @@ describe('a start', () => {
     const daemon = bench.startOnApi(bench.kubeconfig(await server.listen(), user), {}, '-v', '10')
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']), 30_000)
     await bench.stop(daemon)
-    assert.match(bench.log, /"Failed to watch" err="failed to list \*v1\.\w+: 401/)
+    await eventually(() => assert.match(bench.log, /"Failed to watch" err="failed to list \*v1\.\w+: 401/))
     assert.doesNotMatch(bench.log, /eyJ|c2VjcmV0|c2lnbm/)
   })
 
@@ -179,9 +181,11 @@ describe('the Node', () => {
     sh('ip address add 10.0.2.16/24 dev eth0')
     server.store.put('nodes', makeNode('node0', '10.0.2.16'))
     await eventually(() => assert.ok(nodePorts().includes('-A -t 10.0.2.16:30080 -s rr')))
-    assert.match(
-      bench.log,
-      /^I.*"NodeIPs changed for the node" node="node0" newNodeIPs=\["10\.0\.2\.16"\] oldNodeIPs=\["10\.0\.2\.15"\]$/m,
+    await eventually(() =>
+      assert.match(
+        bench.log,
+        /^I.*"NodeIPs changed for the node" node="node0" newNodeIPs=\["10\.0\.2\.16"\] oldNodeIPs=\["10\.0\.2\.15"\]$/m,
+      ),
     )
     server.store.delete('nodes', 'node0')
     await eventually(() => assert.match(bench.log, /^I.*"Node is being deleted" node="node0"$/m))
@@ -250,10 +254,12 @@ describe('Events', () => {
         name: 'node0',
         apiVersion: 'v1',
       })
-      assert.match(bench.log, /"Opening healthcheck" service="demo\/lb" port=32123/)
-      assert.match(
-        bench.log,
-        /^E.*"Failed to start healthcheck" err=".*bind: address already in use" node="node0" service="demo\/lb" port=32123$/m,
+      await eventually(() => assert.match(bench.log, /"Opening healthcheck" service="demo\/lb" port=32123/))
+      await eventually(() =>
+        assert.match(
+          bench.log,
+          /^E.*"Failed to start healthcheck" err=".*bind: address already in use" node="node0" service="demo\/lb" port=32123$/m,
+        ),
       )
     } finally {
       taken.close()

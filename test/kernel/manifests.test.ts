@@ -67,7 +67,9 @@ describe('daemon on a folder of manifests', () => {
     bench.start()
     // What an earlier process left is removed as well, long before the wait for a Node would end.
     await hasWeb()
-    assert.match(bench.log, /"The manifests have no Node object of this name; continuing without" node="node0"/)
+    await eventually(() =>
+      assert.match(bench.log, /"The manifests have no Node object of this name; continuing without" node="node0"/),
+    )
     assert.doesNotMatch(bench.log, /Timed out|Waiting for node/)
     await eventually(async () => assert.equal((await fetch(HEALTHZ)).status, 200))
     const taints = [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }]

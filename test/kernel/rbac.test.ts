@@ -126,7 +126,7 @@ describe("the chart's ClusterRole", () => {
         return
       }
       await eventually(() => assert.match(bench.log, /^E.*"Failed to watch" err="failed to (list|watch) .*/m))
-      assert.match(bench.log, reason)
+      await eventually(() => assert.match(bench.log, reason))
       // Nothing is removed that a source did not list, and the daemon waits for the right.
       server.authorizer.rules = RULES
       await eventually(() => assert.ok(virtualServers().includes('-A -t 10.96.0.1:80 -s rr')), 40_000)

@@ -59,10 +59,10 @@ describe('another program that keeps writing our items', () => {
     const rival = startRival('ipvsadm -e -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 7')
     await eventually(() => assert.equal(reports().length, 1, bench.log), 30_000)
     assert.match(reports()[0] ?? '', /^10\.96\.0\.1:80\/tcp of virtual-servers 3 times/)
-    assert.match(bench.log, new RegExp(`kube-proxy.{1,3} \\(pid ${rival.pid}\\)`))
+    await eventually(() => assert.match(bench.log, new RegExp(`kube-proxy.{1,3} \\(pid ${rival.pid}\\)`)))
     const { processes } = JSON.parse((await bench.command('status', '--output', 'json')).stdout)
     assert.ok(processes.some((one: unknown) => isDeepStrictEqual(one, { pid: rival.pid, name: 'kube-proxy' })))
-    assert.match(bench.log, /"Event occurred" object="node0" .*reason="AnotherProxyWrites"/)
+    await eventually(() => assert.match(bench.log, /"Event occurred" object="node0" .*reason="AnotherProxyWrites"/))
     assert.ok((await rivalWrites('virtual-servers')) >= 1)
     // Another item is still repaired at once, and a change of ours to the contested one is written at once.
     bench.write('other.yaml', service('other', { clusterIP: '10.96.0.2' }), slice('other', ['10.244.0.2']))
@@ -96,7 +96,9 @@ describe('another program that keeps writing our items', () => {
     const timer = setInterval(() => stdin.write(`address delete ${address} dev kube-ipvs0\n`), 50)
     try {
       await eventually(() => assert.equal(reports().length, 1, bench.log), 30_000)
-      assert.match(bench.log, new RegExp(`10\\.96\\.0\\.1 of addresses .*ip.{1,3} \\(pid ${pid}\\)`))
+      await eventually(() =>
+        assert.match(bench.log, new RegExp(`10\\.96\\.0\\.1 of addresses .*ip.{1,3} \\(pid ${pid}\\)`)),
+      )
       assert.ok((await rivalWrites('addresses')) >= 1)
     } finally {
       clearInterval(timer)

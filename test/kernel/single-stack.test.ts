@@ -139,7 +139,9 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       const daemon = bench.start()
       await eventually(() => assert.ok(serves(mode, 'IPv4')))
       await staysLive(['IPv4'])
-      assert.match(bench.log, /"No iptables support for family" err="no ip6tables-save and .*" ipFamily="IPv6"/)
+      await eventually(() =>
+        assert.match(bench.log, /"No iptables support for family" err="no ip6tables-save and .*" ipFamily="IPv6"/),
+      )
       assert.equal(times('"kube-proxy running in single-stack mode" ipFamily="IPv4"'), 1)
       assert.deepEqual(errorsAboutIpv6(), [])
       assert.doesNotMatch(setsText('list', '-n'), /KUBE-6-/)
@@ -157,7 +159,7 @@ for (const mode of ['ipvs', 'iptables'] as const) {
       begin(mode, { bindAddress: 'fd00::15', metricsBindAddress: '[::1]:10249' })
       bench.start()
       await eventually(() => assert.ok(serves(mode, 'IPv6')))
-      assert.match(bench.log, /"kube-proxy running in single-stack mode" ipFamily="IPv6"/)
+      await eventually(() => assert.match(bench.log, /"kube-proxy running in single-stack mode" ipFamily="IPv6"/))
       await staysLive(['IPv6'])
     })
 

@@ -7,6 +7,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Cluster, type From, NODE, POD_PORT } from '../support/cluster.ts'
 import { type Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
 import { sh } from '../support/programs.ts'
 import {
   bothFamilies,
@@ -75,7 +76,7 @@ for (const [backEnd, need, virtualAddresses] of [
       bench.write('host.yaml', ...everyKind(HOST, ['node']))
       bench.start()
       await settled(3, undefined, virtualAddresses)
-      assert.match(bench.log, new RegExp(`backEnd="${backEnd}"`))
+      await eventually(() => assert.match(bench.log, new RegExp(`backEnd="${backEnd}"`)))
       predictions = new Predictions()
       cluster.comparison = predictions
     })

@@ -50,11 +50,15 @@ describe('allowedExternalIPs and allowedLoadBalancerIPs', () => {
     for (const address of ['8.8.8.8', '203.0.114.1']) assert.ok(!state.includes(address), state)
     assert.ok(!state.includes('10.96.0.10,tcp:80') && !served().includes('10.96.0.10:80'), state)
     for (const address of REFUSED) assert.ok(bench.log.includes(`${address} is refused`), bench.log)
-    assert.match(
-      bench.log,
-      /field="spec\.externalIPs"[^\n]*8\.8\.8\.8 is refused: it is in no range of kubeIPVS\.allowedExternalIPs/,
+    await eventually(() =>
+      assert.match(
+        bench.log,
+        /field="spec\.externalIPs"[^\n]*8\.8\.8\.8 is refused: it is in no range of kubeIPVS\.allowedExternalIPs/,
+      ),
     )
-    assert.match(bench.log, /field="status\.loadBalancer\.ingress"[^\n]*203\.0\.114\.1 is refused/)
+    await eventually(() =>
+      assert.match(bench.log, /field="status\.loadBalancer\.ingress"[^\n]*203\.0\.114\.1 is refused/),
+    )
     await bench.stop(daemon)
   })
 

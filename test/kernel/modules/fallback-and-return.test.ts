@@ -131,7 +131,9 @@ describe('IPVS as a module', needs('program:gcc'), () => {
     assert.equal(report.failed, 0, fresh.failures.slice(0, 1000))
     await fresh.close()
     assert.equal(logged('"The kernel lacks a part of what ipvs mode needs; iptables mode stays"'), 1)
-    assert.match(bench.log, /"Event occurred" object="node0" kind="Node" type="Normal" reason="ReturnedToIpvs" /)
+    await eventually(() =>
+      assert.match(bench.log, /"Event occurred" object="node0" kind="Node" type="Normal" reason="ReturnedToIpvs" /),
+    )
     assert.doesNotMatch((await bench.command('status')).stdout, /^fallback/m)
     await check()
     t.diagnostic(JSON.stringify(await held.report()))
