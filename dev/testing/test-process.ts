@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type ReportLine, unfinished } from './report.ts'
 import type { Failure, FileResult } from './result.ts'
+import { processTree } from './surroundings.ts'
 
 const OUTPUT_TAIL = 20_000
 const POLL_MS = 100
@@ -131,8 +132,9 @@ class RunningProcess {
       signal.addEventListener('abort', onAbort, { once: true })
       const poll = setInterval(() => {
         look()
-        if (performance.now() - this.#fileBeganAt > fileTimeoutMs)
-          stop(`did not end within ${Number((fileTimeoutMs / 1000).toFixed(1))} s`)
+        if (stopped !== undefined || performance.now() - this.#fileBeganAt <= fileTimeoutMs) return
+        this.#output += `\nIts processes at the time limit:\n${processTree(String(child.pid)).join('\n')}\n`
+        stop(`did not end within ${Number((fileTimeoutMs / 1000).toFixed(1))} s`)
       }, POLL_MS)
       const keep = (chunk: Buffer): void => {
         this.#output = (this.#output + chunk.toString()).slice(-OUTPUT_TAIL)

@@ -119,6 +119,14 @@ describe('runTestProcess', () => {
     ])
   })
 
+  it('shows what the processes of a file that hangs are doing', async () => {
+    const hangs = `import { execFileSync } from 'node:child_process'; test('a', () => execFileSync('sleep', ['61']))`
+    assert.match(
+      (await run(hangs, 1500)).output,
+      /^Its processes at the time limit:\n\d+ S \S+ \S+node .*\n\d+ S \S+ sleep 61$/m,
+    )
+  })
+
   it('keeps the reason of a failure and what the file printed', async () => {
     const result = await run(`test('bad', () => { console.log('was here'); throw new Error('the reason') })`)
     assert.match(result.failures[0]?.text ?? '', /the reason/)
