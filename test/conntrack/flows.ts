@@ -5,6 +5,7 @@ import type { Flow } from '../../src/conntrack/types.ts'
 import type { Endpoint } from '../../src/service/endpoints.ts'
 import type { SliceEndpoint } from '../../src/service/objects.ts'
 import { familyOf, parseEndpoint } from '../../src/values/address.ts'
+import { endpoint as sliceEndpoint } from '../support/objects.ts'
 
 /** An endpoint at `ip:port`; ready and serving by default. */
 export function endpoint(place: string, more: Partial<SliceEndpoint> = {}): Endpoint {
@@ -12,7 +13,7 @@ export function endpoint(place: string, more: Partial<SliceEndpoint> = {}): Endp
   return {
     address,
     port,
-    source: { address, ready: true, serving: true, terminating: false, nodeName: '', ...more },
+    source: sliceEndpoint({ address, ...more }),
   }
 }
 

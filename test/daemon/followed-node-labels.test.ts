@@ -4,11 +4,12 @@ import { describe, it, type TestContext } from 'node:test'
 import { FollowedNodeLabels } from '../../src/daemon/followed-node-labels.ts'
 import type { Frontend } from '../../src/service/frontends.ts'
 import type { NodeLabels } from '../../src/service/node-context.ts'
-import type { Node, ObjectChange } from '../../src/service/objects.ts'
+import type { ObjectChange } from '../../src/service/objects.ts'
 import { parseWeights } from '../../src/service/weights.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
 import { until } from '../support/deadline.ts'
 import { frontendOf } from '../support/frontends.ts'
+import { node } from '../support/objects.ts'
 
 /** A frontend of a Service whose rules name these labels. */
 function naming(...labels: readonly string[]): Frontend {
@@ -18,8 +19,7 @@ function naming(...labels: readonly string[]): Frontend {
 }
 
 function nodeOf(name: string, labels?: Readonly<Record<string, string>>): ObjectChange {
-  const node = { name, zone: '', addresses: [], podCidrs: [], taintKeys: [], deleting: false } satisfies Node
-  return { kind: 'nodes', key: name, value: labels === undefined ? node : { ...node, labels } }
+  return { kind: 'nodes', key: name, value: node({ name, ...(labels === undefined ? {} : { labels }) }) }
 }
 
 interface OpenedSource {

@@ -12,7 +12,8 @@ import { EventRecorder } from '../../src/events/event-recorder.ts'
 import { ProblemLog } from '../../src/serve/problem-log.ts'
 import { ApiClient } from '../../src/watch/api/api-client.ts'
 import { until } from '../support/deadline.ts'
-import { frontendOf, SERVICE } from '../support/frontends.ts'
+import { frontendOf } from '../support/frontends.ts'
+import { service } from '../support/objects.ts'
 import { recordingLog } from '../support/recording-log.ts'
 
 async function listen(t: TestContext): Promise<{ readonly server: Server; readonly port: number }> {
@@ -54,7 +55,7 @@ it('HealthCheckPorts records an Event for a taken port, retries it, and serves t
     const frontend = frontendOf({
       address,
       servicePort: { localReadyEndpoints: 1 },
-      service: { ...SERVICE, name, healthCheckNodePort: port },
+      service: service({ name, healthCheckNodePort: port }),
     })
     ports.frontend(frontend.key, frontend)
   }

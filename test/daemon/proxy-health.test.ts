@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ProxyHealth } from '../../src/daemon/proxy-health.ts'
 import type { Node, ObjectChange } from '../../src/service/objects.ts'
+import { node } from '../support/objects.ts'
 
-const NODE: Node = { name: 'node0', zone: '', addresses: [], podCidrs: [], taintKeys: [], deleting: false }
-const TAINTED: Node = { ...NODE, taintKeys: ['ToBeDeletedByClusterAutoscaler'] }
-const DELETING: Node = { ...NODE, deleting: true }
+const NODE = node({ name: 'node0' })
+const TAINTED = node({ name: 'node0', taintKeys: ['ToBeDeletedByClusterAutoscaler'] })
+const DELETING = node({ name: 'node0', deleting: true })
 const change = (value: Node | undefined, key = 'node0'): ObjectChange[] => [{ kind: 'nodes', key, value }]
 
 /** Whether the node is eligible at first and after each of these changes. */

@@ -4,16 +4,14 @@ import { defaultConfiguration } from '../../src/config/load.ts'
 import type { DetectLocalMode } from '../../src/config/types.ts'
 import { type NodeWaits, Readiness } from '../../src/daemon/readiness.ts'
 import type { Node, ObjectChange } from '../../src/service/objects.ts'
+import { node } from '../support/objects.ts'
 import { type RecordingLog, recordingLog } from '../support/recording-log.ts'
 
-const NODE: Node = {
+const NODE = node({
   name: 'node0',
-  zone: '',
   addresses: ['10.9.2.15', '10.9.2.16', 'fd00:9:2::15'],
   podCidrs: ['10.244.0.0/24'],
-  taintKeys: [],
-  deleting: false,
-}
+})
 const change = (value: Node | undefined): ObjectChange[] => [{ kind: 'nodes', key: 'node0', value }]
 
 /** Lines of the informers, and of what start-log.test.ts is about. */

@@ -8,11 +8,11 @@ import { after, describe, it } from 'node:test'
 import { askDaemon, isUnknown, type NoAnswer } from '../../src/inspect/daemon-client.ts'
 import { type RefusalCode, VIEW_FORMAT, VIEW_PATH } from '../../src/inspect/view.ts'
 import { jsonAnswer, type Responder } from '../../src/serve/http-answer.ts'
-import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
+import type { ObjectChange, Service, SliceEndpoint } from '../../src/service/objects.ts'
 import { VERSION } from '../../src/values/well-known.ts'
 import { deadline } from '../support/deadline.ts'
-import { SERVICE } from '../support/frontends.ts'
 import { inspectedOf, SocketFolder } from '../support/local-daemon.ts'
+import { endpoint, service, slice } from '../support/objects.ts'
 
 const folders: SocketFolder[] = []
 after(() => {
@@ -25,31 +25,15 @@ function socketFolder(): SocketFolder {
   return folder
 }
 
-const put = (name: string, more: Partial<Service> = {}): ObjectChange => ({
+const put = (name: string, change: Partial<Service> = {}): ObjectChange => ({
   kind: 'services',
   key: `demo/${name}`,
-  value: { ...SERVICE, name, ...more },
+  value: service({ name, ...change }),
 })
-const slice = (serviceName: string, endpoints: EndpointSlice['endpoints']): ObjectChange => ({
+const putSlice = (serviceName: string, endpoints: readonly SliceEndpoint[]): ObjectChange => ({
   kind: 'endpointslices',
   key: `demo/${serviceName}-1`,
-  value: {
-    namespace: 'demo',
-    name: `${serviceName}-1`,
-    serviceName,
-    family: 'IPv4',
-    triggeredAtMs: 0,
-    ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
-    endpoints,
-  },
-})
-const endpoint = (address: string, more: object = {}) => ({
-  address,
-  ready: true,
-  serving: true,
-  terminating: false,
-  nodeName: 'node1',
-  ...more,
+  value: slice({ serviceName, endpoints }),
 })
 
 /** The view, or a failure of the test. */
@@ -147,10 +131,10 @@ describe('askDaemon', () => {
     const inspected = inspectedOf([
       put('web', { externalIps: ['192.0.2.1'], externalTrafficPolicy: 'Local', createdAtMs: 2 }),
       put('older', { clusterIps: { IPv4: '10.96.0.2' }, externalIps: ['192.0.2.1'], createdAtMs: 1 }),
-      slice('web', [
-        endpoint('10.244.0.1', { nodeName: 'node0' }),
-        endpoint('10.244.1.1', { zoneHints: ['zone-b'] }),
-        endpoint('10.244.1.2', { ready: false }),
+      putSlice('web', [
+        endpoint({ address: '10.244.0.1', nodeName: 'node0' }),
+        endpoint({ address: '10.244.1.1', nodeName: 'node1', zoneHints: ['zone-b'] }),
+        endpoint({ address: '10.244.1.2', nodeName: 'node1', ready: false }),
       ]),
     ])
     await folder.serve(() => inspected)
@@ -257,9 +241,9 @@ describe('askDaemon', () => {
   it('does not hold the event loop of the daemon for an answer about very much', async () => {
     const folder = socketFolder()
     const endpoints = Array.from({ length: 20_000 }, (_, index) =>
-      endpoint(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`),
+      endpoint({ address: `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}` }),
     )
-    const inspected = inspectedOf([put('web'), slice('web', endpoints)])
+    const inspected = inspectedOf([put('web'), putSlice('web', endpoints)])
     await folder.serve(() => inspected)
     const asked = askDaemon(folder.path).service('demo/web')
     let turns = 0

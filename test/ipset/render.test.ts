@@ -8,8 +8,8 @@ import { entryKey } from '../../src/ipset/types.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, ServicePortSpec } from '../../src/service/objects.ts'
 import { contributionOf } from '../support/contribution.ts'
+import { endpoint, service, servicePort, slice } from '../support/objects.ts'
 
-const PORT: ServicePortSpec = { name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }
 const NODE: NodeContext = {
   nodeName: 'node0',
   zone: '',
@@ -18,41 +18,15 @@ const NODE: NodeContext = {
   nodePortAddresses: { IPv4: ['10.0.2.15', '172.17.0.1'], IPv6: ['fd00:10:0:2::15'] },
 }
 
-function service(more: Partial<Service> = {}): Service {
-  return {
-    namespace: 'demo',
-    name: 'web',
-    createdAtMs: 0,
-    clusterIps: { IPv4: '10.96.0.1' },
-    ports: [PORT],
-    externalIps: [],
-    loadBalancerVips: [],
-    sourceRanges: [],
-    internalTrafficPolicy: 'Cluster',
-    externalTrafficPolicy: 'Cluster',
-    affinityTimeoutSeconds: 0,
-    annotations: '',
-    healthCheckNodePort: 0,
-    ...more,
-  }
-}
-
-const endpoint = { ready: true, serving: true, terminating: false, nodeName: 'node0' }
-const SLICE: EndpointSlice = {
-  namespace: 'demo',
-  name: 'web-1',
-  serviceName: 'web',
-  family: 'IPv4',
-  triggeredAtMs: 0,
-  ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
+const SLICE = slice({
   endpoints: [
-    { ...endpoint, address: '10.244.0.1' },
-    { ...endpoint, address: '10.244.0.2', ready: false },
-    { ...endpoint, address: '10.244.0.3', ready: false, serving: false, terminating: true },
-    { ...endpoint, address: '10.244.1.1', nodeName: 'node1' },
-    { ...endpoint, address: '10.244.2.1', nodeName: '' },
+    endpoint({ address: '10.244.0.1', nodeName: 'node0' }),
+    endpoint({ address: '10.244.0.2', nodeName: 'node0', ready: false }),
+    endpoint({ address: '10.244.0.3', nodeName: 'node0', ready: false, serving: false, terminating: true }),
+    endpoint({ address: '10.244.1.1', nodeName: 'node1' }),
+    endpoint({ address: '10.244.2.1', nodeName: '' }),
   ],
-}
+})
 
 /** The frontend of that key. */
 function entries(of: Service, key: string, slices: readonly EndpointSlice[] = [], node = NODE): string[] {
@@ -76,9 +50,10 @@ const VIP_KEY = `${VIP}:80/tcp`
 const loadBalancer = (more: Partial<Service> = {}): Service => service({ loadBalancerVips: [VIP], ...more })
 const local = { externalTrafficPolicy: 'Local' } as const
 const nodePort = (protocol: ServicePortSpec['protocol']): Partial<Service> => ({
-  ports: [{ ...PORT, protocol, nodePort: 30080 }],
+  ports: [servicePort({ name: 'http', protocol, port: 80, nodePort: 30080 })],
 })
 
+/** Each Service has the ClusterIP 10.96.0.1 and the port 80/tcp unless its row says otherwise. */
 const ROWS: readonly (readonly [string, Service, string, readonly string[]])[] = [
   ['a ClusterIP', service(), '10.96.0.1:80/tcp', ['KUBE-CLUSTER-IP 10.96.0.1,tcp:80', 'KUBE-IPVS-IPS 10.96.0.1']],
   [
@@ -174,7 +149,11 @@ const ROWS: readonly (readonly [string, Service, string, readonly string[]])[] =
   ],
   [
     'an external IP that the node has itself, at a node port that is the port',
-    service({ externalIps: ['10.0.2.15'], ports: [{ ...PORT, port: 30080, nodePort: 30080 }], ...local }),
+    service({
+      externalIps: ['10.0.2.15'],
+      ports: [servicePort({ name: 'http', port: 30080, nodePort: 30080 })],
+      ...local,
+    }),
     '10.0.2.15:30080/tcp',
     ['KUBE-EXTERNAL-IP-LOCAL 10.0.2.15,tcp:30080', 'KUBE-NODE-PORT-LOCAL-TCP 30080', 'KUBE-NODE-PORT-TCP 30080'],
   ],

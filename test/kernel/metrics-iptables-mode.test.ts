@@ -5,36 +5,27 @@ import { after, before, describe, it } from 'node:test'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import { prepareProxy } from '../../src/daemon/daemon.ts'
 import type { Proxy } from '../../src/daemon/proxy.ts'
-import type { EndpointSlice, Service } from '../../src/service/objects.ts'
+import type { EndpointSlice } from '../../src/service/objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
 import { freshNode } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
-import { SERVICE } from '../support/frontends.ts'
 import { parseMetrics, valueOf } from '../support/metrics-text.ts'
+import { endpoint, node, service, servicePort, slice } from '../support/objects.ts'
 import { recordingLog } from '../support/recording-log.ts'
 import { isMet } from './needs.ts'
 
 const SAVE = `iptables${isMet('iptables-nft') ? '' : '-legacy'}-save`
 const NODE_PORT = 30_080
-const WEB: Service = {
-  ...SERVICE,
-  clusterIps: { IPv4: '10.96.0.1' },
-  ports: [{ name: 'http', protocol: 'tcp', port: 80, nodePort: NODE_PORT }],
-}
+const WEB = service({ ports: [servicePort({ name: 'http', port: 80, nodePort: NODE_PORT })] })
 const OURS = /^-A KUBE-(?!IPVS)/
 const IPV4 = { ip_family: 'IPv4' }
 
-function slice(...addresses: string[]): EndpointSlice {
-  return {
-    namespace: 'demo',
-    name: 'web-1',
-    serviceName: 'web',
-    family: 'IPv4',
+function sliceOf(...addresses: string[]): EndpointSlice {
+  return slice({
     triggeredAtMs: Date.now(),
-    ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
-    endpoints: addresses.map((address) => ({ address, ready: true, serving: true, terminating: false, nodeName: 'a' })),
-  }
+    endpoints: addresses.map((address) => endpoint({ address, nodeName: 'a' })),
+  })
 }
 
 describe('metrics of iptables mode', () => {
@@ -61,11 +52,10 @@ describe('metrics of iptables mode', () => {
     })
     await prepared.start()
     proxy = prepared.proxy
-    const node = { name: 'node0', zone: '', addresses: ['10.0.2.15'], podCidrs: [], taintKeys: [], deleting: false }
-    sink.apply([{ kind: 'nodes', key: 'node0', value: node }])
+    sink.apply([{ kind: 'nodes', key: 'node0', value: node({ addresses: ['10.0.2.15'] }) }])
     sink.apply([
       { kind: 'services', key: 'demo/web', value: WEB },
-      { kind: 'endpointslices', key: 'demo/web-1', value: slice('10.244.0.1') },
+      { kind: 'endpointslices', key: 'demo/web-1', value: sliceOf('10.244.0.1') },
     ])
     for (const kind of ['nodes', 'services', 'endpointslices'] as const) sink.listed(kind)
   })
@@ -84,7 +74,7 @@ describe('metrics of iptables mode', () => {
   })
 
   it('count a change as a partial sync of few rules', async () => {
-    sink.apply([{ kind: 'endpointslices', key: 'demo/web-1', value: slice('10.244.0.1', '10.244.0.2') }])
+    sink.apply([{ kind: 'endpointslices', key: 'demo/web-1', value: sliceOf('10.244.0.1', '10.244.0.2') }])
     await eventually(async () => assert.equal(await value('sync_partial_proxy_rules_duration_seconds_count', IPV4), 1))
     // KUBE-SVC with its mark and two endpoints, and KUBE-SEP of the new one.
     const written = await value('sync_proxy_rules_iptables_last', { ...IPV4, table: 'nat' })

@@ -7,18 +7,18 @@ import { after, before, it } from 'node:test'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import { prepareProxy } from '../../src/daemon/daemon.ts'
 import type { Proxy } from '../../src/daemon/proxy.ts'
-import type { EndpointSlice, Service } from '../../src/service/objects.ts'
+import type { EndpointSlice } from '../../src/service/objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
 import { freshNode, ipvsadm } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
-import { SERVICE } from '../support/frontends.ts'
 import { parseMetrics, type ParsedFamily, valueOf } from '../support/metrics-text.ts'
+import { endpoint, node, service, servicePort, slice, slicePort } from '../support/objects.ts'
 import { recordingLog } from '../support/recording-log.ts'
 
 const NODE_ADDRESS = '10.0.2.15'
 const VIP = '10.96.0.1'
-const WEB: Service = { ...SERVICE, clusterIps: { IPv4: VIP } }
+const WEB = service({ clusterIps: { IPv4: VIP } })
 const KEY = 'demo/web-1'
 const TABLE = { table: 'virtual-servers' }
 
@@ -30,23 +30,13 @@ let worked = 0
 const sockets: Socket[] = []
 const log = recordingLog()
 
-function slice(...addresses: string[]): EndpointSlice {
+function sliceOf(...addresses: string[]): EndpointSlice {
   const { port } = server.address() as AddressInfo // it listens on TCP
-  return {
-    namespace: 'demo',
-    name: 'web-1',
-    serviceName: 'web',
-    family: 'IPv4',
+  return slice({
     triggeredAtMs: Date.now(),
-    ports: [{ name: 'http', protocol: 'tcp', port }],
-    endpoints: addresses.map((address) => ({
-      address,
-      ready: true,
-      serving: true,
-      terminating: false,
-      nodeName: 'node0',
-    })),
-  }
+    ports: [slicePort({ name: 'http', port })],
+    endpoints: addresses.map((address) => endpoint({ address, nodeName: 'node0' })),
+  })
 }
 
 async function scrape(): Promise<(name: string, labels?: Readonly<Record<string, string>>) => number | undefined> {
@@ -93,11 +83,10 @@ before(async () => {
   })
   await prepared.start()
   proxy = prepared.proxy
-  const node = { name: 'node0', zone: '', addresses: [NODE_ADDRESS], podCidrs: [], taintKeys: [], deleting: false }
-  sink.apply([{ kind: 'nodes', key: 'node0', value: node }])
+  sink.apply([{ kind: 'nodes', key: 'node0', value: node({ addresses: [NODE_ADDRESS] }) }])
   sink.apply([
     { kind: 'services', key: 'demo/web', value: WEB },
-    { kind: 'endpointslices', key: KEY, value: slice(NODE_ADDRESS) },
+    { kind: 'endpointslices', key: KEY, value: sliceOf(NODE_ADDRESS) },
   ])
   for (const kind of ['nodes', 'services', 'endpointslices'] as const) sink.listed(kind)
 })
@@ -202,7 +191,7 @@ it('metrics count a Service that claims the address of another', async () => {
 })
 
 it('metrics count a drain and its end', async () => {
-  sink.apply([{ kind: 'endpointslices', key: KEY, value: slice('10.244.0.1') }])
+  sink.apply([{ kind: 'endpointslices', key: KEY, value: sliceOf('10.244.0.1') }])
   await eventually(async () => assert.equal((await scrape())('kubeipvs_real_servers_draining'), 1), 10_000, 5)
   await eventually(async () => {
     const value = await scrape()
@@ -226,12 +215,11 @@ it('metrics count the repair of a device that was deleted with its addresses', a
 })
 
 it('metrics count removed stale UDP flows', async () => {
-  const dns: Service = {
-    ...WEB,
+  const dns = service({
     name: 'dns',
     clusterIps: { IPv4: '10.96.0.10' },
-    ports: [{ name: 'dns', protocol: 'udp', port: 53, nodePort: 0 }],
-  }
+    ports: [servicePort({ name: 'dns', protocol: 'udp', port: 53 })],
+  })
   sink.apply([{ kind: 'services', key: 'demo/dns', value: dns }])
   await eventually(async () =>
     assert.ok(

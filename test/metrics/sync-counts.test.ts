@@ -5,7 +5,8 @@ import { SyncCounts } from '../../src/metrics/sync-counts.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
 import type { ServicePort } from '../../src/service/frontends.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
-import { endpointsAt, frontendOf, SERVICE } from '../support/frontends.ts'
+import { endpointsAt, frontendOf } from '../support/frontends.ts'
+import { service, slice } from '../support/objects.ts'
 
 const START_MS = 1_000_000
 const GOOD: PassReport = { applied: 1, failures: [], repairs: [], unreadable: [] }
@@ -21,16 +22,7 @@ class Bench {
   readonly counts = new SyncCounts({ families: ['IPv4', 'IPv6'], wallMs: () => this.wallMs })
 
   slice(change: Partial<EndpointSlice> | undefined, key = 'demo/web-1'): void {
-    const value: EndpointSlice | undefined = change && {
-      namespace: 'demo',
-      name: 'web-1',
-      serviceName: 'web',
-      family: 'IPv4',
-      triggeredAtMs: 0,
-      ports: [],
-      endpoints: [],
-      ...change,
-    }
+    const value = change && slice({ ports: [], ...change })
     this.changed({ kind: 'endpointslices', key, value })
     if (value === undefined) this.slices.delete(key)
     else this.slices.set(key, value)
@@ -115,7 +107,10 @@ describe('network programming latency', () => {
 describe('changes', () => {
   it('are counted when they arrive and are pending until the next pass begins', () => {
     const bench = new Bench()
-    bench.changed({ kind: 'services', key: 'demo/web', value: SERVICE }, { kind: 'nodes', key: 'n', value: undefined })
+    bench.changed(
+      { kind: 'services', key: 'demo/web', value: service() },
+      { kind: 'nodes', key: 'n', value: undefined },
+    )
     bench.slice({})
     bench.slice(undefined)
     const { counts } = bench
@@ -129,7 +124,7 @@ describe('changes', () => {
 
   it('queue a sync of the IP families that they affect', () => {
     const bench = new Bench()
-    bench.changed({ kind: 'services', key: 'demo/web', value: SERVICE })
+    bench.changed({ kind: 'services', key: 'demo/web', value: service() })
     assert.deepEqual([bench.ipv4.lastQueuedMs, bench.ipv6.lastQueuedMs], [START_MS, 0])
     bench.wallMs += 1000
     bench.slice({ family: 'IPv6' })
@@ -195,7 +190,7 @@ describe('syncs', () => {
 })
 
 describe('Services without a local endpoint', () => {
-  const local: Service = { ...SERVICE, internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' }
+  const local = service({ internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' })
   const seen = (counts: SyncCounts): number[] => [
     counts.withoutLocalEndpoints('IPv4', 'internal'),
     counts.withoutLocalEndpoints('IPv4', 'external'),
@@ -204,7 +199,7 @@ describe('Services without a local endpoint', () => {
 
   it('are counted by Service in ipvs mode, for each IP family and policy', () => {
     const { counts } = new Bench()
-    const external: Service = { ...SERVICE, externalTrafficPolicy: 'Local' }
+    const external = service({ externalTrafficPolicy: 'Local' })
     const elsewhere = ['10.244.1.1']
     const nodePort = (service: Service, servicePort: Partial<ServicePort> = {}) =>
       frontendOf({ roles: ['NodePort'], service, servicePort }, elsewhere)
@@ -230,7 +225,7 @@ describe('Services without a local endpoint', () => {
     const elsewhere = ['10.244.1.1', '10.244.1.2']
     const clusterIp = (service: Service, servicePort: Partial<ServicePort> = {}) =>
       frontendOf({ service, servicePort }, elsewhere)
-    const external: Service = { ...SERVICE, externalTrafficPolicy: 'Local' }
+    const external = service({ externalTrafficPolicy: 'Local' })
     counts.frontend('10.96.0.1:80/tcp', clusterIp(external))
     counts.frontend('10.96.0.1:81/tcp', clusterIp(external, { name: 'demo/web:other' }))
     assert.deepEqual(seen(counts), [0, 2, 0])

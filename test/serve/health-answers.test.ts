@@ -8,6 +8,7 @@ import { SyncHealth } from '../../src/serve/sync-health.ts'
 import type { Node } from '../../src/service/objects.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
+import { node } from '../support/objects.ts'
 
 const BOTH = ['IPv4', 'IPv6'] as const
 const AT = Date.UTC(2026, 10, 20, 16, 11, 34, 460)
@@ -143,7 +144,6 @@ describe('SyncHealth', () => {
 describe('ProxyHealth', () => {
   const DONE: PassReport = { applied: 0, failures: [], repairs: [], unreadable: [] }
   const UNREADABLE: PassReport = { ...DONE, unreadable: [{ table: 'sets', error: new Error('gone') }] }
-  const NODE: Node = { name: 'node0', zone: '', addresses: [], podCidrs: [], taintKeys: [], deleting: false }
 
   function newHealth() {
     const time = { ms: 0 }
@@ -207,9 +207,9 @@ describe('ProxyHealth', () => {
       return health.state.nodeEligible
     }
     assert.equal(health.state.nodeEligible, false)
-    assert.equal(seen('node1', { ...NODE, name: 'node1' }), false)
-    assert.equal(seen('node0', NODE), true)
+    assert.equal(seen('node1', node({ name: 'node1' })), false)
+    assert.equal(seen('node0', node({ name: 'node0' })), true)
     assert.equal(seen('node1', undefined), true)
-    assert.equal(seen('node0', { ...NODE, taintKeys: ['ToBeDeletedByClusterAutoscaler'] }), false)
+    assert.equal(seen('node0', node({ name: 'node0', taintKeys: ['ToBeDeletedByClusterAutoscaler'] })), false)
   })
 })

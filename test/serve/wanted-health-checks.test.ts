@@ -7,9 +7,10 @@ import { describe, it } from 'node:test'
 import { formatHealthCheck } from '../../src/serve/health-answers.ts'
 import { type HealthCheckChange, WantedHealthChecks } from '../../src/serve/wanted-health-checks.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
-import type { EndpointSlice, Service, SliceEndpoint } from '../../src/service/objects.ts'
+import type { Service, SliceEndpoint } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
+import { endpoint, service, servicePort, slice } from '../support/objects.ts'
 import { recordedCases, walkCase } from '../support/recorded-cases.ts'
 
 const NODE: NodeContext = {
@@ -20,41 +21,19 @@ const NODE: NodeContext = {
   nodePortAddresses: { IPv4: [], IPv6: [] },
 }
 
-const web = (more: Partial<Service> = {}): Service => ({
-  namespace: 'demo',
-  name: 'web',
-  createdAtMs: 1000,
-  clusterIps: { IPv4: '10.96.10.1' },
-  ports: [{ name: 'http', protocol: 'tcp', port: 80, nodePort: 30080 }],
-  externalIps: [],
-  loadBalancerVips: ['203.0.113.10'],
-  sourceRanges: [],
-  internalTrafficPolicy: 'Cluster',
-  externalTrafficPolicy: 'Local',
-  affinityTimeoutSeconds: 0,
-  annotations: '',
-  healthCheckNodePort: 32001,
-  ...more,
-})
+const web = (change: Partial<Service> = {}): Service =>
+  service({
+    createdAtMs: 1000,
+    clusterIps: { IPv4: '10.96.10.1' },
+    ports: [servicePort({ name: 'http', port: 80, nodePort: 30080 })],
+    loadBalancerVips: ['203.0.113.10'],
+    externalTrafficPolicy: 'Local',
+    healthCheckNodePort: 32001,
+    ...change,
+  })
 
-const here = (address: string, more: Partial<SliceEndpoint> = {}): SliceEndpoint => ({
-  address,
-  ready: true,
-  serving: true,
-  terminating: false,
-  nodeName: 'node0',
-  ...more,
-})
-
-const slice = (...endpoints: readonly SliceEndpoint[]): EndpointSlice => ({
-  namespace: 'demo',
-  name: 'web-1',
-  serviceName: 'web',
-  family: 'IPv4',
-  triggeredAtMs: 0,
-  ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
-  endpoints,
-})
+const here = (address: string, change: Partial<SliceEndpoint> = {}): SliceEndpoint =>
+  endpoint({ address, nodeName: 'node0', ...change })
 
 /** `IPv4 32001 demo/web 2`, or `IPv4 32001 gone` */
 function text({ key, check }: HealthCheckChange): string {
@@ -79,7 +58,7 @@ function newWorld(families: readonly IpFamily[] = IP_FAMILIES) {
       return changes()
     },
     endpoints: (...endpoints: readonly SliceEndpoint[]): string[] => {
-      desired.apply({ kind: 'endpointslices', key: 'demo/web-1', value: slice(...endpoints) })
+      desired.apply({ kind: 'endpointslices', key: 'demo/web-1', value: slice({ endpoints }) })
       return changes()
     },
   }

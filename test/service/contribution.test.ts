@@ -12,27 +12,14 @@ import {
   READS_NODE_PORT_ADDRESSES,
   READS_ZONE,
 } from '../../src/service/node-context.ts'
-import type { EndpointSlice, Service, ServicePortSpec, SliceEndpoint } from '../../src/service/objects.ts'
+import type { EndpointSlice, Service, ServicePortSpec } from '../../src/service/objects.ts'
 import { formatEndpoint } from '../../src/values/address.ts'
 import { AnnotationReader, annotationsText } from '../../src/service/annotations.ts'
 import { anyContributionOf, contributionOf } from '../support/contribution.ts'
+import { endpoint, service, servicePort, slice, slicePort } from '../support/objects.ts'
 
-const PORT: ServicePortSpec = { name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }
-const SERVICE: Service = {
-  namespace: 'demo',
-  name: 'web',
-  createdAtMs: 0,
-  clusterIps: { IPv4: '10.20.30.41' },
-  ports: [PORT],
-  externalIps: [],
-  loadBalancerVips: [],
-  sourceRanges: [],
-  internalTrafficPolicy: 'Cluster',
-  externalTrafficPolicy: 'Cluster',
-  affinityTimeoutSeconds: 0,
-  annotations: '',
-  healthCheckNodePort: 0,
-}
+const PORT = servicePort({ name: 'http', port: 80 })
+const SERVICE = service({ clusterIps: { IPv4: '10.20.30.41' }, ports: [PORT] })
 const NODE: NodeContext = {
   nodeName: 'node0',
   zone: 'zone-a',
@@ -41,28 +28,23 @@ const NODE: NodeContext = {
   nodePortAddresses: { IPv4: ['100.101.102.103'], IPv6: ['2001:db8::1:1'] },
 }
 
-function endpoint(address: string, nodeName: string): SliceEndpoint {
-  return { address, nodeName, ready: true, serving: true, terminating: false }
-}
-
-const SLICE4: EndpointSlice = {
-  namespace: 'demo',
+const SLICE4 = slice({
   name: 'web-4',
-  serviceName: 'web',
-  family: 'IPv4',
-  triggeredAtMs: 0,
   ports: [
-    { name: 'http', protocol: 'tcp', port: 8080 },
-    { name: 'dns', protocol: 'udp', port: 5353 },
-    { name: 'sig', protocol: 'sctp', port: 9000 },
+    slicePort({ name: 'http', port: 8080 }),
+    slicePort({ name: 'dns', protocol: 'udp', port: 5353 }),
+    slicePort({ name: 'sig', protocol: 'sctp', port: 9000 }),
   ],
-  endpoints: [endpoint('10.180.0.1', 'node0'), endpoint('10.180.1.1', 'node1')],
-}
+  endpoints: [
+    endpoint({ address: '10.180.0.1', nodeName: 'node0' }),
+    endpoint({ address: '10.180.1.1', nodeName: 'node1' }),
+  ],
+})
 const SLICE6: EndpointSlice = {
   ...SLICE4,
   name: 'web-6',
   family: 'IPv6',
-  endpoints: [endpoint('1002:ab8::2:10', 'node1')],
+  endpoints: [endpoint({ address: '1002:ab8::2:10', nodeName: 'node1' })],
 }
 const SLICES = [SLICE4, SLICE6]
 
@@ -98,7 +80,7 @@ const ROWS: readonly Row[] = [
   },
   {
     title: 'the same as UDP',
-    service: { ports: [{ name: 'dns', protocol: 'udp', port: 53, nodePort: 3001 }] },
+    service: { ports: [servicePort({ name: 'dns', protocol: 'udp', port: 53, nodePort: 3001 })] },
     expected: [
       'ClusterIP 10.20.30.41:53/udp bind Cluster -> 10.180.0.1:5353 10.180.1.1:5353',
       'NodePort 100.101.102.103:3001/udp Cluster -> 10.180.0.1:5353 10.180.1.1:5353',
@@ -113,7 +95,7 @@ const ROWS: readonly Row[] = [
   {
     title: 'SCTP, external Local',
     service: {
-      ports: [{ name: 'sig', protocol: 'sctp', port: 90, nodePort: 3001 }],
+      ports: [servicePort({ name: 'sig', protocol: 'sctp', port: 90, nodePort: 3001 })],
       externalTrafficPolicy: 'Local',
     },
     expected: [
@@ -171,7 +153,7 @@ const ROWS: readonly Row[] = [
   {
     title: 'external IPs of both families, protocol of the slice differs',
     service: { externalIps: ['50.60.70.81', '2012::51'] },
-    slices: [{ ...SLICE4, ports: [{ name: 'http', protocol: 'udp', port: 80 }] }],
+    slices: [{ ...SLICE4, ports: [slicePort({ name: 'http', protocol: 'udp', port: 80 })] }],
     expected: ['ClusterIP 10.20.30.41:80/tcp bind Cluster ->', 'ExternalIP 50.60.70.81:80/tcp bind Cluster ->'],
     problems: ['address-family spec.externalIPs'],
   },
@@ -250,10 +232,7 @@ const ROWS: readonly Row[] = [
   {
     title: 'two ports that meet at one key: the better role wins and the other is reported',
     service: {
-      ports: [
-        { name: 'alt', protocol: 'tcp', port: 3001, nodePort: 0 },
-        { ...PORT, nodePort: 3001 },
-      ],
+      ports: [servicePort({ name: 'alt', port: 3001 }), { ...PORT, nodePort: 3001 }],
       externalIps: ['100.101.102.103'],
     },
     expected: [
@@ -315,10 +294,7 @@ test('frontendsOf makes one frontend for a node port at every address, whatever 
   const service: Service = {
     ...SERVICE,
     clusterIps: { IPv4: '100.101.102.103', IPv6: '2020::1' },
-    ports: [
-      { ...PORT, nodePort: 3001 },
-      { name: 'dns', protocol: 'udp', port: 3002, nodePort: 3002 },
-    ],
+    ports: [{ ...PORT, nodePort: 3001 }, servicePort({ name: 'dns', protocol: 'udp', port: 3002, nodePort: 3002 })],
     externalTrafficPolicy: 'Local',
   }
   for (const nodePortAddresses of [NODE.nodePortAddresses, { IPv4: [], IPv6: [] }]) {
@@ -344,8 +320,8 @@ test('frontendsOf makes all frontends of 1,000 ports and with 1,000 endpoints', 
   const ports = numbers.map((port) => ({ ...PORT, name: `p${port}`, port, nodePort: 30_000 + port }))
   const wide: EndpointSlice = {
     ...SLICE4,
-    ports: ports.slice(0, 5).map(({ name, port }) => ({ name, protocol: 'tcp', port })),
-    endpoints: numbers.map((number) => endpoint(`10.1.${number >> 8}.${number & 255}`, 'node1')),
+    ports: ports.slice(0, 5).map(({ name, port }) => slicePort({ name, port })),
+    endpoints: numbers.map((number) => endpoint({ address: `10.1.${number >> 8}.${number & 255}`, nodeName: 'node1' })),
   }
   const { frontends } = contributionOf({ ...SERVICE, ports }, [wide], NODE)
   assert.equal(frontends.size, 2000)
@@ -442,8 +418,8 @@ test('frontendsOf serves no load-balancer address without all of its source rang
 test('frontendsOf bounds the real servers of all frontends together', () => {
   const wide: EndpointSlice = {
     ...SLICE4,
-    ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
-    endpoints: numbered('10.1', 1000).map((address) => endpoint(address, 'node1')),
+    ports: [slicePort({ name: 'http', port: 8080 })],
+    endpoints: numbered('10.1', 1000).map((address) => endpoint({ address, nodeName: 'node1' })),
   }
   const service = { ...SERVICE, externalIps: numbered('198.18', 99) }
   const { frontends, problems } = contributionOf(service, [wide], NODE, { maxFrontends: 100 })
@@ -470,12 +446,14 @@ const anyService: fc.Arbitrary<Service> = fc
   .record({
     clusterIps: fc.constantFrom({ IPv4: '10.20.30.41' }, { IPv6: '2020::1' }, { IPv4: '10.20.30.41', IPv6: '2020::1' }),
     ports: fc.uniqueArray(
-      fc.record({
-        name: fc.constantFrom('http', 'dns', 'other'),
-        protocol: fc.constantFrom('tcp' as const, 'udp' as const),
-        port: fc.constantFrom(53, 80, 3001),
-        nodePort: fc.constantFrom(0, 80, 3001),
-      }),
+      fc
+        .record({
+          name: fc.constantFrom('http', 'dns', 'other'),
+          protocol: fc.constantFrom('tcp', 'udp'),
+          port: fc.constantFrom(53, 80, 3001),
+          nodePort: fc.constantFrom(0, 80, 3001),
+        })
+        .map(servicePort),
       { selector: ({ name }) => name, minLength: 1, maxLength: 3 },
     ),
     externalIps: addresses,
@@ -489,14 +467,16 @@ const anySlices: fc.Arbitrary<EndpointSlice[]> = fc.uniqueArray(
     .record({
       name: fc.constantFrom('s1', 's2', 's3'),
       endpoints: fc.array(
-        fc.record({
-          address: fc.constantFrom('10.180.0.1', '10.180.0.2', '10.180.0.3'),
-          ready: fc.boolean(),
-          serving: fc.boolean(),
-          terminating: fc.boolean(),
-          nodeName: fc.constantFrom('node0', 'node1'),
-          zoneHints: fc.constantFrom(['zone-a'], ['zone-b'], []),
-        }),
+        fc
+          .record({
+            address: fc.constantFrom('10.180.0.1', '10.180.0.2', '10.180.0.3'),
+            ready: fc.boolean(),
+            serving: fc.boolean(),
+            terminating: fc.boolean(),
+            nodeName: fc.constantFrom('node0', 'node1'),
+            zoneHints: fc.constantFrom(['zone-a'], ['zone-b'], []),
+          })
+          .map(endpoint),
         { maxLength: 4 },
       ),
     })

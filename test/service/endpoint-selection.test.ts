@@ -7,7 +7,8 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Endpoint, isUsed, selectEndpoints, type Selection, type Verdict } from '../../src/service/endpoints.ts'
 import { READS_ZONE } from '../../src/service/node-context.ts'
-import type { SliceEndpoint, TrafficPolicy } from '../../src/service/objects.ts'
+import type { TrafficPolicy } from '../../src/service/objects.ts'
+import { endpoint as sliceEndpoint } from '../support/objects.ts'
 
 /**
  * One endpoint in words: `local` or `remote`, then `unready`, `serving` (terminating and serving) or `dead` (terminating
@@ -21,7 +22,7 @@ function endpoint(words: string, index: number): Endpoint {
   }
   const [zone, node] = [hints('zone').hints, hints('node').hints]
   const terminating = parts.includes('serving') || parts.includes('dead')
-  const source: SliceEndpoint = {
+  const source = sliceEndpoint({
     address: `10.0.1.${index + 1}`,
     ready: !terminating && !parts.includes('unready'),
     serving: !parts.includes('unready') && !parts.includes('dead'),
@@ -29,7 +30,7 @@ function endpoint(words: string, index: number): Endpoint {
     nodeName: parts[0] === 'local' ? 'node0' : 'node1',
     ...(zone === undefined ? {} : { zoneHints: zone }),
     ...(node === undefined ? {} : { nodeHints: node }),
-  }
+  })
   return { address: source.address, port: 80, source }
 }
 

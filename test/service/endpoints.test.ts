@@ -7,17 +7,10 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { endpointsOf, localReadyEndpoints, indexSlices } from '../../src/service/endpoints.ts'
 import type { EndpointSlice, SliceEndpoint } from '../../src/service/objects.ts'
+import { endpoint, slice, slicePort } from '../support/objects.ts'
 
-const READY: SliceEndpoint = { address: '10.0.1.1', ready: true, serving: true, terminating: false, nodeName: 'node1' }
-const SLICE: EndpointSlice = {
-  namespace: 'demo',
-  name: 'web-1',
-  serviceName: 'web',
-  family: 'IPv4',
-  triggeredAtMs: 0,
-  ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
-  endpoints: [READY],
-}
+const READY = endpoint({ address: '10.0.1.1', nodeName: 'node1' })
+const SLICE = slice({ ports: [slicePort({ name: 'http', port: 8080 })], endpoints: [READY] })
 
 function texts(slices: readonly EndpointSlice[], portName = 'http'): readonly string[] {
   return endpointsOf(indexSlices(slices), 'IPv4', 'tcp', portName, 'node0').map(
@@ -29,17 +22,16 @@ test('endpointsOf joins by port name and protocol', () => {
   assert.deepEqual(texts([SLICE]), ['10.0.1.1:8080'])
   assert.deepEqual(texts([SLICE], 'https'), [])
   assert.deepEqual(texts([SLICE], ''), [])
-  assert.deepEqual(texts([{ ...SLICE, ports: [{ name: 'http', protocol: 'udp', port: 8080 }] }]), [])
-  assert.deepEqual(texts([{ ...SLICE, ports: [{ name: '', protocol: 'tcp', port: 8080 }] }], ''), ['10.0.1.1:8080'])
+  assert.deepEqual(texts([{ ...SLICE, ports: [slicePort({ name: 'http', protocol: 'udp', port: 8080 })] }]), [])
+  assert.deepEqual(texts([{ ...SLICE, ports: [slicePort({ name: '', port: 8080 })] }], ''), ['10.0.1.1:8080'])
 })
 
 test('endpointsOf uses the target port of each slice and sorts by address and port', () => {
-  const other: EndpointSlice = {
-    ...SLICE,
+  const other = slice({
     name: 'web-0',
-    ports: [{ name: 'http', protocol: 'tcp', port: 9090 }],
+    ports: [slicePort({ name: 'http', port: 9090 })],
     endpoints: [READY, { ...READY, address: '10.0.1.10' }, { ...READY, address: '10.0.1.2' }],
-  }
+  })
   const expected = ['10.0.1.1:8080', '10.0.1.1:9090', '10.0.1.10:9090', '10.0.1.2:9090']
   assert.deepEqual(texts([SLICE, other]), expected)
   assert.deepEqual(texts([other, SLICE]), expected)
@@ -52,25 +44,21 @@ test('endpointsOf excludes the other family', () => {
 })
 
 test('localReadyEndpoints counts addresses, not ports', () => {
-  const here = (address: string, more: Partial<SliceEndpoint> = {}): SliceEndpoint => ({
-    ...READY,
-    address,
-    nodeName: 'node0',
-    ...more,
-  })
-  const both: EndpointSlice = {
-    ...SLICE,
-    ports: [
-      { name: 'http', protocol: 'tcp', port: 8080 },
-      { name: 'dns', protocol: 'udp', port: 53 },
-    ],
+  const here = (address: string, change: Partial<SliceEndpoint> = {}): SliceEndpoint =>
+    endpoint({ address, nodeName: 'node0', ...change })
+  const both = slice({
+    ports: [slicePort({ name: 'http', port: 8080 }), slicePort({ name: 'dns', protocol: 'udp', port: 53 })],
     endpoints: [here('10.0.1.1'), here('10.0.1.2')],
-  }
+  })
   const rows: [title: string, slices: readonly EndpointSlice[], expected: number][] = [
     ['no slice', [], 0],
     ['two ports of two endpoints', [both], 2],
     ['another slice with one of them', [both, { ...SLICE, name: 'web-2', endpoints: [here('10.0.1.2')] }], 2],
-    ['a port that the Service may not have', [{ ...both, ports: [{ name: 'x', protocol: 'sctp', port: 1 }] }], 2],
+    [
+      'a port that the Service may not have',
+      [{ ...both, ports: [slicePort({ name: 'x', protocol: 'sctp', port: 1 })] }],
+      2,
+    ],
     ['a slice without ports', [{ ...both, ports: [] }], 0],
     ['elsewhere', [SLICE], 0],
     ['without node', [{ ...SLICE, endpoints: [here('10.0.1.1', { nodeName: '' })] }], 0],
@@ -117,29 +105,26 @@ test('endpointsOf returns one entry for an ip:port that is in several slices', (
 })
 
 test('endpointsOf does not depend on the order of slices and returns each ip:port once, sorted', () => {
-  const endpoint: fc.Arbitrary<SliceEndpoint> = fc.record({
-    address: fc.constantFrom('10.0.1.1', '10.0.1.2', '10.0.1.10'),
-    ready: fc.boolean(),
-    serving: fc.boolean(),
-    terminating: fc.boolean(),
-    nodeName: fc.constantFrom('', 'node0', 'node1'),
-  })
-  const slice: fc.Arbitrary<EndpointSlice> = fc.record({
-    namespace: fc.constant('demo'),
-    name: fc.constantFrom('s1', 's2', 's3', 's4'),
-    serviceName: fc.constant('web'),
-    family: fc.constant('IPv4' as const),
-    triggeredAtMs: fc.constant(0),
-    ports: fc.constantFrom(
-      [{ name: 'http', protocol: 'tcp' as const, port: 80 }],
-      [
-        { name: 'http', protocol: 'tcp' as const, port: 81 },
-        { name: 'dns', protocol: 'udp' as const, port: 53 },
-      ],
-    ),
-    endpoints: fc.array(endpoint, { maxLength: 4 }),
-  })
-  const slices = fc.uniqueArray(slice, { selector: ({ name }) => name, maxLength: 4 })
+  const anyEndpoint = fc
+    .record({
+      address: fc.constantFrom('10.0.1.1', '10.0.1.2', '10.0.1.10'),
+      ready: fc.boolean(),
+      serving: fc.boolean(),
+      terminating: fc.boolean(),
+      nodeName: fc.constantFrom('', 'node0', 'node1'),
+    })
+    .map(endpoint)
+  const anySlice = fc
+    .record({
+      name: fc.constantFrom('s1', 's2', 's3', 's4'),
+      ports: fc.constantFrom(
+        [slicePort({ name: 'http', port: 80 })],
+        [slicePort({ name: 'http', port: 81 }), slicePort({ name: 'dns', protocol: 'udp', port: 53 })],
+      ),
+      endpoints: fc.array(anyEndpoint, { maxLength: 4 }),
+    })
+    .map(slice)
+  const slices = fc.uniqueArray(anySlice, { selector: ({ name }) => name, maxLength: 4 })
   const shuffled = slices.chain((list) =>
     fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })),
   )

@@ -10,7 +10,8 @@ import {
   parseNodePortKey,
   sameServicePort,
 } from '../../src/service/frontends.ts'
-import { endpointsAt, type FrontendChange, frontendOf, SERVICE } from '../support/frontends.ts'
+import { endpointsAt, type FrontendChange, frontendOf } from '../support/frontends.ts'
+import { service } from '../support/objects.ts'
 
 const ADDRESSES = ['10.180.0.1', '10.180.1.1']
 const [ONE, TWO] = endpointsAt(ADDRESSES)
@@ -25,7 +26,7 @@ test('frontendComparison compares what tables, health checks and metrics read, a
   const rows: [title: string, change: FrontendChange, expected: boolean][] = [
     ['equal endpoints in another array', { servicePort: { candidates: [{ ...ONE }, { ...TWO }] } }, true],
     ['other verdicts', { servicePort: { cluster: { ...cluster, verdicts: ['used-zone-hint', 'used'] } } }, true],
-    ['another Service object', { service: { ...SERVICE } }, true],
+    ['another Service object', { service: service() }, true],
     ['equal roles in another array', { roles: ['ClusterIP'] }, true],
     ['one endpoint less', { servicePort: { candidates: [ONE] } }, false],
     ['another endpoint port', { servicePort: { candidates: [ONE, { ...TWO, port: 1 }] } }, false],
@@ -41,18 +42,18 @@ test('frontendComparison compares what tables, health checks and metrics read, a
       { servicePort: { candidates: [{ ...ONE, source: { ...ONE.source, serving: false } }, TWO] } },
       false,
     ],
-    ['affinity', { service: { ...SERVICE, affinityTimeoutSeconds: 1 } }, false],
+    ['affinity', { service: service({ affinityTimeoutSeconds: 1 }) }, false],
     ['choices', { servicePort: { choices: { maxConnections: 1 } } }, false],
-    ['health check port', { service: { ...SERVICE, healthCheckNodePort: 1 } }, false],
-    ['age of the Service', { service: { ...SERVICE, createdAtMs: 1 } }, false],
+    ['health check port', { service: service({ healthCheckNodePort: 1 }) }, false],
+    ['age of the Service', { service: service({ createdAtMs: 1 }) }, false],
     ['what a health check counts', { servicePort: { localReadyEndpoints: 1 } }, false],
     ['external IPs that a feature gate turns off', { servicePort: { ignoresExternalIps: true } }, false],
     ['source ranges', { firewall: { ranges: [RANGE], allowsNode: false } }, false],
     ['bind', { bind: false }, false],
     ['another role', { roles: ['ExternalIP'] }, false],
     ['one role more', { roles: ['ClusterIP', 'ExternalIP'] }, false],
-    ['internal policy', { service: { ...SERVICE, internalTrafficPolicy: 'Local' } }, false],
-    ['external policy', { service: { ...SERVICE, externalTrafficPolicy: 'Local' } }, false],
+    ['internal policy', { service: service({ internalTrafficPolicy: 'Local' }) }, false],
+    ['external policy', { service: service({ externalTrafficPolicy: 'Local' }) }, false],
     ['owner', { servicePort: { name: 'demo/other:http' } }, false],
     ['key', { key: '10.20.30.41:81/tcp' }, false],
   ]

@@ -21,6 +21,7 @@ import {
   READS_ZONE,
 } from '../../src/service/node-context.ts'
 import type { Node } from '../../src/service/objects.ts'
+import { node } from '../support/objects.ts'
 
 function on(interfaceName: string, ...addresses: string[]): InterfaceAddress[] {
   return addresses.map((address) => ({ interfaceName, address }))
@@ -141,20 +142,13 @@ test('healthCheckAddressesOf returns the matching addresses, the unspecified add
 })
 
 test('nodeIpsOf takes the first of each family, or bindAddress', () => {
-  const node = (...addresses: string[]): Node => ({
-    name: 'node0',
-    zone: '',
-    addresses,
-    podCidrs: [],
-    taintKeys: [],
-    deleting: false,
-  })
+  const at = (...addresses: string[]): Node => node({ addresses })
   const rows: [node: Node | undefined, bindAddress: string, expected: NodeIps][] = [
-    [node('10.0.0.5', '10.0.0.6', 'fd00::5', '192.0.2.1'), '', { IPv4: '10.0.0.5', IPv6: 'fd00::5' }],
-    [node('fd00::5', '10.0.0.5'), '0.0.0.0', { IPv4: '10.0.0.5', IPv6: 'fd00::5' }],
-    [node('10.0.0.5'), '::', { IPv4: '10.0.0.5' }],
-    [node('10.0.0.5', 'fd00::5'), '192.0.2.7', { IPv4: '192.0.2.7', IPv6: 'fd00::5' }],
-    [node('10.0.0.5'), 'fd00::7', { IPv4: '10.0.0.5', IPv6: 'fd00::7' }],
+    [at('10.0.0.5', '10.0.0.6', 'fd00::5', '192.0.2.1'), '', { IPv4: '10.0.0.5', IPv6: 'fd00::5' }],
+    [at('fd00::5', '10.0.0.5'), '0.0.0.0', { IPv4: '10.0.0.5', IPv6: 'fd00::5' }],
+    [at('10.0.0.5'), '::', { IPv4: '10.0.0.5' }],
+    [at('10.0.0.5', 'fd00::5'), '192.0.2.7', { IPv4: '192.0.2.7', IPv6: 'fd00::5' }],
+    [at('10.0.0.5'), 'fd00::7', { IPv4: '10.0.0.5', IPv6: 'fd00::7' }],
     [undefined, '192.0.2.7', { IPv4: '192.0.2.7' }],
     [undefined, '', {}],
   ]

@@ -7,6 +7,7 @@ import { firewallOf, sameFirewall, sourceRangeProblems } from '../../src/service
 import { formatCidr } from '../../src/values/cidr.ts'
 import { IP_FAMILIES } from '../../src/values/protocol.ts'
 import { contributionOf } from '../support/contribution.ts'
+import { service, servicePort } from '../support/objects.ts'
 
 const NODE: NodeContext = {
   nodeName: 'node0',
@@ -16,22 +17,14 @@ const NODE: NodeContext = {
   nodePortAddresses: { IPv4: [], IPv6: [] },
 }
 
-function service(sourceRanges: readonly string[]): Service {
-  return {
-    namespace: 'demo',
-    name: 'web',
-    createdAtMs: 0,
+function withRanges(sourceRanges: readonly string[]): Service {
+  return service({
     clusterIps: { IPv4: '10.96.10.1', IPv6: 'fd00:10:96::1' },
-    ports: [{ name: 'http', protocol: 'tcp', port: 80, nodePort: 30080 }],
+    ports: [servicePort({ name: 'http', port: 80, nodePort: 30080 })],
     externalIps: ['198.51.100.7'],
     loadBalancerVips: ['203.0.113.10', '2001:db8:cb::10'],
     sourceRanges,
-    internalTrafficPolicy: 'Cluster',
-    externalTrafficPolicy: 'Cluster',
-    affinityTimeoutSeconds: 0,
-    annotations: '',
-    healthCheckNodePort: 0,
-  }
+  })
 }
 
 describe('firewallOf', () => {
@@ -52,21 +45,22 @@ describe('firewallOf', () => {
     ]
     for (const [ranges, ipv4, ipv6] of rows)
       assert.deepEqual(
-        IP_FAMILIES.map((family) => firewallOf(service(ranges), family, NODE.nodeIps)?.allowsNode),
+        IP_FAMILIES.map((family) => firewallOf(withRanges(ranges), family, NODE.nodeIps)?.allowsNode),
         [ipv4, ipv6],
         ranges.join(),
       )
-    assert.equal(firewallOf(service(['10.0.0.0/8']), 'IPv4', {})?.allowsNode, false, 'an unknown IP is in no range')
+    assert.equal(firewallOf(withRanges(['10.0.0.0/8']), 'IPv4', {})?.allowsNode, false, 'an unknown IP is in no range')
   })
 
   it('has only the ranges of its family', () => {
-    const firewall = firewallOf(service(['192.0.2.0/24', '2001:db8::/32', '198.51.100.5/32']), 'IPv4', {})
+    const firewall = firewallOf(withRanges(['192.0.2.0/24', '2001:db8::/32', '198.51.100.5/32']), 'IPv4', {})
     assert.deepEqual(firewall?.ranges.map(formatCidr), ['192.0.2.0/24', '198.51.100.5/32'])
   })
 })
 
 test('sameFirewall compares ranges and whether the node may connect', () => {
-  const of = (ranges: readonly string[], nodeIp = '10.0.2.15') => firewallOf(service(ranges), 'IPv4', { IPv4: nodeIp })
+  const of = (ranges: readonly string[], nodeIp = '10.0.2.15') =>
+    firewallOf(withRanges(ranges), 'IPv4', { IPv4: nodeIp })
   assert.ok(sameFirewall(undefined, undefined))
   assert.ok(sameFirewall(of(['10.0.0.0/8']), of(['10.0.0.0/8', '2001:db8::/32'])))
   assert.ok(!sameFirewall(of(['10.0.0.0/8']), of(['10.0.0.0/9'])))
@@ -75,19 +69,19 @@ test('sameFirewall compares ranges and whether the node may connect', () => {
 })
 
 test('frontendsOf guards only VIPs, and reads the node IPs only for them', () => {
-  const { frontends, reads } = contributionOf(service(['192.0.2.0/24']), [], NODE)
+  const { frontends, reads } = contributionOf(withRanges(['192.0.2.0/24']), [], NODE)
   const guarded = [...frontends.values()].filter(({ firewall }) => firewall !== undefined)
   assert.deepEqual(
     guarded.map(({ roles, servicePort }) => `${roles.join('+')} ${servicePort.family}`),
     ['LoadBalancerVip IPv4'],
   )
   assert.notEqual(reads & READS_NODE_IPS, 0)
-  assert.equal(contributionOf(service([]), [], NODE).reads & READS_NODE_IPS, 0)
+  assert.equal(contributionOf(withRanges([]), [], NODE).reads & READS_NODE_IPS, 0)
 })
 
 describe('sourceRangeProblems', () => {
   it('reports a zero range of each family once', () => {
-    const { problems } = contributionOf(service(['0.0.0.0/0', '192.0.2.0/24', '::/0', '2001:db8::/32']), [], NODE)
+    const { problems } = contributionOf(withRanges(['0.0.0.0/0', '192.0.2.0/24', '::/0', '2001:db8::/32']), [], NODE)
     assert.deepEqual(
       problems.map(({ code, subject, message }) => [code, subject, message]),
       [
@@ -99,6 +93,6 @@ describe('sourceRangeProblems', () => {
         `${range} permits every source, so no ${family} range of this Service is enforced`,
       ]),
     )
-    assert.deepEqual(sourceRangeProblems(service(['192.0.2.0/24'])), [])
+    assert.deepEqual(sourceRangeProblems(withRanges(['192.0.2.0/24'])), [])
   })
 })

@@ -7,22 +7,12 @@ import type { EndpointSlice, Service } from '../../src/service/objects.ts'
 import { VirtualIpGuard } from '../../src/service/virtual-ips.ts'
 import { parseCidr } from '../../src/values/cidr.ts'
 import { contributionOf } from '../support/contribution.ts'
+import { endpoint, service, servicePort, slice } from '../support/objects.ts'
 
-const SERVICE: Service = {
-  namespace: 'demo',
-  name: 'web',
-  createdAtMs: 0,
+const WEB = service({
   clusterIps: { IPv4: '10.96.0.7', IPv6: 'fd00:96::7' },
-  ports: [{ name: '', protocol: 'tcp', port: 80, nodePort: 30080 }],
-  externalIps: [],
-  loadBalancerVips: [],
-  sourceRanges: [],
-  internalTrafficPolicy: 'Cluster',
-  externalTrafficPolicy: 'Cluster',
-  affinityTimeoutSeconds: 0,
-  annotations: '',
-  healthCheckNodePort: 0,
-}
+  ports: [servicePort({ name: '', port: 80, nodePort: 30080 })],
+})
 
 type Lists = { readonly [list in 'externalIps' | 'loadBalancerIps']?: readonly string[] }
 
@@ -51,8 +41,8 @@ function nodeWith(rule: VirtualIpGuard | undefined): NodeContext {
 }
 
 /** The keys of the frontends, and the problems as `field: message`. */
-function outcome(service: Partial<Service>, rule: VirtualIpGuard | undefined, settings: FrontendSettings = {}) {
-  const { frontends, problems, reads } = contributionOf({ ...SERVICE, ...service }, [], nodeWith(rule), settings)
+function outcome(change: Partial<Service>, rule: VirtualIpGuard | undefined, settings: FrontendSettings = {}) {
+  const { frontends, problems, reads } = contributionOf({ ...WEB, ...change }, [], nodeWith(rule), settings)
   const keys = Array.from(frontends.values(), ({ key, roles }) =>
     ALWAYS.includes(key) ? [] : `${roles.join('+')} ${key}`,
   )
@@ -154,28 +144,15 @@ test('protect replaces the protected addresses of its owner', () => {
 
 test('the rule follows the addresses of the API server and of the DNS of the cluster', () => {
   const rule = guard()
-  const kubernetes: Service = {
-    ...SERVICE,
-    namespace: 'default',
-    name: 'kubernetes',
-    clusterIps: { IPv4: '10.96.0.1' },
-  }
-  const dns: Service = {
-    ...SERVICE,
+  const kubernetes = service({ namespace: 'default', name: 'kubernetes', clusterIps: { IPv4: '10.96.0.1' } })
+  const dns = service({
     namespace: 'kube-system',
     name: 'kube-dns',
     clusterIps: { IPv4: '10.96.0.10' },
-    ports: [{ name: 'dns', protocol: 'udp', port: 53, nodePort: 0 }],
-  }
-  const slice = (address: string, name = 'kubernetes'): EndpointSlice => ({
-    namespace: 'default',
-    name,
-    serviceName: 'kubernetes',
-    family: 'IPv4',
-    ports: [],
-    endpoints: [{ address, nodeName: '', ready: true, serving: true, terminating: false }],
-    triggeredAtMs: 0,
+    ports: [servicePort({ name: 'dns', protocol: 'udp', port: 53 })],
   })
+  const apiServer = (address: string, name = 'kubernetes'): EndpointSlice =>
+    slice({ namespace: 'default', name, serviceName: 'kubernetes', ports: [], endpoints: [endpoint({ address })] })
   const externalIps = ['10.96.0.1', '10.96.0.10', '172.18.0.2', '172.18.0.3']
   const refused = () => outcome({ externalIps }, rule).problems.map((text) => text.split(' ')[1])
 
@@ -185,13 +162,13 @@ test('the rule follows the addresses of the API server and of the DNS of the clu
   assert.equal(changedFields(before, nodeWith(rule)), READS_VIRTUAL_IPS)
   assert.equal(rule.apply({ kind: 'services', key: 'default/kubernetes', value: { ...kubernetes } }), false)
   assert.equal(rule.apply({ kind: 'services', key: 'kube-system/kube-dns', value: dns }), true)
-  assert.equal(rule.apply({ kind: 'services', key: 'kube-system/other', value: SERVICE }), false)
-  assert.equal(rule.apply({ kind: 'services', key: 'demo/web', value: SERVICE }), false)
-  assert.equal(rule.apply({ kind: 'endpointslices', key: 'default/kubernetes', value: slice('172.18.0.2') }), true)
+  assert.equal(rule.apply({ kind: 'services', key: 'kube-system/other', value: WEB }), false)
+  assert.equal(rule.apply({ kind: 'services', key: 'demo/web', value: WEB }), false)
+  assert.equal(rule.apply({ kind: 'endpointslices', key: 'default/kubernetes', value: apiServer('172.18.0.2') }), true)
   assert.deepEqual(refused(), ['10.96.0.1', '10.96.0.10', '172.18.0.2'])
-  const squatting = slice('172.18.0.3', 'squatter')
+  const squatting = apiServer('172.18.0.3', 'squatter')
   assert.equal(rule.apply({ kind: 'endpointslices', key: 'default/squatter', value: squatting }), false)
-  assert.equal(rule.apply({ kind: 'endpointslices', key: 'default/kubernetes', value: slice('172.18.0.3') }), true)
+  assert.equal(rule.apply({ kind: 'endpointslices', key: 'default/kubernetes', value: apiServer('172.18.0.3') }), true)
   assert.deepEqual(refused(), ['10.96.0.1', '10.96.0.10', '172.18.0.3'])
   assert.equal(rule.apply({ kind: 'services', key: 'kube-system/kube-dns', value: undefined }), true)
   assert.deepEqual(refused(), ['10.96.0.1', '172.18.0.3'])

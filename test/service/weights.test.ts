@@ -10,20 +10,12 @@ import {
   READS_NODE_LABELS,
   READS_ZONE,
 } from '../../src/service/node-context.ts'
-import type { EndpointSlice, SliceEndpoint } from '../../src/service/objects.ts'
+import type { Service } from '../../src/service/objects.ts'
 import { parseWeights, weightOf } from '../../src/service/weights.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { contributionOf } from '../support/contribution.ts'
-import { SERVICE } from '../support/frontends.ts'
+import { endpoint, service, slice } from '../support/objects.ts'
 
-const endpoint = (fields: Partial<SliceEndpoint> = {}): SliceEndpoint => ({
-  address: '10.244.0.1',
-  ready: true,
-  serving: true,
-  terminating: false,
-  nodeName: 'node1',
-  ...fields,
-})
 const node = (fields: Partial<NodeContext> = {}): NodeContext => ({
   nodeName: 'node0',
   zone: 'a',
@@ -54,7 +46,8 @@ describe('weightOf', () => {
     for (const [text, zone, nodeZone, expected] of rows) {
       const weights = parseWeights(text)
       assert.ok(weights, text)
-      const found = weightOf(weights, endpoint(zone === undefined ? {} : { zone }), node({ zone: nodeZone }))
+      const candidate = endpoint({ address: '10.244.0.1', ...(zone === undefined ? {} : { zone }) })
+      const found = weightOf(weights, candidate, node({ zone: nodeZone }))
       assert.equal(found, expected, `${text} ${zone} ${nodeZone}`)
     }
   })
@@ -83,46 +76,37 @@ describe('weightOf by a label of a node', () => {
     for (const [text, nodeName, expected] of rows) {
       const weights = parseWeights(text)
       assert.ok(weights, text)
-      assert.equal(weightOf(weights, endpoint({ nodeName }), node({ nodeLabels })), expected, `${text} ${nodeName}`)
+      const candidate = endpoint({ address: '10.244.0.1', nodeName })
+      assert.equal(weightOf(weights, candidate, node({ nodeLabels })), expected, `${text} ${nodeName}`)
     }
   })
 
   it('is that of `other` while the labels are not known', () => {
     const weights = parseWeights('node-label:pool=gold=10,other=2')
     assert.ok(weights)
-    assert.equal(weightOf(weights, endpoint({ nodeName: 'node1' }), node()), 2)
+    assert.equal(weightOf(weights, endpoint({ address: '10.244.0.1', nodeName: 'node1' }), node()), 2)
     assert.equal(weights.reads, READS_NODE_LABELS)
   })
 })
 
 describe('a Service with weights', () => {
   const reader = new AnnotationReader('wrr')
-  const service = (text: string, local = false) => ({
-    ...SERVICE,
-    internalTrafficPolicy: local ? ('Local' as const) : ('Cluster' as const),
-    annotations: annotationsText(new Map([['kube-ipvs.io/weights', text]])),
+  const weighted = (text: string): Service =>
+    service({ annotations: annotationsText(new Map([['kube-ipvs.io/weights', text]])) })
+  const three = slice({
+    endpoints: [
+      endpoint({ address: '10.244.0.3', zone: 'a', nodeName: 'node0' }),
+      endpoint({ address: '10.244.0.1', zone: 'b', nodeName: 'node1' }),
+      endpoint({ address: '10.244.0.2', zone: 'a', nodeName: 'node1' }),
+    ],
   })
-  const slice = (endpoints: readonly SliceEndpoint[]): EndpointSlice => ({
-    namespace: 'demo',
-    name: 'web-1',
-    serviceName: 'web',
-    family: 'IPv4',
-    triggeredAtMs: 0,
-    ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
-    endpoints,
-  })
-  const three = slice([
-    endpoint({ address: '10.244.0.3', zone: 'a', nodeName: 'node0' }),
-    endpoint({ address: '10.244.0.1', zone: 'b' }),
-    endpoint({ address: '10.244.0.2', zone: 'a' }),
-  ])
 
   it('has the weight of each candidate, and depends on the zone of the node only with same-zone', () => {
     for (const [text, reads] of [
       ['same-zone=4', READS_LOCAL_ADDRESSES | READS_ZONE],
       ['zone:a=4', READS_LOCAL_ADDRESSES],
     ] as const) {
-      const found = contributionOf(service(text), [three], node(), { annotations: reader })
+      const found = contributionOf(weighted(text), [three], node(), { annotations: reader })
       const [frontend] = found.frontends.values()
       assert.deepEqual(frontend?.servicePort.weights, [1, 4, 4])
       assert.equal(found.reads, reads, text)
@@ -137,14 +121,14 @@ describe('a Service with weights', () => {
       return changed.splice(0)
     }
     const put = (text: string, value = three): FrontendKey[] => {
-      desired.apply({ kind: 'services', key: 'demo/web', value: service(text) })
+      desired.apply({ kind: 'services', key: 'demo/web', value: weighted(text) })
       desired.apply({ kind: 'endpointslices', key: 'demo/web-1', value })
       return flush()
     }
     assert.equal(put('same-zone=4').length, 1)
     assert.equal(put('same-zone=4').length, 0)
     assert.equal(put('same-zone=5').length, 1)
-    const moved = slice(three.endpoints.map((one) => ({ ...one, zone: 'b' })))
+    const moved = slice({ endpoints: three.endpoints.map((one) => ({ ...one, zone: 'b' })) })
     assert.equal(put('same-zone=5', moved).length, 1)
     desired.setContext(node({ zone: 'b' }))
     assert.equal(flush().length, 1)
@@ -168,7 +152,7 @@ describe('DesiredFrontends', () => {
     const desired = new DesiredFrontends(node(), { annotations: new AnnotationReader('wlc') })
     const put = (name: string, annotations: Readonly<Record<string, string>> | undefined): void => {
       const named = Object.entries(annotations ?? {}).map(([key, value]) => [`kube-ipvs.io/${key}`, value] as const)
-      const value = annotations && { ...SERVICE, name, annotations: annotationsText(new Map(named)) }
+      const value = annotations && service({ name, annotations: annotationsText(new Map(named)) })
       desired.apply({ kind: 'services', key: `demo/${name}`, value })
     }
     const counts = (): Readonly<Record<string, number>> => {
@@ -204,8 +188,8 @@ describe('thousands of Services that change their weights at once', () => {
     const flush = (): number => {
       let turns = 0
       const frontend = (_: FrontendKey, frontend: Frontend | undefined): void => {
-        const { service, weights: [weight] = [] } = frontend?.servicePort ?? { service: SERVICE }
-        weights.set(service.name, weight)
+        const { service: owner, weights: [weight] = [] } = frontend?.servicePort ?? { service: service() }
+        weights.set(owner.name, weight)
       }
       while (desired.flush({ frontend, problems: () => undefined }, 500) > 0) turns++
       return turns
@@ -215,19 +199,12 @@ describe('thousands of Services that change their weights at once', () => {
         const name = `web${index}`
         const clusterIps = { IPv4: `10.97.${index >> 8}.${index & 255}` }
         const annotations = annotationsText(new Map([['kube-ipvs.io/weights', `zone:a=${weightOfService(index)}`]]))
-        desired.apply({ kind: 'services', key: `demo/${name}`, value: { ...SERVICE, name, clusterIps, annotations } })
+        desired.apply({ kind: 'services', key: `demo/${name}`, value: service({ name, clusterIps, annotations }) })
       }
     }
     for (let index = 0; index < count; index++) {
-      const value: EndpointSlice = {
-        namespace: 'demo',
-        name: `web${index}-1`,
-        serviceName: `web${index}`,
-        family: 'IPv4',
-        triggeredAtMs: 0,
-        ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
-        endpoints: [endpoint({ address: `10.244.${index >> 8}.${index & 255}`, zone: 'a' })],
-      }
+      const endpoints = [endpoint({ address: `10.244.${index >> 8}.${index & 255}`, zone: 'a' })]
+      const value = slice({ serviceName: `web${index}`, endpoints })
       desired.apply({ kind: 'endpointslices', key: `demo/web${index}-1`, value })
     }
     put((index) => String(index + 1))

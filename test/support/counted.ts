@@ -7,7 +7,7 @@ import type { ScrapeInput } from '../../src/metrics/scrape.ts'
 import { ServiceTraffic } from '../../src/metrics/service-traffic.ts'
 import { SyncCounts } from '../../src/metrics/sync-counts.ts'
 import { noCounts } from '../../src/sync/table.ts'
-import { SERVICE } from './frontends.ts'
+import { service } from './objects.ts'
 
 /** Wall clock of the counts, in milliseconds since the epoch. */
 export const START_MS = 1_795_190_400_000
@@ -16,8 +16,8 @@ export function everythingCounted(): ScrapeInput {
   let wallMs = START_MS
   const sync = new SyncCounts({ families: ['IPv4', 'IPv6'], wallMs: () => wallMs })
   wallMs += 60_000
-  const service = { ...SERVICE, clusterIps: { IPv4: '10.96.0.1', IPv6: 'fd00::1' } }
-  sync.changed([{ kind: 'services', key: 'demo/web', value: service }], { slice: () => undefined })
+  const value = service({ clusterIps: { IPv4: '10.96.0.1', IPv6: 'fd00::1' } })
+  sync.changed([{ kind: 'services', key: 'demo/web', value }], { slice: () => undefined })
   sync.beginPass()
   sync.passed('tables', { applied: 1, failures: [], repairs: [], unreadable: [] }, 12)
   const requests = new RequestCounts()

@@ -4,22 +4,9 @@ import { type AddressFrontend, frontendKey, type ServicePort } from '../../src/s
 import { NO_CHOICES } from '../../src/service/annotations.ts'
 import type { Service } from '../../src/service/objects.ts'
 import { familyOf } from '../../src/values/address.ts'
+import { endpoint, service } from './objects.ts'
 
-export const SERVICE: Service = {
-  namespace: 'demo',
-  name: 'web',
-  createdAtMs: 0,
-  clusterIps: { IPv4: '10.96.0.1' },
-  ports: [{ name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }],
-  externalIps: [],
-  loadBalancerVips: [],
-  sourceRanges: [],
-  internalTrafficPolicy: 'Cluster',
-  externalTrafficPolicy: 'Cluster',
-  affinityTimeoutSeconds: 0,
-  annotations: '',
-  healthCheckNodePort: 0,
-}
+const WEB = service()
 
 /** The fields that differ. The selections follow from the policies of `service` and from the candidates. */
 export interface FrontendChange extends Partial<Omit<AddressFrontend, 'servicePort' | 'selection'>> {
@@ -32,13 +19,13 @@ export function endpointsAt(addresses: readonly string[]): readonly Endpoint[] {
   return addresses.map((address) => ({
     address,
     port: 8080,
-    source: { address, ready: true, serving: true, terminating: false, nodeName: 'node1' },
+    source: endpoint({ address, nodeName: 'node1' }),
   }))
 }
 
-/** A ClusterIP 10.96.0.1:80/tcp on node0 with these endpoints on another node, with the fields of `change`. */
+/** The ClusterIP 10.96.0.1:80/tcp of demo/web on node0 with these endpoints on another node, with the fields of `change`. */
 export function frontendOf(change: FrontendChange = {}, endpoints: readonly string[] = []): AddressFrontend {
-  const { service = SERVICE, servicePort: portChange, ...own } = change
+  const { service = WEB, servicePort: portChange, ...own } = change
   const { address = '10.96.0.1', port = 80, roles = ['ClusterIP'], firewall } = own
   const candidates = portChange?.candidates ?? endpointsAt(endpoints)
   const { internalTrafficPolicy, externalTrafficPolicy } = service

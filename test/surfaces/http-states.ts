@@ -7,8 +7,8 @@ import type { TableHealth } from '../../src/modes/table-health.ts'
 import type { Node } from '../../src/service/objects.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
+import { node } from '../support/objects.ts'
 
-const NODE: Node = { name: 'node0', zone: '', addresses: [], podCidrs: [], taintKeys: [], deleting: false }
 const DONE: PassReport = { applied: 0, failures: [], repairs: [], unreadable: [] }
 const SYNC_PERIOD_MS = 5000
 
@@ -30,7 +30,7 @@ class Story {
   }
 
   node(change: Partial<Node> | undefined): this {
-    const value = change === undefined ? undefined : { ...NODE, ...change }
+    const value = change && node({ name: 'node0', ...change })
     this.health.apply([{ kind: 'nodes', key: 'node0', value }])
     return this
   }

@@ -6,6 +6,7 @@ import type { NodeContext } from '../../src/service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import type { Problem } from '../../src/values/errors.ts'
+import { endpoint, service, servicePort, slice, slicePort } from '../support/objects.ts'
 
 const node: NodeContext = {
   nodeName: 'node0',
@@ -14,37 +15,15 @@ const node: NodeContext = {
   localAddresses: new Set(['10.0.2.15']),
   nodePortAddresses: { IPv4: ['10.0.2.15'], IPv6: [] },
 }
-const service = (name: string, more: Partial<Service> = {}): Service => ({
-  namespace: 'demo',
-  name,
-  createdAtMs: 0,
-  clusterIps: { IPv4: '10.96.0.1' },
-  ports: [{ name: '', protocol: 'tcp', port: 80, nodePort: 0 }],
-  externalIps: [],
-  loadBalancerVips: [],
-  sourceRanges: [],
-  internalTrafficPolicy: 'Cluster',
-  externalTrafficPolicy: 'Cluster',
-  affinityTimeoutSeconds: 0,
-  annotations: '',
-  healthCheckNodePort: 0,
-  ...more,
-})
-const slice = (name: string, serviceName: string, ...addresses: string[]): EndpointSlice => ({
-  namespace: 'demo',
-  name,
-  serviceName,
-  family: 'IPv4',
-  triggeredAtMs: 0,
-  ports: [{ name: '', protocol: 'tcp', port: 8080 }],
-  endpoints: addresses.map((address) => ({
-    address,
-    ready: true,
-    serving: true,
-    terminating: false,
-    nodeName: 'node0',
-  })),
-})
+const named = (name: string, change: Partial<Service> = {}): Service =>
+  service({ name, clusterIps: { IPv4: '10.96.0.1' }, ports: [servicePort({ name: '', port: 80 })], ...change })
+const sliceOf = (serviceName: string, name: string, ...addresses: string[]): EndpointSlice =>
+  slice({
+    name,
+    serviceName,
+    ports: [slicePort({ name: '', port: 8080 })],
+    endpoints: addresses.map((address) => endpoint({ address, nodeName: 'node0' })),
+  })
 const put = (value: Service): ObjectChange => ({ kind: 'services', key: `demo/${value.name}`, value })
 const putSlice = (value: EndpointSlice): ObjectChange => ({ kind: 'endpointslices', key: `demo/${value.name}`, value })
 
@@ -81,28 +60,28 @@ function world(...changes: ObjectChange[]) {
 
 describe('DesiredFrontends', () => {
   it('reports only the keys that changed', () => {
-    const { desired, seen, flush } = world(put(service('a')), put(service('b', { clusterIps: { IPv4: '10.96.0.2' } })))
-    desired.apply(putSlice(slice('a-1', 'a', '10.244.0.1')))
+    const { desired, seen, flush } = world(put(named('a')), put(named('b', { clusterIps: { IPv4: '10.96.0.2' } })))
+    desired.apply(putSlice(sliceOf('a', 'a-1', '10.244.0.1')))
     assert.deepEqual(flush(), ['10.96.0.1:80/tcp'])
     assert.equal(seen.frontends.get('10.96.0.1:80/tcp'), 'demo/a 10.244.0.1')
-    desired.apply(putSlice(slice('a-1', 'a', '10.244.0.1')))
+    desired.apply(putSlice(sliceOf('a', 'a-1', '10.244.0.1')))
     assert.deepEqual(flush(), [])
   })
 
   it('moves a slice whose Service changes', () => {
     const { desired, seen, flush } = world(
-      put(service('a')),
-      put(service('b', { clusterIps: { IPv4: '10.96.0.2' } })),
-      putSlice(slice('s', 'a', '10.244.0.1')),
+      put(named('a')),
+      put(named('b', { clusterIps: { IPv4: '10.96.0.2' } })),
+      putSlice(sliceOf('a', 's', '10.244.0.1')),
     )
-    desired.apply(putSlice(slice('s', 'b', '10.244.0.1')))
+    desired.apply(putSlice(sliceOf('b', 's', '10.244.0.1')))
     flush()
     assert.deepEqual([...seen.frontends.values()].sort(), ['demo/a ', 'demo/b 10.244.0.1'])
   })
 
   it('gives a shared address and port to the older Service until that Service is deleted', () => {
-    const older = put(service('z', { createdAtMs: 1 }))
-    const younger = put(service('a', { createdAtMs: 2 }))
+    const older = put(named('z', { createdAtMs: 1 }))
+    const younger = put(named('a', { createdAtMs: 2 }))
     const { desired, seen, flush } = world(younger, older)
     assert.equal(seen.frontends.get('10.96.0.1:80/tcp'), 'demo/z ')
     assert.deepEqual(desired.takeNewLosses(), [{ key: '10.96.0.1:80/tcp', winner: 'demo/z', loser: 'demo/a' }])
@@ -124,8 +103,8 @@ describe('DesiredFrontends', () => {
       for (const [worse, other] of claims.slice(claims.findIndex(([role]) => role === better) + 1)) {
         it(`${better} of a younger Service before ${worse} of an older Service`, () => {
           const { seen } = world(
-            put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, ...other })),
-            put(service('young', { clusterIps: { IPv4: '10.96.0.3' }, createdAtMs: 2, ...one })),
+            put(named('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, ...other })),
+            put(named('young', { clusterIps: { IPv4: '10.96.0.3' }, createdAtMs: 2, ...one })),
           )
           assert.equal(seen.frontends.get(KEY), 'demo/young ')
         })
@@ -133,10 +112,10 @@ describe('DesiredFrontends', () => {
     }
 
     it('a node port of a younger Service before an external IP of an older Service', () => {
-      const ports = [{ name: '', protocol: 'tcp', port: 30080, nodePort: 0 }] as const
+      const ports = [servicePort({ port: 30080 })]
       const { seen } = world(
-        put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, ports, externalIps: ['10.0.2.15'] })),
-        put(service('young', { createdAtMs: 2, ports: [{ ...ports[0], port: 80, nodePort: 30080 }] })),
+        put(named('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, ports, externalIps: ['10.0.2.15'] })),
+        put(named('young', { createdAtMs: 2, ports: [servicePort({ port: 80, nodePort: 30080 })] })),
       )
       assert.equal(seen.frontends.get('10.0.2.15:30080/tcp'), 'demo/young ')
       assert.equal(seen.frontends.get('10.96.0.2:30080/tcp'), 'demo/old ', 'what it loses is one address alone')
@@ -144,9 +123,9 @@ describe('DesiredFrontends', () => {
 
     it('an address in two roles by the better role', () => {
       const { seen } = world(
-        put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, externalIps: [at] })),
+        put(named('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, externalIps: [at] })),
         put(
-          service('young', {
+          named('young', {
             clusterIps: { IPv4: '10.96.0.3' },
             createdAtMs: 2,
             externalIps: [at],
@@ -158,9 +137,9 @@ describe('DesiredFrontends', () => {
     })
 
     it('again when a claim gets a better role', () => {
-      const young = service('young', { clusterIps: { IPv4: '10.96.0.3' }, createdAtMs: 2, externalIps: [at] })
+      const young = named('young', { clusterIps: { IPv4: '10.96.0.3' }, createdAtMs: 2, externalIps: [at] })
       const { desired, seen, flush } = world(
-        put(service('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, externalIps: [at] })),
+        put(named('old', { clusterIps: { IPv4: '10.96.0.2' }, createdAtMs: 1, externalIps: [at] })),
         put(young),
       )
       assert.equal(seen.frontends.get(KEY), 'demo/old ')
@@ -174,8 +153,8 @@ describe('DesiredFrontends', () => {
   })
 
   it('marks only the owners that read a changed field of the context as dirty', () => {
-    const nodePort = service('np', { ports: [{ name: '', protocol: 'tcp', port: 80, nodePort: 30080 }] })
-    const { desired, seen, flush } = world(put(nodePort), put(service('b', { clusterIps: { IPv4: '10.96.0.2' } })))
+    const nodePort = named('np', { ports: [servicePort({ port: 80, nodePort: 30080 })] })
+    const { desired, seen, flush } = world(put(nodePort), put(named('b', { clusterIps: { IPv4: '10.96.0.2' } })))
     desired.setContext({ ...node, zone: 'zone-b' })
     assert.equal(desired.isDirty, false)
     desired.setContext({ ...node, zone: 'zone-b', nodePortAddresses: { IPv4: ['10.0.2.15', '10.0.3.1'], IPv6: [] } })
@@ -186,16 +165,14 @@ describe('DesiredFrontends', () => {
   it('computes the Services of the API server and of DNS first', () => {
     const desired = new DesiredFrontends(node)
     const seen = new Recorder()
-    const dns = {
-      ...service('kube-dns', {
-        clusterIps: { IPv4: '10.96.0.10' },
-        ports: [{ name: 'dns', protocol: 'udp', port: 53, nodePort: 0 }],
-      }),
+    const dns = named('kube-dns', {
       namespace: 'kube-system',
-    }
-    const api = { ...service('kubernetes', { clusterIps: { IPv4: '10.96.0.9' } }), namespace: 'default' }
-    desired.apply(put(service('a')))
-    desired.apply({ kind: 'services', key: 'kube-system/kube-dns', value: dns as Service })
+      clusterIps: { IPv4: '10.96.0.10' },
+      ports: [servicePort({ name: 'dns', protocol: 'udp', port: 53 })],
+    })
+    const api = named('kubernetes', { namespace: 'default', clusterIps: { IPv4: '10.96.0.9' } })
+    desired.apply(put(named('a')))
+    desired.apply({ kind: 'services', key: 'kube-system/kube-dns', value: dns })
     desired.apply({ kind: 'services', key: 'default/kubernetes', value: api })
     desired.flushFirst(seen)
     assert.deepEqual(seen.events.toSorted(), ['10.96.0.10:53/udp', '10.96.0.9:80/tcp'])
@@ -204,13 +181,8 @@ describe('DesiredFrontends', () => {
 
   describe('with a Service of very many frontends', () => {
     const large = (externalIps: number, ports = 2): Service =>
-      service('large', {
-        ports: Array.from({ length: ports }, (_, index) => ({
-          name: `p${index}`,
-          protocol: 'tcp',
-          port: 1000 + index,
-          nodePort: 0,
-        })),
+      named('large', {
+        ports: Array.from({ length: ports }, (_, index) => servicePort({ name: `p${index}`, port: 1000 + index })),
         externalIps: Array.from({ length: externalIps }, (_, index) => `198.18.${index >> 8}.${index & 255}`),
       })
 
@@ -247,7 +219,7 @@ describe('DesiredFrontends', () => {
       const { desired, seen } = world()
       desired.apply(put(large(1000)))
       desired.flush(seen, 500)
-      desired.apply(put(service('a')))
+      desired.apply(put(named('a')))
       desired.apply(put(large(900)))
       seen.events.length = 0
       assert.equal(desired.flush(seen, 500), 0, 'what is under way is not begun again')
@@ -287,8 +259,8 @@ describe('DesiredFrontends', () => {
           .record({ externalIps: fc.integer({ min: 0, max: 400 }), ports: fc.constantFrom(1, 2) })
           .map(({ externalIps, ports }) => put(large(externalIps, ports))),
         fc.constant<ObjectChange>({ kind: 'services', key: 'demo/large', value: undefined }),
-        fc.constantFrom('10.244.0.1', '10.244.0.2').map((address) => putSlice(slice('s', 'large', address))),
-        fc.boolean().map((older) => put(service('a', { createdAtMs: older ? -1 : 1, externalIps: ['198.18.0.7'] }))),
+        fc.constantFrom('10.244.0.1', '10.244.0.2').map((address) => putSlice(sliceOf('large', 's', address))),
+        fc.boolean().map((older) => put(named('a', { createdAtMs: older ? -1 : 1, externalIps: ['198.18.0.7'] }))),
       )
       const step = fc.record({ change, units: fc.integer({ min: 1, max: 300 }) })
       fc.assert(
@@ -336,14 +308,14 @@ describe('DesiredFrontends', () => {
       fc.property(services, slices, fc.infiniteStream(fc.nat(1000)), (someServices, someSlices, random) => {
         const target: ObjectChange[] = [
           ...someServices.map((it) =>
-            put(service(it.name, { clusterIps: { IPv4: it.ip }, createdAtMs: it.createdAtMs })),
+            put(named(it.name, { clusterIps: { IPv4: it.ip }, createdAtMs: it.createdAtMs })),
           ),
-          ...someSlices.map((it) => putSlice(slice(it.name, it.serviceName, it.address))),
+          ...someSlices.map((it) => putSlice(sliceOf(it.serviceName, it.name, it.address))),
         ]
         const expected = world(...target).seen.frontends
         const noise: ObjectChange[] = [
-          put(service('a', { clusterIps: { IPv4: '10.96.0.2' } })),
-          putSlice(slice('s', 'b', '10.244.0.9')),
+          put(named('a', { clusterIps: { IPv4: '10.96.0.2' } })),
+          putSlice(sliceOf('b', 's', '10.244.0.9')),
           { kind: 'services', key: 'demo/b', value: undefined },
           { kind: 'endpointslices', key: 'demo/t', value: undefined },
         ]

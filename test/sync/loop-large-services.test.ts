@@ -6,7 +6,7 @@ import type { NodeContext } from '../../src/service/node-context.ts'
 import type { Service } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { SyncLoop } from '../../src/sync/loop.ts'
-import { SERVICE } from '../support/frontends.ts'
+import { service, servicePort } from '../support/objects.ts'
 
 const CONTEXT: NodeContext = {
   nodeName: 'node0',
@@ -16,13 +16,13 @@ const CONTEXT: NodeContext = {
   nodePortAddresses: { IPv4: [], IPv6: [] },
 }
 const FRONTENDS = 5001
-const large = (port: number): Service => ({
-  ...SERVICE,
-  name: 'large',
-  clusterIps: { IPv4: '10.96.9.9' },
-  ports: [{ name: '', protocol: 'tcp', port, nodePort: 0 }],
-  externalIps: Array.from({ length: FRONTENDS - 1 }, (_, index) => `198.18.${index >> 8}.${index & 255}`),
-})
+const large = (port: number): Service =>
+  service({
+    name: 'large',
+    clusterIps: { IPv4: '10.96.9.9' },
+    ports: [servicePort({ port })],
+    externalIps: Array.from({ length: FRONTENDS - 1 }, (_, index) => `198.18.${index >> 8}.${index & 255}`),
+  })
 
 /** A loop over a dataplane that only records the keys that it was given before each pass. */
 class World {
@@ -90,7 +90,7 @@ test('SyncLoop computes a bounded part of a large Service for each later pass, a
   const keyCount = (): number => world.passes.reduce((sum, keys) => sum + keys.length, 0)
   await world.pass(() => keyCount() > 1000)
   assert.ok(keyCount() < FRONTENDS / 2)
-  world.put(SERVICE)
+  world.put(service({ clusterIps: { IPv4: '10.96.0.1' } }))
   const before = world.passes.length
   await world.pass(() => world.passes.flat().includes('10.96.0.1:80/tcp'))
   assert.ok(world.passes.length - before <= 2, `it waited for ${world.passes.length - before} passes`)
@@ -161,7 +161,7 @@ test('SyncLoop spends at most half of its time on a large Service that changes a
   const share = (workMs - workBeforeMs) / (nowMs - beganMs)
   assert.ok(share > 0.3 && share < 0.52, `${share}`)
   // Another Service does not wait for the rest of the large one.
-  loop.apply([{ kind: 'services', key: `${SERVICE.namespace}/${SERVICE.name}`, value: SERVICE }])
+  loop.apply([{ kind: 'services', key: 'demo/web', value: service({ clusterIps: { IPv4: '10.96.0.1' } }) }])
   await pass(0)
   assert.ok(passes.at(-1)?.includes('10.96.0.1:80/tcp'))
 })

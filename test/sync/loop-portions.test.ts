@@ -6,16 +6,13 @@ import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { DirtyOwners } from '../../src/sync/dirty-owners.ts'
 import { SyncLoop } from '../../src/sync/loop.ts'
 import { Portion } from '../../src/sync/portion.ts'
-import { SERVICE } from '../support/frontends.ts'
+import { service } from '../support/objects.ts'
 
 const BURST = 3000
 const LARGEST_PORTION = 500
 
-const serviceOf = (index: number): Service => ({
-  ...SERVICE,
-  name: `burst-${index}`,
-  clusterIps: { IPv4: `10.97.${index >> 8}.${index & 255}` },
-})
+const serviceOf = (index: number): Service =>
+  service({ name: `burst-${index}`, clusterIps: { IPv4: `10.97.${index >> 8}.${index & 255}` } })
 
 /** A loop over a dataplane that records the keys that it was given before each pass. Each pass takes `passMs`. */
 class World {
@@ -186,7 +183,7 @@ describe('SyncLoop with a dataplane that takes portions', () => {
     const left = BURST - world.passes.flat().length
     assert.ok(left > BURST / 2, `${left}`)
     const before = world.passes.length
-    world.put({ ...SERVICE, name: 'single' })
+    world.put(service({ name: 'single' }))
     await world.until(() => world.passes.flat().includes('10.96.0.1:80/tcp'))
     assert.ok(world.passes.length - before <= 1, `it waited for ${world.passes.length - before} passes`)
     // A second of work for each portion makes the portions small.

@@ -6,6 +6,7 @@ import type { ObjectKind } from '../../src/service/objects.ts'
 import { statusError } from '../../src/watch/api/api-error.ts'
 import { LineSplitter } from '../../src/watch/api/encodings.ts'
 import { ObjectStore } from '../../src/watch/reflect/object-store.ts'
+import { endpoint, service, servicePort, slice, slicePort } from '../support/objects.ts'
 import { recordingPath } from '../support/recordings.ts'
 import { recordingSink } from './recording-sink.ts'
 
@@ -38,24 +39,18 @@ test('ObjectStore delivers a recorded streaming list of Services', () => {
   const sink = replay('services', ['services-watchlist'])
   assert.deepEqual([...sink.troubles], [])
   assert.deepEqual(sink.calls, ['+ default/kubernetes', '+ default/web-1', '+ default/web-2', '+ default/web-3'])
-  assert.deepEqual(sink.state.get('services default/web-1'), {
+  const expected = service({
     namespace: 'default',
     name: 'web-1',
     createdAtMs: Date.UTC(2026, 10, 20, 16, 19, 17),
     clusterIps: { IPv4: '10.96.1.1' },
     ports: [
-      { name: 'http', protocol: 'tcp', port: 80, nodePort: 0 },
-      { name: 'dns', protocol: 'udp', port: 53, nodePort: 0 },
+      servicePort({ name: 'http', protocol: 'tcp', port: 80 }),
+      servicePort({ name: 'dns', protocol: 'udp', port: 53 }),
     ],
-    externalIps: [],
-    loadBalancerVips: [],
-    sourceRanges: [],
     internalTrafficPolicy: 'Cluster',
-    externalTrafficPolicy: 'Cluster',
-    affinityTimeoutSeconds: 0,
-    annotations: '',
-    healthCheckNodePort: 0,
   })
+  assert.deepEqual(sink.state.get('services default/web-1'), expected)
 })
 
 test('ObjectStore delivers recorded changes, and removes a Service that leaves the selection', () => {
@@ -66,18 +61,18 @@ test('ObjectStore delivers recorded changes, and removes a Service that leaves t
 test('ObjectStore delivers a recorded streaming list of slices', () => {
   const sink = replay('endpointslices', ['slices-watchlist'])
   assert.deepEqual([...sink.troubles], [])
-  assert.deepEqual(sink.state.get('endpointslices default/web-1-abc'), {
+  const expected = slice({
     namespace: 'default',
     name: 'web-1-abc',
     serviceName: 'web-1',
     family: 'IPv4',
     triggeredAtMs: 1_795_190_400_123,
     ports: [
-      { name: 'http', protocol: 'tcp', port: 8080 },
-      { name: 'dns', protocol: 'udp', port: 5353 },
+      slicePort({ name: 'http', protocol: 'tcp', port: 8080 }),
+      slicePort({ name: 'dns', protocol: 'udp', port: 5353 }),
     ],
     endpoints: [
-      {
+      endpoint({
         address: '10.244.0.1',
         ready: true,
         serving: true,
@@ -85,10 +80,11 @@ test('ObjectStore delivers a recorded streaming list of slices', () => {
         nodeName: 'node0',
         zone: 'zone-a',
         zoneHints: ['zone-a'],
-      },
-      { address: '10.244.1.1', ready: false, serving: true, terminating: true, nodeName: 'node1' },
+      }),
+      endpoint({ address: '10.244.1.1', ready: false, serving: true, terminating: true, nodeName: 'node1' }),
     ],
   })
+  assert.deepEqual(sink.state.get('endpointslices default/web-1-abc'), expected)
 })
 
 test('statusError reads every recorded refusal', () => {

@@ -14,7 +14,7 @@ import { DesiredFrontends } from '../../../src/sync/desired-frontends.ts'
 import { flowOf } from '../../conntrack/flows.ts'
 import { MemoryIptables } from '../../iptables/memory-iptables.ts'
 import { until } from '../../support/deadline.ts'
-import { SERVICE } from '../../support/frontends.ts'
+import { endpoint, service, servicePort, slice, slicePort } from '../../support/objects.ts'
 
 const signal = new AbortController().signal
 const NODE: NodeContext = {
@@ -27,19 +27,14 @@ const NODE: NodeContext = {
 const SERVICE_CHANGE: Extract<ObjectChange, { kind: 'services' }> = {
   kind: 'services',
   key: 'demo/web',
-  value: { ...SERVICE, ports: [{ name: '', protocol: 'udp', port: 53, nodePort: 30_053 }] },
+  value: service({ ports: [servicePort({ protocol: 'udp', port: 53, nodePort: 30_053 })] }),
 }
 
 function sliceChange(address: string): ObjectChange {
-  const value = {
-    namespace: 'demo',
-    name: 'web-1',
-    serviceName: 'web',
-    family: 'IPv4',
-    triggeredAtMs: 0,
-    ports: [{ name: '', protocol: 'udp', port: 5353 }],
-    endpoints: [{ address, ready: true, serving: true, terminating: false, nodeName: 'node1' }],
-  } as const
+  const value = slice({
+    ports: [slicePort({ protocol: 'udp', port: 5353 })],
+    endpoints: [endpoint({ address, nodeName: 'node1' })],
+  })
   return { kind: 'endpointslices', key: 'demo/web-1', value }
 }
 

@@ -13,7 +13,8 @@ import {
 import { type AddressFrontend, weightsOf } from '../../../src/service/frontends.ts'
 import type { Service } from '../../../src/service/objects.ts'
 import { contributionOf } from '../../support/contribution.ts'
-import { frontendOf, SERVICE } from '../../support/frontends.ts'
+import { frontendOf } from '../../support/frontends.ts'
+import { service } from '../../support/objects.ts'
 import { MemoryWorld, rulesWritten } from '../../support/memory-world.ts'
 import { recordingLog } from '../../support/recording-log.ts'
 import { parse } from '../../watch/objects/parse.ts'
@@ -42,8 +43,8 @@ async function running(memory = new MemoryWorld(['IPv4', 'IPv6'])): Promise<Runn
   return { memory, dataplane, pass }
 }
 
-const choosing = (choices: ServiceChoices, service: Partial<Service> = {}, address = '10.96.0.1'): AddressFrontend =>
-  frontendOf({ bind: false, address, service: { ...SERVICE, ...service }, servicePort: { choices } }, ['1.1.1.1'])
+const choosing = (choices: ServiceChoices, change: Partial<Service> = {}, address = '10.96.0.1'): AddressFrontend =>
+  frontendOf({ bind: false, address, service: service(change), servicePort: { choices } }, ['1.1.1.1'])
 const scheduler = (name: (typeof SCHEDULERS)[number]): ServiceChoices => ({
   scheduler: { name, annotation: 'kube-ipvs.io/scheduler' },
 })

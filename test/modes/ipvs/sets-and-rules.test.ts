@@ -8,7 +8,8 @@ import { DesiredFrontends } from '../../../src/sync/desired-frontends.ts'
 import type { PassReport } from '../../../src/sync/reconciler.ts'
 import { parseCidr } from '../../../src/values/cidr.ts'
 import { contributionOf } from '../../support/contribution.ts'
-import { frontendOf, SERVICE } from '../../support/frontends.ts'
+import { frontendOf } from '../../support/frontends.ts'
+import { service } from '../../support/objects.ts'
 import { MemoryWorld, rulesWritten, someTurns } from '../../support/memory-world.ts'
 
 const signal = new AbortController().signal
@@ -279,7 +280,7 @@ describe('SetsAndRules and conflicts', () => {
   }
 
   it('leaves nothing of the losing Service in any set, and none of its source ranges', async () => {
-    const older = { ...SERVICE, name: 'older', createdAtMs: 1, loadBalancerVips: [VIP] }
+    const older = service({ name: 'older', createdAtMs: 1, loadBalancerVips: [VIP] })
     const younger = {
       ...older,
       name: 'younger',

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import type { Node } from '../../../src/service/objects.ts'
 import { createIntern } from '../../../src/watch/objects/findings.ts'
 import { parseMetadata, parseObject } from '../../../src/watch/objects/object-parser.ts'
+import { node } from '../../support/objects.ts'
 import { parseNodeFields } from './parse.ts'
 
 test('parseNode puts InternalIP before ExternalIP and ignores other types', () => {
@@ -28,14 +29,14 @@ test('parseNode reads zone, pod CIDRs, taints and deletion', () => {
   }
   const spec = { podCIDR: '10.244.9.0/24', podCIDRs: ['10.244.0.0/24', 'fd00::/64', 'x'], taints: [{ key: 'a' }, {}] }
   assert.deepEqual(parseNodeFields({ metadata, spec }), {
-    value: {
+    value: node({
       name: 'node0',
       zone: 'zone-a',
       addresses: [],
       podCidrs: ['10.244.0.0/24', 'fd00::/64'],
       taintKeys: ['a'],
       deleting: true,
-    },
+    }),
     problems: ['spec.podCIDRs[2]: invalid-range'],
   })
 })
@@ -46,7 +47,7 @@ test('parseNode uses podCIDR when podCIDRs is absent', () => {
 
 test('parseNode accepts a Node with only a name', () => {
   assert.deepEqual(parseNodeFields({ spec: [], status: 'x' }), {
-    value: { name: 'node0', zone: '', addresses: [], podCidrs: [], taintKeys: [], deleting: false },
+    value: node({ name: 'node0', zone: '', addresses: [], podCidrs: [], taintKeys: [], deleting: false }),
     problems: ['spec: invalid-field', 'status: invalid-field'],
   })
 })

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Service } from '../../../src/service/objects.ts'
+import { service, servicePort } from '../../support/objects.ts'
 import { parse, parseServiceSpec } from './parse.ts'
 
-const HTTP = { name: '', protocol: 'tcp', port: 80, nodePort: 0 } as const
+const HTTP = servicePort({ name: '', protocol: 'tcp', port: 80, nodePort: 0 })
 /** The spec of a Service with only a cluster IP and a port. */
-const PLAIN: Service = {
+const PLAIN = service({
   namespace: 'demo',
   name: 'web',
   createdAtMs: 0,
@@ -19,7 +20,7 @@ const PLAIN: Service = {
   affinityTimeoutSeconds: 0,
   annotations: '',
   healthCheckNodePort: 0,
-}
+})
 const SPEC = { clusterIP: '10.96.0.10', ports: [{ port: 80 }] }
 
 test('parseService gives absent fields their defaults', () => {
@@ -112,7 +113,7 @@ test('parseService accepts 1,000 ports', () => {
   const { value, problems } = parseServiceSpec({ ...SPEC, ports })
   assert.deepEqual(problems, [])
   assert.equal(value?.ports.length, 1000)
-  assert.deepEqual(value?.ports[999], { name: 'p999', protocol: 'tcp', port: 1000, nodePort: 30_999 })
+  assert.deepEqual(value?.ports[999], servicePort({ name: 'p999', port: 1000, nodePort: 30_999 }))
 })
 
 test('parseService limits the problems of one object', () => {

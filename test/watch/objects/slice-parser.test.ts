@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { SliceEndpoint } from '../../../src/service/objects.ts'
+import { endpoint, slice, slicePort } from '../../support/objects.ts'
 import { parse, parseSliceFields } from './parse.ts'
 
-const ENDPOINT: SliceEndpoint = { address: '10.244.0.1', ready: true, serving: true, terminating: false, nodeName: '' }
+const ENDPOINT = endpoint({ address: '10.244.0.1', ready: true, serving: true, terminating: false, nodeName: '' })
 
 test('parseSlice gives absent and null conditions their defaults', () => {
   const rows: [object, Partial<SliceEndpoint>][] = [
@@ -37,20 +38,20 @@ test('parseSlice reads a whole slice', () => {
     ],
   }
   assert.deepEqual(parseSliceFields(fields), {
-    value: {
+    value: slice({
       namespace: 'demo',
       name: 'web-1',
       serviceName: 'web',
       family: 'IPv4',
       triggeredAtMs: 0,
       ports: [
-        { name: 'http', protocol: 'tcp', port: 8080 },
-        { name: '', protocol: 'udp', port: 53 },
+        slicePort({ name: 'http', protocol: 'tcp', port: 8080 }),
+        slicePort({ name: '', protocol: 'udp', port: 53 }),
       ],
       endpoints: [
         { ...ENDPOINT, nodeName: 'node0', zone: 'zone-a', zoneHints: ['zone-a', 'zone-b'], nodeHints: ['node0'] },
       ],
-    },
+    }),
     problems: [],
   })
 })
@@ -76,7 +77,7 @@ test('parseSlice returns nothing for slices that are not served', () => {
 test('parseSlice drops invalid ports, and null and 0 without a problem', () => {
   const ports = [{ port: 80 }, { port: null }, { port: 0 }, {}, { port: '81' }, { port: 82, protocol: 'QUIC' }, null]
   const { value, problems } = parseSliceFields({ ports })
-  assert.deepEqual(value?.ports, [{ name: '', protocol: 'tcp', port: 80 }])
+  assert.deepEqual(value?.ports, [slicePort({ name: '', protocol: 'tcp', port: 80 })])
   assert.deepEqual(problems, [
     'ports[4].port: invalid-port',
     'ports[5].protocol: unknown-protocol',
@@ -119,15 +120,8 @@ test('parseSlice accepts 1,000 endpoints', () => {
 })
 
 test('parseSlice accepts a slice without ports and endpoints', () => {
-  assert.deepEqual(parseSliceFields({ endpoints: null, ports: null }).value, {
-    namespace: 'demo',
-    name: 'web-1',
-    serviceName: 'web',
-    family: 'IPv4',
-    triggeredAtMs: 0,
-    ports: [],
-    endpoints: [],
-  })
+  const { value } = parseSliceFields({ endpoints: null, ports: null })
+  assert.deepEqual(value, slice({ namespace: 'demo', name: 'web-1', serviceName: 'web', ports: [], endpoints: [] }))
 })
 
 test('parseSlice reads the trigger time, and treats an invalid one as absent', () => {

@@ -12,6 +12,7 @@ import { type ApiSourceOptions, openApiSource, openNodeLabels, Outage } from '..
 import type { ReflectorTimes } from '../../../src/watch/reflect/reflector.ts'
 import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
 import { until } from '../../support/deadline.ts'
+import { endpoint, slice, slicePort } from '../../support/objects.ts'
 import { recordingLog, type RecordingLog } from '../../support/recording-log.ts'
 import { type RecordingSink, recordingSink } from '../recording-sink.ts'
 
@@ -75,22 +76,22 @@ test('openApiSource delivers objects of all three kinds', async (t) => {
   const opened = open(t, { master: server.url })
   await allListed(opened)
   assert.equal(opened.sink.state.size, 401)
-  assert.deepEqual(opened.sink.state.get('endpointslices bench-1/service-199-x7k2p'), {
+  const expected = slice({
     namespace: 'bench-1',
     name: 'service-199-x7k2p',
     serviceName: 'service-199',
     family: 'IPv4',
     triggeredAtMs: Date.parse('2026-11-20T16:19:17Z'),
-    ports: [{ name: 'http', protocol: 'tcp', port: 8080 }],
-    endpoints: [0, 1, 2].map((endpoint) => ({
-      address: endpointAddress(199, endpoint, 3, 0),
-      ready: true,
-      serving: true,
-      terminating: false,
-      nodeName: `worker-${(199 + endpoint) % 100}`,
-      zone: `zone-${'abc'[(199 + endpoint) % 3]}`,
-    })),
+    ports: [slicePort({ name: 'http', port: 8080 })],
+    endpoints: [0, 1, 2].map((index) =>
+      endpoint({
+        address: endpointAddress(199, index, 3, 0),
+        nodeName: `worker-${(199 + index) % 100}`,
+        zone: `zone-${'abc'[(199 + index) % 3]}`,
+      }),
+    ),
   })
+  assert.deepEqual(opened.sink.state.get('endpointslices bench-1/service-199-x7k2p'), expected)
   assert.deepEqual(
     opened.log.lines.filter(({ level }) => level !== 'info'),
     [],

@@ -6,9 +6,10 @@ import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../../../src/modes/leftovers/la
 import { itemsOf, parseSave } from '../../../../src/iptables/save-text.ts'
 import { chainHash, endpointChain } from '../../../../src/modes/iptables/chains/chain-names.ts'
 import { type ChainChange, WantedServiceChains } from '../../../../src/modes/iptables/chains/wanted-service-chains.ts'
-import type { EndpointSlice, Service, SliceEndpoint } from '../../../../src/service/objects.ts'
+import type { Service, SliceEndpoint } from '../../../../src/service/objects.ts'
 import { DesiredFrontends } from '../../../../src/sync/desired-frontends.ts'
 import { contributionOf } from '../../../support/contribution.ts'
+import { endpoint, service, servicePort, slice, slicePort } from '../../../support/objects.ts'
 
 test('chains are named as kube-proxy names them', () => {
   // Test vectors of kube-proxy's own tests.
@@ -61,45 +62,17 @@ const CONTEXT = {
 }
 
 function serviceOf(name: string, change: Partial<Service> = {}): Service {
-  return {
-    namespace: 'demo',
+  return service({
     name,
-    createdAtMs: 0,
     clusterIps: { IPv4: `10.96.0.${name.length}` },
-    ports: [{ name: '', protocol: 'tcp', port: 80, nodePort: 0 }],
-    externalIps: [],
-    loadBalancerVips: [],
-    sourceRanges: [],
-    internalTrafficPolicy: 'Cluster',
-    externalTrafficPolicy: 'Cluster',
-    affinityTimeoutSeconds: 0,
-    annotations: '',
-    healthCheckNodePort: 0,
+    ports: [servicePort({ name: '', port: 80 })],
     ...change,
-  }
+  })
 }
 
-function sliceOf(
-  serviceName: string,
-  addresses: readonly string[],
-  change: Partial<SliceEndpoint> = {},
-): EndpointSlice {
-  return {
-    namespace: 'demo',
-    name: serviceName,
-    serviceName,
-    family: 'IPv4',
-    triggeredAtMs: 0,
-    ports: [{ name: '', protocol: 'tcp', port: 8080 }],
-    endpoints: addresses.map((address) => ({
-      address,
-      ready: true,
-      serving: true,
-      terminating: false,
-      nodeName: 'node1',
-      ...change,
-    })),
-  }
+/** Endpoints at these addresses on another node. */
+function elsewhere(addresses: readonly string[], change: Partial<SliceEndpoint> = {}): readonly SliceEndpoint[] {
+  return addresses.map((address) => endpoint({ address, nodeName: 'node1', ...change }))
 }
 
 /** The chains of a node that has only IPv4, made from objects. */
@@ -130,11 +103,11 @@ class World {
   }
 
   slice(name: string, addresses: readonly string[]): void {
-    this.endpoints(name, sliceOf(name, addresses).endpoints)
+    this.endpoints(name, elsewhere(addresses))
   }
 
   endpoints(name: string, endpoints: readonly SliceEndpoint[]): void {
-    const value = { ...sliceOf(name, []), endpoints }
+    const value = slice({ name, serviceName: name, ports: [slicePort({ name: '', port: 8080 })], endpoints })
     this.#desired.apply({ kind: 'endpointslices', key: `demo/${name}`, value })
   }
 
@@ -206,8 +179,8 @@ describe('WantedServiceChains', () => {
 
   it('leaves out a port whose name contains a line break, reports it once, and renders the others', () => {
     const world = new World()
-    const bad = [{ name: 'x\n-I INPUT -j ACCEPT\n#', protocol: 'tcp', port: 80, nodePort: 30_080 }] as const
-    world.service('a', { ports: bad })
+    const bad = servicePort({ name: 'x\n-I INPUT -j ACCEPT\n#', port: 80, nodePort: 30_080 })
+    world.service('a', { ports: [bad] })
     world.service('bb')
     for (const name of ['a', 'bb']) world.slice(name, ['10.244.1.1'])
     const changes = world.changes()
@@ -219,7 +192,7 @@ describe('WantedServiceChains', () => {
     )
     assert.deepEqual(
       [...world.wanted.takeRefused()].map(([port, { code }]) => [port, code]),
-      [[`demo/a:${bad[0].name} tcp`, 'iptables-unprintable']],
+      [[`demo/a:${bad.name} tcp`, 'iptables-unprintable']],
     )
     assert.deepEqual(world.changed(), [])
     assert.equal(world.wanted.takeRefused().size, 0)
@@ -231,7 +204,7 @@ describe('WantedServiceChains', () => {
 
   it('follows a change of policy when the addresses stay the same', () => {
     const world = new World()
-    const ports = [{ name: '', protocol: 'tcp', port: 80, nodePort: 30_080 }] as const
+    const ports = [servicePort({ port: 80, nodePort: 30_080 })]
     world.service('a', { ports })
     world.slice('a', ['10.244.1.1'])
     world.changes()
@@ -241,8 +214,7 @@ describe('WantedServiceChains', () => {
 
   it('follows the zone of the node when endpoints have hints for zones', () => {
     const world = new World()
-    const hinted = (address: string, zone: string): SliceEndpoint[] =>
-      sliceOf('a', [address], { zoneHints: [zone] }).endpoints.slice()
+    const hinted = (address: string, zone: string) => elsewhere([address], { zoneHints: [zone] })
     world.service('a', { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local', externalIps: ['203.0.113.7'] })
     world.endpoints('a', [...hinted('10.244.1.1', 'zone-a'), ...hinted('10.244.1.2', 'zone-b')])
     world.changes()
@@ -317,10 +289,10 @@ describe('WantedServiceChains', () => {
   it('looks at a bounded number of frontends for each one that is added', () => {
     const { wanted } = new World()
     let looks = 0
-    const service = serviceOf('a', {
+    const large = serviceOf('a', {
       externalIps: Array.from({ length: 2000 }, (_, n) => `198.18.${n >> 8}.${n & 255}`),
     })
-    for (const frontend of contributionOf(service, [], CONTEXT).frontends.values())
+    for (const frontend of contributionOf(large, [], CONTEXT).frontends.values())
       wanted.frontend(
         frontend.key,
         Object.defineProperty({ ...frontend }, 'servicePort', {
@@ -352,11 +324,9 @@ describe('WantedServiceChains', () => {
 
   it('has the same chains after any changes as after a start with the last state', () => {
     const policy = fc.constantFrom('Cluster' as const, 'Local' as const)
-    const service = fc.record({
+    const anyChange = fc.record({
       createdAtMs: fc.constantFrom(0, 1),
-      ports: fc
-        .constantFrom(0, 30_080, 30_081)
-        .map((nodePort) => [{ name: '', protocol: 'tcp' as const, port: 80, nodePort }]),
+      ports: fc.constantFrom(0, 30_080, 30_081).map((nodePort) => [servicePort({ port: 80, nodePort })]),
       externalIps: fc.subarray(['203.0.113.7', '203.0.113.8', '203.0.113.9']),
       loadBalancerVips: fc.subarray(['203.0.113.8', '203.0.113.10']),
       sourceRanges: fc.subarray(['10.0.2.0/24', '192.0.2.0/24']),
@@ -377,10 +347,10 @@ describe('WantedServiceChains', () => {
           zoneHints: fc.constantFrom(['zone-a'], ['zone-b'], []),
         }),
       })
-      .map(({ addresses, change }) => sliceOf('a', addresses, change).endpoints)
+      .map(({ addresses, change }) => elsewhere(addresses, change))
     type Step = (world: World) => void
     const step: fc.Arbitrary<{ readonly what: string; readonly run: Step }> = fc.oneof(
-      fc.tuple(name, fc.option(service, { freq: 5 })).map(([of, change]) => ({
+      fc.tuple(name, fc.option(anyChange, { freq: 5 })).map(([of, change]) => ({
         what: `service ${of}`,
         run: (world: World) => world.service(of, change ?? 'gone'),
       })),

@@ -5,8 +5,8 @@ import { localTrafficOf } from '../../../../src/iptables/local-traffic.ts'
 import { type RuleChange, type RuleSettings, WantedRules } from '../../../../src/modes/ipvs/rules/wanted-rules.ts'
 import type { AddressFrontend } from '../../../../src/service/frontends.ts'
 import type { NodeContext } from '../../../../src/service/node-context.ts'
-import type { Service } from '../../../../src/service/objects.ts'
 import { contributionOf } from '../../../support/contribution.ts'
+import { service } from '../../../support/objects.ts'
 
 const SETTINGS: RuleSettings = {
   detectLocalMode: 'ClusterCIDR',
@@ -23,22 +23,12 @@ const NODE: NodeContext = {
 }
 
 function frontendsOf(sourceRanges: readonly string[], nodeIps = NODE.nodeIps): readonly AddressFrontend[] {
-  const service: Service = {
-    namespace: 'demo',
-    name: 'web',
-    createdAtMs: 0,
+  const web = service({
     clusterIps: { IPv4: '10.96.10.1', IPv6: 'fd00:10:96::1' },
-    ports: [{ name: 'http', protocol: 'tcp', port: 80, nodePort: 0 }],
-    externalIps: [],
     loadBalancerVips: ['203.0.113.10', '2001:db8:cb::10'],
     sourceRanges,
-    internalTrafficPolicy: 'Cluster',
-    externalTrafficPolicy: 'Cluster',
-    affinityTimeoutSeconds: 0,
-    annotations: '',
-    healthCheckNodePort: 0,
-  }
-  return [...contributionOf(service, [], { ...NODE, nodeIps }).frontends.values()]
+  })
+  return [...contributionOf(web, [], { ...NODE, nodeIps }).frontends.values()]
 }
 
 const newRules = (): WantedRules => new WantedRules(SETTINGS, ['IPv4', 'IPv6'], true)
