@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { ADDRESSES, clientAddress, Cluster, type Pod } from '../support/cluster.ts'
-import { type Manifest, type Workbench } from '../support/daemon.ts'
+import type { Workbench } from '../support/daemon.ts'
+import { type Manifest, node } from '../support/manifests.ts'
 import { ipvsadm, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually, until } from '../support/deadline.ts'
@@ -210,7 +211,7 @@ describe('annotations of a Service', () => {
   it('weigh endpoints by a label of their node, and follow its changes', async () => {
     const chosen = { 'kube-ipvs.io/scheduler': 'wlc', 'kube-ipvs.io/weights': 'node-label:pool=gold=6,other=2' }
     const label = (pool: string): void =>
-      bench.write('nodes.yaml', { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node1', labels: { pool } } })
+      bench.write('nodes.yaml', node([], { metadata: { name: 'node1', labels: { pool } } }))
     use(chosen)
     await eventually(() => assert.deepEqual(weightsOfPods(1), { a: [2], c: [2] }))
     label('gold')

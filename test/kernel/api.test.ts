@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer } from '../../dev/api-server/server.ts'
 import { JSON_WIRE, PROTOBUF_WIRE } from '../../dev/api-server/wire.ts'
-import { service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { node, service, slice } from '../support/manifests.ts'
 import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually, until } from '../support/deadline.ts'
@@ -17,7 +17,7 @@ let bench: Workbench
 beforeEach(async () => {
   freshNode()
   server = new ApiServer()
-  server.store.put('nodes', makeNode('node0', '10.0.2.15'))
+  server.store.put('nodes', node(['10.0.2.15']))
   server.store.put('services', service('web', { clusterIP: '10.96.0.1' }))
   server.store.put('endpointslices', slice('web', ['10.244.0.1']))
   bench = new Workbench()
@@ -68,12 +68,11 @@ describe('daemon on the API server', () => {
   })
 
   it('follows the labels of all Nodes while a Service has weights by label, and asks for their metadata only', async () => {
-    const put = (annotations: object): void => {
-      const web = service('web', { clusterIP: '10.96.0.1' })
-      server.store.put('services', { ...web, metadata: { ...(web['metadata'] as object), annotations } })
+    const put = (annotations: Readonly<Record<string, string>>): void => {
+      server.store.put('services', service('web', { clusterIP: '10.96.0.1' }, { metadata: { annotations } }))
     }
     const label = (pool: string): void =>
-      void server.store.put('nodes', { metadata: { name: 'node1', labels: { pool, other: 'x' } } })
+      void server.store.put('nodes', node([], { metadata: { name: 'node1', labels: { pool, other: 'x' } } }))
     const weightIs = (weight: number, scheduler = 'wlc') =>
       tableIs([`-A -t 10.96.0.1:80 -s ${scheduler}`, `-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w ${weight}`])
     const endpoint = { addresses: ['10.244.0.1'], conditions: { ready: true }, nodeName: 'node1' }

@@ -8,9 +8,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
 import { after, before, it } from 'node:test'
-import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer } from '../../dev/api-server/server.ts'
-import { type Manifest, service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { type Manifest, node, service, slice } from '../support/manifests.ts'
 import { freshNode } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
@@ -102,8 +102,8 @@ let forbidden = 0
 function put(of: Manifest, pod: string, port: number): void {
   const { namespace, name } = of['metadata'] as { readonly namespace: string; readonly name: string }
   server.store.put('services', of)
-  const endpoints = slice(name, [pod], { ports: [{ name: 'dns', protocol: 'UDP', port }] })
-  server.store.put('endpointslices', { ...endpoints, metadata: { ...(endpoints['metadata'] as object), namespace } })
+  const ports = [{ name: 'dns', protocol: 'UDP', port }]
+  server.store.put('endpointslices', slice(name, [pod], { metadata: { namespace }, ports }))
 }
 
 const PORTS = [{ name: 'dns', protocol: 'UDP', port: 53, targetPort: 8080 }]
@@ -137,7 +137,7 @@ before(async () => {
   open.run(POD, OPEN, String(POD_PORTS))
   closed.run(POD, CLOSED, '1')
   await eventually(() => assert.deepEqual([open.lines, closed.lines], [['ready'], ['ready']]))
-  server.store.put('nodes', makeNode('node0', '10.0.2.15'))
+  server.store.put('nodes', node(['10.0.2.15']))
   for (let index = 0; index < SERVICES; index++) putService(index)
   // Last by name and by age.
   const metadata = (name: string, namespace: string) => ({ name, namespace, creationTimestamp: '2026-11-22T00:00:00Z' })

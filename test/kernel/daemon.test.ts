@@ -1,7 +1,8 @@
 /** The whole daemon on a real kernel: from manifests to a correct table, even if other programs change the table. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { service, slice } from '../support/manifests.ts'
 import { boundAddresses, freshNode, ipvsadm, kubeLines, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { isMet } from './needs.ts'
@@ -223,11 +224,7 @@ describe('daemon', () => {
   it('gives an address and port to the older of two Services and reports the other', async () => {
     bench = new Workbench()
     const at = (name: string, clusterIP: string, creationTimestamp: string) =>
-      service(
-        name,
-        { clusterIP, externalIPs: ['192.0.2.1'] },
-        { metadata: { name, namespace: 'demo', creationTimestamp } },
-      )
+      service(name, { clusterIP, externalIPs: ['192.0.2.1'] }, { metadata: { creationTimestamp } })
     bench.write('a.yaml', at('a', '10.96.0.1', '2026-01-02T00:00:00Z'), slice('a', ['10.244.0.1']))
     bench.write('b.yaml', at('b', '10.96.0.2', '2026-01-01T00:00:00Z'), slice('b', ['10.244.0.2']))
     bench.start()

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { ExplainedFrontend, ExplainedPort, Explanation } from '../../src/cli/explain/explanation.ts'
 import type { ExplainedObject } from '../../src/cli/explain/object-types.ts'
-import { type Manifest, service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { type Manifest, node, service, slice } from '../support/manifests.ts'
 import { freshNode } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
@@ -20,12 +21,7 @@ const ELSEWHERE = { nodeName: 'node1' }
 const TERMINATING = { ready: false, serving: true, terminating: true }
 
 const OBJECTS: readonly Manifest[] = [
-  {
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name: 'node0', labels: { 'topology.kubernetes.io/zone': 'a' } },
-    status: { addresses: [{ type: 'InternalIP', address: '10.0.2.15' }] },
-  },
+  node(['10.0.2.15'], { metadata: { labels: { 'topology.kubernetes.io/zone': 'a' } } }),
   service(
     'web',
     {

@@ -4,7 +4,8 @@ import { writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { type Manifest, service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { type Manifest, node, service, slice } from '../support/manifests.ts'
 import { freshNode, ipvsadm } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { deadline, eventually } from '../support/deadline.ts'
@@ -33,16 +34,6 @@ async function text(url: string): Promise<string> {
 
 async function both(): Promise<readonly number[]> {
   return [await status(HEALTHZ), await status(LIVEZ)]
-}
-
-function node(more: Manifest = {}, spec: Manifest = {}): Manifest {
-  return {
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name: 'node0', ...more },
-    spec,
-    status: { addresses: [{ type: 'InternalIP', address: '10.0.2.15' }] },
-  }
 }
 
 async function squat(port: number): Promise<Server> {
@@ -138,15 +129,16 @@ describe('health and metrics of the daemon', () => {
     begin()
     bench.start()
     await eventually(async () => assert.deepEqual(await both(), [200, 200]))
-    bench.write('node.yaml', node({}, { taints: [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }] }))
+    const taints = [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }]
+    bench.write('node.yaml', node(['10.0.2.15'], { spec: { taints } }))
     await eventually(async () => assert.deepEqual(await both(), [503, 200]))
-    bench.write('node.yaml', node())
+    bench.write('node.yaml', node(['10.0.2.15']))
     await eventually(async () => assert.deepEqual(await both(), [200, 200]))
-    bench.write('node.yaml', node({ deletionTimestamp: '2026-01-01T00:00:00Z' }))
+    bench.write('node.yaml', node(['10.0.2.15'], { metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } }))
     await eventually(async () => assert.deepEqual(await both(), [503, 200]))
     // Manifests need no Node.
     bench.remove('node.yaml')
-    bench.write('other.yaml', node({ name: 'node1' }))
+    bench.write('other.yaml', node(['10.0.2.15'], { metadata: { name: 'node1' } }))
     await eventually(async () => assert.deepEqual(await both(), [200, 200]))
   })
 

@@ -8,12 +8,11 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
-import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer } from '../../dev/api-server/server.ts'
 import { NODE_FLAGS } from '../../dev/node-flags.ts'
 import { VERSION } from '../../src/values/well-known.ts'
 import { type ContainerOptions, runContainer, startContainer } from '../support/container.ts'
-import { service, slice } from '../support/daemon.ts'
+import { node, service, slice } from '../support/manifests.ts'
 import { freshNode, kubeLines, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
@@ -52,7 +51,7 @@ describe('the image', needs('image'), () => {
     freshNode()
     log = ''
     server = new ApiServer()
-    server.store.put('nodes', makeNode('node0', '10.0.2.15'))
+    server.store.put('nodes', node(['10.0.2.15']))
     server.store.put('services', service('web', { clusterIP: '10.96.0.1' }))
     server.store.put('endpointslices', slice('web', ['10.244.0.1']))
     const cluster = { server: await server.listen(), 'insecure-skip-tls-verify': true }

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer } from '../../dev/api-server/server.ts'
-import { service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { node, service, slice } from '../support/manifests.ts'
 import { boundAddresses, freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { deadline, eventually } from '../support/deadline.ts'
@@ -18,7 +18,7 @@ let server: ApiServer
 beforeEach(() => {
   freshNode()
   server = new ApiServer()
-  server.store.put('nodes', { ...makeNode('node0', '10.0.2.15'), spec: { podCIDRs: ['10.244.0.0/24'] } })
+  server.store.put('nodes', node(['10.0.2.15'], { spec: { podCIDRs: ['10.244.0.0/24'] } }))
   server.store.put('services', WEB)
   server.store.put('endpointslices', slice('web', ['10.244.0.1']))
 })
@@ -149,10 +149,7 @@ describe('a start', () => {
   it('prints names with any content only as quoted text', async () => {
     bench = new Workbench()
     const name = 'x\nE1122 00:00:00.000000 1 a.go:1] "forged"\u001b[2J'
-    server.store.put('services', {
-      ...service('odd', { clusterIP: 'nonsense' }),
-      metadata: { name, namespace: 'demo' },
-    })
+    server.store.put('services', service(name, { clusterIP: 'nonsense' }))
     bench.startOnApi(bench.kubeconfig(await server.listen()))
     await eventually(() => assert.match(bench.log, /forged/))
     assert.doesNotMatch(bench.log, /^E1122 00:00/m)
@@ -179,7 +176,7 @@ describe('the Node', () => {
     await start()
     await eventually(() => assert.deepEqual(nodePorts(), ['-A -t 10.0.2.15:30080 -s rr']))
     sh('ip address add 10.0.2.16/24 dev eth0')
-    server.store.put('nodes', makeNode('node0', '10.0.2.16'))
+    server.store.put('nodes', node(['10.0.2.16'], { spec: { podCIDRs: ['10.244.0.0/24'] } }))
     await eventually(() => assert.ok(nodePorts().includes('-A -t 10.0.2.16:30080 -s rr')))
     await eventually(() =>
       assert.match(
@@ -195,7 +192,7 @@ describe('the Node', () => {
   it('ends the process in NodeCIDR mode when its pod CIDRs change', async () => {
     const daemon = await start({ detectLocalMode: 'NodeCIDR' })
     await eventually(() => assert.equal(nodePorts().length, 1))
-    server.store.put('nodes', { ...makeNode('node0', '10.0.2.15'), spec: { podCIDRs: ['10.244.7.0/24'] } })
+    server.store.put('nodes', node(['10.0.2.15'], { spec: { podCIDRs: ['10.244.7.0/24'] } }))
     assert.equal(await bench.ended(daemon), 1)
     await eventually(() =>
       assert.match(
@@ -211,7 +208,7 @@ describe('the Node', () => {
     await start({ detectLocalMode: 'NodeCIDR' })
     await eventually(() => assert.ok(messages().filter((message) => message === 'Caches are synced').length === 3))
     assert.deepEqual(virtualServers(), [])
-    server.store.put('nodes', { ...makeNode('node0', '10.0.2.15'), spec: { podCIDRs: ['10.244.0.0/24'] } })
+    server.store.put('nodes', node(['10.0.2.15'], { spec: { podCIDRs: ['10.244.0.0/24'] } }))
     await eventually(() => assert.equal(nodePorts().length, 1))
   })
 })

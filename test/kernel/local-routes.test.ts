@@ -6,7 +6,8 @@ import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
 import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
 import { Cluster } from '../support/cluster.ts'
-import { service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { node, service, slice } from '../support/manifests.ts'
 import { boundAddresses, freshNode, localRoutes } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
@@ -18,12 +19,6 @@ const routeLines = (): string[] =>
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '')
-const node = (...addresses: string[]): Readonly<Record<string, unknown>> => ({
-  apiVersion: 'v1',
-  kind: 'Node',
-  metadata: { name: 'node0' },
-  status: { addresses: addresses.map((address) => ({ type: 'InternalIP', address })) },
-})
 const IPV4 = 'local 10.96.0.1 dev lo scope host src 10.0.2.15'
 const IPV6 = 'local fd00:10:96::1 dev lo src fd00:2::15 metric 1024 pref medium'
 
@@ -43,7 +38,7 @@ describe('local routes', () => {
     freshNode()
     sh('ip address add fd00:2::15/64 dev eth0 nodad')
     bench = new Workbench({}, { kubeIPVS: { virtualAddresses: 'routes' }, metricsBindAddress: '127.0.0.1:10249' })
-    bench.write('node.yaml', node('10.0.2.15', 'fd00:2::15'))
+    bench.write('node.yaml', node(['10.0.2.15', 'fd00:2::15']))
     bench.write(
       'web.yaml',
       service('web', { clusterIP: '10.96.0.1', clusterIPs: ['10.96.0.1', 'fd00:10:96::1'] }),
@@ -106,11 +101,11 @@ describe('local routes', () => {
 
   it('get another source with another address of the node, and none when it has none', async () => {
     sh('ip address add 10.0.2.16/24 dev eth0; ip address add fd00:2::16/64 dev eth0 nodad')
-    bench.write('node.yaml', node('10.0.2.16', 'fd00:2::16'))
+    bench.write('node.yaml', node(['10.0.2.16', 'fd00:2::16']))
     const [ipv4, ipv6] = [IPV4, IPV6].map((line) => line.replace('15', '16'))
     await eventually(() => assert.deepEqual(routeLines(), [ipv4, ipv6]))
     // Not an address of this machine.
-    bench.write('node.yaml', node('203.0.113.7', 'fd00:203::7'))
+    bench.write('node.yaml', node(['203.0.113.7', 'fd00:203::7']))
     await eventually(() =>
       assert.deepEqual(routeLines(), [
         'local 10.96.0.1 dev lo scope host src 10.96.0.1',

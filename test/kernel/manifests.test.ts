@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { node, service, slice } from '../support/manifests.ts'
 import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
@@ -30,10 +31,7 @@ describe('daemon on a folder of manifests', () => {
       { name: evil, protocol: 'TCP', port: 81 },
       { name: 'good', protocol: 'TCP', port: 82 },
     ]
-    bench.write(
-      'namespace.yaml',
-      service('a', { clusterIP: '10.96.0.7' }, { metadata: { name: 'a', namespace: evil } }),
-    )
+    bench.write('namespace.yaml', service('a', { clusterIP: '10.96.0.7' }, { metadata: { namespace: evil } }))
     bench.write('name.yaml', service(evil, { clusterIP: '10.96.0.8' }))
     bench.write('port.yaml', service('b', { clusterIP: '10.96.0.9', ports }))
     bench.write('web.yaml', WEB, WEB_SLICE)
@@ -73,8 +71,7 @@ describe('daemon on a folder of manifests', () => {
     assert.doesNotMatch(bench.log, /Timed out|Waiting for node/)
     await eventually(async () => assert.equal((await fetch(HEALTHZ)).status, 200))
     const taints = [{ key: 'ToBeDeletedByClusterAutoscaler', effect: 'NoSchedule' }]
-    const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node0' }, spec: { taints } }
-    bench.write('node.yaml', node)
+    bench.write('node.yaml', node([], { spec: { taints } }))
     await eventually(async () => assert.equal((await fetch(HEALTHZ)).status, 503))
   })
 
@@ -87,9 +84,8 @@ describe('daemon on a folder of manifests', () => {
       assert.match(bench.log, /Waiting for node \\"node0\\" to exist; nothing is written until then" timeout="300s"/),
     )
     assert.deepEqual(virtualServers(), [])
-    const status = { addresses: [{ type: 'InternalIP', address: '10.0.2.15' }] }
     const spec = { podCIDR: '10.244.0.0/24', podCIDRs: ['10.244.0.0/24'] }
-    bench.write('node.yaml', { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node0' }, spec, status })
+    bench.write('node.yaml', node(['10.0.2.15'], { spec }))
     await hasWeb()
   })
 

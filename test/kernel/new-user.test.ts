@@ -8,7 +8,6 @@ import type { ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import type { PolicyRule } from '../../dev/api-server/authorizer.ts'
-import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer } from '../../dev/api-server/server.ts'
 import { IMAGE_VARIABLE } from '../../dev/image/contents.ts'
 import type { KubernetesObject } from '../helm/openapi.ts'
@@ -16,7 +15,7 @@ import { goldenText, objectsIn } from '../helm/renderings.ts'
 import { issueCertificate, makeAuthority } from '../support/certificate.ts'
 import { ADDRESSES, Cluster, NODE, type Pod, POD_PORT } from '../support/cluster.ts'
 import { CAPABILITIES, type Capability } from '../support/container-runtime.ts'
-import { service, slice } from '../support/daemon.ts'
+import { node, service, slice } from '../support/manifests.ts'
 import { freshNode } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
@@ -91,10 +90,10 @@ for (const { rendering, family, clusterIps, externalIp, loadBalancerIp } of WORL
     const [FILE = '', CONFIGURATION = ''] = Object.entries(configMap.data)[0] ?? []
     const variable = (name: string): string => main.env?.find((one) => one.name === name)?.value ?? ''
 
-    const node = NODE[family]
+    const nodeIp = NODE[family]
     const places: readonly Place[] = [
       { protocol: 'tcp', address: clusterIps.shop, port: 80 },
-      { protocol: 'tcp', address: node, port: 30_080 },
+      { protocol: 'tcp', address: nodeIp, port: 30_080 },
       { protocol: 'tcp', address: externalIp, port: 80 },
       { protocol: 'tcp', address: loadBalancerIp, port: 80 },
       { protocol: 'udp', address: clusterIps.dns, port: 53 },
@@ -132,7 +131,8 @@ for (const { rendering, family, clusterIps, externalIp, loadBalancerIp } of WORL
       await server.listen(Number(variable('KUBERNETES_SERVICE_PORT')), host)
       server.authorizer.rules = only<{ readonly rules: readonly PolicyRule[] }>(objects, 'ClusterRole').rules
       const podCIDRs = [family === 'IPv4' ? '10.244.0.0/24' : 'fd00:10:244::/64']
-      server.store.put('nodes', { ...makeNode(NODE_NAME, node), spec: { podCIDR: podCIDRs[0], podCIDRs } })
+      const spec = { podCIDR: podCIDRs[0], podCIDRs }
+      server.store.put('nodes', node([nodeIp], { metadata: { name: NODE_NAME }, spec }))
       const ports = [{ ...HTTP, nodePort: 30_080 }]
       apply('shop', HTTP, ['a', 'b'], { type: 'LoadBalancer', externalIPs: [externalIp], ports })
       apply('dns', DNS, ['a'])
@@ -183,7 +183,7 @@ for (const { rendering, family, clusterIps, externalIp, loadBalancerIp } of WORL
 
     it('sees a daemon with the rights of the chart, whose probes pass', async () => {
       for (const kind of ['livenessProbe', 'readinessProbe'] as const)
-        await eventually(async () => assert.equal(await kubelet.probe(main, kind, node), 200, kind))
+        await eventually(async () => assert.equal(await kubelet.probe(main, kind, nodeIp), 200, kind))
       const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
       const given = (main.securityContext.capabilities?.add ?? []) as readonly Capability[] // checked by the kubelet
       const mask = given.reduce((sum, name) => sum | (1n << BigInt(CAPABILITIES[name])), 0n)
@@ -216,7 +216,7 @@ for (const { rendering, family, clusterIps, externalIp, loadBalancerIp } of WORL
         await eventually(() => assert.match(kubelet.log.slice(before), /"The configuration file is invalid/))
         await served()
         assert.equal(child.exitCode, null, kubelet.log)
-        assert.equal(await kubelet.probe(main, 'livenessProbe', node), 200)
+        assert.equal(await kubelet.probe(main, 'livenessProbe', nodeIp), 200)
       }
     })
 

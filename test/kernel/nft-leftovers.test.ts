@@ -1,7 +1,8 @@
 /** The tables that nftables mode of kube-proxy leaves, on a real kernel: who removes them, and when. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { service, slice } from '../support/manifests.ts'
 import { boundAddresses, freshNode, rulesText } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'

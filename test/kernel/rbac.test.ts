@@ -9,9 +9,9 @@ import { createServer, type Server } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { parse } from 'yaml'
 import { isAllowed, type PolicyRule } from '../../dev/api-server/authorizer.ts'
-import { makeNode } from '../../dev/api-server/generate.ts'
 import { ApiServer, type StreamingList } from '../../dev/api-server/server.ts'
-import { service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { node, service, slice } from '../support/manifests.ts'
 import { freshNode, virtualServers } from '../support/kernel-state.ts'
 import { eventually, until } from '../support/deadline.ts'
 
@@ -41,7 +41,7 @@ beforeEach(async () => {
   freshNode()
   server = new ApiServer()
   server.authorizer.rules = RULES
-  server.store.put('nodes', makeNode('node0', '10.0.2.15'))
+  server.store.put('nodes', node(['10.0.2.15']))
   server.store.put('services', service('web', { clusterIP: '10.96.0.1' }))
   server.store.put('endpointslices', slice('web', ['10.244.0.1']))
   bench = new Workbench({}, { conntrack: { maxPerCore: 0 }, nodePortAddresses: ['10.0.2.0/24'] })

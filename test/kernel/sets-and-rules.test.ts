@@ -4,7 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { service, slice } from '../support/manifests.ts'
 import { freshNode, kubeLines, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'

@@ -4,7 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { service, slice } from '../support/manifests.ts'
 import { freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
@@ -49,9 +50,7 @@ function showPrograms(): void {
 function begin(mode: 'ipvs' | 'iptables', more: object = {}): void {
   const periods = { syncPeriod: '1s', minSyncPeriod: '0s' }
   bench = new Workbench({}, { mode, ...(mode === 'ipvs' ? {} : { iptables: periods }), ...more })
-  bench.write('both.yaml', BOTH, slice('both', ['10.244.0.1']), {
-    ...slice('both', ['fd00:244::1'], { addressType: 'IPv6' }),
-  })
+  bench.write('both.yaml', BOTH, slice('both', ['10.244.0.1']), slice('both', ['fd00:244::1'], { addressType: 'IPv6' }))
 }
 
 /** Whether the Service is in the kernel in this family. */

@@ -7,7 +7,8 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import { Cluster, NODES_OWN, type Outcome, POD_PORT } from '../support/cluster.ts'
-import { type Manifest, service, slice, type Workbench } from '../support/daemon.ts'
+import type { Workbench } from '../support/daemon.ts'
+import { type Manifest, service, slice } from '../support/manifests.ts'
 import { boundAddresses, localRoutes } from '../support/kernel-state.ts'
 import { eventually } from '../support/deadline.ts'
 import {
@@ -29,9 +30,9 @@ const udp = (address: string, port = 80): Place => ({ protocol: 'udp', address, 
 
 function udpService(namespace: string, name: string, clusterIP: string, port = 80): Manifest[] {
   const ports = [{ name: 'u', protocol: 'UDP', port, targetPort: POD_PORT }]
-  const metadata = { name: `${name}-1`, namespace, labels: { 'kubernetes.io/service-name': name } }
+  const metadata = { namespace }
   return [
-    service(name, { clusterIP, ports }, { metadata: { namespace } }),
+    service(name, { clusterIP, ports }, { metadata }),
     slice(name, ['10.244.0.1'], { metadata, ports: [{ name: 'u', protocol: 'UDP', port: POD_PORT }] }),
   ]
 }

@@ -6,7 +6,8 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { Cluster, type From, type Outcome } from '../support/cluster.ts'
-import { type Manifest, type Workbench } from '../support/daemon.ts'
+import type { Workbench } from '../support/daemon.ts'
+import type { Manifest } from '../support/manifests.ts'
 import { eventually } from '../support/deadline.ts'
 import {
   bothFamilies,

@@ -1,7 +1,8 @@
 /** Which externalIPs and load-balancer addresses a Service may have, on a real kernel: a refused address is in no table. */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { service, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { service, slice } from '../support/manifests.ts'
 import { boundAddresses, freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
@@ -10,7 +11,7 @@ const REFUSED = ['8.8.8.8', '10.96.0.10', '203.0.114.1']
 const DNS = service(
   'kube-dns',
   { clusterIP: '10.96.0.10', ports: [{ name: 'dns', protocol: 'UDP', port: 53 }] },
-  { metadata: { name: 'kube-dns', namespace: 'kube-system' } },
+  { metadata: { namespace: 'kube-system' } },
 )
 const WEB = service(
   'web',

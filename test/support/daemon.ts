@@ -4,15 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Container, inContainer } from './container-runtime.ts'
+import { type Manifest, node } from './manifests.ts'
 
 /** The program under test: the bundle if the test runner has made one, because it starts in a fraction of the time. */
 const MAIN = process.env['KUBE_IPVS_PROGRAM'] ?? new URL('../../src/main.ts', import.meta.url).pathname
 
 /** Commands that ask a running daemon, and '' for the daemon itself. */
 const ASKING: readonly string[] = ['', 'status', 'diff', 'explain', 'top', 'drain']
-
-/** A Kubernetes object as a manifest has it. */
-export type Manifest = Readonly<Record<string, unknown>>
 
 export interface Finished {
   readonly code: number | null
@@ -43,15 +41,7 @@ export class Workbench {
       ...more,
     }
     writeFileSync(this.#configurationFile, JSON.stringify(this.#configuration))
-    writeFileSync(
-      join(this.directory, 'node.yaml'),
-      JSON.stringify({
-        apiVersion: 'v1',
-        kind: 'Node',
-        metadata: { name: 'node0' },
-        status: { addresses: [{ type: 'InternalIP', address: '10.0.2.15' }] },
-      }),
-    )
+    this.write('node.yaml', node(['10.0.2.15']))
   }
 
   get #configurationFile(): string {
@@ -196,45 +186,4 @@ async function finished(child: ChildProcess): Promise<Finished> {
   })
   const code = await new Promise<number | null>((resolve) => child.on('close', (exit) => resolve(exit)))
   return { code, stdout, stderr }
-}
-
-export function service(
-  name: string,
-  spec: Readonly<Record<string, unknown>>,
-  more: Readonly<Record<string, unknown>> = {},
-): Manifest {
-  const clusterIPs = (spec['clusterIPs'] as string[] | undefined) ?? [spec['clusterIP']]
-  return {
-    apiVersion: 'v1',
-    kind: 'Service',
-    metadata: { name, namespace: 'demo', ...(more['metadata'] as object | undefined) },
-    spec: {
-      type: 'ClusterIP',
-      clusterIP: clusterIPs[0],
-      clusterIPs,
-      ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
-      ...spec,
-    },
-    ...(more['status'] === undefined ? {} : { status: more['status'] }),
-  }
-}
-
-export function slice(
-  serviceName: string,
-  addresses: readonly string[],
-  more: Readonly<Record<string, unknown>> = {},
-): Manifest {
-  return {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: {
-      name: `${serviceName}-${String(more['addressType'] ?? 'IPv4').toLowerCase()}`,
-      namespace: 'demo',
-      labels: { 'kubernetes.io/service-name': serviceName },
-    },
-    addressType: 'IPv4',
-    ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
-    endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true }, nodeName: 'node0' })),
-    ...more,
-  }
 }

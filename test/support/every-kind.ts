@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict'
 import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
 import { ADDRESSES, NODE, type Pod, POD_PORT } from './cluster.ts'
-import { type Manifest, service, slice, Workbench } from './daemon.ts'
+import { Workbench } from './daemon.ts'
+import { type Manifest, node, service, slice } from './manifests.ts'
 import { boundAddresses, localRoutes, virtualServers } from './kernel-state.ts'
 import { needs } from '../kernel/needs.ts'
 import type { Place } from './net-namespace.ts'
@@ -46,13 +47,14 @@ export function bothFamilies(
   virtualAddresses: VirtualAddresses = 'addresses',
 ): Workbench {
   const bench = new Workbench(ipvs, { kubeIPVS: { virtualAddresses }, ...configuration })
-  bench.write('node.yaml', {
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name: 'node0' },
-    spec: { podCIDRs: ['10.244.0.0/24', 'fd00:10:244::/64'] },
-    status: { addresses: FAMILIES.map((family) => ({ type: 'InternalIP', address: NODE[family] })) },
-  })
+  const spec = { podCIDRs: ['10.244.0.0/24', 'fd00:10:244::/64'] }
+  bench.write(
+    'node.yaml',
+    node(
+      FAMILIES.map((family) => NODE[family]),
+      { spec },
+    ),
+  )
   return bench
 }
 

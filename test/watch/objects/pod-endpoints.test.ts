@@ -2,12 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { PodEndpointCollector } from '../../../src/watch/objects/pod-endpoints.ts'
+import { slice } from '../../support/manifests.ts'
 
-const slice = (targetRef: unknown, more: object = {}, namespace = 'demo') => ({
-  metadata: { namespace, name: 's' },
-  ports: [{ port: 8080 }, { port: 9090 }],
-  endpoints: [{ addresses: ['10.244.0.1', '10.244.0.9'], targetRef, ...more }],
-})
+const sliceOf = (targetRef: unknown, change: object = {}, namespace = 'demo') =>
+  slice('web', [], {
+    metadata: { namespace },
+    ports: [{ port: 8080 }, { port: 9090 }],
+    endpoints: [{ addresses: ['10.244.0.1', '10.244.0.9'], targetRef, ...change }],
+  })
 const found = (...slices: unknown[]) => {
   const collector = new PodEndpointCollector({ namespace: 'demo', name: 'web-1' })
   for (const one of slices) collector.add(one)
@@ -17,9 +19,9 @@ const POD = { kind: 'Pod', name: 'web-1', namespace: 'demo' }
 
 test('PodEndpointCollector finds the first address of the pod with every port, each once', () => {
   const expected = { addresses: ['10.244.0.1'], endpoints: ['10.244.0.1:8080', '10.244.0.1:9090'] }
-  assert.deepEqual(found(slice(POD), slice(POD)), expected)
-  assert.deepEqual(found(slice({ kind: 'Pod', name: 'web-1' })), expected)
-  const both = found(slice(POD), slice(POD, { addresses: ['fd00::1'] }))
+  assert.deepEqual(found(sliceOf(POD), sliceOf(POD)), expected)
+  assert.deepEqual(found(sliceOf({ kind: 'Pod', name: 'web-1' })), expected)
+  const both = found(sliceOf(POD), sliceOf(POD, { addresses: ['fd00::1'] }))
   assert.deepEqual(both.addresses, ['10.244.0.1', 'fd00::1'])
   assert.ok(both.endpoints.includes('[fd00::1]:8080'))
 })
@@ -27,9 +29,9 @@ test('PodEndpointCollector finds the first address of the pod with every port, e
 test('PodEndpointCollector passes over other pods, other namespaces and other kinds', () => {
   const none = { addresses: [], endpoints: [] }
   const others = [{ ...POD, name: 'web-2' }, { ...POD, kind: 'Node' }, { ...POD, namespace: 'x' }, undefined, 'web-1']
-  for (const target of others) assert.deepEqual(found(slice(target)), none)
-  assert.deepEqual(found(slice(POD, {}, 'other')), none)
-  assert.deepEqual(found(slice(POD, { addresses: ['; rm -rf /'] })), none)
+  for (const target of others) assert.deepEqual(found(sliceOf(target)), none)
+  assert.deepEqual(found(sliceOf(POD, {}, 'other')), none)
+  assert.deepEqual(found(sliceOf(POD, { addresses: ['; rm -rf /'] })), none)
 })
 
 test('PodEndpointCollector never throws on anything', () => {

@@ -12,6 +12,7 @@ import { type ApiSourceOptions, openApiSource, openNodeLabels, Outage } from '..
 import type { ReflectorTimes } from '../../../src/watch/reflect/reflector.ts'
 import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
 import { until } from '../../support/deadline.ts'
+import { node } from '../../support/manifests.ts'
 import { endpoint, slice, slicePort } from '../../support/objects.ts'
 import { recordingLog, type RecordingLog } from '../../support/recording-log.ts'
 import { type RecordingSink, recordingSink } from '../recording-sink.ts'
@@ -207,9 +208,9 @@ test('Outage logs each kind at once, then once a minute, and logs the recovery',
 
 test('openNodeLabels follows these labels of all Nodes, and asks for metadata only', async (t) => {
   const server = await serve(t)
-  const node = (name: string, labels: object) => server.store.put('nodes', { metadata: { name, labels } })
-  node('node0', { pool: 'gold', other: 'x' })
-  node('node1', { other: 'x' })
+  const put = (name: string, labels: object) => server.store.put('nodes', node([], { metadata: { name, labels } }))
+  put('node0', { pool: 'gold', other: 'x' })
+  put('node1', { other: 'x' })
   const sink = recordingSink()
   const log = recordingLog()
   const access = new KubeAccess({ master: server.url })
@@ -219,7 +220,7 @@ test('openNodeLabels follows these labels of all Nodes, and asks for metadata on
   await until('the list', () => sink.calls.includes('listed nodes'))
   const labelsOf = (name: string): unknown => (sink.state.get(`nodes ${name}`) as Node | undefined)?.labels
   assert.deepEqual([labelsOf('node0'), labelsOf('node1')], [{ pool: 'gold' }, undefined])
-  node('node1', { pool: 'silver' })
+  put('node1', { pool: 'silver' })
   await until('the change', () => labelsOf('node1') !== undefined)
   server.store.delete('nodes', 'node0')
   await until('the removal', () => !sink.state.has('nodes node0'))
@@ -231,7 +232,7 @@ test('openNodeLabels follows these labels of all Nodes, and asks for metadata on
 test('openNodeLabels asks for a list of metadata where lists do not stream, and for whole objects where metadata is refused', async (t) => {
   const server = await serve(t)
   server.streamingList = 'forbidden'
-  server.store.put('nodes', { metadata: { name: 'node0', labels: { pool: 'gold' } } })
+  server.store.put('nodes', node([], { metadata: { labels: { pool: 'gold' } } }))
   server.inject({ kind: 'nodes', verb: 'list', action: { kind: 'status', status: 406 } })
   const sink = recordingSink()
   const access = new KubeAccess({ master: server.url })

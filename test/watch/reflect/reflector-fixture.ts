@@ -7,6 +7,7 @@ import { ApiClient } from '../../../src/watch/api/api-client.ts'
 import { selectionOf } from '../../../src/watch/objects/selection.ts'
 import { Reflector, type ReflectorTimes } from '../../../src/watch/reflect/reflector.ts'
 import { until } from '../../support/deadline.ts'
+import { service as serviceManifest } from '../../support/manifests.ts'
 import { type RecordingSink, recordingSink } from '../recording-sink.ts'
 
 export interface Fixture {
@@ -28,11 +29,8 @@ export interface Fixture {
 }
 
 /** A Service demo/NAME. Its port `marker` distinguishes versions of it. */
-export function service(name: string, marker = 80, more: Json = {}): Json {
-  return {
-    metadata: { name, namespace: 'demo', ...more },
-    spec: { clusterIP: '10.96.0.10', ports: [{ port: marker }] },
-  }
+export function service(name: string, marker = 80, metadata: Json = {}): Json {
+  return serviceManifest(name, { clusterIP: '10.96.0.10', ports: [{ port: marker }] }, { metadata })
 }
 
 /** Settings that differ from the defaults of the fixture. */
