@@ -22,18 +22,19 @@ import { everything } from '../modes/ipvs/rules/wanted.ts'
 import { deadline, until } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
 
-const signal = AbortSignal.timeout(deadline(60_000))
+/** Aborts a request to the kernel that takes long. */
+const soon = (): AbortSignal => AbortSignal.timeout(deadline(60_000))
 
 async function missing(): Promise<UnusableFamilies> {
   const netlink = openNetfilter()
   try {
-    return await missingForNft(netlink, IP_FAMILIES, { signal })
+    return await missingForNft(netlink, IP_FAMILIES, { signal: soon() })
   } finally {
     netlink.close()
   }
 }
 
-const choiceHere = () => chooseBackEnd(IP_FAMILIES, signal)
+const choiceHere = () => chooseBackEnd(IP_FAMILIES, soon())
 
 function sh(command: string): void {
   const { status, stderr } = spawnSync('sh', ['-c', command], { encoding: 'utf8' })
@@ -101,7 +102,7 @@ describe('nftEvents on a real kernel', needs('iptables-nft'), () => {
       }
       const pass = async () => {
         for (const family of ['IPv4', 'IPv6'] as const) {
-          const report = await want(family).pass({ signal, now: () => performance.now(), mayRemove: true })
+          const report = await want(family).pass({ signal: soon(), now: () => performance.now(), mayRemove: true })
           assert.deepEqual(report.failures, [])
         }
       }

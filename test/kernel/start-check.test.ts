@@ -23,7 +23,8 @@ import { sh } from '../support/programs.ts'
 import { deadline } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
 
-const signal = AbortSignal.timeout(deadline(120_000))
+/** Aborts a request to the kernel that takes long. */
+const soon = (): AbortSignal => AbortSignal.timeout(deadline(120_000))
 /** A choice for which nothing is known to work. */
 const NOT_ASKED = { IPv4: 'not asked', IPv6: 'not asked' }
 
@@ -62,7 +63,7 @@ for (const [mode, need] of [
       const { findings, missingMatches } = await checkNode({
         configuration: configuration(),
         iptables: { mode, unusable: NOT_ASKED },
-        signal,
+        signal: soon(),
       })
       assert.deepEqual(findings, [])
       assert.equal(missingMatches.size, 0)
@@ -70,7 +71,7 @@ for (const [mode, need] of [
     })
 
     it('agrees with iptables about matches and targets', async () => {
-      const questions = new KernelQuestions(mode, [], signal)
+      const questions = new KernelQuestions(mode, [], soon())
       sh('ipset create probe hash:ip')
       const options: Readonly<Record<string, string>> = {
         'match comment': '-m comment --comment x -j ACCEPT',
@@ -102,7 +103,7 @@ for (const [mode, need] of [
     })
 
     it('reports what no kernel has', async () => {
-      const questions = new KernelQuestions(mode, [], signal)
+      const questions = new KernelQuestions(mode, [], soon())
       for (const family of IP_FAMILIES)
         for (const kind of ['match', 'target'] as const)
           assert.equal(await questions.ask(question(kind, 'nosuch', family)), false)
@@ -121,7 +122,7 @@ describe('the start check', () => {
     const { findings } = await checkNode({
       configuration: configuration('nosuch'),
       iptables: { mode: 'nft', unusable: NOT_ASKED },
-      signal,
+      signal: soon(),
     })
     const [first] = findings
     assert.deepEqual([first?.what, first?.module, first?.severity], ['scheduler nosuch', 'ip_vs_nosuch', 'fatal'])
@@ -129,7 +130,7 @@ describe('the start check', () => {
   })
 
   it('agrees with ipset about types of sets', async () => {
-    const questions = new KernelQuestions('nft', [], signal)
+    const questions = new KernelQuestions('nft', [], soon())
     assert.equal(await questions.ask(question('ipset', '')), true)
     for (const type of ['hash:ip', 'hash:ip,port', 'hash:ip,port,ip', 'hash:ip,port,net'])
       for (const family of IP_FAMILIES) {
@@ -147,12 +148,12 @@ describe('tryNftFamily', () => {
     const netlink = openNetfilter()
     const announcements = openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES])
     try {
-      assert.equal(await hasSubsystem(netlink, 'nf_tables', { signal }), true)
+      assert.equal(await hasSubsystem(netlink, 'nf_tables', { signal: soon() }), true)
       const before = traces()
       for (const family of IP_FAMILIES) {
         const works = isMet('iptables-nft') ? 'works' : 'no-family'
-        assert.equal(await tryNftFamily(netlink, family, { signal }), works)
-        assert.equal(await tryNftFamily(netlink, family, { signal }), works, 'again')
+        assert.equal(await tryNftFamily(netlink, family, { signal: soon() }), works)
+        assert.equal(await tryNftFamily(netlink, family, { signal: soon() }), works, 'again')
       }
       assert.equal(announcements.receive(), undefined)
       assert.equal(traces(), before)
@@ -169,19 +170,19 @@ describe('tryNftFamily', () => {
 
 describe('askScheduler', () => {
   it('agrees with ipvsadm, with and without virtual servers, and creates none', async () => {
-    const ipvs = await IpvsConnection.open(openNetlinkConnection(NETLINK_GENERIC), { signal })
+    const ipvs = await IpvsConnection.open(openNetlinkConnection(NETLINK_GENERIC), { signal: soon() })
     try {
       for (const scheduler of ['rr', 'wrr', 'lc', 'wlc', 'sh', 'dh', 'sed', 'nq', 'mh', 'lblc', 'fo', 'nosuch']) {
         const expected = succeeds(`ipvsadm -A -t 192.0.2.1:1 -s ${scheduler}`) ? 'present' : 'missing'
-        assert.equal(await askScheduler(ipvs, scheduler, { signal }), expected, scheduler)
+        assert.equal(await askScheduler(ipvs, scheduler, { signal: soon() }), expected, scheduler)
         const [saved = '', ...others] = ipvsadm('-S', '-n').trim().split('\n')
         assert.equal(saved, expected === 'present' ? `-A -t 192.0.2.1:1 -s ${scheduler}` : '')
         assert.deepEqual(others, [])
         sh('ipvsadm -C')
-        assert.equal(await askScheduler(ipvs, scheduler, { signal }), expected, `${scheduler} again`)
+        assert.equal(await askScheduler(ipvs, scheduler, { signal: soon() }), expected, `${scheduler} again`)
       }
       sh('ipvsadm -A -t [2001:db8::c0de]:20000 -s rr')
-      assert.equal(await askScheduler(ipvs, 'rr', { signal }), 'unknown')
+      assert.equal(await askScheduler(ipvs, 'rr', { signal: soon() }), 'unknown')
       assert.equal(ipvsadm('-S', '-n').trim(), '-A -t [2001:db8::c0de]:20000 -s rr')
     } finally {
       sh('ipvsadm -C')

@@ -7,17 +7,18 @@ import { test, type TestContext } from 'node:test'
 import { ApiServer } from '../../dev/api-server/server.ts'
 import { listPodFromApi } from '../../src/watch/api/list-pod.ts'
 import { listPodFromManifests } from '../../src/watch/manifests/list-pod.ts'
+import { slice } from '../support/manifests.ts'
 
 const POD = { namespace: 'demo', name: 'web-1' }
-const sliceOf = (name: string, pod: string, address: string, namespace = 'demo') => ({
-  apiVersion: 'discovery.k8s.io/v1',
-  kind: 'EndpointSlice',
-  metadata: { name, namespace, labels: { 'kubernetes.io/service-name': name } },
-  addressType: 'IPv4',
-  ports: [{ name: '', protocol: 'TCP', port: 8080 }],
-  endpoints: [{ addresses: [address], targetRef: { kind: 'Pod', name: pod, namespace } }],
-})
-const SOON = AbortSignal.timeout(20_000)
+/** A slice of Service NAME with one endpoint, which is this pod. */
+const sliceOf = (name: string, pod: string, address: string, namespace = 'demo') =>
+  slice(name, [], {
+    metadata: { namespace },
+    ports: [{ name: '', protocol: 'TCP', port: 8080 }],
+    endpoints: [{ addresses: [address], targetRef: { kind: 'Pod', name: pod, namespace } }],
+  })
+/** Aborts a request of this test that takes long. */
+const soon = (): AbortSignal => AbortSignal.timeout(20_000)
 
 async function apiServer(t: TestContext): Promise<ApiServer> {
   const server = new ApiServer()
@@ -38,7 +39,7 @@ test('listPodFromApi reads every page of the namespace, and no other namespace',
       sliceOf(`s${index}`, index === 24 ? 'web-1' : `other-${index}`, `10.244.0.${index + 1}`),
     )
   server.store.put('endpointslices', sliceOf('elsewhere', 'web-1', '10.244.9.9', 'other'))
-  const found = await listPodFromApi(clientOf(server), POD, SOON)
+  const found = await listPodFromApi(clientOf(server), POD, soon())
   assert.deepEqual(found, { addresses: ['10.244.0.25'], endpoints: ['10.244.0.25:8080'] })
   assert.equal(server.requests.length, 3)
   assert.ok(server.requests.every(({ query }) => query.get('limit') === '10'))
@@ -47,7 +48,7 @@ test('listPodFromApi reads every page of the namespace, and no other namespace',
 test('listPodFromApi fails when the API server refuses, is away or is late', async (t) => {
   const server = await apiServer(t)
   server.faults.push({ fault: { kind: 'endpointslices', action: { kind: 'status', status: 403 } }, left: 1 })
-  await assert.rejects(listPodFromApi(clientOf(server), POD, SOON))
+  await assert.rejects(listPodFromApi(clientOf(server), POD, soon()))
   server.faults.push({ fault: { kind: 'endpointslices', action: { kind: 'hang' } }, left: 1 })
   await assert.rejects(listPodFromApi(clientOf(server), POD, AbortSignal.timeout(50)))
   await assert.rejects(
@@ -60,7 +61,7 @@ test('listPodFromApi fails when the API server refuses, is away or is late', asy
         },
       },
       POD,
-      SOON,
+      soon(),
     ),
   )
 })
@@ -77,8 +78,8 @@ test('listPodFromManifests finds the pod in documents and lists, and passes over
     join(folder, 'bomb.yaml'),
     'a: &a [targetRef]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n',
   )
-  const found = await listPodFromManifests(folder, POD, SOON)
+  const found = await listPodFromManifests(folder, POD, soon())
   assert.deepEqual([...found.addresses].sort(), ['10.244.0.2', '10.244.0.3'])
-  assert.deepEqual((await listPodFromManifests(folder, { ...POD, name: 'none' }, SOON)).addresses, [])
-  await assert.rejects(listPodFromManifests(join(folder, 'nowhere'), POD, SOON))
+  assert.deepEqual((await listPodFromManifests(folder, { ...POD, name: 'none' }, soon())).addresses, [])
+  await assert.rejects(listPodFromManifests(join(folder, 'nowhere'), POD, soon()))
 })
