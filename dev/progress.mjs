@@ -12,6 +12,16 @@ export function say(text) {
   process.stderr.write(`${text}\n`)
 }
 
+/** Programs that `finish` runs. @type {Set<import('node:child_process').ChildProcess>} */
+const running = new Set()
+let isStopped = false
+
+/** Ends the programs that `finish` runs, and lets it start no others: this process was told to end, and cleans up first. */
+export function stopPrograms() {
+  isStopped = true
+  for (const child of running) child.kill()
+}
+
 /**
  * Runs a program to its end and returns its exit code and what it printed (stdout and stderr in order).
  * @param {string} program @param {string[]} args @param {{ env?: NodeJS.ProcessEnv, cwd?: string, timeoutMs?: number }} [options]
@@ -19,15 +29,24 @@ export function say(text) {
  */
 export function finish(program, args, { env = process.env, cwd, timeoutMs = 600_000 } = {}) {
   return new Promise((resolve) => {
-    const child = spawn(program, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'], timeout: timeoutMs })
+    if (isStopped) return resolve({ code: 124, output: `${program}: stopped` })
+    const child = spawn(program, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] })
+    // Not spawn's own timeout, which goes on after a program that is not there and keeps this process alive.
+    const timer = setTimeout(() => child.kill(), timeoutMs)
+    running.add(child)
     let output = ''
     const keep = (chunk) => {
       output += chunk
     }
     child.stdout.on('data', keep)
     child.stderr.on('data', keep)
-    child.once('error', (error) => resolve({ code: 127, output: `${program}: ${error.message}` }))
-    child.once('close', (code) => resolve({ code: code ?? 124, output }))
+    const end = (result) => {
+      clearTimeout(timer)
+      running.delete(child)
+      resolve(result)
+    }
+    child.once('error', (error) => end({ code: 127, output: `${program}: ${error.message}` }))
+    child.once('close', (code) => end({ code: code ?? 124, output }))
   })
 }
 
