@@ -25,6 +25,8 @@ const DOWNLOAD_MS = 600_000
  * @property {string} [architecture] Debian's name of it, `arm64`; default this machine's
  * @property {readonly string[]} [mirrors] default those of this machine; an archive of the past may be named, whose lists have expired
  * @property {boolean} [security] whether the packages of the release's security repository count too; default false
+ * @property {string} [keyring] the file with the keys of the archive; default Debian's
+ * @property {number} [timeoutSeconds] how long apt waits for a mirror that is silent, twice; default 20
  */
 
 /**
@@ -38,11 +40,15 @@ export async function openDebianRelease(release, folder, options = {}) {
     throw new Unmet('this machine is not a Debian, so its package mirror has no Debian packages')
   const mirrors = options.mirrors ?? (await ownMirrors())
   if (mirrors.length === 0) throw new Unmet('apt on this machine has no Debian mirror in its source lists')
-  let keyring = machineKeyring('/')
+  let keyring = options.keyring ?? machineKeyring('/')
   let failure = ''
   for (const mirror of mirrors) {
     let updated = await update({ ...options, mirror, release, folder, keyring })
-    if (updated.code !== 0 && /NO_PUBKEY|not signed|signature|Missing key/i.test(updated.output)) {
+    if (
+      updated.code !== 0 &&
+      options.keyring === undefined &&
+      /NO_PUBKEY|not signed|signature|Missing key/i.test(updated.output)
+    ) {
       keyring = await newestKeyring(folder)
       updated = await update({ ...options, mirror, release, folder, keyring })
     }
@@ -137,8 +143,9 @@ async function unpackAll(downloads, into) {
 }
 
 /** apt's options for separate files; the machine's options for the network (proxies, credentials) stay in force. @param {string} folder @param {ReleaseOptions} options */
-function ownFiles(folder, { architecture, mirrors }) {
+function ownFiles(folder, { architecture, mirrors, timeoutSeconds }) {
   return Object.entries({
+    ...(timeoutSeconds === undefined ? {} : { 'Acquire::http::Timeout': timeoutSeconds }),
     ...(architecture === undefined ? {} : { 'APT::Architecture': architecture, 'APT::Architectures': architecture }),
     ...(mirrors === undefined ? {} : { 'Acquire::Check-Valid-Until': 'false' }),
     'Dir::Etc::SourceList': '/dev/null',
