@@ -1,19 +1,16 @@
 /**
- * Where helm is: the program that KUBE_IPVS_HELM names, the one in the cache, or the one in PATH. `npm run helm` runs this file,
- * which builds helm with Go into the cache: no registry that the project may use has it as a program. Without Go it says so and
- * succeeds, because only tests of the chart need it.
+ * Where helm is: the program that KUBE_IPVS_HELM names, the one in the cache, or the one in PATH. `npm run helm` runs this file, which builds helm
+ * into the cache where there is none. Where that fails it says so and succeeds, because only tests of the chart need it.
  */
-import { spawnSync } from 'node:child_process'
-import { accessSync, constants, existsSync, renameSync, rmSync } from 'node:fs'
+import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { cacheFolder, unfinishedFolder } from '../cache.mjs'
-import { finish, say, tail, Unmet } from '../progress.mjs'
+import { cacheFolder } from '../cache.mjs'
+import { endWithParent } from '../parent.ts'
+import { say, stopPrograms, Unmet } from '../progress.mjs'
+import { buildHelm } from './build.ts'
 
 /** The release that the recorded renderings of the chart are made with. */
 const VERSION = 'v3.22.0'
-const MODULE = 'helm.sh/helm/v3/cmd/helm'
-/** Of the program and the folder in which it is built. */
-const NEEDED_MIB = 300
 
 /** Path of a helm that can be run; undefined when there is none. Throws Unmet when KUBE_IPVS_HELM names no program. */
 export function findHelm(env: NodeJS.ProcessEnv): string | undefined {
@@ -36,23 +33,36 @@ function isProgram(path: string): boolean {
   }
 }
 
-async function buildHelm(): Promise<void> {
-  const { env } = process
-  const found = findHelm(env)
-  if (found !== undefined) return say(`helm is here: ${found}`)
-  if (spawnSync('go', ['version']).status !== 0)
-    return say('helm is not built, because this machine has no Go: the tests that need helm will be skipped')
-  const startedAt = performance.now()
-  say(`Building helm ${VERSION} with Go ...`)
-  const folder = unfinishedFolder(cacheFolder(env), NEEDED_MIB)
-  const built = await finish('go', ['install', `${MODULE}@${VERSION}`], {
-    env: { ...env, GOBIN: folder, CGO_ENABLED: '0' },
-  })
-  if (built.code !== 0 || !existsSync(join(folder, 'helm')))
-    return say(`helm was not built, and the tests that need it will be skipped:\n${tail(built.output)}`)
-  renameSync(join(folder, 'helm'), cachedHelm(env))
-  rmSync(folder, { recursive: true })
-  say(`Built helm in ${Math.round((performance.now() - startedAt) / 1000)} s.`)
+async function main(env: NodeJS.ProcessEnv): Promise<void> {
+  const stopped = new AbortController()
+  stopped.signal.addEventListener('abort', stopPrograms)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stopped.abort())
+  endWithParent(stopped)
+  try {
+    const outcome = await provideHelm(env)
+    if (stopped.signal.aborted) throw new Unmet('helm was not built: stopped before the end')
+    say(outcome)
+  } catch (error) {
+    if (!(error instanceof Unmet)) throw error
+    say(error.message)
+    process.exitCode = 1
+  }
 }
 
-if (import.meta.main) await buildHelm()
+/** Returns what there is to say. Rejects with Unmet when the environment names something wrong. */
+async function provideHelm(env: NodeJS.ProcessEnv): Promise<string> {
+  const found = findHelm(env)
+  if (found !== undefined) return `helm is here: ${found}`
+  const program = cachedHelm(env)
+  const startedAt = performance.now()
+  try {
+    await buildHelm({ version: VERSION, program, env })
+    return `Built helm in ${Math.round((performance.now() - startedAt) / 1000)} s.`
+  } catch (error) {
+    if (!(error instanceof Unmet)) throw error
+    const outlook = 'the tests that need it are unmet (npm run helm tries again, KUBE_IPVS_HELM may name a helm)'
+    return `helm was not built, so ${outlook}: ${error.message}`
+  }
+}
+
+if (import.meta.main) await main(process.env)
