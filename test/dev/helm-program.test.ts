@@ -1,10 +1,12 @@
 /** Which helm the tests of the chart use. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { findHelm } from '../../dev/helm/program.ts'
+import { projectFolder } from '../../dev/progress.mjs'
 
 const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -35,4 +37,16 @@ test('findHelm refuses a named helm that cannot be run', () => {
     () => findHelm({ KUBE_IPVS_HELM: join(folder, 'gone') }),
     /KUBE_IPVS_HELM names no program that can be run: ".*gone"/,
   )
+})
+
+test('tests of the chart without helm are unmet, and the need names the command that meets it', () => {
+  const text = "import { needsHelm } from './test/helm/helm.ts'; console.log(needsHelm.skip)"
+  const skipOf = (env: NodeJS.ProcessEnv): string =>
+    execFileSync(process.execPath, ['--input-type=module', '--eval', text], {
+      cwd: projectFolder,
+      env: { PATH: '/nowhere', ...env },
+      encoding: 'utf8',
+    }).trim()
+  assert.equal(skipOf({ KUBE_IPVS_CACHE: join(folder, 'none') }), 'needs helm, which npm run helm builds')
+  assert.equal(skipOf({ KUBE_IPVS_HELM: program('some-helm') }), 'false')
 })

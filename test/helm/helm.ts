@@ -1,6 +1,6 @@
 /**
  * Real helm for the tests of the chart: what it renders, or what it says when it refuses. Where there is none a test is skipped
- * with the need `helm`, which `npm run helm` meets on a machine with Go.
+ * with a need that names the command which meets it.
  */
 import { execFile, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -20,7 +20,7 @@ export const LEAST = { apiServer: { host: '192.0.2.10' } }
 const program = findHelm(process.env)
 
 /** Options of a test or suite that starts helm. */
-export const needsHelm = { skip: program === undefined && 'needs helm' }
+export const needsHelm = { skip: program === undefined && 'needs helm, which npm run helm builds' }
 
 export interface HelmResult {
   readonly output: string

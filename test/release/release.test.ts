@@ -11,6 +11,7 @@ import { debianPackages } from '../../dev/image/debian-packages.ts'
 import { Unmet, projectFolder } from '../../dev/progress.mjs'
 import { type ReleaseTexts, readReleaseTexts, versionProblems } from '../../dev/release/versions.ts'
 import { VERSION } from '../../src/values/well-known.ts'
+import { needsHelm } from '../helm/helm.ts'
 
 describe('the version of a release', () => {
   const texts: ReleaseTexts = {
@@ -70,6 +71,12 @@ describe('a dry run of the release', { skip: missing === undefined ? false : `ne
     const all = ['SHA256SUMS', ...names, `kube-ipvs-${VERSION}.provenance.json`, ...chart]
     assert.deepEqual(files.toSorted(), all.toSorted())
     assert.match(execFileSync('sha256sum', ['-c', 'SHA256SUMS'], { cwd: folder, encoding: 'utf8' }), /oci\.tar: OK/)
+  })
+
+  it('writes the chart and its checksum', needsHelm, () => {
+    const chart = `kube-ipvs-${VERSION}.tgz`
+    assert.ok(files.includes(chart), files.join(', '))
+    assert.match(readFileSync(join(folder, 'SHA256SUMS'), 'utf8'), new RegExp(`^[0-9a-f]{64}  ${chart}$`, 'm'))
   })
 
   it('writes a provenance that names every artifact, the commit, and what was fetched', () => {
