@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { runOwnCommand } from './own-command.ts'
 import { type Container, inContainer } from './container-runtime.ts'
 import { type Manifest, node } from './manifests.ts'
 
@@ -11,6 +12,9 @@ const MAIN = process.env['KUBE_IPVS_PROGRAM'] ?? new URL('../../src/main.ts', im
 
 /** Commands that ask a running daemon, and '' for the daemon itself. */
 const ASKING: readonly string[] = ['', 'status', 'diff', 'explain', 'top', 'drain']
+
+/** Commands that end by themselves, and of which nothing is left then. */
+const QUICK: readonly string[] = ['status', 'diff', 'explain', 'top', 'drain', 'doctor', 'cleanup']
 
 export interface Finished {
   readonly code: number | null
@@ -113,12 +117,15 @@ export class Workbench {
     return child
   }
 
-  /** Runs a command to its end: `diff`, `cleanup`, `status`, or '' for the daemon with --once. */
+  /**
+   * Runs a command to its end: `diff`, `cleanup`, `status`, or '' for the daemon with --once.
+   */
   async command(command: string, ...flags: string[]): Promise<Finished> {
     const sources = command === 'status' ? [] : ['--config', this.#configurationFile]
     if (ASKING.includes(command)) sources.push('--socket', this.socket)
     if (command === '' || command === 'diff') sources.push('--manifests', this.directory)
-    return finished(this.#spawn([...(command === '' ? [] : [command]), ...sources, ...flags]))
+    const args = [...(command === '' ? [] : [command]), ...sources, ...flags]
+    return this.run(...args)
   }
 
   /** Starts a command that runs until it is stopped. */
@@ -140,8 +147,17 @@ export class Workbench {
     return child
   }
 
-  /** Runs the program to its end with exactly these arguments. */
+  /**
+   * Runs the program to its end with exactly these arguments. Most commands run in this process, unless this workbench has a container or an
+   * environment of its own; test/kernel/commands.test.ts compares both ways.
+   */
   async run(...args: string[]): Promise<Finished> {
+    const isOwn = QUICK.includes(args[0] ?? '') && this.container === undefined && Object.keys(this.env).length === 0
+    return isOwn ? runOwnCommand(args) : this.runProcess(...args)
+  }
+
+  /** The same in a process of its own. */
+  async runProcess(...args: string[]): Promise<Finished> {
     return finished(this.#spawn(args))
   }
 

@@ -3,7 +3,7 @@
  * once; routes and real servers are asked for as predictions need them. This changes nothing, and needs neither a running daemon nor
  * the API server.
  */
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
 import { findNetfilter, openRtnetlink } from '../../../native/open.ts'
 import type {
   Answers,
@@ -275,7 +275,8 @@ async function readSets(signal: AbortSignal): Promise<ReadonlyMap<string, Packet
 /** Whether a setting below /proc/sys is not 0; false where the kernel does not have it. */
 async function isSet(name: string): Promise<boolean> {
   try {
-    return (await readFile(`/proc/sys/${name}`, 'utf8')).trim() !== '0'
+    // Synchronously: Node's other threads may be in another network namespace than this one.
+    return readFileSync(`/proc/sys/${name}`, 'utf8').trim() !== '0'
   } catch {
     return false
   }

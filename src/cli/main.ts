@@ -1,0 +1,67 @@
+/**
+ * Reads a command line and runs its command. The user sees an error as one line that says what is wrong, and a stack only for a bug
+ * in this program.
+ */
+import { CodedError } from '../values/errors.ts'
+import { type CommandLine, parseCommandLine, USAGE_EXIT_CODE } from './command-line.ts'
+import type { CommandName, FlagValues } from './flags.ts'
+
+/** A command is loaded when it runs: `--help` needs none of them. */
+const RUN: Readonly<Record<CommandName, (flags: FlagValues, words: readonly string[]) => Promise<number>>> = {
+  run: async (flags) => {
+    if (flags.writeConfigTo !== undefined && flags.writeConfigTo !== '')
+      return (await import('./write-configuration.ts')).writeConfiguration(flags, flags.writeConfigTo)
+    return (await import('./run.ts')).run(flags)
+  },
+  status: async (flags, words) => (await import('./show-status.ts')).showStatus(flags, words),
+  explain: async (flags, words) => (await import('./explain.ts')).explain(flags, words),
+  top: async (flags, words) => (await import('./top.ts')).top(flags, words),
+  drain: async (flags, words) => (await import('./drain.ts')).drain(flags, words),
+  doctor: async (flags) => (await import('./doctor.ts')).doctor(flags),
+  diff: async (flags) => (await import('./diff.ts')).diff(flags),
+  completion: async (_flags, words) => (await import('./completion.ts')).printCompletion(words),
+  cleanup: async (flags) => (await import('./cleanup.ts')).cleanup(flags),
+}
+
+/** Resolves to the exit code. It never rejects. */
+export async function main(argv: readonly string[]): Promise<number> {
+  const line = parseCommandLine(argv)
+  const notices = 'error' in line ? line.error.notices : line.notices
+  for (const notice of notices) process.stderr.write(`${notice}\n`)
+  if ('error' in line) {
+    const { usageErrorText } = await import('./messages.ts')
+    process.stderr.write(usageErrorText(line.error))
+    return line.error.exitCode
+  }
+  const { command, flags } = line
+  if (flags.help === true) {
+    const { helpText } = await import('./help.ts')
+    const { styleFor } = await import('./terminal.ts')
+    const { stdout } = process
+    stdout.write(helpText(command, { columns: stdout.columns, style: styleFor(stdout, process.env) }))
+    return 0
+  }
+  if (flags.version === 'true' || flags.version === 'raw') {
+    const { versionText } = await import('./messages.ts')
+    process.stdout.write(versionText(flags.version))
+    return 0
+  }
+  return runCommand(line)
+}
+
+async function runCommand({ command, flags, words }: CommandLine): Promise<number> {
+  try {
+    return await RUN[command](flags, words)
+  } catch (error) {
+    const { failureText, nextStep } = await import('./messages.ts')
+    const { stderr } = process
+    if (command === 'run') {
+      const { formatOf, writeEarlyLine } = await import('./early-lines.ts')
+      const err = error instanceof CodedError ? error.message : failureText(error, flags)
+      writeEarlyLine({ level: 'error', message: 'command failed', fields: { err }, format: formatOf(error) })
+    } else stderr.write(`kube-ipvs ${command}: ${failureText(error, flags)}\n`)
+    const step = nextStep(error)
+    if (step !== undefined && (command !== 'run' || stderr.isTTY)) stderr.write(`${step}\n`)
+    return USAGE_EXIT_CODE[command]
+  }
+}
