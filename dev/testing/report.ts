@@ -37,35 +37,45 @@ export interface FileEnd {
 
 const PROGRESS = { 'test:enqueue': 'queued', 'test:dequeue': 'running', 'test:complete': 'ended' } as const
 
-/** Where a test is: the names from the outermost suite, which is the file, to the test. */
-type Path = readonly string[]
+/** A test or suite, and the one that it belongs to. */
+interface Known {
+  readonly name: string
+  readonly parentId: number | undefined
+}
+type KnownTests = ReadonlyMap<number, Known>
 
 export async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
-  const paths = new Map<number, Path>()
+  const known = new Map<number, Known>()
   for await (const event of events) {
     // A test whose hook failed starts without being queued.
     if (event.type === 'test:enqueue' || event.type === 'test:start') {
       const { testId, parentId, name } = event.data
-      const outer = parentId === undefined ? undefined : paths.get(parentId)
-      paths.set(testId, outer === undefined ? [name] : [...outer, name])
+      known.set(testId, { name, parentId })
     }
-    for (const line of linesOf(event, paths)) yield `${JSON.stringify(line)}\n`
+    for (const line of linesOf(event, known)) yield `${JSON.stringify(line)}\n`
   }
 }
 
-function linesOf(event: TestEvent, paths: ReadonlyMap<number, Path>): readonly ReportLine[] {
+/** Where a test is: the names from the outermost suite, which is the file, to the test. A suite may be queued after its tests. */
+function pathOf(id: number, name: string, known: KnownTests): readonly string[] {
+  const { name: own, parentId } = known.get(id) ?? { name, parentId: undefined }
+  const outer = parentId === undefined ? undefined : known.get(parentId)
+  return parentId === undefined || outer === undefined ? [own] : [...pathOf(parentId, outer.name, known), own]
+}
+
+function linesOf(event: TestEvent, known: KnownTests): readonly ReportLine[] {
   switch (event.type) {
     case 'test:enqueue':
     case 'test:dequeue':
     case 'test:complete': {
       const { testId: id, parentId: parent, name } = event.data
-      const line = { progress: PROGRESS[event.type], id, ...placeOf(paths.get(id) ?? [name]) }
+      const line = { progress: PROGRESS[event.type], id, ...placeOf(pathOf(id, name, known)) }
       return [parent === undefined ? line : { ...line, parent }]
     }
     case 'test:pass':
     case 'test:fail': {
       const { testId, name, details } = event.data
-      const path = paths.get(testId) ?? [name]
+      const path = pathOf(testId, name, known)
       const verdict = event.type === 'test:pass' ? verdictOfPass(event.data) : verdictOfFailure(event.data)
       return [
         ...(verdict === undefined ? [] : [{ ...verdict, ...placeOf(path) }]),
@@ -77,7 +87,7 @@ function linesOf(event: TestEvent, paths: ReadonlyMap<number, Path>): readonly R
   }
 }
 
-function placeOf([file = '', ...names]: Path): { readonly file: string; readonly name: string } {
+function placeOf([file = '', ...names]: readonly string[]): { readonly file: string; readonly name: string } {
   return { file, name: names.join(' > ') }
 }
 

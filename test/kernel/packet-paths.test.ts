@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { ADDRESSES, Cluster, type From, NODE } from '../support/cluster.ts'
 import { type Workbench } from '../support/daemon.ts'
+import { removeVirtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, frontend } from '../support/every-kind.ts'
@@ -106,7 +107,11 @@ describe('a connection to a cluster IP', needs('nft', 'iptables-nft'), () => {
     // In iptables mode the node needs a route to an address before a rule can send it elsewhere.
     sh(`ip route add default via ${ADDRESSES.client.IPv4}`)
   })
-  afterEach(() => bench.close())
+  afterEach(async () => {
+    await bench.close()
+    // Else iptables mode leaves the addresses of ipvs mode until the kernel has forgotten the connections.
+    removeVirtualServers()
+  })
   after(() => cluster.stop())
 
   for (const mode of ['ipvs', 'iptables'] as const)

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { TopJson } from '../../src/cli/top-json.ts'
 import { ADDRESSES, Cluster, POD_PORT } from '../support/cluster.ts'
 import { type Workbench } from '../support/daemon.ts'
+import { removeVirtualServers } from '../support/kernel-state.ts'
 import { run, sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend } from '../support/every-kind.ts'
@@ -87,7 +88,7 @@ class World {
   async close(): Promise<void> {
     await this.bench.close()
     this.cluster.stop()
-    sh('ipvsadm -C; ip link delete kube-ipvs0 2>/dev/null || true')
+    removeVirtualServers()
   }
 }
 

@@ -77,8 +77,12 @@ for (const [virtualAddresses, rows] of VIRTUAL_ADDRESSES.map((way) => [way, ROWS
       it(`is answered at once when ${what}`, async () => {
         // The kernel remembers the flows of the other way.
         const firstPort = (virtualAddresses === 'routes' ? 22_000 : 20_000) + 100 * index
-        const before = await askAll(firstPort, 5000)
-        assert.deepEqual(podsOf(before), ['a', 'c'])
+        // A datagram may get lost on a busy machine; the flows that begin here are what the test is about.
+        let before: readonly Outcome[] = []
+        await eventually(async () => {
+          before = await askAll(firstPort, 2000)
+          assert.deepEqual(podsOf(before), ['a', 'c'])
+        })
         assert.deepEqual(await askAll(firstPort, 5000), before)
         bench.write('web.yaml', ...change)
         await eventually(async () => assert.deepEqual(podsOf(await askAll(firstPort, 200)), [left]), 3000)
