@@ -180,5 +180,6 @@ const run = (program, args, cwd, timeoutMs = UPDATE_MS) =>
 function shortReason(output) {
   const fetching = /^Err:\d+ .*\n\s+(.+)$/m.exec(output)?.[1]
   const error = /^(?:E: |dpkg-deb: error: )(.+)$/m.exec(output)?.[1]
-  return (fetching ?? error ?? tail(output, 1)).trim()
+  const full = /No space left on device|Disk quota exceeded/i.exec(output)?.[0]
+  return (full ?? fetching ?? error ?? tail(output, 1)).trim()
 }

@@ -38,8 +38,8 @@ ${kernels}
   helm: `npm run helm                           builds helm into ~/.cache/kube-ipvs (KUBE_IPVS_CACHE moves it), for the tests of the chart
 
 It does nothing where helm is already there: as KUBE_IPVS_HELM names it, in the cache, or in PATH. It builds with the Go
-in PATH if that is new enough, else with Debian's, which it unpacks and removes again; that takes two minutes of
-processor time and needs 2 GB of room in the cache, of which 90 MB remain. The modules come from the Go module proxy (GOPROXY).
+in PATH if that is new enough, else with Debian's, which it unpacks and removes again; that takes two to three
+minutes of processor time and needs 2.5 GB of room in the cache, of which 90 MB remain. The modules come from the Go module proxy (GOPROXY).
 Where one of them is not to be had it says so in one line and succeeds; the tests that need helm are then reported as
 unmet, and the others judge the recorded renderings.
 `,

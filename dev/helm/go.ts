@@ -1,6 +1,7 @@
 /**
  * The Go that builds helm: the installed one if it is new enough, else Debian's packages, which apt fetches and verifies and which are unpacked
- * without being installed. Debian's Go is linked statically, so that of a newer release runs on an older one as well.
+ * without being installed; it is linked statically, so that of a newer release runs on an older one as well. Not the toolchain that the Go module
+ * proxy has: that is for the client of the proxy, which is Go.
  */
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -33,7 +34,7 @@ export async function installedGo(env: NodeJS.ProcessEnv): Promise<Go | undefine
 
 /**
  * Debian's Go unpacked into a folder, with caches of its own in there. Rejects with Unmet when this is no Debian, no mirror answers,
- * something is not what the archive has signed, or the folder cannot hold or run it.
+ * something is not what the archive has signed, or the folder cannot hold it.
  */
 export async function debianGo(folder: string, env: NodeJS.ProcessEnv, open = openDebianRelease): Promise<Go> {
   const reasons = new Set<string>()
@@ -71,7 +72,6 @@ async function usable(root: string, folder: string, env: NodeJS.ProcessEnv): Pro
   }
   const { code, output } = await finish(program, ['version'], { env: own, timeoutMs: VERSION_MS })
   if (code === 0) return { program, env: own }
-  if (output.includes('EACCES')) throw new Unmet(`${folder} allows no execution (noexec)`)
   throw new Unmet(`Debian's Go does not run here (${tail(output, 1)})`)
 }
 
