@@ -12,7 +12,7 @@ export function service(
   spec: Manifest,
   more: { readonly metadata?: Manifest; readonly status?: Manifest } = {},
 ): Manifest {
-  const clusterIPs = (spec['clusterIPs'] as string[] | undefined) ?? [spec['clusterIP']]
+  const { clusterIP, clusterIPs = [clusterIP] } = spec
   return {
     apiVersion: 'v1',
     kind: 'Service',
@@ -20,7 +20,7 @@ export function service(
     metadata: { name, namespace: 'demo', ...more.metadata },
     spec: {
       type: 'ClusterIP',
-      clusterIP: clusterIPs[0],
+      clusterIP: Array.isArray(clusterIPs) ? clusterIPs[0] : clusterIP,
       clusterIPs,
       ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 8080 }],
       ...spec,
