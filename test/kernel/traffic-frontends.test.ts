@@ -141,7 +141,8 @@ for (const [mode, backEnd, need, virtualAddresses] of SETUPS)
         await predictions.check()
         await bench.close()
         assert.equal((await bench.run('cleanup')).code, 0)
-        sh(`iptables-${backEnd} -t mangle -X KUBE-IPTABLES-HINT; conntrack -F 2>/dev/null`)
+        sh(`iptables-${backEnd} -P FORWARD ACCEPT; ip6tables-${backEnd} -P FORWARD ACCEPT
+          iptables-${backEnd} -t mangle -X KUBE-IPTABLES-HINT; conntrack -F 2>/dev/null`)
       })
 
       const answers = mode === 'ipvs' ? answersInTurn : answersAtRandom

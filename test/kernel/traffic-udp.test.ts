@@ -7,6 +7,7 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { Cluster, type From, type Outcome } from '../support/cluster.ts'
 import type { Workbench } from '../support/daemon.ts'
+import { kubeLines } from '../support/kernel-state.ts'
 import type { Manifest } from '../support/manifests.ts'
 import { eventually } from '../support/deadline.ts'
 import {
@@ -53,6 +54,13 @@ for (const [virtualAddresses, rows] of VIRTUAL_ADDRESSES.map((way) => [way, ROWS
     beforeEach(async () => {
       bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
       await settled(1, 2, virtualAddresses)
+      // Removals follow additions: until the policy Local of an earlier test has left the sets, new flows are not masqueraded, and stay so.
+      await eventually(() =>
+        assert.deepEqual(
+          kubeLines('ipset save').filter((line) => /^add KUBE-\S+-LOCAL/.test(line)),
+          [],
+        ),
+      )
     })
     after(async () => {
       await bench.close()
@@ -77,12 +85,8 @@ for (const [virtualAddresses, rows] of VIRTUAL_ADDRESSES.map((way) => [way, ROWS
       it(`is answered at once when ${what}`, async () => {
         // The kernel remembers the flows of the other way.
         const firstPort = (virtualAddresses === 'routes' ? 22_000 : 20_000) + 100 * index
-        // A datagram may get lost on a busy machine; the flows that begin here are what the test is about.
-        let before: readonly Outcome[] = []
-        await eventually(async () => {
-          before = await askAll(firstPort, 2000)
-          assert.deepEqual(podsOf(before), ['a', 'c'])
-        })
+        const before = await askAll(firstPort, 5000)
+        assert.deepEqual(podsOf(before), ['a', 'c'])
         assert.deepEqual(await askAll(firstPort, 5000), before)
         bench.write('web.yaml', ...change)
         await eventually(async () => assert.deepEqual(podsOf(await askAll(firstPort, 200)), [left]), 3000)
