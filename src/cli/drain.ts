@@ -5,10 +5,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { askDaemon, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
 import { openIpvs, unlessMissing } from '../modes/ipvs/kernel.ts'
+import { answeringMode, hasVirtualIps, readModes } from '../modes/modes-in-kernel.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import { listDrains } from '../traffic/live-drains.ts'
 import { type ConnectionCounts, LocalConnections } from '../traffic/local-connections.ts'
-import { modeOfKernel } from '../traffic/open-traffic.ts'
 import { parseAddress } from '../values/address.ts'
 import { formatDuration } from '../values/duration.ts'
 import { CodedError } from '../values/errors.ts'
@@ -56,16 +56,19 @@ async function showDrains(daemon: DaemonClient, flags: FlagValues): Promise<numb
   const status = await daemon.daemon()
   const isKnown = !isUnknown(view)
   if (!isKnown) stderrLog.warn(`kube-ipvs drain: names, ages and deadlines are unknown: ${view.reason}`)
-  const mode = isUnknown(status) ? await modeOfKernel(signal) : status.mode
+  const mode = isUnknown(status) ? answeringMode((await readModes(signal)).modes) : status.mode
+  const hasIpvs = mode === 'ipvs' || (await hasVirtualIps(signal))
   if (mode === 'iptables')
     stderrLog.warn(
-      'kube-ipvs drain: nothing drains in iptables mode: the rules of an endpoint are removed at once, and its connections continue',
+      `kube-ipvs drain: nothing drains in iptables mode: the rules of an endpoint are removed at once, and its connections continue${
+        hasIpvs ? '; what drains was left by ipvs mode' : ''
+      }`,
     )
   if (mode === undefined)
     stderrLog.warn(
-      'kube-ipvs drain: this network namespace has no virtual servers and no rules of iptables mode: is it that of the node?',
+      'kube-ipvs drain: this network namespace has nothing of ipvs mode and no rules of iptables mode: is it that of the node?',
     )
-  const ipvs = mode === 'ipvs' ? await unlessMissing('ipvs-missing', () => openIpvs(signal)) : undefined
+  const ipvs = hasIpvs ? await unlessMissing('ipvs-missing', () => openIpvs(signal)) : undefined
   try {
     const live = ipvs === undefined ? [] : await listDrains(ipvs, signal)
     const drains = joinDrains(live, isKnown ? view.drains : undefined)

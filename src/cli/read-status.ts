@@ -8,6 +8,7 @@ import type { DaemonView } from '../inspect/view.ts'
 import { type KernelState, readKernelState } from '../modes/leftovers/kernel-state.ts'
 import { fallbackOf } from '../modes/fallback.ts'
 import { findLack } from '../modes/ipvs/kernel.ts'
+import { onlyMode } from '../modes/modes-in-kernel.ts'
 import { CodedError } from '../values/errors.ts'
 import { silentLog } from '../values/log.ts'
 import { VERSION } from '../values/well-known.ts'
@@ -41,7 +42,7 @@ export async function readStatus(
   const running = await runningMode(metricsBindAddress)
   const { state, named, missing } = await readKernel(client, daemon, signal)
   const status = {
-    mode: daemon?.mode ?? running ?? modeOf(state),
+    mode: daemon?.mode ?? running ?? onlyMode(state.modes),
     fallback:
       (daemon === null
         ? fallbackOf(await lackingOf(running, metricsBindAddress, mode, signal), ipvs.scheduler)
@@ -150,12 +151,6 @@ async function lackOf(mode: string, signal: AbortSignal): Promise<string> {
     if (error instanceof CodedError) return ''
     throw error
   }
-}
-
-/** The mode whose items the kernel has. It has items of both only while one mode replaces the other. */
-function modeOf({ device, rules }: KernelState): 'ipvs' | 'iptables' | null {
-  if ((device === null) === (rules === null)) return null
-  return device === null ? 'iptables' : 'ipvs'
 }
 
 /** Adds names of Services where flags name a source; one that cannot be read is reported and is no failure. */

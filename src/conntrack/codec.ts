@@ -11,7 +11,7 @@ import type { ReceivedMessage } from '../netlink/message.ts'
 import { beginNetfilter, netfilterAttributes, netfilterFamily, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import { ADDRESS_LENGTH, familyOf, readAddress, writeAddress } from '../values/address.ts'
 import { type IpFamily, type Protocol, PROTOCOL_NUMBER, protocolOfNumber } from '../values/protocol.ts'
-import type { Flow, FlowFilter, FlowTuple, TableSize } from './types.ts'
+import type { Flow, FlowFilter, FlowState, FlowTuple, TableSize } from './types.ts'
 
 /** enum cntl_msg_types */
 const IPCTNL_MSG_CT_NEW = 0
@@ -22,6 +22,7 @@ export const IPCTNL_MSG_CT_GET_STATS = 5
 /** enum ctattr_type */
 export const CTA_TUPLE_ORIG = 1
 export const CTA_TUPLE_REPLY = 2
+export const CTA_STATUS = 3
 const CTA_PROTOINFO = 4
 export const CTA_ID = 12
 export const CTA_ZONE = 18
@@ -161,17 +162,25 @@ export function decodeFlow(message: ReceivedMessage): Flow | undefined {
 /** enum tcp_conntrack: TCP_CONNTRACK_SYN_SENT, _SYN_RECV, _ESTABLISHED and _SYN_SENT2. IPVS calls connections in these states active. */
 const ACTIVE_TCP_STATES: ReadonlySet<number> = new Set([1, 2, 3, 9])
 
-/** Whether a line of a dump is a TCP flow that is neither closed nor half closed. */
-export function isActiveTcp(message: ReceivedMessage): boolean {
+/** IPS_DST_NAT of enum ip_conntrack_status: a rule has translated the destination. IPVS, which does it too, does not set it. */
+const IPS_DST_NAT = 1 << 5
+
+/** Reads the state of a flow from a line of a dump. */
+export function decodeFlowState(message: ReceivedMessage): FlowState {
   const attributes = netfilterAttributes(message, CTNETLINK, IPCTNL_MSG_CT_NEW, 'IPCTNL_MSG_CT_NEW')
-  while (attributes.next()) {
-    if (attributes.type !== CTA_PROTOINFO) continue
-    const protocols = attributes.nested()
-    while (protocols.next()) {
-      if (protocols.type !== CTA_PROTOINFO_TCP) continue
-      const fields = protocols.nested()
-      while (fields.next()) if (fields.type === CTA_PROTOINFO_TCP_STATE) return ACTIVE_TCP_STATES.has(fields.u8())
-    }
+  let isActiveTcp = false
+  let isByRule = false
+  while (attributes.next())
+    if (attributes.type === CTA_STATUS) isByRule = (attributes.u32be() & IPS_DST_NAT) !== 0
+    else if (attributes.type === CTA_PROTOINFO) isActiveTcp = hasActiveState(attributes.nested())
+  return { isActiveTcp, isByRule }
+}
+
+function hasActiveState(protocols: AttributeCursor): boolean {
+  while (protocols.next()) {
+    if (protocols.type !== CTA_PROTOINFO_TCP) continue
+    const fields = protocols.nested()
+    while (fields.next()) if (fields.type === CTA_PROTOINFO_TCP_STATE) return ACTIVE_TCP_STATES.has(fields.u8())
   }
   return false
 }

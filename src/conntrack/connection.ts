@@ -9,14 +9,14 @@ import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import { CodedError } from '../values/errors.ts'
 import {
   decodeFlow,
+  decodeFlowState,
   decodeTableSize,
   encodeDeleteFlow,
   encodeDumpFlows,
   encodeTableSize,
-  isActiveTcp,
   passes,
 } from './codec.ts'
-import type { Flow, FlowFilter, TableSize } from './types.ts'
+import type { Flow, FlowFilter, FlowState, TableSize } from './types.ts'
 
 /** The result of a deletion of flows. */
 export interface Deletion {
@@ -98,19 +98,18 @@ export class ConntrackConnection {
   }
 
   /**
-   * Calls `visit` for each flow that passes the filter, and says whether it is a TCP flow that is neither closed nor half closed. When
-   * the dump starts again (`onRestart`), flows are visited again.
+   * Calls `visit` for each flow that passes the filter. When the dump starts again (`onRestart`), flows are visited again.
    */
   async visitFlows(
     filter: FlowFilter,
-    visit: (flow: Flow, isActive: boolean) => void,
+    visit: (flow: Flow, state: FlowState) => void,
     options: DumpOptions = {},
   ): Promise<void> {
     await this.#netlink.dump(
       requestOf((batch) => encodeDumpFlows(batch, filter)),
       (message): undefined => {
         const flow = decodeFlow(message)
-        if (flow !== undefined && passes(flow, filter)) visit(flow, filter.protocol === 'tcp' && isActiveTcp(message))
+        if (flow !== undefined && passes(flow, filter)) visit(flow, decodeFlowState(message))
       },
       options,
     )

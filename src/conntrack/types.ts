@@ -27,6 +27,14 @@ export interface Flow {
   readonly id: number
 }
 
+/** What a dump says of a flow that is not part of its identity. */
+export interface FlowState {
+  /** A TCP flow that is neither closed nor half closed. */
+  readonly isActiveTcp: boolean
+  /** A rule of iptables or nftables has translated the destination; IPVS and the client itself are no rules. */
+  readonly isByRule: boolean
+}
+
 /** The flows that a dump lists. */
 export interface FlowFilter {
   readonly family: IpFamily

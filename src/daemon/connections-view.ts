@@ -1,18 +1,25 @@
 /**
- * Counts the connections to endpoints for the local socket. Which virtual servers have such an endpoint is known here, so only these
- * are read, through a connection that lives as long as the question.
+ * Counts the connections to endpoints for the local socket. In ipvs mode it is known which virtual servers have such an endpoint, so only
+ * these are read, through a connection that lives as long as the question.
  */
 import type { ConnectionsView } from '../inspect/view.ts'
 import { addressOfKey, type VirtualServerId } from '../ipvs/types.ts'
 import type { Mode } from '../modes/mode.ts'
-import { openIpvs } from '../modes/ipvs/kernel.ts'
+import type { IpvsConnection } from '../ipvs/connection.ts'
+import { openIpvs, unlessMissing } from '../modes/ipvs/kernel.ts'
+import { hasVirtualIps } from '../modes/modes-in-kernel.ts'
 import { parseFrontendKey } from '../service/frontends.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { findConntrack } from '../traffic/open-traffic.ts'
-import { countFlowsTo, countInVirtualServers } from '../traffic/pod-connections.ts'
+import {
+  allVirtualServers,
+  countFlowsTo,
+  countInVirtualServers,
+  countStreams,
+  type StreamCounts,
+} from '../traffic/pod-connections.ts'
 import { formatEndpoint } from '../values/address.ts'
 import { deadlineSignal } from '../node/deadline.ts'
-import { CodedError } from '../values/errors.ts'
 import { Turns } from './turns.ts'
 
 const DEADLINE_MS = 8000
@@ -31,30 +38,40 @@ export async function countConnections(
 ): Promise<Omit<ConnectionsView, 'format'>> {
   const signal = AbortSignal.any([asked, deadlineSignal(DEADLINE_MS, 'reading the connections')])
   const wanted = new Set(targets)
-  const conntrack = withUdp || proxy.mode.name === 'iptables' ? await findConntrack(signal) : undefined
+  const hasRules = proxy.mode.name === 'iptables'
+  // After a switch to iptables mode IPVS keeps its connections.
+  const ipvs = !hasRules || (await hasVirtualIps(signal)) ? await openFor(proxy, signal) : undefined
+  const conntrack = await findConntrack(signal)
   try {
+    const { active, inactive } = await countStreams({
+      inVirtualServers: ipvs === undefined ? undefined : () => inVirtualServers(ipvs, proxy, wanted, signal),
+      conntrack,
+      targets: wanted,
+      hasRules,
+      signal,
+    })
     const udp = withUdp && conntrack !== undefined ? await countFlowsTo(conntrack, ['udp'], wanted, signal) : undefined
-    if (proxy.mode.name === 'iptables') {
-      if (conntrack === undefined) throw new CodedError('conntrack-missing', 'the kernel does not list its flows')
-      const { active, inactive } = await countFlowsTo(conntrack, ['tcp', 'sctp'], wanted, signal)
-      return { active, inactive, udp: udp?.inactive ?? null }
-    }
-    const { active, inactive } = await inVirtualServers(proxy, wanted, signal)
     return { active, inactive, udp: udp?.inactive ?? null }
   } finally {
     conntrack?.close()
+    ipvs?.close()
   }
 }
 
-async function inVirtualServers(proxy: Countable, targets: ReadonlySet<string>, signal: AbortSignal) {
-  const servers = await virtualServersOf(proxy, targets)
-  if (servers.length === 0) return { active: 0, inactive: 0 }
-  const ipvs = await openIpvs(signal)
-  try {
-    return await countInVirtualServers(ipvs, servers, targets, signal)
-  } finally {
-    ipvs.close()
-  }
+/** undefined: there is nothing of ipvs mode to count. */
+function openFor({ mode }: Countable, signal: AbortSignal): Promise<IpvsConnection | undefined> {
+  return mode.name === 'ipvs' ? openIpvs(signal) : unlessMissing('ipvs-missing', () => openIpvs(signal))
+}
+
+async function inVirtualServers(
+  ipvs: IpvsConnection,
+  proxy: Countable,
+  targets: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<StreamCounts> {
+  const servers =
+    proxy.mode.name === 'ipvs' ? await virtualServersOf(proxy, targets) : await allVirtualServers(ipvs, signal)
+  return countInVirtualServers(ipvs, servers, targets, signal)
 }
 
 /** Those whose Service has such an endpoint, used or not, and those in which such a real server drains. */

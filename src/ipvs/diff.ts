@@ -3,6 +3,7 @@
  * real server gets weight 0 and is deleted only when it had no connections. One that has weight 0 already needs no operation,
  * so a drain in progress is no difference.
  */
+import { canDrain, isDraining } from './drains.ts'
 import {
   compareRealServers,
   type RealServer,
@@ -105,8 +106,8 @@ function unwanted(
   idle: ReadonlySet<RealServerKey> | undefined,
   removals: RealServerOperation[],
 ): void {
-  if (server.protocol !== 'tcp') removals.push({ kind: 'delete-real-server', key, server, realServer: present })
-  else if (present.weight !== 0)
+  if (!canDrain(server.protocol)) removals.push({ kind: 'delete-real-server', key, server, realServer: present })
+  else if (!isDraining(server.protocol, present))
     removals.push({ kind: 'edit-real-server', key, server, realServer: { ...present, weight: 0 } })
   else if (idle?.has(realServerKey(present)) === true)
     removals.push({ kind: 'delete-real-server', key, server, realServer: present })
@@ -160,18 +161,18 @@ function usableCount(server: VirtualServer | undefined): number {
   return server?.realServers.filter(({ weight }) => weight > 0).length ?? 0
 }
 
-/** Keys of real servers that stay only until their connections end: unwanted, TCP, weight 0. */
+/** Keys of real servers that drain and that nothing wants: they stay only until their connections end. */
 export function drainingRealServers(
   desired: VirtualServer | undefined,
   live: VirtualServer | undefined,
 ): RealServerKey[] {
-  if (desired === undefined || live === undefined || live.protocol !== 'tcp' || desired === live) return []
+  if (desired === undefined || live === undefined || desired === live) return []
   if (live.realServers.length === desired.realServers.length && live.realServers === desired.realServers) return []
   const wanted = new Set(desired.realServers.map(realServerKey))
   const draining: RealServerKey[] = []
   for (const server of live.realServers) {
     const key = realServerKey(server)
-    if (server.weight === 0 && !wanted.has(key)) draining.push(key)
+    if (isDraining(live.protocol, server) && !wanted.has(key)) draining.push(key)
   }
   return draining
 }

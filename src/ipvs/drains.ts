@@ -4,7 +4,8 @@
  * again, and their deadline counts from then.
  */
 import { DelayedKeys } from '../sync/delayed-keys.ts'
-import type { RealServerKey, VirtualServerKey } from './types.ts'
+import type { Protocol } from '../values/protocol.ts'
+import type { RealServer, RealServerKey, VirtualServerKey } from './types.ts'
 
 const FIRST_CHECK_MS = 1000
 const LAST_CHECK_MS = 30_000
@@ -34,6 +35,19 @@ export interface CurrentDrain {
 export interface Connections {
   readonly active: number
   readonly inactive: number
+}
+
+/** Whether removed real servers of a virtual server drain. Those of other protocols are removed at once. */
+export function canDrain(protocol: Protocol): boolean {
+  return protocol === 'tcp'
+}
+
+/**
+ * Whether a real server in the kernel drains: it has weight 0 in a TCP virtual server, so it keeps its connections and gets no new ones.
+ * No Service wants weight 0.
+ */
+export function isDraining(protocol: Protocol, { weight }: Pick<RealServer, 'weight'>): boolean {
+  return weight === 0 && canDrain(protocol)
 }
 
 export class Drains {

@@ -6,7 +6,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CountedDestination, CountedVirtualServer } from '../ipvs/codec-servers.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
+import { isDraining } from '../ipvs/drains.ts'
 import { realServerKey, virtualServerKey } from '../ipvs/types.ts'
+import type { Protocol } from '../values/protocol.ts'
 import { hasCounted, type PlaceSample, type RealServerSample, type Sample } from './sample.ts'
 
 export interface IpvsReadOptions {
@@ -54,7 +56,8 @@ export async function readIpvs(
       turnMs = performance.now() + TURN_MS
     }
     const destinations = await ipvs.listCountedDestinations(service.fields, { signal })
-    places.set(key, { ...place, realServers: new Map(destinations.map(realServerOf)) })
+    const realServers = new Map(destinations.map((one) => realServerOf(service.fields.protocol, one)))
+    places.set(key, { ...place, realServers })
   }
   return { ...listing, unread }
 }
@@ -63,10 +66,15 @@ function placeOf({ fields, traffic }: CountedVirtualServer): PlaceSample {
   return { addresses: [fields.address], traffic, isUsed: hasCounted(traffic), realServers: undefined }
 }
 
-function realServerOf(destination: CountedDestination): readonly [string, RealServerSample] {
+function realServerOf(protocol: Protocol, destination: CountedDestination): readonly [string, RealServerSample] {
   const { realServer, traffic, activeConnections, inactiveConnections } = destination
   return [
     realServerKey(realServer),
-    { traffic, weight: realServer.weight, active: activeConnections, inactive: inactiveConnections },
+    {
+      traffic,
+      isDraining: isDraining(protocol, realServer),
+      active: activeConnections,
+      inactive: inactiveConnections,
+    },
   ]
 }

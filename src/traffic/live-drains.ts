@@ -1,9 +1,10 @@
 /**
- * The drains that the kernel has: real servers with weight 0 of TCP virtual servers.
+ * The drains that the kernel has.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { IpvsConnection } from '../ipvs/connection.ts'
+import { canDrain, isDraining } from '../ipvs/drains.ts'
 import { realServerKey, virtualServerKey } from '../ipvs/types.ts'
 
 export interface LiveDrain {
@@ -22,7 +23,7 @@ export async function listDrains(
   const drains: LiveDrain[] = []
   let turnMs = performance.now() + TURN_MS
   for (const service of await ipvs.listServices({ signal })) {
-    if (service.kind !== 'address' || service.fields.protocol !== 'tcp') continue
+    if (service.kind !== 'address' || !canDrain(service.fields.protocol)) continue
     if (performance.now() > turnMs) {
       await nextTurn(undefined, { signal })
       turnMs = performance.now() + TURN_MS
@@ -31,7 +32,7 @@ export async function listDrains(
     for (const { realServer, activeConnections, inactiveConnections } of await ipvs.listDestinations(service.fields, {
       signal,
     }))
-      if (realServer.weight === 0)
+      if (isDraining(service.fields.protocol, realServer))
         drains.push({
           virtualServer,
           realServer: realServerKey(realServer),

@@ -6,10 +6,17 @@
 import type { ConntrackConnection } from '../conntrack/connection.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
 import type { VirtualServerId } from '../ipvs/types.ts'
-import { openIpvs } from '../modes/ipvs/kernel.ts'
+import { openIpvs, unlessMissing } from '../modes/ipvs/kernel.ts'
+import { readModes } from '../modes/modes-in-kernel.ts'
 import { CodedError } from '../values/errors.ts'
-import { findConntrack, modeOfKernel } from './open-traffic.ts'
-import { countFlowsTo, countInVirtualServers, type StreamCounts } from './pod-connections.ts'
+import { findConntrack } from './open-traffic.ts'
+import {
+  allVirtualServers,
+  countFlowsTo,
+  countInVirtualServers,
+  countStreams,
+  type StreamCounts,
+} from './pod-connections.ts'
 
 export interface ConnectionCounts extends StreamCounts {
   /** Flows of UDP; null: not wanted, or unknown. */
@@ -23,6 +30,7 @@ export class LocalConnections {
   readonly #targets: ReadonlySet<string>
   readonly #ipvs: IpvsConnection | undefined
   readonly #conntrack: ConntrackConnection | undefined
+  readonly #hasRules: boolean
   readonly #withUdp: boolean
   #known: readonly VirtualServerId[] = []
   #fullMs = Number.NEGATIVE_INFINITY
@@ -32,36 +40,40 @@ export class LocalConnections {
    * because it is not that of the node.
    */
   static async open(targets: readonly string[], withUdp: boolean, signal: AbortSignal): Promise<LocalConnections> {
-    const mode = await modeOfKernel(signal)
-    if (mode === undefined)
+    const { modes } = await readModes(signal)
+    if (modes.length === 0)
       throw new CodedError(
         'no-services',
-        'no daemon answers, and this network namespace has no virtual servers and no rules of iptables mode: is it that of the node?',
+        'no daemon answers, and this network namespace has nothing of ipvs mode and no rules of iptables mode: is it that of the node?',
       )
-    const conntrack = withUdp || mode === 'iptables' ? await findConntrack(signal) : undefined
-    if (mode === 'iptables' && conntrack === undefined)
-      throw new CodedError(
-        'conntrack-missing',
-        'the kernel does not list its flows: load the module "nf_conntrack_netlink"',
-      )
-    const ipvs = mode === 'ipvs' ? await openIpvs(signal) : undefined
-    return new LocalConnections(new Set(targets), withUdp, ipvs, conntrack)
+    const conntrack = await findConntrack(signal)
+    const ipvs = modes.includes('ipvs') ? await unlessMissing('ipvs-missing', () => openIpvs(signal)) : undefined
+    return new LocalConnections({ targets, withUdp, ipvs, conntrack, hasRules: modes.includes('iptables') })
   }
 
-  private constructor(
-    targets: ReadonlySet<string>,
-    withUdp: boolean,
-    ipvs: IpvsConnection | undefined,
-    conntrack: ConntrackConnection | undefined,
-  ) {
-    this.#targets = targets
-    this.#withUdp = withUdp
-    this.#ipvs = ipvs
-    this.#conntrack = conntrack
+  private constructor(parts: {
+    readonly targets: readonly string[]
+    readonly withUdp: boolean
+    readonly ipvs: IpvsConnection | undefined
+    readonly conntrack: ConntrackConnection | undefined
+    readonly hasRules: boolean
+  }) {
+    this.#targets = new Set(parts.targets)
+    this.#withUdp = parts.withUdp
+    this.#ipvs = parts.ipvs
+    this.#conntrack = parts.conntrack
+    this.#hasRules = parts.hasRules
   }
 
   async count(signal: AbortSignal): Promise<ConnectionCounts> {
-    const { active, inactive } = await this.#streams(signal)
+    const ipvs = this.#ipvs
+    const { active, inactive } = await countStreams({
+      inVirtualServers: ipvs === undefined ? undefined : () => this.#inVirtualServers(ipvs, signal),
+      conntrack: this.#conntrack,
+      targets: this.#targets,
+      hasRules: this.#hasRules,
+      signal,
+    })
     const udp =
       this.#withUdp && this.#conntrack !== undefined
         ? (await countFlowsTo(this.#conntrack, ['udp'], this.#targets, signal)).inactive
@@ -74,19 +86,12 @@ export class LocalConnections {
     this.#conntrack?.close()
   }
 
-  async #streams(signal: AbortSignal): Promise<StreamCounts> {
-    const ipvs = this.#ipvs
-    if (ipvs === undefined) {
-      if (this.#conntrack === undefined) return { active: 0, inactive: 0 }
-      return countFlowsTo(this.#conntrack, ['tcp', 'sctp'], this.#targets, signal)
-    }
+  async #inVirtualServers(ipvs: IpvsConnection, signal: AbortSignal): Promise<StreamCounts> {
     if (performance.now() - this.#fullMs < FULL_MS) {
       const counts = await countInVirtualServers(ipvs, this.#known, this.#targets, signal)
       if (counts.active > 0) return counts
     }
-    const services = await ipvs.listServices({ signal })
-    const all = services.flatMap((service) => (service.kind === 'address' ? [service.fields] : []))
-    const counts = await countInVirtualServers(ipvs, all, this.#targets, signal)
+    const counts = await countInVirtualServers(ipvs, await allVirtualServers(ipvs, signal), this.#targets, signal)
     this.#known = counts.found
     this.#fullMs = performance.now()
     return counts

@@ -4,10 +4,9 @@
  */
 import { openNetfilter } from '../../native/open.ts'
 import { ConntrackConnection } from '../conntrack/connection.ts'
-import { parseSave } from '../iptables/save-text.ts'
-import type { IpvsConnection } from '../ipvs/connection.ts'
 import { chooseBackEnd } from '../modes/iptables-back-end.ts'
 import { openIpvs, unlessMissing } from '../modes/ipvs/kernel.ts'
+import { answeringMode, type ProxyMode, readModes } from '../modes/modes-in-kernel.ts'
 import { ipFamilies } from '../node/host.ts'
 import { HostIptables } from '../node/iptables-programs.ts'
 import { CodedError } from '../values/errors.ts'
@@ -16,20 +15,18 @@ import { type IpvsReadOptions, readIpvs } from './ipvs-reader.ts'
 import { readRules } from './rules-reader.ts'
 import type { Sample } from './sample.ts'
 
-export type ModeName = 'ipvs' | 'iptables'
-
 export interface TrafficReader {
-  readonly mode: ModeName
+  readonly mode: ProxyMode
   read(options: IpvsReadOptions): Promise<Sample>
   close(): void
 }
 
 /**
- * @param mode the mode of the running daemon; undefined: ipvs mode if there is a virtual server, else iptables mode if its rules are there.
+ * @param mode the mode of the running daemon; undefined: none answers, and the mode is what the kernel shows.
  * Rejects with `no-services` when there is neither, and as the parts do when the kernel cannot be read.
  */
-export async function openTraffic(mode: ModeName | undefined, signal: AbortSignal): Promise<TrafficReader> {
-  switch (mode ?? (await modeOfKernel(signal))) {
+export async function openTraffic(mode: ProxyMode | undefined, signal: AbortSignal): Promise<TrafficReader> {
+  switch (mode ?? answeringMode((await readModes(signal)).modes)) {
     case 'ipvs': {
       const ipvs = await openIpvs(signal)
       return { mode: 'ipvs', read: (options) => readIpvs(ipvs, options), close: () => ipvs.close() }
@@ -39,7 +36,7 @@ export async function openTraffic(mode: ModeName | undefined, signal: AbortSigna
     case undefined:
       throw new CodedError(
         'no-services',
-        'this network namespace has no virtual servers and no rules of iptables mode: is it that of the node, and has a proxy run?',
+        'this network namespace has nothing of ipvs mode and no rules of iptables mode: is it that of the node, and has a proxy run?',
       )
   }
 }
@@ -69,28 +66,4 @@ async function openIptables(signal: AbortSignal) {
 /** undefined: the kernel does not list its flows. */
 export function findConntrack(signal: AbortSignal): Promise<ConntrackConnection | undefined> {
   return unlessMissing('conntrack-missing', () => ConntrackConnection.open(openNetfilter(), { signal }))
-}
-
-/** Which mode the kernel has something of; undefined: neither. */
-export async function modeOfKernel(signal: AbortSignal): Promise<ModeName | undefined> {
-  const ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
-  try {
-    if (ipvs !== undefined && (await hasVirtualServers(ipvs, signal))) return 'ipvs'
-  } finally {
-    ipvs?.close()
-  }
-  return (await hasServiceChains(signal)) ? 'iptables' : undefined
-}
-
-async function hasVirtualServers(ipvs: IpvsConnection, signal: AbortSignal): Promise<boolean> {
-  return (await ipvs.listServices({ signal })).some(({ kind }) => kind === 'address')
-}
-
-async function hasServiceChains(signal: AbortSignal): Promise<boolean> {
-  const { iptables, families } = await openIptables(signal)
-  for (const family of families) {
-    const saved = parseSave(await iptables.save(family, signal))
-    if (saved.get('filter')?.has('KUBE-EXTERNAL-SERVICES') === true) return true
-  }
-  return false
 }

@@ -1,6 +1,6 @@
 /**
- * Connections of clients to endpoints, all of an address or of an address and port, through Services of this node: counted by real servers in ipvs mode, and in the
- * kernel's list of flows in iptables mode and for UDP.
+ * Connections of clients to endpoints, all of an address or of an address and port, through Services of this node. IPVS counts its own by
+ * real server; those of rules, and UDP of both, are in the kernel's list of flows. After a switch of the mode a node may have both.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -8,6 +8,7 @@ import type { ConntrackConnection } from '../conntrack/connection.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
 import type { VirtualServerId } from '../ipvs/types.ts'
 import { formatEndpoint } from '../values/address.ts'
+import { CodedError } from '../values/errors.ts'
 import { type IpFamily, IP_FAMILIES, type Protocol } from '../values/protocol.ts'
 
 /** TCP and SCTP connections. */
@@ -19,6 +20,35 @@ export interface StreamCounts {
 }
 
 const TURN_MS = 8
+const STREAMS = ['tcp', 'sctp'] as const
+
+export interface StreamSources {
+  /** What IPVS counts; absent: the kernel has nothing of ipvs mode. */
+  readonly inVirtualServers?: (() => Promise<StreamCounts>) | undefined
+  /** Absent: the kernel does not list its flows. */
+  readonly conntrack: Pick<ConntrackConnection, 'visitFlows'> | undefined
+  readonly targets: ReadonlySet<string>
+  /** Whether the kernel has rules of iptables mode. */
+  readonly hasRules: boolean
+  readonly signal: AbortSignal
+}
+
+/**
+ * All connections to the targets. Without rules there are only flows from before a switch of the mode, which are read once IPVS has no
+ * active connection, because the list is long. Rejects with `conntrack-missing` when there are rules and no list of flows.
+ */
+export async function countStreams(sources: StreamSources): Promise<StreamCounts> {
+  const { inVirtualServers, conntrack, targets, hasRules, signal } = sources
+  if (conntrack === undefined && hasRules)
+    throw new CodedError(
+      'conntrack-missing',
+      'the kernel does not list its flows: load the module "nf_conntrack_netlink"',
+    )
+  const own = (await inVirtualServers?.()) ?? { active: 0, inactive: 0 }
+  if (conntrack === undefined || (!hasRules && own.active > 0)) return own
+  const byRules = await countFlowsTo(conntrack, STREAMS, targets, signal)
+  return { active: own.active + byRules.active, inactive: own.inactive + byRules.inactive }
+}
 
 /** The connections to the targets (IPs, or `IP:port`) in these virtual servers, and which of these have such a real server. UDP is left out. */
 export async function countInVirtualServers(
@@ -48,7 +78,18 @@ export async function countInVirtualServers(
   return { active, inactive, found }
 }
 
-/** The flows to the targets whose destination a Service has translated, by what IPVS would call them. */
+export async function allVirtualServers(
+  ipvs: Pick<IpvsConnection, 'listServices'>,
+  signal: AbortSignal,
+): Promise<readonly VirtualServerId[]> {
+  const services = await ipvs.listServices({ signal })
+  return services.flatMap((service) => (service.kind === 'address' ? [service.fields] : []))
+}
+
+/**
+ * The flows to the targets, by what IPVS would call them. Of TCP and SCTP only those whose destination a rule has translated, because IPVS
+ * counts its own; of UDP those of both.
+ */
 export async function countFlowsTo(
   conntrack: Pick<ConntrackConnection, 'visitFlows'>,
   protocols: readonly Protocol[],
@@ -64,10 +105,11 @@ export async function countFlowsTo(
       }
       await conntrack.visitFlows(
         { family, protocol },
-        ({ original, reply }, isActive) => {
-          if (isTarget(targets, reply.source, reply.sourcePort) && original.destination !== reply.source)
+        ({ original, reply }, { isActiveTcp, isByRule }) => {
+          const isOfService = protocol === 'udp' ? original.destination !== reply.source : isByRule
+          if (isOfService && isTarget(targets, reply.source, reply.sourcePort))
             // The state of SCTP flows is not read: each counts until the kernel forgets it.
-            counted[isActive || protocol === 'sctp' ? 'active' : 'inactive']++
+            counted[isActiveTcp || protocol === 'sctp' ? 'active' : 'inactive']++
         },
         { signal, onRestart, yieldAfterMs: TURN_MS },
       )

@@ -38,7 +38,7 @@ export interface Row {
   /** NaN: unknown */
   readonly active: number
   readonly inactive: number
-  /** The weight is 0 everywhere: it gets no new connections. */
+  /** It drains in every place: it gets no new connections. */
   readonly draining: boolean
 }
 
@@ -87,7 +87,7 @@ export function rowsOf(rates: Rates, by: Grouping, nameOf: NameOf, filter: Traff
           key,
           server.traffic,
           server,
-          server.weight === 0,
+          server.isDraining,
         )
       }
   }

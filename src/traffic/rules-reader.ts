@@ -72,11 +72,11 @@ async function countFlows(
       const counted = new Map<{ active: number; inactive: number }, { active: number; inactive: number }>()
       await conntrack.visitFlows(
         { family, protocol },
-        (flow, isActive) => {
+        (flow, { isActiveTcp }) => {
           const server = endpointOf(flow, frontends)
           if (server === undefined) return
           const counts = counted.get(server) ?? { active: 0, inactive: 0 }
-          counts[isActive ? 'active' : 'inactive']++
+          counts[isActiveTcp ? 'active' : 'inactive']++
           counted.set(server, counts)
         },
         { signal, onRestart: () => counted.clear() },
@@ -102,7 +102,7 @@ function sampleOf({ servicePort, addresses, realServers }: Place, isUnknown: boo
   for (const [key, { connections, active, inactive }] of realServers) {
     total += connections
     const known = isUnknown ? { active: Number.NaN, inactive: Number.NaN } : { active, inactive }
-    servers.set(key, { traffic: trafficOf(connections), weight: null, ...known })
+    servers.set(key, { traffic: trafficOf(connections), isDraining: false, ...known })
   }
   return { servicePort, addresses: [...addresses], traffic: trafficOf(total), isUsed: true, realServers: servers }
 }

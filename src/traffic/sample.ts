@@ -18,8 +18,8 @@ const COUNTERS = 5
 
 export interface RealServerSample {
   readonly traffic: Traffic
-  /** null where the mode has no weights. */
-  readonly weight: number | null
+  /** It gets no new connections; never in iptables mode, where nothing drains. */
+  readonly isDraining: boolean
   /** Connections at this moment, as the kernel tells them apart; NaN: unknown. */
   readonly active: number
   readonly inactive: number

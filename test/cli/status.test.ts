@@ -53,6 +53,7 @@ const EMPTY: Status = {
   iptables: { backEnd: 'nft', reason: 'the kernel has no legacy tables', other: null },
   sets: { count: 34, entries: 7, grown: [] },
   ipvs: { ...IPVS, virtualServers: [] },
+  modes: [],
   rules: null,
   verdict: { fine: null, reasons: ['no daemon answers'], notes: [] },
   socket: '/run/kube-ipvs/kube-ipvs.sock',

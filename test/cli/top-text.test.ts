@@ -13,7 +13,7 @@ const NAME = 'a-namespace-with-a-long-name/and-a-service-with-a-long-name-too'
 const IPVS = rates({
   '10.96.0.1:80/tcp': place([4, 40, 50, 4000, 50_000], {
     '10.244.0.1:8080': realServer([3, 30, 40, 3000, 40_000], { active: 1234, inactive: 2 }),
-    '10.244.0.2:8080': realServer([1, 10, 10, 1000, 10_000], { weight: 0 }),
+    '10.244.0.2:8080': realServer([1, 10, 10, 1000, 10_000], { isDraining: true }),
   }),
   '10.96.0.2:80/tcp': place([0.5, 0, 0, 0, 0], { '[fd00:10:244::1]:8080': realServer([0.5, 0, 0, 0, 0]) }),
 })

@@ -259,13 +259,13 @@ describe('top and drain in ipvs mode', () => {
     const { code, stderr } = await world.bench.command('drain', '10.244.0.1:8080')
     assert.equal(code, 1)
     assert.match(stderr, /is not drained from here[^]*kubectl drain NODE/)
-    sh('ipvsadm -C')
+    assert.equal((await world.bench.command('cleanup')).code, 0)
     const empty = await waits(POD)
     assert.equal(empty.code, 1)
     assert.match(empty.stderr, /is it that of the node\?/)
     assert.match(
       (await world.bench.command('drain')).stderr,
-      /^kube-ipvs drain: this network namespace has no virtual servers/m,
+      /^kube-ipvs drain: this network namespace has nothing of ipvs mode and no rules of iptables mode/m,
     )
   })
 })

@@ -1,10 +1,10 @@
 /** The readers of counters on kernels that are made up: what they ask for, and what they leave out. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Flow, FlowFilter } from '../../src/conntrack/types.ts'
+import type { Flow, FlowFilter, FlowState } from '../../src/conntrack/types.ts'
 import type { CountedDestination, CountedVirtualServer } from '../../src/ipvs/codec-servers.ts'
 import { readIpvs } from '../../src/traffic/ipvs-reader.ts'
-import { countFlowsTo, countInVirtualServers } from '../../src/traffic/pod-connections.ts'
+import { countFlowsTo, countInVirtualServers, countStreams } from '../../src/traffic/pod-connections.ts'
 import { RatesReader } from '../../src/traffic/rates-reader.ts'
 import { readRules } from '../../src/traffic/rules-reader.ts'
 import type { Sample } from '../../src/traffic/sample.ts'
@@ -106,7 +106,10 @@ const flow = (
 })
 
 /** A list of flows that begins again once in the middle, as that of a busy kernel does. */
-function conntrackOf(flows: readonly (readonly [Flow, boolean])[], size = flows.length) {
+function conntrackOf(
+  flows: readonly (readonly [flow: Flow, isActive: boolean, isByRule?: boolean])[],
+  size = flows.length,
+) {
   let lists = 0
   return {
     get lists() {
@@ -115,14 +118,17 @@ function conntrackOf(flows: readonly (readonly [Flow, boolean])[], size = flows.
     tableSize: async () => ({ flows: size, limit: undefined }),
     visitFlows: async (
       { family, protocol }: FlowFilter,
-      visit: (one: Flow, isActive: boolean) => void,
+      visit: (one: Flow, state: FlowState) => void,
       options: { readonly onRestart?: () => void } = {},
     ) => {
       lists++
       const own = flows.filter(([one]) => one.family === family && one.protocol === protocol)
-      for (const [one, isActive] of own.slice(0, 1)) visit(one, isActive)
+      const visitAll = (some: typeof own): void => {
+        for (const [one, isActiveTcp, isByRule = true] of some) visit(one, { isActiveTcp, isByRule })
+      }
+      visitAll(own.slice(0, 1))
       options.onRestart?.()
-      for (const [one, isActive] of own) visit(one, isActive)
+      visitAll(own)
     },
   }
 }
@@ -131,7 +137,7 @@ const FLOWS = [
   [flow('10.96.0.1', 80, '10.244.0.1'), true],
   [flow('10.0.2.15', 30_080, '10.244.0.1'), true],
   [flow('10.96.0.1', 80, '10.244.0.1'), false],
-  [flow('10.244.0.1', 8080, '10.244.0.1'), true],
+  [flow('10.244.0.1', 8080, '10.244.0.1'), true, false],
   [flow('192.0.2.7', 443, '10.244.0.1'), true],
 ] as const
 
@@ -158,8 +164,13 @@ test('readRules does not list very many flows', async () => {
   assert.ok(Number.isNaN(sampled.places.get('demo/web:http/tcp')?.realServers?.get('10.244.0.1:8080')?.active))
 })
 
-test('countFlowsTo counts flows that a Service translated, by address or by endpoint', async () => {
-  const conntrack = conntrackOf([...FLOWS, [flow('10.96.0.1', 53, '10.244.0.1', 'udp'), false]])
+test('countFlowsTo counts flows that a rule translated, and UDP flows that IPVS translated, by address or by endpoint', async () => {
+  const conntrack = conntrackOf([
+    ...FLOWS,
+    [flow('10.96.0.1', 80, '10.244.0.1'), true, false],
+    [flow('10.96.0.1', 53, '10.244.0.1', 'udp'), false, false],
+    [flow('10.244.0.1', 53, '10.244.0.1', 'udp'), false, false],
+  ])
   const count = (target: string, protocols: readonly Flow['protocol'][] = ['tcp', 'sctp']) =>
     countFlowsTo(conntrack, protocols, new Set([target]), signal)
   assert.deepEqual(await count('10.244.0.1'), { active: 3, inactive: 1 })
@@ -189,4 +200,29 @@ test('countInVirtualServers counts the endpoints that are asked for, leaves out 
   assert.deepEqual(await count('10.244.0.1:9090'), { active: 2, inactive: 3, found: [ids[0]] })
   assert.deepEqual(await count('10.244.0.9'), { active: 0, inactive: 0, found: [] })
   assert.ok(!asked.includes('10.96.0.3'))
+})
+
+test('countStreams adds what rules translated, and reads the long list of flows only where there can be any', async () => {
+  const targets = new Set(['10.244.0.1'])
+  const count = async (hasRules: boolean, active: number | undefined) => {
+    const conntrack = conntrackOf(FLOWS)
+    const inVirtualServers = active === undefined ? undefined : async () => ({ active, inactive: 10 })
+    const counts = await countStreams({ inVirtualServers, conntrack, targets, hasRules, signal })
+    return [counts.active, counts.inactive, conntrack.lists]
+  }
+  // TCP and SCTP are listed apart.
+  assert.deepEqual(await count(true, undefined), [3, 1, 2])
+  assert.deepEqual(await count(true, 5), [8, 11, 2])
+  assert.deepEqual(await count(false, 5), [5, 10, 0])
+  assert.deepEqual(await count(false, 0), [3, 11, 2], 'from before a switch of the mode')
+  const without = (hasRules: boolean) =>
+    countStreams({
+      inVirtualServers: async () => ({ active: 0, inactive: 2 }),
+      conntrack: undefined,
+      targets,
+      hasRules,
+      signal,
+    })
+  assert.deepEqual(await without(false), { active: 0, inactive: 2 })
+  await assert.rejects(without(true), { code: 'conntrack-missing' })
 })

@@ -16,7 +16,7 @@ const RATES = rates({
     [4, 40, 50, 4000, 50_000],
     {
       [A]: realServer([3, 30, 40, 3000, 40_000], { active: 5, inactive: 2 }),
-      [B]: realServer([1, 10, 10, 1000, 10_000], { active: 1, weight: 0 }),
+      [B]: realServer([1, 10, 10, 1000, 10_000], { active: 1, isDraining: true }),
     },
     { addresses: ['10.96.0.1'] },
   ),

@@ -2,7 +2,7 @@
 import type { PlaceSample, Rates, RealServerSample, Sample } from '../../src/traffic/sample.ts'
 
 export function realServer(traffic: readonly number[], more: Partial<RealServerSample> = {}): RealServerSample {
-  return { traffic: Float64Array.from(traffic), weight: 1, active: 0, inactive: 0, ...more }
+  return { traffic: Float64Array.from(traffic), isDraining: false, active: 0, inactive: 0, ...more }
 }
 
 export function place(

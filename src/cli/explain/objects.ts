@@ -7,6 +7,7 @@ import { formatEntryOperation } from '../../ipset/diff.ts'
 import type { SetEntry } from '../../ipset/types.ts'
 import { diffAddress, formatAddressOperation, hostAddress } from '../../ipvs/address-diff.ts'
 import { diffVirtualServer } from '../../ipvs/diff.ts'
+import { isDraining } from '../../ipvs/drains.ts'
 import { diffRoute, formatRouteOperation } from '../../ipvs/route-diff.ts'
 import { formatOperation, schedulerFlagNames } from '../../ipvs/text.ts'
 import { FLAG_PERSISTENT, type RealServer, realServerKey, type VirtualServer } from '../../ipvs/types.ts'
@@ -127,8 +128,9 @@ export function describeVirtualServer(
   const stateOf = (key: string): ExplainedRealServer['state'] => {
     const [want, has] = [wantedServers.get(key), there.get(key)]
     if (has === undefined) return 'missing'
-    if (wanted === undefined) return has.weight === 0 && server.protocol === 'tcp' ? 'draining' : 'unknown'
-    if (want === undefined) return has.weight === 0 && server.protocol === 'tcp' ? 'draining' : 'extra'
+    if (want === undefined && isDraining(server.protocol, has)) return 'draining'
+    if (wanted === undefined) return 'unknown'
+    if (want === undefined) return 'extra'
     return sameSettings(want, has) ? 'present' : 'differs'
   }
   const keys = [...new Set([...wantedServers.keys(), ...there.keys()])]

@@ -6,6 +6,7 @@ import { familyOf, formatEndpoint } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { SavedTable, SavedTables } from '../../iptables/save-text.ts'
 import { wordsOf } from '../../iptables/rule-text.ts'
+import { isOfMode } from '../modes-in-kernel.ts'
 import { ANY_ADDRESS } from '../../values/well-known.ts'
 
 /** What happens to a connection when there is no endpoint for it. */
@@ -33,11 +34,6 @@ const KINDS: Readonly<Record<string, SavedKind>> = {
   'loadbalancer IP': 'load balancer',
 }
 
-/** Whether these are rules of iptables mode, with or without Services. */
-export function isOfIptablesMode(saved: SavedTables): boolean {
-  return saved.get('filter')?.has('KUBE-EXTERNAL-SERVICES') === true
-}
-
 /** All frontends of a family, sorted by Service and key. */
 export function savedFrontends(saved: SavedTables, family: IpFamily): readonly SavedFrontend[] {
   const nat: SavedTable = saved.get('nat') ?? new Map()
@@ -50,7 +46,7 @@ export function savedFrontends(saved: SavedTables, family: IpFamily): readonly S
     else if (frontend.without !== undefined)
       found.set(frontend.key, { ...before, without: frontend.without, endpoints: [] })
   }
-  if (isOfIptablesMode(saved)) {
+  if (isOfMode('iptables', saved)) {
     for (const frontend of servedFrontends(nat, family)) add(frontend)
     for (const [chain, kind] of [
       ['KUBE-SERVICES', 'cluster IP'],

@@ -5,10 +5,11 @@
 import { readFileSync } from 'node:fs'
 import { openRtnetlink } from '../../../native/open.ts'
 import { definitionOf, MAX_ELEMENTS } from '../../ipset/catalogue.ts'
-import { parseSave } from '../../iptables/save-text.ts'
+import { parseSave, type SavedTables } from '../../iptables/save-text.ts'
 import { liveRoutes } from '../../ipvs/route-diff.ts'
 import { listOwnRoutes } from '../../ipvs/routes.ts'
 import type { DecodedDestination } from '../../ipvs/codec-servers.ts'
+import { isDraining } from '../../ipvs/drains.ts'
 import { schedulerFlagNames } from '../../ipvs/text.ts'
 import {
   FLAG_ONE_PACKET,
@@ -22,9 +23,10 @@ import { HostIptables } from '../../node/iptables-programs.ts'
 import { findOtherProxies, type ProxyProcess } from '../../node/other-proxies.ts'
 import { CodedError } from '../../values/errors.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
-import { isOfIptablesMode, type SavedFrontend, savedFrontends } from '../iptables/saved-frontends.ts'
+import { type SavedFrontend, savedFrontends } from '../iptables/saved-frontends.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+import { isOfMode, modesIn, type ProxyMode } from '../modes-in-kernel.ts'
 import { chainsInOtherBackEnd, type OtherBackEnd } from './other-back-end.ts'
 
 /** Fields are named as `status --output json` prints them. */
@@ -50,6 +52,8 @@ export interface KernelState {
   readonly sets: SetsState | null
   /** null when the kernel has no IPVS. */
   readonly ipvs: IpvsState | null
+  /** The modes that the kernel has something of. */
+  readonly modes: readonly ProxyMode[]
   /** Addresses and node ports that rules of iptables mode serve; null when there are no such rules. */
   readonly rules: readonly SavedFrontend[] | null
   /** Running processes that look like service proxies of this node, in the order of their ids; of two each undoes what the other writes. */
@@ -81,7 +85,7 @@ export interface RealServerState {
   readonly weight: number
   readonly activeConnections: number
   readonly inactiveConnections: number
-  /** Weight 0 in a TCP virtual server: it keeps its connections and gets no new ones. */
+  /** It keeps its connections and gets no new ones (`isDraining`). */
   readonly draining: boolean
 }
 
@@ -97,7 +101,7 @@ export interface SetsState {
 export async function readKernelState(signal: AbortSignal): Promise<KernelState> {
   const { device, localRoutes } = await readVirtualIps(signal)
   const ipvs = await readIpvs(signal)
-  const { iptables, rules } = await readRules(signal)
+  const { iptables, rules, saved } = await readRules(signal)
   return {
     kernel: kernelRelease(),
     device,
@@ -106,6 +110,7 @@ export async function readKernelState(signal: AbortSignal): Promise<KernelState>
     iptables,
     sets: await readSets(signal),
     ipvs,
+    modes: modesIn({ hasDevice: device !== null, hasLocalRoutes: localRoutes.length > 0, rules: saved }),
     rules,
     processes: (await findOtherProxies()).found,
   }
@@ -169,13 +174,18 @@ export function virtualServerState(
         weight: realServer.weight,
         activeConnections,
         inactiveConnections,
-        draining: realServer.weight === 0 && fields.protocol === 'tcp',
+        draining: isDraining(fields.protocol, realServer),
       }))
       .sort((a, b) => (a.key < b.key ? -1 : 1)),
   }
 }
 
-async function readRules(signal: AbortSignal): Promise<Pick<KernelState, 'iptables' | 'rules'>> {
+interface ReadRules extends Pick<KernelState, 'iptables' | 'rules'> {
+  readonly saved: readonly SavedTables[]
+}
+
+async function readRules(signal: AbortSignal): Promise<ReadRules> {
+  const all: SavedTables[] = []
   try {
     const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
     const iptables = new HostIptables(choice)
@@ -183,13 +193,14 @@ async function readRules(signal: AbortSignal): Promise<Pick<KernelState, 'iptabl
     for (const family of ipFamilies()) {
       if (choice.unusable[family] !== undefined) continue
       const saved = parseSave(await iptables.save(family, signal))
-      if (isOfIptablesMode(saved)) rules = [...(rules ?? []), ...savedFrontends(saved, family)]
+      all.push(saved)
+      if (isOfMode('iptables', saved)) rules = [...(rules ?? []), ...savedFrontends(saved, family)]
     }
     const other = (await chainsInOtherBackEnd(ipFamilies(), choice, signal)) ?? null
-    return { iptables: { backEnd: choice.mode, reason: choice.reason, other }, rules }
+    return { iptables: { backEnd: choice.mode, reason: choice.reason, other }, rules, saved: all }
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
-    return { iptables: { backEnd: null, reason: error.message, other: null }, rules: null }
+    return { iptables: { backEnd: null, reason: error.message, other: null }, rules: null, saved: all }
   }
 }
 

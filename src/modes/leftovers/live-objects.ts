@@ -23,9 +23,9 @@ import { HostIptables } from '../../node/iptables-programs.ts'
 import { CodedError } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
-import { isOfIptablesMode } from '../iptables/saved-frontends.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+import { modesIn, onlyMode, type ProxyMode } from '../modes-in-kernel.ts'
 
 /** Connections of a real server at this moment, through one virtual server. */
 export interface RealServerConnections {
@@ -160,8 +160,8 @@ async function readRules(signal: AbortSignal): Promise<Pick<LiveObjects, 'rules'
 }
 
 /** The mode whose items these are; null: of none, or of both. */
-export function modeOfLive({ addresses, rules }: LiveObjects): 'ipvs' | 'iptables' | null {
-  const hasRules = Object.values(rules).some((saved) => isOfIptablesMode(saved))
-  if ((addresses !== null) === hasRules) return null
-  return hasRules ? 'iptables' : 'ipvs'
+export function modeOfLive({ addresses, routes, rules }: LiveObjects): ProxyMode | null {
+  return onlyMode(
+    modesIn({ hasDevice: addresses !== null, hasLocalRoutes: routes.size > 0, rules: Object.values(rules) }),
+  )
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { isOfIptablesMode, savedFrontends } from '../../../src/modes/iptables/saved-frontends.ts'
+import { savedFrontends } from '../../../src/modes/iptables/saved-frontends.ts'
 import { parseSave } from '../../../src/iptables/save-text.ts'
 import { recordingPath } from '../../support/recordings.ts'
 
@@ -88,6 +88,5 @@ test('savedFrontends ignores foreign rules and rules of ipvs mode', () => {
     [],
   )
   const ipvs = parseSave(table('nat', ['KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT']))
-  assert.equal(isOfIptablesMode(ipvs), false)
   assert.deepEqual(savedFrontends(ipvs, 'IPv4'), [])
 })

@@ -1,0 +1,102 @@
+/**
+ * Which modes have something in the kernel: the one definition that every command uses. Each sign is made by service proxies alone. A
+ * virtual server is no sign, because keepalived and other programs have virtual servers too.
+ */
+import { openRtnetlink } from '../../native/open.ts'
+import type { ProxyMode } from '../config/field.ts'
+import { parseSave, type SavedTables } from '../iptables/save-text.ts'
+import { listOwnRoutes } from '../ipvs/routes.ts'
+import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
+import { ipFamilies } from '../node/host.ts'
+import { HostIptables } from '../node/iptables-programs.ts'
+import { CodedError } from '../values/errors.ts'
+import { SERVICE_DEVICE } from '../values/well-known.ts'
+import { chooseBackEnd } from './iptables-back-end.ts'
+
+export type { ProxyMode }
+
+/** What ipvs mode has for virtual IPs, and the rules of all families that could be read. */
+export interface ModeSigns {
+  /** kube-ipvs0 exists. */
+  readonly hasDevice: boolean
+  /** Local routes of kube-ipvs exist. */
+  readonly hasLocalRoutes: boolean
+  readonly rules: readonly SavedTables[]
+}
+
+export interface ModesInKernel {
+  readonly modes: readonly ProxyMode[]
+  /** Why rules could not be read, so that a mode may be missing; '' when they were. */
+  readonly rulesUnread: string
+}
+
+/** A chain that each mode of kube-proxy and of this program always has, with or without Services, and the other mode never. */
+const CHAIN_OF = {
+  ipvs: ['nat', 'KUBE-LOAD-BALANCER'],
+  iptables: ['filter', 'KUBE-EXTERNAL-SERVICES'],
+} as const satisfies Readonly<Record<ProxyMode, readonly [table: string, chain: string]>>
+
+/** Whether these are rules of a mode, with or without Services. */
+export function isOfMode(mode: ProxyMode, saved: SavedTables): boolean {
+  const [table, chain] = CHAIN_OF[mode]
+  return saved.get(table)?.has(chain) === true
+}
+
+/** Both only while one mode replaces the other, or when a proxy was replaced without a cleanup. */
+export function modesIn({ hasDevice, hasLocalRoutes, rules }: ModeSigns): readonly ProxyMode[] {
+  const hasRules = (mode: ProxyMode): boolean => rules.some((saved) => isOfMode(mode, saved))
+  return [
+    ...(hasDevice || hasLocalRoutes || hasRules('ipvs') ? (['ipvs'] as const) : []),
+    ...(hasRules('iptables') ? (['iptables'] as const) : []),
+  ]
+}
+
+/** The mode that the kernel has something of; null: of none, or of both. */
+export function onlyMode(modes: readonly ProxyMode[]): ProxyMode | null {
+  const [mode, other] = modes
+  return other === undefined ? (mode ?? null) : null
+}
+
+/**
+ * The mode that answers new connections; undefined: there is none. Of two it is iptables mode: ipvs mode removes rules of iptables mode
+ * at once, but what ipvs mode leaves stays until its connections have ended.
+ */
+export function answeringMode(modes: readonly ProxyMode[]): ProxyMode | undefined {
+  return modes.includes('iptables') ? 'iptables' : modes[0]
+}
+
+/** Rejects when the rules cannot be read and nothing else shows a mode. Changes nothing. */
+export async function readModes(signal: AbortSignal): Promise<ModesInKernel> {
+  const virtualIps = await readVirtualIpSigns(signal)
+  const rules: SavedTables[] = []
+  let rulesUnread = ''
+  try {
+    const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
+    const iptables = new HostIptables(choice)
+    for (const family of ipFamilies())
+      if (choice.unusable[family] === undefined) rules.push(parseSave(await iptables.save(family, signal)))
+  } catch (error) {
+    if (!(error instanceof CodedError)) throw error
+    if (!virtualIps.hasDevice && !virtualIps.hasLocalRoutes) throw error
+    rulesUnread = error.message
+  }
+  return { modes: modesIn({ ...virtualIps, rules }), rulesUnread }
+}
+
+/** Whether ipvs mode has kube-ipvs0 or local routes. Starts no program and loads no module. */
+export async function hasVirtualIps(signal: AbortSignal): Promise<boolean> {
+  const { hasDevice, hasLocalRoutes } = await readVirtualIpSigns(signal)
+  return hasDevice || hasLocalRoutes
+}
+
+async function readVirtualIpSigns(signal: AbortSignal): Promise<Omit<ModeSigns, 'rules'>> {
+  const rtnetlink: RtnetlinkConnection = openRtnetlink()
+  try {
+    return {
+      hasDevice: (await rtnetlink.getLink(SERVICE_DEVICE, { signal })) !== undefined,
+      hasLocalRoutes: (await listOwnRoutes(rtnetlink, ipFamilies(), { signal })).length > 0,
+    }
+  } finally {
+    rtnetlink.close()
+  }
+}
