@@ -11,16 +11,20 @@ export interface RecordingSink extends ObjectSink {
   readonly calls: string[]
   /** Brief problems by subject. */
   readonly troubles: Map<string, string[]>
+  /** Problems in full, by subject. */
+  readonly problemsBySubject: Map<string, readonly Problem[]>
 }
 
 export function recordingSink(): RecordingSink {
   const state = new Map<string, unknown>()
   const calls: string[] = []
   const troubles = new Map<string, string[]>()
+  const problemsBySubject = new Map<string, readonly Problem[]>()
   return {
     state,
     calls,
     troubles,
+    problemsBySubject,
     apply(changes: readonly ObjectChange[]) {
       for (const { kind, key, value } of changes) {
         calls.push(`${value === undefined ? '-' : '+'} ${key}`)
@@ -32,6 +36,7 @@ export function recordingSink(): RecordingSink {
       calls.push(`listed ${kind}`)
     },
     problems(subject: string, problems: readonly Problem[]) {
+      problemsBySubject.set(subject, problems)
       if (problems.length === 0) troubles.delete(subject)
       else troubles.set(subject, briefly(problems))
     },

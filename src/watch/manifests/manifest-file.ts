@@ -10,6 +10,7 @@ import type { Problem } from '../../values/errors.ts'
 import { describe, type Intern, isObject, type JsonObject } from '../objects/findings.ts'
 import { parseMetadata, parseObject, subjectOf } from '../objects/object-parser.ts'
 import { isSelected } from '../objects/selection.ts'
+import { UNREAD_LISTS, type UnreadEndpoints, unreadEndpoints } from './unread-endpoints.ts'
 
 /** An object of a file that this proxy serves. */
 export interface ManifestObject {
@@ -23,6 +24,8 @@ export interface ManifestFile {
   readonly objects: readonly ManifestObject[]
   /** Empty exactly when the file is correct. */
   readonly problems: readonly Problem[]
+  /** Objects with endpoints that are not read; the file is correct all the same. */
+  readonly unread: readonly UnreadEndpoints[]
 }
 
 /** The kinds that are read, by apiVersion and kind. All others are ignored. */
@@ -37,6 +40,7 @@ const LISTS: Readonly<Record<string, string>> = {
   'v1 ServiceList': 'v1 Service',
   'discovery.k8s.io/v1 EndpointSliceList': 'discovery.k8s.io/v1 EndpointSlice',
   'v1 NodeList': 'v1 Node',
+  ...UNREAD_LISTS,
 }
 
 type Path = readonly (string | number)[]
@@ -53,6 +57,7 @@ export async function parseManifestFile(
 ): Promise<ManifestFile> {
   const objects = new Map<string, ManifestObject>()
   const problems: Problem[] = []
+  const unread: UnreadEndpoints[] = []
   const lines = new LineCounter()
   const lineAt = (offset: number): number => lines.linePos(offset).line || 1
   const report = (code: string, line: number, message: string, field?: string): void => {
@@ -85,7 +90,11 @@ export async function parseManifestFile(
       return
     }
     const objectKind = KINDS[type]
-    if (objectKind === undefined) return
+    if (objectKind === undefined) {
+      const found = unreadEndpoints(type, json, intern)
+      if (found !== undefined) unread.push({ ...found, line: lineOf([]) })
+      return
+    }
     const metadata = parseMetadata(objectKind, json, intern)
     if (metadata === undefined) {
       report('missing-field', lineOf(['metadata']), 'must name the object', 'metadata.name')
@@ -151,7 +160,7 @@ export async function parseManifestFile(
     // No content of a file is known to cause this. If one does, only this file is affected.
     report('invalid-manifest', line, `cannot be read: ${messageOf(reason)}`)
   }
-  return { objects: [...objects.values()], problems }
+  return { objects: [...objects.values()], problems, unread }
 }
 
 function messageOf(reason: unknown): string {

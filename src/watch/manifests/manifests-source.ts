@@ -11,6 +11,7 @@ import type { Log } from '../../values/log.ts'
 import { createIntern } from '../objects/findings.ts'
 import { type ManifestObject, parseManifestFile } from './manifest-file.ts'
 import { type FileState, type FolderState, readFolder } from './manifest-folder.ts'
+import { problemOfUnread, type UnreadEndpoints } from './unread-endpoints.ts'
 import { removal } from '../objects/object-parser.ts'
 import type { ObjectSink, Source } from '../source.ts'
 
@@ -40,6 +41,8 @@ interface FileInForce {
   readonly hash: string
   readonly objects: readonly ManifestObject[]
   readonly problems: readonly Problem[]
+  /** Of the same content as the objects. */
+  readonly unread: readonly UnreadEndpoints[]
   /** The objects are those of a content without problems. */
   readonly isGood: boolean
 }
@@ -179,13 +182,19 @@ class ManifestsSource implements Source {
     const parsed =
       state.error === ''
         ? await parseManifestFile(name, text, nodeName, this.#intern)
-        : { objects: [], problems: [{ code: 'unreadable-file', subject: name, message: state.error }] }
+        : { objects: [], unread: [], problems: [{ code: 'unreadable-file', subject: name, message: state.error }] }
     // Only after parsing: if that throws, the next reading needs the text again, and the folder does not read it twice.
     this.#unsettled.delete(name)
     const isGood = parsed.problems.length === 0
     const keepsBefore = !isGood && before?.isGood === true
-    const objects = keepsBefore ? before.objects : parsed.objects
-    this.#files.set(name, { hash: state.hash, objects, problems: parsed.problems, isGood: isGood || keepsBefore })
+    const { objects, unread } = keepsBefore ? before : parsed
+    this.#files.set(name, {
+      hash: state.hash,
+      objects,
+      unread,
+      problems: parsed.problems,
+      isGood: isGood || keepsBefore,
+    })
     const fields = { file: name, objects: objects.length, problems: parsed.problems.length }
     if (isGood) log.info('Manifest read', fields)
     else log.warn(keepsBefore ? 'Manifest has problems; its last good version stays' : 'Manifest has problems', fields)
@@ -195,8 +204,10 @@ class ManifestsSource implements Source {
   #deliver(): void {
     const wanted = new Map<string, ManifestObject>()
     const owners = new Map<string, string>()
+    const found: [name: string, unread: readonly UnreadEndpoints[], problems: Problem[]][] = []
     for (const [name, file] of [...this.#files].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
       const problems = [...file.problems]
+      found.push([name, file.unread, problems])
       for (const object of file.objects) {
         const { kind, key } = object.change
         const identity = `${kind} ${key}`
@@ -209,7 +220,11 @@ class ManifestsSource implements Source {
           problems.push({ code: 'duplicate-object', subject: `${name}:${object.line}`, message })
         }
       }
-      this.#report(name, problems)
+    }
+    const hasOnly = withoutSlices(wanted.values())
+    for (const [name, unread, problems] of found) {
+      const problem = problemOfUnread(name, unread, hasOnly)
+      this.#report(name, problem === undefined ? problems : [...problems, problem])
     }
     for (const name of this.#reported.keys())
       if (!this.#files.has(name) && name !== this.#options.directory) this.#report(name, [])
@@ -253,6 +268,17 @@ class ManifestsSource implements Source {
 /** The states without their texts, which are large and needed once. */
 function withoutText(files: ReadonlyMap<string, FileState>): ReadonlyMap<string, FileState> {
   return new Map([...files].map(([name, state]) => [name, { ...state, text: undefined }]))
+}
+
+/** Whether a Service is among the objects, and no EndpointSlice of it. */
+function withoutSlices(objects: Iterable<ManifestObject>): (service: string) => boolean {
+  const services = new Set<string>()
+  const sliced = new Set<string>()
+  for (const { change } of objects)
+    if (change.kind === 'services') services.add(change.key)
+    else if (change.kind === 'endpointslices' && change.value !== undefined)
+      sliced.add(`${change.value.namespace}/${change.value.serviceName}`)
+  return (service) => services.has(service) && !sliced.has(service)
 }
 
 function isSame(a: ManifestObject, b: ManifestObject | undefined): boolean {

@@ -250,3 +250,11 @@ test('parseManifestFile leaves out VIPs that invalid source ranges would open to
     )
   }
 })
+
+test('parseManifestFile finds objects with endpoints that are not read, in lists too, and calls the file correct', async () => {
+  const text =
+    'apiVersion: v1\nkind: EndpointsList\nitems:\n  - metadata: {name: web, namespace: demo}\n  - kind: Endpoints\n    apiVersion: v1\n    metadata: {}\n'
+  const { objects, problems, unread } = await parseManifestFile('web.yaml', text, 'node0', createIntern())
+  assert.deepEqual([objects, problems], [[], []])
+  assert.deepEqual(unread, [{ kind: 'Endpoints', service: 'demo/web', line: 4 }])
+})

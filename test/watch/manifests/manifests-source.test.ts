@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { formatProblem } from '../../../src/values/errors.ts'
 import { silentLog } from '../../../src/values/log.ts'
 import { openManifestsSource } from '../../../src/watch/manifests/manifests-source.ts'
 import type { Source } from '../../../src/watch/source.ts'
@@ -19,6 +20,10 @@ interface Folder {
   open(): Source
   /** Waits until the folder has been read twice more, so that one reading started after the call. */
   read(): Promise<void>
+  /** The Services that the sink has, as `name:port`. */
+  services(): readonly string[]
+  /** The problems that the sink has, as lines. */
+  problems(): readonly string[]
   /** Waits until the sink has these Services, as `name:port`. */
   has(...services: readonly string[]): Promise<void>
   listed(): Promise<void>
@@ -41,13 +46,15 @@ async function manifestsFolder(t: TestContext, existing?: string): Promise<Folde
   let readings = 0
   t.after(() => rm(parent, { recursive: true }))
   const services = (): string[] =>
-    [...sink.state.values()].map((value) => {
+    [...sink.state].flatMap(([key, value]) => {
       const { name, ports } = value as { name: string; ports: { port: number }[] }
-      return `${name}:${ports[0]?.port}`
+      return key.startsWith('services ') ? [`${name}:${ports[0]?.port}`] : []
     })
   return {
     path,
     sink,
+    services,
+    problems: () => [...sink.problemsBySubject.values()].flat().map(formatProblem).toSorted(),
     write: (name, text) => writeFile(join(path, name), text),
     open() {
       const source = openManifestsSource({
@@ -297,4 +304,28 @@ test('openManifestsSource makes no call to its sink after close', async (t) => {
   other.open()
   await other.has('a:81')
   assert.equal(f.sink.calls.length, calls)
+})
+
+test('openManifestsSource says that Endpoints are not read, where a Service has no EndpointSlice', async (t) => {
+  const f = await manifestsFolder(t)
+  const endpoints = (name: string): string =>
+    `apiVersion: v1\nkind: Endpoints\nmetadata: {name: ${name}}\nsubsets: [{addresses: [{ip: 10.244.0.5}], ports: [{port: 8080}]}]\n`
+  const slice = (name: string, version: string): string =>
+    `apiVersion: discovery.k8s.io/${version}\nkind: EndpointSlice\nmetadata: {name: ${name}-1, labels: {kubernetes.io/service-name: ${name}}}\naddressType: IPv4\n`
+  await f.write('a.yaml', [service('a'), endpoints('a'), endpoints('b'), endpoints('without-service')].join('---\n'))
+  await f.write('b.yaml', service('b'))
+  await f.write('c.yaml', `${service('c')}---\n${slice('c', 'v1beta1')}`)
+  f.open()
+  await f.has('a:80', 'b:80', 'c:80')
+  await f.listed()
+  assert.deepEqual(f.problems(), [
+    'a.yaml:6: kind Endpoints is not read, so the Service default/a has no endpoints: write an EndpointSlice (discovery.k8s.io/v1) with the label kubernetes.io/service-name: a; the same for 1 more',
+    'c.yaml:6: kind discovery.k8s.io/v1beta1 EndpointSlice is not read, so the Service default/c has no endpoints: write an EndpointSlice (discovery.k8s.io/v1) with the label kubernetes.io/service-name: c',
+  ])
+  // The file is correct, so that a change of it counts.
+  await f.write('a.yaml', [service('a', 81), endpoints('a')].join('---\n'))
+  await until('the change', () => f.services().includes('a:81'))
+  // A copy of a cluster has both kinds.
+  await f.write('slices.yaml', ['a', 'b', 'c'].map((name) => slice(name, 'v1')).join('---\n'))
+  await until('no problem', () => f.problems().length === 0)
 })
