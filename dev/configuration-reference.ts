@@ -14,7 +14,8 @@ every field of kube-proxy 1.36; fields under \`kubeIPVS\` are its own, and kube-
 \`--write-config-to FILE\` writes the configuration as it would be used.
 
 Without a file every flag counts. Beside a file, of the flags below only \`--hostname-override\` counts, with the flags of \`logging\`
-and \`kubeIPVS\`; kube-proxy has the same rule for its own.
+and \`kubeIPVS\`; kube-proxy has the same rule for its own. A warning names those that were given in vain. Of a file with several
+documents only the first counts, as in kube-proxy.
 
 The file is read again when its content changes. In the tables the columns of the two modes say what a changed value does:
 

@@ -70,6 +70,7 @@ async function settingsOrDefaults(
   } catch (error) {
     if (!(error instanceof CodedError) || error.code === 'config-unreadable') throw error
     const { config: _, ...others } = flags
-    return { settings: await loadSettings(withMode(others)), error: failureText(error, flags) }
+    const advice = error.advice === undefined ? '' : `. ${error.advice}`
+    return { settings: await loadSettings(withMode(others)), error: `${failureText(error, flags)}${advice}` }
   }
 }

@@ -30,8 +30,8 @@ export interface EarlyLine {
 export class SettingsRefused extends CodedError {
   readonly format: LogFormat
 
-  constructor(code: string, message: string, format: LogFormat) {
-    super(code, message)
+  constructor(code: string, message: string, format: LogFormat, advice?: string) {
+    super(code, message, { advice })
     this.format = format
   }
 }

@@ -51,6 +51,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 
 async function runCommand({ command, flags, words }: CommandLine): Promise<number> {
   try {
+    await warnOfIgnoredFlags(command, flags)
     return await RUN[command](flags, words)
   } catch (error) {
     const { failureText, nextStep } = await import('./messages.ts')
@@ -58,10 +59,26 @@ async function runCommand({ command, flags, words }: CommandLine): Promise<numbe
     if (command === 'run') {
       const { formatOf, writeEarlyLine } = await import('./early-lines.ts')
       const err = error instanceof CodedError ? error.message : failureText(error, flags)
-      writeEarlyLine({ level: 'error', message: 'command failed', fields: { err }, format: formatOf(error) })
+      const format = formatOf(error)
+      writeEarlyLine({ level: 'error', message: 'command failed', fields: { err }, format })
+      const advice = error instanceof CodedError ? error.advice : undefined
+      if (advice !== undefined) {
+        // A command in it has to be readable, so it stands without quotes.
+        writeEarlyLine({ level: 'error', message: advice, unstructured: true, format })
+        return USAGE_EXIT_CODE[command]
+      }
     } else stderr.write(`kube-ipvs ${command}: ${failureText(error, flags)}\n`)
     const step = nextStep(error)
     if (step !== undefined && (command !== 'run' || stderr.isTTY)) stderr.write(`${step}\n`)
     return USAGE_EXIT_CODE[command]
   }
+}
+
+/** The daemon logs it with its other warnings. */
+async function warnOfIgnoredFlags(command: CommandName, flags: FlagValues): Promise<void> {
+  if (command === 'run' || flags.config === undefined) return
+  const { flagsWithoutEffect } = await import('./settings.ts')
+  const ignored = flagsWithoutEffect(flags)
+  if (ignored.length > 0)
+    process.stderr.write(`kube-ipvs ${command}: with --config these flags have no effect: ${ignored.join(', ')}\n`)
 }

@@ -42,6 +42,7 @@ export function failureText(error: unknown, { config }: FlagValues): string {
 
 /** What helps, where the message does not say it; otherwise undefined. */
 export function nextStep(error: unknown): string | undefined {
+  if (error instanceof CodedError && error.advice !== undefined) return error.advice
   switch (error instanceof CodedError ? error.code : undefined) {
     case 'EPERM':
     case 'EACCES':

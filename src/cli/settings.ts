@@ -13,12 +13,13 @@ import {
   formatConfigurationErrors,
   type Refused,
 } from '../config/load.ts'
-import type { UncheckedConfiguration } from '../config/types.ts'
+import type { FlagPath, UncheckedConfiguration } from '../config/types.ts'
+import { FIELD_PATHS, fieldAt } from '../config/values.ts'
 import type { SourceSettings } from '../daemon/sources.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { type EarlyLine, type LogFormat, SettingsRefused, writeStartLines } from './early-lines.ts'
-import type { FlagValues } from './flags.ts'
+import { type FlagKey, FLAGS, type FlagValues } from './flags.ts'
 
 export interface Settings extends SourceSettings {
   readonly warnings: readonly Problem[]
@@ -70,8 +71,8 @@ async function check(flags: FlagValues, writeLine: WriteLine): Promise<Checked> 
   return { configuration, result, warnings, format }
 }
 
-function refusal({ errors }: Refused, format: LogFormat): SettingsRefused {
-  return new SettingsRefused(errors[0]?.code ?? 'config-invalid', formatConfigurationErrors(errors), format)
+function refusal({ errors, advice }: Refused, format: LogFormat): SettingsRefused {
+  return new SettingsRefused(errors[0]?.code ?? 'config-invalid', formatConfigurationErrors(errors), format, advice)
 }
 
 /** Joins file and flags, and fills in the modes: kube-proxy's Complete. */
@@ -99,8 +100,33 @@ async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
   }
   const decoded = await decodeConfigurationFile(flags.config)
   if ('errors' in decoded) throw refusal(decoded, 'text')
-  return { ...decoded, configuration: withFlagsForFile(decoded.configuration, flags) }
+  const ignored = flagsWithoutEffect(flags)
+  const message = `with --config these flags have no effect: ${ignored.join(', ')}`
+  const warnings: readonly Problem[] =
+    ignored.length === 0 ? [] : [{ code: 'config-ignored-flag', subject: 'command line', message }]
+  return {
+    ...decoded,
+    configuration: withFlagsForFile(decoded.configuration, flags),
+    warnings: [...decoded.warnings, ...warnings],
+  }
 }
+
+/** The flags that were given beside --config and do not count then, by their names: kube-proxy's rule, of which it says nothing. */
+export function flagsWithoutEffect(flags: FlagValues): readonly string[] {
+  if (flags.config === undefined || flags.config === '') return []
+  const given = new Set(Object.keys(flags))
+  return OF_FILE.filter((key) => given.has(key)).map((key) => `--${FLAGS[key].name}`)
+}
+
+/** The flags of fields that a file has, but for those that count with it. */
+const OF_FILE: readonly FlagKey[] = [
+  ...FIELD_PATHS.filter((path): path is FlagPath => {
+    const { flag } = fieldAt(path)
+    return flag !== undefined && flag.appliesWithFile !== true
+  }),
+  'healthzPort',
+  'metricsPort',
+]
 
 /** Logs one line for each warning about the configuration. */
 export function logWarnings(warnings: readonly Problem[], log: Log): void {

@@ -17,7 +17,7 @@ import {
   visit,
 } from 'yaml'
 import { goJsonError } from './go-json.ts'
-import { goYamlError } from './yaml-error.ts'
+import { goYamlError, outOfStackError } from './yaml-error.ts'
 import { errorText } from '../values/errors.ts'
 
 /** The place of a value: keys and list positions from the top. */
@@ -33,6 +33,8 @@ export interface ConfigurationDocument {
   /** Plain values; keys are in the order in which Go decodes them. */
   readonly value: unknown
   readonly duplicates: readonly Duplicate[]
+  /** The values of further documents of the file that are not empty; undefined where one cannot be read. */
+  readonly others: readonly unknown[]
   readonly isJson: boolean
   /** Line (from 1) of a key or list item; undefined for an absent field. */
   lineOf(path: Path): number | undefined
@@ -71,7 +73,7 @@ export function parseConfigurationDocument(given: string): ConfigurationDocument
     return readDocument(text, isJson)
   } catch (cause) {
     // Deep nesting overflows the stack of a recursive reader.
-    if (cause instanceof RangeError) return { error: 'yaml: exceeded max depth of 10000' }
+    if (cause instanceof RangeError) return { error: outOfStackError(text) }
     throw cause
   }
 }
@@ -79,7 +81,7 @@ export function parseConfigurationDocument(given: string): ConfigurationDocument
 function readDocument(text: string, isJson: boolean): ConfigurationDocument | { readonly error: string } {
   const parsed = readFirst(text)
   if ('error' in parsed) return parsed
-  const { document, lines } = parsed
+  const { document, others, lines } = parsed
   const anchor = document === undefined ? undefined : anchorInItself(document)
   if (anchor !== undefined) return { error: `yaml: anchor '${anchor}' value contains itself` }
   let value: unknown
@@ -93,6 +95,7 @@ function readDocument(text: string, isJson: boolean): ConfigurationDocument | { 
   return {
     value: isJson ? value : inOrder(value),
     duplicates: document === undefined ? [] : findDuplicates(document, lines, isJson),
+    others: others.map(plainValue),
     isJson,
     lineOf: (path) => (document === undefined ? undefined : findLine(document, lines, path)),
     numberAt: (path) => (document === undefined ? '' : numberAt(document, path, isJson)),
@@ -105,7 +108,14 @@ export const MAX_REPORTED = 100
 /** Values that aliases may expand to; a file with more is an attempt to exhaust memory. */
 const MAX_ALIASES = 1_000
 
-function readFirst(text: string): { document: Document | undefined; lines: LineCounter } | { error: string } {
+interface Documents {
+  readonly document: Document | undefined
+  /** Those after the first that are not empty. */
+  readonly others: readonly Document[]
+  readonly lines: LineCounter
+}
+
+function readFirst(text: string): Documents | { error: string } {
   const lines = new LineCounter()
   const parsed = parseAllDocuments(text, {
     version: '1.1',
@@ -120,7 +130,7 @@ function readFirst(text: string): { document: Document | undefined; lines: LineC
       OCTAL,
     ],
   })
-  const document = Array.isArray(parsed) ? parsed[0] : undefined
+  const [document, ...more] = Array.isArray(parsed) ? parsed : []
   const errors = (document?.errors ?? []).map(({ code, message, pos }) => ({
     code,
     message: message.replace(/\n[^]*$/, ''),
@@ -128,7 +138,20 @@ function readFirst(text: string): { document: Document | undefined; lines: LineC
     endLine: lines.linePos(pos[1]).line,
     offset: pos[0],
   }))
-  return errors.length === 0 ? { document, lines } : { error: goYamlError(errors, text) }
+  if (errors.length > 0) return { error: goYamlError(errors, text) }
+  return { document, others: more.filter((other) => !isEmpty(other)), lines }
+}
+
+function isEmpty({ contents }: Document): boolean {
+  return contents === null || (isScalar(contents) && contents.value === null)
+}
+
+function plainValue(document: Document): unknown {
+  try {
+    return document.toJS({ maxAliasCount: MAX_ALIASES })
+  } catch {
+    return undefined
+  }
 }
 
 /** Errors in resolving aliases: one without an anchor, one inside its own anchor, or too many. */

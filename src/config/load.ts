@@ -9,6 +9,7 @@ import type * as z from 'zod'
 import type { Problem } from '../values/errors.ts'
 import { CodedError } from '../values/errors.ts'
 import { nearest } from '../values/nearest.ts'
+import { adviceOn } from './advice.ts'
 import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
 import { compareInOrder, decodeError, isInternal, kindError } from './decode-error.ts'
 import { type ConfigurationDocument, MAX_REPORTED, type Path, parseConfigurationDocument } from './document.ts'
@@ -22,10 +23,12 @@ import { valueAt } from './values.ts'
 /**
  * One problem says why there is no configuration; its message is that of kube-proxy, stage first. Codes: `config-decode`,
  * `config-gates`, `config-logging`, `config-invalid`, `config-unreadable`; codes of warnings: `config-unknown-field`,
- * `config-duplicate-field`, `config-unknown-gate`, `config-no-effect`.
+ * `config-duplicate-field`, `config-more-documents`, `config-unknown-gate`, `config-no-effect`.
  */
 export interface Refused {
   readonly errors: readonly Problem[]
+  /** What to do about it, where that is known: one sentence. */
+  readonly advice?: string | undefined
 }
 
 /** A configuration to run with. */
@@ -57,7 +60,7 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
   const document = parseConfigurationDocument(text)
   if ('error' in document) return undecodable(source, document.error)
   const wrongKind = kindError(document.value, text)
-  if (wrongKind !== undefined) return undecodable(source, wrongKind.error)
+  if (wrongKind !== undefined) return { ...undecodable(source, wrongKind.error), advice: adviceOn(document) }
   if (isInternal(document.value)) return { configuration: internalDocument(), warnings: [], lenient: undefined }
 
   const strict = DOCUMENT.schema.safeParse(document.value)
@@ -72,10 +75,18 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
     configuration: keepBlockOfMode(completeDefaults(readDocument(shaped.data))),
     warnings: [
       ...unknown.slice(0, MAX_REPORTED).map((path) => unknownFieldWarning(path, document, source)),
+      ...moreDocuments(document.others.length, source),
       ...document.duplicates.map(({ text }) => ({ code: 'config-duplicate-field', subject: source, message: text })),
     ],
     lenient: strictError(document, unknown),
   }
+}
+
+function moreDocuments(others: number, source: string): readonly Problem[] {
+  if (others === 0) return []
+  return [
+    { code: 'config-more-documents', subject: source, message: `only the first of its ${others + 1} documents counts` },
+  ]
 }
 
 /** Every default, with the mode not given. */

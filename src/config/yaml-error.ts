@@ -3,6 +3,7 @@
  * Go counts lines in two ways: its scanner from 1, its parser from 0.
  */
 import type { ErrorCode } from 'yaml'
+import { isOutOfStack, nestingOf } from '../values/nesting.ts'
 
 /** An error of the `yaml` package, with the lines (from 1) where it begins and ends. */
 export interface ReaderError {
@@ -20,7 +21,7 @@ export function goYamlError(errors: readonly ReaderError[], text: string): strin
   if (first === undefined) return 'yaml: unknown problem parsing YAML content'
   const lines = text.split('\n')
   const scanner = (line: number, problem: string) => `yaml: line ${line}: ${problem}`
-  const parser = (line: number, problem: string) => (line <= 1 ? `yaml: ${problem}` : scanner(line - 1, problem))
+  const parser = atParser
   const { message, line } = first
   switch (first.code) {
     case 'BLOCK_AS_IMPLICIT_KEY':
@@ -67,10 +68,25 @@ export function goYamlError(errors: readonly ReaderError[], text: string): strin
       if (message.startsWith('Unexpected ,')) return parser(line, 'did not find expected node content')
       return parser(line, 'did not find expected key')
     default:
-      // Deep nesting: the package catches the overflow of the stack itself.
-      if (message.includes('call stack')) return 'yaml: exceeded max depth of 10000'
+      // The package catches the overflow of the stack itself.
+      if (isOutOfStack(message)) return outOfStackError(text)
       return scanner(line, message)
   }
+}
+
+/** Brackets that a reader certainly takes. */
+const HARMLESS_DEPTH = 500
+
+/** The error for a text that this program's reader has no stack for: Go finds one that is too deep, or a mistake in a long list. */
+export function outOfStackError(text: string): string {
+  const { depth, line } = nestingOf(text)
+  if (depth > HARMLESS_DEPTH) return 'yaml: exceeded max depth of 10000'
+  return atParser(line, "did not find expected ',' or ']'")
+}
+
+/** Go's parser counts lines from 0, and leaves out the first. */
+function atParser(line: number, problem: string): string {
+  return line <= 1 ? `yaml: ${problem}` : `yaml: line ${line - 1}: ${problem}`
 }
 
 /** The line of the colon that Go does not expect; after a text of several lines it is on a later line. */

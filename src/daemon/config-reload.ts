@@ -61,7 +61,9 @@ export class ConfigReload {
       if (unreadable !== undefined) throw unreadable
       next = await read()
     } catch (error) {
-      log.error('The configuration file is invalid; the previous configuration stays in force', { error, file: path })
+      const advice = error instanceof CodedError && error.advice !== undefined ? { advice: error.advice } : {}
+      const message = 'The configuration file is invalid; the previous configuration stays in force'
+      log.error(message, { error, file: path, ...advice })
       return
     }
     const { live, restart, withoutEffect } = changesBetween(this.#configuration, next, mode())

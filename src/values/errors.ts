@@ -6,11 +6,14 @@
 /** Base of every error that this program throws on purpose. Programs may rely on `code`; the message may change. */
 export class CodedError extends Error {
   readonly code: string
+  /** What to do about it in this very case, where that is known: one sentence, beside a message whose words are kube-proxy's. */
+  readonly advice: string | undefined
 
-  constructor(code: string, message: string, options?: ErrorOptions) {
+  constructor(code: string, message: string, options?: ErrorOptions & { readonly advice?: string | undefined }) {
     super(message, options)
     this.name = new.target.name
     this.code = code
+    this.advice = options?.advice
   }
 }
 

@@ -29,5 +29,6 @@ test('nextStep names what helps where the message does not', () => {
   assert.match(step('kubeconfig') ?? '', /--kubeconfig/)
   assert.match(step('config-unreadable') ?? '', /--config/)
   assert.equal(step('ipvs-missing'), undefined)
+  assert.equal(nextStep(new CodedError('config-decode', '', { advice: 'Do this.' })), 'Do this.')
   assert.equal(nextStep(new Error('x')), undefined)
 })

@@ -79,6 +79,45 @@ test('loadConfiguration refuses a file that is made to exhaust memory', () => {
   assert.match(errorOf(large), /^the file has more than 262144 bytes/)
 })
 
+test('loadConfiguration finds the mistake in a long list, which is not nested deeply', () => {
+  const addresses = Array.from({ length: 10_000 }, (_, index) => `10.0.${index >> 8}.${index & 255}`)
+  // A colon in place of each comma, and no comma but no colon either.
+  const error = "yaml: line 3: did not find expected ',' or ']'"
+  assert.equal(errorOf(`${HEAD}ipvs: {}\nnodePortAddresses: [${addresses.join(': ')}]\nmode: ipvs\n`), error)
+  assert.equal(errorOf(`${HEAD}nodePortAddresses: [${addresses.join(', ')}\nmode: ipvs\n`), error)
+  assert.equal(
+    errorOf(`${HEAD}a: [${'[1], '.repeat(3_000)}${'['.repeat(20_000)}\n`),
+    'yaml: exceeded max depth of 10000',
+  )
+})
+
+const advice = (text: string): string | undefined => {
+  const result = loadConfiguration(text, 'c.yaml')
+  return 'errors' in result ? result.advice : 'accepted'
+}
+
+test('loadConfiguration says what to do with a ConfigMap, and with a configuration that is not the first document', () => {
+  const configMap = (data: object, metadata: object = { name: 'kube-proxy', namespace: 'kube-system' }): string =>
+    JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data })
+  const start = 'The file is the ConfigMap around a configuration; --config takes the text of its key'
+  assert.equal(
+    advice(configMap({ 'a.conf': 'x', 'config.conf': HEAD })),
+    String.raw`${start} "config.conf" alone: kubectl -n kube-system get configmap kube-proxy -o jsonpath='{.data.config\.conf}'`,
+  )
+  assert.match(advice(configMap({ 'config.yaml': HEAD })) ?? '', /key "config\.yaml" alone: kubectl/)
+  // Without a configuration inside the usual key is named, and names that a shell reads are not.
+  assert.equal(advice(configMap({}, { name: "a'; rm -rf /" })), `${start} "config.conf" alone`)
+  assert.equal(advice('apiVersion: v1\nkind: ConfigMap\ndata: 7\nmetadata: [1]\n'), `${start} "config.conf" alone`)
+  const kubelet = 'apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n'
+  const move = (count: number): string =>
+    `The file has ${count} documents, of which only the first counts: put the KubeProxyConfiguration first, or into a file of its own.`
+  assert.equal(advice(`${kubelet}---\n${HEAD}`), move(2))
+  assert.equal(advice(`${kubelet}---\na: [\n---\n${HEAD}`), move(3))
+  assert.equal(advice(`${kubelet}---\na: &a [*a]\n`), undefined)
+  assert.equal(advice(kubelet), undefined)
+  assert.equal(advice(HEAD), 'accepted')
+})
+
 test('loadConfiguration reports at most a hundred mistakes of one kind', () => {
   const unknown = loadConfiguration(
     HEAD + Array.from({ length: 20_000 }, (_, index) => `k${index}: b\n`).join(''),

@@ -35,7 +35,12 @@ test('loadConfiguration reports the line, the field and the probably intended na
   const rows: readonly (readonly [text: string, expected: string])[] = [
     [`${HEAD}mode: ipvs\n`, 'none'],
     [`\ufeff${HEAD}mode: ipvs\r\n`, 'none'],
-    [`${HEAD}mode: ipvs\n---\na: [`, 'none'],
+    [`---\n${HEAD}mode: ipvs\n---\n`, 'none'],
+    [`${HEAD}mode: ipvs\n---\na: [`, 'config-more-documents c.yaml -: only the first of its 2 documents counts'],
+    [
+      `${HEAD}mode: ipvs\n---\n${HEAD}mode: iptables\n---\n# nothing\n---\na: b\n`,
+      'config-more-documents c.yaml -: only the first of its 3 documents counts',
+    ],
     [
       `${HEAD}mode: ipvs\nipvs:\n  a: 1\n  strictArp: true\n`,
       'config-unknown-field c.yaml:5 ipvs.a: unknown field, ignored',

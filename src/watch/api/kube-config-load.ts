@@ -8,6 +8,7 @@ import { dirname, resolve } from 'node:path'
 import type { Cluster, KubeConfig } from '@kubernetes/client-node'
 import { parse } from 'yaml'
 import { CodedError, errorText } from '../../values/errors.ts'
+import { isOutOfStack, nestingOf } from '../../values/nesting.ts'
 import { EXEC_EXTENSION, type ExecCluster, type ExecPlugin, parseExecPlugin } from './exec-plugin.ts'
 import { describe, isObject, type JsonObject } from '../objects/findings.ts'
 
@@ -128,6 +129,8 @@ function parseKubeconfig(text: string, path: string, wrong: Wrong): JsonObject {
     // A pretty error would quote the line, which may hold a token.
     json = parse(text, { prettyErrors: false })
   } catch (error) {
+    if (isOutOfStack(error) || isOutOfStack(errorText(error)))
+      throw wrong(`line ${nestingOf(text).line} nests too deeply to be read: look for a missing comma or bracket`)
     const at = isObject(error) && Array.isArray(error['pos']) ? lineOf(text, Number(error['pos'][0])) : 0
     throw new CodedError('kubeconfig', `error loading config file "${path}": yaml: line ${at}: ${reasonOf(error)}`)
   }

@@ -4,9 +4,10 @@
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { Composer, type Document, LineCounter, Parser } from 'yaml'
+import { Composer, type Document, isScalar, LineCounter, Parser, visit } from 'yaml'
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
 import type { Problem } from '../../values/errors.ts'
+import { isOutOfStack, nestingOf } from '../../values/nesting.ts'
 import { describe, type Intern, isObject, type JsonObject } from '../objects/findings.ts'
 import { parseMetadata, parseObject, subjectOf } from '../objects/object-parser.ts'
 import { isSelected } from '../objects/selection.ts'
@@ -131,7 +132,13 @@ export async function parseManifestFile(
   const takeDocument = (document: Document): void => {
     const [error] = document.errors
     if (error !== undefined) {
-      report('invalid-yaml', lineAt(error.pos[0]), error.message)
+      if (isOutOfStack(error.message)) reportNesting(document.range?.[0] ?? 0)
+      else report('invalid-yaml', lineAt(error.pos[0]), error.message)
+      return
+    }
+    const repeated = repeatedKey(document)
+    if (repeated !== undefined) {
+      report('invalid-yaml', lineAt(repeated), 'Map keys must be unique')
       return
     }
     let json: unknown
@@ -139,28 +146,63 @@ export async function parseManifestFile(
       json = document.toJS()
     } catch (reason) {
       // Aliases that would expand without end.
-      report('invalid-yaml', lineAt(offsetOf(document, [])), messageOf(reason))
+      if (isOutOfStack(reason)) reportNesting(document.range?.[0] ?? 0)
+      else report('invalid-yaml', lineAt(offsetOf(document, [])), messageOf(reason))
       return
     }
     if (json !== null && json !== undefined) takeObject(document, [], json, '')
   }
 
+  /** @param start of the document */
+  const reportNesting = (start: number): void => {
+    const line = lineAt(start) + nestingOf(text.slice(start)).line - 1
+    report(
+      'invalid-yaml',
+      line,
+      'nests too deeply to be read: look for a missing comma or bracket, or a colon in place of a comma',
+    )
+  }
+
   let turnMs = performance.now()
   let line = 1
+  let end = 0
   try {
-    const composer = new Composer({ version: '1.1', logLevel: 'silent' })
+    // The check for repeated keys of the package takes time with the square of their number.
+    const composer = new Composer({ version: '1.1', logLevel: 'silent', uniqueKeys: false })
     for (const document of composer.compose(new Parser(lines.addNewLine).parse(text))) {
       line = lineAt(offsetOf(document, []))
       takeDocument(document)
+      end = document.range?.[2] ?? end
       if (performance.now() - turnMs < TURN_MS) continue
       await nextTurn()
       turnMs = performance.now()
     }
   } catch (reason) {
-    // No content of a file is known to cause this. If one does, only this file is affected.
-    report('invalid-manifest', line, `cannot be read: ${messageOf(reason)}`)
+    if (isOutOfStack(reason)) reportNesting(end)
+    // No other content of a file is known to cause this. If one does, only this file is affected.
+    else report('invalid-manifest', line, `cannot be read: ${messageOf(reason)}`)
   }
   return { objects: [...objects.values()], problems, unread }
+}
+
+/** Where a key begins that its map has already; undefined: none has. */
+function repeatedKey(document: Document): number | undefined {
+  let found: number | undefined
+  visit(document, {
+    Map: (_, { items }) => {
+      const seen = new Set<unknown>()
+      for (const { key } of items) {
+        if (!isScalar(key)) continue
+        if (seen.has(key.value)) {
+          found = key.range?.[0] ?? 0
+          return visit.BREAK
+        }
+        seen.add(key.value)
+      }
+      return undefined
+    },
+  })
+  return found
 }
 
 function messageOf(reason: unknown): string {

@@ -251,6 +251,27 @@ test('parseManifestFile leaves out VIPs that invalid source ranges would open to
   }
 })
 
+test('parseManifestFile names the line of a long list with a mistake, which the reader has no stack for', async () => {
+  const list = Array.from({ length: 20_000 }, (_, index) => `10.0.${index >> 8}.${index & 255}`)
+  for (const text of [`- ${'['.repeat(20_000)}`, `a: 1\nb: [${list.join(': ')}]`])
+    assert.deepEqual(
+      (await read(`${SERVICE}---\n# a list\n\n${text}\n`)).problems.map((line) => line.replace(/: nests too.*/, '')),
+      [`web.yaml:${SERVICE.split('\n').length + 3 + (text.startsWith('a') ? 1 : 0)}`],
+    )
+})
+
+test('parseManifestFile refuses a repeated key, and reads a map of very many keys', async () => {
+  assert.deepEqual((await read(`${SERVICE}metadata: {}\n`)).problems, [
+    `web.yaml:${SERVICE.split('\n').length}: Map keys must be unique`,
+  ])
+  const labels = Array.from({ length: 100_000 }, (_, index) => `    k${index}: v\n`)
+  const startMs = performance.now()
+  const { keys, problems } = await read(SERVICE.replace('  name: web', `  labels:\n${labels.join('')}  name: web`))
+  assert.deepEqual([keys.length, problems], [1, []])
+  // With the square of the number it took minutes.
+  assert.ok(performance.now() - startMs < 30_000)
+})
+
 test('parseManifestFile finds objects with endpoints that are not read, in lists too, and calls the file correct', async () => {
   const text =
     'apiVersion: v1\nkind: EndpointsList\nitems:\n  - metadata: {name: web, namespace: demo}\n  - kind: Endpoints\n    apiVersion: v1\n    metadata: {}\n'
