@@ -98,7 +98,10 @@ export class FollowedNode {
       if (change.kind === 'nodes') {
         this.#state.setNode(change.value)
         isChanged = true
-      } else if (virtualIps?.apply(change) === true) {
+        continue
+      }
+      if (change.kind === 'services' && this.#state.setService(change.key, change.value)) isChanged = true
+      if (virtualIps?.apply(change) === true) {
         this.#state.setVirtualIps(virtualIps.rule)
         isChanged = true
       }

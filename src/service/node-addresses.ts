@@ -26,6 +26,8 @@ export interface InterfaceAddress {
 export interface NodePortAddresses {
   readonly addresses: Readonly<Record<IpFamily, readonly string[]>>
   readonly problems: readonly Problem[]
+  /** Families in which `primary` alone is configured and the node IP is unknown: a problem only where a Service has a node port. */
+  readonly withoutPrimary: readonly IpFamily[]
 }
 
 function isNodesOwn(address: string): boolean {
@@ -44,8 +46,8 @@ export function localAddressesOf(addresses: Iterable<InterfaceAddress>): Readonl
 /**
  * The addresses at which node ports answer, sorted. `configured` is nodePortAddresses of KubeProxyConfiguration: CIDRs and
  * NODE_PORT_WORDS. A family without a CIDR of its own, or with one of length 0, matches all of the node's own addresses.
- * `primary` matches nothing in a family whose node IP is unknown (in kube-proxy without another CIDR of the family: all addresses);
- * this is a problem when nothing else of the family is configured. Loopback addresses never match.
+ * `primary` matches nothing in a family whose node IP is unknown (in kube-proxy without another CIDR of the family: all addresses).
+ * Loopback addresses never match.
  */
 export function nodePortAddressesOf(
   configured: readonly string[],
@@ -54,6 +56,7 @@ export function nodePortAddressesOf(
 ): NodePortAddresses {
   const candidates = Array.from(addresses).filter(({ interfaceName }) => interfaceName !== SERVICE_DEVICE)
   const problems: Problem[] = []
+  const withoutPrimary: IpFamily[] = []
   for (const [index, text] of configured.entries()) {
     if (!NODE_PORT_WORDS.includes(text) && parseCidr(text) === undefined)
       problems.push(problem('node-port-cidr', `[${index}]`, `${JSON.stringify(text)} is no CIDR`))
@@ -65,9 +68,7 @@ export function nodePortAddressesOf(
       ranges.every(({ address }) => isLoopback(address)) &&
       primaryIs(configured, family, nodeIps) === 'unknown'
     )
-      problems.push(
-        problem('node-port-primary', '', `no ${family} address of this node is known, so no ${family} node ports`),
-      )
+      withoutPrimary.push(family)
     const found = new Set<string>()
     for (const { address } of candidates) {
       if (familyOf(address) !== family || isLoopback(address)) continue
@@ -76,7 +77,7 @@ export function nodePortAddressesOf(
     return Array.from(found).sort()
   }
   const [ipv4, ipv6] = IP_FAMILIES.map(matching)
-  return { addresses: { IPv4: ipv4 ?? [], IPv6: ipv6 ?? [] }, problems }
+  return { addresses: { IPv4: ipv4 ?? [], IPv6: ipv6 ?? [] }, problems, withoutPrimary }
 }
 
 /**
@@ -159,6 +160,15 @@ function primaryIs(configured: readonly string[], family: IpFamily, nodeIps: Nod
   if (!configured.includes('primary')) return undefined
   const address = nodeIps[family]
   return address === undefined || isLoopback(address) ? 'unknown' : address
+}
+
+/** Services have node ports of a family, and nothing says at which address of this node they answer. */
+export function withoutPrimaryProblem(family: IpFamily): Problem {
+  return problem(
+    'node-port-primary',
+    '',
+    `no ${family} address of this node is known, so ${family} node ports of Services answer nowhere`,
+  )
 }
 
 function problem(code: string, field: string, message: string): Problem {

@@ -3,9 +3,15 @@
  * one is used, as in kube-proxy, so that no node port is lost with it.
  */
 import type { Problem } from '../values/errors.ts'
-import { type InterfaceAddress, localAddressesOf, nodePortAddressesOf } from './node-addresses.ts'
+import {
+  type InterfaceAddress,
+  localAddressesOf,
+  nodePortAddressesOf,
+  withoutPrimaryProblem,
+} from './node-addresses.ts'
 import { type NodeContext, nodeIpsOf, type NodeLabels } from './node-context.ts'
-import type { Node } from './objects.ts'
+import { NodePortServices } from './node-port-services.ts'
+import type { Node, Service } from './objects.ts'
 import type { VirtualIpRule } from './virtual-ips.ts'
 
 export interface NodeSettings {
@@ -18,6 +24,7 @@ export interface NodeSettings {
 
 export class NodeState {
   readonly #settings: NodeSettings
+  readonly #nodePortServices = new NodePortServices()
   #node: Node | undefined
   #addresses: readonly InterfaceAddress[] = []
   #virtualIps: VirtualIpRule | undefined
@@ -34,6 +41,11 @@ export class NodeState {
 
   setNode(node: Node | undefined): void {
     if (node !== undefined && node.name === this.#settings.nodeName) this.#node = node
+  }
+
+  /** @param service undefined: it is gone. Returns whether the problems of `context` may have changed. */
+  setService(key: string, service: Service | undefined): boolean {
+    return this.#nodePortServices.set(key, service) && this.#settings.nodePortAddresses().includes('primary')
   }
 
   /** All addresses of all interfaces of the host. */
@@ -65,7 +77,12 @@ export class NodeState {
         ...(this.#virtualIps === undefined ? {} : { virtualIps: this.#virtualIps }),
         ...(this.#nodeLabels === undefined ? {} : { nodeLabels: this.#nodeLabels }),
       },
-      problems: nodePorts.problems,
+      problems: [
+        ...nodePorts.problems,
+        ...nodePorts.withoutPrimary
+          .filter((family) => this.#nodePortServices.has(family))
+          .map((family) => withoutPrimaryProblem(family)),
+      ],
     }
   }
 }

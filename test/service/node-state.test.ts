@@ -1,0 +1,66 @@
+/** The view of the node that frontends are made from, and what is wrong with it. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { NodeState } from '../../src/service/node-state.ts'
+import type { Node, Service } from '../../src/service/objects.ts'
+import { formatProblem } from '../../src/values/errors.ts'
+import type { IpFamily } from '../../src/values/protocol.ts'
+
+const NODE: Node = {
+  name: 'node0',
+  zone: '',
+  addresses: ['192.168.1.2'],
+  podCidrs: [],
+  taintKeys: [],
+  deleting: false,
+  labels: {},
+}
+const CLUSTER_IPS = { IPv4: '10.96.0.1', IPv6: 'fd00:96::1' } as const
+
+function service(families: readonly IpFamily[], nodePort: number): Service {
+  return {
+    namespace: 'demo',
+    name: 'web',
+    createdAtMs: 0,
+    clusterIps: Object.fromEntries(families.map((family) => [family, CLUSTER_IPS[family]])),
+    ports: [{ name: '', port: 80, protocol: 'tcp', nodePort }],
+    externalIps: [],
+    loadBalancerVips: [],
+    sourceRanges: [],
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: 'Cluster',
+    affinityTimeoutSeconds: 0,
+    annotations: '',
+    healthCheckNodePort: 0,
+  }
+}
+
+test('a node without an IPv6 address has a problem with primary only while a Service has an IPv6 node port', () => {
+  const settings = { nodeName: 'node0', bindAddress: '' }
+  const state = new NodeState({ ...settings, nodePortAddresses: () => ['primary'] })
+  const problems = (): readonly string[] => state.context().problems.map(formatProblem)
+  state.setNode(NODE)
+  assert.deepEqual(problems(), [], 'no Service')
+  // Each row: what is set, whether problems may have changed, and whether there is one.
+  const rows: readonly [key: string, value: Service | undefined, isChanged: boolean, isProblem: boolean][] = [
+    ['demo/a', service(['IPv4', 'IPv6'], 0), false, false],
+    ['demo/b', service(['IPv4'], 30_080), true, false],
+    ['demo/c', service(['IPv4', 'IPv6'], 30_081), true, true],
+    ['demo/d', service(['IPv6'], 30_082), false, true],
+    ['demo/c', undefined, false, true],
+    ['demo/d', service(['IPv6'], 0), true, false],
+    ['demo/unknown', undefined, false, false],
+  ]
+  for (const [key, value, isChanged, isProblem] of rows) {
+    assert.equal(state.setService(key, value), isChanged, key)
+    const text =
+      'configuration: nodePortAddresses: no IPv6 address of this node is known, so IPv6 node ports of Services answer nowhere'
+    assert.deepEqual(problems(), isProblem ? [text] : [], key)
+  }
+})
+
+test('a Service with a node port changes nothing where primary is not configured', () => {
+  const state = new NodeState({ nodeName: 'node0', bindAddress: '', nodePortAddresses: () => [] })
+  assert.equal(state.setService('demo/a', service(['IPv4', 'IPv6'], 30_080)), false)
+  assert.deepEqual(state.context().problems, [])
+})
