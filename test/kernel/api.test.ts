@@ -126,6 +126,17 @@ describe('daemon on the API server', () => {
     await tableIs([], 40_000)
   })
 
+  it('believes a complete list, also an empty one', async () => {
+    const daemon = await start()
+    await tableIs(WEB_TABLE)
+    await bench.stop(daemon)
+    for (const kind of ['services', 'endpointslices'] as const)
+      for (const key of server.store.objects[kind].keys()) server.store.delete(kind, key)
+    await start()
+    await tableIs([], 40_000)
+    assert.deepEqual(boundAddresses(), [])
+  })
+
   it('ignores a broken object and serves the others', async () => {
     server.store.put('services', {
       metadata: { name: 'odd', namespace: 'demo' },
