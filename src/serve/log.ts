@@ -82,16 +82,19 @@ export async function openLog(options: LogOptions): Promise<ProcessLog> {
     logger.log(entry)
   }
   const own = {
-    warn: (message: string, fields: LogFields, atMs: number): void =>
-      emit({ level: 'warn', verbosity: 0, caller: callerOf(own.warn), message, fields, atMs }),
+    write: (level: LogLevel, message: string, fields: LogFields, atMs: number): void =>
+      emit({ level, verbosity: 0, caller: callerOf(own.write), message, fields, atMs }),
   }
   const report = (atMs: number, dueMs: number): void => {
     for (const { key, suppressed, windowMs } of repeats.due(dueMs)) {
       const [caller = '', line = ''] = key.split('\0')
-      own.warn('Suppressed repeated line', { from: caller, line, times: suppressed, withinMs: windowMs }, atMs)
+      const fields = { from: caller, line, times: suppressed, withinMs: windowMs }
+      // A node with many changes repeats lines of -v=2, and nothing is wrong with it; what passed has the line's own level.
+      own.write('info', 'Suppressed repeated line', fields, atMs)
     }
     const dropped = sink.takeDropped()
-    if (dropped > 0) own.warn('Dropped lines because the reader of the log was too slow', { lines: dropped }, atMs)
+    if (dropped > 0)
+      own.write('warn', 'Dropped lines because the reader of the log was too slow', { lines: dropped }, atMs)
   }
   const write = (line: Omit<LogLine, 'atMs'>): void => {
     const atMs = now()

@@ -84,6 +84,7 @@ test('openLog suppresses repeated lines and logs a summary', async () => {
   log.info('other')
   assert.deepEqual(messages(sink.lines.slice(3)), ['Suppressed repeated line', 'other'])
   const summary = JSON.parse(sink.lines[3] ?? '')
+  assert.ok(!('severity' in summary), 'it is information: the lines that passed have their own level')
   assert.deepEqual([summary.line, summary.times, summary.withinMs], ['again', 3, 1_000])
 
   for (let count = 0; count < 3; count++) log.info('last')
