@@ -219,6 +219,13 @@ describe('Services without a local endpoint', () => {
     assert.deepEqual(seen(counts), [0, 1, 0])
   })
 
+  it('are not counted in ipvs mode before the Service has an external address or a node port, as in kube-proxy', () => {
+    const { counts } = new Bench()
+    const external: Service = { ...SERVICE, externalTrafficPolicy: 'Local' }
+    counts.frontend('10.96.0.1:80/tcp', frontendOf({ service: external }, ['10.244.1.1']))
+    assert.deepEqual(seen(counts), [0, 0, 0])
+  })
+
   it('are counted by Service port in iptables mode, also before it has an external address', () => {
     const options = { families: ['IPv4', 'IPv6'] as const, wallMs: () => 0 }
     const counts = new SyncCounts({ ...options, rulesPending: () => false })
