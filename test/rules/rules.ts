@@ -113,15 +113,19 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   // The daemon composed.
   'src/daemon': [...SHARED_BY_MODES, 'src/inspect', 'src/modes', 'src/traffic'],
-  // Reads a node as facts, and what is wrong from the facts alone.
+  // Reads a node as facts, and what is wrong from the facts alone. It begins with what the daemon says, as `status` does, and predicts
+  // a few packets, as `explain` does.
   'src/doctor': [
     'native',
     'src/config/types.ts',
+    'src/explain',
+    'src/inspect',
     'src/iptables',
     'src/ipvs',
     'src/modes',
     'src/netlink',
     'src/node',
+    'src/service',
     'src/values',
     'src/watch/api',
   ],
