@@ -163,7 +163,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
     usage: ['kube-ipvs doctor [flags]'],
     description: [
       'Looks at this node and says what is wrong, what that breaks, and how to repair it, with the exact commands. It changes nothing ' +
-        'and needs no running proxy. Where it lacks the rights to see something it says so; as root it sees everything. A question ' +
+        'and needs no running proxy; one that runs is asked what it says itself. Where it lacks the rights to see something it says so; as root it sees everything. A question ' +
         'about a missing feature of the kernel may load its module, as a start would.',
       'With --config or --kubeconfig it also asks the API server who else answers for Services, and what a first pass would change. ' +
         'With --bundle it writes what it has collected to a file, which --from analyses on another machine. A bundle has addresses of ' +
@@ -173,6 +173,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
     details: {
       title: 'What is checked',
       rows: [
+        ['the daemon', 'its health and problems, and whether the cluster has a Node of its name'],
         [
           'other proxies',
           'kube-proxy and what starts it again, embedded proxies, leftovers, both back ends of iptables',
@@ -185,7 +186,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
       ],
     },
     examples: [
-      ['kube-ipvs doctor', 'this node, for ipvs mode'],
+      ['kube-ipvs doctor', 'this node, for what its daemon does, or for ipvs mode'],
       [
         'kube-ipvs doctor --config=/var/lib/kube-proxy/config.conf',
         'with the configuration, the cluster and the next pass',

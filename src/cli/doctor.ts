@@ -3,6 +3,8 @@ import { collectFacts } from '../doctor/collect.ts'
 import { diagnose, exitCodeOf } from '../doctor/diagnose.ts'
 import type { NodeFacts } from '../doctor/facts.ts'
 import { readBundle, writeBundle } from '../doctor/bundle.ts'
+import { type Answered, askDaemon, isUnknown } from '../inspect/daemon-client.ts'
+import type { DaemonView } from '../inspect/view.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import { CodedError } from '../values/errors.ts'
 import { silentLog } from '../values/log.ts'
@@ -10,11 +12,13 @@ import { printableJson } from '../values/quote.ts'
 import { diagnosisText } from './doctor-text.ts'
 import type { FlagValues } from './flags.ts'
 import { failureText } from './messages.ts'
-import { loadSettings, type Settings } from './settings.ts'
+import { loadSettings, type Settings, withDaemonsName } from './settings.ts'
 import { runningProxy } from './running-proxy.ts'
 import { stderrLog, styleFor } from './terminal.ts'
 
 const DEADLINE_MS = 60_000
+/** The daemon answers within milliseconds, or it hangs. */
+const ANSWER_MS = 5000
 
 /** Resolves to the exit code. Rejects when a bundle cannot be read or written. */
 export async function doctor(flags: FlagValues): Promise<number> {
@@ -34,8 +38,13 @@ export async function doctor(flags: FlagValues): Promise<number> {
   return exitCodeOf(diagnosis)
 }
 
-async function collect(flags: FlagValues): Promise<NodeFacts> {
-  const { settings, error } = await settingsOrDefaults(flags)
+async function collect(given: FlagValues): Promise<NodeFacts> {
+  const { socket } = (await settingsOrDefaults(given)).settings.configuration.kubeIPVS
+  const client = askDaemon(socket, { deadlineMs: ANSWER_MS })
+  const answer = await client.daemon()
+  const flags = isUnknown(answer) ? given : withDaemonsChoices(given, answer)
+  const { settings: loaded, error } = await settingsOrDefaults(flags)
+  const settings = withDaemonsName(loaded, answer)
   const { configuration, nodeName, manifests, master } = settings
   const { kubeconfig } = configuration.clientConnection
   const isConfigured = flags.config !== undefined && flags.config !== '' && error === null
@@ -45,6 +54,7 @@ async function collect(flags: FlagValues): Promise<NodeFacts> {
     nodeName,
     from: flags.config || 'command line',
     error,
+    daemon: daemonFact(answer),
     running: await runningProxy(configuration.metricsBindAddress),
     access: hasCluster ? async () => (await import('../daemon/commands.ts')).apiAccess(settings) : undefined,
     changes:
@@ -53,6 +63,46 @@ async function collect(flags: FlagValues): Promise<NodeFacts> {
         : undefined,
     signal: deadlineSignal(DEADLINE_MS, 'the check of this node'),
   })
+}
+
+/** Without a file the node is checked for what its daemon is configured for, as far as the daemon says it. */
+function withDaemonsChoices(flags: FlagValues, daemon: DaemonView): FlagValues {
+  if (flags.config !== undefined && flags.config !== '') return flags
+  const { configuredMode, settings, virtualAddresses } = daemon
+  return {
+    mode: configuredMode,
+    'ipvs.scheduler': settings.scheduler,
+    'kubeIPVS.virtualAddresses': virtualAddresses,
+    ...(settings.clusterCIDR === '' ? {} : { clusterCIDR: settings.clusterCIDR }),
+    ...flags,
+  }
+}
+
+/** A node without a daemon is none that something is wrong with; one whose daemon keeps silent may be. */
+function daemonFact(answer: Answered<DaemonView>): Pick<NodeFacts, 'daemon' | 'daemonSilence'> {
+  if (isUnknown(answer)) {
+    const { unknown, reason } = answer
+    if (unknown === 'off' || unknown === 'no-daemon') return { daemon: { value: null }, daemonSilence: '' }
+    const isSilent = unknown === 'no-answer' || unknown === 'starting'
+    return { daemon: { unseen: reason }, daemonSilence: isSilent ? reason : '' }
+  }
+  const { node, settings, mode, configuredMode, health, awaiting, fallback, passes, problems, counts } = answer
+  const value = {
+    nodeName: node.name,
+    knowsNode: node.zone !== null,
+    podCidrs: (settings.clusterCIDR === '' ? node.podCidrs : settings.clusterCIDR.split(',')).slice(0, 10),
+    mode,
+    configuredMode,
+    health: { healthy: health.healthy, reason: health.reason },
+    awaiting: awaiting.slice(0, 10),
+    fallback: fallback && { message: fallback.message, remedy: fallback.remedy },
+    passes: passes.map(({ what, failed, unreadable }) => ({ what, failed, unreadable })),
+    problems: problems
+      .slice(0, 50)
+      .map(({ field = null, code, subject, message }) => ({ code, subject, field, message })),
+    problemCount: counts.problems,
+  }
+  return { daemon: { value }, daemonSilence: '' }
 }
 
 /**

@@ -77,7 +77,7 @@ const CONFIGURED = ['run', 'diff'] as const
 /** Commands that list Services. */
 const LISTING = ['run', 'diff', 'status', 'explain', 'doctor'] as const
 /** Commands that ask the running daemon. */
-const ASKING = ['run', 'diff', 'status', 'explain', 'top', 'drain'] as const
+const ASKING = ['run', 'diff', 'status', 'explain', 'top', 'drain', 'doctor'] as const
 const DOCTOR = ['doctor'] as const
 /** Commands that take the flags for logging. */
 const LOGGING = ['run', 'status', 'explain', 'diff', 'doctor', 'cleanup'] as const
@@ -102,7 +102,7 @@ const COMMAND_FLAGS = {
       explain:
         'KubeProxyConfiguration (v1alpha1) of the daemon. Without a running daemon Services are listed at its API server.',
       doctor:
-        'KubeProxyConfiguration (v1alpha1) that the node is checked for. Without it: the defaults, and ipvs mode.',
+        'KubeProxyConfiguration (v1alpha1) that the node is checked for. Without it: the defaults, in the mode of the running daemon or ipvs mode.',
       top: 'KubeProxyConfiguration (v1alpha1) of the daemon, which names its socket.',
       drain: 'KubeProxyConfiguration (v1alpha1) of the daemon, which names its socket.',
       cleanup: 'KubeProxyConfiguration (v1alpha1) whose ipvs.excludeCIDRs names virtual servers to keep.',
@@ -341,10 +341,11 @@ const FIELD_ABOUT: { readonly [Path in FlagPath]?: Flag['about'] } = {
     diff: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
     drain: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
     top: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
+    doctor: 'Socket of the running daemon (default: /run/kube-ipvs/kube-ipvs.sock); empty: do not ask it.',
   },
   mode: {
     explain: 'The mode that is assumed without a running daemon.',
-    doctor: 'The mode to check the node for (default: ipvs).',
+    doctor: 'The mode to check the node for (default: that of the running daemon, or ipvs).',
   },
 }
 

@@ -16,6 +16,8 @@ import {
 import type { FlagPath, UncheckedConfiguration } from '../config/types.ts'
 import { FIELD_PATHS, fieldAt } from '../config/values.ts'
 import type { SourceSettings } from '../daemon/sources.ts'
+import { type Answered, isUnknown } from '../inspect/daemon-client.ts'
+import type { DaemonView } from '../inspect/view.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { type EarlyLine, type LogFormat, SettingsRefused, writeStartLines } from './early-lines.ts'
@@ -43,6 +45,15 @@ export async function loadSettings(flags: FlagValues, writeLine = writeNothing):
     manifests: flags.manifests,
     master: flags.master,
   }
+}
+
+/**
+ * The settings with the name of the daemon's Node, where neither a flag nor the file gives one: the daemon may have got its name from a flag
+ * that the command does not have, and with another one every endpoint would be remote.
+ */
+export function withDaemonsName(settings: Settings, answer: Answered<DaemonView>): Settings {
+  const isGiven = settings.configuration.hostnameOverride.trim() !== ''
+  return isGiven || isUnknown(answer) ? settings : { ...settings, nodeName: answer.node.name }
 }
 
 /** The configuration that kube-proxy would use, also in a mode that we do not have; otherwise as `loadSettings`. */

@@ -2,10 +2,10 @@
  * The answer of `kube-ipvs status` to the question whether this node is fine. A wrong object of a tenant is a note and no reason
  * against the node, unless the kernel lacks something because of it.
  */
+import { nodeReasons } from '../inspect/node-reasons.ts'
 import { isOfObject, isOfSetting } from '../inspect/problem-subject.ts'
-import type { DaemonView, PassPart } from '../inspect/view.ts'
-import { formatProblem } from '../values/errors.ts'
-import { printable, quote } from '../values/quote.ts'
+import type { DaemonView } from '../inspect/view.ts'
+import { quote } from '../values/quote.ts'
 import type { Status, Verdict } from './status.ts'
 import { count } from './status-words.ts'
 
@@ -51,21 +51,11 @@ function kernelReasons({
 }
 
 function daemonReasons(daemon: DaemonView, { missing }: Pick<Status, 'missing'>): string[] {
-  const { health, awaiting, mode, configuredMode, fallback, passes } = daemon
-  const nodeProblems = daemon.problems.filter((problem) => !isOfObject(problem) && !isOfSetting(problem))
+  const reasons = nodeReasons(daemon)
+  const problems = reasons.filter(({ kind }) => kind === 'problem')
   return [
-    ...(health.healthy ? [] : [printable(health.reason ?? 'the daemon is not healthy')]),
-    ...(awaiting.length === 0 ? [] : [`the daemon still waits for the list of ${awaiting.map(printable).join(', ')}`]),
-    ...(fallback === null ? [] : [`it runs in ${mode} mode: ${printable(fallback.message)}`]),
-    ...(fallback === null && mode !== configuredMode
-      ? [`it still runs in ${mode} mode instead of ${configuredMode} mode`]
-      : []),
-    ...passes.flatMap(({ what, failed, unreadable }) => [
-      ...(failed === 0 ? [] : [`${count(failed, 'operation')} of the last pass over ${partName(what)} failed`]),
-      ...(unreadable === 0 ? [] : [`${count(unreadable, 'table')} of the kernel cannot be read`]),
-    ]),
-    ...nodeProblems.slice(0, NAMED).map((problem) => printable(formatProblem(problem))),
-    ...(nodeProblems.length > NAMED ? [`${nodeProblems.length - NAMED} more problems of the node (--problems)`] : []),
+    ...[...reasons.filter(({ kind }) => kind !== 'problem'), ...problems.slice(0, NAMED)].map(({ text }) => text),
+    ...(problems.length > NAMED ? [`${problems.length - NAMED} more problems of the node (--problems)`] : []),
     ...(missing === null || missing.count === 0
       ? []
       : [
@@ -83,10 +73,6 @@ function notesOf({ counts, problems }: DaemonView): string[] {
     ...(counts.conflicts === 0 ? [] : [`${count(counts.conflicts, 'claim')} lost to another Service (--problems)`]),
     ...(counts.draining === 0 ? [] : [`${count(counts.draining, 'real server')} draining (--draining)`]),
   ]
-}
-
-function partName(what: PassPart): string {
-  return what === 'tables' ? 'the tables' : `the rules of ${what}`
 }
 
 /** Names with the number of those that are left out. */

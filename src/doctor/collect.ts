@@ -8,10 +8,11 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import { kernelFamilies } from '../node/families.ts'
 import { thisHost } from '../node/host.ts'
 import { schedulerOf } from '../ipvs/scheduler.ts'
+import { isLinkLocal, isLoopback } from '../values/address.ts'
 import { VERSION } from '../values/well-known.ts'
 import type { AccessProvider } from '../watch/api/access.ts'
 import { unseen } from './decode.ts'
-import { FACTS, FACTS_FORMAT, type NodeFacts } from './facts.ts'
+import { FACTS, FACTS_FORMAT, type InterfaceFact, type NodeFacts } from './facts.ts'
 import { readCluster } from './read-cluster.ts'
 import {
   hasNetAdmin,
@@ -24,6 +25,7 @@ import {
   readSysctlLines,
   readUnmanagedDevices,
 } from './read-files.ts'
+import { readPaths } from './read-paths.ts'
 import { attempt, readClock, readInterfaces, readIpvs, readNft, readRules } from './read-kernel.ts'
 
 export interface CollectOptions {
@@ -34,6 +36,8 @@ export interface CollectOptions {
   readonly nodeName: string
   /** The mode that the running proxy answers, and whether it is kube-ipvs. */
   readonly running: { readonly mode: string | null; readonly isOurs: boolean }
+  /** What the daemon says about itself; null: none listens. */
+  readonly daemon: Pick<NodeFacts, 'daemon' | 'daemonSilence'>
   /** Access to the API server; absent: none is named. */
   readonly access: (() => Promise<AccessProvider>) | undefined
   /** The commands of a first pass; absent: no source of Services is named. */
@@ -48,13 +52,16 @@ const MAX_COMMANDS = 200
 export async function collectFacts(options: CollectOptions): Promise<NodeFacts> {
   const { configuration, access, changes, signal, running } = options
   const { release, distributions } = thisHost()
+  const nodeName = options.nodeName || hostname()
+  const interfaces = await attempt(() => readInterfaces(signal))
+  const host = { nodeName, addresses: 'value' in interfaces ? addressesOf(interfaces.value) : [] }
   const cluster =
-    access === undefined ? unseen(NO_SOURCE) : await attempt(async () => readCluster(await access(), signal))
+    access === undefined ? unseen(NO_SOURCE) : await attempt(async () => readCluster(await access(), host, signal))
   const facts: NodeFacts = {
     format: FACTS_FORMAT,
     program: VERSION,
     collectedAt: new Date().toISOString(),
-    nodeName: options.nodeName || hostname(),
+    nodeName,
     netAdmin: hasNetAdmin(),
     configuration: {
       from: options.from,
@@ -71,13 +78,15 @@ export async function collectFacts(options: CollectOptions): Promise<NodeFacts> 
       distributions,
       hasIpv6: kernelFamilies().families.includes('IPv6'),
     },
+    ...options.daemon,
     runningMode: running.mode,
     isOursRunning: running.isOurs,
     ...(await readProcesses()),
-    interfaces: await attempt(() => readInterfaces(signal)),
+    interfaces,
     ipvs: await attempt(() => readIpvs(signal)),
     ...(await readRules(configuration, signal)),
     ...(await readNft(signal)),
+    paths: configuration.mode === 'ipvs' ? await attempt(() => readPaths(signal)) : { value: [] },
     // Questions before may have loaded modules that have settings.
     settings: readSettings(),
     sysctlLines: readSysctlLines(),
@@ -91,6 +100,12 @@ export async function collectFacts(options: CollectOptions): Promise<NodeFacts> 
     changes: await readChanges(changes, access === undefined ? undefined : cluster),
   }
   return FACTS(facts, '')
+}
+
+/** Addresses that only this host has. */
+function addressesOf(links: readonly InterfaceFact[]): readonly string[] {
+  const all = links.flatMap(({ addresses }) => addresses.map((one) => one.split('/')[0] ?? ''))
+  return all.filter((address) => address !== '' && !isLoopback(address) && !isLinkLocal(address))
 }
 
 /** The first commands, and how many there are. A cluster that does not answer is not waited for again. */

@@ -46,6 +46,11 @@ export function nullable<T>(shape: Shape<T>): Shape<T | null> {
   return (value, path) => (value === null ? null : shape(value, path))
 }
 
+/** A member that bundles of older programs do not have. */
+export function since<T>(shape: Shape<T>, before: T): Shape<T> {
+  return (value, path) => (value === undefined ? before : shape(value, path))
+}
+
 export function list<T>(item: Shape<T>, max: number): Shape<readonly T[]> {
   return (value, path) => {
     if (!Array.isArray(value)) refuse(path, 'is not a list')

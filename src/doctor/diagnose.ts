@@ -1,6 +1,8 @@
 /** Runs every check over the facts of a node: the diagnosis, as `doctor --output json` prints it. */
+import { DAEMON_CHECKS } from './checks/daemon.ts'
 import { KERNEL_CHECKS } from './checks/kernel.ts'
 import { NETWORK_CHECKS } from './checks/network.ts'
+import { PATH_CHECKS } from './checks/paths.ts'
 import { PROXY_CHECKS } from './checks/proxies.ts'
 import { RULE_CHECKS } from './checks/rules.ts'
 import { SETTING_CHECKS } from './checks/settings.ts'
@@ -10,11 +12,13 @@ import type { Check, Finding, FindingSeverity, Group } from './finding.ts'
 
 /** In the order of the report. */
 export const CHECKS: readonly Check[] = [
+  ...DAEMON_CHECKS,
   ...PROXY_CHECKS,
   ...KERNEL_CHECKS,
   ...SETTING_CHECKS,
   ...NETWORK_CHECKS,
   ...RULE_CHECKS,
+  ...PATH_CHECKS,
   ...START_CHECKS,
 ]
 

@@ -2,7 +2,7 @@
  * What `kube-ipvs doctor` knows of a node: one value, collected once, with bounds for every text and list. It has addresses of the
  * node, but no credentials, no environment and no command lines. A fact that could not be read says why.
  */
-import { flag, list, nullable, number, object, oneOf, type Read, record, seen, text } from './decode.ts'
+import { flag, list, nullable, number, object, oneOf, type Read, record, seen, since, text } from './decode.ts'
 
 /** The format of bundles; a change that older programs would misread gets the next number. */
 export const FACTS_FORMAT = 1
@@ -100,6 +100,50 @@ export const DAEMON_SET = object({
   images: list(text(300), 10),
   /** Pods that run, of all nodes. */
   desired: number,
+  /** Whether its node selector matches the Node of this proxy; null: the labels of the Node are not known. */
+  selectsHere: since(nullable(flag), null),
+})
+
+const OLDER_BUNDLE = { unseen: 'the program that made the bundle did not look' }
+
+/** Whether the cluster has a Node of the proxy's name. */
+export const NODE_OBJECT = object({
+  isThere: flag,
+  /** Names of Nodes that may be this one, where it is not: they have an address or the name of this host. */
+  similar: list(text(253), 5),
+})
+
+/** What the running daemon says about itself. */
+export const DAEMON = object({
+  nodeName: text(253),
+  /** It has seen the Node object. */
+  knowsNode: flag,
+  /** Of all pods where the configuration says it, else of those of this node. */
+  podCidrs: list(text(60), 10),
+  mode: text(20),
+  configuredMode: text(20),
+  health: object({ healthy: flag, reason: nullable(text(500)) }),
+  awaiting: list(text(60), 10),
+  fallback: nullable(object({ message: text(500), remedy: text(500) })),
+  passes: list(object({ what: oneOf('tables', 'IPv4', 'IPv6'), failed: number, unreadable: number }), 3),
+  /** The first of them; `problemCount` is the number of all. */
+  problems: list(object({ code: text(60), subject: text(300), field: nullable(text(200)), message: text(500) }), 50),
+  problemCount: number,
+})
+
+/** The predicted path of the first packet of a connection to a Service of this node. */
+export const PATH = object({
+  from: oneOf('pod', 'outside', 'node'),
+  source: text(60),
+  /** `10.96.0.1:80/tcp` */
+  destination: text(100),
+  /** `unsure`: it depends on a rule that cannot be judged. `no-answer`: the answer of the endpoint is dropped. */
+  result: oneOf('passes', 'dropped', 'refused', 'no-answer', 'unsure'),
+  /** What decided where it does not pass: a hook and a chain of a table, and the rule, '' for the policy of the chain. */
+  hook: text(20),
+  table: text(60),
+  chain: text(60),
+  rule: text(300),
 })
 
 export const CLUSTER = object({
@@ -112,6 +156,7 @@ export const CLUSTER = object({
   ciliumReplacement: seen(nullable(text(60))),
   /** `spec.bpfEnabled` of the FelixConfiguration default; null when there is none. */
   calicoBpf: seen(nullable(flag)),
+  node: since(seen(NODE_OBJECT), OLDER_BUNDLE),
 })
 
 export const FACTS = object({
@@ -143,6 +188,10 @@ export const FACTS = object({
     /** IPv6 is there and not disabled. */
     hasIpv6: flag,
   }),
+  /** null: no daemon of kube-ipvs listens, or it has no socket. */
+  daemon: since(seen(nullable(DAEMON)), OLDER_BUNDLE),
+  /** Why a daemon that listens gives no answer, although it should; '' when it does, or when none listens. */
+  daemonSilence: since(text(500), ''),
   /** The mode that a running proxy answers at its metrics address; null: none answers. */
   runningMode: nullable(text(20)),
   /** The proxy that answers has the metrics of kube-ipvs. */
@@ -169,6 +218,8 @@ export const FACTS = object({
   /** The tables of kube-proxy's nftables mode, as `ip kube-proxy`. */
   nftProxyTables: seen(list(text(60), 4)),
   nftChains: seen(list(NFT_CHAIN, 100)),
+  /** In ipvs mode; none in iptables mode and where there are no Services. */
+  paths: since(seen(list(PATH, 16)), OLDER_BUNDLE),
   conntrack: seen(object({ count: number, max: number })),
   /** The values of `unmanaged-devices` of NetworkManager. */
   unmanagedDevices: list(text(1000), 50),
@@ -208,6 +259,8 @@ export type InterfaceFact = Read<typeof INTERFACE>
 export type NftChainFact = Read<typeof NFT_CHAIN>
 export type ClusterFact = Read<typeof CLUSTER>
 export type DaemonSetFact = Read<typeof DAEMON_SET>
+export type DaemonFact = Read<typeof DAEMON>
+export type PathFact = Read<typeof PATH>
 export type ProcessFact = Read<typeof PROCESS>
 export type SysctlLine = Read<typeof SYSCTL_LINE>
 export type NetworkFile = Read<typeof NETWORK_FILE>

@@ -22,6 +22,7 @@ export interface CheckResult {
 }
 
 export const GROUPS = {
+  daemon: 'The daemon',
   proxies: 'Other proxies',
   kernel: 'Kernel and programs',
   settings: 'Settings of the kernel',

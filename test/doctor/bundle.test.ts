@@ -197,6 +197,7 @@ describe('collectFacts', () => {
     from: 'test',
     error: null,
     nodeName: 'here',
+    daemon: { daemon: { value: null }, daemonSilence: '' },
     running: { mode: null, isOurs: false },
     changes: () => Promise.resolve(Array.from({ length: 1000 }, (_, index) => `command ${index}`)),
   }

@@ -1,5 +1,5 @@
 /** For each check: facts that trigger it, with what it finds, and facts that do not. */
-import type { NodeFacts } from '../../src/doctor/facts.ts'
+import type { DaemonFact, NodeFacts, PathFact } from '../../src/doctor/facts.ts'
 import { CLEAN_RULES, clusterWith, configured, daemonSet, ETH0, node, running, withSettings } from './healthy-node.ts'
 
 export type Changes = Partial<NodeFacts>
@@ -28,11 +28,104 @@ const networkd = (changes: Partial<NodeFacts['networkd']>): Changes => ({
   networkd: { ...node().networkd, ...changes },
 })
 
+const daemon = (changes: Partial<DaemonFact>): Changes => {
+  const { daemon: healthy } = node()
+  if ('unseen' in healthy || healthy.value === null) throw new Error('a healthy node has a daemon')
+  return { daemon: { value: { ...healthy.value, ...changes } } }
+}
+const path = (changes: Partial<PathFact>): PathFact => ({
+  from: 'pod',
+  source: '10.244.7.2',
+  destination: '10.96.0.1:80/tcp',
+  result: 'dropped',
+  hook: 'INPUT',
+  table: 'filter',
+  chain: 'INPUT',
+  rule: '',
+  ...changes,
+})
+const paths = (...all: readonly Partial<PathFact>[]): Changes => ({ paths: { value: all.map(path) } })
+
 const ROUTES = configured({ virtualAddresses: 'routes' })
 const LOOPBACK_FILE = { file: '/etc/systemd/network/10-lo.network', match: 'Name=lo', isUnmanaged: false }
 
 /** `text`: what the findings and their remedies say, a line each. */
 export const ROWS: readonly (readonly [id: string, changes: Changes, expected: Expected, text?: RegExp])[] = [
+  ['daemon-health', {}, 'ok'],
+  [
+    'daemon-health',
+    daemon({ health: { healthy: false, reason: 'the Node is unknown' } }),
+    'error',
+    /says: the Node is unknown\.\n.*503/,
+  ],
+  ['daemon-health', daemon({ awaiting: ['services'] }), 'warning', /waits for the list of services/],
+  ['daemon-health', daemon({ mode: 'iptables' }), 'warning', /still runs in iptables mode instead of ipvs mode/],
+  [
+    'daemon-health',
+    daemon({ mode: 'iptables', fallback: { message: 'no IPVS', remedy: 'modprobe ip_vs' } }),
+    'warning',
+    /runs in iptables mode: no IPVS\.[^]*# modprobe ip_vs/,
+  ],
+  [
+    'daemon-health',
+    daemon({ passes: [{ what: 'IPv6', failed: 1, unreadable: 0 }] }),
+    'error',
+    /1 operation .*rules of IPv6/,
+  ],
+  [
+    'daemon-health',
+    daemon({ passes: [{ what: 'tables', failed: 0, unreadable: 2 }] }),
+    'error',
+    /2 tables of the kernel/,
+  ],
+  [
+    'daemon-health',
+    daemon({ problems: [{ code: 'a', subject: 'kube-ipvs0', field: null, message: 'is no dummy' }], problemCount: 1 }),
+    'error',
+    /kube-ipvs0: is no dummy/,
+  ],
+  [
+    'daemon-health',
+    daemon({
+      problems: [
+        { code: 'a', subject: 'service demo/web', field: 'spec', message: 'is wrong' },
+        { code: 'a', subject: 'sysctl net.x', field: null, message: 'is read-only' },
+      ],
+      problemCount: 9,
+    }),
+    'note',
+    /8 problems with objects[^]*could not write 1 setting/,
+  ],
+  [
+    'daemon-health',
+    { daemon: { unseen: 'no' }, daemonSilence: 'it does not answer within 10 s' },
+    'warning',
+    /does not answer within 10 s/,
+  ],
+  ['daemon-health', { daemon: { unseen: 'Permission denied' } }, 'unknown'],
+  ['daemon-health', { daemon: { value: null }, runningMode: null }, 'warning', /no proxy answers/],
+  ['daemon-health', { daemon: { value: null }, runningMode: null, ipvs: { value: null } }, 'ok'],
+  ['daemon-health', { daemon: { value: null }, runningMode: null, hiddenProcesses: 'hidepid' }, 'ok'],
+  ['daemon-health', { daemon: { value: null }, runningMode: null, ...running('kube-proxy') }, 'ok'],
+  ['daemon-health', { daemon: { value: null } }, 'ok'],
+  ['node-name', {}, 'ok'],
+  [
+    'node-name',
+    clusterWith({ node: { value: { isThere: false, similar: ['node7.example.internal', '$(reboot)'] } } }),
+    'error',
+    /no Node "node7"; this host may be "node7\.example\.internal"\.[^]*\n--hostname-override=node7\.example\.internal\n/,
+  ],
+  ['node-name', clusterWith({ node: { value: { isThere: false, similar: [] } } }), 'error', /no Node "node7"\.\n/],
+  ['node-name', clusterWith({ node: UNSEEN }), 'unknown'],
+  ['node-name', { cluster: UNSEEN }, 'unknown'],
+  [
+    'node-name',
+    { cluster: UNSEEN, ...daemon({ knowsNode: false, health: { healthy: false, reason: 'the Node is unknown' } }) },
+    'error',
+    /does not know its Node "node7"/,
+  ],
+  // Manifests need no Node.
+  ['node-name', { cluster: UNSEEN, ...daemon({ knowsNode: false }) }, 'unknown'],
   ['kube-proxy-running', running('kube-proxy'), 'error', /process 1000\b.*\n.*undo/],
   [
     'kube-proxy-running',
@@ -78,7 +171,27 @@ export const ROWS: readonly (readonly [id: string, changes: Changes, expected: E
   [
     'kube-proxy-restored',
     clusterWith({ daemonSets: { value: [daemonSet('kube-proxy', 'registry.k8s.io/kube-proxy:v1.36.3', 0)] } }),
-    'ok',
+    'note',
+    /"kube-system\/kube-proxy" of kube-proxy is there and runs on no node\./,
+  ],
+  [
+    'kube-proxy-restored',
+    clusterWith({ daemonSets: { value: [daemonSet('kube-proxy', 'registry.k8s.io/kube-proxy:v1.36.3', 2, false)] } }),
+    'note',
+    /runs on other nodes, not on this one/,
+  ],
+  [
+    'kube-proxy-restored',
+    clusterWith({ daemonSets: { value: [daemonSet('kube-proxy', 'registry.k8s.io/kube-proxy:v1.36.3', 2, true)] } }),
+    'error',
+    /"kube-ipvs\/proxy":"kube-proxy"/,
+  ],
+  ['kube-proxy-restored', clusterWith({ daemonSets: UNSEEN }), 'unknown'],
+  ['kube-proxy-restored', { cluster: UNSEEN }, 'unknown'],
+  [
+    'kube-proxy-restored',
+    { cluster: UNSEEN, ...origins({ staticPods: ['/etc/kubernetes/manifests/a.yaml'] }) },
+    'error',
   ],
   [
     'kube-proxy-restored',
@@ -366,6 +479,40 @@ export const ROWS: readonly (readonly [id: string, changes: Changes, expected: E
     'ok',
   ],
   ['nft-policies', running('firewalld'), 'warning', /firewall-cmd --reload/],
+  ['service-paths', {}, 'ok'],
+  [
+    'service-paths',
+    paths({}, { from: 'outside', source: '198.51.100.77', destination: '192.0.2.7:30080/tcp' }),
+    'error',
+    /of pods of this node and clients outside are dropped in INPUT \(filter\) by the policy of INPUT: 10\.244\.7\.2 to 10\.96\.0\.1:80\/tcp, .*\n.*passes INPUT.*\nkube-ipvs explain 10\.96\.0\.1:80 --from 10\.244\.7\.2\n[^]*iptables -I INPUT -s 10\.244\.7\.0\/24 -j ACCEPT/,
+  ],
+  [
+    'service-paths',
+    paths({ result: 'refused', rule: '-j REJECT --reject-with icmp-host-prohibited' }),
+    'error',
+    /rejected in INPUT \(filter\) by "-A INPUT -j REJECT --reject-with icmp-host-prohibited"/,
+  ],
+  [
+    'service-paths',
+    paths({ destination: '[fd00::1]:80/tcp', source: 'fd00:244::2' }),
+    'error',
+    /explain \[fd00::1\]:80 --from fd00:244::2\n[^]*\nip6tables -I INPUT -s POD_CIDR/,
+  ],
+  [
+    'service-paths',
+    paths({ result: 'no-answer', hook: 'FORWARD', chain: 'FORWARD' }),
+    'error',
+    /The answers of Services to/,
+  ],
+  // A bundle could name anything.
+  ['service-paths', paths({ destination: '$(reboot):80/tcp' }), 'error', /time out or are refused\.\n# accept/],
+  // What the proxy itself drops, and what depends on rules that cannot be judged.
+  [
+    'service-paths',
+    paths({ chain: 'KUBE-PROXY-FIREWALL', rule: '-j DROP' }, { result: 'unsure' }, { result: 'passes' }),
+    'ok',
+  ],
+  ['service-paths', { paths: UNSEEN }, 'unknown'],
   ['conntrack-full', { conntrack: { value: { count: 200_000, max: 262_144 } } }, 'warning', /nf_conntrack_max=524288/],
   ['conntrack-full', { conntrack: { value: { count: 262_144, max: 262_144 } } }, 'error', /100 %/],
   ['conntrack-full', { conntrack: { value: { count: 5, max: 0 } } }, 'ok'],

@@ -50,6 +50,22 @@ const HEALTHY: NodeFacts = {
     virtualAddresses: 'addresses',
   },
   kernel: { release: '6.12.3-amd64', distributions: ['Debian'], hasIpv6: true },
+  daemon: {
+    value: {
+      nodeName: 'node7',
+      knowsNode: true,
+      podCidrs: ['10.244.7.0/24'],
+      mode: 'ipvs',
+      configuredMode: 'ipvs',
+      health: { healthy: true, reason: null },
+      awaiting: [],
+      fallback: null,
+      passes: [{ what: 'tables', failed: 0, unreadable: 0 }],
+      problems: [],
+      problemCount: 0,
+    },
+  },
+  daemonSilence: '',
   runningMode: 'ipvs',
   isOursRunning: true,
   processes: [{ program: 'kubelet', pid: 800, switches: [] }],
@@ -76,6 +92,7 @@ const HEALTHY: NodeFacts = {
   rules: { value: [CLEAN_RULES, { ...CLEAN_RULES, family: 'IPv6' }] },
   nftProxyTables: { value: [] },
   nftChains: { value: [] },
+  paths: { value: [] },
   conntrack: { value: { count: 1000, max: 262_144 } },
   unmanagedDevices: [],
   networkd: { files: [], loopbackFiles: [], managesForeignRules: true, managesForeignRoutes: true, deviceState: '' },
@@ -89,6 +106,7 @@ const HEALTHY: NodeFacts = {
       kubeProxyMode: { value: null },
       ciliumReplacement: { value: null },
       calicoBpf: { value: null },
+      node: { value: { isThere: true, similar: [] } },
     },
   },
   changes: { value: { count: 0, commands: [] } },
@@ -119,6 +137,6 @@ export function clusterWith(changes: Partial<ClusterFact>): Pick<NodeFacts, 'clu
   return { cluster: { value: { ...HEALTHY.cluster.value, ...changes } } }
 }
 
-export function daemonSet(name: string, image: string, desired = 3): DaemonSetFact {
-  return { namespace: 'kube-system', name, images: [image], desired }
+export function daemonSet(name: string, image: string, desired = 3, selectsHere: boolean | null = null): DaemonSetFact {
+  return { namespace: 'kube-system', name, images: [image], desired, selectsHere }
 }

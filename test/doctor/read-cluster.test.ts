@@ -33,9 +33,11 @@ async function serve(answers: Answers, aheadMs = 0): Promise<AccessProvider> {
   return { access: () => Promise.resolve(access), invalidate: () => undefined }
 }
 
+const HOST = { nodeName: 'node7', addresses: ['192.0.2.7'] }
+
 const list = (...items: unknown[]): unknown => ({ kind: 'List', metadata: { resourceVersion: '1' }, items })
 const read = async (answers: Answers, aheadMs?: number) =>
-  readCluster(await serve(answers, aheadMs), AbortSignal.timeout(20_000))
+  readCluster(await serve(answers, aheadMs), HOST, AbortSignal.timeout(20_000))
 
 const MAPS = '/api/v1/namespaces/kube-system/configmaps'
 const FELIX = '/apis/crd.projectcalico.org/v1/felixconfigurations/default'
@@ -46,6 +48,7 @@ it('readCluster keeps names and images of DaemonSets, and one value of each othe
     spec: {
       template: {
         spec: {
+          nodeSelector: { pool: 'a' },
           containers: [{ image: 'quay.io/metallb/speaker:v0.15.2', env: [{ name: 'TOKEN', value: 'secret' }] }],
         },
       },
@@ -57,6 +60,7 @@ it('readCluster keeps names and images of DaemonSets, and one value of each othe
     [`${MAPS}/kube-proxy`]: list({ data: { 'config.conf': 'apiVersion: x\nmode: "ipvs"\ntoken: secret\n' } }),
     [`${MAPS}/cilium-config`]: list(),
     [FELIX]: 404,
+    '/api/v1/nodes/node7': list({ metadata: { name: 'node7', labels: { pool: 'b' } } }),
   })
   assert.deepEqual(
     { ...cluster, clockAheadSeconds: 0 },
@@ -69,15 +73,35 @@ it('readCluster keeps names and images of DaemonSets, and one value of each othe
             name: 'speaker',
             images: ['quay.io/metallb/speaker:v0.15.2'],
             desired: 5,
+            selectsHere: false,
           },
         ],
       },
       kubeProxyMode: { value: 'ipvs' },
       ciliumReplacement: { value: null },
       calicoBpf: { value: null },
+      node: { value: { isThere: true, similar: [] } },
     },
   )
   assert.doesNotMatch(JSON.stringify(cluster), /secret/)
+})
+
+it('readCluster finds the Nodes that this host may be, when there is none of its name', async () => {
+  const node = (name: string, address: string): unknown => ({
+    metadata: { name },
+    status: { addresses: [{ address }] },
+  })
+  const { node: found } = await read({
+    '/api/v1/nodes/node7': list(),
+    '/api/v1/nodes': list(
+      node('node7.example.internal', '192.0.2.99'),
+      node('ip-192-0-2-7', '192.0.2.7'),
+      node('node8', '192.0.2.8'),
+      null,
+      { metadata: 7, status: { addresses: {} } },
+    ),
+  })
+  assert.deepEqual(found, { value: { isThere: false, similar: ['node7.example.internal', 'ip-192-0-2-7'] } })
 })
 
 it('readCluster says what the credentials may not read, and has the clock from the refusal', async () => {
@@ -104,5 +128,5 @@ it('readCluster rejects when no API server answers', async () => {
   const access = await serve({})
   server?.close()
   await new Promise((resolve) => server?.on('close', resolve))
-  await assert.rejects(readCluster(access, AbortSignal.timeout(20_000)), /ECONNREFUSED/)
+  await assert.rejects(readCluster(access, HOST, AbortSignal.timeout(20_000)), /ECONNREFUSED/)
 })

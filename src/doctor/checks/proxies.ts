@@ -1,10 +1,13 @@
 /** Checks for other proxies on the node: running ones, what starts them again, and what they left. */
-import type { ClusterFact, NodeFacts, ProcessFact, Program } from '../facts.ts'
+import type { ClusterFact, DaemonSetFact, NodeFacts, ProcessFact, Program } from '../facts.ts'
 import { amongProcesses, type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
 
-/** Stops the DaemonSet of kubeadm without deleting it, so that the way back is one command. */
-const STOP_DAEMON_SET = `kubectl -n kube-system patch daemonset kube-proxy --type merge -p '{"spec":{"template":{"spec":{"nodeSelector":{"kube-ipvs/none":"true"}}}}}'`
+/**
+ * Binds the DaemonSet of kubeadm to nodes with the label kube-ipvs/proxy=kube-proxy without deleting it: without such a label to no node. It is
+ * the patch of docs/quick-start.md and docs/migration.md, so that their way back fits.
+ */
+export const STOP_DAEMON_SET = `kubectl -n kube-system patch daemonset kube-proxy --type merge -p '{"spec":{"template":{"spec":{"nodeSelector":{"kube-ipvs/proxy":"kube-proxy"}}}}}'`
 const TWO_PROXIES = 'Two proxies write the same virtual servers, sets and rules, and undo the changes of each other.'
 
 export const processesOf = ({ processes }: NodeFacts, ...programs: readonly Program[]): readonly ProcessFact[] =>
@@ -59,7 +62,8 @@ function embedded(facts: NodeFacts): CheckResult {
   return amongProcesses(facts, found(...findings))
 }
 
-function restored({ kubeProxyOrigins, cluster, isOursRunning }: NodeFacts): CheckResult {
+function restored(facts: NodeFacts): CheckResult {
+  const { kubeProxyOrigins, cluster, isOursRunning } = facts
   const { staticPods, isKubeadm } = kubeProxyOrigins
   // The image of kube-ipvs also runs in the DaemonSet of kubeadm, with the ConfigMap kube-proxy.
   const hasPodVolume = kubeProxyOrigins.hasPodVolume && !isOursRunning
@@ -71,14 +75,12 @@ function restored({ kubeProxyOrigins, cluster, isOursRunning }: NodeFacts): Chec
       effect: 'kubelet starts kube-proxy again whenever it ends.',
       remedy: [`mv ${shellWord(file)} /root/`],
     })
-  const sets = activeSets(valueOr(cluster, undefined))
-  if (hasPodVolume || sets.length > 0)
+  const sets = when(cluster, ({ daemonSets }) => when(daemonSets, (all) => found(...daemonSetFindings(all, cluster))))
+  findings.push(...sets.findings)
+  if (hasPodVolume && !sets.findings.some(({ severity }) => severity === 'error'))
     findings.push({
       severity: 'error',
-      what:
-        sets.length > 0
-          ? `The DaemonSet ${quote(sets[0] ?? '')} of kube-proxy runs on nodes${modeOf(valueOr(cluster, undefined))}.`
-          : 'kubelet has a volume with the ConfigMap kube-proxy for a pod of this node.',
+      what: 'kubelet has a volume with the ConfigMap kube-proxy for a pod of this node.',
       effect: 'The cluster starts kube-proxy again whenever it ends.',
       remedy: [STOP_DAEMON_SET],
     })
@@ -94,21 +96,40 @@ function restored({ kubeProxyOrigins, cluster, isOursRunning }: NodeFacts): Chec
         '  disabled: true',
       ],
     })
-  return found(...findings)
+  // What the cluster would start is not known where nobody may ask it.
+  return sets.unseen === undefined ? found(...findings) : { findings, unseen: sets.unseen }
+}
+
+/** The DaemonSets of kube-proxy: on this node, on others only, or on none. An image of ours under that name is no kube-proxy. */
+function daemonSetFindings(sets: readonly DaemonSetFact[], cluster: NodeFacts['cluster']): readonly Finding[] {
+  return sets.flatMap(({ namespace, name, images, desired, selectsHere }): Finding[] => {
+    if (name !== 'kube-proxy' || images.some(isOurs)) return []
+    const set = `The DaemonSet ${quote(`${namespace}/${name}`)} of kube-proxy`
+    if (desired > 0 && selectsHere !== false)
+      return [
+        {
+          severity: 'error',
+          what: `${set} runs on nodes${modeOf(valueOr(cluster, undefined))}.`,
+          effect: 'The cluster starts kube-proxy again whenever it ends.',
+          remedy: [STOP_DAEMON_SET],
+        },
+      ]
+    return [
+      {
+        severity: 'note',
+        what: `${set} is there and runs ${desired > 0 ? 'on other nodes, not on this one' : 'on no node'}.`,
+        effect:
+          'It is the way back. A change of its node selector, or of labels of this Node, starts kube-proxy here again; "kubeadm upgrade" makes the former.',
+        remedy: [],
+      },
+    ]
+  })
 }
 
 /** The mode in the ConfigMap of kube-proxy, in words; without one its default is iptables. */
 function modeOf(cluster: ClusterFact | undefined): string {
   const mode = cluster === undefined ? null : valueOr(cluster.kubeProxyMode, null)
   return mode === null ? '' : `, in ${quote(mode || 'iptables')} mode`
-}
-
-/** The DaemonSets of kube-proxy that have pods, as `namespace/name`. An image of ours under that name is no kube-proxy. */
-function activeSets(cluster: ClusterFact | undefined): readonly string[] {
-  if (cluster === undefined) return []
-  return valueOr(cluster.daemonSets, [])
-    .filter(({ name, images, desired }) => name === 'kube-proxy' && desired > 0 && !images.some(isOurs))
-    .map(({ namespace, name }) => `${namespace}/${name}`)
 }
 
 const isOurs = (image: string): boolean => image.includes('kube-ipvs')

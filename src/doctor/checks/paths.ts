@@ -1,0 +1,87 @@
+/** Check of the way of packets to Services through the rules of every program, as predicted from what the kernel has. */
+import type { NodeFacts, PathFact } from '../facts.ts'
+import { type Check, type CheckResult, type Finding, found, valueOr, when } from '../finding.ts'
+import { parseAddress } from '../../values/address.ts'
+import { parseCidr } from '../../values/cidr.ts'
+import { quote } from '../../values/quote.ts'
+
+const FROM: Readonly<Record<PathFact['from'], string>> = {
+  pod: 'pods of this node',
+  outside: 'clients outside',
+  node: 'processes of this node',
+}
+
+/** Chains of the proxy: they drop what a Service does not want, such as a source outside loadBalancerSourceRanges. */
+const isOurs = (chain: string): boolean => chain.startsWith('KUBE-')
+
+function servicePaths({ paths, daemon }: NodeFacts): CheckResult {
+  return when(paths, (all) => {
+    const wrong = all.filter(({ result, chain }) => result !== 'passes' && result !== 'unsure' && !isOurs(chain))
+    const byCause = Map.groupBy(wrong, ({ hook, table, chain, rule, destination }) =>
+      [hook, table, chain, rule, destination.startsWith('[')].join(' '),
+    )
+    return found(...Array.from(byCause.values(), (paths) => finding(paths, podCidrs(valueOr(daemon, null)?.podCidrs))))
+  })
+}
+
+function finding(paths: readonly PathFact[], cidrs: readonly string[]): Finding {
+  const [{ hook, table, chain, rule, destination, result } = NOWHERE] = paths
+  const isIpv6 = destination.startsWith('[')
+  const clients = [...new Set(paths.map(({ from }) => FROM[from]))].join(' and ')
+  const by = rule === '' ? `the policy of ${chain}` : `${quote(`-A ${chain} ${rule}`)}`
+  const what = result === 'no-answer' ? 'The answers of Services to' : 'Packets to Services of'
+  const program = isIpv6 ? 'ip6tables' : 'iptables'
+  const own = cidrs.filter((cidr) => cidr.includes(':') === isIpv6)
+  const pods = own[0] ?? 'POD_CIDR'
+  return {
+    severity: 'error',
+    what: `${what} ${clients} are ${result === 'refused' ? 'rejected' : 'dropped'} in ${hook} (${table}) by ${by}: ${paths
+      .slice(0, NAMED)
+      .map((path) => `${path.source} to ${path.destination}`)
+      .join(', ')}.`,
+    effect:
+      hook === 'INPUT'
+        ? 'In ipvs mode every packet to a Service passes INPUT, where in iptables mode it passes FORWARD: connections time out or are refused.'
+        : 'Connections to Services time out or are refused.',
+    remedy: [
+      ...paths.slice(0, 1).flatMap(explainCommand),
+      ...(hook === 'INPUT'
+        ? [
+            '# accept pods, and node ports where clients outside use them, before the rule that drops; for good in the files of the firewall',
+            `${program} -I INPUT -s ${pods} -j ACCEPT`,
+            `${program} -I INPUT -p tcp --dport 30000:32767 -j ACCEPT`,
+            `# ufw: ufw allow from ${pods}; ufw allow 30000:32767/tcp`,
+          ]
+        : ['# accept the addresses of pods and Services before the rule that drops']),
+    ],
+  }
+}
+
+/** Packets that one finding names. */
+const NAMED = 2
+const NOWHERE: PathFact = {
+  from: 'node',
+  source: '',
+  destination: '',
+  result: 'passes',
+  hook: '',
+  table: '',
+  chain: '',
+  rule: '',
+}
+
+/** Shows every step of the path. Nothing where a bundle does not name addresses. */
+function explainCommand({ from, source, destination }: PathFact): readonly string[] {
+  const [, target] = /^([\d.]+:\d{1,5}|\[[\da-f:.]+\]:\d{1,5})\/(?:tcp|udp|sctp)$/i.exec(destination) ?? []
+  const client = from === 'node' ? 'node' : parseAddress(source)
+  return target === undefined || client === undefined ? [] : [`kube-ipvs explain ${target} --from ${client}`]
+}
+
+/** A bundle could name anything. */
+function podCidrs(cidrs: readonly string[] | undefined): readonly string[] {
+  return (cidrs ?? []).filter((cidr) => parseCidr(cidr) !== undefined)
+}
+
+export const PATH_CHECKS: readonly Check[] = [
+  { id: 'service-paths', group: 'rules', good: 'no rule drops packets to Services', check: servicePaths },
+]

@@ -1,0 +1,53 @@
+/**
+ * What a daemon says that is wrong with its node, for `status` and `doctor` alike, so that one command does not call a node fine that the
+ * other one does not.
+ */
+import { formatProblem, type Problem } from '../values/errors.ts'
+import { printable } from '../values/quote.ts'
+import { isOfObject, isOfSetting } from './problem-subject.ts'
+import type { PassPart } from './view.ts'
+
+/** The part of DaemonView that decides. */
+export interface ReasonedDaemon {
+  readonly mode: string
+  readonly configuredMode: string
+  readonly health: { readonly healthy: boolean; readonly reason: string | null }
+  readonly awaiting: readonly string[]
+  readonly fallback: { readonly message: string } | null
+  readonly passes: readonly { readonly what: PassPart; readonly failed: number; readonly unreadable: number }[]
+  readonly problems: readonly Problem[]
+}
+
+/** `problem`: one of the node, not of an object or of a setting of the kernel. */
+export type ReasonKind = 'unhealthy' | 'awaiting' | 'fallback' | 'other-mode' | 'failed' | 'unreadable' | 'problem'
+
+export interface NodeReason {
+  readonly kind: ReasonKind
+  /** Printable. */
+  readonly text: string
+}
+
+/** Why the node is not fine; none when it is, as far as the daemon knows. */
+export function nodeReasons(daemon: ReasonedDaemon): readonly NodeReason[] {
+  const { health, awaiting, mode, configuredMode, fallback, passes, problems } = daemon
+  const reasons: NodeReason[] = []
+  const add = (kind: ReasonKind, text: string): void => void reasons.push({ kind, text })
+  if (!health.healthy) add('unhealthy', printable(health.reason ?? 'the daemon is not healthy'))
+  if (awaiting.length > 0)
+    add('awaiting', `the daemon still waits for the list of ${awaiting.map(printable).join(', ')}`)
+  if (fallback !== null) add('fallback', `it runs in ${mode} mode: ${printable(fallback.message)}`)
+  else if (mode !== configuredMode) add('other-mode', `it still runs in ${mode} mode instead of ${configuredMode} mode`)
+  for (const { what, failed, unreadable } of passes) {
+    if (failed > 0) add('failed', `${several(failed, 'operation')} of the last pass over ${partName(what)} failed`)
+    if (unreadable > 0) add('unreadable', `${several(unreadable, 'table')} of the kernel cannot be read`)
+  }
+  for (const problem of problems)
+    if (!isOfObject(problem) && !isOfSetting(problem)) add('problem', printable(formatProblem(problem)))
+  return reasons
+}
+
+const several = (number: number, what: string): string => `${number} ${what}${number === 1 ? '' : 's'}`
+
+function partName(what: PassPart): string {
+  return what === 'tables' ? 'the tables' : `the rules of ${what}`
+}
