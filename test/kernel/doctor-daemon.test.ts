@@ -5,8 +5,11 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Diagnosis } from '../../src/doctor/diagnose.ts'
-import { resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
+import { freshNode, rulesText, virtualServers } from '../support/kernel-state.ts'
+import { service, slice } from '../support/manifests.ts'
+import { sh } from '../support/programs.ts'
 
 const POD = '10.244.0.5'
 const PODS = '10.244.0.0/16'
@@ -19,7 +22,7 @@ const WEB = service('web', {
 
 let bench: Workbench
 beforeEach(() => {
-  resetNode()
+  freshNode()
   sh(`
     sysctl -qw net.ipv4.ip_forward=1
     ip link add pod0 type veth peer name pod1; ip link set pod0 up; ip link set pod1 up
@@ -30,10 +33,6 @@ beforeEach(() => {
 })
 afterEach(async () => {
   await bench.close()
-  sh(`
-    iptables -P INPUT ACCEPT; iptables -F INPUT
-    for link in pod0 wan0; do ip link delete $link; done`)
-  resetNode()
 })
 
 async function doctor(...flags: string[]): Promise<Diagnosis> {
@@ -45,8 +44,7 @@ async function doctor(...flags: string[]): Promise<Diagnosis> {
 const check = ({ checks }: Diagnosis, id: string) => checks.find((one) => one.id === id)
 
 async function serve(...flags: string[]): Promise<void> {
-  const [first, ...endpoints] = [slice('web', [POD])]
-  bench.write('web.yaml', WEB, { ...first, endpoints: [{ addresses: [POD], nodeName: 'here' }] }, ...endpoints)
+  bench.write('web.yaml', WEB, slice('web', [], { endpoints: [{ addresses: [POD], nodeName: 'here' }] }))
   bench.start(...flags)
   await eventually(() => assert.ok(virtualServers().some((line) => line.includes('192.0.2.7:30080 -r'))))
 }
@@ -72,7 +70,7 @@ describe('doctor beside a daemon', () => {
     bench.configure({ mode: 'iptables' })
     bench.write('web.yaml', WEB)
     bench.start('--hostname-override', 'here')
-    await eventually(() => assert.match(sh('iptables-save'), /KUBE-EXTERNAL-SERVICES/))
+    await eventually(() => assert.match(rulesText('iptables-save'), /KUBE-EXTERNAL-SERVICES/))
     await eventually(async () => {
       const diagnosis = await doctor()
       assert.deepEqual([diagnosis.mode, check(diagnosis, 'running-mode')?.severity], ['iptables', 'ok'])

@@ -221,7 +221,7 @@ describe('Services without a local endpoint', () => {
 
   it('are not counted in ipvs mode before the Service has an external address or a node port, as in kube-proxy', () => {
     const { counts } = new Bench()
-    const external: Service = { ...SERVICE, externalTrafficPolicy: 'Local' }
+    const external = service({ externalTrafficPolicy: 'Local' })
     counts.frontend('10.96.0.1:80/tcp', frontendOf({ service: external }, ['10.244.1.1']))
     assert.deepEqual(seen(counts), [0, 0, 0])
   })

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { NodeState } from '../../src/service/node-state.ts'
 import type { Node, Service } from '../../src/service/objects.ts'
+import { service, servicePort } from '../support/objects.ts'
 import { formatProblem } from '../../src/values/errors.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 
@@ -17,22 +18,9 @@ const NODE: Node = {
 }
 const CLUSTER_IPS = { IPv4: '10.96.0.1', IPv6: 'fd00:96::1' } as const
 
-function service(families: readonly IpFamily[], nodePort: number): Service {
-  return {
-    namespace: 'demo',
-    name: 'web',
-    createdAtMs: 0,
-    clusterIps: Object.fromEntries(families.map((family) => [family, CLUSTER_IPS[family]])),
-    ports: [{ name: '', port: 80, protocol: 'tcp', nodePort }],
-    externalIps: [],
-    loadBalancerVips: [],
-    sourceRanges: [],
-    internalTrafficPolicy: 'Cluster',
-    externalTrafficPolicy: 'Cluster',
-    affinityTimeoutSeconds: 0,
-    annotations: '',
-    healthCheckNodePort: 0,
-  }
+function withPort(families: readonly IpFamily[], nodePort: number): Service {
+  const clusterIps = Object.fromEntries(families.map((family) => [family, CLUSTER_IPS[family]]))
+  return service({ clusterIps, ports: [servicePort({ port: 80, nodePort })] })
 }
 
 test('a node without an IPv6 address has a problem with primary only while a Service has an IPv6 node port', () => {
@@ -43,12 +31,12 @@ test('a node without an IPv6 address has a problem with primary only while a Ser
   assert.deepEqual(problems(), [], 'no Service')
   // Each row: what is set, whether problems may have changed, and whether there is one.
   const rows: readonly [key: string, value: Service | undefined, isChanged: boolean, isProblem: boolean][] = [
-    ['demo/a', service(['IPv4', 'IPv6'], 0), false, false],
-    ['demo/b', service(['IPv4'], 30_080), true, false],
-    ['demo/c', service(['IPv4', 'IPv6'], 30_081), true, true],
-    ['demo/d', service(['IPv6'], 30_082), false, true],
+    ['demo/a', withPort(['IPv4', 'IPv6'], 0), false, false],
+    ['demo/b', withPort(['IPv4'], 30_080), true, false],
+    ['demo/c', withPort(['IPv4', 'IPv6'], 30_081), true, true],
+    ['demo/d', withPort(['IPv6'], 30_082), false, true],
     ['demo/c', undefined, false, true],
-    ['demo/d', service(['IPv6'], 0), true, false],
+    ['demo/d', withPort(['IPv6'], 0), true, false],
     ['demo/unknown', undefined, false, false],
   ]
   for (const [key, value, isChanged, isProblem] of rows) {
@@ -61,6 +49,6 @@ test('a node without an IPv6 address has a problem with primary only while a Ser
 
 test('a Service with a node port changes nothing where primary is not configured', () => {
   const state = new NodeState({ nodeName: 'node0', bindAddress: '', nodePortAddresses: () => [] })
-  assert.equal(state.setService('demo/a', service(['IPv4', 'IPv6'], 30_080)), false)
+  assert.equal(state.setService('demo/a', withPort(['IPv4', 'IPv6'], 30_080)), false)
   assert.deepEqual(state.context().problems, [])
 })
