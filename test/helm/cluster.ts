@@ -72,10 +72,10 @@ export class Cluster {
   }
 
   /** Stores an object that was there before, at its path. */
-  add(path: string): void {
+  add(path: string, more: object = {}): void {
     const name = path.split('/').at(-1) ?? ''
     const { apiVersion, kind } = placeOf(path) ?? {}
-    this.#objects.set(path, { apiVersion, kind, metadata: { name } })
+    this.#objects.set(path, { apiVersion, kind, metadata: { name }, ...more })
   }
 
   /** The objects of a kind, such as `daemonsets`. */

@@ -43,7 +43,10 @@ describe('the commands in the documents', needsHelm, () => {
     const page = read('docs/migration.md')
     const [, setting = ''] = /--set (nodeSelector\.\S+)/.exec(page) ?? []
     const daemonSet = rendered('--set', setting).find(({ kind }) => kind === 'DaemonSet')
-    assert.match(JSON.stringify(daemonSet), /"nodeSelector":\{"kubernetes\.io\/os":"linux","proxy":"kube-ipvs"\}/)
-    assert.match(page, /kubectl label node NODE proxy=kube-ipvs --overwrite/)
+    assert.match(
+      JSON.stringify(daemonSet),
+      /"nodeSelector":\{"kubernetes\.io\/os":"linux","kube-ipvs\/proxy":"kube-ipvs"\}/,
+    )
+    assert.match(page, /kubectl label node NODE kube-ipvs\/proxy=kube-ipvs --overwrite/)
   })
 })

@@ -61,11 +61,20 @@ describe('a release of the chart', needsHelm, () => {
     })
   })
 
-  it('is installed with a warning where kube-proxy still is', async () => {
+  it('is installed with a warning where kube-proxy still runs, and without one where it is only there', async () => {
     await withCluster(async (helm, cluster) => {
-      assert.doesNotMatch(await helm([...install, '--dry-run=server'], LEAST), /WARNING/)
-      cluster.add('/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy')
-      assert.match(await helm(install, LEAST), /WARNING: the DaemonSet kube-proxy exists in kube-system/)
+      const notes = (): Promise<string> => helm([...install, '--dry-run=server'], LEAST)
+      assert.doesNotMatch(await notes(), /WARNING|way back/)
+      const add = (desiredNumberScheduled: number): void =>
+        cluster.add('/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy', {
+          status: { desiredNumberScheduled },
+        })
+      add(3)
+      assert.match(await notes(), /WARNING: the DaemonSet kube-proxy runs on 3 nodes\./)
+      add(0)
+      const quiet = await helm(install, LEAST)
+      assert.match(quiet, /The DaemonSet kube-proxy in kube-system runs on no node, and is the way back/)
+      assert.doesNotMatch(quiet, /WARNING/)
     })
   })
 

@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { parse } from 'yaml'
 import { loadConfiguration } from '../../src/config/load.ts'
 import { API_VERSION, KIND } from '../../src/config/schema.ts'
+import { STOP_DAEMON_SET } from '../../src/doctor/checks/proxies.ts'
 import { modulesAtBoot } from '../../src/node/needs.ts'
 import { MODULES_FILE } from '../../src/node/module-remedy.ts'
 import { FIELD_PATHS } from '../../src/config/values.ts'
@@ -116,4 +117,18 @@ test('the checks of quotations find each kind of mistake', () => {
   const evidence =
     '`test/sync/loop.test.ts` "never spins" `test/sync/loop.test.ts` "never sleeps" `test/sync/lop.test.ts` "x"'
   assert.deepEqual(missingEvidence(evidence), ['test/sync/loop.test.ts: never sleeps', 'test/sync/lop.test.ts: x'])
+})
+
+test('the documents and doctor bind kube-proxy to one label, and the way back removes that one', () => {
+  const label = 'kube-ipvs/proxy'
+  /** The node selectors of patches, as text. */
+  const selectorsIn = (text: string): string[] =>
+    Array.from(text.matchAll(/"nodeSelector":(\{[^}]*\})/g), ([, selector = '']) => selector)
+  const off = `{"${label}":"kube-proxy"}`
+  assert.deepEqual(selectorsIn(read('docs/quick-start.md')), [off])
+  assert.deepEqual(selectorsIn(STOP_DAEMON_SET), [off])
+  assert.deepEqual(selectorsIn(read('docs/migration.md')), [off, `{"${label}":null}`])
+  for (const page of PAGES)
+    for (const [line] of read(page).matchAll(/^.*kubectl label nodes? .*$/gm))
+      assert.match(line, new RegExp(` ${label}(=kube-(proxy|ipvs)|-)`), page)
 })
