@@ -45,7 +45,7 @@ describe('the commands in the documents', needsHelm, () => {
     const daemonSet = rendered('--set', setting).find(({ kind }) => kind === 'DaemonSet')
     assert.match(
       JSON.stringify(daemonSet),
-      /"nodeSelector":\{"kubernetes\.io\/os":"linux","kube-ipvs\/proxy":"kube-ipvs"\}/,
+      /"nodeSelector":\{"kube-ipvs\/proxy":"kube-ipvs","kubernetes\.io\/os":"linux"\}/,
     )
     assert.match(page, /kubectl label node NODE kube-ipvs\/proxy=kube-ipvs --overwrite/)
   })
