@@ -11,7 +11,6 @@ import { RequestCounts } from '../metrics/request-counts.ts'
 import { FlowRemoval } from '../modes/flow-removal.ts'
 import { periodsOf } from '../modes/mode.ts'
 import { kernelFamilies } from '../node/families.ts'
-import type { ProcessLog } from '../serve/log.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { VirtualIpGuard } from '../service/virtual-ips.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
@@ -21,6 +20,7 @@ import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import { CollectionAtRest } from './collection-at-rest.ts'
+import type { DaemonEnd, DaemonOptions } from './daemon-options.ts'
 import { FollowedNodeLabels, type OpenNodeLabels } from './followed-node-labels.ts'
 import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
@@ -35,30 +35,8 @@ import { proxyMetrics } from './proxy-metrics.ts'
 import { type NodeWaits, Readiness } from './readiness.ts'
 import { Rivals } from './rivals.ts'
 import { type PreparedProxy, RunningProxy } from './running-proxy.ts'
-import { chooseSources, type SourceSettings } from './sources.ts'
+import { chooseSources } from './sources.ts'
 import { logMode, logStart } from './start-log.ts'
-
-export interface DaemonOptions extends SourceSettings {
-  /** The daemon ends after one pass over everything, and serves no ports. */
-  readonly once: boolean
-  /** The file that the configuration was read from; the daemon follows it. Absent: flags only. */
-  readonly configurationFile?: string | undefined
-  /** Reads that file again, with the flags that count with a file. Rejects with what is wrong with it. */
-  readonly readConfiguration: () => Promise<KubeProxyConfiguration>
-  /** For /flagz: every flag with its value. */
-  readonly flags: () => Readonly<Record<string, string>>
-  /** Resolves with the name of the signal that asks the daemon to stop. */
-  readonly stop: Promise<string>
-  /** SIGHUP stops the daemon unless this function, called for each one, returns true. */
-  readonly onHangup: (take: () => boolean) => void
-  readonly log: ProcessLog
-}
-
-export interface DaemonEnd {
-  /** The daemon was asked to stop. Otherwise it ended after its pass. */
-  readonly isStopped: boolean
-  readonly passes: PassTotals
-}
 
 const now = (): number => performance.now()
 
