@@ -224,7 +224,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     rivals.passed(report)
     // Health checks of Services answer with the health of the proxy, so that is first.
     health.passed(what, report)
-    healthChecks.passed()
+    healthChecks.passed(what)
     flows.passed()
     options.passes?.add(report, isComplete)
     options.onWork?.()

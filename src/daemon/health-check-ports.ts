@@ -2,7 +2,7 @@
  * Health check ports of Services, joined to frontends, passes and node addresses. The answer of a port follows the kernel, so it
  * changes after the pass that applied the change.
  */
-import { HealthChecks } from '../serve/health-checks.ts'
+import { HealthChecks, type HealthChecksListener, type ListenAddresses } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import { WantedHealthChecks } from '../serve/wanted-health-checks.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
@@ -28,23 +28,39 @@ export interface HealthCheckPortsOptions {
 export class HealthCheckPorts {
   readonly #options: HealthCheckPortsOptions
   readonly #wanted: WantedHealthChecks
-  readonly #checks: HealthChecks
+  readonly #listener: HealthChecksListener
+  #checks: HealthChecks
+  #addresses: ListenAddresses | undefined
+  /** The first pass over everything has ended, so this proxy knows which ports it wants. */
+  #isReady = false
 
   constructor(options: HealthCheckPortsOptions) {
     const { families, nodeName, isProxyHealthy, problems, events, log } = options
     this.#options = options
     this.#wanted = new WantedHealthChecks(families)
-    this.#checks = new HealthChecks({
-      nodeName,
+    this.#listener = {
       isProxyHealthy,
-      log,
       onProblem: (socket, problem) => problems.report('health check', socket, problem === undefined ? [] : [problem]),
       onFailedAttempt: (check, message) => {
         const service = new ObjectName(check.namespace, check.name)
         log.error('Failed to start healthcheck', { error: message, node: nodeName, service, port: check.port })
         events?.record(healthCheckFailed(check, message))
       },
-    })
+    }
+    this.#checks = new HealthChecks({ nodeName, log, ...this.#listener })
+  }
+
+  /** Gives the open ports to the proxy that takes the place of this one. They answer as before until its first pass has ended. */
+  release(): HealthChecks {
+    const { nodeName, log } = this.#options
+    const checks = this.#checks
+    this.#checks = new HealthChecks({ nodeName, log, ...this.#listener })
+    return checks
+  }
+
+  /** Takes the ports of the proxy before. */
+  adopt(checks: HealthChecks): void {
+    this.#checks = checks
   }
 
   /** The frontend that owns `key` has changed; undefined when no Service claims it any more. */
@@ -52,14 +68,19 @@ export class HealthCheckPorts {
     this.#wanted.frontend(key, frontend)
   }
 
-  /** A pass has ended: the kernel has the frontends that were reported before it. */
-  passed(): void {
-    this.#checks.update(this.#wanted.changes())
+  /** A pass has ended: the kernel has the frontends that were reported before it. The first one over the tables was over everything. */
+  passed(what: 'tables' | IpFamily): void {
+    if (this.#isReady) this.#checks.update(this.#wanted.changes())
+    else if (what === 'tables') {
+      this.#isReady = true
+      this.#checks.takeOver(this.#listener, this.#addresses, this.#wanted.changes())
+    }
   }
 
   /** @param addresses of all interfaces but kube-ipvs0 */
   nodeChanged(addresses: Iterable<InterfaceAddress>, nodeIps: NodeIps): void {
-    this.#checks.listenOn(healthCheckAddressesOf(this.#options.nodePortAddresses(), addresses, nodeIps))
+    this.#addresses = healthCheckAddressesOf(this.#options.nodePortAddresses(), addresses, nodeIps)
+    if (this.#isReady) this.#checks.listenOn(this.#addresses)
   }
 
   close(): void {

@@ -14,8 +14,8 @@ import { formatHealthCheck } from './health-answers.ts'
 import { HttpListener } from './http-listener.ts'
 import type { HealthCheck, HealthCheckChange, HealthCheckKey } from './wanted-health-checks.ts'
 
-export interface HealthChecksOptions {
-  readonly nodeName: string
+/** What is asked and told; the next proxy of the process takes the place of the one before. */
+export interface HealthChecksListener {
   /** Whether the proxy itself is healthy, as /livez reports; called for each request. If not, every check fails. */
   readonly isProxyHealthy: () => boolean
   /**
@@ -25,6 +25,10 @@ export interface HealthChecksOptions {
   readonly onProblem: (socket: string, problem: Problem | undefined) => void
   /** Called for each failed attempt, with the message of the problem. */
   readonly onFailedAttempt?: (check: HealthCheck, message: string) => void
+}
+
+export interface HealthChecksOptions extends HealthChecksListener {
+  readonly nodeName: string
   readonly log: Log
 }
 
@@ -40,14 +44,34 @@ const ADDRESS_ATTEMPTS = 4
 const RETRY_MS = { firstMs: 500, maxMs: 30_000 }
 
 export class HealthChecks {
-  readonly #options: HealthChecksOptions
+  readonly #options: Pick<HealthChecksOptions, 'nodeName' | 'log'>
+  #listener: HealthChecksListener
   readonly #checks = new Map<HealthCheckKey, HealthCheck>()
   readonly #listeners = new Map<HealthCheckKey, Map<string, HttpListener>>()
-  readonly #failing = new Set<string>()
+  readonly #failing = new Map<string, Problem>()
   #addresses: ListenAddresses = { IPv4: [], IPv6: [] }
 
   constructor(options: HealthChecksOptions) {
     this.#options = options
+    this.#listener = options
+  }
+
+  /**
+   * Another proxy of this process takes the place of the one before, and these are all the checks that it wants. Sockets that both want
+   * stay open with their connections.
+   */
+  takeOver(
+    listener: HealthChecksListener,
+    addresses: ListenAddresses | undefined,
+    checks: readonly HealthCheckChange[],
+  ): void {
+    const wanted = new Set(checks.flatMap(({ key, check }) => (check === undefined ? [] : [key])))
+    const gone = Array.from(this.#checks.keys()).filter((key) => !wanted.has(key))
+    this.update(gone.map((key) => ({ key, check: undefined })))
+    this.#listener = listener
+    for (const [socket, problem] of this.#failing) listener.onProblem(socket, problem)
+    if (addresses !== undefined) this.#addresses = addresses
+    this.update(checks)
   }
 
   /** Sets the addresses to listen on; nothing is opened before the first call. Sockets that remain wanted stay open. */
@@ -100,14 +124,14 @@ export class HealthChecks {
     return new HttpListener({
       address,
       port,
-      answer: () => formatHealthCheck(current(), this.#options.isProxyHealthy()),
+      answer: () => formatHealthCheck(current(), this.#listener.isProxyHealthy()),
       retryMs: (attempts) => backoffMs(RETRY_MS, attempts),
       onOpen: () => this.#report(address, key, undefined),
       onFailure: (error, attempts) => {
         if (error.code === 'EADDRNOTAVAIL' && attempts < ADDRESS_ATTEMPTS) return
         const problem = problemOf(current(), address, error, this.#options.nodeName)
         this.#report(address, key, problem)
-        this.#options.onFailedAttempt?.(current(), problem.message)
+        this.#listener.onFailedAttempt?.(current(), problem.message)
       },
     })
   }
@@ -116,8 +140,8 @@ export class HealthChecks {
     const socket = formatEndpoint(address, Number(key.slice(key.indexOf(' ') + 1)))
     if (this.#failing.has(socket) === (problem !== undefined)) return
     if (problem === undefined) this.#failing.delete(socket)
-    else this.#failing.add(socket)
-    this.#options.onProblem(socket, problem)
+    else this.#failing.set(socket, problem)
+    this.#listener.onProblem(socket, problem)
   }
 }
 

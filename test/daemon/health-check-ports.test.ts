@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { type AddressInfo, createServer, type Server } from 'node:net'
+import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import { it, type TestContext } from 'node:test'
 import { ApiServer } from '../../dev/api-server/server.ts'
 import { HealthCheckPorts } from '../../src/daemon/health-check-ports.ts'
@@ -60,7 +60,7 @@ it('HealthCheckPorts records an Event for a taken port, retries it, and serves t
     ports.frontend(frontend.key, frontend)
   }
   ports.nodeChanged([{ interfaceName: 'lo', address: '127.0.0.1' }], { IPv4: '127.0.0.1' })
-  ports.passed()
+  ports.passed('tables')
   const status = async (port: number): Promise<number> =>
     (await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: 'close' } })).status
 
@@ -85,4 +85,77 @@ it('HealthCheckPorts records an Event for a taken port, retries it, and serves t
   await until('the port is open', () => linesOf('Problems with an object resolved').length === 1)
   assert.equal(await status(taken.port), 200)
   assert.equal(writes.length, 2)
+})
+
+it('HealthCheckPorts of the next proxy take over the open ports, their connections and problems, after its first pass', async (t) => {
+  const kept = await listen(t)
+  const dropped = await listen(t)
+  const taken = await listen(t)
+  const late = await listen(t)
+  for (const { server } of [kept, dropped, late]) server.close()
+  const log = recordingLog(2)
+  const made = () => {
+    const problems = new ProblemLog(recordingLog())
+    const ports = new HealthCheckPorts({
+      families: ['IPv4'],
+      nodeName: 'node0',
+      nodePortAddresses: () => ['127.0.0.0/8'],
+      isProxyHealthy: () => true,
+      problems,
+      log,
+    })
+    t.after(() => ports.close())
+    const want = (name: string, port: number, localReadyEndpoints: number): void => {
+      const address = `10.96.0.${name.length}`
+      const frontend = frontendOf({
+        address,
+        servicePort: { localReadyEndpoints },
+        service: service({ name, healthCheckNodePort: port }),
+      })
+      ports.frontend(frontend.key, frontend)
+    }
+    return { ports, problems, want }
+  }
+  const status = async (port: number): Promise<number | string> => {
+    const answer = await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: 'close' } }).catch(() => undefined)
+    return answer === undefined ? 'closed' : answer.status
+  }
+  const before = made()
+  before.want('a', kept.port, 1)
+  before.want('bb', dropped.port, 1)
+  before.want('ccc', taken.port, 1)
+  before.ports.nodeChanged([{ interfaceName: 'lo', address: '127.0.0.1' }], { IPv4: '127.0.0.1' })
+  before.ports.passed('tables')
+  await until(
+    'the ports are open',
+    async () => (await status(kept.port)) === 200 && (await status(dropped.port)) === 200,
+  )
+  await until('a problem', () => before.problems.count === 1)
+  const old = connect(kept.port, '127.0.0.1')
+  t.after(() => old.destroy())
+  await once(old, 'connect')
+
+  const checks = before.ports.release()
+  before.ports.close()
+  const next = made()
+  next.ports.adopt(checks)
+  // The addresses of the node are not known at first, and rules may be written before the objects are known.
+  next.ports.nodeChanged([], {})
+  next.ports.passed('IPv4')
+  assert.deepEqual([await status(kept.port), await status(dropped.port)], [200, 200])
+  next.want('a', kept.port, 0)
+  next.want('ccc', taken.port, 1)
+  next.want('dddd', late.port, 1)
+  next.ports.nodeChanged([{ interfaceName: 'lo', address: '127.0.0.1' }], { IPv4: '127.0.0.1' })
+  assert.equal(await status(kept.port), 200)
+  next.ports.passed('tables')
+  assert.deepEqual([await status(kept.port), await status(dropped.port)], [503, 'closed'])
+  await until('the new port is open', async () => (await status(late.port)) === 200)
+  assert.equal(next.problems.count, 1)
+  old.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  const [answer] = (await once(old, 'data')) as [Buffer]
+  assert.match(answer.toString(), /^HTTP\/1.1 503 /)
+  taken.server.close()
+  await until('the taken port is open', async () => (await status(taken.port)) === 200)
+  assert.equal(next.problems.count, 0)
 })
