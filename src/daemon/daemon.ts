@@ -28,13 +28,14 @@ import { LateServers } from './late-servers.ts'
 import { openMode } from './open-mode.ts'
 import { PassLog, PassTotals } from './pass-log.ts'
 import { applyOomScore, growFreely, growSparingly } from './process.ts'
-import { BufferedSource, Proxy } from './proxy.ts'
+import { Proxy } from './proxy.ts'
 import type { ProxyListener } from './proxy-listener.ts'
 import { ProxyHealth } from './proxy-health.ts'
 import { proxyMetrics } from './proxy-metrics.ts'
 import { type NodeWaits, Readiness } from './readiness.ts'
 import { Rivals } from './rivals.ts'
 import { type PreparedProxy, RunningProxy } from './running-proxy.ts'
+import { SharedSource } from './shared-source.ts'
 import { chooseSources } from './sources.ts'
 import { logMode, logStart } from './start-log.ts'
 
@@ -181,23 +182,25 @@ export interface ProxyOptions {
 }
 
 /**
- * Opens the source and the kernel, and checks and prepares the kernel. Rejects with `module-missing` and the like when the mode
- * cannot work here.
+ * Opens the kernel, checks and prepares it, and opens the source unless it replaces a proxy, whose source it gets. Rejects with
+ * `module-missing` and the like when the mode cannot work here.
  */
 export async function prepareProxy(
   options: ProxyOptions & { readonly openSource: (sink: ObjectSink) => Source },
 ): Promise<PreparedProxy & { readonly proxy: Proxy }> {
-  const source = new BufferedSource(options.openSource)
+  const source = options.isReplacement === true ? undefined : new SharedSource(options.openSource)
   let proxy: Proxy | undefined
   const discard = async (): Promise<void> => {
-    await source.close()
+    await source?.close()
     await proxy?.close()
   }
   try {
     const assembled = await assembleProxy(options)
     proxy = assembled
     await assembled.prepare()
-    return { proxy: assembled, listed: source.listed, start: () => assembled.start(source), discard }
+    const start: PreparedProxy['start'] = (from) =>
+      assembled.start(from ?? source ?? new SharedSource(options.openSource))
+    return { proxy: assembled, start, discard }
   } catch (error) {
     await discard()
     throw error

@@ -106,6 +106,20 @@ export class FollowedNodeLabels {
     this.#report()
   }
 
+  /** The labels of Nodes as far as they are known; undefined: not at all. */
+  get labels(): NodeLabels | undefined {
+    return this.#isKnown ? this.#nodes : undefined
+  }
+
+  /** Uses what another proxy of this process knew, until a source has listed. They are forgotten if no rule names a label. */
+  adopt(labels: NodeLabels): void {
+    if (this.#options.open === undefined) return
+    this.#nodes = new Map(labels)
+    this.#isKnown = true
+    this.#report()
+    this.#lists.request()
+  }
+
   /** Resolves when all labels that rules name now are known. Rejects with `source-timeout`. */
   async known(deadlineMs: number): Promise<void> {
     const endMs = this.#options.now() + deadlineMs
@@ -144,7 +158,7 @@ export class FollowedNodeLabels {
     if (open === undefined || this.#isClosed) return undefined
     const { lists, periodMs, lingerMs } = this.#options.limit ?? LIMIT
     if (labels.size === 0) {
-      if (opened === undefined) return undefined
+      if (opened === undefined && !this.#isKnown) return undefined
       this.#idleSinceMs ??= now()
       if (now() < this.#idleSinceMs + lingerMs) return this.#idleSinceMs + lingerMs
       this.#discard()

@@ -1,13 +1,15 @@
-/** The life of the proxy: preparation, start, preview, reload, end. `assembleProxy` in `daemon.ts` makes its parts. */
+/** The life of the proxy: preparation, start, preview, reload, handover, end. `assembleProxy` in `daemon.ts` makes its parts. */
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { CountedConnection } from '../metrics/sources.ts'
 import type { Fallback } from '../modes/fallback.ts'
 import type { FlowRemoval } from '../modes/flow-removal.ts'
 import type { Mode, ModeWatch } from '../modes/mode.ts'
+import type { HealthChecks } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { DesiredFrontends, FrontendListener } from '../sync/desired-frontends.ts'
 import type { SyncLoop } from '../sync/loop.ts'
+import type { NodeLabels } from '../service/node-context.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
@@ -21,6 +23,7 @@ import type { ProxyHealth } from './proxy-health.ts'
 import type { ProxyListener } from './proxy-listener.ts'
 import type { Readiness } from './readiness.ts'
 import type { Rivals } from './rivals.ts'
+import { type KnownObjects, SharedSource } from './shared-source.ts'
 
 /** Everything that is open while the proxy lives. */
 export interface ProxyParts {
@@ -49,11 +52,22 @@ export interface ProxyParts {
   readonly log: Log
 }
 
+/** What a proxy leaves to the one that takes its place. */
+export interface Handover {
+  readonly source: SharedSource
+  readonly objects: KnownObjects
+  readonly healthChecks: HealthChecks
+  /** Of all Nodes; undefined: not known. */
+  readonly nodeLabels: NodeLabels | undefined
+  /** In place of handing it over. */
+  close(): Promise<void>
+}
+
 export class Proxy {
   readonly #parts: ProxyParts
   readonly #watch: ModeWatch
   readonly #audits: AuditRounds
-  #source: Source | undefined
+  #source: SharedSource | Source | undefined
   #watched: { close(): void } | undefined
 
   constructor(parts: ProxyParts) {
@@ -102,15 +116,25 @@ export class Proxy {
     return mode.prepare(abort.signal)
   }
 
-  /** Delivers what the source reports. The node's addresses are read before the first frontend is made from them. */
-  async start(source: BufferedSource): Promise<void> {
-    const { mode, node, readiness, listener, health } = this.#parts
+  /**
+   * Delivers what the source reports, or what the proxy before has handed over. The node's addresses are read before the first frontend
+   * is made from them.
+   */
+  async start(from: SharedSource | Handover): Promise<void> {
+    const { mode, node, nodeLabels, readiness, listener, health, healthChecks } = this.#parts
     health.follow({ families: mode.families, tables: () => mode.tableHealth(), rules: mode.ruleLoops })
     this.#watched = mode.watch(this.#watch)
     await node.readAddresses()
     readiness.start()
-    this.#source = source
-    source.deliverTo(listener.source)
+    if ('objects' in from) {
+      this.#source = from.source
+      healthChecks.adopt(from.healthChecks)
+      if (from.nodeLabels !== undefined) nodeLabels.adopt(from.nodeLabels)
+      await from.source.handOver(from.objects, listener.source)
+    } else {
+      this.#source = from
+      from.deliverTo(listener.source)
+    }
     this.#audits.start()
   }
 
@@ -157,15 +181,19 @@ export class Proxy {
     this.#parts.listener.failed(error)
   }
 
-  /** Stops everything, in the reverse order of the start; the kernel stays as it is. */
-  async close(): Promise<void> {
+  /**
+   * Stops everything, in the reverse order of the start; the kernel stays as it is.
+   * @param isReplaced a proxy that has started leaves its source, its objects and its ports to the next one
+   */
+  async close(isReplaced = false): Promise<Handover | undefined> {
     const { mode, node, nodeLabels, metrics, flows, healthChecks, rivals, loop, readiness, abort } = this.#parts
+    const handover = isReplaced ? this.#handover() : undefined
     abort.abort(new CodedError('closed', 'the proxy is stopping'))
     readiness.close()
     node.close()
     await nodeLabels.close()
     await loop.close()
-    await this.#source?.close()
+    if (handover === undefined) await this.#source?.close()
     this.#watched?.close()
     await this.#audits.close()
     healthChecks.close()
@@ -173,47 +201,20 @@ export class Proxy {
     await flows.close()
     metrics.close()
     await mode.close()
-  }
-}
-
-/**
- * A source that is opened before the kernel is: its lists arrive while the kernel is opened and checked, which saves a cold start
- * the time that the API server needs to answer. What it reports is kept until `deliverTo`, and stays in order.
- */
-export class BufferedSource implements Source {
-  readonly #source: Source
-  #kept: ((sink: ObjectSink) => void)[] = []
-  readonly #lists = new FirstLists()
-  /** What the source reports to. `deliverTo` replaces its functions, so afterwards the source calls the receiver directly. */
-  readonly #sink: ObjectSink = {
-    apply: (changes) => void this.#kept.push((sink) => sink.apply(changes)),
-    listed: (kind) => {
-      this.#kept.push((sink) => sink.listed(kind))
-      this.#lists.listed(kind)
-    },
-    problems: (subject, problems) => void this.#kept.push((sink) => sink.problems(subject, problems)),
+    return handover
   }
 
-  constructor(open: (sink: ObjectSink) => Source) {
-    this.#source = open(this.#sink)
-  }
-
-  /** Resolves when every kind of object has been listed; only before `deliverTo`. */
-  get listed(): Promise<void> {
-    return this.#lists.complete
-  }
-
-  /** Delivers what was kept, and from now on everything. Called once. */
-  deliverTo(sink: ObjectSink): void {
-    this.#sink.apply = sink.apply.bind(sink)
-    this.#sink.listed = sink.listed.bind(sink)
-    this.#sink.problems = sink.problems.bind(sink)
-    for (const report of this.#kept) report(sink)
-    this.#kept = []
-  }
-
-  close(): Promise<void> {
-    return this.#source.close()
+  #handover(): Handover | undefined {
+    const { desired: objects, healthChecks: ports, nodeLabels } = this.#parts
+    const source = this.#source
+    if (!(source instanceof SharedSource)) return undefined
+    source.hold(objects)
+    const healthChecks = ports.release()
+    const close = (): Promise<void> => {
+      healthChecks.close()
+      return source.close()
+    }
+    return { source, objects, healthChecks, nodeLabels: nodeLabels.labels, close }
   }
 }
 

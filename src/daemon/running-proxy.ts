@@ -1,7 +1,9 @@
 /**
  * The proxy that runs, and its replacement by one that may have another mode. The old proxy runs until the new one has opened the
- * kernel and has every list, and the kernel keeps its state in between; what the old mode left is removed by the new one.
+ * kernel, then hands over its objects and health check ports; the kernel keeps its state in between, and what the old mode left is
+ * removed by the new one. Whether a replacement is wanted is decided from the present state each time, never from an earlier one.
  */
+import { changesBetween } from '../config/changes.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import { returnedToIpvs } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
@@ -9,17 +11,16 @@ import { CodedError } from '../values/errors.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Log } from '../values/log.ts'
 import { type FallbackWatch, watchFallback } from './fallback-watch.ts'
-import type { Proxy } from './proxy.ts'
+import type { Handover, Proxy } from './proxy.ts'
 
-/** A proxy that has opened the kernel, and that follows the objects but applies nothing yet. */
+/** A proxy that has opened the kernel and applies nothing yet. */
 export interface PreparedProxy {
   readonly proxy: Pick<
     Proxy,
     'mode' | 'configuration' | 'metrics' | 'inspected' | 'connections' | 'failed' | 'reconfigure' | 'close'
   >
-  /** Resolves when every kind of object has been listed. */
-  readonly listed: Promise<void>
-  start(): Promise<void>
+  /** @param handover from the proxy before; absent for the first one, which opens the source */
+  start(handover?: Handover): Promise<void>
   /** In place of `start`. */
   discard(): Promise<void>
 }
@@ -55,14 +56,23 @@ export class RunningProxy {
   readonly #failure = Promise.withResolvers<never>()
   readonly #closed = Promise.withResolvers<never>()
   #isClosed = false
+  /** What the file says; the proxy that runs may have an earlier configuration with another mode. */
   #configuration: KubeProxyConfiguration
   #proxy: PreparedProxy['proxy'] | undefined
   #watch: FallbackWatch | undefined
-  /** Why a switch is due that has not begun. */
+  /** The kernel of the proxy that runs has lost IPVS. */
+  #isIpvsLost = false
+  /** The kernel has everything for ipvs mode, as far as is known, and the proxy that runs is a fallback. */
+  #isIpvsReady = false
+  /** The reason of the switch that `#timer` begins. */
   #due: Reason | undefined
   /** Resolves when the switch that is under way has ended. */
   #switching: Promise<void> | undefined
+  /** The switch that is under way has stopped the proxy before, and the next one has not started. */
+  #isBetween = false
   #timer: NodeJS.Timeout | undefined
+  /** After a switch that failed: when the next one may begin. */
+  #retryAtMs = 0
   /** When the last switches began, at most `MAX_SWITCHES`. */
   #begunMs: number[] = []
 
@@ -78,6 +88,7 @@ export class RunningProxy {
     const prepared = await this.#options.prepare(this.#configuration, false)
     await prepared.start()
     this.#follow(prepared.proxy)
+    this.#consider()
   }
 
   /** The configuration in force. */
@@ -108,14 +119,16 @@ export class RunningProxy {
     return this.#failure.promise
   }
 
-  /** Applies a configuration that differs only in live fields: another mode by a new proxy. */
+  /** Applies a configuration that differs only in live fields, and in fields without effect: another mode by a new proxy. */
   reconfigure(configuration: KubeProxyConfiguration): void {
     this.#configuration = configuration
-    if (configuration.mode !== this.configuration.mode) return this.#request('configuration')
-    if (this.#due === 'configuration') this.#cancel()
-    this.#proxy?.reconfigure(configuration)
+    this.#applyLive()
     // kubeIPVS.switchBack may be on now.
     this.#watch?.ask()
+    // A changed file may make possible what failed before, so it waits for no retry.
+    this.#retryAtMs = 0
+    this.#due = undefined
+    this.#consider()
   }
 
   /** Makes `failed` reject. */
@@ -125,7 +138,8 @@ export class RunningProxy {
 
   /** The kernel has no IPVS any more. A new proxy uses it when the kernel can load it again, else it falls back. */
   ipvsLost(): void {
-    this.#request('ipvs-lost')
+    this.#isIpvsLost = true
+    this.#consider()
   }
 
   /** Asks the kernel at once whether ipvs mode is possible; false: the proxy is not in a fallback. */
@@ -137,7 +151,7 @@ export class RunningProxy {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#closed.reject(new CodedError('closed', 'the proxy is stopping'))
-    this.#cancel()
+    this.#consider()
     this.#watch?.close()
     await this.#switching
     await this.#proxy?.close()
@@ -146,6 +160,9 @@ export class RunningProxy {
   #follow(proxy: PreparedProxy['proxy']): void {
     const { once, log, ask } = this.#options
     this.#proxy = proxy
+    // These were about the proxy before.
+    this.#isIpvsLost = false
+    this.#isIpvsReady = false
     proxy.failed.catch((error: unknown) => {
       if (this.#proxy === proxy) this.#failure.reject(error)
     })
@@ -154,89 +171,125 @@ export class RunningProxy {
     if (once || proxy.mode === proxy.configuration.mode) return
     this.#watch = watchFallback({
       configuration: () => proxy.configuration,
-      onReady: () => this.#request('switch-back'),
+      onReady: () => {
+        this.#isIpvsReady = true
+        this.#consider()
+      },
       log,
       ...(ask === undefined ? {} : { ask }),
     })
   }
 
-  #cancel(): void {
-    clearTimeout(this.#timer)
-    this.#due = undefined
+  /** Gives the proxy that runs the configuration, unless that needs another proxy. */
+  #applyLive(): void {
+    if (!this.#isBetween && this.#configuration.mode === this.configuration.mode)
+      this.#proxy?.reconfigure(this.#configuration)
   }
 
-  /** Begins a switch now or as soon as one may begin; several requests until then are one switch. */
-  #request(reason: Reason, notBeforeMs = 0): void {
+  /** Why the proxy that runs has to be replaced, from what is true now; undefined: it does not have to. */
+  get #reason(): Reason | undefined {
+    if (this.#isClosed || this.#options.once || this.#proxy === undefined) return undefined
+    const { mode, kubeIPVS } = this.#configuration
+    if (mode !== this.#proxy.configuration.mode) return 'configuration'
+    if (this.#isIpvsLost) return 'ipvs-lost'
+    return this.#isIpvsReady && kubeIPVS.switchBack ? 'switch-back' : undefined
+  }
+
+  /** Call it after each change of what `#reason` reads. Begins a switch now, or as soon as one may begin; several reasons are one switch. */
+  #consider(): void {
     const { now, log } = this.#options
-    // A changed file may make possible what failed before, so it waits for no retry.
-    if (reason !== 'configuration' && (this.#due !== undefined || this.#switching !== undefined)) return
+    const reason = this.#reason
+    if (this.#switching !== undefined || (reason !== undefined && reason === this.#due)) return
+    clearTimeout(this.#timer)
     this.#due = reason
-    if (this.#switching !== undefined) return
+    if (reason === undefined) return
     const [oldest] = this.#begunMs
-    const isLimited = oldest !== undefined && this.#begunMs.length === MAX_SWITCHES
-    const waitMs = Math.max(notBeforeMs, isLimited ? oldest + PERIOD_MS - now() : 0)
-    if (isLimited && waitMs > 0 && notBeforeMs === 0)
+    const nowMs = now()
+    const limitedMs =
+      oldest === undefined || this.#begunMs.length < MAX_SWITCHES ? 0 : Math.max(0, oldest + PERIOD_MS - nowMs)
+    const retryMs = Math.max(0, this.#retryAtMs - nowMs)
+    if (limitedMs > 0 && retryMs === 0)
       log.warn('The mode was switched too often; the next switch waits', {
         reason: REASONS[reason],
-        seconds: Math.ceil(waitMs / 1000),
+        seconds: Math.ceil(limitedMs / 1000),
       })
-    clearTimeout(this.#timer)
     this.#timer = setTimeout(
       () => {
         this.#switching = this.#switch(reason)
       },
-      Math.max(0, waitMs),
+      Math.max(limitedMs, retryMs),
     ).unref()
   }
 
   /** Never rejects. */
   async #switch(reason: Reason): Promise<void> {
+    const configuration = this.#configuration
     this.#due = undefined
     this.#begunMs = [...this.#begunMs, this.#options.now()].slice(-MAX_SWITCHES)
-    const isDone = await this.#replace(reason).catch((error: unknown) => {
+    const isDone = await this.#replace(reason, configuration).catch((error: unknown) => {
       this.#failure.reject(error)
       return true
     })
     this.#switching = undefined
-    const due = this.#due ?? (isDone ? undefined : reason)
-    this.#due = undefined
-    // The configuration may have changed meanwhile, and back.
-    if (due === 'configuration' && this.#configuration.mode === this.configuration.mode) return
-    if (due !== undefined && !this.#isClosed) this.#request(due, isDone ? 0 : RETRY_MS)
+    const isRetry = !isDone && this.#configuration === configuration
+    this.#retryAtMs = isRetry ? this.#options.now() + RETRY_MS : 0
+    this.#consider()
   }
 
   /** Resolves to false when no proxy could be prepared. Rejects when neither proxy runs. */
-  async #replace(reason: Reason): Promise<boolean> {
+  async #replace(reason: Reason, configuration: KubeProxyConfiguration): Promise<boolean> {
     const { prepare, events, nodeName, log } = this.#options
-    const [old, configuration] = [this.#proxy, this.#configuration]
+    const old = this.#proxy
     if (old === undefined) return true
     log.info('Replacing the proxy', { mode: old.mode, configured: configuration.mode, reason: REASONS[reason] })
-    let next: PreparedProxy | undefined
+    const preparing = prepare(configuration, true)
+    let next: PreparedProxy
     try {
-      next = await Promise.race([prepare(configuration, true), this.#closed.promise])
-      await Promise.race([next.listed, this.#closed.promise])
+      next = await Promise.race([preparing, this.#closed.promise])
     } catch (error) {
-      await next?.discard()
-      if (this.#isClosed) return true
+      if (this.#isClosed) {
+        void preparing.then((late) => late.discard()).catch(() => undefined)
+        return true
+      }
       log.warn('Cannot switch the mode; the running mode stays and the switch is retried', { mode: old.mode, error })
       return false
     }
-    // Something went missing again since the kernel was asked.
     if (reason === 'switch-back' && next.proxy.mode === old.mode) {
+      // Something went missing again since the kernel was asked.
+      this.#isIpvsReady = false
       await next.discard()
       return true
     }
+    if (!this.#isStillWanted(next.proxy.mode, configuration)) {
+      await next.discard()
+      if (!this.#isClosed)
+        log.info('The proxy is not replaced, because the configuration changed again', { mode: old.mode })
+      return true
+    }
     const wasFallback = old.mode !== old.configuration.mode
-    await old.close()
+    this.#isBetween = true
+    const handover = await old.close(true)
+    if (this.#isClosed) {
+      this.#proxy = undefined
+      await Promise.all([next.discard(), handover?.close()])
+      return true
+    }
     // Metrics cannot be read from a closed kernel.
     this.#follow(next.proxy)
-    await next.start()
+    await next.start(handover)
+    this.#isBetween = false
     // A live field may have changed since the proxy was prepared.
-    const inForce = this.#configuration
-    if (inForce !== configuration && inForce.mode === configuration.mode) next.proxy.reconfigure(inForce)
+    if (this.#configuration !== configuration) this.#applyLive()
     const { mode } = next.proxy
     log.info('Replaced the proxy', { mode, previous: old.mode })
     if (wasFallback && mode === 'ipvs') events.record(returnedToIpvs(nodeName, `${REASONS[reason]}; ipvs mode runs`))
     return true
+  }
+
+  /** Whether a proxy that was prepared for this configuration, and has this mode, is the one that the present state asks for. */
+  #isStillWanted(mode: ProxyMode, prepared: KubeProxyConfiguration): boolean {
+    const present = this.#configuration
+    const isSame = this.#reason !== undefined && present.mode === prepared.mode
+    return isSame && changesBetween(prepared, present, mode).restart.length === 0
   }
 }

@@ -166,6 +166,15 @@ export class DesiredFrontends {
     return there instanceof Map ? there.get(key) : there
   }
 
+  /** Every Service and slice as last applied, as an addition. It follows changes while it is read. */
+  *objects(): Generator<ObjectChange, void, void> {
+    for (const [key, value] of this.#services) yield { kind: 'services', key, value }
+    for (const there of this.#slices.values()) {
+      const slices = there instanceof Map ? there.values() : [there]
+      for (const value of slices) yield { kind: 'endpointslices', key: sliceKey(value), value }
+    }
+  }
+
   get(key: FrontendKey): Frontend | undefined {
     return this.#owned.get(key)
   }

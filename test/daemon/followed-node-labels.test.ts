@@ -146,6 +146,32 @@ describe('FollowedNodeLabels', () => {
     assert.deepEqual(opened[3]?.labels, ['label199'])
   })
 
+  it('uses the labels that the proxy before knew until its own list is complete, and forgets them without a rule', async (t) => {
+    const before = fixture(t)
+    assert.equal(before.followed.labels, undefined)
+    before.followed.frontend('one', naming('pool'))
+    await until('a source', () => before.opened.length === 1)
+    before.opened[0]?.sink.apply([nodeOf('node1', { pool: 'gold' })])
+    before.opened[0]?.sink.listed('nodes')
+    const { labels } = before.followed
+    assert.ok(labels)
+
+    const { followed, opened, reports } = fixture(t)
+    followed.adopt(labels)
+    assert.deepEqual(reports, [{ node1: { pool: 'gold' } }])
+    followed.frontend('one', naming('pool'))
+    await until('a source', () => opened.length === 1)
+    opened[0]?.sink.apply([nodeOf('node1', { pool: 'tin' })])
+    assert.equal(reports.length, 1)
+    opened[0]?.sink.listed('nodes')
+    assert.deepEqual(reports, [{ node1: { pool: 'gold' } }, { node1: { pool: 'tin' } }])
+
+    const unused = fixture(t)
+    unused.followed.adopt(labels)
+    await until('the end', () => unused.followed.labels === undefined)
+    assert.deepEqual([unused.opened.length, unused.reports.at(-1)], [0, undefined])
+  })
+
   it('takes in all Nodes of manifests without a separate source', async (t) => {
     const { followed, reports } = fixture(t, { isApi: false })
     followed.apply([nodeOf('node1', { pool: 'gold' }), { kind: 'services', key: 'demo/web', value: undefined }])

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../../src/config/types.ts'
+import type { Handover } from '../../src/daemon/proxy.ts'
 import { type PreparedProxy, RunningProxy } from '../../src/daemon/running-proxy.ts'
 import type { Metrics } from '../../src/metrics/metrics.ts'
 import { CodedError } from '../../src/values/errors.ts'
@@ -15,16 +16,28 @@ function world(t: TestContext, switchBack = false) {
   const log = recordingLog()
   const events: string[] = []
   const seen: string[] = []
-  const kernel = { lacks: [] as string[], error: undefined as Error | undefined, listed: Promise.resolve() }
+  const kernel = {
+    lacks: [] as string[],
+    error: undefined as Error | undefined,
+    /** A new proxy has opened it, and the proxy before has let go of it. */
+    opened: Promise.resolve(),
+    released: Promise.resolve(),
+  }
   let nowMs = 0
   let count = 0
   const failures: ((error: CodedError) => void)[] = []
-  const prepare = async (wanted: KubeProxyConfiguration): Promise<PreparedProxy> => {
+  let last: Handover | undefined
+  const handover = (number: number): Handover => {
+    last = { close: async () => void seen.push(`close what ${number} left`) } as Handover // nothing else is used here
+    return last
+  }
+  const prepare = async (wanted: KubeProxyConfiguration, isReplacement: boolean): Promise<PreparedProxy> => {
     if (kernel.error !== undefined) throw kernel.error
     const number = ++count
     const mode: ProxyMode = wanted.mode === 'ipvs' && kernel.lacks.length > 0 ? 'iptables' : wanted.mode
     const saw = (what: string) => async (): Promise<void> => void seen.push(`${what} ${number} ${mode}`)
     await saw('prepare')()
+    await kernel.opened
     const failed = Promise.withResolvers<never>()
     failed.promise.catch(() => undefined)
     failures.push(failed.reject)
@@ -40,10 +53,19 @@ function world(t: TestContext, switchBack = false) {
       failed: failed.promise,
       reconfigure: (next) => {
         configuration = next
+        seen.push(`reconfigure ${number} ${mode}`)
       },
-      close: saw('close'),
+      close: async (isReplaced) => {
+        await saw(isReplaced === true ? 'release' : 'close')()
+        await kernel.released
+        return isReplaced === true ? handover(number) : undefined
+      },
     }
-    return { proxy, listed: kernel.listed, start: saw('start'), discard: saw('discard') }
+    const start = async (from?: Handover): Promise<void> => {
+      if (isReplacement) assert.equal(from, last)
+      await saw('start')()
+    }
+    return { proxy, start, discard: saw('discard') }
   }
   const configured = (mode: ProxyMode): KubeProxyConfiguration => {
     const configuration = defaultConfiguration(mode)
@@ -73,20 +95,126 @@ function world(t: TestContext, switchBack = false) {
   return { running, configured, kernel, events, failures, pass, taken, warnings }
 }
 
-test('a change of the mode starts the new proxy only after it has listed everything and the old one is closed', async (t) => {
+test('a change of the mode starts the new proxy with what the old one leaves, after it has opened the kernel', async (t) => {
   const { running, configured, kernel, pass, taken, warnings } = world(t)
   const proxy = running('ipvs')
   await proxy.start()
   assert.deepEqual(taken(), ['prepare 1 ipvs', 'start 1 ipvs'])
-  const listed = Promise.withResolvers<void>()
-  kernel.listed = listed.promise
+  const opened = Promise.withResolvers<void>()
+  kernel.opened = opened.promise
   proxy.reconfigure(configured('iptables'))
   await pass()
   assert.deepEqual([taken(), proxy.mode], [['prepare 2 iptables'], 'ipvs'])
-  listed.resolve()
+  opened.resolve()
   await pass()
-  assert.deepEqual([taken(), proxy.mode], [['close 1 ipvs', 'start 2 iptables'], 'iptables'])
+  assert.deepEqual([taken(), proxy.mode], [['release 1 ipvs', 'start 2 iptables'], 'iptables'])
   assert.deepEqual(warnings(), [])
+})
+
+test('a mode that is changed and changed back while the next proxy opens the kernel is not switched', async (t) => {
+  const { running, configured, kernel, pass, taken, warnings } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  const opened = Promise.withResolvers<void>()
+  kernel.opened = opened.promise
+  proxy.reconfigure(configured('iptables'))
+  await pass()
+  proxy.reconfigure(configured('ipvs'))
+  await pass()
+  opened.resolve()
+  await pass()
+  assert.deepEqual(taken(), ['prepare 2 iptables', 'reconfigure 1 ipvs', 'discard 2 iptables'])
+  await pass(30 * MINUTE_MS)
+  assert.deepEqual([taken(), proxy.mode, proxy.configuration.mode, warnings()], [[], 'ipvs', 'ipvs', []])
+})
+
+test('a mode that is changed back while the old proxy ends is switched to again', async (t) => {
+  const { running, configured, kernel, pass, taken } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  const released = Promise.withResolvers<void>()
+  kernel.released = released.promise
+  proxy.reconfigure(configured('iptables'))
+  await pass()
+  assert.deepEqual(taken(), ['prepare 2 iptables', 'release 1 ipvs'])
+  proxy.reconfigure(configured('ipvs'))
+  await pass()
+  // Neither a proxy that ends nor one that has not started gets a configuration.
+  assert.deepEqual(taken(), [])
+  released.resolve()
+  await pass()
+  assert.deepEqual(taken(), ['start 2 iptables', 'prepare 3 ipvs', 'release 2 iptables', 'start 3 ipvs'])
+  assert.deepEqual([proxy.mode, proxy.configuration.mode], ['ipvs', 'ipvs'])
+})
+
+test('a switch back to ipvs mode is given up when kubeIPVS.switchBack is off before it happens', async (t) => {
+  const { running, configured, kernel, pass, taken } = world(t, true)
+  kernel.lacks = ['no IPVS']
+  const proxy = running('ipvs')
+  await proxy.start()
+  kernel.lacks = []
+  taken()
+  const opened = Promise.withResolvers<void>()
+  kernel.opened = opened.promise
+  proxy.askKernel()
+  await pass()
+  assert.deepEqual(taken(), ['prepare 2 ipvs'])
+  const on = configured('ipvs')
+  proxy.reconfigure({ ...on, kubeIPVS: { ...on.kubeIPVS, switchBack: false } })
+  await pass()
+  opened.resolve()
+  await pass(30 * MINUTE_MS)
+  assert.deepEqual([taken(), proxy.mode], [['reconfigure 1 iptables', 'discard 2 ipvs'], 'iptables'])
+})
+
+test('a field that the next mode reads once and that changes while it opens the kernel is in force after the switch', async (t) => {
+  const { running, configured, kernel, pass, taken } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  const opened = Promise.withResolvers<void>()
+  kernel.opened = opened.promise
+  proxy.reconfigure(configured('iptables'))
+  await pass()
+  const next = configured('iptables')
+  proxy.reconfigure({ ...next, iptables: { ...next.iptables, localhostNodePorts: false } })
+  await pass()
+  opened.resolve()
+  await pass()
+  assert.deepEqual(taken(), [
+    'prepare 2 iptables',
+    'discard 2 iptables',
+    'prepare 3 iptables',
+    'release 1 ipvs',
+    'start 3 iptables',
+  ])
+  assert.equal(proxy.configuration.iptables.localhostNodePorts, false)
+})
+
+test('a kernel that loses IPVS while a switch of the configuration is taken back is not forgotten', async (t) => {
+  const { running, configured, kernel, pass, taken } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  const opened = Promise.withResolvers<void>()
+  kernel.opened = opened.promise
+  proxy.reconfigure(configured('iptables'))
+  await pass()
+  proxy.ipvsLost()
+  proxy.reconfigure(configured('ipvs'))
+  kernel.lacks = ['no IPVS']
+  opened.resolve()
+  await pass()
+  assert.deepEqual(taken(), [
+    'prepare 2 iptables',
+    'reconfigure 1 ipvs',
+    'discard 2 iptables',
+    'prepare 3 iptables',
+    'release 1 ipvs',
+    'start 3 iptables',
+  ])
 })
 
 test('a change of other live fields replaces nothing', async (t) => {
@@ -97,19 +225,19 @@ test('a change of other live fields replaces nothing', async (t) => {
   const next = { ...configured('ipvs'), oomScoreAdj: 7 }
   proxy.reconfigure(next)
   await pass()
-  assert.deepEqual([taken(), proxy.configuration.oomScoreAdj], [[], 7])
+  assert.deepEqual([taken(), proxy.configuration.oomScoreAdj], [['reconfigure 1 ipvs'], 7])
 })
 
-test('a live field that changes while the next proxy lists is in force after the switch', async (t) => {
+test('a live field that changes while the next proxy opens the kernel is in force after the switch', async (t) => {
   const { running, configured, kernel, pass } = world(t)
   const proxy = running('ipvs')
   await proxy.start()
-  const listed = Promise.withResolvers<void>()
-  kernel.listed = listed.promise
+  const opened = Promise.withResolvers<void>()
+  kernel.opened = opened.promise
   proxy.reconfigure(configured('iptables'))
   await pass()
   proxy.reconfigure({ ...configured('iptables'), oomScoreAdj: 7 })
-  listed.resolve()
+  opened.resolve()
   await pass()
   assert.deepEqual([proxy.mode, proxy.configuration.oomScoreAdj], ['iptables', 7])
   await pass(30 * MINUTE_MS)
@@ -144,7 +272,7 @@ test('a mode that is configured again before a retry cancels the switch', async 
   kernel.error = undefined
   proxy.reconfigure(configured('iptables'))
   await pass(30 * MINUTE_MS)
-  assert.deepEqual([taken(), proxy.mode], [[], 'iptables'])
+  assert.deepEqual([taken(), proxy.mode], [['reconfigure 1 iptables'], 'iptables'])
 })
 
 test('a fourth switch within 15 minutes waits for their end', async (t) => {
@@ -180,7 +308,7 @@ test('after a fallback the proxy returns to ipvs mode, with an Event, only when 
   const on = configured('ipvs')
   proxy.reconfigure({ ...on, kubeIPVS: { ...on.kubeIPVS, switchBack: true } })
   await pass()
-  assert.deepEqual(taken(), ['prepare 2 ipvs', 'close 1 iptables', 'start 2 ipvs'])
+  assert.deepEqual(taken(), ['reconfigure 1 iptables', 'prepare 2 ipvs', 'release 1 iptables', 'start 2 ipvs'])
   assert.deepEqual(events, ['ReturnedToIpvs'])
   assert.equal(proxy.askKernel(), false)
 })
@@ -207,7 +335,7 @@ test('a proxy whose kernel has lost IPVS is replaced, whatever mode is possible 
   kernel.lacks = ['no IPVS']
   for (let times = 0; times < 5; times++) proxy.ipvsLost()
   await pass()
-  assert.deepEqual(taken(), ['prepare 2 iptables', 'close 1 ipvs', 'start 2 iptables'])
+  assert.deepEqual(taken(), ['prepare 2 iptables', 'release 1 ipvs', 'start 2 iptables'])
   assert.equal(proxy.askKernel(), true)
 })
 
@@ -223,20 +351,34 @@ test('only the failure of the proxy that runs ends the process', async (t) => {
   await assert.rejects(proxy.failed, { code: 'new' })
 })
 
-test('a proxy that is closed while the next one lists starts no other', async (t) => {
+test('a proxy that is closed while the next one opens the kernel starts no other', async (t) => {
   const { running, configured, kernel, pass, taken } = world(t)
   const proxy = running('ipvs')
   await proxy.start()
-  kernel.listed = new Promise(() => undefined)
+  const opened = Promise.withResolvers<void>()
+  kernel.opened = opened.promise
   proxy.reconfigure(configured('iptables'))
   await pass()
   await proxy.close()
   await pass(30 * MINUTE_MS)
-  assert.deepEqual(taken(), [
-    'prepare 1 ipvs',
-    'start 1 ipvs',
-    'prepare 2 iptables',
-    'discard 2 iptables',
-    'close 1 ipvs',
-  ])
+  assert.deepEqual(taken(), ['prepare 1 ipvs', 'start 1 ipvs', 'prepare 2 iptables', 'close 1 ipvs'])
+  opened.resolve()
+  await pass()
+  assert.deepEqual(taken(), ['discard 2 iptables'])
+})
+
+test('a proxy that is closed while it is replaced starts no other', async (t) => {
+  const { running, configured, kernel, pass, taken } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  const released = Promise.withResolvers<void>()
+  kernel.released = released.promise
+  proxy.reconfigure(configured('iptables'))
+  await pass()
+  const closed = proxy.close()
+  released.resolve()
+  await closed
+  await pass(30 * MINUTE_MS)
+  assert.deepEqual(taken(), ['prepare 2 iptables', 'release 1 ipvs', 'discard 2 iptables', 'close what 1 left'])
 })
