@@ -9,7 +9,7 @@ import type { Log } from '../values/log.ts'
 import { WatchedFile } from './watched-file.ts'
 
 export interface ReloadListener {
-  /** These live fields changed; there is at least one. */
+  /** These live fields changed. Without one, fields without effect in this mode changed, which another mode may read later. */
   changed(configuration: KubeProxyConfiguration, fields: readonly LivePath[]): void
   /** A field changed that takes effect only in a new process. */
   failed(error: CodedError): void
@@ -33,6 +33,7 @@ export class ConfigReload {
   readonly #options: ConfigReloadOptions
   readonly #file: WatchedFile
   #configuration: KubeProxyConfiguration
+  #isClosed = false
 
   constructor(options: ConfigReloadOptions) {
     const { path, configuration, pollMs } = options
@@ -51,6 +52,7 @@ export class ConfigReload {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#file.close()
   }
 
@@ -61,11 +63,13 @@ export class ConfigReload {
       if (unreadable !== undefined) throw unreadable
       next = await read()
     } catch (error) {
+      if (this.#isClosed) return
       const advice = error instanceof CodedError && error.advice !== undefined ? { advice: error.advice } : {}
       const message = 'The configuration file is invalid; the previous configuration stays in force'
       log.error(message, { error, file: path, ...advice })
       return
     }
+    if (this.#isClosed) return
     const { live, restart, withoutEffect } = changesBetween(this.#configuration, next, mode())
     if (restart.length > 0) {
       const fields = restart.join(', ')
@@ -80,8 +84,7 @@ export class ConfigReload {
     this.#configuration = next
     if (withoutEffect.length > 0)
       log.info('Configuration file changed in fields without effect here', { file: path, fields: withoutEffect })
-    if (live.length === 0) return
-    log.info('Configuration file changed', { file: path, fields: live })
-    listener.changed(next, live)
+    if (live.length > 0) log.info('Configuration file changed', { file: path, fields: live })
+    if (live.length > 0 || withoutEffect.length > 0) listener.changed(next, live)
   }
 }

@@ -110,6 +110,8 @@ export class WatchedFile {
     if (content === this.#reported || this.#isClosed) return
     this.#reported = content
     await onContent(error)
+    // It may have read another content, which this digest does not stand for.
+    if (identityOf(path) !== identity) this.#reported = undefined
   }
 }
 

@@ -106,14 +106,14 @@ test('ConfigReload fails for any other change and names the fields', async (t) =
   assert.deepEqual(applied, [])
 })
 
-test('ConfigReload logs fields without effect in the mode and reports nothing', async (t) => {
+test('ConfigReload logs fields without effect in the mode, and passes them on for another mode', async (t) => {
   const { path, log, applied, fatal } = await followed(t)
   writeFileSync(path, text({ iptables: { localhostNodePorts: false } }))
   await eventually(() => {
     const line = log.lines.find(({ message }) => message === 'Configuration file changed in fields without effect here')
     assert.deepEqual(line?.fields['fields'], ['iptables.localhostNodePorts'])
   })
-  assert.deepEqual([applied, fatal], [[], []])
+  assert.deepEqual([applied, fatal], [[[]], []])
 })
 
 test('ConfigReload logs an invalid file and a missing file once each and keeps the previous configuration', async (t) => {
@@ -144,4 +144,63 @@ test('ConfigReload reports nothing when the configuration is the same', async (t
   writeFileSync(path, `${text({ winkernel: { networkName: 'x' } })}\n`)
   await eventually(() => assert.equal(log.lines.length, 1))
   assert.deepEqual(log.lines[0]?.fields['fields'], ['winkernel.networkName'])
+})
+
+test('ConfigReload ends with the last content when the file changes while it is read, and changes back', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-reload-'))
+  const path = join(folder, 'config.conf')
+  writeFileSync(path, text())
+  let level: number | undefined
+  let disturb = false
+  const reload = new ConfigReload({
+    path,
+    configuration: await read(path),
+    mode: () => 'ipvs',
+    read: async () => {
+      if (disturb) writeFileSync(path, text({ logging: { verbosity: 9 } }))
+      const configuration = await read(path)
+      if (disturb) writeFileSync(path, text({ logging: { verbosity: 3 } }))
+      disturb = false
+      return configuration
+    },
+    listener: { changed: ({ logging }) => (level = logging.verbosity), failed: () => undefined },
+    log: recordingLog(),
+    pollMs: 10,
+  })
+  t.after(() => {
+    reload.close()
+    rmSync(folder, { recursive: true })
+  })
+  disturb = true
+  writeFileSync(path, text({ logging: { verbosity: 3 } }))
+  reload.start()
+  await eventually(() => assert.equal(level, 9))
+  await eventually(() => assert.equal(level, 3))
+})
+
+test('ConfigReload reports nothing after it was closed', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-reload-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'config.conf')
+  writeFileSync(path, text())
+  const before = await read(path)
+  writeFileSync(path, text({ logging: { verbosity: 3 } }))
+  const reads: (() => void)[] = []
+  const reported: unknown[] = []
+  const log = recordingLog()
+  const reload = new ConfigReload({
+    path,
+    configuration: before,
+    mode: () => 'ipvs',
+    read: () => new Promise((resolve) => reads.push(() => resolve(read(path)))),
+    listener: { changed: (...call) => reported.push(call), failed: (error) => reported.push(error) },
+    log,
+    pollMs: 10,
+  })
+  reload.start()
+  await eventually(() => assert.equal(reads.length, 1))
+  reload.close()
+  reads[0]?.()
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  assert.deepEqual([reported, log.lines], [[], []])
 })
