@@ -47,13 +47,14 @@ export function watchFallback(options: FallbackWatchOptions): FallbackWatch {
         configuration,
         AbortSignal.any([abort.signal, deadlineSignal(ANSWER_MS, 'asking the kernel for what ipvs mode needs')]),
       )
-      if (abort.signal.aborted) return
+      // Another question follows a change of the configuration.
+      if (abort.signal.aborted || options.configuration() !== configuration) return
       const text = lacks.join('; ')
       if (text !== '')
         return say(text, () =>
           log.info('The kernel lacks a part of what ipvs mode needs; iptables mode stays', { lacks: text }),
         )
-      if (options.configuration().kubeIPVS.switchBack) return options.onReady()
+      if (configuration.kubeIPVS.switchBack) return options.onReady()
       say(text, () =>
         log.info(
           'The kernel has everything for ipvs mode now; the next start of this program uses it, or kubeIPVS.switchBack: true',

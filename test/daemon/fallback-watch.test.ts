@@ -104,3 +104,36 @@ test('watchFallback reports nothing after it was closed', async () => {
   await new Promise((resolve) => setTimeout(resolve, 20))
   assert.deepEqual([asked, log.lines], [1, []])
 })
+
+test('watchFallback ignores an answer about a configuration that has changed meanwhile, and asks again', async () => {
+  const configured = (switchBack: boolean): KubeProxyConfiguration => {
+    const configuration = defaultConfiguration('ipvs')
+    return { ...configuration, kubeIPVS: { ...configuration.kubeIPVS, switchBack } }
+  }
+  let configuration = configured(true)
+  const asked: boolean[] = []
+  const answers: (() => void)[] = []
+  let ready = 0
+  const watch = watchFallback({
+    configuration: () => configuration,
+    onReady: () => ready++,
+    log: recordingLog(),
+    ask: ({ kubeIPVS }) => {
+      asked.push(kubeIPVS.switchBack)
+      return new Promise((resolve) => answers.push(() => resolve([])))
+    },
+  })
+  watch.ask()
+  configuration = configured(false)
+  watch.ask()
+  answers[0]?.()
+  await eventually(() => assert.deepEqual(asked, [true, false]))
+  assert.equal(ready, 0)
+  answers[1]?.()
+  configuration = configured(true)
+  watch.ask()
+  await eventually(() => assert.deepEqual(asked, [true, false, true]))
+  answers[2]?.()
+  await eventually(() => assert.equal(ready, 1))
+  watch.close()
+})
