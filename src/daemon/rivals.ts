@@ -33,6 +33,7 @@ export class Rivals {
   #lastMs = 0
   #reportedMs = Number.NEGATIVE_INFINITY
   #timer: NodeJS.Timeout | undefined
+  #isClosed = false
 
   constructor(options: RivalsOptions) {
     this.#options = options
@@ -59,6 +60,7 @@ export class Rivals {
   }
 
   close(): void {
+    this.#isClosed = true
     clearTimeout(this.#timer)
   }
 
@@ -76,7 +78,9 @@ export class Rivals {
     const { nodeName, problems, events, now, find = (writers) => findOtherProxies({ writers }) } = this.#options
     const nowMs = now()
     const writers = [...this.#writers].filter(([, atMs]) => nowMs - atMs <= RECENT_MS).map(([portId]) => portId)
-    const message = `another program changed ${key} of ${table} ${times} times, each within a minute of the last repair: ${namesOf(await find(writers))}; of two proxies on a node one must be stopped, and until then repairs of such items wait longer each time, up to 30 s`
+    const processes = namesOf(await find(writers))
+    if (this.#isClosed) return
+    const message = `another program changed ${key} of ${table} ${times} times, each within a minute of the last repair: ${processes}; of two proxies on a node one must be stopped, and until then repairs of such items wait longer each time, up to 30 s`
     problems.report('rivals', nodeName, [{ code: 'rival-writes', subject: nodeName, message }])
     events?.record(rivalWrites(nodeName, message))
   }

@@ -45,6 +45,7 @@ export class InterfaceAddresses {
   async read(): Promise<void> {
     const { rtnetlink, signal, now, onChange } = this.#options
     const [links, addresses] = await Promise.all([rtnetlink.listLinks({ signal }), rtnetlink.listAddresses({ signal })])
+    if (signal.aborted) return
     const names = new Map(links.map((link) => [link.index, link.name]))
     this.#lastReadMs = now()
     if (this.#take(addresses, names, this.#lastReadMs)) onChange(this.current)
@@ -74,11 +75,11 @@ export class InterfaceAddresses {
     try {
       await this.read()
     } catch (error) {
-      if (this.#options.signal.aborted) return
-      this.#options.onError(error)
+      if (!this.#options.signal.aborted) this.#options.onError(error)
     } finally {
       this.#reading = false
     }
+    if (this.#options.signal.aborted) return
     if (this.#changedMeanwhile) {
       this.#changedMeanwhile = false
       this.changed()

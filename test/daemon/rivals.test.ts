@@ -41,6 +41,14 @@ function world(context: TestContext, proxies = KUBE_PROXY) {
 }
 
 describe('Rivals', () => {
+  it('reports nothing after it was closed, even when it has begun to look for the process', async (context) => {
+    const { rivals, repair, after, log, events, asked } = world(context)
+    repair(3)
+    rivals.close()
+    await after(0)
+    assert.deepEqual([asked.length, log.lines, events], [1, [], []])
+  })
+
   it('reports the third repair of a key with the process, as a problem and as an Event on the Node', async (context) => {
     const { repair, after, log, events } = world(context)
     repair(1)

@@ -116,3 +116,33 @@ describe('InterfaceAddresses', () => {
     assert.deepEqual(seen.at(-1), ['eth0 10.0.0.1', 'eth0 10.0.0.3'])
   })
 })
+
+it('InterfaceAddresses reports nothing, and reads nothing more, when it was closed during a read', async () => {
+  const abort = new AbortController()
+  const answers: (() => void)[] = []
+  let changes = 0
+  let asked = 0
+  const closed = new InterfaceAddresses({
+    rtnetlink: {
+      listLinks: async () => [],
+      listAddresses: () => {
+        asked++
+        return new Promise((resolve) => answers.push(() => resolve([listed(1, '10.0.0.1')])))
+      },
+    },
+    now: () => 0,
+    onChange: () => changes++,
+    onError: () => changes++,
+    signal: abort.signal,
+    minPeriodMs: 0,
+  })
+  closed.changed()
+  while (asked === 0) await turn()
+  // Another announcement during the read asks for the next one.
+  closed.changed()
+  abort.abort()
+  closed.close()
+  answers[0]?.()
+  for (let turns = 0; turns < 20; turns++) await turn()
+  assert.deepEqual([changes, asked], [0, 1])
+})
