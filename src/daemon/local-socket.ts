@@ -2,7 +2,8 @@
  * The local socket of the daemon, in the file system: its folder, what an earlier process left at its path, and retries. It never
  * fails the daemon, and it removes nothing but a socket that nobody listens on.
  */
-import { lstat, mkdir, stat, unlink } from 'node:fs/promises'
+import { type BigIntStats, lstatSync, unlinkSync } from 'node:fs'
+import { mkdir, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname } from 'node:path'
 import type { Responder } from '../serve/http-answer.ts'
@@ -20,6 +21,8 @@ export interface LocalSocketOptions {
   readonly onChange?: (isOpen: boolean) => void
   /** Wait after the first failure, in milliseconds; each further wait is twice as long, up to five minutes. Default 1,000. */
   readonly retryMs?: number
+  /** Whether a process listens on a socket. A test replaces it. */
+  readonly isAnswered?: (path: string) => Promise<boolean>
 }
 
 const RETRY_MS = 1000
@@ -63,7 +66,7 @@ export class LocalSocket {
 
   /** Makes the folder, and the path free. Rejects with the reason why that is impossible. */
   async #prepare(): Promise<void> {
-    const { path } = this.#options
+    const { path, isAnswered: asks = isAnswered } = this.#options
     const folder = dirname(path)
     // Not `recursive`, which never ends below /proc: mkdir says ENOENT there although the parent exists.
     await mkdir(folder, { mode: MODE.folder }).catch((error: unknown) => {
@@ -72,15 +75,13 @@ export class LocalSocket {
     const { mode } = await stat(folder)
     if ((mode & MODE.othersWrite) !== 0 && (mode & MODE.sticky) === 0)
       throw new CodedError('socket-folder', `other users may write to the folder ${folder}`)
-    const there = await lstat(path).catch((error: unknown) => {
-      if (isCode(error, 'ENOENT')) return undefined
-      throw error
-    })
+    const there = fileAt(path)
     if (there === undefined) return
     if (!there.isSocket())
       throw new CodedError('socket-path', 'the path has a file that is no socket, which is never removed')
-    if (await isAnswered(path)) throw new CodedError('socket-taken', 'another process listens on it')
-    await unlink(path)
+    // A process that starts at the same time may have put its own socket there while this one was asked.
+    if ((await asks(path)) || !isSameFile(there, fileAt(path))) throw new CodedError('socket-taken', TAKEN)
+    if (!this.#isClosed) unlinkSync(path)
   }
 
   /** Resolves when the socket listens. */
@@ -133,6 +134,17 @@ export class LocalSocket {
     this.#logged = reason
     this.#timer = setTimeout(() => void this.open(), this.#backoff.next()).unref()
   }
+}
+
+const TAKEN = 'another process listens on it'
+
+/** What is at a path; undefined for nothing. */
+function fileAt(path: string): BigIntStats | undefined {
+  return lstatSync(path, { bigint: true, throwIfNoEntry: false })
+}
+
+function isSameFile(one: BigIntStats, other: BigIntStats | undefined): boolean {
+  return other !== undefined && one.ino === other.ino && one.dev === other.dev && one.ctimeNs === other.ctimeNs
 }
 
 function isCode(error: unknown, code: string): boolean {

@@ -2,9 +2,21 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { connect, createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { LocalSocket } from '../../src/daemon/local-socket.ts'
 import { askDaemon, isUnknown } from '../../src/inspect/daemon-client.ts'
 import { eventually } from '../support/deadline.ts'
 import { inspectedOf, SocketFolder } from '../support/local-daemon.ts'
@@ -55,6 +67,28 @@ describe('LocalSocket', () => {
     await folder.serve(() => inspected)
     assert.ok(await answers())
     assert.deepEqual(reasons(), [])
+  })
+
+  it('leaves the socket that another process has put there while it asked who listens', async () => {
+    await leaveStaleSocket()
+    const other = createServer()
+    const socket = new LocalSocket({
+      path: folder.path,
+      answer: () => ({ status: 200, headers: [], body: '' }),
+      log: folder.log,
+      isAnswered: async (path) => {
+        unlinkSync(path)
+        await once(other.listen(path), 'listening')
+        return false
+      },
+    })
+    await socket.open()
+    assert.deepEqual(reasons(), ['another process listens on it'])
+    const client = connect(folder.path)
+    await once(client, 'connect')
+    client.destroy()
+    socket.close()
+    other.close()
   })
 
   it('leaves the socket of a process that listens, says so once, and takes the path when that process has ended', async () => {
