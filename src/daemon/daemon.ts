@@ -35,6 +35,7 @@ import { proxyMetrics } from './proxy-metrics.ts'
 import { type NodeWaits, Readiness } from './readiness.ts'
 import { Rivals } from './rivals.ts'
 import { type PreparedProxy, RunningProxy } from './running-proxy.ts'
+import { ServiceEvents } from './service-events.ts'
 import { SharedSource } from './shared-source.ts'
 import { chooseSources } from './sources.ts'
 import { logMode, logStart } from './start-log.ts'
@@ -214,7 +215,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const configuration = (): KubeProxyConfiguration => inForce.configuration
   const problems = new ProblemLog(log, (problem) => {
     const occurrence = annotationWithoutEffect(problem)
-    if (occurrence !== undefined) options.events?.record(occurrence)
+    if (occurrence !== undefined) serviceEvents?.record(occurrence)
   })
   const abort = new AbortController()
   const failure = Promise.withResolvers<never>()
@@ -324,6 +325,10 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   // What is reported: metrics, log, health.
   const metrics = proxyMetrics({ ...options, mode, fallback, desired, nodeLabels, now })
   const passLog = new PassLog({ log, desired, now })
+  const { events } = options
+  const isShared = options.needsNode !== false
+  const serviceEvents =
+    events && new ServiceEvents({ nodeName, isShared, events, endpointNodes: () => desired.endpointNodes(), now })
   const rivals = new Rivals({ nodeName, problems, events: options.events, now })
   const syncPeriodMs = (): number => periodsOf(configuration()).syncPeriodMs
   const health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })
@@ -366,6 +371,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     flows,
     healthChecks,
     rivals,
+    serviceEvents,
     loop,
     readiness,
     health,

@@ -23,6 +23,7 @@ import type { ProxyHealth } from './proxy-health.ts'
 import type { ProxyListener } from './proxy-listener.ts'
 import type { Readiness } from './readiness.ts'
 import type { Rivals } from './rivals.ts'
+import type { ServiceEvents } from './service-events.ts'
 import { type KnownObjects, SharedSource } from './shared-source.ts'
 
 /** Everything that is open while the proxy lives. */
@@ -39,6 +40,8 @@ export interface ProxyParts {
   readonly flows: FlowRemoval
   readonly healthChecks: HealthCheckPorts
   readonly rivals: Rivals
+  /** Absent: nobody takes Events. */
+  readonly serviceEvents: ServiceEvents | undefined
   readonly loop: SyncLoop
   readonly readiness: Readiness
   readonly health: ProxyHealth
@@ -198,6 +201,7 @@ export class Proxy {
     await this.#audits.close()
     healthChecks.close()
     rivals.close()
+    this.#parts.serviceEvents?.close()
     await flows.close()
     metrics.close()
     await mode.close()

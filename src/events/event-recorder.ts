@@ -1,6 +1,7 @@
 /**
  * Sends Events to the API server, or only logs them when the objects have another source. Events must not disturb the rest of
- * the program: one request at a time, limited per second, retried as in client-go and then dropped.
+ * the program: one request at a time, limited per second, retried as in client-go and then dropped. Events about this node are first,
+ * because anybody who may write Services can cause others.
  * @impure
  */
 import type { Log } from '../values/log.ts'
@@ -8,6 +9,7 @@ import type { ApiClient } from '../watch/api/api-client.ts'
 import { ApiError } from '../watch/api/api-error.ts'
 import type { EventRequest, Occurrence } from './event-objects.ts'
 import { EventSeries, FINISH_MS, type SeriesKey } from './event-series.ts'
+import { Rate } from './rate.ts'
 import { errorText } from '../values/errors.ts'
 
 /** Takes occurrences to report as Events. */
@@ -30,6 +32,8 @@ export interface EventRecorderOptions {
   readonly burst?: number
   /** Wait before a retry in milliseconds, plus a random part of up to a quarter; default 10,000, as in client-go. */
   readonly retryMs?: number
+  /** Time between two requests about Services, after a burst of them; default 10,000. Each node of a large cluster may send some. */
+  readonly serviceIntervalMs?: number
 }
 
 interface Pending {
@@ -40,6 +44,9 @@ interface Pending {
 
 /** Attempts for one request, as in client-go. */
 const MAX_TRIES = 12
+const SERVICE_INTERVAL_MS = 10_000
+/** Requests about Services that may be sent at once. */
+const SERVICE_BURST = 10
 
 export class EventRecorder implements Events {
   readonly #options: EventRecorderOptions
@@ -52,12 +59,15 @@ export class EventRecorder implements Events {
   #sending: Promise<void> | undefined
   /** One warning is enough: the right to write Events is missing, or a namespace is being deleted. */
   #hasWarned = false
-  /** When the token bucket of the rate limit is full again. */
-  #fullMs = 0
+  readonly #rate: Rate
+  readonly #serviceRate: Rate
 
   constructor(options: EventRecorderOptions) {
+    const { hostName, qps = 5, burst = 10, serviceIntervalMs = SERVICE_INTERVAL_MS } = options
     this.#options = options
-    this.#series = new EventSeries(options.hostName)
+    this.#series = new EventSeries(hostName)
+    this.#rate = new Rate(qps > 0 ? 1000 / qps : 0, burst)
+    this.#serviceRate = new Rate(serviceIntervalMs, SERVICE_BURST)
     this.#sweeps = setInterval(() => this.#sweep(), FINISH_MS).unref()
   }
 
@@ -84,38 +94,32 @@ export class EventRecorder implements Events {
     this.#schedule()
   }
 
-  /** Sends the series that is due first, at its time, unless a request is in progress. */
+  /** Sends the series that may be sent first, at its time, unless a request is in progress. */
   #schedule(): void {
     if (this.#sending !== undefined || this.#abort.signal.aborted) return
     clearTimeout(this.#timer)
-    const first = this.#first()
+    const nowMs = performance.now()
+    const first = this.#first(nowMs)
     if (first === undefined) return
-    const waitMs = Math.max(first.dueMs, this.#allowedMs()) - performance.now()
-    this.#timer = setTimeout(
-      () => {
-        this.#sending = this.#send(first.key).finally(() => {
-          this.#sending = undefined
-          this.#schedule()
-        })
-      },
-      Math.max(waitMs, 0),
-    ).unref()
+    this.#timer = setTimeout(() => {
+      this.#sending = this.#send(first.key).finally(() => {
+        this.#sending = undefined
+        this.#schedule()
+      })
+    }, first.atMs - nowMs).unref()
   }
 
-  #first(): { readonly key: SeriesKey; readonly dueMs: number } | undefined {
-    let first: { readonly key: SeriesKey; readonly dueMs: number } | undefined
-    for (const [key, { dueMs }] of this.#pending) if (first === undefined || dueMs < first.dueMs) first = { key, dueMs }
+  /** The series that may be sent first, and when; of several at the same time one about this node. */
+  #first(nowMs: number): { readonly key: SeriesKey; readonly atMs: number } | undefined {
+    let first: { readonly key: SeriesKey; readonly atMs: number; readonly isOfNode: boolean } | undefined
+    for (const [key, { dueMs }] of this.#pending) {
+      const isOfNode = this.#series.isOfNode(key)
+      const allowedMs = isOfNode ? this.#rate.nextMs : Math.max(this.#rate.nextMs, this.#serviceRate.nextMs)
+      const atMs = Math.max(nowMs, dueMs, allowedMs)
+      const isBefore = first === undefined || atMs < first.atMs || (atMs === first.atMs && isOfNode && !first.isOfNode)
+      if (isBefore) first = { key, atMs, isOfNode }
+    }
     return first
-  }
-
-  get #intervalMs(): number {
-    const { qps = 5 } = this.#options
-    return qps > 0 ? 1000 / qps : 0
-  }
-
-  /** Earliest time of the next request under the rate limit. */
-  #allowedMs(): number {
-    return this.#fullMs - (Math.max(this.#options.burst ?? 10, 1) - 1) * this.#intervalMs
   }
 
   async #send(key: SeriesKey): Promise<void> {
@@ -136,17 +140,19 @@ export class EventRecorder implements Events {
 
   async #write(key: SeriesKey, request: EventRequest): Promise<void> {
     try {
-      await this.#request(request)
+      await this.#request(key, request)
     } catch (error) {
       const isDeleted = request.method === 'PATCH' && statusOf(error) === 404
       const creation = isDeleted ? this.#series.recreateRequest(key) : undefined
       if (creation === undefined) throw error
-      await this.#request(creation)
+      await this.#request(key, creation)
     }
   }
 
-  async #request({ method, path, contentType, body }: EventRequest): Promise<void> {
-    this.#fullMs = Math.max(this.#fullMs, performance.now()) + this.#intervalMs
+  async #request(key: SeriesKey, { method, path, contentType, body }: EventRequest): Promise<void> {
+    const nowMs = performance.now()
+    this.#rate.take(nowMs)
+    if (!this.#series.isOfNode(key)) this.#serviceRate.take(nowMs)
     await this.#options.client.write(method, path, { contentType, body: JSON.stringify(body) }, this.#abort.signal)
   }
 

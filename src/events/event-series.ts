@@ -21,8 +21,13 @@ export type SeriesKey = string
 export const FINISH_MS = 6 * 60_000
 /** An ongoing series is sent again after this time, because the API server deletes Events after an hour. */
 const REFRESH_MS = 30 * 60_000
-/** Most series at a time, as many as client-go queues. Occurrences that would start a new series are dropped. */
+/**
+ * Most series at a time, as many as client-go queues. Occurrences that would start a new series are dropped, except those about the
+ * node, which are few.
+ */
 export const MAX_SERIES = 1000
+
+const NODE = 'Node'
 
 interface OngoingSeries {
   readonly event: EventObject
@@ -53,7 +58,7 @@ export class EventSeries {
       ongoing.lastMs = nowMs
       return ongoing.count === 2 ? key : undefined
     }
-    if (this.#ongoing.size >= MAX_SERIES) return undefined
+    if (this.#ongoing.size >= MAX_SERIES && regarding.kind !== NODE) return undefined
     const event = eventOf(occurrence, this.#hostName, this.#uniqueNanos(nowMs))
     this.#ongoing.set(key, { event, count: 1, lastMs: nowMs, settledCount: 0, settledMs: nowMs })
     return key
@@ -73,6 +78,11 @@ export class EventSeries {
   recreateRequest(key: SeriesKey): EventRequest | undefined {
     const ongoing = this.#ongoing.get(key)
     return ongoing && createRequest(ongoing.event, seriesOf(ongoing))
+  }
+
+  /** Whether it is about a Node: this one. */
+  isOfNode(key: SeriesKey): boolean {
+    return this.#ongoing.get(key)?.event.regarding.kind === NODE
   }
 
   /** Number of occurrences; 0 when the series has ended. */

@@ -175,6 +175,13 @@ export class DesiredFrontends {
     }
   }
 
+  /** The node of each endpoint that has one, in the whole cluster: the same names many times. It follows changes while it is read. */
+  *endpointNodes(): Generator<string, void, void> {
+    for (const there of this.#slices.values())
+      for (const { endpoints } of there instanceof Map ? there.values() : [there])
+        for (const { nodeName } of endpoints) if (nodeName !== '') yield nodeName
+  }
+
   get(key: FrontendKey): Frontend | undefined {
     return this.#owned.get(key)
   }

@@ -35,7 +35,7 @@ async function open(t: TestContext, more: Partial<EventRecorderOptions> = {}, se
   }
   const log = recordingLog(2)
   const client = new ApiClient({ access, userAgent: 'test', contentType: 'application/json', headersTimeoutMs: 10_000 })
-  const events = new EventRecorder({ client, hostName: 's0', log, retryMs: 10, ...more })
+  const events = new EventRecorder({ client, hostName: 's0', log, retryMs: 10, serviceIntervalMs: 0, ...more })
   t.after(async () => {
     await events.close()
     await server.close()
@@ -174,6 +174,34 @@ describe('EventRecorder', () => {
       t.mock.timers.tick(100_000)
       return writes.length === 4
     })
+  })
+
+  it('sends Events about the node first, and few about Services, however many there are', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const { events, writes } = await open(t, { qps: -1, serviceIntervalMs: 1_000_000 })
+    for (let index = 0; index < 500; index++)
+      events.record(healthCheckFailed({ namespace: 'demo', name: `web${index}` }, NOTE))
+    events.record(STARTING)
+    const settle = async (): Promise<void> => {
+      for (let turns = 0; turns < 200; turns++) {
+        t.mock.timers.tick(1)
+        await turn()
+      }
+    }
+    await until('a write', async () => {
+      await settle()
+      return writes.length >= 11
+    })
+    await settle()
+    const reasons = (): string[] => writes.map(({ object }) => (object as { reason: string }).reason) // as it was sent
+    assert.deepEqual([reasons()[0], reasons().filter((reason) => reason !== 'Starting').length], ['Starting', 10])
+    // Those that wait do not keep this one back.
+    events.record(proxyStarting('node1'))
+    await until('the other one', async () => {
+      await settle()
+      return writes.length === 12
+    })
+    assert.equal(reasons().at(-1), 'Starting')
   })
 
   it('stops at once, even with a request in progress', async (t) => {

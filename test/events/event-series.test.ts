@@ -77,6 +77,8 @@ describe('EventSeries', () => {
     const series = new EventSeries('s0')
     for (let index = 0; index < MAX_SERIES; index++) recordSent(series, failed(`web${index}`), START_MS)
     assert.equal(series.record(failed('one-more'), START_MS), undefined)
+    // Whatever was written into Services, the node can say something.
+    assert.ok(series.record(proxyStarting('node0'), START_MS))
   })
 
   it('gives each Event a unique name, in the form of client-go', () => {
