@@ -164,7 +164,7 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
   'node:child_process': ['src/node'],
   'node:http': ['src/inspect', 'src/serve', 'src/watch/api'],
   'node:https': ['src/serve', 'src/watch/api'],
-  'node:http2': ['src/serve'],
+  'node:http2': ['src/watch/api'],
 }
 
 /**
