@@ -3,6 +3,7 @@
  * it fit more of them.
  */
 import type { ServerResponse } from 'node:http'
+import { breakOff, isGone } from './listener.ts'
 import type { ObjectKind } from '../../src/service/objects.ts'
 
 export type Verb = 'list' | 'watch' | 'create' | 'patch'
@@ -20,13 +21,13 @@ export interface Fault {
         readonly headers?: Record<string, string>
         readonly body?: string
       }
-    /** The connection is reset without an answer. */
+    /** The connection is reset without an answer, or in HTTP/2 the request. */
     | { readonly kind: 'reset' }
     /** No answer at all. */
     | { readonly kind: 'hang' }
     /** After so many bytes of the body nothing more is sent and the connection stays open. */
     | { readonly kind: 'stall'; readonly afterBytes: number }
-    /** After so many bytes of the body the connection is reset. */
+    /** After so many bytes of the body the connection is reset, or in HTTP/2 the request. */
     | { readonly kind: 'cut'; readonly afterBytes: number }
     /** After so many bytes of the body the answer ends regularly. */
     | { readonly kind: 'end'; readonly afterBytes: number }
@@ -52,7 +53,7 @@ export function bodyOf(response: ServerResponse, action: Fault['action'] | undef
   let draining: Promise<void> | undefined
   return {
     async write(whole) {
-      if (broken || response.destroyed || response.writableEnded) return false
+      if (broken || isGone(response) || response.writableEnded) return false
       let bytes = whole
       if (sent + bytes.length >= limit) {
         bytes = bytes.subarray(0, limit - sent)
@@ -60,7 +61,7 @@ export function bodyOf(response: ServerResponse, action: Fault['action'] | undef
       }
       sent += bytes.length
       const strike = (): void => {
-        if (action?.kind === 'cut') response.socket?.resetAndDestroy()
+        if (action?.kind === 'cut') breakOff(response)
         if (action?.kind === 'end') response.end()
       }
       if (broken) {
@@ -74,7 +75,7 @@ export function bodyOf(response: ServerResponse, action: Fault['action'] | undef
         draining = undefined
       })
       await draining
-      return !response.destroyed
+      return !isGone(response)
     },
     end() {
       if (!broken) response.end()

@@ -3,9 +3,8 @@
  * EndpointSlices and Nodes, writing of Events, and faults on request. It answers as a recorded kube-apiserver 1.36 does;
  * where it is simpler, a comment says so.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AddressInfo, Server, Socket } from 'node:net'
 import type { ObjectKind } from '../../src/service/objects.ts'
 import { Authorizer } from './authorizer.ts'
 import { collectionOf } from './collections.ts'
@@ -21,6 +20,7 @@ import {
   type Stored,
   type StoreEvent,
 } from './store.ts'
+import { breakOff, createListener } from './listener.ts'
 import { refuse, status } from './status.ts'
 import { type Wire, wireFor } from './wire.ts'
 
@@ -34,6 +34,8 @@ export interface ApiServerOptions {
   readonly tokens?: ReadonlySet<string>
   /** Time between bookmarks; default 60,000, as a real one. */
   readonly bookmarkMs?: number
+  /** Whether it speaks HTTP/2 beside HTTP/1.1; default true. */
+  readonly http2?: boolean
 }
 
 /** A request as it was received. */
@@ -88,18 +90,8 @@ export class ApiServer {
     this.#options = options
     this.store = options.store ?? new ApiStore()
     const answer = (request: IncomingMessage, response: ServerResponse): void => void this.#answer(request, response)
-    const { tls } = options
-    this.#server =
-      tls === undefined
-        ? createServer(answer)
-        : createTlsServer(
-            {
-              cert: tls.cert,
-              key: tls.key,
-              ...(tls.clientCa === undefined ? {} : { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
-            },
-            answer,
-          )
+    const { tls, http2 = true } = options
+    this.#server = createListener({ tls, http2, answer })
     this.#server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket)
       socket.on('close', () => {
@@ -200,7 +192,7 @@ export class ApiServer {
         response.end(fault.body)
         return
       case 'reset':
-        response.socket?.resetAndDestroy()
+        breakOff(response)
         return
       case 'hang':
         return
@@ -216,7 +208,7 @@ export class ApiServer {
     }
     if (kind === undefined) {
       const { status: code, reason, object } = await this.events.write(request, url.pathname)
-      if (fault?.kind === 'cut') response.socket?.resetAndDestroy()
+      if (fault?.kind === 'cut') breakOff(response)
       if (reason !== '') return refuse(response, wire, code, reason, 'not this event')
       return answerEvent(response, code, object)
     }
