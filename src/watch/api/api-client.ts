@@ -4,13 +4,13 @@
  * one only when server, proxy or TLS material changed; streams of the old pool continue.
  * @impure
  */
-import type { IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../../values/errors.ts'
 import { type Access, type AccessProvider, tlsFingerprint } from './access.ts'
 import { ApiError, parseRetryAfter, statusError } from './api-error.ts'
 import { acceptHeader, encodingOf, JSON_TYPE, PROTOBUF_TYPE } from './encodings.ts'
-import { HttpPool, type RequestObserver, sharedLookup } from './http-pool.ts'
+import { HttpPool, type HttpPoolOptions, type RequestObserver, sharedLookup } from './http-pool.ts'
+import type { HttpResponse } from './http-request.ts'
 import { isObject } from '../objects/findings.ts'
 
 export interface ApiClientOptions {
@@ -27,6 +27,10 @@ export interface ApiClientOptions {
   readonly connectTimeoutMs?: number
   /** Longest wait for credentials, and again for the headers of the answer, in milliseconds; default 30,000. */
   readonly headersTimeoutMs?: number
+  /** See HttpPoolOptions. */
+  readonly onDead?: HttpPoolOptions['onDead']
+  readonly http2?: HttpPoolOptions['http2']
+  readonly pingTimes?: HttpPoolOptions['pingTimes']
 }
 
 export interface ListPage {
@@ -38,8 +42,11 @@ export interface ListPage {
 
 export interface WatchOptions {
   readonly signal: AbortSignal
-  /** A connection without data for so long counts as dead; in milliseconds, called before each wait. */
-  readonly inactivityMs: () => number
+  /**
+   * A watch without data for so long counts as dead; in milliseconds, called before each wait.
+   * @param isPinged a dead connection is noticed sooner by other means
+   */
+  readonly inactivityMs: (isPinged: boolean) => number
 }
 
 /** The body of a write, and its encoding. */
@@ -113,10 +120,11 @@ export class ApiClient {
     const response = await this.#request({ method: 'GET', path, query, signal: options.signal })
     const stream = encodingOf(response.headers['content-type'] ?? '').openStream()
     const chunks = response[Symbol.asyncIterator]()
+    const isPinged = response.isPinged === true
     try {
       yield []
       for (;;) {
-        const late = setTimeout(() => response.destroy(silence()), options.inactivityMs())
+        const late = setTimeout(() => response.destroy(silence()), options.inactivityMs(isPinged))
         const next = await chunks
           .next()
           .catch((error: unknown) => {
@@ -159,12 +167,12 @@ export class ApiClient {
     return this.#options.headersTimeoutMs ?? 30_000
   }
 
-  async #request(request: ApiRequest): Promise<IncomingMessage> {
+  async #request(request: ApiRequest): Promise<HttpResponse> {
     const { method, path, query = {}, content, accept = this.#accept, signal } = request
     const access = await this.#access(signal)
     const url = new URL(access.server)
     const search = new URLSearchParams(query).toString()
-    let response: IncomingMessage
+    let response: HttpResponse
     try {
       response = await this.#pool(access, url).request({
         method,
@@ -212,7 +220,7 @@ export class ApiClient {
     }
   }
 
-  async #refusal(response: IncomingMessage, signal: AbortSignal): Promise<ApiError> {
+  async #refusal(response: HttpResponse, signal: AbortSignal): Promise<ApiError> {
     const retryAfterMs = parseRetryAfter(response.headers['retry-after'], Date.now())
     let json: unknown
     try {
@@ -237,6 +245,9 @@ export class ApiClient {
       connectTimeoutMs: this.#options.connectTimeoutMs ?? 10_000,
       observer: this.#options.observer,
       lookup: this.#lookup,
+      http2: this.#options.http2 ?? !process.env['DISABLE_HTTP2'],
+      onDead: this.#options.onDead,
+      pingTimes: this.#options.pingTimes,
       ...(proxyUrl === undefined ? {} : { proxyUrl }),
     })
     // Watches on the old pool end within ten minutes. Idle pools are dropped at the next change.
@@ -254,7 +265,7 @@ function metadataTypes(kind: string): string {
 }
 
 /** The whole body. @param silenceMs longest pause between two chunks */
-async function readBody(response: IncomingMessage, maxBytes: number, silenceMs: number): Promise<Buffer> {
+async function readBody(response: HttpResponse, maxBytes: number, silenceMs: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
   const late = setTimeout(() => response.destroy(silence()), silenceMs)

@@ -8,6 +8,7 @@ import { isObject } from '../objects/findings.ts'
 /**
  * `api-status`: the server answered with an error (a Status object), as HTTP status or inside a watch.
  * `api-unreachable`: no connection. `api-reset`: the connection broke. `api-silent`: the server sent nothing for too long.
+ * `api-dead`: the server did not even answer a ping, so everything on its connection ended.
  * `api-ended`: the server ended a watch early, without an error. `api-bad-response`: the answer is not what was requested.
  * `api-body-too-large`: the answer exceeds the limit.
  */
@@ -16,6 +17,7 @@ export type ApiErrorCode =
   | 'api-unreachable'
   | 'api-reset'
   | 'api-silent'
+  | 'api-dead'
   | 'api-ended'
   | 'api-bad-response'
   | 'api-body-too-large'

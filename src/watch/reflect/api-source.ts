@@ -26,6 +26,7 @@ export interface ApiSourceOptions {
   readonly sink: ObjectSink
   readonly log: Log
   readonly times?: ReflectorTimes
+  readonly pingTimes?: ApiClientOptions['pingTimes']
 }
 
 const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
@@ -33,8 +34,10 @@ const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
 /** Starts to list and watch. Never fails: errors are logged and retried. */
 export function openApiSource(options: ApiSourceOptions): Source {
   const { access, nodeName, version, sink, log, times = {} } = options
-  const { contentType = '', acceptContentTypes = '', observer } = options
-  const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}`, contentType, acceptContentTypes, observer })
+  const { contentType = '', acceptContentTypes = '', observer, pingTimes } = options
+  const userAgent = `kube-ipvs/${version}`
+  const onDead = deadConnection(log)
+  const client = new ApiClient({ access, userAgent, contentType, acceptContentTypes, observer, onDead, pingTimes })
   const watched = KINDS.map((kind) => ({ kind, selection: selectionOf(kind, nodeName) }))
   return startReflectors(client, watched, { sink, log, times })
 }
@@ -54,7 +57,8 @@ export function openNodeLabels({
   times = {},
   labels,
 }: NodeLabelsOptions): Source {
-  const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}`, metadataOnly: true, observer })
+  const onDead = deadConnection(log)
+  const client = new ApiClient({ access, userAgent: `kube-ipvs/${version}`, metadataOnly: true, observer, onDead })
   return startReflectors(client, [{ kind: 'nodes', selection: ALL_NODES, labels }], { sink, log, times })
 }
 
@@ -80,6 +84,8 @@ function startReflectors(
         random: Math.random,
         times,
         onFailure(error, retryMs, healthy) {
+          // All watches of the connection ended with it, which has its own line.
+          if (error.code === 'api-dead') return
           const message = labels === undefined ? 'Restarting watch' : 'Restarting watch of labels'
           if (healthy) log.info(message, { kind, reason: error.message, code: error.code, retryMs })
           else outage.failed(kind, error, retryMs)
@@ -95,6 +101,15 @@ function startReflectors(
       await client.close()
     },
   }
+}
+
+/** One line for a connection whose server is dead, while a load balancer keeps it open. */
+function deadConnection(log: Log): ApiClientOptions['onDead'] {
+  return (silentMs, watches) =>
+    log.warn('The API server did not answer a ping; its watches continue on a new connection', {
+      silentSeconds: Math.round(silentMs / 1000),
+      watches,
+    })
 }
 
 /** Time between two log lines of one kind. */

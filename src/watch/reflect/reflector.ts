@@ -20,6 +20,8 @@ import type { Clock } from '../../values/clock.ts'
 export interface ReflectorTimes {
   /** A watch without even a bookmark for so long is dead. API servers send one a minute. Default 150,000. */
   readonly inactivityMs?: number
+  /** The same where nothing else tells that the server lives (HTTP/1.1); default 75,000. It continues without a list. */
+  readonly unpingedMs?: number
   /** The same during a streaming list, which never ends on a server that ignores `sendInitialEvents`. Default 30,000. */
   readonly initialInactivityMs?: number
   /** A watch that lasted this long was healthy, even if it ended with an error. Default 30,000. */
@@ -64,7 +66,7 @@ export class Reflector {
   readonly #backoff: Backoff
   readonly #abort = new AbortController()
   #running: Promise<void> | undefined
-  readonly #times: Required<Pick<ReflectorTimes, 'inactivityMs' | 'initialInactivityMs'>>
+  readonly #times: Required<Pick<ReflectorTimes, 'inactivityMs' | 'unpingedMs' | 'initialInactivityMs'>>
   readonly #ends: WatchEnds
   /** The resourceVersion from which the next watch continues; '' when a list is needed first. */
   #version = ''
@@ -75,6 +77,8 @@ export class Reflector {
   #streamingList = false
   /** When the present watch started to deliver changes; undefined before that. */
   #aliveSinceMs: number | undefined
+  /** How long the last watches were silent, one after the other. */
+  #silentMs = 0
   /** The resourceVersion at which the present watch started. */
   #versionBefore = ''
   #turnStartMs: number
@@ -82,8 +86,10 @@ export class Reflector {
   constructor(options: ReflectorOptions) {
     this.#options = options
     const { times = {}, random } = options
+    const { inactivityMs = 150_000, unpingedMs = 75_000 } = times
     this.#times = {
-      inactivityMs: times.inactivityMs ?? 150_000,
+      inactivityMs,
+      unpingedMs: Math.min(unpingedMs, inactivityMs),
       initialInactivityMs: times.initialInactivityMs ?? 30_000,
     }
     this.#ends = new WatchEnds(times.healthyMs ?? 30_000)
@@ -170,12 +176,19 @@ export class Reflector {
     this.#versionBefore = this.#version
     if (initial) this.#store.beginList()
     let silent = true
-    const inactivityMs = (): number =>
-      this.#streamingList ? this.#times.initialInactivityMs : this.#times.inactivityMs
+    let limitMs = 0
+    const inactivityMs = (isPinged: boolean): number => {
+      const { initialInactivityMs, inactivityMs: pingedMs, unpingedMs } = this.#times
+      limitMs = this.#streamingList ? initialInactivityMs : isPinged ? pingedMs : unpingedMs
+      return limitMs
+    }
     try {
       for await (const events of client.watch(selection.path, query, { signal: this.#abort.signal, inactivityMs })) {
         if (this.#closed) return
-        if (events.length > 0) silent = false
+        if (events.length > 0) {
+          silent = false
+          this.#silentMs = 0
+        }
         const complete = this.#applyEvents(events)
         if (complete && this.#streamingList) {
           this.#streamingList = false
@@ -185,7 +198,10 @@ export class Reflector {
         await this.#yield()
       }
     } catch (error) {
-      if (silent && error instanceof ApiError && error.code === 'api-silent') this.#version = ''
+      if (silent && error instanceof ApiError && error.code === 'api-silent') {
+        this.#silentMs += limitMs
+        if (this.#silentMs >= this.#times.inactivityMs) this.#version = ''
+      }
       throw error
     }
     if (this.#streamingList) throw new ApiError('api-reset', 'the stream ended before the list was complete')

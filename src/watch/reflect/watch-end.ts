@@ -42,8 +42,8 @@ export class WatchEnds {
     const isLong = (livedMs ?? 0) >= this.#healthyMs
     const hasLived = livedMs !== undefined && livedMs >= SHORT_MS
     if (failure !== undefined) {
-      // A program that closes idle connections often resets them.
-      const isCut = failure.code === 'api-reset' && hasLived
+      // A program that closes idle connections often resets them. A server that is dead has another one beside it, or none.
+      const isCut = (failure.code === 'api-reset' || failure.code === 'api-dead') && hasLived
       return { isHealthy: isLong || isCut, failure }
     }
     this.#earlyEnds = isLong ? 0 : this.#earlyEnds + 1

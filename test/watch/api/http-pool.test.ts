@@ -13,6 +13,7 @@ import {
 import type { Duplex } from 'node:stream'
 import { test, type TestContext } from 'node:test'
 import { HttpPool, type HttpPoolOptions, sharedLookup } from '../../../src/watch/api/http-pool.ts'
+import type { HttpResponse } from '../../../src/watch/api/http-request.ts'
 import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
 import { until } from '../../support/deadline.ts'
 
@@ -29,15 +30,15 @@ async function listen(t: TestContext, server: Server | TcpServer): Promise<numbe
 }
 
 function poolFor(t: TestContext, server: string, options: Partial<HttpPoolOptions> = {}): HttpPool {
-  const pool = new HttpPool({ server: new URL(server), tls: {}, connectTimeoutMs: 30_000, ...options })
+  const pool = new HttpPool({ server: new URL(server), tls: {}, connectTimeoutMs: 30_000, http2: false, ...options })
   t.after(() => pool.close())
   return pool
 }
 
-const get = (pool: HttpPool, path = '/x', signal = NEVER): Promise<IncomingMessage> =>
+const get = (pool: HttpPool, path = '/x', signal = NEVER): Promise<HttpResponse> =>
   pool.request({ method: 'GET', path, headers: { 'user-agent': 'test' }, signal, headersTimeoutMs: 30_000 })
 
-async function textOf(response: IncomingMessage): Promise<string> {
+async function textOf(response: HttpResponse): Promise<string> {
   let text = ''
   for await (const chunk of response) text += chunk
   return text
@@ -201,7 +202,7 @@ test('HttpPool sends credentials only to the proxy, and reports the answer of a 
     client.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n')
   })
   const proxyUrl = `http://me:p%40ss@127.0.0.1:${await listen(t, proxy)}`
-  const request = (server: string): Promise<IncomingMessage> =>
+  const request = (server: string): Promise<HttpResponse> =>
     poolFor(t, server, { proxyUrl }).request({
       method: 'GET',
       path: '/',

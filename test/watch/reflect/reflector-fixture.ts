@@ -43,11 +43,11 @@ interface Setting extends ReflectorTimes {
 
 type Open = (setting?: Setting, options?: ApiServerOptions) => Promise<Fixture>
 
-/** A test that runs twice, with protobuf and with JSON. */
+/** A test that runs twice, with protobuf over HTTP/2 and with JSON over HTTP/1.1. */
 export function inBothEncodings(name: string, run: (open: Open, t: TestContext) => Promise<void>): void {
   for (const wire of [PROTOBUF_WIRE, JSON_WIRE])
     test(`${name} (${wire.contentType})`, (t) =>
-      run((setting, options) => reflectorFixture(t, wire, setting, options), t))
+      run((setting, options) => reflectorFixture(t, wire, setting, { http2: wire === PROTOBUF_WIRE, ...options }), t))
 }
 
 async function reflectorFixture(

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { statusJson } from '../../../dev/api-server/status.ts'
+import { PROTOBUF_WIRE } from '../../../dev/api-server/wire.ts'
 import { deadline, until } from '../../support/deadline.ts'
 import { inBothEncodings, service } from './reflector-fixture.ts'
 
@@ -229,18 +230,20 @@ inBothEncodings('Reflector keeps a quiet watch while bookmarks arrive', async (o
   assert.deepEqual(f.failures, [])
 })
 
-inBothEncodings('Reflector lists again after a watch without events and bookmarks', async (open, t) => {
+inBothEncodings('Reflector lists again after so long without events and bookmarks', async (open, t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const f = await open({ inactivityMs: 60_000 })
+  const f = await open({ inactivityMs: 60_000, unpingedMs: 30_000 })
   f.start()
   await until('listed', () => f.sink.calls.includes('listed services'))
-  f.server.inject({ verb: 'watch', action: { kind: 'stall', afterBytes: 0 } })
+  f.server.inject({ verb: 'watch', times: 2, action: { kind: 'stall', afterBytes: 0 } })
   f.server.resetConnections()
   await until('list', () => {
-    if (f.server.requests.length === 2) t.mock.timers.tick(1000)
-    return f.server.requests.length === 3
+    if (f.server.requests.length > 1) t.mock.timers.tick(1000)
+    return f.requests().at(-1) === 'stream' && f.server.requests.length > 1
   })
-  assert.deepEqual(f.requests(), ['stream', 'watch', 'stream'])
+  // Over HTTP/1.1 a silent connection may be dead, so the watch continues on another one before.
+  const watches = f.wire === PROTOBUF_WIRE ? ['watch'] : ['watch', 'watch']
+  assert.deepEqual(f.requests(), ['stream', ...watches, 'stream'])
 })
 
 inBothEncodings('Reflector gives up a request whose answer has no headers in time', async (open) => {
@@ -303,8 +306,8 @@ inBothEncodings('Reflector does not call its sink after close', async (open) => 
   const calls = f.sink.calls.length
   assert.ok(calls < 3000, String(calls))
   f.server.store.put('services', service('late'))
-  // Nothing can arrive after the connection is closed.
-  await until('no connection', () => f.server.connectionCount === 0)
+  // Nothing can arrive after the watch has ended.
+  await until('no watch', () => f.server.watchCount === 0)
   await nextTurn()
   assert.equal(f.sink.calls.length, calls)
 })
