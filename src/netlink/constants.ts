@@ -55,6 +55,8 @@ export const RTM_GETADDR = 22
 export const RTM_NEWROUTE = 24
 export const RTM_DELROUTE = 25
 export const RTM_GETROUTE = 26
+export const RTM_NEWNEIGH = 28
+export const RTM_GETNEIGH = 30
 
 // linux/rtnetlink.h: multicast groups
 export const RTNLGRP_LINK = 1

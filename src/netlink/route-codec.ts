@@ -180,18 +180,16 @@ function putRoute(batch: MessageBatch, type: number, flags: number, operation: s
 const NEXTHOP_BYTES = 8
 const VIA_FAMILY_BYTES = 2
 
-/**
- * The gateways of a default route as canonical addresses; undefined for every other route, and for one without a gateway. Of a
- * route that is no default route only the header is read.
- */
-export function decodeDefaultGateways(message: ReceivedMessage): readonly string[] | undefined {
+/** The gateways of a route as canonical addresses; undefined for a route without one. */
+export function decodeGateways(
+  message: ReceivedMessage,
+): { readonly isDefault: boolean; readonly gateways: readonly string[] } | undefined {
   const { bytes, view, start, end } = message
   if (end - start < RTMSG_BYTES) throw netlinkError('netlink-malformed', `route message of ${end - start} bytes`)
   const family = familyOfNumber(view.getUint8(start))
-  const isDefault = view.getUint8(start + 1) === 0 && view.getUint8(start + 7) === RTN_UNICAST
-  if (family === undefined || !isDefault) return undefined
-  const found = gatewaysIn(new AttributeCursor(bytes, start + RTMSG_BYTES, end, view), family, view)
-  return found.length === 0 ? undefined : found
+  if (family === undefined || view.getUint8(start + 7) !== RTN_UNICAST) return undefined
+  const gateways = gatewaysIn(new AttributeCursor(bytes, start + RTMSG_BYTES, end, view), family, view)
+  return gateways.length === 0 ? undefined : { isDefault: view.getUint8(start + 1) === 0, gateways }
 }
 
 function gatewaysIn(attributes: AttributeCursor, family: IpFamily, view: DataView): readonly string[] {

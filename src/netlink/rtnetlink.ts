@@ -3,6 +3,7 @@
  * state to read again, never what it is. The kernel may reuse the index of a deleted interface: keep names and look indexes up.
  * @impure
  */
+import { isMulticast } from '../values/address.ts'
 import type { CodedError } from '../values/errors.ts'
 import { decodeAddress, encodeDumpAddresses, type InterfaceAddress } from './address-codec.ts'
 import { AnnouncementReader } from './announcements.ts'
@@ -27,13 +28,14 @@ import {
 } from './link-codec.ts'
 import type { ReceivedMessage } from './message.ts'
 import {
-  decodeDefaultGateways,
+  decodeGateways,
   decodeGatewayInterfaces,
   decodeRoute,
   encodeDumpRoutes,
   type Route,
   type RouteFilter,
 } from './route-codec.ts'
+import { decodeTunnelPeer, encodeDumpForwarding } from './neighbour-codec.ts'
 import { decodeFoundRoute, encodeRouteLookup, type FoundRoute, type RouteLookup } from './route-lookup.ts'
 import type { Transport } from './transport.ts'
 
@@ -45,6 +47,13 @@ export interface AddressListOptions extends DumpOptions {
 export interface RouteListOptions extends DumpOptions {
   readonly family?: Route['family']
   readonly filter?: RouteFilter
+}
+
+/** Addresses, each once. */
+export interface Gateways {
+  readonly defaults: ReadonlySet<string>
+  /** Those of default routes, too. */
+  readonly all: ReadonlySet<string>
 }
 
 export class RtnetlinkConnection {
@@ -152,14 +161,36 @@ export class RtnetlinkConnection {
     )
   }
 
-  /** Gateways of the default routes of both families in all tables, each once. */
-  async listDefaultGateways(options: DumpOptions = {}): Promise<readonly string[]> {
-    const found = await this.#netlink.dump(
+  /** Gateways of the routes of both families in all tables: of default routes, and of all. */
+  async listGateways(options: DumpOptions = {}): Promise<Gateways> {
+    const [defaults, all] = [new Set<string>(), new Set<string>()]
+    await this.#netlink.dump(
       requestOf((batch) => encodeDumpRoutes(batch)),
-      decodeDefaultGateways,
+      // Many routes have few gateways.
+      (message): undefined => {
+        const found = decodeGateways(message)
+        for (const gateway of found?.gateways ?? []) {
+          all.add(gateway)
+          if (found?.isDefault === true) defaults.add(gateway)
+        }
+      },
       options,
     )
-    return Array.from(new Set(found.flat()))
+    return { defaults, all }
+  }
+
+  /** Hosts to which programs have directed the packets of VXLAN devices. A device without a list of hosts has a multicast group. */
+  async listTunnelPeers(options: DumpOptions = {}): Promise<ReadonlySet<string>> {
+    const peers = new Set<string>()
+    await this.#netlink.dump(
+      requestOf(encodeDumpForwarding),
+      (message): undefined => {
+        const peer = decodeTunnelPeer(message)
+        if (peer !== undefined && !isMulticast(peer)) peers.add(peer)
+      },
+      options,
+    )
+    return peers
   }
 
   /** Indexes of the interfaces through which routes of both families lead to gateways. */

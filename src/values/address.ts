@@ -219,7 +219,7 @@ export function specialAddress(address: string): string | undefined {
 }
 
 /** 224.0.0.0/4 and ff00::/8. */
-function isMulticast(address: string): boolean {
+export function isMulticast(address: string): boolean {
   return /^(?:22[4-9]|23\d)\./.test(address) || /^ff[0-9a-f]{2}:/.test(address)
 }
 

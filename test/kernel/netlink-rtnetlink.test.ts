@@ -217,6 +217,20 @@ describe('rtnetlink on a real kernel', () => {
     ip('link', 'set', NAME, 'down')
   })
 
+  it('listGateways finds those of networks and of default routes; listTunnelPeers reads the forwarding entries of all devices', async () => {
+    ip('link', 'add', 'nltest1', 'type', 'dummy')
+    ip('link', 'set', 'nltest1', 'up')
+    ip('address', 'add', '198.18.9.1/24', 'dev', 'nltest1')
+    ip('route', 'add', '198.18.20.0/24', 'via', '198.18.9.2')
+    ip('route', 'add', 'default', 'via', '198.18.9.3', 'dev', 'nltest1', 'table', '77')
+    const { defaults, all } = await rtnetlink.listGateways()
+    assert.deepEqual([...defaults].sort(), ['198.18.9.3'])
+    assert.deepEqual([...all].sort(), ['198.18.9.2', '198.18.9.3'])
+    // No device of the kernels of these tests has hosts behind it; the entries of eth0 and others have none.
+    assert.deepEqual([...(await rtnetlink.listTunnelPeers())], [])
+    ip('link', 'delete', 'nltest1')
+  })
+
   it('openRtnetlinkEvents announces links, addresses and routes that others change', async () => {
     const events: RtnetlinkEvent[] = []
     const subscription = openRtnetlinkEvents(

@@ -20,8 +20,9 @@ import {
   encodeGetLink,
 } from '../../src/netlink/link-codec.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
+import { decodeTunnelPeer } from '../../src/netlink/neighbour-codec.ts'
 import {
-  decodeDefaultGateways,
+  decodeGateways,
   decodeRoute,
   encodeAddRoute,
   encodeDeleteRoute,
@@ -297,19 +298,27 @@ const GATEWAY_ROUTES: readonly (readonly [title: string, bytes: string, gateways
   ],
 ]
 
-describe('decodeDefaultGateways', () => {
+describe('decodeGateways', () => {
   for (const [title, bytes, gateways] of GATEWAY_ROUTES)
-    it(`reads ${title}`, () => assert.deepEqual(decodeDefaultGateways(onlyMessage(hex(bytes))), gateways))
+    it(`reads ${title}`, () => assert.deepEqual(decodeGateways(onlyMessage(hex(bytes))), { isDefault: true, gateways }))
 
-  it('returns undefined for any other route', () => {
+  it('reads that of a network', () => {
+    const bytes = hex('02180000 fe040001 00000000 08000100 0af40100 08000500 0a090002')
+    assert.deepEqual(decodeGateways(onlyMessage(message(24, 0, 1, bytes))), {
+      isDefault: false,
+      gateways: ['10.9.0.2'],
+    })
+  })
+
+  it('returns undefined for a route without one', () => {
     const rows: readonly (readonly [string, string])[] = [
-      ['a network', '02180000 fe040001 00000000 08000500 0a090002'],
+      ['a network on a link', '02180000 fe02fd01 00000000 08000100 0a090000 08000400 05000000'],
       ['a black hole', '02000000 fe030006 00000000'],
       ['a default route to a link', '02000000 fe03fd01 00000000 08000400 05000000'],
       ['a multicast route', '80000000 fe000005 00000000'],
     ]
     for (const [title, bytes] of rows)
-      assert.equal(decodeDefaultGateways(onlyMessage(message(24, 0, 1, hex(bytes)))), undefined, title)
+      assert.equal(decodeGateways(onlyMessage(message(24, 0, 1, hex(bytes)))), undefined, title)
   })
 
   it('decodes, skips or refuses random payloads', () => {
@@ -318,12 +327,39 @@ describe('decodeDefaultGateways', () => {
     fc.assert(
       fc.property(header, rest, (first, bytes) => {
         try {
-          decodeDefaultGateways(onlyMessage(message(24, 0, 1, new Uint8Array([...hex(first), ...bytes]))))
+          decodeGateways(onlyMessage(message(24, 0, 1, new Uint8Array([...hex(first), ...bytes]))))
         } catch (error) {
           assert.ok(error instanceof CodedError && error.code === 'netlink-malformed', String(error))
         }
       }),
       { numRuns: 2000 },
     )
+  })
+})
+
+describe('decodeTunnelPeer', () => {
+  const entry = (header: string, attributes: string): string | undefined =>
+    decodeTunnelPeer(onlyMessage(message(28, 0, 1, hex(`${header} ${attributes}`))))
+  const PERMANENT = '07000000 05000000 8000 02 00'
+  const MAC = '0a000200 0242ac120002 0000'
+
+  it('reads the host of an entry that a program has written, of either family', () => {
+    assert.equal(entry(PERMANENT, `${MAC} 08000100 c0a8010b`), '192.168.1.11')
+    assert.equal(entry(PERMANENT, `14000100 fd000000000000000000000000000011 ${MAC}`), 'fd00::11')
+  })
+
+  it('returns undefined for an entry that was learned, for one of a bridge, and for another family', () => {
+    assert.equal(entry('07000000 05000000 0200 02 00', `${MAC} 08000100 c0a8010b`), undefined)
+    assert.equal(entry(PERMANENT, MAC), undefined)
+    assert.equal(entry('02000000 05000000 8000 00 00', '08000100 c0a8010b'), undefined)
+  })
+
+  it('refuses what is no entry', () => {
+    assert.throws(() => decodeTunnelPeer(onlyMessage(message(24, 0, 1, hex('00000000')))), {
+      code: 'netlink-malformed',
+    })
+    assert.throws(() => decodeTunnelPeer(onlyMessage(message(28, 0, 1, hex('07000000')))), {
+      code: 'netlink-malformed',
+    })
   })
 })
