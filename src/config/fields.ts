@@ -320,7 +320,7 @@ export const FIELDS = {
     flag: { name: 'allowed-load-balancer-ips', group: 'own', appliesWithFile: true },
   }),
   'kubeIPVS.allowProtectedExternalIPs': field('boolean', false, RESTART, {
-    doc: 'Accept externalIPs that are addresses of this node, of its default gateways, of the API server or of the resolvers.',
+    doc: 'Accept externalIPs that are addresses of this node, of its gateways, of the API server, of the resolvers or of Pods, or cluster IPs of other Services. No address of the API server or of another host becomes local all the same.',
     written: 'unlessDefault',
     flag: { name: 'allow-protected-external-ips', group: 'own', appliesWithFile: true },
   }),

@@ -12,8 +12,8 @@ import { AnnotationReader } from '../service/annotations.ts'
 import type { FrontendSettings } from '../service/contribution.ts'
 import type { NodeLabels } from '../service/node-context.ts'
 import { NodeState } from '../service/node-state.ts'
-import type { ObjectChange } from '../service/objects.ts'
-import type { VirtualIpGuard } from '../service/virtual-ips.ts'
+import type { ObjectChange, Service } from '../service/objects.ts'
+import type { VirtualIpGuard } from '../service/virtual-ip-guard.ts'
 import { Pacer } from '../sync/pacer.ts'
 import type { Log } from '../values/log.ts'
 import type { Clock } from '../values/clock.ts'
@@ -44,20 +44,27 @@ export function frontendSettingsOf(
     ...(readsAnnotations ? { annotations: new AnnotationReader(schedulerOf(ipvs.scheduler)) } : {}),
     maxFrontends: kubeIPVS.maxFrontendsPerService,
     usesExternalIps: gate(configuration, 'AllowServiceExternalIPs'),
+    bindsAddresses: name === 'ipvs',
   }
 }
 
-/** Minimum time between two reads of the routes, of which a node may have very many. */
-const GATEWAYS_PERIOD_MS = 1000
+/** Minimum time between two reads of the routes. */
+const HOSTS_PERIOD_MS = 1000
+/** A pause is at least this many times as long as the read before it: a node may have very many routes. */
+const REST_FACTOR = 20
 
 export class FollowedNode {
   readonly #options: FollowedNodeOptions
   readonly #state: NodeState
   readonly #addresses: InterfaceAddresses
-  readonly #gateways: Pacer
+  readonly #hosts: Pacer
+  #hostsReadMs = 0
+  readonly #unfollow: () => void
+  /** The rule of virtual IPs is not reported by itself: something else is going to be reported, or nothing is known yet. */
+  #isGathering = true
 
   constructor(options: FollowedNodeOptions) {
-    const { configuration, nodeName, rtnetlink, log, now, signal, virtualIps } = options
+    const { configuration, nodeName, rtnetlink, log, now, signal } = options
     const { bindAddress } = configuration()
     this.#options = options
     this.#state = new NodeState({
@@ -65,7 +72,7 @@ export class FollowedNode {
       bindAddress,
       nodePortAddresses: () => configuration().nodePortAddresses,
     })
-    if (virtualIps !== undefined) this.#state.setVirtualIps(virtualIps.rule)
+    this.#unfollow = this.#followVirtualIps()
     this.#addresses = new InterfaceAddresses({
       rtnetlink,
       now,
@@ -73,11 +80,11 @@ export class FollowedNode {
       onError: (error) => log.warn('Cannot read the addresses of this node', { error }),
       signal,
     })
-    this.#gateways = new Pacer({
-      minPeriodMs: () => GATEWAYS_PERIOD_MS,
+    this.#hosts = new Pacer({
+      minPeriodMs: () => Math.max(HOSTS_PERIOD_MS, this.#hostsReadMs * REST_FACTOR),
       now,
       run: async (abort) => {
-        if (await this.#readGateways(abort)) this.report()
+        await this.#readHosts(abort)
         return undefined
       },
     })
@@ -93,32 +100,38 @@ export class FollowedNode {
   /** Takes in the Node object, if it is among the changes, and objects whose addresses no Service may claim. */
   apply(changes: readonly ObjectChange[]): void {
     const { virtualIps } = this.#options
+    const rule = virtualIps?.rule
+    const wasGathering = this.#isGathering
     let isChanged = false
+    this.#isGathering = true
     for (const change of changes) {
       if (change.kind === 'nodes') {
         this.#state.setNode(change.value)
+        this.#protectPods()
         isChanged = true
         continue
       }
       if (change.kind === 'services' && this.#state.setService(change.key, change.value)) isChanged = true
-      if (virtualIps?.apply(change) === true) {
-        this.#state.setVirtualIps(virtualIps.rule)
-        isChanged = true
-      }
+      virtualIps?.apply(change)
+      // A Service may have got the address of a host that has just joined the network.
+      if (change.kind === 'services' && hasOtherAddresses(change.value)) this.#hosts.request()
     }
-    if (isChanged) this.report()
+    this.#isGathering = wasGathering
+    if (isChanged || virtualIps?.rule !== rule) this.report()
   }
 
-  /** Reads the host's addresses and gateways. Rejects when the addresses cannot be read. */
+  /** Reads the host's addresses, gateways and peers. Rejects when the addresses cannot be read. */
   async readAddresses(): Promise<void> {
-    await this.#readGateways(this.#options.signal)
+    this.#protectPods()
+    await this.#readHosts(this.#options.signal)
     await this.#addresses.read()
+    this.#isGathering = false
   }
 
-  /** The kernel announced a change of addresses or links. The default gateway rarely changes without one, so it is read too. */
+  /** The kernel announced a change of addresses or links. Gateways rarely change without one, so they are read too. */
   addressesChanged(): void {
     this.#addresses.changed()
-    this.#gateways.request()
+    this.#hosts.request()
   }
 
   /** @param labels of all Nodes; undefined: not known */
@@ -133,25 +146,51 @@ export class FollowedNode {
   }
 
   close(): void {
+    this.#unfollow()
     this.#addresses.close()
-    void this.#gateways.close()
+    void this.#hosts.close()
   }
 
-  /**
-   * Reads the default gateways, if Services may not claim their addresses. Gateways that cannot be read stay as they were. Resolves
-   * to whether they changed.
-   */
-  async #readGateways(signal: AbortSignal): Promise<boolean> {
-    const { rtnetlink, log, virtualIps } = this.#options
-    if (virtualIps?.rule.protected === undefined) return false
-    try {
-      const gateways = await rtnetlink.listDefaultGateways({ signal })
-      if (!virtualIps.protect('the default gateways of this node', gateways)) return false
+  #followVirtualIps(): () => void {
+    const { virtualIps } = this.#options
+    if (virtualIps === undefined) return () => undefined
+    this.#state.setVirtualIps(virtualIps.rule)
+    return virtualIps.follow(() => {
       this.#state.setVirtualIps(virtualIps.rule)
-      return true
+      if (!this.#isGathering) this.report()
+    })
+  }
+
+  /** No externalIP may be in the ranges of Pods, as far as they are known. */
+  #protectPods(): void {
+    const { virtualIps, configuration } = this.#options
+    virtualIps?.protectRanges('Pods', [
+      ...configuration()
+        .clusterCIDR.split(',')
+        .map((text) => text.trim()),
+      ...(this.#state.node?.podCidrs ?? []),
+    ])
+  }
+
+  /** Reads which other hosts this node sends packets through. What cannot be read stays as it was. */
+  async #readHosts(signal: AbortSignal): Promise<void> {
+    const { rtnetlink, log, virtualIps, now } = this.#options
+    if (virtualIps === undefined) return
+    const startedMs = now()
+    try {
+      const { defaults, all } = await rtnetlink.listGateways({ signal })
+      virtualIps.protect('the default gateways of this node', Array.from(defaults))
+      virtualIps.addHosts(all)
+      virtualIps.addHosts(await rtnetlink.listTunnelPeers({ signal }))
     } catch (error) {
-      if (!signal.aborted) log.warn('Cannot read the default gateways of this node', { error })
-      return false
+      if (!signal.aborted) log.warn('Cannot read the gateways and peers of this node', { error })
+    } finally {
+      this.#hostsReadMs = now() - startedMs
     }
   }
+}
+
+/** Whether a Service has addresses that the cluster does not allot. */
+function hasOtherAddresses(service: Service | undefined): boolean {
+  return service !== undefined && service.loadBalancerVips.length + service.externalIps.length > 0
 }

@@ -4,13 +4,10 @@
  */
 import { readdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeIpvsSettings, KubeProxyConfiguration } from '../config/types.ts'
 import { type Events, EventRecorder, loggedEvents } from '../events/event-recorder.ts'
 import { findProgram, runProgram, searchPath } from '../node/programs.ts'
-import { readNameservers } from '../node/host.ts'
-import { VirtualIpGuard } from '../service/virtual-ips.ts'
-import { parseAddress } from '../values/address.ts'
+import { VirtualIpGuard } from '../service/virtual-ip-guard.ts'
 import { type Cidr, parseCidrs } from '../values/cidr.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
@@ -20,6 +17,7 @@ import type { RequestObserver } from '../watch/api/http-pool.ts'
 import type { PodEndpoints, PodName } from '../watch/objects/pod-endpoints.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import type { OpenNodeLabels } from './followed-node-labels.ts'
+import { ProtectedAddresses } from './protected-addresses.ts'
 
 /** What the command line and the configuration say about sources. */
 export interface SourceSettings {
@@ -63,23 +61,20 @@ async function manifestSources(options: SourceOptions, directory: string): Promi
   const { configuration, nodeName, log } = options
   await requireFolder(directory, log)
   const { openManifestsSource } = await import('../watch/manifests/manifests-source.ts')
+  const virtualIps = virtualIpGuard(configuration.kubeIPVS)
+  const addresses = new ProtectedAddresses({ guard: virtualIps, log })
+  await addresses.start()
   return {
-    openSource: (sink) => openManifestsSource({ directory, nodeName, sink, log }),
+    openSource: (sink) => followedBy(openManifestsSource({ directory, nodeName, sink, log }), addresses.follow()),
     openEvents: () => loggedEvents(log),
     listPod: async (pod, signal) =>
       (await import('../watch/manifests/list-pod.ts')).listPodFromManifests(directory, pod, signal),
     needsNode: false,
-    virtualIps: await virtualIpGuard(configuration.kubeIPVS, undefined, log),
+    virtualIps,
   }
 }
 
-async function apiSources({
-  configuration,
-  nodeName,
-  master = '',
-  log,
-  requests: observer,
-}: SourceOptions): Promise<Sources> {
+async function apiSources({ configuration, nodeName, master = '', log, requests }: SourceOptions): Promise<Sources> {
   const { ApiClient } = await import('../watch/api/api-client.ts')
   const { openApiSource, openNodeLabels } = await import('../watch/reflect/api-source.ts')
   const { KubeAccess } = await import('../watch/api/kube-config.ts')
@@ -88,9 +83,20 @@ async function apiSources({
   if (kubeconfig === '' && master === '')
     log.info('Neither kubeconfig file nor master URL was specified, falling back to in-cluster config')
   await access.check()
+  const virtualIps = virtualIpGuard(configuration.kubeIPVS)
+  const addresses = new ProtectedAddresses({ guard: virtualIps, urls: () => access.urls(), log })
+  await addresses.start()
+  const observer: RequestObserver = {
+    requested: (...counted) => requests?.requested(...counted),
+    received: (...counted) => requests?.received(...counted),
+    connected: (address, port) => addresses.connected(address, port),
+  }
   return {
     openSource: (sink) =>
-      openApiSource({ access, nodeName, version: VERSION, contentType, acceptContentTypes, log, observer, sink }),
+      followedBy(
+        openApiSource({ access, nodeName, version: VERSION, contentType, acceptContentTypes, log, observer, sink }),
+        addresses.follow(),
+      ),
     openNodeLabels: (labels, sink) => openNodeLabels({ access, version: VERSION, log, observer, sink, labels }),
     openEvents: () => {
       const userAgent = `kube-ipvs/${VERSION}`
@@ -104,7 +110,7 @@ async function apiSources({
         signal,
       ),
     needsNode: true,
-    virtualIps: await virtualIpGuard(configuration.kubeIPVS, await access.server(), log),
+    virtualIps,
   }
 }
 
@@ -125,46 +131,27 @@ async function requireFolder(directory: string, log: Log): Promise<void> {
   }
 }
 
-/** The start waits no longer than this for the lookup of the API server's name. */
-const LOOKUP_MS = 2000
-
-/**
- * What this node permits of externalIPs and load-balancer addresses. Protected addresses are those of the node's resolvers and
- * of the API server.
- * @param server URL of the API server that we are connected to; absent: none
- */
-async function virtualIpGuard(
-  settings: KubeIpvsSettings,
-  server: string | undefined,
-  log: Log,
-): Promise<VirtualIpGuard> {
-  const { allowedExternalIPs, allowedLoadBalancerIPs, allowProtectedExternalIPs } = settings
+/** What this node permits of externalIPs and load-balancer addresses, before the addresses of anything are known. */
+function virtualIpGuard({
+  allowedExternalIPs,
+  allowedLoadBalancerIPs,
+  allowProtectedExternalIPs,
+}: KubeIpvsSettings): VirtualIpGuard {
   const lists = { externalIps: rangesOf(allowedExternalIPs), loadBalancerIps: rangesOf(allowedLoadBalancerIPs) }
-  const guard = new VirtualIpGuard(lists, allowProtectedExternalIPs)
-  if (allowProtectedExternalIPs) return guard
-  guard.protect('the resolvers of this node', readNameservers())
-  guard.protect('the API server', server === undefined ? [] : await addressesOf(server, log))
-  return guard
+  return new VirtualIpGuard(lists, allowProtectedExternalIPs)
 }
 
 function rangesOf(texts: readonly string[] | undefined): readonly Cidr[] | undefined {
   return texts === undefined ? undefined : parseCidrs(texts)
 }
 
-async function addressesOf(server: string, log: Log): Promise<readonly string[]> {
-  const host = new URL(server).hostname.replace(/^\[(.*)\]$/, '$1')
-  const address = parseAddress(host)
-  if (address !== undefined) return [address]
-  try {
-    const { lookup } = await import('node:dns/promises')
-    const late = sleep(LOOKUP_MS, undefined, { ref: false }).then(() => {
-      throw new Error(`no answer within ${LOOKUP_MS / 1000} s`)
-    })
-    const found = await Promise.race([lookup(host, { all: true }), late])
-    return found.flatMap((one) => parseAddress(one.address) ?? [])
-  } catch (error) {
-    log.warn('The address of the API server is unknown, so an externalIP may be equal to it', { host, error })
-    return []
+/** A source that calls `stop` when it is closed. */
+function followedBy(source: Source, stop: () => void): Source {
+  return {
+    close: async () => {
+      stop()
+      await source.close()
+    },
   }
 }
 

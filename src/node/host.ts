@@ -4,6 +4,7 @@
  * @impure
  */
 import { existsSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { availableParallelism, release } from 'node:os'
 import { parseAddress } from '../values/address.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
@@ -41,10 +42,10 @@ export function processorCount(root = ''): number {
   return availableParallelism()
 }
 
-/** Canonical addresses of the `nameserver` lines of resolv.conf(5); none if the file does not exist. */
-export function readNameservers(path = '/etc/resolv.conf'): readonly string[] {
+/** Canonical addresses of the `nameserver` lines of a resolv.conf(5); none if the file does not exist. */
+export async function readNameservers(path: string): Promise<readonly string[]> {
   try {
-    return nameserversOf(readFileSync(path, 'utf8'))
+    return nameserversOf(await readFile(path, 'utf8'))
   } catch {
     return []
   }

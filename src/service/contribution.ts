@@ -27,7 +27,7 @@ import {
 } from './node-context.ts'
 import type { EndpointSlice, Service, ServicePortSpec } from './objects.ts'
 import { firewallOf, sourceRangeProblems } from './source-ranges.ts'
-import { permittedExternalIps, permittedVips } from './virtual-ips.ts'
+import { type AddressUse, permittedExternalIps, permittedVips } from './virtual-ips.ts'
 
 /**
  * Which frontends a node port has: one at each of NodeContext.nodePortAddresses, or a single one without an address. The latter is for
@@ -45,6 +45,10 @@ export interface FrontendSettings {
   readonly usesExternalIps?: boolean
   /** Reads the annotations of Services; absent: annotations have no effect. */
   readonly annotations?: AnnotationReader
+  /** Whether addresses of Services become addresses of this node, as in ipvs mode. Default true. */
+  readonly bindsAddresses?: boolean
+  /** The Service that has a cluster IP. Absent: not known. */
+  readonly clusterIpOwner?: AddressUse['clusterIpOwner']
 }
 
 /** What one Service claims on this node. */
@@ -176,6 +180,7 @@ interface FamilyParts extends FamilyOfService {
 }
 
 const NO_ADDRESSES: ReadonlySet<string> = new Set()
+const noOwner = (): undefined => undefined
 const EVERY_ADDRESS: readonly undefined[] = [undefined]
 
 function choicesOf(
@@ -195,13 +200,16 @@ function familiesOf(
   choices: ServiceChoices,
   slices: SliceIndex,
   node: NodeContext,
-  { maxFrontends: limit = Number.POSITIVE_INFINITY, nodePorts, usesExternalIps = true }: FrontendSettings,
+  settings: FrontendSettings,
   problems: ProblemList,
 ): readonly FamilyParts[] {
-  const vips = permittedVips(service, service.loadBalancerVips.slice(0, limit), node, problems)
+  const { maxFrontends: limit = Number.POSITIVE_INFINITY, nodePorts, usesExternalIps = true } = settings
+  const { bindsAddresses: binds = true, clusterIpOwner = noOwner } = settings
+  const use: AddressUse = { binds, clusterIpOwner }
+  const vips = permittedVips(service, service.loadBalancerVips.slice(0, limit), node, use, problems)
   // kube-proxy does not report external IPs that the feature gate turns off.
   const externalIps = usesExternalIps
-    ? permittedExternalIps(service, service.externalIps.slice(0, limit), vips, node, problems)
+    ? permittedExternalIps(service, service.externalIps.slice(0, limit), vips, node, use, problems)
     : []
   const ignored = [...service.externalIps.slice(limit), ...service.loadBalancerVips.slice(limit)]
   return IP_FAMILIES.flatMap((family) => {

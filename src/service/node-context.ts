@@ -26,6 +26,8 @@ export type NodeLabels = ReadonlyMap<string, Readonly<Record<string, string>>>
 
 export interface NodeContext extends NodePlace {
   readonly nodeIps: NodeIps
+  /** All addresses of the Node object; absent: none are known. With `nodeIps` in READS_NODE_IPS. */
+  readonly nodeAddresses?: readonly string[]
   /** Addresses of the node's interfaces except kube-ipvs0, without loopback and IPv6 link-local ones. We never bind them. */
   readonly localAddresses: ReadonlySet<string>
   /** Addresses at which node ports answer, sorted; empty when they answer nowhere. */
@@ -53,12 +55,18 @@ export function nodeIpsOf(node: Node | undefined, bindAddress: string): NodeIps 
   return ips
 }
 
+const NO_ADDRESSES: readonly string[] = []
+
 /** READS_* bits of the fields that differ between two contexts, by content. */
 export function changedFields(before: NodeContext, after: NodeContext): number {
   if (before === after) return 0
   let changed = 0
   if (before.zone !== after.zone) changed |= READS_ZONE
-  if (before.nodeIps.IPv4 !== after.nodeIps.IPv4 || before.nodeIps.IPv6 !== after.nodeIps.IPv6) {
+  if (
+    before.nodeIps.IPv4 !== after.nodeIps.IPv4 ||
+    before.nodeIps.IPv6 !== after.nodeIps.IPv6 ||
+    !sameList(before.nodeAddresses ?? NO_ADDRESSES, after.nodeAddresses ?? NO_ADDRESSES)
+  ) {
     changed |= READS_NODE_IPS
   }
   if (!sameSet(before.localAddresses, after.localAddresses)) changed |= READS_LOCAL_ADDRESSES

@@ -72,6 +72,7 @@ export class NodeState {
         nodeName,
         zone: this.#node?.zone,
         nodeIps,
+        ...(this.#node === undefined ? {} : { nodeAddresses: this.#node.addresses }),
         localAddresses: localAddressesOf(this.#addresses),
         nodePortAddresses: nodePorts.addresses,
         ...(this.#virtualIps === undefined ? {} : { virtualIps: this.#virtualIps }),

@@ -1,13 +1,13 @@
 /**
  * Which externalIPs and load-balancer addresses a Service may have on this node (CVE-2020-8554). Every user who can create a Service
  * can write any externalIPs and so intercept the node's own traffic to them; load-balancer addresses are in the status, which
- * controllers write. Each has a list of permitted ranges, and externalIPs must not be addresses that the node itself depends on.
+ * controllers write. Neither may take an address away from this node that it needs to reach the API server or other nodes.
  */
+import { familyOf } from '../values/address.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
-import type { ProblemList } from '../values/errors.ts'
-import { sameList } from '../values/lists.ts'
+import type { Problem, ProblemList } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import type { EndpointSlice, ObjectChange, Service } from './objects.ts'
+import type { Service } from './objects.ts'
 
 /** Which addresses are permitted. The same object as long as nothing in it changes. */
 export interface VirtualIpRule {
@@ -20,6 +20,12 @@ export interface VirtualIpRule {
    * undefined: externalIPs may contain them, and addresses of this node (kubeIPVS.allowProtectedExternalIPs).
    */
   readonly protected: ReadonlyMap<string, string> | undefined
+  /** Ranges of addresses that externalIPs must not contain either, with the name of their owner: `Pods`. */
+  readonly protectedRanges: readonly { readonly range: Cidr; readonly owner: string }[]
+  /** Addresses at which this node reaches the API server, each with its ports there. No Service may make them local. */
+  readonly apiServer: ReadonlyMap<string, ReadonlySet<number>>
+  /** Addresses of other hosts, as the network of this node shows them: gateways of its routes, and peers of its tunnels. */
+  readonly hosts: ReadonlySet<string>
 }
 
 /** The fields of NodeContext that decide. */
@@ -27,149 +33,161 @@ interface Node {
   readonly virtualIps?: VirtualIpRule
   readonly localAddresses: ReadonlySet<string>
   readonly nodeIps: { readonly [family in IpFamily]?: string }
+  readonly nodeAddresses?: readonly string[]
 }
 
-/** Returns the addresses in `status.loadBalancer.ingress` that this node permits, and reports the others. */
+/** How the mode treats the addresses that Services have. */
+export interface AddressUse {
+  /** They become addresses of this node with all ports, so that no other host with that address can be reached. */
+  readonly binds: boolean
+  /** The Service, `namespace/name`, that has a cluster IP; undefined for no cluster IP. */
+  readonly clusterIpOwner: (address: string) => string | undefined
+}
+
+const LOAD_BALANCER = 'status.loadBalancer.ingress'
+const EXTERNAL = 'spec.externalIPs'
+
+/** Returns the addresses in `status.loadBalancer.ingress` that this node serves, and reports the others. */
 export function permittedVips(
   service: Service,
   addresses: readonly string[],
-  { virtualIps }: Node,
+  node: Node,
+  { binds }: Pick<AddressUse, 'binds'>,
   problems: ProblemList,
 ): readonly string[] {
-  const allowed = virtualIps?.loadBalancerIps
-  if (allowed === undefined) return addresses
-  return addresses.filter((address) => {
-    if (isIn(allowed, address)) return true
-    refuse(service, 'status.loadBalancer.ingress', address, `${NOT_IN_LIST}allowedLoadBalancerIPs`, problems)
+  const { virtualIps: rule } = node
+  if (rule === undefined || addresses.length === 0) return addresses
+  const nodes = familiesOfNodes(addresses, node)
+  const isOther = (address: string): boolean =>
+    isOtherHost(address, rule, node) || (nodes.has(familyOf(address)) && !isThisNodes(address, node))
+  const proxied: string[] = []
+  const permitted = addresses.filter((address) => {
+    const reason =
+      (rule.loadBalancerIps === undefined || isIn(rule.loadBalancerIps, address)
+        ? undefined
+        : `${NOT_IN_LIST}allowedLoadBalancerIPs`) ?? takesApiServer(service, address, rule, node, binds)
+    if (reason !== undefined) problems.add(refusal(service, LOAD_BALANCER, address, reason))
+    else if (binds && isOther(address)) proxied.push(address)
+    else return true
     return false
   })
+  if (proxied.length > 0) problems.add(leftToHosts(service, LOAD_BALANCER, proxied))
+  return permitted
 }
 
-/** Returns the addresses in `spec.externalIPs` that this node permits, and reports the others. */
+/** Returns the addresses in `spec.externalIPs` that this node serves, and reports the others. */
 export function permittedExternalIps(
   service: Service,
   addresses: readonly string[],
   permittedVips: readonly string[],
   node: Node,
+  use: AddressUse,
   problems: ProblemList,
 ): readonly string[] {
-  const { virtualIps } = node
-  if (virtualIps === undefined || addresses.length === 0) return addresses
+  const { virtualIps: rule } = node
+  if (rule === undefined || addresses.length === 0) return addresses
   const vips = new Set(permittedVips)
-  return addresses.filter((address) => {
+  const clusterIps = Object.values(service.clusterIps)
+  const proxied: string[] = []
+  const permitted = addresses.filter((address) => {
     // An address that the Service has in another role takes no traffic from others.
-    const isOwn = vips.has(address) || Object.values(service.clusterIps).includes(address)
-    const reason = (isOwn ? undefined : protectedBy(address, virtualIps, node)) ?? outside(address, virtualIps)
-    if (reason !== undefined) refuse(service, 'spec.externalIPs', address, reason, problems)
-    return reason === undefined
+    const isOwn = vips.has(address) || clusterIps.includes(address)
+    const owner = isOwn || rule.protected === undefined ? undefined : ownerOf(address, service, rule, node, use)
+    const reason =
+      (owner === undefined ? undefined : `it is ${owner}, which kubeIPVS.allowProtectedExternalIPs would allow`) ??
+      (rule.externalIps === undefined || isIn(rule.externalIps, address)
+        ? undefined
+        : `${NOT_IN_LIST}allowedExternalIPs`) ??
+      (isOwn ? undefined : takesApiServer(service, address, rule, node, use.binds))
+    if (reason !== undefined) problems.add(refusal(service, EXTERNAL, address, reason))
+    else if (use.binds && !isOwn && isOtherHost(address, rule, node)) proxied.push(address)
+    else return true
+    return false
   })
+  if (proxied.length > 0) problems.add(leftToHosts(service, EXTERNAL, proxied))
+  return permitted
 }
 
 const NOT_IN_LIST = 'it is in no range of kubeIPVS.'
 
-function outside(address: string, { externalIps }: VirtualIpRule): string | undefined {
-  return externalIps === undefined || isIn(externalIps, address) ? undefined : `${NOT_IN_LIST}allowedExternalIPs`
+/** Who has an address that no externalIP may be: `an address of the API server`. */
+function ownerOf(
+  address: string,
+  service: Service,
+  rule: VirtualIpRule,
+  node: Node,
+  { clusterIpOwner }: AddressUse,
+): string | undefined {
+  const known = rule.protected?.get(address)
+  if (known !== undefined) return `an address of ${known}`
+  if (isThisNodes(address, node)) return 'an address of this node'
+  const owner = clusterIpOwner(address)
+  if (owner !== undefined && owner !== `${service.namespace}/${service.name}`) return `the cluster IP of ${owner}`
+  if (isOtherHost(address, rule, node)) return 'an address of another node or router'
+  const range = rule.protectedRanges.find((one) => contains(one.range, address))
+  return range === undefined ? undefined : `an address of ${range.owner}`
 }
 
-function protectedBy(address: string, rule: VirtualIpRule, node: Node): string | undefined {
-  if (rule.protected === undefined) return undefined
-  const isNodes = node.localAddresses.has(address) || Object.values(node.nodeIps).includes(address)
-  const owner = rule.protected.get(address) ?? (isNodes ? 'this node' : undefined)
-  return owner === undefined
-    ? undefined
-    : `it is an address of ${owner}, which kubeIPVS.allowProtectedExternalIPs would allow`
+/**
+ * Why a Service must not have an address at which this node reaches the API server; undefined when it may. An address that this node
+ * has itself is not bound, so there only a port of the API server is taken.
+ */
+function takesApiServer(
+  { ports: own }: Service,
+  address: string,
+  { apiServer }: VirtualIpRule,
+  { localAddresses }: Node,
+  binds: boolean,
+): string | undefined {
+  const ports = apiServer.get(address)
+  if (ports === undefined) return undefined
+  const isTaken = binds && !localAddresses.has(address)
+  if (!isTaken && !own.some(({ port }) => ports.has(port))) return undefined
+  return 'it is an address of the API server, which this node could not reach any more'
+}
+
+/** Whether the network of this node shows that another host has the address, so that this node must not make it its own. */
+function isOtherHost(address: string, { hosts }: VirtualIpRule, node: Node): boolean {
+  return hosts.has(address) && !isThisNodes(address, node)
+}
+
+/**
+ * The families in which the status of a load balancer is a list of nodes, as ServiceLB of k3s writes it: an address of this node's Node
+ * object is among them. What users write in externalIPs may be a mixture, so there this says nothing.
+ */
+function familiesOfNodes(addresses: readonly string[], node: Node): ReadonlySet<IpFamily> {
+  return new Set(addresses.filter((address) => isOfNodeObject(address, node)).map(familyOf))
+}
+
+function isOfNodeObject(address: string, { nodeIps, nodeAddresses = [] }: Node): boolean {
+  return nodeIps[familyOf(address)] === address || nodeAddresses.includes(address)
+}
+
+function isThisNodes(address: string, node: Node): boolean {
+  return node.localAddresses.has(address) || isOfNodeObject(address, node)
 }
 
 function isIn(ranges: readonly Cidr[], address: string): boolean {
   return ranges.some((range) => contains(range, address))
 }
 
-function refuse(
-  { namespace, name }: Service,
-  field: string,
-  address: string,
-  reason: string,
-  problems: ProblemList,
-): void {
+function refusal({ namespace, name }: Service, field: string, address: string, reason: string): Problem {
   const subject = `service ${namespace}/${name}`
-  problems.add({ code: 'virtual-ip-refused', subject, field, message: `${address} is refused: ${reason}` })
+  return { code: 'virtual-ip-refused', subject, field, message: `${address} is refused: ${reason}` }
 }
 
-const API_SERVER = 'the API server'
-const CLUSTER_DNS = 'the resolvers of this cluster'
+/** Addresses that a problem names. */
+const NAMED = 3
 
-/** Only objects in these namespaces can change the rule. This check runs for every change. */
-const WATCHED_NAMESPACES = /^(?:default|kube-system)\//
-
-/** The rule of this node, updated when the protected addresses change. */
-export class VirtualIpGuard {
-  /** Protected addresses by the object of the cluster that has them, or by the owner that was passed to `protect`. */
-  readonly #owners = new Map<string, { readonly addresses: readonly string[]; readonly owner: string }>()
-  #rule: VirtualIpRule
-
-  /** @param lists absent ones allow everything */
-  constructor(lists: Partial<Pick<VirtualIpRule, 'externalIps' | 'loadBalancerIps'>>, allowsProtected: boolean) {
-    const { externalIps, loadBalancerIps } = lists
-    this.#rule = { externalIps, loadBalancerIps, protected: allowsProtected ? undefined : new Map() }
+function leftToHosts({ namespace, name }: Service, field: string, addresses: readonly string[]): Problem {
+  const shown = addresses.slice(0, NAMED).join(', ')
+  const more = addresses.length > NAMED ? ` and ${addresses.length - NAMED} more` : ''
+  const [what, whom] =
+    addresses.length === 1 ? ['is an address of another host', 'it'] : ['are addresses of other hosts', 'them']
+  return {
+    code: 'virtual-ip-of-host',
+    subject: `service ${namespace}/${name}`,
+    field,
+    message: `${shown}${more} ${what}, and left to ${whom} as with ipMode Proxy`,
   }
-
-  get rule(): VirtualIpRule {
-    return this.#rule
-  }
-
-  /** Replaces the addresses of one owner. Returns whether the rule changed. */
-  protect(owner: string, addresses: readonly string[]): boolean {
-    return this.#set(owner, addresses.length === 0 ? undefined : { owner, addresses })
-  }
-
-  /** Takes in one change of an object. Returns whether the rule changed. */
-  apply(change: ObjectChange): boolean {
-    if (!WATCHED_NAMESPACES.test(change.key)) return false
-    return this.#set(`${change.kind} ${change.key}`, protectedByObject(change))
-  }
-
-  #set(key: string, entry: { readonly addresses: readonly string[]; readonly owner: string } | undefined): boolean {
-    if (this.#rule.protected === undefined) return false
-    const before = this.#owners.get(key)
-    if (entry === undefined) {
-      if (!this.#owners.delete(key)) return false
-    } else {
-      if (before !== undefined && sameList(before.addresses, entry.addresses)) return false
-      this.#owners.set(key, entry)
-    }
-    const all = new Map<string, string>()
-    for (const { addresses, owner } of this.#owners.values()) for (const address of addresses) all.set(address, owner)
-    this.#rule = { ...this.#rule, protected: all }
-    return true
-  }
-}
-
-function protectedByObject(
-  change: ObjectChange,
-): { readonly addresses: readonly string[]; readonly owner: string } | undefined {
-  if (change.value === undefined) return undefined
-  switch (change.kind) {
-    case 'services':
-      return ofService(change.value)
-    case 'endpointslices':
-      return ofSlice(change.value)
-    case 'nodes':
-      return undefined
-  }
-}
-
-function ofService({ namespace, name, ports, clusterIps }: Service) {
-  const addresses = Object.values(clusterIps)
-  if (namespace === 'default' && name === 'kubernetes') return { addresses, owner: API_SERVER }
-  const isDns = namespace === 'kube-system' && ports.some(({ port }) => port === 53)
-  return isDns ? { addresses, owner: CLUSTER_DNS } : undefined
-}
-
-/**
- * Only the slice that the API server itself writes, found by its name: if the label decided, every user who can write slices in that
- * namespace could make us refuse any address.
- */
-function ofSlice({ namespace, name, endpoints }: EndpointSlice) {
-  const isApiServer = namespace === 'default' && name === 'kubernetes'
-  return isApiServer ? { addresses: endpoints.map(({ address }) => address), owner: API_SERVER } : undefined
 }

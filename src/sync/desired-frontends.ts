@@ -8,6 +8,7 @@ import { type Frontend, frontendComparison, type FrontendKey } from '../service/
 import { changedFields, type NodeContext, READS_ALL, READS_LOCAL_ADDRESSES } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import type { Problem } from '../values/errors.ts'
+import { ClusterIps } from './cluster-ips.ts'
 import { DirtyOwners } from './dirty-owners.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
 import { OwnerWork } from './owner-work.ts'
@@ -52,22 +53,27 @@ export class DesiredFrontends {
   /** What each owner has chosen by annotations, without those that have chosen nothing. */
   readonly #choices = new Map<string, ServiceChoices>()
   readonly #troubled = new Set<string>()
+  readonly #clusterIps = new ClusterIps(this.#services)
   readonly #settings: FrontendSettings
   #context: NodeContext
 
   constructor(context: NodeContext, settings: FrontendSettings = {}) {
     this.#context = context
-    this.#settings = settings
+    this.#settings = { clusterIpOwner: (address) => this.#clusterIps.owner(address), ...settings }
   }
 
   /** Applies one change of a Service or a slice. A Node's change is left to the caller, who makes the context. */
   apply(change: ObjectChange): void {
     switch (change.kind) {
-      case 'services':
-        if (change.value === undefined) this.#services.delete(change.key)
-        else this.#services.set(change.key, change.value)
-        this.#dirty.add(change.key)
+      case 'services': {
+        const { key, value } = change
+        const before = this.#services.get(key)
+        if (value === undefined) this.#services.delete(key)
+        else this.#services.set(key, value)
+        this.#dirty.add(key)
+        for (const owner of this.#clusterIps.changed(key, before, value)) this.#dirty.add(owner)
         break
+      }
       case 'endpointslices':
         this.#applySlice(change.key, change.value)
         break

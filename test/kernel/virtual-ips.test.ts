@@ -1,11 +1,13 @@
 /** Which externalIPs and load-balancer addresses a Service may have, on a real kernel: a refused address is in no table. */
 import assert from 'node:assert/strict'
+import { connect, createServer, type Server } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
-import { boundAddresses, freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, localRoutes, setsText, virtualServers } from '../support/kernel-state.ts'
+import { inside, leave } from '../support/net-namespace.ts'
 import { sh } from '../support/programs.ts'
-import { eventually } from '../support/deadline.ts'
+import { deadline, eventually } from '../support/deadline.ts'
 
 const REFUSED = ['8.8.8.8', '10.96.0.10', '203.0.114.1']
 const DNS = service(
@@ -100,14 +102,27 @@ describe('externalIPs that the node depends on', () => {
       )
   })
 
-  it('change with the node: a new address of the node is refused from then on, a former gateway is not', async () => {
-    sh('ip route replace default via 10.0.2.3 dev eth0')
+  it('follow the node: a new address of the node and a new gateway are refused from then on, and a former gateway still is', async () => {
     bench = new Workbench()
-    bench.write('ext.yaml', at('198.18.0.1', '10.0.2.3'), slice('ext', ['10.244.0.1']))
+    bench.write('ext.yaml', at('198.18.0.1', '10.0.2.3', GATEWAY), slice('ext', ['10.244.0.1']))
     bench.start()
-    await eventually(() => assert.deepEqual(served().toSorted(), ['10.96.0.1:80', '198.18.0.1:80']))
-    sh(`ip route replace default via ${GATEWAY} dev eth0; ip address add 198.18.0.1/24 dev eth0`)
-    await eventually(() => assert.deepEqual(served().toSorted(), ['10.0.2.3:80', '10.96.0.1:80']))
+    await eventually(() =>
+      assert.deepEqual(served().toSorted(), ['10.0.2.2:80', '10.0.2.3:80', '10.96.0.1:80', '198.18.0.1:80']),
+    )
+    sh('ip address add 198.18.0.1/24 dev eth0')
+    await eventually(() => assert.deepEqual(served().toSorted(), ['10.0.2.2:80', '10.0.2.3:80', '10.96.0.1:80']))
+    bench.write('ext.yaml', at('198.18.0.1'), slice('ext', ['10.244.0.1']))
+    await eventually(() => assert.deepEqual(served().toSorted(), ['10.96.0.1:80']))
+    sh('ip route replace default via 10.0.2.3 dev eth0; ip address add 198.18.1.1/24 dev eth0')
+    const again = ['198.18.0.1', '10.0.2.3', GATEWAY]
+    bench.write('ext.yaml', at(...again), slice('ext', ['10.244.0.1']))
+    await eventually(() => assert.deepEqual(served().toSorted(), ['10.0.2.2:80', '10.96.0.1:80']))
+    bench.write('ext.yaml', at('10.0.2.3'), slice('ext', ['10.244.0.1']))
+    await eventually(() => assert.deepEqual(served().toSorted(), ['10.96.0.1:80']))
+    sh(`ip route replace default via ${GATEWAY} dev eth0; ip address add 198.18.2.1/24 dev eth0`)
+    bench.write('ext.yaml', at(...again), slice('ext', ['10.244.0.1']))
+    await eventually(() => assert.ok(bench.log.includes('10.0.2.3 is refused: it is an address of another node')))
+    await eventually(() => assert.deepEqual(served().toSorted(), ['10.96.0.1:80']))
   })
 
   it('do not concern load-balancer addresses: a VIP that this node has is served inside its list', async () => {
@@ -118,4 +133,114 @@ describe('externalIPs that the node depends on', () => {
     await eventually(() => assert.deepEqual(served().toSorted(), ['10.96.0.1:80', '203.0.113.6:80']))
     assert.deepEqual(boundAddresses(), ['10.96.0.1/32'])
   })
+})
+
+/** Another host at 10.7.0.2 to 10.7.0.4, with an API server at its port 6443; this node is at 10.7.0.1. */
+const API_HOST = `
+  ip netns add api; ip link add to-api type veth peer name eth0 netns api
+  ip address add 10.7.0.1/24 dev to-api; ip link set to-api up
+  ip -n api address add 10.7.0.2/24 dev eth0; ip -n api link set eth0 up; ip -n api link set lo up
+  ip -n api address add 10.7.0.3/24 dev eth0; ip -n api address add 10.7.0.4/24 dev eth0`
+
+const KUBERNETES = [
+  service(
+    'kubernetes',
+    { clusterIP: '10.96.0.1', ports: [{ name: 'https', port: 443, protocol: 'TCP' }] },
+    {
+      metadata: { name: 'kubernetes', namespace: 'default' },
+    },
+  ),
+  slice('kubernetes', ['10.7.0.2'], {
+    metadata: {
+      name: 'kubernetes',
+      namespace: 'default',
+      labels: { 'kubernetes.io/service-name': 'kubernetes' },
+    },
+    ports: [{ name: 'https', port: 6443, protocol: 'TCP' }],
+  }),
+]
+
+const balanced = (name: string, clusterIP: string, ...ips: string[]) =>
+  service(
+    name,
+    { type: 'LoadBalancer', clusterIP },
+    { status: { loadBalancer: { ingress: ips.map((ip) => ({ ip })) } } },
+  )
+
+/** The API server of the other host. */
+let server: Server
+/** Whether a process of this node reaches the other host at this address. */
+function reached(address: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: address, port: 6443, timeout: deadline(2000) }, () => done(true))
+    const done = (isSo: boolean): void => {
+      socket.destroy()
+      resolve(isSo)
+    }
+    socket.on('error', () => done(false))
+    socket.on('timeout', () => done(false))
+  })
+}
+
+describe('load-balancer addresses of other hosts', () => {
+  beforeEach(() => {
+    sh(API_HOST)
+    server = inside('api', () => createServer((socket) => socket.end()).listen(6443))
+  })
+  afterEach(() => {
+    server.close()
+    leave('api')
+    sh('ip netns delete api')
+  })
+  for (const virtualAddresses of ['addresses', 'routes'])
+    describe(`as ${virtualAddresses}`, () => {
+      const bound = (): string[] => (virtualAddresses === 'routes' ? localRoutes() : boundAddresses())
+
+      it('never become local: the node still reaches the API server, other nodes and gateways', async () => {
+        sh('ip route add 10.244.7.0/24 via 10.7.0.4')
+        bench = new Workbench({}, { kubeIPVS: { virtualAddresses } })
+        bench.write('kubernetes.yaml', ...KUBERNETES)
+        bench.write(
+          'balanced.yaml',
+          balanced('of-api', '10.96.0.2', '10.7.0.2'),
+          balanced('of-nodes', '10.96.0.3', '10.0.2.15', '10.7.0.3'),
+          balanced('of-gateway', '10.96.0.4', '10.7.0.4', '203.0.113.6'),
+        )
+        bench.start()
+        const clusterIps = ['10.96.0.1/32', '10.96.0.2/32', '10.96.0.3/32', '10.96.0.4/32']
+        await eventually(() => assert.deepEqual(bound(), [...clusterIps, '203.0.113.6/32']))
+        for (const address of ['10.7.0.2', '10.7.0.3', '10.7.0.4']) assert.ok(await reached(address), address)
+        assert.ok(served().includes('10.0.2.15:80'), 'its own address is served, and not bound')
+        assert.match(
+          bench.log,
+          /object="service demo\/of-api" field="status\.loadBalancer\.ingress" reason="10\.7\.0\.2 is refused: it is an address of the API server/,
+        )
+        for (const [name, address] of [
+          ['of-nodes', '10.7.0.3'],
+          ['of-gateway', '10.7.0.4'],
+        ])
+          assert.ok(
+            bench.log.includes(
+              `object="service demo/${name}" field="status.loadBalancer.ingress" reason="${address} is an address of another host`,
+            ),
+            bench.log,
+          )
+      })
+
+      it('are known when the Service gets them, and stay known when the route is gone', async () => {
+        bench = new Workbench({}, { kubeIPVS: { virtualAddresses } })
+        bench.write('kubernetes.yaml', ...KUBERNETES)
+        bench.start()
+        await eventually(() => assert.deepEqual(bound(), ['10.96.0.1/32']))
+        // As a network plugin does for the Pods of a node that joins. Routes are not announced to the daemon.
+        sh('ip route add 10.244.7.0/24 via 10.7.0.3')
+        bench.write('balanced.yaml', balanced('of-peer', '10.96.0.3', '10.7.0.3'))
+        await eventually(() => assert.deepEqual(bound(), ['10.96.0.1/32', '10.96.0.3/32']))
+        assert.ok(await reached('10.7.0.3'))
+        sh('ip route delete 10.244.7.0/24; ip address add 198.18.0.1/32 dev to-api')
+        bench.write('more.yaml', balanced('of-peer-too', '10.96.0.4', '10.7.0.3'))
+        await eventually(() => assert.deepEqual(bound(), ['10.96.0.1/32', '10.96.0.3/32', '10.96.0.4/32']))
+        assert.ok(await reached('10.7.0.3'))
+      })
+    })
 })

@@ -11,8 +11,8 @@ test('nameserversOf reads the lines of resolv.conf(5)', () => {
   assert.deepEqual(nameserversOf(text), ['10.0.0.53', 'fd00::53', 'fe80::1'])
 })
 
-test('readNameservers finds none where the file is missing', () => {
-  assert.deepEqual(readNameservers('/nonexistent/resolv.conf'), [])
+test('readNameservers finds none where the file is missing', async () => {
+  assert.deepEqual(await readNameservers('/nonexistent/resolv.conf'), [])
 })
 
 test('processorCount counts the online processors of the machine', (t) => {

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import type { Frontend } from '../../src/service/frontends.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
+import { VirtualIpGuard } from '../../src/service/virtual-ip-guard.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import type { Problem } from '../../src/values/errors.ts'
 import { endpoint, service, servicePort, slice, slicePort } from '../support/objects.ts'
@@ -89,6 +90,43 @@ describe('DesiredFrontends', () => {
     desired.apply({ kind: 'services', key: 'demo/z', value: undefined })
     flush()
     assert.equal(seen.frontends.get('10.96.0.1:80/tcp'), 'demo/a ')
+  })
+
+  it('computes a Service again when an external IP of it becomes the cluster IP of another one, at any port', () => {
+    const guarded = new VirtualIpGuard({}, false).rule
+    const desired = new DesiredFrontends({ ...node, virtualIps: guarded })
+    const seen = new Recorder()
+    const flush = (): string[] => {
+      seen.events.length = 0
+      desired.flush(seen, Number.POSITIVE_INFINITY)
+      return seen.events
+    }
+    const ports = [servicePort({ port: 9999 })]
+    const db = (address: string) => put(service({ name: 'db', clusterIps: { IPv4: address } }))
+    const taker = service({
+      name: 'taker',
+      clusterIps: { IPv4: '10.96.0.2' },
+      ports,
+      externalIps: ['10.96.0.9'],
+    })
+    const refused = () => seen.problemsOf.get('demo/taker')?.map(({ message }) => message) ?? []
+    desired.apply(db('10.96.0.9'))
+    desired.apply(put(taker))
+    flush()
+    assert.match(refused()[0] ?? '', /^10\.96\.0\.9 is refused: it is the cluster IP of demo\/db,/)
+    desired.apply(db('10.96.0.8'))
+    assert.ok(flush().includes('10.96.0.9:9999/tcp'))
+    assert.deepEqual(refused(), [])
+    desired.apply(db('10.96.0.9'))
+    assert.ok(flush().includes('10.96.0.9:9999/tcp'))
+    assert.equal(refused().length, 1)
+    desired.apply({ kind: 'services', key: 'demo/db', value: undefined })
+    flush()
+    assert.deepEqual(refused(), [])
+    desired.apply(put({ ...taker, externalIps: [] }))
+    flush()
+    desired.apply(db('10.96.0.9'))
+    assert.deepEqual(flush(), ['10.96.0.9:80/tcp'], 'nobody names it any more')
   })
 
   describe('ranks claims by role before age', () => {

@@ -7,7 +7,7 @@
 import { lookup, type LookupAddress, type LookupAllOptions } from 'node:dns'
 import { Agent as HttpAgent, type ClientRequest, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { isIP, type LookupFunction } from 'node:net'
+import { isIP, type LookupFunction, type Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import type { TlsMaterial } from './access.ts'
 import { ApiError } from './api-error.ts'
@@ -20,6 +20,8 @@ import { openHttp2 } from './http2-open.ts'
 export interface RequestObserver {
   /** The headers of the answer arrived, or the request failed (`status` undefined). @param bodyBytes of the request */
   requested(method: string, host: string, status: number | undefined, durationMs: number, bodyBytes: number): void
+  /** A connection was made to the server, or to the proxy in front of it. @param address the peer of the socket */
+  connected?(address: string, port: number): void
   /** The whole answer was read. */
   received(method: string, host: string, bodyBytes: number): void
 }
@@ -288,6 +290,7 @@ export class HttpPool {
           tls: { host, ...servername, rejectUnauthorized: true, ...tls, ALPNProtocols: ['http/1.1'] },
           lookup: this.#lookup,
           keepAliveMs: TCP_KEEP_ALIVE_MS,
+          onConnected: (socket) => this.#connected(socket),
         },
         (error, socket) => {
           this.#tunnels.delete(end)
@@ -329,10 +332,16 @@ export class HttpPool {
     )
     const done = (): void => clearTimeout(late)
     request.once('socket', (socket) => {
-      if (socket.connecting) socket.once(this.#peer.protocol === 'https:' ? 'secureConnect' : 'connect', done)
-      else done()
+      if (!socket.connecting) return done()
+      socket.once('connect', () => this.#connected(socket))
+      socket.once(this.#peer.protocol === 'https:' ? 'secureConnect' : 'connect', done)
     })
     return done
+  }
+
+  #connected({ remoteAddress, remotePort }: Socket): void {
+    if (remoteAddress !== undefined && remotePort !== undefined)
+      this.#options.observer?.connected?.(remoteAddress, remotePort)
   }
 }
 

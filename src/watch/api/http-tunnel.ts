@@ -5,7 +5,7 @@
  */
 import { request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import type { LookupFunction } from 'node:net'
+import type { LookupFunction, Socket } from 'node:net'
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls'
 import { ApiError } from './api-error.ts'
 
@@ -18,6 +18,8 @@ export interface TunnelOptions {
   readonly tls: ConnectionOptions
   readonly lookup: LookupFunction
   readonly keepAliveMs: number
+  /** The proxy has answered over this connection. */
+  readonly onConnected?: (socket: Socket) => void
 }
 
 /** Opens a tunnel and calls `done` once. The returned function aborts it while it is not open, with the error for `done`. */
@@ -25,7 +27,7 @@ export function openTunnel(
   options: TunnelOptions,
   done: (error: Error | null, socket?: TLSSocket) => void,
 ): (error: Error) => void {
-  const { proxy, target, tls, lookup, keepAliveMs } = options
+  const { proxy, target, tls, lookup, keepAliveMs, onConnected } = options
   let isDone = false
   const finish = (error: Error | null, socket?: TLSSocket): void => {
     if (isDone) return
@@ -48,6 +50,7 @@ export function openTunnel(
   })
   request.on('error', fail)
   request.once('connect', (response, socket) => {
+    onConnected?.(socket as Socket) // Node's type is that of any stream
     if (response.statusCode !== 200) {
       socket.destroy()
       const answer = `${response.statusCode} ${response.statusMessage}`

@@ -77,9 +77,10 @@ export class KubeAccess implements AccessProvider {
       await requireFile(`${serviceAccountRoot}${TOKEN_FILE}`, 'open', TOKEN_FILE)
   }
 
-  /** URL of the API server; does not read credentials. Rejects with a CodedError. */
-  async server(): Promise<string> {
-    return (await this.#current()).config.getCurrentCluster()?.server ?? ''
+  /** URLs of the API server and of the proxy in front of it; does not read credentials. Rejects with a CodedError. */
+  async urls(): Promise<{ readonly server: string; readonly proxyUrl: string | undefined }> {
+    const cluster = (await this.#current()).config.getCurrentCluster()
+    return { server: cluster?.server ?? '', proxyUrl: cluster?.proxyUrl }
   }
 
   /** The server refused the credentials: the next request reads files and runs plugins again. */

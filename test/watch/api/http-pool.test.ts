@@ -73,13 +73,21 @@ test('HttpPool reuses its connection, and resolves with any status', async (t) =
   })
   let connections = 0
   server.on('connection', () => connections++)
-  const pool = poolFor(t, `http://127.0.0.1:${await listen(t, server)}`)
+  const peers: string[] = []
+  const observer = {
+    requested: () => undefined,
+    received: () => undefined,
+    connected: (address: string, port: number) => void peers.push(`${address}:${port}`),
+  }
+  const port = await listen(t, server)
+  const pool = poolFor(t, `http://127.0.0.1:${port}`, { observer })
   for (const path of ['/a?b=c', '/d']) {
     const response = await get(pool, path)
     assert.equal(response.statusCode, 404)
     assert.equal(await textOf(response), `GET ${path}`)
   }
   assert.equal(connections, 1)
+  assert.deepEqual(peers, [`127.0.0.1:${port}`])
 })
 
 test('HttpPool gives up on a server that does not answer, and on one that does not finish its handshake', async (t) => {
@@ -126,10 +134,18 @@ test('HttpPool uses a proxy for http and for https servers', async (t) => {
   const requests: string[] = []
   const proxy = connectProxy((line) => requests.push(line))
   const proxyUrl = `http://127.0.0.1:${await listen(t, proxy)}`
-  const viaHttp = await get(poolFor(t, `http://127.0.0.1:${plain}`, { proxyUrl }))
+  const peers: string[] = []
+  const observer = {
+    requested: () => undefined,
+    received: () => undefined,
+    connected: (address: string, port: number) => void peers.push(`http://${address}:${port}`),
+  }
+  const viaHttp = await get(poolFor(t, `http://127.0.0.1:${plain}`, { proxyUrl, observer }))
   assert.equal(await textOf(viaHttp), 'through the proxy')
-  const viaTunnel = await get(poolFor(t, `https://127.0.0.1:${secure}`, { proxyUrl, tls: { ca: authority.cert } }))
+  const tls = { ca: authority.cert }
+  const viaTunnel = await get(poolFor(t, `https://127.0.0.1:${secure}`, { proxyUrl, tls, observer }))
   assert.equal(await textOf(viaTunnel), 'GET /x')
+  assert.deepEqual(peers, [proxyUrl, proxyUrl], 'the proxy is what must stay reachable')
   assert.deepEqual(requests, [`GET http://127.0.0.1:${plain}/x`, `CONNECT 127.0.0.1:${secure}`])
 })
 
