@@ -27,6 +27,8 @@ const COMMANDS = [
   'src/inspect',
   'src/modes',
   'src/node/deadline.ts',
+  // Who listens at the port that a command is about to ask.
+  'src/node/listeners.ts',
   'src/serve',
   'src/traffic',
   'src/values',
