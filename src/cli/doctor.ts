@@ -55,7 +55,9 @@ async function collect(given: FlagValues): Promise<NodeFacts> {
     from: flags.config || 'command line',
     error,
     daemon: daemonFact(answer),
-    running: await runningProxy(configuration.metricsBindAddress),
+    running: await runningProxy(configuration.metricsBindAddress, {
+      warn: (text) => stderrLog.warn(`kube-ipvs doctor: ${text}`),
+    }),
     access: hasCluster ? async () => (await import('../daemon/commands.ts')).apiAccess(settings) : undefined,
     changes:
       hasCluster || manifests !== undefined

@@ -39,7 +39,7 @@ export async function readStatus(
   const daemonUnknown = isUnknown(answer) ? answer : null
   if (daemonUnknown !== null && daemonUnknown.unknown !== 'off' && daemonUnknown.unknown !== 'no-daemon')
     warn(`names, health and problems are unknown: ${daemonUnknown.reason}`)
-  const running = await runningMode(metricsBindAddress)
+  const running = await runningMode(metricsBindAddress, { warn })
   const { state, named, missing } = await readKernel(client, daemon, signal)
   const status = {
     mode: daemon?.mode ?? running ?? onlyMode(state.modes),
