@@ -9,6 +9,8 @@ export interface DiagnosisTextOptions {
   readonly style: Style
   /** Columns of the terminal; undefined: not known. */
   readonly columns: number | undefined
+  /** The file of --from. Whoever made it decides what it says. */
+  readonly bundle?: string | undefined
 }
 
 const COLOURS = {
@@ -21,9 +23,16 @@ const [NARROWEST, WIDEST] = [60, 120]
 /** Columns before the text of a finding: the longest severity and two spaces. */
 const INDENT = ' '.repeat('warning'.length + 2)
 
-export function diagnosisText(diagnosis: Diagnosis, { style, columns = WIDEST }: DiagnosisTextOptions): string[] {
+export function diagnosisText(
+  diagnosis: Diagnosis,
+  { style, columns = WIDEST, bundle }: DiagnosisTextOptions,
+): string[] {
   const width = Math.min(WIDEST, Math.max(NARROWEST, columns)) - INDENT.length
-  const about = wrap(subject(diagnosis), width + INDENT.length).map((line) => style('dim', line))
+  const origin =
+    bundle === undefined
+      ? ''
+      : `from the bundle ${printable(bundle)}, which its maker may have changed: read a command before you run it; `
+  const about = wrap(origin + subject(diagnosis), width + INDENT.length).map((line) => style('dim', line))
   const lines = [headline(diagnosis, style), ...about]
   for (const group of groupsOf(diagnosis)) {
     const reports = diagnosis.checks.filter((check) => check.group === group && check.findings.length > 0)

@@ -33,7 +33,12 @@ export async function doctor(flags: FlagValues): Promise<number> {
   if (flags.output === 'json') process.stdout.write(`${printableJson(diagnosis)}\n`)
   else {
     const style = styleFor(process.stdout, process.env)
-    process.stdout.write(`${diagnosisText(diagnosis, { style, columns: process.stdout.columns }).join('\n')}\n`)
+    const text = diagnosisText(diagnosis, {
+      style,
+      columns: process.stdout.columns,
+      bundle: isBundle ? from : undefined,
+    })
+    process.stdout.write(`${text.join('\n')}\n`)
   }
   return exitCodeOf(diagnosis)
 }

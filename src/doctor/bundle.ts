@@ -9,10 +9,12 @@ import { gunzip, gzip } from 'node:zlib'
 import { CodedError, errorText } from '../values/errors.ts'
 import { printable } from '../values/quote.ts'
 import { FACTS, FACTS_FORMAT, type NodeFacts } from './facts.ts'
+import { type JsonSize, jsonSize } from './json-size.ts'
 
-const MAX_FILE_BYTES = 8 << 20
-/** Of the JSON in a compressed file. */
-const MAX_TEXT_BYTES = 32 << 20
+/** The file, and the JSON in a compressed file: the facts of any node are shorter. */
+const MAX_BYTES = 8 << 20
+/** Facts have no more of either. */
+const MAX_SIZE: JsonSize = { depth: 16, values: 200_000 }
 const GZIP_MAGIC = [0x1f, 0x8b]
 
 /**
@@ -32,6 +34,12 @@ export async function writeBundle(path: string, facts: NodeFacts): Promise<void>
 /** Rejects with CodedError `bundle-unreadable`, or `bundle-invalid`, which names the member and the reason. */
 export async function readBundle(path: string): Promise<NodeFacts> {
   const text = await readBundleText(path)
+  const { depth, values } = jsonSize(text)
+  if (depth > MAX_SIZE.depth || values > MAX_SIZE.values)
+    throw new CodedError(
+      'bundle-invalid',
+      `--from ${path}: this is no bundle: it has more than ${MAX_SIZE.values} values, or more than ${MAX_SIZE.depth} within each other`,
+    )
   let json: unknown
   try {
     json = JSON.parse(text)
@@ -58,10 +66,10 @@ async function readBundleText(path: string): Promise<string> {
   try {
     const { size, isFile } = await statOf(path)
     if (!isFile) throw new Error('not a file')
-    if (size > MAX_FILE_BYTES) throw new Error(`larger than ${MAX_FILE_BYTES >> 20} MiB`)
+    if (size > MAX_BYTES) throw new Error(`larger than ${MAX_BYTES >> 20} MiB`)
     const bytes = await readFile(path)
     if (!GZIP_MAGIC.every((byte, index) => bytes[index] === byte)) return bytes.toString('utf8')
-    return (await promisify(gunzip)(bytes, { maxOutputLength: MAX_TEXT_BYTES })).toString('utf8')
+    return (await promisify(gunzip)(bytes, { maxOutputLength: MAX_BYTES })).toString('utf8')
   } catch (cause) {
     throw new CodedError('bundle-unreadable', `--from ${path}: ${errorText(cause)}`, { cause })
   }

@@ -11,11 +11,12 @@ import type { Style } from '../../src/cli/terminal.ts'
 import { collectFacts } from '../../src/doctor/collect.ts'
 import { readBundle, writeBundle } from '../../src/doctor/bundle.ts'
 import { diagnose } from '../../src/doctor/diagnose.ts'
-import { FACTS } from '../../src/doctor/facts.ts'
+import { FACTS, type NodeFacts } from '../../src/doctor/facts.ts'
 import { summarizeRules } from '../../src/doctor/rules-summary.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { printable } from '../../src/values/quote.ts'
+import { ROWS } from './check-rows.ts'
 import { configured, node, running } from './healthy-node.ts'
 
 let folder: string
@@ -72,6 +73,9 @@ describe('a bundle', () => {
       [json((facts) => (facts['unmanagedDevices'] = Array(51).fill(''))), 'bundle-invalid', /has more than 50 items/],
       [Buffer.alloc(9 << 20), 'bundle-unreadable', /larger than 8 MiB/],
       [gzipSync(Buffer.alloc(40 << 20)), 'bundle-unreadable', /larger than/],
+      // A file of 8 KiB that takes 300 MiB when it is parsed, and one that is deeper than facts are.
+      [gzipSync(`[${'{},'.repeat(2_500_000)}{}]`), 'bundle-invalid', /more than 200000 values/],
+      [`${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`, 'bundle-invalid', /more than 16 within each other/],
       [Buffer.from([0x1f, 0x8b, 0]), 'bundle-unreadable', /./],
     ]
     for (const [content, code, message] of rows) {
@@ -114,6 +118,58 @@ describe('FACTS', () => {
     )
   })
 })
+
+describe('remedies of a bundle', () => {
+  const commandsOf = (facts: NodeFacts): readonly string[] =>
+    diagnose(facts).checks.flatMap(({ findings }) =>
+      findings.flatMap(({ remedy }) => remedy.filter((line) => !line.startsWith('#'))),
+    )
+
+  it('never name what the maker of the bundle has put in place of any text', () => {
+    const evil = ['$(reboot)', '-t/tmp/x', '/etc/ssh/sshd_config', 'inet filter', 'x; rm -rf /']
+    let [changed, withCommands] = [0, 0]
+    for (const [, changes] of ROWS)
+      for (const [text, count] of textsIn(node(changes))) {
+        for (const one of evil) {
+          let facts: NodeFacts
+          try {
+            facts = FACTS(replaced(node(changes), text, one), '')
+          } catch (error) {
+            assert.ok(error instanceof CodedError && error.code === 'bundle-invalid', String(error))
+            continue
+          }
+          changed += count
+          const commands = commandsOf(facts)
+          if (commands.length > 0) withCommands++
+          for (const command of commands) assert.ok(!command.includes(one), `${command} of ${text}`)
+        }
+      }
+    assert.ok(changed > 1000 && withCommands > 1000, `${changed} ${withCommands}`)
+  })
+
+  it('are told to be of a bundle', () => {
+    const [, about = ''] = diagnosisText(diagnose(node()), { style: plain, columns: 200, bundle: 'n\u001b.json' })
+    assert.match(
+      about,
+      /^from the bundle n\\x1b\.json, which its maker may have changed: read a command before you run it;/,
+    )
+  })
+})
+
+/** Every text in a value, with the number of its places. */
+function textsIn(value: unknown, into = new Map<string, number>()): ReadonlyMap<string, number> {
+  if (typeof value === 'string') into.set(value, (into.get(value) ?? 0) + 1)
+  else if (typeof value === 'object' && value !== null) for (const one of Object.values(value)) textsIn(one, into)
+  return into
+}
+
+/** The value with another text in each place of one. */
+function replaced(value: unknown, text: string, by: string): unknown {
+  if (value === text) return by
+  if (Array.isArray(value)) return value.map((one: unknown) => replaced(one, text, by))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, replaced(one, text, by)]))
+}
 
 describe('diagnosisText', () => {
   it('never prints a control character of the node', () => {

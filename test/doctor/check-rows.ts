@@ -147,9 +147,15 @@ export const ROWS: readonly (readonly [id: string, changes: Changes, expected: E
   ],
   [
     'kube-proxy-restored',
+    origins({ staticPods: ['/etc/kubernetes/manifests/kube-proxy.yaml'] }),
+    'error',
+    /^mv -- \/etc\/kubernetes\/manifests\/kube-proxy\.yaml \/root\/$/m,
+  ],
+  [
+    'kube-proxy-restored',
     origins({ staticPods: ["/etc/kubernetes/manifests/a 'b'.yaml"] }),
     'error',
-    /mv '.*a '\\''b'\\''\.yaml' \/root\//,
+    /^# move that file out of \/etc\/kubernetes\/manifests$/m,
   ],
   [
     'kube-proxy-restored',

@@ -47,8 +47,8 @@ function modules({ lacks, ipvs, kernel, configuration }: NodeFacts): CheckResult
   })
 }
 
-/** What modprobe may get: a bundle could name anything. */
-const MODULE = /^\w+$/
+/** What modprobe may get, the families of modules that a proxy needs: a bundle could name anything. */
+const MODULE = /^(?:ip_vs|ip_set|ip_tables|ip6_tables|iptable_|ip6table_|xt_|nf_|nft_|dummy$)\w{0,50}$/
 
 /** Major and minor number of a release: `6.1.0-18-amd64` is [6, 1]. */
 function versionOf(release: string): readonly [major: number, minor: number] {

@@ -73,7 +73,7 @@ function restored(facts: NodeFacts): CheckResult {
       severity: 'error',
       what: `The static pod ${quote(file)} starts kube-proxy.`,
       effect: 'kubelet starts kube-proxy again whenever it ends.',
-      remedy: [`mv ${shellWord(file)} /root/`],
+      remedy: STATIC_POD.test(file) ? [`mv -- ${file} /root/`] : [`# move that file out of ${STATIC_PODS}`],
     })
   const sets = when(cluster, ({ daemonSets }) => when(daemonSets, (all) => found(...daemonSetFindings(all, cluster))))
   findings.push(...sets.findings)
@@ -134,10 +134,10 @@ function modeOf(cluster: ClusterFact | undefined): string {
 
 const isOurs = (image: string): boolean => image.includes('kube-ipvs')
 
-/** A word for a shell; what needs quotes gets them. */
-export function shellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
-}
+/** What a command of a remedy may name: a bundle could name any file and any table. */
+const STATIC_PODS = '/etc/kubernetes/manifests'
+const STATIC_POD = /^\/etc\/kubernetes\/manifests\/\w[\w.+-]*$/
+const PROXY_TABLE = /^ip6? kube-proxy$/
 
 /** Chains that kubelet makes, also where no proxy ever ran. */
 const KUBELET_CHAINS = new Set(['KUBE-KUBELET-CANARY', 'KUBE-IPTABLES-HINT', 'KUBE-FIREWALL', 'KUBE-MARK-DROP'])
@@ -203,7 +203,7 @@ function nftablesProxy({ nftProxyTables, runningMode }: NodeFacts): CheckResult 
           what: `The tables of kube-proxy's nftables mode are there: ${tables.map(quote).join(', ')}.`,
           effect:
             'They answer for Services before any other rule, until kube-ipvs has completed its own state and removes them.',
-          remedy: tables.map((table) => `nft delete table ${table.split(' ').map(shellWord).join(' ')}`),
+          remedy: tables.filter((table) => PROXY_TABLE.test(table)).map((table) => `nft delete table ${table}`),
         }),
   )
 }

@@ -187,7 +187,7 @@ function reversePath({ settings, interfaces }: NodeFacts): CheckResult {
 
 /** Dots of an interface's name are slashes in sysctl(8): `net.ipv4.conf.eth0/100.rp_filter`. */
 const shellSysctl = (link: string): string =>
-  `net.ipv4.conf.${link.replaceAll('.', '/').replace(/[^\w/-]/g, '?')}.rp_filter`
+  `net.ipv4.conf.${link.replace(/[^\w.-]/g, '?').replaceAll('.', '/')}.rp_filter`
 
 export const SETTING_CHECKS: readonly Check[] = [
   {
