@@ -7,6 +7,7 @@ import { release, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openNetlinkConnection } from '../../native/open.ts'
+import { finishLine } from '../../src/cli/output.ts'
 import { styleFor } from '../../src/cli/terminal.ts'
 import { IpvsConnection } from '../../src/ipvs/connection.ts'
 import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
@@ -32,8 +33,8 @@ const stopped = new AbortController()
 process.once('SIGTERM', () => stopped.abort())
 process.once('SIGINT', () => stopped.abort())
 
-const say = (text: string): void => void process.stderr.write(`${text}\n`)
-const show = (text: string): void => void (json ? process.stderr : process.stdout).write(`${text}\n`)
+const say = (text: string): void => void process.stderr.write(`${finishLine(text)}\n`)
+const show = (text: string): void => void (json ? process.stderr : process.stdout).write(`${finishLine(text)}\n`)
 const podOf = (realServer: string): string => {
   const pod = PODS.find(({ ipv4, ipv6 }) => [`${ipv4}:${POD_PORT}`, `[${ipv6}]:${POD_PORT}`].includes(realServer))
   return pod?.name ?? ''

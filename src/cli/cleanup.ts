@@ -3,6 +3,7 @@ import { removeEverything } from '../modes/leftovers/cleanup.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import { parseCidrs } from '../values/cidr.ts'
 import type { FlagValues } from './flags.ts'
+import { printJson, printText, stderrLog } from './output.ts'
 import { checkSettings } from './settings.ts'
 
 const DEADLINE_MS = 60_000
@@ -18,11 +19,11 @@ export async function cleanup(flags: FlagValues): Promise<number> {
   })
   if (flags.output === 'json') {
     const reasons = failures.map(({ command, error }) => ({ command, error: error.message }))
-    process.stdout.write(`${JSON.stringify({ dryRun, operations: commands, failures: reasons })}\n`)
-  } else for (const command of commands) process.stdout.write(`${command}\n`)
+    printJson({ dryRun, operations: commands, failures: reasons })
+  } else for (const command of commands) printText(command)
   for (const { command, error } of failures) {
     const about = error.message.startsWith(command) ? '' : `${command.split('\n')[0]}: `
-    process.stderr.write(`kube-ipvs cleanup: ${about}${error.message}\n`)
+    stderrLog.warn(`kube-ipvs cleanup: ${about}${error.message}`)
   }
   return failures.length === 0 ? 0 : 1
 }

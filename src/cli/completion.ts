@@ -4,10 +4,11 @@
  */
 import { COMMAND_HELP } from './command-help.ts'
 import { COMMAND_ARGUMENTS, COMMANDS, type CommandName, FLAGS, type Flag, SHELLS, type Shell } from './flags.ts'
+import { printText } from './output.ts'
 
 /** @param words the shell, which the command line has checked */
 export function printCompletion(words: readonly string[]): number {
-  for (const shell of SHELLS) if (words.includes(shell)) process.stdout.write(completionScript(shell))
+  for (const shell of SHELLS) if (words.includes(shell)) printText(completionScript(shell))
   return 0
 }
 

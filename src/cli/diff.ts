@@ -7,8 +7,8 @@ import { askDaemon } from '../inspect/daemon-client.ts'
 import { silentLog } from '../values/log.ts'
 import { daemonRemarks } from './daemon-remarks.ts'
 import type { FlagValues } from './flags.ts'
+import { printJson, printText, stderrLog } from './output.ts'
 import { loadSettings, withDaemonsName } from './settings.ts'
-import { stderrLog } from './terminal.ts'
 
 /** The daemon answers within milliseconds, or it hangs. */
 const ANSWER_MS = 3000
@@ -18,8 +18,8 @@ export async function diff(flags: FlagValues): Promise<number> {
   const client = askDaemon(loaded.configuration.kubeIPVS.socket, { deadlineMs: ANSWER_MS })
   const settings = withDaemonsName(loaded, await client.daemon())
   const commands = await plannedCommands(settings, flags.output === 'json' ? silentLog : stderrLog)
-  if (flags.output === 'json') process.stdout.write(`${JSON.stringify({ operations: commands })}\n`)
-  else for (const command of commands) process.stdout.write(`${command}\n`)
+  if (flags.output === 'json') printJson({ operations: commands })
+  else for (const command of commands) printText(command)
   if (commands.length === 0) return 0
   for (const remark of await daemonRemarks(client, settings.configuration.mode))
     stderrLog.warn(`kube-ipvs diff: ${remark}`)

@@ -8,13 +8,12 @@ import type { DaemonView } from '../inspect/view.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import { CodedError } from '../values/errors.ts'
 import { silentLog } from '../values/log.ts'
-import { printableJson } from '../values/quote.ts'
 import { diagnosisText } from './doctor-text.ts'
 import type { FlagValues } from './flags.ts'
 import { failureText } from './messages.ts'
+import { page, printJson, printLines, stderrLog } from './output.ts'
 import { loadSettings, type Settings, withDaemonsName } from './settings.ts'
 import { runningProxy } from './running-proxy.ts'
-import { stderrLog, styleFor } from './terminal.ts'
 
 const DEADLINE_MS = 60_000
 /** The daemon answers within milliseconds, or it hangs. */
@@ -30,16 +29,8 @@ export async function doctor(flags: FlagValues): Promise<number> {
     stderrLog.warn(`kube-ipvs doctor: wrote ${bundle}; it has addresses of this node, and no credentials`)
   }
   const diagnosis = diagnose(facts)
-  if (flags.output === 'json') process.stdout.write(`${printableJson(diagnosis)}\n`)
-  else {
-    const style = styleFor(process.stdout, process.env)
-    const text = diagnosisText(diagnosis, {
-      style,
-      columns: process.stdout.columns,
-      bundle: isBundle ? from : undefined,
-    })
-    process.stdout.write(`${text.join('\n')}\n`)
-  }
+  if (flags.output === 'json') printJson(diagnosis)
+  else printLines(diagnosisText(diagnosis, { ...page(), bundle: isBundle ? from : undefined }))
   return exitCodeOf(diagnosis)
 }
 

@@ -12,12 +12,12 @@ import { type ConnectionCounts, LocalConnections } from '../traffic/local-connec
 import { parseAddress } from '../values/address.ts'
 import { formatDuration } from '../values/duration.ts'
 import { CodedError } from '../values/errors.ts'
-import { printableJson, quote } from '../values/quote.ts'
+import { quote } from '../values/quote.ts'
 import { countsText, drainsText, durationText, joinDrains } from './drain-text.ts'
 import { waitForEnd } from './drain-wait.ts'
 import type { FlagValues } from './flags.ts'
+import { page, printErrorText, printJson, printLines, ProgressLine, stderrLog } from './output.ts'
 import { loadSettings } from './settings.ts'
-import { stderrLog, styleFor } from './terminal.ts'
 
 const DEADLINE_MS = 30_000
 const TIMEOUT_MS = { default: 300_000, most: 86_400_000 } as const
@@ -29,7 +29,7 @@ const POD = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\/[a-z0-9]([a-z0-9.-]{0,251}[a
 export async function drain(flags: FlagValues, words: readonly string[]): Promise<number> {
   const [word] = words
   if (word !== undefined) {
-    process.stderr.write(`${noStart(word)}\n`)
+    printErrorText(noStart(word))
     return 1
   }
   const { configuration } = await loadSettings(flags)
@@ -72,9 +72,9 @@ async function showDrains(daemon: DaemonClient, flags: FlagValues): Promise<numb
   try {
     const live = ipvs === undefined ? [] : await listDrains(ipvs, signal)
     const drains = joinDrains(live, isKnown ? view.drains : undefined)
-    const { stdout } = process
-    if (flags.output === 'json') stdout.write(`${printableJson({ mode: mode ?? null, isKnown, drains })}\n`)
-    else stdout.write(`${drainsText(drains, styleFor(stdout, process.env), stdout.columns).join('\n')}\n`)
+    const { style, columns } = page()
+    if (flags.output === 'json') printJson({ mode: mode ?? null, isKnown, drains })
+    else printLines(drainsText(drains, style, columns))
     return 0
   } finally {
     ipvs?.close()
@@ -100,13 +100,12 @@ async function waitFor(target: string, daemon: DaemonClient, flags: FlagValues):
     progress.end()
     const { isDone, counts } = end
     const seconds = Math.round(end.waitedMs) / 1000
-    const { stdout } = process
-    if (flags.output === 'json') stdout.write(`${printableJson({ target, targets, isDone, seconds, ...counts })}\n`)
-    else if (isDone) stdout.write(`no connection to ${target} is left after ${durationText(seconds)}\n`)
-    else
-      stdout.write(
-        `${counts === undefined ? 'connections that cannot be counted' : countsText(counts, all)} to ${target} left after ${durationText(seconds)}\n`,
-      )
+    if (flags.output === 'json') printJson({ target, targets, isDone, seconds, ...counts })
+    else if (isDone) printLines([`no connection to ${target} is left after ${durationText(seconds)}`])
+    else {
+      const what = counts === undefined ? 'connections that cannot be counted' : countsText(counts, all)
+      printLines([`${what} to ${target} left after ${durationText(seconds)}`])
+    }
     return isDone ? 0 : LEFT_EXIT_CODE
   } finally {
     progress.end()
@@ -176,7 +175,7 @@ class Progress {
   readonly #target: string
   readonly #all: boolean
   readonly #timeout: string
-  #isOpen = false
+  readonly #line = new ProgressLine()
 
   constructor(target: string, all: boolean, timeoutMs: number) {
     this.#target = target
@@ -185,17 +184,11 @@ class Progress {
   }
 
   show(counts: ConnectionCounts | undefined, waitedMs: number): void {
-    const { stderr } = process
-    if (!stderr.isTTY) return
-    this.#isOpen = true
     const what = counts === undefined ? 'no answer of the daemon' : countsText(counts, this.#all)
-    const line = `${this.#target}: ${what}, ${durationText(waitedMs / 1000)} of ${this.#timeout}`
-    // A longer line would not be overwritten by the next one.
-    stderr.write(`\r\x1b[K${line.slice(0, Math.max(1, (stderr.columns || 80) - 1))}`)
+    this.#line.show(`${this.#target}: ${what}, ${durationText(waitedMs / 1000)} of ${this.#timeout}`)
   }
 
   end(): void {
-    if (this.#isOpen) process.stderr.write('\r\x1b[K')
-    this.#isOpen = false
+    this.#line.end()
   }
 }

@@ -4,7 +4,6 @@
  */
 import { deadlineSignal } from '../node/deadline.ts'
 import { CodedError } from '../values/errors.ts'
-import { printableJson } from '../values/quote.ts'
 import { explainService, type Explanation } from './explain/explanation.ts'
 import { explainKernel, fromKernel, readObjects } from './explain/kernel-only.ts'
 import { addressOfPod, findServices, keysOf, type Knowledge, nearestTo, openKnowledge } from './explain/knowledge.ts'
@@ -12,8 +11,8 @@ import { pathKeys, predictPaths } from './explain/paths.ts'
 import { type PacketSource, parseSource, parseTarget, type Target } from './explain/target.ts'
 import { explanationText } from './explain/text.ts'
 import type { FlagValues } from './flags.ts'
+import { page, printJson, printLines, stderrLog } from './output.ts'
 import { loadSettings } from './settings.ts'
-import { stderrLog, styleFor } from './terminal.ts'
 
 const DEADLINE_MS = 60_000
 /** The target is unknown. */
@@ -32,11 +31,8 @@ export async function explain(flags: FlagValues, [text = '']: readonly string[])
     for (const reason of knowledge.reasons) stderrLog.warn(`kube-ipvs explain: ${reason}`)
     const found = await explanationOf(text, target.value, knowledge, signal)
     const explanation = from === undefined ? found : await withPaths(found, target.value, from.value, knowledge, signal)
-    if (flags.output === 'json') process.stdout.write(`${printableJson(explanation)}\n`)
-    else {
-      const style = styleFor(process.stdout, process.env)
-      process.stdout.write(`${explanationText(explanation, { style, columns: process.stdout.columns }).join('\n')}\n`)
-    }
+    if (flags.output === 'json') printJson(explanation)
+    else printLines(explanationText(explanation, page()))
     return explanation.isFound ? 0 : UNKNOWN
   } finally {
     await knowledge.close()

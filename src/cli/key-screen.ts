@@ -3,6 +3,7 @@
  * the process ends, the terminal is left as it was.
  */
 import { type Key, keysOf } from './keys.ts'
+import { finishLine } from './output.ts'
 
 /** The other screen of the terminal, without a cursor, and without breaking lines that are too long. */
 const ENTER = '\x1b[?1049h\x1b[?25l\x1b[?7l'
@@ -133,7 +134,7 @@ export class KeyScreen {
   /** Shows these lines, which fit, in one write, so that nothing flickers. */
   draw(lines: readonly string[]): void {
     if (!this.#isOpen) return
-    const text = lines.map((line) => `${line}\x1b[K`).join('\r\n')
+    const text = lines.map((line) => `${finishLine(line)}\x1b[K`).join('\r\n')
     this.#options.output.write(`\x1b[H${text}\x1b[J`)
   }
 

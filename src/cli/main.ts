@@ -27,23 +27,24 @@ const RUN: Readonly<Record<CommandName, (flags: FlagValues, words: readonly stri
 export async function main(argv: readonly string[]): Promise<number> {
   const line = parseCommandLine(argv)
   const notices = 'error' in line ? line.error.notices : line.notices
-  for (const notice of notices) process.stderr.write(`${notice}\n`)
+  if (notices.length > 0) (await import('./output.ts')).printErrorText(notices.join('\n'))
   if ('error' in line) {
     const { usageErrorText } = await import('./messages.ts')
-    process.stderr.write(usageErrorText(line.error))
+    const { printErrorText } = await import('./output.ts')
+    printErrorText(usageErrorText(line.error))
     return line.error.exitCode
   }
   const { command, flags } = line
   if (flags.help === true) {
     const { helpText } = await import('./help.ts')
-    const { styleFor } = await import('./terminal.ts')
-    const { stdout } = process
-    stdout.write(helpText(command, { columns: stdout.columns, style: styleFor(stdout, process.env) }))
+    const { page, printText } = await import('./output.ts')
+    printText(helpText(command, page()))
     return 0
   }
   if (flags.version === 'true' || flags.version === 'raw') {
     const { versionText } = await import('./messages.ts')
-    process.stdout.write(versionText(flags.version))
+    const { printText } = await import('./output.ts')
+    printText(versionText(flags.version))
     return 0
   }
   return runCommand(line)
@@ -55,7 +56,7 @@ async function runCommand({ command, flags, words }: CommandLine): Promise<numbe
     return await RUN[command](flags, words)
   } catch (error) {
     const { failureText, nextStep } = await import('./messages.ts')
-    const { stderr } = process
+    const { isErrorTerminal, printErrorText } = await import('./output.ts')
     if (command === 'run') {
       const { formatOf, writeEarlyLine } = await import('./early-lines.ts')
       const err = error instanceof CodedError ? error.message : failureText(error, flags)
@@ -67,9 +68,9 @@ async function runCommand({ command, flags, words }: CommandLine): Promise<numbe
         writeEarlyLine({ level: 'error', message: advice, unstructured: true, format })
         return USAGE_EXIT_CODE[command]
       }
-    } else stderr.write(`kube-ipvs ${command}: ${failureText(error, flags)}\n`)
+    } else printErrorText(`kube-ipvs ${command}: ${failureText(error, flags)}`)
     const step = nextStep(error)
-    if (step !== undefined && (command !== 'run' || stderr.isTTY)) stderr.write(`${step}\n`)
+    if (step !== undefined && (command !== 'run' || isErrorTerminal())) printErrorText(step)
     return USAGE_EXIT_CODE[command]
   }
 }

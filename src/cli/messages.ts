@@ -3,6 +3,7 @@
  * daemon's own lines keep kube-proxy's words; a terminal gets the next step after them.
  */
 import { CodedError } from '../values/errors.ts'
+import { printable } from '../values/quote.ts'
 import { KUBE_PROXY_RELEASE, VERSION } from '../values/well-known.ts'
 import { programOf, type UsageError } from './command-line.ts'
 import type { FlagValues } from './flags.ts'
@@ -31,7 +32,9 @@ export function usageErrorText({ command, message, showUsage, suggestion }: Usag
 /** Why a command other than the daemon failed: the flag or field that it is about, and the reason. */
 export function failureText(error: unknown, { config }: FlagValues): string {
   if (!(error instanceof CodedError)) return error instanceof Error ? (error.stack ?? error.message) : String(error)
-  const { code, message } = error
+  const { code } = error
+  // One line, whatever a file, a program or a server has put into the reason.
+  const message = printable(error.message)
   if (code === 'kubeconfig') return `kubeconfig: ${message}`
   if (!code.startsWith('config-')) return message
   const reason = message.replace(/^failed (complete|validate): /, '')

@@ -10,6 +10,7 @@ import { writeEarlyLine } from './early-lines.ts'
 import { flagTexts } from './flag-value.ts'
 import type { FlagValues } from './flags.ts'
 import { NEEDS_RIGHTS, nextStep } from './messages.ts'
+import { isErrorTerminal, printErrorText, printJson } from './output.ts'
 import { loadSettings, logWarnings } from './settings.ts'
 
 /** The exit codes of a process that the signal killed, which is what kube-proxy's are: 128 and the signal's number. */
@@ -46,14 +47,14 @@ export async function run(flags: FlagValues): Promise<number> {
     })
     if (isStopped) return SIGNAL_EXIT_CODE[await signal]
     const { operations, failures } = passes
-    if (flags.output === 'json') process.stdout.write(`${JSON.stringify({ operations, failures })}\n`)
+    if (flags.output === 'json') printJson({ operations, failures })
     return failures === 0 ? 0 : 1
   } catch (error) {
     const reason = reasonOf(error, log)
     log.error('Error running ProxyServer', { error: reason })
     log.error('command failed', { error: reason })
-    const step = process.stderr.isTTY ? nextStep(error) : undefined
-    if (step !== undefined) process.stderr.write(`${step}\n`)
+    const step = isErrorTerminal() ? nextStep(error) : undefined
+    if (step !== undefined) printErrorText(step)
     return 1
   } finally {
     log.close()

@@ -6,12 +6,12 @@ import { breakText } from './fitted-table.ts'
 import type { FlagValues } from './flags.ts'
 import { canDraw } from './key-screen.ts'
 import { runLive } from './live-screen.ts'
+import { onOutputGone, page, printJson, printLines, screenOfProcess, stderrLog } from './output.ts'
 import { readStatus } from './read-status.ts'
 import { loadSettings } from './settings.ts'
 import type { Status } from './status.ts'
 import { filterStatus, isPartial, type StatusFilter, statusFilter } from './status-filter.ts'
 import { statusText } from './status-text.ts'
-import { stderrLog, styleFor } from './terminal.ts'
 
 const DEADLINE_MS = 60_000
 const WATCH_MS = 2000
@@ -59,26 +59,22 @@ function warnOnce(): (text: string) => void {
 }
 
 function print(status: Status, flags: FlagValues, filter: StatusFilter): void {
-  const { stdout } = process
-  if (flags.output === 'json') {
-    stdout.write(`${JSON.stringify(status)}\n`)
-    return
-  }
-  const width = stdout.isTTY ? stdout.columns || undefined : undefined
-  const lines = statusText(status, { style: styleFor(stdout, process.env), width, isPartial: isPartial(filter) })
-  stdout.write(`${lines.join('\n')}\n`)
+  if (flags.output === 'json') return printJson(status)
+  const { style, columns: width } = page()
+  printLines(statusText(status, { style, width, isPartial: isPartial(filter) }))
 }
 
 /** Until q or a signal; resolves to the exit code. Where no screen can be drawn, a block is printed each time. */
 async function watch(read: ReadPart, flags: FlagValues, filter: StatusFilter): Promise<number> {
-  return flags.output !== 'json' && process.stdin.isTTY && canDraw(process.stdout, process.env)
+  const { input, output, environment } = screenOfProcess()
+  return flags.output !== 'json' && input.isTTY && canDraw(output, environment)
     ? watchOnScreen(read, filter)
     : watchInBlocks(read, flags, filter)
 }
 
 async function watchOnScreen(read: ReadPart, filter: StatusFilter): Promise<number> {
-  const { stdout, stdin } = process
-  const style = styleFor(stdout, process.env)
+  const { environment: _, ...terminal } = screenOfProcess()
+  const { style } = page()
   let status: Status | undefined
   let warnings: readonly string[] = []
   return runLive(
@@ -97,23 +93,22 @@ async function watchOnScreen(read: ReadPart, filter: StatusFilter): Promise<numb
               ...warnings.flatMap((text) => ['', ...breakText(text, width)]),
             ],
     },
-    { periodMs: WATCH_MS, input: stdin, output: stdout, process },
+    { periodMs: WATCH_MS, ...terminal },
   )
 }
 
 async function watchInBlocks(read: ReadPart, flags: FlagValues, filter: StatusFilter): Promise<number> {
-  const { stdout } = process
   const stop = new AbortController()
   const end = (): void => stop.abort()
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
   for (const signal of signals) process.once(signal, end)
   // Who reads the output may stop before we do.
-  stdout.on('error', end)
+  onOutputGone(end)
   try {
     const warn = warnOnce()
     for (let isFirst = true; !stop.signal.aborted; isFirst = false) {
       const status = await read(stop.signal, warn)
-      if (!isFirst && flags.output !== 'json') stdout.write('\n')
+      if (!isFirst && flags.output !== 'json') printLines([''])
       print(status, flags, filter)
       await sleep(WATCH_MS, undefined, { signal: stop.signal })
     }

@@ -1,7 +1,6 @@
-/** What commands print for users: colours, aligned columns, and warnings as plain lines. Output that is piped has no colours. */
+/** What commands print for users: colours and aligned columns. Output that is piped has no colours. */
+import { randomBytes } from 'node:crypto'
 import { styleText } from 'node:util'
-import { errorText } from '../values/errors.ts'
-import type { Log, LogFields } from '../values/log.ts'
 import { printable } from '../values/quote.ts'
 
 export type StyleFormat = Parameters<typeof styleText>[0]
@@ -15,8 +14,41 @@ export function styleFor(
   environment: Readonly<Record<string, string | undefined>>,
 ): Style {
   const plain = stream.isTTY !== true || (environment['NO_COLOR'] ?? '') !== '' || environment['TERM'] === 'dumb'
-  // Without validateStream node would check process.stdout, whichever stream this is.
-  return plain ? (_, text) => text : (format, text) => styleText(format, text, { validateStream: false })
+  if (plain) return (_, text) => text
+  const mark = ownMark()
+  return (format, text) => {
+    // Without validateStream node would check process.stdout, whichever stream this is.
+    const codes = styleText(format, PLACE, { validateStream: false }).replaceAll(CODE, `${mark}$1m`)
+    const [before = '', after = ''] = codes.split(PLACE)
+    return `${before}${text}${after}`
+  }
+}
+
+/** Stands for a text between codes. */
+const PLACE = '|'
+
+/** A code of `styleText`: ESC, `[`, a number, `m`. */
+// oxlint-disable-next-line no-control-regex
+const CODE = /\x1b\[(\d+)m/g
+
+let markOfProcess: string | undefined
+
+/** What stands for ESC and `[` in codes of this program until a line is written: no text of others can contain it. */
+function ownMark(): string {
+  markOfProcess ??= `\x1b${randomBytes(8).toString('hex')}[`
+  return markOfProcess
+}
+
+/** A text with the codes of `styleFor` as a terminal reads them; `escape` gets what is between them. */
+export function finishStyles(text: string, escape: (text: string) => string): string {
+  if (markOfProcess === undefined || !text.includes(markOfProcess)) return escape(text)
+  return text
+    .split(markOfProcess)
+    .map((part, index) => {
+      const code = index === 0 ? undefined : /^\d+m/.exec(part)?.[0]
+      return code === undefined ? escape(part) : `\x1b[${code}${escape(part.slice(code.length))}`
+    })
+    .join('')
 }
 
 export interface Column {
@@ -76,20 +108,7 @@ export function formatColumns(
   return [...(columns.some(({ title }) => title !== '') ? [line(titles)] : []), ...rows.map(line)]
 }
 
+/** Escaped before it is measured. */
 function cellText(cell: Cell | undefined): string {
-  return typeof cell === 'object' ? cell.text : (cell ?? '')
-}
-
-/** The log of commands other than the daemon: warnings and errors as plain lines on standard error, nothing else. */
-export const stderrLog: Log = {
-  info: () => undefined,
-  verbose: () => undefined,
-  warn: printLine,
-  error: printLine,
-  v: () => false,
-}
-
-function printLine(message: string, fields: LogFields = {}): void {
-  const details = Object.entries(fields).map(([name, value]) => `${name}=${printable(errorText(value))}`)
-  process.stderr.write(`${[message, ...details].join(' ')}\n`)
+  return printable(typeof cell === 'object' ? cell.text : (cell ?? ''))
 }

@@ -1,7 +1,6 @@
 /** What `kube-ipvs top --output json` prints: the table as one JSON value, with null for what is unknown. */
 import { type Row, type SortKey, sortRows } from '../traffic/rows.ts'
 import { BYTES_IN, BYTES_OUT, CONNECTIONS, PACKETS_IN, PACKETS_OUT } from '../traffic/sample.ts'
-import { printableJson } from '../values/quote.ts'
 import type { TopTable } from './top-text.ts'
 
 export interface TopJson {
@@ -27,9 +26,9 @@ export interface TopNumbers {
   readonly inactiveConnections: number | null
 }
 
-export function topJson({ rates, rows, by, sort }: TopTable): string {
+export function topJson({ rates, rows, by, sort }: TopTable): TopJson {
   const { mode, seconds, withoutConnections = null } = rates
-  const value: TopJson = {
+  return {
     mode,
     by,
     sort,
@@ -44,7 +43,6 @@ export function topJson({ rates, rows, by, sort }: TopTable): string {
       ...numbersOf(row),
     })),
   }
-  return printableJson(value) ?? ''
 }
 
 function numbersOf({ traffic, active, inactive }: Pick<Row, 'traffic' | 'active' | 'inactive'>): TopNumbers {

@@ -11,9 +11,9 @@ import type { Rates } from '../traffic/sample.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import type { FlagValues } from './flags.ts'
 import { canDraw } from './key-screen.ts'
+import { page, printJson, printLines, screenOfProcess, stderrLog } from './output.ts'
 import { ServiceNames } from './service-names.ts'
 import { loadSettings } from './settings.ts'
-import { stderrLog, styleFor } from './terminal.ts'
 import { type TopRequest, topRequest } from './top-flags.ts'
 import { liveTop } from './top-live.ts'
 import { topJson } from './top-json.ts'
@@ -35,10 +35,10 @@ export async function top(flags: FlagValues, words: readonly string[]): Promise<
   try {
     const names = new ServiceNames(daemon, () => performance.now())
     const source = new TopSource(reader, names, request)
-    const { stdin, stdout } = process
-    const isLive = flags.once !== true && flags.output !== 'json' && stdin.isTTY && canDraw(stdout, process.env)
-    if (isLive)
-      return await liveTop({ source, request, input: stdin, output: stdout, process, environment: process.env })
+    const terminal = screenOfProcess()
+    const { input, output, environment } = terminal
+    const isLive = flags.once !== true && flags.output !== 'json' && input.isTTY && canDraw(output, environment)
+    if (isLive) return await liveTop({ source, request, ...terminal })
     return await topOnce(source, request, flags.output === 'json')
   } finally {
     reader.close()
@@ -55,9 +55,9 @@ async function topOnce(source: TopSource, { sort, by, intervalMs }: TopRequest, 
   if (rates === undefined) return 1
   for (const reason of source.unnamed) stderrLog.warn(`kube-ipvs top: ${reason}`)
   const table = source.table(rates, by, sort, '')
-  const { stdout } = process
-  if (isJson) stdout.write(`${topJson(table)}\n`)
-  else stdout.write(`${tableText(table, styleFor(stdout, process.env), stdout.columns).join('\n')}\n`)
+  const { style, columns } = page()
+  if (isJson) printJson(topJson(table))
+  else printLines(tableText(table, style, columns))
   return 0
 }
 

@@ -21,6 +21,8 @@ const UNPRINTABLE_OR_SYNTAX = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu
 
 /** Matches nearly every text. The expressions above are large and take a millisecond to compile. */
 const PLAIN = /^[ !#-[\]-~]*$/
+/** The printable ASCII. */
+const ASCII = /^[ -~]*$/
 
 /** `"a\nb"`: Go's %q of a text. */
 export function quote(text: string): string {
@@ -34,10 +36,13 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, escapeLetter)
 }
 
-/** JSON that is safe for a terminal: it also escapes control characters that JSON.stringify leaves unchanged. */
+/** JSON that is safe for a terminal: everything that JSON.stringify leaves unchanged although it is not printable is escaped, too. */
 export function printableJson(value: unknown): string | undefined {
   const text: string | undefined = JSON.stringify(value)
-  return text?.replace(/[\x7f-\x9f\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\ufff9-\ufffb]/g, escapeUnit)
+  if (text === undefined || ASCII.test(text)) return text
+  return text.replace(UNPRINTABLE, (letter) =>
+    Array.from({ length: letter.length }, (_, at) => escapeUnit(letter.charAt(at))).join(''),
+  )
 }
 
 function escapeLetter(letter: string): string {

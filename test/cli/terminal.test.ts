@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { finishLine } from '../../src/cli/output.ts'
 import { formatColumns, styleFor } from '../../src/cli/terminal.ts'
 
 const red = (text: string): string => `<${text}>`
@@ -38,8 +39,8 @@ test('formatColumns prints the titles where there are no rows', () => {
 })
 
 test('styleFor colours terminals only', () => {
-  assert.equal(styleFor({ isTTY: true }, {})('red', 'x'), '\u001b[31mx\u001b[39m')
-  assert.equal(styleFor({ isTTY: true }, { NO_COLOR: '' })('red', 'x'), '\u001b[31mx\u001b[39m')
+  assert.equal(finishLine(styleFor({ isTTY: true }, {})('red', 'x')), '\u001b[31mx\u001b[39m')
+  assert.equal(finishLine(styleFor({ isTTY: true }, { NO_COLOR: '' })('red', 'x')), '\u001b[31mx\u001b[39m')
   for (const [stream, environment] of [
     [{ isTTY: true }, { NO_COLOR: '1' }],
     [{ isTTY: true }, { TERM: 'dumb' }],
@@ -48,4 +49,28 @@ test('styleFor colours terminals only', () => {
   ] as const) {
     assert.equal(styleFor(stream, environment)('red', 'x'), 'x')
   }
+})
+
+test('a finished line has colours of this program and nothing else that a terminal interprets', () => {
+  const style = styleFor({ isTTY: true }, {})
+  const hostile = 'a\u001b[31mb\u001b[2J\u009b1m\u202e\r\n'
+  const escaped = String.raw`a\x1b[31mb\x1b[2J\u009b1m\u202e\r\n`
+  assert.equal(finishLine(hostile), escaped)
+  assert.equal(
+    finishLine(`${style('bold', hostile)} ${style(['red', 'bold'], 'x')}`),
+    [`\u001b[1m${escaped}\u001b[22m `, '\u001b[31m\u001b[1mx\u001b[22m\u001b[39m'].join(''),
+  )
+})
+
+test('formatColumns escapes cells before it measures them', () => {
+  assert.deepEqual(
+    formatColumns(
+      [{ title: 'A' }, { title: 'B' }],
+      [
+        ['\u001b', '1'],
+        [{ text: '\n', paint: (text) => `<${text}>` }, '2'],
+      ],
+    ),
+    ['A     B', String.raw`\x1b  1`, String.raw`<\n>    2`],
+  )
 })

@@ -11,6 +11,7 @@ import {
   MAX_LINES,
   MAY_IMPORT,
   PACKAGE_USERS,
+  PRINTERS,
   PURE_BUILTINS,
   PURE_ROOMS,
 } from './rules.ts'
@@ -148,6 +149,16 @@ export function findBarrels(sources: Sources): string[] {
     const code = withoutComments(text)
     const rest = code.replace(FROM, '').trim()
     return rest === '' && /^export\s/m.test(code) ? [`${path}: only re-exports; import from where things are`] : []
+  })
+}
+
+/** Ways to print that go around the places which escape what they print. */
+export function checkPrinting(sources: Sources): string[] {
+  return [...sources].flatMap(([path, text]) => {
+    const code = codeOf(text)
+    return PRINTERS.filter(
+      ({ pattern, rooms, places }) => isInOneOf(path, rooms) && !places.includes(path) && pattern.test(code),
+    ).map(({ what }) => `${path}: prints by itself, with ${what}`)
   })
 }
 

@@ -208,3 +208,41 @@ export const FORBIDDEN: Readonly<Record<string, RegExp>> = {
 
 /** Lines of the longest file. */
 export const MAX_LINES = 400
+
+/** A way to print, where it is looked for, and the only files that may use it. */
+export interface Printer {
+  readonly what: string
+  readonly pattern: RegExp
+  readonly rooms: readonly string[]
+  readonly places: readonly string[]
+}
+
+/**
+ * Text reaches a terminal in few places, and there everything is escaped that a terminal would interpret: names of objects, rules and
+ * interfaces may contain anything. The log quotes its values (src/serve/log-line.ts).
+ */
+export const PRINTERS: readonly Printer[] = [
+  {
+    what: 'standard output or standard error',
+    pattern: /\bstd(?:out|err)\b/,
+    rooms: ['src', 'native'],
+    // Those of the programs that it starts.
+    places: ['src/cli/output.ts', 'src/node/programs.ts'],
+  },
+  { what: 'the console', pattern: /\bconsole\b/, rooms: ['src', 'native'], places: [] },
+  {
+    what: 'a descriptor of a file',
+    pattern: /\b(?:writeSync|writeFileSync|writevSync|appendFileSync|createWriteStream|WriteStream)\b/,
+    rooms: ['src', 'native'],
+    // The last two write files: settings of the kernel, and samples of a bench.
+    places: ['src/serve/log-sink.ts', 'src/node/sysctl.ts', 'src/modes/bench-probe.ts'],
+  },
+  {
+    what: 'a write to a stream',
+    pattern: /\.write\(/,
+    rooms: ['src/cli', 'src/main.ts'],
+    places: ['src/cli/output.ts', 'src/cli/key-screen.ts', 'src/cli/early-lines.ts'],
+  },
+  // It leaves C1 controls and characters that turn the direction of a text as they are.
+  { what: 'JSON.stringify', pattern: /\bJSON\.stringify\b/, rooms: ['src/cli', 'src/main.ts'], places: [] },
+]

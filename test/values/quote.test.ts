@@ -24,7 +24,7 @@ test('printable does not escape quotes', () => {
 })
 
 test('printableJson parses to the same value', () => {
-  const value = { a: '\x9b2J\u202e\u200b\ufeff\n', b: undefined }
+  const value = { a: '\x9b2J\u202e\u200b\ufeff\n\u{e0001}\xad\u061c', b: undefined }
   const json = printableJson(value) ?? ''
   assert.match(json, /^[\x20-\x7e]*$/)
   assert.deepEqual(JSON.parse(json), { a: value.a })

@@ -51,7 +51,7 @@ function oneObject(object: ExplainedObject, paper: Paper): string[] {
   if (means !== '') lines.push(...hanging('      ', means, paper).map((line) => (isWrong ? style('red', line) : line)))
   // Commands are never broken, so that they can be copied.
   for (const command of commands.slice(0, MAX_COMMANDS))
-    for (const line of printable(command).split('\n')) lines.push(`      ${style('cyan', line)}`)
+    for (const line of command.split('\n')) lines.push(`      ${style('cyan', line)}`)
   if (commands.length > MAX_COMMANDS) lines.push(`      and ${commands.length - MAX_COMMANDS} more commands`)
   if (virtualServer !== undefined && state !== 'missing')
     for (const server of virtualServer.realServers.slice(0, 2 * MAX_SHOWN))

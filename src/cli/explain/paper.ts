@@ -1,4 +1,5 @@
 /** Lines of a given width: labels with texts beside them, and texts with an indent. */
+import { printable } from '../../values/quote.ts'
 import { wrap } from '../help.ts'
 import type { Style, StyleFormat } from '../terminal.ts'
 
@@ -10,9 +11,10 @@ export interface Paper {
 /** Columns of a label and the space after it. */
 const LABEL = 18
 
-/** A label with a text beside it; in a narrow terminal the text is below it. */
-export function labelled(label: string, text: string, paper: Paper, colour?: StyleFormat): string[] {
+/** A label with a text beside it; in a narrow terminal the text is below it. Both are escaped before they are measured. */
+export function labelled(label: string, written: string, paper: Paper, colour?: StyleFormat): string[] {
   const { style, width } = paper
+  const text = printable(written)
   const paint = (line: string): string => (colour === undefined ? line : style(colour, line))
   if (width < 3 * LABEL)
     return [style('dim', `  ${label}`), ...wrap(text, width - 4).map((line) => `    ${paint(line)}`)]
@@ -25,5 +27,5 @@ export function labelled(label: string, text: string, paper: Paper, colour?: Sty
 
 /** A text whose lines all have the same indent. */
 export function hanging(indent: string, text: string, { width }: Paper): string[] {
-  return wrap(text, Math.max(8, width - indent.length)).map((line) => `${indent}${line}`)
+  return wrap(printable(text), Math.max(8, width - indent.length)).map((line) => `${indent}${line}`)
 }

@@ -4,9 +4,10 @@ import { explainService, type Explanation } from '../../../src/cli/explain/expla
 import { explanationText } from '../../../src/cli/explain/text.ts'
 import { packetsTo } from '../../../src/cli/explain/paths.ts'
 import { parseTarget, type Target } from '../../../src/cli/explain/target.ts'
-import type { PacketPath, PathStep } from '../../../src/explain/types.ts'
+import type { Outcome, PacketPath, PathStep } from '../../../src/explain/types.ts'
 import type { DaemonView, EndpointView, FrontendView, ServiceView } from '../../../src/inspect/view.ts'
 import type { LiveObjects } from '../../../src/modes/leftovers/live-objects.ts'
+import { finishLine } from '../../../src/cli/output.ts'
 import { styleFor } from '../../../src/cli/terminal.ts'
 
 const HOSTILE = 'a\u001b[31mb\nc\u202e'
@@ -285,10 +286,24 @@ test('an outcome that depends on a rule that cannot be judged says so', () => {
 })
 
 test('lines fit into terminals of 20 columns and more, and nothing controls the terminal', () => {
+  const steps = [
+    step({ kind: 'drop' }, { rule: `-A X --comment "${HOSTILE}"`, chain: HOSTILE, table: HOSTILE }),
+    step({ kind: 'jump', chain: HOSTILE }, { sets: [{ name: HOSTILE, entry: HOSTILE }] }),
+    step({ kind: 'route', decision: { kind: 'out', interface: HOSTILE, gateway: HOSTILE } }),
+    step({ kind: 'unjudged', matches: true, because: HOSTILE }),
+  ]
+  const forwarded = (name: string): Outcome => ({
+    share: 1,
+    conditions: [{ hook: 'INPUT', table: 'filter', rule: name, matches: false, because: name }],
+    steps,
+    end: { kind: 'forwarded', interface: name, gateway: name, source: { kind: 'node', address: name } },
+  })
   const value = withPath(
     path({
-      steps: [step({ kind: 'drop' }, { rule: `-A X --comment "${HOSTILE}"` })],
-      outcomes: [reached('10.244.0.1', 1)],
+      arrivesAt: HOSTILE,
+      steps,
+      outcomes: [reached('10.244.0.1', 1), forwarded(HOSTILE), forwarded('eth1')],
+      limits: [HOSTILE],
     }),
   )
   for (const columns of [1, 20, 40, 80, 120, undefined]) {
@@ -304,7 +319,7 @@ test('lines fit into terminals of 20 columns and more, and nothing controls the 
 
 test('only a terminal gets colours', () => {
   const style = styleFor({ isTTY: true }, {})
-  const coloured = explanationText(explanation('demo/web'), { style, columns: 80 }).join('\n')
+  const coloured = explanationText(explanation('demo/web'), { style, columns: 80 }).map(finishLine).join('\n')
   assert.ok(coloured.includes('\u001b[31m'), 'what is missing is red')
   const plain = explanationText(explanation('demo/web'), { style: styleFor({ isTTY: false }, {}), columns: 80 })
   assert.ok(!plain.join('').includes('\u001b'))
