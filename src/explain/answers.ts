@@ -103,6 +103,7 @@ function walkAnswer(
     virtualServer: undefined,
     share: 1,
     conditions: undefined,
+    doublings: 0,
     steps: undefined,
   }
   if (endpoint.kind === 'here') {

@@ -95,6 +95,7 @@ class TableWalk {
       case 'yes':
         return this.#hit(rule, state, step, returned, depth)
       case 'chance': {
+        if (!this.#prediction.mayTakeChance()) return [state]
         const { chance } = judgement
         const hit = { ...state, share: times(state.share, chance) }
         const onward = this.#hit(rule, hit, (effect) => step(effect, chance), returned, depth)
@@ -102,21 +103,19 @@ class TableWalk {
         return [{ ...state, share: times(state.share, 1 - chance) }, ...onward]
       }
       case 'unknown': {
-        if (this.#isWithoutEffect(rule, state)) return [state]
-        if (!this.#prediction.mayFork(state)) return [state]
+        const result = applyTarget(rule.target, state, (name) => this.#chains.has(name), this.#prediction)
+        if (result.kind === 'continue' && result.state === state) return [state]
+        const ends = result.kind === 'end'
+        if (!this.#prediction.mayFork(state, ends)) return [state]
         const { because } = judgement
+        const forked = ends ? state : { ...state, doublings: state.doublings + 1 }
         const [hit, miss] = [true, false].map((matches) => {
           const condition = { hook: this.#hook, table: this.#table, rule: rule.text, matches, because }
-          return withCondition(withStep(state, step({ kind: 'unjudged', matches, because })), condition)
+          return withCondition(withStep(forked, step({ kind: 'unjudged', matches, because })), condition)
         }) as [PacketState, PacketState] // one for each element
         return [miss, ...this.#hit(rule, hit, step, returned, depth)]
       }
     }
-  }
-
-  #isWithoutEffect(rule: ParsedRule, state: PacketState): boolean {
-    const result = applyTarget(rule.target, state, (name) => this.#chains.has(name), this.#prediction)
-    return result.kind === 'continue' && result.state === state
   }
 
   #hit(

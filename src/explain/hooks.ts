@@ -7,6 +7,7 @@ import { realServerKey, type VirtualServerFields, virtualServerKey } from '../ip
 import { FLAG_PERSISTENT } from '../ipvs/types.ts'
 import { passTable } from './chains.ts'
 import { schedule } from './schedulers.ts'
+import type { KernelPicture } from './picture.ts'
 import { type Ended, type PacketState, plainStep, type Prediction, times, withStep } from './state.ts'
 import type { End, Hook, RouteDecision, SeenSource } from './types.ts'
 
@@ -102,7 +103,7 @@ export class HookWalk {
       this.#prediction.limit(
         `IPVS has a virtual server for the firewall mark 0x${state.mark.toString(16)}, which is not followed`,
       )
-    const server = this.#serverOf(state)
+    const server = virtualServerOf(picture, state)
     if (server === undefined) return false
     const key = virtualServerKey(server)
     const realServers = this.#prediction.realServers(key)
@@ -133,14 +134,6 @@ export class HookWalk {
       this.#sendBalanced(hook, chosen, server, realServer)
     }
     return true
-  }
-
-  #serverOf({ destination, port, protocol }: PacketState): VirtualServerFields | undefined {
-    const { virtualServers } = this.#prediction.picture
-    if (protocol === 'icmp' || port === undefined) return undefined
-    const at = (candidate: number): VirtualServerFields | undefined =>
-      virtualServers.get(virtualServerKey({ address: destination, port: candidate, protocol }))
-    return at(port) ?? at(0)
   }
 
   #sendBalanced(
@@ -192,6 +185,17 @@ export class HookWalk {
   #end(state: PacketState, end: End): void {
     this.ended.push({ state, end })
   }
+}
+
+/** The virtual server that takes a packet: that of its port, or else that of all ports. */
+export function virtualServerOf(
+  { virtualServers }: KernelPicture,
+  { destination, port, protocol }: Pick<PacketState, 'destination' | 'port' | 'protocol'>,
+): VirtualServerFields | undefined {
+  if (protocol === 'icmp' || port === undefined) return undefined
+  const at = (candidate: number): VirtualServerFields | undefined =>
+    virtualServers.get(virtualServerKey({ address: destination, port: candidate, protocol }))
+  return at(port) ?? at(0)
 }
 
 /** The source that the receiver sees. */

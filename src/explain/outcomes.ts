@@ -35,61 +35,78 @@ function commonLength(a: readonly PathStep[], b: readonly PathStep[], most: numb
   return length
 }
 
-/** Ways to one end: those with the same conditions become one, and a condition falls away if its opposite leads there too. */
-function merged(ways: readonly Outcome[]): readonly Outcome[] {
-  let outcomes = addedUp(ways)
-  for (;;) {
-    const pair = oppositePair(outcomes)
-    if (pair === undefined) return outcomes
-    const { kept, gone, without } = pair
-    outcomes = addedUp([...outcomes.filter((one) => one !== kept && one !== gone), { ...kept, conditions: without }])
+/** Ways to one end, or several that have become one. */
+interface Way {
+  readonly outcome: Outcome
+  /** Its conditions as numbers, of which an opposite pair differs in the lowest bit. */
+  readonly codes: readonly number[]
+  /** Ways become one in the order in which they were found. */
+  readonly place: number
+}
+
+/**
+ * Ways to one end: those with the same conditions become one, and a condition falls away if its opposite leads there too. Each way is looked
+ * up by its conditions, because there may be thousands.
+ */
+function merged(outcomes: readonly Outcome[]): readonly Outcome[] {
+  if (outcomes.length === 1) return outcomes
+  const rules = new Map<string, number>()
+  const ways = new Map<string, Way>()
+  const queue: string[] = []
+  let places = 0
+  /** Ways with the same conditions exclude each other: their shares add up. */
+  const add = (outcome: Outcome, codes: readonly number[]): void => {
+    const key = codes.join()
+    const before = ways.get(key)
+    ways.set(key, {
+      outcome: before === undefined ? outcome : { ...before.outcome, share: sum(before.outcome.share, outcome.share) },
+      codes,
+      place: before?.place ?? places++,
+    })
+    queue.push(key)
   }
-}
-
-/** Ways with the same conditions exclude each other: their shares add up. */
-function addedUp(ways: readonly Outcome[]): readonly Outcome[] {
-  const byConditions = new Map<string, Outcome>()
-  for (const way of ways) {
-    const key = JSON.stringify(way.conditions)
-    const before = byConditions.get(key)
-    const share =
-      before === undefined || before.share === null || way.share === null ? way.share : before.share + way.share
-    byConditions.set(key, before === undefined ? way : { ...before, share })
+  for (const outcome of outcomes)
+    add(
+      outcome,
+      outcome.conditions.map((condition) => codeOf(condition, rules)),
+    )
+  for (let next = 0; next < queue.length; next++) {
+    const way = ways.get(queue[next] ?? '')
+    const pair = way && oppositeOf(way, ways)
+    if (way === undefined || pair === undefined) continue
+    const [kept, gone] = way.place < pair.way.place ? [way, pair.way] : [pair.way, way]
+    ways.delete(kept.codes.join())
+    ways.delete(gone.codes.join())
+    add(
+      { ...kept.outcome, conditions: kept.outcome.conditions.toSpliced(pair.at, 1) },
+      kept.codes.toSpliced(pair.at, 1),
+    )
   }
-  return Array.from(byConditions.values())
+  return Array.from(ways.values(), ({ outcome }) => outcome)
 }
 
-interface OppositePair {
-  readonly kept: Outcome
-  readonly gone: Outcome
-  /** The conditions without the one in which they differ. */
-  readonly without: readonly Condition[]
+function sum(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? null : a + b
 }
 
-function oppositePair(outcomes: readonly Outcome[]): OppositePair | undefined {
-  const withConditions = outcomes.filter(({ conditions }) => conditions.length > 0)
-  for (const [index, kept] of withConditions.entries())
-    for (const gone of withConditions.slice(index + 1)) {
-      if (gone.share !== kept.share) continue
-      const without = withoutOpposite(kept.conditions, gone.conditions)
-      if (without !== undefined) return { kept, gone, without }
-    }
-  return undefined
+/** The number of a condition: even where the rule does not match, odd where it does. */
+function codeOf({ hook, table, rule, matches }: Condition, rules: Map<string, number>): number {
+  const name = `${hook} ${table} ${rule}`
+  const known = rules.get(name) ?? rules.size
+  rules.set(name, known)
+  return 2 * known + (matches ? 1 : 0)
 }
 
-/** The conditions without the only one that differs, and that differs only in whether the rule matches. */
-function withoutOpposite(a: readonly Condition[], b: readonly Condition[]): readonly Condition[] | undefined {
-  if (a.length !== b.length) return undefined
-  const different = a.flatMap((condition, index) => {
-    const other = b[index]
-    return other !== undefined && sameRule(condition, other) && condition.matches === other.matches ? [] : [index]
-  })
-  const [at] = different
-  const [one, other] = at === undefined ? [] : [a[at], b[at]]
-  if (different.length !== 1 || one === undefined || other === undefined || !sameRule(one, other)) return undefined
-  return a.toSpliced(at ?? 0, 1)
-}
-
-function sameRule(a: Condition, b: Condition): boolean {
-  return a.rule === b.rule && a.table === b.table && a.hook === b.hook
+/** The earliest way with the same share whose conditions differ in one place, and there only in whether the rule matches. */
+function oppositeOf(
+  { codes, outcome }: Way,
+  ways: ReadonlyMap<string, Way>,
+): { readonly way: Way; readonly at: number } | undefined {
+  let found: { readonly way: Way; readonly at: number } | undefined
+  for (const [at, code] of codes.entries()) {
+    const way = ways.get(codes.with(at, code ^ 1).join())
+    if (way === undefined || way.outcome.share !== outcome.share) continue
+    if (found === undefined || way.place < found.way.place) found = { way, at }
+  }
+  return found
 }

@@ -4,7 +4,8 @@
  */
 import { familyOf } from '../values/address.ts'
 import { answerPath } from './answers.ts'
-import { HookWalk } from './hooks.ts'
+import { virtualServerKey } from '../ipvs/types.ts'
+import { HookWalk, virtualServerOf } from './hooks.ts'
 import { mergedOutcomes } from './outcomes.ts'
 import type { Answers, KernelPicture, Questions } from './picture.ts'
 import { type Ended, type PacketState, plainStep, Prediction, withStep } from './state.ts'
@@ -20,6 +21,8 @@ export interface PredictedPath {
 /** The path of the packet, as far as the answers reach. */
 export function predictPath(picture: KernelPicture, answers: Answers, packet: Packet): PredictedPath {
   const prediction = new Prediction(picture, answers)
+  const server = virtualServerOf(picture, packet)
+  if (server !== undefined) prediction.expectServers(virtualServerKey(server))
   const start = startOf(prediction, packet)
   const ended =
     start === undefined ? [] : walkFrom(prediction, start).flatMap((one) => withAnswer(prediction, one, start.state))
@@ -101,6 +104,7 @@ function newState(
     virtualServer: undefined,
     share: 1,
     conditions: undefined,
+    doublings: 0,
     steps: undefined,
   }
 }

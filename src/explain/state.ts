@@ -42,6 +42,8 @@ export interface PacketState {
   readonly virtualServer: { readonly address: string; readonly port: number } | undefined
   readonly share: number | null
   readonly conditions: Linked<Condition> | undefined
+  /** How often a rule that cannot be judged has doubled the ways before this one. */
+  readonly doublings: number
   readonly steps: Linked<PathStep> | undefined
 }
 
@@ -52,6 +54,8 @@ export interface Ended {
 
 /** Unjudged rules after which the packet's ways are no longer followed separately. */
 const MAX_CONDITIONS = 8
+/** Ways of a packet to its ends: each real server of a virtual server makes as many as there are before it. */
+const MAX_WAYS = 16_384
 /** Unjudged rules at which a prediction forks, all ways together. */
 const MAX_FORKS = 2000
 /**
@@ -61,6 +65,9 @@ const MAX_FORKS = 2000
 const MAX_WORK = 4_000_000
 const MATCH_WORK = 20
 
+const LONGER =
+  'the ways through the rules are longer than can be followed: the rules that follow are taken not to match'
+
 /** One prediction: what it knows, what it lacks, and what it has found. */
 export class Prediction {
   readonly picture: KernelPicture
@@ -69,7 +76,9 @@ export class Prediction {
   readonly #realServers = new Set<VirtualServerKey>()
   readonly #limits: Set<string>
   #forks = 0
+  #chances = 0
   #work = 0
+  #mostDoublings = MAX_CONDITIONS
   choice: Choice | undefined
   affinitySeconds = 0
 
@@ -106,27 +115,40 @@ export class Prediction {
     return answer
   }
 
+  /** The packet goes to this virtual server: the more real servers it has, the fewer rules may double the ways to each of them. */
+  expectServers(key: VirtualServerKey): void {
+    const servers = this.#answers.realServers.get(key)?.length ?? 0
+    const ways = Math.max(1, MAX_WAYS / Math.max(1, servers))
+    this.#mostDoublings = Math.floor(Math.log2(ways))
+  }
+
   /** Whether this node answers for an address; undefined when the kernel has to be asked first. */
   isLocal(address: string): boolean | undefined {
     const answer = this.route({ destination: address, source: undefined, arrivesAt: undefined, mark: 0 })
     return answer && answer.decision.kind === 'local'
   }
 
-  /** Whether another rule that cannot be judged may double the ways of this packet. */
-  mayFork(state: PacketState): boolean {
+  /** Whether another rule that cannot be judged may make two ways of this packet. @param ends one of them ends at once */
+  mayFork(state: PacketState, ends: boolean): boolean {
     let conditions = 0
     for (let at = state.conditions; at !== undefined; at = at.before) conditions++
-    if (conditions < MAX_CONDITIONS && this.#forks++ < MAX_FORKS) return true
+    const fits = conditions < MAX_CONDITIONS && (ends || state.doublings < this.#mostDoublings)
+    if (fits && this.#forks++ < MAX_FORKS) return true
     this.limit('there are more rules that cannot be judged than can be followed: the others are taken not to match')
+    return false
+  }
+
+  /** Whether a rule that matches with a chance may make another way. */
+  mayTakeChance(): boolean {
+    if (this.#chances++ < MAX_WAYS) return true
+    this.limit(LONGER)
     return false
   }
 
   /** Whether a packet may be compared with another rule; it passes all that follow when not. */
   mayJudge(): boolean {
     if (this.#work++ < MAX_WORK) return true
-    this.limit(
-      'the ways through the rules are longer than can be followed: the rules that follow are taken not to match',
-    )
+    this.limit(LONGER)
     return false
   }
 

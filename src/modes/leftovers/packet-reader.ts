@@ -4,6 +4,7 @@
  * the API server.
  */
 import { readFileSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { findNetfilter, openRtnetlink } from '../../../native/open.ts'
 import type {
   Answers,
@@ -94,6 +95,9 @@ export class PacketReader {
   async explain(packet: Packet, signal?: AbortSignal): Promise<PacketPath> {
     const answers: Answers = { routes: this.#routes, realServers: this.#realServers }
     for (let round = 0; ; round++) {
+      // A round may take a second, and a deadline needs a turn of the event loop to end the rest.
+      await nextTurn()
+      signal?.throwIfAborted()
       const { path, questions } = predictPath(this.picture, answers, packet)
       if (questions.routes.size === 0 && questions.realServers.size === 0) return path
       if (round === MAX_ROUNDS)
