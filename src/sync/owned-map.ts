@@ -3,8 +3,10 @@
  * then age, then the owner's name) is total and depends on nothing else, or two passes would choose differently.
  *
  *     winners   key -> claim                one claim for each key, the common case
- *     others    key -> claim, claim, …      only keys that several owners claim, in order
+ *     others    key -> claim, claim, …      only keys that several owners claim
  */
+
+import { WaitingClaims } from './waiting-claims.ts'
 
 /** What one owner wants at one key. */
 export interface Claim<Value> {
@@ -31,23 +33,10 @@ function precedes(a: Claim<unknown>, b: Claim<unknown>): boolean {
   return a.since !== b.since ? a.since < b.since : a.owner < b.owner
 }
 
-/** The position at which a claim belongs in the sorted list. */
-function positionOf(claims: readonly Claim<unknown>[], wanted: Claim<unknown>): number {
-  let low = 0
-  let high = claims.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    const claim = claims[middle]
-    if (claim !== undefined && precedes(claim, wanted)) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
 /** Keys claimed by owners; an owner has at most one claim at a key. The cost of an operation does not depend on the number of keys. */
 export class OwnedMap<Key, Value> {
   readonly #winners = new Map<Key, Claim<Value>>()
-  readonly #others = new Map<Key, Claim<Value>[]>()
+  readonly #others = new Map<Key, WaitingClaims<Claim<Value>>>()
   readonly #same: (a: Value, b: Value) => boolean
   #lossCount = 0
   #newLosses: { readonly key: Key; readonly loser: string }[] = []
@@ -93,7 +82,7 @@ export class OwnedMap<Key, Value> {
   /** All claims at this key, the winner first, then in the order in which they would follow. */
   claims(key: Key): readonly Claim<Value>[] {
     const winner = this.#winners.get(key)
-    return winner === undefined ? [] : [winner, ...(this.#others.get(key) ?? [])]
+    return winner === undefined ? [] : [winner, ...(this.#others.get(key)?.inOrder() ?? [])]
   }
 
   /** Every key with its winning claim, in the order in which the keys were first claimed. It follows changes while it is read. */
@@ -136,7 +125,7 @@ export class OwnedMap<Key, Value> {
   }
 
   #isLoser(key: Key, owner: string): boolean {
-    return this.#others.get(key)?.some((claim) => claim.owner === owner) === true
+    return this.#others.get(key)?.has(owner) === true
   }
 
   #differs(before: Claim<Value> | undefined, after: Claim<Value> | undefined): boolean {
@@ -157,26 +146,24 @@ export class OwnedMap<Key, Value> {
       loser = winner
     }
     this.#lossCount++
-    const others = this.#others.get(key)
-    if (others === undefined) this.#others.set(key, [loser])
-    else others.splice(positionOf(others, loser), 0, loser)
+    let others = this.#others.get(key)
+    if (others === undefined) this.#others.set(key, (others = new WaitingClaims<Claim<Value>>(precedes)))
+    others.add(loser)
   }
 
   /** Returns whether the owner had a claim. */
   #remove(key: Key, owner: string): boolean {
     const others = this.#others.get(key)
     if (this.#winners.get(key)?.owner === owner) {
-      const next = others?.shift()
+      const next = others?.takeFirst()
       if (next === undefined) this.#winners.delete(key)
       else this.#winners.set(key, next)
       if (next !== undefined) this.#lossCount--
     } else {
-      const position = others?.findIndex((claim) => claim.owner === owner) ?? -1
-      if (position < 0) return false
-      others?.splice(position, 1)
+      if (others?.remove(owner) !== true) return false
       this.#lossCount--
     }
-    if (others?.length === 0) this.#others.delete(key)
+    if (others?.size === 0) this.#others.delete(key)
     return true
   }
 }

@@ -6,6 +6,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Claim, OwnedMap } from '../../src/sync/owned-map.ts'
+import { WaitingClaims } from '../../src/sync/waiting-claims.ts'
+import { deadline } from '../support/deadline.ts'
 
 const same = (a: number, b: number): boolean => a === b
 const mapOf = (): OwnedMap<string, number> => new OwnedMap<string, number>(same)
@@ -160,4 +162,46 @@ test('OwnedMap.claim takes time by the claims at its key, not by the size of the
   calls = 0
   assert.equal(map.claim('k7', claimOf('ns/7', 2)), true)
   assert.equal(calls, 1)
+})
+
+test('OwnedMap takes time by the logarithm of the claims at a key', () => {
+  const count = 50_000
+  const map = mapOf()
+  const claim = (index: number): void => {
+    map.claim('k', claimOf(`ns/s${(index * 7919) % count}`, index, 2, (index * 104_729) % count))
+  }
+  const startedMs = performance.now()
+  for (let round = 0; round < 2; round++) for (let index = 0; index < count; index++) claim(index)
+  for (let index = 0; index < count; index++) map.withdraw('k', `ns/s${(index * 31) % count}`)
+  assert.deepEqual([map.size, map.lossCount], [0, 0])
+  // Half a minute when each change moved all the others.
+  assert.ok(performance.now() - startedMs < deadline(5000))
+})
+
+test('WaitingClaims gives its claims in order, after any additions and removals', () => {
+  const step = fc.record({ owner: fc.nat(40), since: fc.nat(5), does: fc.constantFrom('add', 'remove', 'take') })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      const precedes = (a: Claim<unknown>, b: Claim<unknown>): boolean =>
+        a.since !== b.since ? a.since < b.since : a.owner < b.owner
+      const waiting = new WaitingClaims<Claim<number>>(precedes)
+      const expected = new Map<string, Claim<number>>()
+      const sorted = (): Claim<number>[] => [...expected.values()].sort((a, b) => (precedes(a, b) ? -1 : 1))
+      for (const { owner, since, does } of steps) {
+        const name = `s${owner}`
+        if (does === 'remove') assert.equal(waiting.remove(name), expected.delete(name))
+        else if (does === 'take') {
+          const [first] = sorted()
+          assert.equal(waiting.takeFirst(), first)
+          if (first !== undefined) expected.delete(first.owner)
+        } else if (!waiting.has(name)) {
+          const claim = claimOf(name, 0, 0, since)
+          waiting.add(claim)
+          expected.set(name, claim)
+        }
+        assert.deepEqual(waiting.inOrder(), sorted())
+        assert.equal(waiting.size, expected.size)
+      }
+    }),
+  )
 })
