@@ -42,6 +42,11 @@ export function processorCount(root = ''): number {
   return availableParallelism()
 }
 
+/** Whether a module with parameters is loaded, or built into the kernel. Loads nothing. */
+export function isModuleThere(name: string): boolean {
+  return existsSync(`/sys/module/${name}`)
+}
+
 /** Canonical addresses of the `nameserver` lines of a resolv.conf(5); none if the file does not exist. */
 export async function readNameservers(path: string): Promise<readonly string[]> {
   try {

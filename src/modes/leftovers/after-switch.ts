@@ -8,13 +8,15 @@ import { openRtnetlink } from '../../../native/open.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { MAX_BATCH_MESSAGES } from '../../netlink/batch.ts'
 import { virtualServerKey, type VirtualServerKey } from '../../ipvs/types.ts'
-import { type PassReport, Reconciler } from '../../sync/reconciler.ts'
+import { type PassReport, type Reconciled, Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import type { Clock } from '../../values/clock.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import { openIpset, openIpvs } from '../ipvs/kernel.ts'
+import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+import { removalOf } from '../ipvs/tables.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
+import { CLEANUP_LAYOUT } from './layouts.ts'
 
 export interface AfterSwitchOptions {
   readonly families: readonly IpFamily[]
@@ -69,21 +71,24 @@ async function removeOnce({ families, excluded, now, signal }: AfterSwitchOption
     return connection
   }
   try {
-    const ipvs = open(await openIpvs(signal))
     const rtnetlink = open(openRtnetlink())
-    const ipset = open(await openIpset(signal))
-    const leftovers = await IpvsLeftovers.find(
-      { ipvs, ipset, rtnetlink, iptables: undefined, families, excluded },
-      signal,
-    )
+    // A kernel whose ip_vs or ip_set was unloaded has the rest all the same.
+    const [ipvs, ipset] = [
+      await unlessMissing('ipvs-missing', async () => open(await openIpvs(signal))),
+      await unlessMissing('ipset-missing', async () => open(await openIpset(signal))),
+    ]
+    const common = { rtnetlink, iptables: undefined, families, excluded }
+    const pass = async (tables: readonly Reconciled[], used: number): Promise<Removal> => {
+      const report = await new Reconciler(tables).pass({ signal, now, mayRemove: true })
+      const isDone = used === 0 && report.failures.length === 0 && report.unreadable.length === 0
+      return { isDone, used, report }
+    }
+    if (ipvs === undefined || ipset === undefined)
+      return await pass(removalOf({ ...common, ipvs: undefined, ipset, layout: CLEANUP_LAYOUT }), 0)
+    const leftovers = await IpvsLeftovers.find({ ...common, ipvs, ipset }, signal)
     const used = isLate ? new Set<VirtualServerKey>() : await drainUsedServers(ipvs, leftovers, signal)
-    const tables =
-      used.size > 0
-        ? [leftovers.removalOfVirtualServers((key) => leftovers.isOwned(key) && !used.has(key))]
-        : leftovers.removal()
-    const report = await new Reconciler(tables).pass({ signal, now, mayRemove: true })
-    const isDone = used.size === 0 && report.failures.length === 0 && report.unreadable.length === 0
-    return { isDone, used: used.size, report }
+    const unused = (key: VirtualServerKey): boolean => leftovers.isOwned(key) && !used.has(key)
+    return await pass(used.size > 0 ? [leftovers.removalOfVirtualServers(unused)] : leftovers.removal(), used.size)
   } finally {
     for (const connection of opened) connection.close()
   }
