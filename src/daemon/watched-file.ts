@@ -1,13 +1,13 @@
 /**
  * A file that is watched by its content: written in place, replaced by rename, or swapped with a symbolic link as kubelet does with
  * ConfigMaps. It is checked after the kernel has announced a change in its folder, and every ten seconds, because some file systems announce
- * nothing and the file may be a link into another folder. A check that finds no change is one stat, which takes microseconds and therefore runs
- * on the event loop: the thread pool would wake two threads more. A changed file is read only when it was
- * the same at two checks a second apart, so that a file that is being written is not taken for a complete one.
+ * nothing and the file may be a link into another folder. A check that finds no change is one stat, in the thread pool: a network file system
+ * that hangs must stop no more than the checks. A changed file is read only when it was the same at two checks a second apart, so that a
+ * file that is being written is not taken for a complete one.
  */
 import { createHash } from 'node:crypto'
-import { type FSWatcher, statSync, watch } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { type FSWatcher, watch } from 'node:fs'
+import { readFile, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { asError } from '../values/errors.ts'
 
@@ -91,7 +91,7 @@ export class WatchedFile {
 
   async #check(): Promise<void> {
     const { path, onContent } = this.#options
-    const identity = identityOf(path)
+    const identity = await identityOf(path)
     const isChanging = identity !== this.#identity
     const hasSettled = this.#wasChanging && !isChanging
     this.#identity = identity
@@ -115,9 +115,9 @@ export class WatchedFile {
   }
 }
 
-function identityOf(path: string): string {
+async function identityOf(path: string): Promise<string> {
   try {
-    const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true })
+    const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
     return `${dev} ${ino} ${size} ${mtimeNs} ${ctimeNs}`
   } catch (error) {
     return String(error)

@@ -14,6 +14,7 @@ import {
   PRINTERS,
   PURE_BUILTINS,
   PURE_ROOMS,
+  SYNCHRONOUS,
 } from './rules.ts'
 
 /** Path in the repository to text. */
@@ -160,6 +161,16 @@ export function checkPrinting(sources: Sources): string[] {
       ({ pattern, rooms, places }) => isInOneOf(path, rooms) && !places.includes(path) && pattern.test(code),
     ).map(({ what }) => `${path}: prints by itself, with ${what}`)
   })
+}
+
+/** Synchronous calls about files that an operator names. */
+export function checkSynchronous(sources: Sources): string[] {
+  const { pattern, rooms, places } = SYNCHRONOUS
+  return [...sources].flatMap(([path, text]) =>
+    isInOneOf(path, rooms) && !places.includes(path) && pattern.test(codeOf(text))
+      ? [`${path}: waits for a file with a synchronous call`]
+      : [],
+  )
 }
 
 /** Rules about one file at a time: its first comment, its length, and what no file may contain. */

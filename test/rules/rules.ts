@@ -246,3 +246,14 @@ export const PRINTERS: readonly Printer[] = [
   // It leaves C1 controls and characters that turn the direction of a text as they are.
   { what: 'JSON.stringify', pattern: /\bJSON\.stringify\b/, rooms: ['src/cli', 'src/main.ts'], places: [] },
 ]
+
+/**
+ * Synchronous calls about files, in the rooms that read files which an operator names: those may be on a network file system, and one that hangs
+ * must not stop the event loop. Each place has its reason.
+ */
+export const SYNCHRONOUS = {
+  pattern:
+    /\b(?:(?:read|write|append|copy|truncate)File|l?stat|open|close|readv?|exists|access|mkdir|readdir|unlink|rename|readlink|realpath|rm|opendir)Sync\b/,
+  rooms: ['src/daemon', 'src/watch', 'src/events', 'src/config', 'src/inspect', 'src/cli'],
+  places: [] as readonly string[],
+}

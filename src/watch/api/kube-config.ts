@@ -1,7 +1,7 @@
 /**
  * URL and credentials of the API server for each request, from a kubeconfig, a service account or `--master`. Changed files are
- * read again. Together with `kube-config-load` this corrects four faults of client-node: it reads `token-file` instead of
- * `tokenFile`, caches tokens for a minute, refuses plain http, and runs exec plugins without a time limit.
+ * read again. Together with `kube-config-load` this corrects five faults of client-node: it reads `token-file` instead of `tokenFile`,
+ * caches tokens for a minute, reads files with synchronous calls, refuses plain http, and runs exec plugins without a time limit.
  * @impure
  */
 import { access, constants, readFile } from 'node:fs/promises'
@@ -9,7 +9,7 @@ import type { RequestOptions } from 'node:https'
 import { CodedError } from '../../values/errors.ts'
 import { type Access, type AccessProvider, checkTls, type TlsMaterial, tlsFingerprint } from './access.ts'
 import { type ExecCredentials, ExecLogin, type ExecPlugin, type RunPlugin } from './exec-plugin.ts'
-import { type Loaded, loadKubeconfig, loadWithoutFile, reasonOf, type Wrong } from './kube-config-load.ts'
+import { type Loaded, loadKubeconfig, loadWithoutFile, reasonOf, withFiles, type Wrong } from './kube-config-load.ts'
 
 export interface KubeConfigOptions {
   /** clientConnection.kubeconfig: a path; '' or absent for none. */
@@ -46,7 +46,7 @@ export class KubeAccess implements AccessProvider {
     const options: RequestOptions = {}
     let credentials: ExecCredentials | undefined
     try {
-      await config.applyToHTTPSOptions(options)
+      await (await withFiles(config)).applyToHTTPSOptions(options)
       if (plugin !== undefined) credentials = await this.#runPlugin(plugin)
     } catch (error) {
       throw this.#error(`credentials of user "${config.getCurrentUser()?.name ?? ''}": ${reasonOf(error)}`, error)

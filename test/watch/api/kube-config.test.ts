@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -33,6 +34,22 @@ test('KubeAccess reads tokenFile, which kubeadm writes, relative to the kubeconf
   const access = await new KubeAccess({ kubeconfig: path }).access()
   assert.equal(access.server, 'https://10.0.0.1:6443')
   assert.deepEqual(access.headers, { authorization: 'Bearer abc' })
+})
+
+test('KubeAccess waits for a file that hangs without holding the event loop', async (t) => {
+  const dir = await folder(t)
+  const path = join(dir, 'kubeconfig.conf')
+  const { cert } = makeAuthority('ca')
+  // Reading a FIFO waits for a writer, as reading from a network file system may wait for its server.
+  for (const name of ['token', 'ca']) execFileSync('mkfifo', [join(dir, name)])
+  await writeFile(path, kubeconfig({ 'certificate-authority': 'ca' }, { tokenFile: 'token' }))
+  const pending = new KubeAccess({ kubeconfig: path }).access()
+  let turns = 0
+  while (turns < 100) await new Promise<void>((resolve) => setImmediate(() => resolve(void turns++)))
+  await Promise.all([writeFile(join(dir, 'token'), 'abc'), writeFile(join(dir, 'ca'), cert)])
+  const { headers, tls } = await pending
+  assert.deepEqual(headers, { authorization: 'Bearer abc' })
+  assert.equal(String(tls.ca), String(cert))
 })
 
 test('KubeAccess sets the header of each kind of credentials', async (t) => {
