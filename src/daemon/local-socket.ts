@@ -3,9 +3,10 @@
  * fails the daemon, and it removes nothing but a socket that nobody listens on.
  */
 import { type BigIntStats, lstatSync, unlinkSync } from 'node:fs'
-import { mkdir, stat } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname } from 'node:path'
+import { folderDoubt } from '../inspect/socket-owner.ts'
 import type { Responder } from '../serve/http-answer.ts'
 import { HttpListener } from '../serve/http-listener.ts'
 import { Backoff } from '../values/backoff.ts'
@@ -31,7 +32,7 @@ const LAST_RETRY_MS = 300_000
 const CONNECTIONS = 8
 /** Who listens accepts a connection at once, even if it hangs. */
 const CONNECT_MS = 1000
-const MODE = { folder: 0o700, othersWrite: 0o022, sticky: 0o1000 }
+const FOLDER_MODE = 0o700
 
 export class LocalSocket {
   readonly #options: LocalSocketOptions
@@ -69,12 +70,11 @@ export class LocalSocket {
     const { path, isAnswered: asks = isAnswered } = this.#options
     const folder = dirname(path)
     // Not `recursive`, which never ends below /proc: mkdir says ENOENT there although the parent exists.
-    await mkdir(folder, { mode: MODE.folder }).catch((error: unknown) => {
+    await mkdir(folder, { mode: FOLDER_MODE }).catch((error: unknown) => {
       if (!isCode(error, 'EEXIST')) throw error
     })
-    const { mode } = await stat(folder)
-    if ((mode & MODE.othersWrite) !== 0 && (mode & MODE.sticky) === 0)
-      throw new CodedError('socket-folder', `other users may write to the folder ${folder}`)
+    const doubt = await folderDoubt(folder)
+    if (doubt !== undefined) throw new CodedError('socket-folder', doubt)
     const there = fileAt(path)
     if (there === undefined) return
     if (!there.isSocket())

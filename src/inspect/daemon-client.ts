@@ -5,8 +5,11 @@
  */
 import { Agent, type IncomingMessage, request } from 'node:http'
 import type { FrontendKey } from '../service/frontends.ts'
+import { CodedError } from '../values/errors.ts'
 import { VERSION } from '../values/well-known.ts'
 import { printable, quote } from '../values/quote.ts'
+import type { Shape } from './shape.ts'
+import { socketDoubt } from './socket-owner.ts'
 import {
   type ClaimsView,
   type ConnectionsView,
@@ -22,6 +25,16 @@ import {
   VIEW_FORMAT,
   VIEW_PATH,
 } from './view.ts'
+import {
+  CLAIMS_VIEW,
+  CONNECTIONS_VIEW,
+  DAEMON_VIEW,
+  DRAINS_VIEW,
+  NAMES_PAGE,
+  OBJECTS_VIEW,
+  POD_VIEW,
+  SERVICE_VIEW,
+} from './view-shapes.ts'
 
 /**
  * Why there is no answer: the socket is off by configuration, no daemon listens, the rights are missing, the answer does not come in
@@ -107,7 +120,7 @@ class ViewClient implements DaemonClient {
   }
 
   daemon(): Promise<Answered<DaemonView>> {
-    return this.#ask(VIEW_PATH.daemon)
+    return this.#ask(DAEMON_VIEW, VIEW_PATH.daemon)
   }
 
   async names(): Promise<Answered<ReadonlyMap<FrontendKey, FrontendName>>> {
@@ -120,27 +133,27 @@ class ViewClient implements DaemonClient {
   }
 
   service(service: string): Promise<Answered<ServiceView>> {
-    return this.#ask(VIEW_PATH.service, { service })
+    return this.#ask(SERVICE_VIEW, VIEW_PATH.service, { service })
   }
 
   objects(service: string): Promise<Answered<ObjectsView>> {
-    return this.#ask(VIEW_PATH.objects, { service })
+    return this.#ask(OBJECTS_VIEW, VIEW_PATH.objects, { service })
   }
 
   claims(key: FrontendKey): Promise<Answered<ClaimsView>> {
-    return this.#ask(VIEW_PATH.claims, { key })
+    return this.#ask(CLAIMS_VIEW, VIEW_PATH.claims, { key })
   }
 
   drains(): Promise<Answered<DrainsView>> {
-    return this.#ask(VIEW_PATH.drains)
+    return this.#ask(DRAINS_VIEW, VIEW_PATH.drains)
   }
 
   pod(pod: string): Promise<Answered<PodView>> {
-    return this.#ask(VIEW_PATH.pod, { pod })
+    return this.#ask(POD_VIEW, VIEW_PATH.pod, { pod })
   }
 
   connections(targets: readonly string[], withUdp: boolean): Promise<Answered<ConnectionsView>> {
-    return this.#ask(VIEW_PATH.connections, [
+    return this.#ask(CONNECTIONS_VIEW, VIEW_PATH.connections, [
       ...targets.map((target) => ['to', target] as const),
       ...(withUdp ? [['udp', '1'] as const] : []),
     ])
@@ -150,7 +163,7 @@ class ViewClient implements DaemonClient {
     const names = new Map<FrontendKey, FrontendName>()
     let after: FrontendKey | undefined
     for (let count = 0; count < MAX_PAGES; count++) {
-      const page: Answered<NamesPage> = await this.#ask(VIEW_PATH.names, {
+      const page: Answered<NamesPage> = await this.#ask(NAMES_PAGE, VIEW_PATH.names, {
         limit: String(MAX_PAGE),
         ...(after === undefined ? {} : { after }),
       })
@@ -163,6 +176,7 @@ class ViewClient implements DaemonClient {
   }
 
   async #ask<View extends object>(
+    shape: Shape<View>,
     path: string,
     parameters: Readonly<Record<string, string>> | readonly (readonly [name: string, value: string])[] = {},
   ) {
@@ -170,13 +184,13 @@ class ViewClient implements DaemonClient {
     const pairs = Array.isArray(parameters) ? parameters : Object.entries(parameters)
     const query = new URLSearchParams(pairs.map(([name, value]): [string, string] => [name, value])).toString()
     try {
-      return this.#read<View>(await this.#get(`${path}${query === '' ? '' : `?${query}`}`))
+      return this.#read(shape, await this.#get(`${path}${query === '' ? '' : `?${query}`}`))
     } catch (error) {
       return this.#failure(error)
     }
   }
 
-  #read<View extends object>({ status, server, body }: ReceivedAnswer): Answered<View> {
+  #read<View extends object>(shape: Shape<View>, { status, server, body }: ReceivedAnswer): Answered<View> {
     let json: unknown
     try {
       json = JSON.parse(body)
@@ -184,16 +198,22 @@ class ViewClient implements DaemonClient {
       return this.#stranger()
     }
     if (!isObject(json) || typeof json['format'] !== 'number') return this.#stranger()
-    if (json['format'] !== VIEW_FORMAT) {
-      const version = /^kube-ipvs\/([\w.+-]{1,40})$/.exec(server)?.[1] ?? 'of an unknown version'
+    const version = /^kube-ipvs\/([\w.+-]{1,40})$/.exec(server)?.[1] ?? 'of an unknown version'
+    if (json['format'] !== VIEW_FORMAT)
       return failed(
         'other-format',
         `the daemon is kube-ipvs ${version} and answers in format ${json['format']}, this command is kube-ipvs ${VERSION} and reads ` +
           `format ${VIEW_FORMAT}: run the command of the daemon's version`,
       )
+    if (status === 200) {
+      const wrong = shape(json, '')
+      if (wrong === undefined) return json as unknown as View // as its shape says
+      return failed(
+        'other-format',
+        `the daemon is kube-ipvs ${version}, and its answer does not have the member ${quote(wrong.slice(0, MAX_REASON))} as ` +
+          `kube-ipvs ${VERSION} reads it: run the command of the daemon's version`,
+      )
     }
-    // The format says that the answer has the shape.
-    if (status === 200) return json as View
     const { error } = json
     if (!isObject(error) || typeof error['code'] !== 'string' || typeof error['message'] !== 'string')
       return this.#stranger()
@@ -219,6 +239,8 @@ class ViewClient implements DaemonClient {
         return failed('not-permitted', `only root may ask the daemon at ${place}`)
       case 'EPROTOTYPE':
         return this.#stranger()
+      case 'socket-doubtful':
+        return failed('no-answer', `the daemon was not asked, because ${error instanceof Error ? error.message : ''}`)
       case 'ABORT_ERR':
         return failed('no-answer', `the daemon at ${place} did not answer in time`)
       default: {
@@ -237,7 +259,9 @@ function failed(unknown: NoAnswerCode, reason: string): NoAnswer {
 function overSocket(socketPath: string, options: DaemonClientOptions): Ask {
   const { deadlineMs = DEADLINE_MS, maxBytes = MAX_BYTES, signal } = options
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
-  return (path) => {
+  return async (path) => {
+    const doubt = await socketDoubt(socketPath)
+    if (doubt !== undefined) throw new CodedError('socket-doubtful', doubt)
     const late = AbortSignal.timeout(deadlineMs)
     const anyOf = signal === undefined ? late : AbortSignal.any([signal, late])
     return new Promise((resolve, reject) => {

@@ -1,6 +1,6 @@
 /** The client of the commands and the answers of the daemon, over a real Unix socket. */
 import assert from 'node:assert/strict'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import { dirname, join } from 'node:path'
@@ -281,7 +281,24 @@ describe('askDaemon', () => {
     await at('refusing', () =>
       jsonAnswer(`{"format":${VIEW_FORMAT},"error":{"code":"starting","message":"a\\u001bb"}}`, 503),
     )
+    await at('incomplete', () =>
+      jsonAnswer(`{"format":${VIEW_FORMAT},"version":"9","pid":1}`, 200, [['Server', 'kube-ipvs/9.1.0']]),
+    )
+    const open = join(folder.folder, 'open')
+    mkdirSync(open)
+    await folder.listenPlainly(() => jsonAnswer('{}'), join(open, 's'))
+    chmodSync(open, 0o777)
     const rows: readonly (readonly [path: string, code: string, reason: RegExp])[] = [
+      [
+        join(open, 's'),
+        'no-answer',
+        /^the daemon was not asked, because other users may write to the folder "\/open"$/,
+      ],
+      [
+        join(folder.folder, 'incomplete'),
+        'other-format',
+        /^the daemon is kube-ipvs 9\.1\.0, and its answer does not have the member "uptimeSeconds" as kube-ipvs [\d.]+\S* reads it: /,
+      ],
       ['', 'off', /kubeIPVS\.socket is empty$/],
       [join(folder.folder, 'nothing'), 'no-daemon', /^no daemon answers at "\/nothing"$/],
       [join(folder.folder, 'file'), 'no-daemon', /^no daemon answers/],
