@@ -35,9 +35,22 @@ type Mode = 'ipvs' | 'iptables'
  * The numbers of the Services. Pods a and b are on this node, c is on another. Those named after a policy have pods a and c; `host` is answered by this
  * node itself; the others have pod a, and source ranges for one client or for this node, in iptables mode (traffic-source-ranges.test.ts has ipvs mode).
  */
-const NUMBER = { Cluster: 1, Local: 2, host: 3, 'one client': 4, 'this node': 5 } as const
+const NUMBER = {
+  Cluster: 1,
+  Local: 2,
+  host: 3,
+  'one client': 4,
+  'this node': 5,
+  'one client, VIPs in both roles': 6,
+} as const
 const single = ({ IPv4, IPv6 }: Addresses): string[] => [`${IPv4}/32`, `${IPv6}/128`]
-const RANGES = { 'one client': single(ADDRESSES.client), 'this node': single(NODE) } as const
+const RANGES = {
+  'one client': single(ADDRESSES.client),
+  'this node': single(NODE),
+  'one client, VIPs in both roles': single(ADDRESSES.client),
+} as const
+/** The VIPs of Service 6 are external IPs too. */
+const BOTH_ROLES = { externalIPs: ['192.0.2.6', 'fd00:192::6', '198.51.100.6', 'fd00:198::6'] }
 
 const BOTH = 'a node, c node'
 /**
@@ -76,6 +89,9 @@ const GUARDED: readonly [ranges: keyof typeof RANGES, from: From, kind: Kind, ex
   ['one client', 'other', 'NodePort', 'a node'],
   ['this node', 'node', 'LoadBalancer', 'a node'],
   ['this node', 'client', 'LoadBalancer', 'nothing'],
+  ['one client, VIPs in both roles', 'client', 'LoadBalancer', 'a node'],
+  ['one client, VIPs in both roles', 'other', 'LoadBalancer', 'nothing'],
+  ['one client, VIPs in both roles', 'other', 'ExternalIP', 'a node'],
 ]
 
 /** In ipvs mode the last is how virtual IPs are local. */
@@ -124,13 +140,16 @@ for (const [mode, backEnd, need, virtualAddresses] of SETUPS)
           for (const [name, loadBalancerSourceRanges] of Object.entries(RANGES))
             bench.write(
               `${name}.yaml`,
-              ...everyKind(NUMBER[name as keyof typeof RANGES], ['a'], { loadBalancerSourceRanges }),
+              ...everyKind(NUMBER[name as keyof typeof RANGES], ['a'], {
+                loadBalancerSourceRanges,
+                ...(name.endsWith('both roles') ? BOTH_ROLES : {}),
+              }),
             )
         bench.start()
         if (mode === 'ipvs') await settled(3, undefined, virtualAddresses)
         else
           await eventually(() => {
-            for (const family of FAMILIES) assert.equal(vipRules(backEnd, family), 5 * PROTOCOLS.length * 3, bench.log)
+            for (const family of FAMILIES) assert.equal(vipRules(backEnd, family), 6 * PROTOCOLS.length * 3, bench.log)
           })
         await eventually(() => assert.match(bench.log, new RegExp(`backEnd="${backEnd}"`)))
         predictions = new Predictions()

@@ -74,8 +74,11 @@ export function renderServicePort(served: ServedPort, settings: ServicePortSetti
       add('nat KUBE-SERVICES', `${to} ${words.cluster} -j ${internalChain}`)
     } else add('filter KUBE-SERVICES', `${to} ${words.refuse}`)
   }
+  // An address in both roles keeps its source ranges, as in ipvs mode: the rule of the external IP would let every source pass.
+  const isGuarded = (address: string): boolean => guard !== undefined && served.vips.includes(address)
   for (const address of served.externalIps) {
-    if (hasAny) add('nat KUBE-SERVICES', `${words.to(address)} ${words.rule('external IP')} -j ${external}`)
+    if (hasAny && !isGuarded(address))
+      add('nat KUBE-SERVICES', `${words.to(address)} ${words.rule('external IP')} -j ${external}`)
     if (!hasExternal) add('filter KUBE-EXTERNAL-SERVICES', `${words.to(address)} ${words.refuse}`)
   }
   for (const address of served.vips) {

@@ -236,13 +236,12 @@ describe('WantedServiceChains', () => {
     }
     const at = (text: string): string => `-d ${VIP}/32 -p tcp -m comment --comment "demo/a ${text}" -m tcp --dport 80`
 
-    it('has the rules of both roles, the external IP first', () => {
+    it('has no rule of the external IP that would let every source pass its source ranges', () => {
       const world = new World()
       world.service('a', both)
       world.slice('a', ['10.244.1.1'])
       const changes = world.changes()
       assert.deepEqual(rulesOf(changes, 'nat KUBE-SERVICES').slice(1), [
-        `${at('external IP')} -j KUBE-EXT-${hash('a')}`,
         `${at('loadbalancer IP')} -j KUBE-FW-${hash('a')}`,
       ])
       assert.deepEqual(rulesOf(changes, 'filter KUBE-PROXY-FIREWALL'), [
@@ -257,6 +256,16 @@ describe('WantedServiceChains', () => {
       assert.deepEqual(rulesOf(changes, 'filter KUBE-EXTERNAL-SERVICES'), [dropped, dropped])
     })
 
+    it('has the rules of both roles without source ranges, the external IP first', () => {
+      const world = new World()
+      world.service('a', { ...both, sourceRanges: [] })
+      world.slice('a', ['10.244.1.1'])
+      assert.deepEqual(rulesOf(world.changes(), 'nat KUBE-SERVICES').slice(1), [
+        `${at('external IP')} -j KUBE-EXT-${hash('a')}`,
+        `${at('loadbalancer IP')} -j KUBE-EXT-${hash('a')}`,
+      ])
+    })
+
     it('rejects in both roles when there are no endpoints', () => {
       const world = new World()
       world.service('a', both)
@@ -269,10 +278,14 @@ describe('WantedServiceChains', () => {
       world.service('a', both)
       world.slice('a', ['10.244.1.1'])
       world.changes()
-      world.service('a', { ...both, externalIps: [] })
+      world.service('a', { ...both, loadBalancerVips: [] })
       assert.deepEqual(rulesOf(world.changes(), 'nat KUBE-SERVICES').slice(1), [
-        `${at('loadbalancer IP')} -j KUBE-FW-${hash('a')}`,
+        `${at('external IP')} -j KUBE-EXT-${hash('a')}`,
       ])
+      world.service('a', both)
+      world.changes()
+      world.service('a', { ...both, externalIps: [] })
+      assert.ok(!world.changed().includes('nat KUBE-SERVICES'), 'the rule of the other role stays')
     })
   })
 
