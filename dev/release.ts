@@ -7,7 +7,6 @@ import {
   copyFileSync,
   createReadStream,
   createWriteStream,
-  mkdirSync,
   mkdtempSync,
   readFileSync,
   readdirSync,
@@ -28,10 +27,13 @@ import { tarOf } from './image/layer.ts'
 import { type Comparison, compareWithPublished } from './image/node-binary.ts'
 import { writeLayout } from './image/oci-layout.ts'
 import type { Component } from './image/sbom.ts'
+import { ownFolder } from './own-folder.ts'
 import { Unmet, finish, projectFolder, say, tail } from './progress.mjs'
 import { provenance, type Subject } from './release/provenance.ts'
 import { readReleaseTexts, versionProblems } from './release/versions.ts'
 
+/** Files that a release is made of. */
+const RELEASED = /^(?:kube-ipvs-[\w.+-]+\.(?:spdx\.json|oci\.tar|tgz|provenance\.json)|SHA256SUMS)$/
 /** Everything of CI. */
 const TESTS_MS = 5_400_000
 
@@ -48,9 +50,9 @@ async function release(options: ReleaseOptions): Promise<void> {
   const startedAt = new Date()
   const revision = (await must('git', ['rev-parse', 'HEAD'])).trim()
   const problems = await problemsOfCheckout()
+  // Before the tests, which take an hour.
+  ownFolder(into, (name) => RELEASED.test(name))
   if (!isDryRun) await mayBeReleased(problems)
-  rmSync(into, { recursive: true, force: true })
-  mkdirSync(into, { recursive: true })
   const epochSeconds = await releaseTime(process.env)
   const facts = {
     version: VERSION,

@@ -20,6 +20,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { bundle, copyNative, koffiBinary } from '../bundle.ts'
+import { ownFolder } from '../own-folder.ts'
 import { finish, projectFolder, tail, Unmet } from '../progress.mjs'
 import { VERSION } from '../../src/values/well-known.ts'
 import {
@@ -43,7 +44,7 @@ import {
 import { type DebianPackage, debianPackages } from './debian-packages.ts'
 import { entriesBelow } from './layer.ts'
 import { compareWithPublished, nodeBinary, readPinnedNode } from './node-binary.ts'
-import { installedPackage, type NpmPackage, npmPackage } from './npm-packages.ts'
+import { installedPackages, type NpmPackage, npmPackage } from './npm-packages.ts'
 import { type Component, sbom } from './sbom.ts'
 
 /** The layers from the lowest to the highest; each is a folder with the files of the image's root. */
@@ -51,7 +52,7 @@ export const LAYERS = ['base', 'program'] as const
 
 export interface AssembleOptions {
   readonly arch: Architecture
-  /** Its folders `base` and `program` are replaced. */
+  /** Gets the folders `base` and `program`. What an earlier assembly left there is replaced; a folder with anything else is refused. */
   readonly into: string
   readonly env: NodeJS.ProcessEnv
   /** The time of the release, which the SBOM names: seconds since 1970. Files of the image have the time 0. */
@@ -61,10 +62,8 @@ export interface AssembleOptions {
 /** Rejects with Unmet when a package is not to be had on this machine. Returns what the image contains. */
 export async function assemble({ arch, into, env, epochSeconds }: AssembleOptions): Promise<readonly Component[]> {
   const [base, program] = LAYERS.map((layer) => join(into, layer)) as [string, string] // as many as LAYERS
-  for (const folder of [base, program]) {
-    rmSync(folder, { recursive: true, force: true })
-    mkdirSync(folder, { recursive: true })
-  }
+  ownFolder(into, (name) => LAYERS.some((layer) => layer === name))
+  for (const folder of [base, program]) mkdirSync(folder)
   const packages = await debianPackages(arch, env)
   const components: Component[] = [
     {
@@ -160,12 +159,11 @@ async function addProgram(arch: Architecture, root: string, env: NodeJS.ProcessE
   const { packages } = await bundle({ directory, arch })
   const binary = await npmPackage(koffiBinary(arch), env)
   copyNative(directory, arch, binary.folder)
-  const koffi = installedPackage('node_modules/koffi')
   write(root, COMMANDS[0], LAUNCHER)
   chmodSync(join(root, COMMANDS[0]), 0o755)
   for (const [path, target] of Object.entries(LINKS)) if (isCommand(path)) symlinkSync(target, place(root, path))
   addLicence(root, 'kube-ipvs', join(projectFolder, 'LICENSE'))
-  const inside = [...packages.map(installedPackage), koffi]
+  const inside = await installedPackages([...packages, 'node_modules/koffi'], env)
   for (const one of inside) addLicences(root, one)
   return [...inside, binary].map(npmComponent)
 }
