@@ -42,6 +42,8 @@ interface ReleaseOptions {
   readonly architectures: readonly Architecture[]
   /** Builds everything from any state of the checkout, without tests and without comparing Node with nodejs.org. */
   readonly isDryRun: boolean
+  /** Another job has run .ci/run on this commit. */
+  readonly isTested: boolean
   readonly source: string | undefined
 }
 
@@ -52,7 +54,7 @@ async function release(options: ReleaseOptions): Promise<void> {
   const problems = await problemsOfCheckout()
   // Before the tests, which take an hour.
   ownFolder(into, (name) => RELEASED.test(name))
-  if (!isDryRun) await mayBeReleased(problems)
+  if (!isDryRun) await mayBeReleased(problems, options.isTested)
   const epochSeconds = await releaseTime(process.env)
   const facts = {
     version: VERSION,
@@ -117,8 +119,9 @@ async function problemsOfCheckout(): Promise<readonly string[]> {
   ]
 }
 
-async function mayBeReleased(problems: readonly string[]): Promise<void> {
+async function mayBeReleased(problems: readonly string[], isTested: boolean): Promise<void> {
   if (problems.length > 0) throw new Unmet(`this checkout cannot be released:\n  ${problems.join('\n  ')}`)
+  if (isTested) return
   say('Running .ci/run ...')
   const { code, output } = await finish('bash', ['.ci/run'], { cwd: projectFolder, timeoutMs: TESTS_MS })
   if (code !== 0) throw new Unmet(`.ci/run failed, so there is no release:\n${tail(output, 40)}`)
@@ -203,6 +206,7 @@ function optionsOf(args: readonly string[], env: NodeJS.ProcessEnv): ReleaseOpti
       into: { type: 'string', default: join(projectFolder, 'dist/release') },
       arch: { type: 'string', multiple: true, default: [...ARCHITECTURES] },
       'dry-run': { type: 'boolean', default: false },
+      'tests-passed': { type: 'boolean', default: false },
       source: { type: 'string' },
     },
   })
@@ -212,6 +216,7 @@ function optionsOf(args: readonly string[], env: NodeJS.ProcessEnv): ReleaseOpti
     into: values.into,
     architectures: values.arch.map(architectureOf),
     isDryRun: values['dry-run'],
+    isTested: values['tests-passed'],
     source: values.source ?? hosted,
   }
 }
