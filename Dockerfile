@@ -5,7 +5,7 @@
 #   SOURCE_DATE_EPOCH  the time of the release, in seconds since 1970: `git log -1 --format=%ct`
 #   COMPARE_NODE       empty where nodejs.org cannot be reached
 #   CREATED, REVISION, SOURCE, VERSION  for the labels; CREATED is the time of the release as ISO 8601
-ARG NODE_IMAGE=docker.io/library/node:24.21.0-trixie-slim
+ARG NODE_IMAGE=docker.io/library/node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe
 ARG BASE_IMAGE=scratch
 
 FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS build
