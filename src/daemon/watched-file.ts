@@ -111,7 +111,7 @@ export class WatchedFile {
     this.#reported = content
     await onContent(error)
     // It may have read another content, which this digest does not stand for.
-    if (identityOf(path) !== identity) this.#reported = undefined
+    if ((await identityOf(path)) !== identity) this.#reported = undefined
   }
 }
 
