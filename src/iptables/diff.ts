@@ -5,6 +5,7 @@
 import type { Direction } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { chainKey, isOnlyNew, jumpKey } from './layout.ts'
+import { UNREAD_RULE } from './read-rules.ts'
 import { canonicalRule, sameRule, sameRules, targetOf } from './rule-text.ts'
 import type { IptablesItem, IptablesOperation } from './types.ts'
 
@@ -85,6 +86,7 @@ export function formatIptablesOperation(op: IptablesOperation, family: IpFamily,
 function chainCommands(before: readonly string[] | undefined, rules: readonly string[]): string[] {
   const appends = rules.map((rule) => `-A CHAIN ${rule}`)
   if (before === undefined) return ['-N CHAIN', ...appends]
+  if (before.includes(UNREAD_RULE)) return ['-F CHAIN', ...appends]
   const wantedTexts = rules.map(canonicalRule)
   const liveTexts = before.map(canonicalRule)
   const [wantedSet, liveSet] = [new Set(wantedTexts), new Set(liveTexts)]

@@ -15,7 +15,6 @@ import {
 import { formatRestore, parseFailure, type RestoreFailure, type RestoreText } from './restore-text.ts'
 import { chainKey, type ChainLayout } from './layout.ts'
 import { matchesOf } from './rule-text.ts'
-import { itemsOf, parseSave } from './save-text.ts'
 import { keyOf } from './diff.ts'
 
 /** Largest number of processes that one run starts. */
@@ -24,7 +23,8 @@ const MAX_PROCESSES = 24
 const RESOURCE_PROBLEM = 4
 
 export interface RestorePrograms {
-  save(signal: AbortSignal): Promise<string>
+  /** The keys of our chains and jumps that are there now. */
+  present(signal: AbortSignal): Promise<ReadonlySet<string>>
   restore(input: string, signal: AbortSignal): Promise<RestoreResult>
 }
 
@@ -129,18 +129,18 @@ export class RestoreRun {
         : restoreFailed('', failure.reason)
     const tables = new Set(tasks.map(({ op }) => op.table))
     if (exitCode === RESOURCE_PROBLEM || tables.size < 2) return this.#settle(tasks, error)
-    // The first table may have been written.
+    // The first table may have been written. A jump is not inserted again while it is not known whether it is there.
     const there = await this.#present()
-    if (there instanceof Error) return this.#settle(tasks, error)
-    const isDone = ({ op }: Task): boolean => op.kind === 'insert-jump' && there.has(keyOf(op))
-    this.#settle(tasks.filter(isDone))
-    for (const table of tables) await this.#attempt(tasks.filter((task) => task.op.table === table && !isDone(task)))
+    const isJump = ({ op }: Task): boolean => op.kind === 'insert-jump'
+    const isLeft = (task: Task): boolean => isJump(task) && (there instanceof Error || there.has(keyOf(task.op)))
+    this.#settle(tasks.filter(isLeft), there instanceof Error ? error : undefined)
+    for (const table of tables) await this.#attempt(tasks.filter((task) => task.op.table === table && !isLeft(task)))
   }
 
   async #present(): Promise<ReadonlySet<string> | Error> {
     this.#processes++
     try {
-      return new Set(itemsOf(parseSave(await this.#programs.save(this.#signal)), this.#layout).keys())
+      return await this.#programs.present(this.#signal)
     } catch (error) {
       this.#signal.throwIfAborted()
       return asError(error)

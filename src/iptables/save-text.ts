@@ -1,5 +1,5 @@
 /**
- * What iptables-save of both back ends prints, as chains with their rules, and which of these are ours. A table that the
+ * What iptables-save and `-S` of both back ends print, as chains with their rules, and which of these are ours. A table that the
  * program could not print must never look like an empty one, or every jump would be inserted again after each reading.
  */
 import { CodedError } from '../values/errors.ts'
@@ -15,9 +15,25 @@ export type SavedTables = ReadonlyMap<string, SavedTable>
 
 const INCOMPATIBLE = /^# Table [`']?([\w-]+)'? is incompatible/
 
-/** Reads the whole text. Throws CodedError when a table is cut off or cannot be shown by this back end. */
+/** What iptables-save printed, and the names of tables that it could not print: iptables-nft names them in a comment. */
+export interface PrintedTables {
+  readonly tables: SavedTables
+  readonly unprinted: readonly string[]
+}
+
+/** Reads the whole text. Throws CodedError when a table is cut off, or when one that we write could not be printed. */
 export function parseSave(text: string): SavedTables {
+  const { tables, unprinted } = parsePrinted(text)
+  const hidden = unprinted.find((table) => table === 'nat' || table === 'filter')
+  if (hidden === undefined) return tables
+  const advice = 'nft list ruleset shows the rules that were made without iptables'
+  throw new CodedError('iptables-table-incompatible', `iptables cannot print the table ${hidden}: ${advice}`)
+}
+
+/** Reads the whole text. Throws CodedError when a table is cut off. */
+export function parsePrinted(text: string): PrintedTables {
   const tables = new Map<string, Map<string, string[]>>()
+  const unprinted: string[] = []
   let table: Map<string, string[]> | undefined
   let name = ''
   for (const line of text.split('\n')) {
@@ -26,15 +42,28 @@ export function parseSave(text: string): SavedTables {
       tables.set(name, (table = new Map()))
     } else if (line.startsWith('COMMIT')) table = undefined
     else if (line.startsWith(':') && table !== undefined) table.set(line.slice(1).split(' ')[0] ?? '', [])
-    else if (line.startsWith('#')) refuseIncompatible(line)
-    else if (table !== undefined) {
-      const rule = /^(?:\[\d+:\d+\] )?-A (\S+) ?(.*)$/.exec(line)
-      if (rule !== null) table.get(rule[1] ?? '')?.push(rule[2]?.trimEnd() ?? '')
-    }
+    else if (line.startsWith('#')) unprinted.push(...(INCOMPATIBLE.exec(line)?.slice(1) ?? []))
+    else if (table !== undefined) addRule(table, line)
   }
   if (table !== undefined)
     throw new CodedError('iptables-save-truncated', `iptables-save ended in the middle of the table ${name}`)
-  return tables
+  return { tables, unprinted }
+}
+
+function addRule(table: ReadonlyMap<string, string[]>, line: string): void {
+  const rule = /^(?:\[\d+:\d+\] )?-A (\S+) ?(.*)$/.exec(line)
+  if (rule !== null) table.get(rule[1] ?? '')?.push(rule[2]?.trimEnd() ?? '')
+}
+
+/** Reads what `-S CHAIN` prints, for one chain or several. */
+export function parseShown(text: string): SavedTable {
+  const chains = new Map<string, string[]>()
+  for (const line of text.split('\n')) {
+    const chain = /^-[NP] (\S+)/.exec(line)?.[1]
+    if (chain === undefined) addRule(chains, line)
+    else chains.set(chain, [])
+  }
+  return chains
 }
 
 /** Policies of built-in chains, `filter FORWARD` to `DROP`; chains that a program made have none. */
@@ -49,15 +78,6 @@ export function parsePolicies(text: string): ReadonlyMap<string, string> {
     }
   }
   return policies
-}
-
-/** iptables-nft-save leaves out a table that holds rules of nft itself, and says so in a comment. */
-function refuseIncompatible(line: string): void {
-  const table = INCOMPATIBLE.exec(line)?.[1]
-  if (table === 'nat' || table === 'filter') {
-    const advice = 'nft list ruleset shows the rules that were made without iptables'
-    throw new CodedError('iptables-table-incompatible', `iptables cannot show or change the table ${table}: ${advice}`)
-  }
 }
 
 /** Our chains and jumps in what was saved, by key. */

@@ -5,6 +5,7 @@
  */
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './nft-rules.ts'
 
 /** The tables of iptables that we write; `mangle` only in iptables mode. */
 export type TableId = 'nat' | 'filter' | 'mangle'
@@ -67,6 +68,20 @@ export interface IptablesPrograms {
   save(family: IpFamily, signal: AbortSignal): Promise<string>
   /** Runs `iptables-restore --noflush`. Rejects with a CodedError when it was killed or could not run. */
   restore(family: IpFamily, input: string, signal: AbortSignal): Promise<RestoreResult>
+}
+
+/** Other ways to the tables of iptables-nft, for those that its programs cannot print as a whole: chain by chain, and over nfnetlink. */
+export interface NftAccess {
+  /** As `save`, for one table. */
+  saveTable(family: IpFamily, table: string, signal: AbortSignal): Promise<string>
+  /** What `-S CHAIN` prints for some chains of a table. Rejects with a CodedError when one of them cannot be printed. */
+  showChains(family: IpFamily, table: string, chains: readonly string[], signal: AbortSignal): Promise<string>
+  chains(family: IpFamily, table: string, signal: AbortSignal): Promise<readonly NftChain[]>
+  rules(query: NftRuleQuery, signal: AbortSignal): Promise<readonly NftRule[]>
+  /** Rules of a table that iptables does not print as they are, from each chain one at most. */
+  inexactRules(family: IpFamily, table: string, signal: AbortSignal): Promise<readonly NftPlace[]>
+  /** Rejects with the kernel's refusal; a rule that is gone already counts as deleted. */
+  deleteRules(family: IpFamily, rules: readonly NftPlace[], signal: AbortSignal): Promise<void>
 }
 
 /** Codes are stable; composition acts on `iptables-match-missing` alone. */

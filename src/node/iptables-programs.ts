@@ -53,20 +53,39 @@ export class HostIptables {
     const known = this.#saved.get(family)
     this.#saved.delete(family)
     if (known !== undefined && performance.now() - this.#chosenAtMs < FRESH_MS) return known
-    const program = this.#programs(family).save
-    this.#starts++
-    const { exitCode, output, errorText } = await this.#timed({ program, args: [], signal })
-    if (exitCode === 0) return output
-    throw new CodedError('iptables-save-failed', `${program} ended with ${exitCode}: ${errorText.trim()}`)
+    return this.#print(family, [], signal)
   }
 
-  /** As `save`, with the counters of rules: `[packets:bytes] -A CHAIN RULE`. */
+  /** The same of one table. */
+  async saveTable(family: IpFamily, table: string, signal: AbortSignal): Promise<string> {
+    return this.#print(family, ['-t', table], signal)
+  }
+
+  /** The same with the counters of rules: `[packets:bytes] -A CHAIN RULE`. */
   async saveCounters(family: IpFamily, table: string, signal: AbortSignal): Promise<string> {
+    return this.#print(family, ['-c', '-t', table], signal)
+  }
+
+  /**
+   * What `iptables -S CHAIN` prints for some chains, by one process: iptables-restore takes the same commands. Nothing changes. Rejects as
+   * `save` does when one of them cannot be printed.
+   */
+  async showChains(
+    family: IpFamily,
+    table: string,
+    chains: readonly string[],
+    signal: AbortSignal,
+  ): Promise<string> {
+    const input = [`*${table}`, ...chains.map((chain) => `-S ${chain}`), 'COMMIT', ''].join('\n')
+    const program = this.#programs(family).restore
+    this.#starts++
+    return outputOf(program, await this.#timed({ program, args: this.#restoreArgs, input, signal }))
+  }
+
+  async #print(family: IpFamily, args: readonly string[], signal: AbortSignal): Promise<string> {
     const program = this.#programs(family).save
     this.#starts++
-    const { exitCode, output, errorText } = await this.#timed({ program, args: ['-c', '-t', table], signal })
-    if (exitCode === 0) return output
-    throw new CodedError('iptables-save-failed', `${program} ended with ${exitCode}: ${errorText.trim()}`)
+    return outputOf(program, await this.#timed({ program, args, signal }))
   }
 
   /** Runs iptables-restore --noflush; a non-zero exit code is a result. Rejects as `save` does. */
@@ -76,7 +95,7 @@ export class HostIptables {
     signal: AbortSignal,
   ): Promise<{ readonly exitCode: number; readonly errorText: string }> {
     const program = this.#programs(family).restore
-    const args = ['--noflush', ...(this.choice.waits ? ['-w', String(LOCK_WAIT_SECONDS)] : [])]
+    const args = this.#restoreArgs
     // The saved output is out of date from now on.
     this.#saved.delete(family)
     this.#starts++
@@ -92,6 +111,10 @@ export class HostIptables {
       for (const [processId, untilMs] of this.#own) if (untilMs < nowMs) this.#own.delete(processId)
       if (started !== undefined) this.#own.set(started, nowMs + REMEMBER_MS)
     }
+  }
+
+  get #restoreArgs(): readonly string[] {
+    return ['--noflush', ...(this.choice.waits ? ['-w', String(LOCK_WAIT_SECONDS)] : [])]
   }
 
   async #timed(call: ProgramCall): Promise<ProgramResult> {
@@ -110,4 +133,9 @@ export class HostIptables {
     if (programs !== undefined) return programs
     throw new CodedError('iptables-missing', missingPrograms(family, this.choice.mode))
   }
+}
+
+function outputOf(program: string, { exitCode, output, errorText }: ProgramResult): string {
+  if (exitCode === 0) return output
+  throw new CodedError('iptables-save-failed', `${program} ended with ${exitCode}: ${errorText.trim()}`)
 }

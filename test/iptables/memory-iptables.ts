@@ -1,9 +1,12 @@
 /**
  * Tables of iptables in memory behind iptables-save and iptables-restore as text: each table is committed as a whole, a
  * failure names its line, and it can fail, hang and be changed by others. Like the program it refuses a rule that leads to a
- * missing chain, a chain that exists or is in use, and an unknown jump.
+ * missing chain, a chain that exists or is in use, and an unknown jump. A rule that begins with `nft ` was made by nft: its table cannot be
+ * printed, and in its chain only what is in front of it can be deleted.
  */
-import type { IptablesPrograms, RestoreResult } from '../../src/iptables/types.ts'
+import type { IptablesPrograms, NftAccess, RestoreResult } from '../../src/iptables/types.ts'
+import type { NftRule } from '../../src/iptables/nft-rules.ts'
+import { CodedError } from '../../src/values/errors.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { targetOf } from '../../src/iptables/rule-text.ts'
 
@@ -14,6 +17,11 @@ const BUILT_IN: Readonly<Record<string, readonly string[]>> = {
   filter: ['INPUT', 'FORWARD', 'OUTPUT'],
 }
 const TARGETS = ['ACCEPT', 'DROP', 'RETURN', 'MARK', 'MASQUERADE', 'REJECT', 'DNAT']
+
+const isNative = (rule: string): boolean => rule.startsWith('nft ')
+
+/** What iptables says about a rule that it cannot parse: it names no line. */
+class ParseError extends Error {}
 
 class LineError extends Error {
   readonly line: number
@@ -34,6 +42,11 @@ export class MemoryIptables implements IptablesPrograms {
   instead: () => RestoreResult | undefined = () => undefined
   /** Errors name COMMIT instead of the rule, as the legacy back end does for what only the kernel refuses. */
   namesCommit = false
+  /** iptables-save ends with an error instead of naming a table that it cannot print, and prints no table after it. */
+  endsEarly = false
+  /** Programs that refuse to print single chains. */
+  refusesShow = false
+  readonly #places = new Map<bigint, { readonly table: string; readonly chain: string; readonly rule: string }>()
 
   constructor() {
     for (const [table, chains] of Object.entries(BUILT_IN))
@@ -41,9 +54,15 @@ export class MemoryIptables implements IptablesPrograms {
   }
 
   /** The text of the recordings: chains sorted, rules sorted by chain, no counters. */
-  text(): string {
+  text(only?: string): string {
     const lines: string[] = []
     for (const [name, table] of this.tables) {
+      if (only !== undefined && only !== name) continue
+      if (Array.from(table.values()).some((rules) => rules.some(isNative))) {
+        if (this.endsEarly) throw new CodedError('iptables-save-failed', 'Parsing nftables rule failed')
+        lines.push(`# Table \`${name}' is incompatible, use 'nft' tool.`)
+        continue
+      }
       const chains = [...table.keys()].sort()
       lines.push(`*${name}`)
       for (const chain of chains) lines.push(`:${chain} ${BUILT_IN[name]?.includes(chain) ? 'ACCEPT' : '-'}`)
@@ -56,6 +75,47 @@ export class MemoryIptables implements IptablesPrograms {
   async save(_family: IpFamily): Promise<string> {
     this.saves++
     return this.text()
+  }
+
+  /** The other ways to these tables. */
+  readonly access: NftAccess = {
+    saveTable: async (_family, table) => this.text(table),
+    showChains: async (_family, name, chains) => {
+      const table = this.tables.get(name)
+      const lines = chains.flatMap((chain) => {
+        const rules = table?.get(chain)
+        if (this.refusesShow || rules === undefined || rules.some(isNative))
+          throw new CodedError('iptables-save-failed', `chain ${chain} is incompatible`)
+        const head = BUILT_IN[name]?.includes(chain) === true ? `-P ${chain} ACCEPT` : `-N ${chain}`
+        return [head, ...rules.map((rule) => `-A ${chain} ${rule}`)]
+      })
+      return `${lines.join('\n')}\n`
+    },
+    chains: async (_family, name) =>
+      Array.from(this.tables.get(name)?.keys() ?? [], (chain) => ({
+        name: chain,
+        isBase: BUILT_IN[name]?.includes(chain) === true,
+      })),
+    rules: async ({ table, chain }) => this.#nftRules(table).filter((rule) => rule.chain === (chain ?? rule.chain)),
+    inexactRules: async (_family, table) => this.#nftRules(table).filter(({ isExact }) => !isExact),
+    deleteRules: async (_family, rules) => {
+      for (const { handle } of rules) {
+        const place = this.#places.get(handle)
+        const there = this.tables.get(place?.table ?? '')?.get(place?.chain ?? '') ?? []
+        const at = there.indexOf(place?.rule ?? '')
+        if (at >= 0) there.splice(at, 1)
+      }
+    },
+  }
+
+  #nftRules(name: string): NftRule[] {
+    return Array.from(this.tables.get(name) ?? []).flatMap(([chain, rules]) =>
+      rules.map((rule) => {
+        const handle = BigInt(this.#places.size + 1)
+        this.#places.set(handle, { table: name, chain, rule })
+        return { table: name, chain, handle, ...contentOf(rule) }
+      }),
+    )
   }
 
   async restore(_family: IpFamily, input: string): Promise<RestoreResult> {
@@ -75,6 +135,8 @@ export class MemoryIptables implements IptablesPrograms {
           this.tables.set(name, draft)
         } else if (line !== '') this.#run(draft, line, index + 1)
       } catch (error) {
+        if (error instanceof ParseError)
+          return { exitCode: 3, errorText: 'iptables-restore v1.8.9 (test): Parsing nftables rule failed\n' }
         if (!(error instanceof LineError)) throw error
         const at = this.namesCommit ? lines.indexOf('COMMIT', index) + 1 : error.line
         return {
@@ -109,6 +171,7 @@ export class MemoryIptables implements IptablesPrograms {
       else if (verb === '-I') rules.unshift(rule)
       else if (verb === '-D') {
         const at = rules.indexOf(rule)
+        if (rules.slice(0, at < 0 ? undefined : at).some(isNative)) throw new ParseError()
         if (at < 0) throw new LineError(number, 'does a matching rule exist in that chain?')
         rules.splice(at, 1)
       } else if (verb === '-X') {
@@ -120,8 +183,23 @@ export class MemoryIptables implements IptablesPrograms {
   }
 }
 
+/** As the kernel has it. */
+function contentOf(rule: string): Omit<NftRule, 'table' | 'chain' | 'handle'> {
+  const words = rule.split(' ')
+  const target = isNative(rule) ? (words[words.indexOf('jump') + 1] ?? '') : (targetOf(rule) ?? '')
+  const matches = Array.from(rule.matchAll(/-m (\S+)/g), ([, name = '']) => name)
+  const plain = rule.replace(/-m comment --comment ("[^"]*"|\S+) ?|-m conntrack --ctstate NEW ?/g, '')
+  return {
+    verdict: target.startsWith('KUBE-') ? { kind: 'jump', chain: target } : { kind: 'accept', chain: '' },
+    isExact: !isNative(rule),
+    isPlain: /^-j \S+$/.test(plain),
+    matches,
+    comment: /--comment "?([^"]*?)"?(?: -|$)/.exec(rule)?.[1] ?? '',
+  }
+}
+
 function checkTarget(table: Table, rule: string, line: number): void {
-  const target = targetOf(rule)
+  const target = isNative(rule) ? undefined : targetOf(rule)
   if (target !== undefined && !TARGETS.includes(target) && !table.has(target))
     throw new LineError(line, `Chain '${target}' does not exist`)
 }

@@ -9,7 +9,7 @@ import type { IptablesPrograms, MissingMatchError, TableId } from '../../iptable
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { LOOPBACK_GUARD } from './chains/chain-names.ts'
 import { type LocalTrafficSettings, localTrafficOf } from '../../iptables/local-traffic.ts'
-import { IptablesTable } from '../../iptables/table.ts'
+import { IptablesTable, type IptablesTableOptions } from '../../iptables/table.ts'
 import { type ServiceChainSettings, WantedServiceChains } from './chains/wanted-service-chains.ts'
 import type { IptablesChoice } from '../../node/iptables-choice.ts'
 import {
@@ -32,6 +32,8 @@ import type { WantedObject } from '../../explain/wanted-objects.ts'
 
 export interface IptablesDataplaneOptions {
   readonly iptables: IptablesPrograms & { readonly choice: Pick<IptablesChoice, 'randomFully' | 'suffix'> }
+  /** How rules are read. */
+  readonly rules?: Omit<IptablesTableOptions, 'suffix'>
   readonly settings: LocalTrafficSettings & Pick<KubeProxyConfiguration, 'iptables'>
   /** Whether node ports answer at 127.0.0.0/8. */
   readonly localhostNodePorts: boolean
@@ -78,8 +80,9 @@ export class IptablesDataplane implements Dataplane {
   constructor(options: IptablesDataplaneOptions) {
     this.#options = options
     const { iptables, families, conntrack, now, onPass, onError } = options
+    const { suffix } = iptables.choice
     this.loops = new RuleLoops(
-      families.map((family) => new IptablesTable(family, iptables, IPTABLES_LAYOUT, iptables.choice.suffix)),
+      families.map((family) => new IptablesTable(family, iptables, IPTABLES_LAYOUT, { ...options.rules, suffix })),
       { now, onPass, onMissing: (error) => this.#lacks(error), onError },
     )
     for (const family of families) this.#wanted.set(family, new WantedServiceChains(this.#settingsOf(family)))

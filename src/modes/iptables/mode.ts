@@ -15,6 +15,7 @@ import {
   findServiceMatches,
 } from './kernel.ts'
 import { watchRules } from '../announcements.ts'
+import { nftAccessOf, unprintableReporter } from '../nft-access.ts'
 import { isTableFaulty, type TableHealth } from '../table-health.ts'
 import { loopbackRefusal } from './chains/fixed-render.ts'
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
@@ -66,6 +67,7 @@ export class IptablesMode implements Mode {
     this.#kernel = kernel
     this.dataplane = new IptablesDataplane({
       iptables: kernel.iptables,
+      rules: { nft: nftAccessOf(kernel.iptables), onRead: unprintableReporter(problems) },
       settings: options.configuration(),
       localhostNodePorts: this.#localhostNodePorts,
       families: kernel.families,

@@ -15,6 +15,7 @@ import { CodedError } from '../../values/errors.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
+import { unprintableReporter } from '../nft-access.ts'
 import type { TableHealth } from '../table-health.ts'
 import type { WantedObject } from '../../explain/wanted-objects.ts'
 import { auditIpvsMode } from './audits.ts'
@@ -62,6 +63,7 @@ export class IpvsMode implements Mode {
         onSetLost: (name) => this.#setsAndRules.doubtSet(name),
         onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
       },
+      onRulesRead: unprintableReporter(options.problems),
     })
     this.#setsAndRules = new SetsAndRules({
       tables: this.#tables,

@@ -8,7 +8,7 @@ import { EntryTable, SetTable } from '../../ipset/tables.ts'
 import type { EntryRunOptions } from '../../ipset/entry-run.ts'
 import type { SetEntry, SetEntryOperation, SetOperation, SetParameters } from '../../ipset/types.ts'
 import type { ChainLayout } from '../../iptables/layout.ts'
-import { IptablesTable } from '../../iptables/table.ts'
+import { IptablesTable, type IptablesTableOptions } from '../../iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../iptables/types.ts'
 import type { AddressOperation, BoundAddress, Device, DeviceOperation } from '../../ipvs/address-diff.ts'
 import { AddressTable } from '../../ipvs/addresses.ts'
@@ -26,6 +26,7 @@ import type { KernelTable } from '../../sync/table.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import type { IpFamily } from '../../values/protocol.ts'
+import { nftAccessOf } from '../nft-access.ts'
 import { isTableFaulty, type TableHealth } from '../table-health.ts'
 
 export interface IpvsTables {
@@ -56,6 +57,8 @@ export interface TableOptions {
   /** Which virtual servers that nothing wants may be removed; default all. */
   readonly mayRemove?: (key: VirtualServerKey) => boolean
   readonly hooks?: EntryRunOptions
+  /** See IptablesTableOptions. */
+  readonly onRulesRead?: IptablesTableOptions['onRead']
 }
 
 const NO_HOOKS: EntryRunOptions = { onSetLost: () => undefined, onGrown: () => undefined }
@@ -65,7 +68,7 @@ export function openTables(options: TableOptions): IpvsTables {
   return {
     sets: new SetTable(ipset, families),
     entries: new EntryTable(ipset, { families, ...hooks }),
-    chains: chainTables(families, iptables, layout),
+    chains: chainTables(families, iptables, layout, options.onRulesRead),
     virtualServers: new VirtualServerTable(ipvs, excluded, mayRemove),
     device: new DeviceTable(rtnetlink),
     addresses: new AddressTable(rtnetlink),
@@ -78,12 +81,14 @@ export function chainTables(
   families: readonly IpFamily[],
   iptables: HostIptables | undefined,
   layout: ChainLayout,
+  onRead: IptablesTableOptions['onRead'] = () => undefined,
 ): readonly IptablesTable[] {
   if (iptables === undefined) return []
   const { programs, suffix } = iptables.choice
+  const options = { suffix, nft: nftAccessOf(iptables), onRead }
   return families
     .filter((family) => programs[family] !== undefined)
-    .map((family) => new IptablesTable(family, iptables, layout, suffix))
+    .map((family) => new IptablesTable(family, iptables, layout, options))
 }
 
 /** Connections to what the kernel has; undefined: it has no IPVS, or no ipset. */

@@ -21,7 +21,7 @@ function reconciler(text: string, layout: ChainLayout, inputs: string[] = []): R
       return { exitCode: 0, errorText: '' }
     },
   }
-  const table = new IptablesTable('IPv4', programs, layout, '-legacy')
+  const table = new IptablesTable('IPv4', programs, layout, { suffix: '-legacy' })
   return new Reconciler([reconciled(new TableSync(table), { atOnce: true })])
 }
 

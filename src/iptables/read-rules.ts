@@ -1,0 +1,183 @@
+/**
+ * Reads the rules of a family as far as anything can. One rule that nft made keeps iptables-save from printing its whole table, while
+ * the same programs still write it. The chains of such a table are then read one by one, and what even that does not print is read over
+ * nfnetlink: which chains there are, and where they are jumped to.
+ */
+import { CodedError } from '../values/errors.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { type ChainLayout, chainKey } from './layout.ts'
+import type { NftPlace, NftRule } from './nft-rules.ts'
+import { canonicalRule, quoteWord } from './rule-text.ts'
+import { parsePrinted, parseShown, type PrintedTables, type SavedTable, type SavedTables } from './save-text.ts'
+import type { IptablesPrograms, NftAccess, TableId } from './types.ts'
+
+/** A table that the program cannot print. */
+export interface UnprintableTable {
+  readonly family: IpFamily
+  readonly table: TableId
+  /** Rules that it holds and iptables does not know, a few at most; none when they are not known. */
+  readonly rules: readonly NftPlace[]
+}
+
+export interface ReadRules {
+  readonly saved: SavedTables
+  readonly unprintable: readonly UnprintableTable[]
+  /** Rules of chains that cannot be printed, by `placeKey`: iptables cannot delete them by their text. */
+  readonly places: ReadonlyMap<string, readonly NftPlace[]>
+}
+
+export interface RuleSource {
+  readonly family: IpFamily
+  readonly programs: Pick<IptablesPrograms, 'save'>
+  /** Absent: the back end is legacy, whose programs read all of a table before they write it. */
+  readonly nft: NftAccess | undefined
+}
+
+/** Stands for rules of a chain of ours that could not be read, so that the chain is written again. */
+export const UNREAD_RULE = '-m nft --unread'
+
+/** Failures after which writing may work: the program printed nothing, was cut off, or took too long over the rules of others. */
+const PRINTING_FAILED: ReadonlySet<string> = new Set([
+  'iptables-save-failed',
+  'iptables-save-truncated',
+  'program-timeout',
+  'program-output',
+])
+
+/** `nat OUTPUT` with the rule, in any spelling. */
+export function placeKey(table: string, chain: string, rule: string): string {
+  return `${chainKey(table as TableId, chain)} ${canonicalRule(rule)}`
+}
+
+/** Rejects with a CodedError when the rules cannot be read at all, or when aborted. */
+export async function readRules(source: RuleSource, layout: ChainLayout, signal: AbortSignal): Promise<ReadRules> {
+  const { family, programs, nft } = source
+  const printed = await print(() => programs.save(family, signal), nft, signal)
+  const whole = 'failure' in printed ? undefined : printed
+  const hidden = layout.tables.find((table) => whole?.unprinted.includes(table) === true)
+  if (whole !== undefined && hidden === undefined) return { saved: whole.tables, unprintable: [], places: new Map() }
+  if (nft === undefined)
+    throw new CodedError('iptables-table-incompatible', `iptables cannot print the table ${hidden ?? ''}`)
+  const saved = new Map(whole?.tables)
+  const unprintable: UnprintableTable[] = []
+  const places = new Map<string, readonly NftPlace[]>()
+  // A program that was killed over the whole would be killed over its parts.
+  const mayPrint = 'failure' in printed && printed.failure === 'iptables-save-failed'
+  for (const table of layout.tables) {
+    if (whole?.tables.has(table) === true || (whole !== undefined && !whole.unprinted.includes(table))) continue
+    const alone = mayPrint ? await print(() => nft.saveTable(family, table, signal), nft, signal) : undefined
+    const text = alone === undefined || 'failure' in alone ? undefined : alone
+    if (text !== undefined && !text.unprinted.includes(table)) {
+      for (const [name, chains] of text.tables) saved.set(name, chains)
+      continue
+    }
+    const read = await readUnprintable({ family, nft }, table, layout, signal)
+    saved.set(table, read.chains)
+    for (const [key, rules] of read.places) places.set(key, rules)
+    unprintable.push({ family, table, rules: read.foreign })
+  }
+  return { saved, unprintable, places }
+}
+
+async function print(
+  run: () => Promise<string>,
+  nft: NftAccess | undefined,
+  signal: AbortSignal,
+): Promise<PrintedTables | { readonly failure: string }> {
+  try {
+    return parsePrinted(await run())
+  } catch (error) {
+    signal.throwIfAborted()
+    if (nft === undefined || !(error instanceof CodedError) || !PRINTING_FAILED.has(error.code)) throw error
+    return { failure: error.code }
+  }
+}
+
+interface UnprintableRead {
+  readonly chains: SavedTable
+  readonly places: ReadonlyMap<string, readonly NftPlace[]>
+  /** Rules that the program does not know. */
+  readonly foreign: readonly NftPlace[]
+}
+
+/** Rules that are named in a report. */
+const MAX_NAMED = 5
+
+async function readUnprintable(
+  source: { readonly family: IpFamily; readonly nft: NftAccess },
+  table: TableId,
+  layout: ChainLayout,
+  signal: AbortSignal,
+): Promise<UnprintableRead> {
+  const { family, nft } = source
+  const all = await nft.chains(family, table, signal)
+  const own = all.flatMap(({ name }) => (layout.owns(table, name) ? name : []))
+  const base = new Map<string, readonly NftRule[]>()
+  for (const { name, isBase } of all)
+    if (isBase) base.set(name, await nft.rules({ family, table, chain: name }, signal))
+  const printable = Array.from(base.keys()).filter((chain) => base.get(chain)?.every(({ isExact }) => isExact))
+  const inBase = Array.from(base.values(), (rules) => rules.filter(({ isExact }) => !isExact)).flat()
+  const { shown, foreign } = await show(source, table, { own, printable }, signal)
+  const chains = new Map<string, readonly string[]>()
+  const places = new Map<string, NftPlace[]>()
+  for (const { name } of all) {
+    const listed = base.get(name)
+    chains.set(name, shown.get(name) ?? listed?.map(textOf) ?? (own.includes(name) ? [UNREAD_RULE] : []))
+    if (shown.has(name)) continue
+    for (const rule of listed ?? []) {
+      const key = placeKey(table, name, textOf(rule))
+      places.set(key, [...(places.get(key) ?? []), { table, chain: name, handle: rule.handle }])
+    }
+  }
+  const named = inBase.length > 0 ? inBase : (foreign ?? (await nft.inexactRules(family, table, signal)))
+  return { chains, places, foreign: named.slice(0, MAX_NAMED).map(placeOf) }
+}
+
+const placeOf = ({ table, chain, handle }: NftPlace): NftPlace => ({ table, chain, handle })
+
+/** The chains that the program prints: all, else those of ours without a rule that it does not know, else none. */
+async function show(
+  { family, nft }: { readonly family: IpFamily; readonly nft: NftAccess },
+  table: TableId,
+  { own, printable }: { readonly own: readonly string[]; readonly printable: readonly string[] },
+  signal: AbortSignal,
+): Promise<{ readonly shown: SavedTable; readonly foreign?: readonly NftPlace[] }> {
+  const attempt = async (chains: readonly string[]): Promise<SavedTable | undefined> => {
+    if (chains.length === 0) return new Map()
+    try {
+      const shown = parseShown(await nft.showChains(family, table, chains, signal))
+      return chains.every((chain) => shown.has(chain)) ? shown : undefined
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof CodedError) return undefined
+      throw error
+    }
+  }
+  const first = await attempt([...own, ...printable])
+  if (first !== undefined) return { shown: first }
+  const foreign = await nft.inexactRules(family, table, signal)
+  const unknown = new Set(foreign.map(({ chain }) => chain))
+  return { shown: (await attempt(own.filter((chain) => !unknown.has(chain)))) ?? new Map(), foreign }
+}
+
+/** A rule in the words of iptables as far as they matter: jumps to chains with the comment that tells them apart, and the handle of the rest. */
+function textOf({ verdict, isPlain, isExact, comment, matches, handle }: NftRule): string {
+  const target = verdict === undefined || verdict.kind === 'other' ? '' : ` ${targetText(verdict)}`
+  if (!isPlain || !isExact || /\p{Cc}/u.test(comment)) return `-m nft --handle ${handle}${target}`
+  const state = matches.includes('conntrack') ? '-m conntrack --ctstate NEW ' : ''
+  return `${state}${comment === '' ? '' : `-m comment --comment ${quoteWord(comment)}`}${target}`.trim()
+}
+
+function targetText({ kind, chain }: { readonly kind: string; readonly chain: string }): string {
+  if (kind === 'jump') return `-j ${chain}`
+  return kind === 'goto' ? `-g ${chain}` : `-j ${kind.toUpperCase()}`
+}
+
+/** For people: what cannot be printed, and what to do about it. */
+export function unprintableText({ family, table, rules }: UnprintableTable): string {
+  const program = family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'
+  const name = `${family === 'IPv4' ? 'ip' : 'ip6'} ${table}`
+  const found = rules.map(({ chain, handle }) => `nft delete rule ${name} ${chain} handle ${handle}`)
+  const remedy = found.length === 0 ? `nft -a list table ${name} shows them` : `to delete them: ${found.join('; ')}`
+  return `${program} cannot print the table ${table}, because it has rules that were made with nft: Services are served, but other programs that read this table fail; such rules belong into a table of their own (${remedy})`
+}
