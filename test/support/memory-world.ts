@@ -153,6 +153,7 @@ export class MemoryWorld {
       },
       onMissing: (error, leftOut) => this.problems.push(`${error.match} is missing: ${leftOut.length} rules`),
       onReady: () => undefined,
+      onOverdue: (family) => this.problems.push(`rules of ${family} are overdue`),
       onError: report('error'),
       ...options,
     })

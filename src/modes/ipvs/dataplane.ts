@@ -213,6 +213,7 @@ export class IpvsDataplane implements Dataplane {
     await this.#askSchedulers(options.signal)
     this.#stepSlowStarts()
     const idle = await this.#checkDrains(options)
+    if (this.setsAndRules.takeOverdue()) this.virtualServers.release()
     const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
     // Every virtual server and address was tried once, so that the rules of iptables mode are not needed any more.
     if (options.mayRemove && report.unreadable.length === 0 && this.virtualServers.waitingCount === 0)
@@ -285,6 +286,7 @@ export class IpvsDataplane implements Dataplane {
       this.drains.nextDueMs(),
       this.slowStarts.nextDueMs(),
       schedulers.nextDueMs(),
+      this.setsAndRules.nextOverdueMs(),
     ]
     const due = all.filter((at) => at !== undefined)
     return due.length === 0 ? undefined : Math.min(...due)

@@ -24,7 +24,7 @@ import { IpvsDataplane } from './dataplane.ts'
 import { type Kernel, openKernel } from './kernel.ts'
 import { ipvsSources } from './metric-sources.ts'
 import { prepareNode } from './node-preparation.ts'
-import { SetsAndRules } from './sets-and-rules.ts'
+import { RULES_WAIT_MS, SetsAndRules } from './sets-and-rules.ts'
 import { type IpvsTables, listTables, openTables } from './tables.ts'
 import { type KernelWatch, watchKernel } from './watch.ts'
 
@@ -75,6 +75,11 @@ export class IpvsMode implements Mode {
       onPass: listener.rulesPassed,
       onMissing: (error, leftOut) => this.#reportLeftOut(error, leftOut),
       onReady: listener.postponedReady,
+      onOverdue: (ipFamily) =>
+        log.warn('Rules are still missing; adding virtual servers without them', {
+          ipFamily,
+          waited: `${RULES_WAIT_MS / 1000}s`,
+        }),
       onError: (error) => log.error('Writing rules failed', { error }),
     })
     this.dataplane = new IpvsDataplane({

@@ -1,7 +1,7 @@
 /**
- * The sets and rules around the virtual servers of ipvs mode: masquerading, accepting, source ranges. A new virtual server is
- * added only when its own rules are written. Rules name only sets that exist, and a rule that names a set is removed only
- * after the last entry of the set.
+ * The sets and rules around the virtual servers of ipvs mode: masquerading, accepting, source ranges. A new virtual server waits
+ * for its own rules, but not for long, unless they keep clients out. Rules name only sets that exist, and a rule that names a set is
+ * removed only after the last entry of the set.
  */
 import { CATALOGUE, type SetName, setName } from '../../ipset/catalogue.ts'
 import { entriesOfFrontend } from '../../ipset/render.ts'
@@ -42,9 +42,16 @@ export interface SetsAndRulesOptions {
   readonly onError: (error: unknown) => void
   /** Virtual servers that had to wait can be added now. */
   readonly onReady: () => void
+  /** Rules of a family are missing for so long that new virtual servers are added without them; called once until they are there. */
+  readonly onOverdue?: (family: IpFamily) => void
 }
 
 const FIREWALLS: ReadonlySet<SetName> = new Set(IP_FAMILIES.map((family) => setName('LOAD-BALANCER-FW', family)))
+/**
+ * A new virtual server waits for its rules this long, in milliseconds: without them it serves clients on this node and most pods, with them
+ * also the others. kube-proxy adds it before its rules.
+ */
+export const RULES_WAIT_MS = 15_000
 const ALL_MISSING: MissingRules = { forAll: true, sets: new Set() }
 
 export class SetsAndRules {
@@ -59,6 +66,7 @@ export class SetsAndRules {
   /** Frontends with source ranges. */
   readonly #restricted = new Set<FrontendKey>()
   readonly #missing = new Map<IpFamily, MissingRules>()
+  readonly #waits: RuleWaits
   #changed = false
   #wantsRules = false
   #started = false
@@ -75,6 +83,7 @@ export class SetsAndRules {
       onError,
     })
     this.#rules = new WantedRules(settings, families, randomFully)
+    this.#waits = new RuleWaits(now, (family) => options.onOverdue?.(family))
     for (const family of families) this.#missing.set(family, ALL_MISSING)
   }
 
@@ -152,15 +161,33 @@ export class SetsAndRules {
     return this.#wanted.of(key)
   }
 
-  /** Whether a new virtual server may be added: the kernel has its entries for source ranges, and the rules it needs. */
+  /**
+   * Whether a new virtual server may be added: the kernel has its entries for source ranges and the rules it needs. Rules that do not come
+   * are awaited for RULES_WAIT_MS, those of source ranges without end.
+   */
   mayAdd(key: FrontendKey, family: IpFamily): boolean {
-    const { forAll, sets } = this.#missing.get(family) ?? ALL_MISSING
-    if (forAll) return false
-    if (sets.size > 0 && this.#wanted.of(key).some(({ set }) => sets.has(set))) return false
-    if (!this.#restricted.has(key)) return true
-    return this.#wanted
-      .of(key)
-      .every((entry) => !FIREWALLS.has(entry.set) || this.entries.live(entryKey(entry)) !== undefined)
+    const missing = this.#missing.get(family) ?? ALL_MISSING
+    const { forAll, sets } = missing
+    let mustWait = forAll && !this.#waits.isOver(family, 'all')
+    const entries = sets.size > 0 || this.#restricted.has(key) ? this.#wanted.of(key) : []
+    // Every wait begins now, so that they end together.
+    for (const { set } of entries)
+      if (sets.has(set) && (FIREWALLS.has(set) || !this.#waits.isOver(family, set))) mustWait = true
+    if (mustWait || !this.#restricted.has(key)) return !mustWait
+    return (
+      missing !== ALL_MISSING &&
+      entries.every((entry) => !FIREWALLS.has(entry.set) || this.entries.live(entryKey(entry)) !== undefined)
+    )
+  }
+
+  /** Whether a wait for rules has ended since the last call: `mayAdd` may answer otherwise. */
+  takeOverdue(): boolean {
+    return this.#waits.takeEnded()
+  }
+
+  /** When the next wait for rules ends; undefined: nothing waits for rules. */
+  nextOverdueMs(): number | undefined {
+    return this.#waits.nextEndMs()
   }
 
   /** Whether the results of `mayAdd` may have changed since the last call of `takeChanged`. */
@@ -225,6 +252,58 @@ export class SetsAndRules {
     const { family, sync } = loop
     const [before, now] = [this.#missing.get(family) ?? ALL_MISSING, missingRules(sync, family)]
     this.#missing.set(family, now)
+    this.#waits.keep(family, now)
     if ((before.forAll && !now.forAll) || [...before.sets].some((set) => !now.sets.has(set))) this.#changed = true
+  }
+}
+
+type Need = SetName | 'all'
+
+/** Since when new virtual servers wait for rules, by family and need. */
+class RuleWaits {
+  readonly #now: Clock
+  readonly #onOver: (family: IpFamily) => void
+  readonly #begun = new Map<IpFamily, Map<Need, { readonly untilMs: number; isOver: boolean }>>()
+
+  constructor(now: Clock, onOver: (family: IpFamily) => void) {
+    this.#now = now
+    this.#onOver = onOver
+  }
+
+  /** Whether the wait for this need is over; begins it when it is new. */
+  isOver(family: IpFamily, need: Need): boolean {
+    const waits = this.#begun.get(family) ?? new Map<Need, { readonly untilMs: number; isOver: boolean }>()
+    this.#begun.set(family, waits)
+    const wait = waits.get(need)
+    if (wait === undefined) waits.set(need, { untilMs: this.#now() + RULES_WAIT_MS, isOver: false })
+    return wait?.isOver === true
+  }
+
+  /** Forgets the waits for rules that are there. */
+  keep(family: IpFamily, { forAll, sets }: MissingRules): void {
+    const waits = this.#begun.get(family)
+    for (const need of waits?.keys() ?? []) if (need === 'all' ? !forAll : !sets.has(need)) waits?.delete(need)
+  }
+
+  /** Ends the waits that are over; whether there were any. */
+  takeEnded(): boolean {
+    const nextMs = this.nextEndMs()
+    if (nextMs === undefined || nextMs > this.#now()) return false
+    const nowMs = this.#now()
+    for (const [family, waits] of this.#begun) {
+      const ended = Array.from(waits.values()).filter(({ isOver, untilMs }) => !isOver && untilMs <= nowMs)
+      const isFirst = !Array.from(waits.values()).some(({ isOver }) => isOver)
+      for (const wait of ended) wait.isOver = true
+      if (ended.length > 0 && isFirst) this.#onOver(family)
+    }
+    return true
+  }
+
+  nextEndMs(): number | undefined {
+    let next: number | undefined
+    for (const waits of this.#begun.values())
+      for (const { untilMs, isOver } of waits.values())
+        if (!isOver && (next === undefined || untilMs < next)) next = untilMs
+    return next
   }
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import type { IpvsDataplane } from '../../../src/modes/ipvs/dataplane.ts'
+import { RULES_WAIT_MS } from '../../../src/modes/ipvs/sets-and-rules.ts'
 import type { Frontend } from '../../../src/service/frontends.ts'
 import type { NodeContext } from '../../../src/service/node-context.ts'
 import { DesiredFrontends } from '../../../src/sync/desired-frontends.ts'
@@ -123,6 +124,24 @@ describe('SetsAndRules at a cold start', () => {
     assert.ok(node.has(web))
   })
 
+  it('adds virtual servers of a family without its rules when these do not come, but not those with source ranges', async () => {
+    const node = new Node().want(web, external, guarded)
+    node.memory.hanging.IPv4 = new Promise(() => undefined)
+    await node.pass()
+    await someTurns()
+    node.memory.nowMs += RULES_WAIT_MS - 1
+    await node.pass()
+    assert.deepEqual([node.has(web), node.dataplane.nextDueMs()], [false, RULES_WAIT_MS])
+    node.memory.nowMs += 1
+    await node.pass()
+    assert.deepEqual([node.has(web), node.has(external), node.has(guarded)], [true, true, false])
+    assert.ok(node.memory.addresses.kernel.has('10.96.0.1'))
+    assert.deepEqual(node.memory.problems, ['rules of IPv4 are overdue'])
+    const late = frontendOf({ address: '10.96.0.3' }, POD)
+    await node.want(late).pass()
+    assert.deepEqual([node.has(late), node.dataplane.nextDueMs()], [true, undefined])
+  })
+
   it('starts only a save when nothing has to change', async () => {
     const before = new Node().want(web, web6, external, guarded)
     await before.settle()
@@ -205,6 +224,21 @@ describe('SetsAndRules after the first pass', () => {
     node.memory.nowMs += 1000
     const journal = await node.settle()
     assertOrder(journal, /^ipset add KUBE-LOAD-BALANCER-FW 203/, /^ipvsadm -A -t 203/, /^ip address add 203/)
+  })
+
+  it('waits for the rule of each kind of virtual server, and for no rule that failed before', async () => {
+    const node = new Node().want(web)
+    await node.settle()
+    node.memory.iptables.IPv4.refuse = (line) => (line.includes('KUBE-EXTERNAL-IP ') ? 'no such thing' : undefined)
+    await node.want(external).settle()
+    node.memory.nowMs += RULES_WAIT_MS
+    await node.settle()
+    assert.ok(node.has(external), 'its rule does not come')
+    const open = frontendOf({ roles: ['LoadBalancerVip'], address: VIP }, POD)
+    node.memory.hanging.IPv4 = new Promise(() => undefined)
+    await node.want(open).pass()
+    await someTurns()
+    assert.ok(!node.has(open), 'its rule may come')
   })
 
   it('adds waiting virtual servers after a failed restore was retried with success', async () => {
