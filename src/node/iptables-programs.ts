@@ -70,12 +70,7 @@ export class HostIptables {
    * What `iptables -S CHAIN` prints for some chains, by one process: iptables-restore takes the same commands. Nothing changes. Rejects as
    * `save` does when one of them cannot be printed.
    */
-  async showChains(
-    family: IpFamily,
-    table: string,
-    chains: readonly string[],
-    signal: AbortSignal,
-  ): Promise<string> {
+  async showChains(family: IpFamily, table: string, chains: readonly string[], signal: AbortSignal): Promise<string> {
     const input = [`*${table}`, ...chains.map((chain) => `-S ${chain}`), 'COMMIT', ''].join('\n')
     const program = this.#programs(family).restore
     this.#starts++

@@ -4,9 +4,8 @@
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { backoffMs } from '../values/backoff.ts'
 import type { Clock } from '../values/clock.ts'
-import { asError } from '../values/errors.ts'
+import { CarefulRead } from './careful-read.ts'
 import { CONTESTED_REPAIRS } from './key-history.ts'
 import type { TableSync } from './table-sync.ts'
 import type { Direction, Failure, KernelTable, Repair, Step, TableCounts, TableName } from './table.ts'
@@ -28,6 +27,11 @@ export interface PassOptions {
   readonly mayRemove: boolean
   /** Parts of items that just had no connections, by table and key. */
   readonly idle?: ReadonlyMap<string, ReadonlySet<string>>
+}
+
+export interface PreviewOptions extends Pick<PassOptions, 'signal' | 'mayRemove' | 'now'> {
+  /** A table that cannot be read is left out. */
+  readonly onUnreadable?: (table: TableName, error: Error) => void
 }
 
 /**
@@ -313,15 +317,18 @@ export class Reconciler {
     return pass
   }
 
-  /** The commands that a pass would run, in order. Rejects when a table cannot be read. */
-  async preview(options: Pick<PassOptions, 'signal' | 'mayRemove' | 'now'>): Promise<string[]> {
+  /** The commands that a pass would run, in order. Rejects when a table cannot be read, unless `onUnreadable` takes note of it. */
+  async preview(options: PreviewOptions): Promise<string[]> {
     this.#allowRemovals(options.mayRemove)
     const pass = new Pass(options)
+    const readable: Reconciled[] = []
     for (const table of this.#tables) {
       const error = await table.read(pass)
-      if (error !== undefined) throw error
+      if (error === undefined) readable.push(table)
+      else if (options.onUnreadable === undefined) throw error
+      else options.onUnreadable(table.name, error)
     }
-    const plans = this.#tables.map((table) => table.preview(options.mayRemove))
+    const plans = readable.map((table) => table.preview(options.mayRemove))
     return [...plans.flatMap((plan) => plan.additions), ...plans.toReversed().flatMap((plan) => plan.removals)]
   }
 
@@ -345,56 +352,5 @@ async function addTogether(tables: readonly Reconciled[], pass: Pass): Promise<v
   for (let some = true; some; ) {
     some = false
     for (const table of tables) if (await table.add(pass)) some = true
-  }
-}
-
-/** The wait before a table that could not be read is read again. */
-const RETRY_MS = { firstMs: 1000, maxMs: 30_000 }
-
-/** The part of a table that CarefulRead needs. */
-interface Readable {
-  readonly counts: Pick<TableCounts, 'unreadable'>
-  /** Whether `read` would ask the kernel. */
-  readonly isUnread: boolean
-  read(signal: AbortSignal): Promise<void>
-}
-
-/**
- * Reads a table that may be unreadable for a while: after a failure passes skip it for a time that grows
- * with each failure.
- */
-class CarefulRead {
-  readonly #table: Readable
-  #failure: { readonly error: Error; readonly tries: number; readonly retryAtMs: number } | undefined
-
-  constructor(table: Readable) {
-    this.#table = table
-  }
-
-  /** Resolves to the reason why the table cannot be read; undefined when it was read. Rejects when aborted. */
-  async read(pass: Pass): Promise<Error | undefined> {
-    if (this.#failure !== undefined && pass.nowMs < this.#failure.retryAtMs) return this.#failure.error
-    if (!this.#table.isUnread) {
-      this.#failure = undefined
-      return undefined
-    }
-    try {
-      await this.#table.read(pass.options.signal)
-      this.#failure = undefined
-    } catch (thrown) {
-      pass.options.signal.throwIfAborted()
-      this.#table.counts.unreadable++
-      const error = asError(thrown)
-      const tries = (this.#failure?.tries ?? 0) + 1
-      this.#failure = { error, tries, retryAtMs: pass.nowMs + backoffMs(RETRY_MS, tries) }
-    } finally {
-      pass.timePassed()
-    }
-    return this.#failure?.error
-  }
-
-  /** When the table is read again, in milliseconds of the clock of the pass; undefined while it is readable. */
-  get retryAtMs(): number | undefined {
-    return this.#failure?.retryAtMs
   }
 }

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { openRtnetlink } from '../../../native/open.ts'
 import { ipFamilies } from '../../node/host.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
-import { type PassReport, type Reconciled, Reconciler } from '../../sync/reconciler.ts'
+import { type Reconciled, Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import { asError } from '../../values/errors.ts'
 import { chooseBackEnd, findOtherBackEnd } from '../iptables-back-end.ts'
@@ -29,7 +29,7 @@ const TRIES = 3
 
 const now = (): number => performance.now()
 
-/** With `dryRun` the commands are what would be removed. Rejects when the kernel cannot be asked, or when aborted. */
+/** With `dryRun` the commands are what would be removed. Rejects when the kernel answers nothing (EPERM), or when aborted. */
 export async function removeEverything(options: CleanupOptions): Promise<RemovalResult> {
   const nft = await removeNftTables(options)
   const tables = await removeFromTables(options)
@@ -46,23 +46,40 @@ async function removeNftTables({ dryRun, signal }: CleanupOptions): Promise<Remo
   }
 }
 
+type Failures = RemovalResult['failures'][number][]
+
+/** What cannot be read or opened is a failure by itself, and everything else is removed all the same. */
 async function removeFromTables(options: CleanupOptions): Promise<RemovalResult> {
   const { excluded, dryRun, signal } = options
   const families = ipFamilies()
+  const failures: Failures = []
+  const attempt = async <T>(command: string, work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await work()
+    } catch (error) {
+      signal.throwIfAborted()
+      failures.push({ command, error: asError(error) })
+      return undefined
+    }
+  }
   // A kernel that has no IPVS or no ipset has nothing of it, and a node without programs of iptables has no rules.
-  const iptables = await unlessMissing(
-    'iptables-missing',
-    async () => new HostIptables(await chooseBackEnd(families, signal)),
+  const iptables = await attempt('iptables-save', () =>
+    unlessMissing('iptables-missing', async () => new HostIptables(await chooseBackEnd(families, signal))),
   )
-  const other = iptables && (await findOtherBackEnd(families, iptables.choice, signal))
-  const ipset = await unlessMissing('ipset-missing', () => openIpset(signal))
-  const ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
+  const other = await attempt(
+    'iptables-save',
+    async () => iptables && (await findOtherBackEnd(families, iptables.choice, signal)),
+  )
+  const ipset = await attempt('ipset list', () => unlessMissing('ipset-missing', () => openIpset(signal)))
+  const ipvs = await attempt('ipvsadm -L', () => unlessMissing('ipvs-missing', () => openIpvs(signal)))
   const rtnetlink = openRtnetlink()
   try {
     const leftovers =
       ipset === undefined || ipvs === undefined
         ? undefined
-        : await IpvsLeftovers.find({ ipvs, ipset, rtnetlink, iptables, families, excluded }, signal)
+        : await attempt('ipset list', () =>
+            IpvsLeftovers.find({ ipvs, ipset, rtnetlink, iptables, families, excluded }, signal),
+          )
     // A kernel whose ip_vs or ip_set was unloaded has the rest all the same. Without sets no virtual server is known to be ours.
     const inUse = (): readonly Reconciled[] =>
       leftovers?.removal() ??
@@ -71,19 +88,22 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
       removalOfChains(chainTables(families, other && new HostIptables(other), CLEANUP_LAYOUT))
     // What is last is removed first: rules of either back end name sets.
     const reconciler = (): Reconciler => new Reconciler([...inUse(), ...notInUse()])
-    const commands = await reconciler().preview({ signal, mayRemove: true, now })
-    return { commands, failures: dryRun ? [] : await removeAll(reconciler(), signal) }
+    const onUnreadable = (table: string, error: Error): void => {
+      if (dryRun) failures.push({ command: table, error })
+    }
+    const commands = await reconciler().preview({ signal, mayRemove: true, now, onUnreadable })
+    if (!dryRun) failures.push(...(await removeAll(reconciler(), signal)))
+    return { commands, failures }
   } finally {
     for (const connection of [ipset, ipvs, rtnetlink]) connection?.close()
   }
 }
 
-async function removeAll(reconciler: Reconciler, signal: AbortSignal): Promise<PassReport['failures']> {
+async function removeAll(reconciler: Reconciler, signal: AbortSignal): Promise<Failures> {
   for (let tries = 1; ; tries++) {
     const { failures, unreadable } = await reconciler.pass({ signal, mayRemove: true, now })
-    const [cannotRead] = unreadable
-    if (cannotRead !== undefined) throw cannotRead.error
-    if (failures.length === 0 || tries === TRIES) return failures
+    if (failures.length === 0 || tries === TRIES)
+      return [...failures, ...unreadable.map(({ table, error }) => ({ command: table, error }))]
     // Until all of them are due: what is left at the end is what could not be done.
     const dueMs = Math.max(...failures.map(({ retryAtMs }) => retryAtMs))
     // A timer may fire a moment early, and a pass with nothing due would look like success.
