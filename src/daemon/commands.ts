@@ -170,7 +170,11 @@ export async function initializeOnly(configuration: KubeProxyConfiguration, log:
   else mode = await initializeIpvsNode(configuration, problems, log, signal)
   // The device kube-ipvs0 is a dummy, which no question of the check concerns.
   if (mode === 'ipvs') requestModule('dummy')
-  logFindings((await checkNode({ configuration, mode, signal })).findings, log)
+  // The settings are written: a kernel that does not answer must not keep the proxy from its start.
+  await checkNode({ configuration, mode, signal }).then(
+    ({ findings }) => logFindings(findings, log),
+    (error: unknown) => log.warn('Cannot query the kernel for missing features', { error }),
+  )
   for (const ipFamily of kernelFamilies().families)
     log.info('System initialized and --init-only specified', { ipFamily })
 }

@@ -259,6 +259,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
       mode.nodeChanged(view)
       healthChecks.nodeChanged(view.addresses, view.context.nodeIps)
       loop.setContext(view.context)
+      readiness.addressesChanged()
       loop.request()
     },
     nodeAddressesAnnounced: () => node.addressesChanged(),
@@ -354,6 +355,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     nodeName,
     support,
     needsNode,
+    hasAddresses: () => node.hasAddresses,
     waits,
     listener,
     log,

@@ -128,6 +128,23 @@ export class FollowedNode {
     this.#isGathering = false
   }
 
+  /** The same for a proxy that starts, which does without them until they can be read. */
+  async tryAddresses(): Promise<void> {
+    try {
+      await this.readAddresses()
+    } catch (error) {
+      this.#options.signal.throwIfAborted()
+      this.#options.log.warn('Cannot read the addresses of this node; node ports wait', { error })
+      this.#isGathering = false
+      this.#addresses.changed()
+    }
+  }
+
+  /** Whether the addresses of the host are known; until then node ports have no frontends. */
+  get hasAddresses(): boolean {
+    return this.#addresses.isKnown
+  }
+
   /** The kernel announced a change of addresses or links. Gateways rarely change without one, so they are read too. */
   addressesChanged(): void {
     this.#addresses.changed()

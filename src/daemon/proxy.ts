@@ -121,13 +121,13 @@ export class Proxy {
 
   /**
    * Delivers what the source reports, or what the proxy before has handed over. The node's addresses are read before the first frontend
-   * is made from them.
+   * is made from them; when that fails, everything but node ports is served, and nothing is removed until they are known.
    */
   async start(from: SharedSource | Handover): Promise<void> {
     const { mode, node, nodeLabels, readiness, listener, health, healthChecks } = this.#parts
     health.follow({ families: mode.families, tables: () => mode.tableHealth(), rules: mode.ruleLoops })
     this.#watched = mode.watch(this.#watch)
-    await node.readAddresses()
+    await node.tryAddresses()
     readiness.start()
     if ('objects' in from) {
       this.#source = from.source

@@ -31,6 +31,8 @@ export interface ReadinessOptions {
   readonly support: FamilySupport
   readonly log: Log
   readonly listener: Pick<ProxyListener, 'nodesListed' | 'passesMayRun' | 'failed'>
+  /** Whether the addresses of the host could be read; until then nothing is removed. Default: they could. */
+  readonly hasAddresses?: () => boolean
   /** False for a source without an API server, where no kubelet creates the Node; a Node that exists counts. Default true. */
   readonly needsNode?: boolean | undefined
   /** Default: kube-proxy's. */
@@ -58,6 +60,8 @@ export class Readiness {
   #podCidrs: readonly string[] = []
   /** The Node has addresses, or the wait for them has ended. */
   #isNodeSettled = false
+  /** Passes run already, and wait for the addresses of the host before they remove. */
+  #awaitsAddresses = false
   /** The wait for the list of Nodes has ended without it. */
   #isNodeListOverdue = false
   /** The one wait that is under way: for the list of Nodes, then for the Node, then for its pod CIDRs. */
@@ -91,6 +95,11 @@ export class Readiness {
       this.#node = value
       if (value !== undefined && !this.awaited.has('nodes')) this.#nodeChanged(value)
     }
+  }
+
+  /** The addresses of the host are known now, or have changed. */
+  addressesChanged(): void {
+    if (this.#awaitsAddresses && this.#hasAddresses) this.#report()
   }
 
   /** The first list of this kind is complete. */
@@ -135,8 +144,13 @@ export class Readiness {
   /** Reports whether passes may run now and whether they may remove, unless they have to wait. */
   #report(): void {
     const isComplete = this.awaited.size === 0
-    if ((isComplete || this.#isNodeListOverdue) && !this.#lacksPodCidrs)
-      this.#options.listener.passesMayRun(isComplete && this.#isNodeSettled)
+    if ((!isComplete && !this.#isNodeListOverdue) || this.#lacksPodCidrs) return
+    this.#awaitsAddresses = !this.#hasAddresses
+    this.#options.listener.passesMayRun(isComplete && this.#isNodeSettled && !this.#awaitsAddresses)
+  }
+
+  get #hasAddresses(): boolean {
+    return this.#options.hasAddresses?.() ?? true
   }
 
   /** The Nodes have listed: this proxy's Node is known, or awaited from now on. */

@@ -73,9 +73,14 @@ export class SetTable implements KernelTable<SetParameters, SetOperation> {
   async #isOversized({ name, maxElements, elements }: ListedSet, signal: AbortSignal): Promise<boolean> {
     const set = definitionOf(name)
     if (set === undefined || maxElements <= MAX_ELEMENTS) return false
-    // Kernels before 4.9 list no number of entries.
-    const count = elements > 0 ? elements : ((await this.#ipset.listEntries(set, { signal })) ?? []).length
-    return count <= MAX_ELEMENTS / 2
+    // Kernels before 4.9 list no number of entries. A set of unknown size may stay large.
+    if (elements > 0) return elements <= MAX_ELEMENTS / 2
+    try {
+      return ((await this.#ipset.listEntries(set, { signal })) ?? []).length <= MAX_ELEMENTS / 2
+    } catch {
+      signal.throwIfAborted()
+      return false
+    }
   }
 
   async apply(ops: readonly SetOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {

@@ -33,9 +33,10 @@ export interface Subscription {
 /** Wait from a failure to the next attempt to open a socket. */
 const REOPEN_MS = 1000
 
-/** Throws when the first socket cannot be opened. */
+/** Never throws: without a socket audits find what it would have announced, and opening is tried again. */
 export function keepListening({ open, onLost, onError }: Subscription): { close(): void } {
   let timer: NodeJS.Timeout | undefined
+  let socket: { close(): void } | undefined
   const failed = (cause: unknown): void => {
     timer = setTimeout(reopen, REOPEN_MS)
     onError(cause)
@@ -50,11 +51,16 @@ export function keepListening({ open, onLost, onError }: Subscription): { close(
     }
     onLost()
   }
-  let socket = open(failed)
+  try {
+    socket = open(failed)
+  } catch (error) {
+    timer = setTimeout(reopen, REOPEN_MS)
+    onError(error)
+  }
   return {
     close() {
       clearTimeout(timer)
-      socket.close()
+      socket?.close()
     },
   }
 }

@@ -23,6 +23,9 @@ export interface InterfaceAddressesOptions {
   readonly minPeriodMs?: number
 }
 
+/** From a failed read to the next one, unless an announcement comes first. */
+const RETRY_MS = 5000
+
 export class InterfaceAddresses {
   readonly #options: InterfaceAddressesOptions
   /** Every address that counts; `goneSinceMs` is undefined while the kernel has the address. */
@@ -31,9 +34,15 @@ export class InterfaceAddresses {
   #lastReadMs = Number.NEGATIVE_INFINITY
   #reading = false
   #changedMeanwhile = false
+  #isKnown = false
 
   constructor(options: InterfaceAddressesOptions) {
     this.#options = options
+  }
+
+  /** Whether they could be read at least once. */
+  get isKnown(): boolean {
+    return this.#isKnown
   }
 
   /** The addresses that count at the moment. */
@@ -48,7 +57,9 @@ export class InterfaceAddresses {
     if (signal.aborted) return
     const names = new Map(links.map((link) => [link.index, link.name]))
     this.#lastReadMs = now()
-    if (this.#take(addresses, names, this.#lastReadMs)) onChange(this.current)
+    const isFirst = !this.#isKnown
+    this.#isKnown = true
+    if (this.#take(addresses, names, this.#lastReadMs) || isFirst) onChange(this.current)
   }
 
   /** Schedules a read after an address or link changed. Many calls cause one read. */
@@ -75,7 +86,14 @@ export class InterfaceAddresses {
     try {
       await this.read()
     } catch (error) {
-      if (!this.#options.signal.aborted) this.#options.onError(error)
+      if (this.#options.signal.aborted) return
+      this.#options.onError(error)
+      this.#reading = false
+      if (!this.#changedMeanwhile) {
+        // No announcement may follow.
+        this.#wake(RETRY_MS)
+        return
+      }
     } finally {
       this.#reading = false
     }

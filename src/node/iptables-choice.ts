@@ -5,7 +5,7 @@
  * @impure
  */
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
-import { CodedError } from '../values/errors.ts'
+import { CodedError, errorText } from '../values/errors.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 import { capabilityMissing } from './capabilities.ts'
 import { findProgram, type RunProgram, runProgram, searchPath } from './programs.ts'
@@ -129,16 +129,33 @@ function findPrograms(families: readonly IpFamily[], folders: readonly string[])
 async function plainMode(options: ChoiceOptions, plain: Found['plain'], folders: readonly string[]): Promise<Plain> {
   const save = plain.IPv4?.save ?? plain.IPv6?.save
   if (save === undefined) return { mode: undefined, version: undefined, source: 'plain iptables is not installed' }
-  const target = realpathSync(save).split('/').pop() ?? ''
+  const target = targetOf(save)
   const named = /^xtables-(nft|legacy)-multi$/.exec(target)?.[1]
   // Release 1.8.0 introduced these names.
   if (named === 'nft' || named === 'legacy') return { mode: named, version: undefined, source: `iptables is ${target}` }
   const program = findProgram(plain.IPv4 === undefined ? STEM.IPv6 : STEM.IPv4, folders)
   if (program === undefined) return { mode: 'legacy', version: undefined, source: `iptables-save is ${target}` }
-  const { output } = await (options.run ?? runProgram)({ program, args: ['--version'], signal: options.signal })
+  let output: string
+  try {
+    output = (await (options.run ?? runProgram)({ program, args: ['--version'], signal: options.signal })).output
+  } catch (error) {
+    options.signal.throwIfAborted()
+    // What the node uses is the better guess: the rules may be written all the same.
+    const mode = legacyTables(options).length > 0 ? 'legacy' : 'nft'
+    return { mode, version: undefined, source: `iptables --version failed: ${errorText(error)}` }
+  }
   const [, version, kind] = /v(\d+(?:\.\d+)*)(?: \((\w+)\))?/.exec(output) ?? []
   const mode = kind === 'nf_tables' ? 'nft' : 'legacy'
   return { mode, version: version ?? '0', source: `iptables --version prints ${output.trim()}` }
+}
+
+/** Name of the file that a link leads to; '' when that cannot be read. */
+function targetOf(link: string): string {
+  try {
+    return realpathSync(link).split('/').pop() ?? ''
+  } catch {
+    return ''
+  }
 }
 
 type Decision = Pick<IptablesChoice, 'mode' | 'reason' | 'unusable' | 'saved'>
@@ -180,13 +197,24 @@ async function unusableFamilies(
   plain: Plain,
 ): Promise<UnusableFamilies> {
   const programs = programsOf(found, mode, plain)
-  const missing = mode === 'nft' ? await options.missingForNft() : missingForLegacy(options)
+  const missing = mode === 'nft' ? await unlessUnknown(options) : missingForLegacy(options)
   const unusable: { [family in IpFamily]?: string } = {}
   for (const family of options.families) {
     const reason = programs[family] === undefined ? missingPrograms(family, mode) : missing[family]
     if (reason !== undefined) unusable[family] = reason
   }
   return unusable
+}
+
+/** What is missing for nft; nothing where the kernel does not answer: whether rules can be written shows when they are. */
+async function unlessUnknown({ missingForNft, signal }: ChoiceOptions): Promise<UnusableFamilies> {
+  try {
+    return await missingForNft()
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof CodedError && error.code === 'EPERM') throw error
+    return {}
+  }
 }
 
 /** The reason of an IP family without programs. */
@@ -207,18 +235,20 @@ async function decideByUse(options: ChoiceOptions, found: Found, plain: Plain): 
   const tables = legacyTables(options)
   if (tables.length === 0 && plain.mode === 'nft')
     return { mode: 'nft', reason: `the kernel has no legacy tables, and ${plain.source}`, saved: {} }
-  const nft = await saveAll(options, programsOf(found, 'nft', plain))
-  if (hasKubeletChain(nft)) return { mode: 'nft', reason: 'kubelet has its chains in nft', saved: nft }
+  const nft = await saveAll(options, programsOf(found, 'nft', plain), 'nft')
+  if (hasKubeletChain(nft.seen)) return { mode: 'nft', reason: 'kubelet has its chains in nft', saved: nft.saved }
   // Without its rules it would be unknown whether the node uses legacy.
   if (tables.length > 0) requireRawSockets(options)
-  const legacy = tables.length === 0 ? {} : await saveAll(options, programsOf(found, 'legacy', plain))
-  if (hasKubeletChain(legacy)) return { mode: 'legacy', reason: 'kubelet has its chains in legacy', saved: legacy }
-  const [nftRules, legacyRules] = [countRules(nft), countRules(legacy)]
+  const legacy = tables.length === 0 ? NOT_SAVED : await saveAll(options, programsOf(found, 'legacy', plain), 'legacy')
+  if (hasKubeletChain(legacy.seen))
+    return { mode: 'legacy', reason: 'kubelet has its chains in legacy', saved: legacy.saved }
+  const [nftRules, legacyRules] = [countRules(nft.seen), countRules(legacy.seen)]
   const counts = `${nftRules} rules in nft, ${legacyRules} in legacy`
-  if (nftRules > legacyRules) return { mode: 'nft', reason: `no chain of kubelet; ${counts}`, saved: nft }
-  if (legacyRules > nftRules) return { mode: 'legacy', reason: `no chain of kubelet; ${counts}`, saved: legacy }
+  if (nftRules > legacyRules) return { mode: 'nft', reason: `no chain of kubelet; ${counts}`, saved: nft.saved }
+  if (legacyRules > nftRules) return { mode: 'legacy', reason: `no chain of kubelet; ${counts}`, saved: legacy.saved }
   const mode = plain.mode ?? 'nft'
-  return { mode, reason: `no chain of kubelet; ${counts}; ${plain.source}`, saved: mode === 'nft' ? nft : legacy }
+  const { saved } = mode === 'nft' ? nft : legacy
+  return { mode, reason: `no chain of kubelet; ${counts}; ${plain.source}`, saved }
 }
 
 function programsOf(found: Found, mode: IptablesBackEnd, plain: Plain): Found['plain'] {
@@ -239,22 +269,43 @@ function legacyTables(options: ChoiceOptions): readonly string[] {
   })
 }
 
-/** Output of iptables-save by IP family. A failure is ignored: the other back end or family may still show what is in use. */
-async function saveAll(options: ChoiceOptions, programs: Found['plain']): Promise<{ [family in IpFamily]?: string }> {
+/** What a back end prints, by IP family. */
+interface Printed {
+  /** The whole output of iptables-save. */
+  readonly saved: IptablesChoice['saved']
+  /** The same, or the tables that can be printed where the whole cannot. */
+  readonly seen: IptablesChoice['saved']
+}
+
+const NOT_SAVED: Printed = { saved: {}, seen: {} }
+/** The first one has the chains of kubelet. */
+const TABLES = ['mangle', 'nat', 'filter']
+
+/** A failure is ignored: another table, the other back end or family may still show what is in use. */
+async function saveAll(options: ChoiceOptions, programs: Found['plain'], mode: IptablesBackEnd): Promise<Printed> {
   const saved: { [family in IpFamily]?: string } = {}
+  const seen: { [family in IpFamily]?: string } = {}
+  const print = async (program: string, args: readonly string[]): Promise<string | undefined> => {
+    try {
+      const result = await (options.run ?? runProgram)({ program, args, signal: options.signal })
+      return result.exitCode === 0 ? result.output : undefined
+    } catch {
+      options.signal.throwIfAborted()
+      return undefined
+    }
+  }
   await Promise.all(
     options.families.map(async (family) => {
       const program = programs[family]?.save
       if (program === undefined) return
-      try {
-        const result = await (options.run ?? runProgram)({ program, args: [], signal: options.signal })
-        if (result.exitCode === 0) saved[family] = result.output
-      } catch {
-        options.signal.throwIfAborted()
-      }
+      const whole = await print(program, [])
+      if (whole !== undefined) saved[family] = seen[family] = whole
+      // Legacy would create a table that it is asked for.
+      else if (mode === 'nft')
+        seen[family] = (await Promise.all(TABLES.map((table) => print(program, ['-t', table])))).join('')
     }),
   )
-  return saved
+  return { saved, seen }
 }
 
 function hasKubeletChain(saved: IptablesChoice['saved']): boolean {

@@ -22,6 +22,7 @@ interface Situation {
   readonly detectLocalMode?: DetectLocalMode
   readonly waits?: NodeWaits
   readonly needsNode?: boolean
+  readonly hasAddresses?: () => boolean
   /** Services and EndpointSlices list before everything else; default true. */
   readonly othersListed?: boolean
 }
@@ -29,7 +30,7 @@ interface Situation {
 /** A Readiness with a clock of the test, the lines it logged about the Node, and the events it reported. */
 function watched(t: TestContext, situation: Situation = {}) {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { detectLocalMode = 'ClusterCIDR', waits, needsNode, othersListed = true } = situation
+  const { detectLocalMode = 'ClusterCIDR', waits, needsNode, othersListed = true, hasAddresses } = situation
   const log = recordingLog()
   const events: string[] = []
   const readiness = new Readiness({
@@ -38,6 +39,7 @@ function watched(t: TestContext, situation: Situation = {}) {
     support: { families: ['IPv4', 'IPv6'], lacks: [] },
     log,
     needsNode,
+    ...(hasAddresses === undefined ? {} : { hasAddresses }),
     waits,
     listener: {
       nodesListed: () => events.push('Nodes listed'),
@@ -246,4 +248,18 @@ test('Readiness in NodeCIDR mode fails when the pod CIDRs of the Node change, an
     'PodCIDRs changed for the node',
     { node: 'node0', newPodCIDRs: ['10.244.7.0/24'], oldPodCIDRs: ['10.244.0.0/24'] },
   ])
+})
+
+test('Readiness lets passes run without the addresses of the host, which node ports need, and remove once they are known', (t) => {
+  let hasAddresses = false
+  const { readiness, events } = watched(t, { hasAddresses: () => hasAddresses })
+  readiness.apply(change(NODE))
+  readiness.listed('nodes')
+  assert.deepEqual(events, ['Nodes listed', 'passes may run'])
+  readiness.addressesChanged()
+  assert.equal(events.length, 2)
+  hasAddresses = true
+  readiness.addressesChanged()
+  readiness.addressesChanged()
+  assert.deepEqual(events.slice(2), ['passes may remove'])
 })

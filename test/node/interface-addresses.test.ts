@@ -115,6 +115,21 @@ describe('InterfaceAddresses', () => {
     await pass(t, 10)
     assert.deepEqual(seen.at(-1), ['eth0 10.0.0.1', 'eth0 10.0.0.3'])
   })
+
+  it('reads again some seconds after a failed read, and reports the first result also when there is no address', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    failing = true
+    await assert.rejects(addresses.read())
+    addresses.changed()
+    await pass(t, 10)
+    assert.deepEqual([errors.length, addresses.isKnown, seen], [1, false, []])
+    failing = false
+    kernel = []
+    await pass(t, 5000)
+    assert.deepEqual([errors.length, addresses.isKnown, seen], [1, true, [[]]])
+    await pass(t, 60_000)
+    assert.equal(reads, 3)
+  })
 })
 
 it('InterfaceAddresses reports nothing, and reads nothing more, when it was closed during a read', async () => {

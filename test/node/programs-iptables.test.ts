@@ -32,7 +32,9 @@ interface Host {
   readonly withoutPrograms?: readonly IpFamily[]
   /** Without CAP_NET_RAW. Default false. */
   readonly withoutRawSockets?: true
-  /** Output of the -save programs by name; a program that is not listed fails. */
+  /** `iptables --version` is killed, and the kernel does not say what it lacks for nft. */
+  readonly answersNothing?: true
+  /** Output of the -save programs by name and arguments; a program that is not listed fails. */
   readonly saves?: Readonly<Record<string, string>>
 }
 
@@ -75,20 +77,23 @@ async function choose(host: Host): Promise<Chosen> {
   const run = async ({ program, args }: ProgramCall): Promise<ProgramResult> => {
     const name = program.split('/').pop() ?? ''
     started.push(name)
+    if (host.answersNothing === true) throw new CodedError('program-timeout', 'it was killed')
     if (args[0] === '--version') return { exitCode: 0, output: `${host.version ?? ''}\n`, errorText: '' }
-    const output = host.saves?.[name]
+    const output = host.saves?.[[name, ...args].join(' ')]
     return output === undefined ? { exitCode: 1, output: '', errorText: 'no' } : { exitCode: 0, output, errorText: '' }
   }
   const families = ['IPv4', 'IPv6'] as const
   const { lacks = {} } = host
-  const missingForNft = async (): Promise<UnusableFamilies> =>
-    typeof lacks === 'string' ? { IPv4: lacks, IPv6: lacks } : lacks
+  const missingForNft = async (): Promise<UnusableFamilies> => {
+    if (host.answersNothing === true) throw new CodedError('netlink-timeout', 'no answer from the kernel')
+    return typeof lacks === 'string' ? { IPv4: lacks, IPv6: lacks } : lacks
+  }
   const modules: string[] = []
   const loadModule = (name: string): void => void modules.push(name)
   const mayOpenRawSockets = host.withoutRawSockets !== true
   const options = { families, signal, missingForNft, loadModule, mayOpenRawSockets, folders: [folder], run, procNet }
   const choice = await chooseIptables(options)
-  const startedToChoose = [...started].sort()
+  const startedToChoose = [...new Set(started)].sort()
   return { choice, started: startedToChoose, modules, other: await otherIptables(options, choice) }
 }
 
@@ -203,6 +208,28 @@ test('chooseIptables chooses the back end that the node uses', async () => {
     assert.match(found.choice.reason, reason)
     assert.deepEqual(found.started, started, JSON.stringify(host))
   }
+})
+
+test('chooseIptables finds kubelet in a back end of which some tables cannot be printed', async () => {
+  const saves = { 'iptables-nft-save -t mangle': HINT, 'iptables-legacy-save': RULE }
+  const { choice } = await choose({ ...both, legacyTables: ['filter'], saves })
+  assert.deepEqual([choice.mode, choice.reason, choice.saved], ['nft', 'kubelet has its chains in nft', {}])
+  const counted = {
+    'iptables-nft-save -t filter': RULE,
+    'ip6tables-nft-save -t nat': RULE,
+    'iptables-legacy-save': RULE,
+  }
+  const more = await choose({ ...both, legacyTables: ['filter'], saves: counted })
+  assert.match(more.choice.reason, /2 rules in nft, 1 in legacy/)
+})
+
+test('chooseIptables goes on where nothing answers: rules may be written all the same', async () => {
+  const answersNothing = true
+  const { choice } = await choose({ plain: 'busy', answersNothing })
+  assert.deepEqual([choice.mode, choice.unusable], ['nft', {}])
+  assert.match(choice.reason, /iptables --version failed: it was killed/)
+  assert.equal((await choose({ plain: 'busy', answersNothing, legacyTables: ['nat'] })).choice.mode, 'legacy')
+  assert.equal((await choose({ plain: 'xtables-nft-multi', answersNothing })).choice.mode, 'nft')
 })
 
 test('chooseIptables returns the programs of the chosen back end', async () => {

@@ -261,7 +261,8 @@ export class IptablesMode implements Mode {
     const { ipvs, kubeIPVS } = this.#options.configuration()
     const { signal } = this.#abort
     const { hasIpvsLeftovers } = await import('../leftovers/ipvs-leftovers.ts')
-    if (!(await hasIpvsLeftovers(this.rtnetlink, ipFamilies(), signal).catch(() => true))) return
+    // Removal looks again until it can.
+    if (!(await hasIpvsLeftovers(this.rtnetlink, ipFamilies(), signal).catch(() => !signal.aborted))) return
     const excluded = parseCidrs(ipvs.excludeCIDRs)
     const drainDeadlineMs = kubeIPVS.drainDeadlineMs || undefined
     const { removeAfterSwitch } = await import('../leftovers/after-switch.ts')

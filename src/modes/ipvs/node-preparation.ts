@@ -43,9 +43,9 @@ export async function prepareNode(options: NodePreparation): Promise<void> {
 
 /** Only the settings of the kernel: what --init-only is for. Rejects as `prepareNode` does. */
 export async function initializeNode(options: NodeInitialization): Promise<void> {
-  const { configuration, ipvs, log, signal } = options
+  const { configuration, log } = options
   setConntrack(options)
-  await checkScheduler(ipvs, schedulerOf(configuration.ipvs.scheduler), signal)
+  await checkScheduler(options)
   const settings = ipvsSysctls(configuration.ipvs.strictARP, kernelRelease())
   setSysctls(settings, options)
   if (!settings.some(({ path }) => path.endsWith(REUSE_MODE)))
@@ -70,14 +70,21 @@ async function setTimeouts({ configuration, ipvs, log, signal }: NodeInitializat
   }
 }
 
-/** Makes sure that the kernel has the scheduler. Rejects with `module-missing`, which names the module. */
-async function checkScheduler(ipvs: IpvsConnection, scheduler: string, signal: AbortSignal): Promise<void> {
-  const services = await ipvs.listServices({ signal })
-  if (services.some((service) => service.fields.scheduler === scheduler)) return
-  const tried = await tryScheduler(ipvs, scheduler, { signal })
-  if (tried === undefined) return
+/** Makes sure that the kernel has the scheduler. Rejects with `module-missing`, which names the module. A kernel that does not answer may have it. */
+async function checkScheduler({ ipvs, configuration, log, signal }: NodeInitialization): Promise<void> {
+  const scheduler = schedulerOf(configuration.ipvs.scheduler)
+  let missing: Error | undefined
+  try {
+    const services = await ipvs.listServices({ signal })
+    if (services.some((service) => service.fields.scheduler === scheduler)) return
+    missing = (await tryScheduler(ipvs, scheduler, { signal }))?.missing
+  } catch (error) {
+    signal.throwIfAborted()
+    return log.warn('Cannot ask the kernel for a scheduler', { scheduler, error })
+  }
+  if (missing === undefined) return
   const message = `the kernel has no scheduler "${scheduler}": load the module "ip_vs_${scheduler}" (modprobe ip_vs_${scheduler}) or set ipvs.scheduler to one it has`
-  throw new CodedError('module-missing', message, { cause: tried.missing })
+  throw new CodedError('module-missing', message, { cause: missing })
 }
 
 /** Logs what the kernel lacks. Rules that need a missing match are left out from the start. */
