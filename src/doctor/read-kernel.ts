@@ -6,7 +6,7 @@
 import { isClockSynchronized } from '../../native/clock-status.ts'
 import { findNetfilter, openRtnetlink } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { listNftBaseChains } from '../iptables/nft-chains.ts'
+import { isBesideIptables, listNftBaseChains } from '../iptables/nft-chains.ts'
 import { listNftTables } from '../iptables/nft-tables.ts'
 import { chooseBackEnd, findOtherBackEnd } from '../modes/iptables-back-end.ts'
 import { openIpvs, unlessMissing } from '../modes/ipvs/kernel.ts'
@@ -134,8 +134,6 @@ async function versionOf(choice: IptablesChoice, signal: AbortSignal): Promise<s
 }
 
 const PROXY_TABLE = 'kube-proxy'
-/** Tables that iptables-nft makes; their chains are known from its rules. */
-const OF_IPTABLES = /^(filter|nat|mangle|raw|security)$/
 
 /** The tables of kube-proxy's nftables mode, and chains of other firewalls. */
 export async function readNft(signal: AbortSignal): Promise<Pick<NodeFacts, 'nftProxyTables' | 'nftChains'>> {
@@ -149,7 +147,10 @@ export async function readNft(signal: AbortSignal): Promise<Pick<NodeFacts, 'nft
     withNetfilter(async (netlink) => {
       const chains = await listNftBaseChains(netlink, { signal })
       return chains
-        .filter(({ family, table }) => table !== PROXY_TABLE && (family === 'inet' || !OF_IPTABLES.test(table)))
+        .filter((chain) => chain.table !== PROXY_TABLE && isBesideIptables(chain))
+        .flatMap(({ family, table, chain, hook, policy }) =>
+          hook === 'prerouting' || hook === 'postrouting' ? [] : { family, table, chain, hook, policy },
+        )
         .slice(0, 100)
     }),
   )

@@ -263,6 +263,12 @@ const rpfilter: Judge = ({ options }, state, prediction) => {
 
 const ALWAYS: Judge = () => TRUE
 
+/** Stands for the conditions of a rule that iptables cannot print (`textOf` in src/iptables/read-rules.ts). */
+const nft: Judge = ({ options }) => {
+  const handle = options.find(({ name }) => name === '--handle')?.values[0] ?? ''
+  return unknown(`it was made with nft, and "nft -a list ruleset" shows it at "handle ${handle}"`)
+}
+
 const JUDGES: ReadonlyMap<string, Judge> = new Map([
   ['', head],
   ['comment', ALWAYS],
@@ -287,6 +293,7 @@ const JUDGES: ReadonlyMap<string, Judge> = new Map([
   ['recent', recent],
   ['physdev', physdev],
   ['rpfilter', rpfilter],
+  ['nft', nft],
   [
     'pkttype',
     each((option) => (option.name === '--pkt-type' ? is(option.values[0] === 'unicast', option) : NOT_UNDERSTOOD)),

@@ -38,6 +38,18 @@ export interface ParsedRule {
   readonly target: RuleTarget | undefined
 }
 
+/** Chains that were read from the kernel. */
+export function ruleTables(
+  read: ReadonlyMap<string, ReadonlyMap<string, Pick<RuleChain, 'policy' | 'rules'>>>,
+): RuleTables {
+  return new Map(
+    Array.from(read, ([table, chains]) => [
+      table,
+      new Map(Array.from(chains, ([name, { policy, rules }]) => [name, { name, policy, rules }])),
+    ]),
+  )
+}
+
 /** Reads what iptables-save printed. Throws CodedError as parseSave does. */
 export function parseTables(text: string): RuleTables {
   const policies = parsePolicies(text)

@@ -79,6 +79,8 @@ export function applyTarget(
       return target.options.some(({ name }) => name === '--notrack')
         ? { kind: 'continue', state: { ...state, isTracked: false }, effect: { kind: 'untrack' } }
         : { kind: 'continue', state, effect: undefined }
+    case 'NFT':
+      return { kind: 'unknown', because: 'what it does: it was made with nft' }
     default:
       return { kind: 'unknown', because: `the target ${target.name}` }
   }

@@ -1,6 +1,6 @@
 /**
- * Lists the base chains of nf_tables at the hooks input, forward and output, of every table: a drop of any of them is final, whatever
- * the rules of iptables accept. Read-only.
+ * Lists the base chains of nf_tables at the hooks of IP packets, of every table: a drop of any of them is final, whatever the rules of
+ * iptables accept, and one of type nat may translate a packet before those of iptables do. Read-only.
  * @impure
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
@@ -18,6 +18,7 @@ const NFTA_CHAIN_TABLE = 1
 const NFTA_CHAIN_NAME = 3
 const NFTA_CHAIN_HOOK = 4
 const NFTA_CHAIN_POLICY = 5
+const NFTA_CHAIN_TYPE = 7
 const NFTA_HOOK_HOOKNUM = 1
 /** NF_DROP; NF_ACCEPT is 1. */
 const NF_DROP = 0
@@ -25,13 +26,15 @@ const NF_DROP = 0
 /** NFPROTO_* of linux/netfilter.h: the families through which packets of IP pass. */
 const FAMILIES: Readonly<Record<number, string>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }
 /** NF_INET_* hooks by their number. */
-const HOOKS = [undefined, 'input', 'forward', 'output'] as const
+const HOOKS = ['prerouting', 'input', 'forward', 'output', 'postrouting'] as const
 
 export interface NftBaseChain {
   readonly family: string
   readonly table: string
   readonly chain: string
-  readonly hook: 'input' | 'forward' | 'output'
+  readonly hook: (typeof HOOKS)[number]
+  /** `filter`, `nat`, `route` */
+  readonly type: string
   readonly policy: 'accept' | 'drop'
 }
 
@@ -64,6 +67,7 @@ export function decodeBaseChain(message: ReceivedMessage): NftBaseChain | undefi
   let chain = ''
   let hook: NftBaseChain['hook'] | undefined
   let policy: NftBaseChain['policy'] = 'accept'
+  let type = ''
   while (attributes.next())
     switch (attributes.type) {
       case NFTA_CHAIN_TABLE:
@@ -75,15 +79,26 @@ export function decodeBaseChain(message: ReceivedMessage): NftBaseChain | undefi
       case NFTA_CHAIN_HOOK:
         hook = hookOf(attributes.nested())
         break
+      case NFTA_CHAIN_TYPE:
+        type = attributes.string()
+        break
       case NFTA_CHAIN_POLICY:
         policy = attributes.u32be() === NF_DROP ? 'drop' : 'accept'
         break
       default:
     }
-  return family === undefined || hook === undefined ? undefined : { family, table, chain, hook, policy }
+  return family === undefined || hook === undefined ? undefined : { family, table, chain, hook, type, policy }
 }
 
 function hookOf(attributes: AttributeCursor): NftBaseChain['hook'] | undefined {
   while (attributes.next()) if (attributes.type === NFTA_HOOK_HOOKNUM) return HOOKS[attributes.u32be()]
   return undefined
+}
+
+/** Tables that iptables-nft makes. */
+const OF_IPTABLES = /^(?:filter|nat|mangle|raw|security)$/
+
+/** Whether rules of this chain are none that iptables shows: it is in another table, or a second chain at its hook. */
+export function isBesideIptables({ family, table, chain, hook }: NftBaseChain): boolean {
+  return family === 'inet' || !OF_IPTABLES.test(table) || chain !== hook.toUpperCase()
 }

@@ -17,6 +17,8 @@ export interface NftRuleContent {
   readonly verdict: NftVerdict | undefined
   /** Whether iptables prints all conditions and effects of the rule. */
   readonly isExact: boolean
+  /** It has an effect besides its verdict: a target of x_tables, a map of verdicts, a translation, a mark. */
+  readonly hasOtherEffect: boolean
   /** Names of its x_tables matches, which only iptables writes. */
   readonly matches: readonly string[]
   /** The text of its match `comment`; '' when it has none. */
@@ -67,6 +69,26 @@ const VERDICTS: Readonly<Record<number, NftVerdict['kind']>> = {
   [-5]: 'return',
 }
 
+/** Expressions that only look at a packet, or only count or note it. All others do something. */
+const LOOKS: ReadonlySet<string> = new Set([
+  ...[
+    'meta',
+    'payload',
+    'cmp',
+    'bitwise',
+    'byteorder',
+    'range',
+    'lookup',
+    'ct',
+    'fib',
+    'rt',
+    'socket',
+    'osf',
+    'exthdr',
+  ],
+  ...['numgen', 'hash', 'limit', 'connlimit', 'quota', 'last', 'xfrm', 'tunnel', 'inner'],
+])
+
 /** What was loaded and has to be compared next. */
 type Loaded = 'value' | 'protocol' | 'port' | 'flags'
 
@@ -79,6 +101,7 @@ class Reader {
   verdict: NftVerdict | undefined
   isExact = true
   isPlain = true
+  hasOtherEffect = false
   comment = ''
   readonly matches: string[] = []
 
@@ -97,9 +120,11 @@ class Reader {
         return this.#match(data)
       case 'target':
         this.isPlain = false
+        this.hasOtherEffect = true
         return
       default:
         this.isPlain = false
+        if (!LOOKS.has(name) || writes(name, data)) this.hasOtherEffect = true
         if (!this.#isExactCondition(name, data)) this.isExact = false
     }
   }
@@ -227,8 +252,22 @@ export function readExpressions(expressions: AttributeCursor, family: IpFamily):
     reader.expression(name, data)
   }
   reader.end()
-  const { verdict, isExact, isPlain, matches, comment } = reader
-  return { verdict, isExact, isPlain, matches, comment }
+  const { verdict, isExact, isPlain, hasOtherEffect, matches, comment } = reader
+  return { verdict, isExact, isPlain, hasOtherEffect, matches, comment }
+}
+
+/** Attributes with which an expression that usually looks at something sets it: a source register, or the verdict as destination of a map. */
+const SOURCES: Readonly<Record<string, number>> = { meta: 3, payload: 5, ct: 4, exthdr: 7 }
+const NFTA_LOOKUP_DREG = 3
+const NFT_REG_VERDICT = 0
+
+function writes(name: string, data: AttributeCursor | undefined): boolean {
+  const again = data?.copy()
+  while (again?.next() === true) {
+    if (again.type === SOURCES[name]) return true
+    if (name === 'lookup' && again.type === NFTA_LOOKUP_DREG && again.u32be() === NFT_REG_VERDICT) return true
+  }
+  return false
 }
 
 function verdictOf(data: AttributeCursor): NftVerdict | undefined {

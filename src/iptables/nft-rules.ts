@@ -27,6 +27,8 @@ const NFT_MSG_DELRULE = 8
 const NFTA_CHAIN_TABLE = 1
 const NFTA_CHAIN_NAME = 3
 const NFTA_CHAIN_HOOK = 4
+const NFTA_CHAIN_POLICY = 5
+const NF_DROP = 0
 const NFTA_RULE_TABLE = 1
 const NFTA_RULE_CHAIN = 2
 const NFTA_RULE_HANDLE = 3
@@ -47,6 +49,8 @@ export interface NftChain {
   readonly name: string
   /** Whether the kernel calls it at a hook. */
   readonly isBase: boolean
+  /** Of a base chain; other chains have `accept`. */
+  readonly policy: 'accept' | 'drop'
 }
 
 /** Which rules to read: of a table, or of one of its chains. */
@@ -157,7 +161,14 @@ export function decodeRule(message: ReceivedMessage, query: NftRuleQuery): NftRu
 }
 
 /** A rule without expressions. */
-const NOTHING: NftRuleContent = { verdict: undefined, isExact: true, isPlain: true, matches: [], comment: '' }
+const NOTHING: NftRuleContent = {
+  verdict: undefined,
+  isExact: true,
+  isPlain: true,
+  hasOtherEffect: false,
+  matches: [],
+  comment: '',
+}
 
 function encodeListChains(batch: MessageBatch, family: IpFamily): void {
   beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_GETCHAIN, NLM_F_DUMP, 'NFT_MSG_GETCHAIN', family)
@@ -170,11 +181,13 @@ function decodeChain(message: ReceivedMessage, family: IpFamily, table: string):
   let of = ''
   let name = ''
   let isBase = false
+  let policy: NftChain['policy'] = 'accept'
   while (attributes.next())
     if (attributes.type === NFTA_CHAIN_TABLE) of = attributes.string()
     else if (attributes.type === NFTA_CHAIN_NAME) name = attributes.string()
     else if (attributes.type === NFTA_CHAIN_HOOK) isBase = true
-  return of === table ? { name, isBase } : undefined
+    else if (attributes.type === NFTA_CHAIN_POLICY && attributes.u32be() === NF_DROP) policy = 'drop'
+  return of === table ? { name, isBase, policy } : undefined
 }
 
 /** A whole transaction. */

@@ -129,8 +129,26 @@ async function readUnprintable(
       places.set(key, [...(places.get(key) ?? []), { table, chain: name, handle: rule.handle }])
     }
   }
-  const named = inBase.length > 0 ? inBase : (foreign ?? (await nft.inexactRules(family, table, signal)))
+  const named = inBase.length > 0 ? inBase : (foreign ?? (await inexactRules(family, table, nft, signal)))
   return { chains, places, foreign: named.slice(0, MAX_NAMED).map(placeOf) }
+}
+
+/** Chains of which one such rule is known, at most. */
+const MAX_CHAINS = 1000
+
+/** Rules of a table that iptables does not print as they are, from each chain the first one. */
+async function inexactRules(
+  family: IpFamily,
+  table: TableId,
+  nft: NftAccess,
+  signal: AbortSignal,
+): Promise<readonly NftPlace[]> {
+  const found = new Map<string, NftPlace>()
+  const visit = ({ isExact, chain, handle }: NftRule): void => {
+    if (!isExact && !found.has(chain) && found.size < MAX_CHAINS) found.set(chain, { table, chain, handle })
+  }
+  await nft.visitRules({ family, table }, visit, () => found.clear(), signal)
+  return Array.from(found.values())
 }
 
 const placeOf = ({ table, chain, handle }: NftPlace): NftPlace => ({ table, chain, handle })
@@ -155,14 +173,18 @@ async function show(
   }
   const first = await attempt([...own, ...printable])
   if (first !== undefined) return { shown: first }
-  const foreign = await nft.inexactRules(family, table, signal)
+  const foreign = await inexactRules(family, table, nft, signal)
   const unknown = new Set(foreign.map(({ chain }) => chain))
   return { shown: (await attempt(own.filter((chain) => !unknown.has(chain)))) ?? new Map(), foreign }
 }
 
-/** A rule in the words of iptables as far as they matter: jumps to chains with the comment that tells them apart, and the handle of the rest. */
-function textOf({ verdict, isPlain, isExact, comment, matches, handle }: NftRule): string {
-  const target = verdict === undefined || verdict.kind === 'other' ? '' : ` ${targetText(verdict)}`
+/**
+ * A rule in the words of iptables as far as they matter: jumps to chains with the comment that tells them apart, and of all others the handle
+ * and the verdict. `-j NFT`: what it does has no words there.
+ */
+export function textOf({ verdict, isPlain, isExact, hasOtherEffect, comment, matches, handle }: NftRule): string {
+  const isKnown = !hasOtherEffect && verdict?.kind !== 'other'
+  const target = isKnown ? (verdict === undefined ? '' : ` ${targetText(verdict)}`) : ' -j NFT'
   if (!isPlain || !isExact || /\p{Cc}/u.test(comment)) return `-m nft --handle ${handle}${target}`
   const state = matches.includes('conntrack') ? '-m conntrack --ctstate NEW ' : ''
   return `${state}${comment === '' ? '' : `-m comment --comment ${quoteWord(comment)}`}${target}`.trim()

@@ -78,8 +78,13 @@ export interface NftAccess {
   showChains(family: IpFamily, table: string, chains: readonly string[], signal: AbortSignal): Promise<string>
   chains(family: IpFamily, table: string, signal: AbortSignal): Promise<readonly NftChain[]>
   rules(query: NftRuleQuery, signal: AbortSignal): Promise<readonly NftRule[]>
-  /** Rules of a table that iptables does not print as they are, from each chain one at most. */
-  inexactRules(family: IpFamily, table: string, signal: AbortSignal): Promise<readonly NftPlace[]>
+  /** All rules of a table, in the order of each chain; begins again, after `onRestart`, when the table changes meanwhile. */
+  visitRules(
+    query: NftRuleQuery,
+    visit: (rule: NftRule) => void,
+    onRestart: () => void,
+    signal: AbortSignal,
+  ): Promise<void>
   /** Rejects with the kernel's refusal; a rule that is gone already counts as deleted. */
   deleteRules(family: IpFamily, rules: readonly NftPlace[], signal: AbortSignal): Promise<void>
 }

@@ -4,7 +4,9 @@
  */
 import { openRtnetlink } from '../../native/open.ts'
 import type { ProxyMode } from '../config/field.ts'
-import { parseSave, type SavedTables } from '../iptables/save-text.ts'
+import type { SavedTables } from '../iptables/save-text.ts'
+import { CLEANUP_LAYOUT } from './leftovers/layouts.ts'
+import { readRulesOf } from './nft-access.ts'
 import { listOwnRoutes } from '../ipvs/routes.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { ipFamilies } from '../node/host.ts'
@@ -74,7 +76,7 @@ export async function readModes(signal: AbortSignal): Promise<ModesInKernel> {
     const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
     const iptables = new HostIptables(choice)
     for (const family of ipFamilies())
-      if (choice.unusable[family] === undefined) rules.push(parseSave(await iptables.save(family, signal)))
+      if (choice.unusable[family] === undefined) rules.push((await readRulesOf(iptables, family, CLEANUP_LAYOUT, signal)).saved)
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
     if (!virtualIps.hasDevice && !virtualIps.hasLocalRoutes) throw error

@@ -1,12 +1,14 @@
 /** The tables of iptables-nft over nfnetlink. It is needed on few nodes, so each question has a connection of its own. */
 import { findNetfilter } from '../../native/open.ts'
-import { deleteNftRules, listNftChains, listNftRules, type NftPlace, visitNftRules } from '../iptables/nft-rules.ts'
-import { unprintableText } from '../iptables/read-rules.ts'
+import { deleteNftRules, listNftChains, listNftRules, visitNftRules } from '../iptables/nft-rules.ts'
+import type { ChainLayout } from '../iptables/layout.ts'
+import { type ReadRules, readRules, unprintableText } from '../iptables/read-rules.ts'
 import type { IptablesTableOptions } from '../iptables/table.ts'
 import type { NftAccess } from '../iptables/types.ts'
 import type { NetlinkConnection } from '../netlink/connection.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
+import type { IpFamily } from '../values/protocol.ts'
 
 /** Reports the tables of a family that cannot be printed, after each reading of its rules. */
 export function unprintableReporter(problems: ProblemLog): NonNullable<IptablesTableOptions['onRead']> {
@@ -22,6 +24,16 @@ export function unprintableReporter(problems: ProblemLog): NonNullable<IptablesT
     )
 }
 
+/** The rules of a family as far as anything can read them. Rejects with a CodedError when nothing can. */
+export function readRulesOf(
+  iptables: HostIptables,
+  family: IpFamily,
+  layout: ChainLayout,
+  signal: AbortSignal,
+): Promise<ReadRules> {
+  return readRules({ family, programs: iptables, nft: nftAccessOf(iptables) }, layout, signal)
+}
+
 /** undefined: legacy has no such tables. */
 export function nftAccessOf(iptables: HostIptables): NftAccess | undefined {
   if (iptables.choice.mode !== 'nft') return undefined
@@ -32,25 +44,11 @@ export function nftAccessOf(iptables: HostIptables): NftAccess | undefined {
   }
 }
 
-/** Chains of which one rule is named, at most. */
-const MAX_CHAINS = 100
-
 const OVER_NETLINK: Omit<NftAccess, 'saveTable' | 'showChains'> = {
   chains: (family, table, signal) => connected([], (netlink) => listNftChains(netlink, family, table, { signal })),
   rules: (query, signal) => connected([], (netlink) => listNftRules(netlink, query, { signal })),
-  inexactRules: (family, table, signal) =>
-    connected([], async (netlink) => {
-      const found = new Map<string, NftPlace>()
-      await visitNftRules(
-        netlink,
-        { family, table },
-        ({ isExact, chain, handle }) => {
-          if (!isExact && !found.has(chain) && found.size < MAX_CHAINS) found.set(chain, { table, chain, handle })
-        },
-        { signal, onRestart: () => found.clear() },
-      )
-      return Array.from(found.values())
-    }),
+  visitRules: (query, visit, onRestart, signal) =>
+    connected(undefined, (netlink) => visitNftRules(netlink, query, visit, { signal, onRestart })),
   deleteRules: (family, rules, signal) =>
     connected(undefined, (netlink) => deleteNftRules(netlink, family, rules, { signal })),
 }

@@ -28,6 +28,11 @@ export class AttributeCursor {
       throw malformed(`attributes from ${start} to ${end} of ${bytes.length} bytes`)
   }
 
+  /** A cursor over the attributes that follow. */
+  copy(): AttributeCursor {
+    return new AttributeCursor(this.bytes, this.#next, this.#end, this.#view)
+  }
+
   /** Moves to the next attribute; false at the end. */
   next(): boolean {
     const at = this.#next

@@ -36,6 +36,7 @@ import {
   type RouteFilter,
 } from './route-codec.ts'
 import { decodeTunnelPeer, encodeDumpForwarding } from './neighbour-codec.ts'
+import { decodePolicyRule, encodeDumpRules, type PolicyRule } from './policy-rules.ts'
 import { decodeFoundRoute, encodeRouteLookup, type FoundRoute, type RouteLookup } from './route-lookup.ts'
 import type { Transport } from './transport.ts'
 
@@ -201,6 +202,11 @@ export class RtnetlinkConnection {
       options,
     )
     return new Set(found.flat())
+  }
+
+  /** Rules of policy routing of both families, in the order in which the kernel reads them. */
+  listPolicyRules(options: DumpOptions = {}): Promise<PolicyRule[]> {
+    return this.#netlink.dump(requestOf(encodeDumpRules), decodePolicyRule, options)
   }
 
   /** How the kernel would route a packet. Rejects with KernelError when it would not: see encodeRouteLookup. */

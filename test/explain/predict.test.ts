@@ -155,3 +155,35 @@ test('an endpoint in the network of this node is reached without masquerading, a
   assert.deepEqual(endsOf(explain(world, to)), ['10.0.2.15:6443 own 1'])
   assert.deepEqual(endsOf(explain(world, { ...to, source: undefined })), ['10.0.2.15:6443 node 1'])
 })
+
+describe('a rule that iptables cannot print', () => {
+  const servers = '-A -t 10.96.10.1:80 -s rr\n-a -t 10.96.10.1:80 -r 10.244.0.10:8080 -m -w 1'
+  const pathWith = (...rules: readonly string[]) => {
+    const text = ['*filter', ':INPUT ACCEPT [0:0]', ...rules, 'COMMIT', ''].join('\n')
+    return explain(worldOf({ rules: text, servers, addresses: '10.96.10.1/32' }), {})
+  }
+
+  it('is no certain drop: both ways are outcomes, and the rule is named as one that cannot be judged', () => {
+    const path = pathWith('-A INPUT -m nft --handle 7 -j DROP')
+    assert.deepEqual(
+      path.outcomes.map(({ end, conditions }) => [
+        end.kind,
+        ...conditions.map(({ matches, rule }) => `${matches} ${rule}`),
+      ]),
+      [
+        ['dropped', 'true -A INPUT -m nft --handle 7 -j DROP'],
+        ['endpoint', 'false -A INPUT -m nft --handle 7 -j DROP'],
+      ],
+    )
+    const [step] = path.outcomes[0]?.steps ?? []
+    assert.ok(step?.effect.kind === 'unjudged' && step.effect.because.includes('"handle 7"'))
+  })
+
+  it('of unknown effect is a condition of the outcome', () => {
+    const { outcomes } = pathWith('-A INPUT -m nft --handle 7 -j NFT')
+    assert.deepEqual(
+      outcomes.map(({ end, conditions }) => [end.kind, conditions[0]?.rule]),
+      Array.from(outcomes, () => ['endpoint', '-A INPUT -m nft --handle 7 -j NFT']),
+    )
+  })
+})

@@ -94,10 +94,13 @@ export class MemoryIptables implements IptablesPrograms {
     chains: async (_family, name) =>
       Array.from(this.tables.get(name)?.keys() ?? [], (chain) => ({
         name: chain,
+        policy: 'accept' as const,
         isBase: BUILT_IN[name]?.includes(chain) === true,
       })),
     rules: async ({ table, chain }) => this.#nftRules(table).filter((rule) => rule.chain === (chain ?? rule.chain)),
-    inexactRules: async (_family, table) => this.#nftRules(table).filter(({ isExact }) => !isExact),
+    visitRules: async ({ table }, visit) => {
+      for (const rule of this.#nftRules(table)) visit(rule)
+    },
     deleteRules: async (_family, rules) => {
       for (const { handle } of rules) {
         const place = this.#places.get(handle)
@@ -192,6 +195,7 @@ function contentOf(rule: string): Omit<NftRule, 'table' | 'chain' | 'handle'> {
   return {
     verdict: target.startsWith('KUBE-') ? { kind: 'jump', chain: target } : { kind: 'accept', chain: '' },
     isExact: !isNative(rule),
+    hasOtherEffect: false,
     isPlain: /^-j \S+$/.test(plain),
     matches,
     comment: /--comment "?([^"]*?)"?(?: -|$)/.exec(rule)?.[1] ?? '',

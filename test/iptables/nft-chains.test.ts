@@ -1,7 +1,12 @@
 /** The message that lists chains of nf_tables, and the chains in answers of kernels. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decodeBaseChain, encodeListChains, listNftBaseChains } from '../../src/iptables/nft-chains.ts'
+import {
+  decodeBaseChain,
+  encodeListChains,
+  isBesideIptables,
+  listNftBaseChains,
+} from '../../src/iptables/nft-chains.ts'
 import { requestOf } from '../../src/netlink/batch.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { errorMessage, FakeTransport, hex, onlyMessage, requests, toHex } from '../netlink/wire.ts'
@@ -12,6 +17,8 @@ const TABLE = '0900 0100 77616c6c00 000000'
 const NAME = '0700 0300 696e00 00'
 /** NFTA_CHAIN_HOOK with NFTA_HOOK_HOOKNUM and NFTA_HOOK_PRIORITY 0. */
 const hook = (number: string): string => `1400 0480 0800 0100 000000${number} 0800 0200 00000000`
+/** NFTA_CHAIN_TYPE "nat". */
+const TYPE = '0800 0700 6e617400'
 const policy = (number: string): string => `0800 0500 000000${number}`
 
 /** NFT_MSG_NEWCHAIN of a family. */
@@ -31,13 +38,16 @@ test('decodeBaseChain reads base chains at the hooks of interest, and no others'
   const rows: readonly (readonly [message: ReturnType<typeof chain>, expected: unknown])[] = [
     [
       chain('01', TABLE, NAME, hook('02'), policy('00')),
-      { family: 'inet', table: 'wall', chain: 'in', hook: 'forward', policy: 'drop' },
+      { family: 'inet', table: 'wall', chain: 'in', hook: 'forward', type: '', policy: 'drop' },
     ],
     [
       chain('0a', TABLE, NAME, hook('01'), policy('01')),
-      { family: 'ip6', table: 'wall', chain: 'in', hook: 'input', policy: 'accept' },
+      { family: 'ip6', table: 'wall', chain: 'in', hook: 'input', type: '', policy: 'accept' },
     ],
-    [chain('02', TABLE, NAME, hook('00'), policy('00')), undefined],
+    [
+      chain('02', TABLE, NAME, hook('00'), TYPE, policy('01')),
+      { family: 'ip', table: 'wall', chain: 'in', hook: 'prerouting', type: 'nat', policy: 'accept' },
+    ],
     [chain('02', TABLE, NAME), undefined],
     [chain('07', TABLE, NAME, hook('01')), undefined],
     [chain('05', TABLE, NAME, hook('01')), undefined],
@@ -53,4 +63,23 @@ test('listNftBaseChains lists none where the kernel has no nf_tables, and reject
     )
   assert.deepEqual(await listNftBaseChains(kernel(22)), [])
   await assert.rejects(listNftBaseChains(kernel(1)), { code: 'EPERM' })
+})
+
+test('isBesideIptables knows the chains of iptables by their table and their name', () => {
+  const base = {
+    family: 'ip',
+    table: 'nat',
+    chain: 'PREROUTING',
+    hook: 'prerouting',
+    type: 'nat',
+    policy: 'accept',
+  } as const
+  const rows: readonly (readonly [change: Partial<Parameters<typeof isBesideIptables>[0]>, expected: boolean])[] = [
+    [{}, false],
+    [{ family: 'ip6', table: 'filter', chain: 'INPUT', hook: 'input' }, false],
+    [{ chain: 'prerouting' }, true],
+    [{ family: 'inet' }, true],
+    [{ table: 'cni_hostport' }, true],
+  ]
+  for (const [change, expected] of rows) assert.equal(isBesideIptables({ ...base, ...change }), expected)
 })

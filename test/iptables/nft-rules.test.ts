@@ -95,6 +95,7 @@ describe('a rule', () => {
       verdict: { kind: 'jump', chain: 'KUBE-SERVICES' },
       isExact: true,
       isPlain: true,
+      hasOtherEffect: false,
       matches: ['comment'],
       comment: 'kubernetes service portals',
     })
@@ -152,6 +153,25 @@ describe('a rule', () => {
       assert.equal(read(...expressions, JUMP)?.isPlain, false)
     })
 
+  it('does something besides its verdict when an expression sets or maps something', () => {
+    const address = expression('immediate', attribute(2, attribute(1, hex('0a000001'))))
+    const rows: readonly (readonly [boolean, readonly Uint8Array[]])[] = [
+      [false, [expression('ct', attribute(2, 1)), expression('lookup', attribute(2, 1)), expression('fib')]],
+      [false, [expression('log'), COUNTER, expression('limit')]],
+      [true, [expression('meta', attribute(2, 3), attribute(3, 1))]],
+      [true, [expression('payload', attribute(5, 1))]],
+      [true, [expression('lookup', attribute(2, 1), attribute(3, 0))]],
+      [true, [address, expression('nat')]],
+      [true, [expression('reject')]],
+      [true, [expression('quantum')]],
+    ]
+    for (const [hasOtherEffect, expressions] of rows) {
+      const found = read(...expressions)
+      assert.equal(found?.hasOtherEffect, hasOtherEffect)
+      if (hasOtherEffect) assert.equal(found?.isExact, false)
+    }
+  })
+
   it('of IPv6 has its addresses elsewhere', () => {
     const of = (offset: number) =>
       decodeRule(onlyMessage(rule('0a', payload(1, offset, 16), compare(0, 'fd00'.padEnd(32, '0')), ACCEPT)), {
@@ -188,13 +208,13 @@ describe('over a connection', () => {
     const chain = (table: string, name: string, ...more: readonly Uint8Array[]) =>
       message(0x0a03, 2, 1, join(hex('02 00 0000'), attribute(1, table), attribute(3, name), ...more))
     const netlink = answering(
-      chain('filter', 'INPUT', attribute(4, attribute(1, 1))),
+      chain('filter', 'INPUT', attribute(4, attribute(1, 1)), attribute(5, 0)),
       chain('filter', 'KUBE-X'),
       chain('nat', 'KUBE-Y'),
     )
     assert.deepEqual(await listNftChains(netlink, 'IPv4', 'filter'), [
-      { name: 'INPUT', isBase: true },
-      { name: 'KUBE-X', isBase: false },
+      { name: 'INPUT', isBase: true, policy: 'drop' },
+      { name: 'KUBE-X', isBase: false, policy: 'accept' },
     ])
   })
 

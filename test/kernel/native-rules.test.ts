@@ -5,7 +5,10 @@
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { boundAddresses, resetNode, service, sh, slice, virtualServers, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { service, slice } from '../support/manifests.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { needs } from './needs.ts'
 
@@ -24,7 +27,7 @@ const BASE = {
 } as const
 
 let bench: Workbench
-beforeEach(resetNode)
+beforeEach(freshNode)
 afterEach(() => bench.close())
 
 const workbench = (mode: Mode): Workbench => new Workbench({}, { mode, iptables: { minSyncPeriod: '0s' } })

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { openRtnetlink } from '../../../native/open.ts'
 import { definitionOf, MAX_ELEMENTS } from '../../ipset/catalogue.ts'
-import { parseSave, type SavedTables } from '../../iptables/save-text.ts'
+import type { SavedTables } from '../../iptables/save-text.ts'
 import { liveRoutes } from '../../ipvs/route-diff.ts'
 import { listOwnRoutes } from '../../ipvs/routes.ts'
 import type { DecodedDestination } from '../../ipvs/codec-servers.ts'
@@ -27,6 +27,8 @@ import { type SavedFrontend, savedFrontends } from '../iptables/saved-frontends.
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
 import { isOfMode, modesIn, type ProxyMode } from '../modes-in-kernel.ts'
+import { readRulesOf } from '../nft-access.ts'
+import { CLEANUP_LAYOUT } from './layouts.ts'
 import { chainsInOtherBackEnd, type OtherBackEnd } from './other-back-end.ts'
 
 /** Fields are named as `status --output json` prints them. */
@@ -192,7 +194,7 @@ async function readRules(signal: AbortSignal): Promise<ReadRules> {
     let rules: readonly SavedFrontend[] | null = null
     for (const family of ipFamilies()) {
       if (choice.unusable[family] !== undefined) continue
-      const saved = parseSave(await iptables.save(family, signal))
+      const { saved } = await readRulesOf(iptables, family, CLEANUP_LAYOUT, signal)
       all.push(saved)
       if (isOfMode('iptables', saved)) rules = [...(rules ?? []), ...savedFrontends(saved, family)]
     }

@@ -5,7 +5,7 @@
 import { openRtnetlink } from '../../../native/open.ts'
 import { EntryTable } from '../../ipset/tables.ts'
 import type { SetEntry, SetEntryKey } from '../../ipset/types.ts'
-import { parseSave, type SavedTables } from '../../iptables/save-text.ts'
+import type { SavedTables } from '../../iptables/save-text.ts'
 import { type BoundAddress, liveAddresses } from '../../ipvs/address-diff.ts'
 import { liveRoutes, type LocalRoute } from '../../ipvs/route-diff.ts'
 import { listOwnRoutes } from '../../ipvs/routes.ts'
@@ -26,6 +26,8 @@ import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
 import { modesIn, onlyMode, type ProxyMode } from '../modes-in-kernel.ts'
+import { readRulesOf } from '../nft-access.ts'
+import { CLEANUP_LAYOUT } from './layouts.ts'
 
 /** Connections of a real server at this moment, through one virtual server. */
 export interface RealServerConnections {
@@ -151,7 +153,8 @@ async function readRules(signal: AbortSignal): Promise<Pick<LiveObjects, 'rules'
     const iptables = new HostIptables(choice)
     const rules: { [family in IpFamily]?: SavedTables } = {}
     for (const family of ipFamilies())
-      if (choice.unusable[family] === undefined) rules[family] = parseSave(await iptables.save(family, signal))
+      if (choice.unusable[family] === undefined)
+        rules[family] = (await readRulesOf(iptables, family, CLEANUP_LAYOUT, signal)).saved
     return { rules, rulesUnread: '' }
   } catch (error) {
     if (!(error instanceof CodedError)) throw error

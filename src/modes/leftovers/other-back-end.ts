@@ -2,7 +2,7 @@
  * Finds chains of a service proxy in the back end of iptables that is not in use. Packets pass through the rules of both back ends,
  * so such chains still decide about connections to Services, and a running proxy never removes them: `kube-ipvs cleanup` does.
  */
-import { itemsOf, parseSave } from '../../iptables/save-text.ts'
+import { itemsOf } from '../../iptables/save-text.ts'
 import type { IptablesBackEnd, IptablesChoice } from '../../node/iptables-choice.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
 import type { ProblemLog } from '../../serve/problem-log.ts'
@@ -10,6 +10,7 @@ import { errorText } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { findOtherBackEnd } from '../iptables-back-end.ts'
+import { readRulesOf } from '../nft-access.ts'
 import { CLEANUP_LAYOUT } from './layouts.ts'
 
 export interface OtherBackEnd {
@@ -30,7 +31,8 @@ export async function chainsInOtherBackEnd(
   let chains = 0
   for (const family of families) {
     if (other.programs[family] === undefined) continue
-    const items = itemsOf(parseSave(await programs.save(family, signal)), CLEANUP_LAYOUT)
+    const { saved } = await readRulesOf(programs, family, CLEANUP_LAYOUT, signal)
+    const items = itemsOf(saved, CLEANUP_LAYOUT)
     // Chains that kubelet may have written there say nothing about a proxy.
     for (const [key, item] of items) if (item.kind === 'chain' && !CLEANUP_LAYOUT.shared.has(key)) chains++
   }

@@ -15,12 +15,11 @@ import type {
   RouteQuestion,
 } from '../../explain/picture.ts'
 import { predictPath } from '../../explain/predict.ts'
-import { parseTables, type RuleTables } from '../../explain/rules.ts'
+import type { RuleTables } from '../../explain/rules.ts'
 import { PacketSet } from '../../explain/sets.ts'
 import type { Packet, PacketPath, RouteDecision } from '../../explain/types.ts'
 import { CATALOGUE } from '../../ipset/catalogue.ts'
-import { listNftBaseChains } from '../../iptables/nft-chains.ts'
-import { parseSave } from '../../iptables/save-text.ts'
+import { isBesideIptables, listNftBaseChains } from '../../iptables/nft-chains.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { liveRoutes } from '../../ipvs/route-diff.ts'
 import { listOwnRoutes } from '../../ipvs/routes.ts'
@@ -37,6 +36,7 @@ import type { IpFamily } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { chooseBackEnd, findOtherBackEnd } from '../iptables-back-end.ts'
 import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+import { readRuleTables } from './rule-tables.ts'
 
 /** More rounds of questions than any path needs: each follows what the round before has found. */
 const MAX_ROUNDS = 32
@@ -56,8 +56,10 @@ export class PacketReader {
     try {
       ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
       const links = await rtnetlink.listLinks({ signal })
+      const { rules, limits } = await readRules(signal)
       const picture: KernelPicture = {
-        ...(await readRules(signal)),
+        rules,
+        limits: [...limits, ...(await policyRouting(rtnetlink, signal))],
         ...(await readVirtualServers(ipvs, signal)),
         ...(await readLinks(rtnetlink, links, signal)),
         sets: await readSets(signal),
@@ -176,7 +178,7 @@ async function readRules(signal: AbortSignal): Promise<Pick<KernelPicture, 'rule
     const iptables = new HostIptables(choice)
     for (const family of ipFamilies()) {
       const { [family]: reason } = choice.unusable
-      if (reason === undefined) rules[family] = parseTables(await iptables.save(family, signal))
+      if (reason === undefined) rules[family] = await readRuleTables(iptables, family, signal)
       else limits.push(`the rules of ${family} cannot be read: ${reason}`)
     }
     limits.push(...(await rulesOfOtherBackEnd(choice, signal)))
@@ -196,16 +198,38 @@ async function rulesOfOtherBackEnd(choice: IptablesChoice, signal: AbortSignal):
     let rules = 0
     for (const family of ipFamilies())
       if (other.programs[family] !== undefined)
-        for (const chains of parseSave(await programs.save(family, signal)).values())
-          for (const chain of chains.values()) rules += chain.length
+        for (const chains of (await readRuleTables(programs, family, signal)).values())
+          for (const chain of chains.values()) rules += chain.rules.length
     return rules === 0 ? [] : [`${rules} rules of iptables-${other.mode} also see packets, and are not judged`]
   } catch (error) {
     return [`the rules of iptables-${other.mode}, which also see packets, cannot be read: ${errorText(error)}`]
   }
 }
 
-/** Tables that iptables-nft makes. */
-const OF_IPTABLES = /^(?:filter|nat|mangle|raw|security)$/
+/** Rules that are named one by one. */
+const MAX_RULES = 5
+
+/** The routing of a packet is asked for with what is known of it at that point, which is not all that rules of policy routing may look at. */
+async function policyRouting(rtnetlink: RtnetlinkConnection, signal: AbortSignal): Promise<readonly string[]> {
+  try {
+    const rules = (await rtnetlink.listPolicyRules({ signal })).filter(({ selectors }) => selectors.length > 0)
+    if (rules.length === 0) return []
+    const named = rules
+      .slice(0, MAX_RULES)
+      .map(({ family, priority, table, selectors }) => {
+        const words = [...(family === 'IPv6' ? ['-6'] : []), `${priority}:`, ...selectors, `lookup ${table}`]
+        return `"${words.join(' ')}"`
+      })
+      .join(', ')
+    const more = rules.length > MAX_RULES ? ` and ${rules.length - MAX_RULES} more` : ''
+    return [
+      `policy routing by the client or the interface (ip rule) is followed only where a packet arrives, not for what IPVS sends and for answers: ${named}${more}`,
+    ]
+  } catch (error) {
+    return [`the rules of policy routing cannot be read: ${errorText(error)}`]
+  }
+}
+
 /** Chains that are named one by one. */
 const MAX_NAMED = 5
 
@@ -214,9 +238,7 @@ async function otherRules(signal: AbortSignal): Promise<readonly string[]> {
   const netlink = findNetfilter()
   if (netlink === undefined) return []
   try {
-    const chains = (await listNftBaseChains(netlink, { signal })).filter(
-      ({ family, table }) => family === 'inet' || !OF_IPTABLES.test(table),
-    )
+    const chains = (await listNftBaseChains(netlink, { signal })).filter(isBesideIptables)
     if (chains.length === 0) return []
     const names = chains.slice(0, MAX_NAMED).map(({ family, table, chain }) => `${family} ${table} ${chain}`)
     const more = chains.length > MAX_NAMED ? ` and ${chains.length - MAX_NAMED} more` : ''
