@@ -1,6 +1,6 @@
 /**
- * The operations that turn one chain or jump into another, and the commands that they print as. A jump exists or does not;
- * like kube-proxy we leave its place and its copies as they are, so `sameItem` compares copies and `diffIptables` does not.
+ * The operations that turn one chain or jump into another, and the commands that they print as. Like kube-proxy we leave copies of a jump
+ * as they are, so `sameItem` compares them and `diffIptables` does not; its place matters only where a rule in front of it takes packets.
  */
 import type { Direction } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -16,8 +16,11 @@ export function diffIptables(
   if (desired === live) return []
   if (desired === undefined) return live === undefined ? [] : [removalOf(live)]
   const { table, chain } = desired
-  if (desired.kind === 'jump')
-    return live === undefined ? [{ kind: 'insert-jump', table, chain, rule: desired.rule }] : []
+  if (desired.kind === 'jump') {
+    if (live === undefined) return [{ kind: 'insert-jump', table, chain, rule: desired.rule }]
+    if (live.kind !== 'jump' || live.behind === undefined) return []
+    return [{ kind: 'move-jump', table, chain, rule: live.rule, copies: live.copies, behind: live.behind }]
+  }
   const before = live?.kind === 'chain' ? live.rules : undefined
   if (before !== undefined && sameRules(before, desired.rules)) return []
   return [{ kind: 'write-chain', table, chain, before, rules: desired.rules }]
@@ -42,7 +45,7 @@ export function sameItem(a: IptablesItem, b: IptablesItem): boolean {
   if (a === b) return true
   if (a.table !== b.table || a.chain !== b.chain) return false
   if (a.kind === 'chain') return b.kind === 'chain' && sameRules(a.rules, b.rules)
-  return b.kind === 'jump' && a.copies === b.copies && sameRule(a.rule, b.rule)
+  return b.kind === 'jump' && a.copies === b.copies && a.behind?.rule === b.behind?.rule && sameRule(a.rule, b.rule)
 }
 
 export function stepIptables(op: IptablesOperation): IptablesItem | undefined {
@@ -51,6 +54,7 @@ export function stepIptables(op: IptablesOperation): IptablesItem | undefined {
     case 'write-chain':
       return { kind: 'chain', table, chain, rules: op.rules }
     case 'insert-jump':
+    case 'move-jump':
       return { kind: 'jump', table, chain, rule: op.rule, copies: 1 }
     case 'delete-chain':
     case 'delete-jump':
@@ -59,7 +63,7 @@ export function stepIptables(op: IptablesOperation): IptablesItem | undefined {
 }
 
 export function directionOf(op: IptablesOperation): Direction {
-  return op.kind === 'write-chain' || op.kind === 'insert-jump' ? 'add' : 'remove'
+  return op.kind === 'delete-jump' || op.kind === 'delete-chain' ? 'remove' : 'add'
 }
 
 /**
@@ -71,8 +75,12 @@ export function formatIptablesOperation(op: IptablesOperation, family: IpFamily,
   switch (op.kind) {
     case 'insert-jump':
       return `${program} -I ${op.chain} ${op.rule}`
+    case 'move-jump':
+      return [...deletions(op), `-I ${op.chain} ${op.rule}`].map((command) => `${program} ${command}`).join('\n')
     case 'delete-jump':
-      return Array.from({ length: op.copies }, () => `${program} -D ${op.chain} ${op.rule}`).join('\n')
+      return deletions(op)
+        .map((command) => `${program} ${command}`)
+        .join('\n')
     case 'delete-chain':
       return `${program} -F ${op.chain}\n${program} -X ${op.chain}`
     case 'write-chain':
@@ -80,6 +88,11 @@ export function formatIptablesOperation(op: IptablesOperation, family: IpFamily,
         .map((command) => `${program} ${command.replace('CHAIN', () => op.chain)}`)
         .join('\n')
   }
+}
+
+/** `-D CHAIN RULE` for each copy of a jump. */
+export function deletions(op: IptablesOperation & { readonly copies: number; readonly rule: string }): string[] {
+  return Array.from({ length: op.copies }, () => `-D ${op.chain} ${op.rule}`)
 }
 
 /** Commands that turn one list of rules into another; `CHAIN` stands for the chain's name. */

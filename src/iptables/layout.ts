@@ -13,6 +13,8 @@ export interface JumpPlace {
   readonly comment: string
   /** The jump matches only packets that begin a connection. */
   readonly onlyNew?: true
+  /** No rule of another program that takes packets of Services may stand in front of it. */
+  readonly isFirst?: true
 }
 
 /** The chains and jumps of one mode of kube-proxy. */

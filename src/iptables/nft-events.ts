@@ -10,6 +10,7 @@ import { netfilterAttributes, netfilterFamily, netfilterMessage, NFNL_SUBSYS } f
 import type { Transport } from '../netlink/transport.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { ChainLayout } from './layout.ts'
+import type { TableId } from './types.ts'
 
 /** Multicast group of nf_tables (linux/netfilter/nfnetlink.h). */
 export const NFNLGRP_NFTABLES = 7
@@ -71,15 +72,23 @@ export type NftEvent =
   /** The socket failed and was closed; this is the last event. */
   | { readonly kind: 'failed'; readonly cause: unknown }
 
+/** Whether a rule that is added to this chain of others may take packets before our rules do. */
+export type WatchesAdditions = (family: IpFamily, table: TableId, chain: string) => boolean
+
 /**
- * Whether a change may have touched our rules: any change in our chains; in a built-in chain with a jump of ours only a deletion,
- * because the position of a jump does not matter. It decides how often iptables-save runs on a node where other programs change
+ * Whether a change may have touched our rules: any change in our chains; in a built-in chain with a jump of ours a deletion, and an
+ * addition only where the place of the jump matters. It decides how often iptables-save runs on a node where other programs change
  * their own rules all day.
  */
-export function concernsUs({ kind, table: name, chain }: NftChange, layout: ChainLayout): boolean {
+export function concernsUs(
+  { kind, table: name, chain, family }: NftChange,
+  layout: ChainLayout,
+  watches: WatchesAdditions = () => false,
+): boolean {
   const table = layout.tables.find((one) => one === name)
   if (table === undefined) return false
   if (kind === 'table-deleted' || layout.owns(table, chain)) return true
+  if (kind === 'rule-added') return watches(family, table, chain)
   const takesAway = kind === 'rule-deleted' || kind === 'chain-deleted'
   return takesAway && layout.jumps.some((jump) => jump.table === table && jump.from === chain)
 }
@@ -96,12 +105,13 @@ export function nftEvents(
   layout: ChainLayout,
   isOwn: (portId: number) => boolean,
   listener: (event: NftEvent) => void,
+  watches: WatchesAdditions = () => false,
 ): AnnouncementReader {
   const changed = new Map<IpFamily, NftChange>()
   return new AnnouncementReader(transport, {
     onMessage(message) {
       const change = decodeNftChange(message)
-      if (change !== undefined && concernsUs(change, layout) && !isOwn(change.portId))
+      if (change !== undefined && concernsUs(change, layout, watches) && !isOwn(change.portId))
         changed.set(change.family, change)
     },
     onTurnEnd() {

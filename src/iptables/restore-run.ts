@@ -174,6 +174,7 @@ function rulesOf(op: IptablesOperation): readonly string[] {
     case 'delete-chain':
       return []
     case 'insert-jump':
+    case 'move-jump':
     case 'delete-jump':
       return [op.rule]
   }
@@ -226,5 +227,5 @@ function lineOf(input: RestoreText, line: number): string {
 
 /** Chains before jumps, additions before removals: the first half must not depend on the second. */
 function rank(op: IptablesOperation): number {
-  return { 'write-chain': 0, 'insert-jump': 1, 'delete-jump': 2, 'delete-chain': 3 }[op.kind]
+  return { 'write-chain': 0, 'insert-jump': 1, 'move-jump': 1, 'delete-jump': 2, 'delete-chain': 3 }[op.kind]
 }

@@ -2,7 +2,7 @@
  * Operations as input of `iptables-restore --noflush`, the operation of each line, and what the program says when it fails.
  * In each table chains are declared, which adds or empties them, before rules jump to them or they are deleted.
  */
-import { keyOf } from './diff.ts'
+import { deletions, keyOf } from './diff.ts'
 import { type ChainLayout, jumpKey } from './layout.ts'
 import type { IptablesOperation, TableId } from './types.ts'
 
@@ -74,12 +74,14 @@ function fill(op: IptablesOperation): readonly string[] {
 }
 
 function join(op: IptablesOperation): readonly string[] {
-  return op.kind === 'insert-jump' ? [`-I ${op.chain} ${op.rule}`] : []
+  const insertion = `-I ${op.chain} ${op.kind === 'insert-jump' || op.kind === 'move-jump' ? op.rule : ''}`
+  // The jump that is there first: -D deletes the first one that it finds.
+  if (op.kind === 'move-jump') return [...deletions(op), insertion]
+  return op.kind === 'insert-jump' ? [insertion] : []
 }
 
 function part(op: IptablesOperation): readonly string[] {
-  if (op.kind !== 'delete-jump') return []
-  return Array.from({ length: op.copies }, () => `-D ${op.chain} ${op.rule}`)
+  return op.kind === 'delete-jump' ? deletions(op) : []
 }
 
 function remove(op: IptablesOperation): readonly string[] {

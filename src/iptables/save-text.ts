@@ -3,7 +3,8 @@
  * program could not print must never look like an empty one, or every jump would be inserted again after each reading.
  */
 import { CodedError } from '../values/errors.ts'
-import { chainKey, type ChainLayout, jumpKey, jumpRule, ownChains } from './layout.ts'
+import { chainKey, type ChainLayout, jumpKey, type JumpPlace, jumpRule, ownChains } from './layout.ts'
+import type { RivalRule } from './rival-rules.ts'
 import { canonicalRule, targetOf } from './rule-text.ts'
 import type { IptablesItem } from './types.ts'
 
@@ -80,8 +81,15 @@ export function parsePolicies(text: string): ReadonlyMap<string, string> {
   return policies
 }
 
+/** What stands in front of one of our jumps, if it matters. */
+export type FindRival = (place: JumpPlace, table: SavedTable, index: number) => RivalRule | undefined
+
 /** Our chains and jumps in what was saved, by key. */
-export function itemsOf(saved: SavedTables, layout: ChainLayout): Map<string, IptablesItem> {
+export function itemsOf(
+  saved: SavedTables,
+  layout: ChainLayout,
+  findRival: FindRival = () => undefined,
+): Map<string, IptablesItem> {
   const items = new Map<string, IptablesItem>()
   const isKubelets = [...saved.values()].some((table) => layout.sharedUnless.some((chain) => table.has(chain)))
   const isLeft = (key: string): boolean => isKubelets && layout.shared.has(key)
@@ -98,8 +106,14 @@ export function itemsOf(saved: SavedTables, layout: ChainLayout): Map<string, Ip
     if (isLeft(chainKey(table, to))) continue
     const rule = jumpRule(place)
     const wanted = canonicalRule(rule)
-    const copies = (saved.get(table)?.get(from) ?? []).filter((one) => canonicalRule(one) === wanted).length
-    if (copies > 0) items.set(jumpKey(place), { kind: 'jump', table, chain: from, rule, copies })
+    const there: SavedTable = saved.get(table) ?? new Map()
+    const all = there.get(from) ?? []
+    const copies = all.filter((one) => canonicalRule(one) === wanted).length
+    if (copies === 0) continue
+    const first = all.findIndex((one) => canonicalRule(one) === wanted)
+    const behind = place.isFirst === true ? findRival(place, there, first) : undefined
+    const jump = { kind: 'jump', table, chain: from, rule, copies } as const
+    items.set(jumpKey(place), behind === undefined ? jump : { ...jump, behind })
   }
   const known = jumpTexts(layout)
   for (const { table, from, rule, text } of jumpsOf(saved, layout)) {

@@ -7,13 +7,16 @@
 import type { KernelTable } from '../sync/table.ts'
 import { asError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { diffIptables, directionOf, formatIptablesOperation, sameItem, stepIptables } from './diff.ts'
-import type { ChainLayout } from './layout.ts'
+import type { Clock } from '../values/clock.ts'
+import { diffIptables, directionOf, formatIptablesOperation, keyOf, sameItem, stepIptables } from './diff.ts'
+import { JumpOrder } from './jump-order.ts'
+import { chainKey, type ChainLayout, jumpKey, type JumpPlace } from './layout.ts'
 import type { NftPlace } from './nft-rules.ts'
 import { placeKey, readRules, type UnprintableTable } from './read-rules.ts'
 import { RestoreRun } from './restore-run.ts'
 import { targetOf } from './rule-text.ts'
-import { foreignReferences, itemsOf } from './save-text.ts'
+import { findRival, type RivalRule } from './rival-rules.ts'
+import { foreignReferences, itemsOf, type SavedTable } from './save-text.ts'
 import type { IptablesItem, IptablesOperation, IptablesPrograms, NftAccess, TableId } from './types.ts'
 
 export interface IptablesTableOptions {
@@ -21,8 +24,24 @@ export interface IptablesTableOptions {
   readonly suffix?: string
   /** Absent: the back end is legacy. */
   readonly nft?: NftAccess | undefined
-  /** Called after each reading, with the tables that the program cannot print. */
-  readonly onRead?: (family: IpFamily, unprintable: readonly UnprintableTable[]) => void
+  /** Called after each reading. */
+  readonly onRead?: (family: IpFamily, read: RulesRead) => void
+  /** Whether a Service has this address; a rule for a single other address takes no packets of Services. Default: it may. */
+  readonly serves?: (address: string) => boolean
+  readonly now?: Clock
+}
+
+/** What a reading found besides our chains and jumps. */
+export interface RulesRead {
+  /** The tables that the program cannot print. */
+  readonly unprintable: readonly UnprintableTable[]
+  /** Jumps that another program keeps from standing first, with its rule. */
+  readonly contested: readonly ContestedJump[]
+}
+
+export interface ContestedJump {
+  readonly place: JumpPlace
+  readonly rival: RivalRule
 }
 
 export class IptablesTable implements KernelTable<IptablesItem, IptablesOperation> {
@@ -33,6 +52,10 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
   readonly #suffix: string
   readonly #nft: NftAccess | undefined
   readonly #onRead: NonNullable<IptablesTableOptions['onRead']>
+  readonly #serves: (address: string) => boolean
+  readonly #order: JumpOrder
+  /** Chains of others that rules in front of our jumps lead to, as `nat CNI-HOSTPORT-DNAT`. */
+  #watched = new Set<string>()
   #keepsOthers = false
   /** Rules in the chains of the last restore, by table. */
   #lastWritten: ReadonlyMap<TableId, number> = new Map()
@@ -42,17 +65,15 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
   #places: ReadonlyMap<string, readonly NftPlace[]> = new Map()
 
   /** @param layout what is read, and in which order it is written */
-  constructor(
-    family: IpFamily,
-    programs: IptablesPrograms,
-    layout: ChainLayout,
-    { suffix = '', nft, onRead = () => undefined }: IptablesTableOptions = {},
-  ) {
+  constructor(family: IpFamily, programs: IptablesPrograms, layout: ChainLayout, options: IptablesTableOptions = {}) {
+    const { suffix = '', nft, onRead = () => undefined, serves = () => true, now = () => 0 } = options
     this.family = family
     this.#layout = layout
     this.#suffix = suffix
     this.#nft = nft
     this.#onRead = onRead
+    this.#serves = serves
+    this.#order = new JumpOrder(now)
     this.name = `chains-${family}`
     this.#programs = programs
   }
@@ -103,8 +124,43 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
     const { saved, unprintable, places } = await readRules(source, this.#layout, signal)
     this.#inUse = foreignReferences(saved, this.#layout)
     this.#places = places
-    this.#onRead(this.family, unprintable)
-    return itemsOf(saved, this.#layout)
+    this.#watched = new Set()
+    const contested: ContestedJump[] = []
+    const looked = new Set<string>()
+    const items = itemsOf(saved, this.#layout, (place, table, index) => {
+      looked.add(jumpKey(place))
+      return this.#rivalOf(place, table, index, contested)
+    })
+    this.#order.keepOnly(looked)
+    this.#onRead(this.family, { unprintable, contested })
+    return items
+  }
+
+  #rivalOf(place: JumpPlace, table: SavedTable, index: number, contested: ContestedJump[]): RivalRule | undefined {
+    const owns = (chain: string): boolean => this.#layout.owns(place.table, chain)
+    const { rival, watched } = findRival(table, place.from, index, owns, this.#serves)
+    for (const chain of watched) this.#watched.add(chainKey(place.table, chain))
+    const key = jumpKey(place)
+    if (rival === undefined) {
+      this.#order.isFirst(key)
+      return undefined
+    }
+    if (this.#order.admit(key)) return rival
+    contested.push({ place, rival })
+    return undefined
+  }
+
+  /** Whether a rule that is added to this chain of others may stand in front of one of our jumps, or be reached from there. */
+  watches(table: TableId, chain: string): boolean {
+    return (
+      this.#watched.has(chainKey(table, chain)) ||
+      this.#layout.jumps.some((jump) => jump.isFirst === true && jump.table === table && jump.from === chain)
+    )
+  }
+
+  /** When the rules have to be read again without an announcement, on the clock of the options; undefined: never. */
+  nextReadMs(): number | undefined {
+    return this.#order.nextDueMs()
   }
 
   get lastWritten(): ReadonlyMap<TableId, number> {
@@ -114,26 +170,38 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
   async apply(ops: readonly IptablesOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
     this.#lastWritten = rulesOf(ops)
     const outcomes: (Error | undefined)[] = ops.map(() => undefined)
-    const restored: number[] = []
-    // Their chains cannot be deleted before them.
+    const restored: { readonly index: number; readonly op: IptablesOperation }[] = []
+    // Chains cannot be deleted before the jumps to them.
     for (const [index, op] of ops.entries()) {
       const places = this.#placesOf(op)
-      if (places.length === 0) restored.push(index)
-      else outcomes[index] = await this.#delete(places, signal)
+      const { table, chain } = op
+      if (places.length === 0) restored.push({ index, op })
+      else if (op.kind === 'delete-jump') outcomes[index] = await this.#delete(places, signal)
+      else if (op.kind === 'move-jump')
+        restored.push({ index, op: { kind: 'insert-jump', table, chain, rule: op.rule } })
     }
     const { family } = this
     const programs = {
       present: async (stop: AbortSignal) => new Set((await this.#readItems(stop)).keys()),
       restore: (input: string, stop: AbortSignal) => this.#programs.restore(family, input, stop),
     }
-    const rest = restored.flatMap((index) => ops[index] ?? [])
+    const places = this.#places
+    const rest = restored.map(({ op }) => op)
     const results = await RestoreRun.run(rest, programs, this.#layout, this.#inUse, signal)
-    for (const [at, index] of restored.entries()) outcomes[index] = results[at]
+    for (const [at, { index }] of restored.entries()) {
+      outcomes[index] = results[at]
+      const op = ops[index]
+      if (op?.kind !== 'move-jump' || results[at] !== undefined) continue
+      this.#order.moved(keyOf(op))
+      // In a chain that cannot be printed the old jump is deleted after the new one is there.
+      const old = places.get(placeKey(op.table, op.chain, op.rule)) ?? []
+      if (old.length > 0) outcomes[index] = await this.#delete(old, signal)
+    }
     return outcomes
   }
 
   #placesOf(op: IptablesOperation): readonly NftPlace[] {
-    if (op.kind !== 'delete-jump') return []
+    if (op.kind !== 'delete-jump' && op.kind !== 'move-jump') return []
     return this.#places.get(placeKey(op.table, op.chain, op.rule)) ?? []
   }
 

@@ -5,6 +5,7 @@
  */
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import type { RivalRule } from './rival-rules.ts'
 import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './nft-rules.ts'
 
 /** The tables of iptables that we write; `mangle` only in iptables mode. */
@@ -22,7 +23,7 @@ export interface Chain {
   readonly rules: readonly string[]
 }
 
-/** A rule in a built-in chain that jumps to one of ours. Its place in the chain does not matter. */
+/** A rule in a built-in chain that jumps to one of ours. */
 export interface Jump {
   readonly kind: 'jump'
   readonly table: TableId
@@ -31,6 +32,8 @@ export interface Jump {
   readonly rule: string
   /** How often the chain has it, from 1. Copies are left as they are. */
   readonly copies: number
+  /** The rule in front of it that takes packets of Services. Absent: there is none, or the place of this jump does not matter. */
+  readonly behind?: RivalRule
 }
 
 export type IptablesItem = Chain | Jump
@@ -47,6 +50,15 @@ export type IptablesOperation =
   | { readonly kind: 'delete-chain'; readonly table: TableId; readonly chain: string }
   /** Puts the jump in front of all rules of its chain. */
   | { readonly kind: 'insert-jump'; readonly table: TableId; readonly chain: string; readonly rule: string }
+  /** Puts a jump that is there in front of all rules of its chain, by one transaction. `behind`: what stood in front of it. */
+  | {
+      readonly kind: 'move-jump'
+      readonly table: TableId
+      readonly chain: string
+      readonly rule: string
+      readonly copies: number
+      readonly behind: RivalRule
+    }
   | {
       readonly kind: 'delete-jump'
       readonly table: TableId

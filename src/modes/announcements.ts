@@ -5,7 +5,7 @@
  */
 import { openNetlinkGroups, openRtnetlinkEvents } from '../../native/open.ts'
 import type { ChainLayout } from '../iptables/layout.ts'
-import { NFNLGRP_NFTABLES, nftEvents } from '../iptables/nft-events.ts'
+import { NFNLGRP_NFTABLES, nftEvents, type WatchesAdditions } from '../iptables/nft-events.ts'
 import {
   GENLGRP_CTRL,
   NETLINK_GENERIC,
@@ -166,6 +166,8 @@ export interface RuleWatchOptions {
   readonly settleMs?: number
   /** The netlink socket of this port id, which is not ours, changed rules of ours. */
   readonly onForeignWrite: (portId: number) => void
+  /** Chains of others where an added rule may take packets before ours. Default: none. */
+  readonly watches?: WatchesAdditions
   /** Another program may have changed the rules of this family. */
   readonly doubtRules: (family: IpFamily) => void
   readonly onError: Subscription['onError']
@@ -222,6 +224,7 @@ export function watchRules(options: RuleWatchOptions): { close(): void } {
             return onFailed(event.cause)
         }
       },
+      options.watches,
     )
     opened.start()
     return opened

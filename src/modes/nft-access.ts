@@ -1,7 +1,9 @@
 /** The tables of iptables-nft over nfnetlink. It is needed on few nodes, so each question has a connection of its own. */
 import { findNetfilter } from '../../native/open.ts'
 import { deleteNftRules, listNftChains, listNftRules, visitNftRules } from '../iptables/nft-rules.ts'
-import type { ChainLayout } from '../iptables/layout.ts'
+import { FIRST_WAIT_MS, MAX_MOVES, MOVES_WITHIN_MS } from '../iptables/jump-order.ts'
+import type { ChainLayout, JumpPlace } from '../iptables/layout.ts'
+import { portsTaken, type RivalRule } from '../iptables/rival-rules.ts'
 import { type ReadRules, readRules, unprintableText } from '../iptables/read-rules.ts'
 import type { IptablesTableOptions } from '../iptables/table.ts'
 import type { NftAccess } from '../iptables/types.ts'
@@ -10,9 +12,9 @@ import type { HostIptables } from '../node/iptables-programs.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
-/** Reports the tables of a family that cannot be printed, after each reading of its rules. */
-export function unprintableReporter(problems: ProblemLog): NonNullable<IptablesTableOptions['onRead']> {
-  return (family, unprintable) =>
+/** Reports after each reading of the rules of a family what other programs did to them: tables that cannot be printed, rules in front of ours. */
+export function foreignRulesReporter(problems: ProblemLog): NonNullable<IptablesTableOptions['onRead']> {
+  return (family, { unprintable, contested }) => {
     problems.report(
       'iptables',
       `printing ${family}`,
@@ -22,6 +24,29 @@ export function unprintableReporter(problems: ProblemLog): NonNullable<IptablesT
         message: unprintableText(one),
       })),
     )
+    problems.report(
+      'iptables',
+      `order of ${family}`,
+      contested.map(({ place, rival }) => ({
+        code: 'jump-displaced',
+        subject: `chain ${place.from} of ${place.table} of ${family}`,
+        message: contestedText(place, rival),
+      })),
+    )
+  }
+}
+
+/** Ports and rules that a message names. */
+const NAMED = 5
+
+function contestedText({ table, from, to }: JumpPlace, { rule, takes }: RivalRule): string {
+  const ports = portsTaken(takes).slice(0, NAMED).join(', ')
+  const [first = ''] = takes
+  return (
+    `the rule "-t ${table} -A ${from} ${rule}" takes packets of Services (${ports}, by "${first}"), because it stands in front of the jump to ${to}: ` +
+    `another program has put it there ${MAX_MOVES} times within ${MOVES_WITHIN_MS / 60_000} minutes after the jump was moved to the top, which is now tried again in ${FIRST_WAIT_MS / 60_000} minutes and then more and more rarely; ` +
+    'let that program append its rule (iptables -A), or stop it'
+  )
 }
 
 /** The rules of a family as far as anything can read them. Rejects with a CodedError when nothing can. */

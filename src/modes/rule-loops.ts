@@ -110,6 +110,8 @@ export class RuleLoop {
     const requested = this.#requested
     const startedMs = now()
     const mayRemove = this.#mayRemove
+    const dueMs = this.table.nextReadMs()
+    if (dueMs !== undefined && dueMs <= startedMs) this.sync.forget()
     const isFull = !this.sync.isKnown
     try {
       const report = await this.#reconciler.pass({ signal, now, mayRemove })
@@ -122,7 +124,8 @@ export class RuleLoop {
       this.#done = requested
       const { applied, repairs, unreadable } = report
       onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this.family, isFull)
-      return this.#reconciler.nextDueMs()
+      const nextMs = this.#reconciler.nextDueMs()
+      return unreadable.length > 0 ? nextMs : earlier(nextMs, this.table.nextReadMs())
     } catch (error) {
       if (signal.aborted) return undefined
       this.#done = requested
@@ -130,6 +133,10 @@ export class RuleLoop {
       return now() + UNEXPECTED_RETRY_MS
     }
   }
+}
+
+function earlier(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b)
 }
 
 /** The loops of all families that a mode serves. */

@@ -231,6 +231,17 @@ export function hasAddress(frontend: Frontend): frontend is AddressFrontend {
   return frontend.address !== undefined
 }
 
+/** Whether one of these frontends has the address; while there is none yet, every address may be one of a Service. */
+export function mayServe(keys: Iterable<FrontendKey>, address: string): boolean {
+  const start = address.includes(':') ? `[${address}]:` : `${address}:`
+  let isEmpty = true
+  for (const key of keys) {
+    if (key.startsWith(start)) return true
+    isEmpty = false
+  }
+  return isEmpty
+}
+
 /** `10.96.0.1:443/tcp` */
 export function frontendKey(address: string, port: number, protocol: Protocol): FrontendKey {
   return `${formatEndpoint(address, port)}/${protocol}`

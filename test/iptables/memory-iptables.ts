@@ -46,7 +46,8 @@ export class MemoryIptables implements IptablesPrograms {
   endsEarly = false
   /** Programs that refuse to print single chains. */
   refusesShow = false
-  readonly #places = new Map<bigint, { readonly table: string; readonly chain: string; readonly rule: string }>()
+  /** Rules by handle; `behind`: how many equal ones were behind them, which insertions at the top do not change. */
+  readonly #places = new Map<bigint, { table: string; chain: string; rule: string; behind: number }>()
 
   constructor() {
     for (const [table, chains] of Object.entries(BUILT_IN))
@@ -105,17 +106,19 @@ export class MemoryIptables implements IptablesPrograms {
       for (const { handle } of rules) {
         const place = this.#places.get(handle)
         const there = this.tables.get(place?.table ?? '')?.get(place?.chain ?? '') ?? []
-        const at = there.indexOf(place?.rule ?? '')
-        if (at >= 0) there.splice(at, 1)
+        const equal = there.flatMap((rule, index) => (rule === place?.rule ? index : []))
+        const at = equal.at(-1 - (place?.behind ?? 0))
+        if (at !== undefined) there.splice(at, 1)
       }
     },
   }
 
   #nftRules(name: string): NftRule[] {
     return Array.from(this.tables.get(name) ?? []).flatMap(([chain, rules]) =>
-      rules.map((rule) => {
+      rules.map((rule, index) => {
         const handle = BigInt(this.#places.size + 1)
-        this.#places.set(handle, { table: name, chain, rule })
+        const behind = rules.slice(index + 1).filter((one) => one === rule).length
+        this.#places.set(handle, { table: name, chain, rule, behind })
         return { table: name, chain, handle, ...contentOf(rule) }
       }),
     )

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { UnprintableTable } from '../../src/iptables/read-rules.ts'
-import { IptablesTable } from '../../src/iptables/table.ts'
+import { IptablesTable, type RulesRead } from '../../src/iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../src/iptables/types.ts'
 import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
@@ -27,7 +27,7 @@ class Bench {
   constructor(memory = new MemoryIptables(), hasNft = true) {
     this.memory = memory
     const nft = hasNft ? memory.access : undefined
-    const onRead = (_family: unknown, unprintable: readonly UnprintableTable[]): void => {
+    const onRead = (_family: unknown, { unprintable }: RulesRead): void => {
       this.unprintable = unprintable
     }
     this.sync = new TableSync(new IptablesTable('IPv4', memory, IPVS_LAYOUT, { nft, onRead }))

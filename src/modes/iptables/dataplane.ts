@@ -17,6 +17,7 @@ import {
   type Frontend,
   type FrontendKey,
   frontendKey,
+  mayServe,
   nodePortKey,
   parseFrontendKey,
   parseNodePortKey,
@@ -25,6 +26,7 @@ import {
 import type { NodePortRanges } from '../../service/node-addresses.ts'
 import type { Dataplane } from '../../sync/loop.ts'
 import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.ts'
+import { familyOf } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { type RuleLoop, type RuleLoopOptions, RuleLoops } from '../rule-loops.ts'
 import type { Clock } from '../../values/clock.ts'
@@ -175,6 +177,13 @@ export class IptablesDataplane implements Dataplane {
   /** The loops run on their own timers. */
   nextDueMs(): undefined {
     return undefined
+  }
+
+  /** Whether a Service has this address on this node; node ports are at those of the node. */
+  serves(address: string): boolean {
+    const family = familyOf(address)
+    const frontends = this.#wanted.get(family)?.frontends() ?? []
+    return this.#nodePortAddresses[family].includes(address) || mayServe(frontends, address)
   }
 
   /** Whether the kernel has exactly the desired rules, and removals were permitted. */

@@ -15,7 +15,7 @@ import {
   findServiceMatches,
 } from './kernel.ts'
 import { watchRules } from '../announcements.ts'
-import { nftAccessOf, unprintableReporter } from '../nft-access.ts'
+import { nftAccessOf, foreignRulesReporter } from '../nft-access.ts'
 import { isTableFaulty, type TableHealth } from '../table-health.ts'
 import { loopbackRefusal } from './chains/fixed-render.ts'
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
@@ -67,7 +67,12 @@ export class IptablesMode implements Mode {
     this.#kernel = kernel
     this.dataplane = new IptablesDataplane({
       iptables: kernel.iptables,
-      rules: { nft: nftAccessOf(kernel.iptables), onRead: unprintableReporter(problems) },
+      rules: {
+        nft: nftAccessOf(kernel.iptables),
+        onRead: foreignRulesReporter(problems),
+        serves: (address) => this.dataplane.serves(address),
+        now,
+      },
       settings: options.configuration(),
       localhostNodePorts: this.#localhostNodePorts,
       families: kernel.families,
@@ -178,6 +183,7 @@ export class IptablesMode implements Mode {
       layout: IPTABLES_LAYOUT,
       settleMs: SETTLE_MS,
       onForeignWrite,
+      watches: (family, table, chain) => this.dataplane.loops.of(family)?.table.watches(table, chain) ?? false,
       doubtRules: (family) => this.dataplane.loops.doubt(family),
       onError: (error) => log.warn('Lost announcements of changed rules; reading all rules again', { error }),
     })

@@ -8,14 +8,14 @@ import type { CurrentDrain } from '../../ipvs/drains.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/reconciler.ts'
 import { hasScheduler, schedulerOf } from '../../ipvs/scheduler.ts'
-import type { Frontend } from '../../service/frontends.ts'
+import { type Frontend, mayServe } from '../../service/frontends.ts'
 import type { NodeContext, NodeIps } from '../../service/node-context.ts'
 import { parseCidrs } from '../../values/cidr.ts'
 import { CodedError } from '../../values/errors.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
-import { unprintableReporter } from '../nft-access.ts'
+import { foreignRulesReporter } from '../nft-access.ts'
 import type { TableHealth } from '../table-health.ts'
 import type { WantedObject } from '../../explain/wanted-objects.ts'
 import { auditIpvsMode } from './audits.ts'
@@ -63,7 +63,11 @@ export class IpvsMode implements Mode {
         onSetLost: (name) => this.#setsAndRules.doubtSet(name),
         onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
       },
-      onRulesRead: unprintableReporter(options.problems),
+      rules: {
+        onRead: foreignRulesReporter(options.problems),
+        serves: (address) => mayServe(this.dataplane.virtualServers.desiredKeys(), address),
+        now,
+      },
     })
     this.#setsAndRules = new SetsAndRules({
       tables: this.#tables,

@@ -57,8 +57,8 @@ export interface TableOptions {
   /** Which virtual servers that nothing wants may be removed; default all. */
   readonly mayRemove?: (key: VirtualServerKey) => boolean
   readonly hooks?: EntryRunOptions
-  /** See IptablesTableOptions. */
-  readonly onRulesRead?: IptablesTableOptions['onRead']
+  /** How rules are read and compared, beside what the back end decides. */
+  readonly rules?: Omit<IptablesTableOptions, 'suffix' | 'nft'>
 }
 
 const NO_HOOKS: EntryRunOptions = { onSetLost: () => undefined, onGrown: () => undefined }
@@ -68,7 +68,7 @@ export function openTables(options: TableOptions): IpvsTables {
   return {
     sets: new SetTable(ipset, families),
     entries: new EntryTable(ipset, { families, ...hooks }),
-    chains: chainTables(families, iptables, layout, options.onRulesRead),
+    chains: chainTables(families, iptables, layout, options.rules),
     virtualServers: new VirtualServerTable(ipvs, excluded, mayRemove),
     device: new DeviceTable(rtnetlink),
     addresses: new AddressTable(rtnetlink),
@@ -81,11 +81,11 @@ export function chainTables(
   families: readonly IpFamily[],
   iptables: HostIptables | undefined,
   layout: ChainLayout,
-  onRead: IptablesTableOptions['onRead'] = () => undefined,
+  rules: TableOptions['rules'] = {},
 ): readonly IptablesTable[] {
   if (iptables === undefined) return []
   const { programs, suffix } = iptables.choice
-  const options = { suffix, nft: nftAccessOf(iptables), onRead }
+  const options = { ...rules, suffix, nft: nftAccessOf(iptables) }
   return families
     .filter((family) => programs[family] !== undefined)
     .map((family) => new IptablesTable(family, iptables, layout, options))

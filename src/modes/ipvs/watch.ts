@@ -148,6 +148,7 @@ export function watchKernel({ kernel, tables, dataplane, log, ...watch }: WatchO
     iptables: kernel.iptables,
     layout: IPVS_LAYOUT,
     onForeignWrite: watch.onForeignWrite,
+    watches: (family, table, chain) => dataplane.setsAndRules.loops.of(family)?.table.watches(table, chain) ?? false,
     doubtRules: (family) => dataplane.setsAndRules.loops.doubt(family),
     onError: (error) => log.warn('Lost announcements of changed rules; reading all rules again', { error }),
   })

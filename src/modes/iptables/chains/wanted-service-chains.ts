@@ -154,6 +154,11 @@ export class WantedServiceChains {
     return port === undefined || !this.#dirty.has(port)
   }
 
+  /** Keys of all frontends. */
+  frontends(): IterableIterator<FrontendKey> {
+    return this.#portOf.keys()
+  }
+
   /** Names of the chains of this frontend's port. */
   *chainsOf(key: FrontendKey): Generator<string, void, undefined> {
     const rules = this.#ports.get(this.#portOf.get(key) ?? '')?.rules

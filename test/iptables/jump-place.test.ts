@@ -1,0 +1,150 @@
+/** Our jumps in PREROUTING and OUTPUT of nat stand in front of rules that take packets of Services, but not at any price. */
+import assert from 'node:assert/strict'
+import { afterEach, describe, it } from 'node:test'
+import { FIRST_WAIT_MS, MAX_MOVES } from '../../src/iptables/jump-order.ts'
+import { IptablesTable, type RulesRead } from '../../src/iptables/table.ts'
+import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
+import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
+import { RuleLoop } from '../../src/modes/rule-loops.ts'
+import { everything } from '../modes/ipvs/rules/wanted.ts'
+import { MemoryIptables } from './memory-iptables.ts'
+
+const HOSTPORT = '-m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT'
+const DNAT = '-p tcp -m tcp --dport 443 -j DNAT --to-destination 10.244.0.5:443'
+const OURS = '-m comment --comment "kubernetes service portals" -j KUBE-SERVICES'
+
+let benches: Bench[] = []
+afterEach(async () => {
+  for (const bench of benches) await bench.loop.close()
+  benches = []
+})
+
+class Bench {
+  readonly memory = new MemoryIptables()
+  nowMs = 0
+  read: RulesRead = { unprintable: [], contested: [] }
+  readonly commands: string[] = []
+  readonly table: IptablesTable
+  readonly loop: RuleLoop
+
+  constructor() {
+    const now = (): number => this.nowMs
+    this.table = new IptablesTable('IPv4', this.memory, IPVS_LAYOUT, {
+      nft: this.memory.access,
+      onRead: (_family, read) => {
+        this.read = read
+      },
+      now,
+    })
+    this.loop = new RuleLoop(this.table, {
+      now,
+      onPass: ({ repairs, failures }) => {
+        assert.deepEqual(failures, [])
+        this.commands.push(...repairs.flatMap(({ commands }) => commands))
+      },
+      onMissing: (error) => assert.fail(error),
+      onError: (error) => assert.fail(String(error)),
+    })
+    for (const [key, item] of renderIpvsRules(everything('IPv4')).items) this.loop.sync.want(key, item)
+  }
+
+  static async settled(): Promise<Bench> {
+    const bench = new Bench()
+    benches.push(bench)
+    bench.memory.run('nat', '-N CNI-HOSTPORT-DNAT')
+    bench.memory.run('nat', '-N CNI-DN-abc')
+    await bench.pass()
+    assert.deepEqual(bench.chain('PREROUTING'), [OURS])
+    return bench
+  }
+
+  chain(name: string): readonly string[] | undefined {
+    return this.memory.tables.get('nat')?.get(name)
+  }
+
+  /** Another program writes, which is announced where it is looked for. */
+  async foreign(chain: string, rule: string, verb: '-I' | '-A' | '-D' = '-I'): Promise<void> {
+    this.memory.run('nat', `${verb} ${chain} ${rule}`)
+    if (verb !== '-D' && !this.table.watches('nat', chain)) return
+    this.loop.sync.doubt('all')
+    await this.pass()
+  }
+
+  async pass(): Promise<void> {
+    this.loop.request()
+    for (let turns = 0; this.loop.isPending; turns++) {
+      assert.ok(turns < 1000)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+}
+
+describe('a jump of ours behind a rule of another program', () => {
+  it('is moved to the top by one restore when the rule takes packets', async () => {
+    const bench = await Bench.settled()
+    const before = bench.memory.inputs.length
+    await bench.foreign('PREROUTING', '-s 192.0.2.0/24 -j ACCEPT')
+    assert.deepEqual(bench.chain('PREROUTING'), [OURS, '-s 192.0.2.0/24 -j ACCEPT'])
+    assert.equal(bench.memory.inputs.length, before + 1)
+    assert.equal(bench.memory.inputs.at(-1), `*nat\n-D PREROUTING ${OURS}\n-I PREROUTING ${OURS}\nCOMMIT\n`)
+    assert.deepEqual(bench.commands, [`iptables -t nat -D PREROUTING ${OURS}\niptables -t nat -I PREROUTING ${OURS}`])
+  })
+
+  it('is moved as soon as the chain that the rule leads to takes packets', async () => {
+    const bench = await Bench.settled()
+    for (const chain of ['PREROUTING', 'OUTPUT']) await bench.foreign(chain, HOSTPORT)
+    assert.deepEqual(bench.chain('PREROUTING'), [HOSTPORT, OURS], 'an empty chain does no harm')
+    assert.ok(bench.table.watches('nat', 'CNI-HOSTPORT-DNAT') && !bench.table.watches('nat', 'CNI-DN-abc'))
+    await bench.foreign('CNI-HOSTPORT-DNAT', '-p tcp -j CNI-DN-abc', '-A')
+    assert.deepEqual(bench.chain('PREROUTING'), [HOSTPORT, OURS])
+    await bench.foreign('CNI-DN-abc', DNAT, '-A')
+    for (const chain of ['PREROUTING', 'OUTPUT']) assert.deepEqual(bench.chain(chain), [OURS, HOSTPORT])
+    bench.loop.sync.doubt('all')
+    await bench.pass()
+    assert.ok(!bench.table.watches('nat', 'CNI-DN-abc'), 'nothing is in front of our jumps any more')
+  })
+
+  it('stays where the rule leads only to rules that mark and return', async () => {
+    const bench = await Bench.settled()
+    bench.memory.run('nat', '-N cali-PREROUTING')
+    bench.memory.run('nat', '-A cali-PREROUTING -j MARK --set-xmark 0x1/0x1')
+    const before = bench.memory.inputs.length
+    await bench.foreign('PREROUTING', '-m comment --comment "cali:6gwbT8clXdHdC1b1" -j cali-PREROUTING')
+    assert.equal(bench.memory.inputs.length, before)
+  })
+
+  it('is moved in front of a rule of nft, which keeps iptables from deleting the old jump', async () => {
+    const bench = await Bench.settled()
+    await bench.foreign('PREROUTING', 'nft ct state new accept')
+    assert.deepEqual(bench.chain('PREROUTING'), [OURS, 'nft ct state new accept'])
+    assert.equal(bench.read.unprintable.length, 1)
+  })
+
+  it('is left to a program that insists, which is reported until it gives up', async () => {
+    const bench = await Bench.settled()
+    bench.memory.run('nat', `-A CNI-HOSTPORT-DNAT ${DNAT}`)
+    const fight = async (): Promise<boolean> => {
+      bench.nowMs += 70_000
+      if (bench.chain('PREROUTING')?.[0] !== HOSTPORT) {
+        if (bench.chain('PREROUTING')?.includes(HOSTPORT) === true) bench.memory.run('nat', `-D PREROUTING ${HOSTPORT}`)
+        await bench.foreign('PREROUTING', HOSTPORT)
+      } else await bench.pass()
+      return bench.chain('PREROUTING')?.[0] === OURS
+    }
+    const rounds: boolean[] = []
+    for (let round = 0; round < MAX_MOVES + 3; round++) rounds.push(await fight())
+    assert.deepEqual(rounds, [...Array.from({ length: MAX_MOVES }, () => true), false, false, false])
+    assert.deepEqual(
+      bench.read.contested.map(({ place, rival }) => [place.from, rival.rule, rival.takes]),
+      [['PREROUTING', HOSTPORT, [`-A CNI-HOSTPORT-DNAT ${DNAT}`]]],
+    )
+    assert.ok(bench.loop.isClean === false || bench.loop.sync.nextDueMs() === undefined)
+    // The wait is over: the loop reads by itself, and the other program has given up.
+    bench.nowMs += FIRST_WAIT_MS
+    await bench.pass()
+    assert.deepEqual([bench.chain('PREROUTING'), bench.read.contested], [[OURS, HOSTPORT], []])
+    bench.nowMs += 61_000
+    await bench.pass()
+    assert.equal(bench.table.nextReadMs(), undefined)
+  })
+})
