@@ -76,7 +76,8 @@ export async function readModes(signal: AbortSignal): Promise<ModesInKernel> {
     const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
     const iptables = new HostIptables(choice)
     for (const family of ipFamilies())
-      if (choice.unusable[family] === undefined) rules.push((await readRulesOf(iptables, family, CLEANUP_LAYOUT, signal)).saved)
+      if (choice.unusable[family] === undefined)
+        rules.push((await readRulesOf(iptables, family, CLEANUP_LAYOUT, signal)).saved)
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
     if (!virtualIps.hasDevice && !virtualIps.hasLocalRoutes) throw error

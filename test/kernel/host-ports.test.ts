@@ -5,7 +5,9 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { Cluster } from '../support/cluster.ts'
-import { service, sh, slice, Workbench } from '../support/daemon.ts'
+import { Workbench } from '../support/daemon.ts'
+import { service, slice } from '../support/manifests.ts'
+import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { needs } from './needs.ts'
 

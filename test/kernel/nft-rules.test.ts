@@ -8,7 +8,8 @@ import { after, before, beforeEach, describe, it } from 'node:test'
 import { openNetfilter } from '../../native/open.ts'
 import { deleteNftRules, listNftChains, listNftRules, visitNftRules } from '../../src/iptables/nft-rules.ts'
 import type { NetlinkConnection } from '../../src/netlink/connection.ts'
-import { resetNode, sh } from '../support/daemon.ts'
+import { freshNode } from '../support/kernel-state.ts'
+import { sh } from '../support/programs.ts'
 import { needs } from './needs.ts'
 
 const INPUT = { family: 'IPv4', table: 'filter', chain: 'INPUT' } as const
@@ -17,7 +18,7 @@ let netlink: NetlinkConnection
 before(() => void (netlink = openNetfilter()))
 after(() => netlink.close())
 beforeEach(() => {
-  resetNode()
+  freshNode()
   sh('iptables-nft -N KUBE-X; nft add set ip filter s "{ type ipv4_addr; elements = { 192.0.2.1 }; }"')
   sh('iptables-nft -A INPUT -i lo -j ACCEPT')
 })
